@@ -1,0 +1,23 @@
+// heapprof: one program, a command each for recording and for every question. This file only lists the
+// commands; each lives in cli/ and registers its options, its help and what runs.
+#include <CLI/CLI.hpp>
+
+#include "analyzer/cli/commands.h"
+
+int main(int argc, char** argv) {
+  using namespace heapprof;
+  CLI::App app{"heapprof tells where a program's memory went."};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", HEAPPROF_VERSION);
+
+  int status = 0;
+  cli::add_record(app, status);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // 0 for --help and --version; every other parse error is a wrong command line.
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return status;
+}

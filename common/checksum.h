@@ -1,0 +1,17 @@
+// The checksum of headers and frames: XXH3, 64 bits (xxHash, BSD licence, compiled inline so that the
+// recorder needs no library for it). It guards against damage and stale bytes, not against forgery.
+#pragma once
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace heapprof {
+
+inline std::uint64_t checksum(const void* bytes, std::size_t size) noexcept {
+  return XXH3_64bits(bytes, size);
+}
+
+}  // namespace heapprof

@@ -1,0 +1,32 @@
+// Index types of the trace. Each is its own type, so that an index into threads cannot be used as an
+// index into modules. All are 32 bits in the file; 0 never names a real object.
+#pragma once
+
+#include <cstdint>
+
+namespace heapprof {
+
+/// One sequence of blocks written by one thread at a time. Numbered from 1 in order of creation.
+enum class StreamId : std::uint32_t { kNone = 0 };
+
+/// A node of the call tree. Opaque: numbers may be skipped, and two numbers may name equal nodes
+/// (two threads that met the same new stack at the same moment), so readers merge by content.
+/// kNone is the parent of outermost frames, and as an event's stack it means "no stack recorded".
+enum class NodeId : std::uint32_t { kNone = 0 };
+
+/// A loaded object, from kFirst. Two small numbers are taken: see below.
+enum class ModuleId : std::uint32_t {
+  /// Not code: the node's offset is a Truncation, and its children are the outermost frames that
+  /// were still seen of a stack that goes on beyond.
+  kMark = 0,
+  /// Code that no loaded object holds (JIT, trampolines); the node's offset is the absolute address.
+  kAnonymous = 1,
+  kFirst = 2,
+};
+
+template <typename Id>
+constexpr std::uint32_t raw(Id id) noexcept {
+  return static_cast<std::uint32_t>(id);
+}
+
+}  // namespace heapprof

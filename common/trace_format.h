@@ -1,0 +1,284 @@
+// The trace file, byte by byte. docs/trace-format.md is the same in words and pictures.
+//
+//   file   = header extent*
+//   header = one unit (4096 bytes): identity and settings, the end mark, the mailbox
+//   extent = staging | frames, a whole number of units long, at a multiple of the unit
+//   staging = extent header, commit word, slots            one per stream, rewritten in place
+//   frames  = extent header, frame*, zeros                 append only
+//   frame   = frame header, payload, padding to 8 bytes
+//
+// Every number is little-endian. Everything here is written through shared mappings by a process that
+// may be killed between any two instructions, so each part has one store that makes it exist:
+// an extent's `magic`, a frame's `magic`, a staging block's `commit`. What that store covers was
+// written before it.
+//
+// A stream's events are its frames in order of `sequence`, then the slots that the commit word of its
+// staging block covers. A full block becomes the frame with the block's sequence, and only then does
+// the commit word move on to the next sequence. A process killed between those two leaves both, with
+// one sequence number and equal contents: the reader takes one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/ids.h"
+
+namespace heapprof {
+
+inline constexpr std::uint32_t kUnitBytes = 4096;
+
+/// Not text: a transfer that rewrites line ends, or strips the eighth bit, breaks it visibly.
+inline constexpr unsigned char kFileMagic[8] = {0x89, 'H', 'P', 'R', 'F', '\r', '\n', 0x1a};
+inline constexpr std::uint64_t kExtentMagic = 0x31544e5845465048;   // "HPFEXNT1"
+inline constexpr std::uint32_t kFrameMagic = 0x4d524648;            // "HFRM"
+
+/// A reader refuses a larger major version; a larger minor version only adds what it may skip.
+inline constexpr std::uint16_t kVersionMajor = 1;
+inline constexpr std::uint16_t kVersionMinor = 0;
+
+/// What `ticks` count.
+enum class Clock : std::uint32_t {
+  kTsc = 1,        ///< x86-64 time-stamp counter, invariant
+  kMonotonic = 2,  ///< CLOCK_MONOTONIC, nanoseconds
+  kCntvct = 3,     ///< aarch64 virtual counter
+};
+
+/// How recording ended, as far as the recorder or the launcher could know.
+enum class EndKind : std::uint32_t {
+  kNone = 0,     ///< no mark: still running, or killed, or `_exit`
+  kExit = 1,     ///< exit() was reached; events may still follow; end_status: exit status if known
+  kExec = 2,     ///< the process executed another program
+  kSignal = 3,   ///< written by the launcher; end_status: signal number
+  kStopped = 4,  ///< the recorder switched itself off; stop_reason says why
+};
+
+/// Header page. Offsets are fixed for good within a major version; unused bytes are zero.
+struct FileHeader {
+  unsigned char magic[8];
+  std::uint16_t version_major;
+  std::uint16_t version_minor;
+  std::uint32_t header_bytes;  ///< offset of the first extent
+  std::uint64_t file_id;       ///< random; repeated in every extent and frame
+  std::uint32_t unit_bytes;    ///< extents start at multiples of this
+  std::uint32_t slot_bytes;    ///< sizeof(Slot)
+  std::uint32_t machine;       ///< ELF e_machine
+  Clock clock;
+  std::uint64_t ticks_per_second;    ///< first estimate; 0: unknown. Samples give the true rate
+  std::uint64_t start_ticks;         ///< the origin of all times, paired with the next two
+  std::uint64_t start_monotonic_ns;  ///< CLOCK_MONOTONIC
+  std::uint64_t start_realtime_ns;   ///< CLOCK_REALTIME, since 1970
+  // pid, process_start, boot_id and pid_namespace together tell whether the writer still runs.
+  std::uint32_t pid;
+  std::uint32_t parent_pid;
+  std::uint64_t process_start;  ///< field 22 of /proc/PID/stat, clock ticks since boot; 0: unknown
+  std::uint64_t pid_namespace;  ///< inode of /proc/self/ns/pid; 0: unknown
+  unsigned char boot_id[16];
+  std::uint32_t flags;  ///< kHeader...
+  std::uint32_t reserved;
+  std::uint64_t checksum;  ///< of all bytes before it
+  unsigned char zero_1[512 - 128];
+
+  // From here on the recorder, and at the very end the launcher, rewrite in place.
+  EndKind end_kind;  // at 512
+  std::int32_t end_status;
+  std::uint64_t end_ticks;
+  std::uint64_t end_monotonic_ns;
+  char stop_reason[232];  ///< NUL-terminated; why kStopped
+
+  unsigned char zero_2[1024 - 768];
+
+  /// The analyzer's letters to the recorder. The writer fills command and text, then raises
+  /// `request`; the recorder acts and copies it to `acknowledged`. Nothing here is trusted.
+  struct Mailbox {
+    std::uint32_t request;
+    std::uint32_t acknowledged;
+    std::uint32_t command;  ///< MailboxCommand
+    std::uint32_t text_bytes;
+    char text[256];
+    std::uint32_t paused;  ///< written by the recorder: 1 while paused
+  } mailbox;  // at 1024
+  unsigned char zero_3[2048 - 1024 - sizeof(Mailbox)];
+
+  char settings[2048];  ///< at 2048: "NAME=value\n"..., NUL-terminated: the settings in force
+};
+static_assert(offsetof(FileHeader, checksum) == 120);
+static_assert(offsetof(FileHeader, end_kind) == 512);
+static_assert(offsetof(FileHeader, mailbox) == 1024);
+static_assert(offsetof(FileHeader, settings) == 2048);
+static_assert(sizeof(FileHeader) == kUnitBytes);
+
+enum class MailboxCommand : std::uint32_t { kNone = 0, kPause = 1, kResume = 2, kMark = 3 };
+
+inline constexpr std::uint32_t kHeaderTailNotKillSafe = 1;  ///< events since the last frame may be lost
+inline constexpr std::uint32_t kHeaderForkedChild = 2;      ///< began in a forked child: knows no older block
+inline constexpr std::uint32_t kHeaderFreeStacks = 4;
+
+enum class ExtentKind : std::uint32_t { kStaging = 1, kFrames = 2 };
+
+/// First bytes of every extent.
+struct ExtentHeader {
+  std::uint64_t magic;    ///< kExtentMagic, stored last
+  std::uint64_t file_id;
+  std::uint64_t offset;   ///< of this extent in the file
+  std::uint32_t bytes;    ///< length, a multiple of unit_bytes
+  ExtentKind kind;
+  StreamId stream;
+  std::uint32_t ordinal;  ///< of this extent in its stream, from 0
+  std::uint64_t checksum; ///< of all bytes before it, magic taken as kExtentMagic
+};
+static_assert(sizeof(ExtentHeader) == 48);
+
+/// A staging extent: header, commit word, slots from byte 64.
+struct StagingHeader {
+  ExtentHeader extent;
+  /// Sequence in the upper 32 bits, number of valid slots in the lower: one 8-byte store.
+  std::uint64_t commit;
+  std::uint64_t reserved;
+};
+static_assert(sizeof(StagingHeader) == 64);
+
+constexpr std::uint64_t commit_word(std::uint32_t sequence, std::uint32_t slots) noexcept {
+  return std::uint64_t{sequence} << 32 | slots;
+}
+constexpr std::uint32_t commit_sequence(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word >> 32); }
+constexpr std::uint32_t commit_slots(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word); }
+
+enum class FrameCodec : std::uint16_t {
+  kColumnsStored = 1,  ///< payload is the columns
+  kColumnsLz4 = 2,     ///< payload is one LZ4 block of raw_bytes
+};
+
+struct FrameHeader {
+  std::uint32_t magic;  ///< kFrameMagic, stored last
+  std::uint16_t header_bytes;
+  FrameCodec codec;
+  std::uint64_t file_id;
+  StreamId stream;
+  std::uint32_t sequence;       ///< of the block, from 0
+  std::uint32_t record_count;   ///< records in this frame
+  std::uint32_t event_count;    ///< of those, what `events` counts (is_event)
+  std::uint64_t events_before;  ///< events of this stream in earlier blocks: tells what a gap lost
+  std::uint64_t first_time;     ///< ticks since start_ticks
+  std::uint64_t last_time;
+  std::uint32_t raw_bytes;      ///< columns, before compression
+  std::uint32_t payload_bytes;
+  std::uint64_t payload_checksum;
+  std::uint64_t header_checksum;  ///< of all bytes before it, magic taken as kFrameMagic
+};
+static_assert(sizeof(FrameHeader) == 80);
+
+/// Reader's limits: what no writer exceeds, so that a damaged count cannot ask for memory.
+inline constexpr std::uint32_t kMaxExtentBytes = 16u << 20;
+inline constexpr std::uint32_t kMaxRawBytes = 16u << 20;
+inline constexpr std::uint32_t kMaxTextBytes = 16u << 10;
+
+// ---------------------------------------------------------------------------------------------------
+// Records. In a staging block a record is one Slot; a text record is followed by its bytes in further
+// slots. In a frame the same records stand by columns: see common/event_codec.h.
+
+enum class Op : std::uint8_t {
+  kNone = 0,
+  // Heap. begin is committed before the allocator is called, end after it has returned.
+  kAlloc = 1,          ///< address, size, node
+  kFree = 2,           ///< address
+  kFreeStack = 3,      ///< address, node: with HEAPPROF_FREE_STACKS
+  kReallocBegin = 4,   ///< address: old block
+  kReallocEnd = 5,     ///< address: new block, or 0 when none came of it; size, node
+  kReallocFailed = 6,  ///< the old block lives on; size: what was asked for, node
+  kAllocFailed = 7,    ///< size, node
+  // Mappings. Lengths are those asked for, rounded up to pages.
+  kMap = 8,            ///< address, size, node, aux: kMap...
+  kUnmapBegin = 9,     ///< address, size
+  kUnmapEnd = 10,
+  kUnmapFailed = 11,
+  kRemapBegin = 12,    ///< address, size: the old range
+  kRemapEnd = 13,      ///< address, size: the new range; node
+  kRemapFailed = 14,
+  kBrk = 15,           ///< address: new break; size: old break; node
+  // What the events refer to.
+  kNode = 16,          ///< node; size: parent | module << 32 (24 bits); address: offset; aux: kNode...
+  kSample = 17,        ///< address: CLOCK_MONOTONIC ns at `time`; size: resident bytes
+  kText = 18,          ///< node: TextKind; size: a number; address: another; aux: byte length
+  kBlockStart = 19,    ///< first record of every block; address: events of the stream before it
+  kPause = 20,         ///< allocations from here on are not recorded, releases are
+  kResume = 21,
+  kLast = 21,
+};
+
+struct Slot {
+  std::uint64_t time;  ///< ticks since start_ticks; never decreases within a stream
+  std::uint64_t address;
+  std::uint64_t op_size;  ///< op in the low 8 bits, size above
+  std::uint32_t node;
+  std::uint32_t aux;
+
+  constexpr Op op() const noexcept { return static_cast<Op>(op_size & 0xff); }
+  constexpr std::uint64_t size() const noexcept { return op_size >> 8; }
+};
+static_assert(sizeof(Slot) == 32);
+
+/// Sizes of 2^56 and more (failed calls ask for such) are recorded as this.
+inline constexpr std::uint64_t kMaxSize = (std::uint64_t{1} << 56) - 1;
+
+constexpr std::uint64_t op_size(Op op, std::uint64_t size) noexcept {
+  return static_cast<std::uint64_t>(op) | (size < kMaxSize ? size : kMaxSize) << 8;
+}
+
+/// Slots that follow a text record of `bytes` bytes.
+constexpr std::uint32_t text_slots(std::uint32_t bytes) noexcept { return (bytes + sizeof(Slot) - 1) / sizeof(Slot); }
+
+/// What a frame's `event_count` counts, chosen so that its sum is the report's `events`: allocations, frees
+/// and failures. A realloc counts as its begin (the free) and its end (the allocation); of a failed one
+/// only the begin counts (as the failure), and of realloc(p, 0) only the begin (as the free).
+constexpr bool is_event(const Slot& slot) noexcept {
+  const Op op = slot.op();
+  if (op == Op::kReallocEnd) return slot.address != 0;
+  return op >= Op::kAlloc && op <= Op::kAllocFailed && op != Op::kReallocFailed;
+}
+
+enum class TextKind : std::uint32_t {
+  kProgram = 1,      ///< absolute path of the executable
+  kCommandLine = 2,  ///< arguments, each ended by NUL; address: 1 when cut
+  kWorkingDirectory = 3,
+  kHost = 4,
+  kThread = 5,       ///< from here on the stream belongs to a new thread; size: tid; text: name
+  kThreadName = 6,   ///< the same thread has another name; size: tid
+  kModule = 7,       ///< size: ModuleId; address: first mapped address; text: ModuleText
+  kMark = 8,         ///< text of a mark set by the user
+  kNote = 9,         ///< something about the recording that a reader should be told, in English
+};
+
+/// The text of kModule: this, then build_id_bytes bytes of build id, then the path to the end.
+struct ModuleText {
+  std::uint64_t map_bytes;     ///< from the first mapped address
+  std::uint64_t load_bias;     ///< address in memory minus address in the ELF file
+  std::uint32_t build_id_bytes;
+  std::uint32_t flags;         ///< kModuleMain
+};
+static_assert(sizeof(ModuleText) == 24);
+
+inline constexpr std::uint32_t kModuleMain = 1;
+
+// A node's offset is relative to its module's load bias, so it is the address in the ELF file. It names
+// the call instruction, not the one after it: return address minus one, or the interrupted address
+// itself in a frame below a signal frame.
+
+inline constexpr std::uint32_t kNodeGuessed = 1;  ///< found by frame pointers, without unwind information
+
+inline constexpr std::uint32_t kMapAnonymous = 1;
+inline constexpr std::uint32_t kMapFromAllocator = 2;  ///< made inside malloc: its bytes are blocks too
+inline constexpr std::uint32_t kMapReserve = 4;        ///< PROT_NONE: address space only
+
+/// Why a stack ends before its outermost frame.
+enum class Truncation : std::uint32_t {
+  kNone = 0,
+  kMaxDepth = 1,        ///< HEAPPROF_MAX_DEPTH
+  kNoUnwindInfo = 2,    ///< code without CFI, and no frame pointer that checks out
+  kBadRule = 3,         ///< CFI that could not be parsed or evaluated
+  kBadAddress = 4,      ///< a rule pointed outside the stack, below the previous frame, or unaligned
+  kUnknownStack = 5,    ///< the stack's bounds could not be found
+  kNested = 6,          ///< captured inside a signal handler that interrupted the recorder
+  kNoMemory = 7,        ///< the call tree could not grow
+};
+
+}  // namespace heapprof

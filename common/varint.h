@@ -1,0 +1,55 @@
+// Variable-length integers: seven bits a byte, least significant first, the top bit set on all bytes
+// but the last (the encoding of DWARF's ULEB128 and of protocol buffers). A 64-bit value takes 1 to
+// 10 bytes. Signed values are folded first so that small magnitudes of either sign stay short.
+//
+// The encoder does not check space: callers reserve kMaxVarintBytes. The decoder trusts nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace heapprof {
+
+inline constexpr std::size_t kMaxVarintBytes = 10;
+
+/// Writes `value` at `out` and returns the byte after it.
+inline std::uint8_t* put_varint(std::uint8_t* out, std::uint64_t value) noexcept {
+  while (value >= 0x80) {
+    *out++ = static_cast<std::uint8_t>(value) | 0x80;
+    value >>= 7;
+  }
+  *out++ = static_cast<std::uint8_t>(value);
+  return out;
+}
+
+/// Reads a value from [in, end) into `value`; returns the byte after it, or nullptr when the bytes
+/// end too early or the value needs more than 64 bits.
+inline const std::uint8_t* get_varint(const std::uint8_t* in, const std::uint8_t* end,
+                                      std::uint64_t& value) noexcept {
+  if (in < end && *in < 0x80) [[likely]] {
+    value = *in;
+    return in + 1;
+  }
+  std::uint64_t result = 0;
+  for (unsigned shift = 0; shift < 70 && in < end; shift += 7) {
+    const std::uint64_t byte = *in++;
+    if (shift == 63 && byte > 1) return nullptr;
+    result |= (byte & 0x7f) << shift;
+    if (byte < 0x80) {
+      value = result;
+      return in;
+    }
+  }
+  return nullptr;
+}
+
+/// 0, -1, 1, -2, ... become 0, 1, 2, 3, ...
+constexpr std::uint64_t zigzag(std::int64_t value) noexcept {
+  return (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63);
+}
+
+constexpr std::int64_t unzigzag(std::uint64_t value) noexcept {
+  return static_cast<std::int64_t>(value >> 1) ^ -static_cast<std::int64_t>(value & 1);
+}
+
+}  // namespace heapprof
