@@ -1,0 +1,84 @@
+// What the hooks tell the recorder. The hooks are a thin shell: they call the real function and report
+// before or after it, in this order (design 2.4):
+//
+//   malloc       AllocatorCall call;  p = real(n);  call.done();  allocated(p, n, entry, call)
+//   free         released(p, entry);  real(p)
+//   realloc      begin = realloc_begin(p, entry);  AllocatorCall call;  q = real(p, n);  call.done();
+//                realloc_end(begin, p, q, n, entry, call)
+//   mmap         p = real(...);  mapped(...)
+//   munmap       unmap_begin(...);  real(...);  unmap_end(...)
+//
+// None of these allocates through the hooks, takes a lock, changes errno, or fails: trouble switches
+// recording off (recorder/lifecycle.h). All are quick when recording is off or not yet possible. They may
+// be called from any thread, from signal handlers and from each other's calls into the allocator.
+//
+// The first call starts the recorder. libc must be ready then: the hooks serve earlier calls, and those
+// made while dlsym resolves the real functions, from their own arena, and do not report them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/arch/arch.h"
+
+namespace heapprof::recorder {
+
+using arch::EntryRegisters;
+
+/// Marks, for its life, that the thread is inside the real allocator. Hooks that the allocator itself
+/// calls record as usual; afterwards the outer hook asks whether one of them already recorded its block,
+/// so that no block counts twice, and mappings made meanwhile are flagged as the allocator's.
+class AllocatorCall {
+ public:
+  AllocatorCall() noexcept;
+  /// The real function has returned. Not a destructor: a longjmp or a cancellation passes without it.
+  void done() noexcept;
+  /// True when an inner hook recorded `block` as its allocation during this call.
+  bool recorded(const void* block) const noexcept;
+
+ private:
+  std::uint64_t allocations_before_;
+};
+
+/// `block` was returned for a request of `size` bytes. Does nothing when call.recorded(block).
+void allocated(const void* block, std::size_t size, const EntryRegisters& entry,
+               const AllocatorCall& call) noexcept;
+void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept;
+
+/// `block`, not null, is about to be given to the real free.
+void released(const void* block, const EntryRegisters& entry) noexcept;
+
+/// `old_block`, not null, is about to be given to the real realloc. False: recording is off, and
+/// realloc_end need not be told.
+bool realloc_begin(const void* old_block, const EntryRegisters& entry) noexcept;
+/// The real realloc returned `new_block` (null with size 0: the old one was freed; null otherwise: failed,
+/// the old block lives on).
+void realloc_end(const void* old_block, const void* new_block, std::size_t size,
+                 const EntryRegisters& entry, const AllocatorCall& call) noexcept;
+
+/// mmap returned `address` (not MAP_FAILED) for `size` bytes.
+void mapped(const void* address, std::size_t size, int protection, int flags,
+            const EntryRegisters& entry) noexcept;
+void unmap_begin(const void* address, std::size_t size, const EntryRegisters& entry) noexcept;
+void unmap_end(bool succeeded) noexcept;
+void remap_begin(const void* old_address, std::size_t old_size, const EntryRegisters& entry) noexcept;
+/// `new_address` null: mremap failed.
+void remap_end(const void* new_address, std::size_t new_size, const EntryRegisters& entry) noexcept;
+/// The program break moved (brk, sbrk).
+void break_moved(const void* old_break, const void* new_break, const EntryRegisters& entry) noexcept;
+
+/// The host is about to enter seccomp or to forbid the cycle clock (prctl, syscall): from here on no
+/// system call and, with `no_cycle_clock`, no cycle clock; recording goes on in space already mapped.
+void restrict_system_calls(bool no_cycle_clock) noexcept;
+
+/// The host's exit handlers are running (our destructor): marks the trace as ended by exit. Events that
+/// still follow are recorded.
+void exit_reached() noexcept;
+
+// heapprof.h's calls (exported by the hooks).
+void pause() noexcept;
+void resume() noexcept;
+void mark(const char* text) noexcept;
+bool is_recording() noexcept;
+
+}  // namespace heapprof::recorder
