@@ -3,8 +3,10 @@
 //   syscall.h  raw system calls
 //   ticks.h    the cycle clock
 //   entry.h    the registers with which a stack begins
+//   unwind.h   registers by DWARF's numbers, signal frames
 #pragma once
 
 #include "entry.h"
 #include "syscall.h"
 #include "ticks.h"
+#include "unwind.h"
