@@ -14,6 +14,10 @@
 
 #include "common/trace_format.h"
 
+namespace heapprof {
+struct EncodedBlock;
+}
+
 namespace heapprof::recorder {
 
 class TraceFile;
@@ -53,7 +57,7 @@ class Stream {
 
  private:
   [[gnu::noinline]] bool flush() noexcept;
-  bool append_frame(const std::uint8_t* columns, const struct EncodedBlock& block) noexcept;
+  bool append_frame(const std::uint8_t* columns, const EncodedBlock& block) noexcept;
   bool next_extent() noexcept;
   void begin_block() noexcept;
   void commit(std::uint32_t slots) noexcept {
