@@ -22,9 +22,6 @@ constinit std::uint32_t g_last_stream = 0;
 constexpr int kSearch = 16;
 constexpr std::uint32_t kDeepest = 4;
 
-/// The thread text's `address`: what kind of owner this is.
-constexpr std::uint64_t kNewThread = 0, kSameThread = 1;
-
 constexpr std::uint64_t claim_after(std::uint64_t claim, int thread) noexcept {
   return ((claim >> 32) + 1) << 32 | static_cast<std::uint32_t>(thread);
 }
@@ -85,7 +82,7 @@ ThreadState* attach_thread() noexcept {
   state->unwinder.thread_changed();
   t_local.generation = g_process_generation;
   t_local.state = state;
-  announce(*state, thread, kNewThread);
+  announce(*state, thread, kThreadNew);
   state->busy = 0;
   return state;
 }
@@ -99,7 +96,7 @@ ThreadState* nested_state(ThreadState& outer) noexcept {
   ThreadState& nested = *outer.nested;
   if (nested.claim != outer.claim || nested.name_interval == 0) {
     nested.claim = outer.claim;
-    announce(nested, nested.owner(), kSameThread);
+    announce(nested, nested.owner(), kThreadNested);
   }
   return &nested;
 }
