@@ -3,8 +3,8 @@
 //
 // Appending is: fill the next slot, then store the commit word. From that store on the event survives
 // the process. No lock, no system call, until the block is full; then it is encoded by columns, compressed
-// into room of the file mapped earlier, and the next block begins (some 12 ns an event, measured by
-// tools/bench; every ~100,000 events the room is used up, which costs four system calls).
+// into room of the file mapped earlier, and the next block begins. When that room is used up, every hundred
+// thousand events or so, more is reserved and mapped: a handful of system calls.
 //
 // Slots are written in time order: append() raises a time that lies before the last one's.
 #pragma once

@@ -1,4 +1,4 @@
-// The recorder's only way to the kernel: thin names over raw system calls (arch/*/syscall.h), so that
+// The recorder's only way to the kernel: thin names over raw system calls (arch/*/raw_syscall.h), so that
 // errno stays the host's, nothing is a cancellation point, and no libc symbol that the host may have
 // replaced is called. Results are the kernel's: failed(r) is true for a negated errno.
 #pragma once
