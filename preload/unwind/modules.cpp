@@ -20,8 +20,8 @@ struct FindObjectResult {
 };
 extern "C" {
 [[gnu::weak]] int heapprof_dl_find_object(void* address, FindObjectResult* result) __asm__("_dl_find_object");
-[[gnu::weak]] extern r_debug _r_debug;  // ld.so, GLIBC_2.2.5: where the loader and the main program are
 }
+extern r_debug _r_debug [[gnu::weak]];  // ld.so, GLIBC_2.2.5: where the loader and the main program are
 
 namespace heapprof::unwind {
 
@@ -277,7 +277,8 @@ bool find_object(std::uint64_t pc, Object& object) noexcept {
 }
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
-  const auto product = static_cast<unsigned __int128>(hash ^ value) * 0x9e3779b97f4a7c15;
+  __extension__ using Product = unsigned __int128;
+  const auto product = static_cast<Product>(hash ^ value) * 0x9e3779b97f4a7c15;
   return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
 }
 
