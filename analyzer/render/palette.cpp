@@ -76,6 +76,10 @@ std::string fill_colour(unsigned hue, unsigned shade, bool dark) {
   return oklch(lightness, dark ? 0.085 : 0.08, degrees_of(hue) + kShade[shade].degrees);
 }
 
+std::string area_colour(unsigned hue, bool dark) {
+  return oklch(dark ? 0.6 : 0.77, hue == kGrey ? 0.012 : 0.105, hue == kGrey ? 260 : degrees_of(hue));
+}
+
 std::string line_colour(unsigned hue, bool dark) {
   return oklch(dark ? 0.72 : 0.58, hue == kGrey ? 0.012 : 0.13, hue == kGrey ? 260 : degrees_of(hue));
 }

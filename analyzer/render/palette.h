@@ -28,6 +28,8 @@ std::vector<unsigned> hues_of(std::span<const std::string> names);
 
 /// "#rrggbb" of a frame or an area.
 std::string fill_colour(unsigned hue, unsigned shade, bool dark);
+/// An area of a chart, where no text stands on it.
+std::string area_colour(unsigned hue, bool dark);
 /// The same hue, strong enough for a line, a swatch or a border.
 std::string line_colour(unsigned hue, bool dark);
 

@@ -94,8 +94,9 @@ void write_timeline_csv(const Timeline& timeline, const TextSink& out);
 ///  "gaps": [{"from_ns", "to_ns"}], "pauses": [...], "marks": [{"time_ns", "text"}]}. Every sample.
 nlohmann::json timeline_json(const Timeline& timeline);
 
-/// A picture of about a thousand columns, however long the recording: highest and lowest sample of each are
-/// kept. Self-contained; with JavaScript it tells the values under the pointer.
+/// A picture of 400 columns, however long the recording: the highest and the lowest sample of each are kept.
+/// The ten largest sites are drawn, the rest is one grey area. Self-contained; with JavaScript it tells the
+/// values under the pointer. An address that ends in `#at=SECONDS` opens with that moment shown.
 void write_timeline_svg(const Timeline& timeline, const TextSink& out);
 
 }  // namespace heapprof::render

@@ -85,12 +85,10 @@ Axis byte_axis(std::uint64_t largest, unsigned most) {
   largest = std::clamp<std::uint64_t>(largest, 1, std::uint64_t{1} << 62);
   const std::uint64_t least_step = std::max<std::uint64_t>(1, (largest + most - 1) / most);
   const std::uint64_t step = std::bit_ceil(least_step);
+  const std::uint64_t quarter = std::max<std::uint64_t>(1, step / 4);
   Axis axis;
-  for (std::uint64_t tick = 0;; tick += step) {
-    axis.ticks.push_back(tick);
-    if (tick >= largest) break;
-  }
-  axis.top = axis.ticks.back();
+  axis.top = std::max((largest + quarter - 1) / quarter * quarter, step);
+  for (std::uint64_t tick = 0; tick <= axis.top; tick += step) axis.ticks.push_back(tick);
   return axis;
 }
 

@@ -26,7 +26,7 @@ struct Axis {
 };
 
 /// Steps are powers of two, so that labels are whole numbers of a binary unit. At least 2 and at most
-/// about `most` + 1 ticks; `top` is the first tick at or above `largest`.
+/// about `most` + 1 ticks; `top` is the first quarter of a step at or above `largest`.
 Axis byte_axis(std::uint64_t largest, unsigned most);
 
 /// Steps are 1, 2 or 5 times a power of ten below a minute, then whole parts of minutes, hours and days.
