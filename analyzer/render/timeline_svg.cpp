@@ -86,7 +86,7 @@ class Picture {
     own_strip_ = most_resident_ > 0 && most_resident_ / kMostResidentShare > peak_.bytes;
     bottom_ = own_strip_ ? kBottom - kStripHeight - kStripGap : kBottom;
     // Head room for the peak's label.
-    axis_ = byte_axis(std::max(peak_.bytes + peak_.bytes / 12, own_strip_ ? 0 : most_resident_), own_strip_ ? 5 : 7);
+    axis_ = byte_axis(std::max(peak_.bytes + peak_.bytes / 12, own_strip_ ? 0 : most_resident_), own_strip_ ? 6 : 7);
     make_points();
     std::vector<std::string> labels;
     for (std::size_t i = 0; i < site_count_; ++i) labels.push_back(timeline.sites[i].label + '\n' + timeline.sites[i].module);
