@@ -23,11 +23,10 @@ double share_of(const trace::Batch& batch, const trace::TraceFile& file) {
 std::uint64_t end_ticks(const trace::TraceFile& file) {
   if (file.cut_ticks() != trace::kNoCut) return file.cut_ticks();
   const FileHeader& header = file.header();
-  if (header.end_kind == EndKind::kNone || header.end_ticks < header.start_ticks) return 0;
-  const std::uint64_t ticks = header.end_ticks - header.start_ticks;
+  if (header.end_kind == EndKind::kNone) return 0;
   // The mark is not under the header's checksum: a year is more than anybody records.
   const std::uint64_t rate = std::max<std::uint64_t>(header.ticks_per_second, 1'000'000);
-  return ticks / rate < 366 * 86400 ? ticks : 0;
+  return header.end_ticks / rate < 366 * 86400 ? header.end_ticks : 0;
 }
 
 }  // namespace
@@ -204,11 +203,9 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
   Replay replay(file_, selection_);
   std::vector<ResolvedEvent> resolved;
   std::vector<ProfileEvent> events;
-  pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
-    resolved.clear();
+  const auto pass_on = [&] {
     events.clear();
-    replay.replay(batch, resolved);
-    // Times come in order, so most of a batch shares one conversion.
+    // Times come in order, and neighbours often share one.
     std::uint64_t ticks = 0;
     std::uint64_t ns = 0;
     for (const ResolvedEvent& event : resolved) {
@@ -219,9 +216,16 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
       const std::uint32_t node = event.node < node_of_index_.size() ? node_of_index_[event.node] : 0;
       events.push_back({ns, event.address, event.size, node, event.thread, event.kind, event.temporary});
     }
+    resolved.clear();
     sink(events);
+  };
+  pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+    replay.replay(batch, resolved);
+    pass_on();
     if (progress) progress(share_of(batch, file_), replay.heap().events());
   });
+  replay.finish(0);
+  if (!resolved.empty()) pass_on();
 }
 
 std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vector<std::uint32_t>& group_of_node,

@@ -77,7 +77,13 @@ inline model::LiveTimeline::State Replay::state() const noexcept {
 inline Replay::Thread& Replay::thread_of(std::uint32_t stream) {
   StreamState& state = streams_[stream];
   if (state.thread == kNoThread) [[unlikely]] start_thread(state, 0, {});
-  return threads_[state.thread];
+  Thread& thread = threads_[state.thread];
+  // The record that names a thread has the time of the stream's last event before it.
+  if (!thread.started) [[unlikely]] {
+    thread.started = true;
+    thread.start_ticks = now_;
+  }
+  return thread;
 }
 
 inline bool Replay::is_temporary(const Block& block, const StreamState& stream) const noexcept {
@@ -130,6 +136,11 @@ inline void Replay::count_release(const Block& block, bool temporary) {
   timeline_.fell(heap_costs_.live_bytes());
   if constexpr (kResolve)
     resolved_->push_back({now_, block.address, block.size, block.node, block.thread, ResolvedKind::kRelease, temporary});
+}
+
+void Replay::count_rare_release(const Block& block) {
+  if (resolved_ != nullptr) count_release<true>(block, false);
+  else count_release<false>(block, false);
 }
 
 template <bool kResolve>
@@ -232,7 +243,7 @@ template <bool kResolve>
         Block& block = blocks_.insert(pending.block.address, fresh);
         if (!fresh) {
           heap_.implied_frees += (block.thread & kNotSelected) == 0;
-          count_release<false>(block, false);
+          count_rare_release(block);
         }
         block = pending.block;
         if (pending.temporary) threads_[stream.thread].last_allocation = block.address;
@@ -247,23 +258,14 @@ template <bool kResolve>
       stream.mappings.push_back(std::move(pending));
       return;
     }
-    case Op::kUnmapEnd:
-      if (!stream.mappings.empty() && !stream.mappings.back().remap) stream.mappings.pop_back();
-      return;
+    case Op::kUnmapEnd: stream.take_mapping(false); return;
     case Op::kRemapEnd: {
-      std::uint32_t flags = kMapAnonymous;
-      if (!stream.mappings.empty() && stream.mappings.back().remap) {
-        if (!stream.mappings.back().pieces.empty()) flags = stream.mappings.back().pieces.front().flags;
-        stream.mappings.pop_back();
-      }
-      return map(event, event.address, event.size(), flags);
+      const std::vector<Region> old = stream.take_mapping(true);
+      return map(event, event.address, event.size(), old.empty() ? kMapAnonymous : old.front().flags);
     }
     case Op::kUnmapFailed:
     case Op::kRemapFailed:
-      if (stream.mappings.empty() || stream.mappings.back().remap != (event.op() == Op::kRemapFailed)) return;
-      mapping_table_.put_back(stream.mappings.back().pieces, changed);
-      stream.mappings.pop_back();
-      return;
+      return mapping_table_.put_back(stream.take_mapping(event.op() == Op::kRemapFailed), changed);
     case Op::kBrk:
       if (event.address > event.size()) map(event, event.size(), event.address - event.size(), kMapAnonymous);
       else mapping_table_.take(event.address, event.size(), changed);
@@ -276,8 +278,8 @@ template <bool kResolve>
       return;
     case Op::kPause:
       paused_once_ = true;
-      return mark("paused");
-    case Op::kResume: return mark("resumed");
+      return mark("paused", now_);
+    case Op::kResume: return mark("resumed", now_);
     case Op::kText: return take_text(event);
     default: return;
   }
@@ -310,13 +312,13 @@ void Replay::mapping_changed(const Region& region, std::int64_t bytes, std::int6
 void Replay::start_thread(StreamState& stream, std::uint32_t tid, std::string name) {
   Thread thread;
   thread.tid = tid;
-  thread.start_ticks = now_;
   thread.selected =
       selection_.all_threads() ||
       std::find(selection_.thread_ids.begin(), selection_.thread_ids.end(), tid) != selection_.thread_ids.end() ||
       std::find(selection_.thread_names.begin(), selection_.thread_names.end(), name) != selection_.thread_names.end();
   thread.name = std::move(name);
   stream.thread = static_cast<std::uint32_t>(threads_.size());
+  thread_of_tid_[tid] = stream.thread;
   threads_.push_back(std::move(thread));
 }
 
@@ -324,9 +326,16 @@ void Replay::take_text(const MergedEvent& event) {
   trace::EventText& text = (*texts_)[event.node];
   StreamState& stream = streams_[event.stream()];
   switch (text.kind) {
-    case TextKind::kThread:
+    case TextKind::kThread: {
       abandon_begins(stream);
-      return start_thread(stream, static_cast<std::uint32_t>(text.number), std::move(text.text));
+      const auto tid = static_cast<std::uint32_t>(text.number);
+      const auto known = thread_of_tid_.find(tid);
+      if (text.address == kThreadNested && known != thread_of_tid_.end()) {
+        stream.thread = known->second;
+        return;
+      }
+      return start_thread(stream, tid, std::move(text.text));
+    }
     case TextKind::kThreadName: {
       Thread& thread = thread_of(event.stream());
       thread.name = std::move(text.text);
@@ -335,7 +344,7 @@ void Replay::take_text(const MergedEvent& event) {
                           selection_.thread_names.end();
       return;
     }
-    case TextKind::kMark: return mark(std::move(text.text));
+    case TextKind::kMark: return mark(std::move(text.text), text.address);
     default: return;
   }
 }
@@ -350,8 +359,19 @@ void Replay::abandon_begins(StreamState& stream) {
   stream.mappings.clear();
 }
 
-void Replay::mark(std::string text) {
-  if (marks_.size() < kMaxMarks) marks_.push_back({now_, std::move(text)});
+void Replay::mark(std::string text, std::uint64_t ticks) {
+  if (marks_.size() < kMaxMarks) marks_.push_back({ticks, std::move(text)});
+}
+
+std::vector<Region> Replay::StreamState::take_mapping(bool remap) {
+  std::vector<Region> pieces;
+  for (auto at = mappings.rbegin(); at != mappings.rend(); ++at) {
+    if (at->remap != remap) continue;
+    pieces = std::move(at->pieces);
+    mappings.erase(std::next(at).base());
+    break;
+  }
+  return pieces;
 }
 
 void Replay::finish(std::uint64_t end_time) {
@@ -366,7 +386,7 @@ void Replay::finish(std::uint64_t end_time) {
     }
     // The address was given out again: the call did release its block.
     heap_.frees += (pending.block.thread & kNotSelected) == 0;
-    count_release<false>(pending.block, false);
+    count_rare_release(pending.block);
   }
   for (const PendingMapping& pending : abandoned_mappings_)
     mapping_table_.put_back(pending.pieces, [this](const Region& region, std::int64_t bytes, std::int64_t blocks) {
@@ -375,6 +395,8 @@ void Replay::finish(std::uint64_t end_time) {
   abandoned_reallocs_.clear();
   abandoned_mappings_.clear();
 
+  // A mark has the time of its setting, which may lie before that of the event that brought it.
+  std::stable_sort(marks_.begin(), marks_.end(), [](const Mark& a, const Mark& b) { return a.ticks < b.ticks; });
   last_time_ = std::max(now_, end_time);
   timeline_.finish(last_time_, state());
   clock_.finish();

@@ -17,6 +17,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "analyzer/model/live_timeline.h"
@@ -73,6 +74,7 @@ class Replay {
     std::uint64_t allocated_bytes = 0;
     std::uint64_t last_allocation = 0;  // address; 0 when it is gone
     bool selected = true;
+    bool started = false;
   };
   struct Mark {
     std::uint64_t ticks = 0;
@@ -95,7 +97,8 @@ class Replay {
     run<true>(batch);
   }
 
-  /// After the last batch. `end_time`: ticks to which the recording is known to have gone on.
+  /// After the last batch. `end_time`: ticks to which the recording is known to have gone on. May append to
+  /// the events given last.
   void finish(std::uint64_t end_time);
 
   // Results, after finish().
@@ -132,6 +135,9 @@ class Replay {
     std::uint32_t thread = kNoThread;
     std::vector<PendingRealloc> reallocs;  // a stack: a signal handler's stand above what they interrupted
     std::vector<PendingMapping> mappings;
+
+    /// What the latest munmap (or mremap) that has not ended took, which ends with that.
+    std::vector<Region> take_mapping(bool remap);
   };
 
   template <bool kResolve>
@@ -148,6 +154,7 @@ class Replay {
   void realloc_end(std::size_t i);
   template <bool kResolve>
   void count_release(const Block& block, bool temporary);
+  void count_rare_release(const Block& block);
   template <bool kResolve>
   bool settle_tie(std::size_t i, std::uint64_t address, bool wants_release);
   void handle_rare(const trace::MergedEvent& event);
@@ -159,7 +166,7 @@ class Replay {
   Thread& thread_of(std::uint32_t stream);
   void start_thread(StreamState& stream, std::uint32_t tid, std::string name);
   bool is_temporary(const Block& block, const StreamState& stream) const noexcept;
-  void mark(std::string text);
+  void mark(std::string text, std::uint64_t ticks);
   model::LiveTimeline::State state() const noexcept;
 
   const Selection selection_;
@@ -177,6 +184,7 @@ class Replay {
   trace::TickClock clock_;
   std::vector<StreamState> streams_;
   std::vector<Thread> threads_;
+  std::unordered_map<std::uint32_t, std::uint32_t> thread_of_tid_;  // the latest with that tid
   std::vector<PendingRealloc> abandoned_reallocs_;
   std::vector<PendingMapping> abandoned_mappings_;
   std::vector<Mark> marks_;

@@ -270,7 +270,7 @@ class MergedReader::Stream {
       case TextKind::kThreadName:
       case TextKind::kMark:
         push({last_time_, 0, slot.op_size, static_cast<std::uint32_t>(texts.size()), position_});
-        texts.push_back({kind, slot.size(), std::move(text)});
+        texts.push_back({kind, slot.size(), slot.address, std::move(text)});
         return;
     }
   }

@@ -45,7 +45,8 @@ inline constexpr Op kGap = static_cast<Op>(0xff);
 /// Texts whose place among the events matters: threads and marks.
 struct EventText {
   TextKind kind = TextKind::kNote;
-  std::uint64_t number = 0;
+  std::uint64_t number = 0;   ///< Slot::size
+  std::uint64_t address = 0;
   std::string text;
 };
 

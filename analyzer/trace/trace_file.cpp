@@ -9,6 +9,8 @@
 namespace heapprof::trace {
 namespace {
 
+constexpr std::uint32_t kMaxUnitBytes = 1 << 20;
+
 constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t to) noexcept { return (value + to - 1) / to * to; }
 
 std::string at_byte(std::uint64_t at) { return "byte " + std::to_string(at); }
@@ -22,6 +24,8 @@ std::string what_instead(const unsigned char* bytes, std::size_t size) {
     return "was a heapprof trace, but a transfer as text has damaged it; copy it again in binary mode";
   if (begins("\x1f\x8b") || begins("\x28\xb5\x2f\xfd") || begins("\xfd" "7zXZ") || begins("BZh"))
     return "is compressed; uncompress it first";
+  if (std::all_of(bytes, bytes + size, [](unsigned char c) { return c == 0; }))
+    return "holds nothing: its program ended before recording had begun";
   if (begins("\x7f" "ELF")) return "is a program or library, not a trace; 'heapprof record' makes a trace of it";
   const bool text = std::all_of(bytes, bytes + size, [](unsigned char c) {
     return (c >= 0x20 && c != 0x7f) || c == '\n' || c == '\r' || c == '\t';
@@ -141,8 +145,10 @@ void TraceFile::read_header() {
     // Whatever a damaged header says of the process is not believed.
     header_.process_start = 0;
   }
-  if (header_.unit_bytes != kUnitBytes || header_.slot_bytes != sizeof(Slot) || header_.header_bytes < kUnitBytes ||
-      header_.header_bytes % kUnitBytes != 0) {
+  // The unit is the larger of 4096 bytes and the page of the machine that recorded.
+  const std::uint32_t unit = header_.unit_bytes;
+  if (unit < kUnitBytes || (unit & (unit - 1)) != 0 || unit > kMaxUnitBytes || header_.slot_bytes != sizeof(Slot) ||
+      header_.header_bytes < unit || header_.header_bytes % unit != 0) {
     if (damage_.bytes == 0)
       throw TraceError(path + ": has units of " + std::to_string(header_.unit_bytes) + " and slots of " +
                        std::to_string(header_.slot_bytes) + " bytes, which this heapprof cannot read");
@@ -170,7 +176,7 @@ bool TraceFile::recover_file_id() {
 bool TraceFile::is_extent(const ExtentHeader& header, std::uint64_t offset) const noexcept {
   return header.magic == kExtentMagic && header.file_id == header_.file_id && header.offset == offset &&
          header.checksum == checksum(&header, offsetof(ExtentHeader, checksum)) && header.bytes != 0 &&
-         header.bytes % kUnitBytes == 0 && header.bytes <= kMaxExtentBytes && header.stream != StreamId::kNone;
+         header.bytes % header_.unit_bytes == 0 && header.bytes <= kMaxExtentBytes && header.stream != StreamId::kNone;
 }
 
 void TraceFile::walk(bool staging_pass) {
@@ -179,12 +185,13 @@ void TraceFile::walk(bool staging_pass) {
     if (unclaimed != 0 && !staging_pass) search_unclaimed(unclaimed, end);
     unclaimed = 0;
   };
+  const std::uint32_t unit = header_.unit_bytes;
   std::uint64_t at = header_.header_bytes;
   while (at < size_) {
     ExtentHeader header;
     if (!input_.read_all(at, &header, sizeof header) || !is_extent(header, at)) {
       if (unclaimed == 0) unclaimed = at;
-      at += kUnitBytes;
+      at += unit;
       continue;
     }
     close_unclaimed(at);
@@ -288,7 +295,7 @@ void TraceFile::search_unclaimed(std::uint64_t begin, std::uint64_t end) {
   const auto [first, last] = nonzero_range(input_, begin, end);
   if (first == last) return;  // reserved, never used
   // An extent in the making: all there but its magic.
-  const std::uint64_t unit = first / kUnitBytes * kUnitBytes;
+  const std::uint64_t unit = first / header_.unit_bytes * header_.unit_bytes;
   ExtentHeader header;
   if (input_.read_all(unit, &header, sizeof header) && header.magic == 0) {
     header.magic = kExtentMagic;
