@@ -160,6 +160,12 @@ void Analysis::settle_integrity(const trace::MergedReader& reader, const Replay&
 
   trace::Damage damage = file_.damage();
   damage.add(reader.damage());
+  if (damage.events_lost.value_or(0) != 0 && damage.bytes == 0) {
+    // Blocks are missing, and no damage is seen where they could have been: the file was cut between two
+    // extents. Behind the cut there may have been streams of which nothing is known.
+    damage.lost_unknown();
+    damage.note("the file was cut at byte " + std::to_string(file_.bytes()));
+  }
   const bool running = file_.writer() == trace::Writer::kRecording;
   if (profile_.recording.tail_not_kill_safe && !running &&
       (header.end_kind == EndKind::kNone || header.end_kind == EndKind::kSignal)) {

@@ -117,6 +117,10 @@ TraceFile::TraceFile(const std::string& path) : input_(path) {
     if (!one.frames.empty() || one.has_staging) streams_.push_back(std::move(one));
   }
   by_id_.clear();
+  if (streams_.empty() && writer_ != Writer::kRecording) {
+    damage_.lost_unknown();
+    damage_.note("holds no events at all: it was cut, or its program ended as recording began");
+  }
 }
 
 void TraceFile::read_header() {
