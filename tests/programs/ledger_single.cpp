@@ -1,4 +1,7 @@
-// One thread, every way to allocate, a random mix decided by a seed: ledger_single WORK [SEED]
+// One thread, every way to allocate, a random mix decided by a seed: ledger_single WORK [SEED] [PLAIN]
+//
+// PLAIN 1 keeps to the calls that heaptrack records and counts as we do, so that its own recording of the same run can
+// be compared: none of memalign, valloc, pvalloc, reallocarray, and no realloc to nothing.
 //
 // All figures are exact here, the peak included. The depth of the stack wanders, so that the sums per stack
 // are spread over many stacks of the same site.
@@ -13,6 +16,7 @@ struct Held {
 };
 
 constexpr std::size_t kHeld = 700;
+bool plain;
 Held held[kHeld];
 
 void release(Held& slot) {
@@ -35,7 +39,9 @@ std::size_t some_size(ledger::Random& random) {
 [[gnu::noinline]] void allocate(ledger::Random& random, Held& slot) {
   const std::size_t size = some_size(random);
   const std::size_t alignment = std::size_t{16} << random.below(6);
-  switch (random.below(15)) {
+  std::size_t how = random.below(15);
+  if (plain && (how == 2 || (how >= 5 && how <= 7))) how = 14;
+  switch (how) {
     case 0: slot.block = site_calloc(1 + random.below(4), size / 4); break;
     case 1: slot.block = site_realloc(nullptr, size); break;
     case 2: slot.block = site_reallocarray(nullptr, 3, size / 3); break;
@@ -65,7 +71,9 @@ std::size_t some_size(ledger::Random& random) {
     release(slot);
     return;
   }
-  switch (random.below(4)) {
+  std::size_t how = random.below(4);
+  if (plain && how < 2) how = 2;
+  switch (how) {
     case 0: slot.block = site_reallocarray(slot.block, 1 + random.below(5), random.below(200)); break;
     case 1: slot.block = site_realloc(slot.block, 0); break;  // frees it and gives nothing
     case 2: {  // a block that lives for a moment: temporary
@@ -73,7 +81,7 @@ std::size_t some_size(ledger::Random& random) {
       site_free(moment);
       break;
     }
-    default: slot.block = site_realloc(slot.block, some_size(random)); break;
+    default: slot.block = site_realloc(slot.block, some_size(random) + plain); break;
   }
 }
 
@@ -95,6 +103,7 @@ std::size_t some_size(ledger::Random& random) {
 int main(int argc, char** argv) {
   const std::uint64_t work = ledger::argument(argc, argv, 1, 20'000);
   ledger::Random random{ledger::argument(argc, argv, 2, 1)};
+  plain = ledger::argument(argc, argv, 3, 0) != 0;
   ledger::open(ledger::kSiteNames, 1, static_cast<std::uint32_t>(3 * work + 2 * kHeld + 16));
   ledger::set_phase(ledger::Phase::kWorking);
   unsigned depth = 5;
