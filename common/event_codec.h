@@ -74,9 +74,11 @@ constexpr OpFields fields_of(Op op) noexcept {
   return {};
 }
 
-/// Room that `slots` slots can need as columns: a head, a time, three 64-bit and two 32-bit fields.
+/// Room that `slots` slots can need as columns. Slots lie in memory that others may write, and each column
+/// reads them anew, so this holds whatever they contain at each reading: a head, a time, an address, a
+/// stack, four other fields, and a slot's own size of text.
 constexpr std::size_t column_bytes_bound(std::size_t slots) noexcept {
-  return kColumns * sizeof(std::uint32_t) + slots * (2 * kMaxVarintBytes + 3 * kMaxVarintBytes);
+  return kColumns * sizeof(std::uint32_t) + slots * (8 * kMaxVarintBytes + sizeof(Slot));
 }
 
 struct EncodedBlock {
@@ -88,7 +90,8 @@ struct EncodedBlock {
 };
 
 /// Encodes `count` slots (text records with their continuation slots) into `out`, which must hold
-/// column_bytes_bound(count). One pass a column, no memory of its own, no failure.
+/// column_bytes_bound(count). One pass a column, no memory of its own, no failure: of slots that no encoder
+/// would have written the result is some columns or other, within that bound.
 inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::uint8_t* out) noexcept {
   EncodedBlock result;
   std::uint8_t* const sizes = out;
@@ -102,15 +105,21 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
   const auto for_each = [&](auto&& visit) noexcept {
     for (std::uint32_t i = 0; i < count; ++i) {
       const Slot& slot = slots[i];
-      visit(slot);
-      if (slot.op() == Op::kText) [[unlikely]] i += text_slots(slot.aux);
+      std::uint32_t text_bytes = 0;
+      if (slot.op() == Op::kText) [[unlikely]] {
+        const std::uint32_t left = (count - i - 1) * static_cast<std::uint32_t>(sizeof(Slot));
+        text_bytes = *static_cast<const volatile std::uint32_t*>(&slot.aux);
+        if (text_bytes > left) text_bytes = left;
+      }
+      visit(slot, text_bytes);
+      i += text_slots(text_bytes);
     }
   };
 
   if (count != 0) result.first_time = slots[0].time;
   std::uint64_t last_time = result.first_time;
 
-  for_each([&](const Slot& slot) noexcept {
+  for_each([&](const Slot& slot, std::uint32_t) noexcept {
     const Op op = slot.op();
     ++result.record_count;
     result.event_count += is_event(slot);
@@ -121,7 +130,7 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
   });
   end_column(kHead);
 
-  for_each([&](const Slot& slot) noexcept {
+  for_each([&](const Slot& slot, std::uint32_t) noexcept {
     out = put_varint(out, slot.time - last_time);
     last_time = slot.time;
   });
@@ -129,7 +138,7 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
   result.last_time = last_time;
 
   std::uint64_t last_address = 0;
-  for_each([&](const Slot& slot) noexcept {
+  for_each([&](const Slot& slot, std::uint32_t) noexcept {
     if (!fields_of(slot.op()).heap_address) return;
     const std::uint64_t address = std::rotr(slot.address, 4);
     out = put_varint(out, zigzag(static_cast<std::int64_t>(address - last_address)));
@@ -137,12 +146,12 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
   });
   end_column(kAddress);
 
-  for_each([&](const Slot& slot) noexcept {
+  for_each([&](const Slot& slot, std::uint32_t) noexcept {
     if (fields_of(slot.op()).stack) out = put_varint(out, slot.node);
   });
   end_column(kNode);
 
-  for_each([&](const Slot& slot) noexcept {
+  for_each([&](const Slot& slot, std::uint32_t) noexcept {
     const OpFields fields = fields_of(slot.op());
     if (fields.size) out = put_varint(out, slot.size());
     if (fields.address) out = put_varint(out, slot.address);
@@ -151,10 +160,9 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
   });
   end_column(kRare);
 
-  for_each([&](const Slot& slot) noexcept {
-    if (slot.op() != Op::kText) return;
-    std::memcpy(out, &slot + 1, slot.aux);
-    out += slot.aux;
+  for_each([&](const Slot& slot, std::uint32_t text_bytes) noexcept {
+    std::memcpy(out, &slot + 1, text_bytes);
+    out += text_bytes;
   });
   end_column(kText);
 
