@@ -86,6 +86,7 @@ class TraceThread:
     tid: int
     name: str
     stream: int
+    nested: bool  # written by a signal handler that interrupted the recorder in the same thread
     events: list = field(default_factory=list)
 
 
@@ -271,8 +272,9 @@ class Trace:
         (self.major, self.minor, self.header_bytes, self.file_id, unit, slot, self.machine, self.clock,
          self.ticks_per_second, self.start_ticks, self.start_monotonic_ns, self.start_realtime_ns, self.pid,
          self.parent_pid) = struct.unpack_from("<HHIQIIIIQQQQII", data, 8)
-        if (self.major, unit, slot) != (1, UNIT, 32):
+        if (self.major, slot) != (1, 32) or unit % UNIT:
             raise Malformed(f"version {self.major}, unit {unit}, slot {slot}")
+        self.unit = unit
         self.flags = struct.unpack_from("<I", data, 112)[0]
         end_kind, self.end_status, self.end_ticks = struct.unpack_from("<IiQ", data, 512)
         self.ended_by = END_KINDS[end_kind]
@@ -287,9 +289,9 @@ class Trace:
                 break
             magic, file_id, offset, size, kind, stream, ordinal = struct.unpack_from("<QQQIIII", data, at)
             if magic != EXTENT_MAGIC or file_id != self.file_id:
-                at += UNIT  # space that was reserved and never became an extent
+                at += self.unit  # space that was reserved and never became an extent
                 continue
-            if offset != at or size == 0 or size % UNIT or kind not in (1, 2):
+            if offset != at or size == 0 or size % self.unit or kind not in (1, 2):
                 raise Malformed(f"extent at {at}: offset {offset}, {size} bytes, kind {kind}")
             if kind == 1:
                 if stream in staging:
@@ -400,7 +402,7 @@ class Trace:
             current = None
             for event in stream:
                 if event.op == TEXT and event.node == TEXT_THREAD:
-                    current = TraceThread(event.size, event.text.decode("utf-8", "replace"), number)
+                    current = TraceThread(event.size, event.text.decode("utf-8", "replace"), number, bool(event.address))
                     result.append(current)
                 elif event.op == TEXT and event.node == TEXT_THREAD_NAME:
                     if current is None or current.tid != event.size:
@@ -457,7 +459,7 @@ def replay(events):
     figures = dict(allocations=0, allocated_bytes=0, frees=0, failed=0, peak_bytes=0, peak_blocks=0, unmatched_frees=0,
                    implied_frees=0)
     current = 0
-    begun = {}  # thread -> (address, size) of a realloc under way
+    begun = {}  # thread -> [(address, size)] of reallocs under way: an end belongs to the latest begin
 
     def release(address):
         nonlocal current
@@ -486,9 +488,9 @@ def replay(events):
             figures["frees"] += 1
             release(event.address)
         elif event.op == REALLOC_BEGIN:
-            begun[thread] = (event.address, live.pop(event.address, None))
+            begun.setdefault(thread, []).append((event.address, live.pop(event.address, None)))
         elif event.op in (REALLOC_END, REALLOC_FAILED):
-            address, size = begun.pop(thread)
+            address, size = begun[thread].pop()
             if event.op == REALLOC_FAILED:
                 figures["failed"] += 1
                 if size is not None:
@@ -503,10 +505,11 @@ def replay(events):
                 allocate(event.address, event.size)
         elif event.op == ALLOC_FAILED:
             figures["failed"] += 1
-    for address, size in begun.values():
+    unfinished = [block for blocks in begun.values() for block in blocks]
+    for address, size in unfinished:
         if size is not None:
             live[address] = size
-    figures["unfinished"] = len(begun)
+    figures["unfinished"] = len(unfinished)
     figures["leaked_bytes"] = sum(live.values())
     figures["leaked_blocks"] = len(live)
     figures["live"] = live
