@@ -31,11 +31,10 @@ echo "==> packages"
 tools/packages.sh "${install_option[@]}" "${groups[@]}"
 
 echo "==> libraries built from Debian's source packages"
-tools/deps.sh "${install_option[@]}"
+tools/deps.sh
 
 if [ ! -f "$build/build.ninja" ]; then
   echo "==> configuring $build/"
-  # ccache only shortens a second build; meson finds it by itself.
   mkdir -p "$build"
   meson setup "$build" --buildtype=release -Ddebug=true >"$build/setup.log" 2>&1 || {
     tail -n 40 "$build/setup.log" >&2

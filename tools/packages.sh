@@ -16,11 +16,11 @@ END
 }
 
 build=(
-  build-essential ccache meson ninja-build pkg-config python3
+  build-essential meson ninja-build pkg-config python3
   libcli11-dev nlohmann-json3-dev libxxhash-dev liblz4-dev libzstd-dev zlib1g-dev
   libdw-dev libelf-dev libiberty-dev
   # tools/deps.sh builds two libraries from Debian's source packages
-  autoconf automake libtool cmake dpkg-dev patch ca-certificates
+  autoconf automake libtool xz-utils ca-certificates
 )
 test=(
   catch2 libunwind-dev binutils

@@ -242,12 +242,13 @@ def expected_events(entry):
 
     ("alloc", address, size) ("free", address) ("realloc_begin", address) ("realloc_end", address, size)
     ("realloc_failed", size) ("alloc_failed", size). For an entry not done, addresses that nobody knows yet
-    are None too; which of the events exist then is open, but they are a beginning of this list.
+    are None too; which of the events exist then is open, but they are a beginning of this list. A product that
+    overflows never reaches realloc: the old block is not touched, and only the failure is an event.
     """
     size = None if entry.flags & FLAG_SIZE_UNKNOWN else min(entry.size, (1 << 56) - 1)
     if entry.kind in RELEASES:
         return [("free", entry.old)] if entry.old else []
-    if entry.kind in REALLOCATIONS and entry.old:
+    if entry.kind in REALLOCATIONS and entry.old and not (size is None and entry.done and not entry.result):
         begin = ("realloc_begin", entry.old)
         if not entry.done:
             return [begin, ("realloc_end", None, size)]
