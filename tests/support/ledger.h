@@ -69,6 +69,7 @@ enum class State : std::uint8_t { kUnused = 0, kBegun = 1, kDone = 2 };
 
 inline constexpr std::uint32_t kFlagSizeUnknown = 1;  ///< do not compare the size (overflow, library function)
 inline constexpr std::uint32_t kFlagFailed = 2;       ///< a failure that the result does not show
+inline constexpr std::uint32_t kFlagReserve = 4;      ///< a mapping of address space only (PROT_NONE): no bytes yet
 
 /// One call. `block` identifies the block that is given back when threads pass blocks around: the
 /// identity() its maker wrote into it. 0: find it by address, in order.

@@ -21,7 +21,7 @@ REALLOCATIONS = frozenset((REALLOC, REALLOCARRAY))
 RELEASES = frozenset((FREE, DELETE))
 
 BEGUN, DONE = 1, 2
-FLAG_SIZE_UNKNOWN, FLAG_FAILED = 1, 2
+FLAG_SIZE_UNKNOWN, FLAG_FAILED, FLAG_RESERVE = 1, 2, 4
 
 MAP_FAILED = (1 << 64) - 1
 PHASES = {0: "starting", 1: "working", 2: "finished"}
@@ -269,7 +269,7 @@ def matches(expected, event):
 
 @dataclass
 class Mappings:
-    """What a single-threaded ledger of mappings adds up to. `live` maps page number -> True."""
+    """What a single-threaded ledger of mappings adds up to. Address space that is only reserved has no bytes."""
     mapped_bytes: int = 0
     peak_bytes: int = 0
     live_bytes: int = 0
@@ -287,14 +287,16 @@ def mappings(ledger, page=4096):
             continue
         if entry.kind == MAP and entry.result != MAP_FAILED:
             pages = range(entry.result // page, (entry.result + up(entry.size)) // page)
-            result.mapped_bytes += up(entry.size)
-            live.update(pages)
+            live.difference_update(pages)
+            if not entry.flags & FLAG_RESERVE:
+                result.mapped_bytes += up(entry.size)
+                live.update(pages)
         elif entry.kind == UNMAP and not entry.flags & FLAG_FAILED:
             live.difference_update(range(entry.old // page, (entry.old + up(entry.size)) // page))
         elif entry.kind == REMAP and entry.result != MAP_FAILED:
             live.difference_update(range(entry.old // page, (entry.old + up(entry.block)) // page))
             live.update(range(entry.result // page, (entry.result + up(entry.size)) // page))
-            result.mapped_bytes += max(0, up(entry.size) - up(entry.block))
+            result.mapped_bytes += up(entry.size)  # as realloc: one given back, one made
         elif entry.kind == BREAK:
             result.break_bytes += entry.result - entry.old
             result.mapped_bytes += max(0, entry.result - entry.old)
