@@ -35,7 +35,6 @@ constexpr std::size_t kFirstMapping = 64u << 10;
 constinit RuleCache g_rules;
 constinit std::uint32_t g_max_depth = 1024;
 constinit bool g_shadow_stack = true;
-constinit std::atomic<bool> g_may_call{true};  ///< the kernel
 
 struct State {
   std::uint64_t pc;
@@ -305,7 +304,6 @@ struct ThreadData {
 namespace {
 
 ThreadData* make_data() noexcept {
-  if (!g_may_call.load(std::memory_order_relaxed)) return nullptr;
   auto* data = static_cast<ThreadData*>(sys::map_private(kFirstMapping));
   if (data == nullptr) return nullptr;
   lay_out(data->first, (kFirstMapping - sizeof(ThreadData)) / (2 * kSetBytes));
@@ -316,7 +314,6 @@ ThreadData* make_data() noexcept {
 /// Doubles the arrays. False: no memory.
 [[gnu::noinline]] bool grow(ThreadData& data, std::uint32_t fresh, std::uint32_t fresh_words) noexcept {
   Arrays* const old = data.arrays;
-  if (!g_may_call.load(std::memory_order_relaxed)) return false;
   const std::uint32_t capacity = old->capacity * 2;
   const std::size_t bytes = sizeof(Arrays) + capacity * 2 * kSetBytes;
   auto* larger = static_cast<Arrays*>(sys::map_private(bytes));
@@ -587,12 +584,6 @@ bool start(const Settings& settings) noexcept {
 void loader_activity() noexcept { raise_generation(); }
 
 void forget_stack_region(std::uint64_t, std::uint64_t) noexcept { forget_foreign_stacks(); }
-
-void no_system_calls() noexcept {
-  g_may_call.store(false, std::memory_order_relaxed);
-  stop_probing();
-  stop_calling();
-}
 
 void restart_in_child() noexcept {
   announce_all_again();

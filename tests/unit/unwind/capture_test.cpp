@@ -50,7 +50,8 @@ volatile int g_sink;
   if (depth == 0) hook();
   const int below = depth == 0 ? 0 : plain_recursion(depth - 1);
   if (depth % 7 == 0) hook();
-  return below + (g_sink = depth);
+  g_sink = depth;
+  return below + depth;
 }
 
 [[gnu::noinline, gnu::optimize("omit-frame-pointer")]] int no_frame_pointer(int depth) {
@@ -74,7 +75,8 @@ volatile int g_sink;
 [[gnu::noinline]] int over_aligned(int depth) {
   alignas(64) volatile char local[100];
   auto* room = static_cast<volatile char*>(alloca(1 + depth * 3));
-  room[0] = local[depth % 100] = 1;
+  local[depth % 100] = 1;
+  room[0] = 1;
   if (depth == 0) hook();
   else over_aligned(depth - 1);
   hook();
