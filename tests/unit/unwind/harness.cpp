@@ -58,6 +58,13 @@ Stack resolve(const Tree& tree, NodeId id) {
   return stack;
 }
 
+namespace {
+bool is_code(std::uint64_t pc) {
+  Dl_info info;
+  return dladdr(reinterpret_cast<void*>(pc), &info) != 0;
+}
+}  // namespace
+
 std::vector<std::uint64_t> libunwind_stack(const arch::EntryRegisters& entry) {
   std::vector<std::uint64_t> addresses;
   unw_context_t context;
@@ -65,16 +72,17 @@ std::vector<std::uint64_t> libunwind_stack(const arch::EntryRegisters& entry) {
   unw_getcontext(&context);
   unw_init_local(&cursor, &context);
   bool inside = false;
-  bool exact = false;
   do {
     unw_word_t pc, sp;
     unw_get_reg(&cursor, UNW_REG_IP, &pc);
     unw_get_reg(&cursor, UNW_REG_SP, &sp);
     if (pc == 0) break;
     if (pc == entry.pc && sp == entry.sp) inside = true;
-    const bool signal = unw_is_signal_frame(&cursor) > 0;
-    if (inside) addresses.push_back(signal || exact ? pc : pc - 1);
-    exact = signal;
+    // The interrupted frame is what libunwind 1.6 calls a signal frame; the trampoline below it is named by
+    // its own address too.
+    const bool exact = unw_is_signal_frame(&cursor) > 0 ||
+                       (is_code(pc) && arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)));
+    if (inside) addresses.push_back(exact ? pc : pc - 1);
   } while (unw_step(&cursor) > 0);
   return addresses;
 }
