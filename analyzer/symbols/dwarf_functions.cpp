@@ -204,8 +204,10 @@ class DwarfFunctions::Walk {
       case DW_TAG_try_block:
       case DW_TAG_catch_block:
       case DW_TAG_with_stmt: {
-        if (!thorough_)
-          if (const std::vector<Range> ranges = owner_.ranges_of(die); !ranges.empty() && !any_wanted(ranges)) return true;
+        if (!thorough_) {
+          const std::vector<Range> ranges = owner_.ranges_of(die);
+          if (!ranges.empty() && !any_wanted(ranges)) return true;
+        }
         return children(die, scope, depth + 1);
       }
       case DW_TAG_namespace:
@@ -277,7 +279,8 @@ bool DwarfFunctions::collect_scope_names(Dwarf_Die& parent, std::uint32_t scope,
     bool mangled = false;
     const std::string linkage = tag == DW_TAG_subprogram ? linkage_name(die, mangled) : std::string();
     result.names.push_back(linkage.empty() ? joined(result.names[scope], name) : linkage);
-    return collect_scope_names(die, static_cast<std::uint32_t>(result.names.size() - 1), depth + 1, last_offset, result);
+    const auto inner = static_cast<std::uint32_t>(result.names.size() - 1);
+    return collect_scope_names(die, inner, depth + 1, last_offset, result);
   });
 }
 
@@ -369,8 +372,8 @@ void DwarfFunctions::resolve_in_unit(Unit& unit, const std::vector<std::uint64_t
   }
 }
 
-void DwarfFunctions::resolve(const std::vector<std::uint64_t>& addresses, std::vector<std::vector<SourceFrame>>& frames,
-                             std::vector<bool>& plain_name) {
+void DwarfFunctions::resolve(const std::vector<std::uint64_t>& addresses,
+                             std::vector<std::vector<SourceFrame>>& frames, std::vector<bool>& plain_name) {
   std::unordered_map<std::uint32_t, std::vector<std::size_t>> by_unit;
   for (std::size_t i = 0; i < addresses.size(); ++i)
     if (const std::uint32_t unit = units_by_address_.find(addresses[i]); unit != IntervalMap::kNone)

@@ -111,7 +111,8 @@ std::vector<std::vector<SourceFrame>> Symbolizer::resolve(const std::vector<Code
 
   std::vector<Task> tasks;
   for (const std::size_t i : order) {
-    if (tasks.empty() || tasks.back().module != addresses[i].module) tasks.push_back({addresses[i].module, {}, {}, {}});
+    if (tasks.empty() || tasks.back().module != addresses[i].module)
+      tasks.push_back({addresses[i].module, {}, {}, {}});
     auto& asked = tasks.back().addresses;
     if (asked.empty() || asked.back() != addresses[i].address) asked.push_back(addresses[i].address);
   }

@@ -167,9 +167,9 @@ TEST_CASE("the frames of each probe are those of the source") {
               "+fixture::Box<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> > >"
               "::second(int) const chain.h:" + line("chain.h", "second calls") + "\n" +
               "fixture::outermost(int) main.cpp:" + line("main.cpp", "outermost calls second") + "\n");
-    CHECK(frames_at("hidden") == "+fixture::(anonymous namespace)::hidden chain.h:" + line("chain.h", "hidden probes") +
-                                     "\nfixture::outermost(int) main.cpp:" +
-                                     line("main.cpp", "outermost calls hidden") + "\n");
+    CHECK(frames_at("hidden") ==
+          "+fixture::(anonymous namespace)::hidden chain.h:" + line("chain.h", "hidden probes") + "\n" +
+              "fixture::outermost(int) main.cpp:" + line("main.cpp", "outermost calls hidden") + "\n");
     CHECK(frames_at("inlined_in_c") == "+inlined_in_c plain.c:" + line("plain.c", "inlined_in_c probes") +
                                            "\nstatic_in_c plain.c:" + line("plain.c", "static_in_c calls") + "\n");
     CHECK(frames_at("plain_c") == "plain_c plain.c:" + line("plain.c", "plain_c probes") + "\n");
@@ -357,9 +357,9 @@ TEST_CASE("what has no file is unresolved, with the reason") {
   std::ofstream(folder / "text") << "not an ELF file at all, but longer than a header would be, to be sure of it";
   std::ofstream(folder / "empty").close();
   REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
-  const std::vector<std::string> paths = {"[vdso]",        "/nowhere/at/all",  "/usr/bin/true (deleted)", "[heap]",
-                                          "",              folder / "text",    folder / "empty",          folder / "pipe",
-                                          folder / "",     "/memfd:x (deleted)"};
+  const std::vector<std::string> paths = {
+      "[vdso]",        "/nowhere/at/all", "/usr/bin/true (deleted)", "[heap]",    "",
+      folder / "text", folder / "empty",  folder / "pipe",           folder / "", "/memfd:x (deleted)"};
   std::vector<Module> modules;
   std::vector<CodeAddress> addresses;
   for (const std::string& path : paths) {
