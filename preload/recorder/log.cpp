@@ -6,7 +6,6 @@
 namespace heapprof::recorder {
 
 namespace {
-constinit bool g_silent = false;
 constinit sys::FileIdentity g_standard_error{};
 
 bool standard_error_is_ours() noexcept {
@@ -17,16 +16,14 @@ bool standard_error_is_ours() noexcept {
 
 void remember_standard_error() noexcept { sys::identify(2, g_standard_error); }
 
-void silence_log() noexcept { __atomic_store_n(&g_silent, true, __ATOMIC_RELAXED); }
-
-void log(LogLevel level, const char* message) noexcept {
-  if (level > g_settings.log || __atomic_load_n(&g_silent, __ATOMIC_RELAXED)) return;
-  char buffer[1024];
+void log(LogLevel level, const char* message, const char* detail) noexcept {
+  if (level > g_settings.log) return;
+  char buffer[1536];
   Text line(buffer);
   line.add("heapprof: ");
   if (level == LogLevel::kError) line.add("error: ");
   if (level == LogLevel::kWarn) line.add("warning: ");
-  line.add(message);
+  line.add(message).add(detail);
   if (line.overflowed()) buffer[sizeof buffer - 2] = '\n';
   else line.add('\n');
 

@@ -1,5 +1,5 @@
 // What the recorder says: one line a message, "heapprof: ...", to HEAPPROF_LOG_FILE or standard error,
-// by one raw write. Nothing is said below HEAPPROF_LOG, and nothing where system calls are forbidden.
+// by one raw write. Nothing is said below HEAPPROF_LOG.
 #pragma once
 
 #include "preload/recorder/settings.h"
@@ -10,10 +10,7 @@ namespace heapprof::recorder {
 /// rather than written into that.
 void remember_standard_error() noexcept;
 
-/// `message` is one line without its end.
-void log(LogLevel level, const char* message) noexcept;
-
-/// No message from here on: the host has entered seccomp.
-void silence_log() noexcept;
+/// Says `message` and `detail` (a path, say) as one line, which both come without the end of.
+void log(LogLevel level, const char* message, const char* detail = "") noexcept;
 
 }  // namespace heapprof::recorder

@@ -1,5 +1,7 @@
 #include "preload/recorder/settings.h"
 
+#include <initializer_list>
+
 #include "preload/recorder/log.h"
 #include "preload/recorder/text.h"
 

@@ -3,8 +3,8 @@
 //
 // Appending is: fill the next slot, then store the commit word. From that store on the event survives
 // the process. No lock, no system call, until the block is full; then it is encoded by columns, compressed
-// into room of the file mapped earlier, and the next block begins (some 12 ns an event, measured by
-// tools/bench; every ~100,000 events the room is used up, which costs four system calls).
+// into room of the file mapped earlier, and the next block begins. When that room is used up, every hundred
+// thousand events or so, more is reserved and mapped: a handful of system calls.
 //
 // Slots are written in time order: append() raises a time that lies before the last one's.
 #pragma once
@@ -13,6 +13,10 @@
 #include <cstdint>
 
 #include "common/trace_format.h"
+
+namespace heapprof {
+struct EncodedBlock;
+}
 
 namespace heapprof::recorder {
 
@@ -53,7 +57,7 @@ class Stream {
 
  private:
   [[gnu::noinline]] bool flush() noexcept;
-  bool append_frame(const std::uint8_t* columns, const struct EncodedBlock& block) noexcept;
+  bool append_frame(const std::uint8_t* columns, const EncodedBlock& block) noexcept;
   bool next_extent() noexcept;
   void begin_block() noexcept;
   void commit(std::uint32_t slots) noexcept {

@@ -42,9 +42,9 @@ void make_folders(const char* path) noexcept {
 void keep_in_place(int fd, long file_system) noexcept {
   if (file_system != BTRFS_SUPER_MAGIC) return;
   int flags = 0;
-  if (sys::failed(sys::raw_syscall(SYS_ioctl, fd, FS_IOC_GETFLAGS, sys::word(&flags)))) return;
+  if (sys::failed(sys::call(SYS_ioctl, fd, FS_IOC_GETFLAGS, sys::word(&flags)))) return;
   flags |= FS_NOCOW_FL;
-  sys::raw_syscall(SYS_ioctl, fd, FS_IOC_SETFLAGS, sys::word(&flags));
+  sys::call(SYS_ioctl, fd, FS_IOC_SETFLAGS, sys::word(&flags));
 }
 
 bool rewrites_in_place(long file_system) noexcept {
@@ -69,9 +69,9 @@ class FileSizeSignalGuard {
  public:
   FileSizeSignalGuard() noexcept {
     rlimit limit{};
-    sys::raw_syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, sys::word(&limit));
+    sys::call(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, sys::word(&limit));
     active_ = limit.rlim_cur != RLIM_INFINITY;
-    if (active_) sys::raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, sys::word(&kMask), sys::word(&before_), sizeof kMask);
+    if (active_) sys::call(SYS_rt_sigprocmask, SIG_BLOCK, sys::word(&kMask), sys::word(&before_), sizeof kMask);
   }
   /// `exceeded`: the call failed with EFBIG, so the signal is pending, unless the host had it blocked before
   /// and waits for its own; then one too many stays pending, which is what the limit means to it anyway.
@@ -79,9 +79,9 @@ class FileSizeSignalGuard {
     if (!active_) return;
     if (exceeded && (before_ & kMask) == 0) {
       timespec now{};
-      sys::raw_syscall(SYS_rt_sigtimedwait, sys::word(&kMask), 0, sys::word(&now), sizeof kMask);
+      sys::call(SYS_rt_sigtimedwait, sys::word(&kMask), 0, sys::word(&now), sizeof kMask);
     }
-    sys::raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, sys::word(&before_), 0, sizeof before_);
+    sys::call(SYS_rt_sigprocmask, SIG_SETMASK, sys::word(&before_), 0, sizeof before_);
   }
 
  private:
@@ -109,7 +109,7 @@ bool expand_pattern(const char* pattern, const char* program, int pid, std::uint
       case 't': text.number(start_realtime_ns / 1'000'000'000); break;
       case 'h': {
         utsname names{};
-        sys::raw_syscall(SYS_uname, sys::word(&names));
+        sys::call(SYS_uname, sys::word(&names));
         add_name(names.nodename);
         break;
       }
@@ -133,7 +133,7 @@ Failure TraceFile::create(const char* pattern, const char* program, std::uint64_
   Text whole(absolute);
   if (name[0] != '/') {
     static char folder[kPathBytes];
-    if (sys::failed(sys::raw_syscall(SYS_getcwd, sys::word(folder), sizeof folder))) folder[0] = '\0';
+    if (sys::failed(sys::call(SYS_getcwd, sys::word(folder), sizeof folder))) folder[0] = '\0';
     whole.add(folder).add('/');
   }
   whole.add(name);
@@ -170,7 +170,7 @@ Failure TraceFile::create(const char* pattern, const char* program, std::uint64_
   sys::identify(fd_, identity_);
 
   struct statfs file_system {};
-  sys::raw_syscall(SYS_fstatfs, fd_, sys::word(&file_system));
+  sys::call(SYS_fstatfs, fd_, sys::word(&file_system));
   rewrites_in_place_ = recorder::rewrites_in_place(static_cast<long>(file_system.f_type));
   keep_in_place(fd_, static_cast<long>(file_system.f_type));
 
@@ -242,7 +242,7 @@ Failure TraceFile::reserve(std::uint64_t offset, std::uint64_t bytes) noexcept {
 void* TraceFile::allocate_extent(std::uint32_t bytes, ExtentKind kind, StreamId stream, std::uint32_t ordinal,
                                  Failure& failure) noexcept {
   failure = nullptr;
-  if (__atomic_load_n(&no_system_calls_, __ATOMIC_RELAXED)) {
+  if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED)) {
     failure = "the program forbade system calls (seccomp), and the space mapped before is used up";
     return nullptr;
   }

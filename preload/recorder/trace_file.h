@@ -35,9 +35,6 @@ class TraceFile {
   void* allocate_extent(std::uint32_t bytes, ExtentKind kind, StreamId stream, std::uint32_t ordinal,
                         Failure& failure) noexcept;
 
-  /// No system call from here on: extents are refused.
-  void forbid_system_calls() noexcept { __atomic_store_n(&no_system_calls_, true, __ATOMIC_RELAXED); }
-
   FileHeader* header() const noexcept { return header_; }
   std::uint64_t file_id() const noexcept { return file_id_; }
   const char* path() const noexcept { return path_; }
@@ -60,7 +57,6 @@ class TraceFile {
   std::uint64_t unit_bytes_ = kUnitBytes;
   sys::FileIdentity identity_{};
   int fd_ = -1;
-  bool no_system_calls_ = false;
   bool rewrites_in_place_ = true;
   char path_[4096] = "";
 };
