@@ -74,13 +74,19 @@ constexpr OpFields fields_of(Op op) noexcept {
   return {};
 }
 
-/// Room that `slots` slots can need as columns: a head, a time, three 64-bit and two 32-bit fields.
+/// Bytes that one slot can add to each column: a head; a time; an address; a stack; four fields of 10, 10, 5 and
+/// 5 bytes; a continuation slot of text.
+inline constexpr std::size_t kColumnRoom[kColumns] = {10, 10, 10, 5, 30, sizeof(Slot)};
+
+/// Room that encode_columns needs for `slots` slots, whatever they contain.
 constexpr std::size_t column_bytes_bound(std::size_t slots) noexcept {
-  return kColumns * sizeof(std::uint32_t) + slots * (2 * kMaxVarintBytes + 3 * kMaxVarintBytes);
+  std::size_t room = 0;
+  for (const std::size_t bytes : kColumnRoom) room += bytes;
+  return kColumns * sizeof(std::uint32_t) + slots * room;
 }
 
 struct EncodedBlock {
-  std::size_t raw_bytes = 0;      ///< bytes written, column sizes included
+  std::size_t raw_bytes = 0;  ///< bytes written, column sizes included
   std::uint32_t record_count = 0;
   std::uint32_t event_count = 0;
   std::uint64_t first_time = 0;
@@ -88,77 +94,90 @@ struct EncodedBlock {
 };
 
 /// Encodes `count` slots (text records with their continuation slots) into `out`, which must hold
-/// column_bytes_bound(count). One pass a column, no memory of its own, no failure.
+/// column_bytes_bound(count). One pass that fills all columns, each in its share of `out`, which are then moved
+/// together. No memory of its own, no failure.
+///
+/// The slots lie in memory that others may write while this reads, so what decides a bound or a branch is read
+/// exactly once. Of slots that no encoder would have written the result is some columns or other.
 inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::uint8_t* out) noexcept {
   EncodedBlock result;
-  std::uint8_t* const sizes = out;
-  out += kColumns * sizeof(std::uint32_t);
-  const std::uint8_t* column_begin = out;
-  const auto end_column = [&](Column column) noexcept {
-    const auto bytes = static_cast<std::uint32_t>(out - column_begin);
-    std::memcpy(sizes + column * sizeof bytes, &bytes, sizeof bytes);
-    column_begin = out;
-  };
-  const auto for_each = [&](auto&& visit) noexcept {
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const Slot& slot = slots[i];
-      visit(slot);
-      if (slot.op() == Op::kText) [[unlikely]] i += text_slots(slot.aux);
-    }
+  std::uint8_t* begin[kColumns];
+  std::uint8_t* at[kColumns];
+  std::uint8_t* share = out + kColumns * sizeof(std::uint32_t);
+  for (unsigned column = 0; column < kColumns; ++column) {
+    begin[column] = at[column] = share;
+    share += kColumnRoom[column] * count;
+  }
+  // In registers, as nearly all records use these only.
+  std::uint8_t* head = begin[kHead];
+  std::uint8_t* time = begin[kTime];
+  std::uint8_t* address = begin[kAddress];
+  std::uint8_t* node = begin[kNode];
+
+  std::uint64_t last_address = 0;
+  const auto put_address = [&](std::uint64_t value) noexcept {
+    const std::uint64_t rotated = std::rotr(value, 4);
+    address = put_varint(address, zigzag(static_cast<std::int64_t>(rotated - last_address)));
+    last_address = rotated;
   };
 
   if (count != 0) result.first_time = slots[0].time;
   std::uint64_t last_time = result.first_time;
-
-  for_each([&](const Slot& slot) noexcept {
-    const Op op = slot.op();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const Slot& slot = slots[i];
+    const std::uint64_t word = *static_cast<const volatile std::uint64_t*>(&slot.op_size);
+    const Op op = static_cast<Op>(word & 0xff);
+    const std::uint64_t size = word >> 8;
+    const std::uint64_t now = *static_cast<const volatile std::uint64_t*>(&slot.time);
+    time = put_varint(time, now - last_time);
+    last_time = now;
     ++result.record_count;
-    result.event_count += is_event(slot);
-    if (op == Op::kAlloc) out = put_varint(out, slot.size() << 2 | 1);
-    else if (op == Op::kFree) *out++ = 0;
-    else if (op == Op::kReallocEnd) out = put_varint(out, slot.size() << 2 | 3);
-    else out = put_varint(out, std::uint64_t{static_cast<std::uint8_t>(op)} << 2 | 2);
-  });
-  end_column(kHead);
 
-  for_each([&](const Slot& slot) noexcept {
-    out = put_varint(out, slot.time - last_time);
-    last_time = slot.time;
-  });
-  end_column(kTime);
+    if (op == Op::kFree) {
+      *head++ = 0;
+      put_address(slot.address);
+      ++result.event_count;
+    } else if (op == Op::kAlloc) {
+      head = put_varint(head, size << 2 | 1);
+      put_address(slot.address);
+      node = put_varint(node, slot.node);
+      ++result.event_count;
+    } else [[unlikely]] {
+      result.event_count += is_event(slot);
+      head = op == Op::kReallocEnd ? put_varint(head, size << 2 | 3) : put_varint(head, (word & 0xff) << 2 | 2);
+      const OpFields fields = fields_of(op);
+      if (fields.heap_address) put_address(slot.address);
+      if (fields.stack) node = put_varint(node, slot.node);
+      std::uint8_t* rare = at[kRare];
+      if (fields.size) rare = put_varint(rare, size);
+      if (fields.address) rare = put_varint(rare, slot.address);
+      if (fields.node) rare = put_varint(rare, slot.node);
+      const std::uint32_t aux = *static_cast<const volatile std::uint32_t*>(&slot.aux);
+      if (fields.aux) rare = put_varint(rare, aux);
+      at[kRare] = rare;
+      if (op == Op::kText) {
+        const std::uint32_t left = (count - i - 1) * static_cast<std::uint32_t>(sizeof(Slot));
+        const std::uint32_t bytes = aux < left ? aux : left;
+        std::memcpy(at[kText], &slot + 1, bytes);
+        at[kText] += bytes;
+        i += text_slots(bytes);
+      }
+    }
+  }
+  at[kHead] = head;
+  at[kTime] = time;
+  at[kAddress] = address;
+  at[kNode] = node;
   result.last_time = last_time;
 
-  std::uint64_t last_address = 0;
-  for_each([&](const Slot& slot) noexcept {
-    if (!fields_of(slot.op()).heap_address) return;
-    const std::uint64_t address = std::rotr(slot.address, 4);
-    out = put_varint(out, zigzag(static_cast<std::int64_t>(address - last_address)));
-    last_address = address;
-  });
-  end_column(kAddress);
-
-  for_each([&](const Slot& slot) noexcept {
-    if (fields_of(slot.op()).stack) out = put_varint(out, slot.node);
-  });
-  end_column(kNode);
-
-  for_each([&](const Slot& slot) noexcept {
-    const OpFields fields = fields_of(slot.op());
-    if (fields.size) out = put_varint(out, slot.size());
-    if (fields.address) out = put_varint(out, slot.address);
-    if (fields.node) out = put_varint(out, slot.node);
-    if (fields.aux) out = put_varint(out, slot.aux);
-  });
-  end_column(kRare);
-
-  for_each([&](const Slot& slot) noexcept {
-    if (slot.op() != Op::kText) return;
-    std::memcpy(out, &slot + 1, slot.aux);
-    out += slot.aux;
-  });
-  end_column(kText);
-
-  result.raw_bytes = static_cast<std::size_t>(out - sizes);
+  std::uint8_t* end = out + kColumns * sizeof(std::uint32_t);
+  for (unsigned column = 0; column < kColumns; ++column) {
+    const auto bytes = static_cast<std::uint32_t>(at[column] - begin[column]);
+    std::memcpy(out + column * sizeof bytes, &bytes, sizeof bytes);
+    std::memmove(end, begin[column], bytes);
+    end += bytes;
+  }
+  result.raw_bytes = static_cast<std::size_t>(end - out);
   return result;
 }
 

@@ -178,7 +178,9 @@ inline constexpr std::uint32_t kMaxTextBytes = 16u << 10;
 
 enum class Op : std::uint8_t {
   kNone = 0,
-  // Heap. begin is committed before the allocator is called, end after it has returned.
+  // Heap. begin is committed before the allocator is called, end after it has returned. Between a begin and
+  // its end other events of the thread may stand (a signal handler's, or of an allocator that calls hooks),
+  // whole begin-end pairs among them: an end belongs to the latest begin of its kind without one.
   kAlloc = 1,          ///< address, size, node
   kFree = 2,           ///< address
   kFreeStack = 3,      ///< address, node: with HEAPPROF_FREE_STACKS
@@ -241,12 +243,17 @@ enum class TextKind : std::uint32_t {
   kCommandLine = 2,  ///< arguments, each ended by NUL; address: 1 when cut
   kWorkingDirectory = 3,
   kHost = 4,
-  kThread = 5,       ///< from here on the stream belongs to a new thread; size: tid; text: name
+  kThread = 5,       ///< from here on the stream belongs to this thread; size: tid; address: kThread...; text: name
   kThreadName = 6,   ///< the same thread has another name; size: tid
   kModule = 7,       ///< size: ModuleId; address: first mapped address; text: ModuleText
   kMark = 8,         ///< text of a mark set by the user
   kNote = 9,         ///< something about the recording that a reader should be told, in English
 };
+
+/// kThread's address: a thread not seen before, or one that has a stream already and writes this one from a
+/// signal handler that interrupted the recorder.
+inline constexpr std::uint64_t kThreadNew = 0;
+inline constexpr std::uint64_t kThreadNested = 1;
 
 /// The text of kModule: this, then build_id_bytes bytes of build id, then the path to the end.
 struct ModuleText {

@@ -1,10 +1,10 @@
 // The architecture's folder, chosen by the build: preload/meson.build puts preload/arch/<cpu family> on the
 // include path. Each folder has the same files:
-//   syscall.h  raw system calls
-//   ticks.h    the cycle clock
-//   entry.h    the registers with which a stack begins
+//   raw_syscall.h  raw system calls (not syscall.h, which libc has)
+//   ticks.h        the cycle clock
+//   entry.h        the registers with which a stack begins
 #pragma once
 
 #include "entry.h"
-#include "syscall.h"
+#include "raw_syscall.h"
 #include "ticks.h"

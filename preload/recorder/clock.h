@@ -1,0 +1,47 @@
+// The time of events: ticks since the recorder's start. Ticks are the processor's cycle clock where the
+// kernel itself trusts it (its clock source), else CLOCK_MONOTONIC in nanoseconds.
+#pragma once
+
+#include <cstdint>
+
+#include "common/trace_format.h"
+#include "preload/arch/arch.h"
+
+namespace heapprof::recorder {
+
+class TickClock {
+ public:
+  /// Chooses the clock and sets its origin.
+  void start() noexcept;
+
+  /// Ticks now, after everything this thread did before (arch/*/ticks.h). 9 to 14 ns.
+  std::uint64_t now() const noexcept {
+    if (kind_ == arch::kCycleClock) [[likely]] return arch::read_ordered() - origin_;
+    return slow_now();
+  }
+
+  /// The host forbade reading any clock: time stands still from here on.
+  void freeze() noexcept;
+
+  Clock kind() const noexcept { return announced_; }
+  std::uint64_t origin() const noexcept { return origin_; }
+  std::uint64_t origin_monotonic_ns() const noexcept { return origin_monotonic_ns_; }
+  /// Ticks in `ns` nanoseconds: a guess at first, then measured by each learn().
+  std::uint64_t ticks_in(std::uint64_t ns) const noexcept;
+  /// Learns the rate from a pair of readings taken together.
+  void learn(std::uint64_t ticks, std::uint64_t monotonic_ns) noexcept;
+
+ private:
+  std::uint64_t slow_now() const noexcept;
+
+  Clock kind_ = Clock::kMonotonic;  ///< what now() reads; none of the enumerators when frozen
+  Clock announced_ = Clock::kMonotonic;
+  std::uint64_t origin_ = 0;
+  std::uint64_t origin_monotonic_ns_ = 0;
+  std::uint64_t frozen_at_ = 0;
+  std::uint64_t ticks_per_1024_ns_ = 1024;
+};
+
+extern TickClock g_clock;
+
+}  // namespace heapprof::recorder

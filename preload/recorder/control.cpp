@@ -1,0 +1,44 @@
+#include "preload/recorder/control.h"
+
+#include "preload/recorder/clock.h"
+#include "preload/recorder/lifecycle.h"
+
+namespace heapprof::recorder {
+
+namespace {
+constinit std::uint32_t g_last_request = 0;  ///< private: what the mailbox says of itself is not trusted
+constexpr std::size_t kMaxMark = sizeof FileHeader::Mailbox::text;
+}  // namespace
+
+void set_paused(ThreadState& state, bool paused) noexcept {
+  if (__atomic_exchange_n(&g_paused, paused, __ATOMIC_RELAXED) == paused) return;
+  state.stream.append(paused ? Op::kPause : Op::kResume, g_clock.now(), 0, 0, 0, 0);
+  __atomic_store_n(&g_trace_file.header()->mailbox.paused, paused ? 1u : 0u, __ATOMIC_RELAXED);
+}
+
+void set_mark(ThreadState& state, const char* text, std::size_t bytes) noexcept {
+  // A text record carries the time of the last event; the sample before it brings that up to date.
+  state.stream.append_text(TextKind::kMark, 0, g_clock.now(), text, bytes < kMaxMark ? bytes : kMaxMark);
+}
+
+void read_mailbox(ThreadState& state) noexcept {
+  FileHeader::Mailbox& mailbox = g_trace_file.header()->mailbox;
+  const std::uint32_t request = __atomic_load_n(&mailbox.request, __ATOMIC_ACQUIRE);
+  if (request == __atomic_load_n(&g_last_request, __ATOMIC_RELAXED)) return;
+  if (__atomic_exchange_n(&g_last_request, request, __ATOMIC_RELAXED) == request) return;
+  switch (static_cast<MailboxCommand>(__atomic_load_n(&mailbox.command, __ATOMIC_RELAXED))) {
+    case MailboxCommand::kPause: set_paused(state, true); break;
+    case MailboxCommand::kResume: set_paused(state, false); break;
+    case MailboxCommand::kMark: {
+      char text[kMaxMark];
+      const std::uint32_t bytes = __atomic_load_n(&mailbox.text_bytes, __ATOMIC_RELAXED);
+      __builtin_memcpy(text, mailbox.text, sizeof text);
+      set_mark(state, text, bytes < sizeof text ? bytes : sizeof text);
+      break;
+    }
+    default: break;
+  }
+  __atomic_store_n(&mailbox.acknowledged, request, __ATOMIC_RELEASE);
+}
+
+}  // namespace heapprof::recorder

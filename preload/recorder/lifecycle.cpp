@@ -1,0 +1,317 @@
+#include "preload/recorder/lifecycle.h"
+
+#include <elf.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "preload/recorder/call_tree.h"
+#include "preload/recorder/clock.h"
+#include "preload/recorder/log.h"
+#include "preload/recorder/sampler.h"
+#include "preload/recorder/settings.h"
+#include "preload/recorder/text.h"
+#include "preload/recorder/thread_state.h"
+#include "preload/sys/kernel.h"
+#include "preload/sys/proc_maps.h"
+#include "preload/unwind/unwinder.h"
+
+namespace heapprof::recorder {
+
+constinit State g_state = State::kNew;
+constinit TraceFile g_trace_file;
+constinit bool g_paused = false;
+
+namespace {
+constinit std::uint32_t g_always_here = 1;
+}
+constinit const std::uint32_t* g_same_process = &g_always_here;
+
+namespace {
+
+constexpr const char* kSession = "HEAPPROF_SESSION";
+constexpr const char* kPreload = "LD_PRELOAD";
+
+// Static: only one thread at a time starts, and it may be on a small stack.
+constinit char g_program[4096] = "";
+constinit char g_scratch[kMaxTextBytes] = "";
+constinit char g_session_entry[4200] = "";  ///< "HEAPPROF_SESSION=...", in the environment
+constinit bool g_environment_prepared = false;
+constinit bool g_session_is_ours = false;
+
+struct Session {
+  int process = 0;
+  std::uint64_t process_start = 0;
+  bool operator==(const Session&) const = default;
+};
+
+/// Field 22 of /proc/self/stat: fields are counted after the last ')', as a program's name may hold anything.
+std::uint64_t process_start() noexcept {
+  char stat[1024];
+  const std::size_t length = sys::read_file("/proc/self/stat", stat, sizeof stat);
+  const char* at = nullptr;
+  for (std::size_t i = 0; i < length; ++i)
+    if (stat[i] == ')') at = stat + i + 1;
+  if (at == nullptr) return 0;
+  for (int field = 2; field < 22; ++field) {
+    while (*at != '\0' && *at != ' ') ++at;
+    while (*at == ' ') ++at;
+  }
+  std::uint64_t start = 0;
+  parse_number(at, start);
+  return start;
+}
+
+Session this_session() noexcept { return {sys::process_id(), process_start()}; }
+
+/// Reads "PID.START", and ".FILE-ID:TRACE" where it follows.
+bool parse_session(const char* text, Session& session, std::uint64_t& file_id, const char*& trace) noexcept {
+  std::uint64_t process;
+  trace = nullptr;
+  file_id = 0;
+  if (!parse_number(text, process) || *text++ != '.' || !parse_number(text, session.process_start)) return false;
+  session.process = static_cast<int>(process);
+  if (*text != '.') return *text == '\0';
+  for (++text; *text != ':'; ++text) {
+    const int digit = *text >= '0' && *text <= '9' ? *text - '0' : *text >= 'a' && *text <= 'f' ? *text - 'a' + 10 : -1;
+    if (digit < 0) return false;
+    file_id = file_id << 4 | static_cast<unsigned>(digit);
+  }
+  trace = text + 1;
+  return true;
+}
+
+/// The program this process ran before it executed this one left its trace without an end.
+void mark_executed(const char* path, std::uint64_t file_id) noexcept {
+  const int fd = sys::open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  if (sys::failed(fd)) return;
+  alignas(FileHeader) static FileHeader header;
+  if (sys::pread(fd, &header, sizeof header, 0) == sizeof header && header.file_id == file_id &&
+      header.pid == static_cast<std::uint32_t>(sys::process_id()) && header.end_kind == EndKind::kNone) {
+    const EndKind kind = EndKind::kExec;
+    sys::pwrite(fd, &kind, sizeof kind, offsetof(FileHeader, end_kind));
+  }
+  sys::close(fd);
+}
+
+/// The executable: /proc/self/exe names the loader when that was executed, but the loader makes AT_PHDR
+/// the program's (glibc, elf/rtld.c).
+void find_program() noexcept {
+  sys::Mapping mapping;
+  if (sys::find_mapping(getauxval(AT_PHDR), mapping, g_program, sizeof g_program) && g_program[0] == '/') return;
+  const long length = sys::readlink("/proc/self/exe", g_program, sizeof g_program - 1);
+  g_program[length > 0 ? length : 0] = '\0';
+}
+
+const char* base_name(const char* path) noexcept {
+  const char* base = path;
+  for (; *path != '\0'; ++path)
+    if (*path == '/') base = path + 1;
+  return base;
+}
+
+/// Whether an LD_PRELOAD list has this library in it, by its file name.
+bool names_this_library(const char* list) noexcept {
+  for (; *list != '\0'; ++list)
+    if (after_prefix(list, "libheapprof.so") != nullptr) return true;
+  return false;
+}
+
+void fill_header(FileHeader& header) noexcept {
+  header.machine =
+#if defined(__x86_64__)
+      EM_X86_64;
+#else
+      EM_AARCH64;
+#endif
+  header.clock = g_clock.kind();
+  header.start_ticks = g_clock.origin();
+  header.start_monotonic_ns = g_clock.origin_monotonic_ns();
+  header.ticks_per_second = g_clock.kind() == Clock::kMonotonic ? 1'000'000'000 : arch::cycle_clock_rate();
+  header.start_realtime_ns = sys::clock_ns(CLOCK_REALTIME);
+  header.pid = static_cast<std::uint32_t>(sys::process_id());
+  header.parent_pid = static_cast<std::uint32_t>(sys::parent_process_id());
+  header.process_start = process_start();
+  sys::FileIdentity name_space;
+  if (sys::identify("/proc/self/ns/pid", name_space)) header.pid_namespace = name_space.inode;
+  char boot_id[64];
+  sys::read_file("/proc/sys/kernel/random/boot_id", boot_id, sizeof boot_id);
+  unsigned digits = 0;
+  for (const char* at = boot_id; *at != '\0' && digits < 32; ++at) {
+    const int digit = *at >= '0' && *at <= '9' ? *at - '0' : *at >= 'a' && *at <= 'f' ? *at - 'a' + 10 : -1;
+    if (digit < 0) continue;
+    header.boot_id[digits / 2] = static_cast<unsigned char>(header.boot_id[digits / 2] << 4 | digit);
+    ++digits;
+  }
+  g_settings.echo(header.settings, sizeof header.settings);
+}
+
+void write_session_entry() noexcept {
+  const Session session = this_session();
+  Text entry(g_session_entry);
+  entry.add(kSession).add('=').number(static_cast<std::uint64_t>(session.process)).add('.').number(session.process_start);
+  if (state() == State::kOn) entry.add('.').hex(g_trace_file.file_id()).add(':').add(g_trace_file.path());
+}
+
+void commit_text(Stream& stream, TextKind kind, const char* text, std::uint64_t cut = 0) noexcept {
+  stream.append_text(kind, 0, cut, text, text_length(text));
+}
+
+void describe_process(Stream& stream) noexcept {
+  commit_text(stream, TextKind::kProgram, g_program);
+  const std::size_t length = sys::read_file("/proc/self/cmdline", g_scratch, sizeof g_scratch);
+  stream.append_text(TextKind::kCommandLine, 0, length == sizeof g_scratch - 1, g_scratch, length);
+  if (!sys::failed(sys::call(SYS_getcwd, sys::word(g_scratch), sizeof g_scratch)))
+    commit_text(stream, TextKind::kWorkingDirectory, g_scratch);
+  if (sys::read_file("/proc/sys/kernel/hostname", g_scratch, sizeof g_scratch) != 0)
+    commit_text(stream, TextKind::kHost, g_scratch);
+}
+
+/// A page of our own that the kernel zeroes in every forked child, however it was forked (madvise(2)).
+void watch_for_fork() noexcept {
+  constexpr std::size_t kPage = 4096;
+  auto* page = static_cast<std::uint32_t*>(sys::map_private(kPage));
+  if (page == nullptr || sys::failed(sys::advise(page, kPage, MADV_WIPEONFORK))) {
+    log(LogLevel::kWarn, "this kernel does not tell forked children apart (before 4.14): they would write into this trace");
+    return;
+  }
+  *page = 1;
+  g_same_process = page;
+}
+
+void begin(bool forked_child) noexcept {
+  g_clock.start();
+  find_program();
+  const char* program = base_name(g_program);
+  if (const Failure failure = g_trace_file.create(g_settings.output, program[0] != '\0' ? program : "unknown",
+                                                  sys::clock_ns(CLOCK_REALTIME), g_settings.max_file_bytes)) {
+    char message[256];
+    log(LogLevel::kError, Text(message).add("not recording: ").add(failure).add(": ").c_str(), g_trace_file.path());
+    __atomic_store_n(&g_state, State::kOff, __ATOMIC_RELEASE);
+    return;
+  }
+  FileHeader& header = *g_trace_file.header();
+  fill_header(header);
+  header.flags = (forked_child ? kHeaderForkedChild : 0) | (g_settings.free_stacks ? kHeaderFreeStacks : 0) |
+                 (g_trace_file.rewrites_in_place() ? 0 : kHeaderTailNotKillSafe);
+  g_trace_file.publish_header();
+  watch_for_fork();
+  start_sampler();
+  __atomic_store_n(&g_state, State::kOn, __ATOMIC_RELEASE);
+
+  ThreadState* state = attach_thread();
+  if (state == nullptr) return;
+  state->busy = arch::stack_pointer();
+  describe_process(state->stream);
+  take_sample(*state);
+  g_paused = g_settings.paused;
+  if (g_paused) state->stream.append(Op::kPause, g_clock.now(), 0, 0, 0, 0);
+  header.mailbox.paused = g_paused;
+  state->busy = 0;
+
+  if (g_environment_prepared) write_session_entry();
+  log(LogLevel::kInfo, "recording to ", g_trace_file.path());
+}
+
+}  // namespace
+
+void start() noexcept {
+  if (environ == nullptr) return;  // before libc's own start
+  State expected = State::kNew;
+  if (!__atomic_compare_exchange_n(&g_state, &expected, State::kStarting, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    return;
+  remember_standard_error();
+  if (getauxval(AT_SECURE) != 0) {
+    log(LogLevel::kWarn, "not recording: the program runs with privileges of its own, so the environment is not trusted");
+    __atomic_store_n(&g_state, State::kOff, __ATOMIC_RELEASE);
+    return;
+  }
+  Session owner;
+  std::uint64_t file_id;
+  const char* trace;
+  const char* session = environment_value(environ, kSession);
+  g_settings.read(environ);
+  g_session_is_ours = true;
+  if (session != nullptr && parse_session(session, owner, file_id, trace)) {
+    const bool ours = owner == this_session();
+    g_session_is_ours = ours || g_settings.children;
+    if (!ours && !g_settings.children) {
+      __atomic_store_n(&g_state, State::kOff, __ATOMIC_RELEASE);
+      return;
+    }
+    if (ours && trace != nullptr) mark_executed(trace, file_id);
+  }
+  unwind::start({g_settings.max_depth, g_settings.shadow_stack});
+  begin(false);
+}
+
+void prepare_environment() noexcept {
+  if (!g_session_is_ours || g_environment_prepared || environ == nullptr) return;
+  // This library, as an LD_PRELOAD entry that is right whatever folder the next program starts in.
+  static constinit char preload[4096 + 16] = "";
+  Text entry(preload);
+  entry.add(kPreload).add('=');
+  const char* old = environment_value(environ, kPreload);
+  const std::size_t prefix = entry.length();
+  bool add_preload = false;
+  sys::Mapping mapping;
+  if (old == nullptr || !names_this_library(old)) {
+    add_preload = sys::find_mapping(reinterpret_cast<std::uint64_t>(&prepare_environment), mapping, preload + prefix,
+                                    sizeof preload - prefix) &&
+                  preload[prefix] == '/';
+    for (const char* at = preload + prefix; *at != '\0'; ++at) add_preload &= *at != ' ' && *at != ':';
+    if (add_preload && old != nullptr) {
+      const std::size_t length = text_length(preload);
+      Text rest(preload + length, sizeof preload - length);
+      add_preload = !rest.add(':').add(old).overflowed();
+    }
+  }
+
+  std::size_t count = 0;
+  while (environ[count] != nullptr) ++count;
+  auto** entries = static_cast<char**>(sys::map_private((count + 3) * sizeof(char*)));
+  if (entries == nullptr) return;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const char* session = after_prefix(environ[i], kSession);
+    const char* other = after_prefix(environ[i], kPreload);
+    if ((session != nullptr && *session == '=') || (add_preload && other != nullptr && *other == '=')) continue;
+    entries[kept++] = environ[i];
+  }
+  write_session_entry();
+  entries[kept++] = g_session_entry;
+  if (add_preload) entries[kept] = preload;
+  environ = entries;
+  g_environment_prepared = true;
+}
+
+void stop(Failure reason) noexcept {
+  State expected = State::kOn;
+  if (!__atomic_compare_exchange_n(&g_state, &expected, State::kOff, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return;
+  FileHeader& header = *g_trace_file.header();
+  Text(header.stop_reason).add(reason);
+  header.end_ticks = g_clock.now();
+  header.end_monotonic_ns = g_clock.origin_monotonic_ns();
+  __atomic_store_n(&header.end_kind, EndKind::kStopped, __ATOMIC_RELEASE);
+  char message[256];
+  log(LogLevel::kWarn, Text(message).add("recording stopped: ").add(reason).add("; what was recorded until now is in ").c_str(),
+      g_trace_file.path());
+}
+
+void forked() noexcept {
+  State expected = State::kOn;
+  if (!__atomic_compare_exchange_n(&g_state, &expected, State::kStarting, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    return;
+  g_trace_file.abandon();
+  forget_threads();
+  t_local.state = nullptr;
+  g_same_process = &g_always_here;
+  if (!g_settings.children) {
+    __atomic_store_n(&g_state, State::kOff, __ATOMIC_RELEASE);
+    return;
+  }
+  g_call_tree.reset();
+  unwind::restart_in_child();
+  begin(true);
+}
+
+}  // namespace heapprof::recorder

@@ -1,0 +1,44 @@
+// When the recorder records: start, stop, fork, exec, exit.
+//
+//   kNew -> kStarting -> kOn -> kOff        a forked child: kOn -> kOff, or -> kStarting with HEAPPROF_CHILDREN
+//
+// Who records. The process that was started with the library does; so does what it executes, in a new
+// file; its children only with HEAPPROF_CHILDREN. HEAPPROF_SESSION in the environment tells them apart:
+// "PID.START[.FILE-ID:TRACE]" names the process (with its start time, as pids come again) that the session
+// belongs to. The launcher sets the first two; the recorder adds it where it is missing, and the trace, so
+// that the same process after an exec can mark the old one as ended. The recorder also keeps LD_PRELOAD
+// in place for those executed, where the library came by the loader's --preload.
+#pragma once
+
+#include <cstdint>
+
+#include "preload/recorder/trace_file.h"
+
+namespace heapprof::recorder {
+
+enum class State : std::uint32_t { kNew, kStarting, kOn, kOff };
+
+extern State g_state;
+extern TraceFile g_trace_file;
+extern bool g_paused;
+
+/// One word of a page that the kernel empties in a forked child (MADV_WIPEONFORK): 0 there, 1 here.
+extern const std::uint32_t* g_same_process;
+
+inline State state() noexcept { return __atomic_load_n(&g_state, __ATOMIC_ACQUIRE); }
+
+/// Starts recording if it never started and libc is ready. Called by events that find kNew; one of them
+/// does it, the others go on unrecorded meanwhile.
+void start() noexcept;
+
+/// Prepares the environment for what the process will execute. Called once, by the library's
+/// constructor, before main and while there is one thread.
+void prepare_environment() noexcept;
+
+/// Switches recording off for good: `reason` goes to the header and, once, to the log.
+void stop(Failure reason) noexcept;
+
+/// The first event in a forked child found the page empty: off, or a trace of its own.
+void forked() noexcept;
+
+}  // namespace heapprof::recorder

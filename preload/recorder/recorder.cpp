@@ -1,0 +1,311 @@
+// The event path: hook -> enter() -> stack -> time -> append -> leave(). Everything that is not on it for
+// every event is a call to a function kept out of line. In a single-threaded program an event whose stack
+// is known costs no clock reading (but one in 32), no lock and no system call.
+#include "preload/recorder/recorder.h"
+
+#include <sys/mman.h>
+
+#include "preload/recorder/call_tree.h"
+#include "preload/recorder/clock.h"
+#include "preload/recorder/control.h"
+#include "preload/recorder/lifecycle.h"
+#include "preload/recorder/sampler.h"
+#include "preload/recorder/settings.h"
+#include "preload/recorder/text.h"
+#include "preload/recorder/thread_state.h"
+#include "preload/sys/kernel.h"
+#include "preload/unwind/unwinder.h"
+
+// glibc 2.32 and later: true while the process has never had a second thread. Weak: older ones lack it.
+extern "C" {
+[[gnu::weak]] extern char __libc_single_threaded;
+}
+
+namespace heapprof::recorder {
+
+namespace {
+
+/// Events that may carry the time of the one before while the process has one thread.
+constexpr std::uint32_t kEventsPerClock = 32;
+/// But not when they come so slowly that this would blur the timeline.
+constexpr std::uint64_t kSlowNs = 100'000;
+
+/// Takes the thread's state for one event; null when nothing is to be recorded.
+[[gnu::noinline]] ThreadState* enter_slowly(std::uint64_t stack_pointer) noexcept {
+  if (state() == State::kNew) start();
+  if (state() != State::kOn) return nullptr;
+  if (__atomic_load_n(g_same_process, __ATOMIC_RELAXED) == 0) {
+    forked();
+    if (state() != State::kOn) return nullptr;
+  }
+  ThreadState* thread = t_local.state;
+  if (thread == nullptr || t_local.generation != g_process_generation) {
+    thread = attach_thread();
+    if (thread == nullptr) return nullptr;
+  }
+  while (thread->busy != 0 && !busy_is_stale(*thread, stack_pointer)) {
+    thread = nested_state(*thread);
+    if (thread == nullptr) return nullptr;
+  }
+  thread->busy = stack_pointer;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  return thread;
+}
+
+inline ThreadState* enter() noexcept {
+  const std::uint64_t stack_pointer = arch::stack_pointer();
+  ThreadState* thread = t_local.state;
+  if (thread == nullptr || thread->busy != 0 || state() != State::kOn || t_local.generation != g_process_generation ||
+      __atomic_load_n(g_same_process, __ATOMIC_RELAXED) == 0) [[unlikely]]
+    return enter_slowly(stack_pointer);
+  thread->busy = stack_pointer;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  return thread;
+}
+
+inline void leave(ThreadState& thread) noexcept {
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  thread.busy = 0;
+}
+
+NodeId intern_frame(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags) {
+  return g_call_tree.child(parent, module, offset, flags, static_cast<ThreadState*>(context)->stream);
+}
+
+void define_module(void* context, const unwind::ModuleInfo& module) {
+  const std::size_t path_bytes = text_length(module.path);
+  // Description, build id and path in one text; build ids are 20 bytes, seldom more.
+  struct {
+    ModuleText text;
+    std::uint8_t build_id[64];
+  } fixed;
+  const std::uint32_t id_bytes = module.build_id_bytes < sizeof fixed.build_id ? module.build_id_bytes : sizeof fixed.build_id;
+  fixed.text = {module.map_end - module.map_begin, module.load_bias, id_bytes, module.main ? kModuleMain : 0};
+  __builtin_memcpy(fixed.build_id, module.build_id, id_bytes);
+  static_cast<ThreadState*>(context)->stream.append_text(TextKind::kModule, raw(module.id), module.map_begin, &fixed,
+                                                         sizeof fixed.text + id_bytes, module.path, path_bytes);
+}
+
+inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) noexcept {
+  if (unwind::is_loader(entry.pc)) [[unlikely]] unwind::loader_activity();
+  const unwind::Definitions definitions{&thread, intern_frame, define_module};
+  if (thread.depth != 0) [[unlikely]] return raw(unwind::capture_nested(entry, definitions));
+  return raw(thread.unwinder.capture(entry, definitions));
+}
+
+/// What is due when the clock is read: a sample, a letter, the thread's name.
+inline void housekeeping(ThreadState& thread, std::uint64_t now) noexcept {
+  if (sample_if_due(thread, now)) [[unlikely]] read_mailbox(thread);
+  if (--thread.name_checks == 0 || thread.seen_sequence != thread.stream.sequence()) [[unlikely]] check_thread_name(thread);
+}
+
+inline std::uint64_t event_time(ThreadState& thread) noexcept {
+  if (!__atomic_load_n(&g_many_threads, __ATOMIC_RELAXED)) {
+    if (&__libc_single_threaded != nullptr && __libc_single_threaded != 0) {
+      if (thread.events_to_clock != 0) {
+        --thread.events_to_clock;
+        return thread.stream.last_time();
+      }
+      const std::uint64_t now = g_clock.now();
+      const bool slow = now - thread.stream.last_time() > g_clock.ticks_in(kSlowNs);
+      thread.events_to_clock = slow ? 0 : kEventsPerClock - 1;
+      housekeeping(thread, now);
+      return now;
+    }
+    __atomic_store_n(&g_many_threads, true, __ATOMIC_RELAXED);
+  }
+  const std::uint64_t now = g_clock.now();
+  housekeeping(thread, now);
+  return now;
+}
+
+inline void append(ThreadState& thread, Op op, std::uint64_t time, const void* address, std::uint64_t size,
+                   std::uint32_t node, std::uint32_t aux = 0) noexcept {
+  if (!thread.stream.append(op, time, reinterpret_cast<std::uint64_t>(address), size, node, aux)) [[unlikely]]
+    stop(thread.stream.failure());
+}
+
+inline bool paused() noexcept { return __atomic_load_n(&g_paused, __ATOMIC_RELAXED); }
+
+}  // namespace
+
+AllocatorCall::AllocatorCall() noexcept : allocations_before_(t_local.allocations) { ++t_local.allocator_depth; }
+
+void AllocatorCall::done() noexcept { --t_local.allocator_depth; }
+
+bool AllocatorCall::recorded(const void* block) const noexcept {
+  return t_local.allocations != allocations_before_ && t_local.last_block == block;
+}
+
+void allocated(const void* block, std::size_t size, const EntryRegisters& entry, const AllocatorCall& call) noexcept {
+  if (call.recorded(block)) return;
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  if (!paused()) [[likely]] {
+    const std::uint32_t node = capture(*thread, entry);
+    append(*thread, Op::kAlloc, event_time(*thread), block, size, node);
+    ++t_local.allocations;
+    t_local.last_block = block;
+  }
+  leave(*thread);
+}
+
+void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept {
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  if (!paused()) {
+    const std::uint32_t node = capture(*thread, entry);
+    append(*thread, Op::kAllocFailed, event_time(*thread), nullptr, size, node);
+  }
+  leave(*thread);
+}
+
+void released(const void* block, const EntryRegisters& entry) noexcept {
+  // The real realloc gives up its old block through our free: realloc_begin has recorded that.
+  if (t_local.reallocating == block && t_local.allocator_depth != 0) [[unlikely]] return;
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  if (g_settings.free_stacks) [[unlikely]] {
+    const std::uint32_t node = capture(*thread, entry);
+    append(*thread, Op::kFreeStack, event_time(*thread), block, 0, node);
+  } else {
+    if (unwind::is_loader(entry.pc)) [[unlikely]] unwind::loader_activity();
+    append(*thread, Op::kFree, event_time(*thread), block, 0, 0);
+  }
+  leave(*thread);
+}
+
+bool realloc_begin(const void* old_block, const EntryRegisters& entry) noexcept {
+  ThreadState* thread = enter();
+  if (thread == nullptr) return false;
+  if (unwind::is_loader(entry.pc)) [[unlikely]] unwind::loader_activity();
+  append(*thread, Op::kReallocBegin, event_time(*thread), old_block, 0, 0);
+  t_local.reallocating = old_block;
+  leave(*thread);
+  return true;
+}
+
+void realloc_end(const void*, const void* new_block, std::size_t size, const EntryRegisters& entry,
+                 const AllocatorCall& call) noexcept {
+  t_local.reallocating = nullptr;
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  if (new_block == nullptr && size != 0) {
+    const std::uint32_t node = capture(*thread, entry);
+    append(*thread, Op::kReallocFailed, event_time(*thread), nullptr, size, node);
+  } else if (new_block == nullptr || paused() || call.recorded(new_block)) {
+    append(*thread, Op::kReallocEnd, event_time(*thread), nullptr, 0, 0);
+  } else {
+    const std::uint32_t node = capture(*thread, entry);
+    append(*thread, Op::kReallocEnd, event_time(*thread), new_block, size, node);
+    ++t_local.allocations;
+    t_local.last_block = new_block;
+  }
+  leave(*thread);
+}
+
+void mapped(const void* address, std::size_t size, int protection, int flags, const EntryRegisters& entry) noexcept {
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  if ((flags & MAP_FIXED) != 0) unwind::forget_stack_region(reinterpret_cast<std::uint64_t>(address), size);
+  if (g_settings.mmap && !paused()) {
+    const std::uint32_t node = capture(*thread, entry);
+    const std::uint32_t kind = ((flags & MAP_ANONYMOUS) != 0 ? kMapAnonymous : 0) |
+                               (t_local.allocator_depth != 0 ? kMapFromAllocator : 0) |
+                               (protection == PROT_NONE ? kMapReserve : 0);
+    append(*thread, Op::kMap, event_time(*thread), address, size, node, kind);
+  }
+  leave(*thread);
+}
+
+void unmap_begin(const void* address, std::size_t size, const EntryRegisters&) noexcept {
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  unwind::forget_stack_region(reinterpret_cast<std::uint64_t>(address), size);
+  if (g_settings.mmap) append(*thread, Op::kUnmapBegin, event_time(*thread), address, size, 0);
+  leave(*thread);
+}
+
+void unmap_end(bool succeeded) noexcept {
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  if (g_settings.mmap)
+    append(*thread, succeeded ? Op::kUnmapEnd : Op::kUnmapFailed, event_time(*thread), nullptr, 0, 0);
+  leave(*thread);
+}
+
+void remap_begin(const void* old_address, std::size_t old_size, const EntryRegisters&) noexcept {
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  unwind::forget_stack_region(reinterpret_cast<std::uint64_t>(old_address), old_size);
+  if (g_settings.mmap) append(*thread, Op::kRemapBegin, event_time(*thread), old_address, old_size, 0);
+  leave(*thread);
+}
+
+void remap_end(const void* new_address, std::size_t new_size, const EntryRegisters& entry) noexcept {
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  if (g_settings.mmap) {
+    if (new_address == nullptr) {
+      append(*thread, Op::kRemapFailed, event_time(*thread), nullptr, 0, 0);
+    } else {
+      const std::uint32_t node = capture(*thread, entry);
+      append(*thread, Op::kRemapEnd, event_time(*thread), new_address, new_size, node);
+    }
+  }
+  leave(*thread);
+}
+
+void break_moved(const void* old_break, const void* new_break, const EntryRegisters& entry) noexcept {
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  if (g_settings.mmap && !paused()) {
+    const std::uint32_t node = capture(*thread, entry);
+    append(*thread, Op::kBrk, event_time(*thread), new_break, reinterpret_cast<std::uint64_t>(old_break), node);
+  }
+  leave(*thread);
+}
+
+void restrict_system_calls(bool no_cycle_clock) noexcept {
+  if (state() != State::kOn) return;
+  if (no_cycle_clock) g_clock.freeze();
+  __atomic_store_n(&sys::g_forbidden, true, __ATOMIC_RELAXED);
+  unwind::no_system_calls();
+  stop_sampler();
+}
+
+void exit_reached() noexcept {
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  take_sample(*thread);
+  FileHeader& header = *g_trace_file.header();
+  header.end_ticks = g_clock.now();
+  header.end_monotonic_ns = sys::clock_ns(CLOCK_MONOTONIC);
+  __atomic_store_n(&header.end_kind, EndKind::kExit, __ATOMIC_RELEASE);
+  leave(*thread);
+}
+
+void pause() noexcept {
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  set_paused(*thread, true);
+  leave(*thread);
+}
+
+void resume() noexcept {
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  set_paused(*thread, false);
+  leave(*thread);
+}
+
+void mark(const char* text) noexcept {
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  set_mark(*thread, text, text_length(text));
+  leave(*thread);
+}
+
+bool is_recording() noexcept { return state() == State::kOn && !paused(); }
+
+}  // namespace heapprof::recorder

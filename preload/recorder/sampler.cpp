@@ -1,0 +1,62 @@
+#include "preload/recorder/sampler.h"
+
+#include <sys/auxv.h>
+
+#include "preload/recorder/clock.h"
+#include "preload/recorder/lifecycle.h"
+#include "preload/recorder/text.h"
+#include "preload/sys/kernel.h"
+
+namespace heapprof::recorder {
+
+constinit std::uint64_t g_next_sample = 0;
+
+namespace {
+
+constexpr std::uint64_t kIntervalNs = 10'000'000;
+
+constinit int g_statm = -1;  ///< kept open, high, checked before use: the host may take its number
+constinit sys::FileIdentity g_statm_identity{};
+
+/// Resident bytes now; 0 when that cannot be had.
+std::uint64_t resident_bytes() noexcept {
+  sys::FileIdentity now;
+  if (g_statm < 0 || !sys::identify(g_statm, now) || now != g_statm_identity) return 0;
+  char text[128];
+  const long length = sys::pread(g_statm, text, sizeof text - 1, 0);
+  if (length <= 0) return 0;
+  text[length] = '\0';
+  const char* at = text;
+  std::uint64_t total = 0, resident = 0;
+  if (!parse_number(at, total) || *at++ != ' ' || !parse_number(at, resident)) return 0;
+  return resident * getauxval(AT_PAGESZ);
+}
+
+}  // namespace
+
+void start_sampler() noexcept {
+  const int fd = sys::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  g_statm = -1;
+  if (sys::failed(fd)) return;
+  g_statm = sys::duplicate_high(fd, 1000);
+  if (sys::failed(g_statm)) g_statm = sys::duplicate_high(fd, 100);
+  sys::close(fd);
+  if (sys::failed(g_statm)) g_statm = -1;
+  else sys::identify(g_statm, g_statm_identity);
+}
+
+void stop_sampler() noexcept { __atomic_store_n(&g_next_sample, ~std::uint64_t{0}, __ATOMIC_RELAXED); }
+
+void take_sample(ThreadState& state) noexcept {
+  const std::uint64_t resident = resident_bytes();
+  // The pair is read together, and after the file, so that no system call lies between the two clocks.
+  const std::uint64_t now = g_clock.now();
+  const std::uint64_t monotonic_ns = sys::clock_ns(CLOCK_MONOTONIC);
+  state.stream.append(Op::kSample, now, monotonic_ns, resident, 0, 0);
+  g_clock.learn(now, monotonic_ns);
+  const std::uint64_t elapsed_ns = monotonic_ns - g_clock.origin_monotonic_ns();
+  const std::uint64_t interval_ns = elapsed_ns < 500'000 ? 500'000 : elapsed_ns < kIntervalNs ? elapsed_ns : kIntervalNs;
+  __atomic_store_n(&g_next_sample, now + g_clock.ticks_in(interval_ns), __ATOMIC_RELAXED);
+}
+
+}  // namespace heapprof::recorder

@@ -1,0 +1,35 @@
+// Timeline samples: resident memory, and the pair of clocks from which the reader learns how long a tick
+// is. Taken by whichever thread has an event when one is due, about every 10 ms (sooner in the first few
+// milliseconds, so that short runs have some too); an idle program takes none.
+#pragma once
+
+#include <cstdint>
+
+#include "preload/recorder/thread_state.h"
+
+namespace heapprof::recorder {
+
+/// Opens what samples read. Once a trace.
+void start_sampler() noexcept;
+
+/// No system call from here on.
+void stop_sampler() noexcept;
+
+/// When the next sample is due, in ticks.
+extern std::uint64_t g_next_sample;
+
+/// Commits a sample to the thread's stream and sets when the next is due.
+void take_sample(ThreadState& state) noexcept;
+
+/// Takes a sample if one is due and no other thread is at it; true when it did.
+inline bool sample_if_due(ThreadState& state, std::uint64_t now) noexcept {
+  std::uint64_t due = __atomic_load_n(&g_next_sample, __ATOMIC_RELAXED);
+  if (now < due) [[likely]] return false;
+  // The winner moves it out of reach, then to the right time.
+  if (!__atomic_compare_exchange_n(&g_next_sample, &due, ~std::uint64_t{0}, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    return false;
+  take_sample(state);
+  return true;
+}
+
+}  // namespace heapprof::recorder

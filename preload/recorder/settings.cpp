@@ -1,0 +1,124 @@
+#include "preload/recorder/settings.h"
+
+#include <initializer_list>
+
+#include "preload/recorder/log.h"
+#include "preload/recorder/text.h"
+
+namespace heapprof::recorder {
+
+constinit Settings g_settings;
+
+namespace {
+
+constexpr const char* kLevelNames[] = {"off", "error", "warn", "info", "debug"};
+
+bool read_switch(const char* value, bool& result) noexcept {
+  for (const char* yes : {"1", "on", "yes"})
+    if (text_equal(value, yes)) return result = true, true;
+  for (const char* no : {"0", "off", "no"})
+    if (text_equal(value, no)) return result = false, true;
+  return false;
+}
+
+bool read_size(const char* value, std::uint64_t& result) noexcept {
+  std::uint64_t number;
+  if (!parse_number(value, number)) return false;
+  unsigned shift = 0;
+  switch (*value) {
+    case 'k': case 'K': shift = 10; break;
+    case 'm': case 'M': shift = 20; break;
+    case 'g': case 'G': shift = 30; break;
+    case 't': case 'T': shift = 40; break;
+    case '\0': break;
+    default: return false;
+  }
+  if (shift != 0 && value[1] != '\0') return false;
+  if (shift != 0 && number >> (64 - shift) != 0) return false;
+  result = number << shift;
+  return true;
+}
+
+bool read_number(const char* value, std::uint64_t low, std::uint64_t high, std::uint32_t& result) noexcept {
+  std::uint64_t number;
+  if (!parse_number(value, number) || *value != '\0' || number < low || number > high) return false;
+  result = static_cast<std::uint32_t>(number);
+  return true;
+}
+
+bool read_text(const char* value, char* result, std::size_t size) noexcept {
+  if (value[0] == '\0' || text_length(value) >= size) return false;
+  Text(result, size).add(value);
+  return true;
+}
+
+bool read_level(const char* value, LogLevel& result) noexcept {
+  for (unsigned level = 0; level < 5; ++level)
+    if (text_equal(value, kLevelNames[level])) return result = static_cast<LogLevel>(level), true;
+  return false;
+}
+
+void warn_value(const char* name, const char* value, const char* allowed) noexcept {
+  char buffer[512];
+  log(LogLevel::kWarn, Text(buffer).add(name).add('=').add(value).add(" can't be read (").add(allowed)
+                           .add("); the default is taken").c_str());
+}
+
+}  // namespace
+
+const char* environment_value(char* const* environment, const char* name) noexcept {
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const char* rest = after_prefix(*environment, name);
+    if (rest != nullptr && *rest == '=') return rest + 1;
+  }
+  return nullptr;
+}
+
+void Settings::read(char* const* environment) noexcept {
+  const auto with = [&](const char* name, const char* allowed, auto&& parse) noexcept {
+    const char* value = environment_value(environment, name);
+    if (value != nullptr && !parse(value)) warn_value(name, value, allowed);
+  };
+  const auto boolean = [&](const char* name, bool& result) noexcept {
+    with(name, "on, off, 1, 0, yes or no", [&](const char* value) noexcept { return read_switch(value, result); });
+  };
+  with("HEAPPROF_LOG_FILE", "a path", [&](const char* v) noexcept { return read_text(v, log_file, sizeof log_file); });
+  with("HEAPPROF_LOG", "off, error, warn, info or debug", [&](const char* v) noexcept { return read_level(v, log); });
+  with("HEAPPROF_OUTPUT", "a path", [&](const char* v) noexcept { return read_text(v, output, sizeof output); });
+  with("HEAPPROF_MAX_DEPTH", "1 to 65536",
+       [&](const char* v) noexcept { return read_number(v, 1, 65536, max_depth); });
+  with("HEAPPROF_MAX_FILE_SIZE", "a size such as 500M or 2G",
+       [&](const char* v) noexcept { return read_size(v, max_file_bytes); });
+  with("HEAPPROF_BLOCK_BYTES", "4096 to 65536", [&](const char* v) noexcept {
+    std::uint32_t bytes;
+    if (!read_number(v, 4096, 65536, bytes)) return false;
+    block_bytes = bytes;
+    return true;
+  });
+  boolean("HEAPPROF_SHADOW_STACK", shadow_stack);
+  boolean("HEAPPROF_MMAP", mmap);
+  boolean("HEAPPROF_FREE_STACKS", free_stacks);
+  boolean("HEAPPROF_CHILDREN", children);
+  boolean("HEAPPROF_PAUSED", paused);
+}
+
+std::size_t Settings::echo(char* buffer, std::size_t size) const noexcept {
+  Text text(buffer, size);
+  const auto line = [&](const char* name, std::uint64_t value) noexcept {
+    text.add(name).add('=').number(value).add('\n');
+  };
+  text.add("HEAPPROF_LOG=").add(kLevelNames[static_cast<unsigned>(log)]).add('\n');
+  line("HEAPPROF_SHADOW_STACK", shadow_stack);
+  line("HEAPPROF_MAX_DEPTH", max_depth);
+  line("HEAPPROF_MMAP", mmap);
+  line("HEAPPROF_FREE_STACKS", free_stacks);
+  line("HEAPPROF_CHILDREN", children);
+  line("HEAPPROF_PAUSED", paused);
+  line("HEAPPROF_MAX_FILE_SIZE", max_file_bytes);
+  line("HEAPPROF_BLOCK_BYTES", block_bytes);
+  // Last and cut first: the only one that may not fit.
+  text.add("HEAPPROF_OUTPUT=").add(output).add('\n');
+  return text.length();
+}
+
+}  // namespace heapprof::recorder

@@ -1,0 +1,39 @@
+// The variables of docs/guide.md, read once when the recorder starts. Under AT_SECURE (a privileged
+// program that the user may not influence) none of them is looked at.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace heapprof::recorder {
+
+enum class LogLevel : std::uint8_t { kOff, kError, kWarn, kInfo, kDebug };
+
+struct Settings {
+  char output[4096] = "heapprof.%e.%p.hprof";  ///< pattern
+  LogLevel log = LogLevel::kWarn;
+  char log_file[1024] = "";  ///< empty: standard error
+  bool shadow_stack = true;
+  std::uint32_t max_depth = 1024;
+  bool mmap = true;
+  bool free_stacks = false;
+  bool children = false;
+  bool paused = false;
+  std::uint64_t max_file_bytes = 0;   ///< 0: no limit
+  std::uint32_t block_bytes = 65536;  ///< of a staging block: HEAPPROF_BLOCK_BYTES, for tests
+
+  /// Reads all variables from `environment`. One warning for each value that cannot be read; its default
+  /// stays. The log's own settings are read first, so that the warnings go where they should.
+  void read(char* const* environment) noexcept;
+
+  /// "NAME=value\n" for every setting in force: the header's echo. Returns the length.
+  std::size_t echo(char* buffer, std::size_t size) const noexcept;
+};
+
+/// The settings in force. Constant after the recorder has started.
+extern Settings g_settings;
+
+/// The value of `name` in `environment`, or null.
+const char* environment_value(char* const* environment, const char* name) noexcept;
+
+}  // namespace heapprof::recorder

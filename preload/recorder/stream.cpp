@@ -1,0 +1,140 @@
+#include "preload/recorder/stream.h"
+
+#include <lz4.h>
+
+#include "common/checksum.h"
+#include "common/event_codec.h"
+#include "preload/recorder/trace_file.h"
+
+namespace heapprof::recorder {
+
+namespace {
+
+// Room for frames is asked for in growing pieces: a thread that allocates little reserves little, a busy
+// one asks seldom.
+constexpr std::uint32_t kFirstExtentBytes = 64u << 10;
+constexpr std::uint32_t kLargestExtentBytes = 256u << 10;
+static_assert(column_bytes_bound(65536 / sizeof(Slot)) < kLargestExtentBytes - sizeof(ExtentHeader) - sizeof(FrameHeader));
+
+constexpr std::size_t align_up(std::size_t value, std::size_t alignment) noexcept {
+  return (value + alignment - 1) & ~(alignment - 1);
+}
+
+}  // namespace
+
+const char* Stream::open(TraceFile& file, StreamId id, std::uint32_t block_bytes) noexcept {
+  file_ = &file;
+  id_ = id;
+  block_bytes &= ~(kUnitBytes - 1);
+  capacity_ = static_cast<std::uint32_t>((block_bytes - sizeof(StagingHeader)) / sizeof(Slot));
+  void* block = file.rewrites_in_place()
+                    ? file.allocate_extent(block_bytes, ExtentKind::kStaging, id, next_ordinal_++, failure_)
+                    : sys::map_private(block_bytes);
+  if (block == nullptr) return failure_ != nullptr ? failure_ : "no memory for a staging block";
+
+  const std::size_t column_room = align_up(column_bytes_bound(capacity_), 64);
+  const std::size_t working_bytes = column_room + static_cast<std::size_t>(LZ4_sizeofState());
+  auto* working = static_cast<std::uint8_t*>(sys::map_private(working_bytes));
+  if (working == nullptr) return failure_ = "no memory for a stream";
+  columns_ = working;
+  lz4_state_ = working + column_room;
+  staging_ = static_cast<StagingHeader*>(block);
+  slots_ = reinterpret_cast<Slot*>(staging_ + 1);
+  begin_block();
+  return nullptr;
+}
+
+void Stream::begin_block() noexcept {
+  slots_[0] = {last_time_, events_before_, op_size(Op::kBlockStart, 0), 0, 0};
+  commit(1);
+}
+
+bool Stream::append_text(TextKind kind, std::uint64_t number, std::uint64_t address, const void* text,
+                         std::size_t bytes, const void* more, std::size_t more_bytes) noexcept {
+  const std::size_t room = (capacity_ - 2) * sizeof(Slot);
+  const std::size_t limit = room < kMaxTextBytes ? room : kMaxTextBytes;
+  if (bytes > limit) bytes = limit;
+  if (more_bytes > limit - bytes) more_bytes = limit - bytes;
+  const auto total = static_cast<std::uint32_t>(bytes + more_bytes);
+  const std::uint32_t count = 1 + text_slots(total);
+  if (capacity_ - used_ < count && !flush()) return false;
+  Slot* slot = slots_ + used_;
+  *slot = {last_time_, address, op_size(Op::kText, number), static_cast<std::uint32_t>(kind), total};
+  auto* out = reinterpret_cast<char*>(slot + 1);
+  __builtin_memcpy(out, text, bytes);
+  if (more_bytes != 0) __builtin_memcpy(out + bytes, more, more_bytes);
+  commit(used_ + count);
+  return true;
+}
+
+bool Stream::flush() noexcept {
+  if (failure_ != nullptr) return false;
+  const EncodedBlock block = encode_columns(slots_, used_, columns_);
+  if (!append_frame(columns_, block)) return false;
+  events_before_ += block.event_count;
+  ++sequence_;
+  begin_block();
+  return true;
+}
+
+bool Stream::append_frame(const std::uint8_t* columns, const EncodedBlock& block) noexcept {
+  for (;;) {
+    const std::uint32_t room = extent_bytes_ - extent_used_;
+    int compressed = 0;
+    if (room > sizeof(FrameHeader)) {
+      auto* payload = extent_ + extent_used_ + sizeof(FrameHeader);
+      compressed = LZ4_compress_fast_extState(lz4_state_, reinterpret_cast<const char*>(columns),
+                                              reinterpret_cast<char*>(payload), static_cast<int>(block.raw_bytes),
+                                              static_cast<int>(room - sizeof(FrameHeader)), 1);
+      if (compressed > 0) {
+        auto* header = reinterpret_cast<FrameHeader*>(extent_ + extent_used_);
+        FrameHeader filled{};
+        filled.magic = kFrameMagic;
+        filled.header_bytes = sizeof(FrameHeader);
+        filled.codec = FrameCodec::kColumnsLz4;
+        filled.file_id = file_->file_id();
+        filled.stream = id_;
+        filled.sequence = sequence_;
+        filled.record_count = block.record_count;
+        filled.event_count = block.event_count;
+        filled.events_before = events_before_;
+        filled.first_time = block.first_time;
+        filled.last_time = block.last_time;
+        filled.raw_bytes = static_cast<std::uint32_t>(block.raw_bytes);
+        filled.payload_bytes = static_cast<std::uint32_t>(compressed);
+        filled.payload_checksum = checksum(payload, static_cast<std::size_t>(compressed));
+        filled.header_checksum = checksum(&filled, offsetof(FrameHeader, header_checksum));
+        __builtin_memcpy(reinterpret_cast<char*>(header) + sizeof header->magic,
+                         reinterpret_cast<const char*>(&filled) + sizeof header->magic,
+                         sizeof filled - sizeof header->magic);
+        __atomic_store_n(&header->magic, kFrameMagic, __ATOMIC_RELEASE);
+        const std::size_t end = align_up(extent_used_ + sizeof(FrameHeader) + static_cast<std::size_t>(compressed), 8);
+        extent_used_ = end < extent_bytes_ ? static_cast<std::uint32_t>(end) : extent_bytes_;
+        return true;
+      }
+    }
+    // The columns of any block fit the largest extent even uncompressed, so this ends.
+    if (extent_bytes_ == kLargestExtentBytes && extent_used_ == sizeof(ExtentHeader)) {
+      failure_ = "a block does not fit an extent";
+      return false;
+    }
+    if (!next_extent()) return false;
+  }
+}
+
+/// Gets new room for frames and lets the old go. Bytes that a failed compression left behind the last
+/// frame of the old extent carry no magic there: readers stop at them.
+bool Stream::next_extent() noexcept {
+  std::uint32_t bytes = extent_bytes_ == 0 ? kFirstExtentBytes : extent_bytes_ * 2;
+  if (bytes > kLargestExtentBytes) bytes = kLargestExtentBytes;
+  void* memory = file_->allocate_extent(bytes, ExtentKind::kFrames, id_, next_ordinal_, failure_);
+  if (memory == nullptr) return false;
+  ++next_ordinal_;
+  if (extent_ != nullptr) sys::unmap(extent_, extent_bytes_);
+  extent_ = static_cast<std::uint8_t*>(memory);
+  extent_bytes_ = bytes;
+  extent_used_ = sizeof(ExtentHeader);
+  return true;
+}
+
+}  // namespace heapprof::recorder

@@ -1,0 +1,135 @@
+#include "preload/recorder/thread_state.h"
+
+#include "preload/recorder/lifecycle.h"
+#include "preload/recorder/settings.h"
+#include "preload/recorder/text.h"
+#include "preload/recorder/trace_file.h"
+#include "preload/sys/kernel.h"
+
+namespace heapprof::recorder {
+
+thread_local constinit ThreadLocal t_local [[gnu::tls_model("initial-exec")]]{};
+constinit std::uint32_t g_process_generation = 0;
+constinit bool g_many_threads = false;
+
+namespace {
+
+constinit ThreadState* g_states = nullptr;
+constinit ThreadState* g_cursor = nullptr;  ///< where the search for a dead thread's state goes on
+constinit std::uint32_t g_last_stream = 0;
+
+/// States looked at in search of a dead thread's: bounds what a new thread pays when all live.
+constexpr int kSearch = 16;
+constexpr std::uint32_t kDeepest = 4;
+
+constexpr std::uint64_t claim_after(std::uint64_t claim, int thread) noexcept {
+  return ((claim >> 32) + 1) << 32 | static_cast<std::uint32_t>(thread);
+}
+
+ThreadState* take_dead_state(int thread) noexcept {
+  const int process = sys::process_id();
+  ThreadState* state = __atomic_load_n(&g_cursor, __ATOMIC_ACQUIRE);
+  for (int i = 0; i < kSearch; ++i) {
+    if (state == nullptr && (state = __atomic_load_n(&g_states, __ATOMIC_ACQUIRE)) == nullptr) return nullptr;
+    ThreadState* const candidate = state;
+    state = state->next;
+    __atomic_store_n(&g_cursor, state, __ATOMIC_RELEASE);
+    std::uint64_t claim = __atomic_load_n(&candidate->claim, __ATOMIC_ACQUIRE);
+    const int owner = static_cast<int>(claim);
+    // The kernel gave the caller this number, so an earlier owner of the same number is dead.
+    if (candidate->depth != 0 || (owner != thread && sys::thread_exists(process, owner))) continue;
+    if (__atomic_compare_exchange_n(&candidate->claim, &claim, claim_after(claim, thread), false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE))
+      return candidate;
+  }
+  return nullptr;
+}
+
+ThreadState* make_state(int thread, std::uint32_t depth) noexcept {
+  auto* state = static_cast<ThreadState*>(sys::map_private(sizeof(ThreadState)));
+  if (state == nullptr) return stop("no memory for a thread's state"), nullptr;
+  state->claim = claim_after(0, thread);
+  state->depth = depth;
+  const StreamId id{__atomic_add_fetch(&g_last_stream, 1, __ATOMIC_RELAXED)};
+  if (const char* failure = state->stream.open(g_trace_file, id, g_settings.block_bytes))
+    return stop(failure), nullptr;
+  state->next = __atomic_load_n(&g_states, __ATOMIC_ACQUIRE);
+  while (!__atomic_compare_exchange_n(&g_states, &state->next, state, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+  }
+  return state;
+}
+
+void announce(ThreadState& state, int thread, std::uint64_t owner_kind) noexcept {
+  sys::thread_name(state.name);
+  state.name_interval = state.name_checks = 1;
+  state.seen_sequence = state.stream.sequence();
+  state.stream.append_text(TextKind::kThread, static_cast<std::uint64_t>(thread), owner_kind, state.name,
+                           text_length(state.name));
+}
+
+}  // namespace
+
+ThreadState* attach_thread() noexcept {
+  // Without system calls there is no telling who the caller is; its events are not recorded.
+  if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED)) return nullptr;
+  const int thread = sys::thread_id();
+  if (__atomic_load_n(&g_states, __ATOMIC_ACQUIRE) != nullptr) __atomic_store_n(&g_many_threads, true, __ATOMIC_RELAXED);
+  ThreadState* state = take_dead_state(thread);
+  if (state == nullptr) state = make_state(thread, 0);
+  if (state == nullptr) return nullptr;
+  state->busy = arch::stack_pointer();
+  state->events_to_clock = 0;
+  state->unwinder.thread_changed();
+  t_local.generation = g_process_generation;
+  t_local.state = state;
+  announce(*state, thread, kThreadNew);
+  state->busy = 0;
+  return state;
+}
+
+ThreadState* nested_state(ThreadState& outer) noexcept {
+  if (outer.nested == nullptr) {
+    if (outer.depth == kDeepest) return nullptr;
+    outer.nested = make_state(outer.owner(), outer.depth + 1);
+    if (outer.nested == nullptr) return nullptr;
+  }
+  ThreadState& nested = *outer.nested;
+  if (nested.claim != outer.claim || nested.name_interval == 0) {
+    nested.claim = outer.claim;
+    announce(nested, nested.owner(), kThreadNested);
+  }
+  return &nested;
+}
+
+bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexcept {
+  if (stack_pointer <= state.busy || __atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED)) return false;
+  stack_t alternate{};
+  sys::call(SYS_sigaltstack, 0, sys::word(&alternate));
+  if ((alternate.ss_flags & SS_ONSTACK) == 0) return true;
+  // A handler on the alternate stack is above anything on a stack that lies lower: only a mark from the
+  // alternate stack itself can be stale.
+  const auto begin = reinterpret_cast<std::uint64_t>(alternate.ss_sp);
+  return state.busy >= begin && state.busy < begin + alternate.ss_size;
+}
+
+void check_thread_name(ThreadState& state) noexcept {
+  // Names are set soon after a thread's start, seldom later: at events 1, 2, 4, 8, ... and at each new block.
+  if (state.name_interval < 1u << 20) state.name_interval *= 2;
+  state.name_checks = state.name_interval;
+  state.seen_sequence = state.stream.sequence();
+  char name[16] = "";
+  sys::thread_name(name);
+  if (name[0] == '\0' || text_equal(name, state.name)) return;
+  __builtin_memcpy(state.name, name, sizeof name);
+  state.stream.append_text(TextKind::kThreadName, static_cast<std::uint64_t>(state.owner()), 0, name, text_length(name));
+}
+
+void forget_threads() noexcept {
+  g_states = nullptr;
+  g_cursor = nullptr;
+  g_last_stream = 0;
+  g_many_threads = false;
+  ++g_process_generation;
+}
+
+}  // namespace heapprof::recorder

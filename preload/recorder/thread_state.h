@@ -1,0 +1,71 @@
+// What the recorder keeps for a thread, and how a thread comes by it.
+//
+// A thread's state is found through one thread-local pointer. States are never freed: when a thread has
+// died (the kernel says so, at some later thread's start; a thread's last frees come after its last
+// destructor, so nothing earlier is certain), its state, with stream and memory, is handed on to a new one.
+//
+// Re-entry. A signal handler may allocate while its thread is inside the recorder. `busy` holds the
+// stack address of the recorder's caller while it is inside; a second entry then works on a state of its
+// own, with its own stream, so that nothing is lost and nothing half-written is touched. If the handler
+// left by longjmp the mark is stale: the next entry comes from higher up on the same stack, and takes
+// the state back.
+#pragma once
+
+#include <cstdint>
+
+#include "preload/recorder/stream.h"
+#include "preload/unwind/unwinder.h"
+
+namespace heapprof::recorder {
+
+struct ThreadState {
+  std::uint64_t busy;             ///< stack address of whoever is inside; 0: nobody
+  std::uint32_t events_to_clock;  ///< while the process has one thread: events until the clock is read again
+  std::uint32_t name_checks;      ///< events until the thread's name is looked at again
+  Stream stream;
+  unwind::ThreadUnwinder unwinder;
+
+  std::uint64_t claim;  ///< kernel thread id of the owner, below a count of owners that makes each claim unique
+  std::uint32_t depth;  ///< 0: a thread's own; n: for its n-th nested entry
+  std::uint32_t name_interval;
+  char name[16];
+  std::uint32_t seen_sequence;
+  ThreadState* nested;  ///< the state of the next deeper entry, made when first needed
+  ThreadState* next;    ///< in the list of all states
+
+  int owner() const noexcept { return static_cast<int>(__atomic_load_n(&claim, __ATOMIC_ACQUIRE)); }
+};
+
+/// The part in the host's thread-local storage: small, because static TLS is scarce.
+struct ThreadLocal {
+  ThreadState* state;
+  std::uint64_t allocations;    ///< recorded by this thread so far
+  const void* last_block;       ///< of the last one
+  const void* reallocating;     ///< block whose realloc has begun
+  std::uint32_t allocator_depth;  ///< real allocator calls this thread is inside of
+  std::uint32_t generation;     ///< g_process_generation when `state` was set
+};
+extern thread_local constinit ThreadLocal t_local [[gnu::tls_model("initial-exec")]];
+
+/// Raised in a forked child that records on: thread-local pointers of before are the parent's.
+extern std::uint32_t g_process_generation;
+
+/// More than one thread has been seen: every event needs its own time.
+extern bool g_many_threads;
+
+/// Gives the calling thread a state. Null with recording stopped when there is no memory or file space.
+ThreadState* attach_thread() noexcept;
+
+/// The state for an entry while `outer` is busy; null when too deep.
+ThreadState* nested_state(ThreadState& outer) noexcept;
+
+/// True when `busy` was left behind by a longjmp: the caller's stack pointer is above it, on the same stack.
+bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexcept;
+
+/// Commits the thread's name if it has changed.
+void check_thread_name(ThreadState& state) noexcept;
+
+/// In a forked child: forgets all states, whose streams are the parent's.
+void forget_threads() noexcept;
+
+}  // namespace heapprof::recorder

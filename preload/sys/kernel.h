@@ -1,0 +1,138 @@
+// The recorder's only way to the kernel: thin names over raw system calls (arch/*/raw_syscall.h), so that
+// errno stays the host's, nothing is a cancellation point, and no libc symbol that the host may have
+// replaced is called. Results are the kernel's: failed(r) is true for a negated errno.
+#pragma once
+
+#include <fcntl.h>
+#include <linux/stat.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "preload/arch/arch.h"
+
+namespace heapprof::sys {
+
+/// Set when the host has entered seccomp: from then on a system call might kill it, so all of them fail here
+/// with ENOSYS instead. Never cleared.
+extern bool g_forbidden;
+
+inline long call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) noexcept {
+  if (__atomic_load_n(&g_forbidden, __ATOMIC_RELAXED)) [[unlikely]] return -38;
+  return raw_syscall(number, a, b, c, d, e, f);
+}
+
+constexpr bool failed(long result) noexcept { return result < 0 && result >= -4095; }
+inline bool failed(const void* result) noexcept { return failed(reinterpret_cast<long>(result)); }
+
+inline long word(const void* pointer) noexcept { return reinterpret_cast<long>(pointer); }
+
+inline int open(const char* path, int flags, int mode = 0) noexcept {
+  return static_cast<int>(call(SYS_openat, AT_FDCWD, word(path), flags, mode));
+}
+inline void close(int fd) noexcept { call(SYS_close, fd); }
+inline long read(int fd, void* buffer, size_t bytes) noexcept {
+  return call(SYS_read, fd, word(buffer), static_cast<long>(bytes));
+}
+inline long write(int fd, const void* buffer, size_t bytes) noexcept {
+  return call(SYS_write, fd, word(buffer), static_cast<long>(bytes));
+}
+inline long pread(int fd, void* buffer, size_t bytes, uint64_t offset) noexcept {
+  return call(SYS_pread64, fd, word(buffer), static_cast<long>(bytes), static_cast<long>(offset));
+}
+inline long pwrite(int fd, const void* buffer, size_t bytes, uint64_t offset) noexcept {
+  return call(SYS_pwrite64, fd, word(buffer), static_cast<long>(bytes), static_cast<long>(offset));
+}
+inline long readlink(const char* path, char* buffer, size_t bytes) noexcept {
+  return call(SYS_readlinkat, AT_FDCWD, word(path), word(buffer), static_cast<long>(bytes));
+}
+inline long mkdir(const char* path, int mode) noexcept { return call(SYS_mkdirat, AT_FDCWD, word(path), mode); }
+inline long fallocate(int fd, uint64_t offset, uint64_t bytes) noexcept {
+  return call(SYS_fallocate, fd, 0, static_cast<long>(offset), static_cast<long>(bytes));
+}
+
+/// The same descriptor at or above `lowest`, close-on-exec; where hosts do not look for it.
+inline int duplicate_high(int fd, int lowest) noexcept {
+  return static_cast<int>(call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, lowest));
+}
+
+/// Device and inode: which file a descriptor or a path is. One size and layout on every architecture
+/// and libc (statx), unlike stat.
+struct FileIdentity {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  bool operator==(const FileIdentity&) const = default;
+};
+inline bool identify(int fd, FileIdentity& identity) noexcept {
+  struct statx status;
+  const long result = call(SYS_statx, fd, word(""), AT_EMPTY_PATH, STATX_INO, word(&status));
+  if (failed(result)) return false;
+  identity = {uint64_t{status.stx_dev_major} << 32 | status.stx_dev_minor, status.stx_ino};
+  return true;
+}
+inline bool identify(const char* path, FileIdentity& identity) noexcept {
+  struct statx status;
+  if (failed(call(SYS_statx, AT_FDCWD, word(path), 0, STATX_INO, word(&status)))) return false;
+  identity = {uint64_t{status.stx_dev_major} << 32 | status.stx_dev_minor, status.stx_ino};
+  return true;
+}
+
+inline void* map(void* address, size_t bytes, int protection, int flags, int fd, uint64_t offset) noexcept {
+  return reinterpret_cast<void*>(call(SYS_mmap, word(address), static_cast<long>(bytes), protection,
+                                             flags, fd, static_cast<long>(offset)));
+}
+inline void unmap(void* address, size_t bytes) noexcept {
+  call(SYS_munmap, word(address), static_cast<long>(bytes));
+}
+inline long advise(void* address, size_t bytes, int advice) noexcept {
+  return call(SYS_madvise, word(address), static_cast<long>(bytes), advice);
+}
+/// Zeroed private memory, touched as it is used; null when there is none.
+inline void* map_private(size_t bytes) noexcept {
+  void* memory = map(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return failed(memory) ? nullptr : memory;
+}
+
+inline int process_id() noexcept { return static_cast<int>(call(SYS_getpid)); }
+inline int parent_process_id() noexcept { return static_cast<int>(call(SYS_getppid)); }
+inline int thread_id() noexcept { return static_cast<int>(call(SYS_gettid)); }
+inline bool thread_exists(int process, int thread) noexcept {
+  return call(SYS_tgkill, process, thread, 0) != -3;  // ESRCH
+}
+/// The calling thread's name, at most 15 bytes and NUL.
+inline void thread_name(char (&name)[16]) noexcept { call(SYS_prctl, PR_GET_NAME, word(name)); }
+
+inline uint64_t clock_ns(int clock) noexcept {
+  timespec time{};
+  call(SYS_clock_gettime, clock, word(&time));
+  return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
+}
+
+/// Fills `bytes` from the kernel's generator; false on a kernel without it.
+inline bool random(void* bytes, size_t size) noexcept {
+  return call(SYS_getrandom, word(bytes), static_cast<long>(size), 1 /* GRND_NONBLOCK */) ==
+         static_cast<long>(size);
+}
+
+/// Reads a small file (of /proc or /sys) whole, up to `size - 1` bytes, and ends it with NUL.
+/// Returns its length; 0 when it cannot be read.
+inline size_t read_file(const char* path, char* buffer, size_t size) noexcept {
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (failed(fd)) return buffer[0] = '\0', 0;
+  size_t length = 0;
+  while (length + 1 < size) {
+    const long got = read(fd, buffer + length, size - 1 - length);
+    if (got <= 0) break;
+    length += static_cast<size_t>(got);
+  }
+  close(fd);
+  buffer[length] = '\0';
+  return length;
+}
+
+}  // namespace heapprof::sys

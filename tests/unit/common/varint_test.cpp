@@ -1,0 +1,42 @@
+#include "common/varint.h"
+
+#include <catch2/catch.hpp>
+
+#include <limits>
+#include <vector>
+
+using namespace heapprof;
+
+TEST_CASE("a varint comes back as it went in, in the documented length") {
+  const std::vector<std::pair<std::uint64_t, std::size_t>> cases = {
+      {0, 1}, {1, 1}, {127, 1}, {128, 2}, {16383, 2}, {16384, 3}, {(1ull << 56) - 1, 8}, {1ull << 63, 10},
+      {std::numeric_limits<std::uint64_t>::max(), 10}};
+  for (const auto& [value, length] : cases) {
+    std::uint8_t bytes[kMaxVarintBytes];
+    const std::uint8_t* end = put_varint(bytes, value);
+    CHECK(static_cast<std::size_t>(end - bytes) == length);
+    std::uint64_t read = ~value;
+    CHECK(get_varint(bytes, end, read) == end);
+    CHECK(read == value);
+    // Every proper prefix is refused.
+    for (const std::uint8_t* cut = bytes; cut != end; ++cut) CHECK(get_varint(bytes, cut, read) == nullptr);
+  }
+}
+
+TEST_CASE("a varint of more than 64 bits is refused") {
+  const std::uint8_t too_large[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02};
+  const std::uint8_t too_long[] = {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00};
+  std::uint64_t value;
+  CHECK(get_varint(too_large, too_large + sizeof too_large, value) == nullptr);
+  CHECK(get_varint(too_long, too_long + sizeof too_long, value) == nullptr);
+}
+
+TEST_CASE("zigzag keeps small magnitudes small and is its own inverse with unzigzag") {
+  CHECK(zigzag(0) == 0);
+  CHECK(zigzag(-1) == 1);
+  CHECK(zigzag(1) == 2);
+  CHECK(zigzag(-2) == 3);
+  for (std::int64_t value : {std::numeric_limits<std::int64_t>::min(), std::int64_t{-1234567}, std::int64_t{0},
+                             std::int64_t{99}, std::numeric_limits<std::int64_t>::max()})
+    CHECK(unzigzag(zigzag(value)) == value);
+}

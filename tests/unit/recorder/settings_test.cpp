@@ -1,0 +1,80 @@
+#include "preload/recorder/settings.h"
+
+#include <catch2/catch.hpp>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace heapprof::recorder;
+
+namespace {
+
+std::string g_log_text;
+
+Settings read(std::vector<std::string> lines) {
+  const std::string log = "/tmp/heapprof-settings-test-" + std::to_string(getpid());
+  lines.push_back("HEAPPROF_LOG_FILE=" + log);
+  std::vector<char*> environment;
+  for (std::string& line : lines) environment.push_back(line.data());
+  environment.push_back(nullptr);
+  g_settings = Settings{};
+  g_settings.read(environment.data());
+  std::ifstream file(log);
+  std::stringstream text;
+  text << file.rdbuf();
+  g_log_text = text.str();
+  std::filesystem::remove(log);
+  const Settings result = g_settings;
+  g_settings = Settings{};
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("without variables the documented defaults hold") {
+  const Settings settings = read({});
+  CHECK(std::string(settings.output) == "heapprof.%e.%p.hprof");
+  CHECK(settings.log == LogLevel::kWarn);
+  CHECK(settings.shadow_stack);
+  CHECK(settings.max_depth == 1024);
+  CHECK(settings.mmap);
+  CHECK_FALSE(settings.free_stacks);
+  CHECK_FALSE(settings.children);
+  CHECK_FALSE(settings.paused);
+  CHECK(settings.max_file_bytes == 0);
+  CHECK(g_log_text.empty());
+}
+
+TEST_CASE("switches, sizes and levels are read in all their spellings") {
+  for (const char* yes : {"1", "on", "yes"}) CHECK(read({std::string("HEAPPROF_CHILDREN=") + yes}).children);
+  for (const char* no : {"0", "off", "no"}) CHECK_FALSE(read({std::string("HEAPPROF_MMAP=") + no}).mmap);
+  CHECK(read({"HEAPPROF_MAX_FILE_SIZE=2G"}).max_file_bytes == 2ull << 30);
+  CHECK(read({"HEAPPROF_MAX_FILE_SIZE=500k"}).max_file_bytes == 500ull << 10);
+  CHECK(read({"HEAPPROF_MAX_FILE_SIZE=123"}).max_file_bytes == 123);
+  CHECK(read({"HEAPPROF_LOG=debug"}).log == LogLevel::kDebug);
+  CHECK(g_log_text.empty());
+}
+
+TEST_CASE("a value that can't be read is one warning, and the default stays") {
+  const Settings settings = read({"HEAPPROF_MAX_DEPTH=many", "HEAPPROF_MAX_FILE_SIZE=99999999999999T", "HEAPPROF_MMAP=maybe"});
+  CHECK(settings.max_depth == 1024);
+  CHECK(settings.max_file_bytes == 0);
+  CHECK(settings.mmap);
+  CHECK(std::count(g_log_text.begin(), g_log_text.end(), '\n') == 3);
+  CHECK(g_log_text.find("HEAPPROF_MAX_DEPTH=many") != std::string::npos);
+}
+
+TEST_CASE("the echo names every setting in force") {
+  char text[2048];
+  Settings settings;
+  settings.max_depth = 77;
+  const std::string echo(text, settings.echo(text, sizeof text));
+  CHECK(echo.find("HEAPPROF_MAX_DEPTH=77\n") != std::string::npos);
+  CHECK(echo.find("HEAPPROF_OUTPUT=heapprof.%e.%p.hprof\n") != std::string::npos);
+}

@@ -1,0 +1,296 @@
+// The trace file and the streams in it, without hooks: what they wrote is read back from the file's bytes.
+#include "preload/recorder/trace_file.h"
+
+#include <catch2/catch.hpp>
+#include <lz4.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/checksum.h"
+#include "common/event_codec.h"
+#include "preload/recorder/call_tree.h"
+#include "preload/recorder/stream.h"
+
+using namespace heapprof;
+using namespace heapprof::recorder;
+
+namespace {
+
+struct Folder {
+  Folder() {
+    char name[] = "/tmp/heapprof-test-XXXXXX";
+    path = mkdtemp(name);
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::string operator/(const std::string& name) const { return path + "/" + name; }
+  std::string path;
+};
+
+std::vector<char> bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+struct Read {
+  std::vector<Slot> records;
+  unsigned frames = 0;
+  unsigned staged = 0;
+};
+
+/// Everything in the file in stream order: frames, then the staging block. A reader as simple as can be.
+Read read_stream(const std::string& path, StreamId stream) {
+  Read result;
+  const std::vector<char> bytes = bytes_of(path);
+  REQUIRE(bytes.size() % kUnitBytes == 0);
+  std::uint32_t next_sequence = 0;
+  std::vector<Slot> staged;
+  for (std::size_t at = kUnitBytes; at < bytes.size();) {
+    ExtentHeader extent;
+    std::memcpy(&extent, bytes.data() + at, sizeof extent);
+    REQUIRE(extent.magic == kExtentMagic);
+    REQUIRE(extent.offset == at);
+    REQUIRE(extent.checksum == checksum(&extent, offsetof(ExtentHeader, checksum)));
+    if (extent.stream == stream && extent.kind == ExtentKind::kStaging) {
+      StagingHeader header;
+      std::memcpy(&header, bytes.data() + at, sizeof header);
+      staged.resize(commit_slots(header.commit));
+      std::memcpy(static_cast<void*>(staged.data()), bytes.data() + at + sizeof header, staged.size() * sizeof(Slot));
+      result.staged = commit_sequence(header.commit);
+    }
+    for (std::size_t frame = at + sizeof extent; extent.stream == stream && extent.kind == ExtentKind::kFrames;) {
+      FrameHeader header;
+      if (frame + sizeof header > at + extent.bytes) break;
+      std::memcpy(&header, bytes.data() + frame, sizeof header);
+      if (header.magic != kFrameMagic) break;
+      REQUIRE(header.header_checksum == checksum(&header, offsetof(FrameHeader, header_checksum)));
+      const char* payload = bytes.data() + frame + sizeof header;
+      REQUIRE(header.payload_checksum == checksum(payload, header.payload_bytes));
+      REQUIRE(header.sequence == next_sequence++);
+      std::vector<char> raw(header.raw_bytes);
+      REQUIRE(LZ4_decompress_safe(payload, raw.data(), static_cast<int>(header.payload_bytes),
+                                  static_cast<int>(raw.size())) == static_cast<int>(raw.size()));
+      REQUIRE(decode_columns(reinterpret_cast<const std::uint8_t*>(raw.data()), raw.size(), header.first_time,
+                             header.record_count, [&](const Slot& slot, const std::uint8_t*) {
+                               result.records.push_back(slot);
+                             }) == DecodeError::kNone);
+      ++result.frames;
+      frame += (sizeof header + header.payload_bytes + 7) & ~std::size_t{7};
+    }
+    at += extent.bytes;
+  }
+  REQUIRE(result.staged == next_sequence);
+  result.records.insert(result.records.end(), staged.begin(), staged.end());
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("a pattern's letters are replaced, and dangerous names made harmless") {
+  char result[256];
+  REQUIRE(expand_pattern("a.%e.%p.%t.%%.%x%", "../e/vil", 42, 7'999'999'999, result, sizeof result));
+  CHECK(std::string(result) == "a._._e_vil.42.7.%.%x%");
+  char small[4];
+  CHECK_FALSE(expand_pattern("%e", "longer", 1, 0, small, sizeof small));
+}
+
+TEST_CASE("the trace is made private, in new folders, and never over another file") {
+  Folder folder;
+  const std::string wanted = folder / "new/deep/t.hprof";
+  TraceFile first, second;
+  REQUIRE(first.create(wanted.c_str(), "p", 0, 0) == nullptr);
+  first.publish_header();
+  CHECK(first.path() == wanted);
+  CHECK((std::filesystem::status(wanted).permissions() & std::filesystem::perms::all) ==
+        (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+  REQUIRE(second.create(wanted.c_str(), "p", 0, 0) == nullptr);
+  CHECK(second.path() == wanted + ".1");
+
+  std::filesystem::create_symlink(folder / "victim", folder / "link.hprof");
+  TraceFile third;
+  REQUIRE(third.create((folder / "link.hprof").c_str(), "p", 0, 0) == nullptr);
+  CHECK(third.path() == folder / "link.hprof.1");
+  CHECK_FALSE(std::filesystem::exists(folder / "victim"));
+
+  FileHeader header;
+  std::memcpy(&header, bytes_of(wanted).data(), sizeof header);
+  CHECK(std::memcmp(header.magic, kFileMagic, sizeof kFileMagic) == 0);
+  CHECK(header.checksum == checksum(&header, offsetof(FileHeader, checksum)));
+}
+
+TEST_CASE("a stream's events are in the file at every moment, across blocks") {
+  Folder folder;
+  TraceFile file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  file.publish_header();
+  Stream stream;
+  REQUIRE(stream.open(file, StreamId{1}, 4096) == nullptr);
+  constexpr unsigned kEvents = 20'000;
+  for (unsigned i = 0; i < kEvents; ++i) {
+    REQUIRE(stream.append(Op::kAlloc, i, 16 * (i * 7919u % 1000u), i, i % 50, 0));
+    // The file is read while it is written: around the change of blocks after each event, else now and then.
+    if (i < 300 || i % 4999 == 0) {
+      unsigned events = 0;
+      for (const Slot& slot : read_stream(folder / "t", StreamId{1}).records) events += slot.op() == Op::kAlloc;
+      REQUIRE(events == i + 1);
+    }
+  }
+  const Read read = read_stream(folder / "t", StreamId{1});
+  CHECK(read.frames > 100);
+  std::uint64_t expected = 0;
+  for (const Slot& slot : read.records) {
+    if (slot.op() == Op::kBlockStart) {
+      REQUIRE(slot.address == expected);
+      continue;
+    }
+    REQUIRE(slot.time == expected);
+    REQUIRE(slot.size() == expected);
+    REQUIRE(slot.address == 16 * (expected * 7919u % 1000u));
+    REQUIRE(slot.node == expected % 50);
+    ++expected;
+  }
+  CHECK(expected == kEvents);
+}
+
+TEST_CASE("time in a stream never runs backwards") {
+  Folder folder;
+  TraceFile file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  Stream stream;
+  REQUIRE(stream.open(file, StreamId{1}, 4096) == nullptr);
+  for (std::uint64_t time : {5u, 9u, 7u, 10u}) stream.append(Op::kFree, time, 16, 0, 0, 0);
+  std::vector<std::uint64_t> times;
+  for (const Slot& slot : read_stream(folder / "t", StreamId{1}).records) times.push_back(slot.time);
+  CHECK(times == std::vector<std::uint64_t>{0, 5, 9, 9, 10});
+}
+
+TEST_CASE("a stream that meets the size limit says so and keeps what it has") {
+  Folder folder;
+  TraceFile file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 4096 + 65536 + 65536) == nullptr);
+  Stream stream;
+  REQUIRE(stream.open(file, StreamId{1}, 65536) == nullptr);
+  std::uint64_t state = 1;
+  unsigned committed = 0;
+  const auto random = [&] { return state = state * 6364136223846793005 + 1442695040888963407; };
+  while (stream.append(Op::kAlloc, committed, random() >> 20, random() >> 50, static_cast<std::uint32_t>(random() >> 40), 0))
+    ++committed;
+  CHECK(std::string(stream.failure()) == "HEAPPROF_MAX_FILE_SIZE is reached");
+  unsigned events = 0;
+  for (const Slot& slot : read_stream(folder / "t", StreamId{1}).records) events += slot.op() == Op::kAlloc;
+  CHECK(events == committed);
+  CHECK(std::filesystem::file_size(folder / "t") == 4096 + 65536 + 65536);
+}
+
+TEST_CASE("RLIMIT_FSIZE stops the trace without a signal") {
+  Folder folder;
+  TraceFile file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  rlimit before;
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{8192, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  Failure failure;
+  void* extent = file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure);
+  setrlimit(RLIMIT_FSIZE, &before);
+  CHECK(extent == nullptr);
+  REQUIRE(failure != nullptr);
+  CHECK(std::string(failure).find("ulimit -f") != std::string::npos);
+  sigset_t pending;
+  sigpending(&pending);
+  CHECK_FALSE(sigismember(&pending, SIGXFSZ));
+}
+
+TEST_CASE("a descriptor that the host closed is found again by path, one it took over is left alone") {
+  Folder folder;
+  TraceFile file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  for (int fd = 3; fd < 1100; ++fd) {
+    char link[64], target[4096];
+    std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    const ssize_t length = readlink(link, target, sizeof target);
+    if (length < 0 || std::string(target, static_cast<std::size_t>(length)) != folder / "t") continue;
+    std::ofstream(folder / "other") << "other";
+    const int other = open((folder / "other").c_str(), O_RDWR);
+    REQUIRE(dup2(other, fd) == fd);
+    close(other);
+    Failure failure;
+    CHECK(file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure) != nullptr);
+    CHECK(std::filesystem::file_size(folder / "other") == 5);
+    std::filesystem::remove(folder / "t");
+    // With the path gone too there is nowhere to go: a reason, and nothing written anywhere.
+    char moved[64];
+    for (int mine = 3; mine < 1100; ++mine) {
+      std::snprintf(moved, sizeof moved, "/proc/self/fd/%d", mine);
+      const ssize_t n = readlink(moved, target, sizeof target);
+      if (n > 0 && std::string(target, static_cast<std::size_t>(n)).find(folder / "t") == 0) close(mine);
+    }
+    CHECK(file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 1, failure) == nullptr);
+    CHECK(failure != nullptr);
+    return;
+  }
+  FAIL("the trace's descriptor was not found");
+}
+
+TEST_CASE("the call tree finds a node again, and defines each once when one thread adds") {
+  Folder folder;
+  TraceFile file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  Stream stream;
+  REQUIRE(stream.open(file, StreamId{1}, 65536) == nullptr);
+  g_call_tree.reset();
+  constexpr unsigned kNodes = 100'000;  // the table doubles several times
+  std::vector<NodeId> ids;
+  for (unsigned i = 0; i < kNodes; ++i)
+    ids.push_back(g_call_tree.child(NodeId{i % 77}, ModuleId{2 + i % 3}, i, i % 2, stream));
+  CHECK(g_call_tree.size() == kNodes);
+  for (unsigned i = 0; i < kNodes; ++i)
+    REQUIRE(g_call_tree.child(NodeId{i % 77}, ModuleId{2 + i % 3}, i, i % 2, stream) == ids[i]);
+  CHECK(g_call_tree.size() == kNodes);
+  CHECK(g_call_tree.child(NodeId{1}, ModuleId{2}, 0, 0, stream) != ids[0]);
+
+  unsigned defined = 0;
+  for (const Slot& slot : read_stream(folder / "t", StreamId{1}).records) {
+    if (slot.op() != Op::kNode || defined == kNodes) continue;
+    REQUIRE(slot.node == raw(ids[defined]));
+    REQUIRE((slot.size() & 0xffffffff) == defined % 77);
+    REQUIRE(slot.size() >> 32 == 2 + defined % 3);
+    REQUIRE(slot.address == defined);
+    ++defined;
+  }
+  CHECK(defined == kNodes);
+}
+
+TEST_CASE("threads that add the same nodes at once agree up to duplicates of equal content") {
+  Folder folder;
+  TraceFile file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  g_call_tree.reset();
+  constexpr unsigned kNodes = 50'000;
+  std::vector<std::vector<NodeId>> ids(4);
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      Stream stream;
+      if (stream.open(file, StreamId{t + 1}, 65536) != nullptr) return;
+      for (unsigned i = 0; i < kNodes; ++i)
+        ids[t].push_back(g_call_tree.child(NodeId::kNone, ModuleId{2}, i, 0, stream));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<std::uint64_t> content(g_call_tree.size() + 1, ~std::uint64_t{0});
+  for (unsigned t = 0; t < 4; ++t)
+    for (const Slot& slot : read_stream(folder / "t", StreamId{t + 1}).records)
+      if (slot.op() == Op::kNode) content.at(slot.node) = slot.address;
+  for (unsigned t = 0; t < 4; ++t) {
+    REQUIRE(ids[t].size() == kNodes);
+    for (unsigned i = 0; i < kNodes; ++i) REQUIRE(content.at(raw(ids[t][i])) == i);
+  }
+}
