@@ -274,6 +274,9 @@ void draw(const FlameTree& tree, const Layout& layout, const Modules& modules, c
   text += "\">Open this file in a browser to search and zoom";
   if (layout.rows > kMostDrawnRows)
     text += "; " + exact_number(layout.rows - kMostDrawnRows) + " more rows are not drawn here";
+  if (layout.merged_frames != 0)
+    text += "; " + exact_number(layout.merged_frames) + " small frames are merged (" +
+            percent(layout.merged_value, total) + ")";
   text += ".</text>\n</g>\n";
   out(text);
 }
