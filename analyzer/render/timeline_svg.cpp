@@ -352,7 +352,7 @@ class Picture {
     text_ += "\"/>\n" + swatch;
     const std::string value = human_bytes(bytes);
     const double room = kLegendRight - kLegendLeft - 20 - kCharWidth * static_cast<double>(value.size()) - 12;
-    label(kLegendLeft + 20, y, "class=\"name\"", clip_utf8(name, static_cast<std::size_t>(room / kCharWidth)));
+    label(kLegendLeft + 20, y, "class=\"name\"", fit_name(name, static_cast<std::size_t>(room / kCharWidth)));
     label(kLegendRight, y, "class=\"value\" text-anchor=\"end\"", value);
     if (!detail.empty()) label(kLegendLeft + 20, y + 14, "class=\"detail\"", clip_utf8(detail, 35));
     label(kLegendRight, y + 14, "class=\"share\" text-anchor=\"end\"", percent(bytes, peak_.bytes));

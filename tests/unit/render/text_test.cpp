@@ -71,3 +71,14 @@ TEST_CASE("short names lose arguments, not meaning") {
   CHECK(short_name("broken)int(") == "broken)int(");
   CHECK(short_name("").empty());
 }
+
+TEST_CASE("in little room a name loses its outer scopes, then its end") {
+  CHECK(fit_name("a::b::function()", 16) == "a::b::function()");
+  CHECK(fit_name("a::b::function()", 13) == "b::function()");
+  CHECK(fit_name("a::b::function()", 12) == "function()");
+  CHECK(fit_name("a::b::function()", 5) == "func\xe2\x80\xa6");
+  CHECK(fit_name("<A as b::C>::drop", 8) == "drop");
+  CHECK(fit_name("(anonymous namespace)::g()", 10) == "g()");
+  CHECK(fit_name("plain", 3) == "pl\xe2\x80\xa6");
+  CHECK(fit_name("a::", 1) == "\xe2\x80\xa6");
+}
