@@ -1,0 +1,20 @@
+// How a hook is written. HEAPPROF_HOOK(result, name, (parameters)) { body } defines hook_name, which the
+// library exports as `name`. The two names differ so that nothing in the library reaches a hook by calling
+// what it takes for libc's function, and so that libc's declarations (attributes, variadic ones) do not
+// have to be matched.
+//
+// Every hook on this list must be on exports.map, and the other way round: tests/abi compares both with the
+// library.
+//
+// A hook that reports to the recorder reads entry_registers() first, in its own body. It makes exactly one
+// call of the real function, with the arguments it got, and returns what that returned; between that call
+// and the return nothing sets errno.
+#pragma once
+
+#include "preload/arch/arch.h"
+#include "preload/hooks/real.h"
+#include "preload/recorder/recorder.h"
+
+#define HEAPPROF_HOOK(result, name, parameters)                                           \
+  extern "C" [[gnu::visibility("default")]] result hook_##name parameters noexcept asm(#name); \
+  extern "C" result hook_##name parameters noexcept

@@ -1,0 +1,47 @@
+// What the mapping hooks and syscall()'s have in common: telling the recorder about a call of which only the
+// way to the kernel differs. `call` is the real call, made exactly once.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/recorder/recorder.h"
+
+namespace heapprof::hooks {
+
+template <typename Call>
+[[gnu::always_inline]] inline void* record_mmap(std::size_t bytes, int protection, int flags,
+                                                const arch::EntryRegisters& entry, Call&& call) noexcept {
+  void* address = call();
+  if (address != MAP_FAILED) recorder::mapped(address, bytes, protection, flags, entry);
+  return address;
+}
+
+template <typename Call>
+[[gnu::always_inline]] inline int record_munmap(void* address, std::size_t bytes, const arch::EntryRegisters& entry,
+                                                Call&& call) noexcept {
+  recorder::unmap_begin(address, bytes, entry);
+  const int result = call();
+  recorder::unmap_end(result == 0);
+  return result;
+}
+
+/// An old size of 0 maps the same shared pages once more, and MREMAP_DONTUNMAP leaves the old place mapped
+/// (mremap(2)): both give a mapping and take none.
+template <typename Call>
+[[gnu::always_inline]] inline void* record_mremap(void* old_address, std::size_t old_bytes, std::size_t new_bytes,
+                                                  int flags, const arch::EntryRegisters& entry, Call&& call) noexcept {
+  constexpr int kDontUnmap = 4;  // MREMAP_DONTUNMAP, Linux 5.7
+  if (old_bytes == 0 || (flags & kDontUnmap) != 0) {
+    const int kind = old_bytes == 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+    return record_mmap(new_bytes, PROT_READ | PROT_WRITE, kind, entry, call);
+  }
+  recorder::remap_begin(old_address, old_bytes, entry);
+  void* address = call();
+  recorder::remap_end(address == MAP_FAILED ? nullptr : address, new_bytes, entry);
+  return address;
+}
+
+}  // namespace heapprof::hooks

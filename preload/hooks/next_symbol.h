@@ -1,0 +1,25 @@
+// Finds the function that the host would have called without us: the next definition after this library in
+// the loader's order of search, as dlsym(RTLD_NEXT) would.
+//
+// Why not dlsym: it takes the loader's lock and may allocate, so it needs a way to serve the host's and its
+// own allocations while it runs; its symbol version moved with glibc 2.34 (libdl's until then); and hosts
+// replace it. What is read here (the loader's list of objects, their hash tables) is public ABI: link.h,
+// gabi "Dynamic Linking", and for the GNU hash table
+// https://sourceware.org/legacy-ml/binutils/2006-10/msg00377.html. A test compares every answer with dlsym's.
+//
+// No lock, no memory, no system call. Objects are only appended to the list or unlinked from it by dlclose.
+// The search passes only objects that came with the program, which are never closed, because all that is
+// asked for here is found among those: libc is the last resort and one of them.
+#pragma once
+
+namespace heapprof::hooks {
+
+/// Null when no object after this library (nor one before it: a program that is libc itself) defines `name`.
+void* next_symbol(const char* name) noexcept;
+
+/// The function in libgcc_s or LLVM's libunwind, wherever and whenever it was loaded: where a JIT's
+/// registrations have to arrive. Read from the list through the kernel, which fails where another thread's
+/// dlclose has taken away what is being read. Null when there is none.
+void* unwinder_symbol(const char* name) noexcept;
+
+}  // namespace heapprof::hooks

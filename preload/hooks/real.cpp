@@ -1,0 +1,27 @@
+#include "preload/hooks/real.h"
+
+#include "preload/hooks/next_symbol.h"
+
+namespace heapprof::hooks {
+
+constinit RealFunctions g_real{};
+
+namespace {
+
+/// Two threads may write the same word at once: each store is whole.
+template <typename Function>
+void set(Function*& member, const char* name) noexcept {
+  __atomic_store_n(&member, reinterpret_cast<Function*>(next_symbol(name)), __ATOMIC_RELAXED);
+}
+
+}  // namespace
+
+void find_real_functions() noexcept {
+#define HEAPPROF_FIND(result, name, parameters) set(g_real.name, #name);
+  HEAPPROF_REAL_FUNCTIONS(HEAPPROF_FIND)
+  HEAPPROF_REAL_FUNCTIONS_MAYBE(HEAPPROF_FIND)
+#undef HEAPPROF_FIND
+  g_real.found.store(true, std::memory_order_release);
+}
+
+}  // namespace heapprof::hooks

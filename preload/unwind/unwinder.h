@@ -1,0 +1,111 @@
+// Call stacks for the recorder: from the registers with which a hook was entered to a node of the call
+// tree. docs/unwinding.md explains how; in short: rules parsed from .eh_frame, kept in a shared cache;
+// every address checked before it is read; and a verified memory of the last stack, so that only what
+// changed since is unwound.
+//
+// Nothing here allocates from the host, takes a lock, changes errno, calls a function of libc other than
+// _dl_find_object (lock-free, glibc 2.35 and later), or writes to the host's stack. Memory is mapped
+// directly. Functions without a remark may be called from any thread at any time.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "common/ids.h"
+#include "common/trace_format.h"
+#include "preload/arch/arch.h"
+
+namespace heapprof::unwind {
+
+/// A loaded object. Pointers are valid during the call that hands it over.
+struct ModuleInfo {
+  ModuleId id;
+  std::uint64_t map_begin;  ///< first mapped address
+  std::uint64_t map_end;
+  std::uint64_t load_bias;  ///< address in memory minus address in the ELF file
+  const std::uint8_t* build_id;
+  std::uint32_t build_id_bytes;  ///< 0: it has none
+  const char* path;  ///< absolute; "[vdso]" for the kernel's; as the loader names it when nothing better is known
+  bool main;         ///< the program itself
+};
+
+/// How a capture talks to the thread's stream. Both are called on the capturing thread.
+struct Definitions {
+  void* context;
+  /// Finds or makes the node of (parent, module, offset); node_flags: kNode... of trace_format.h. kNone
+  /// when the tree cannot grow: the capture then returns kNone too. Called from the outermost frame to
+  /// the innermost.
+  NodeId (*intern)(void* context, NodeId parent, ModuleId module, std::uint64_t offset,
+                   std::uint32_t node_flags);
+  /// Called before the first node of a module is interned, by whichever thread meets the module first.
+  /// When two threads meet it at once it may be told twice, under two ids.
+  void (*module_found)(void* context, const ModuleInfo& module);
+};
+
+struct Settings {
+  /// Frames of a stack, 512 at least. Deeper stacks lose outermost frames, a multiple of 512 of them, so
+  /// that they keep between max_depth - 511 and max_depth. Their root is (kMark, Truncation::kMaxDepth).
+  std::uint32_t max_depth = 1024;
+  bool shadow_stack = true;
+};
+
+/// Before the first capture, once. Finds the loader's text and the main program; reads /proc/self/auxv or
+/// maps when libc does not tell. False: no stack can be captured at all (no memory for the rule cache).
+bool start(const Settings& settings) noexcept;
+
+namespace detail {
+extern std::uint64_t loader_begin;
+extern std::uint64_t loader_bytes;
+}  // namespace detail
+
+/// `pc` lies in the text of ld.so: whoever allocates or frees from there may be loading or unloading.
+inline bool is_loader(std::uint64_t pc) noexcept { return pc - detail::loader_begin < detail::loader_bytes; }
+
+/// An event came from the loader (is_loader): modules may have changed. Makes every thread check a module
+/// again before it believes a rule or a remembered frame of it. Call it for releases too, which have no
+/// stack; one atomic addition.
+void loader_activity() noexcept;
+
+/// The host unmapped this range: stacks that are not a thread's own are checked again before they are read.
+void forget_stack_region(std::uint64_t begin, std::uint64_t bytes) noexcept;
+
+/// From here on no system call is made: what needs one (memory, a stretch of stack not seen before) ends
+/// the stack with a reason.
+void no_system_calls() noexcept;
+
+/// In a forked child that goes on recording into a trace of its own, before its first capture: every module
+/// is announced again. The thread unwinders that live on need thread_changed() too.
+void restart_in_child() noexcept;
+
+/// __register_frame and friends: `begin` is what the host passed, a terminated sequence of .eh_frame entries.
+void register_frame(const void* begin) noexcept;
+void deregister_frame(const void* begin) noexcept;
+
+struct ThreadData;
+
+/// The unwinding state of one thread at a time. Zeroed memory is a valid one. Not to be used while one of
+/// its own captures is under way (a signal handler uses capture_nested), but a capture that was abandoned
+/// by longjmp leaves it usable.
+class ThreadUnwinder {
+ public:
+  /// The stack that begins with `entry`, as a node. NodeId::kNone only when the call tree cannot grow.
+  NodeId capture(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept;
+
+  /// The private state goes to another thread, or to another trace: forgets nodes and stack bounds.
+  void thread_changed() noexcept;
+
+  /// Bytes mapped for this thread.
+  std::size_t memory_bytes() const noexcept;
+
+ private:
+  ThreadData* data_;
+};
+
+/// As ThreadUnwinder::capture, for a signal handler that interrupted this thread's own capture or whatever
+/// else of the recorder: uses nothing of the thread. Stacks deeper than some 200 frames lose the outermost
+/// ones and are rooted in (kMark, Truncation::kNested). Modules not known yet are treated as anonymous
+/// unless `definitions.module_found` is given.
+NodeId capture_nested(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept;
+
+}  // namespace heapprof::unwind

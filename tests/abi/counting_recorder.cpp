@@ -1,0 +1,139 @@
+// A recorder that writes down what the hooks tell it, for tests of the hooks alone. Linked with the hooks in
+// the recorder's place. One line a report goes, by a raw system call, to the descriptor that
+// HEAPPROF_REPORTS names; nothing where there is none.
+//
+//   loaded   allocated SIZE   failed SIZE   released   realloc-begin   realloc-end SIZE   realloc-failed SIZE
+//   mapped SIZE   unmap-begin SIZE   unmap-end RESULT   remap-begin SIZE   remap-end SIZE   break-moved BYTES
+//   realloc-end-inner   restricted NO-CLOCK   frame-registered   frame-deregistered   paused   resumed   mark TEXT   exit
+//
+// A line ends with " from-program" when the entry registers point into the program itself.
+#include <link.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "preload/recorder/lifecycle.h"
+#include "preload/recorder/recorder.h"
+#include "preload/recorder/settings.h"
+#include "preload/recorder/text.h"
+#include "preload/sys/kernel.h"
+#include "preload/unwind/unwinder.h"
+
+namespace heapprof {
+
+namespace {
+
+thread_local constinit std::uint64_t t_allocations [[gnu::tls_model("initial-exec")]] = 0;
+thread_local constinit const void* t_last_block [[gnu::tls_model("initial-exec")]] = nullptr;
+
+int descriptor() noexcept {
+  const char* value = recorder::environment_value(environ, "HEAPPROF_REPORTS");
+  std::uint64_t number = 0;
+  return value != nullptr && recorder::parse_number(value, number) ? static_cast<int>(number) : -1;
+}
+
+/// The program's headers are mapped where the kernel says; so is what they describe.
+bool in_program(std::uint64_t pc) noexcept {
+  const auto* headers = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));
+  const std::uint64_t count = getauxval(AT_PHNUM);
+  std::uint64_t base = 0;
+  for (std::uint64_t i = 0; i < count; ++i)
+    if (headers[i].p_type == PT_PHDR) base = reinterpret_cast<std::uint64_t>(headers) - headers[i].p_vaddr;
+  for (std::uint64_t i = 0; i < count; ++i)
+    if (headers[i].p_type == PT_LOAD && pc - base - headers[i].p_vaddr < headers[i].p_memsz) return true;
+  return false;
+}
+
+void say(recorder::Text& line, const arch::EntryRegisters* entry = nullptr) noexcept {
+  if (environ == nullptr) return;
+  const int fd = descriptor();
+  if (fd < 0) return;
+  if (entry != nullptr && in_program(entry->pc)) line.add(" from-program");
+  line.add('\n');
+  sys::write(fd, line.c_str(), line.length());
+}
+
+void say(const char* what, const arch::EntryRegisters* entry = nullptr) noexcept {
+  char buffer[128];
+  recorder::Text line(buffer);
+  say(line.add(what), entry);
+}
+
+void say(const char* what, std::uint64_t number, const arch::EntryRegisters* entry = nullptr) noexcept {
+  char buffer[128];
+  recorder::Text line(buffer);
+  say(line.add(what).add(' ').number(number), entry);
+}
+
+}  // namespace
+
+namespace sys {
+constinit bool g_forbidden = false;
+}
+
+namespace recorder {
+
+constinit State g_state = State::kNew;
+
+void start() noexcept { g_state = State::kOn; }
+void prepare_environment() noexcept { say("loaded"); }
+
+const char* environment_value(char* const* environment, const char* name) noexcept {
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const char* rest = after_prefix(*environment, name);
+    if (rest != nullptr && *rest == '=') return rest + 1;
+  }
+  return nullptr;
+}
+
+AllocatorCall::AllocatorCall() noexcept : allocations_before_(t_allocations) {}
+void AllocatorCall::done() noexcept {}
+bool AllocatorCall::recorded(const void* block) const noexcept {
+  return t_allocations != allocations_before_ && t_last_block == block;
+}
+
+void allocated(const void* block, std::size_t size, const EntryRegisters& entry, const AllocatorCall& call) noexcept {
+  if (call.recorded(block)) return;
+  ++t_allocations;
+  t_last_block = block;
+  say("allocated", size, &entry);
+}
+void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept { say("failed", size, &entry); }
+void released(const void*, const EntryRegisters& entry) noexcept { say("released", &entry); }
+bool realloc_begin(const void*, const EntryRegisters& entry) noexcept {
+  say("realloc-begin", &entry);
+  return true;
+}
+void realloc_end(const void*, const void* block, std::size_t size, const EntryRegisters& entry,
+                 const AllocatorCall& call) noexcept {
+  if (block != nullptr && call.recorded(block)) return say("realloc-end-inner");
+  say(block == nullptr && size != 0 ? "realloc-failed" : "realloc-end", size, &entry);
+}
+void mapped(const void*, std::size_t size, int, int, const EntryRegisters& entry) noexcept { say("mapped", size, &entry); }
+void unmap_begin(const void*, std::size_t size, const EntryRegisters& entry) noexcept { say("unmap-begin", size, &entry); }
+void unmap_end(bool succeeded) noexcept { say("unmap-end", succeeded); }
+void remap_begin(const void*, std::size_t size, const EntryRegisters& entry) noexcept { say("remap-begin", size, &entry); }
+void remap_end(const void* address, std::size_t size, const EntryRegisters& entry) noexcept {
+  say("remap-end", address != nullptr ? size : 0, &entry);
+}
+void break_moved(const void* old_break, const void* new_break, const EntryRegisters& entry) noexcept {
+  say("break-moved", reinterpret_cast<std::uint64_t>(new_break) - reinterpret_cast<std::uint64_t>(old_break), &entry);
+}
+void restrict_system_calls(bool no_cycle_clock) noexcept { say("restricted", no_cycle_clock); }
+void exit_reached() noexcept { say("exit"); }
+void pause() noexcept { say("paused"); }
+void resume() noexcept { say("resumed"); }
+void mark(const char* text) noexcept {
+  char buffer[128];
+  Text line(buffer);
+  say(line.add("mark ").add(text));
+}
+bool is_recording() noexcept { return true; }
+
+}  // namespace recorder
+
+namespace unwind {
+void register_frame(const void*) noexcept { say("frame-registered"); }
+void deregister_frame(const void*) noexcept { say("frame-deregistered"); }
+}  // namespace unwind
+
+}  // namespace heapprof

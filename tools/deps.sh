@@ -1,0 +1,225 @@
+#!/bin/bash
+# Builds what the recorder links statically and Debian does not offer in a usable form (docs/design.md, 2.8):
+#
+#   mimalloc   one static, position-independent library that overrides nothing, has no constructor, no
+#              thread-local storage and no pthread key, reads no environment
+#   libunwind  its generic interface as a static, position-independent library that keeps no cache, takes no
+#              lock and opens nothing; and its local interface, the tests' oracle
+#
+# Both reach the kernel and memory only through preload/memory/guest.h, which is put in front of each of
+# their files. The result is checked symbol by symbol: a version that needs more does not get in.
+#
+#   tools/deps.sh           builds unless it is there; prints one line
+#   tools/deps.sh --path    prints the folder that holds or would hold the result, nothing else
+#
+# HEAPPROF_DEPS     where results are kept (default: $XDG_CACHE_HOME/heapprof-deps or ~/.cache/heapprof-deps)
+# HEAPPROF_SOURCES  a folder with the upstream sources, as trees mimalloc*/ and libunwind*/ or as Debian's
+#                   original tarballs, for machines without package access. Without it the sources come from
+#                   apt: the machine's own Debian mirrors with deb-src entries in a private configuration, so
+#                   that neither root nor any change to the machine is needed.
+# CC, AR            the C compiler and archiver
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+guest=$here/../preload/memory/guest.h
+cc=${CC:-cc}
+ar=${AR:-ar}
+store=${HEAPPROF_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/heapprof-deps}
+
+flags=(-O2 -g -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-omit-frame-pointer
+       -ffunction-sections -fdata-sections -fasynchronous-unwind-tables
+       -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free
+       -D_GNU_SOURCE -DNDEBUG -w)
+
+# This script holds the flags, so its own text stands for them.
+key=$( { cat "${BASH_SOURCE[0]}" "$guest"; $cc -dumpmachine; $cc -dumpfullversion; uname -m; } | sha256sum | cut -c1-16)
+result=$store/$key
+
+case "${1:-}" in
+  --path) echo "$result"; exit 0 ;;
+  '') ;;
+  *) echo "usage: tools/deps.sh [--path]" >&2; exit 2 ;;
+esac
+
+fail() {
+  echo "tools/deps.sh: $*" >&2
+  exit 1
+}
+
+report() { echo "dependencies $1: $(tr '\n' ' ' < "$result/versions")in $result"; }
+
+if [ -f "$result/versions" ]; then report "ready"; exit 0; fi
+
+mkdir -p "$store"
+# One build at a time; the lock goes with the process, however it ends.
+exec 9> "$store/lock"
+flock 9
+if [ -f "$result/versions" ]; then report "ready"; exit 0; fi
+
+work=$(mktemp -d "$store/build.XXXXXX")
+# Folders of builds that died: nobody else is building now.
+find "$store" -maxdepth 1 -name 'build.*' ! -path "$work" -exec rm -rf {} +
+trap 'rm -rf "$work"' EXIT
+log=$work/log
+
+# run COMMAND...: quietly; what it said is shown when it fails.
+run() {
+  if ! "$@" >> "$log" 2>&1; then
+    tail -n 30 "$log" >&2
+    fail "failed: $*"
+  fi
+}
+
+# ---- sources -----------------------------------------------------------------------------------------
+
+# Debian's own archives among the machine's configured ones, as deb-src: those whose suite is that of this
+# release. Both of apt's formats, sources.list(5).
+private_apt() {
+  local apt=$1 codename file
+  codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+  [ -n "$codename" ] || fail "no VERSION_CODENAME in /etc/os-release; set HEAPPROF_SOURCES"
+  mkdir -p "$apt"/{parts,lists/partial,cache/archives/partial}
+  for file in /etc/apt/sources.list.d/*.sources; do
+    [ -f "$file" ] || continue
+    awk -v codename="$codename" '
+      BEGIN { RS = ""; FS = "\n" }
+      { suites = ""; stanza = ""
+        for (i = 1; i <= NF; ++i) {
+          if ($i ~ /^#/) continue
+          if ($i ~ /^Suites:/) suites = $i
+          if ($i ~ /^Types:/) $i = "Types: deb-src"
+          stanza = stanza $i "\n" }
+        if (suites ~ "[ \t]" codename "(-updates|-security)?([ \t]|$)") print stanza }' "$file"
+  done > "$apt/parts/source.sources"
+  for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+    [ -f "$file" ] || continue
+    awk -v codename="$codename" '
+      $1 == "deb" {
+        suite = 3
+        if ($2 ~ /^\[/) { for (i = 2; $i !~ /\]$/ && i < NF; ++i) {} suite = i + 2 }
+        if ($suite ~ "^" codename "(-updates|-security|/updates)?$") { $1 = "deb-src"; print } }' "$file"
+  done > "$apt/parts/source.list"
+  cat > "$apt/apt.conf" <<CONF
+Dir::Etc::sourcelist "/dev/null";
+Dir::Etc::sourceparts "$apt/parts";
+Dir::State::lists "$apt/lists";
+Dir::Cache "$apt/cache";
+APT::Sandbox::User "root";
+APT::Get::List-Cleanup "false";
+Acquire::Languages "none";
+Acquire::Retries "3";
+#clear APT::Update::Pre-Invoke;
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+CONF
+}
+
+fetch() {
+  command -v apt-get > /dev/null ||
+    fail "no apt-get here: set HEAPPROF_SOURCES to a folder with the sources of mimalloc and libunwind"
+  private_apt "$work/apt"
+  run apt-get -q -c "$work/apt/apt.conf" update
+  (cd "$work/fetched" && run apt-get -q -c "$work/apt/apt.conf" source --download-only mimalloc libunwind)
+}
+
+# source_tree NAME MARKER: prints the tree of NAME, unpacked where it is a tarball. MARKER is a file of it.
+source_tree() {
+  local name=$1 marker=$2 from=${HEAPPROF_SOURCES:-$work/fetched} found
+  for found in "$from/$name"*/"$marker"; do
+    [ -f "$found" ] || continue
+    mkdir -p "$work/source"
+    cp -r "${found%"/$marker"}" "$work/source/"
+  done
+  if ! compgen -G "$work/source/$name*/$marker" > /dev/null; then
+    mkdir -p "$work/source"
+    for found in "$from/$name"[_-]*.tar.*; do
+      case "$found" in *.debian.tar.* | *.asc | *.sig) continue ;; esac
+      [ -f "$found" ] && run tar -C "$work/source" --no-same-owner -xf "$found"
+    done
+  fi
+  set -- "$work/source/$name"*/"$marker"
+  [ $# -eq 1 ] && [ -f "$1" ] || fail "no single source tree of $name in $from"
+  echo "${1%"/$marker"}"
+}
+
+# ---- checks ------------------------------------------------------------------------------------------
+
+# What the two libraries may take from libc: functions of memory and text that call nothing, and page size.
+# Everything else comes from preload/memory/guest.cpp, or is dropped by the recorder's link.
+pure='memcpy|memset|memmove|memcmp|memchr|strlen|strcpy|strncpy|strcmp|strncmp|strchr|strrchr|strstr|strcat|stpcpy'
+pure="$pure|strtol|toupper|tolower|abort|getpagesize|sigfillset|snprintf|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail"
+pure="$pure|__ctype_(to|b)(upper|lower)?_loc|heapprof_guest_[a-z_]+"
+
+# check_library ARCHIVE ALSO: undefined symbols of the archive that it does not define and that are neither
+# pure nor match ALSO; sections that would run code or need thread-local storage.
+check_library() {
+  local archive=$1 also=$2 undefined sections
+  undefined=$(nm -A "$archive" 2> /dev/null | awk '$(NF-1) ~ /^[Uw]$/ { print $NF }' | sort -u |
+    comm -23 - <(nm "$archive" 2> /dev/null | awk 'NF == 3 && $2 ~ /^[A-Z]$/ { print $3 }' | sort -u) |
+    grep -vE "^($pure|$also)$" || true)
+  [ -z "$undefined" ] || fail "$(basename "$archive") needs what it must not: $(echo $undefined)"
+  sections=$(objdump -h "$archive" | awk '$2 ~ /^\.(init_array|fini_array|ctors|dtors|tdata|tbss)/ { print $2 }')
+  [ -z "$sections" ] || fail "$(basename "$archive") has sections it must not have: $(echo $sections)"
+}
+
+# ---- builds ------------------------------------------------------------------------------------------
+
+build_mimalloc() {
+  local source=$1 object=$work/mimalloc.o
+  mkdir -p "$work/result/include" "$work/result/lib"
+  # Segments of 4 MiB instead of 32: the host may live under `ulimit -v`, and the recorder's tables are small.
+  run sed -i -E 's/^(#define MI_SEGMENT_SHIFT +\( *)9( *\+ *MI_SEGMENT_SLICE_SHIFT)/\16\2/' \
+    "$source/include/mimalloc-types.h"
+  grep -qE '^#define MI_SEGMENT_SHIFT +\( *6 ' "$source/include/mimalloc-types.h" ||
+    fail "this version of mimalloc defines its segments differently; 2.0.9 is known to work"
+  run "$cc" -std=gnu11 "${flags[@]}" -include "$guest" -I "$source/include" -c "$source/src/static.c" -o "$object"
+  # One object whose only names are these.
+  run objcopy --keep-global-symbol=mi_malloc --keep-global-symbol=mi_free \
+    --keep-global-symbol=mi_usable_size "$object"
+  run "$ar" rcs "$work/result/lib/libmimalloc.a" "$object"
+  run cp "$source/include/mimalloc.h" "$work/result/include/"
+  check_library "$work/result/lib/libmimalloc.a" 'none'
+}
+
+# build_libunwind SOURCE BUILD_FOLDER LIBRARY FLAG...
+build_libunwind() {
+  local source=$1 build=$2 library=$3
+  shift 3
+  mkdir -p "$build"
+  if [ ! -f "$build/Makefile" ]; then
+    [ -x "$source/configure" ] || (cd "$source" && run autoreconf -i)
+    (cd "$build" && run "$source/configure" --disable-shared --enable-static --with-pic --disable-tests \
+      --disable-documentation --disable-cxx-exceptions --disable-minidebuginfo --disable-zlibdebuginfo \
+      --disable-coredump --disable-ptrace --disable-setjmp --disable-debug-frame --enable-per-thread-cache=no \
+      CC="$cc" CFLAGS="-O2 -fPIC")
+  fi
+  run make -C "$build/src" clean
+  run make -C "$build/src" -j"$(nproc)" CFLAGS="$*" "$library.la"
+  run cp "$build/src/.libs/$library.a" "$work/result/lib/"
+}
+
+mkdir -p "$work/fetched"
+[ -n "${HEAPPROF_SOURCES:-}" ] || fetch
+mimalloc=$(source_tree mimalloc src/static.c)
+libunwind=$(source_tree libunwind include/libunwind-common.h.in)
+
+build_mimalloc "$mimalloc"
+
+machine=$($cc -dumpmachine)
+machine=${machine%%-*}
+build_libunwind "$libunwind" "$work/libunwind" libunwind "${flags[@]}"
+build_libunwind "$libunwind" "$work/libunwind" "libunwind-$machine" "${flags[@]}" -include "$(realpath "$guest")"
+run cp "$work/libunwind/include/libunwind.h" "$work/libunwind/include/libunwind-common.h" \
+  "$libunwind/include/libunwind-$machine.h" "$libunwind/include/libunwind-dynamic.h" "$work/result/include/"
+# What is left stands in the default accessors, which ours replace; the test on the built recorder sees that
+# it has gone.
+check_library "$work/result/lib/libunwind-$machine.a" \
+  'dl_iterate_phdr|_Uelf64_[a-z_]+|_U[a-z0-9_]*_setcontext|_U_dyn_info_list_addr'
+
+{
+  basename "$mimalloc"
+  basename "$libunwind"
+} > "$work/result/versions"
+rm -rf "$result"
+mv "$work/result" "$result"
+report "built"
