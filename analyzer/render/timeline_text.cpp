@@ -125,7 +125,8 @@ class Plot {
     std::vector<std::uint64_t> last(width_);  // value at the end of each column
     for (std::size_t i = 0; i < timeline_.time_ns.size(); ++i) {
       const unsigned column = column_of(timeline_.time_ns[i], width_);
-      columns.live[column] = std::max(columns.live[column], timeline_.live_bytes[i]);
+      const std::uint64_t highest = timeline_.highest_bytes.empty() ? timeline_.live_bytes[i] : timeline_.highest_bytes[i];
+      columns.live[column] = std::max(columns.live[column], highest);
       last[column] = timeline_.live_bytes[i];
       seen[column] = true;
     }

@@ -78,11 +78,11 @@ TEST_CASE("peak: the one given, else the first highest sample") {
 TEST_CASE("csv: every sample of either kind, quoted names, values held between samples") {
   const auto lines = lines_of(text_of([](const TextSink& out) { write_timeline_csv(example(), out); }));
   REQUIRE(lines.size() == 1 + 16 + 16);
-  CHECK(lines[0] == "time_ns,live_bytes,rss_bytes,big(int),\"comma, \"\"quoted\"\"\"");
-  CHECK(lines[1] == "0,0,,0,0");
-  CHECK(lines[2] == "1,0,1000000,0,0");
-  CHECK(lines[3] == "500000000,50000,,45000,4500");
-  CHECK(lines.back() == "10000000001,1000000,1800000,900000,90000");
+  CHECK(lines[0] == "time_ns,live_bytes,highest_bytes,rss_bytes,big(int),\"comma, \"\"quoted\"\"\"");
+  CHECK(lines[1] == "0,0,0,,0,0");
+  CHECK(lines[2] == "1,0,0,1000000,0,0");
+  CHECK(lines[3] == "500000000,50000,50000,,45000,4500");
+  CHECK(lines.back() == "10000000001,1000000,1000000,1800000,900000,90000");
 }
 
 TEST_CASE("csv: samples at one time are one line") {
@@ -91,7 +91,11 @@ TEST_CASE("csv: samples at one time are one line") {
   timeline.live_bytes = {1, 2};
   timeline.resident = {{5, 100}, {7, 200}};
   CHECK(text_of([&](const TextSink& out) { write_timeline_csv(timeline, out); }) ==
-        "time_ns,live_bytes,rss_bytes\n5,1,100\n7,1,200\n9,2,\n");
+        "time_ns,live_bytes,highest_bytes,rss_bytes\n5,1,1,100\n7,1,1,200\n9,2,2,\n");
+  timeline.highest_bytes = {3, 8};
+  CHECK(text_of([&](const TextSink& out) { write_timeline_csv(timeline, out); }) ==
+        "time_ns,live_bytes,highest_bytes,rss_bytes\n5,1,3,100\n7,1,1,200\n9,2,8,\n");
+  CHECK(peak_of(timeline).bytes == 8);
 }
 
 TEST_CASE("json: everything, exactly, and it survives hostile names") {
