@@ -15,15 +15,37 @@ namespace heapprof::hooks {
 
 namespace {
 
-template <typename Function>
-Function* find(Function*& known, const char* name) noexcept {
-  Function* function = __atomic_load_n(&known, __ATOMIC_RELAXED);
-  if (function == nullptr) {
-    function = reinterpret_cast<Function*>(unwinder_symbol(name));
-    __atomic_store_n(&known, function, __ATOMIC_RELAXED);
+/// The host's function behind a hook, as soon as there is one.
+template <typename Result, typename... Parameters>
+class Next {
+ public:
+  constexpr explicit Next(const char* name) noexcept : name_(name) {}
+
+  Result operator()(Parameters... arguments) noexcept {
+    Function* function = __atomic_load_n(&function_, __ATOMIC_RELAXED);
+    if (function == nullptr) {
+      function = reinterpret_cast<Function*>(unwinder_symbol(name_));
+      if (function == nullptr) return Result();
+      __atomic_store_n(&function_, function, __ATOMIC_RELAXED);
+    }
+    return function(arguments...);
   }
-  return function;
-}
+
+ private:
+  using Function = Result(Parameters...);
+  const char* name_;
+  Function* function_ = nullptr;
+};
+
+constinit Next<void, void*> g_register_frame("__register_frame");
+constinit Next<void, const void*, void*> g_register_frame_info("__register_frame_info");
+constinit Next<void, const void*, void*, void*, void*> g_register_frame_info_bases("__register_frame_info_bases");
+constinit Next<void, void*> g_register_frame_table("__register_frame_table");
+constinit Next<void, void*, void*> g_register_frame_info_table("__register_frame_info_table");
+constinit Next<void, void*, void*, void*, void*> g_register_frame_info_table_bases("__register_frame_info_table_bases");
+constinit Next<void, void*> g_deregister_frame("__deregister_frame");
+constinit Next<void*, const void*> g_deregister_frame_info("__deregister_frame_info");
+constinit Next<void*, const void*> g_deregister_frame_info_bases("__deregister_frame_info_bases");
 
 void registered_table(void* const* begins) noexcept {
   for (; *begins != nullptr; ++begins) unwind::register_frame(*begins);
@@ -32,60 +54,50 @@ void registered_table(void* const* begins) noexcept {
 }  // namespace
 
 HEAPPROF_HOOK(void, __register_frame, (void* begin)) {
-  static constinit void (*known)(void*) = nullptr;
   unwind::register_frame(begin);
-  if (auto* next = find(known, "__register_frame")) next(begin);
-}
-
-HEAPPROF_HOOK(void, __deregister_frame, (void* begin)) {
-  static constinit void (*known)(void*) = nullptr;
-  unwind::deregister_frame(begin);
-  if (auto* next = find(known, "__deregister_frame")) next(begin);
+  g_register_frame(begin);
 }
 
 HEAPPROF_HOOK(void, __register_frame_info, (const void* begin, void* object)) {
-  static constinit void (*known)(const void*, void*) = nullptr;
   unwind::register_frame(begin);
-  if (auto* next = find(known, "__register_frame_info")) next(begin, object);
+  g_register_frame_info(begin, object);
 }
 
 HEAPPROF_HOOK(void, __register_frame_info_bases, (const void* begin, void* object, void* text, void* data)) {
-  static constinit void (*known)(const void*, void*, void*, void*) = nullptr;
   unwind::register_frame(begin);
-  if (auto* next = find(known, "__register_frame_info_bases")) next(begin, object, text, data);
+  g_register_frame_info_bases(begin, object, text, data);
 }
 
 HEAPPROF_HOOK(void, __register_frame_table, (void* begins)) {
-  static constinit void (*known)(void*) = nullptr;
   registered_table(static_cast<void* const*>(begins));
-  if (auto* next = find(known, "__register_frame_table")) next(begins);
+  g_register_frame_table(begins);
 }
 
 HEAPPROF_HOOK(void, __register_frame_info_table, (void* begins, void* object)) {
-  static constinit void (*known)(void*, void*) = nullptr;
   registered_table(static_cast<void* const*>(begins));
-  if (auto* next = find(known, "__register_frame_info_table")) next(begins, object);
+  g_register_frame_info_table(begins, object);
 }
 
 HEAPPROF_HOOK(void, __register_frame_info_table_bases, (void* begins, void* object, void* text, void* data)) {
-  static constinit void (*known)(void*, void*, void*, void*) = nullptr;
   registered_table(static_cast<void* const*>(begins));
-  if (auto* next = find(known, "__register_frame_info_table_bases")) next(begins, object, text, data);
+  g_register_frame_info_table_bases(begins, object, text, data);
+}
+
+// A table is taken back under the pointer it was given as.
+HEAPPROF_HOOK(void, __deregister_frame, (void* begin)) {
+  unwind::deregister_frame(begin);
+  g_deregister_frame(begin);
 }
 
 /// Returns the `object` that was given at registration.
 HEAPPROF_HOOK(void*, __deregister_frame_info, (const void* begin)) {
-  static constinit void* (*known)(const void*) = nullptr;
   unwind::deregister_frame(begin);
-  auto* next = find(known, "__deregister_frame_info");
-  return next != nullptr ? next(begin) : nullptr;
+  return g_deregister_frame_info(begin);
 }
 
 HEAPPROF_HOOK(void*, __deregister_frame_info_bases, (const void* begin)) {
-  static constinit void* (*known)(const void*) = nullptr;
   unwind::deregister_frame(begin);
-  auto* next = find(known, "__deregister_frame_info_bases");
-  return next != nullptr ? next(begin) : nullptr;
+  return g_deregister_frame_info_bases(begin);
 }
 
 }  // namespace heapprof::hooks

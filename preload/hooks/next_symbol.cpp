@@ -7,14 +7,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 #include "preload/sys/kernel.h"
 
-extern "C" {
-[[gnu::visibility("hidden")]] extern ElfW(Dyn) _DYNAMIC[];
 // ld.so's, GLIBC_2.2.5. Weak, so that the link needs no library for it: the loader is always there.
-[[gnu::weak]] extern r_debug _r_debug;
-}
+#pragma weak _r_debug
 
 namespace heapprof::hooks {
 

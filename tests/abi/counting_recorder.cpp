@@ -13,6 +13,7 @@
 
 #include "preload/recorder/lifecycle.h"
 #include "preload/recorder/recorder.h"
+#include "preload/recorder/settings.h"
 #include "preload/recorder/text.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/unwinder.h"
