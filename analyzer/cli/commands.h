@@ -9,5 +9,11 @@ class App;
 namespace heapprof::cli {
 
 void add_record(CLI::App& app, int& status);
+void add_info(CLI::App& app, int& status);
+void add_report(CLI::App& app, int& status);
+void add_leaks(CLI::App& app, int& status);
+void add_timeline(CLI::App& app, int& status);
+void add_flamegraph(CLI::App& app, int& status);
+void add_export(CLI::App& app, int& status);
 
 }  // namespace heapprof::cli

@@ -104,6 +104,7 @@ void Analysis::fill_costs(const Replay& replay) {
     sum.allocations = node.allocations;
     sum.allocated_bytes = node.allocated_bytes;
     sum.temporary = node.temporary;
+    sum.temporary_bytes = node.temporary_bytes;
     sum.leaked_bytes = node.live_bytes;
     sum.leaked_blocks = node.live_blocks;
     sum.peak_bytes = node.peak_bytes;
