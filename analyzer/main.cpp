@@ -11,7 +11,15 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", HEAPPROF_VERSION);
 
   int status = 0;
+#ifndef HEAPPROF_WITHOUT_RECORD
   cli::add_record(app, status);
+#endif
+  cli::add_info(app, status);
+  cli::add_report(app, status);
+  cli::add_leaks(app, status);
+  cli::add_timeline(app, status);
+  cli::add_flamegraph(app, status);
+  cli::add_export(app, status);
 
   try {
     app.parse(argc, argv);

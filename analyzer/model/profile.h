@@ -160,10 +160,12 @@ struct Timeline {
   std::uint64_t peak_rss_bytes = 0;
 
   struct Mark {
+    enum class Kind { kUser, kPaused, kResumed };
     std::uint64_t time_ns = 0;
-    std::string text;
+    Kind kind = Kind::kUser;
+    std::string text;                       ///< the user's
   };
-  std::vector<Mark> marks;                  ///< set by the user, and "paused"/"resumed"
+  std::vector<Mark> marks;                  ///< by time
 };
 
 /// How many allocations asked for exactly `size` bytes, ascending. Sizes beyond the first million
