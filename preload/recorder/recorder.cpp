@@ -270,7 +270,6 @@ void restrict_system_calls(bool no_cycle_clock) noexcept {
   if (state() != State::kOn) return;
   if (no_cycle_clock) g_clock.freeze();
   __atomic_store_n(&sys::g_forbidden, true, __ATOMIC_RELAXED);
-  unwind::no_system_calls();
   stop_sampler();
 }
 

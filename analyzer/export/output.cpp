@@ -1,0 +1,157 @@
+#include "analyzer/export/output.h"
+
+// zlib then takes its input as const.
+#define ZLIB_CONST
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace heapprof::exporter {
+
+/// Takes bytes, gives compressed ones to Output::write_file.
+struct Output::Compressor {
+  explicit Compressor(Output& output) : output_(output) {}
+  virtual ~Compressor() = default;
+  virtual void add(const char* bytes, std::size_t size, bool last) = 0;
+
+ protected:
+  Output& output_;
+  char out_[64 * 1024];
+};
+
+struct Output::Gzip final : Compressor {
+  explicit Gzip(Output& output) : Compressor(output) {
+    // 16: a gzip header instead of a zlib one. The header has no name and no time, so that equal content
+    // makes equal files.
+    constexpr int kGzipWindow = 15 + 16;
+    constexpr int kMemoryLevel = 8;
+    good_ = deflateInit2(&stream_, 6, Z_DEFLATED, kGzipWindow, kMemoryLevel, Z_DEFAULT_STRATEGY) == Z_OK;
+    if (!good_) output.fail("not enough memory to compress");
+  }
+  ~Gzip() override {
+    if (good_) deflateEnd(&stream_);
+  }
+  void add(const char* bytes, std::size_t size, bool last) override {
+    if (!good_) return;
+    stream_.next_in = reinterpret_cast<const Bytef*>(bytes);
+    stream_.avail_in = static_cast<uInt>(size);
+    int result = Z_OK;
+    do {
+      stream_.next_out = reinterpret_cast<Bytef*>(out_);
+      stream_.avail_out = sizeof out_;
+      result = deflate(&stream_, last ? Z_FINISH : Z_NO_FLUSH);
+      output_.write_file(out_, sizeof out_ - stream_.avail_out);
+    } while (stream_.avail_out == 0 || (last && result == Z_OK));
+  }
+
+ private:
+  z_stream stream_{};
+  bool good_ = false;
+};
+
+struct Output::Zstd final : Compressor {
+  explicit Zstd(Output& output) : Compressor(output), context_(ZSTD_createCCtx()) {
+    if (context_ == nullptr) {
+      output.fail("not enough memory to compress");
+      return;
+    }
+    ZSTD_CCtx_setParameter(context_, ZSTD_c_checksumFlag, 1);
+  }
+  ~Zstd() override { ZSTD_freeCCtx(context_); }
+  void add(const char* bytes, std::size_t size, bool last) override {
+    if (context_ == nullptr) return;
+    ZSTD_inBuffer in{bytes, size, 0};
+    for (;;) {
+      ZSTD_outBuffer out{out_, sizeof out_, 0};
+      const std::size_t left = ZSTD_compressStream2(context_, &out, &in, last ? ZSTD_e_end : ZSTD_e_continue);
+      if (ZSTD_isError(left)) {
+        output_.fail(ZSTD_getErrorName(left));
+        return;
+      }
+      output_.write_file(out_, out.pos);
+      if (last ? left == 0 : in.pos == in.size) return;
+    }
+  }
+
+ private:
+  ZSTD_CCtx* context_;
+};
+
+Output::Output(std::string path) : path_(std::move(path)), buffer_(new char[kBufferBytes]) {
+  if (path_ == "-") {
+    is_stdout_ = true;
+    fd_ = STDOUT_FILENO;
+    return;
+  }
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd_ < 0) {
+    fail_errno("cannot be written");
+    return;
+  }
+  if (path_.ends_with(".gz")) compressor_ = std::make_unique<Gzip>(*this);
+  else if (path_.ends_with(".zst")) compressor_ = std::make_unique<Zstd>(*this);
+}
+
+Output::~Output() {
+  if (closed_ || is_stdout_ || fd_ < 0) return;
+  // Only a file of ours: never a device or a pipe that was named.
+  struct stat status;
+  if (::fstat(fd_, &status) == 0 && S_ISREG(status.st_mode)) ::unlink(path_.c_str());
+  ::close(fd_);
+}
+
+void Output::flush() {
+  pass_on(buffer_.get(), used_);
+  used_ = 0;
+}
+
+void Output::pass_on(const char* bytes, std::size_t size) {
+  // zlib counts in 32 bits.
+  constexpr std::size_t kMostAtOnce = 1u << 30;
+  while (size > 0 && ok()) {
+    const std::size_t now = size < kMostAtOnce ? size : kMostAtOnce;
+    if (compressor_) compressor_->add(bytes, now, false);
+    else write_file(bytes, now);
+    bytes += now;
+    size -= now;
+  }
+}
+
+void Output::write_file(const char* bytes, std::size_t size) {
+  while (size > 0 && ok()) {
+    const ssize_t written = ::write(fd_, bytes, size);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail_errno("cannot be written");
+      return;
+    }
+    bytes += written;
+    size -= static_cast<std::size_t>(written);
+  }
+}
+
+bool Output::close() {
+  if (closed_) return ok();
+  if (ok()) flush();
+  if (ok() && compressor_) compressor_->add(nullptr, 0, true);
+  if (!ok()) return false;
+  closed_ = true;
+  // A full disk may be noticed as late as here (NFS, quotas).
+  if (!is_stdout_ && ::close(fd_) != 0 && errno != EINTR) fail_errno("cannot be written");
+  return ok();
+}
+
+void Output::fail(const std::string& reason) {
+  if (ok()) error_ = (is_stdout_ ? "standard output" : path_) + ": " + reason;
+}
+
+void Output::fail_errno(const char* what) { fail(std::string(what) + ": " + std::strerror(errno)); }
+
+}  // namespace heapprof::exporter

@@ -1,0 +1,173 @@
+#include "analyzer/model/call_tree.h"
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+
+#include "common/trace_format.h"
+
+namespace heapprof::model {
+namespace {
+
+constexpr const char* kDefinitionLost = "definition_lost";
+
+/// Names of interface.md's "truncated"; readers accept new ones.
+const char* name_of(std::uint64_t truncation) {
+  if (truncation > static_cast<std::uint64_t>(Truncation::kNoMemory)) return "unknown";
+  switch (static_cast<Truncation>(truncation)) {
+    case Truncation::kMaxDepth: return "max_depth";
+    case Truncation::kNoUnwindInfo: return "no_unwind_info";
+    case Truncation::kBadRule: return "bad_rule";
+    case Truncation::kBadAddress: return "bad_address";
+    case Truncation::kUnknownStack: return "unknown_stack";
+    case Truncation::kNested: return "nested";
+    case Truncation::kNoMemory: return "no_memory";
+    case Truncation::kNone: break;
+  }
+  return "unknown";
+}
+
+std::string to_hex(const std::string& bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string result;
+  for (const char byte : bytes) {
+    result += kDigits[static_cast<unsigned char>(byte) >> 4];
+    result += kDigits[static_cast<unsigned char>(byte) & 15];
+  }
+  return result;
+}
+
+class Linker {
+ public:
+  explicit Linker(const trace::Definitions& definitions) : definitions_(definitions) {
+    tree_.nodes.emplace_back();
+    link_modules();
+    link_nodes();
+  }
+
+  LinkedTree take() { return std::move(tree_); }
+
+ private:
+  static constexpr std::uint32_t kOpen = 0xffffffff;      // not yet linked
+  static constexpr std::uint32_t kLinking = 0xfffffffe;   // on the way up from a descendant
+  static constexpr std::uint32_t kFirstMark = 0x80000000; // keys from here on are no addresses
+
+  void link_modules() {
+    tree_.modules.emplace_back();  // module 0: code of no object
+    std::map<std::tuple<std::string, std::string, std::uint64_t>, std::uint32_t> known;
+    for (const trace::ModuleDefinition& definition : definitions_.modules) {
+      if (definition.id == ModuleId::kMark || definition.id == ModuleId::kAnonymous) continue;
+      const auto position = static_cast<std::uint32_t>(tree_.modules.size());
+      const auto [at, fresh] =
+          known.try_emplace({definition.path, definition.build_id, definition.map_bytes}, position);
+      if (!module_of_id_.try_emplace(raw(definition.id), at->second).second) continue;  // said twice
+      if (!fresh) {
+        ++tree_.modules[at->second].loads;
+        continue;
+      }
+      Module module;
+      module.path = definition.path;
+      module.build_id = to_hex(definition.build_id);
+      module.first_address = definition.first_address;
+      module.map_bytes = definition.map_bytes;
+      module.load_bias = definition.load_bias;
+      module.is_main = definition.is_main;
+      tree_.modules.push_back(std::move(module));
+    }
+  }
+
+  std::uint32_t module_of(std::uint32_t id) {
+    if (id == raw(ModuleId::kAnonymous)) return 0;
+    const auto at = module_of_id_.find(id);
+    if (at != module_of_id_.end()) return at->second;
+    // One for each lost id, so that equal offsets in different objects stay apart.
+    Module lost;
+    lost.lost = true;
+    tree_.modules.push_back(lost);
+    return module_of_id_[id] = static_cast<std::uint32_t>(tree_.modules.size() - 1);
+  }
+
+  std::uint32_t address_of(std::uint32_t module, std::uint64_t offset) {
+    auto& by_offset = addresses_[module];
+    const auto [at, fresh] = by_offset.try_emplace(offset, static_cast<std::uint32_t>(tree_.addresses.size()));
+    if (fresh) tree_.addresses.push_back({module, offset});
+    return at->second;
+  }
+
+  /// The child of `parent` that `key` names: an address, or kFirstMark and a reason.
+  std::uint32_t child_of(std::uint32_t parent, std::uint32_t key, const char* truncated) {
+    const std::uint64_t whole_key = std::uint64_t{parent} << 32 | key;
+    const auto [at, fresh] = children_.try_emplace(whole_key, static_cast<std::uint32_t>(tree_.nodes.size()));
+    if (fresh) {
+      CallNode node;
+      node.parent = parent;
+      node.address = key >= kFirstMark ? kNoIndex : key;
+      node.truncated = truncated;
+      tree_.nodes.push_back(node);
+    }
+    return at->second;
+  }
+
+  std::uint32_t lost_root() { return child_of(0, kFirstMark + 0xff, kDefinitionLost); }
+
+  void link_nodes() {
+    const std::uint32_t count = definitions_.node_count;
+    tree_.node_of_index.assign(count, kOpen);
+    tree_.node_of_index[0] = 0;
+    children_.reserve(count);
+    std::vector<std::uint32_t> chain;
+    for (std::uint32_t first = 1; first < count; ++first) {
+      std::uint32_t index = first;
+      while (tree_.node_of_index[index] == kOpen) {
+        tree_.node_of_index[index] = kLinking;
+        chain.push_back(index);
+        if (!is_defined(index)) break;
+        index = definitions_.nodes[index].parent;
+      }
+      while (!chain.empty()) {
+        index = chain.back();
+        chain.pop_back();
+        tree_.node_of_index[index] = link(index);
+      }
+    }
+  }
+
+  bool is_defined(std::uint32_t index) const {
+    return index < definitions_.nodes.size() && definitions_.nodes[index].defined;
+  }
+
+  /// The tree's node for one whose parent is linked, unless the trace is damaged.
+  std::uint32_t link(std::uint32_t index) {
+    if (!is_defined(index)) {
+      ++tree_.lost_nodes;
+      return lost_root();
+    }
+    const trace::NodeDefinition& node = definitions_.nodes[index];
+    std::uint32_t parent = tree_.node_of_index[node.parent];
+    if (parent == kLinking || parent == kOpen) {
+      ++tree_.circular_nodes;
+      parent = lost_root();
+    }
+    if (node.module == raw(ModuleId::kMark)) {
+      const auto mark = static_cast<std::uint32_t>(node.offset < 0xfe ? node.offset : 0xfe);
+      return child_of(0, kFirstMark + mark, name_of(node.offset));
+    }
+    const std::uint32_t child =
+        child_of(parent, address_of(module_of(node.module), node.offset), tree_.nodes[parent].truncated);
+    tree_.nodes[child].guessed |= node.guessed;
+    return child;
+  }
+
+  const trace::Definitions& definitions_;
+  LinkedTree tree_;
+  std::unordered_map<std::uint32_t, std::uint32_t> module_of_id_;
+  std::unordered_map<std::uint32_t, std::unordered_map<std::uint64_t, std::uint32_t>> addresses_;
+  std::unordered_map<std::uint64_t, std::uint32_t> children_;
+};
+
+}  // namespace
+
+LinkedTree link_tree(const trace::Definitions& definitions) { return Linker(definitions).take(); }
+
+}  // namespace heapprof::model

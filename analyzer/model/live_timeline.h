@@ -1,0 +1,118 @@
+// Live bytes over time in at most kBuckets buckets of equal width, whatever the length of the recording: it
+// starts with narrow ones and joins them in pairs whenever time runs out of them.
+//
+// The replay calls move_to() before and rose()/fell() after each change; both are a comparison in the
+// common case.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace heapprof::model {
+
+class LiveTimeline {
+ public:
+  static constexpr std::size_t kBuckets = 1024;
+
+  struct Bucket {
+    std::uint64_t min_bytes = 0;
+    std::uint64_t max_bytes = 0;
+    std::uint64_t last_bytes = 0;
+    std::uint64_t last_blocks = 0;
+    std::uint64_t allocations = 0;      ///< up to the bucket's end, from the start
+    std::uint64_t allocated_bytes = 0;  ///< likewise
+    std::uint64_t mapped_bytes = 0;
+    std::uint64_t rss_bytes = 0;
+    bool touched = false;
+  };
+  struct State {
+    std::uint64_t live_bytes = 0;
+    std::uint64_t live_blocks = 0;
+    std::uint64_t allocations = 0;
+    std::uint64_t allocated_bytes = 0;
+    std::uint64_t mapped_bytes = 0;
+  };
+
+  explicit LiveTimeline(std::uint64_t first_width_ticks = 1)
+      : buckets_(kBuckets), width_(std::max<std::uint64_t>(first_width_ticks, 1)), end_(0) {}
+
+  bool must_move(std::uint64_t time) const noexcept { return time >= end_; }
+
+  /// `state` is what held until now; `time` is that of what comes next.
+  void move_to(std::uint64_t time, const State& state) {
+    if (current_ != kNone) close(state);
+    while (time / width_ >= kBuckets) join_pairs();
+    current_ = static_cast<std::size_t>(time / width_);
+    end_ = (time / width_ + 1) * width_;
+    Bucket& bucket = buckets_[current_];
+    if (!bucket.touched) {
+      bucket.touched = true;
+      bucket.min_bytes = bucket.max_bytes = state.live_bytes;
+    }
+  }
+  void rose(std::uint64_t live_bytes) noexcept {
+    if (live_bytes > buckets_[current_].max_bytes) buckets_[current_].max_bytes = live_bytes;
+  }
+  void fell(std::uint64_t live_bytes) noexcept {
+    if (live_bytes < buckets_[current_].min_bytes) buckets_[current_].min_bytes = live_bytes;
+  }
+  void rss(std::uint64_t bytes) noexcept {
+    if (bytes > buckets_[current_].rss_bytes) buckets_[current_].rss_bytes = bytes;
+  }
+
+  /// Ends the recording at `time`. Buckets in which nothing happened get what held before.
+  void finish(std::uint64_t time, const State& state) {
+    move_to(std::max(time, current_ == kNone ? 0 : current_ * width_), state);
+    close(state);
+    buckets_.resize(current_ + 1);
+    Bucket before;
+    for (Bucket& bucket : buckets_) {
+      if (!bucket.touched) {
+        bucket = before;
+        bucket.min_bytes = bucket.max_bytes = bucket.last_bytes;
+        bucket.rss_bytes = 0;
+      }
+      before = bucket;
+    }
+  }
+
+  std::uint64_t width_ticks() const noexcept { return width_; }
+  const std::vector<Bucket>& buckets() const noexcept { return buckets_; }
+
+ private:
+  static constexpr std::size_t kNone = ~std::size_t{0};
+
+  void close(const State& state) noexcept {
+    Bucket& bucket = buckets_[current_];
+    bucket.last_bytes = state.live_bytes;
+    bucket.last_blocks = state.live_blocks;
+    bucket.allocations = state.allocations;
+    bucket.allocated_bytes = state.allocated_bytes;
+    bucket.mapped_bytes = state.mapped_bytes;
+  }
+
+  void join_pairs() {
+    for (std::size_t i = 0; i < kBuckets / 2; ++i) {
+      const Bucket& first = buckets_[2 * i];
+      const Bucket& second = buckets_[2 * i + 1];
+      Bucket joined = second.touched ? second : first;
+      if (first.touched && second.touched) {
+        joined.min_bytes = std::min(first.min_bytes, second.min_bytes);
+        joined.max_bytes = std::max(first.max_bytes, second.max_bytes);
+        joined.rss_bytes = std::max(first.rss_bytes, second.rss_bytes);
+      }
+      buckets_[i] = joined;
+    }
+    std::fill(buckets_.begin() + kBuckets / 2, buckets_.end(), Bucket{});
+    width_ *= 2;
+    if (current_ != kNone) current_ /= 2;
+  }
+
+  std::vector<Bucket> buckets_;
+  std::uint64_t width_;
+  std::uint64_t end_;
+  std::size_t current_ = kNone;
+};
+
+}  // namespace heapprof::model

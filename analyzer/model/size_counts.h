@@ -1,0 +1,53 @@
+// How many allocations asked for each size. Small sizes are counted in an array, larger ones in a hash map;
+// when a program asks for more than a million different ones, the rest is counted by powers of two.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/model/profile.h"
+
+namespace heapprof::model {
+
+class SizeCounts {
+ public:
+  SizeCounts() : small_(kSmall, 0) {}
+
+  void count(std::uint64_t size) {
+    if (size < kSmall) [[likely]] ++small_[size];
+    else count_large(size);
+  }
+
+  std::vector<SizeCount> sorted() const {
+    std::vector<SizeCount> result;
+    for (std::uint64_t size = 0; size < kSmall; ++size)
+      if (small_[size] != 0) result.push_back({size, small_[size], true});
+    for (const auto& [size, allocations] : large_) result.push_back({size, allocations, true});
+    for (std::size_t bit = 0; bit < coarse_.size(); ++bit)
+      if (coarse_[bit] != 0) result.push_back({std::uint64_t{1} << bit, coarse_[bit], false});
+    std::sort(result.begin(), result.end(), [](const SizeCount& a, const SizeCount& b) {
+      return a.size != b.size ? a.size < b.size : a.exact && !b.exact;
+    });
+    return result;
+  }
+
+ private:
+  static constexpr std::uint64_t kSmall = 4096;
+  static constexpr std::size_t kMostDifferent = 1'000'000;
+
+  [[gnu::noinline]] void count_large(std::uint64_t size) {
+    if (const auto at = large_.find(size); at != large_.end()) ++at->second;
+    else if (large_.size() < kMostDifferent) large_.emplace(size, 1);
+    else ++coarse_[static_cast<std::size_t>(std::bit_width(size - 1)) & 63];
+  }
+
+  std::vector<std::uint64_t> small_;
+  std::unordered_map<std::uint64_t, std::uint64_t> large_;
+  std::array<std::uint64_t, 64> coarse_{};
+};
+
+}  // namespace heapprof::model

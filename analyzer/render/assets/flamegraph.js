@@ -1,0 +1,590 @@
+// The viewer of a heapprof flame graph. The frames come as JSON, in preorder by columns (see
+// write_data in flamegraph.cpp); what is drawn at any moment is only what the window shows.
+(() => {
+'use strict';
+
+const SVG = 'http://www.w3.org/2000/svg';
+const HTML = 'http://www.w3.org/1999/xhtml';
+const ROW = 19;            // pixels from row to row
+const BAR = 18;            // height of a frame
+const LEAST = 0.3;         // narrower frames are not drawn one by one
+const LABEL_ROOM = 22;     // narrower frames carry no label
+const FONT = '11.5px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif';
+const GREY = 12;           // hue of what belongs to no module
+
+const root = (document.currentScript && document.currentScript.closest('svg')) || document.documentElement;
+const data = JSON.parse(root.querySelector('script[type="application/json"]').textContent);
+const alone = root === document.documentElement;
+
+// ---- The tree -------------------------------------------------------------------------------------
+
+const count = data.depth.length;
+const depth = data.depth, value = data.value, fn = data.function;
+const parent = new Int32Array(count).fill(-1);
+const end = new Int32Array(count);       // one past the last frame below
+const start = new Float64Array(count);   // value to the left
+const self = Float64Array.from(value);
+let rows = 0;
+{
+  const path = [];
+  const next = [];
+  for (let i = 0; i < count; ++i) {
+    const d = depth[i];
+    rows = Math.max(rows, d + 1);
+    for (let k = path.length; k > d; --k) end[path[k - 1]] = i;
+    path.length = d;
+    if (d > 0) {
+      const p = parent[i] = path[d - 1];
+      start[i] = next[d - 1];
+      next[d - 1] += value[i];
+      self[p] -= value[i];
+    }
+    path.push(i);
+    next[d] = start[i];
+  }
+  for (const i of path) end[i] = count;
+}
+
+const isMerged = i => fn[i] < 0 && i !== 0;
+const nameOf = i => i === 0 ? 'all' : isMerged(i) ? plural(data.line[i], 'small frame') : data.functions[fn[i]][0];
+const labelOf = i => {
+  if (i === 0) return 'all: ' + human(0) + ' ' + data.cost;
+  return isMerged(i) ? nameOf(i) : data.functions[fn[i]][1] || data.functions[fn[i]][0];
+};
+const moduleOf = i => fn[i] < 0 ? '' : data.modules[data.functions[fn[i]][2]][0];
+const fileOf = i => fn[i] < 0 ? '' : data.files[data.functions[fn[i]][3]];
+const isInlined = i => fn[i] >= 0 && data.functions[fn[i]][5] === 1;
+const hueClass = i => fn[i] < 0 ? `h${GREY}s0` : `h${data.modules[data.functions[fn[i]][2]][1]}s${data.functions[fn[i]][4]}`;
+const whereOf = i => {
+  const file = fileOf(i), line = data.line[i];
+  if (!file || isMerged(i)) return '';
+  return line > 0 ? `${file}:${line}` : line < 0 ? `${file}:${-line} and other lines` : file;
+};
+
+// ---- Figures for people: the same three digits as everywhere in heapprof --------------------------
+
+function digits(x) { return x < 9.995 ? x.toFixed(2) : x < 99.95 ? x.toFixed(1) : x.toFixed(0); }
+function grouped(text) { return String(text).replace(/\B(?=(\d{3})+$)/g, ','); }
+function humanNumber(x) {
+  if (data.unit !== 'bytes') return grouped(x);
+  if (x < 1024) return x + ' B';
+  let unit = -1;
+  for (; x >= 1023.5 && unit < 5; ++unit) x /= 1024;
+  return digits(x) + ' ' + 'KMGTPE'[unit] + 'iB';
+}
+function human(i) { return data.unit !== 'bytes' ? exact(i) : humanNumber(value[i]); }
+function exact(i) { return grouped(data.exact[i] || value[i]); }
+function percent(part, whole) {
+  if (!(part > 0) || !(whole > 0)) return '0%';
+  const share = 100 * part / whole;
+  if (part === whole) return '100%';
+  return share < 0.01 ? '<0.01%' : share < 10 ? share.toFixed(2) + '%' : share.toFixed(1) + '%';
+}
+function plural(n, noun) { return grouped(n) + ' ' + noun + (n === 1 ? '' : 's'); }
+
+// ---- The page -------------------------------------------------------------------------------------
+
+function make(tag, attributes, ...children) {
+  const element = document.createElementNS(HTML, tag);
+  for (const [key, text] of Object.entries(attributes || {})) element.setAttribute(key, text);
+  element.append(...children);
+  return element;
+}
+function draw(tag, attributes) {
+  const element = document.createElementNS(SVG, tag);
+  for (const key in attributes) element.setAttribute(key, attributes[key]);
+  return element;
+}
+
+const input = make('input', {type: 'search', spellcheck: 'false', autocomplete: 'off', 'aria-label': 'Search functions',
+                             placeholder: 'Search functions, module:name, file:name'});
+const regexButton = make('button', {type: 'button', 'aria-pressed': 'false', title: 'Regular expression'}, '.*');
+const searchBox = make('div', {class: 'search'}, input, regexButton);
+const found = make('span', {class: 'found', role: 'status'});
+const resetButton = make('button', {type: 'button', title: 'Show everything (Home)'}, 'Reset zoom');
+const flipButton = make('button', {type: 'button', 'aria-pressed': 'false', title: 'Outermost frames at the bottom (f)'}, 'Flip');
+const crumbs = make('nav', {class: 'crumbs', 'aria-label': 'Zoomed frame and its callers'});
+const legend = make('div', {class: 'legend'});
+const frames = draw('svg', {tabindex: '0', role: 'application', 'aria-label':
+  'Flame graph. Arrow keys walk, Enter zooms in, Escape zooms out.'});
+const ring = draw('rect', {class: 'ring', height: BAR, rx: 2});
+frames.append(draw('g', {}), ring);
+const chart = make('div', {class: 'chart'}, frames);
+const hiddenNote = make('span', {});
+const tip = make('div', {class: 'tip'});
+const spoken = make('div', {class: 'unseen', 'aria-live': 'polite'});
+const context = make('p', {class: 'context'});
+for (const [label, text] of data.context) context.append(make('span', {}, label ? label + ' ' : '', make('b', {}, text)));
+const keys = make('span', {});
+for (const [key, text] of [['/', 'search'], ['\u2190\u2191\u2192\u2193', 'walk'], ['Enter', 'zoom in'], ['Esc', 'zoom out'],
+                           ['n', 'next match'], ['f', 'flip']])
+  keys.append(make('kbd', {}, key), ' ' + text + '\u2002');
+
+const page = make('div', {class: 'hp'},
+  make('header', {},
+    make('div', {}, make('h1', {}, data.title), context),
+    make('div', {class: 'sum'}, make('b', {}, human(0)), data.cost)),
+  make('div', {class: 'bar'}, searchBox, found, make('span', {class: 'space'}), resetButton, flipButton),
+  legend, crumbs, chart,
+  make('footer', {}, hiddenNote, keys), tip, spoken);
+
+for (const [name, hue, own] of data.modules.slice(0, 9)) {
+  const swatch = make('i', {class: `h${hue}l`});
+  const text = name || 'unknown';
+  const button = make('button', {type: 'button', title: `${humanNumber(own)} allocated by frames of ${text}`}, swatch,
+                      text.length > 32 ? text.slice(0, 31) + '\u2026' : text, make('small', {}, own > 0 ? percent(own, value[0]) : ''));
+  button.addEventListener('click', () => {
+    const query = `module:${name}`;
+    search(input.value === query ? '' : query, false);
+  });
+  if (name) legend.append(button);
+}
+if (data.functions.some(f => f[5] === 1))
+  legend.append(make('span', {class: 'note'}, make('i', {class: 'inlined'}), make('small', {}, 'inlined')));
+
+const drawing = root.querySelector('#drawing');
+if (drawing) drawing.remove();
+if (alone) {
+  root.removeAttribute('viewBox');
+  root.setAttribute('width', '100%');
+  root.setAttribute('height', '100%');
+  root.style.position = 'fixed';
+  root.style.inset = '0';
+}
+const frame = draw('foreignObject', {x: 0, y: 0, width: '100%', height: '100%'});
+frame.append(page);
+root.append(frame);
+
+// ---- State ----------------------------------------------------------------------------------------
+
+let zoomed = 0;          // the frame that fills the width
+let current = 0;         // where the keyboard is
+let flames = false;      // outermost frames at the bottom
+let matches = null;      // Uint8Array by frame, or null without a search
+let matchesBefore = null;  // Uint32Array: matches among the frames before each
+let matchOrder = [];     // matched frames by falling value
+let matchAt = -1;
+let boxes = [];          // what the current zoom shows: {i, x, w, row, n} (n: frames a stub stands for)
+let boxRows = [];        // boxes by row
+let spareRows = 0;       // empty ones above them
+
+const isAbove = i => i < zoomed && end[i] >= end[zoomed];
+const chartWidth = () => Math.max(50, frames.clientWidth || chart.clientWidth - 32);
+
+/// Which boxes are wide enough to be seen.
+function layOut() {
+  const width = chartWidth();
+  const scale = value[zoomed] > 0 ? width / value[zoomed] : 0;
+  let hiddenFrames = 0, hiddenValue = 0;
+  boxes = [];
+  for (let i = parent[zoomed]; i >= 0; i = parent[i]) boxes.push({i, x: 0, w: width, row: depth[i], n: 0});
+  boxes.reverse();
+  for (let i = zoomed; i < end[zoomed];) {
+    const w = value[i] * scale, x = (start[i] - start[zoomed]) * scale;
+    if (w >= LEAST || i === zoomed) {
+      boxes.push({i, x, w, row: depth[i], n: 0});
+      ++i;
+      continue;
+    }
+    // Siblings fall in value: this one and all after it are too narrow. They become one stub.
+    const up = parent[i];
+    const last = end[up];
+    const lost = start[up] + value[up] - self[up] - start[i];
+    boxes.push({i, x, w: lost * scale, row: depth[i], n: last - i, v: lost});
+    hiddenFrames += last - i;
+    hiddenValue += lost;
+    i = last;
+  }
+  boxRows = [];
+  for (const box of boxes) (boxRows[box.row] || (boxRows[box.row] = [])).push(box);
+  const parts = [];
+  if (hiddenFrames > 0)
+    parts.push(`${plural(hiddenFrames, 'frame')} too narrow to draw: ${humanNumber(hiddenValue)}, ` +
+               `${percent(hiddenValue, value[zoomed])} of this view`);
+  if (data.merged[0] > 0)
+    parts.push(`${plural(data.merged[0], 'small frame')} merged in this file: ${humanNumber(data.merged[1])}, ` +
+               percent(data.merged[1], value[0]));
+  hiddenNote.textContent = parts.join('. ') || plural(count - 1, 'frame') + ', all drawn';
+  // Flames stand on the lower edge of the window.
+  const room = flames ? Math.floor((chart.clientHeight - 20) / ROW) : 0;
+  spareRows = Math.max(0, room - boxRows.length);
+  frames.setAttribute('height', (Math.max(boxRows.length, 1) + spareRows) * ROW + 10);
+}
+
+const rowTop = row => (flames ? spareRows + boxRows.length - 1 - row : row) * ROW;
+
+const canvas = make('canvas').getContext('2d');
+canvas.font = FONT;
+const widths = new Map();
+function textWidth(text) {
+  let width = widths.get(text);
+  if (width === undefined) widths.set(text, width = canvas.measureText(text).width);
+  return width;
+}
+function fit(label, room) {
+  if (label.length * 12 < room || (label.length * 3 < room && textWidth(label) <= room)) return label;
+  let low = 0, high = Math.min(label.length - 1, Math.ceil(room / 3));
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (canvas.measureText(label.slice(0, middle) + '\u2026').width <= room) low = middle;
+    else high = middle - 1;
+  }
+  return low > 1 ? label.slice(0, low) + '\u2026' : '';
+}
+
+function matchesIn(from, to) { return matches ? matchesBefore[to] - matchesBefore[from] : 0; }
+
+/// Draws the rows that the window shows, and a few around them.
+let painted = '';
+function paint(force) {
+  const top = chart.scrollTop - 8 * ROW, bottom = chart.scrollTop + chart.clientHeight + 8 * ROW;
+  let first = Math.floor(top / ROW), last = Math.ceil(bottom / ROW);
+  if (flames) [first, last] = [spareRows + boxRows.length - 1 - last, spareRows + boxRows.length - 1 - first];
+  first = Math.max(first, 0);
+  last = Math.min(last, boxRows.length - 1);
+  const key = first + ':' + last;
+  if (!force && key === painted) return;
+  painted = key;
+  const group = draw('g', {class: matches ? 'searching' : ''});
+  for (let row = first; row <= last; ++row) {
+    for (const box of boxRows[row] || []) {
+      const {i, x, w, n} = box;
+      if (n > 0 && w < LEAST) continue;
+      const stub = n > 0;
+      const lit = matches && (stub ? matchesIn(i, i + n) > 0 : matches[i]);
+      const rect = draw('rect', {x: x.toFixed(2), y: rowTop(row), width: Math.max(w - (w > 2 ? 0.7 : w > 1 ? 0.3 : 0), 0.3).toFixed(2),
+                                 height: BAR});
+      if (w > 6) rect.setAttribute('rx', 2);
+      let style = stub ? 'stub' : hueClass(i);
+      if (lit) style += ' lit';
+      if (!stub && isAbove(i)) style += ' above';
+      if (!stub && w > 3 && isInlined(i)) style += ' inl';
+      rect.setAttribute('class', style);
+      rect.box = box;
+      group.append(rect);
+      if (stub || w < LABEL_ROOM) continue;
+      const label = fit(labelOf(i), w - 9);
+      if (!label) continue;
+      const text = draw('text', {x: (x + 5).toFixed(2), y: rowTop(row) + BAR - 5, class: isInlined(i) ? 'label inl' : 'label'});
+      text.textContent = label;
+      group.append(text);
+    }
+  }
+  frames.replaceChild(group, frames.firstChild);
+  hovered = null;
+  placeRing();
+}
+
+function boxOf(i) { return (boxRows[depth[i]] || []).find(box => box.i === i && box.n === 0); }
+
+function placeRing() {
+  const box = boxOf(current);
+  ring.setAttribute('display', box ? 'inline' : 'none');
+  if (!box) return;
+  ring.setAttribute('x', box.x);
+  ring.setAttribute('y', rowTop(box.row));
+  ring.setAttribute('width', Math.max(box.w, 2));
+}
+
+function refresh() {
+  layOut();
+  paint(true);
+  if (value[0] === 0 && !page.querySelector('.empty')) {
+    frames.style.display = 'none';
+    chart.append(make('div', {class: 'empty'}, 'Nothing to show: no ' + data.cost + '.'));
+  }
+}
+
+// ---- Zoom, breadcrumbs ----------------------------------------------------------------------------
+
+function zoom(i, remember = true) {
+  if (isMerged(i)) return;
+  const wasZoomed = zoomed;
+  zoomed = i;
+  current = i;
+  resetButton.disabled = i === 0;
+  const path = [];
+  for (let p = i; p >= 0; p = parent[p]) path.unshift(p);
+  // Long paths keep both ends.
+  const shown = path.length > 9 ? [...path.slice(0, 2), -1, ...path.slice(-6)] : path;
+  crumbs.replaceChildren();
+  crumbs.style.display = i === 0 ? 'none' : '';
+  shown.forEach((p, k) => {
+    if (k > 0) crumbs.append('\u203a');
+    if (p < 0) {
+      crumbs.append(' ' + (path.length - 8) + ' more ');
+      return;
+    }
+    const crumb = make('button', {type: 'button', title: nameOf(p).slice(0, 400)}, p === 0 ? 'all' : labelOf(p).slice(0, 200));
+    if (p === i) crumb.setAttribute('aria-current', 'true');
+    crumb.addEventListener('click', () => zoom(p));
+    crumbs.append(crumb);
+  });
+  hideTip();
+  refresh();
+  if (i !== wasZoomed) chart.scrollTop = flames ? chart.scrollHeight : Math.max(0, (depth[i] - 3) * ROW);
+  paint();
+  if (remember) saveState(true);
+}
+
+function zoomOut() { zoom(zoomed > 0 ? parent[zoomed] : 0); }
+
+// ---- Search ---------------------------------------------------------------------------------------
+
+function search(text, isRegex, remember = true) {
+  if (input.value !== text) input.value = text;
+  regexButton.setAttribute('aria-pressed', String(isRegex));
+  searchBox.classList.remove('bad');
+  searchBox.title = '';
+  matches = null;
+  matchOrder = [];
+  matchAt = -1;
+  found.replaceChildren();
+  const [, field, wanted] = /^(?:(module|file):)?([^]*)$/.exec(text);
+  let test = null;
+  if (wanted !== '' || field === 'module') {
+    // Capitals count when there are any.
+    const exactCase = /[A-Z]/.test(wanted);
+    if (isRegex) {
+      try {
+        const pattern = new RegExp(wanted, exactCase ? '' : 'i');
+        test = name => pattern.test(name);
+      } catch (error) {
+        searchBox.classList.add('bad');
+        searchBox.title = error.message;
+        found.append('not a regular expression');
+      }
+    } else if (field === 'module' && data.modules.some(m => m[0] === wanted)) {
+      test = name => name === wanted;
+    } else {
+      const needle = exactCase ? wanted : wanted.toLowerCase();
+      test = name => (exactCase ? name : name.toLowerCase()).includes(needle);
+    }
+  }
+  if (test) {
+    const hits = data.functions.map(f => test(field === 'module' ? data.modules[f[2]][0] : field === 'file' ? data.files[f[3]] : f[0]));
+    matches = new Uint8Array(count);
+    matchesBefore = new Uint32Array(count + 1);
+    let total = 0, covered = 0;
+    for (let i = 0; i < count; ++i) {
+      matchesBefore[i + 1] = matchesBefore[i];
+      if (fn[i] < 0 || !hits[fn[i]]) continue;
+      matches[i] = 1;
+      ++matchesBefore[i + 1];
+      matchOrder.push(i);
+      // A match below a match is in its sum already.
+      if (i >= covered) {
+        total += value[i];
+        covered = end[i];
+      }
+    }
+    matchOrder.sort((a, b) => value[b] - value[a] || a - b);
+    found.append(make('b', {}, percent(total, value[0])), ` ${humanNumber(total)} in ${plural(matchOrder.length, 'frame')}`);
+  }
+  refresh();
+  if (remember) saveState();
+}
+
+function nextMatch(step) {
+  if (matchOrder.length === 0) return;
+  matchAt = (matchAt + step + matchOrder.length) % matchOrder.length;
+  const i = matchOrder[matchAt];
+  // A frame that cannot be seen from here: back out, then in as far as it takes.
+  if (i < zoomed || i >= end[zoomed]) zoom(0, false);
+  let to = zoomed;
+  if (value[i] / Math.max(value[zoomed], 1) * chartWidth() < 12) to = parent[i] > 0 ? parent[i] : i;
+  if (to !== zoomed) zoom(to);
+  select(i);
+}
+
+// ---- Tooltip --------------------------------------------------------------------------------------
+
+function describe(box) {
+  const {i, n} = box;
+  tip.replaceChildren();
+  const total = data.total;
+  if (n > 0) {
+    tip.append(make('strong', {}, plural(n, 'frame') + ' too narrow to draw'),
+               make('div', {class: 'where'}, `${humanNumber(box.v)}, ${percent(box.v, total)} of the total. Zoom in to see them.`));
+    return;
+  }
+  const name = nameOf(i);
+  const title = make('strong', {}, name.length > 500 ? name.slice(0, 500) + '\u2026' : name);
+  if (isInlined(i)) title.append(make('span', {class: 'tag'}, 'inlined'));
+  tip.append(title);
+  if (isMerged(i)) tip.append(make('div', {class: 'where'}, 'left out of this file; folded output has them'));
+  const where = [moduleOf(i), whereOf(i)].filter(Boolean).join('\u2002\u00b7\u2002');
+  if (where) tip.append(make('div', {class: 'where'}, where));
+  const table = make('table');
+  const line = (label, ...cells) => table.append(make('tr', {}, make('td', {}, label), ...cells.map(c => make('td', {class: 'n'}, c))));
+  if (data.unit === 'bytes') line('bytes', human(i), exact(i));
+  else line('count', exact(i));
+  const own = Math.max(0, self[i]);
+  if (end[i] > i + 1 && own > 0) line('in itself', humanNumber(own), percent(own, value[i]));
+  line('of total', percent(value[i], total));
+  if (i > 0 && parent[i] > 0) line('of caller', percent(value[i], value[parent[i]]));
+  if (zoomed > 0 && i > zoomed) line('of zoomed', percent(value[i], value[zoomed]));
+  tip.append(table);
+}
+
+/// Beside (x, y), in pixels of the page, where there is room.
+function showTip(box, x, y) {
+  describe(box);
+  const area = page.getBoundingClientRect();
+  const width = tip.offsetWidth, height = tip.offsetHeight;
+  let left = x - area.left + 14, top = y - area.top + 18;
+  if (left + width > area.width - 8) left = Math.max(8, Math.min(area.width - width - 8, x - area.left - width - 10));
+  if (top + height > area.height - 8) top = Math.max(8, y - area.top - height - 12);
+  tip.style.left = left + 'px';
+  tip.style.top = top + 'px';
+  tip.classList.add('on');
+}
+function hideTip() { tip.classList.remove('on'); }
+
+let hovered = null;
+function hover(rect) {
+  if (hovered === rect) return;
+  if (hovered) hovered.classList.remove('hover');
+  hovered = rect;
+  if (rect) rect.classList.add('hover');
+}
+
+frames.addEventListener('mousemove', event => {
+  const rect = event.target.box ? event.target : null;
+  hover(rect);
+  if (rect) showTip(rect.box, event.clientX, event.clientY);
+  else hideTip();
+});
+frames.addEventListener('mouseleave', () => { hover(null); hideTip(); });
+frames.addEventListener('click', event => {
+  chart.classList.remove('keys');
+  const box = event.target.box;
+  if (!box) return;
+  // Frames too narrow to draw: zoom to their caller, where they are wider. The zoomed frame again: out.
+  if (box.n > 0) zoom(parent[box.i] === zoomed ? box.i : parent[box.i]);
+  else if (box.i === zoomed) zoomOut();
+  else zoom(box.i);
+});
+
+// ---- Keyboard -------------------------------------------------------------------------------------
+
+/// Moves the keyboard's place to a frame, brings it into view and says what it is.
+function select(i) {
+  current = i;
+  chart.classList.add('keys');
+  const box = boxOf(i);
+  if (!box) return;
+  const top = rowTop(box.row);
+  if (top < chart.scrollTop) chart.scrollTop = top;
+  else if (top + ROW + 16 > chart.scrollTop + chart.clientHeight) chart.scrollTop = top + ROW + 16 - chart.clientHeight;
+  paint();
+  placeRing();
+  const area = frames.getBoundingClientRect();
+  showTip(box, area.left + Math.min(box.x + Math.min(box.w, 120), area.width - 40), area.top + top + 2);
+  spoken.textContent = `${nameOf(i).slice(0, 300)}${isInlined(i) ? ', inlined' : ''}, ${human(i)}, ${percent(value[i], data.total)} of total`;
+}
+
+function walk(key) {
+  const here = boxOf(current) ? current : zoomed;
+  if (key === 'out') return parent[here];
+  if (key === 'in') return here + 1 < end[here] && boxOf(here + 1) ? here + 1 : -1;
+  const row = (boxRows[depth[here]] || []).filter(box => box.n === 0);
+  const at = row.findIndex(box => box.i === here);
+  const to = row[at + (key === 'right' ? 1 : -1)];
+  return to ? to.i : -1;
+}
+
+frames.addEventListener('keydown', event => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const keys = {ArrowLeft: 'left', ArrowRight: 'right', ArrowUp: flames ? 'in' : 'out', ArrowDown: flames ? 'out' : 'in'};
+  if (keys[event.key]) {
+    const to = walk(keys[event.key]);
+    if (to >= 0) select(to);
+  } else if (event.key === 'Enter' || event.key === ' ') {
+    const i = current;
+    zoom(i === zoomed ? Math.max(parent[i], 0) : i);
+    select(i);
+  } else return;
+  event.preventDefault();
+});
+frames.addEventListener('focus', () => { if (frames.matches(':focus-visible')) select(current); });
+frames.addEventListener('blur', () => { chart.classList.remove('keys'); hideTip(); });
+
+document.addEventListener('keydown', event => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === 'Escape') {
+    if (tip.classList.contains('on') && event.target !== frames) hideTip();
+    if (input.value !== '') search('', regexButton.getAttribute('aria-pressed') === 'true');
+    else if (event.target === input) frames.focus();
+    else zoomOut();
+  } else if (event.target === input) {
+    if (event.key === 'Enter') nextMatch(event.shiftKey ? -1 : 1);
+    else return;
+  } else if (event.key === '/') {
+    input.focus();
+    input.select();
+  } else if (event.key === 'Home') zoom(0);
+  else if (event.key === 'f') setFlames(!flames);
+  else if (event.key === 'n' || event.key === 'N') nextMatch(event.key === 'n' ? 1 : -1);
+  else return;
+  event.preventDefault();
+});
+
+// ---- Controls and the address ---------------------------------------------------------------------
+
+function setFlames(on, remember = true) {
+  flames = on;
+  flipButton.setAttribute('aria-pressed', String(on));
+  hideTip();
+  refresh();
+  chart.scrollTop = on ? chart.scrollHeight : 0;
+  paint();
+  if (remember) saveState();
+}
+
+let typing = 0;
+input.addEventListener('input', () => {
+  clearTimeout(typing);
+  typing = setTimeout(() => search(input.value, regexButton.getAttribute('aria-pressed') === 'true'), 120);
+});
+regexButton.addEventListener('click', () => search(input.value, regexButton.getAttribute('aria-pressed') !== 'true'));
+resetButton.addEventListener('click', () => zoom(0));
+flipButton.addEventListener('click', () => setFlames(!flames));
+chart.addEventListener('scroll', () => requestAnimationFrame(() => paint()));
+window.addEventListener('resize', () => requestAnimationFrame(refresh));
+
+/// The address holds the state, so that a view can be bookmarked and Back undoes a zoom. Browsers may
+/// refuse to change the address of a local file; the viewer works all the same.
+let saved = '';
+function saveState(asStep) {
+  const parts = [];
+  if (input.value) parts.push('search=' + encodeURIComponent(input.value));
+  if (input.value && regexButton.getAttribute('aria-pressed') === 'true') parts.push('regex=1');
+  if (zoomed > 0) parts.push('zoom=' + zoomed);
+  if (flames) parts.push('view=flame');
+  const state = parts.join('&');
+  if (state === saved || !alone) return;
+  saved = state;
+  try {
+    if (asStep) location.hash = state;
+    else location.replace('#' + state);
+  } catch (error) { /* see above */ }
+}
+function loadState() {
+  const state = location.hash.slice(1);
+  if (state === saved) return;
+  saved = state;
+  const wanted = {};
+  for (const part of state.split('&')) {
+    const at = part.indexOf('=');
+    try { if (at > 0) wanted[part.slice(0, at)] = decodeURIComponent(part.slice(at + 1)); } catch (error) { /* not ours */ }
+  }
+  search(wanted.search || '', wanted.regex === '1', false);
+  setFlames(wanted.view === 'flame', false);
+  const to = Number(wanted.zoom);
+  zoom(Number.isInteger(to) && to > 0 && to < count ? to : 0, false);
+}
+if (alone) window.addEventListener('hashchange', loadState);
+zoom(0, false);
+loadState();
+})();

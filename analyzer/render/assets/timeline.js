@@ -1,0 +1,153 @@
+// Values under the pointer of a heapprof timeline: a line through the picture, and the legend tells what
+// was live at that moment instead of at the peak. The picture itself is complete without this.
+(() => {
+'use strict';
+
+const root = (document.currentScript && document.currentScript.closest('svg')) || document.documentElement;
+const data = JSON.parse(root.querySelector('script[type="application/json"]').textContent);
+if (root === document.documentElement) {
+  root.setAttribute('width', '100%');
+  root.setAttribute('height', '100%');
+}
+
+const SVG = 'http://www.w3.org/2000/svg';
+const field = root.querySelector('#field');
+const pointer = root.querySelector('#pointer');
+const dot = pointer.querySelector('.dot');
+const when = root.querySelector('.when');
+const areas = root.querySelector('.areas');
+const rows = new Map(Array.from(root.querySelectorAll('.row'), row => [row.dataset.key, row]));
+const count = data.time.length;
+if (count === 0) return;
+
+// ---- Figures, with three digits as everywhere in heapprof -----------------------------------------
+
+function digits(x) { return x < 9.995 ? x.toFixed(2) : x < 99.95 ? x.toFixed(1) : x.toFixed(0); }
+function bytes(x) {
+  if (x < 1024) return x + ' B';
+  let unit = -1;
+  for (; x >= 1023.5 && unit < 5; ++unit) x /= 1024;
+  return digits(x) + ' ' + 'KMGTPE'[unit] + 'iB';
+}
+function percent(part, whole) {
+  if (!(part > 0) || !(whole > 0)) return '0%';
+  if (part === whole) return '100%';
+  const share = 100 * part / whole;
+  return share < 0.01 ? '<0.01%' : share < 10 ? share.toFixed(2) + '%' : share.toFixed(1) + '%';
+}
+const two = n => String(Math.floor(n)).padStart(2, '0');
+function seconds(ns) {
+  const s = ns / 1e9;
+  if (s === 0) return '0 s';
+  if (s < 1e-3) return digits(ns / 1e3) + ' \u00b5s';
+  if (s < 1) return digits(ns / 1e6) + ' ms';
+  if (s < 60) return digits(s) + ' s';
+  return s < 3600 ? `${Math.floor(s / 60)} min ${two(s % 60)} s` : `${Math.floor(s / 3600)} h ${two(s % 3600 / 60)} min`;
+}
+
+// ---- Bubble ---------------------------------------------------------------------------------------
+
+const bubble = document.createElementNS(SVG, 'g');
+bubble.setAttribute('class', 'bubble');
+const box = document.createElementNS(SVG, 'rect');
+box.setAttribute('rx', '6');
+box.setAttribute('height', '44');
+const lines = [0, 1].map(i => {
+  const text = document.createElementNS(SVG, 'text');
+  text.setAttribute('x', '10');
+  text.setAttribute('y', 18 + 17 * i);
+  return text;
+});
+lines[1].setAttribute('class', 'muted');
+bubble.append(box, ...lines);
+pointer.append(bubble);
+field.style.cursor = 'crosshair';
+
+function lastAt(times, time) {
+  let low = 0, high = times.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle] <= time) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+const within = (spans, time) => spans.some(([from, to]) => from < time && time < to);
+
+function tell(row, value, whole) {
+  if (!row) return;
+  row.querySelector('.value').textContent = value === null ? '\u2013' : bytes(value);
+  const share = row.querySelector('.share');
+  if (share) share.textContent = percent(value, whole);
+}
+
+/// The legend at a point; -1: at the peak, as it was drawn.
+const drawn = new Map(Array.from(root.querySelectorAll('.when, .row .value, .row .share'), text => [text, text.textContent]));
+let at = -1;
+function show(i) {
+  at = i;
+  if (i < 0) {
+    pointer.setAttribute('visibility', 'hidden');
+    for (const [text, words] of drawn) text.textContent = words;
+    return;
+  }
+  const time = data.time[i], live = data.live[i];
+  const x = data.left + (data.right - data.left) * time / data.duration;
+  const y = data.lower - (data.lower - data.upper) * Math.min(1, live / data.top);
+  pointer.setAttribute('visibility', 'visible');
+  pointer.setAttribute('transform', `translate(${x.toFixed(1)} 0)`);
+  dot.setAttribute('cy', y.toFixed(1));
+  when.textContent = (time === data.peak[0] ? 'At the peak, ' : 'At ') + seconds(time);
+  let rest = live;
+  data.sites.forEach((site, k) => {
+    tell(rows.get(String(k)), site.bytes[i], live);
+    rest -= site.bytes[i];
+  });
+  tell(rows.get('other'), Math.max(rest, 0), live);
+  const sample = lastAt(data.rssTime, time);
+  const idle = within(data.gaps, time);
+  const resident = sample < 0 || idle ? null : data.rss[sample];
+  tell(rows.get('rss'), resident, 0);
+  lines[0].textContent = `${bytes(live)} live at ${seconds(time)}`;
+  lines[1].textContent = idle ? 'idle: unchanged' : within(data.pauses, time) ? 'paused: at least' :
+    resident === null ? '' : `${bytes(resident)} resident`;
+  const width = Math.max(...lines.map(line => line.getComputedTextLength())) + 20;
+  box.setAttribute('width', width);
+  bubble.setAttribute('transform', `translate(${x + width + 14 > data.right ? -width - 10 : 10} ${Math.max(data.upper, y - 56).toFixed(1)})`);
+}
+
+field.addEventListener('mousemove', event => {
+  const place = new DOMPoint(event.clientX, event.clientY).matrixTransform(root.getScreenCTM().inverse());
+  const time = (place.x - data.left) / (data.right - data.left) * data.duration;
+  let i = Math.max(0, lastAt(data.time, time));
+  if (i + 1 < count && data.time[i + 1] - time < time - data.time[i]) ++i;
+  show(i);
+});
+field.addEventListener('mouseleave', () => show(-1));
+field.addEventListener('blur', () => show(-1));
+field.addEventListener('keydown', event => {
+  const step = {ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20}[event.key];
+  if (step) show(Math.min(count - 1, Math.max(0, (at < 0 ? data.time.indexOf(data.peak[0]) : at) + step)));
+  else if (event.key === 'Home') show(0);
+  else if (event.key === 'End') show(count - 1);
+  else if (event.key === 'Escape') show(-1);
+  else return;
+  event.preventDefault();
+});
+
+// The area of a legend's line stands out, and the line of an area.
+rows.forEach((row, key) => {
+  const area = areas && areas.querySelector(key === 'other' ? '.other' : '.site' + key);
+  if (!area) return;
+  const pick = on => {
+    areas.classList.toggle('picking', on);
+    area.classList.toggle('picked', on);
+  };
+  row.addEventListener('mouseenter', () => pick(true));
+  row.addEventListener('mouseleave', () => pick(false));
+});
+
+// For pictures of the picture: #at=SECONDS.
+const wanted = /^#at=([\d.]+)$/.exec(location.hash);
+if (wanted) show(Math.max(0, lastAt(data.time, Number(wanted[1]) * 1e9)));
+})();

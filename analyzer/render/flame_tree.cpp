@@ -1,0 +1,140 @@
+#include "analyzer/render/flame_tree.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace heapprof::render {
+namespace {
+
+std::string_view last_part(std::string_view path) noexcept {
+  const std::size_t slash = path.rfind('/');
+  // A path that ends in a slash is no path of an object; keep what is there.
+  return slash == std::string_view::npos || slash + 1 == path.size() ? path : path.substr(slash + 1);
+}
+
+/// Appends a piece of a key such that no other pieces give the same key.
+void append_key(std::string& key, std::string_view piece) {
+  key += std::to_string(piece.size());
+  key += ':';
+  key += piece;
+}
+
+}  // namespace
+
+FlameTree::Frame FlameTree::frame(const FlameFrame& frame) {
+  std::string key;
+  append_key(key, frame.function);
+  append_key(key, frame.module);
+  append_key(key, frame.file);
+  key += frame.inlined ? 'i' : '-';
+  const auto [function, new_function] =
+      function_index_.try_emplace(key, static_cast<std::uint32_t>(functions_.size()));
+  if (new_function) {
+    functions_.push_back({.name = frame.function.empty() ? "??" : clean_utf8(frame.function),
+                          .module = clean_utf8(last_part(frame.module)),
+                          .file = clean_utf8(frame.file),
+                          .inlined = frame.inlined});
+  }
+  const auto [found, new_frame] =
+      frame_index_.try_emplace(std::uint64_t{function->second} << 32 | frame.line,
+                               static_cast<Frame>(frames_.size()));
+  if (new_frame) frames_.push_back({function->second, frame.line});
+  return found->second;
+}
+
+FlameTree::Node FlameTree::child(Node parent, Frame frame) {
+  const FrameData data = frames_[frame];
+  const auto [found, is_new] = children_.try_emplace(std::uint64_t{parent} << 32 | data.function,
+                                                     static_cast<Node>(nodes_.size()));
+  if (is_new) {
+    nodes_.push_back({.parent = parent, .function = data.function, .line = data.line, .several_lines = false,
+                      .self = 0});
+  } else if (NodeData& node = nodes_[found->second]; node.line != data.line) {
+    // The smallest known line stands for all, whatever the order they came in.
+    if (node.line != 0 && data.line != 0) node.several_lines = true;
+    if (node.line == 0 || (data.line != 0 && data.line < node.line)) node.line = data.line;
+  }
+  return found->second;
+}
+
+void FlameTree::add_stack(std::span<const Frame> outermost_first, std::uint64_t value) {
+  Node node = kRoot;
+  for (const Frame frame : outermost_first) node = child(node, frame);
+  add(node, value);
+}
+
+void write_folded(const FlameTree& tree, const TextSink& out) {
+  const auto functions = tree.functions();
+  const auto nodes = tree.nodes();
+
+  // Functions that look the same share a number here, and numbers are in the order of names.
+  std::vector<std::string> texts(functions.size());
+  std::vector<std::string> sorted;
+  sorted.reserve(functions.size());
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    texts[i] = functions[i].name;
+    std::replace(texts[i].begin(), texts[i].end(), ';', ':');
+    sorted.push_back(texts[i]);
+  }
+  std::sort(sorted.begin(), sorted.end());
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  std::vector<std::uint32_t> rank(functions.size());
+  for (std::size_t i = 0; i < functions.size(); ++i)
+    rank[i] = static_cast<std::uint32_t>(std::lower_bound(sorted.begin(), sorted.end(), texts[i]) - sorted.begin());
+
+  // The tree again, by names alone.
+  struct Folded {
+    std::uint32_t rank;
+    std::uint64_t self;
+    std::vector<std::uint32_t> children;
+  };
+  std::vector<Folded> folded(1);
+  std::vector<std::uint32_t> folded_of(nodes.size(), 0);
+  std::unordered_map<std::uint64_t, std::uint32_t> index;
+  folded[0].self = nodes[0].self;
+  for (std::size_t i = 1; i < nodes.size(); ++i) {
+    const std::uint32_t parent = folded_of[nodes[i].parent];
+    const std::uint32_t name = rank[nodes[i].function];
+    const auto [found, is_new] =
+        index.try_emplace(std::uint64_t{parent} << 32 | name, static_cast<std::uint32_t>(folded.size()));
+    if (is_new) {
+      folded.push_back({name, 0, {}});
+      folded[parent].children.push_back(found->second);
+    }
+    folded[found->second].self += nodes[i].self;
+    folded_of[i] = found->second;
+  }
+
+  struct Visit {
+    std::uint32_t node;
+    std::size_t prefix_bytes;  ///< of the line, up to and with this node's name
+    std::size_t next_child;
+  };
+  std::string line;
+  std::string text;
+  const auto emit = [&](std::uint64_t value) {
+    if (value == 0) return;
+    text.assign(line.empty() ? "??" : line).append(" ").append(std::to_string(value)).append("\n");
+    out(text);
+  };
+  const auto by_name = [&](std::uint32_t a, std::uint32_t b) { return folded[a].rank < folded[b].rank; };
+  std::vector<Visit> path{{0, 0, 0}};
+  std::sort(folded[0].children.begin(), folded[0].children.end(), by_name);
+  emit(folded[0].self);
+  while (!path.empty()) {
+    Visit& visit = path.back();
+    line.resize(visit.prefix_bytes);
+    if (visit.next_child == folded[visit.node].children.size()) {
+      path.pop_back();
+      continue;
+    }
+    const std::uint32_t child = folded[visit.node].children[visit.next_child++];
+    if (!line.empty()) line += ';';
+    line += sorted[folded[child].rank];
+    emit(folded[child].self);
+    std::sort(folded[child].children.begin(), folded[child].children.end(), by_name);
+    path.push_back({child, line.size(), 0});
+  }
+}
+
+}  // namespace heapprof::render

@@ -1,0 +1,95 @@
+#include "analyzer/render/timeline.h"
+
+#include <algorithm>
+
+namespace heapprof::render {
+
+std::vector<Timeline::Span> find_gaps(const std::vector<std::uint64_t>& time_ns, std::uint64_t duration_ns,
+                                      std::uint64_t least_ns) {
+  std::vector<Timeline::Span> gaps;
+  std::uint64_t last = 0;
+  const auto look = [&](std::uint64_t time) {
+    if (time > last && time - last > least_ns) gaps.push_back({last, time});
+    last = std::max(last, time);
+  };
+  for (const std::uint64_t time : time_ns) look(time);
+  look(duration_ns);
+  return gaps;
+}
+
+Timeline::Peak peak_of(const Timeline& timeline) noexcept {
+  if (timeline.peak) return *timeline.peak;
+  const auto highest = std::max_element(timeline.live_bytes.begin(), timeline.live_bytes.end());
+  if (highest == timeline.live_bytes.end()) return {};
+  return {timeline.time_ns[static_cast<std::size_t>(highest - timeline.live_bytes.begin())], *highest};
+}
+
+void write_timeline_csv(const Timeline& timeline, const TextSink& out) {
+  std::string line = "time_ns,live_bytes,rss_bytes";
+  for (const auto& site : timeline.sites) {
+    line += ',';
+    append_csv(line, clean_utf8(site.label));
+  }
+  line += '\n';
+  out(line);
+
+  // Between samples live bytes and sites are what the sample before said.
+  const auto& times = timeline.time_ns;
+  std::size_t next = 0;
+  std::size_t next_resident = 0;
+  while (next < times.size() || next_resident < timeline.resident.size()) {
+    const bool has_sample = next < times.size() && (next_resident == timeline.resident.size() ||
+                                                    times[next] <= timeline.resident[next_resident].time_ns);
+    const std::uint64_t time = has_sample ? times[next] : timeline.resident[next_resident].time_ns;
+    const bool has_resident = next_resident < timeline.resident.size() &&
+                              timeline.resident[next_resident].time_ns == time;
+    next += has_sample;
+    line = std::to_string(time) + ',';
+    line += next == 0 ? "0" : std::to_string(timeline.live_bytes[next - 1]);
+    line += ',';
+    if (has_resident) line += std::to_string(timeline.resident[next_resident++].bytes);
+    for (const auto& site : timeline.sites) {
+      line += ',';
+      line += next == 0 ? "0" : std::to_string(site.bytes[next - 1]);
+    }
+    line += '\n';
+    out(line);
+  }
+}
+
+nlohmann::json timeline_json(const Timeline& timeline) {
+  using nlohmann::json;
+  const auto spans = [](const std::vector<Timeline::Span>& list) {
+    json array = json::array();
+    for (const auto& span : list) array.push_back({{"from_ns", span.from_ns}, {"to_ns", span.to_ns}});
+    return array;
+  };
+  json resident_times = json::array();
+  json resident_bytes = json::array();
+  for (const auto& sample : timeline.resident) {
+    resident_times.push_back(sample.time_ns);
+    resident_bytes.push_back(sample.bytes);
+  }
+  json sites = json::array();
+  for (const auto& site : timeline.sites) {
+    sites.push_back({{"label", clean_utf8(site.label)},
+                     {"detail", clean_utf8(site.detail)},
+                     {"module", clean_utf8(site.module)},
+                     {"peak_bytes", site.peak_bytes},
+                     {"bytes", site.bytes}});
+  }
+  json marks = json::array();
+  for (const auto& mark : timeline.marks) marks.push_back({{"time_ns", mark.time_ns}, {"text", clean_utf8(mark.text)}});
+  const Timeline::Peak peak = peak_of(timeline);
+  return {{"title", clean_utf8(timeline.title)},
+          {"duration_ns", timeline.duration_ns},
+          {"peak", {{"time_ns", peak.time_ns}, {"bytes", peak.bytes}}},
+          {"samples", {{"time_ns", timeline.time_ns}, {"live_bytes", timeline.live_bytes}}},
+          {"rss", {{"time_ns", std::move(resident_times)}, {"bytes", std::move(resident_bytes)}}},
+          {"sites", std::move(sites)},
+          {"gaps", spans(timeline.gaps)},
+          {"pauses", spans(timeline.pauses)},
+          {"marks", std::move(marks)}};
+}
+
+}  // namespace heapprof::render

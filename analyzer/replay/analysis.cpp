@@ -1,0 +1,263 @@
+#include "analyzer/replay/analysis.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "analyzer/model/call_tree.h"
+#include "analyzer/replay/batch_pump.h"
+
+namespace heapprof::replay {
+namespace {
+
+std::string count_of(std::uint64_t count, const char* one, const char* many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+double share_of(const trace::Batch& batch, const trace::TraceFile& file) {
+  return file.frame_bytes() == 0 ? 0
+                                 : static_cast<double>(batch.frame_bytes_read) / static_cast<double>(file.frame_bytes());
+}
+
+/// Ticks to which the recording is known to have gone on, besides its events; 0: not known.
+std::uint64_t end_ticks(const trace::TraceFile& file) {
+  if (file.cut_ticks() != trace::kNoCut) return file.cut_ticks();
+  const FileHeader& header = file.header();
+  if (header.end_kind == EndKind::kNone) return 0;
+  // The mark is not under the header's checksum: a year is more than anybody records.
+  const std::uint64_t rate = std::max<std::uint64_t>(header.ticks_per_second, 1'000'000);
+  return header.end_ticks / rate < 366 * 86400 ? header.end_ticks : 0;
+}
+
+}  // namespace
+
+Analysis::Analysis(const std::string& path, const Selection& selection, const Progress& progress)
+    : selection_(selection), file_(path) {
+  trace::MergedReader reader(file_);
+  Replay replay(file_, selection);
+  pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+    replay.replay(batch);
+    if (progress) progress(share_of(batch, file_), replay.heap().events());
+  });
+  replay.finish(end_ticks(file_));
+  clock_ = replay.clock();
+
+  model::LinkedTree tree = model::link_tree(reader.definitions());
+  profile_.modules = std::move(tree.modules);
+  profile_.addresses = std::move(tree.addresses);
+  profile_.nodes = std::move(tree.nodes);
+  node_of_index_ = std::move(tree.node_of_index);
+
+  describe_recording(reader.definitions());
+  profile_.recording.duration_ns = clock_.to_ns(replay.last_time());
+  fill_costs(replay);
+  fill_timeline(replay);
+  settle_integrity(reader, replay, tree.lost_nodes + tree.circular_nodes);
+}
+
+void Analysis::describe_recording(const trace::Definitions& definitions) {
+  const FileHeader& header = file_.header();
+  model::Recording& recording = profile_.recording;
+  recording.program = definitions.program;
+  for (std::size_t at = 0; at < definitions.command_line.size();) {
+    const std::size_t end = std::min(definitions.command_line.find('\0', at), definitions.command_line.size());
+    recording.command_line.push_back(definitions.command_line.substr(at, end - at));
+    at = end + 1;
+  }
+  recording.command_line_cut = definitions.command_line_cut;
+  recording.working_directory = definitions.working_directory;
+  recording.host = definitions.host;
+  recording.pid = header.pid;
+  recording.parent_pid = header.parent_pid;
+  recording.start_realtime_ns = header.start_realtime_ns;
+  recording.trace_bytes = file_.bytes();
+  recording.trace_version = std::to_string(header.version_major) + "." + std::to_string(header.version_minor);
+  recording.clock = header.clock == Clock::kTsc ? "tsc" : header.clock == Clock::kCntvct ? "cntvct" : "monotonic";
+  recording.forked_child = (header.flags & kHeaderForkedChild) != 0;
+  recording.tail_not_kill_safe = (header.flags & kHeaderTailNotKillSafe) != 0;
+  recording.settings = file_.settings();
+}
+
+void Analysis::fill_costs(const Replay& replay) {
+  profile_.heap = replay.heap();
+  profile_.heap.peak_time_ns = clock_.to_ns(replay.heap().peak_time_ns);
+
+  const CostTracker& mmap = replay.mmap_costs();
+  profile_.mmap.mappings = replay.mappings().mappings;
+  profile_.mmap.mapped_bytes = replay.mappings().mapped_bytes;
+  profile_.mmap.reserved_bytes = replay.mappings().reserved_bytes;
+  profile_.mmap.from_allocator_bytes = replay.mappings().from_allocator_bytes;
+  profile_.mmap.peak_bytes = mmap.peak_bytes();
+  profile_.mmap.peak_time_ns = clock_.to_ns(mmap.peak_time());
+  profile_.mmap.live_bytes = mmap.live_bytes();
+
+  profile_.kind = selection_.kind;
+  const CostTracker& costs = selection_.kind == model::Kind::kAll    ? replay.all_costs()
+                             : selection_.kind == model::Kind::kMmap ? mmap
+                                                                     : replay.heap_costs();
+  profile_.peak_time_ns = clock_.to_ns(costs.peak_time());
+  const auto count = static_cast<std::uint32_t>(std::min(costs.node_count(), node_of_index_.size()));
+  for (std::uint32_t index = 0; index < count; ++index) {
+    const NodeCosts node = costs.settled(index);
+    if ((node.allocations | node.live_blocks | node.peak_blocks) == 0) continue;
+    model::Costs sum;
+    sum.allocations = node.allocations;
+    sum.allocated_bytes = node.allocated_bytes;
+    sum.temporary = node.temporary;
+    sum.leaked_bytes = node.live_bytes;
+    sum.leaked_blocks = node.live_blocks;
+    sum.peak_bytes = node.peak_bytes;
+    sum.peak_blocks = node.peak_blocks;
+    profile_.nodes[node_of_index_[index]].costs += sum;
+    profile_.totals += sum;
+  }
+
+  for (const Replay::Thread& from : replay.threads()) {
+    model::Thread thread;
+    thread.tid = from.tid;
+    thread.name = from.name;
+    thread.start_ns = clock_.to_ns(from.start_ticks);
+    thread.allocations = from.allocations;
+    thread.allocated_bytes = from.allocated_bytes;
+    profile_.threads.push_back(std::move(thread));
+  }
+  profile_.sizes = replay.sizes().sorted();
+}
+
+void Analysis::fill_timeline(const Replay& replay) {
+  const model::LiveTimeline& live = replay.timeline();
+  std::uint64_t start_ticks = 0;
+  model::LiveTimeline::Bucket before;
+  for (const model::LiveTimeline::Bucket& from : live.buckets()) {
+    model::Timeline::Bucket bucket;
+    bucket.start_ns = clock_.to_ns(start_ticks);
+    bucket.min_bytes = from.min_bytes;
+    bucket.max_bytes = from.max_bytes;
+    bucket.last_bytes = from.last_bytes;
+    bucket.last_blocks = from.last_blocks;
+    bucket.allocations = from.allocations - before.allocations;
+    bucket.allocated_bytes = from.allocated_bytes - before.allocated_bytes;
+    bucket.mapped_bytes = from.mapped_bytes;
+    bucket.rss_bytes = from.rss_bytes;
+    profile_.timeline.buckets.push_back(bucket);
+    before = from;
+    start_ticks += live.width_ticks();
+  }
+  profile_.timeline.samples = replay.samples();
+  profile_.timeline.peak_rss_bytes = replay.peak_rss_bytes();
+  for (const Replay::Mark& mark : replay.marks())
+    profile_.timeline.marks.push_back({clock_.to_ns(mark.ticks), mark.text});
+}
+
+void Analysis::settle_integrity(const trace::MergedReader& reader, const Replay& replay, std::uint64_t lost_nodes) {
+  const FileHeader& header = file_.header();
+  model::Integrity& integrity = profile_.integrity;
+  integrity.ended_by = file_.ended_by();
+  if (header.end_kind == EndKind::kExit || header.end_kind == EndKind::kSignal)
+    integrity.end_status = header.end_status;
+  if (header.end_kind == EndKind::kStopped)
+    integrity.stop_reason = std::string(header.stop_reason, ::strnlen(header.stop_reason, sizeof header.stop_reason));
+
+  trace::Damage damage = file_.damage();
+  damage.add(reader.damage());
+  if (damage.events_lost.value_or(0) != 0 && damage.bytes == 0) {
+    // Blocks are missing, and no damage is seen where they could have been: the file was cut between two
+    // extents. Behind the cut there may have been streams of which nothing is known.
+    damage.lost_unknown();
+    damage.note("the file was cut at byte " + std::to_string(file_.bytes()));
+  }
+  const bool running = file_.writer() == trace::Writer::kRecording;
+  if (profile_.recording.tail_not_kill_safe && !running &&
+      (header.end_kind == EndKind::kNone || header.end_kind == EndKind::kSignal)) {
+    damage.lost_unknown();
+    damage.note("the file system does not let a killed program's last events reach the file; some may be missing");
+  }
+  if (lost_nodes != 0)
+    damage.note(count_of(lost_nodes, "stack frame has", "stack frames have") + " lost the definition: shown as '" +
+                "definition_lost'");
+  if (reader.definitions().redefined_nodes != 0)
+    damage.note(count_of(reader.definitions().redefined_nodes, "stack frame was", "stack frames were") +
+                " defined twice, differently; the first definition was used");
+  integrity.complete = !damage.incomplete;
+  integrity.bytes_damaged = damage.bytes;
+  integrity.events_lost = damage.events_lost;
+
+  std::vector<std::string>& notes = integrity.notes;
+  notes = reader.definitions().notes;
+  notes.insert(notes.end(), damage.notes.begin(), damage.notes.end());
+  if (damage.notes_left_out != 0) notes.push_back("and " + std::to_string(damage.notes_left_out) + " more of that kind");
+  if (replay.bad_events() != 0)
+    notes.push_back(count_of(replay.bad_events(), "event", "events") + " without an address left out");
+  if (replay.unfinished() != 0)
+    notes.push_back(count_of(replay.unfinished(), "call", "calls") +
+                    " of realloc, munmap or mremap began and had not returned at the end: taken as not made");
+  if (profile_.heap.unmatched_frees != 0) {
+    std::string why = " of blocks whose allocation is not in the trace";
+    if (profile_.recording.forked_child) why += ": they were made before the fork";
+    else if (replay.paused_once()) why += ": recording was paused meanwhile";
+    else if (!integrity.complete) why += ", parts of which are lost";
+    notes.push_back(count_of(profile_.heap.unmatched_frees, "release", "releases") + why);
+  }
+  if (profile_.heap.implied_frees != 0)
+    notes.push_back(count_of(profile_.heap.implied_frees, "block was", "blocks were") +
+                    " released unseen: the address was given out again");
+}
+
+void Analysis::for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink,
+                              const Progress& progress) const {
+  trace::MergedReader reader(file_);
+  Replay replay(file_, selection_);
+  std::vector<ResolvedEvent> resolved;
+  std::vector<ProfileEvent> events;
+  const auto pass_on = [&] {
+    events.clear();
+    // Times come in order, and neighbours often share one.
+    std::uint64_t ticks = 0;
+    std::uint64_t ns = 0;
+    for (const ResolvedEvent& event : resolved) {
+      if (event.time != ticks) {
+        ticks = event.time;
+        ns = clock_.to_ns(ticks);
+      }
+      const std::uint32_t node = event.node < node_of_index_.size() ? node_of_index_[event.node] : 0;
+      events.push_back({ns, event.address, event.size, node, event.thread, event.kind, event.temporary});
+    }
+    resolved.clear();
+    sink(events);
+  };
+  pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+    replay.replay(batch, resolved);
+    pass_on();
+    if (progress) progress(share_of(batch, file_), replay.heap().events());
+  });
+  replay.finish(0);
+  if (!resolved.empty()) pass_on();
+}
+
+std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vector<std::uint32_t>& group_of_node,
+                                                                std::uint32_t groups, const Progress& progress) const {
+  const std::vector<model::Timeline::Bucket>& buckets = profile_.timeline.buckets;
+  std::vector<std::vector<std::uint64_t>> result(groups, std::vector<std::uint64_t>(buckets.size(), 0));
+  std::vector<std::uint64_t> live(groups, 0);
+  std::size_t bucket = 0;
+  const auto close_bucket = [&] {
+    for (std::uint32_t group = 0; group < groups; ++group) result[group][bucket] = live[group];
+    ++bucket;
+  };
+  for_each_event(
+      [&](std::span<const ProfileEvent> events) {
+        for (const ProfileEvent& event : events) {
+          while (bucket + 1 < buckets.size() && event.time_ns >= buckets[bucket + 1].start_ns) close_bucket();
+          if (event.kind == ResolvedKind::kSample) continue;
+          const std::uint32_t group = group_of_node[event.node];
+          if (group >= groups) continue;
+          if (event.kind == ResolvedKind::kAllocation) live[group] += event.size;
+          else live[group] -= event.size;
+        }
+      },
+      progress);
+  while (bucket < buckets.size()) close_bucket();
+  return result;
+}
+
+}  // namespace heapprof::replay

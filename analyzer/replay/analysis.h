@@ -1,0 +1,65 @@
+// A trace, opened and replayed once into a profile; and, for who needs them, its events once more.
+//
+// The second pass is for what must know the whole before it sees the parts: an export that writes stacks
+// before events, a timeline of the largest call sites. It costs the time of the first and gives the same
+// events in the same order, also of a running program, since opening fixed what the trace holds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analyzer/model/profile.h"
+#include "analyzer/replay/replay.h"
+#include "analyzer/trace/tick_clock.h"
+#include "analyzer/trace/trace_file.h"
+
+namespace heapprof::replay {
+
+/// Called now and then while a trace is read, with the share done (0 to 1) and the events so far.
+using Progress = std::function<void(double share, std::uint64_t events)>;
+
+/// An event of the second pass: nodes and threads are those of the profile, times nanoseconds.
+struct ProfileEvent {
+  std::uint64_t time_ns;
+  std::uint64_t address;
+  std::uint64_t size;
+  std::uint32_t node;    ///< Profile::nodes
+  std::uint32_t thread;  ///< Profile::threads
+  ResolvedKind kind;
+  bool temporary;
+};
+
+class Analysis {
+ public:
+  /// Throws trace::TraceError when there is nothing to be had.
+  Analysis(const std::string& path, const Selection& selection, const Progress& progress = {});
+
+  const trace::TraceFile& file() const noexcept { return file_; }
+  const model::Profile& profile() const noexcept { return profile_; }
+
+  /// All allocations, releases and samples in order, a batch at a time (Selection::kind aside: of the heap).
+  void for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink,
+                      const Progress& progress = {}) const;
+
+  /// Live bytes of groups of nodes over time: group_of_node says for each node of the profile its group, from
+  /// 0, or kNoIndex. Result: by group, the live bytes at the end of each bucket of the profile's timeline.
+  std::vector<std::vector<std::uint64_t>> live_by_group(const std::vector<std::uint32_t>& group_of_node,
+                                                        std::uint32_t groups, const Progress& progress = {}) const;
+
+ private:
+  void describe_recording(const trace::Definitions& definitions);
+  void settle_integrity(const trace::MergedReader& reader, const Replay& replay, std::uint64_t lost_nodes);
+  void fill_costs(const Replay& replay);
+  void fill_timeline(const Replay& replay);
+
+  Selection selection_;
+  trace::TraceFile file_;
+  model::Profile profile_;
+  trace::TickClock clock_;
+  std::vector<std::uint32_t> node_of_index_;
+};
+
+}  // namespace heapprof::replay

@@ -1,0 +1,122 @@
+// Costs per call-tree node while events stream by, with the exact composition at the peak.
+//
+// The peak is the first moment of the highest running sum. A growing program has a new peak at every
+// allocation, so nothing may be copied then. Instead each node remembers what it held at the latest peak
+// only when it changes for the first time after it:
+//
+//   `epoch_` counts peaks, but only those after which something else happened.
+//   node.epoch == epoch_   the node changed since the peak; at_peak is what it held then
+//   otherwise              it did not; what it holds now is what it held then
+//
+// An allocation that raises the peak makes all earlier memories worthless, so it need not write one. One
+// comparison an event, one cache line a node.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace heapprof::replay {
+
+struct alignas(64) NodeCosts {
+  std::uint64_t live_bytes = 0;
+  std::uint64_t live_blocks = 0;
+  std::uint64_t peak_bytes = 0;   ///< meaningful while epoch is the tracker's
+  std::uint64_t peak_blocks = 0;
+  std::uint64_t allocations = 0;
+  std::uint64_t allocated_bytes = 0;
+  std::uint64_t temporary = 0;
+  std::uint64_t epoch = 0;
+};
+static_assert(sizeof(NodeCosts) == 64);
+
+class CostTracker {
+ public:
+  void prefetch(std::uint32_t node) const noexcept {
+    if (node < nodes_.size()) __builtin_prefetch(&nodes_[node], 1);
+  }
+
+  void add(std::uint32_t node, std::uint64_t size, std::uint64_t time) {
+    NodeCosts& costs = at(node);
+    const std::uint64_t live = live_bytes_ + size;
+    if (live > peak_bytes_) {
+      peak_bytes_ = live;
+      peak_blocks_ = live_blocks_ + 1;
+      peak_time_ = time;
+      at_peak_ = true;
+    } else {
+      about_to_change(costs);
+    }
+    live_bytes_ = live;
+    ++live_blocks_;
+    costs.live_bytes += size;
+    ++costs.live_blocks;
+    costs.allocated_bytes += size;
+    ++costs.allocations;
+  }
+
+  void remove(std::uint32_t node, std::uint64_t size, bool temporary) {
+    NodeCosts& costs = at(node);
+    about_to_change(costs);
+    live_bytes_ -= size;
+    --live_blocks_;
+    costs.live_bytes -= size;
+    --costs.live_blocks;
+    costs.temporary += temporary;
+  }
+
+  /// What is live changes with no allocation made, so never the peak: a part of a mapping went away (and left
+  /// two, one or no part of it), or came back because munmap failed.
+  void adjust(std::uint32_t node, std::int64_t bytes, std::int64_t blocks) {
+    NodeCosts& costs = at(node);
+    about_to_change(costs);
+    live_bytes_ += static_cast<std::uint64_t>(bytes);
+    live_blocks_ += static_cast<std::uint64_t>(blocks);
+    costs.live_bytes += static_cast<std::uint64_t>(bytes);
+    costs.live_blocks += static_cast<std::uint64_t>(blocks);
+  }
+
+  std::uint64_t live_bytes() const noexcept { return live_bytes_; }
+  std::uint64_t live_blocks() const noexcept { return live_blocks_; }
+  std::uint64_t peak_bytes() const noexcept { return peak_bytes_; }
+  std::uint64_t peak_blocks() const noexcept { return peak_blocks_; }
+  std::uint64_t peak_time() const noexcept { return peak_time_; }
+
+  std::size_t node_count() const noexcept { return nodes_.size(); }
+  /// The costs of `node`, peak_bytes and peak_blocks settled.
+  NodeCosts settled(std::uint32_t node) const noexcept {
+    NodeCosts costs = node < nodes_.size() ? nodes_[node] : NodeCosts{};
+    if (at_peak_ || costs.epoch != epoch_) {
+      costs.peak_bytes = costs.live_bytes;
+      costs.peak_blocks = costs.live_blocks;
+    }
+    return costs;
+  }
+
+ private:
+  NodeCosts& at(std::uint32_t node) {
+    if (node >= nodes_.size()) [[unlikely]] nodes_.resize(node < 1024 ? 2048 : std::size_t{node} * 2);
+    return nodes_[node];
+  }
+
+  void about_to_change(NodeCosts& costs) noexcept {
+    if (at_peak_) {
+      at_peak_ = false;
+      ++epoch_;
+    }
+    if (costs.epoch == epoch_) return;
+    costs.epoch = epoch_;
+    costs.peak_bytes = costs.live_bytes;
+    costs.peak_blocks = costs.live_blocks;
+  }
+
+  std::vector<NodeCosts> nodes_;
+  std::uint64_t live_bytes_ = 0;
+  std::uint64_t live_blocks_ = 0;
+  std::uint64_t peak_bytes_ = 0;
+  std::uint64_t peak_blocks_ = 0;
+  std::uint64_t peak_time_ = 0;
+  std::uint64_t epoch_ = 1;
+  bool at_peak_ = false;
+};
+
+}  // namespace heapprof::replay

@@ -1,0 +1,117 @@
+// The live mappings, as intervals of addresses that never overlap. A mapping may lose its head, its tail or
+// a piece of its middle; what is left keeps the identity, so that pieces put back (munmap failed) join
+// again.
+//
+// Every change is told to `changed(region, bytes, blocks)`: bytes and blocks that region's node gained or lost.
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <vector>
+
+namespace heapprof::replay {
+
+struct Region {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t identity = 0;  ///< of the mapping it came from
+  std::uint32_t node = 0;      ///< dense index
+  std::uint32_t flags = 0;     ///< kMap...
+};
+
+class MappingTable {
+ public:
+  /// Adds [begin, end), of which nothing may be mapped: take() it first. Tells nobody.
+  void insert(std::uint64_t begin, std::uint64_t end, std::uint32_t node, std::uint32_t flags) {
+    if (begin < end) regions_[begin] = {begin, end, ++identities_, node, flags};
+  }
+
+  /// Removes whatever of [begin, end) is mapped and returns the pieces.
+  template <typename Changed>
+  std::vector<Region> take(std::uint64_t begin, std::uint64_t end, Changed&& changed) {
+    std::vector<Region> taken;
+    if (begin >= end) return taken;
+    auto at = regions_.upper_bound(begin);
+    if (at != regions_.begin()) {
+      --at;
+      if (at->second.end <= begin) ++at;
+    }
+    while (at != regions_.end() && at->first < end) {
+      const Region whole = at->second;
+      Region piece = whole;
+      if (piece.begin < begin) piece.begin = begin;
+      if (piece.end > end) piece.end = end;
+      at = regions_.erase(at);
+      std::int64_t parts = 0;
+      if (whole.begin < piece.begin) {
+        Region head = whole;
+        head.end = piece.begin;
+        regions_.emplace_hint(at, head.begin, head);
+        ++parts;
+      }
+      if (piece.end < whole.end) {
+        Region tail = whole;
+        tail.begin = piece.end;
+        at = regions_.emplace_hint(at, tail.begin, tail);
+        ++parts;
+      }
+      changed(piece, -static_cast<std::int64_t>(piece.end - piece.begin), parts - 1);
+      taken.push_back(piece);
+    }
+    return taken;
+  }
+
+  /// Puts pieces back that take() returned, but for what was mapped over them meanwhile.
+  template <typename Changed>
+  void put_back(const std::vector<Region>& pieces, Changed&& changed) {
+    for (const Region& piece : pieces) {
+      std::uint64_t begin = piece.begin;
+      while (begin < piece.end) {
+        auto next = regions_.upper_bound(begin);
+        if (next != regions_.begin()) {
+          if (const std::uint64_t covered = std::prev(next)->second.end; covered > begin) {
+            begin = covered;
+            continue;
+          }
+        }
+        Region gap = piece;
+        gap.begin = begin;
+        if (next != regions_.end() && next->first < gap.end) gap.end = next->first;
+        begin = gap.end;
+        join(gap, changed);
+      }
+    }
+  }
+
+  std::size_t size() const noexcept { return regions_.size(); }
+
+ private:
+  /// Adds a piece, as one with its neighbours of the same mapping.
+  template <typename Changed>
+  void join(Region piece, Changed&& changed) {
+    const auto bytes = static_cast<std::int64_t>(piece.end - piece.begin);
+    std::int64_t parts = 1;
+    auto next = regions_.lower_bound(piece.begin);
+    if (next != regions_.end() && next->first == piece.end && next->second.identity == piece.identity) {
+      piece.end = next->second.end;
+      next = regions_.erase(next);
+      --parts;
+    }
+    if (next != regions_.begin()) {
+      const auto before = std::prev(next);
+      if (before->second.end == piece.begin && before->second.identity == piece.identity) {
+        piece.begin = before->second.begin;
+        regions_.erase(before);
+        --parts;
+      }
+    }
+    regions_[piece.begin] = piece;
+    changed(piece, bytes, parts);
+  }
+
+  std::map<std::uint64_t, Region> regions_;
+  std::uint64_t identities_ = 0;
+};
+
+}  // namespace heapprof::replay

@@ -1,0 +1,413 @@
+#include "analyzer/replay/replay.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace heapprof::replay {
+
+using trace::MergedEvent;
+
+namespace {
+
+// How many events ahead the block and then the node are asked for. Far enough that memory answers in time,
+// near enough that the lines are still there.
+constexpr std::size_t kBlockAhead = 24;
+constexpr std::size_t kNodeAhead = 12;
+
+// How far apart events of one moment may stand for one to be moved before the other.
+constexpr std::size_t kTieWindow = 256;
+
+constexpr bool takes_block(Op op) noexcept {
+  return op == Op::kFree || op == Op::kFreeStack || op == Op::kReallocBegin;
+}
+constexpr bool gives_block(Op op) noexcept { return op == Op::kAlloc || op == Op::kReallocEnd; }
+
+}  // namespace
+
+Replay::Replay(const trace::TraceFile& file, const Selection& selection)
+    : selection_(selection), every_size_(selection.all_sizes()), count_all_(selection.kind == model::Kind::kAll),
+      timeline_(std::max<std::uint64_t>(file.header().ticks_per_second / 10'000, 1)), clock_(file.header()),
+      streams_(file.streams().size()) {}
+
+template <bool kResolve>
+void Replay::run(trace::Batch& batch) {
+  events_ = batch.events();
+  texts_ = &batch.texts;
+  const std::size_t count = events_.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i + kBlockAhead < count) [[likely]] {
+      const MergedEvent& later = events_[i + kBlockAhead];
+      if (later.op() <= Op::kReallocEnd) blocks_.prefetch(later.address);
+      const MergedEvent& soon = events_[i + kNodeAhead];
+      if (soon.op() == Op::kAlloc) {
+        heap_costs_.prefetch(soon.node);
+      } else if (takes_block(soon.op())) {
+        if (const Block* const block = blocks_.find(soon.address); block != nullptr) heap_costs_.prefetch(block->node);
+      }
+    }
+    handle<kResolve>(i);
+  }
+  events_ = {};
+}
+
+template <bool kResolve>
+inline void Replay::handle(std::size_t i) {
+  const MergedEvent& event = events_[i];
+  now_ = event.time;
+  if (timeline_.must_move(now_)) [[unlikely]] timeline_.move_to(now_, state());
+  switch (event.op()) {
+    case Op::kAlloc: return allocate<kResolve>(i);
+    case Op::kFree:
+    case Op::kFreeStack: return release<kResolve>(i);
+    case Op::kReallocBegin: return realloc_begin<kResolve>(i);
+    case Op::kReallocEnd: return realloc_end<kResolve>(i);
+    case Op::kSample:
+      if constexpr (kResolve)
+        resolved_->push_back({now_, 0, event.size(), 0, kNoThread, ResolvedKind::kSample, false});
+      return handle_rare(event);
+    default: return handle_rare(event);
+  }
+}
+
+inline model::LiveTimeline::State Replay::state() const noexcept {
+  return {heap_costs_.live_bytes(), heap_costs_.live_blocks(), heap_.allocations, heap_.allocated_bytes,
+          mmap_costs_.live_bytes()};
+}
+
+inline Replay::Thread& Replay::thread_of(std::uint32_t stream) {
+  StreamState& state = streams_[stream];
+  if (state.thread == kNoThread) [[unlikely]] start_thread(state, 0, {});
+  Thread& thread = threads_[state.thread];
+  // The record that names a thread has the time of the stream's last event before it.
+  if (!thread.started) [[unlikely]] {
+    thread.started = true;
+    thread.start_ticks = now_;
+  }
+  return thread;
+}
+
+inline bool Replay::is_temporary(const Block& block, const StreamState& stream) const noexcept {
+  return (block.thread & ~kNotSelected) == stream.thread && threads_[stream.thread].last_allocation == block.address;
+}
+
+template <bool kResolve>
+inline void Replay::allocate(std::size_t i) {
+  const MergedEvent event = events_[i];
+  if (event.address == 0) [[unlikely]] {
+    ++bad_events_;
+    return;
+  }
+  Thread& thread = thread_of(event.stream());
+  bool fresh;
+  Block* block = &blocks_.insert(event.address, fresh);
+  if (!fresh) [[unlikely]] {
+    if (settle_tie<kResolve>(i, event.address, true)) block = &blocks_.insert(event.address, fresh);
+    if (!fresh) {
+      heap_.implied_frees += (block->thread & kNotSelected) == 0;
+      count_release<kResolve>(*block, false);
+    }
+  }
+  const std::uint64_t size = event.size();
+  const bool selected = thread.selected && (every_size_ || (size >= selection_.min_size && size <= selection_.max_size));
+  *block = {event.address, size, event.time, event.node, streams_[event.stream()].thread};
+  thread.last_allocation = event.address;
+  if (!selected) [[unlikely]] {
+    block->thread |= kNotSelected;
+    return;
+  }
+  ++thread.allocations;
+  thread.allocated_bytes += size;
+  ++heap_.allocations;
+  heap_.allocated_bytes += size;
+  sizes_.count(size);
+  heap_costs_.add(event.node, size, event.time);
+  if (count_all_) all_costs_.add(event.node, size, event.time);
+  timeline_.rose(heap_costs_.live_bytes());
+  if constexpr (kResolve)
+    resolved_->push_back({event.time, event.address, size, event.node, block->thread, ResolvedKind::kAllocation, false});
+}
+
+template <bool kResolve>
+inline void Replay::count_release(const Block& block, bool temporary) {
+  if ((block.thread & kNotSelected) != 0) return;
+  heap_.temporary_allocations += temporary;
+  heap_costs_.remove(block.node, block.size, temporary);
+  if (count_all_) all_costs_.remove(block.node, block.size, temporary);
+  timeline_.fell(heap_costs_.live_bytes());
+  if constexpr (kResolve)
+    resolved_->push_back({now_, block.address, block.size, block.node, block.thread, ResolvedKind::kRelease, temporary});
+}
+
+void Replay::count_rare_release(const Block& block) {
+  if (resolved_ != nullptr) count_release<true>(block, false);
+  else count_release<false>(block, false);
+}
+
+template <bool kResolve>
+inline void Replay::release(std::size_t i) {
+  const MergedEvent event = events_[i];
+  Block* block = event.address == 0 ? nullptr : blocks_.find(event.address);
+  if (block == nullptr) [[unlikely]] {
+    if (event.address == 0 || !settle_tie<kResolve>(i, event.address, false) ||
+        (block = blocks_.find(event.address)) == nullptr) {
+      ++heap_.frees;
+      ++heap_.unmatched_frees;
+      return;
+    }
+  }
+  Thread& thread = thread_of(event.stream());
+  const bool temporary = is_temporary(*block, streams_[event.stream()]);
+  if (temporary) thread.last_allocation = 0;
+  heap_.frees += (block->thread & kNotSelected) == 0;
+  count_release<kResolve>(*block, temporary);
+  blocks_.erase(block);
+}
+
+template <bool kResolve>
+void Replay::realloc_begin(std::size_t i) {
+  const MergedEvent event = events_[i];
+  Thread& thread = thread_of(event.stream());
+  Block* block = event.address == 0 ? nullptr : blocks_.find(event.address);
+  if (block == nullptr && event.address != 0 && settle_tie<kResolve>(i, event.address, false))
+    block = blocks_.find(event.address);
+  StreamState& stream = streams_[event.stream()];
+  PendingRealloc pending;
+  if (block != nullptr) {
+    pending.block = *block;
+    pending.temporary = is_temporary(*block, stream);
+    if (pending.temporary) thread.last_allocation = 0;
+    blocks_.erase(block);
+  }
+  stream.reallocs.push_back(pending);
+}
+
+template <bool kResolve>
+void Replay::realloc_end(std::size_t i) {
+  StreamState& stream = streams_[events_[i].stream()];
+  if (!stream.reallocs.empty()) {
+    const PendingRealloc pending = stream.reallocs.back();
+    stream.reallocs.pop_back();
+    if (pending.block.address != 0) {
+      heap_.frees += (pending.block.thread & kNotSelected) == 0;
+      count_release<kResolve>(pending.block, pending.temporary);
+    } else {
+      ++heap_.frees;
+      ++heap_.unmatched_frees;
+    }
+  }
+  if (events_[i].address != 0) allocate<kResolve>(i);
+}
+
+/// Two events of one moment in different streams stand in the wrong order: the one at `i` needs `address`
+/// released (or allocated) first. Looks for that and, with what its stream did before it, does it now.
+template <bool kResolve>
+[[gnu::noinline]] bool Replay::settle_tie(std::size_t i, std::uint64_t address, bool wants_release) {
+  if (in_tie_ || streams_.size() < 2) return false;
+  const MergedEvent& event = events_[i];
+  const std::size_t end = std::min(events_.size(), i + kTieWindow);
+  for (std::size_t j = i + 1; j < end && events_[j].time == event.time; ++j) {
+    const MergedEvent& other = events_[j];
+    if (other.address != address || other.stream() == event.stream()) continue;
+    if (!(wants_release ? takes_block(other.op()) : gives_block(other.op()))) continue;
+    in_tie_ = true;
+    const std::uint32_t stream = other.stream();
+    for (std::size_t k = i + 1; k <= j; ++k) {
+      if (events_[k].stream() != stream) continue;
+      handle<kResolve>(k);
+      events_[k].op_size = op_size(Op::kNone, 0);
+    }
+    in_tie_ = false;
+    return true;
+  }
+  return false;
+}
+
+[[gnu::noinline]] void Replay::handle_rare(const MergedEvent& event) {
+  StreamState& stream = streams_[event.stream()];
+  const auto changed = [this](const Region& region, std::int64_t bytes, std::int64_t blocks) {
+    mapping_changed(region, bytes, blocks);
+  };
+  // Lengths are rounded up to pages by the recorder; a damaged one must not wrap around.
+  const auto end_of = [](std::uint64_t begin, std::uint64_t size) {
+    return begin + std::min(size, std::numeric_limits<std::uint64_t>::max() - begin);
+  };
+  if (event.op() == trace::kGap) return abandon_begins(stream);
+  switch (event.op()) {
+    case Op::kReallocFailed:
+      ++heap_.failed;
+      if (!stream.reallocs.empty()) {
+        const PendingRealloc pending = stream.reallocs.back();
+        stream.reallocs.pop_back();
+        if (pending.block.address == 0) return;
+        bool fresh;
+        Block& block = blocks_.insert(pending.block.address, fresh);
+        if (!fresh) {
+          heap_.implied_frees += (block.thread & kNotSelected) == 0;
+          count_rare_release(block);
+        }
+        block = pending.block;
+        if (pending.temporary) threads_[stream.thread].last_allocation = block.address;
+      }
+      return;
+    case Op::kAllocFailed: ++heap_.failed; return;
+    case Op::kMap: return map(event, event.address, event.size(), event.flags());
+    case Op::kUnmapBegin:
+    case Op::kRemapBegin: {
+      PendingMapping pending{event.op() == Op::kRemapBegin, {}};
+      pending.pieces = mapping_table_.take(event.address, end_of(event.address, event.size()), changed);
+      stream.mappings.push_back(std::move(pending));
+      return;
+    }
+    case Op::kUnmapEnd: stream.take_mapping(false); return;
+    case Op::kRemapEnd: {
+      const std::vector<Region> old = stream.take_mapping(true);
+      return map(event, event.address, event.size(), old.empty() ? kMapAnonymous : old.front().flags);
+    }
+    case Op::kUnmapFailed:
+    case Op::kRemapFailed:
+      return mapping_table_.put_back(stream.take_mapping(event.op() == Op::kRemapFailed), changed);
+    case Op::kBrk:
+      if (event.address > event.size()) map(event, event.size(), event.address - event.size(), kMapAnonymous);
+      else mapping_table_.take(event.address, event.size(), changed);
+      return;
+    case Op::kSample:
+      ++samples_;
+      peak_rss_bytes_ = std::max(peak_rss_bytes_, event.size());
+      timeline_.rss(event.size());
+      clock_.add_sample(event.time, event.address);
+      return;
+    case Op::kPause:
+      paused_once_ = true;
+      return mark("paused", now_);
+    case Op::kResume: return mark("resumed", now_);
+    case Op::kText: return take_text(event);
+    default: return;
+  }
+}
+
+void Replay::map(const MergedEvent& event, std::uint64_t begin, std::uint64_t size, std::uint32_t flags) {
+  size = std::min(size, std::numeric_limits<std::uint64_t>::max() - begin);
+  if (size == 0) return;
+  mapping_table_.take(begin, begin + size, [this](const Region& region, std::int64_t bytes, std::int64_t blocks) {
+    mapping_changed(region, bytes, blocks);
+  });
+  mapping_table_.insert(begin, begin + size, event.node, flags);
+  if ((flags & kMapReserve) != 0) {
+    mappings_.reserved_bytes += size;
+    return;
+  }
+  ++mappings_.mappings;
+  mappings_.mapped_bytes += size;
+  if ((flags & kMapFromAllocator) != 0) mappings_.from_allocator_bytes += size;
+  mmap_costs_.add(event.node, size, event.time);
+  if (count_all_ && (flags & kMapFromAllocator) == 0) all_costs_.add(event.node, size, event.time);
+}
+
+void Replay::mapping_changed(const Region& region, std::int64_t bytes, std::int64_t blocks) {
+  if ((region.flags & kMapReserve) != 0) return;
+  mmap_costs_.adjust(region.node, bytes, blocks);
+  if (count_all_ && (region.flags & kMapFromAllocator) == 0) all_costs_.adjust(region.node, bytes, blocks);
+}
+
+void Replay::start_thread(StreamState& stream, std::uint32_t tid, std::string name) {
+  Thread thread;
+  thread.tid = tid;
+  thread.selected =
+      selection_.all_threads() ||
+      std::find(selection_.thread_ids.begin(), selection_.thread_ids.end(), tid) != selection_.thread_ids.end() ||
+      std::find(selection_.thread_names.begin(), selection_.thread_names.end(), name) != selection_.thread_names.end();
+  thread.name = std::move(name);
+  stream.thread = static_cast<std::uint32_t>(threads_.size());
+  thread_of_tid_[tid] = stream.thread;
+  threads_.push_back(std::move(thread));
+}
+
+void Replay::take_text(const MergedEvent& event) {
+  trace::EventText& text = (*texts_)[event.node];
+  StreamState& stream = streams_[event.stream()];
+  switch (text.kind) {
+    case TextKind::kThread: {
+      abandon_begins(stream);
+      const auto tid = static_cast<std::uint32_t>(text.number);
+      const auto known = thread_of_tid_.find(tid);
+      if (text.address == kThreadNested && known != thread_of_tid_.end()) {
+        stream.thread = known->second;
+        return;
+      }
+      return start_thread(stream, tid, std::move(text.text));
+    }
+    case TextKind::kThreadName: {
+      Thread& thread = thread_of(event.stream());
+      thread.name = std::move(text.text);
+      if (!selection_.thread_names.empty() && !thread.selected)
+        thread.selected = std::find(selection_.thread_names.begin(), selection_.thread_names.end(), thread.name) !=
+                          selection_.thread_names.end();
+      return;
+    }
+    case TextKind::kMark: return mark(std::move(text.text), text.address);
+    default: return;
+  }
+}
+
+/// Calls that began in this stream will not end: their thread is gone, or their end is lost.
+void Replay::abandon_begins(StreamState& stream) {
+  for (PendingRealloc& pending : stream.reallocs)
+    if (pending.block.address != 0) abandoned_reallocs_.push_back(pending);
+  for (PendingMapping& pending : stream.mappings)
+    if (!pending.pieces.empty()) abandoned_mappings_.push_back(std::move(pending));
+  stream.reallocs.clear();
+  stream.mappings.clear();
+}
+
+void Replay::mark(std::string text, std::uint64_t ticks) {
+  if (marks_.size() < kMaxMarks) marks_.push_back({ticks, std::move(text)});
+}
+
+std::vector<Region> Replay::StreamState::take_mapping(bool remap) {
+  std::vector<Region> pieces;
+  for (auto at = mappings.rbegin(); at != mappings.rend(); ++at) {
+    if (at->remap != remap) continue;
+    pieces = std::move(at->pieces);
+    mappings.erase(std::next(at).base());
+    break;
+  }
+  return pieces;
+}
+
+void Replay::finish(std::uint64_t end_time) {
+  for (StreamState& stream : streams_) abandon_begins(stream);
+  unfinished_ = abandoned_reallocs_.size() + abandoned_mappings_.size();
+  for (const PendingRealloc& pending : abandoned_reallocs_) {
+    bool fresh;
+    Block& block = blocks_.insert(pending.block.address, fresh);
+    if (fresh) {
+      block = pending.block;
+      continue;
+    }
+    // The address was given out again: the call did release its block.
+    heap_.frees += (pending.block.thread & kNotSelected) == 0;
+    count_rare_release(pending.block);
+  }
+  for (const PendingMapping& pending : abandoned_mappings_)
+    mapping_table_.put_back(pending.pieces, [this](const Region& region, std::int64_t bytes, std::int64_t blocks) {
+      mapping_changed(region, bytes, blocks);
+    });
+  abandoned_reallocs_.clear();
+  abandoned_mappings_.clear();
+
+  // A mark has the time of its setting, which may lie before that of the event that brought it.
+  std::stable_sort(marks_.begin(), marks_.end(), [](const Mark& a, const Mark& b) { return a.ticks < b.ticks; });
+  last_time_ = std::max(now_, end_time);
+  timeline_.finish(last_time_, state());
+  clock_.finish();
+  heap_.peak_bytes = heap_costs_.peak_bytes();
+  heap_.peak_blocks = heap_costs_.peak_blocks();
+  heap_.peak_time_ns = heap_costs_.peak_time();
+  heap_.leaked_bytes = heap_costs_.live_bytes();
+  heap_.leaked_blocks = heap_costs_.live_blocks();
+}
+
+template void Replay::run<false>(trace::Batch& batch);
+template void Replay::run<true>(trace::Batch& batch);
+
+}  // namespace heapprof::replay

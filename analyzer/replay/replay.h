@@ -1,0 +1,205 @@
+// Replays merged events: keeps the live blocks and mappings, and counts what they cost.
+//
+// What counts when:
+//   * An allocation at an address that is live means a release that was not seen (implied free), unless an
+//     event of the same time in another stream explains it; then that one goes first. The same for the release
+//     of an unknown block (unmatched free).
+//   * A realloc takes its block out of the table when it begins, so that the address can be given to others,
+//     and counts it as released only when it ends. One that never ended leaves its block live.
+//   * Mappings change when their calls begin (munmap, mremap) and are put back when those fail.
+//   * The peak is the highest sum after an allocation.
+//
+// One pass, no memory of its own but the live blocks, one record a node and a stream. Whoever needs the
+// single events (exports) gets them resolved, a batch at a time, from replay(batch, events).
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/model/live_timeline.h"
+#include "analyzer/model/profile.h"
+#include "analyzer/model/size_counts.h"
+#include "analyzer/replay/block_table.h"
+#include "analyzer/replay/cost_tracker.h"
+#include "analyzer/replay/mapping_table.h"
+#include "analyzer/trace/merged_reader.h"
+#include "analyzer/trace/tick_clock.h"
+
+namespace heapprof::replay {
+
+inline constexpr std::uint32_t kNoThread = 0xffffffff;
+
+/// Which allocations count. Others are followed, so that their releases are known, and left out of all figures.
+struct Selection {
+  std::uint64_t min_size = 0;
+  std::uint64_t max_size = std::numeric_limits<std::uint64_t>::max();
+  std::vector<std::uint32_t> thread_ids;    ///< tids; empty: all
+  std::vector<std::string> thread_names;    ///< with thread_ids: either fits
+  model::Kind kind = model::Kind::kHeap;    ///< whose costs the nodes get
+
+  bool all_sizes() const noexcept {
+    return min_size == 0 && max_size == std::numeric_limits<std::uint64_t>::max();
+  }
+  bool all_threads() const noexcept { return thread_ids.empty() && thread_names.empty(); }
+};
+
+enum class ResolvedKind : std::uint8_t {
+  kAllocation,  ///< address, size, node, thread
+  kRelease,     ///< the same fields of the block that is gone
+  kSample,      ///< size: resident bytes
+};
+
+/// An event with all that the trace knows of it. Failures, unmatched frees and mappings are not among them.
+struct ResolvedEvent {
+  std::uint64_t time;     ///< ticks
+  std::uint64_t address;
+  std::uint64_t size;
+  std::uint32_t node;     ///< dense index
+  std::uint32_t thread;   ///< of a release: the thread that allocated
+  ResolvedKind kind;
+  bool temporary;         ///< of a release
+};
+
+class Replay {
+ public:
+  struct Thread {
+    std::uint32_t tid = 0;
+    std::string name;
+    std::uint64_t start_ticks = 0;
+    std::uint64_t allocations = 0;
+    std::uint64_t allocated_bytes = 0;
+    std::uint64_t last_allocation = 0;  // address; 0 when it is gone
+    bool selected = true;
+    bool started = false;
+  };
+  struct Mark {
+    std::uint64_t ticks = 0;
+    std::string text;
+  };
+  struct Mappings {
+    std::uint64_t mappings = 0;
+    std::uint64_t mapped_bytes = 0;
+    std::uint64_t reserved_bytes = 0;
+    std::uint64_t from_allocator_bytes = 0;
+  };
+  static constexpr std::size_t kMaxMarks = 10'000;
+
+  Replay(const trace::TraceFile& file, const Selection& selection);
+
+  void replay(trace::Batch& batch) { run<false>(batch); }
+  /// The same, and appends what happened to `events`, in order.
+  void replay(trace::Batch& batch, std::vector<ResolvedEvent>& events) {
+    resolved_ = &events;
+    run<true>(batch);
+  }
+
+  /// After the last batch. `end_time`: ticks to which the recording is known to have gone on. May append to
+  /// the events given last.
+  void finish(std::uint64_t end_time);
+
+  // Results, after finish().
+  const model::HeapTotals& heap() const noexcept { return heap_; }  ///< peak_time_ns: in ticks
+  const CostTracker& heap_costs() const noexcept { return heap_costs_; }
+  const CostTracker& mmap_costs() const noexcept { return mmap_costs_; }
+  const CostTracker& all_costs() const noexcept { return all_costs_; }  ///< only with Kind::kAll
+  const Mappings& mappings() const noexcept { return mappings_; }
+  const std::vector<Thread>& threads() const noexcept { return threads_; }
+  const model::LiveTimeline& timeline() const noexcept { return timeline_; }
+  const model::SizeCounts& sizes() const noexcept { return sizes_; }
+  const trace::TickClock& clock() const noexcept { return clock_; }
+  const std::vector<Mark>& marks() const noexcept { return marks_; }
+  const BlockTable& blocks() const noexcept { return blocks_; }
+  std::uint64_t samples() const noexcept { return samples_; }
+  std::uint64_t peak_rss_bytes() const noexcept { return peak_rss_bytes_; }
+  std::uint64_t last_time() const noexcept { return last_time_; }
+  std::uint64_t unfinished() const noexcept { return unfinished_; }        ///< calls that began and never ended
+  std::uint64_t bad_events() const noexcept { return bad_events_; }        ///< made no sense: left out
+  bool paused_once() const noexcept { return paused_once_; }
+
+ private:
+  static constexpr std::uint32_t kNotSelected = 0x80000000;  // in Block::thread
+
+  struct PendingRealloc {
+    Block block;         // address 0: was unknown
+    bool temporary = false;
+  };
+  struct PendingMapping {
+    bool remap = false;
+    std::vector<Region> pieces;
+  };
+  struct StreamState {
+    std::uint32_t thread = kNoThread;
+    std::vector<PendingRealloc> reallocs;  // a stack: a signal handler's stand above what they interrupted
+    std::vector<PendingMapping> mappings;
+
+    /// What the latest munmap (or mremap) that has not ended took, which ends with that.
+    std::vector<Region> take_mapping(bool remap);
+  };
+
+  template <bool kResolve>
+  void run(trace::Batch& batch);
+  template <bool kResolve>
+  void handle(std::size_t i);
+  template <bool kResolve>
+  void allocate(std::size_t i);
+  template <bool kResolve>
+  void release(std::size_t i);
+  template <bool kResolve>
+  void realloc_begin(std::size_t i);
+  template <bool kResolve>
+  void realloc_end(std::size_t i);
+  template <bool kResolve>
+  void count_release(const Block& block, bool temporary);
+  void count_rare_release(const Block& block);
+  template <bool kResolve>
+  bool settle_tie(std::size_t i, std::uint64_t address, bool wants_release);
+  void handle_rare(const trace::MergedEvent& event);
+  void map(const trace::MergedEvent& event, std::uint64_t begin, std::uint64_t size, std::uint32_t flags);
+  void unmap(std::uint64_t begin, std::uint64_t end);
+  void mapping_changed(const Region& region, std::int64_t bytes, std::int64_t blocks);
+  void take_text(const trace::MergedEvent& event);
+  void abandon_begins(StreamState& stream);
+  Thread& thread_of(std::uint32_t stream);
+  void start_thread(StreamState& stream, std::uint32_t tid, std::string name);
+  bool is_temporary(const Block& block, const StreamState& stream) const noexcept;
+  void mark(std::string text, std::uint64_t ticks);
+  model::LiveTimeline::State state() const noexcept;
+
+  const Selection selection_;
+  const bool every_size_;
+  const bool count_all_;
+  BlockTable blocks_;
+  MappingTable mapping_table_;
+  CostTracker heap_costs_;
+  CostTracker mmap_costs_;
+  CostTracker all_costs_;
+  model::HeapTotals heap_;
+  model::SizeCounts sizes_;
+  model::LiveTimeline timeline_;
+  Mappings mappings_;
+  trace::TickClock clock_;
+  std::vector<StreamState> streams_;
+  std::vector<Thread> threads_;
+  std::unordered_map<std::uint32_t, std::uint32_t> thread_of_tid_;  // the latest with that tid
+  std::vector<PendingRealloc> abandoned_reallocs_;
+  std::vector<PendingMapping> abandoned_mappings_;
+  std::vector<Mark> marks_;
+
+  std::span<trace::MergedEvent> events_;     // the batch at hand
+  std::vector<trace::EventText>* texts_ = nullptr;
+  std::vector<ResolvedEvent>* resolved_ = nullptr;
+  std::uint64_t now_ = 0;
+  std::uint64_t last_time_ = 0;
+  std::uint64_t samples_ = 0;
+  std::uint64_t peak_rss_bytes_ = 0;
+  std::uint64_t unfinished_ = 0;
+  std::uint64_t bad_events_ = 0;
+  bool paused_once_ = false;
+  bool in_tie_ = false;
+};
+
+}  // namespace heapprof::replay

@@ -1,0 +1,107 @@
+#include "analyzer/symbols/elf_symbols.h"
+
+#include <gelf.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+namespace heapprof::symbols {
+
+namespace {
+
+/// `name` without "@VERSION" and "@@VERSION", which linkers put into .symtab.
+std::string_view without_version(const char* name) {
+  const std::string_view text(name);
+  return text.substr(0, std::min(text.find('@'), text.size()));
+}
+
+bool names_a_function(const GElf_Sym& symbol, const char* name) {
+  const int type = GELF_ST_TYPE(symbol.st_info);
+  if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) return false;
+  // "$x", "$d" and the like tell code from data on Arm (ELF for the Arm architecture, "mapping symbols").
+  return name != nullptr && *name != '\0' && *name != '$' && *name != '@';
+}
+
+}  // namespace
+
+/// Whether `a` is the better name of two at the same address.
+bool ElfSymbols::better(const Symbol& a, const Symbol& b) {
+  if (a.local != b.local) return b.local;
+  const std::string_view name_a = without_version(a.name), name_b = without_version(b.name);
+  const auto underscores = [](std::string_view name) { return std::min(name.find_first_not_of('_'), name.size()); };
+  if (underscores(name_a) != underscores(name_b)) return underscores(name_a) < underscores(name_b);
+  if (name_a.size() != name_b.size()) return name_a.size() < name_b.size();
+  return name_a < name_b;
+}
+
+ElfSymbols::ElfSymbols(Dwfl_Module* module) {
+  std::vector<Symbol> sized, unsized;
+  std::vector<std::uint64_t> begins;
+  const int count = dwfl_module_getsymtab(module);
+  for (int i = 1; i < count; ++i) {  // 0 is the null symbol
+    GElf_Sym symbol;
+    GElf_Addr address = 0;
+    GElf_Word section_index = 0;
+    Elf* elf = nullptr;
+    Dwarf_Addr bias = 0;
+    const char* name = dwfl_module_getsym_info(module, i, &symbol, &address, &section_index, &elf, &bias);
+    if (name == nullptr || !names_a_function(symbol, name) || section_index == SHN_UNDEF) continue;
+    // Absolute symbols and those of data are no functions.
+    if (section_index >= SHN_LORESERVE && section_index < SHN_XINDEX) continue;
+    std::uint64_t section_end = 0;
+    GElf_Shdr header;
+    if (gelf_getshdr(elf_getscn(elf, section_index), &header) != nullptr) {
+      if ((header.sh_flags & SHF_EXECINSTR) == 0) continue;
+      section_end = header.sh_addr + header.sh_size + (address - symbol.st_value);
+    }
+    const bool local = GELF_ST_BIND(symbol.st_info) == STB_LOCAL;
+    const std::uint64_t end = address + symbol.st_size;
+    begins.push_back(address);
+    if (symbol.st_size == 0) {
+      unsized.push_back({address, address, section_end, name, local});
+    } else if (end > address) {
+      sized.push_back({address, end, section_end, name, local});
+    }
+  }
+  std::sort(begins.begin(), begins.end());
+  add_sized(sized);
+  add_unsized(unsized, begins);
+}
+
+void ElfSymbols::add_sized(std::vector<Symbol>& sized) {
+  // Of aliases the better name comes last, since the map lets later ones win.
+  std::stable_sort(sized.begin(), sized.end(), [](const Symbol& a, const Symbol& b) {
+    if (a.begin != b.begin) return a.begin < b.begin;
+    if (a.end != b.end) return a.end > b.end;
+    return better(b, a);
+  });
+  for (const Symbol& symbol : sized) {
+    sized_.add(symbol.begin, symbol.end, static_cast<std::uint32_t>(names_.size()));
+    names_.push_back(symbol.name);
+  }
+  sized_.build();
+}
+
+void ElfSymbols::add_unsized(std::vector<Symbol>& unsized, const std::vector<std::uint64_t>& all_begins) {
+  std::stable_sort(unsized.begin(), unsized.end(), [](const Symbol& a, const Symbol& b) {
+    return a.begin != b.begin ? a.begin < b.begin : better(b, a);
+  });
+  for (const Symbol& symbol : unsized) {
+    const auto next = std::upper_bound(all_begins.begin(), all_begins.end(), symbol.begin);
+    // Without a section header there is no telling how far the last one reaches: not at all.
+    std::uint64_t end = symbol.section_end;
+    if (next != all_begins.end() && (end == 0 || *next < end)) end = *next;
+    unsized_.add(symbol.begin, end, static_cast<std::uint32_t>(names_.size()));
+    names_.push_back(symbol.name);
+  }
+  unsized_.build();
+}
+
+std::string ElfSymbols::name_at(std::uint64_t address) const {
+  std::uint32_t symbol = sized_.find(address);
+  if (symbol == IntervalMap::kNone) symbol = unsized_.find(address);
+  return symbol == IntervalMap::kNone ? std::string() : std::string(without_version(names_[symbol]));
+}
+
+}  // namespace heapprof::symbols

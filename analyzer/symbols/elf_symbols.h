@@ -1,0 +1,43 @@
+// Functions by the ELF symbol table: .symtab (of the file or its debug file, or from .gnu_debugdata), else
+// .dynsym.
+//
+// A symbol with a size covers its bytes. Hand-written assembly often gives none: such a symbol reaches to
+// the next symbol or the end of its section, but never into the bytes of a symbol that has a size.
+#pragma once
+
+#include <elfutils/libdwfl.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/symbols/interval_map.h"
+
+namespace heapprof::symbols {
+
+class ElfSymbols {
+ public:
+  explicit ElfSymbols(Dwfl_Module* module);
+
+  /// The mangled name of the function at `address` (of the ELF file), without a symbol version; empty: none.
+  std::string name_at(std::uint64_t address) const;
+
+ private:
+  struct Symbol {
+    std::uint64_t begin;
+    std::uint64_t end;          ///< of what it covers
+    std::uint64_t section_end;  ///< 0: unknown
+    const char* name;           ///< lives as long as the module
+    bool local;
+  };
+
+  static bool better(const Symbol& a, const Symbol& b);
+  void add_sized(std::vector<Symbol>& sized);
+  void add_unsized(std::vector<Symbol>& unsized, const std::vector<std::uint64_t>& all_begins);
+
+  std::vector<const char*> names_;
+  IntervalMap sized_;
+  IntervalMap unsized_;
+};
+
+}  // namespace heapprof::symbols

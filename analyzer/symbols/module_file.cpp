@@ -1,0 +1,341 @@
+#include "analyzer/symbols/module_file.h"
+
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "analyzer/symbols/debuginfod.h"
+#include "analyzer/symbols/sysroot.h"
+
+namespace heapprof::symbols {
+
+namespace {
+
+constexpr std::string_view kDeleted = " (deleted)";
+
+/// A descriptor that closes itself.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  bool is_open() const { return fd_ >= 0; }
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_ = -1;
+};
+
+/// Opens a regular file for reading; anything else, such as a pipe that would block, fails.
+Descriptor open_file(const std::string& path) {
+  Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat status {};
+  if (!fd.is_open()) return fd;
+  if (fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    errno = EINVAL;
+    return Descriptor();
+  }
+  return fd;
+}
+
+struct ElfEnd {
+  void operator()(Elf* elf) const { elf_end(elf); }
+};
+using ElfHandle = std::unique_ptr<Elf, ElfEnd>;
+
+ElfHandle read_elf(const Descriptor& fd) {
+  return ElfHandle(elf_begin(fd.get(), ELF_C_READ_MMAP, nullptr));
+}
+
+std::string hex(const void* bytes, std::size_t size) {
+  std::string text;
+  const auto* at = static_cast<const unsigned char*>(bytes);
+  for (std::size_t i = 0; i < size; ++i) {
+    text += "0123456789abcdef"[at[i] >> 4];
+    text += "0123456789abcdef"[at[i] & 15];
+  }
+  return text;
+}
+
+std::string build_id_of(Elf* elf) {
+  const void* bytes = nullptr;
+  const ssize_t size = dwelf_elf_gnu_build_id(elf, &bytes);
+  return size > 0 ? hex(bytes, static_cast<std::size_t>(size)) : std::string();
+}
+
+/// Calls visit(section, header, name) for each section, until it returns true.
+template <typename Visit>
+void each_section(Elf* elf, Visit&& visit) {
+  std::size_t names = 0;
+  if (elf_getshdrstrndx(elf, &names) != 0) return;
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
+    GElf_Shdr header;
+    if (gelf_getshdr(section, &header) == nullptr) continue;
+    const char* name = elf_strptr(elf, names, header.sh_name);
+    if (name != nullptr && visit(section, header, std::string_view(name))) return;
+  }
+}
+
+/// The bytes of .gnu_debugaltlink: a file name, a NUL, a build id.
+std::string alt_link_section(Elf* elf) {
+  std::string bytes;
+  each_section(elf, [&](Elf_Scn* section, const GElf_Shdr& header, std::string_view name) {
+    if (name != ".gnu_debugaltlink" || header.sh_type == SHT_NOBITS) return false;
+    if (const Elf_Data* data = elf_rawdata(section, nullptr); data != nullptr && data->d_buf != nullptr)
+      bytes.assign(static_cast<const char*>(data->d_buf), data->d_size);
+    return true;
+  });
+  return bytes;
+}
+
+/// The checksum that a debug link carries: CRC-32 of the whole file.
+std::uint32_t checksum_of(const Descriptor& fd) {
+  std::array<unsigned char, 65536> buffer;
+  uLong sum = crc32(0, nullptr, 0);
+  off_t offset = 0;
+  for (ssize_t size; (size = pread(fd.get(), buffer.data(), buffer.size(), offset)) > 0; offset += size)
+    sum = crc32(sum, buffer.data(), static_cast<uInt>(size));
+  return static_cast<std::uint32_t>(sum);
+}
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+/// <root>/.build-id/ab/cdef...<suffix>; empty for a build id too short to have one.
+std::string build_id_path(const std::string& root, const std::string& build_id, const char* suffix) {
+  if (build_id.size() < 4) return {};
+  return root + "/.build-id/" + build_id.substr(0, 2) + "/" + build_id.substr(2) + suffix;
+}
+
+}  // namespace
+
+ModuleFile::ModuleFile(const Module& module, const Options& options, std::vector<std::string>& warnings)
+    : options_(options), warnings_(warnings), recorded_(module), name_(module.path), original_(module.path) {
+  if (name_.empty()) return;
+  if (name_ == "[vdso]") {
+    warn("the kernel's code has no file; its functions are not named");
+    return;
+  }
+  if (name_.front() == '[' || name_.starts_with("//") || name_.starts_with("/memfd:")) {
+    warn("code that is in no file; its functions are not named");
+    return;
+  }
+  const bool deleted = original_.ends_with(kDeleted);
+  if (deleted) original_.resize(original_.size() - kDeleted.size());
+
+  std::string reason;
+  if (open_main(path_in_sysroot(options_.sysroot, original_), deleted, &reason) == Acceptance::kAccepted) return;
+  // This machine's own file will do when it is certain to be the same.
+  if (!options_.sysroot.empty() && open_main(original_, true, nullptr) == Acceptance::kAccepted) return;
+  if (open_by_build_id()) return;
+  warn((deleted ? "deleted while the program ran, and " + reason : reason) + "; its functions are not named");
+}
+
+ModuleFile::Acceptance ModuleFile::open_main(const std::string& path, bool must_match, std::string* reason) {
+  const auto refuse = [&](Acceptance acceptance, std::string text) {
+    if (reason != nullptr) *reason = std::move(text);
+    return acceptance;
+  };
+  Descriptor fd = open_file(path);
+  if (!fd.is_open()) {
+    const bool other_place = path != recorded_.path;
+    return refuse(Acceptance::kMissing, (other_place ? path + " " : std::string()) + "can't be opened (" +
+                                            std::strerror(errno) + ")");
+  }
+  const ElfHandle elf = read_elf(fd);
+  GElf_Ehdr header;
+  if (elf == nullptr || elf_kind(elf.get()) != ELF_K_ELF || gelf_getehdr(elf.get(), &header) == nullptr)
+    return refuse(Acceptance::kRefused, "not an ELF file");
+  if (header.e_type != ET_EXEC && header.e_type != ET_DYN)
+    return refuse(Acceptance::kRefused, "neither a program nor a shared library");
+
+  const std::string build_id = build_id_of(elf.get());
+  const std::string& wanted = recorded_.build_id_hex;
+  if (wanted.empty() ? must_match : build_id != wanted) {
+    if (wanted.empty())
+      return refuse(Acceptance::kRefused, "no build id was recorded by which another copy could be known");
+    return refuse(Acceptance::kRefused, build_id.empty()
+                                            ? "the file now has no build id, the recorded one had " + wanted
+                                            : "the file changed since the recording (build id " + build_id +
+                                                  ", recorded " + wanted + ")");
+  }
+  if (wanted.empty() && !build_id.empty())
+    warn("recorded without build id, so it can't be known whether the file is still the same");
+
+  if (!report(fd.release(), path)) return refuse(Acceptance::kRefused, std::string("unreadable: ") + dwfl_errmsg(-1));
+  build_id_ = build_id;
+  return Acceptance::kAccepted;
+}
+
+bool ModuleFile::open_by_build_id() {
+  if (recorded_.build_id_hex.empty()) return false;
+  for (const std::string& root : debug_roots())
+    for (const char* suffix : {"", ".debug"})
+      if (open_main(build_id_path(root, recorded_.build_id_hex, suffix), true, nullptr) == Acceptance::kAccepted)
+        return true;
+  if (!options_.debuginfod) return false;
+  std::string path, reason;
+  Descriptor fd(fetch_debug_file(recorded_.build_id_hex, path, reason));
+  if (!fd.is_open()) {
+    warn("debuginfod has no debug file (" + reason + ")");
+    return false;
+  }
+  return open_main(path, true, nullptr) == Acceptance::kAccepted;
+}
+
+bool ModuleFile::report(int fd, const std::string& path) {
+  Descriptor owned(fd);
+  callbacks_.find_elf = [](Dwfl_Module*, void**, const char*, Dwarf_Addr, char**, Elf**) { return -1; };
+  callbacks_.find_debuginfo = find_debuginfo;
+  callbacks_.section_address = dwfl_offline_section_address;
+  callbacks_.debuginfo_path = &debuginfo_path_;
+  std::unique_ptr<Dwfl, DwflEnd> dwfl(dwfl_begin(&callbacks_));
+  if (dwfl == nullptr) return false;
+  dwfl_report_begin(dwfl.get());
+  // Base 0 added to the file's own addresses: addresses in the module are those of the ELF file.
+  Dwfl_Module* module = dwfl_report_elf(dwfl.get(), path.c_str(), path.c_str(), owned.get(), 0, true);
+  if (module == nullptr) return false;
+  owned.release();
+  dwfl_report_end(dwfl.get(), nullptr, nullptr);
+  void** userdata = nullptr;
+  dwfl_module_info(module, &userdata, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
+  if (userdata == nullptr) return false;
+  *userdata = this;
+
+  GElf_Addr bias = 0;
+  Elf* elf = dwfl_module_getelf(module, &bias);
+  if (elf == nullptr) return false;
+  std::size_t segments = 0;
+  if (elf_getphdrnum(elf, &segments) != 0) segments = 0;
+  for (std::size_t i = 0; i < segments; ++i) {
+    GElf_Phdr segment;
+    if (gelf_getphdr(elf, static_cast<int>(i), &segment) == nullptr) break;
+    if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0)
+      code_.push_back({segment.p_vaddr + bias, segment.p_vaddr + bias + segment.p_memsz});
+  }
+  if (const std::string link = alt_link_section(elf); link.find('\0') != std::string::npos) {
+    const std::size_t end = link.find('\0');
+    alt_link_ = AltLink{link.substr(0, end), hex(link.data() + end + 1, link.size() - end - 1)};
+  }
+  dwfl_ = std::move(dwfl);
+  module_ = module;
+  main_path_ = path;
+  return true;
+}
+
+Dwarf* ModuleFile::dwarf(Dwarf_Addr& bias) {
+  bias = 0;
+  return module_ == nullptr ? nullptr : dwfl_module_getdwarf(module_, &bias);
+}
+
+bool ModuleFile::is_code(std::uint64_t address) const {
+  return std::any_of(code_.begin(), code_.end(), [&](const Segment& segment) {
+    return address >= segment.begin && address < segment.end;
+  });
+}
+
+std::vector<std::string> ModuleFile::debug_roots() const {
+  std::vector<std::string> roots = options_.debug_dirs;
+  roots.push_back(path_in_sysroot(options_.sysroot, "/usr/lib/debug"));
+  return roots;
+}
+
+int ModuleFile::find_debug_file(const char* link, std::uint32_t link_crc, std::string& path) {
+  const auto accept = [&](const std::string& candidate, bool linked) {
+    Descriptor fd = candidate.empty() ? Descriptor() : open_file(candidate);
+    if (!fd.is_open()) return -1;
+    const ElfHandle elf = read_elf(fd);
+    if (elf == nullptr || elf_kind(elf.get()) != ELF_K_ELF) return -1;
+    // The build id decides; a debug link's checksum only where there is none.
+    const bool right = build_id_.empty() ? linked && checksum_of(fd) == link_crc : build_id_of(elf.get()) == build_id_;
+    if (!right) {
+      warn("the debug file " + candidate + " belongs to another build and is not used");
+      return -1;
+    }
+    if (const std::string alt = alt_link_section(elf.get()); alt.find('\0') != std::string::npos) {
+      const std::size_t end = alt.find('\0');
+      alt_link_ = AltLink{alt.substr(0, end), hex(alt.data() + end + 1, alt.size() - end - 1)};
+    }
+    path = candidate;
+    return fd.release();
+  };
+
+  for (const std::string& root : debug_roots())
+    if (const int fd = accept(build_id_path(root, build_id_, ".debug"), false); fd >= 0) return fd;
+  if (link != nullptr && *link != '\0') {
+    std::vector<std::string> candidates = {folder_of(main_path_) + "/" + link, folder_of(main_path_) + "/.debug/" + link};
+    for (const std::string& root : debug_roots()) candidates.push_back(root + folder_of(original_) + "/" + link);
+    for (const std::string& candidate : candidates)
+      // Some debug links name the file itself.
+      if (candidate != main_path_)
+        if (const int fd = accept(candidate, true); fd >= 0) return fd;
+  }
+  if (options_.debuginfod && !build_id_.empty()) {
+    std::string reason;
+    Descriptor fd(fetch_debug_file(build_id_, path, reason));
+    if (!fd.is_open()) {
+      warn("debuginfod has no debug file (" + reason + ")");
+    } else if (!path.empty()) {
+      return accept(path, false);
+    }
+  }
+  return -1;
+}
+
+int ModuleFile::find_alt_file(const std::string& referring_file, std::string& path) {
+  const std::string& name = alt_link_->name;
+  std::vector<std::string> candidates = {
+      name.starts_with('/') ? path_in_sysroot(options_.sysroot, name) : folder_of(referring_file) + "/" + name};
+  for (const std::string& root : debug_roots()) {
+    candidates.push_back(build_id_path(root, alt_link_->build_id, ".debug"));
+    candidates.push_back(root + "/.dwz/" + name.substr(name.rfind('/') + 1));
+  }
+  for (const std::string& candidate : candidates) {
+    Descriptor fd = candidate.empty() ? Descriptor() : open_file(candidate);
+    if (!fd.is_open()) continue;
+    const ElfHandle elf = read_elf(fd);
+    if (elf == nullptr || elf_kind(elf.get()) != ELF_K_ELF || build_id_of(elf.get()) != alt_link_->build_id) continue;
+    path = candidate;
+    return fd.release();
+  }
+  warn("its debug information refers to " + name + ", which was not found; some functions may lack names");
+  return -1;
+}
+
+int ModuleFile::find_debuginfo(Dwfl_Module*, void** userdata, const char*, Dwarf_Addr, const char* file_name,
+                               const char* link, GElf_Word link_crc, char** found_name) {
+  auto* self = userdata == nullptr ? nullptr : static_cast<ModuleFile*>(*userdata);
+  if (self == nullptr) return -1;
+  std::string path;
+  // libdwfl asks for the supplementary file of dwz through the same callback.
+  const bool alt = self->alt_link_ && link != nullptr && self->alt_link_->name == link;
+  const int fd = alt ? self->find_alt_file(file_name != nullptr ? file_name : self->main_path_, path)
+                     : self->find_debug_file(link, link_crc, path);
+  if (fd < 0) {
+    errno = 0;  // not found, which is no error
+    return -1;
+  }
+  *found_name = strdup(path.c_str());
+  return fd;
+}
+
+}  // namespace heapprof::symbols

@@ -1,0 +1,70 @@
+// From addresses in ELF files to functions and source lines, through elfutils.
+//
+// All addresses of a trace are resolved in one go after the replay: Symbolizer sorts them by module and
+// by address, opens each module once, and works on several modules at a time.
+//
+// A file is believed only when its build id is the recorded one; a file that was replaced since the
+// recording gives a warning and no names. Debug information is taken from the file itself, from a separate
+// debug file (by build id or debug link) and from .gnu_debugdata. The network is never used unless
+// Options::debuginfod says so.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace heapprof::symbols {
+
+/// One function in one source position. An address has several when functions were inlined there.
+struct SourceFrame {
+  std::string function;  ///< demangled; empty: unknown
+  std::string file;      ///< as the compiler recorded it, made absolute with its folder; empty: unknown
+  int line = 0;          ///< from 1; 0: unknown
+  bool inlined = false;  ///< the function has no frame of its own here: it was inlined into the next one
+};
+
+struct Module {
+  std::string path;          ///< as the recorder saw it; may end in " (deleted)", or be "[vdso]"
+  std::string build_id_hex;  ///< lower case; empty: none was recorded, and the file cannot be checked
+};
+
+struct CodeAddress {
+  std::uint32_t module;   ///< index into the modules given to Symbolizer
+  std::uint64_t address;  ///< address in the ELF file (link-time vaddr) of the call instruction
+};
+
+struct Options {
+  std::string sysroot;                  ///< where another machine's files lie; empty: this machine's
+  std::vector<std::string> debug_dirs;  ///< searched before <sysroot>/usr/lib/debug
+  bool inlines = true;                  ///< false: only the real function, at its own line
+  bool symbols = true;                  ///< false: no file is opened, every address is unresolved
+  bool debuginfod = false;              ///< ask the servers in DEBUGINFOD_URLS for missing debug files
+};
+
+class Symbolizer {
+ public:
+  Symbolizer(std::vector<Module> modules, Options options);
+
+  /// The frames of each address, in the order of `addresses`; equal addresses are resolved once.
+  ///
+  /// Innermost first: inlined functions, then the real one. A frame's file and line are where that frame
+  /// is executing. Never empty: what cannot be resolved gives one frame with an empty function, and
+  /// warnings() may say why. An address beyond the modules given is unresolved too.
+  ///
+  /// A function's name is its DWARF linkage name, demangled; else the ELF symbol that covers the address.
+  /// Of several symbols at one address that is a global rather than a local one, then the one with fewer
+  /// underscores in front, then the shorter: `malloc`, not `__libc_malloc`.
+  ///
+  /// Files are opened anew by each call, so give all addresses at once.
+  std::vector<std::vector<SourceFrame>> resolve(const std::vector<CodeAddress>& addresses);
+
+  /// What the calls so far met, a sentence each, ordered by module, no two equal.
+  std::vector<std::string> warnings() const;
+
+ private:
+  std::vector<Module> modules_;
+  Options options_;
+  std::vector<std::vector<std::string>> warnings_;  ///< by module
+};
+
+}  // namespace heapprof::symbols

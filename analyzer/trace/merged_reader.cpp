@@ -1,0 +1,388 @@
+#include "analyzer/trace/merged_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <lz4.h>
+
+#include "common/checksum.h"
+#include "common/event_codec.h"
+
+namespace heapprof::trace {
+namespace {
+
+std::string name_of(StreamId id) { return "stream " + std::to_string(raw(id)); }
+
+}  // namespace
+
+/// Decodes one stream, a block (a frame, in the end the staging block) at a time.
+class MergedReader::Stream {
+ public:
+  Stream(MergedReader& reader, const StreamIndex& index, std::uint32_t position)
+      : reader_(reader), index_(index), position_(position) {}
+
+  const MergedEvent* at = nullptr;   ///< decoded and not yet taken: [at, end)
+  const MergedEvent* end = nullptr;
+  std::vector<EventText> texts;      ///< of the block at hand
+  std::uint64_t frame_bytes_read = 0;
+
+  /// Not later than the first event that load() would bring.
+  std::uint64_t next_time() const noexcept {
+    std::uint64_t time = last_time_;
+    if (next_frame_ < index_.frames.size()) time = std::max(time, index_.frames[next_frame_].first_time);
+    else if (!index_.staging.empty()) time = std::max(time, index_.staging.front().time);
+    return time;
+  }
+
+  /// Decodes the next block that has anything. False: the stream is over.
+  bool load() {
+    while (!over_) {
+      begin_block();
+      if (next_frame_ < index_.frames.size()) load_frame(index_.frames[next_frame_++]);
+      else load_staging();
+      at = buffer_.data();
+      end = out_;
+      if (at != end) return true;
+    }
+    release_buffer();
+    return false;
+  }
+
+ private:
+  void begin_block() {
+    texts.clear();
+    if (buffer_.empty() && !reader_.spare_buffers_.empty()) {
+      buffer_ = std::move(reader_.spare_buffers_.back());
+      reader_.spare_buffers_.pop_back();
+    }
+    out_ = buffer_.data();
+  }
+
+  void release_buffer() {
+    if (!buffer_.empty()) reader_.spare_buffers_.push_back(std::move(buffer_));
+    buffer_.clear();
+    at = end = out_ = nullptr;
+  }
+
+  void room_for(std::size_t events) {
+    if (buffer_.size() < events) buffer_.resize(events);
+    out_ = buffer_.data();
+  }
+
+  /// A block that comes after `events_before` of the stream's events is about to be decoded.
+  void close_gap(std::uint32_t sequence, std::uint64_t events_before) {
+    if (sequence == next_sequence_ && events_before == events_seen_) return;
+    Damage& damage = reader_.damage_;
+    const std::string where = name_of(index_.id) + ", block " + std::to_string(next_sequence_);
+    if (events_before >= events_seen_) {
+      const std::uint64_t lost = events_before - events_seen_;
+      damage.lost_events(lost);
+      const std::uint32_t blocks = sequence - next_sequence_;
+      damage.note(where + ": " + std::to_string(blocks) + (blocks == 1 ? " block" : " blocks") + " with " +
+                  std::to_string(lost) + " events missing");
+    } else {
+      damage.lost_unknown();
+      damage.note(where + ": its count of earlier events is wrong");
+    }
+    push({last_time_, 0, static_cast<std::uint64_t>(kGap), 0, position_});
+  }
+
+  void load_frame(const FrameRef& ref) {
+    frame_bytes_read += ref.bytes;
+    if (ref.sequence < next_sequence_) return;  // the same block twice
+
+    std::vector<std::uint8_t>& bytes = reader_.frame_buffer_;
+    bytes.resize(ref.bytes);
+    FrameHeader header{};
+    const bool read = reader_.file_.input().read_all(ref.offset, bytes.data(), ref.bytes);
+    if (read) std::memcpy(&header, bytes.data(), sizeof header);
+    if (!read || !is_frame(header, reader_.file_.file_id(), ref.offset, ref.offset + ref.bytes) ||
+        header.stream != index_.id || header.sequence != ref.sequence) {
+      reader_.damage_.damaged(ref.offset, ref.bytes, "a frame changed while it was read");
+      return;
+    }
+    expected_end_ = std::max(expected_end_, header.events_before + header.event_count);
+    const std::uint8_t* const payload = bytes.data() + header.header_bytes;
+    const auto damaged = [&](const char* what) {
+      reader_.damage_.damaged(ref.offset, ref.bytes, name_of(index_.id) + ", block " +
+                                                         std::to_string(ref.sequence) + ": " + what);
+    };
+    if (checksum(payload, header.payload_bytes) != header.payload_checksum) return damaged("payload checksum");
+
+    const std::uint8_t* columns = payload;
+    if (header.codec == FrameCodec::kColumnsLz4) {
+      std::vector<std::uint8_t>& raw_bytes = reader_.column_buffer_;
+      if (raw_bytes.size() < header.raw_bytes) raw_bytes.resize(header.raw_bytes);
+      const int got = LZ4_decompress_safe(reinterpret_cast<const char*>(payload),
+                                          reinterpret_cast<char*>(raw_bytes.data()),
+                                          static_cast<int>(header.payload_bytes), static_cast<int>(header.raw_bytes));
+      if (got < 0 || static_cast<std::uint32_t>(got) != header.raw_bytes) return damaged("compression");
+      columns = raw_bytes.data();
+    } else if (header.codec != FrameCodec::kColumnsStored || header.raw_bytes != header.payload_bytes) {
+      return damaged("unknown coding");
+    }
+
+    room_for(std::size_t{header.record_count} + 1);
+    close_gap(ref.sequence, header.events_before);
+    std::uint64_t events = 0;
+    const DecodeError error = decode_columns(columns, header.raw_bytes, header.first_time, header.record_count,
+                                             [&](const Slot& slot, const std::uint8_t* text) {
+                                               events += is_event(slot);
+                                               take(slot, text);
+                                             });
+    if (error != DecodeError::kNone) {
+      damaged("columns");
+      if (events < header.event_count) reader_.damage_.lost_events(header.event_count - events);
+    }
+    next_sequence_ = ref.sequence + 1;
+    events_seen_ = header.events_before + header.event_count;
+  }
+
+  void load_staging() {
+    over_ = true;
+    Damage& damage = reader_.damage_;
+    const bool kill_safe = (reader_.file_.header().flags & kHeaderTailNotKillSafe) == 0;
+    if (!index_.has_staging) {
+      if (kill_safe) {
+        damage.lost_unknown();
+        damage.note(name_of(index_.id) + " has no staging block: its last events are missing");
+      }
+      return lost_at_end();
+    }
+    const std::uint32_t sequence = index_.staging_sequence;
+    if (sequence + 1 < next_sequence_) {
+      damage.damaged(index_.staging_offset - sizeof(std::uint64_t) * 2, sizeof(std::uint64_t),
+                     "commit word behind the frames of " + name_of(index_.id));
+      damage.lost_unknown();
+      return;
+    }
+    if (sequence < next_sequence_) return;  // killed between frame and commit word: the frame has it all
+    const std::vector<Slot>& slots = index_.staging;
+    if (slots.empty()) {
+      if (sequence != next_sequence_) {
+        if (expected_end_ > events_seen_) {
+          lost_at_end();
+        } else {
+          damage.lost_unknown();
+          damage.note(name_of(index_.id) + ": blocks " + std::to_string(next_sequence_) + " to " +
+                      std::to_string(sequence - 1) + " missing");
+        }
+      }
+      return;
+    }
+    room_for(slots.size() + 1);
+    std::uint64_t expected = events_seen_;
+    if (slots.front().op() == Op::kBlockStart) expected = slots.front().address;
+    close_gap(sequence, expected);
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      const Slot& slot = slots[i];
+      const std::uint64_t slot_offset = index_.staging_offset + i * sizeof(Slot);
+      // Nothing but its meaning tells a damaged slot: what no recorder writes is left out.
+      const bool sound = slot.op() != Op::kNone && slot.op() <= Op::kLast && slot.time >= last_time_ &&
+                         (i == 0) == (slot.op() == Op::kBlockStart);
+      const std::size_t text_room = (slots.size() - i - 1) * sizeof(Slot);
+      if (!sound || (slot.op() == Op::kText && (slot.aux > kMaxTextBytes || slot.aux > text_room))) {
+        damage.damaged(slot_offset, sizeof(Slot), "a slot of " + name_of(index_.id));
+        damage.lost_unknown();
+        continue;
+      }
+      take(slot, reinterpret_cast<const std::uint8_t*>(&slot + 1));
+      if (slot.op() == Op::kText) i += text_slots(slot.aux);
+    }
+  }
+
+  /// Frames that were there but did not decode, and nothing after them that counts their events.
+  void lost_at_end() {
+    if (expected_end_ <= events_seen_) return;
+    reader_.damage_.lost_events(expected_end_ - events_seen_);
+    reader_.damage_.note(name_of(index_.id) + ": its last " + std::to_string(expected_end_ - events_seen_) +
+                         " events are missing");
+  }
+
+  void push(const MergedEvent& event) noexcept { *out_++ = event; }
+
+  void take(const Slot& slot, const std::uint8_t* text) {
+    if (slot.time > last_time_) last_time_ = slot.time;
+    const Op op = slot.op();
+    if (last_time_ > reader_.file_.cut_ticks()) [[unlikely]] {
+      // Another stream's event before the cut may already use what is defined here.
+      if (op == Op::kNode || (op == Op::kText && slot.node == static_cast<std::uint32_t>(TextKind::kModule)))
+        take_other(slot, text);
+      return;
+    }
+    if (op <= Op::kAllocFailed) [[likely]] {
+      push({last_time_, slot.address, slot.op_size, reader_.node_index_(slot.node), position_});
+      return;
+    }
+    take_other(slot, text);
+  }
+
+  [[gnu::noinline]] void take_other(const Slot& slot, const std::uint8_t* text) {
+    switch (slot.op()) {
+      case Op::kNode: return define_node(slot);
+      case Op::kText: return take_text(slot, text);
+      case Op::kBlockStart: return;
+      case Op::kMap:
+        push({last_time_, slot.address, slot.op_size, reader_.node_index_(slot.node),
+              position_ | slot.aux << MergedEvent::kFlagsShift});
+        return;
+      default:
+        push({last_time_, slot.address, slot.op_size, reader_.node_index_(slot.node), position_});
+    }
+  }
+
+  void define_node(const Slot& slot) {
+    Definitions& definitions = reader_.definitions_;
+    const std::uint32_t index = reader_.node_index_(slot.node);
+    NodeDefinition node;
+    node.parent = reader_.node_index_(static_cast<std::uint32_t>(slot.size()));
+    node.module = static_cast<std::uint32_t>(slot.size() >> 32);
+    node.offset = slot.address;
+    node.guessed = (slot.aux & kNodeGuessed) != 0;
+    node.defined = true;
+    if (index == 0) {
+      ++definitions.redefined_nodes;
+      return;
+    }
+    if (definitions.nodes.size() <= index) definitions.nodes.resize(std::max<std::size_t>(index + 1, 64));
+    NodeDefinition& known = definitions.nodes[index];
+    if (!known.defined) known = node;
+    else if (known.parent != node.parent || known.module != node.module || known.offset != node.offset)
+      ++definitions.redefined_nodes;
+  }
+
+  void take_text(const Slot& slot, const std::uint8_t* bytes) {
+    Definitions& definitions = reader_.definitions_;
+    std::string text(reinterpret_cast<const char*>(bytes), slot.aux);
+    const auto kind = static_cast<TextKind>(slot.node);
+    switch (kind) {
+      case TextKind::kProgram: definitions.program = std::move(text); return;
+      case TextKind::kCommandLine:
+        definitions.command_line = std::move(text);
+        definitions.command_line_cut = slot.address == 1;
+        return;
+      case TextKind::kWorkingDirectory: definitions.working_directory = std::move(text); return;
+      case TextKind::kHost: definitions.host = std::move(text); return;
+      case TextKind::kModule: return define_module(slot, text);
+      case TextKind::kNote:
+        if (definitions.notes.size() < Damage::kMaxNotes) definitions.notes.push_back(std::move(text));
+        return;
+      case TextKind::kThread:
+      case TextKind::kThreadName:
+      case TextKind::kMark:
+        push({last_time_, 0, slot.op_size, static_cast<std::uint32_t>(texts.size()), position_});
+        texts.push_back({kind, slot.size(), slot.address, std::move(text)});
+        return;
+    }
+  }
+
+  void define_module(const Slot& slot, const std::string& text) {
+    ModuleText fixed;
+    if (text.size() < sizeof fixed) return;
+    std::memcpy(&fixed, text.data(), sizeof fixed);
+    if (fixed.build_id_bytes > text.size() - sizeof fixed) return;
+    ModuleDefinition module;
+    module.id = static_cast<ModuleId>(slot.size());
+    module.first_address = slot.address;
+    module.map_bytes = fixed.map_bytes;
+    module.load_bias = fixed.load_bias;
+    module.build_id = text.substr(sizeof fixed, fixed.build_id_bytes);
+    module.path = text.substr(sizeof fixed + fixed.build_id_bytes);
+    module.is_main = (fixed.flags & kModuleMain) != 0;
+    reader_.definitions_.modules.push_back(std::move(module));
+  }
+
+  MergedReader& reader_;
+  const StreamIndex& index_;
+  const std::uint32_t position_;
+  std::size_t next_frame_ = 0;
+  std::uint32_t next_sequence_ = 0;
+  std::uint64_t events_seen_ = 0;    // of the stream up to here, lost ones too
+  std::uint64_t expected_end_ = 0;   // events_seen_ as the latest frame header would have it
+  std::uint64_t last_time_ = 0;
+  bool over_ = false;
+  std::vector<MergedEvent> buffer_;
+  MergedEvent* out_ = nullptr;
+};
+
+MergedReader::MergedReader(const TraceFile& file) : file_(file) {
+  if (file.streams().size() > MergedEvent::kStreamMask)
+    throw TraceError(file.input().path() + ": has more streams than a program can have threads");
+  streams_.reserve(file.streams().size());
+  for (const StreamIndex& index : file.streams()) {
+    const auto position = static_cast<std::uint32_t>(streams_.size());
+    streams_.push_back(std::make_unique<Stream>(*this, index, position));
+    heads_.push_back({streams_.back()->next_time(), position});
+  }
+  std::sort(heads_.begin(), heads_.end());
+}
+
+MergedReader::~MergedReader() = default;
+
+void MergedReader::sift_down(std::size_t at) noexcept {
+  const Head moving = heads_[at];
+  const std::size_t size = heads_.size();
+  for (;;) {
+    std::size_t child = 2 * at + 1;
+    if (child >= size) break;
+    if (child + 1 < size && heads_[child + 1] < heads_[child]) ++child;
+    if (!(heads_[child] < moving)) break;
+    heads_[at] = heads_[child];
+    at = child;
+  }
+  heads_[at] = moving;
+}
+
+bool MergedReader::next(Batch& batch) {
+  batch.storage.resize(Batch::kMost);
+  batch.texts.clear();
+  MergedEvent* const begin = batch.storage.data();
+  MergedEvent* out = begin;
+  MergedEvent* const nominal_end = begin + Batch::kEvents;
+  while (!heads_.empty()) {
+    if (out >= nominal_end && (heads_[0].time != last_time_ || out == begin + Batch::kMost)) break;
+    Stream& stream = *streams_[heads_[0].stream];
+    if (stream.at == stream.end) {
+      const std::uint64_t read_before = stream.frame_bytes_read;
+      const bool loaded = stream.load();
+      frame_bytes_read_ += stream.frame_bytes_read - read_before;
+      if (loaded) {
+        heads_[0].time = stream.at->time;
+      } else {
+        heads_[0] = heads_.back();
+        heads_.pop_back();
+      }
+      if (!heads_.empty()) sift_down(0);
+      continue;
+    }
+    std::uint64_t limit = kNoCut;
+    if (heads_.size() > 1) limit = heads_[1].time;
+    if (heads_.size() > 2) limit = std::min(limit, heads_[2].time);
+    MergedEvent* const out_end = out < nominal_end ? nominal_end : out + 1;
+    const MergedEvent* at = stream.at;
+    const MergedEvent* const end = at + std::min(stream.end - at, out_end - out);
+    if (stream.texts.empty()) [[likely]] {
+      do *out++ = *at++;
+      while (at != end && at->time <= limit);
+    } else {
+      do {
+        *out = *at++;
+        if (out->op() == Op::kText) {
+          EventText& text = stream.texts[out->node];
+          out->node = static_cast<std::uint32_t>(batch.texts.size());
+          batch.texts.push_back(std::move(text));
+        }
+        ++out;
+      } while (at != end && at->time <= limit);
+    }
+    stream.at = at;
+    last_time_ = out[-1].time;
+    heads_[0].time = at != stream.end ? at->time : stream.next_time();
+    sift_down(0);
+  }
+  batch.count = static_cast<std::size_t>(out - begin);
+  batch.frame_bytes_read = frame_bytes_read_;
+  definitions_.node_count = node_index_.size();
+  return out != begin;
+}
+
+}  // namespace heapprof::trace

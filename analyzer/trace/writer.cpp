@@ -1,0 +1,123 @@
+#include "analyzer/trace/writer.h"
+
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+namespace heapprof::trace {
+namespace {
+
+bool same_boot(const FileHeader& header) {
+  std::ifstream in("/proc/sys/kernel/random/boot_id");
+  std::string text;
+  if (!(in >> text)) return false;
+  unsigned char id[16] = {};
+  std::size_t digits = 0;
+  for (const char c : text) {
+    if (c == '-') continue;
+    const int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (value < 0 || digits == 32) return false;
+    id[digits / 2] = static_cast<unsigned char>(id[digits / 2] << 4 | value);
+    ++digits;
+  }
+  return digits == 32 && std::memcmp(id, header.boot_id, sizeof id) == 0;
+}
+
+bool same_pid_namespace(const FileHeader& header) {
+  struct stat status {};
+  return ::stat("/proc/self/ns/pid", &status) == 0 && status.st_ino == header.pid_namespace;
+}
+
+struct ProcessStatus {
+  char state = 'X';
+  std::uint64_t start = 0;
+};
+
+std::optional<ProcessStatus> process_status(std::uint32_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  if (!std::getline(in, line, '\0') && line.empty()) return {};
+  // The name, field 2, may hold spaces and parentheses: count from the last one.
+  const std::size_t after_name = line.rfind(')');
+  if (after_name == std::string::npos) return {};
+  std::istringstream rest(line.substr(after_name + 1));
+  ProcessStatus result;
+  rest >> result.state;
+  std::string field;
+  for (int number = 4; number <= 21; ++number) rest >> field;
+  rest >> result.start;
+  if (!rest) return {};
+  return result;
+}
+
+/// Whether the process has the trace mapped; none when it cannot be seen.
+std::optional<bool> maps_trace(std::uint32_t pid, const InputFile& trace) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/maps");
+  char resolved[PATH_MAX];
+  const bool have_path = ::realpath(trace.path().c_str(), resolved) != nullptr;
+  const std::uint64_t inode = trace.inode();
+  bool any = false;
+  for (std::string line; std::getline(in, line);) {
+    any = true;
+    unsigned long long line_inode = 0;
+    int path_at = 0;
+    if (std::sscanf(line.c_str(), "%*s %*s %*s %*s %llu %n", &line_inode, &path_at) < 1) continue;
+    if (line_inode == inode && inode != 0) return true;
+    // Overlay file systems report another inode here than fstat does.
+    if (have_path && path_at > 0 && line.compare(static_cast<std::size_t>(path_at), std::string::npos, resolved) == 0)
+      return true;
+  }
+  if (!any) return {};
+  return false;
+}
+
+}  // namespace
+
+Writer find_writer(const FileHeader& header, const InputFile& trace) {
+  if (header.pid == 0 || header.process_start == 0 || header.pid_namespace == 0) return Writer::kGone;
+  if (!same_boot(header) || !same_pid_namespace(header)) return Writer::kGone;
+  const auto status = process_status(header.pid);
+  if (!status || status->start != header.process_start) return Writer::kGone;
+  if (status->state == 'Z' || status->state == 'X' || status->state == 'x') return Writer::kGone;
+  if (header.end_kind == EndKind::kExec) return Writer::kExecuted;
+  // An exec keeps pid and start time, but drops all mappings. A process that may not be looked into (another
+  // user's) is taken to be recording.
+  return maps_trace(header.pid, trace).value_or(true) ? Writer::kRecording : Writer::kExecuted;
+}
+
+std::optional<std::uint64_t> ticks_now(const FileHeader& header) noexcept {
+  std::uint64_t now = 0;
+  switch (header.clock) {
+    case Clock::kMonotonic: {
+      timespec time{};
+      if (::clock_gettime(CLOCK_MONOTONIC, &time) != 0) return {};
+      now = static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(time.tv_nsec);
+      break;
+    }
+#if defined(__x86_64__)
+    case Clock::kTsc:
+      now = __rdtsc();
+      break;
+#endif
+#if defined(__aarch64__)
+    case Clock::kCntvct:
+      asm volatile("mrs %0, cntvct_el0" : "=r"(now));
+      break;
+#endif
+    default:
+      return {};
+  }
+  return now > header.start_ticks ? now - header.start_ticks : 0;
+}
+
+}  // namespace heapprof::trace

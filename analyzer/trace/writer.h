@@ -1,0 +1,26 @@
+// Is the process that writes a trace still at it? A header names its writer by pid, start time, boot and
+// pid namespace, so neither a reused pid nor a trace from another machine or container is mistaken.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "analyzer/trace/input_file.h"
+#include "common/trace_format.h"
+
+namespace heapprof::trace {
+
+enum class Writer {
+  kGone,       ///< no such process here
+  kRecording,  ///< it runs, and has the trace mapped
+  kExecuted,   ///< the process lives on, as another program
+};
+
+/// `header` is believed only where the system agrees with it.
+Writer find_writer(const FileHeader& header, const InputFile& trace);
+
+/// The trace's clock now, in ticks since the trace's start; none when this machine cannot read that clock.
+std::optional<std::uint64_t> ticks_now(const FileHeader& header) noexcept;
+
+}  // namespace heapprof::trace

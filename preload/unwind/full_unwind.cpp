@@ -1,0 +1,213 @@
+#include "preload/unwind/full_unwind.h"
+
+#include "preload/unwind/expression.h"
+#include "preload/unwind/registered_frames.h"
+
+namespace heapprof::unwind {
+
+namespace {
+
+constexpr unsigned kMaxOwnFrames = 64;
+
+std::uint64_t load(std::uint64_t address) noexcept { return *reinterpret_cast<const volatile std::uint64_t*>(address); }
+
+bool read_word(std::uint64_t address, StackBounds& bounds, std::uint64_t& value) noexcept {
+  if (address % 8 != 0 || !bounds.readable(address)) return false;
+  value = load(address);
+  return true;
+}
+
+/// The stack pointer goes from `from` to `to`: upwards on one stack, or to another one.
+bool move(std::uint64_t from, std::uint64_t to, StackBounds& bounds) noexcept {
+  if (to % 8 != 0 || to < 8) return false;
+  if (to >= from + (arch::kCallPushesReturnAddress ? 8 : 0) && bounds.readable(to - 8)) return true;
+  return !bounds.contains(to - 8) && bounds.cross(to - 8);
+}
+
+bool fits(std::int64_t bytes, std::int64_t max_words) noexcept {
+  return bytes % 8 == 0 && bytes / 8 <= max_words && bytes / 8 >= -max_words;
+}
+
+}  // namespace
+
+Lookup look_up(const Module* module, std::uint64_t pc, bool exact, CfiRow& row) noexcept {
+  const std::uint64_t at = exact ? pc : pc - 1;
+  CfiEntry entry;
+  CfiResult result;
+  if (module != nullptr) {
+    result = find_cfi(*module, at, entry);
+    // The kernel's signal frame is read as such, whatever is said about it.
+    if ((result == CfiResult::kNone || (result == CfiResult::kFound && entry.signal_frame)) &&
+        module->text.contains(pc) && module->text.end - pc >= arch::kSignalReturnBytes &&
+        arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)))
+      return Lookup::kSignal;
+  } else {
+    const Span frames = find_registered(at);
+    result = frames.begin == 0 ? CfiResult::kNone : find_cfi_linear(frames, at, entry);
+  }
+  if (result == CfiResult::kNone) return Lookup::kNone;
+  if (result == CfiResult::kBad || entry.ra_register != arch::kDwarfRa || !run_cfi(entry, at, row)) return Lookup::kBad;
+  return Lookup::kRow;
+}
+
+Rule compact(const CfiRow& row, ModuleId module, std::uint64_t pc) noexcept {
+  const Rule full{RuleKind::kFull, module};
+  const RegisterRule ra = row.rule[arch::kDwarfRa];
+  if (ra == RegisterRule::kUndefined) return {RuleKind::kEnd, module};
+  if (ra == RegisterRule::kSame && arch::kCallPushesReturnAddress) return {RuleKind::kBad, module};
+  if (ra != RegisterRule::kOffset || !fits(row.value[arch::kDwarfRa], Rule::kMaxSlotWords)) return full;
+  if (row.rule[arch::kDwarfSp] != RegisterRule::kSame) return full;
+
+  Formula cfa;
+  if (row.cfa_is_expression) cfa = simplify(row, row.cfa_offset, pc);
+  else if (row.cfa_register == arch::kDwarfSp) cfa = {Formula::kSp, row.cfa_offset};
+  else if (row.cfa_register == arch::kDwarfFp) cfa = {Formula::kFp, row.cfa_offset};
+  RuleKind kind;
+  switch (cfa.kind) {
+    case Formula::kSp: kind = RuleKind::kSp; break;
+    case Formula::kFp: kind = RuleKind::kFp; break;
+    case Formula::kAtFp: kind = RuleKind::kRealigned; break;
+    default: return full;
+  }
+  if (!fits(cfa.offset, Rule::kMaxCfaWords)) return full;
+
+  std::int64_t fp = Rule::kSame * 8;
+  const std::int64_t value = row.value[arch::kDwarfFp];
+  switch (row.rule[arch::kDwarfFp]) {
+    case RegisterRule::kSame: break;
+    case RegisterRule::kOffset:
+      if (kind == RuleKind::kRealigned || !fits(value, Rule::kMaxSlotWords)) return full;
+      fp = value;
+      break;
+    case RegisterRule::kExpression: {
+      // Saved relative to the frame pointer, not the CFA, as realigned frames do.
+      const Formula slot = simplify(row, value, pc);
+      if (slot.kind != Formula::kFp || kind == RuleKind::kSp) return full;
+      fp = kind == RuleKind::kFp ? slot.offset - cfa.offset : slot.offset;
+      if (!fits(fp, Rule::kMaxSlotWords)) return full;
+      break;
+    }
+    default: return full;
+  }
+  return {kind, module, cfa.offset / 8, fp / 8, row.value[arch::kDwarfRa] / 8};
+}
+
+bool read_frame_record(std::uint64_t sp, std::uint64_t fp, StackBounds& bounds, std::uint64_t (&record)[2]) noexcept {
+  if (fp < sp || !read_word(fp, bounds, record[0]) || !read_word(fp + 8, bounds, record[1])) return false;
+  if (record[1] == 0) return true;
+  record[1] = arch::strip(record[1]);
+  // The return address is in some object, or the chain of records goes on or ends as it should.
+  if (record[0] == 0 || (record[0] % 8 == 0 && record[0] > fp && bounds.readable(record[0]))) return true;
+  return is_code(record[1] - 1);
+}
+
+bool read_signal_frame(std::uint64_t sp, StackBounds& bounds, FullFrame& frame) noexcept {
+  arch::Registers& registers = frame.registers;
+  for (unsigned number = 0; number < arch::kDwarfRegisters; ++number)
+    if (!read_word(sp + arch::kSignalFrameOffset[number], bounds, registers.value[number])) return false;
+  registers.known = (std::uint64_t{1} << arch::kDwarfRegisters) - 1;
+  frame.exact = true;
+  frame.valid = true;
+  const std::uint64_t interrupted = frame.sp();
+  if (interrupted % 8 != 0) return false;
+  return bounds.contains(interrupted) || (interrupted > sp && bounds.readable(interrupted)) || bounds.cross(interrupted);
+}
+
+StepResult step_full(FullFrame& frame, StackBounds& bounds, std::uint64_t generation, Truncation& reason) noexcept {
+  const auto truncated = [&](Truncation why) noexcept {
+    reason = why;
+    frame.valid = false;
+    return StepResult::kTruncated;
+  };
+  const arch::Registers now = frame.registers;
+  const std::uint64_t pc = frame.pc();
+  CfiRow row;
+  switch (look_up(find_module(frame.exact ? pc : pc - 1, generation), pc, frame.exact, row)) {
+    case Lookup::kBad: return truncated(Truncation::kBadRule);
+    case Lookup::kSignal:
+      return read_signal_frame(frame.sp(), bounds, frame) ? StepResult::kCaller : truncated(Truncation::kBadAddress);
+    case Lookup::kNone: {
+      std::uint64_t record[2];
+      if (frame.fp() == 0) return StepResult::kOutermost;
+      if (!read_frame_record(frame.sp(), frame.fp(), bounds, record)) return truncated(Truncation::kNoUnwindInfo);
+      if (record[1] == 0) return StepResult::kOutermost;
+      frame.registers.value[arch::kDwarfSp] = frame.fp() + 16;
+      frame.registers.value[arch::kDwarfFp] = record[0];
+      frame.registers.value[arch::kPcColumn] = record[1];
+      frame.registers.known =
+          std::uint64_t{1} << arch::kDwarfSp | std::uint64_t{1} << arch::kDwarfFp | std::uint64_t{1} << arch::kPcColumn;
+      frame.exact = false;
+      return StepResult::kCaller;
+    }
+    case Lookup::kRow: break;
+  }
+  const RegisterRule ra = row.rule[arch::kDwarfRa];
+  if (ra == RegisterRule::kUndefined) return StepResult::kOutermost;
+  if (ra == RegisterRule::kSame && arch::kCallPushesReturnAddress) return truncated(Truncation::kBadRule);
+
+  std::uint64_t cfa;
+  if (row.cfa_is_expression) {
+    if (!evaluate(row, row.cfa_offset, now, bounds, nullptr, cfa)) return truncated(Truncation::kBadRule);
+  } else {
+    if ((now.known >> row.cfa_register & 1) == 0) return truncated(Truncation::kBadRule);
+    cfa = now.value[row.cfa_register] + static_cast<std::uint64_t>(row.cfa_offset);
+  }
+  if (!move(frame.sp(), cfa, bounds)) return truncated(Truncation::kBadAddress);
+
+  arch::Registers& next = frame.registers;
+  for (unsigned number = 0; number < arch::kDwarfRegisters; ++number) {
+    const std::uint64_t bit = std::uint64_t{1} << number;
+    const std::int64_t value = row.value[number];
+    next.known |= bit;
+    switch (row.rule[number]) {
+      case RegisterRule::kSame:
+        if ((now.known & bit) == 0) next.known &= ~bit;
+        break;
+      case RegisterRule::kUndefined: next.known &= ~bit; break;
+      case RegisterRule::kOffset:
+        if (!read_word(cfa + static_cast<std::uint64_t>(value), bounds, next.value[number])) next.known &= ~bit;
+        break;
+      case RegisterRule::kValOffset: next.value[number] = cfa + static_cast<std::uint64_t>(value); break;
+      case RegisterRule::kRegister:
+        next.value[number] = now.value[value];
+        if ((now.known >> value & 1) == 0) next.known &= ~bit;
+        break;
+      case RegisterRule::kExpression: {
+        std::uint64_t address;
+        if (!evaluate(row, value, now, bounds, &cfa, address) || !read_word(address, bounds, next.value[number]))
+          next.known &= ~bit;
+        break;
+      }
+      case RegisterRule::kValExpression:
+        if (!evaluate(row, value, now, bounds, &cfa, next.value[number])) next.known &= ~bit;
+        break;
+    }
+  }
+  if ((next.known >> arch::kDwarfRa & 1) == 0) return truncated(Truncation::kBadRule);
+  next.value[arch::kPcColumn] = arch::strip(next.value[arch::kDwarfRa]);
+  next.known |= std::uint64_t{1} << arch::kPcColumn;
+  if (row.rule[arch::kDwarfSp] == RegisterRule::kSame) {
+    next.value[arch::kDwarfSp] = cfa;
+  } else if ((next.known >> arch::kDwarfSp & 1) == 0 || !move(cfa - 8, frame.sp(), bounds)) {
+    return truncated(Truncation::kBadAddress);
+  }
+  next.known |= std::uint64_t{1} << arch::kDwarfSp;
+  frame.exact = false;
+  return frame.pc() == 0 ? StepResult::kOutermost : StepResult::kCaller;
+}
+
+[[gnu::noinline]] bool unwind_to_entry(FullFrame& frame, const arch::EntryRegisters& entry, StackBounds& bounds,
+                                       std::uint64_t generation) noexcept {
+  arch::take_registers(frame.registers);
+  frame.exact = true;
+  frame.valid = true;
+  if (!bounds.cross(frame.sp())) return false;
+  Truncation reason;
+  for (unsigned i = 0; i < kMaxOwnFrames; ++i) {
+    if (step_full(frame, bounds, generation, reason) != StepResult::kCaller) return false;
+    if (frame.pc() == entry.pc && frame.sp() == entry.sp) return true;
+  }
+  return false;
+}
+
+}  // namespace heapprof::unwind

@@ -1,0 +1,107 @@
+// A table of registrations, written and read without lock. Each row is guarded by a version that is odd
+// while the row is written (a seqlock); a reader that meets a change passes the row over. Whoever is
+// unregistering may not have frames of that code on a stack, so what a reader misses it does not need.
+#include "preload/unwind/registered_frames.h"
+
+#include <atomic>
+
+#include "preload/sys/kernel.h"
+#include "preload/unwind/cfi.h"
+
+namespace heapprof::unwind {
+
+namespace {
+
+struct Row {
+  std::atomic<std::uint32_t> version;
+  std::atomic<std::uint64_t> frames_begin;  ///< 0: free
+  std::atomic<std::uint64_t> frames_end;
+  std::atomic<std::uint64_t> code_begin;
+  std::atomic<std::uint64_t> code_end;
+};
+
+constexpr std::uint32_t kChunkRows = 1024;
+constexpr std::uint32_t kChunks = 64;
+constinit std::atomic<Row*> g_chunks[kChunks] = {};
+constinit std::atomic<std::uint32_t> g_rows{0};  ///< used so far
+
+Row& row_at(std::uint32_t index) noexcept {
+  return g_chunks[index / kChunkRows].load(std::memory_order_acquire)[index % kChunkRows];
+}
+
+/// Takes a free row for writing; null when there is none.
+Row* claim() noexcept {
+  for (std::uint32_t i = 0; i < kChunks * kChunkRows; ++i) {
+    if (i == g_rows.load(std::memory_order_acquire)) {
+      auto& chunk = g_chunks[i / kChunkRows];
+      Row* none = nullptr;
+      if (chunk.load(std::memory_order_acquire) == nullptr) {
+        auto* fresh = static_cast<Row*>(sys::map_private(kChunkRows * sizeof(Row)));
+        if (fresh == nullptr) return nullptr;
+        if (!chunk.compare_exchange_strong(none, fresh, std::memory_order_acq_rel))
+          sys::unmap(fresh, kChunkRows * sizeof(Row));
+      }
+      std::uint32_t rows = i;
+      g_rows.compare_exchange_strong(rows, i + 1, std::memory_order_acq_rel);
+    }
+    Row& row = row_at(i);
+    std::uint32_t version = row.version.load(std::memory_order_acquire);
+    if (version % 2 == 0 && row.frames_begin.load(std::memory_order_relaxed) == 0 &&
+        row.version.compare_exchange_strong(version, version + 1, std::memory_order_acq_rel))
+      return &row;
+  }
+  return nullptr;
+}
+
+void write(Row& row, Span frames, Span code) noexcept {
+  row.frames_begin.store(frames.begin, std::memory_order_relaxed);
+  row.frames_end.store(frames.end, std::memory_order_relaxed);
+  row.code_begin.store(code.begin, std::memory_order_relaxed);
+  row.code_end.store(code.end, std::memory_order_relaxed);
+  row.version.fetch_add(1, std::memory_order_release);
+}
+
+}  // namespace
+
+Span find_registered(std::uint64_t pc) noexcept {
+  const std::uint32_t rows = g_rows.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < rows; ++i) {
+    const Row& row = row_at(i);
+    const std::uint32_t version = row.version.load(std::memory_order_acquire);
+    const Span code{row.code_begin.load(std::memory_order_relaxed), row.code_end.load(std::memory_order_relaxed)};
+    if (!code.contains(pc)) continue;
+    const Span frames{row.frames_begin.load(std::memory_order_relaxed), row.frames_end.load(std::memory_order_relaxed)};
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (version % 2 == 0 && version == row.version.load(std::memory_order_relaxed)) return frames;
+  }
+  return {};
+}
+
+void register_frame(const void* begin) noexcept {
+  // The host says where the entries begin; they end with a length of 0.
+  constexpr std::uint64_t kLongest = 64u << 20;
+  const auto address = reinterpret_cast<std::uint64_t>(begin);
+  Span frames{address, address + kLongest};
+  Span code;
+  if (begin == nullptr || !cfi_range(frames, code)) return;
+  if (Row* row = claim()) write(*row, frames, code);
+  raise_generation();
+}
+
+void deregister_frame(const void* begin) noexcept {
+  const auto address = reinterpret_cast<std::uint64_t>(begin);
+  if (address == 0) return;
+  const std::uint32_t rows = g_rows.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < rows; ++i) {
+    Row& row = row_at(i);
+    std::uint32_t version = row.version.load(std::memory_order_acquire);
+    if (row.frames_begin.load(std::memory_order_relaxed) != address || version % 2 != 0 ||
+        !row.version.compare_exchange_strong(version, version + 1, std::memory_order_acq_rel))
+      continue;
+    write(row, {}, {});
+    break;
+  }
+  raise_generation();
+}
+
+}  // namespace heapprof::unwind

@@ -1,0 +1,602 @@
+// Capturing a stack. docs/unwinding.md has the whole story; here is the order of things.
+//
+//   walk         from the hook's caller outwards, frame by frame: find the rule of the program counter,
+//                apply it (step), note the frame and every word that the rule read
+//   commit       put the frames in order, outermost first
+//   intern       from the first frame that is new to the innermost
+//
+// A frame's state is (pc, exact, sp, fp): sp is the CFA of the frame below it, fp the frame register as that
+// frame found it. The rule takes it from there to the state of the caller.
+#include "preload/unwind/unwinder.h"
+
+#include <cstring>
+#include <utility>
+
+#include "preload/sys/kernel.h"
+#include "preload/unwind/full_unwind.h"
+#include "preload/unwind/modules.h"
+#include "preload/unwind/registered_frames.h"
+#include "preload/unwind/rule_cache.h"
+#include "preload/unwind/stack_bounds.h"
+
+namespace heapprof::unwind {
+
+namespace {
+
+/// No stack is walked further than this.
+constexpr std::uint32_t kMaxFrames = 1u << 17;
+/// Stacks deeper than max_depth are cut at multiples of this (design 2.3).
+constexpr std::uint32_t kCutFrames = 512;
+/// What capture_short can hold: 1.5 KB of stack.
+constexpr std::uint32_t kShortFrames = 192;
+constexpr unsigned kFlagShift = 60;
+constexpr std::size_t kFirstMapping = 64u << 10;
+
+constinit RuleCache g_rules;
+constinit std::uint32_t g_max_depth = 1024;
+constinit bool g_shadow_stack = true;
+constinit std::atomic<bool> g_may_call{true};  ///< the kernel
+
+struct State {
+  std::uint64_t pc;
+  std::uint64_t sp;
+  std::uint64_t fp;
+  bool exact;    ///< interrupted at pc: the next instruction, not a return address
+  bool guessed;  ///< found by frame pointers
+};
+
+/// What became of a frame.
+enum FrameFlags : std::uint16_t {
+  kFrameExact = 1,
+  kFrameGuessed = 2,
+  kFrameWhole = 4,    ///< named by pc itself though it was found as a return address: the signal frame
+  kFrameBarrier = 8,  ///< not every word that was read to get beyond it is remembered
+};
+
+struct Frame {
+  std::uint64_t pc;
+  std::uint64_t sp;
+  std::uint64_t fp;
+  std::uint32_t words;    ///< index into the words: see Arrays
+  std::uint32_t barrier;  ///< remembered: 1 + index of the nearest barrier from here outwards; 0: none
+  NodeId node;
+  std::uint16_t module;
+  std::uint16_t flags;
+};
+static_assert(sizeof(Frame) == 40);
+
+/// A word of the stack that a rule read.
+struct Word {
+  std::uint64_t address;
+  std::uint64_t value;
+};
+
+constexpr std::uint32_t kWordsPerFrame = 3;
+
+/// Everything that a walk needs and changes.
+struct Walk {
+  State state;
+  StackBounds& bounds;
+  FullFrame& full;  ///< the last frame of which all registers were known
+  const arch::EntryRegisters& entry;
+  const Definitions& definitions;
+  std::uint64_t generation;
+  Truncation reason = Truncation::kNone;
+};
+
+std::uint64_t load(std::uint64_t address) noexcept { return *reinterpret_cast<const volatile std::uint64_t*>(address); }
+
+// ---- finding rules ---------------------------------------------------------------------------------
+
+[[gnu::noinline]] Rule find_rule_slowly(const Walk& walk) noexcept {
+  const State& state = walk.state;
+  const std::uint64_t key = RuleCache::key(state.pc, state.exact);
+  ModuleState& anonymous = state_of(ModuleId::kAnonymous);
+  if (anonymous.confirmed.load(std::memory_order_acquire) != walk.generation) {
+    g_rules.forget(ModuleId::kAnonymous);
+    anonymous.confirmed.store(walk.generation, std::memory_order_release);
+  }
+
+  Module* module = find_module(state.exact ? state.pc : state.pc - 1, walk.generation);
+  if (module != nullptr) {
+    announce(*module, walk.definitions);
+    const Rule cached = g_rules.find(key);
+    if (cached.kind() != RuleKind::kNone && cached.module() == module->id) return cached;
+  }
+  const ModuleId id = module != nullptr ? module->id : ModuleId::kAnonymous;
+  CfiRow row;
+  Rule rule;
+  switch (look_up(module, state.pc, state.exact, row)) {
+    case Lookup::kRow: rule = compact(row, id, state.exact ? state.pc : state.pc - 1); break;
+    case Lookup::kSignal: rule = {RuleKind::kSignal, id}; break;
+    case Lookup::kNone: rule = {RuleKind::kNoInfo, id}; break;
+    case Lookup::kBad: rule = {RuleKind::kBad, id}; break;
+  }
+  // Code without module and without registered information can change unseen.
+  if (module != nullptr || rule.kind() != RuleKind::kNoInfo) g_rules.store(key, rule);
+  return rule;
+}
+
+inline Rule find_rule(const Walk& walk) noexcept {
+  const Rule rule = g_rules.find(RuleCache::key(walk.state.pc, walk.state.exact));
+  if (rule.kind() != RuleKind::kNone &&
+      state_of(rule.module()).confirmed.load(std::memory_order_acquire) == walk.generation) [[likely]]
+    return rule;
+  return find_rule_slowly(walk);
+}
+
+// ---- steps -----------------------------------------------------------------------------------------
+
+StepResult truncated(Walk& walk, Truncation reason) noexcept {
+  walk.reason = reason;
+  return StepResult::kTruncated;
+}
+
+/// The state of the frame that full unwinding arrived at.
+StepResult continue_from_full(Walk& walk) noexcept {
+  walk.state = {walk.full.pc(), walk.full.sp(), walk.full.fp(), walk.full.exact, false};
+  return StepResult::kCaller;
+}
+
+[[gnu::noinline]] StepResult step_signal(Walk& walk) noexcept {
+  if (!read_signal_frame(walk.state.sp, walk.bounds, walk.full)) {
+    walk.full.valid = false;
+    return truncated(walk, Truncation::kBadAddress);
+  }
+  return continue_from_full(walk);
+}
+
+[[gnu::noinline]] StepResult step_all_registers(Walk& walk) noexcept {
+  FullFrame& full = walk.full;
+  if (!full.valid && !unwind_to_entry(full, walk.entry, walk.bounds, walk.generation)) {
+    full.valid = false;
+    return truncated(walk, Truncation::kBadRule);
+  }
+  for (std::uint32_t i = 0; full.pc() != walk.state.pc || full.sp() != walk.state.sp; ++i) {
+    if (i == kMaxFrames || step_full(full, walk.bounds, walk.generation, walk.reason) != StepResult::kCaller) {
+      full.valid = false;
+      return truncated(walk, Truncation::kBadRule);
+    }
+  }
+  const StepResult result = step_full(full, walk.bounds, walk.generation, walk.reason);
+  return result == StepResult::kCaller ? continue_from_full(walk) : result;
+}
+
+/// Frame pointers.
+[[gnu::noinline]] StepResult step_guess(Walk& walk, Word*& words) noexcept {
+  State& state = walk.state;
+  if (state.fp == 0) return StepResult::kOutermost;  // ABI 3.4.1: the outermost frame has none
+  std::uint64_t record[2];
+  if (!read_frame_record(state.sp, state.fp, walk.bounds, record)) return truncated(walk, Truncation::kNoUnwindInfo);
+  *words++ = {state.fp, record[0]};
+  *words++ = {state.fp + 8, load(state.fp + 8)};
+  if (record[1] == 0) return StepResult::kOutermost;
+  state = {record[1], state.fp + 16, record[0], false, true};
+  return StepResult::kCaller;
+}
+
+/// Goes from walk.state to its caller; what was read is noted at `words`. `flags`: of the frame left.
+[[gnu::always_inline]] inline StepResult step(Walk& walk, Rule rule, Word*& words, std::uint16_t& flags) noexcept {
+  State& state = walk.state;
+  std::uint64_t cfa;
+  std::uint64_t fp_base;
+  switch (rule.kind()) {
+    case RuleKind::kSp:
+      // Where a frame record is not at the top of its frame, guessing loses the stack pointer.
+      if (!arch::kCallPushesReturnAddress && state.guessed) return step_guess(walk, words);
+      fp_base = cfa = state.sp + rule.cfa();
+      break;
+    case RuleKind::kFp:
+      fp_base = cfa = state.fp + rule.cfa();
+      break;
+    case RuleKind::kRealigned: {
+      const std::uint64_t slot = state.fp + rule.cfa();
+      if (slot % 8 != 0 || slot < state.sp || !walk.bounds.readable(slot)) return truncated(walk, Truncation::kBadAddress);
+      cfa = load(slot);
+      *words++ = {slot, cfa};
+      fp_base = state.fp;
+      break;
+    }
+    case RuleKind::kEnd:
+      return StepResult::kOutermost;
+    case RuleKind::kNoInfo:
+      return step_guess(walk, words);
+    case RuleKind::kSignal:
+      flags |= kFrameWhole | kFrameBarrier;
+      return step_signal(walk);
+    case RuleKind::kFull:
+      flags |= kFrameBarrier;
+      return step_all_registers(walk);
+    default:
+      return truncated(walk, Truncation::kBadRule);
+  }
+  const std::uint64_t ra_slot = cfa + rule.ra();
+  // A frame below the last one, or unreadable, is another stack's or none.
+  if (cfa % 8 != 0 || cfa <= state.sp || !walk.bounds.readable(ra_slot)) [[unlikely]] {
+    if (rule.kind() == RuleKind::kSp || cfa % 8 != 0 || walk.bounds.contains(ra_slot) || !walk.bounds.cross(ra_slot))
+      return truncated(walk, Truncation::kBadAddress);
+    flags |= kFrameBarrier;
+  }
+  const std::uint64_t ra = load(ra_slot);
+  *words++ = {ra_slot, ra};
+  if (!rule.fp_is_same()) {
+    const std::uint64_t slot = fp_base + rule.fp();
+    if (slot % 8 != 0 || !walk.bounds.readable(slot)) [[unlikely]] return truncated(walk, Truncation::kBadAddress);
+    const std::uint64_t fp = load(slot);
+    *words++ = {slot, fp};
+    state.fp = fp;
+  }
+  state.pc = arch::strip(ra);
+  state.sp = cfa;
+  state.exact = false;
+  state.guessed = false;
+  return state.pc == 0 ? StepResult::kOutermost : StepResult::kCaller;
+}
+
+/// Frame flags of a state that was just reached.
+inline std::uint16_t flags_of(const State& state) noexcept {
+  return static_cast<std::uint16_t>((state.exact ? kFrameExact : 0) | (state.guessed ? kFrameGuessed : 0));
+}
+
+inline NodeId intern(const Definitions& definitions, NodeId parent, std::uint64_t pc, std::uint16_t module,
+                     std::uint16_t flags) noexcept {
+  const ModuleId id{module};
+  const std::uint64_t named = pc - ((flags & (kFrameExact | kFrameWhole)) == 0 ? 1 : 0);
+  return definitions.intern(definitions.context, parent, id, named - state_of(id).load_bias,
+                            (flags & kFrameGuessed) != 0 ? kNodeGuessed : 0);
+}
+
+inline NodeId root_of(const Definitions& definitions, Truncation reason) noexcept {
+  if (reason == Truncation::kNone) return NodeId::kNone;
+  return definitions.intern(definitions.context, NodeId::kNone, ModuleId::kMark, static_cast<std::uint64_t>(reason), 0);
+}
+
+/// Frames to leave out, from the outermost, of a stack of `depth`.
+constexpr std::uint32_t cut_of(std::uint32_t depth, std::uint32_t max_depth) noexcept {
+  return depth <= max_depth ? 0 : (depth - max_depth + kCutFrames - 1) / kCutFrames * kCutFrames;
+}
+
+/// A stack without memory of the thread's: the innermost frames; if there are more, rooted in `reason`.
+NodeId capture_short(const arch::EntryRegisters& entry, const Definitions& definitions, Truncation reason) noexcept;
+
+// ---- a thread's memory -----------------------------------------------------------------------------
+
+/// Header of a mapping that holds the arrays.
+struct Arrays {
+  std::size_t mapped;      ///< bytes; 0: part of the mapping of ThreadData
+  std::uint32_t capacity;  ///< frames, in each of the two sets
+  // The remembered stack, outermost first. frames[i].words: where the words of frame i end.
+  Frame* frames;
+  Word* words;
+  // What is being walked, innermost first. fresh[i].words: where the words of frame i begin.
+  Frame* fresh;
+  Word* fresh_words;
+};
+
+constexpr std::size_t kSetBytes = sizeof(Frame) + kWordsPerFrame * sizeof(Word);
+
+void lay_out(Arrays& arrays, std::uint32_t capacity) noexcept {
+  char* at = reinterpret_cast<char*>(&arrays + 1);
+  const auto take = [&](std::size_t bytes) noexcept { return std::exchange(at, at + bytes); };
+  arrays.capacity = capacity;
+  arrays.words = reinterpret_cast<Word*>(take(capacity * kWordsPerFrame * sizeof(Word)));
+  arrays.frames = reinterpret_cast<Frame*>(take(capacity * sizeof(Frame)));
+  arrays.fresh_words = reinterpret_cast<Word*>(take(capacity * kWordsPerFrame * sizeof(Word)));
+  arrays.fresh = reinterpret_cast<Frame*>(take(capacity * sizeof(Frame)));
+}
+
+}  // namespace
+
+/// First thing in the thread's mapping; the arrays follow it, until they get too small.
+struct ThreadData {
+  StackBounds bounds;
+  FullFrame full;
+  Arrays* arrays;
+  // The remembered stack. Length 0 while it is being rewritten: a capture that is abandoned in between
+  // leaves nothing half-done behind.
+  std::uint32_t length;
+  std::uint32_t cut;         ///< outermost frames without node
+  std::uint32_t epoch;       ///< of bounds, when it was remembered
+  Truncation reason;         ///< why its outermost frame is not the thread's
+  std::uint64_t generation;  ///< in which it was remembered
+  Arrays first;
+};
+
+namespace {
+
+ThreadData* make_data() noexcept {
+  if (!g_may_call.load(std::memory_order_relaxed)) return nullptr;
+  auto* data = static_cast<ThreadData*>(sys::map_private(kFirstMapping));
+  if (data == nullptr) return nullptr;
+  lay_out(data->first, (kFirstMapping - sizeof(ThreadData)) / (2 * kSetBytes));
+  data->arrays = &data->first;
+  return data;
+}
+
+/// Doubles the arrays. False: no memory.
+[[gnu::noinline]] bool grow(ThreadData& data, std::uint32_t fresh, std::uint32_t fresh_words) noexcept {
+  Arrays* const old = data.arrays;
+  if (!g_may_call.load(std::memory_order_relaxed)) return false;
+  const std::uint32_t capacity = old->capacity * 2;
+  const std::size_t bytes = sizeof(Arrays) + capacity * 2 * kSetBytes;
+  auto* larger = static_cast<Arrays*>(sys::map_private(bytes));
+  if (larger == nullptr) return false;
+  larger->mapped = bytes;
+  lay_out(*larger, capacity);
+  if (data.length != 0) {
+    std::memcpy(larger->frames, old->frames, data.length * sizeof(Frame));
+    std::memcpy(larger->words, old->words, old->frames[data.length - 1].words * sizeof(Word));
+  }
+  std::memcpy(larger->fresh, old->fresh, fresh * sizeof(Frame));
+  std::memcpy(larger->fresh_words, old->fresh_words, fresh_words * sizeof(Word));
+  data.arrays = larger;
+  if (old->mapped != 0) sys::unmap(old, old->mapped);
+  return true;
+}
+
+// ---- walking ---------------------------------------------------------------------------------------
+
+inline bool same_state(const Frame& frame, const State& state) noexcept {
+  return frame.pc == state.pc && frame.sp == state.sp && frame.fp == state.fp &&
+         (frame.flags & (kFrameExact | kFrameGuessed)) == flags_of(state);
+}
+
+/// Of the remembered frames below `top`, how many have to be unwound again: 0, or all up to and including
+/// the first, from the inside, that is a barrier or of which a word has changed. Those above it are what
+/// unwinding would find, since it would read the same words.
+inline std::uint32_t verify(const Arrays& arrays, std::uint32_t top) noexcept {
+  const Frame* const frames = arrays.frames;
+  const std::uint32_t barrier = frames[top - 1].barrier;
+  const Word* const stop = arrays.words + (barrier == 0 ? 0 : frames[barrier - 1].words);
+  const Word* word = arrays.words + frames[top - 1].words;
+  for (;; word -= 4) {
+    if (word - stop < 4) break;
+    if (load(word[-1].address) != word[-1].value || load(word[-2].address) != word[-2].value ||
+        load(word[-3].address) != word[-3].value || load(word[-4].address) != word[-4].value)
+      break;
+  }
+  while (word != stop && load(word[-1].address) == word[-1].value) --word;
+  if (word == stop) return barrier;
+  const auto changed = static_cast<std::uint32_t>(word - arrays.words);  // the word before this one
+  std::uint32_t frame = top - 1;
+  while (frame > 0 && frames[frame - 1].words >= changed) --frame;
+  return frame + 1;
+}
+
+struct Walked {
+  std::uint32_t kept;   ///< remembered frames, from the outermost, that still stand
+  std::uint32_t fresh;  ///< frames inside of those, in arrays->fresh
+  std::uint32_t fresh_words;
+};
+
+/// Walks from walk.state until the outermost frame, or until what is left is verified. `candidates`:
+/// remembered frames that may be used.
+inline Walked walk_stack(ThreadData& data, Walk& walk, std::uint32_t candidates) noexcept {
+  Arrays* arrays = data.arrays;
+  State& state = walk.state;
+  std::uint32_t count = 0;
+  Word* words = arrays->fresh_words;
+  const auto have_room = [&]() noexcept {
+    if (count < arrays->capacity) [[likely]] return true;
+    const auto used = static_cast<std::uint32_t>(words - arrays->fresh_words);
+    if (!grow(data, count, used)) return false;
+    arrays = data.arrays;
+    words = arrays->fresh_words + used;
+    return true;
+  };
+
+  for (;;) {
+    while (candidates != 0 && arrays->frames[candidates - 1].sp < state.sp) --candidates;
+    if (candidates != 0 && same_state(arrays->frames[candidates - 1], state)) {
+      const std::uint32_t again = verify(*arrays, candidates);
+      if (again == 0) return {candidates, count, static_cast<std::uint32_t>(words - arrays->fresh_words)};
+      // The verified ones are as good as walked.
+      for (std::uint32_t i = candidates - 1; i >= again; --i) {
+        if (count == kMaxFrames || !have_room()) {
+          walk.reason = count == kMaxFrames ? Truncation::kMaxDepth : Truncation::kNoMemory;
+          arrays->fresh[count - 1].flags |= kFrameBarrier;
+          return {0, count, static_cast<std::uint32_t>(words - arrays->fresh_words)};
+        }
+        const Frame& frame = arrays->frames[i];
+        arrays->fresh[count] = frame;
+        arrays->fresh[count++].words = static_cast<std::uint32_t>(words - arrays->fresh_words);
+        const std::uint32_t begin = i == 0 ? 0 : arrays->frames[i - 1].words;
+        for (std::uint32_t word = begin; word < frame.words; ++word) *words++ = arrays->words[word];
+      }
+      candidates = again - 1;
+      const Frame& frame = arrays->frames[candidates];
+      state = {frame.pc, frame.sp, frame.fp, (frame.flags & kFrameExact) != 0, (frame.flags & kFrameGuessed) != 0};
+    }
+
+    if (count == kMaxFrames || !have_room()) [[unlikely]] {
+      walk.reason = count == kMaxFrames ? Truncation::kMaxDepth : Truncation::kNoMemory;
+      arrays->fresh[count - 1].flags |= kFrameBarrier;
+      return {0, count, static_cast<std::uint32_t>(words - arrays->fresh_words)};
+    }
+    const Rule rule = find_rule(walk);
+    Frame& frame = arrays->fresh[count++];
+    frame.pc = state.pc;
+    frame.sp = state.sp;
+    frame.fp = state.fp;
+    frame.words = static_cast<std::uint32_t>(words - arrays->fresh_words);
+    frame.module = static_cast<std::uint16_t>(raw(rule.module()));
+    frame.flags = flags_of(state);
+    const StepResult result = step(walk, rule, words, frame.flags);
+    if (result == StepResult::kCaller) [[likely]] continue;
+    if (result == StepResult::kTruncated) frame.flags |= kFrameBarrier;
+    return {0, count, static_cast<std::uint32_t>(words - arrays->fresh_words)};
+  }
+}
+
+/// Puts the walked frames behind the remembered ones that still stand.
+inline void remember(Arrays& arrays, const Walked& walked) noexcept {
+  std::uint32_t words = walked.kept == 0 ? 0 : arrays.frames[walked.kept - 1].words;
+  std::uint32_t barrier = walked.kept == 0 ? 0 : arrays.frames[walked.kept - 1].barrier;
+  std::uint32_t end = walked.fresh_words;
+  for (std::uint32_t i = 0; i < walked.fresh; ++i) {
+    const Frame& from = arrays.fresh[walked.fresh - 1 - i];
+    Frame& to = arrays.frames[walked.kept + i];
+    for (std::uint32_t word = from.words; word < end; ++word) arrays.words[words++] = arrays.fresh_words[word];
+    end = from.words;
+    to = from;
+    to.words = words;
+    if ((from.flags & kFrameBarrier) != 0) barrier = walked.kept + i + 1;
+    to.barrier = barrier;
+  }
+}
+
+#ifdef HEAPPROF_CHECK_STACKS
+/// The checking build: what is remembered must be what unwinding everything finds.
+[[gnu::noinline]] void check(ThreadData& data, const Walk& done) noexcept {
+  Walk walk{{done.entry.pc, done.entry.sp, done.entry.fp, false, false}, data.bounds, data.full, done.entry,
+            done.definitions, done.generation};
+  data.full.valid = false;
+  data.bounds.begin(done.entry.sp);
+  const Walked walked = walk_stack(data, walk, 0);
+  bool same = walked.fresh == data.length && walk.reason == data.reason;
+  for (std::uint32_t i = 0; same && i < walked.fresh; ++i) {
+    const Frame& remembered = data.arrays->frames[data.length - 1 - i];
+    const Frame& found = data.arrays->fresh[i];
+    same = remembered.pc == found.pc && remembered.sp == found.sp && remembered.fp == found.fp &&
+           remembered.flags == found.flags && remembered.module == found.module;
+  }
+  if (same) return;
+  static constexpr char kMessage[] = "heapprof: a remembered stack is not what unwinding finds\n";
+  sys::write(2, kMessage, sizeof kMessage - 1);
+  __builtin_trap();
+}
+#endif
+
+}  // namespace
+
+NodeId ThreadUnwinder::capture(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept {
+  if (data_ == nullptr) [[unlikely]] {
+    data_ = make_data();
+    if (data_ == nullptr) return capture_short(entry, definitions, Truncation::kNoMemory);
+  }
+  ThreadData& data = *data_;
+  Walk walk{{entry.pc, entry.sp, entry.fp, false, false}, data.bounds, data.full, entry, definitions, generation()};
+  data.full.valid = false;
+  data.bounds.begin(entry.sp);
+  if (data.generation != walk.generation || data.epoch != data.bounds.epoch()) data.length = 0;
+
+  const Walked walked = walk_stack(data, walk, data.length);
+  const std::uint32_t depth = walked.kept + walked.fresh;
+  const Truncation reason = walked.kept != 0 ? data.reason : walk.reason;
+  std::uint32_t cut = 0;
+  if (walked.fresh == 0) {
+    // Nothing new: the stack of last time, or what is left of it.
+    cut = cut_of(depth, g_max_depth);
+    data.length = depth;
+    if (cut == data.cut) [[likely]] return data.arrays->frames[depth - 1].node;
+  }
+  data.length = 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (depth > data.arrays->capacity) {
+    // Room for the walked frames was made as they came; for all together it may still be missing.
+    data.length = walked.kept;
+    if (!grow(data, walked.fresh, walked.fresh_words)) {
+      data.length = 0;
+      return capture_short(entry, definitions, Truncation::kNoMemory);
+    }
+    data.length = 0;
+  }
+  Arrays& arrays = *data.arrays;
+  remember(arrays, walked);
+
+  cut = cut_of(depth, g_max_depth);
+  std::uint32_t at = cut == data.cut && walked.kept > cut ? walked.kept : cut;
+  NodeId node = at > cut ? arrays.frames[at - 1].node : root_of(definitions, cut != 0 ? Truncation::kMaxDepth : reason);
+  for (; at < depth; ++at) {
+    Frame& frame = arrays.frames[at];
+    node = intern(definitions, node, frame.pc, frame.module, frame.flags);
+    if (node == NodeId::kNone) [[unlikely]] return node;
+    frame.node = node;
+  }
+  data.reason = reason;
+  data.cut = cut;
+  data.generation = walk.generation;
+  data.epoch = data.bounds.epoch();
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  data.length = depth;
+#ifdef HEAPPROF_CHECK_STACKS
+  check(data, walk);
+#endif
+  if (!g_shadow_stack) data.length = 0;
+  return node;
+}
+
+void ThreadUnwinder::thread_changed() noexcept {
+  if (data_ == nullptr) return;
+  data_->length = 0;
+  data_->bounds.forget();
+}
+
+std::size_t ThreadUnwinder::memory_bytes() const noexcept {
+  return data_ == nullptr ? 0 : kFirstMapping + data_->arrays->mapped;
+}
+
+namespace {
+
+NodeId capture_short(const arch::EntryRegisters& entry, const Definitions& definitions, Truncation reason) noexcept {
+  StackBounds bounds{};
+  FullFrame full;
+  full.valid = false;
+  Walk walk{{entry.pc, entry.sp, entry.fp, false, false}, bounds, full, entry, definitions, generation()};
+  bounds.begin(entry.sp);
+  // Program counters with their flags above (addresses have 57 bits at most); their modules are in the rules.
+  std::uint64_t frames[kShortFrames];
+  std::uint32_t count = 0;
+  StepResult result = StepResult::kCaller;
+  for (; count < kShortFrames && result == StepResult::kCaller; ++count) {
+    const Rule rule = find_rule(walk);
+    const std::uint64_t pc = walk.state.pc;
+    std::uint16_t flags = flags_of(walk.state);
+    Word words[kWordsPerFrame];
+    Word* unused = words;
+    result = step(walk, rule, unused, flags);
+    frames[count] = pc | std::uint64_t{flags} << kFlagShift;
+  }
+  if (result == StepResult::kCaller) walk.reason = reason;
+  NodeId node = root_of(definitions, walk.reason);
+  while (count != 0) {
+    const std::uint64_t frame = frames[--count];
+    const auto flags = static_cast<std::uint16_t>(frame >> kFlagShift);
+    walk.state.pc = frame & ((std::uint64_t{1} << kFlagShift) - 1);
+    walk.state.exact = (flags & kFrameExact) != 0;
+    node = intern(definitions, node, walk.state.pc, static_cast<std::uint16_t>(raw(find_rule(walk).module())), flags);
+    if (node == NodeId::kNone) break;
+  }
+  return node;
+}
+
+}  // namespace
+
+NodeId capture_nested(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept {
+  return capture_short(entry, definitions, Truncation::kNested);
+}
+
+bool start(const Settings& settings) noexcept {
+  g_max_depth = settings.max_depth < kCutFrames ? kCutFrames : settings.max_depth;
+  g_shadow_stack = settings.shadow_stack;
+  start_probing();
+  start_modules();
+  return g_rules.start();
+}
+
+void loader_activity() noexcept { raise_generation(); }
+
+void forget_stack_region(std::uint64_t, std::uint64_t) noexcept { forget_foreign_stacks(); }
+
+void no_system_calls() noexcept {
+  g_may_call.store(false, std::memory_order_relaxed);
+  stop_probing();
+  stop_calling();
+}
+
+void restart_in_child() noexcept {
+  announce_all_again();
+  raise_generation();
+}
+
+}  // namespace heapprof::unwind

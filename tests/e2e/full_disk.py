@@ -1,0 +1,58 @@
+"""The disk the trace is on is full: the program does not notice, the trace is readable up to there."""
+
+import atexit
+import subprocess
+import tempfile
+from pathlib import Path
+
+import harness
+
+disk = Path(tempfile.mkdtemp(prefix="heapprof-test-disk-"))
+
+
+def unmount():
+    subprocess.run(["umount", disk], check=False, stderr=subprocess.DEVNULL)
+    disk.rmdir()
+
+
+class FullDisk(harness.Case):
+    def check(self, size):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", disk], check=True)
+        try:
+            run = self.record(harness.program("ledger_threads"), 20_000, 1, 4, 1, OUTPUT=disk / "full.hprof")
+            self.assert_ledger_clean(run.ledger())
+            said = [line for line in run.stderr.splitlines() if line.startswith("heapprof")]
+            self.assertEqual(len(said), 1, run.stderr)
+            trace = disk / "full.hprof"
+            if not trace.exists() or trace.stat().st_size == 0:
+                return None
+            report = self.report(trace, status=(0, 1))
+            self.assertEqual(report["integrity"]["ended_by"], "stopped")
+            self.assertTrue(report["integrity"]["stop_reason"])
+            self.assertEqual(report["integrity"]["bytes_damaged"], 0)
+            self.assertEqual((report["heap"]["unmatched_frees"], report["heap"]["implied_frees"]), (0, 0))
+            return report
+        finally:
+            subprocess.run(["umount", disk], check=True)
+
+    def test_nearly_nothing_left(self):
+        for size in (4096, 16384, 65536, 131072):
+            with self.subTest(size=size):
+                self.check(size)
+
+    def test_full_while_recording(self):
+        events = 0
+        for size in ("2m", "2500k", "3m"):
+            with self.subTest(size=size):
+                report = self.check(size)
+                self.assertIsNotNone(report)
+                events = max(events, report["events"])
+        self.assertGreater(events, 1000)
+
+
+if __name__ == "__main__":
+    atexit.register(unmount)
+    attempt = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], capture_output=True)
+    harness.skip_unless(attempt.returncode == 0, "mounting a small tmpfs is not permitted here")
+    subprocess.run(["umount", disk], check=True)
+    harness.main()

@@ -1,0 +1,89 @@
+"""SIGKILL at random moments: what the ledger has as done is in the trace, what it has not begun is not, and of
+the one call that a thread was in, its events may or may not be there. Then the report must add up to the
+same as a replay of those events."""
+
+import random
+from concurrent.futures import ProcessPoolExecutor
+
+import harness
+import trace_reader
+from ledger import Ledger, expected_events, matches
+
+RUNS = 100
+THREADS = 3
+
+
+def compare(trace_path, ledger_path):
+    """The problem found, or None; and the figures of the replay."""
+    ledger = Ledger(ledger_path)
+    if ledger.errors:
+        return ledger.error_text, None
+    trace = trace_reader.Trace(trace_path)
+    unfinished = ledger.unfinished()
+    by_tid = {thread.tid: thread.events for thread in trace.threads()}
+    for thread in ledger.threads[1:]:
+        done = [event for entry in thread.entries if entry.done for event in expected_events(entry)]
+        open_events = expected_events(unfinished[thread.index]) if thread.index in unfinished else []
+        actual = [event.tuple() for event in by_tid.get(thread.tid, []) if event.op in trace_reader.HEAP_OPS]
+        if not len(done) <= len(actual) <= len(done) + len(open_events):
+            return (f"thread {thread.index}: {len(actual)} events in the trace, {len(done)} done, "
+                    f"{len(open_events)} open"), None
+        for position, event in enumerate(actual):
+            wanted = done[position] if position < len(done) else open_events[position - len(done)]
+            if not matches(wanted, event):
+                return f"thread {thread.index}, event {position} of {len(done)}: {event}, not {wanted}", None
+    return None, trace_reader.replay(trace_reader.merged(trace))
+
+
+class Kill(harness.Case):
+    def test_random_moments(self):
+        seed = random.SystemRandom().randrange(1 << 30)
+        generator = random.Random(seed)
+        plans = []
+        for run in range(RUNS):
+            plans.append(dict(
+                delay=int(50_000 * 2 ** (7 * generator.random())),  # 0.05 to 6.4 ms, short ones more often
+                seed=generator.randrange(1 << 30),
+                # Small blocks become frames every hundred events: the blow often falls in between.
+                block_bytes=4096 if run % 2 else 65536,
+                how=("preload", "record", "loader")[run % 3]))
+        with ProcessPoolExecutor(2) as pool:
+            events = 0
+            outcomes = pool.map(self.strike, plans)
+            for run, (plan, (problem, figures, report)) in enumerate(zip(plans, outcomes)):
+                where = f"run {run} of seed {seed}: {plan}"
+                self.assertIsNone(problem, where)
+                self.assert_sound(report, ended_by=("signal",) if plan["how"] == "record" else ("signal", "unknown"))
+                for name in ("allocations", "allocated_bytes", "frees", "failed", "leaked_bytes", "leaked_blocks"):
+                    self.assertEqual(report["heap"][name], figures[name], f"{name}, {where}")
+                events += report["events"]
+        self.assertGreater(events, 100 * RUNS, "the blows fell before anything happened")
+
+    def strike(self, plan):
+        run = self.record(harness.program("ledger_kill"), plan["delay"], plan["seed"], THREADS,
+                          how=plan["how"], status=None, BLOCK_BYTES=plan["block_bytes"])
+        killed = 137 if plan["how"] == "record" else -9
+        if run.status != killed:
+            return f"status {run.status}: {run.stderr[-500:]}", None, None
+        problem, figures = compare(run.trace, run.ledger_path)
+        report = None if problem else self.report(run.trace)
+        run.trace.unlink()
+        run.ledger_path.unlink()
+        if figures:
+            figures.pop("live")
+        return problem, figures, report
+
+    def __getstate__(self):
+        # Workers need where to put files, not the test machinery.
+        return {"dir": self.dir, "count": 0, "_testMethodName": self._testMethodName}
+
+    def __setstate__(self, state):
+        import tempfile
+        from pathlib import Path
+        self.__init__(state["_testMethodName"])
+        self.count = 0
+        self.dir = Path(tempfile.mkdtemp(dir=state["dir"]))
+
+
+if __name__ == "__main__":
+    harness.main()

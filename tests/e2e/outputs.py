@@ -1,0 +1,127 @@
+"""Everything printed or drawn adds up to the report, is well-formed, and needs nothing from the network."""
+
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree
+
+import harness
+
+COSTS = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocated_bytes",
+         "allocations": "allocations", "temporary": "temporary_allocations"}
+
+
+class Outputs(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.run_ = self.record(harness.program("ledger_single"), 6_000, 1)
+        self.trace = self.run_.trace
+        self.whole = self.report(self.trace)
+
+    def test_report_adds_up_by_every_cost(self):
+        for cost, name in COSTS.items():
+            with self.subTest(cost=cost):
+                rows = self.all_stacks(self.trace, cost)
+                total = self.whole["heap"][name]
+                in_bytes = name.endswith("bytes")
+                self.assertEqual(sum(row["bytes" if in_bytes else "blocks"] for row in rows), total)
+                self.assertAlmostEqual(sum(row["share"] for row in rows), 1, places=2)
+                values = [row["bytes" if in_bytes else "blocks"] for row in rows]
+                self.assertEqual(values, sorted(values, reverse=True))
+                stacks = [json.dumps(row["stack"]) for row in rows]
+                self.assertEqual(len(set(stacks)), len(stacks), "a stack stands twice")
+
+    def test_top(self):
+        for count in (0, 1, 5):
+            self.assertEqual(len(self.report(self.trace, "--top", count)["top"]), count)
+
+    def test_folded_flame_graph(self):
+        for cost, name in COSTS.items():
+            text = self.heapprof("flamegraph", self.trace, "--format", "folded", "--cost", cost)
+            total = 0
+            for line in text.splitlines():
+                stack, _, value = line.rpartition(" ")
+                total += int(value)
+                self.assertTrue(all(stack.split(";")), line)
+            self.assertEqual(total, self.whole["heap"][name], cost)
+
+    def check_svg(self, text, *words):
+        root = xml.etree.ElementTree.fromstring(text)
+        self.assertEqual(root.tag, "{http://www.w3.org/2000/svg}svg")
+        for word in words:
+            self.assertIn(word, text)
+        # Nothing is fetched: no reference to elsewhere but the names of namespaces.
+        for match in re.finditer(r"https?://[^\"' <)]*", text):
+            self.assertTrue(match.group().startswith("http://www.w3.org/"), match.group())
+        for match in re.finditer(r"(?:href|src)\s*=\s*[\"']([^\"']*)", text):
+            self.assertTrue(match.group(1).startswith("#"), match.group())
+        if shutil.which("rsvg-convert"):
+            picture = self.dir / "picture.png"
+            source = self.dir / "picture.svg"
+            source.write_text(text)
+            subprocess.run(["rsvg-convert", "-o", picture, source], check=True, capture_output=True)
+            self.assertGreater(picture.stat().st_size, 3000)
+
+    def test_pictures(self):
+        self.check_svg(self.heapprof("flamegraph", self.trace, "--format", "svg"), "site_large", "<script")
+        self.check_svg(self.heapprof("flamegraph", self.trace), "site_large")
+        self.check_svg(self.heapprof("timeline", self.trace, "--format", "svg"))
+
+    def test_timeline(self):
+        rows = list(csv.reader(io.StringIO(self.heapprof("timeline", self.trace, "--format", "csv"))))
+        self.assertGreater(len(rows), 1)
+        self.assertEqual({len(row) for row in rows}, {len(rows[0])})
+        timeline = json.loads(self.heapprof("timeline", self.trace, "--format", "json"))
+        text = json.dumps(timeline)
+        self.assertIn(str(self.whole["heap"]["peak_bytes"]), text, "the peak is not in the timeline")
+        self.assertTrue(self.heapprof("timeline", self.trace).strip())
+
+    def test_text_report_and_leaks(self):
+        text = self.heapprof("report", self.trace)
+        self.assertIn("ledger_single", text)
+        self.assertIn("site_", text)
+        self.assertNotIn("\x1b", text, "colours in a file")
+        leaks = self.heapprof("leaks", self.trace)
+        self.assertIn("site_", leaks)
+        as_json = self.heapprof("leaks", self.trace, "--json")
+        self.assertIn(str(self.whole["heap"]["leaked_bytes"]), as_json)
+        json.loads(as_json)
+        info = json.loads(self.heapprof("info", self.trace, "--json"))
+        self.assertIn("ledger_single", json.dumps(info))
+        text = self.heapprof("info", self.trace)
+        for word in ("ledger_single", str(self.whole["pid"]), "6000"):
+            self.assertIn(word, text)
+
+    def test_output_file_is_what_standard_output_gets(self):
+        for command in (("report", "--json"), ("flamegraph", "--format", "folded"), ("timeline", "--format", "csv"),
+                        ("leaks", "--json"), ("info", "--json")):
+            printed = self.heapprof(command[0], self.trace, *command[1:])
+            self.assertEqual(self.heapprof(command[0], self.trace, *command[1:], "-o", "-"), printed)
+            target = self.dir / "target"
+            self.assertEqual(self.heapprof(command[0], self.trace, *command[1:], "-o", target), "")
+            self.assertEqual(target.read_text(), printed)
+
+    def test_same_answer_twice(self):
+        for command in (("report", "--json", "--top", "1000"), ("flamegraph", "--format", "svg"),
+                        ("timeline", "--format", "svg")):
+            self.assertEqual(self.heapprof(command[0], self.trace, *command[1:]),
+                             self.heapprof(command[0], self.trace, *command[1:]))
+
+    def test_help(self):
+        self.assertIn("record", self.heapprof("--help"))
+        for command in ("record", "info", "report", "leaks", "timeline", "flamegraph", "export"):
+            self.assertIn("--help", self.heapprof(command, "--help"))
+        self.assertRegex(self.heapprof("--version"), r"\d+\.\d+")
+
+    def test_closed_pipe(self):
+        """`heapprof report | head` is no error worth a word."""
+        command = f"'{harness.HEAPPROF}' flamegraph --format svg '{self.trace}' | head -c 10 >/dev/null"
+        result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.stderr, "")
+
+
+if __name__ == "__main__":
+    harness.main()

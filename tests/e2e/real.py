@@ -1,0 +1,150 @@
+"""Real programs of Debian, recorded and not: same exit status, same output, and a report that makes sense."""
+
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import harness
+
+
+def needs(*programs):
+    missing = [name for name in programs if shutil.which(name) is None]
+    return unittest.skipIf(missing, f"not installed: {', '.join(missing)}")
+
+
+class Real(harness.Case):
+    def compare(self, *command, how="preload", functions=(), cwd=None, **variables):
+        """Same behaviour with and without; returns the report."""
+        plain = self.record(*command, how="plain", cwd=cwd, status=None, **variables)
+        run = self.record(*command, how=how, cwd=cwd, status=plain.status, **variables)
+        self.assertEqual(run.stdout, plain.stdout)
+        if how != "record":
+            self.assertEqual(run.stderr, plain.stderr)
+        return self.check_report(run.trace, functions)
+
+    def check_report(self, trace, functions=(), ended_by=("exit", "unknown")):
+        report = self.report(trace)
+        integrity = report["integrity"]
+        self.assertTrue(integrity["complete"], integrity)
+        self.assertIn(integrity["ended_by"], ended_by)
+        heap = report["heap"]
+        self.assertEqual((heap["unmatched_frees"], heap["implied_frees"]), (0, 0), heap)
+        self.assertGreater(heap["allocations"], 100)
+        self.assertGreaterEqual(heap["peak_bytes"], heap["leaked_bytes"])
+        rows = self.all_stacks(trace, "allocations")
+        self.assertEqual(sum(row["blocks"] for row in rows), heap["allocations"])
+        truncated = sum(row["blocks"] for row in rows if row["truncated"])
+        self.assertLess(truncated, heap["allocations"] * 0.01, "too many stacks are not whole")
+        # Debian's programs are stripped of all but their dynamic symbols; libraries' functions have names.
+        named = sum(row["blocks"] for row in rows
+                    if any(not frame["function"].startswith("0x") and frame["function"] for frame in row["stack"]))
+        self.assertGreater(named, heap["allocations"] * 0.9, "stacks without any name")
+        seen = {frame["function"].split("(")[0] for row in rows for frame in row["stack"]}
+        for function in functions:
+            self.assertIn(function, seen)
+        return report
+
+    @needs("python3")
+    def test_python(self):
+        script = "import json, collections, re\n" \
+                 "data = [{'n': i, 's': str(i) * 10} for i in range(20000)]\n" \
+                 "text = json.dumps(data)\n" \
+                 "print(len(text), len(json.loads(text)), len(re.findall('9+', text)))\n"
+        for how in harness.WAYS:
+            with self.subTest(how=how):
+                self.compare("python3", "-I", "-c", script, how=how, _PYTHONHASHSEED=0, _PYTHONMALLOC="malloc")
+
+    @needs("python3")
+    def test_python_threads_and_children(self):
+        script = "import subprocess, sys, threading\n" \
+                 "def work(): subprocess.run([sys.executable, '-c', 'print(1)'], check=True)\n" \
+                 "threads = [threading.Thread(target=work) for _ in range(4)]\n" \
+                 "[t.start() for t in threads]; [t.join() for t in threads]\n" \
+                 "import os; pid = os.fork()\n" \
+                 "if pid == 0: print('child', flush=True); os._exit(3)\n" \
+                 "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+        self.compare("python3", "-I", "-c", script)
+
+    @needs("git")
+    def test_git(self):
+        environment = dict(_GIT_CONFIG_GLOBAL="/dev/null", _GIT_CONFIG_SYSTEM="/dev/null")
+        repository = self.dir / "repository"
+        subprocess.run(["git", "init", "-q", "-b", "main", repository], check=True)
+        for i in range(200):
+            (repository / f"file{i}.txt").write_text("line\n" * i)
+        subprocess.run(["git", "-C", repository, "add", "."], check=True)
+        subprocess.run(["git", "-C", repository, "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-q",
+                        "-m", "m"], check=True)
+        self.compare("git", "-C", repository, "log", "--stat", "-p", "--no-color", **environment)
+        self.compare("git", "-C", repository, "fsck", "--full", "--no-progress", **environment)
+
+    @needs("sqlite3")
+    def test_sqlite(self):
+        self.compare("sqlite3", ":memory:",
+                     "create table t(a, b); with recursive c(x) as (select 1 union all select x + 1 from c where x < 20000) "
+                     "insert into t select x, hex(x * x) from c; create index i on t(b); "
+                     "select count(*), max(b) from t where b like '%7%';")
+
+    @needs("g++")
+    def test_compiler(self):
+        source = self.dir / "unit.cpp"
+        source.write_text("#include <map>\n#include <string>\n#include <vector>\n"
+                          "std::map<std::string, std::vector<int>> m;\n"
+                          "int main() { m[\"a\"].push_back(1); return (int)m.size(); }\n")
+        outputs = []
+        for how in ("plain", "preload"):
+            target = self.dir / f"unit.{how}.s"
+            run = self.record("g++", "-O1", "-S", source, "-o", target, how=how, CHILDREN=1,
+                              OUTPUT=self.dir / "%e.%p.hprof")
+            outputs.append(target.read_text())
+        self.assertEqual(outputs[0], outputs[1])
+        (trace,) = self.dir.glob("cc1plus.*.hprof")
+        report = self.check_report(trace)
+        self.assertGreater(report["heap"]["allocations"], 10_000)
+
+    @needs("perl")
+    def test_perl(self):
+        self.compare("perl", "-e", "my %h; $h{$_ % 997} .= chr(65 + $_ % 26) x 30 for 1..100000; "
+                     "print length(join ',', map { $h{$_} } sort keys %h), qq(\\n); exit 9")
+
+    @needs("redis-server", "redis-benchmark", "redis-cli")
+    def test_redis(self):
+        with tempfile.TemporaryDirectory(prefix="hp-redis-") as folder:
+            socket = Path(folder) / "s"
+            trace = self.dir / "redis.hprof"
+            server = subprocess.Popen(
+                [harness.HEAPPROF, "record", "-q", "-o", trace, "--", "redis-server", "--port", "0", "--unixsocket",
+                 socket, "--dir", folder, "--save", "", "--appendonly", "no"],
+                env=harness.clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            self.addCleanup(lambda: server.poll() is None and server.kill())
+            for _ in range(200):
+                ping = subprocess.run(["redis-cli", "-s", socket, "ping"], capture_output=True, text=True)
+                if ping.stdout == "PONG\n" or server.poll() is not None:
+                    break
+                time.sleep(0.05)
+            self.assertEqual(ping.stdout, "PONG\n", server.poll())
+            subprocess.run(["redis-benchmark", "-s", socket, "-q", "-n", "10000", "-r", "2000", "-t",
+                            "set,get,lpush,sadd,zadd"], check=True, capture_output=True, timeout=120)
+            running = self.report(trace)
+            self.assertEqual(running["integrity"]["ended_by"], "running")
+            # A forked child writes the snapshot; it must work, and must not touch the trace.
+            saved = subprocess.run(["redis-cli", "-s", socket, "bgsave"], capture_output=True, text=True)
+            self.assertIn("started", saved.stdout)
+            for _ in range(200):
+                info = subprocess.run(["redis-cli", "-s", socket, "info", "persistence"], capture_output=True, text=True)
+                if "rdb_bgsave_in_progress:0" in info.stdout:
+                    break
+                time.sleep(0.05)
+            self.assertIn("rdb_last_bgsave_status:ok", info.stdout)
+            subprocess.run(["redis-cli", "-s", socket, "shutdown", "nosave"], capture_output=True)
+            output, _ = server.communicate(timeout=60)
+            self.assertEqual(server.returncode, 0, output)
+            report = self.check_report(trace, ended_by=("exit",))
+            self.assertGreater(report["heap"]["allocations"], 10_000)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,40 @@
+"""A program talks to the recorder through heapprof.h."""
+
+import json
+
+import harness
+
+
+class Talker(harness.Case):
+    def test_without_recorder(self):
+        run = self.record(harness.program("talker"), how="plain")
+        self.assertEqual(run.stdout, "0 0 0\n")
+
+    def test_pause_mark_and_pool(self):
+        for how in harness.WAYS:
+            with self.subTest(how=how):
+                run = self.record(harness.program("talker"), how=how)
+                self.assertEqual(run.stdout, "1 0 1\n")
+                report = self.report(run.trace)
+                self.assertTrue(report["integrity"]["complete"])
+                # Blocks made while paused are unknown; giving them back is not an error of the program.
+                by_size = {}
+                for row in self.all_stacks(run.trace, "leaked"):
+                    if row["blocks"]:
+                        by_size[row["bytes"] // row["blocks"]] = row["blocks"]
+                self.assertEqual(by_size.get(1111), 2)
+                self.assertNotIn(2222, by_size)
+                self.assertEqual(by_size.get(3333), 1)
+                self.assertEqual(run.read().marks, ["before the pause", "the end, with \"quotes\" and \u00e4"])
+                timeline = json.loads(self.heapprof("timeline", run.trace, "--format", "json"))
+                self.assertIn("before the pause", json.dumps(timeline, ensure_ascii=False))
+
+    def test_started_paused(self):
+        run = self.record(harness.program("talker"), PAUSED=1)
+        self.assertEqual(run.stdout, "0 0 1\n")
+        report = self.report(run.trace)
+        self.assertEqual(report["heap"]["allocated_bytes"] % 3333, 0)
+
+
+if __name__ == "__main__":
+    harness.main()

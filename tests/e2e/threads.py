@@ -1,0 +1,81 @@
+"""Threads that pass blocks to each other and reuse addresses at once: the live set, the sums per thread and
+per site are exact, nothing is matched wrongly."""
+
+import harness
+import trace_reader
+
+
+class Threads(harness.Case):
+    def check(self, name, *arguments, **variables):
+        run = self.record(harness.program(name), *arguments, **variables)
+        ledger = run.ledger()
+        self.assert_ledger_clean(ledger)
+        truth = ledger.figures()
+        report = self.report(run.trace)
+        self.assert_sound(report)
+
+        by_tid = {thread["tid"]: thread for thread in report["threads"]}
+        self.assertEqual(len(by_tid), len(report["threads"]))
+        for thread in ledger.threads:
+            if not thread.entries:
+                continue
+            self.assertIn(thread.tid, by_tid)
+            found, expected = by_tid[thread.tid], truth.threads[thread.index]
+            self.assertEqual((found["allocations"], found["allocated_bytes"]),
+                             (expected.allocations, expected.allocated_bytes), thread)
+            if thread.name:
+                self.assertEqual(found["name"], thread.name)
+
+        leaked = harness.sums_by_site(self.all_stacks(run.trace, "leaked"))
+        allocated = harness.sums_by_site(self.all_stacks(run.trace, "allocated"))
+        for site, cost in truth.sites.items():
+            self.assertEqual(leaked.get(site, (0, 0)), (cost.leaked_bytes, cost.leaked_blocks), site)
+            self.assertEqual(allocated.get(site, (0, 0)), (cost.allocated_bytes, cost.allocations), site)
+        # The main thread's own: what pthread_create and libstdc++ allocate.
+        besides = allocated[None]
+        heap = report["heap"]
+        self.assertEqual(heap["allocations"] - besides[1], truth.allocations)
+        self.assertEqual(heap["allocated_bytes"] - besides[0], truth.allocated_bytes)
+        return run, ledger, report
+
+    def check_live_set(self, run, ledger, report):
+        """Address by address, by the second reader."""
+        trace = run.read()
+        figures = trace_reader.replay(trace_reader.merged(trace))
+        self.assertEqual((figures["unmatched_frees"], figures["implied_frees"]), (0, 0))
+        self.assertEqual(figures["leaked_bytes"], report["heap"]["leaked_bytes"])
+        self.assertEqual(figures["leaked_blocks"], report["heap"]["leaked_blocks"])
+        for address, size in ledger.live_addresses().items():
+            self.assertEqual(figures["live"].get(address), size, hex(address))
+
+    def test_blocks_change_hands(self):
+        run, ledger, report = self.check("ledger_threads", 2_000, 1, 4, 3)
+        self.check_live_set(run, ledger, report)
+
+    def test_many_short_threads(self):
+        """Streams are handed from thread to thread."""
+        run, ledger, report = self.check("ledger_threads", 150, 2, 4, 25)
+        self.assertEqual(len(ledger.threads), 101)
+        self.check_live_set(run, ledger, report)
+
+    def test_small_blocks_of_events(self):
+        self.check("ledger_threads", 3_000, 3, 6, 2, BLOCK_BYTES=4096)
+
+    def test_many_events(self):
+        for seed in (4, 5):
+            with self.subTest(seed=seed):
+                self.check("ledger_threads", 40_000, seed, 4, 1)
+
+    def test_contended_realloc(self):
+        run, ledger, report = self.check("ledger_realloc", 5_000, 1, 4)
+        self.check_live_set(run, ledger, report)
+        for seed in (2, 3):
+            with self.subTest(seed=seed):
+                self.check("ledger_realloc", 40_000, seed, 4)
+
+    def test_without_shadow_stack(self):
+        self.check("ledger_threads", 3_000, 6, 4, 2, SHADOW_STACK=0)
+
+
+if __name__ == "__main__":
+    harness.main()

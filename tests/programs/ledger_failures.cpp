@@ -1,0 +1,79 @@
+// Calls that fail, and calls at the edge of what is allowed: ledger_failures WORK
+//
+// Each failure must be seen by the program exactly as without the recorder (null, errno), be counted as
+// failed, and change nothing: a block whose realloc failed lives on. WORK 0 does none of it.
+#include "tests/support/sites.h"
+
+namespace {
+
+template <typename Call>
+void fails(int expected_errno, Call call) {
+  errno = 0;
+  void* block = call();
+  LEDGER_CHECK(block == nullptr);
+  if (expected_errno != 0) LEDGER_CHECK(errno == expected_errno);
+}
+
+}  // namespace
+
+// calloc's and reallocarray's products overflow here: how much was asked for is nobody's to say.
+LEDGER_SITE void* site_calloc_overflow(std::size_t count, std::size_t size) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kCalloc, ledger::k_site_calloc, nullptr, 0, 0, ledger::kFlagSizeUnknown);
+  return ledger::done(entry, calloc(count, size));
+}
+
+LEDGER_SITE void* site_reallocarray_overflow(void* old, std::size_t count, std::size_t size) {
+  ledger::Entry& entry =
+      ledger::begin(ledger::Kind::kReallocarray, ledger::k_site_reallocarray, old, 0, 0, ledger::kFlagSizeUnknown);
+  return ledger::done(entry, reallocarray(old, count, size));
+}
+
+int main(int argc, char** argv) {
+  const std::uint64_t work = ledger::argument(argc, argv, 1, 1);
+  ledger::open(ledger::kSiteNames, 1, 4096);
+  ledger::set_phase(ledger::Phase::kWorking);
+  if (work != 0) {
+    const std::size_t huge = ledger::opaque(static_cast<std::size_t>(PTRDIFF_MAX) + 1);
+    const std::size_t large = ledger::opaque(std::size_t{1} << 60);  // allowed, but nobody has it
+    const std::size_t most = ledger::opaque(SIZE_MAX);
+    for (int i = 0; i < 25; ++i) {
+      void* block = site_malloc(1000 + static_cast<std::size_t>(i));
+      memset(block, 0x5a, 1000);
+      fails(ENOMEM, [=] { return site_malloc(huge); });
+      fails(ENOMEM, [=] { return site_malloc(large); });
+      fails(ENOMEM, [=] { return site_malloc(most); });
+      fails(ENOMEM, [=] { return site_calloc(1, large); });
+      fails(ENOMEM, [=] { return site_calloc_overflow(most, 3); });
+      fails(ENOMEM, [=] { return site_realloc(block, huge); });
+      fails(ENOMEM, [=] { return site_realloc(block, large); });
+      fails(ENOMEM, [=] { return site_realloc(nullptr, large); });
+      fails(ENOMEM, [=] { return site_reallocarray(block, 2, large / 2); });
+      fails(ENOMEM, [=] { return site_reallocarray_overflow(block, most, 3); });
+      fails(0, [=] { return site_posix_memalign(64, large); });
+      fails(ENOMEM, [=] { return site_aligned_alloc(64, huge); });
+      fails(ENOMEM, [=] { return site_memalign(64, large); });
+      fails(ENOMEM, [=] { return site_valloc(large); });
+      fails(ENOMEM, [=] { return site_pvalloc(large); });
+      fails(0, [=] { return site_new_nothrow(large); });
+      for (std::size_t k = 0; k < 1000; ++k)
+        LEDGER_CHECK(static_cast<unsigned char*>(block)[k] == 0x5a || k < sizeof(std::uint64_t));
+      if (i % 2 == 0) site_free(block);
+      else LEDGER_CHECK(site_realloc(block, 0) == nullptr);
+      // Blocks of no bytes are blocks: each has an address of its own, and has to be given back.
+      void* none = site_malloc(0);
+      void* none_too = site_calloc(0, 100);
+      void* none_either = site_calloc(100, 0);
+      LEDGER_CHECK(none != nullptr && none_too != nullptr && none_either != nullptr && none != none_too);
+      void* from_none = site_realloc(nullptr, 0);
+      LEDGER_CHECK(from_none != nullptr);
+      site_free(none);
+      site_free(none_too);
+      if (i % 3 != 0) site_free(none_either);  // else: leaked, a block of no bytes
+      LEDGER_CHECK(site_realloc(from_none, 0) == nullptr);
+      site_free(nullptr);
+      site_delete(nullptr);
+    }
+  }
+  ledger::set_phase(ledger::Phase::kFinished);
+  return ledger::status();
+}

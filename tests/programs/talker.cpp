@@ -1,0 +1,45 @@
+// Talks to the recorder through heapprof.h; behaves the same without one. Prints what it was told.
+//
+// Blocks of 1111 bytes are recorded, those of 2222 bytes are made while paused; of each three are given back. A pool
+// reports blocks of 3333 bytes.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "preload/heapprof.h"
+
+namespace {
+void* volatile kept;
+
+[[gnu::noinline]] void allocate(size_t size, void** blocks) {
+  for (int i = 0; i < 5; ++i) kept = blocks[i] = malloc(size);
+}
+[[gnu::noinline]] void release(void** blocks) {
+  for (int i = 0; i < 3; ++i) free(blocks[i]);
+}
+alignas(16) char pool[10'000];
+
+[[gnu::noinline]] void use_pool() {
+  heapprof_report_alloc(pool, 3333);
+  heapprof_report_alloc(pool + 3344, 3333);
+  heapprof_report_free(pool);
+}
+}  // namespace
+
+int main() {
+  void* recorded[5];
+  void* unrecorded[5];
+  const int before = heapprof_is_recording();
+  heapprof_mark("before the pause");
+  allocate(1111, recorded);
+  heapprof_pause();
+  const int paused = heapprof_is_recording();
+  allocate(2222, unrecorded);
+  release(recorded);
+  heapprof_resume();
+  const int after = heapprof_is_recording();
+  release(unrecorded);
+  use_pool();
+  heapprof_mark("the end, with \"quotes\" and \xc3\xa4");
+  printf("%d %d %d\n", before, paused, after);
+  return 0;
+}

@@ -1,0 +1,223 @@
+"""What the end-to-end tests share: recording a program, asking heapprof, comparing.
+
+A test file is a unittest module that ends with `harness.main()`. Meson runs each file as one test, with
+HEAPPROF_TEST_BUILD naming the build folder; by hand:
+
+    HEAPPROF_TEST_BUILD=build python3 tests/e2e/single.py -v [Class.test]
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+import ledger as ledger_module
+import trace_reader
+
+BUILD = Path(os.environ.get("HEAPPROF_TEST_BUILD", "build")).resolve()
+HEAPPROF = BUILD / "analyzer" / "heapprof"
+LIBRARY = BUILD / "preload" / "libheapprof.so"
+PROGRAMS = BUILD / "tests" / "programs"
+LOADER = "/lib64/ld-linux-x86-64.so.2"
+SKIPPED = 77  # meson: the test could not be tried here
+
+WAYS = ("preload", "loader", "record")
+
+
+def program(name):
+    return str(PROGRAMS / name)
+
+
+def clean_environment(**extra):
+    """This process's environment without anything that speaks to a recorder."""
+    environment = {key: value for key, value in os.environ.items()
+                   if not key.startswith("HEAPPROF_") and key not in ("LD_PRELOAD", "LEDGER_FILE")}
+    environment.update({key: str(value) for key, value in extra.items()})
+    return environment
+
+
+@dataclass
+class Recording:
+    trace: Path
+    status: int
+    stdout: str
+    stderr: str
+    ledger_path: Path
+
+    def ledger(self):
+        return ledger_module.Ledger(self.ledger_path)
+
+    def read(self):
+        return trace_reader.Trace(self.trace)
+
+
+class Case(unittest.TestCase):
+    """A test with a folder of its own."""
+
+    maxDiff = None
+    longMessage = True
+
+    def setUp(self):
+        self.dir = Path(tempfile.mkdtemp(prefix="heapprof-test-"))
+        self.addCleanup(self._clean)
+        self.count = 0
+
+    def _clean(self):
+        # What a failed test recorded is kept for whoever wants to look, and named.
+        outcome = self._outcome
+        failed = any(error for _, error in getattr(outcome, "errors", ())) or \
+            bool(getattr(getattr(outcome, "result", None), "failures", None))
+        if failed and os.environ.get("HEAPPROF_TEST_KEEP"):
+            print(f"kept: {self.dir}", file=sys.stderr)
+        else:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    def record(self, *command, how="preload", status=0, timeout=120, options=(), cwd=None, **variables):
+        """Runs `command` recorded; `variables` are HEAPPROF_ ones without the prefix, or anything in capitals with
+        an underscore in front (_PATH=...); None: not set. `status`: what it must exit with, None: whatever."""
+        self.count += 1
+        trace = self.dir / f"{self.count}.hprof"
+        ledger_path = self.dir / f"{self.count}.ledger"
+        environment = clean_environment(LEDGER_FILE=ledger_path, HEAPPROF_OUTPUT=trace)
+        for key, value in variables.items():
+            key = key[1:] if key.startswith("_") else f"HEAPPROF_{key}"
+            environment.pop(key, None)
+            if value is not None:
+                environment[key] = str(value)
+        command = [str(part) for part in command]
+        if how == "record":
+            command = [str(HEAPPROF), "record", "-o", str(trace), *options, "--", *command]
+            environment.pop("HEAPPROF_OUTPUT", None)
+        elif how == "loader":
+            command = [LOADER, "--preload", str(LIBRARY), shutil.which(command[0]) or command[0], *command[1:]]
+        elif how == "preload":
+            environment["LD_PRELOAD"] = str(LIBRARY)
+        else:
+            assert how == "plain"
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace",
+                                timeout=timeout, cwd=cwd or self.dir, stdin=subprocess.DEVNULL)
+        if status is not None:
+            self.assertEqual(result.returncode, status, f"{command}\n{result.stdout[-2000:]}{result.stderr[-4000:]}")
+        return Recording(trace, result.returncode, result.stdout, result.stderr, ledger_path)
+
+    def heapprof(self, *arguments, status=0, timeout=120):
+        """Runs heapprof; returns standard output. `status`: the exit status, or a collection of those allowed."""
+        result = self.run_heapprof(*arguments, timeout=timeout)
+        allowed = (status,) if isinstance(status, int) else status
+        self.assertIn(result.returncode, allowed, f"heapprof {arguments}\n{result.stdout[-1000:]}{result.stderr[-4000:]}")
+        return result.stdout
+
+    def run_heapprof(self, *arguments, timeout=120):
+        return subprocess.run([str(HEAPPROF), *map(str, arguments)], env=clean_environment(), capture_output=True,
+                              text=True, errors="replace", timeout=timeout, stdin=subprocess.DEVNULL, cwd=self.dir)
+
+    def report(self, trace, *options, status=0):
+        """report --json, checked for form, as a dict."""
+        report = json.loads(self.heapprof("report", trace, "--json", *options, status=status))
+        self.check_form(report)
+        return report
+
+    def all_stacks(self, trace, cost):
+        return self.report(trace, "--top", "1000000", "--cost", cost)["top"]
+
+    def check_form(self, report):
+        """Names and types of interface.md."""
+        optional_text = (str, type(None))
+        form = {
+            "program": str, "pid": int, "duration_ns": int, "events": int,
+            "integrity": {"complete": bool, "ended_by": str, "stop_reason": optional_text,
+                          "events_lost": (int, type(None)), "bytes_damaged": int, "notes": [str]},
+            "heap": dict.fromkeys(
+                ("allocations", "allocated_bytes", "frees", "failed", "peak_bytes", "peak_time_ns", "peak_blocks",
+                 "leaked_bytes", "leaked_blocks", "temporary_allocations", "unmatched_frees", "implied_frees"), int),
+            "mmap": dict.fromkeys(("mapped_bytes", "peak_bytes", "live_bytes"), int),
+            "threads": [{"index": int, "tid": int, "name": str, "allocations": int, "allocated_bytes": int}],
+            "top": [{"bytes": int, "blocks": int, "share": (float, int), "truncated": optional_text,
+                     "stack": [{"function": str, "module": str, "build_id": optional_text, "address": int,
+                                "file": optional_text, "line": (int, type(None)), "inlined": bool}]}],
+        }
+
+        def check(value, expected, where):
+            if isinstance(expected, dict):
+                self.assertIsInstance(value, dict, where)
+                for key, inner in expected.items():
+                    self.assertIn(key, value, where)
+                    check(value[key], inner, f"{where}.{key}")
+            elif isinstance(expected, list):
+                self.assertIsInstance(value, list, where)
+                for item in value:
+                    check(item, expected[0], f"{where}[]")
+            else:
+                self.assertIsInstance(value, expected, where)
+                if expected is int:
+                    self.assertNotIsInstance(value, bool, where)
+
+        check(report, form, "report")
+        heap = report["heap"]
+        self.assertEqual(report["events"], heap["allocations"] + heap["frees"] + heap["failed"], "events")
+        self.assertIn(report["integrity"]["ended_by"], ("exit", "exec", "signal", "stopped", "running", "unknown"))
+
+    def assert_sound(self, report, ended_by=("exit",)):
+        """Nothing lost, nothing damaged, nothing that does not add up."""
+        integrity = report["integrity"]
+        self.assertTrue(integrity["complete"], integrity)
+        self.assertIn(integrity["ended_by"], ended_by, integrity)
+        self.assertEqual(integrity["bytes_damaged"], 0, integrity)
+        self.assertIn(integrity["events_lost"], (0, None), integrity)
+        self.assertEqual(report["heap"]["unmatched_frees"], 0, report["heap"])
+        self.assertEqual(report["heap"]["implied_frees"], 0, report["heap"])
+
+    def assert_ledger_clean(self, ledger):
+        self.assertEqual(ledger.errors, 0, f"the program's self-checks: {ledger.error_text}")
+        self.assertEqual(ledger.phase, "finished")
+
+
+def site_of(stack):
+    """The ledger's name for the site in a report's stack (a list of frames), or None."""
+    for frame in stack:
+        function = frame["function"].split("(")[0]
+        if function.startswith("site_"):
+            return base_site(function)
+    return None
+
+
+def base_site(function):
+    for suffix in ("_stamped", "_overflow"):
+        function = function.removesuffix(suffix)
+    return function
+
+
+def sums_by_site(rows):
+    """{site: (bytes, blocks)} of a report's rows; those without a site under None."""
+    sums = defaultdict(lambda: [0, 0])
+    for row in rows:
+        entry = sums[site_of(row["stack"])]
+        entry[0] += row["bytes"]
+        entry[1] += row["blocks"]
+    return {site: tuple(entry) for site, entry in sums.items()}
+
+
+def skip_unless(condition, reason):
+    """Ends the whole file as skipped, for meson to count and name."""
+    if not condition:
+        print(f"skipped: {reason}")
+        sys.exit(SKIPPED)
+
+
+def main():
+    for path in (HEAPPROF, LIBRARY):
+        if not path.exists():
+            print(f"not built: {path}")
+            sys.exit(1)
+    runner = unittest.TextTestRunner(verbosity=2, stream=sys.stdout)
+    result = unittest.main(module="__main__", exit=False, testRunner=runner).result
+    if not result.wasSuccessful():
+        sys.exit(1)
+    if result.testsRun and len(result.skipped) == result.testsRun:
+        sys.exit(SKIPPED)

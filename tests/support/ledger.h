@@ -1,0 +1,258 @@
+// A ledger: how a test program counts its own allocations, so that a test knows the truth beforehand.
+//
+// The ledger is a file mapped shared, so it outlives its program however that dies. Each thread has a
+// slot of its own with an array of entries and writes one entry per call into the allocator: begun
+// before the call, done after it. After SIGKILL a thread therefore has at most one entry that was begun
+// but not done; whether its event reached the trace is the one thing the ledger does not know. All the
+// rest must agree exactly. tests/support/ledger.py reads it and computes the figures.
+//
+//   [[gnu::noinline]] void* site_small(std::size_t size) {
+//     ledger::Entry& entry = ledger::begin(ledger::Kind::kMalloc, kSiteSmall, nullptr, size);
+//     void* block = malloc(size);
+//     return ledger::done(entry, block);
+//   }
+//
+// Every place that allocates is a function of its own ("site"), named in the table given to open(): a
+// test compares sums per stack by looking for the site's function in it. The store after the call keeps
+// the compiler from making it a tail call, which would lose the frame.
+//
+// What the program does not count also appears in a trace: libstdc++'s emergency pool, stdio's buffers,
+// dlopen. Those blocks have no site in their stacks, which is how tests tell them apart; figures of the
+// whole process are compared after subtracting a run of the same program that does no work.
+//
+// The ledger itself never calls the allocator. It is header-only, keeps its state in the executable
+// (a dlopened plugin must not include it: its TLS would be allocated), and works before main, in
+// constructors of any priority, and after the last destructor. Where LEDGER_FILE is not set, the
+// program keeps its books in anonymous memory and runs just the same.
+#pragma once
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace ledger {
+
+/// What was called. ledger.py knows what each means in events.
+enum class Kind : std::uint8_t {
+  kNone = 0,
+  kMalloc = 1,
+  kCalloc = 2,         ///< size: the product
+  kRealloc = 3,        ///< old, size
+  kReallocarray = 4,   ///< old, size: the product
+  kFree = 5,           ///< old
+  kPosixMemalign = 6,
+  kAlignedAlloc = 7,
+  kMemalign = 8,
+  kValloc = 9,
+  kPvalloc = 10,
+  kNew = 11,           ///< size: what libstdc++ asks malloc for, 1 for new char[0]
+  kDelete = 12,        ///< old
+  /// A block that a library function made (strdup, getline): its address is known, its size may not
+  /// be, and the function may have made and freed others on the way.
+  kOpaque = 13,
+  // Mappings: old and old_size say which range, size the new length.
+  kMap = 20,           ///< size
+  kUnmap = 21,         ///< old, size: the part unmapped
+  kRemap = 22,         ///< old, block: the old length, size: the new length
+  kBreak = 23,         ///< old: the break before, result: after
+};
+
+enum class State : std::uint8_t { kUnused = 0, kBegun = 1, kDone = 2 };
+
+inline constexpr std::uint32_t kFlagSizeUnknown = 1;  ///< do not compare the size (overflow, library function)
+inline constexpr std::uint32_t kFlagFailed = 2;       ///< a failure that the result does not show
+inline constexpr std::uint32_t kFlagReserve = 4;      ///< a mapping of address space only (PROT_NONE): no bytes yet
+
+/// One call. `block` identifies the block that is given back when threads pass blocks around: the
+/// identity() its maker wrote into it. 0: find it by address, in order.
+struct Entry {
+  std::uint64_t old;
+  std::uint64_t size;
+  std::uint64_t result;
+  std::uint64_t block;
+  std::uint32_t flags;
+  std::uint16_t site;
+  Kind kind;
+  std::atomic<State> state;
+};
+static_assert(sizeof(Entry) == 40);
+
+struct Slot {
+  std::uint32_t tid;
+  std::uint32_t index;  ///< of this slot
+  char name[24];
+  std::uint64_t used;   ///< entries begun; a hint, `state` is what counts
+  char zero[24];
+
+  Entry* entries() noexcept { return reinterpret_cast<Entry*>(this + 1); }
+};
+static_assert(sizeof(Slot) == 64);
+
+inline constexpr unsigned kMaxSites = 64;
+inline constexpr unsigned kMaxSiteName = 64;
+enum class Phase : std::uint32_t { kStarting = 0, kWorking = 1, kFinished = 2 };
+
+struct Header {
+  char magic[8];  ///< "LEDGER01", stored last
+  std::uint32_t header_bytes;
+  std::uint32_t entry_bytes;
+  std::uint64_t slot_bytes;
+  std::uint32_t slot_entries;
+  std::uint32_t max_slots;
+  std::atomic<std::uint32_t> slots_used;
+  std::uint32_t site_count;
+  std::atomic<Phase> phase;
+  std::uint32_t pid;
+  std::atomic<std::uint32_t> errors;  ///< self-checks that failed; the first one's text follows
+  char error_text[200];
+  char zero[4096 - 256];
+  char sites[kMaxSites][kMaxSiteName];
+};
+static_assert(sizeof(Header) == 8192);
+
+struct Book {
+  Header* header = nullptr;
+};
+inline constinit Book book;
+inline constinit thread_local Slot* this_slot __attribute__((tls_model("initial-exec"))) = nullptr;
+
+inline void fail(const char* text) noexcept {
+  (void)!write(2, text, strlen(text));
+  (void)!write(2, "\n", 1);
+  if (book.header != nullptr && book.header->errors.fetch_add(1) == 0)
+    strncpy(book.header->error_text, text, sizeof book.header->error_text - 1);
+}
+
+/// Something the program knows must hold whether it is recorded or not. A test fails when one does not.
+#define LEDGER_STRING_OF(x) #x
+#define LEDGER_STRING(x) LEDGER_STRING_OF(x)
+#define LEDGER_CHECK(condition)                                                          \
+  do {                                                                                   \
+    if (!(condition)) ::ledger::fail(__FILE__ ":" LEDGER_STRING(__LINE__) ": " #condition); \
+  } while (0)
+
+/// Gives the calling thread a slot. `name` is also its pthread name unless null.
+inline void attach(const char* name) noexcept {
+  Header& header = *book.header;
+  const std::uint32_t index = header.slots_used.fetch_add(1);
+  if (index >= header.max_slots) {
+    fail("ledger: more threads than slots");
+    _exit(120);
+  }
+  auto* slot = reinterpret_cast<Slot*>(reinterpret_cast<char*>(&header) + sizeof(Header) + index * header.slot_bytes);
+  slot->index = index;
+  slot->tid = static_cast<std::uint32_t>(syscall(SYS_gettid));
+  if (name != nullptr) {
+    strncpy(slot->name, name, sizeof slot->name - 1);
+    pthread_setname_np(pthread_self(), name);
+  }
+  this_slot = slot;
+}
+
+/// Opens the file that LEDGER_FILE names, with room for `max_slots` threads of `slot_entries` calls (the file is
+/// sparse, so ask for plenty), and attaches the calling thread, leaving its name alone. `environment`: where to
+/// find LEDGER_FILE before libc has set up getenv, that is in .preinit_array.
+template <std::size_t kSites>
+inline void open(const char* const (&sites)[kSites], std::uint32_t max_slots, std::uint32_t slot_entries,
+                 char** environment = nullptr) noexcept {
+  static_assert(kSites <= kMaxSites);
+  const std::uint64_t slot_bytes = (sizeof(Slot) + sizeof(Entry) * std::uint64_t{slot_entries} + 4095) & ~4095ull;
+  const std::uint64_t bytes = sizeof(Header) + slot_bytes * max_slots;
+  int descriptor = -1;
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  const char* path = environment == nullptr ? getenv("LEDGER_FILE") : nullptr;
+  for (; environment != nullptr && *environment != nullptr; ++environment)
+    if (strncmp(*environment, "LEDGER_FILE=", 12) == 0) path = *environment + 12;
+  if (path != nullptr && *path != 0) {
+    descriptor = ::open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (descriptor < 0 || ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
+      fail("ledger: cannot make the file LEDGER_FILE names");
+      _exit(120);
+    }
+    flags = MAP_SHARED;
+  }
+  // By number: the recorder's mmap hook has no business with the ledger's own memory.
+  const long address = syscall(SYS_mmap, nullptr, bytes, PROT_READ | PROT_WRITE, flags, descriptor, 0L);
+  if (address == -1) {
+    fail("ledger: cannot map the file");
+    _exit(120);
+  }
+  if (descriptor >= 0) ::close(descriptor);
+  Header& header = *reinterpret_cast<Header*>(address);
+  header.header_bytes = sizeof(Header);
+  header.entry_bytes = sizeof(Entry);
+  header.slot_bytes = slot_bytes;
+  header.slot_entries = slot_entries;
+  header.max_slots = max_slots;
+  header.site_count = kSites;
+  header.pid = static_cast<std::uint32_t>(getpid());
+  for (std::size_t i = 0; i < kSites; ++i) strncpy(header.sites[i], sites[i], kMaxSiteName - 1);
+  book.header = &header;
+  memcpy(header.magic, "LEDGER01", 8);
+  attach(nullptr);
+}
+
+inline void set_phase(Phase phase) noexcept { book.header->phase.store(phase, std::memory_order_release); }
+
+/// What the program should return from main: 1 when a self-check failed.
+inline int status() noexcept { return book.header->errors.load() == 0 ? 0 : 1; }
+
+[[gnu::always_inline]] inline Entry& begin(Kind kind, unsigned site, const void* old, std::size_t size,
+                                           std::uint64_t block = 0, std::uint32_t flags = 0) noexcept {
+  Slot& slot = *this_slot;
+  if (slot.used >= book.header->slot_entries) [[unlikely]] {
+    fail("ledger: slot is full");
+    _exit(121);
+  }
+  Entry& entry = slot.entries()[slot.used++];
+  entry.old = reinterpret_cast<std::uint64_t>(old);
+  entry.size = size;
+  entry.block = block;
+  entry.flags = flags;
+  entry.site = static_cast<std::uint16_t>(site);
+  entry.kind = kind;
+  entry.state.store(State::kBegun, std::memory_order_release);
+  return entry;
+}
+
+[[gnu::always_inline]] inline void* done(Entry& entry, void* result = nullptr) noexcept {
+  entry.result = reinterpret_cast<std::uint64_t>(result);
+  entry.state.store(State::kDone, std::memory_order_release);
+  return result;
+}
+
+/// Identifies the block of `entry` among all blocks of all threads; never 0.
+inline std::uint64_t identity(const Entry& entry) noexcept {
+  return std::uint64_t{this_slot->index + 1} << 32 | static_cast<std::uint64_t>(&entry - this_slot->entries());
+}
+
+/// A small generator, so that a run is decided by its seed.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) noexcept : state_(seed) {}
+  std::uint64_t next() noexcept {
+    std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+  std::size_t below(std::size_t end) noexcept { return next() % end; }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// The number in argv[index], or `otherwise`.
+inline std::uint64_t argument(int argc, char** argv, int index, std::uint64_t otherwise) noexcept {
+  return index < argc ? strtoull(argv[index], nullptr, 0) : otherwise;
+}
+
+}  // namespace ledger

@@ -1,0 +1,309 @@
+"""Reads a ledger (ledger.h) and says what a recorder must have seen.
+
+A ledger is what a program wrote down about its own calls: one list of entries per thread, each begun and,
+unless the program was killed during it, done. From that follow the exact figures of the interface
+(`Figures`), per process, per thread and per site, and the events a trace must hold, in order per thread.
+
+Blocks are told apart by the stamp their maker wrote into them (Entry.block), or, in programs that do not
+pass blocks around, by address in the order of the thread's entries.
+"""
+
+import mmap
+import struct
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+MALLOC, CALLOC, REALLOC, REALLOCARRAY, FREE = 1, 2, 3, 4, 5
+NEW, DELETE, OPAQUE = 11, 12, 13
+MAP, UNMAP, REMAP, BREAK = 20, 21, 22, 23
+ALLOCATIONS = frozenset((MALLOC, CALLOC, 6, 7, 8, 9, 10, NEW))
+REALLOCATIONS = frozenset((REALLOC, REALLOCARRAY))
+RELEASES = frozenset((FREE, DELETE))
+
+BEGUN, DONE = 1, 2
+FLAG_SIZE_UNKNOWN, FLAG_FAILED, FLAG_RESERVE = 1, 2, 4
+
+MAP_FAILED = (1 << 64) - 1
+PHASES = {0: "starting", 1: "working", 2: "finished"}
+
+
+@dataclass(slots=True)
+class Entry:
+    old: int
+    size: int
+    result: int
+    block: int
+    flags: int
+    site: int
+    kind: int
+    done: bool
+
+
+@dataclass
+class Thread:
+    index: int
+    tid: int
+    name: str
+    entries: list
+
+
+@dataclass
+class Cost:
+    allocations: int = 0
+    allocated_bytes: int = 0
+    leaked_bytes: int = 0
+    leaked_blocks: int = 0
+    temporary: int = 0
+    peak_bytes: int = 0   # live at the moment of the whole program's peak; single thread only
+    peak_blocks: int = 0
+
+
+@dataclass
+class Figures:
+    allocations: int = 0
+    allocated_bytes: int = 0
+    frees: int = 0
+    failed: int = 0
+    leaked_bytes: int = 0
+    leaked_blocks: int = 0
+    temporary: int = 0
+    peak_bytes: int = 0   # single thread only
+    peak_blocks: int = 0
+    sites: dict = field(default_factory=lambda: defaultdict(Cost))
+    threads: dict = field(default_factory=lambda: defaultdict(Cost))  # by Thread.index
+
+    @property
+    def events(self):
+        return self.allocations + self.frees + self.failed
+
+
+class Ledger:
+    def __init__(self, path):
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            if data[:8] != b"LEDGER01":
+                raise ValueError(f"{path}: not a ledger")
+            (header_bytes, entry_bytes, slot_bytes, self.slot_entries, max_slots, slots_used, site_count, phase,
+             self.pid, self.errors) = struct.unpack_from("<IIQIIIIIII", data, 8)
+            assert header_bytes == 8192 and entry_bytes == 40
+            self.phase = PHASES[phase]
+            self.error_text = _text(data[52:252])
+            self.sites = [_text(data[4096 + 64 * i:4096 + 64 * (i + 1)]) for i in range(site_count)]
+            self.threads = [self._thread(data, header_bytes + i * slot_bytes)
+                            for i in range(min(slots_used, max_slots))]
+
+    def _thread(self, data, offset):
+        tid, index = struct.unpack_from("<II", data, offset)
+        name = _text(data[offset + 8:offset + 32])
+        entries = []
+        begin = offset + 64
+        # The entries stop at the first that was never begun; only whole runs of zeros lie behind it.
+        for old, size, result, block, flags, site, kind, state in struct.iter_unpack(
+                "<QQQQIHBB", data[begin:begin + 40 * self.slot_entries]):
+            if state == 0:
+                break
+            entries.append(Entry(old, size, result, block, flags, site, kind, state == DONE))
+        return Thread(index, tid, name, entries)
+
+    def unfinished(self):
+        """Entries begun but not done, by thread: at most one each, the last."""
+        found = {}
+        for thread in self.threads:
+            open_entries = [i for i, entry in enumerate(thread.entries) if not entry.done]
+            if open_entries:
+                assert open_entries == [len(thread.entries) - 1], "an entry was left open in the middle"
+                found[thread.index] = thread.entries[-1]
+        return found
+
+    def figures(self):
+        """The heap's figures. Opaque blocks count as one allocation each; entries not done count as nothing."""
+        total = Figures()
+        live = {}      # key -> (size, site, thread index)
+        current = current_blocks = 0
+        peak_snapshot = None
+        one_thread = sum(1 for thread in self.threads if thread.entries) <= 1
+
+        # With stamps, a block may be released (in another thread's list) before we come to its allocation.
+        released_early = {}
+
+        for thread in self.threads:
+            last_key = None  # of this thread's latest allocation, if it is not yet released
+            for position, entry in enumerate(thread.entries):
+                if not entry.done or entry.kind >= MAP:
+                    continue
+                kind = entry.kind
+                released = allocated = False
+                if kind in RELEASES:
+                    released = entry.old != 0
+                elif kind in REALLOCATIONS and entry.old != 0:
+                    if entry.result != 0:
+                        released = allocated = True
+                    elif entry.size == 0 and not entry.flags & FLAG_SIZE_UNKNOWN:
+                        released = True
+                    else:
+                        total.failed += 1
+                elif entry.result != 0:
+                    allocated = True
+                else:
+                    total.failed += 1
+
+                if released:
+                    key = entry.block if entry.block else entry.old
+                    total.frees += 1
+                    if key == last_key:
+                        total.temporary += 1
+                        total.threads[thread.index].temporary += 1
+                        total.sites[self.sites[live[key][1]]].temporary += 1
+                    if key == last_key:
+                        last_key = None
+                    if key in live:
+                        size, _, _ = live.pop(key)
+                        current -= size
+                        current_blocks -= 1
+                    else:
+                        assert entry.block, f"thread {thread.index} released {entry.old:#x}, which it did not have"
+                        released_early[key] = released_early.get(key, 0) + 1
+                if allocated:
+                    stamp = (thread.index + 1) << 32 | position
+                    key = stamp if self._stamped() else entry.result
+                    last_key = key
+                    for cost in (total.sites[self.sites[entry.site]], total.threads[thread.index]):
+                        cost.allocations += 1
+                        cost.allocated_bytes += entry.size
+                    total.allocations += 1
+                    total.allocated_bytes += entry.size
+                    if released_early.pop(key, 0):
+                        continue
+                    assert key not in live, f"block {key:#x} was made twice"
+                    live[key] = (entry.size, entry.site, thread.index)
+                    current += entry.size
+                    current_blocks += 1
+                    if one_thread and current > total.peak_bytes:
+                        total.peak_bytes = current
+                        total.peak_blocks = current_blocks
+                        peak_snapshot = None
+                    # The composition at the peak is copied lazily: at the next change that lowers it.
+                if one_thread and peak_snapshot is None and current == total.peak_bytes:
+                    peak_snapshot = (thread.index, position)
+        assert not released_early, "a block was released that nobody made"
+
+        for size, site, thread_index in live.values():
+            total.leaked_bytes += size
+            total.leaked_blocks += 1
+            for cost in (total.sites[self.sites[site]], total.threads[thread_index]):
+                cost.leaked_bytes += size
+                cost.leaked_blocks += 1
+        self.live = live
+        if one_thread and peak_snapshot is not None:
+            self._peak_by_site(total, *peak_snapshot)
+        return total
+
+    def _stamped(self):
+        if not hasattr(self, "_has_stamps"):
+            self._has_stamps = any(entry.block for thread in self.threads for entry in thread.entries
+                                   if entry.kind < MAP)
+        return self._has_stamps
+
+    def _peak_by_site(self, total, thread_index, last_position):
+        live = {}
+        for entry in self.threads[thread_index].entries[:last_position + 1]:
+            if not entry.done or entry.kind >= MAP:
+                continue
+            if entry.old and (entry.kind in RELEASES or
+                              (entry.kind in REALLOCATIONS and (entry.result or entry.size == 0))):
+                live.pop(entry.old, None)
+            if entry.result and entry.kind not in RELEASES:
+                live[entry.result] = (entry.size, entry.site)
+        for size, site in live.values():
+            cost = total.sites[self.sites[site]]
+            cost.peak_bytes += size
+            cost.peak_blocks += 1
+
+    def live_addresses(self):
+        """address -> size of what is live at the end; sizes that the ledger cannot know are None."""
+        self.figures()
+        result = {}
+        for thread in self.threads:
+            for position, entry in enumerate(thread.entries):
+                key = ((thread.index + 1) << 32 | position) if self._stamped() else entry.result
+                if self._stamped():
+                    if key in self.live:
+                        result[entry.result] = None if entry.flags & FLAG_SIZE_UNKNOWN else entry.size
+                elif entry.done and entry.kind < MAP:
+                    if entry.old:
+                        if entry.kind in RELEASES or entry.result or entry.size == 0:
+                            result.pop(entry.old, None)
+                    if entry.result:
+                        result[entry.result] = None if entry.flags & FLAG_SIZE_UNKNOWN else entry.size
+        return result
+
+
+def expected_events(entry):
+    """The trace events of one entry, as tuples whose first element names them; sizes of None match any.
+
+    ("alloc", address, size) ("free", address) ("realloc_begin", address) ("realloc_end", address, size)
+    ("realloc_failed", size) ("alloc_failed", size). For an entry not done, addresses that nobody knows yet
+    are None too; which of the events exist then is open, but they are a beginning of this list. A product that
+    overflows never reaches realloc: the old block is not touched, and only the failure is an event.
+    """
+    size = None if entry.flags & FLAG_SIZE_UNKNOWN else min(entry.size, (1 << 56) - 1)
+    if entry.kind in RELEASES:
+        return [("free", entry.old)] if entry.old else []
+    if entry.kind in REALLOCATIONS and entry.old and not (size is None and entry.done and not entry.result):
+        begin = ("realloc_begin", entry.old)
+        if not entry.done:
+            return [begin, ("realloc_end", None, size)]
+        if entry.result:
+            return [begin, ("realloc_end", entry.result, size)]
+        if entry.size == 0 and not entry.flags & FLAG_SIZE_UNKNOWN:
+            return [begin, ("realloc_end", 0, 0)]
+        return [begin, ("realloc_failed", size)]
+    if not entry.done:
+        return [("alloc", None, size)]
+    return [("alloc", entry.result, size)] if entry.result else [("alloc_failed", size)]
+
+
+def matches(expected, event):
+    """Whether a trace's event is the expected one; None matches anything."""
+    return len(expected) == len(event) and all(e is None or e == a for e, a in zip(expected, event))
+
+
+@dataclass
+class Mappings:
+    """What a single-threaded ledger of mappings adds up to. Address space that is only reserved has no bytes."""
+    mapped_bytes: int = 0
+    peak_bytes: int = 0
+    live_bytes: int = 0
+    break_bytes: int = 0
+
+
+def mappings(ledger, page=4096):
+    def up(size):
+        return (size + page - 1) // page * page
+
+    live = set()
+    result = Mappings()
+    for entry in ledger.threads[0].entries:
+        if entry.kind < MAP:
+            continue
+        if entry.kind == MAP and entry.result != MAP_FAILED:
+            pages = range(entry.result // page, (entry.result + up(entry.size)) // page)
+            live.difference_update(pages)
+            if not entry.flags & FLAG_RESERVE:
+                result.mapped_bytes += up(entry.size)
+                live.update(pages)
+        elif entry.kind == UNMAP and not entry.flags & FLAG_FAILED:
+            live.difference_update(range(entry.old // page, (entry.old + up(entry.size)) // page))
+        elif entry.kind == REMAP and entry.result != MAP_FAILED:
+            live.difference_update(range(entry.old // page, (entry.old + up(entry.block)) // page))
+            live.update(range(entry.result // page, (entry.result + up(entry.size)) // page))
+            result.mapped_bytes += up(entry.size)  # as realloc: one given back, one made
+        elif entry.kind == BREAK:
+            result.break_bytes += entry.result - entry.old
+            result.mapped_bytes += max(0, entry.result - entry.old)
+        result.live_bytes = len(live) * page + result.break_bytes
+        result.peak_bytes = max(result.peak_bytes, result.live_bytes)
+    return result
+
+
+def _text(raw):
+    return bytes(raw).split(b"\0", 1)[0].decode("utf-8", "replace")

@@ -1,0 +1,218 @@
+// The allocating functions that ledger programs share, one per way to allocate, each a stack frame of
+// its own that writes the ledger (ledger.h). They are C functions, so that the name in a report is the
+// name in the ledger's table.
+//
+// Blocks of 8 bytes and more are stamped with the ledger entry that made them. A thread that gives back
+// somebody else's block uses the _stamped forms, which copy the stamp into its own entry; that is how
+// the exact live set is known although threads write no common order.
+//
+// Each call also holds the guest to its manners: errno survives a call that succeeds, calloc's memory is
+// zero, alignment is as asked for.
+#pragma once
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <new>
+
+#include "tests/support/ledger.h"
+
+#define LEDGER_SITE extern "C" [[gnu::noinline, gnu::used]] inline
+
+namespace ledger {
+
+#define LEDGER_SHARED_SITES(X)                                                                     \
+  X(site_malloc) X(site_calloc) X(site_realloc) X(site_reallocarray) X(site_free)                  \
+  X(site_posix_memalign) X(site_aligned_alloc) X(site_memalign) X(site_valloc) X(site_pvalloc)     \
+  X(site_new) X(site_new_array) X(site_new_aligned) X(site_new_nothrow) X(site_delete)             \
+  X(site_small) X(site_large)                                                                      \
+  X(site_strdup) X(site_asprintf) X(site_getline) X(site_constructor) X(site_destructor)           \
+  X(site_thread_exit) X(site_atexit) X(site_dlsym) X(site_signal) X(site_plugin_a) X(site_plugin_b) \
+  X(site_iconv) X(site_mmap) X(site_munmap) X(site_mremap) X(site_sbrk)
+
+#define LEDGER_SITE_ENUM(name) k_##name,
+#define LEDGER_SITE_NAME(name) #name,
+enum Site : unsigned { kNoSite, LEDGER_SHARED_SITES(LEDGER_SITE_ENUM) kSharedSites };
+inline constexpr const char* kSiteNames[] = {"", LEDGER_SHARED_SITES(LEDGER_SITE_NAME)};
+
+inline constexpr int kMannerlyErrno = 4711;
+
+inline void* stamped(Entry& entry, void* block, std::size_t size) noexcept {
+  LEDGER_CHECK(block == nullptr || errno == kMannerlyErrno);
+  done(entry, block);
+  if (block != nullptr && size >= sizeof(std::uint64_t)) {
+    const std::uint64_t stamp = identity(entry);
+    memcpy(block, &stamp, sizeof stamp);
+  }
+  return block;
+}
+
+inline std::uint64_t stamp_of(const void* block) noexcept {
+  std::uint64_t stamp;
+  memcpy(&stamp, block, sizeof stamp);
+  return stamp;
+}
+
+inline bool aligned(const void* block, std::size_t alignment) noexcept {
+  return reinterpret_cast<std::uint64_t>(block) % alignment == 0;
+}
+
+/// Sizes that overflow come from here, so that the compiler does not see through them.
+inline std::size_t opaque(std::size_t value) noexcept {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
+}  // namespace ledger
+
+LEDGER_SITE void* site_malloc(std::size_t size) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kMalloc, ledger::k_site_malloc, nullptr, size);
+  errno = ledger::kMannerlyErrno;
+  void* block = malloc(size);
+  LEDGER_CHECK(ledger::aligned(block, 16));
+  return ledger::stamped(entry, block, size);
+}
+
+LEDGER_SITE void* site_small(std::size_t size) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kMalloc, ledger::k_site_small, nullptr, size);
+  errno = ledger::kMannerlyErrno;
+  return ledger::stamped(entry, malloc(size), size);
+}
+
+LEDGER_SITE void* site_large(std::size_t size) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kMalloc, ledger::k_site_large, nullptr, size);
+  errno = ledger::kMannerlyErrno;
+  return ledger::stamped(entry, malloc(size), size);
+}
+
+LEDGER_SITE void* site_calloc(std::size_t count, std::size_t size) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kCalloc, ledger::k_site_calloc, nullptr, count * size);
+  errno = ledger::kMannerlyErrno;
+  auto* block = static_cast<unsigned char*>(calloc(count, size));
+  if (block != nullptr)
+    for (std::size_t i = 0; i < count * size; i += 1 + i / 8) LEDGER_CHECK(block[i] == 0);
+  return ledger::stamped(entry, block, count * size);
+}
+
+LEDGER_SITE void* site_realloc(void* old, std::size_t size) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kRealloc, ledger::k_site_realloc, old, size);
+  errno = ledger::kMannerlyErrno;
+  return ledger::stamped(entry, realloc(old, size), size);
+}
+
+LEDGER_SITE void* site_realloc_stamped(void* old, std::size_t size) {
+  ledger::Entry& entry =
+      ledger::begin(ledger::Kind::kRealloc, ledger::k_site_realloc, old, size, ledger::stamp_of(old));
+  errno = ledger::kMannerlyErrno;
+  return ledger::stamped(entry, realloc(old, size), size);
+}
+
+LEDGER_SITE void* site_reallocarray(void* old, std::size_t count, std::size_t size) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kReallocarray, ledger::k_site_reallocarray, old, count * size);
+  errno = ledger::kMannerlyErrno;
+  return ledger::stamped(entry, reallocarray(old, count, size), count * size);
+}
+
+LEDGER_SITE void site_free(void* block) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kFree, ledger::k_site_free, block, 0);
+  errno = ledger::kMannerlyErrno;
+  free(block);
+  LEDGER_CHECK(errno == ledger::kMannerlyErrno);
+  ledger::done(entry);
+}
+
+LEDGER_SITE void site_free_stamped(void* block) {
+  ledger::Entry& entry =
+      ledger::begin(ledger::Kind::kFree, ledger::k_site_free, block, 0, ledger::stamp_of(block));
+  errno = ledger::kMannerlyErrno;
+  free(block);
+  LEDGER_CHECK(errno == ledger::kMannerlyErrno);
+  ledger::done(entry);
+}
+
+LEDGER_SITE void* site_posix_memalign(std::size_t alignment, std::size_t size) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kPosixMemalign, ledger::k_site_posix_memalign, nullptr, size);
+  errno = ledger::kMannerlyErrno;
+  void* block = nullptr;
+  const int result = posix_memalign(&block, alignment, size);
+  LEDGER_CHECK((result == 0) == (block != nullptr));
+  LEDGER_CHECK(ledger::aligned(block, alignment));
+  return ledger::stamped(entry, block, size);
+}
+
+LEDGER_SITE void* site_aligned_alloc(std::size_t alignment, std::size_t size) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kAlignedAlloc, ledger::k_site_aligned_alloc, nullptr, size);
+  errno = ledger::kMannerlyErrno;
+  void* block = aligned_alloc(alignment, size);
+  LEDGER_CHECK(ledger::aligned(block, alignment));
+  return ledger::stamped(entry, block, size);
+}
+
+LEDGER_SITE void* site_memalign(std::size_t alignment, std::size_t size) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kMemalign, ledger::k_site_memalign, nullptr, size);
+  errno = ledger::kMannerlyErrno;
+  void* block = memalign(alignment, size);
+  LEDGER_CHECK(ledger::aligned(block, alignment));
+  return ledger::stamped(entry, block, size);
+}
+
+LEDGER_SITE void* site_valloc(std::size_t size) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kValloc, ledger::k_site_valloc, nullptr, size);
+  errno = ledger::kMannerlyErrno;
+  void* block = valloc(size);
+  LEDGER_CHECK(ledger::aligned(block, 4096));
+  return ledger::stamped(entry, block, size);
+}
+
+LEDGER_SITE void* site_pvalloc(std::size_t size) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kPvalloc, ledger::k_site_pvalloc, nullptr, size);
+  errno = ledger::kMannerlyErrno;
+  void* block = pvalloc(size);
+  LEDGER_CHECK(ledger::aligned(block, 4096));
+  LEDGER_CHECK(block == nullptr || malloc_usable_size(block) >= ((size + 4095) & ~std::size_t{4095}));
+  return ledger::stamped(entry, block, size);
+}
+
+LEDGER_SITE void* site_new(std::size_t size) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kNew, ledger::k_site_new, nullptr, size == 0 ? 1 : size);
+  errno = ledger::kMannerlyErrno;
+  return ledger::stamped(entry, ::operator new(size), size);
+}
+
+LEDGER_SITE void* site_new_array(std::size_t size) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kNew, ledger::k_site_new_array, nullptr, size == 0 ? 1 : size);
+  errno = ledger::kMannerlyErrno;
+  return ledger::stamped(entry, ::operator new[](size), size);
+}
+
+/// `size` must be a multiple of 64: libstdc++ rounds it up otherwise.
+LEDGER_SITE void* site_new_aligned(std::size_t size) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kNew, ledger::k_site_new_aligned, nullptr, size);
+  errno = ledger::kMannerlyErrno;
+  void* block = ::operator new(size, std::align_val_t{64});
+  LEDGER_CHECK(ledger::aligned(block, 64));
+  return ledger::stamped(entry, block, size);
+}
+
+/// Null when memory can't be had.
+LEDGER_SITE void* site_new_nothrow(std::size_t size) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kNew, ledger::k_site_new_nothrow, nullptr, size == 0 ? 1 : size);
+  errno = ledger::kMannerlyErrno;
+  return ledger::stamped(entry, ::operator new(size, std::nothrow), size);
+}
+
+LEDGER_SITE void site_delete(void* block) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kDelete, ledger::k_site_delete, block, 0);
+  errno = ledger::kMannerlyErrno;
+  ::operator delete(block);
+  LEDGER_CHECK(errno == ledger::kMannerlyErrno);
+  ledger::done(entry);
+}
+
+LEDGER_SITE void site_delete_aligned(void* block) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kDelete, ledger::k_site_delete, block, 0);
+  ::operator delete(block, std::align_val_t{64});
+  ledger::done(entry);
+}

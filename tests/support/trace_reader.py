@@ -1,0 +1,585 @@
+"""A second reader of trace files, written from common/trace_format.h and common/event_codec.h alone.
+
+It guards the first one (analyzer/trace): what both read the same way is probably what the format says. It
+reads finished and killed traces, checks what has a rule except the checksums, and is slow and strict: anything
+that is not as the format says raises Malformed. Damage is the other reader's business.
+
+    trace = Trace("x.hprof")
+    for thread in trace.threads():        # one per thread, streams that were handed on are cut
+        for event in thread.events: ...   # Event, in the thread's order
+    trace.merged()                        # all heap events of all threads, by time
+"""
+
+import struct
+from dataclasses import dataclass, field
+
+UNIT = 4096
+FILE_MAGIC = b"\x89HPRF\r\n\x1a"
+EXTENT_MAGIC = 0x31544E5845465048
+FRAME_MAGIC = 0x4D524648
+
+ALLOC, FREE, FREE_STACK, REALLOC_BEGIN, REALLOC_END, REALLOC_FAILED, ALLOC_FAILED = 1, 2, 3, 4, 5, 6, 7
+MAP, UNMAP_BEGIN, UNMAP_END, UNMAP_FAILED, REMAP_BEGIN, REMAP_END, REMAP_FAILED, BRK = 8, 9, 10, 11, 12, 13, 14, 15
+NODE, SAMPLE, TEXT, BLOCK_START, PAUSE, RESUME = 16, 17, 18, 19, 20, 21
+HEAP_OPS = range(ALLOC, ALLOC_FAILED + 1)
+
+(TEXT_PROGRAM, TEXT_COMMAND_LINE, TEXT_DIRECTORY, TEXT_HOST, TEXT_THREAD, TEXT_THREAD_NAME, TEXT_MODULE, TEXT_MARK,
+ TEXT_NOTE) = range(1, 10)
+
+END_KINDS = {0: None, 1: "exit", 2: "exec", 3: "signal", 4: "stopped"}
+
+# Which columns hold an op's fields: heap address, stack, then the rare ones in their order.
+#                 heap   stack  size   address node   aux
+FIELDS = {
+    ALLOC:          (True, True, False, False, False, False),
+    FREE:           (True, False, False, False, False, False),
+    FREE_STACK:     (True, True, False, False, False, False),
+    REALLOC_BEGIN:  (True, False, False, False, False, False),
+    REALLOC_END:    (True, True, False, False, False, False),
+    REALLOC_FAILED: (False, True, True, False, False, False),
+    ALLOC_FAILED:   (False, True, True, False, False, False),
+    MAP:            (False, True, True, True, False, True),
+    UNMAP_BEGIN:    (False, False, True, True, False, False),
+    UNMAP_END:      (False,) * 6,
+    UNMAP_FAILED:   (False,) * 6,
+    REMAP_BEGIN:    (False, False, True, True, False, False),
+    REMAP_END:      (False, True, True, True, False, False),
+    REMAP_FAILED:   (False,) * 6,
+    BRK:            (False, True, True, True, False, False),
+    NODE:           (False, False, True, True, True, True),
+    SAMPLE:         (False, False, True, True, False, False),
+    TEXT:           (False, False, True, True, True, True),
+    BLOCK_START:    (False, False, False, True, False, False),
+    PAUSE:          (False,) * 6,
+    RESUME:         (False,) * 6,
+}
+
+NAMES = {ALLOC: "alloc", FREE: "free", FREE_STACK: "free", REALLOC_BEGIN: "realloc_begin",
+         REALLOC_END: "realloc_end", REALLOC_FAILED: "realloc_failed", ALLOC_FAILED: "alloc_failed"}
+
+
+class Malformed(Exception):
+    """The file is not what the format says; the message says where."""
+
+
+@dataclass(slots=True)
+class Event:
+    op: int
+    time: int
+    address: int
+    size: int
+    node: int
+    aux: int
+    text: bytes = b""
+
+    def tuple(self):
+        """As ledger.expected_events gives it."""
+        if self.op in (FREE, FREE_STACK, REALLOC_BEGIN):
+            return (NAMES[self.op], self.address)
+        if self.op in (REALLOC_FAILED, ALLOC_FAILED):
+            return (NAMES[self.op], self.size)
+        return (NAMES[self.op], self.address, self.size)
+
+
+@dataclass
+class TraceThread:
+    tid: int
+    name: str
+    stream: int
+    nested: bool  # written by a signal handler that interrupted the recorder in the same thread
+    events: list = field(default_factory=list)
+
+
+@dataclass
+class Module:
+    number: int
+    begin: int
+    size: int
+    bias: int
+    build_id: str
+    path: str
+    main: bool
+
+
+def lz4_block(data, raw_size):
+    """Decompresses one LZ4 block (lz4_Block_format.md of the lz4 project)."""
+    out = bytearray()
+    at, end = 0, len(data)
+    while at < end:
+        token = data[at]
+        at += 1
+        literals = token >> 4
+        if literals == 15:
+            while True:
+                more = data[at]
+                at += 1
+                literals += more
+                if more != 255:
+                    break
+        if at + literals > end:
+            raise Malformed("LZ4: literals beyond the end")
+        out += data[at:at + literals]
+        at += literals
+        if at == end:
+            break
+        offset = data[at] | data[at + 1] << 8
+        at += 2
+        if offset == 0 or offset > len(out):
+            raise Malformed("LZ4: offset outside the output")
+        length = token & 15
+        if length == 15:
+            while True:
+                more = data[at]
+                at += 1
+                length += more
+                if more != 255:
+                    break
+        length += 4
+        begin = len(out) - offset
+        if offset >= length:
+            out += out[begin:begin + length]
+        else:  # overlapping: the match repeats its own beginning
+            out += (out[begin:] * (length // offset + 1))[:length]
+    if len(out) != raw_size:
+        raise Malformed(f"LZ4: {len(out)} bytes instead of {raw_size}")
+    return bytes(out)
+
+
+def varints(data):
+    """Every varint of a column."""
+    values = []
+    value = shift = 0
+    for byte in data:
+        if byte < 0x80:
+            values.append(value | byte << shift)
+            value = shift = 0
+        else:
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if shift > 63:
+                raise Malformed("varint of more than 64 bits")
+    if shift:
+        raise Malformed("varint cut off at the end of its column")
+    return values
+
+
+def unzigzag(value):
+    return (value >> 1) ^ -(value & 1)
+
+
+def decode_columns(raw, first_time, record_count):
+    sizes = struct.unpack_from("<6I", raw)
+    at = 24
+    columns = []
+    for size in sizes:
+        columns.append(raw[at:at + size])
+        at += size
+    if at != len(raw):
+        raise Malformed("columns do not fill their payload")
+    heads, times, addresses, nodes, rare = (iter(varints(column)) for column in columns[:5])
+    text_at = 0
+    time = first_time
+    heap_address = 0
+    events = []
+    for _ in range(record_count):
+        head = next(heads)
+        size = 0
+        low = head & 3
+        if low == 0:
+            op = FREE
+        elif low == 1:
+            op, size = ALLOC, head >> 2
+        elif low == 3:
+            op, size = REALLOC_END, head >> 2
+        else:
+            op = head >> 2
+        if op not in FIELDS or (low == 0 and head):
+            raise Malformed(f"unknown op {op}")
+        time += next(times)
+        address = node = aux = 0
+        has_heap, has_stack, has_size, has_address, has_node, has_aux = FIELDS[op]
+        if has_heap:
+            heap_address = (heap_address + unzigzag(next(addresses))) & (1 << 64) - 1
+            address = (heap_address << 4 | heap_address >> 60) & (1 << 64) - 1
+        if has_stack:
+            node = next(nodes)
+        if has_size:
+            size = next(rare)
+        if has_address:
+            address = next(rare)
+        if has_node:
+            node = next(rare)
+        if has_aux:
+            aux = next(rare)
+        text = b""
+        if op == TEXT:
+            text = columns[5][text_at:text_at + aux]
+            text_at += aux
+            if len(text) != aux:
+                raise Malformed("text beyond its column")
+        events.append(Event(op, time, address, size, node, aux, text))
+    if any(next(column, None) is not None for column in (heads, times, addresses, nodes, rare)) or \
+            text_at != len(columns[5]):
+        raise Malformed("a column holds more than the records use")
+    return events
+
+
+def decode_slots(data, count):
+    """Records as they stand in a staging block."""
+    events = []
+    at = 0
+    while at < count:
+        time, address, op_size, node, aux = struct.unpack_from("<QQQII", data, 32 * at)
+        op = op_size & 0xFF
+        if op not in FIELDS:
+            raise Malformed(f"staging slot {at}: unknown op {op}")
+        at += 1
+        text = b""
+        if op == TEXT:
+            text = bytes(data[32 * at:32 * at + aux])
+            at += (aux + 31) // 32
+            if at > count:
+                raise Malformed("staging: text beyond the commit")
+        events.append(Event(op, time, address, op_size >> 8, node, aux, text))
+    return events
+
+
+def is_event(event):
+    if event.op == REALLOC_END:
+        return event.address != 0
+    return ALLOC <= event.op <= ALLOC_FAILED and event.op != REALLOC_FAILED
+
+
+class Trace:
+    def __init__(self, path):
+        with open(path, "rb") as file:
+            data = file.read()
+        self._header(data)
+        frames, staging = self._extents(data)
+        self.streams = self._streams(data, frames, staging)
+        self.nodes = {}
+        self.modules = {}
+        self.program = self.command_line = self.directory = self.host = None
+        self.notes = []
+        self.marks = []
+        for stream in self.streams.values():
+            for event in stream:
+                self._learn(event)
+
+    def _header(self, data):
+        if len(data) < UNIT or data[:8] != FILE_MAGIC:
+            raise Malformed("not a trace")
+        (self.major, self.minor, self.header_bytes, self.file_id, unit, slot, self.machine, self.clock,
+         self.ticks_per_second, self.start_ticks, self.start_monotonic_ns, self.start_realtime_ns, self.pid,
+         self.parent_pid) = struct.unpack_from("<HHIQIIIIQQQQII", data, 8)
+        if (self.major, slot) != (1, 32) or unit % UNIT:
+            raise Malformed(f"version {self.major}, unit {unit}, slot {slot}")
+        self.unit = unit
+        self.flags = struct.unpack_from("<I", data, 112)[0]
+        end_kind, self.end_status, self.end_ticks = struct.unpack_from("<IiQ", data, 512)
+        self.ended_by = END_KINDS[end_kind]
+        self.stop_reason = data[536:768].split(b"\0")[0].decode()
+        self.settings = dict(line.split("=", 1) for line in data[2048:4096].split(b"\0")[0].decode().splitlines())
+
+    def _extents(self, data):
+        frames, staging = {}, {}
+        at = self.header_bytes
+        while at < len(data):
+            if at + 48 > len(data):
+                break
+            magic, file_id, offset, size, kind, stream, ordinal = struct.unpack_from("<QQQIIII", data, at)
+            if magic != EXTENT_MAGIC or file_id != self.file_id:
+                at += self.unit  # space that was reserved and never became an extent
+                continue
+            if offset != at or size == 0 or size % self.unit or kind not in (1, 2):
+                raise Malformed(f"extent at {at}: offset {offset}, {size} bytes, kind {kind}")
+            if kind == 1:
+                if stream in staging:
+                    raise Malformed(f"stream {stream} has two staging extents")
+                staging[stream] = (at, size)
+            else:
+                self._frames(data, at, size, stream, frames)
+            at += size
+        return frames, staging
+
+    def _frames(self, data, extent, size, stream, frames):
+        at = extent + 48
+        while at + 80 <= extent + size:
+            (magic, header_bytes, codec, file_id, frame_stream, sequence, records, events, before, first, last, raw,
+             payload) = struct.unpack_from("<IHHQIIIIQQQII", data, at)
+            if magic != FRAME_MAGIC:
+                break
+            if file_id != self.file_id or frame_stream != stream or header_bytes != 80:
+                raise Malformed(f"frame at {at}: stream {frame_stream} in an extent of stream {stream}")
+            if at + header_bytes + payload > extent + size:
+                raise Malformed(f"frame at {at} runs out of its extent")
+            key = (stream, sequence)
+            if key in frames:
+                raise Malformed(f"stream {stream} has two frames {sequence}")
+            frames[key] = (at + header_bytes, codec, records, events, before, first, last, raw, payload)
+            at += (header_bytes + payload + 7) // 8 * 8
+
+    def _streams(self, data, frames, staging):
+        streams = {}
+        numbers = sorted({stream for stream, _ in frames} | set(staging))
+        for number in numbers:
+            records = []
+            sequence = 0
+            count = 0
+            while (number, sequence) in frames:
+                at, codec, record_count, event_count, before, first, last, raw, payload = frames.pop((number, sequence))
+                body = data[at:at + payload]
+                if codec == 2:
+                    body = lz4_block(body, raw)
+                elif codec != 1:
+                    raise Malformed(f"frame codec {codec}")
+                block = decode_columns(body, first, record_count)
+                self._check_block(number, sequence, block, count, event_count, before, first, last)
+                count += event_count
+                records += block
+                sequence += 1
+            if number in staging:
+                at, size = staging[number]
+                commit = struct.unpack_from("<Q", data, at + 48)[0]
+                staged_sequence, slots = commit >> 32, commit & 0xFFFFFFFF
+                if 64 + 32 * slots > size:
+                    raise Malformed(f"stream {number}: staging holds {slots} slots in {size} bytes")
+                # The block may have become a frame already, and the process was killed before it said so.
+                if staged_sequence == sequence:
+                    block = decode_slots(data[at + 64:at + 64 + 32 * slots], slots)
+                    if block:
+                        self._check_block(number, sequence, block, count, None, None, block[0].time, block[-1].time)
+                    records += block
+                elif slots and staged_sequence != sequence - 1:
+                    raise Malformed(f"stream {number}: staging is block {staged_sequence}, frames end at {sequence}")
+            for earlier, later in zip(records, records[1:]):
+                if later.time < earlier.time:
+                    raise Malformed(f"stream {number}: time goes back from {earlier.time} to {later.time}")
+            streams[number] = records
+        if frames:
+            raise Malformed(f"frames after a gap: {sorted(frames)[:5]}")
+        return streams
+
+    @staticmethod
+    def _check_block(stream, sequence, block, count, event_count, before, first, last):
+        where = f"stream {stream} block {sequence}"
+        if not block or block[0].op != BLOCK_START or block[0].address != count:
+            raise Malformed(f"{where} does not begin with the count of events before it ({count}): {block[:1]}")
+        if event_count is not None and sum(map(is_event, block)) != event_count:
+            raise Malformed(f"{where}: event_count {event_count}")
+        if before is not None and before != count:
+            raise Malformed(f"{where}: events_before {before}, not {count}")
+        if (block[0].time, block[-1].time) != (first, last):
+            raise Malformed(f"{where}: first and last time")
+
+    def _learn(self, event):
+        if event.op == NODE:
+            self.nodes[event.node] = (event.size & 0xFFFFFFFF, event.size >> 32, event.address, event.aux)
+        elif event.op == TEXT:
+            text = event.text.decode("utf-8", "replace")
+            if event.node == TEXT_PROGRAM:
+                self.program = text
+            elif event.node == TEXT_COMMAND_LINE:
+                self.command_line = text.rstrip("\0").split("\0")
+            elif event.node == TEXT_DIRECTORY:
+                self.directory = text
+            elif event.node == TEXT_HOST:
+                self.host = text
+            elif event.node == TEXT_MARK:
+                self.marks.append(text)
+            elif event.node == TEXT_NOTE:
+                self.notes.append(text)
+            elif event.node == TEXT_MODULE:
+                size, bias, id_bytes, flags = struct.unpack_from("<QQII", event.text)
+                body = event.text[24:]
+                self.modules[event.size] = Module(event.size, event.address, size, bias, body[:id_bytes].hex(),
+                                                  body[id_bytes:].decode("utf-8", "replace"), bool(flags & 1))
+
+    def threads(self):
+        """Heap and mapping events by thread, in each thread's order."""
+        result = []
+        for number, stream in self.streams.items():
+            current = None
+            for event in stream:
+                if event.op == TEXT and event.node == TEXT_THREAD:
+                    current = TraceThread(event.size, event.text.decode("utf-8", "replace"), number, bool(event.address))
+                    result.append(current)
+                elif event.op == TEXT and event.node == TEXT_THREAD_NAME:
+                    if current is None or current.tid != event.size:
+                        raise Malformed(f"stream {number}: a name for thread {event.size}, which does not own it")
+                    current.name = event.text.decode("utf-8", "replace")
+                elif ALLOC <= event.op <= BRK:
+                    if current is None:
+                        raise Malformed(f"stream {number}: an event before it has a thread")
+                    current.events.append(event)
+        return result
+
+    def stack(self, node):
+        """[(module number, offset)] from the inside out; a mark (module 0) stands last where a stack was cut."""
+        frames = []
+        while node:
+            if node not in self.nodes:
+                raise Malformed(f"node {node} was never defined")
+            parent, module, offset, _ = self.nodes[node]
+            frames.append((module, offset))
+            node = parent
+            if len(frames) > 100_000:
+                raise Malformed("the call tree has a cycle")
+        return frames
+
+    def functions(self, symbols):
+        """node -> whether the stack holds a ledger site, by the main module's symbol table (`Symbols`)."""
+        main = {number for number, module in self.modules.items() if module.main}
+        cache = {0: None}
+
+        def site_of(node):
+            chain = []
+            while node not in cache:
+                parent, module, offset, _ = self.nodes[node]
+                name = symbols.name(offset) if module in main else None
+                if name and name.startswith("site_"):
+                    cache[node] = name
+                    break
+                chain.append(node)
+                node = parent
+            for passed in chain:
+                cache[passed] = cache[node]
+            return cache[node]
+
+        return site_of
+
+
+def replay(events):
+    """The figures of the interface from heap events in order: dict with the names of report --json's `heap`.
+
+    Temporary allocations need threads and are not counted here. A realloc that was begun and neither ended nor
+    failed leaves its block live.
+    """
+    live = {}
+    figures = dict(allocations=0, allocated_bytes=0, frees=0, failed=0, peak_bytes=0, peak_blocks=0, unmatched_frees=0,
+                   implied_frees=0)
+    current = 0
+    begun = {}  # thread -> [(address, size)] of reallocs under way: an end belongs to the latest begin
+
+    def release(address):
+        nonlocal current
+        size = live.pop(address, None)
+        if size is None:
+            figures["unmatched_frees"] += 1
+        else:
+            current -= size
+
+    def allocate(address, size):
+        nonlocal current
+        if address in live:
+            figures["implied_frees"] += 1
+            current -= live[address]
+        live[address] = size
+        current += size
+        figures["allocations"] += 1
+        figures["allocated_bytes"] += size
+        if current > figures["peak_bytes"]:
+            figures["peak_bytes"], figures["peak_blocks"] = current, len(live)
+
+    for thread, event in events:
+        if event.op == ALLOC:
+            allocate(event.address, event.size)
+        elif event.op in (FREE, FREE_STACK):
+            figures["frees"] += 1
+            release(event.address)
+        elif event.op == REALLOC_BEGIN:
+            begun.setdefault(thread, []).append((event.address, live.pop(event.address, None)))
+        elif event.op in (REALLOC_END, REALLOC_FAILED):
+            address, size = begun[thread].pop()
+            if event.op == REALLOC_FAILED:
+                figures["failed"] += 1
+                if size is not None:
+                    live[address] = size
+                continue
+            figures["frees"] += 1
+            if size is None:
+                figures["unmatched_frees"] += 1
+            else:
+                current -= size
+            if event.address:
+                allocate(event.address, event.size)
+        elif event.op == ALLOC_FAILED:
+            figures["failed"] += 1
+    unfinished = [block for blocks in begun.values() for block in blocks]
+    for address, size in unfinished:
+        if size is not None:
+            live[address] = size
+    figures["unfinished"] = len(unfinished)
+    figures["leaked_bytes"] = sum(live.values())
+    figures["leaked_blocks"] = len(live)
+    figures["live"] = live
+    figures["events"] = figures["allocations"] + figures["frees"] + figures["failed"]
+    return figures
+
+
+def merged(trace):
+    """(thread, event) of all heap events by time. Within one thread order is kept; at equal times an address that is
+    not free waits, and releases go before allocations."""
+    threads = trace.threads()
+    keyed = []
+    for index, thread in enumerate(threads):
+        for position, event in enumerate(thread.events):
+            if event.op in HEAP_OPS:
+                keyed.append((event.time, event.op in (ALLOC, REALLOC_END), index, position, event))
+    # An event never overtakes an earlier one of its own thread, whatever the rank says.
+    keyed.sort(key=lambda item: item[0])
+    result = []
+    i = 0
+    while i < len(keyed):
+        j = i
+        while j < len(keyed) and keyed[j][0] == keyed[i][0]:
+            j += 1
+        group = keyed[i:j]
+        if j - i > 1:
+            group = _interleave(group)
+        result += [(item[2], item[4]) for item in group]
+        i = j
+    return result
+
+
+def _interleave(group):
+    """Events of one instant: each thread's in order, releases as early as that allows."""
+    queues = {}
+    for item in group:
+        queues.setdefault(item[2], []).append(item)
+    for queue in queues.values():
+        queue.sort(key=lambda item: item[3])
+        queue.reverse()
+    result = []
+    while queues:
+        index = next((i for i, queue in queues.items() if not queue[-1][1]), next(iter(queues)))
+        result.append(queues[index].pop())
+        if not queues[index]:
+            del queues[index]
+    return result
+
+
+class Symbols:
+    """Functions of an executable, by address in the file, from `nm`."""
+
+    def __init__(self, path):
+        import bisect
+        import subprocess
+        lines = subprocess.run(["nm", "-C", "--defined-only", "-S", path], capture_output=True, text=True,
+                               check=True).stdout.splitlines()
+        found = []
+        for line in lines:
+            parts = line.split(maxsplit=3)
+            if len(parts) == 4 and parts[2] in "tTwWuV":
+                found.append((int(parts[0], 16), int(parts[1], 16), parts[3]))
+        found.sort()
+        self._found = found
+        self._begins = [begin for begin, _, _ in found]
+        self._bisect = bisect.bisect_right
+
+    def name(self, address):
+        i = self._bisect(self._begins, address) - 1
+        if i < 0:
+            return None
+        begin, size, name = self._found[i]
+        return name if address < begin + size else None

@@ -1,0 +1,229 @@
+// The whole way from a file to a profile: the linked tree, and traces cut or damaged anywhere.
+#include <catch2/catch.hpp>
+
+#include <cstring>
+#include <random>
+
+#include "analyzer/replay/analysis.h"
+#include "tests/support/temporary_file.h"
+#include "tests/support/trace_builder.h"
+
+using namespace heapprof;
+using namespace heapprof::replay;
+using heapprof::test::TemporaryFile;
+using heapprof::test::TraceBuilder;
+
+namespace {
+
+model::Profile profile_of(const std::vector<std::uint8_t>& bytes) {
+  const TemporaryFile path;
+  TraceBuilder::write_bytes(path.path(), bytes);
+  return Analysis(path.path(), {}).profile();
+}
+
+}  // namespace
+
+TEST_CASE("The call tree merges equal frames, keeps truncations and shows what is lost") {
+  TraceBuilder trace;
+  auto& one = trace.stream();
+  auto& two = trace.stream();
+  one.module(2, "/lib/libx.so", "\xab\xcd", 0x7f0000001000, 0x7f0000000000);
+  two.module(3, "/lib/libx.so", "\xab\xcd", 0x7e0000001000, 0x7e0000000000);  // loaded again elsewhere
+  one.node(1, 0, 2, 0x100);
+  two.node(2, 0, 3, 0x100);        // the same frame
+  one.node(3, 1, 2, 0x200);
+  two.node(4, 2, 3, 0x200);
+  one.node(10, 0, 0, static_cast<std::uint64_t>(Truncation::kBadRule));
+  one.node(11, 10, 2, 0x300);
+  one.node(20, 99, 2, 0x400);      // its parent is never defined
+  one.node(30, 31, 2, 0x500);      // a circle
+  one.node(31, 30, 2, 0x600);
+  one.node(40, 0, 1, 0xdeadbeef);  // code of no object
+  one.node(50, 0, 77, 0x700);      // of an object never defined
+  one.alloc(10, 0x1000, 1, 3);
+  two.alloc(11, 0x2000, 2, 4);
+  one.alloc(12, 0x3000, 4, 11);
+  one.alloc(13, 0x4000, 8, 20);
+  one.alloc(14, 0x5000, 16, 31);
+  one.alloc(15, 0x6000, 32, 40);
+  one.alloc(16, 0x7000, 64, 10);   // nothing of the stack was seen
+  one.alloc(17, 0x8000, 128, 50);
+  const model::Profile profile = profile_of(trace.bytes());
+
+  CHECK(profile.modules.size() == 3);  // none, libx, the lost one
+  CHECK(profile.modules[1].path == "/lib/libx.so");
+  CHECK(profile.modules[1].build_id == "abcd");
+  CHECK(profile.modules[1].loads == 2);
+  CHECK(profile.modules[2].lost);
+  const auto node_with = [&](std::uint64_t bytes) -> const model::CallNode& {
+    for (const model::CallNode& node : profile.nodes)
+      if (node.costs.leaked_bytes == bytes) return node;
+    FAIL("no stack holds " << bytes << " bytes");
+    return profile.nodes[0];
+  };
+  const auto offset = [&](const model::CallNode& node) { return profile.addresses.at(node.address).offset; };
+  const model::CallNode& merged = node_with(1 + 2);
+  CHECK(offset(merged) == 0x200);
+  CHECK(offset(profile.nodes[merged.parent]) == 0x100);
+  CHECK(profile.runtime_address(profile.addresses[merged.address]) == 0x7f0000000200);
+  CHECK(merged.truncated == nullptr);
+  CHECK(node_with(4).truncated == std::string("bad_rule"));
+  CHECK(offset(node_with(4)) == 0x300);
+  CHECK(node_with(8).truncated == std::string("definition_lost"));
+  CHECK(node_with(16).truncated == std::string("definition_lost"));
+  CHECK(profile.addresses[node_with(32).address].module == 0);
+  CHECK(node_with(64).address == model::kNoIndex);
+  CHECK(node_with(64).truncated == std::string("bad_rule"));
+  CHECK(profile.addresses[node_with(128).address].module == 2);
+  for (std::size_t i = 1; i < profile.nodes.size(); ++i) REQUIRE(profile.nodes[i].parent < i);
+}
+
+TEST_CASE("The recording is described as the trace says") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  stream.text(TextKind::kProgram, 0, 0, "/usr/bin/demo");
+  stream.text(TextKind::kCommandLine, 0, 1, std::string_view("demo\0-x\0two words\0", 18));
+  stream.text(TextKind::kWorkingDirectory, 0, 0, "/home/user");
+  stream.text(TextKind::kHost, 0, 0, "box");
+  stream.text(TextKind::kNote, 0, 0, "something to know");
+  stream.alloc(100, 0x1000, 1);
+  stream.text(TextKind::kMark, 0, 70, "half way");
+  stream.sample(150, 5'000'000'150, 123 << 20);
+  trace.header.end_kind = EndKind::kSignal;
+  trace.header.end_status = 9;
+  trace.header.end_ticks = 500;
+  const model::Profile profile = profile_of(trace.bytes());
+  CHECK(profile.recording.program == "/usr/bin/demo");
+  CHECK(profile.recording.command_line == std::vector<std::string>{"demo", "-x", "two words"});
+  CHECK(profile.recording.command_line_cut);
+  CHECK(profile.recording.working_directory == "/home/user");
+  CHECK(profile.recording.host == "box");
+  CHECK(profile.recording.pid == 4242);
+  CHECK(profile.recording.duration_ns == 500);
+  CHECK(profile.integrity.notes == std::vector<std::string>{"something to know"});
+  CHECK(profile.integrity.ended_by == "signal");
+  CHECK(profile.integrity.end_status == 9);
+  REQUIRE(profile.timeline.marks.size() == 1);
+  CHECK(profile.timeline.marks[0].time_ns == 70);
+  CHECK(profile.timeline.peak_rss_bytes == 123 << 20);
+}
+
+namespace {
+
+/// Small, but with all kinds of parts: two streams, frames, staging blocks, texts.
+TraceBuilder small_trace() {
+  TraceBuilder trace;
+  auto& one = trace.stream(20);
+  one.thread(1, "main");
+  one.text(TextKind::kProgram, 0, 0, "/usr/bin/demo");
+  one.module(2, "/usr/bin/demo", "\x01\x02\x03\x04", 0x1000, 0);
+  auto& two = trace.stream(20);
+  two.thread(2, "worker");
+  for (std::uint32_t i = 1; i <= 60; ++i) {
+    auto& stream = i % 3 == 0 ? two : one;
+    stream.node(i, i - 1, 2, i * 16);
+    stream.alloc(i * 10, 0x1000 + i * 64, i, i);
+    if (i % 4 == 0) stream.free(i * 10 + 1, 0x1000 + (i - 2) * 64);
+  }
+  return trace;
+}
+
+}  // namespace
+
+TEST_CASE("A trace cut at any byte is read as far as it goes, and what is missing is told") {
+  TraceBuilder trace = small_trace();
+  const std::vector<std::uint8_t> whole = trace.bytes();
+  const std::uint64_t events = trace.events();
+  CHECK(profile_of(whole).events() == events);
+  CHECK(profile_of(whole).integrity.complete);
+
+  const TemporaryFile path;
+  // Every byte where something stands, and every unit's border.
+  std::size_t refused = 0;
+  std::size_t last_set = whole.size();
+  while (last_set > 0 && whole[last_set - 1] == 0) --last_set;
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    const bool interesting = size % 4096 == 0 || size % 4096 == 4095 || (size > 0 && whole[size - 1] != 0);
+    if (!interesting) continue;
+    INFO("cut to " << size << " bytes");
+    std::vector<std::uint8_t> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+    TraceBuilder::write_bytes(path.path(), cut);
+    try {
+      const Analysis analysis(path.path(), {});
+      const model::Profile& profile = analysis.profile();
+      REQUIRE(profile.events() <= events);
+      const model::Integrity& integrity = profile.integrity;
+      if (profile.events() != events) {
+        REQUIRE_FALSE(integrity.complete);
+        if (integrity.events_lost) REQUIRE(profile.events() + *integrity.events_lost == events);
+      }
+      if (size < last_set) REQUIRE_FALSE(integrity.complete);
+    } catch (const trace::TraceError& error) {
+      ++refused;
+      REQUIRE(size < 512);
+    }
+  }
+  CHECK(refused > 0);
+}
+
+TEST_CASE("A trace damaged anywhere is read, and never claims to be complete when events are missing") {
+  TraceBuilder trace = small_trace();
+  const std::vector<std::uint8_t> whole = trace.bytes();
+  const std::uint64_t events = trace.events();
+  std::mt19937 random(5);
+  const TemporaryFile path;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 128; i < whole.size(); ++i)
+    if (whole[i] != 0) places.push_back(i);
+  for (int round = 0; round < 3'000; ++round) {
+    std::vector<std::uint8_t> bytes = whole;
+    const std::size_t at = places[random() % places.size()];
+    const std::size_t length = random() % 4 == 0 ? 1 + random() % 5'000 : 1;
+    for (std::size_t i = at; i < std::min(at + length, bytes.size()); ++i)
+      bytes[i] = round % 3 == 0 ? 0 : static_cast<std::uint8_t>(random());
+    TraceBuilder::write_bytes(path.path(), bytes);
+    const Analysis analysis(path.path(), {});
+    const model::Integrity& integrity = analysis.profile().integrity;
+    const std::uint64_t seen = analysis.profile().events();
+    INFO("round " << round << ", byte " << at << ", " << length << " bytes");
+    // Slots have no checksum: a changed operation in a staging block may go unseen, but no frame's may.
+    const bool in_staging = [&] {
+      for (const std::size_t stream : {0u, 1u}) {
+        const std::size_t staging = trace.staging_offset(stream);
+        if (at < staging + 4096 && at + length > staging) return true;
+      }
+      return false;
+    }();
+    if (in_staging) continue;
+    if (seen != events) REQUIRE_FALSE(integrity.complete);
+    if (integrity.events_lost) REQUIRE(seen + *integrity.events_lost == events);
+  }
+}
+
+TEST_CASE("Random bytes behind a sound header are survived") {
+  std::mt19937 random(9);
+  TraceBuilder trace = small_trace();
+  const std::vector<std::uint8_t> whole = trace.bytes();
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::uint8_t> bytes = whole;
+    for (int i = 0; i < 400; ++i) bytes[4096 + random() % (bytes.size() - 4096)] = static_cast<std::uint8_t>(random());
+    const model::Profile profile = profile_of(bytes);
+    CHECK(profile.events() <= trace.events() + 1'000);
+  }
+}
+
+TEST_CASE("A hostile frame cannot ask for memory or time it does not pay for") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  for (std::uint32_t i = 0; i < 100; ++i) stream.alloc(i, 16 + 16 * i, 1, 0xffffffff - i * 1'000'003);
+  stream.alloc(UINT64_MAX, 0x10, kMaxSize, 5);
+  stream.free(UINT64_MAX, 0);
+  stream.alloc(UINT64_MAX, 0, 1);
+  stream.add(Op::kMap, UINT64_MAX, UINT64_MAX - 10, kMaxSize, 0, 0xffffffff);
+  stream.add(Op::kUnmapBegin, UINT64_MAX, 0, kMaxSize);
+  stream.add(Op::kBrk, UINT64_MAX, UINT64_MAX, 0);
+  stream.flush();
+  const model::Profile profile = profile_of(trace.bytes());
+  CHECK(profile.heap.allocations == 101);
+  CHECK(profile.timeline.buckets.size() <= model::Timeline::kMaxBuckets);
+}

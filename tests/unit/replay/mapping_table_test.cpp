@@ -1,0 +1,80 @@
+// Intervals against a page-by-page picture.
+#include <catch2/catch.hpp>
+
+#include <map>
+#include <random>
+
+#include "analyzer/replay/mapping_table.h"
+
+using heapprof::replay::MappingTable;
+using heapprof::replay::Region;
+
+TEST_CASE("Pieces taken and put back agree with a picture of every page") {
+  std::mt19937 random(11);
+  constexpr std::uint64_t kPage = 4096;
+  constexpr unsigned kPages = 64;
+  MappingTable table;
+  std::vector<std::uint32_t> page_node(kPages, 0);          // 0: not mapped
+  std::map<std::uint32_t, std::int64_t> bytes;              // by node, as the table reports
+  std::map<std::uint32_t, std::int64_t> blocks;
+  const auto changed = [&](const Region& region, std::int64_t by, std::int64_t parts) {
+    bytes[region.node] += by;
+    blocks[region.node] += parts;
+  };
+  std::uint32_t next_node = 0;
+  for (int step = 0; step < 20'000; ++step) {
+    const unsigned begin = random() % kPages;
+    const unsigned end = begin + 1 + random() % (kPages - begin);
+    std::vector<std::uint32_t> before(page_node.begin() + begin, page_node.begin() + end);
+    const std::vector<Region> taken = table.take(begin * kPage, end * kPage, changed);
+    std::uint64_t taken_pages = 0;
+    for (const Region& region : taken) taken_pages += (region.end - region.begin) / kPage;
+    std::uint64_t mapped_pages = 0;
+    for (const std::uint32_t node : before) mapped_pages += node != 0;
+    REQUIRE(taken_pages == mapped_pages);
+    switch (random() % 3) {
+      case 0:  // mmap
+        ++next_node;
+        table.insert(begin * kPage, end * kPage, next_node, 0);
+        bytes[next_node] += static_cast<std::int64_t>((end - begin) * kPage);
+        ++blocks[next_node];
+        for (unsigned page = begin; page < end; ++page) page_node[page] = next_node;
+        break;
+      case 1:  // munmap
+        for (unsigned page = begin; page < end; ++page) page_node[page] = 0;
+        break;
+      case 2:  // munmap that failed
+        table.put_back(taken, changed);
+        break;
+    }
+    std::map<std::uint32_t, std::int64_t> expected_bytes;
+    std::map<std::uint32_t, std::int64_t> expected_blocks;
+    for (unsigned page = 0; page < kPages; ++page) {
+      if (page_node[page] == 0) continue;
+      expected_bytes[page_node[page]] += kPage;
+      if (page == 0 || page_node[page - 1] != page_node[page]) ++expected_blocks[page_node[page]];
+    }
+    std::erase_if(bytes, [](const auto& entry) { return entry.second == 0; });
+    std::erase_if(blocks, [](const auto& entry) { return entry.second == 0; });
+    REQUIRE(bytes == expected_bytes);
+    REQUIRE(blocks == expected_blocks);
+  }
+}
+
+TEST_CASE("What was mapped over a piece meanwhile stays") {
+  MappingTable table;
+  const auto ignore = [](const Region&, std::int64_t, std::int64_t) {};
+  table.insert(0, 100, 1, 0);
+  const std::vector<Region> taken = table.take(0, 100, ignore);
+  table.insert(40, 60, 2, 0);
+  std::int64_t bytes = 0;
+  std::int64_t blocks = 0;
+  table.put_back(taken, [&](const Region& region, std::int64_t by, std::int64_t parts) {
+    CHECK(region.node == 1);
+    bytes += by;
+    blocks += parts;
+  });
+  CHECK(bytes == 80);
+  CHECK(blocks == 2);
+  CHECK(table.size() == 3);
+}

@@ -1,0 +1,403 @@
+// What counts as what, event by event.
+#include <catch2/catch.hpp>
+
+#include "analyzer/replay/analysis.h"
+#include "tests/support/temporary_file.h"
+#include "tests/support/trace_builder.h"
+
+using namespace heapprof;
+using namespace heapprof::replay;
+using heapprof::test::TemporaryFile;
+using heapprof::test::TraceBuilder;
+
+namespace {
+
+model::Profile replay_trace(TraceBuilder& trace, const Selection& selection = {}) {
+  const TemporaryFile path;
+  trace.write(path.path());
+  return Analysis(path.path(), selection).profile();
+}
+
+bool has_note(const model::Profile& profile, const std::string& text) {
+  for (const std::string& note : profile.integrity.notes)
+    if (note.find(text) != std::string::npos) return true;
+  return false;
+}
+
+void check_equations(const model::Profile& profile) {
+  const model::HeapTotals& heap = profile.heap;
+  CHECK(heap.leaked_blocks == heap.allocations - (heap.frees - heap.unmatched_frees) - heap.implied_frees);
+  model::Costs sum;
+  for (const model::CallNode& node : profile.nodes) sum += node.costs;
+  if (profile.kind != model::Kind::kHeap) return;
+  CHECK(sum.allocations == heap.allocations);
+  CHECK(sum.allocated_bytes == heap.allocated_bytes);
+  CHECK(sum.temporary == heap.temporary_allocations);
+  CHECK(sum.leaked_bytes == heap.leaked_bytes);
+  CHECK(sum.leaked_blocks == heap.leaked_blocks);
+  CHECK(sum.peak_bytes == heap.peak_bytes);
+  CHECK(sum.peak_blocks == heap.peak_blocks);
+}
+
+}  // namespace
+
+TEST_CASE("Allocations, frees and what is left of them") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  stream.thread(7, "main");
+  stream.alloc(1000, 0x1000, 100);
+  stream.alloc(2000, 0x2000, 50);
+  stream.free(3000, 0x1000);
+  stream.alloc(4000, 0x3000, 70);
+  stream.alloc(5000, 0x4000, 0);
+  const model::Profile profile = replay_trace(trace);
+  CHECK(profile.heap.allocations == 4);
+  CHECK(profile.heap.allocated_bytes == 220);
+  CHECK(profile.heap.frees == 1);
+  CHECK(profile.events() == 5);
+  CHECK(profile.heap.peak_bytes == 150);
+  CHECK(profile.heap.peak_blocks == 2);
+  CHECK(profile.heap.peak_time_ns == 2000);
+  CHECK(profile.heap.leaked_bytes == 120);
+  CHECK(profile.heap.leaked_blocks == 3);
+  REQUIRE(profile.threads.size() == 1);
+  CHECK(profile.threads[0].tid == 7);
+  CHECK(profile.threads[0].name == "main");
+  CHECK(profile.threads[0].allocations == 4);
+  CHECK(profile.integrity.complete);
+  CHECK(profile.integrity.notes.empty());
+  check_equations(profile);
+}
+
+TEST_CASE("The first of equal peaks counts, and what it was made of") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  stream.node(1, 0, 1, 0xa);
+  stream.node(2, 0, 1, 0xb);
+  stream.alloc(1, 0x1000, 100, 1);
+  stream.alloc(2, 0x5000, 0, 2);       // no higher sum: not a new peak
+  stream.free(3, 0x1000);
+  stream.alloc(4, 0x2000, 100, 2);     // the same height
+  const model::Profile profile = replay_trace(trace);
+  CHECK(profile.heap.peak_bytes == 100);
+  CHECK(profile.heap.peak_time_ns == 1);
+  CHECK(profile.heap.peak_blocks == 1);
+  CHECK(profile.nodes[1].costs.peak_bytes == 100);
+  CHECK(profile.nodes[2].costs.peak_bytes == 0);
+  CHECK(profile.nodes[2].costs.peak_blocks == 0);
+  check_equations(profile);
+}
+
+TEST_CASE("A realloc is a free and an allocation; a failed one a failure") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  stream.alloc(1, 0x1000, 100);
+  stream.realloc_begin(2, 0x1000);
+  stream.realloc_end(3, 0x2000, 300);
+  stream.realloc_begin(4, 0x2000);
+  stream.realloc_failed(5, 1'000'000);
+  stream.alloc_failed(6, 5);
+  stream.alloc(7, 0x3000, 10);
+  stream.realloc_begin(8, 0x3000);
+  stream.realloc_end(9, 0, 0);          // realloc(p, 0)
+  stream.realloc_begin(10, 0x7777);     // unknown
+  stream.realloc_end(11, 0x8000, 1);
+  const model::Profile profile = replay_trace(trace);
+  CHECK(profile.heap.allocations == 4);
+  CHECK(profile.heap.frees == 3);
+  CHECK(profile.heap.unmatched_frees == 1);
+  CHECK(profile.heap.failed == 2);
+  CHECK(profile.events() == trace.events());
+  CHECK(profile.heap.peak_bytes == 310);
+  CHECK(profile.heap.leaked_bytes == 301);
+  check_equations(profile);
+}
+
+TEST_CASE("The address of a block in realloc may be given to another thread before realloc ends") {
+  TraceBuilder trace;
+  auto& one = trace.stream();
+  auto& two = trace.stream();
+  one.alloc(1, 0x1000, 100);
+  one.realloc_begin(2, 0x1000);
+  two.alloc(3, 0x1000, 50);
+  one.realloc_end(4, 0x2000, 200);
+  two.free(5, 0x1000);
+  const model::Profile profile = replay_trace(trace);
+  CHECK(profile.heap.implied_frees == 0);
+  CHECK(profile.heap.unmatched_frees == 0);
+  CHECK(profile.heap.leaked_bytes == 200);
+  check_equations(profile);
+}
+
+TEST_CASE("A realloc that never ended leaves its block live, and is told") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  stream.alloc(1, 0x1000, 100);
+  stream.realloc_begin(2, 0x1000);
+  SECTION("as a rule") {
+    const model::Profile profile = replay_trace(trace);
+    CHECK(profile.heap.leaked_bytes == 100);
+    CHECK(profile.heap.leaked_blocks == 1);
+    CHECK(profile.heap.frees == 0);
+    CHECK(has_note(profile, "realloc"));
+    check_equations(profile);
+  }
+  SECTION("unless its address was given out again") {
+    trace.stream().alloc(3, 0x1000, 7);
+    const model::Profile profile = replay_trace(trace);
+    CHECK(profile.heap.leaked_bytes == 7);
+    CHECK(profile.heap.frees == 1);
+    CHECK(profile.heap.implied_frees == 0);
+    check_equations(profile);
+  }
+}
+
+TEST_CASE("A signal handler's realloc inside another's belongs to itself") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  stream.alloc(1, 0x1000, 100);
+  stream.alloc(1, 0x2000, 200);
+  stream.realloc_begin(2, 0x1000);
+  stream.realloc_begin(3, 0x2000);
+  stream.realloc_end(4, 0x3000, 300);
+  stream.realloc_failed(5, 999);
+  const model::Profile profile = replay_trace(trace);
+  CHECK(profile.heap.leaked_bytes == 400);  // 0x1000 lives on, 0x2000 became 0x3000
+  CHECK(profile.heap.failed == 1);
+  check_equations(profile);
+}
+
+TEST_CASE("Allocation at a live address implies a release; the release of an unknown block is unmatched") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  stream.alloc(1, 0x1000, 100);
+  stream.alloc(2, 0x1000, 30);
+  stream.free(3, 0x9000);
+  stream.free(4, 0x1000);
+  const model::Profile profile = replay_trace(trace);
+  CHECK(profile.heap.implied_frees == 1);
+  CHECK(profile.heap.unmatched_frees == 1);
+  CHECK(profile.heap.frees == 2);
+  CHECK(profile.heap.leaked_bytes == 0);
+  CHECK(profile.events() == trace.events());
+  CHECK(has_note(profile, "not in the trace"));
+  CHECK(has_note(profile, "released unseen"));
+  check_equations(profile);
+}
+
+TEST_CASE("Events of one moment go in the order that the address's state asks for") {
+  TraceBuilder trace;
+  auto& one = trace.stream();
+  auto& two = trace.stream();
+  SECTION("release before reuse") {
+    two.alloc(1, 0x1000, 10);
+    one.alloc(50, 0x1000, 20);   // stream 1 comes first in a tie
+    two.alloc(50, 0x7000, 1);
+    two.free(50, 0x1000);
+    const model::Profile profile = replay_trace(trace);
+    CHECK(profile.heap.implied_frees == 0);
+    CHECK(profile.heap.unmatched_frees == 0);
+    CHECK(profile.heap.leaked_bytes == 21);
+    check_equations(profile);
+  }
+  SECTION("allocation before its release by another thread") {
+    one.free(50, 0x1000);
+    two.alloc(50, 0x1000, 10);
+    const model::Profile profile = replay_trace(trace);
+    CHECK(profile.heap.unmatched_frees == 0);
+    CHECK(profile.heap.leaked_bytes == 0);
+    check_equations(profile);
+  }
+  SECTION("realloc hands its address on") {
+    two.alloc(1, 0x1000, 10);
+    one.alloc(50, 0x1000, 20);
+    two.realloc_begin(50, 0x1000);
+    two.realloc_end(50, 0x2000, 40);
+    const model::Profile profile = replay_trace(trace);
+    CHECK(profile.heap.implied_frees == 0);
+    CHECK(profile.heap.leaked_bytes == 60);
+    check_equations(profile);
+  }
+  SECTION("at different times there is nothing to put right") {
+    two.alloc(1, 0x1000, 10);
+    one.alloc(50, 0x1000, 20);
+    two.free(51, 0x1000);
+    const model::Profile profile = replay_trace(trace);
+    CHECK(profile.heap.implied_frees == 1);
+    CHECK(profile.heap.leaked_bytes == 0);
+  }
+}
+
+TEST_CASE("Temporary: freed by its thread with no other allocation of that thread in between") {
+  TraceBuilder trace;
+  auto& one = trace.stream();
+  auto& two = trace.stream();
+  one.thread(1, "one");
+  two.thread(2, "two");
+  one.alloc(10, 0x1000, 1);
+  two.alloc(11, 0x2000, 1);     // another thread's does not matter
+  one.free(12, 0x1000);         // temporary
+  one.alloc(20, 0x3000, 1);
+  one.alloc(21, 0x4000, 1);
+  one.free(22, 0x3000);         // not: 0x4000 came in between
+  one.free(23, 0x4000);         // temporary: frees do not matter
+  one.alloc(30, 0x5000, 1);
+  two.free(31, 0x5000);         // not: another thread
+  one.alloc(40, 0x6000, 1);
+  one.realloc_begin(41, 0x6000);
+  one.realloc_end(42, 0x6000, 2);  // temporary: a realloc frees
+  one.realloc_begin(43, 0x6000);
+  one.realloc_failed(44, 9);
+  one.free(45, 0x6000);         // temporary still: nothing was allocated
+  const model::Profile profile = replay_trace(trace);
+  CHECK(profile.heap.temporary_allocations == 4);
+  check_equations(profile);
+}
+
+TEST_CASE("A nested stream belongs to the thread it interrupted; a handed-on one to its new thread") {
+  TraceBuilder trace;
+  auto& outer = trace.stream();
+  auto& nested = trace.stream();
+  outer.thread(5, "outer");
+  nested.thread(5, "outer", kThreadNested);
+  outer.alloc(10, 0x1000, 1);
+  nested.alloc(11, 0x2000, 2);
+  nested.free(12, 0x2000);
+  outer.thread(6, "next");
+  outer.alloc(20, 0x3000, 4);
+  outer.text(TextKind::kThreadName, 6, 0, "renamed");
+  const model::Profile profile = replay_trace(trace);
+  REQUIRE(profile.threads.size() == 2);
+  CHECK(profile.threads[0].allocations == 2);
+  CHECK(profile.threads[0].allocated_bytes == 3);
+  CHECK(profile.threads[0].start_ns == 10);
+  CHECK(profile.threads[1].tid == 6);
+  CHECK(profile.threads[1].name == "renamed");
+  CHECK(profile.threads[1].allocated_bytes == 4);
+  CHECK(profile.threads[1].start_ns == 20);
+  CHECK(profile.heap.temporary_allocations == 1);
+}
+
+TEST_CASE("Mappings: parts, overlays, moves, failures, the break") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  const auto page = [](std::uint64_t number) { return 0x10000000 + number * 4096; };
+  stream.add(Op::kMap, 1, page(0), 10 * 4096, 0, kMapAnonymous);
+  stream.add(Op::kUnmapBegin, 2, page(3), 2 * 4096);
+  stream.add(Op::kUnmapEnd, 3);
+  stream.add(Op::kMap, 4, page(0), 4096, 0, kMapAnonymous);                     // over the head: MAP_FIXED
+  stream.add(Op::kUnmapBegin, 5, page(5), 4096);
+  stream.add(Op::kUnmapFailed, 6);
+  stream.add(Op::kRemapBegin, 7, page(5), 5 * 4096);
+  stream.add(Op::kRemapEnd, 8, page(100), 20 * 4096);
+  stream.add(Op::kBrk, 9, 0x900000, 0x800000);
+  stream.add(Op::kBrk, 10, 0x880000, 0x900000);
+  stream.add(Op::kMap, 11, page(1000), 1 << 30, 0, kMapReserve);
+  stream.add(Op::kMap, 12, page(500), 4096, 0, kMapAnonymous | kMapFromAllocator);
+  const model::Profile profile = replay_trace(trace);
+  CHECK(profile.mmap.mappings == 5);
+  CHECK(profile.mmap.mapped_bytes == (10 + 1 + 20 + 1) * 4096 + 0x100000);
+  CHECK(profile.mmap.reserved_bytes == 1 << 30);
+  CHECK(profile.mmap.from_allocator_bytes == 4096);
+  // 3 pages of the first (0 was mapped over), the one over it, 20 moved, half the break, the allocator's.
+  CHECK(profile.mmap.live_bytes == (2 + 1 + 20 + 1) * 4096 + 0x80000);
+  CHECK(profile.mmap.peak_bytes == (2 + 1 + 20) * 4096 + 0x100000);
+  CHECK(profile.mmap.peak_time_ns == 9);
+  CHECK(profile.events() == 0);
+
+  SECTION("--kind mmap counts them by stack") {
+    Selection selection;
+    selection.kind = model::Kind::kMmap;
+    const model::Profile by_mapping = replay_trace(trace, selection);
+    CHECK(by_mapping.totals.leaked_bytes == profile.mmap.live_bytes);
+    CHECK(by_mapping.totals.peak_bytes == profile.mmap.peak_bytes);
+    CHECK(by_mapping.totals.allocations == 5);
+  }
+  SECTION("--kind all counts no byte twice") {
+    stream.alloc(20, page(500) + 64, 1000);
+    Selection selection;
+    selection.kind = model::Kind::kAll;
+    const model::Profile all = replay_trace(trace, selection);
+    CHECK(all.totals.leaked_bytes == profile.mmap.live_bytes - 4096 + 1000);
+    CHECK(all.heap.leaked_bytes == 1000);
+    CHECK(all.totals.peak_bytes == profile.mmap.peak_bytes);
+  }
+}
+
+TEST_CASE("A munmap that never ended leaves its range mapped") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  stream.add(Op::kMap, 1, 0x10000, 0x4000, 0, kMapAnonymous);
+  stream.add(Op::kUnmapBegin, 2, 0x11000, 0x1000);
+  const model::Profile profile = replay_trace(trace);
+  CHECK(profile.mmap.live_bytes == 0x4000);
+  CHECK(has_note(profile, "munmap"));
+}
+
+TEST_CASE("What is not selected is followed but not counted") {
+  TraceBuilder trace;
+  auto& one = trace.stream();
+  auto& two = trace.stream();
+  one.thread(1, "one");
+  two.thread(2, "two");
+  one.alloc(1, 0x1000, 10);
+  one.alloc(2, 0x2000, 1000);
+  two.alloc(3, 0x3000, 20);
+  two.free(4, 0x1000);
+  one.free(5, 0x3000);
+  Selection selection;
+  SECTION("by size") {
+    selection.min_size = 15;
+    selection.max_size = 999;
+    const model::Profile profile = replay_trace(trace, selection);
+    CHECK(profile.heap.allocations == 1);
+    CHECK(profile.heap.allocated_bytes == 20);
+    CHECK(profile.heap.frees == 1);
+    CHECK(profile.heap.unmatched_frees == 0);
+    CHECK(profile.heap.leaked_bytes == 0);
+    check_equations(profile);
+  }
+  SECTION("by thread") {
+    selection.thread_names = {"one"};
+    const model::Profile profile = replay_trace(trace, selection);
+    CHECK(profile.heap.allocations == 2);
+    CHECK(profile.heap.leaked_bytes == 1000);
+    check_equations(profile);
+    selection.thread_names = {};
+    selection.thread_ids = {2};
+    CHECK(replay_trace(trace, selection).heap.allocated_bytes == 20);
+  }
+}
+
+TEST_CASE("Releases of blocks from before a fork, or from a pause, are explained") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  SECTION("fork") {
+    trace.header.flags = kHeaderForkedChild;
+    stream.free(1, 0x1000);
+    const model::Profile profile = replay_trace(trace);
+    CHECK(profile.recording.forked_child);
+    CHECK(has_note(profile, "before the fork"));
+    CHECK(profile.integrity.complete);
+  }
+  SECTION("pause") {
+    stream.add(Op::kPause, 1);
+    stream.free(2, 0x1000);
+    stream.add(Op::kResume, 3);
+    const model::Profile profile = replay_trace(trace);
+    CHECK(has_note(profile, "paused"));
+    REQUIRE(profile.timeline.marks.size() == 2);
+    CHECK(profile.timeline.marks[0].text == "paused");
+    CHECK(profile.timeline.marks[1].time_ns == 3);
+  }
+}
+
+TEST_CASE("A file system that keeps no tail makes a killed program's trace incomplete") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  stream.alloc(1, 0x1000, 1);
+  trace.header.flags = kHeaderTailNotKillSafe;
+  CHECK_FALSE(replay_trace(trace).integrity.complete);
+  trace.header.end_kind = EndKind::kExit;
+  CHECK(replay_trace(trace).integrity.complete);
+}

@@ -1,0 +1,73 @@
+// Ticks to nanoseconds.
+#include <catch2/catch.hpp>
+
+#include "analyzer/trace/tick_clock.h"
+
+using heapprof::Clock;
+using heapprof::FileHeader;
+using heapprof::trace::TickClock;
+
+namespace {
+
+FileHeader header_of(Clock clock, std::uint64_t rate) {
+  FileHeader header{};
+  header.clock = clock;
+  header.ticks_per_second = rate;
+  header.start_monotonic_ns = 1'000'000;
+  return header;
+}
+
+}  // namespace
+
+TEST_CASE("Without samples the header's rate serves") {
+  TickClock clock(header_of(Clock::kTsc, 2'000'000'000));
+  clock.finish();
+  CHECK(clock.to_ns(0) == 0);
+  CHECK(clock.to_ns(3'000'000'000) == 1'500'000'000);
+  TickClock monotonic(header_of(Clock::kMonotonic, 0));
+  CHECK(monotonic.to_ns(12345) == 12345);
+}
+
+TEST_CASE("Between samples time runs evenly, after the last at the rate of the whole") {
+  TickClock clock(header_of(Clock::kTsc, 5'000'000'000));  // a wrong estimate
+  clock.add_sample(1'000, 1'000'000 + 500);
+  clock.add_sample(1'000'000'000, 1'000'000 + 400'000'000);
+  clock.add_sample(2'000'000'000, 1'000'000 + 1'000'000'000);
+  clock.finish();
+  CHECK(clock.to_ns(500) == 250);
+  CHECK(clock.to_ns(1'000'000'000) == 400'000'000);
+  CHECK(clock.to_ns(1'500'000'000) == 700'000'000);
+  CHECK(clock.to_ns(4'000'000'000) == 2'000'000'000);
+}
+
+TEST_CASE("Samples that go backwards, or lie before the start, are left out") {
+  TickClock clock(header_of(Clock::kTsc, 1'000'000'000));
+  clock.add_sample(100, 5);
+  clock.add_sample(1'000'000'000, 1'000'000 + 1'000'000'000);
+  clock.add_sample(500'000'000, 1'000'000 + 2'000'000'000);
+  clock.add_sample(1'500'000'000, 1'000'000 + 700'000'000);
+  clock.finish();
+  CHECK(clock.to_ns(100) == 100);
+  CHECK(clock.to_ns(2'000'000'000) == 2'000'000'000);
+}
+
+TEST_CASE("Many samples need bounded memory and stay exact at the last one") {
+  TickClock clock(header_of(Clock::kTsc, 1'000'000'000));
+  const std::uint64_t samples = 1'000'000;
+  // The clock drifts: 3 ns a tick at first, 2 ns later.
+  std::uint64_t ns = 0;
+  for (std::uint64_t i = 1; i <= samples; ++i) {
+    ns += i <= samples / 2 ? 3000 : 2000;
+    clock.add_sample(i * 1000, 1'000'000 + ns);
+  }
+  clock.finish();
+  CHECK(clock.to_ns(samples * 1000) == ns);
+  CHECK(clock.to_ns(samples * 1000 / 4) == Approx(samples / 4 * 3000).epsilon(0.001));
+  CHECK(clock.to_ns(samples * 1000 / 4 * 3) == Approx(samples / 2 * 3000 + samples / 4 * 2000).epsilon(0.001));
+}
+
+TEST_CASE("Absurd ticks do not overflow") {
+  TickClock clock(header_of(Clock::kTsc, 1));
+  clock.finish();
+  CHECK(clock.to_ns(UINT64_MAX) == UINT64_MAX / 2);
+}

@@ -1,0 +1,302 @@
+// Opening traces: what is refused and with which words, what is found, what is said about damage.
+#include <catch2/catch.hpp>
+
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <sstream>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "analyzer/trace/trace_file.h"
+#include "tests/support/temporary_file.h"
+#include "tests/support/trace_builder.h"
+
+using namespace heapprof;
+using namespace heapprof::trace;
+using heapprof::test::TemporaryFile;
+using heapprof::test::TraceBuilder;
+
+namespace {
+
+std::string refusal(const std::string& path) {
+  try {
+    const TraceFile file(path);
+  } catch (const TraceError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+std::string refusal_of(const std::vector<std::uint8_t>& bytes) {
+  const TemporaryFile file;
+  TraceBuilder::write_bytes(file.path(), bytes);
+  return refusal(file.path());
+}
+
+std::vector<std::uint8_t> text(const std::string& content) { return {content.begin(), content.end()}; }
+
+/// Two streams: one with three frames and a started block, one that never filled a block.
+void fill(TraceBuilder& trace) {
+  auto& first = trace.stream();
+  first.thread(100, "main");
+  for (int block = 0; block < 3; ++block) {
+    for (int i = 0; i < 50; ++i) first.alloc(static_cast<std::uint64_t>(block * 100 + i), 0x1000u + 16u * static_cast<unsigned>(block * 50 + i), 32);
+    first.flush();
+  }
+  first.alloc(400, 0x9000, 8);
+  auto& second = trace.stream();
+  second.thread(101, "worker");
+  second.alloc(10, 0x8000, 8);
+}
+
+}  // namespace
+
+TEST_CASE("What is not a trace is refused in words that help") {
+  using Catch::Matchers::Contains;
+  CHECK_THAT(refusal("/nonexistent/trace"), Contains("/nonexistent/trace") && Contains("No such file"));
+  CHECK_THAT(refusal("/tmp"), Contains("is a folder"));
+  CHECK_THAT(refusal("/dev/null"), Contains("not a regular file"));
+  CHECK_THAT(refusal_of({}), Contains("is empty"));
+  CHECK_THAT(refusal_of(text("once upon a time\n")), Contains("is a text file"));
+  CHECK_THAT(refusal_of(text("\x1f\x8b\x08 and so on")), Contains("is compressed"));
+  CHECK_THAT(refusal_of(text("\x7f" "ELF\x02\x01")), Contains("is a program or library"));
+  CHECK_THAT(refusal_of(text(std::string("\x01\x02\x03\x04", 4))), Contains("is not a heapprof trace"));
+  CHECK_THAT(refusal_of(std::vector<std::uint8_t>(4096, 0)), Contains("holds nothing"));
+  // Line ends rewritten by a transfer as text.
+  CHECK_THAT(refusal_of(text("\x89HPRF\n\x1a and so on")), Contains("transfer as text"));
+  CHECK_THAT(refusal_of(text("\x89HPRF\r\n\x1a")), Contains("within its header"));
+}
+
+TEST_CASE("A trace of a newer major version is refused by name, one of a newer minor version is read") {
+  TraceBuilder trace;
+  fill(trace);
+  trace.header.version_major = 2;
+  CHECK_THAT(refusal_of(trace.bytes()), Catch::Contains("trace version 2.0, this heapprof reads up to 1.x"));
+  trace.header.version_major = 1;
+  trace.header.version_minor = 7;
+  CHECK(refusal_of(trace.bytes()).empty());
+}
+
+TEST_CASE("A sound trace is indexed whole") {
+  TraceBuilder trace;
+  fill(trace);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const TraceFile file(path.path());
+  REQUIRE(file.streams().size() == 2);
+  CHECK(file.streams()[0].frames.size() == 3);
+  CHECK(file.streams()[0].staging_sequence == 3);
+  CHECK(file.streams()[0].staging.size() == 2);
+  CHECK(file.streams()[1].frames.empty());
+  CHECK(file.streams()[1].staging.size() == 4);  // block start, thread and its text, one event
+  CHECK_FALSE(file.damage().incomplete);
+  CHECK(file.damage().bytes == 0);
+  CHECK(file.damage().notes.empty());
+  CHECK(file.writer() == Writer::kGone);
+  CHECK(file.ended_by() == "unknown");
+}
+
+TEST_CASE("How a recording ended is told from its mark") {
+  TraceBuilder trace;
+  fill(trace);
+  const auto ended_by = [&](EndKind kind) {
+    trace.header.end_kind = kind;
+    const TemporaryFile path;
+    trace.write(path.path());
+    return TraceFile(path.path()).ended_by();
+  };
+  CHECK(ended_by(EndKind::kExit) == "exit");
+  CHECK(ended_by(EndKind::kExec) == "exec");
+  CHECK(ended_by(EndKind::kSignal) == "signal");
+  CHECK(ended_by(EndKind::kStopped) == "stopped");
+  CHECK(ended_by(static_cast<EndKind>(77)) == "unknown");
+}
+
+TEST_CASE("A damaged frame header hides that frame alone") {
+  TraceBuilder trace;
+  fill(trace);
+  auto bytes = trace.bytes();
+  const std::size_t second = trace.frame_offsets(0)[1];
+  const std::size_t third = trace.frame_offsets(0)[2];
+  bytes[second + 20] ^= 0x10;
+  const TemporaryFile path;
+  TraceBuilder::write_bytes(path.path(), bytes);
+  const TraceFile file(path.path());
+  REQUIRE(file.streams()[0].frames.size() == 2);
+  CHECK(file.streams()[0].frames[1].sequence == 2);
+  CHECK(file.damage().incomplete);
+  CHECK(file.damage().bytes == third - second);
+  REQUIRE(file.damage().notes.size() == 1);
+  CHECK_THAT(file.damage().notes[0], Catch::Contains("byte " + std::to_string(second)));
+}
+
+TEST_CASE("A frame header wiped to zeros does not hide the frames behind it") {
+  TraceBuilder trace;
+  fill(trace);
+  auto bytes = trace.bytes();
+  std::memset(&bytes[trace.frame_offsets(0)[0]], 0, sizeof(FrameHeader));
+  const TemporaryFile path;
+  TraceBuilder::write_bytes(path.path(), bytes);
+  const TraceFile file(path.path());
+  CHECK(file.streams()[0].frames.size() == 2);
+  CHECK(file.damage().incomplete);
+}
+
+TEST_CASE("A damaged extent header hides none of the extent's frames") {
+  TraceBuilder trace;
+  fill(trace);
+  auto bytes = trace.bytes();
+  const std::size_t extent = trace.frame_offsets(0)[0] - sizeof(ExtentHeader);
+  bytes[extent + 3] ^= 0xff;
+  const TemporaryFile path;
+  TraceBuilder::write_bytes(path.path(), bytes);
+  const TraceFile file(path.path());
+  CHECK(file.streams()[0].frames.size() == 3);
+  CHECK(file.streams().size() == 2);
+  CHECK(file.damage().bytes == sizeof(ExtentHeader));
+  CHECK(file.damage().incomplete);
+}
+
+TEST_CASE("A damaged staging header loses an unknown number of events") {
+  TraceBuilder trace;
+  fill(trace);
+  auto bytes = trace.bytes();
+  bytes[trace.staging_offset(1) + 30] ^= 0xff;
+  const TemporaryFile path;
+  TraceBuilder::write_bytes(path.path(), bytes);
+  const TraceFile file(path.path());
+  CHECK(file.streams().size() == 1);
+  CHECK(file.damage().incomplete);
+  CHECK_FALSE(file.damage().events_lost.has_value());
+}
+
+TEST_CASE("An extent whose writer died before its magic was stored is no damage") {
+  TraceBuilder trace;
+  fill(trace);
+  auto bytes = trace.bytes();
+  const std::size_t at = bytes.size();
+  bytes.resize(at + 65536, 0);
+  ExtentHeader extent{0, TraceBuilder::kFileId, at, 65536, ExtentKind::kFrames, static_cast<StreamId>(1), 9, 0};
+  std::memcpy(&bytes[at], &extent, sizeof extent);
+  const TemporaryFile path;
+  TraceBuilder::write_bytes(path.path(), bytes);
+  const TraceFile file(path.path());
+  CHECK_FALSE(file.damage().incomplete);
+}
+
+TEST_CASE("Frames of another file in stale space are not believed") {
+  TraceBuilder trace;
+  fill(trace);
+  auto bytes = trace.bytes();
+  // A sound frame, but with another file's id.
+  FrameHeader header;
+  std::memcpy(&header, &bytes[trace.frame_offsets(0)[0]], sizeof header);
+  header.file_id ^= 1;
+  header.header_checksum = checksum(&header, offsetof(FrameHeader, header_checksum));
+  CHECK_FALSE(is_frame(header, TraceBuilder::kFileId, 0, 1 << 20));
+  header.file_id ^= 1;
+  header.header_checksum = checksum(&header, offsetof(FrameHeader, header_checksum));
+  CHECK(is_frame(header, TraceBuilder::kFileId, 0, 1 << 20));
+  CHECK_FALSE(is_frame(header, TraceBuilder::kFileId, 0, sizeof header + 1));
+}
+
+TEST_CASE("With a damaged header the extents tell the file's id") {
+  TraceBuilder trace;
+  fill(trace);
+  auto bytes = trace.bytes();
+  bytes[16] ^= 0xff;  // file_id
+  const TemporaryFile path;
+  TraceBuilder::write_bytes(path.path(), bytes);
+  const TraceFile file(path.path());
+  CHECK(file.streams().size() == 2);
+  CHECK(file.streams()[0].frames.size() == 3);
+  CHECK(file.damage().incomplete);
+  CHECK(file.damage().bytes == 128);
+}
+
+TEST_CASE("Settings are the header's lines") {
+  TraceBuilder trace;
+  fill(trace);
+  std::strcpy(trace.header.settings, "HEAPPROF_MMAP=1\nHEAPPROF_OUTPUT=a=b\n");
+  const TemporaryFile path;
+  trace.write(path.path());
+  const TraceFile file(path.path());
+  const auto settings = file.settings();
+  REQUIRE(settings.size() == 2);
+  CHECK(settings[0] == std::pair<std::string, std::string>("HEAPPROF_MMAP", "1"));
+  CHECK(settings[1] == std::pair<std::string, std::string>("HEAPPROF_OUTPUT", "a=b"));
+}
+
+namespace {
+
+/// Makes this process the trace's writer.
+void claim_to_be_running(FileHeader& header) {
+  header.pid = static_cast<std::uint32_t>(::getpid());
+  std::ifstream in("/proc/self/stat");
+  std::string line;
+  std::getline(in, line);
+  std::istringstream fields(line.substr(line.rfind(')') + 1));
+  std::string field;
+  for (int number = 3; number < 22; ++number) fields >> field;
+  fields >> header.process_start;
+  char link[64] = {};
+  REQUIRE(::readlink("/proc/self/ns/pid", link, sizeof link - 1) > 0);
+  header.pid_namespace = std::stoull(std::string(link).substr(5));
+  std::ifstream boot("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  boot >> id;
+  std::size_t digits = 0;
+  for (const char c : id) {
+    if (c == '-') continue;
+    header.boot_id[digits / 2] = static_cast<unsigned char>(header.boot_id[digits / 2] << 4 |
+                                                            std::stoi(std::string(1, c), nullptr, 16));
+    ++digits;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("A trace whose writer runs is cut at the moment of reading") {
+  TraceBuilder trace;
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  trace.header.start_monotonic_ns = trace.header.start_ticks =
+      static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec) - 1'000'000;
+  fill(trace);
+  claim_to_be_running(trace.header);
+  const TemporaryFile path;
+  trace.write(path.path());
+
+  SECTION("and it has the trace mapped: running") {
+    const int descriptor = ::open(path.path().c_str(), O_RDWR);
+    void* const mapping = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    ::close(descriptor);
+    const TraceFile file(path.path());
+    CHECK(file.writer() == Writer::kRecording);
+    CHECK(file.ended_by() == "running");
+    CHECK(file.cut_ticks() >= 1'000'000);
+    CHECK(file.cut_ticks() < 60'000'000'000);
+    ::munmap(mapping, 4096);
+  }
+  SECTION("and it has not: it became another program") {
+    const TraceFile file(path.path());
+    CHECK(file.writer() == Writer::kExecuted);
+    CHECK(file.ended_by() == "exec");
+    CHECK(file.cut_ticks() == kNoCut);
+  }
+  SECTION("but started at another time: the pid was used again") {
+    ++trace.header.process_start;
+    trace.write(path.path());
+    CHECK(TraceFile(path.path()).writer() == Writer::kGone);
+  }
+  SECTION("but in another boot, or another pid namespace") {
+    trace.header.boot_id[3] ^= 1;
+    trace.write(path.path());
+    CHECK(TraceFile(path.path()).writer() == Writer::kGone);
+    trace.header.boot_id[3] ^= 1;
+    ++trace.header.pid_namespace;
+    trace.write(path.path());
+    CHECK(TraceFile(path.path()).writer() == Writer::kGone);
+  }
+}

@@ -1,0 +1,106 @@
+#include "harness.h"
+
+#define UNW_LOCAL_ONLY
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <libunwind.h>
+
+#include <cstdio>
+
+namespace unwind_test {
+
+NodeId Tree::intern(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags) {
+  auto& tree = *static_cast<Tree*>(context);
+  ++tree.interned;
+  const Node node{parent, module, offset, flags};
+  const auto [at, inserted] = tree.ids_.try_emplace(node, NodeId{static_cast<std::uint32_t>(tree.nodes_.size() + 1)});
+  if (inserted) tree.nodes_.push_back(node);
+  return at->second;
+}
+
+void Tree::module_found(void* context, const unwind::ModuleInfo& module) {
+  auto& tree = *static_cast<Tree*>(context);
+  tree.modules[module.id].push_back(
+      {module.map_begin, module.map_end, module.load_bias,
+       std::string(reinterpret_cast<const char*>(module.build_id), module.build_id_bytes), module.path, module.main});
+}
+
+Stack resolve(const Tree& tree, NodeId id) {
+  Stack stack;
+  stack.node = id;
+  while (id != NodeId::kNone) {
+    const Tree::Node& node = tree.at(id);
+    if (node.module == ModuleId::kMark) {
+      stack.reason = static_cast<Truncation>(node.offset);
+    } else {
+      const std::uint64_t bias = node.module == ModuleId::kAnonymous ? 0 : tree.modules.at(node.module).back().load_bias;
+      stack.addresses.push_back(node.offset + bias);
+      stack.guessed.push_back((node.flags & kNodeGuessed) != 0);
+    }
+    id = node.parent;
+  }
+  return stack;
+}
+
+std::vector<std::uint64_t> libunwind_stack(const arch::EntryRegisters& entry) {
+  std::vector<std::uint64_t> addresses;
+  unw_context_t context;
+  unw_cursor_t cursor;
+  unw_getcontext(&context);
+  unw_init_local(&cursor, &context);
+  bool inside = false;
+  bool exact = false;
+  do {
+    unw_word_t pc, sp;
+    unw_get_reg(&cursor, UNW_REG_IP, &pc);
+    unw_get_reg(&cursor, UNW_REG_SP, &sp);
+    if (pc == 0) break;
+    if (pc == entry.pc && sp == entry.sp) inside = true;
+    const bool signal = unw_is_signal_frame(&cursor) > 0;
+    if (inside) addresses.push_back(signal || exact ? pc : pc - 1);
+    exact = signal;
+  } while (unw_step(&cursor) > 0);
+  return addresses;
+}
+
+std::vector<std::uint64_t> glibc_stack(const arch::EntryRegisters& entry) {
+  static thread_local void* buffer[200000];
+  const int count = backtrace(buffer, 200000);
+  std::vector<std::uint64_t> addresses;
+  bool inside = false;
+  for (int i = 0; i < count; ++i) {
+    const auto pc = reinterpret_cast<std::uint64_t>(buffer[i]);
+    inside = inside || pc == entry.pc;
+    if (inside) addresses.push_back(pc - 1);
+  }
+  return addresses;
+}
+
+std::string describe(const std::vector<std::uint64_t>& addresses) {
+  std::string text;
+  for (const std::uint64_t address : addresses) {
+    char line[512];
+    Dl_info info{};
+    dladdr(reinterpret_cast<void*>(address), &info);
+    std::snprintf(line, sizeof line, "  %#llx %s (%s)\n", static_cast<unsigned long long>(address),
+                  info.dli_sname != nullptr ? info.dli_sname : "?", info.dli_fname != nullptr ? info.dli_fname : "?");
+    text += line;
+    if (text.size() > 6000) return text + "  ...\n";
+  }
+  return text;
+}
+
+void Hook::compare(const arch::EntryRegisters& entry) {
+  last = recorder_.capture(entry);
+  ++result.stacks;
+  result.frames += last.addresses.size();
+  if (!compare_with_libunwind) return;
+  const std::vector<std::uint64_t> expected = libunwind_stack(entry);
+  if (last.addresses == expected && last.reason == Truncation::kNone) return;
+  if (result.different++ == 0) {
+    result.first_difference = "ours (reason " + std::to_string(static_cast<unsigned>(last.reason)) + "):\n" +
+                              describe(last.addresses) + "libunwind:\n" + describe(expected);
+  }
+}
+
+}  // namespace unwind_test

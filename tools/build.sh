@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Builds heapprof into build/ (or $BUILD_DIR): packages, the two libraries of tools/deps.sh, meson, ninja. Release code
+# with debug symbols. Run again, it does only what is left to do.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() {
+  cat <<'END'
+usage: tools/build.sh [--no-install] [--everything]
+
+--no-install   install no packages
+--everything   build the tests too, not only heapprof and libheapprof.so
+END
+}
+
+install_option=()
+everything=no
+for argument in "$@"; do
+  case $argument in
+    --no-install) install_option=(--no-install) ;;
+    --everything) everything=yes ;;
+    -h | --help) usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+done
+build=${BUILD_DIR:-build}
+
+groups=(build)
+if [ "$everything" = yes ]; then groups+=(test); fi
+echo "==> packages"
+tools/packages.sh "${install_option[@]}" "${groups[@]}"
+
+echo "==> libraries built from Debian's source packages"
+tools/deps.sh
+
+if [ ! -f "$build/build.ninja" ]; then
+  echo "==> configuring $build/"
+  mkdir -p "$build"
+  meson setup "$build" --buildtype=release -Ddebug=true >"$build/setup.log" 2>&1 || {
+    tail -n 40 "$build/setup.log" >&2
+    exit 1
+  }
+fi
+
+echo "==> compiling"
+targets=(preload/libheapprof.so analyzer/heapprof)
+if [ "$everything" = yes ]; then targets=(all); fi
+ninja -C "$build" "${targets[@]}" >"$build/compile.log" 2>&1 || {
+  grep -v '^\[' "$build/compile.log" | tail -n 80 >&2
+  exit 1
+}

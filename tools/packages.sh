@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that the other scripts need, as root or through sudo, and only those that are
+# missing: when everything is there it takes a moment and touches nothing.
+set -euo pipefail
+
+usage() {
+  cat <<'END'
+usage: tools/packages.sh [--no-install] GROUP...
+
+GROUP   build   what compiling heapprof takes
+        test    what its tests take besides
+        demo    what tools/quickstart.sh records
+
+--no-install   install nothing; name what is missing, and fail if it belongs to `build`
+END
+}
+
+build=(
+  build-essential meson ninja-build pkg-config python3
+  libcli11-dev nlohmann-json3-dev libxxhash-dev liblz4-dev libzstd-dev zlib1g-dev
+  libdw-dev libelf-dev libiberty-dev
+  # tools/deps.sh builds two libraries from Debian's source packages
+  autoconf automake libtool xz-utils ca-certificates
+)
+test=(
+  catch2 libunwind-dev binutils
+  heaptrack heaptrack-gui xvfb xauth librsvg2-bin
+  redis-server redis-tools git sqlite3
+)
+demo=(redis-server redis-tools)
+
+install=yes
+groups=()
+for argument in "$@"; do
+  case $argument in
+    --no-install) install=no ;;
+    -h | --help) usage; exit 0 ;;
+    build | test | demo) groups+=("$argument") ;;
+    *) usage >&2; exit 2 ;;
+  esac
+done
+if [ ${#groups[@]} -eq 0 ]; then
+  usage >&2
+  exit 2
+fi
+
+# missing_of GROUP: its packages that are not installed, one a line.
+missing_of() {
+  local -n packages=$1
+  local package
+  for package in "${packages[@]}"; do
+    # shellcheck disable=SC2016  # dpkg-query expands this, not the shell
+    if [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
+      echo "$package"
+    fi
+  done
+}
+
+missing=()
+needed=no
+for group in "${groups[@]}"; do
+  while read -r package; do
+    missing+=("$package")
+    if [ "$group" = build ]; then needed=yes; fi
+  done < <(missing_of "$group")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+  exit 0
+fi
+
+if [ "$install" = no ]; then
+  echo "packages not installed: ${missing[*]}" >&2
+  if [ "$needed" = yes ]; then
+    echo "cannot build without them; run without --no-install, or: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  exit 0
+fi
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    echo "installing packages takes root or sudo; or install them yourself: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+}
+
+apt_log=$(mktemp)
+trap 'rm -f "$apt_log"' EXIT
+
+# Quiet unless it fails.
+apt_install() {
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
+    -o Dpkg::Use-Pty=0 "${missing[@]}" >"$apt_log" 2>&1
+}
+
+echo "installing: ${missing[*]}"
+# Package lists may be absent (a container) or stale; they are fetched only when the install needs them.
+if ! apt_install; then
+  echo "fetching package lists"
+  if ! as_root apt-get update -q >"$apt_log" 2>&1 || ! apt_install; then
+    tail -n 30 "$apt_log" >&2
+    echo "could not install packages; on a machine without package access use --no-install" >&2
+    exit 1
+  fi
+fi

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# From a fresh machine to a first answer: builds heapprof, records redis-server from Debian under
+# redis-benchmark, prints where its memory went, and says where the exported files lie.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() {
+  cat <<'END'
+usage: tools/quickstart.sh [--no-install]
+
+--no-install   install no packages
+
+Results go to ./heapprof-quickstart/, replaced by each run.
+END
+}
+
+install_option=()
+for argument in "$@"; do
+  case $argument in
+    --no-install) install_option=(--no-install) ;;
+    -h | --help) usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+done
+build=${BUILD_DIR:-build}
+heapprof=$build/analyzer/heapprof
+results=heapprof-quickstart
+requests=20000
+
+tools/build.sh "${install_option[@]}"
+tools/packages.sh "${install_option[@]}" demo
+for program in redis-server redis-benchmark redis-cli; do
+  if ! command -v "$program" >/dev/null; then
+    echo "$program is not installed, and there is nothing else to record" >&2
+    exit 1
+  fi
+done
+
+echo "==> recording redis-server under redis-benchmark"
+# A private folder and a Unix socket: no port is taken, and no other server is met.
+work=$(mktemp -d)
+server=
+cleanup() {
+  if [ -n "$server" ] && kill -0 "$server" 2>/dev/null; then kill "$server"; fi
+  rm -rf "$work"
+}
+trap cleanup EXIT
+mkdir -p "$results"
+trace=$results/redis.hprof
+socket=$work/redis.sock
+
+"$heapprof" record -o "$trace" --force -- redis-server --port 0 --unixsocket "$socket" --dir "$work" \
+  --save '' --appendonly no --daemonize no >"$work/server.log" 2>"$work/recorder.log" &
+server=$!
+for _ in $(seq 100); do
+  if [ "$(redis-cli -s "$socket" ping 2>/dev/null)" = PONG ]; then break; fi
+  if ! kill -0 "$server" 2>/dev/null; then break; fi
+  sleep 0.1
+done
+if [ "$(redis-cli -s "$socket" ping 2>/dev/null)" != PONG ]; then
+  cat "$work/server.log" "$work/recorder.log" >&2
+  echo "redis-server did not answer" >&2
+  exit 1
+fi
+redis-benchmark -s "$socket" -q -n "$requests" -r 10000 -d 100 -t set,get,lpush,sadd,hset,zadd |
+  tr '\r' '\n' | grep 'requests per second' | sed 's/,* p50=.*//; s/^/    /'
+redis-cli -s "$socket" shutdown nosave >/dev/null 2>&1 || true
+wait "$server" || { cat "$work/server.log" "$work/recorder.log" >&2; exit 1; }
+server=
+sed 's/^/    /' "$work/recorder.log"
+
+echo "==> where its memory went"
+"$heapprof" report "$trace" --top 5
+"$heapprof" timeline "$trace"
+
+echo "==> exporting"
+"$heapprof" flamegraph "$trace" --format svg -o "$results/flamegraph.svg"
+"$heapprof" timeline "$trace" --format svg -o "$results/timeline.svg"
+"$heapprof" export heaptrack "$trace" -o "$results/redis.heaptrack.zst"
+
+cat <<END
+
+The recording and what was made of it:
+    $trace                     every question again: $heapprof report, leaks, timeline, ...
+    $results/flamegraph.svg            open it in a browser: search, zoom, tooltips
+    $results/timeline.svg              live memory over time, by call site
+    $results/redis.heaptrack.zst       for heaptrack_gui and heaptrack_print
+
+Your own program:  $heapprof record -- PROGRAM ARGUMENTS
+END
