@@ -21,13 +21,15 @@ void report_break(const void* old_break, const EntryRegisters& entry) noexcept {
 
 }  // namespace
 
-HEAPPROF_HOOK(void*, mmap, (void* address, std::size_t bytes, int protection, int flags, int fd, std::int64_t offset)) {
+HEAPPROF_HOOK(void*, mmap,
+              (void* address, std::size_t bytes, int protection, int flags, int fd, std::int64_t offset)) {
   const EntryRegisters entry = entry_registers();
   return record_mmap(bytes, protection, flags, entry,
                      [=] { return real().mmap(address, bytes, protection, flags, fd, offset); });
 }
 
-HEAPPROF_HOOK(void*, mmap64, (void* address, std::size_t bytes, int protection, int flags, int fd, std::int64_t offset)) {
+HEAPPROF_HOOK(void*, mmap64,
+              (void* address, std::size_t bytes, int protection, int flags, int fd, std::int64_t offset)) {
   const EntryRegisters entry = entry_registers();
   return record_mmap(bytes, protection, flags, entry,
                      [=] { return real().mmap64(address, bytes, protection, flags, fd, offset); });
@@ -40,7 +42,8 @@ HEAPPROF_HOOK(int, munmap, (void* address, std::size_t bytes)) {
 
 // Variadic in sys/mman.h. The fifth argument is there or its register holds anything; the real one looks at
 // it when the flags say so.
-HEAPPROF_HOOK(void*, mremap, (void* old_address, std::size_t old_bytes, std::size_t new_bytes, int flags, void* new_address)) {
+HEAPPROF_HOOK(void*, mremap,
+              (void* old_address, std::size_t old_bytes, std::size_t new_bytes, int flags, void* new_address)) {
   const EntryRegisters entry = entry_registers();
   return record_mremap(old_address, old_bytes, new_bytes, flags, entry,
                        [=] { return real().mremap(old_address, old_bytes, new_bytes, flags, new_address); });
