@@ -33,7 +33,8 @@ class Tree {
 
   const Node& at(NodeId id) const { return nodes_.at(raw(id) - 1); }
   std::size_t size() const { return nodes_.size(); }
-  std::map<ModuleId, std::vector<Module>> modules;
+  /// Announced so far, to any tree: each is announced once a process.
+  static std::map<ModuleId, std::vector<Module>> modules();
   std::size_t interned = 0;  ///< calls
 
  private:
