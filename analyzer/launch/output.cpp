@@ -78,40 +78,38 @@ std::string fixed_name(const std::string& pattern) {
 }
 
 bool check_writable(const std::string& pattern, std::string& error) {
-  // As far as the name is known: up to the folder before the first escape.
+  // As far as the name is known: up to the first escape.
   std::string known;
   bool complete = true;
   read_pattern(pattern, [&](char c) { if (complete) known += c; }, [&](char) { complete = false; });
-  if (known.ends_with('/') && complete) {
-    error = "the output " + known + " is a folder; name a file in it";
-    return false;
-  }
-  std::string folder = folder_of(known);
   struct stat status {};
-  if (complete && stat(known.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
+  if (complete && (known.ends_with('/') || (stat(known.c_str(), &status) == 0 && S_ISDIR(status.st_mode)))) {
     error = "the output " + known + " is a folder; name a file in it";
     return false;
   }
+
+  std::string folder = folder_of(known);
   bool exists = true;
+  int problem = 0;
   while (stat(folder.c_str(), &status) != 0) {
-    if (errno != ENOENT || folder == "/") {
-      error = "the trace can't be written to " + folder + ": " + std::strerror(errno);
-      return false;
-    }
+    problem = errno;
+    if (problem != ENOENT || folder == "/") break;
+    problem = 0;
     exists = false;
     folder = folder_of(folder);
   }
-  int problem = 0;
-  if (!S_ISDIR(status.st_mode)) {
-    problem = ENOTDIR;
-  } else if (exists) {
-    problem = try_file(folder);
-  } else if (faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
-    problem = errno;
+  if (problem == 0) {
+    if (!S_ISDIR(status.st_mode)) {
+      problem = ENOTDIR;
+    } else if (exists) {
+      problem = try_file(folder);
+    } else if (faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
+      problem = errno;
+    }
   }
   if (problem == 0) return true;
-  error =
-      "the trace can't be written to " + folder + ": " + std::strerror(problem) + "; choose another place with -o";
+  error = "the output " + pattern + " can't be written: " + folder + ": " + std::strerror(problem) +
+          "; choose another place with -o";
   return false;
 }
 
