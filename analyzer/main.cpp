@@ -16,6 +16,12 @@ int main(int argc, char** argv) {
 
   int status = 0;
   cli::add_record(app, status);
+  cli::add_info(app, status);
+  cli::add_report(app, status);
+  cli::add_leaks(app, status);
+  cli::add_timeline(app, status);
+  cli::add_flamegraph(app, status);
+  cli::add_export(app, status);
 
   try {
     app.parse(argc, argv);
