@@ -65,8 +65,11 @@ bool is_code(std::uint64_t pc) {
 }
 }  // namespace
 
-std::vector<std::uint64_t> libunwind_stack(const arch::EntryRegisters& entry) {
-  std::vector<std::uint64_t> addresses;
+std::size_t libunwind_frames(const arch::EntryRegisters& entry, std::uint64_t* addresses, std::size_t room) {
+  // Its cache would go on believing the tables of libraries that were unloaded.
+  static const int policy_set = unw_set_caching_policy(unw_local_addr_space, UNW_CACHE_NONE);
+  static_cast<void>(policy_set);
+  std::size_t count = 0;
   unw_context_t context;
   unw_cursor_t cursor;
   unw_getcontext(&context);
@@ -82,8 +85,14 @@ std::vector<std::uint64_t> libunwind_stack(const arch::EntryRegisters& entry) {
     // its own address too.
     const bool exact = unw_is_signal_frame(&cursor) > 0 ||
                        (is_code(pc) && arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)));
-    if (inside) addresses.push_back(exact ? pc : pc - 1);
+    if (inside && count < room) addresses[count++] = exact ? pc : pc - 1;
   } while (unw_step(&cursor) > 0);
+  return count;
+}
+
+std::vector<std::uint64_t> libunwind_stack(const arch::EntryRegisters& entry) {
+  std::vector<std::uint64_t> addresses(1u << 17);
+  addresses.resize(libunwind_frames(entry, addresses.data(), addresses.size()));
   return addresses;
 }
 

@@ -63,7 +63,9 @@ struct Recorder {
   Stack capture(const arch::EntryRegisters& entry) { return resolve(tree, unwinder.capture(entry, tree.definitions())); }
 };
 
-/// What libunwind finds, from the caller of the function that called this one with `entry`.
+/// What libunwind finds, from the caller of the function that called this one with `entry`. The first
+/// allocates nothing.
+std::size_t libunwind_frames(const arch::EntryRegisters& entry, std::uint64_t* addresses, std::size_t room);
 std::vector<std::uint64_t> libunwind_stack(const arch::EntryRegisters& entry);
 /// What glibc's backtrace finds, that is libgcc: plain return addresses less one, no signal frames known.
 std::vector<std::uint64_t> glibc_stack(const arch::EntryRegisters& entry);

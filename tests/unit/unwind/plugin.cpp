@@ -14,7 +14,8 @@ __attribute__((noinline)) int plugin_inner(int depth) {
 #else
   volatile char local[400];
   auto* room = static_cast<volatile char*>(alloca(16 + depth * 50));
-  room[1] = local[depth] = 1;
+  local[depth] = 1;
+  room[1] = local[depth];
 #endif
   if (depth == 0) plugin_hook();
   else plugin_inner(depth - 1);
@@ -36,7 +37,7 @@ static int (*resolve())() {
   return resolved;
 }
 
-int ifunc_target() __attribute__((ifunc("_ZL7resolvev")));
+int ifunc_target() __attribute__((ifunc("resolve")));
 
 int plugin_lazy(void (*hook)()) {
   plugin_hook = hook;
