@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`meson install` puts the recorder and its header where interface.md says, and they work from there.
+"""`meson install` puts recorder, header and program where users and scripts look for them, and recorder and
+header work from there.
 
 usage: install_test.py BUILD_FOLDER
 """
@@ -22,12 +23,13 @@ class Install(unittest.TestCase):
                      for folder, _, files in os.walk(prefix) for file in files}
             library = self.only(found, "lib/libheapprof.so")
             header = self.only(found, "include/heapprof.h")
+            self.only(found, "bin/heapprof")
             program = os.path.join(prefix, "program.c")
             with open(program, "w") as file:
                 file.write("#include <heapprof.h>\nint main(void) { return heapprof_is_recording() ? 5 : 6; }\n")
             binary = os.path.join(prefix, "program")
-            subprocess.run([shutil.which("cc"), "-I", os.path.join(prefix, os.path.dirname(header)), program, "-o", binary],
-                           check=True)
+            include = os.path.join(prefix, os.path.dirname(header))
+            subprocess.run([shutil.which("cc"), "-I", include, program, "-o", binary], check=True)
             self.assertEqual(subprocess.run([binary]).returncode, 6)
             environment = dict(os.environ, LD_PRELOAD=os.path.join(prefix, library),
                                HEAPPROF_OUTPUT=os.path.join(prefix, "trace.hprof"))
