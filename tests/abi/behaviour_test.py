@@ -96,7 +96,8 @@ class StackUse(unittest.TestCase):
             self.assertEqual(done.status, 0)
             self.assertGreater(os.path.getsize(os.path.join(folder, "trace.hprof")), 500000)
         for kind in ("context", "thread"):
-            first, common, every = map(int, re.search(kind + r" first (\d+) common (\d+) all (\d+)", done.output).groups())
+            figures = re.search(kind + r" first (\d+) common (\d+) all (\d+)", done.output).groups()
+            first, common, every = map(int, figures)
             self.assertLessEqual(common, 1024)
             self.assertLessEqual(max(first, every), 4096)
         print(done.output.strip().replace("\n", "; "), file=sys.stderr)

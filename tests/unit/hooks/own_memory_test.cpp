@@ -50,7 +50,8 @@ bool churn(unsigned seed, int rounds) {
     if (blocks.size() < 200 && random() % 3 != 0) {
       const std::size_t size = random() % 64 == 0 ? random() % 400'000 : random() % 600;
       blocks.push_back(make(size, static_cast<unsigned char>(random())));
-      good = good && blocks.back().bytes != nullptr && reinterpret_cast<std::uintptr_t>(blocks.back().bytes) % 16 == 0;
+      const auto address = reinterpret_cast<std::uintptr_t>(blocks.back().bytes);
+      good = good && address != 0 && address % 16 == 0;
     } else if (!blocks.empty()) {
       std::swap(blocks[random() % blocks.size()], blocks.back());
       good = good && intact(blocks.back());
