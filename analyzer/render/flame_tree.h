@@ -21,9 +21,9 @@ namespace heapprof::render {
 
 /// One frame of a stack, as it is to be shown. Names may hold any bytes; an empty function is "??".
 struct FlameFrame {
-  std::string function;
-  std::string module;       ///< path or name of the object; only its last part is drawn
-  std::string file;         ///< empty: unknown
+  std::string function{};
+  std::string module{};     ///< path or name of the object; only its last part is drawn
+  std::string file{};       ///< empty: unknown
   std::uint32_t line = 0;   ///< of the call in it, 0: unknown
   bool inlined = false;     ///< has no code of its own: inlined into the next frame outwards
 };

@@ -19,7 +19,7 @@ constexpr double kWidth = 1200;
 constexpr double kMargin = 16;
 constexpr double kRowHeight = 19;
 constexpr double kBarHeight = 18;
-constexpr double kCharWidth = 6.3;       // of the labels' font, on average
+constexpr double kCharWidth = 6.7;       // of the labels' font, on average
 constexpr double kLeastDrawnWidth = 1.5;
 constexpr std::size_t kMostDrawnRows = 36;
 constexpr std::size_t kLegendModules = 8;
@@ -247,7 +247,7 @@ void draw(const FlameTree& tree, const Layout& layout, const Modules& modules, c
       const auto& function = tree.functions()[box.function];
       style = "h" + std::to_string(modules.hues[modules.index.at(function.module)]) + "s" +
               std::to_string(shade_of(function.name));
-      if (function.inlined) style += " inl";
+      if (function.inlined && width > 4) style += " inl";
       label = short_name(function.name);
     }
     text += "<rect class=\"" + style + "\" x=\"";
@@ -263,7 +263,7 @@ void draw(const FlameTree& tree, const Layout& layout, const Modules& modules, c
       append_number(text, left + 5);
       text += "\" y=\"";
       append_number(text, top + kBarHeight - 5);
-      text += "\">" + xml(clip_utf8(label, static_cast<std::size_t>(room))) + "</text>";
+      text += "\">" + xml(fit_name(label, static_cast<std::size_t>(room))) + "</text>";
     }
     text += '\n';
     out(text);
@@ -274,6 +274,9 @@ void draw(const FlameTree& tree, const Layout& layout, const Modules& modules, c
   text += "\">Open this file in a browser to search and zoom";
   if (layout.rows > kMostDrawnRows)
     text += "; " + exact_number(layout.rows - kMostDrawnRows) + " more rows are not drawn here";
+  if (layout.merged_frames != 0)
+    text += "; " + exact_number(layout.merged_frames) + " small frames are merged (" +
+            percent(layout.merged_value, total) + ")";
   text += ".</text>\n</g>\n";
   out(text);
 }

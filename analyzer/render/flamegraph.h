@@ -13,13 +13,13 @@
 namespace heapprof::render {
 
 struct FlameOptions {
-  std::string title;              ///< "Peak heap of redis-server"
+  std::string title{};            ///< "Peak heap of redis-server"
   std::string cost = "bytes";     ///< what a value is, in words: "bytes live at the peak"
   Unit unit = Unit::kBytes;
   /// Whole of which percentages are taken; 0: the sum of the tree.
   std::uint64_t total = 0;
   /// Label and text, shown under the title: {"Program", "redis-server --port 6379"}, {"Peak", "at 12.3 s"}.
-  std::vector<std::pair<std::string, std::string>> context;
+  std::vector<std::pair<std::string, std::string>> context{};
   /// The file holds at most about this many frames (some 20 bytes each); smaller ones are merged into one
   /// per parent, and the picture says how many and how much.
   std::uint32_t max_frames = 50'000;

@@ -174,4 +174,20 @@ std::string short_name(std::string_view name) {
   return out;
 }
 
+std::string fit_name(std::string_view short_name, std::size_t code_points) {
+  std::string_view name = short_name;
+  while (length_utf8(name) > code_points) {
+    std::size_t next = std::string_view::npos;
+    int depth = 0;
+    for (std::size_t i = 0; i + 2 < name.size() && next == std::string_view::npos; ++i) {
+      if (name[i] == '<' || name[i] == '(' || name[i] == '{') ++depth;
+      else if (name[i] == '>' || name[i] == ')' || name[i] == '}') --depth;
+      else if (depth == 0 && name[i] == ':' && name[i + 1] == ':') next = i + 2;
+    }
+    if (next == std::string_view::npos) break;
+    name.remove_prefix(next);
+  }
+  return clip_utf8(name, code_points);
+}
+
 }  // namespace heapprof::render

@@ -41,4 +41,8 @@ std::string clip_utf8(std::string_view text, std::size_t code_points);
 /// A name whose brackets do not balance is returned unchanged.
 std::string short_name(std::string_view name);
 
+/// A short name for a place of so many code points: outer scopes go first (`a::b::f()` becomes `f()`), for
+/// the end of a name tells most; then the end is clipped.
+std::string fit_name(std::string_view short_name, std::size_t code_points);
+
 }  // namespace heapprof::render

@@ -19,13 +19,14 @@ std::vector<Timeline::Span> find_gaps(const std::vector<std::uint64_t>& time_ns,
 
 Timeline::Peak peak_of(const Timeline& timeline) noexcept {
   if (timeline.peak) return *timeline.peak;
-  const auto highest = std::max_element(timeline.live_bytes.begin(), timeline.live_bytes.end());
-  if (highest == timeline.live_bytes.end()) return {};
-  return {timeline.time_ns[static_cast<std::size_t>(highest - timeline.live_bytes.begin())], *highest};
+  const auto& values = timeline.highest_bytes.empty() ? timeline.live_bytes : timeline.highest_bytes;
+  const auto highest = std::max_element(values.begin(), values.end());
+  if (highest == values.end()) return {};
+  return {timeline.time_ns[static_cast<std::size_t>(highest - values.begin())], *highest};
 }
 
 void write_timeline_csv(const Timeline& timeline, const TextSink& out) {
-  std::string line = "time_ns,live_bytes,rss_bytes";
+  std::string line = "time_ns,live_bytes,highest_bytes,rss_bytes";
   for (const auto& site : timeline.sites) {
     line += ',';
     append_csv(line, clean_utf8(site.label));
@@ -45,8 +46,10 @@ void write_timeline_csv(const Timeline& timeline, const TextSink& out) {
                               timeline.resident[next_resident].time_ns == time;
     next += has_sample;
     line = std::to_string(time) + ',';
-    line += next == 0 ? "0" : std::to_string(timeline.live_bytes[next - 1]);
-    line += ',';
+    const std::uint64_t live = next == 0 ? 0 : timeline.live_bytes[next - 1];
+    const bool knows_highest = has_sample && !timeline.highest_bytes.empty();
+    line += std::to_string(live) + ',';
+    line += std::to_string(knows_highest ? timeline.highest_bytes[next - 1] : live) + ',';
     if (has_resident) line += std::to_string(timeline.resident[next_resident++].bytes);
     for (const auto& site : timeline.sites) {
       line += ',';
@@ -84,7 +87,10 @@ nlohmann::json timeline_json(const Timeline& timeline) {
   return {{"title", clean_utf8(timeline.title)},
           {"duration_ns", timeline.duration_ns},
           {"peak", {{"time_ns", peak.time_ns}, {"bytes", peak.bytes}}},
-          {"samples", {{"time_ns", timeline.time_ns}, {"live_bytes", timeline.live_bytes}}},
+          {"samples",
+           {{"time_ns", timeline.time_ns},
+            {"live_bytes", timeline.live_bytes},
+            {"highest_bytes", timeline.highest_bytes.empty() ? timeline.live_bytes : timeline.highest_bytes}}},
           {"rss", {{"time_ns", std::move(resident_times)}, {"bytes", std::move(resident_bytes)}}},
           {"sites", std::move(sites)},
           {"gaps", spans(timeline.gaps)},

@@ -25,7 +25,10 @@ struct Timeline {
   std::vector<std::uint64_t> time_ns;   ///< of the samples, not decreasing
   std::vector<std::uint64_t> live_bytes;  ///< at each; as many as time_ns
 
-  /// The exact highest moment, which may lie between samples. Without it the highest sample is taken.
+  /// The highest moment since the sample before, for samples that are far apart: as many, or none.
+  std::vector<std::uint64_t> highest_bytes;
+
+  /// The exact highest moment of all, which may lie between samples. Without it the highest sample is taken.
   struct Peak {
     std::uint64_t time_ns = 0;
     std::uint64_t bytes = 0;
@@ -81,16 +84,17 @@ struct PlotOptions {
   unsigned sites = 8;     ///< lines of the table under the plot
 };
 
-/// Live bytes as an area (the highest of each column's samples), resident memory as a dotted line, idle
+/// Live bytes as an area (the highest of each column), resident memory as a dotted line, idle
 /// times marked, then the call sites at the peak. Lines end in a line feed and have no trailing blanks.
 void write_timeline_text(const Timeline& timeline, const PlotOptions& options, const TextSink& out);
 
-/// A head line `time_ns,live_bytes,rss_bytes,LABEL...`, then a line for each time that has a sample of either
-/// kind (rss_bytes is empty where there is none). RFC 4180 with line feeds. Every sample, nothing rounded.
+/// A head line `time_ns,live_bytes,highest_bytes,rss_bytes,LABEL...`, then a line for each time that has a
+/// sample of either kind (rss_bytes is empty where there is none; highest_bytes is live_bytes where nothing is
+/// known). RFC 4180 with line feeds. Every sample, nothing rounded.
 void write_timeline_csv(const Timeline& timeline, const TextSink& out);
 
-/// {"title", "duration_ns", "peak": {"time_ns", "bytes"}, "samples": {"time_ns": [], "live_bytes": []},
-///  "rss": {"time_ns": [], "bytes": []}, "sites": [{"label", "detail", "module", "peak_bytes", "bytes": []}],
+/// {"title", "duration_ns", "peak": {"time_ns", "bytes"}, "samples": {"time_ns": [], "live_bytes": [],
+///  "highest_bytes": []}, "rss": {"time_ns": [], "bytes": []}, "sites": [{"label", "detail", "module", "peak_bytes", "bytes": []}],
 ///  "gaps": [{"from_ns", "to_ns"}], "pauses": [...], "marks": [{"time_ns", "text"}]}. Every sample.
 nlohmann::json timeline_json(const Timeline& timeline);
 

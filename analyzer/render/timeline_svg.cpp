@@ -38,6 +38,7 @@ constexpr std::uint64_t kMostResidentShare = 4;
 struct Point {
   std::uint64_t time_ns;
   std::uint64_t live;
+  std::uint64_t highest;  // since the point before
   std::vector<std::uint64_t> sites;
 };
 
@@ -127,16 +128,17 @@ class Picture {
   /// Samples thinned, the peak put in, and live bytes held through gaps.
   void make_points() {
     const auto& times = timeline_.time_ns;
+    const auto& highest = timeline_.highest_bytes.empty() ? timeline_.live_bytes : timeline_.highest_bytes;
     const auto kept = envelope(times.size(), duration_, [&](std::size_t i) { return times[i]; },
-                               [&](std::size_t i) { return timeline_.live_bytes[i]; });
+                               [&](std::size_t i) { return highest[i]; });
     const auto point_at = [&](std::size_t sample) {
-      Point point{times[sample], timeline_.live_bytes[sample], {}};
+      Point point{times[sample], timeline_.live_bytes[sample], highest[sample], {}};
       for (std::size_t site = 0; site < site_count_; ++site) point.sites.push_back(timeline_.sites[site].bytes[sample]);
       return point;
     };
     for (const std::size_t sample : kept) points_.push_back(point_at(sample));
     if (peak_.bytes > 0) {
-      Point point{peak_.time_ns, peak_.bytes, {}};
+      Point point{peak_.time_ns, peak_.bytes, peak_.bytes, {}};
       for (std::size_t site = 0; site < site_count_; ++site) point.sites.push_back(timeline_.sites[site].peak_bytes);
       const auto at = std::lower_bound(points_.begin(), points_.end(), peak_.time_ns,
                                        [](const Point& p, std::uint64_t time) { return p.time_ns < time; });
@@ -151,6 +153,7 @@ class Picture {
       if (last == times.begin()) continue;
       Point held = point_at(static_cast<std::size_t>(std::distance(times.begin(), last)) - 1);
       held.time_ns = gap.to_ns;
+      held.highest = held.live;
       points_.insert(after, std::move(held));
     }
   }
@@ -250,7 +253,7 @@ class Picture {
       text_ += i == 0 ? 'M' : 'L';
       append_number(text_, x_of(points_[i].time_ns));
       text_ += ' ';
-      append_number(text_, y_of(points_[i].live));
+      append_number(text_, y_of(points_[i].highest));
     }
     text_ += "\"/>\n";
   }
@@ -352,7 +355,7 @@ class Picture {
     text_ += "\"/>\n" + swatch;
     const std::string value = human_bytes(bytes);
     const double room = kLegendRight - kLegendLeft - 20 - kCharWidth * static_cast<double>(value.size()) - 12;
-    label(kLegendLeft + 20, y, "class=\"name\"", clip_utf8(name, static_cast<std::size_t>(room / kCharWidth)));
+    label(kLegendLeft + 20, y, "class=\"name\"", fit_name(name, static_cast<std::size_t>(room / kCharWidth)));
     label(kLegendRight, y, "class=\"value\" text-anchor=\"end\"", value);
     if (!detail.empty()) label(kLegendLeft + 20, y + 14, "class=\"detail\"", clip_utf8(detail, 35));
     label(kLegendRight, y + 14, "class=\"share\" text-anchor=\"end\"", percent(bytes, peak_.bytes));

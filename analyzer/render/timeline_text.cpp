@@ -71,9 +71,10 @@ class Plot {
   }
 
   void write(const TextSink& out) {
-    text_ += coloured(ascii(clean_utf8(timeline_.title)), kBold) + "\n";
+    const std::size_t room = gutter_ + 1 + width_;
+    text_ += coloured(clip(clean_utf8(timeline_.title), room), kBold) + "\n";
     for (const auto& [label, value] : timeline_.context)
-      text_ += ascii(clean_utf8(label)) + (label.empty() ? "" : ": ") + ascii(clean_utf8(value)) + "\n";
+      text_ += clip(clean_utf8(label) + (label.empty() ? "" : ": ") + clean_utf8(value), room) + "\n";
     end_line();
     if (timeline_.time_ns.empty()) {
       text_ += "No samples: nothing was recorded.\n";
@@ -124,7 +125,8 @@ class Plot {
     std::vector<std::uint64_t> last(width_);  // value at the end of each column
     for (std::size_t i = 0; i < timeline_.time_ns.size(); ++i) {
       const unsigned column = column_of(timeline_.time_ns[i], width_);
-      columns.live[column] = std::max(columns.live[column], timeline_.live_bytes[i]);
+      const std::uint64_t highest = timeline_.highest_bytes.empty() ? timeline_.live_bytes[i] : timeline_.highest_bytes[i];
+      columns.live[column] = std::max(columns.live[column], highest);
       last[column] = timeline_.live_bytes[i];
       seen[column] = true;
     }
@@ -242,17 +244,19 @@ class Plot {
   void write_time_axis() {
     const Axis times = time_axis(duration_, std::max(2u, width_ / 10));
     std::vector<Cell> rule(width_, Cell{characters_.rule, nullptr});
-    std::string labels(width_ + gutter_ + 12, ' ');
+    std::string labels;
     std::size_t free_from = 0;
     for (const std::uint64_t tick : times.ticks) {
       const unsigned column = column_of(tick, width_);
       const std::string label = ascii(time_tick_label(tick, times));
-      const std::size_t at = gutter_ + 1 + column;
-      // Labels are placed by bytes; the only character of two is the micro sign, which shifts by one.
-      if (at < free_from) continue;
+      const std::size_t at = gutter_ + 1 + column;  // labels count bytes: the micro sign shifts what follows by one
       rule[column].text = characters_.tick_column;
-      labels.replace(at, label.size(), label);
-      free_from = at + label.size() + 1;
+      // At its tick, further left where the line ends, not at all where another stands.
+      const std::size_t place = std::min(at, gutter_ + 1 + width_ - length_utf8(label));
+      if (place < free_from) continue;
+      labels.resize(place, ' ');
+      labels += label;
+      free_from = place + label.size() + 1;
     }
     text_.append(gutter_ - 2, ' ');
     text_ += "0 " + std::string(characters_.corner);
@@ -287,14 +291,23 @@ class Plot {
 
   void write_legend(const Columns& columns) {
     text_ += '\n';
-    text_.append(gutter_ + 1, ' ');
-    text_ += coloured(characters_.area[8], kAreaColour) + " live heap";
+    std::size_t used = 0;
+    const auto item = [&](std::string_view sample, const char* colour, const std::string& words) {
+      const std::size_t length = 3 + length_utf8(words) + 2;
+      if (used > 0 && used + length > width_) {
+        text_ += '\n';
+        used = 0;
+      }
+      text_.append(used == 0 ? gutter_ + 1 : 3, ' ');
+      text_ += coloured(sample, colour) + " " + words;
+      used += length;
+    };
+    item(characters_.area[8], kAreaColour, "live heap");
     if (std::find(columns.idle.begin(), columns.idle.end(), true) != columns.idle.end())
-      text_ += "   " + coloured(characters_.idle, kIdleColour) + " idle, unchanged";
+      item(characters_.idle, kIdleColour, "idle, unchanged");
     if (most_resident_ > 0) {
-      text_ += "   " + coloured(options_.unicode ? "\u2812" : ".", kResidentColour);
-      text_ += " resident (RSS), at most " + human_bytes(most_resident_);
-      if (!draw_resident_) text_ += ", beyond this scale";
+      item(options_.unicode ? "\u2812" : ".", kResidentColour,
+           "resident (RSS), at most " + human_bytes(most_resident_) + (draw_resident_ ? "" : ", beyond this scale"));
     }
     text_ += '\n';
   }

@@ -104,6 +104,7 @@ void Analysis::fill_costs(const Replay& replay) {
     sum.allocations = node.allocations;
     sum.allocated_bytes = node.allocated_bytes;
     sum.temporary = node.temporary;
+    sum.temporary_bytes = node.temporary_bytes;
     sum.leaked_bytes = node.live_bytes;
     sum.leaked_blocks = node.live_blocks;
     sum.peak_bytes = node.peak_bytes;
@@ -146,7 +147,7 @@ void Analysis::fill_timeline(const Replay& replay) {
   profile_.timeline.samples = replay.samples();
   profile_.timeline.peak_rss_bytes = replay.peak_rss_bytes();
   for (const Replay::Mark& mark : replay.marks())
-    profile_.timeline.marks.push_back({clock_.to_ns(mark.ticks), mark.text});
+    profile_.timeline.marks.push_back({clock_.to_ns(mark.ticks), mark.kind, mark.text});
 }
 
 void Analysis::settle_integrity(const trace::MergedReader& reader, const Replay& replay, std::uint64_t lost_nodes) {

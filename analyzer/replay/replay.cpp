@@ -278,8 +278,8 @@ template <bool kResolve>
       return;
     case Op::kPause:
       paused_once_ = true;
-      return mark("paused", now_);
-    case Op::kResume: return mark("resumed", now_);
+      return mark(model::Timeline::Mark::Kind::kPaused, now_);
+    case Op::kResume: return mark(model::Timeline::Mark::Kind::kResumed, now_);
     case Op::kText: return take_text(event);
     default: return;
   }
@@ -344,7 +344,7 @@ void Replay::take_text(const MergedEvent& event) {
                           selection_.thread_names.end();
       return;
     }
-    case TextKind::kMark: return mark(std::move(text.text), text.address);
+    case TextKind::kMark: return mark(model::Timeline::Mark::Kind::kUser, text.address, std::move(text.text));
     default: return;
   }
 }
@@ -359,8 +359,8 @@ void Replay::abandon_begins(StreamState& stream) {
   stream.mappings.clear();
 }
 
-void Replay::mark(std::string text, std::uint64_t ticks) {
-  if (marks_.size() < kMaxMarks) marks_.push_back({ticks, std::move(text)});
+void Replay::mark(model::Timeline::Mark::Kind kind, std::uint64_t ticks, std::string text) {
+  if (marks_.size() < kMaxMarks) marks_.push_back({ticks, kind, std::move(text)});
 }
 
 std::vector<Region> Replay::StreamState::take_mapping(bool remap) {

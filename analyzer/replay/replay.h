@@ -78,6 +78,7 @@ class Replay {
   };
   struct Mark {
     std::uint64_t ticks = 0;
+    model::Timeline::Mark::Kind kind = model::Timeline::Mark::Kind::kUser;
     std::string text;
   };
   struct Mappings {
@@ -166,7 +167,7 @@ class Replay {
   Thread& thread_of(std::uint32_t stream);
   void start_thread(StreamState& stream, std::uint32_t tid, std::string name);
   bool is_temporary(const Block& block, const StreamState& stream) const noexcept;
-  void mark(std::string text, std::uint64_t ticks);
+  void mark(model::Timeline::Mark::Kind kind, std::uint64_t ticks, std::string text = {});
   model::LiveTimeline::State state() const noexcept;
 
   const Selection selection_;

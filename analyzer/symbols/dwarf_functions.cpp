@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
 
 #include "analyzer/symbols/demangle.h"
 
@@ -16,7 +17,15 @@ constexpr int kMaxDepth = 400;
 /// Ranges of one module, all entries together: more than the largest programs have, and 1.5 GB at most.
 constexpr std::size_t kMaxRanges = 64u << 20;
 
-constexpr const char* kUnnamedType = "{unnamed type}";
+constexpr std::string_view kUnnamedType = "{unnamed type}";
+
+/// "around::name", where the unnamed type that holds an operator() is taken for a lambda's.
+std::string joined(std::string around, const std::string& name) {
+  if (around.empty()) return name;
+  if (around.ends_with(kUnnamedType) && name.starts_with("operator()"))
+    around.replace(around.size() - kUnnamedType.size(), std::string::npos, "{lambda}");
+  return around + "::" + name;
+}
 
 std::string text_or_empty(const char* text) { return text == nullptr ? std::string() : std::string(text); }
 
@@ -195,8 +204,10 @@ class DwarfFunctions::Walk {
       case DW_TAG_try_block:
       case DW_TAG_catch_block:
       case DW_TAG_with_stmt: {
-        if (!thorough_)
-          if (const std::vector<Range> ranges = owner_.ranges_of(die); !ranges.empty() && !any_wanted(ranges)) return true;
+        if (!thorough_) {
+          const std::vector<Range> ranges = owner_.ranges_of(die);
+          if (!ranges.empty() && !any_wanted(ranges)) return true;
+        }
         return children(die, scope, depth + 1);
       }
       case DW_TAG_namespace:
@@ -222,16 +233,18 @@ class DwarfFunctions::Walk {
 
 // --- names ---------------------------------------------------------------------------------------------
 
-/// Demangled; empty: there is none.
-std::string DwarfFunctions::linkage_name(Dwarf_Die& die) {
+/// Demangled; empty: there is none. C functions have one when the source renames them (`asm("name")`), which is
+/// not mangled.
+std::string DwarfFunctions::linkage_name(Dwarf_Die& die, bool& mangled) {
   // dwarf_attr_integrate follows abstract_origin and specification, 16 steps at most.
   Dwarf_Attribute attribute;
   for (const unsigned name : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
     if (dwarf_attr_integrate(&die, name, &attribute) == nullptr) continue;
-    const char* mangled = dwarf_formstring(&attribute);
-    if (mangled == nullptr || *mangled == '\0') continue;
-    const auto [known, added] = demangled_.try_emplace(mangled);
-    if (added) known->second = demangle(mangled);
+    const char* linkage = dwarf_formstring(&attribute);
+    if (linkage == nullptr || *linkage == '\0') continue;
+    const auto [known, added] = demangled_.try_emplace(linkage);
+    if (added) known->second = demangle(linkage);
+    mangled = known->second != linkage;
     return known->second;
   }
   return {};
@@ -241,25 +254,33 @@ bool DwarfFunctions::collect_scope_names(Dwarf_Die& parent, std::uint32_t scope,
                                          ScopeNames& result) {
   return each_child(parent, last_offset, depth, [&](Dwarf_Die& die) {
     const int tag = dwarf_tag(&die);
-    const char* unnamed = nullptr;
+    std::string name = text_or_empty(dwarf_diename(&die));
     switch (tag) {
-      case DW_TAG_namespace: unnamed = "(anonymous namespace)"; break;
+      case DW_TAG_namespace:
+        if (name.empty()) name = "(anonymous namespace)";
+        break;
       case DW_TAG_class_type:
       case DW_TAG_structure_type:
       case DW_TAG_union_type:
-      case DW_TAG_interface_type: unnamed = kUnnamedType; break;
-      case DW_TAG_subprogram: unnamed = "{unnamed function}"; break;
+      case DW_TAG_interface_type:
+        if (name.empty()) name = kUnnamedType;
+        break;
+      case DW_TAG_subprogram:
+        result.of_function[dwarf_dieoffset(&die)] = scope;
+        break;
       case DW_TAG_module:
-      case DW_TAG_lexical_block: return collect_scope_names(die, scope, depth + 1, last_offset, result);
-      default: return true;
+      case DW_TAG_lexical_block:
+        return collect_scope_names(die, scope, depth + 1, last_offset, result);
+      default:
+        return true;
     }
-    if (tag == DW_TAG_subprogram) result.of_function[dwarf_dieoffset(&die)] = scope;
     if (dwarf_haschildren(&die) <= 0) return true;
-    const char* name = dwarf_diename(&die);
-    const std::string around = result.names[scope].empty() ? std::string() : result.names[scope] + "::";
-    const std::string linkage = tag == DW_TAG_subprogram ? linkage_name(die) : std::string();
-    result.names.push_back(!linkage.empty() ? linkage : around + (name == nullptr ? unnamed : name));
-    return collect_scope_names(die, static_cast<std::uint32_t>(result.names.size() - 1), depth + 1, last_offset, result);
+    // What is inside a function stands below its full name.
+    bool mangled = false;
+    const std::string linkage = tag == DW_TAG_subprogram ? linkage_name(die, mangled) : std::string();
+    result.names.push_back(linkage.empty() ? joined(result.names[scope], name) : linkage);
+    const auto inner = static_cast<std::uint32_t>(result.names.size() - 1);
+    return collect_scope_names(die, inner, depth + 1, last_offset, result);
   });
 }
 
@@ -282,16 +303,14 @@ std::string DwarfFunctions::qualified_name(Dwarf_Die& die) {
   }
   const auto scope = scopes.of_function.find(dwarf_dieoffset(&declaration));
   if (scope == scopes.of_function.end() || scopes.names[scope->second].empty()) return known->second;
-  std::string around = scopes.names[scope->second];
-  if (around.ends_with(kUnnamedType) && known->second == "operator()")
-    around.replace(around.size() - std::string_view(kUnnamedType).size(), std::string::npos, "{lambda}");
-  return known->second = around + "::" + known->second;
+  return known->second = joined(scopes.names[scope->second], known->second);
 }
 
 std::string DwarfFunctions::function_name(Dwarf_Die& die, bool& plain) {
-  std::string name = linkage_name(die);
-  plain = name.empty();
-  return plain ? qualified_name(die) : name;
+  bool mangled = false;
+  std::string name = linkage_name(die, mangled);
+  plain = !mangled;
+  return name.empty() ? qualified_name(die) : name;
 }
 
 // --- addresses -----------------------------------------------------------------------------------------
@@ -353,8 +372,8 @@ void DwarfFunctions::resolve_in_unit(Unit& unit, const std::vector<std::uint64_t
   }
 }
 
-void DwarfFunctions::resolve(const std::vector<std::uint64_t>& addresses, std::vector<std::vector<SourceFrame>>& frames,
-                             std::vector<bool>& plain_name) {
+void DwarfFunctions::resolve(const std::vector<std::uint64_t>& addresses,
+                             std::vector<std::vector<SourceFrame>>& frames, std::vector<bool>& plain_name) {
   std::unordered_map<std::uint32_t, std::vector<std::size_t>> by_unit;
   for (std::size_t i = 0; i < addresses.size(); ++i)
     if (const std::uint32_t unit = units_by_address_.find(addresses[i]); unit != IntervalMap::kNone)

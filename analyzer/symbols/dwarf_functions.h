@@ -30,8 +30,8 @@ class DwarfFunctions {
 
   /// Appends to frames[i] what is known about addresses[i] (sorted, distinct, in terms of the debug
   /// information): nothing; or one frame with a line but no function; or the inlined functions and the real
-  /// one. The real one's name may be empty; plain_name[i] tells that it is not a linkage name, in which case
-  /// a mangled ELF symbol of that function knows more.
+  /// one. The real one's name may be empty; plain_name[i] tells that it is not a demangled one, in which case
+  /// the ELF symbol of that function may know more.
   void resolve(const std::vector<std::uint64_t>& addresses, std::vector<std::vector<SourceFrame>>& frames,
                std::vector<bool>& plain_name);
 
@@ -66,7 +66,7 @@ class DwarfFunctions {
   template <typename Visit>
   bool each_child(Dwarf_Die& parent, Dwarf_Off& last_offset, int depth, Visit&& visit);
   std::string function_name(Dwarf_Die& die, bool& plain);
-  std::string linkage_name(Dwarf_Die& die);
+  std::string linkage_name(Dwarf_Die& die, bool& mangled);
   std::string qualified_name(Dwarf_Die& die);
   bool collect_scope_names(Dwarf_Die& parent, std::uint32_t scope, int depth, Dwarf_Off& last_offset,
                            ScopeNames& result);

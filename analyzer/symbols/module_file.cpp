@@ -93,8 +93,8 @@ void each_section(Elf* elf, Visit&& visit) {
   }
 }
 
-/// The bytes of .gnu_debugaltlink: a file name, a NUL, a build id.
-std::string alt_link_section(Elf* elf) {
+/// Splits .gnu_debugaltlink, which is a file name, a NUL and a build id, into these two; false: there is none.
+bool read_alt_link(Elf* elf, std::string& file_name, std::string& build_id) {
   std::string bytes;
   each_section(elf, [&](Elf_Scn* section, const GElf_Shdr& header, std::string_view name) {
     if (name != ".gnu_debugaltlink" || header.sh_type == SHT_NOBITS) return false;
@@ -102,7 +102,11 @@ std::string alt_link_section(Elf* elf) {
       bytes.assign(static_cast<const char*>(data->d_buf), data->d_size);
     return true;
   });
-  return bytes;
+  const std::size_t end = bytes.find('\0');
+  if (end == std::string::npos) return false;
+  file_name = bytes.substr(0, end);
+  build_id = hex(bytes.data() + end + 1, bytes.size() - end - 1);
+  return true;
 }
 
 /// The checksum that a debug link carries: CRC-32 of the whole file.
@@ -232,10 +236,7 @@ bool ModuleFile::report(int fd, const std::string& path) {
     if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0)
       code_.push_back({segment.p_vaddr + bias, segment.p_vaddr + bias + segment.p_memsz});
   }
-  if (const std::string link = alt_link_section(elf); link.find('\0') != std::string::npos) {
-    const std::size_t end = link.find('\0');
-    alt_link_ = AltLink{link.substr(0, end), hex(link.data() + end + 1, link.size() - end - 1)};
-  }
+  if (AltLink alt; read_alt_link(elf, alt.name, alt.build_id)) alt_link_ = std::move(alt);
   dwfl_ = std::move(dwfl);
   module_ = module;
   main_path_ = path;
@@ -266,15 +267,13 @@ int ModuleFile::find_debug_file(const char* link, std::uint32_t link_crc, std::s
     const ElfHandle elf = read_elf(fd);
     if (elf == nullptr || elf_kind(elf.get()) != ELF_K_ELF) return -1;
     // The build id decides; a debug link's checksum only where there is none.
-    const bool right = build_id_.empty() ? linked && checksum_of(fd) == link_crc : build_id_of(elf.get()) == build_id_;
+    const bool right =
+        build_id_.empty() ? linked && checksum_of(fd) == link_crc : build_id_of(elf.get()) == build_id_;
     if (!right) {
       warn("the debug file " + candidate + " belongs to another build and is not used");
       return -1;
     }
-    if (const std::string alt = alt_link_section(elf.get()); alt.find('\0') != std::string::npos) {
-      const std::size_t end = alt.find('\0');
-      alt_link_ = AltLink{alt.substr(0, end), hex(alt.data() + end + 1, alt.size() - end - 1)};
-    }
+    if (AltLink alt; read_alt_link(elf.get(), alt.name, alt.build_id)) alt_link_ = std::move(alt);
     path = candidate;
     return fd.release();
   };
@@ -282,7 +281,8 @@ int ModuleFile::find_debug_file(const char* link, std::uint32_t link_crc, std::s
   for (const std::string& root : debug_roots())
     if (const int fd = accept(build_id_path(root, build_id_, ".debug"), false); fd >= 0) return fd;
   if (link != nullptr && *link != '\0') {
-    std::vector<std::string> candidates = {folder_of(main_path_) + "/" + link, folder_of(main_path_) + "/.debug/" + link};
+    const std::string folder = folder_of(main_path_);
+    std::vector<std::string> candidates = {folder + "/" + link, folder + "/.debug/" + link};
     for (const std::string& root : debug_roots()) candidates.push_back(root + folder_of(original_) + "/" + link);
     for (const std::string& candidate : candidates)
       // Some debug links name the file itself.

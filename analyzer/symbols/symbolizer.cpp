@@ -46,6 +46,13 @@ bool same_function(const std::string& symbol, const std::string& name) {
   return symbol.find(base) != std::string::npos;
 }
 
+/// Whether `symbol` is the name users know of a C function that its library calls `name`: libc's malloc is
+/// `__libc_malloc` in its source. Symbols with a dot are parts of functions that the compiler split off.
+bool public_name_of(const std::string& symbol, const std::string& name) {
+  const auto underscores = [](const std::string& text) { return std::min(text.find_first_not_of('_'), text.size()); };
+  return !symbol.empty() && symbol.find('.') == std::string::npos && underscores(symbol) < underscores(name);
+}
+
 void resolve_module(const Module& module, const Options& options, Task& task) {
   task.frames.resize(task.addresses.size());
   ModuleFile file(module, options, task.warnings);
@@ -75,7 +82,8 @@ void resolve_module(const Module& module, const Options& options, Task& task) {
     if (real.function.empty() || plain_name[i]) {
       const std::string symbol = symbols.name_at(task.addresses[i]);
       std::string name = demangle(symbol);
-      if (real.function.empty() || (name != symbol && same_function(name, real.function)))
+      if (real.function.empty() || (name != symbol ? same_function(name, real.function)
+                                                   : public_name_of(symbol, real.function)))
         real.function = std::move(name);
     }
     if (!options.inlines) frames.erase(frames.begin(), frames.end() - 1);
@@ -103,7 +111,8 @@ std::vector<std::vector<SourceFrame>> Symbolizer::resolve(const std::vector<Code
 
   std::vector<Task> tasks;
   for (const std::size_t i : order) {
-    if (tasks.empty() || tasks.back().module != addresses[i].module) tasks.push_back({addresses[i].module, {}, {}, {}});
+    if (tasks.empty() || tasks.back().module != addresses[i].module)
+      tasks.push_back({addresses[i].module, {}, {}, {}});
     auto& asked = tasks.back().addresses;
     if (asked.empty() || asked.back() != addresses[i].address) asked.push_back(addresses[i].address);
   }

@@ -53,7 +53,10 @@ class Symbolizer {
   ///
   /// A function's name is its DWARF linkage name, demangled; else the ELF symbol that covers the address.
   /// Of several symbols at one address that is a global rather than a local one, then the one with fewer
-  /// underscores in front, then the shorter: `malloc`, not `__libc_malloc`.
+  /// underscores in front, then the shorter: `malloc`, not `__libc_malloc`. A C function whose symbol has
+  /// fewer underscores than its name in the source goes by the symbol. C++ functions without linkage name
+  /// (compilers give none to inlined functions of anonymous namespaces) are named without parameters,
+  /// after the scopes around them: `space::(anonymous namespace)::helper`.
   ///
   /// Files are opened anew by each call, so give all addresses at once.
   std::vector<std::vector<SourceFrame>> resolve(const std::vector<CodeAddress>& addresses);

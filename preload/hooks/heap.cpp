@@ -27,7 +27,8 @@ namespace {
 }
 
 /// realloc and reallocarray, both with `size` as the product.
-[[gnu::always_inline]] inline void* reallocate(void* old_block, std::size_t size, const EntryRegisters& entry) noexcept {
+[[gnu::always_inline]] inline void* reallocate(void* old_block, std::size_t size,
+                                               const EntryRegisters& entry) noexcept {
   if (old_block == nullptr) {
     AllocatorCall call;
     void* block = real().realloc(nullptr, size);

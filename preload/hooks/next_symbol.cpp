@@ -70,8 +70,8 @@ std::uint32_t find_by_gnu_hash(const Symbols& object, const char* name) noexcept
   const std::uint32_t first_symbol = object.gnu_hash[1];
   const std::uint32_t bloom_words = object.gnu_hash[2];
   if (bucket_count == 0) return 0;
-  const auto* buckets = reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const ElfW(Addr)*>(object.gnu_hash + 4) +
-                                                               bloom_words);
+  const auto* bloom = reinterpret_cast<const ElfW(Addr)*>(object.gnu_hash + 4);
+  const auto* buckets = reinterpret_cast<const std::uint32_t*>(bloom + bloom_words);
   const std::uint32_t* chain = buckets + bucket_count;
   std::uint32_t index = buckets[hash % bucket_count];
   if (index < first_symbol) return 0;

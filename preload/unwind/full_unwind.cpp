@@ -45,7 +45,12 @@ Lookup look_up(const Module* module, std::uint64_t pc, bool exact, CfiRow& row) 
     const Span frames = find_registered(at);
     result = frames.begin == 0 ? CfiResult::kNone : find_cfi_linear(frames, at, entry);
   }
-  if (result == CfiResult::kNone) return Lookup::kNone;
+  if (result == CfiResult::kNone) {
+    // Whoever makes a stack puts the address of a function there, to be returned to (makecontext).
+    if (module != nullptr && !exact && find_cfi(*module, pc, entry) == CfiResult::kFound && entry.pc_begin == pc)
+      return Lookup::kOutermost;
+    return Lookup::kNone;
+  }
   if (result == CfiResult::kBad || entry.ra_register != arch::kDwarfRa || !run_cfi(entry, at, row)) return Lookup::kBad;
   return Lookup::kRow;
 }
@@ -124,6 +129,7 @@ StepResult step_full(FullFrame& frame, StackBounds& bounds, std::uint64_t genera
   CfiRow row;
   switch (look_up(find_module(frame.exact ? pc : pc - 1, generation), pc, frame.exact, row)) {
     case Lookup::kBad: return truncated(Truncation::kBadRule);
+    case Lookup::kOutermost: return StepResult::kOutermost;
     case Lookup::kSignal:
       return read_signal_frame(frame.sp(), bounds, frame) ? StepResult::kCaller : truncated(Truncation::kBadAddress);
     case Lookup::kNone: {

@@ -38,8 +38,9 @@ enum class StepResult : std::uint8_t {
 
 enum class Lookup : std::uint8_t {
   kRow,
-  kSignal,  ///< the frame that a signal handler returns to
-  kNone,    ///< no unwind information
+  kSignal,     ///< the frame that a signal handler returns to
+  kOutermost,  ///< a return address that no call made: the first instruction of a function
+  kNone,       ///< no unwind information
   kBad,
 };
 

@@ -43,7 +43,6 @@ constinit std::atomic<Module*> g_chunks[kChunks] = {};
 constinit std::atomic<std::uint32_t> g_count{raw(ModuleId::kFirst)};
 constinit std::atomic<std::uint32_t> g_heads[kHeads] = {};  ///< hash of map.begin -> module, linked by next
 constinit std::atomic<std::uint32_t> g_trace{1};
-constinit std::atomic<bool> g_may_call{true};  ///< the kernel
 constinit const link_map* g_main = nullptr;
 constinit Span g_vdso;
 constinit const char* g_executed = nullptr;  ///< AT_EXECFN
@@ -200,7 +199,6 @@ class MapsReader {
 
 /// The path of the file mapped at `address`, into `path`; false when it cannot be told.
 bool mapped_path(std::uint64_t address, char* path) noexcept {
-  if (!g_may_call.load(std::memory_order_relaxed)) return false;
   auto* buffer = static_cast<char*>(sys::map_private(MapsReader::kBufferBytes));
   if (buffer == nullptr) return false;
   MapsReader reader(buffer);
@@ -221,7 +219,6 @@ bool mapped_path(std::uint64_t address, char* path) noexcept {
 /// As _dl_find_object, for libcs that do not have it: the mappings of one file that follow each other,
 /// from offset 0, are an object.
 bool find_in_maps(std::uint64_t pc, Object& object) noexcept {
-  if (!g_may_call.load(std::memory_order_relaxed)) return false;
   auto* buffer = static_cast<char*>(sys::map_private(MapsReader::kBufferBytes));
   if (buffer == nullptr) return false;
   MapsReader reader(buffer);
@@ -373,7 +370,6 @@ Module* allocate(std::uint32_t& index) noexcept {
   auto& chunk = g_chunks[index / kChunk];
   Module* modules = chunk.load(std::memory_order_acquire);
   if (modules == nullptr) {
-    if (!g_may_call.load(std::memory_order_relaxed)) return nullptr;
     auto* fresh = static_cast<Module*>(sys::map_private(kChunk * sizeof(Module)));
     if (fresh == nullptr) return nullptr;
     if (chunk.compare_exchange_strong(modules, fresh, std::memory_order_acq_rel)) modules = fresh;
@@ -406,8 +402,6 @@ void start_modules() noexcept {
     return;
   }
 }
-
-void stop_calling() noexcept { g_may_call.store(false, std::memory_order_relaxed); }
 
 Module* find_module(std::uint64_t pc, std::uint64_t generation) noexcept {
   Object object;
@@ -461,7 +455,7 @@ void announce(Module& module, const Definitions& definitions) noexcept {
   char* path = nullptr;
   if (module.map.begin == g_vdso.begin) {
     info.path = "[vdso]";
-  } else if (info.path[0] != '/' && g_may_call.load(std::memory_order_relaxed)) {
+  } else if (info.path[0] != '/') {
     path = static_cast<char*>(sys::map_private(kPathBytes));
     if (path != nullptr && mapped_path(module.map.begin, path)) info.path = path;
     else if (module.main && g_executed != nullptr) info.path = g_executed;

@@ -66,9 +66,6 @@ inline ModuleState& state_of(ModuleId id) noexcept { return detail::module_state
 /// Finds the loader, the main program and the way to find objects. Before the first capture.
 void start_modules() noexcept;
 
-/// No system call from here on.
-void stop_calling() noexcept;
-
 /// The module of code that is on the calling thread's stack; null: none, or no memory. Confirmed in
 /// `generation`.
 Module* find_module(std::uint64_t pc, std::uint64_t generation) noexcept;

@@ -34,13 +34,13 @@ constexpr long kInvalid = -22;  // EINVAL
 bool probe_with(Probe kind, std::uint64_t address) noexcept {
   if (kind == Probe::kSignalMask) {
     // Linux copies the set before it looks at `how` (kernel/signal.c, rt_sigprocmask).
-    return sys::raw_syscall(SYS_rt_sigprocmask, -1, static_cast<long>(address), 0, 8) == kInvalid;
+    return sys::call(SYS_rt_sigprocmask, -1, static_cast<long>(address), 0, 8) == kInvalid;
   }
   if (kind == Probe::kReadSelf) {
     std::uint64_t word;
     const iovec to{&word, 8};
     const iovec from{reinterpret_cast<void*>(address), 8};
-    return sys::raw_syscall(SYS_process_vm_readv, sys::process_id(), sys::word(&to), 1, sys::word(&from), 1, 0) == 8;
+    return sys::call(SYS_process_vm_readv, sys::process_id(), sys::word(&to), 1, sys::word(&from), 1, 0) == 8;
   }
   return false;
 }
@@ -61,8 +61,6 @@ void start_probing() noexcept {
   }
   sys::unmap(page, kPage);
 }
-
-void stop_probing() noexcept { g_probe.store(Probe::kNone, std::memory_order_relaxed); }
 
 void forget_foreign_stacks() noexcept {
   detail::foreign_stacks_forgotten.fetch_add(1, std::memory_order_relaxed);

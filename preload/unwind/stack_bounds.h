@@ -22,9 +22,6 @@ namespace heapprof::unwind {
 /// Before the first capture: chooses the probe.
 void start_probing() noexcept;
 
-/// No system call from here on: nothing new can be found readable.
-void stop_probing() noexcept;
-
 /// Stacks that are not a thread's own have to be looked at again.
 void forget_foreign_stacks() noexcept;
 

@@ -35,7 +35,6 @@ constexpr std::size_t kFirstMapping = 64u << 10;
 constinit RuleCache g_rules;
 constinit std::uint32_t g_max_depth = 1024;
 constinit bool g_shadow_stack = true;
-constinit std::atomic<bool> g_may_call{true};  ///< the kernel
 
 struct State {
   std::uint64_t pc;
@@ -109,6 +108,7 @@ std::uint64_t load(std::uint64_t address) noexcept { return *reinterpret_cast<co
   switch (look_up(module, state.pc, state.exact, row)) {
     case Lookup::kRow: rule = compact(row, id, state.exact ? state.pc : state.pc - 1); break;
     case Lookup::kSignal: rule = {RuleKind::kSignal, id}; break;
+    case Lookup::kOutermost: rule = {RuleKind::kEnd, id}; break;
     case Lookup::kNone: rule = {RuleKind::kNoInfo, id}; break;
     case Lookup::kBad: rule = {RuleKind::kBad, id}; break;
   }
@@ -305,7 +305,6 @@ struct ThreadData {
 namespace {
 
 ThreadData* make_data() noexcept {
-  if (!g_may_call.load(std::memory_order_relaxed)) return nullptr;
   auto* data = static_cast<ThreadData*>(sys::map_private(kFirstMapping));
   if (data == nullptr) return nullptr;
   lay_out(data->first, (kFirstMapping - sizeof(ThreadData)) / (2 * kSetBytes));
@@ -316,7 +315,6 @@ ThreadData* make_data() noexcept {
 /// Doubles the arrays. False: no memory.
 [[gnu::noinline]] bool grow(ThreadData& data, std::uint32_t fresh, std::uint32_t fresh_words) noexcept {
   Arrays* const old = data.arrays;
-  if (!g_may_call.load(std::memory_order_relaxed)) return false;
   const std::uint32_t capacity = old->capacity * 2;
   const std::size_t bytes = sizeof(Arrays) + capacity * 2 * kSetBytes;
   auto* larger = static_cast<Arrays*>(sys::map_private(bytes));
@@ -428,8 +426,17 @@ inline Walked walk_stack(ThreadData& data, Walk& walk, std::uint32_t candidates)
   }
 }
 
-/// Puts the walked frames behind the remembered ones that still stand.
-inline void remember(Arrays& arrays, const Walked& walked) noexcept {
+/// Puts the walked frames behind the remembered ones that still stand, and finds the nodes of those that
+/// have none. kNone: no memory, for the tree or, when the arrays are smaller than the stack, for them.
+inline NodeId remember(ThreadData& data, const Walk& walk, const Walked& walked, std::uint32_t cut) noexcept {
+  const std::uint32_t depth = walked.kept + walked.fresh;
+  data.length = walked.kept;
+  // Room for the walked frames was made as they came; for all together it may still be missing.
+  if (depth > data.arrays->capacity && !grow(data, walked.fresh, walked.fresh_words)) return NodeId::kNone;
+  data.length = 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  Arrays& arrays = *data.arrays;
+
   std::uint32_t words = walked.kept == 0 ? 0 : arrays.frames[walked.kept - 1].words;
   std::uint32_t barrier = walked.kept == 0 ? 0 : arrays.frames[walked.kept - 1].barrier;
   std::uint32_t end = walked.fresh_words;
@@ -443,6 +450,28 @@ inline void remember(Arrays& arrays, const Walked& walked) noexcept {
     if ((from.flags & kFrameBarrier) != 0) barrier = walked.kept + i + 1;
     to.barrier = barrier;
   }
+
+  if (walked.kept == 0) data.reason = walk.reason;
+  std::uint32_t at = cut;
+  NodeId node;
+  if (cut == data.cut && walked.kept > cut) {
+    at = walked.kept;
+    node = arrays.frames[at - 1].node;
+  } else {
+    node = root_of(walk.definitions, cut != 0 ? Truncation::kMaxDepth : data.reason);
+  }
+  for (; at < depth; ++at) {
+    Frame& frame = arrays.frames[at];
+    node = intern(walk.definitions, node, frame.pc, frame.module, frame.flags);
+    if (node == NodeId::kNone) [[unlikely]] return node;
+    frame.node = node;
+  }
+  data.cut = cut;
+  data.generation = walk.generation;
+  data.epoch = data.bounds.epoch();
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  data.length = depth;
+  return node;
 }
 
 #ifdef HEAPPROF_CHECK_STACKS
@@ -460,6 +489,7 @@ inline void remember(Arrays& arrays, const Walked& walked) noexcept {
     same = remembered.pc == found.pc && remembered.sp == found.sp && remembered.fp == found.fp &&
            remembered.flags == found.flags && remembered.module == found.module;
   }
+  data.epoch = data.bounds.epoch();  // all words were read again just now
   if (same) return;
   static constexpr char kMessage[] = "heapprof: a remembered stack is not what unwinding finds\n";
   sys::write(2, kMessage, sizeof kMessage - 1);
@@ -482,43 +512,19 @@ NodeId ThreadUnwinder::capture(const arch::EntryRegisters& entry, const Definiti
 
   const Walked walked = walk_stack(data, walk, data.length);
   const std::uint32_t depth = walked.kept + walked.fresh;
-  const Truncation reason = walked.kept != 0 ? data.reason : walk.reason;
-  std::uint32_t cut = 0;
-  if (walked.fresh == 0) {
+  const std::uint32_t cut = cut_of(depth, g_max_depth);
+  NodeId node;
+  if (walked.fresh == 0 && cut == data.cut) [[likely]] {
     // Nothing new: the stack of last time, or what is left of it.
-    cut = cut_of(depth, g_max_depth);
     data.length = depth;
-    if (cut == data.cut) [[likely]] return data.arrays->frames[depth - 1].node;
-  }
-  data.length = 0;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (depth > data.arrays->capacity) {
-    // Room for the walked frames was made as they came; for all together it may still be missing.
-    data.length = walked.kept;
-    if (!grow(data, walked.fresh, walked.fresh_words)) {
+    node = data.arrays->frames[depth - 1].node;
+  } else {
+    node = remember(data, walk, walked, cut);
+    if (node == NodeId::kNone) [[unlikely]] {
       data.length = 0;
-      return capture_short(entry, definitions, Truncation::kNoMemory);
+      return depth > data.arrays->capacity ? capture_short(entry, definitions, Truncation::kNoMemory) : node;
     }
-    data.length = 0;
   }
-  Arrays& arrays = *data.arrays;
-  remember(arrays, walked);
-
-  cut = cut_of(depth, g_max_depth);
-  std::uint32_t at = cut == data.cut && walked.kept > cut ? walked.kept : cut;
-  NodeId node = at > cut ? arrays.frames[at - 1].node : root_of(definitions, cut != 0 ? Truncation::kMaxDepth : reason);
-  for (; at < depth; ++at) {
-    Frame& frame = arrays.frames[at];
-    node = intern(definitions, node, frame.pc, frame.module, frame.flags);
-    if (node == NodeId::kNone) [[unlikely]] return node;
-    frame.node = node;
-  }
-  data.reason = reason;
-  data.cut = cut;
-  data.generation = walk.generation;
-  data.epoch = data.bounds.epoch();
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  data.length = depth;
 #ifdef HEAPPROF_CHECK_STACKS
   check(data, walk);
 #endif
@@ -587,12 +593,6 @@ bool start(const Settings& settings) noexcept {
 void loader_activity() noexcept { raise_generation(); }
 
 void forget_stack_region(std::uint64_t, std::uint64_t) noexcept { forget_foreign_stacks(); }
-
-void no_system_calls() noexcept {
-  g_may_call.store(false, std::memory_order_relaxed);
-  stop_probing();
-  stop_calling();
-}
 
 void restart_in_child() noexcept {
   announce_all_again();

@@ -5,7 +5,7 @@
 //
 // Nothing here allocates from the host, takes a lock, changes errno, calls a function of libc other than
 // _dl_find_object (lock-free, glibc 2.35 and later), or writes to the host's stack. Memory is mapped
-// directly. Functions without a remark may be called from any thread at any time.
+// directly. Where system calls are forbidden (sys::g_forbidden) a stack that needs one ends with a reason. Functions without a remark may be called from any thread at any time.
 #pragma once
 
 #include <atomic>
@@ -69,10 +69,6 @@ void loader_activity() noexcept;
 
 /// The host unmapped this range: stacks that are not a thread's own are checked again before they are read.
 void forget_stack_region(std::uint64_t begin, std::uint64_t bytes) noexcept;
-
-/// From here on no system call is made: what needs one (memory, a stretch of stack not seen before) ends
-/// the stack with a reason.
-void no_system_calls() noexcept;
 
 /// In a forked child that goes on recording into a trace of its own, before its first capture: every module
 /// is announced again. The thread unwinders that live on need thread_changed() too.

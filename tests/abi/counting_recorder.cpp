@@ -4,7 +4,8 @@
 //
 //   loaded   allocated SIZE   failed SIZE   released   realloc-begin   realloc-end SIZE   realloc-failed SIZE
 //   mapped SIZE   unmap-begin SIZE   unmap-end RESULT   remap-begin SIZE   remap-end SIZE   break-moved BYTES
-//   realloc-end-inner   restricted NO-CLOCK   frame-registered   frame-deregistered   paused   resumed   mark TEXT   exit
+//   realloc-end-inner   restricted NO-CLOCK   frame-registered   frame-deregistered   paused   resumed
+//   mark TEXT   exit
 //
 // A line ends with " from-program" when the entry registers point into the program itself.
 #include <link.h>
@@ -108,10 +109,16 @@ void realloc_end(const void*, const void* block, std::size_t size, const EntryRe
   if (block != nullptr && call.recorded(block)) return say("realloc-end-inner");
   say(block == nullptr && size != 0 ? "realloc-failed" : "realloc-end", size, &entry);
 }
-void mapped(const void*, std::size_t size, int, int, const EntryRegisters& entry) noexcept { say("mapped", size, &entry); }
-void unmap_begin(const void*, std::size_t size, const EntryRegisters& entry) noexcept { say("unmap-begin", size, &entry); }
+void mapped(const void*, std::size_t size, int, int, const EntryRegisters& entry) noexcept {
+  say("mapped", size, &entry);
+}
+void unmap_begin(const void*, std::size_t size, const EntryRegisters& entry) noexcept {
+  say("unmap-begin", size, &entry);
+}
 void unmap_end(bool succeeded) noexcept { say("unmap-end", succeeded); }
-void remap_begin(const void*, std::size_t size, const EntryRegisters& entry) noexcept { say("remap-begin", size, &entry); }
+void remap_begin(const void*, std::size_t size, const EntryRegisters& entry) noexcept {
+  say("remap-begin", size, &entry);
+}
 void remap_end(const void* address, std::size_t size, const EntryRegisters& entry) noexcept {
   say("remap-end", address != nullptr ? size : 0, &entry);
 }

@@ -221,8 +221,27 @@ function textWidth(text) {
   if (width === undefined) widths.set(text, width = canvas.measureText(text).width);
   return width;
 }
+/// Where the scopes of a name end, outermost first: the part behind is the better label in little room.
+function scopes(label) {
+  const ends = [];
+  let nested = 0;
+  for (let i = 0; i + 2 < label.length; ++i) {
+    const c = label[i];
+    if ('<({'.includes(c)) ++nested;
+    else if ('>)}'.includes(c)) --nested;
+    else if (nested === 0 && c === ':' && label[i + 1] === ':') ends.push(i + 2);
+  }
+  return ends;
+}
 function fit(label, room) {
-  if (label.length * 12 < room || (label.length * 3 < room && textWidth(label) <= room)) return label;
+  const fits = text => text.length * 12 < room || (text.length * 3 < room && textWidth(text) <= room);
+  if (fits(label)) return label;
+  let inner = label;
+  for (const end of scopes(label)) {
+    inner = label.slice(end);
+    if (fits(inner)) return inner;
+  }
+  label = inner;
   let low = 0, high = Math.min(label.length - 1, Math.ceil(room / 3));
   while (low < high) {
     const middle = (low + high + 1) >> 1;

@@ -387,7 +387,7 @@ TEST_CASE("Releases of blocks from before a fork, or from a pause, are explained
     const model::Profile profile = replay_trace(trace);
     CHECK(has_note(profile, "paused"));
     REQUIRE(profile.timeline.marks.size() == 2);
-    CHECK(profile.timeline.marks[0].text == "paused");
+    CHECK(profile.timeline.marks[0].kind == model::Timeline::Mark::Kind::kPaused);
     CHECK(profile.timeline.marks[1].time_ns == 3);
   }
 }

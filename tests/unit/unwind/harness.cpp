@@ -6,8 +6,14 @@
 #include <libunwind.h>
 
 #include <cstdio>
+#include <mutex>
 
 namespace unwind_test {
+
+namespace {
+std::mutex g_mutex;
+std::map<ModuleId, std::vector<Tree::Module>> g_modules;
+}  // namespace
 
 NodeId Tree::intern(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags) {
   auto& tree = *static_cast<Tree*>(context);
@@ -19,10 +25,16 @@ NodeId Tree::intern(void* context, NodeId parent, ModuleId module, std::uint64_t
 }
 
 void Tree::module_found(void* context, const unwind::ModuleInfo& module) {
-  auto& tree = *static_cast<Tree*>(context);
-  tree.modules[module.id].push_back(
+  static_cast<void>(context);
+  const std::lock_guard lock(g_mutex);
+  g_modules[module.id].push_back(
       {module.map_begin, module.map_end, module.load_bias,
        std::string(reinterpret_cast<const char*>(module.build_id), module.build_id_bytes), module.path, module.main});
+}
+
+std::map<ModuleId, std::vector<Tree::Module>> Tree::modules() {
+  const std::lock_guard lock(g_mutex);
+  return g_modules;
 }
 
 Stack resolve(const Tree& tree, NodeId id) {
@@ -33,7 +45,11 @@ Stack resolve(const Tree& tree, NodeId id) {
     if (node.module == ModuleId::kMark) {
       stack.reason = static_cast<Truncation>(node.offset);
     } else {
-      const std::uint64_t bias = node.module == ModuleId::kAnonymous ? 0 : tree.modules.at(node.module).back().load_bias;
+      std::uint64_t bias = 0;
+      if (node.module != ModuleId::kAnonymous) {
+        const std::lock_guard lock(g_mutex);
+        bias = g_modules.at(node.module).back().load_bias;
+      }
       stack.addresses.push_back(node.offset + bias);
       stack.guessed.push_back((node.flags & kNodeGuessed) != 0);
     }
@@ -42,24 +58,41 @@ Stack resolve(const Tree& tree, NodeId id) {
   return stack;
 }
 
-std::vector<std::uint64_t> libunwind_stack(const arch::EntryRegisters& entry) {
-  std::vector<std::uint64_t> addresses;
+namespace {
+bool is_code(std::uint64_t pc) {
+  Dl_info info;
+  return dladdr(reinterpret_cast<void*>(pc), &info) != 0;
+}
+}  // namespace
+
+std::size_t libunwind_frames(const arch::EntryRegisters& entry, std::uint64_t* addresses, std::size_t room) {
+  // Its cache would go on believing the tables of libraries that were unloaded.
+  static const int policy_set = unw_set_caching_policy(unw_local_addr_space, UNW_CACHE_NONE);
+  static_cast<void>(policy_set);
+  std::size_t count = 0;
   unw_context_t context;
   unw_cursor_t cursor;
   unw_getcontext(&context);
   unw_init_local(&cursor, &context);
   bool inside = false;
-  bool exact = false;
   do {
     unw_word_t pc, sp;
     unw_get_reg(&cursor, UNW_REG_IP, &pc);
     unw_get_reg(&cursor, UNW_REG_SP, &sp);
     if (pc == 0) break;
     if (pc == entry.pc && sp == entry.sp) inside = true;
-    const bool signal = unw_is_signal_frame(&cursor) > 0;
-    if (inside) addresses.push_back(signal || exact ? pc : pc - 1);
-    exact = signal;
+    // The interrupted frame is what libunwind 1.6 calls a signal frame; the trampoline below it is named by
+    // its own address too.
+    const bool exact = unw_is_signal_frame(&cursor) > 0 ||
+                       (is_code(pc) && arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)));
+    if (inside && count < room) addresses[count++] = exact ? pc : pc - 1;
   } while (unw_step(&cursor) > 0);
+  return count;
+}
+
+std::vector<std::uint64_t> libunwind_stack(const arch::EntryRegisters& entry) {
+  std::vector<std::uint64_t> addresses(1u << 17);
+  addresses.resize(libunwind_frames(entry, addresses.data(), addresses.size()));
   return addresses;
 }
 

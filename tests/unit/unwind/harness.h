@@ -33,7 +33,8 @@ class Tree {
 
   const Node& at(NodeId id) const { return nodes_.at(raw(id) - 1); }
   std::size_t size() const { return nodes_.size(); }
-  std::map<ModuleId, std::vector<Module>> modules;
+  /// Announced so far, to any tree: each is announced once a process.
+  static std::map<ModuleId, std::vector<Module>> modules();
   std::size_t interned = 0;  ///< calls
 
  private:
@@ -62,7 +63,9 @@ struct Recorder {
   Stack capture(const arch::EntryRegisters& entry) { return resolve(tree, unwinder.capture(entry, tree.definitions())); }
 };
 
-/// What libunwind finds, from the caller of the function that called this one with `entry`.
+/// What libunwind finds, from the caller of the function that called this one with `entry`. The first
+/// allocates nothing.
+std::size_t libunwind_frames(const arch::EntryRegisters& entry, std::uint64_t* addresses, std::size_t room);
 std::vector<std::uint64_t> libunwind_stack(const arch::EntryRegisters& entry);
 /// What glibc's backtrace finds, that is libgcc: plain return addresses less one, no signal frames known.
 std::vector<std::uint64_t> glibc_stack(const arch::EntryRegisters& entry);

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""heaptrack's own readers as accountants: what they say of our files is what is in them.
+
+usage: heaptrack_consumer_test.py print|gui HEAPTRACK_SAMPLES
+
+print   heaptrack_print: nothing on standard error, totals, calls per size, and per-stack sums of all four costs
+gui     heaptrack_gui under a virtual display opens each file and stays alive
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+SKIPPED = 77
+AS_IT_IS = ["--disable-builtin-suppressions", "--disable-embedded-suppressions", "--shorten-templates=0"]
+GUI_SECONDS = 10
+
+
+def short(size):
+    """A size as heaptrack_print writes it."""
+    if size < 1000:
+        return f"{size}B"
+    for unit in "KMGT":
+        size /= 1000
+        if size < 1000 or unit == "T":
+            return f"{size:.2f}{unit}"
+
+
+def run_print(file, *options):
+    done = subprocess.run(["heaptrack_print", "-f", str(file), *AS_IT_IS, *options],
+                          capture_output=True, timeout=120, check=False)
+    problems = []
+    if done.returncode != 0:
+        problems.append(f"exit status {done.returncode}")
+    if done.stderr:
+        problems.append("standard error: " + done.stderr[:400].decode(errors="replace"))
+    return done.stdout.decode(errors="replace"), problems
+
+
+def check_print(folder, expected):
+    file = folder / expected["file"]
+    output, problems = run_print(file, "-H", str(folder / "sizes"))
+
+    def printed(pattern):
+        found = re.search(pattern, output)
+        return found.group(1) if found else None
+
+    def same(what, got, want):
+        if str(got) != str(want):
+            problems.append(f"{what}: heaptrack_print has {got}, expected {want}")
+
+    same("calls", printed(r"calls to allocation functions: (\d+)"), expected["calls"])
+    same("temporary", printed(r"temporary memory allocations: (\d+)"), expected["temporary"])
+    same("peak", printed(r"peak heap memory consumption: (\S+)"), short(expected["peak"]))
+    same("leaked", printed(r"total memory leaked: (\S+)"), short(expected["leaked"]))
+    same("resident", printed(r"peak RSS \(including heaptrack overhead\): (\S+)"), short(expected["resident"]))
+    same("run time", printed(r"total runtime: ([\d.]+)\.?s")[:4], f"{expected['run_ms'] / 1000:.6f}"[:4])
+
+    sizes = {}
+    for line in (folder / "sizes").read_text().splitlines():
+        size, count = line.split("\t")
+        sizes[size] = int(count)
+    same("calls per size", sorted(sizes.items()), sorted(expected["histogram"].items()))
+
+    for cost in ("allocations", "temporary", "leaked", "peak"):
+        _, more = run_print(file, "-F", str(folder / "stacks"), "--flamegraph-cost-type", cost)
+        problems += more
+        # One byte, one code point: names need not be UTF-8.
+        sums = Counter()
+        for line in (folder / "stacks").read_bytes().decode("latin-1").split("\n"):
+            if line:
+                stack, _, value = line.rpartition(" ")
+                sums[stack.removesuffix(" ")] += int(value)
+        wanted = Counter({stack: figures[cost] for stack, figures in expected["stacks"].items()})
+        for stack in sorted(set(sums) | set(wanted)):
+            if sums[stack] != wanted[stack]:
+                problems.append(f"{cost} of {stack[:300]!r}: heaptrack_print has {sums[stack]}, expected {wanted[stack]}")
+    return problems
+
+
+def check_gui(folder, names):
+    """The viewer in a display of its own; a crash within GUI_SECONDS is a failure."""
+    environment = dict(os.environ, HOME=str(folder), XDG_RUNTIME_DIR=str(folder), KDE_DEBUG="1",
+                       QT_LOGGING_RULES="*.debug=false", LIBGL_ALWAYS_SOFTWARE="1")
+    xvfb = shutil.which("xvfb-run")
+    if not xvfb:
+        environment["QT_QPA_PLATFORM"] = "offscreen"
+    folder.chmod(0o700)
+    started = []
+    for name in names:
+        command = ["heaptrack_gui", str(folder / name)]
+        if xvfb:
+            command = [xvfb, "-a"] + command
+        log = open(folder / (name + ".log"), "wb")
+        started.append((name, log, subprocess.Popen(command, env=environment, stdout=log, stderr=log,
+                                                    start_new_session=True)))
+        time.sleep(1)  # xvfb-run -a looks for a free display: not two at once
+    problems = []
+    deadline = time.monotonic() + GUI_SECONDS
+    for name, log, process in started:
+        try:
+            status = process.wait(timeout=max(0.1, deadline - time.monotonic()))
+            said = (folder / (name + ".log")).read_text(errors="replace")[-600:]
+            problems.append(f"{name}: heaptrack_gui ended with status {status}: {said}")
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        log.close()
+    return problems
+
+
+def main():
+    what, samples = sys.argv[1:]
+    program = {"print": "heaptrack_print", "gui": "heaptrack_gui"}[what]
+    if not shutil.which(program):
+        print(f"skipped: {program} is not installed")
+        return SKIPPED
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        subprocess.run([samples, name], check=True)
+        expected = json.loads((folder / "expected.json").read_text())
+        problems = []
+        if what == "gui":
+            problems = check_gui(folder, [sample["file"] for sample in expected])
+        else:
+            for sample in expected:
+                found = check_print(folder, sample)
+                problems += [f"{sample['file']}: {problem}" for problem in found[:8]]
+                print(f"{sample['file']}: {sample['calls']} calls, {len(sample['stacks'])} stacks, "
+                      + ("as expected" if not found else f"{len(found)} differences"))
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
+sys.exit(main())

@@ -1,0 +1,175 @@
+// What is written comes back, whatever the container; failures are told and leave no half file behind.
+#include "analyzer/export/output.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+using heapprof::exporter::Output;
+
+namespace {
+
+struct TemporaryFolder {
+  TemporaryFolder() {
+    char name[] = "/tmp/heapprof-output-XXXXXX";
+    REQUIRE(::mkdtemp(name) != nullptr);
+    path = name;
+  }
+  ~TemporaryFolder() { std::system(("rm -rf " + path).c_str()); }
+  std::string path;
+};
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string gunzip(const std::string& path) {
+  gzFile file = gzopen(path.c_str(), "rb");
+  REQUIRE(file != nullptr);
+  std::string out;
+  char buffer[4096];
+  int count;
+  while ((count = gzread(file, buffer, sizeof buffer)) > 0) out.append(buffer, static_cast<std::size_t>(count));
+  CHECK(count == 0);
+  CHECK(gzclose(file) == Z_OK);
+  return out;
+}
+
+std::string unzstd(const std::string& path) {
+  const std::string packed = read_file(path);
+  std::string out;
+  ZSTD_DCtx* context = ZSTD_createDCtx();
+  ZSTD_inBuffer in{packed.data(), packed.size(), 0};
+  std::size_t left = 0;
+  while (in.pos < in.size) {
+    char buffer[4096];
+    ZSTD_outBuffer piece{buffer, sizeof buffer, 0};
+    left = ZSTD_decompressStream(context, &piece, &in);
+    REQUIRE_FALSE(ZSTD_isError(left));
+    out.append(buffer, piece.pos);
+    while (piece.pos == piece.size) {
+      piece.pos = 0;
+      left = ZSTD_decompressStream(context, &piece, &in);
+      REQUIRE_FALSE(ZSTD_isError(left));
+      out.append(buffer, piece.pos);
+    }
+  }
+  CHECK(left == 0);  // the frame has ended
+  ZSTD_freeDCtx(context);
+  return out;
+}
+
+/// Small and large pieces, through both ways of writing.
+std::string write_pieces(Output& output, std::size_t bytes) {
+  std::mt19937 random(42);
+  std::string all;
+  while (all.size() < bytes) {
+    std::string piece(random() % 50 == 0 ? random() % 600'000 : random() % 200, ' ');
+    for (char& c : piece) c = static_cast<char>("abcdef\n"[random() % 7]);
+    if (piece.size() <= Output::kMostDirect && random() % 2 == 0) {
+      char* out = output.reserve(Output::kMostDirect);
+      piece.copy(out, piece.size());
+      output.commit(piece.size());
+    } else {
+      output.write(piece);
+    }
+    all += piece;
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("the name chooses the container, and the content survives") {
+  const TemporaryFolder folder;
+  for (const std::size_t bytes : {0, 1, 5'000'000}) {
+    for (const std::string name : {"plain.txt", "packed.gz", "packed.zst", "gz", "a.zst.txt"}) {
+      INFO(name << " of " << bytes);
+      const std::string path = folder.path + "/" + name;
+      Output output(path);
+      const std::string written = write_pieces(output, bytes);
+      REQUIRE(output.close());
+      CHECK(output.error().empty());
+      const std::string read = name.ends_with(".gz") ? gunzip(path) : name.ends_with(".zst") ? unzstd(path) : read_file(path);
+      CHECK((read == written));
+    }
+  }
+}
+
+TEST_CASE("equal content makes equal files") {
+  const TemporaryFolder folder;
+  for (const std::string suffix : {".gz", ".zst"}) {
+    for (const std::string name : {"a", "b"}) {
+      Output output(folder.path + "/" + name + suffix);
+      write_pieces(output, 300'000);
+      REQUIRE(output.close());
+    }
+    CHECK((read_file(folder.path + "/a" + suffix) == read_file(folder.path + "/b" + suffix)));
+  }
+}
+
+TEST_CASE("a path that cannot be opened is told with its name and the reason") {
+  Output output("/nonexistent-folder/out.gz");
+  CHECK_FALSE(output.ok());
+  CHECK(output.error() == "/nonexistent-folder/out.gz: cannot be written: No such file or directory");
+  output.write("ignored");
+  CHECK_FALSE(output.close());
+}
+
+TEST_CASE("a full disk is told, whatever the container") {
+  for (const std::string name : {"/dev/full"}) {
+    Output output(name);
+    output.write(std::string(1'000'000, 'x'));
+    CHECK_FALSE(output.close());
+    CHECK(output.error() == "/dev/full: cannot be written: No space left on device");
+  }
+  struct stat status;
+  CHECK(::stat("/dev/full", &status) == 0);  // a device is not removed
+}
+
+TEST_CASE("a failed or unfinished file is removed") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path + "/half.gz";
+  {
+    Output output(path);
+    output.write("something");
+    output.fail("the export gave up");
+    CHECK_FALSE(output.close());
+    CHECK(output.error() == path + ": the export gave up");
+  }
+  CHECK(::access(path.c_str(), F_OK) != 0);
+  { Output output(path); output.write("never closed"); }
+  CHECK(::access(path.c_str(), F_OK) != 0);
+}
+
+TEST_CASE("a file size limit in the middle of compressed output is told") {
+  const TemporaryFolder folder;
+  struct rlimit before;
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  std::signal(SIGXFSZ, SIG_IGN);
+  struct rlimit small{100'000, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  std::string error;
+  {
+    Output output(folder.path + "/big.zst");
+    std::mt19937_64 random(1);
+    for (int i = 0; i < 100'000; ++i) output.write(std::to_string(random()));
+    CHECK_FALSE(output.close());
+    error = output.error();
+  }
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, SIG_DFL);
+  CHECK(error == folder.path + "/big.zst: cannot be written: File too large");
+}

@@ -1,0 +1,184 @@
+#include "analyzer/render/timeline.h"
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+using namespace heapprof::render;
+
+namespace {
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+
+/// Ten seconds, half a second a sample, with a pause for breath between 4 s and 7 s.
+Timeline example() {
+  Timeline timeline;
+  timeline.title = "Live heap of demo";
+  timeline.context = {{"Program", "demo --all"}};
+  timeline.sites = {{.label = "big(int)", .detail = "main.c:3", .module = "demo", .bytes = {}, .peak_bytes = 900'000},
+                    {.label = "comma, \"quoted\"", .detail = "", .module = "", .bytes = {}, .peak_bytes = 90'000}};
+  for (std::uint64_t half = 0; half <= 20; ++half) {
+    if (half > 8 && half < 14) continue;
+    timeline.time_ns.push_back(half * kSecond / 2);
+    timeline.live_bytes.push_back(half * 50'000);
+    timeline.sites[0].bytes.push_back(half * 45'000);
+    timeline.sites[1].bytes.push_back(half * 4'500);
+    timeline.resident.push_back({half * kSecond / 2 + 1, 1'000'000 + half * 40'000});
+  }
+  timeline.duration_ns = 10 * kSecond;
+  timeline.peak = Timeline::Peak{9'700'000'000, 1'048'576};
+  timeline.gaps = find_gaps(timeline.time_ns, timeline.duration_ns, kSecond);
+  return timeline;
+}
+
+template <typename Write>
+std::string text_of(Write&& write) {
+  std::string out;
+  write([&](std::string_view text) { out += text; });
+  return out;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string plot(const Timeline& timeline, const PlotOptions& options) {
+  return text_of([&](const TextSink& out) { write_timeline_text(timeline, options, out); });
+}
+
+}  // namespace
+
+TEST_CASE("gaps: long stretches without samples, the beginning and the end included") {
+  const auto gaps = find_gaps({5, 6, 20, 21}, 40, 4);
+  REQUIRE(gaps.size() == 3);
+  CHECK((gaps[0].from_ns == 0 && gaps[0].to_ns == 5));
+  CHECK((gaps[1].from_ns == 6 && gaps[1].to_ns == 20));
+  CHECK((gaps[2].from_ns == 21 && gaps[2].to_ns == 40));
+  CHECK(find_gaps({}, 0, 4).empty());
+  CHECK(find_gaps({1, 2, 3}, 4, 4).empty());
+}
+
+TEST_CASE("peak: the one given, else the first highest sample") {
+  Timeline timeline;
+  CHECK(peak_of(timeline).bytes == 0);
+  timeline.time_ns = {1, 2, 3};
+  timeline.live_bytes = {4, 9, 9};
+  CHECK(peak_of(timeline).bytes == 9);
+  CHECK(peak_of(timeline).time_ns == 2);
+  timeline.peak = Timeline::Peak{5, 12};
+  CHECK(peak_of(timeline).time_ns == 5);
+}
+
+TEST_CASE("csv: every sample of either kind, quoted names, values held between samples") {
+  const auto lines = lines_of(text_of([](const TextSink& out) { write_timeline_csv(example(), out); }));
+  REQUIRE(lines.size() == 1 + 16 + 16);
+  CHECK(lines[0] == "time_ns,live_bytes,highest_bytes,rss_bytes,big(int),\"comma, \"\"quoted\"\"\"");
+  CHECK(lines[1] == "0,0,0,,0,0");
+  CHECK(lines[2] == "1,0,0,1000000,0,0");
+  CHECK(lines[3] == "500000000,50000,50000,,45000,4500");
+  CHECK(lines.back() == "10000000001,1000000,1000000,1800000,900000,90000");
+}
+
+TEST_CASE("csv: samples at one time are one line") {
+  Timeline timeline;
+  timeline.time_ns = {5, 9};
+  timeline.live_bytes = {1, 2};
+  timeline.resident = {{5, 100}, {7, 200}};
+  CHECK(text_of([&](const TextSink& out) { write_timeline_csv(timeline, out); }) ==
+        "time_ns,live_bytes,highest_bytes,rss_bytes\n5,1,1,100\n7,1,1,200\n9,2,2,\n");
+  timeline.highest_bytes = {3, 8};
+  CHECK(text_of([&](const TextSink& out) { write_timeline_csv(timeline, out); }) ==
+        "time_ns,live_bytes,highest_bytes,rss_bytes\n5,1,3,100\n7,1,1,200\n9,2,8,\n");
+  CHECK(peak_of(timeline).bytes == 8);
+}
+
+TEST_CASE("json: everything, exactly, and it survives hostile names") {
+  Timeline timeline = example();
+  timeline.sites[0].label = "bad\xff\n";
+  timeline.marks = {{kSecond, "begin"}};
+  const auto json = nlohmann::json::parse(timeline_json(timeline).dump());
+  CHECK(json["peak"]["bytes"] == 1'048'576);
+  CHECK(json["peak"]["time_ns"] == 9'700'000'000);
+  CHECK(json["samples"]["time_ns"].size() == 16);
+  CHECK(json["samples"]["live_bytes"][1] == 50'000);
+  CHECK(json["rss"]["bytes"][0] == 1'000'000);
+  CHECK(json["sites"][0]["label"] == "bad\xef\xbf\xbd\xef\xbf\xbd");
+  CHECK(json["sites"][0]["bytes"].size() == 16);
+  CHECK(json["gaps"][0]["from_ns"] == 4 * kSecond);
+  CHECK(json["gaps"][0]["to_ns"] == 7 * kSecond);
+  CHECK(json["marks"][0]["text"] == "begin");
+}
+
+TEST_CASE("plot: within its width, no trailing blanks, the same without colour") {
+  for (const unsigned width : {40u, 57u, 80u, 132u}) {
+    for (const bool unicode : {true, false}) {
+      const PlotOptions options{.width = width, .height = 10, .unicode = unicode, .colour = false};
+      const std::string text = plot(example(), options);
+      for (const std::string& line : lines_of(text)) {
+        INFO(line);
+        CHECK(length_utf8(line) <= std::max<std::size_t>(width, 50));
+        CHECK((line.empty() || line.back() != ' '));
+        if (!unicode) CHECK(std::all_of(line.begin(), line.end(), [](char c) { return c >= ' ' && c < 0x7f; }));
+      }
+      CHECK(text.find("peak 1.00 MiB at 9.70 s") != std::string::npos);
+      CHECK(text.find("big()") != std::string::npos);
+      CHECK(text.find("everything else") != std::string::npos);
+      CHECK(text.find("idle") != std::string::npos);
+    }
+  }
+  PlotOptions coloured{.colour = true};
+  std::string text = plot(example(), coloured);
+  CHECK(text.find("\x1b[") != std::string::npos);
+  while (text.find('\x1b') != std::string::npos) {
+    const std::size_t at = text.find('\x1b');
+    text.erase(at, text.find('m', at) - at + 1);
+  }
+  CHECK(text == plot(example(), {}));
+}
+
+TEST_CASE("plot: the area is as high as its value says") {
+  Timeline timeline;
+  timeline.title = "ramp";
+  timeline.duration_ns = 100;
+  for (std::uint64_t i = 0; i <= 100; ++i) {
+    timeline.time_ns.push_back(i);
+    timeline.live_bytes.push_back(i < 50 ? 0 : 4096);
+  }
+  const auto lines = lines_of(plot(timeline, {.width = 60, .height = 8, .unicode = false}));
+  std::size_t filled_lines = 0;
+  std::size_t area = 0;
+  for (const std::string& line : lines) {
+    if (line.find("live heap") != std::string::npos) continue;
+    const auto count = static_cast<std::size_t>(std::count(line.begin(), line.end(), '#'));
+    filled_lines += count > 0;
+    area += count;
+  }
+  // The axis ends at 4 KiB: full height over half of the width.
+  CHECK(filled_lines == 8);
+  CHECK(area >= 8 * 24);
+  CHECK(area <= 8 * 28);
+}
+
+TEST_CASE("plot: nothing recorded, one sample, all zero, no duration") {
+  Timeline timeline;
+  timeline.title = "nothing";
+  CHECK(plot(timeline, {}).find("nothing was recorded") != std::string::npos);
+  timeline.time_ns = {0};
+  timeline.live_bytes = {0};
+  CHECK(plot(timeline, {}).find("live heap") != std::string::npos);
+  timeline.live_bytes = {UINT64_MAX / 4};
+  CHECK(plot(timeline, {}).find("4.00 EiB") != std::string::npos);
+}
+
+TEST_CASE("plot: resident memory far beyond the heap is told, not drawn") {
+  Timeline timeline = example();
+  timeline.resident = {{1, 1ull << 40}};
+  const std::string text = plot(timeline, {});
+  CHECK(text.find("beyond this scale") != std::string::npos);
+}

@@ -1,0 +1,488 @@
+// Programs whose frames are known (fixture/), built in many ways, against three truths: what the program
+// says of itself, addr2line, and that all ways of storing the same debug information give the same answer.
+//
+// HEAPPROF_FIXTURE names the folder that fixture/make.sh filled, HEAPPROF_FIXTURE_SOURCE its sources.
+#include "analyzer/symbols/symbolizer.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <random>
+#include <sstream>
+
+using namespace heapprof::symbols;
+
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = getenv(name);
+  REQUIRE(value != nullptr);
+  return value;
+}
+
+std::string built(const std::string& name) { return environment("HEAPPROF_FIXTURE") + "/" + name; }
+bool exists(const std::string& path) { return std::filesystem::exists(path); }
+
+std::string output_of(const std::string& command) {
+  std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
+  REQUIRE(pipe != nullptr);
+  std::string text;
+  std::array<char, 4096> buffer;
+  for (std::size_t size; (size = fread(buffer.data(), 1, buffer.size(), pipe.get())) > 0;)
+    text.append(buffer.data(), size);
+  return text;
+}
+
+/// Where each probe of the fixture `name` is called: the program tells.
+std::map<std::string, std::uint64_t> probes_of(const std::string& name) {
+  std::istringstream lines(output_of(built(name)));
+  std::map<std::string, std::uint64_t> probes;
+  std::string probe;
+  std::uint64_t address;
+  while (lines >> probe >> std::hex >> address) probes[probe] = address;
+  REQUIRE(probes.size() == 9);
+  return probes;
+}
+
+/// The line of fixture source `file` that has "@words".
+int line_of(const std::string& file, const std::string& words) {
+  std::ifstream source(environment("HEAPPROF_FIXTURE_SOURCE") + "/" + file);
+  int number = 0;
+  for (std::string line; std::getline(source, line);) {
+    ++number;
+    if (line.ends_with("@" + words)) return number;
+  }
+  FAIL("no line @" << words << " in " << file);
+  return 0;
+}
+
+std::string build_id_of(const std::string& path) {
+  const std::string text = output_of("readelf -n '" + path + "' 2>/dev/null");
+  const std::size_t at = text.find("Build ID: ");
+  return at == std::string::npos ? "" : text.substr(at + 10, text.find('\n', at) - at - 10);
+}
+
+struct Answer {
+  std::vector<std::vector<SourceFrame>> frames;
+  std::vector<std::string> warnings;
+
+  bool warned(const std::string& text) const {
+    return std::any_of(warnings.begin(), warnings.end(),
+                       [&](const std::string& warning) { return warning.find(text) != std::string::npos; });
+  }
+};
+
+Answer ask(const Module& module, const std::vector<std::uint64_t>& addresses, const Options& options = {}) {
+  Symbolizer symbolizer({module}, options);
+  std::vector<CodeAddress> asked;
+  for (const std::uint64_t address : addresses) asked.push_back({0, address});
+  auto frames = symbolizer.resolve(asked);
+  return {std::move(frames), symbolizer.warnings()};
+}
+
+Answer ask(const std::string& path, const std::vector<std::uint64_t>& addresses, const Options& options = {}) {
+  return ask(Module{path, build_id_of(path)}, addresses, options);
+}
+
+/// "function file:line" for each frame, "+" in front of inlined ones; of files only the last part.
+std::string text_of(const std::vector<SourceFrame>& frames) {
+  std::string text;
+  for (const SourceFrame& frame : frames)
+    text += (frame.inlined ? "+" : "") + frame.function + " " + frame.file.substr(frame.file.rfind('/') + 1) + ":" +
+            std::to_string(frame.line) + "\n";
+  return text;
+}
+
+std::string text_of(const Answer& answer) {
+  std::string text;
+  for (const auto& frames : answer.frames) text += text_of(frames) + "--\n";
+  return text;
+}
+
+/// All addresses of the program's .text.
+std::vector<std::uint64_t> text_section(const std::string& path) {
+  std::istringstream lines(output_of("readelf -SW '" + path + "'"));
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = line.find(" .text ");
+    if (at == std::string::npos) continue;
+    std::istringstream fields(line.substr(at));
+    std::string name, type;
+    std::uint64_t address, offset, size;
+    fields >> name >> type >> std::hex >> address >> offset >> size;
+    std::vector<std::uint64_t> all;
+    for (std::uint64_t i = 0; i < size; ++i) all.push_back(address + i);
+    return all;
+  }
+  FAIL("no .text in " << path);
+  return {};
+}
+
+bool unresolved(const Answer& answer) {
+  return std::all_of(answer.frames.begin(), answer.frames.end(), [](const std::vector<SourceFrame>& frames) {
+    return frames.size() == 1 && frames[0].function.empty() && frames[0].file.empty() && frames[0].line == 0 &&
+           !frames[0].inlined;
+  });
+}
+
+class Folder {
+ public:
+  Folder() {
+    char name[] = "/tmp/heapprof_symbols_XXXXXX";
+    REQUIRE(mkdtemp(name) != nullptr);
+    path_ = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+TEST_CASE("the frames of each probe are those of the source") {
+  for (const std::string program : {"dwarf4", "dwarf5", "fixed"}) {
+    INFO(program);
+    const auto probes = probes_of(program);
+    const auto frames_at = [&](const std::string& probe) {
+      const Answer answer = ask(built(program), {probes.at(probe)});
+      CHECK(answer.warnings.empty());
+      return text_of(answer.frames.at(0));
+    };
+    const auto line = [](const char* file, const char* words) { return std::to_string(line_of(file, words)); };
+
+    CHECK(frames_at("third") ==
+          "+fixture::third(int) chain.h:" + line("chain.h", "third probes") + "\n" +
+              "+fixture::Box<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> > >"
+              "::second(int) const chain.h:" + line("chain.h", "second calls") + "\n" +
+              "fixture::outermost(int) main.cpp:" + line("main.cpp", "outermost calls second") + "\n");
+    CHECK(frames_at("hidden") ==
+          "+fixture::(anonymous namespace)::hidden chain.h:" + line("chain.h", "hidden probes") + "\n" +
+              "fixture::outermost(int) main.cpp:" + line("main.cpp", "outermost calls hidden") + "\n");
+    CHECK(frames_at("inlined_in_c") == "+inlined_in_c plain.c:" + line("plain.c", "inlined_in_c probes") +
+                                           "\nstatic_in_c plain.c:" + line("plain.c", "static_in_c calls") + "\n");
+    CHECK(frames_at("plain_c") == "plain_c plain.c:" + line("plain.c", "plain_c probes") + "\n");
+    CHECK(frames_at("main") == "main main.cpp:" + line("main.cpp", "main probes") + "\n");
+    // Bodies of local classes and lambdas stand inside other functions' entries.
+    const std::string local = frames_at("local_class"), lambda = frames_at("lambda");
+    CHECK(local.find("with_local_class(int)::Local::inside(int)") != std::string::npos);
+    CHECK(local.ends_with(" main.cpp:" + line("main.cpp", "local_class probes") + "\n"));
+    CHECK(lambda.find("lambda") != std::string::npos);
+    CHECK(lambda.find(" main.cpp:" + line("main.cpp", "lambda probes") + "\n") != std::string::npos);
+    // The symbol table knows the public name and the assembly.
+    CHECK(frames_at("aliases") == "fixture_public plain.c:" + line("plain.c", "aliases probe") + "\n");
+    CHECK(frames_at("assembly") == "unsized_assembly :0\n");
+  }
+}
+
+TEST_CASE("files are absolute, without detours") {
+  const auto probes = probes_of("dwarf4");
+  for (const std::string program : {"dwarf4", "dwarf5"}) {
+    const Answer answer = ask(built(program), {probes.at("third")});
+    for (const SourceFrame& frame : answer.frames.at(0)) {
+      CHECK(std::filesystem::equivalent(frame.file, environment("HEAPPROF_FIXTURE_SOURCE") + "/" +
+                                                        frame.file.substr(frame.file.rfind('/') + 1)));
+      CHECK(frame.file.find("/./") == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("addr2line says the same of every address of the program") {
+  for (const std::string program : {"dwarf4", "fixed"}) {
+    const std::string path = built(program);
+    const std::vector<std::uint64_t> addresses = text_section(path);
+    const Answer ours = ask(path, addresses);
+
+    Folder folder;
+    std::ofstream list(folder / "addresses");
+    for (const std::uint64_t address : addresses) list << std::hex << address << "\n";
+    list.close();
+    std::istringstream lines(output_of("addr2line -a -i -f -C -e '" + path + "' <'" + (folder / "addresses") + "'"));
+    std::vector<std::vector<std::pair<std::string, std::string>>> theirs;
+    for (std::string line, name; std::getline(lines, line);) {
+      if (line.starts_with("0x")) {
+        theirs.emplace_back();
+      } else if (name.empty()) {
+        name = line;
+      } else {
+        line = line.substr(0, line.find(" (discriminator"));
+        theirs.back().emplace_back(name, line.substr(line.rfind('/') + 1));
+        name.clear();
+      }
+    }
+    REQUIRE(theirs.size() == addresses.size());
+
+    // Without the parameters and scopes that one of the two leaves out.
+    const auto bare = [](std::string name) {
+      for (const char* detail : {"(anonymous namespace)::", " [clone"})
+        if (const std::size_t at = name.find(detail); at != std::string::npos)
+          name = std::string(detail).front() == '(' ? name.erase(at, std::string(detail).size()) : name.substr(0, at);
+      if (name.find("operator()") != std::string::npos) return std::string("operator()");
+      name = name.substr(0, name.find('('));
+      const std::size_t end = name.find('<');
+      name = name.substr(0, end);
+      return name.substr(name.find_last_of(": ") + 1);
+    };
+    std::size_t compared = 0, inlined = 0;
+    for (std::size_t i = 0; i < addresses.size(); ++i) {
+      const auto& our_frames = ours.frames[i];
+      const auto& their_frames = theirs[i];
+      // Between functions lies padding, which addr2line counts to the function before.
+      if (our_frames.size() == 1 && our_frames[0].function.empty()) continue;
+      // Code without debug information: addr2line may name another alias, and its file is an object's.
+      if (our_frames.size() == 1 && our_frames[0].file.empty()) continue;
+      INFO(program << " at " << std::hex << addresses[i] << "\n" << text_of(our_frames));
+      REQUIRE(our_frames.size() == their_frames.size());
+      for (std::size_t f = 0; f < our_frames.size(); ++f) {
+        const SourceFrame& frame = our_frames[f];
+        std::string place = frame.file.substr(frame.file.rfind('/') + 1) + ":" +
+                            (frame.line == 0 ? "?" : std::to_string(frame.line));
+        REQUIRE(place == their_frames[f].second);
+        REQUIRE(frame.inlined == (f + 1 < our_frames.size()));
+        // Of an inlined function without linkage name addr2line tells the name of the function around it.
+        const bool known_fault = f == 0 && their_frames[0].first == their_frames.back().first;
+        if (!known_fault && bare(frame.function) != "fixture_public")
+          REQUIRE(bare(frame.function) == bare(their_frames[f].first));
+      }
+      ++compared;
+      inlined += our_frames.size() > 1;
+    }
+    CHECK(compared > 100);
+    CHECK(inlined > 20);
+  }
+}
+
+TEST_CASE("the same debug information, stored in other ways, gives the same answer") {
+  const std::string whole = built("dwarf4");
+  const std::vector<std::uint64_t> addresses = text_section(whole);
+  const std::string truth = text_of(ask(whole, addresses));
+  REQUIRE(truth.find("fixture::third(int)") != std::string::npos);
+  const auto check = [&](const std::string& path, const Options& options = {}) {
+    INFO(path);
+    const Answer answer = ask(path, addresses, options);
+    CHECK(text_of(answer) == truth);
+    CHECK(answer.warnings == std::vector<std::string>());
+  };
+  SECTION("DWARF 5") { check(built("dwarf5")); }
+  SECTION("split DWARF") { check(built("split")); }
+  SECTION("compressed") { check(built("zlib")); }
+  SECTION("compressed in the old way") { check(built("zlib-gnu")); }
+  SECTION("a debug file beside the program") { check(built("linked")); }
+  SECTION("a debug file known by its checksum") {
+    REQUIRE(build_id_of(built("no_id")).empty());
+    check(built("no_id"));
+  }
+  SECTION("a debug folder") {
+    Options options;
+    options.debug_dirs = {"/nowhere", built("debug")};
+    check(built("stripped"), options);
+  }
+  SECTION("a supplementary file of dwz") {
+    if (exists(built("dwz_folder"))) check(built("dwz_folder/first"));
+  }
+}
+
+TEST_CASE("the debug file stands in for a program that is gone") {
+  const std::vector<std::uint64_t> addresses = text_section(built("dwarf4"));
+  Options options;
+  options.debug_dirs = {built("debug")};
+  const Answer answer = ask(Module{"/nowhere/program (deleted)", build_id_of(built("dwarf4"))}, addresses, options);
+  CHECK(text_of(answer) == text_of(ask(built("dwarf4"), addresses)));
+}
+
+TEST_CASE("the sysroot's files are taken, links and all") {
+  const auto probes = probes_of("dwarf4");
+  Options options;
+  options.sysroot = built("sysroot");
+  const Module module{"/srv/program", build_id_of(built("dwarf4"))};
+  CHECK(text_of(ask(module, {probes.at("third")}, options).frames.at(0)).starts_with("+fixture::third(int) "));
+  CHECK(unresolved(ask(module, {probes.at("third")})));
+}
+
+TEST_CASE("a wrong file is refused, and the warning says so") {
+  const auto probes = probes_of("dwarf4");
+  const std::vector<std::uint64_t> third = {probes.at("third")};
+  SECTION("another build") {
+    const Answer answer = ask(Module{built("dwarf4"), "0123456789abcdef0123456789abcdef01234567"}, third);
+    CHECK(unresolved(answer));
+    CHECK(answer.warned("changed since the recording"));
+  }
+  SECTION("a build without id") {
+    const Answer answer = ask(Module{built("no_id_whole"), build_id_of(built("dwarf4"))}, third);
+    CHECK(unresolved(answer));
+    CHECK(answer.warned("no build id"));
+  }
+  SECTION("a debug file of another build") {
+    const Answer answer = ask(built("wrong/wrong"), third);
+    CHECK(answer.frames.at(0).at(0).file.empty());
+    CHECK(answer.warned("another build"));
+  }
+  SECTION("a debug file with another checksum") {
+    const Answer answer = ask(built("damaged_link"), third);
+    CHECK(answer.frames.at(0).at(0).file.empty());
+    CHECK(answer.warned("another build"));
+  }
+  SECTION("an id was not recorded: believed, with a warning") {
+    const Answer answer = ask(Module{built("dwarf4"), ""}, third);
+    CHECK(text_of(answer.frames.at(0)).starts_with("+fixture::third(int) "));
+    CHECK(answer.warned("without build id"));
+  }
+}
+
+TEST_CASE("without debug information there are symbols, without symbols nothing") {
+  const auto probes = probes_of("dwarf4");
+  const std::vector<std::uint64_t> asked = {probes.at("third"), probes.at("inlined_in_c"), probes.at("aliases"),
+                                            probes.at("assembly")};
+  CHECK(text_of(ask(built("symbols_only"), asked)) ==
+        "fixture::outermost(int) :0\n--\nstatic_in_c :0\n--\nfixture_public :0\n--\nunsized_assembly :0\n--\n");
+  const Answer stripped = ask(built("stripped"), asked);
+  CHECK(unresolved(stripped));
+  if (exists(built("mini")))
+    CHECK(text_of(ask(built("mini"), asked)).starts_with("fixture::outermost(int) :0\n--\nstatic_in_c :0\n--\n"));
+}
+
+TEST_CASE("what has no file is unresolved, with the reason") {
+  Folder folder;
+  std::ofstream(folder / "text") << "not an ELF file at all, but longer than a header would be, to be sure of it";
+  std::ofstream(folder / "empty").close();
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  const std::vector<std::string> paths = {
+      "[vdso]",        "/nowhere/at/all", "/usr/bin/true (deleted)", "[heap]",    "",
+      folder / "text", folder / "empty",  folder / "pipe",           folder / "", "/memfd:x (deleted)"};
+  std::vector<Module> modules;
+  std::vector<CodeAddress> addresses;
+  for (const std::string& path : paths) {
+    addresses.push_back({static_cast<std::uint32_t>(modules.size()), 0x1234});
+    modules.push_back({path, "00112233445566778899aabbccddeeff00112233"});
+  }
+  addresses.push_back({static_cast<std::uint32_t>(modules.size()), 0x1234});  // no such module
+  addresses.push_back({UINT32_MAX, 0});
+  Symbolizer symbolizer(modules, {});
+  const Answer answer{symbolizer.resolve(addresses), symbolizer.warnings()};
+  CHECK(answer.frames.size() == addresses.size());
+  CHECK(unresolved(answer));
+  for (const std::string& path : paths)
+    if (!path.empty()) {
+      INFO(path);
+      CHECK(answer.warned(path + ": "));
+    }
+  CHECK(answer.warned("deleted while the program ran"));
+  // Asking again warns of nothing twice.
+  symbolizer.resolve(addresses);
+  CHECK(symbolizer.warnings() == answer.warnings);
+}
+
+TEST_CASE("options: no symbols, no inlined functions") {
+  const auto probes = probes_of("dwarf4");
+  const std::vector<std::uint64_t> third = {probes.at("third")};
+  Options none;
+  none.symbols = false;
+  CHECK(unresolved(ask(built("dwarf4"), third, none)));
+  Options flat;
+  flat.inlines = false;
+  CHECK(text_of(ask(built("dwarf4"), third, flat)) ==
+        "fixture::outermost(int) main.cpp:" + std::to_string(line_of("main.cpp", "outermost calls second")) + "\n--\n");
+}
+
+TEST_CASE("addresses may come in any order, repeated, of many modules, or lead nowhere") {
+  const auto of_pie = probes_of("dwarf4"), of_fixed = probes_of("fixed");
+  const std::vector<Module> modules = {{built("dwarf4"), build_id_of(built("dwarf4"))},
+                                       {built("fixed"), build_id_of(built("fixed"))},
+                                       {built("symbols_only"), build_id_of(built("symbols_only"))}};
+  std::vector<CodeAddress> addresses;
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    for (const auto& [name, address] : of_fixed) addresses.push_back({1, address});
+    for (const auto& [name, address] : of_pie) addresses.push_back({0, address}), addresses.push_back({2, address});
+    for (const std::uint64_t nowhere : {std::uint64_t{0}, std::uint64_t{1} << 40, ~std::uint64_t{0}})
+      addresses.push_back({static_cast<std::uint32_t>(repeat), nowhere});
+  }
+  std::mt19937 random(3);
+  std::shuffle(addresses.begin(), addresses.end(), random);
+  Symbolizer together(modules, {});
+  const auto all = together.resolve(addresses);
+  REQUIRE(all.size() == addresses.size());
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    Symbolizer alone(modules, {});
+    const auto one = alone.resolve({addresses[i]});
+    REQUIRE(one.size() == 1);
+    REQUIRE(text_of(one[0]) == text_of(all[i]));
+  }
+}
+
+TEST_CASE("debuginfod is asked when allowed, and only then") {
+  if (void* library = dlopen("libdebuginfod.so.1", RTLD_NOW); library == nullptr) return;
+  Folder cache;
+  setenv("DEBUGINFOD_URLS", ("file://" + built("server")).c_str(), 1);
+  setenv("DEBUGINFOD_CACHE_PATH", (cache / "cache").c_str(), 1);
+  const std::vector<std::uint64_t> addresses = text_section(built("dwarf4"));
+  CHECK(ask(built("stripped"), {probes_of("dwarf4").at("third")}).frames.at(0).at(0).file.empty());
+  CHECK(!exists(cache / "cache"));
+  Options options;
+  options.debuginfod = true;
+  const std::string truth = text_of(ask(built("dwarf4"), addresses));
+  CHECK(text_of(ask(built("stripped"), addresses, options)) == truth);
+  CHECK(text_of(ask(Module{"/nowhere", build_id_of(built("dwarf4"))}, addresses, options)) == truth);
+  setenv("DEBUGINFOD_URLS", "", 1);
+  CHECK(ask(Module{"/nowhere", "0011223344"}, {1}, options).warned("DEBUGINFOD_URLS"));
+}
+
+TEST_CASE("a Rust program's functions are named as in its source") {
+  const std::string path = built("rust_program");
+  if (!exists(path)) return;
+  std::istringstream symbols(output_of("nm '" + path + "'"));
+  std::uint64_t main_address = 0, insert_address = 0;
+  std::string main_name;
+  for (std::string line; std::getline(symbols, line);) {
+    if (line.size() < 20) continue;
+    const std::string name = line.substr(19);
+    if (name.find("insert") != std::string::npos && name.find("Wrapper") != std::string::npos)
+      insert_address = std::stoull(line, nullptr, 16);
+    if (name.starts_with("_R") || name.starts_with("_ZN")) {
+      if (name.find("rust_program4main") != std::string::npos || name.find("4rust4main") != std::string::npos)
+        main_address = std::stoull(line, nullptr, 16);
+    }
+  }
+  REQUIRE(insert_address != 0);
+  const auto at_insert = ask(path, {insert_address}).frames.at(0);
+  CHECK(at_insert.back().function.find("insert") != std::string::npos);
+  CHECK(at_insert.back().function.find("Wrapper") != std::string::npos);
+  CHECK(at_insert.back().file.ends_with("/rust.rs"));
+  for (const auto& frames : ask(path, {insert_address, main_address}).frames)
+    for (const SourceFrame& frame : frames) {
+      CHECK(!frame.function.starts_with("_"));
+      CHECK(frame.function.find("17h") == std::string::npos);
+    }
+}
+
+TEST_CASE("a damaged file is neither believed blindly nor fatal") {
+  std::ifstream file(built("dwarf5"), std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(file)), {});
+  const std::vector<std::uint64_t> addresses = text_section(built("dwarf5"));
+  Folder folder;
+  std::mt19937 random(11);
+  const auto start = std::chrono::steady_clock::now();
+  for (int round = 0; round < 300; ++round) {
+    std::string damaged = whole;
+    if (round % 7 == 0) damaged.resize(random() % whole.size());
+    if (round % 5 == 0 && damaged.size() >= 64) damaged[16 + random() % 48] = static_cast<char>(random());
+    for (unsigned i = 0, n = 1 + random() % 60; i < n && !damaged.empty(); ++i)
+      damaged[damaged.size() / 8 + random() % (damaged.size() - damaged.size() / 8)] = static_cast<char>(random());
+    const std::string path = folder / "damaged";
+    std::ofstream(path, std::ios::binary) << damaged;
+    const Answer answer = ask(Module{path, ""}, addresses);
+    REQUIRE(answer.frames.size() == addresses.size());
+    for (const auto& frames : answer.frames) REQUIRE(!frames.empty());
+  }
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(120));
+}

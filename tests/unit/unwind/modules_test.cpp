@@ -1,0 +1,198 @@
+// Loaded objects that come and go, as stacks meet them. PLUGIN_1 and PLUGIN_2 are two libraries of equal
+// size and different frames (plugin.cpp). The test says loader_activity() where the recorder's hooks would
+// have seen ld.so allocate.
+#include <dlfcn.h>
+#include <elf.h>
+#include <gnu/libc-version.h>
+#include <link.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <thread>
+
+#include "harness.h"
+
+using namespace unwind_test;
+
+namespace {
+
+const bool g_started = heapprof::unwind::start({.max_depth = 1u << 16, .shadow_stack = true});
+
+thread_local Hook* t_hook = nullptr;
+[[gnu::noinline]] void hook() {
+  (*t_hook)();
+  asm volatile("");
+}
+
+/// A library for the life of the object.
+class Plugin {
+ public:
+  explicit Plugin(const char* path) : handle_(dlopen(path, RTLD_LAZY | RTLD_LOCAL)) {
+    heapprof::unwind::loader_activity();
+    if (handle_ == nullptr) FAIL(dlerror());
+  }
+  ~Plugin() {
+    dlclose(handle_);
+    heapprof::unwind::loader_activity();
+  }
+  Plugin(const Plugin&) = delete;
+  int call(const char* function) const {
+    return reinterpret_cast<int (*)(void (*)())>(dlsym(handle_, function))(hook);
+  }
+  std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(dlsym(handle_, "plugin_run")); }
+
+ private:
+  void* handle_;
+};
+
+const Tree::Module* module_of(const std::map<ModuleId, std::vector<Tree::Module>>& modules, std::uint64_t address,
+                              const char* path_part) {
+  for (const auto& [id, known] : modules)
+    if (known.back().map_begin <= address && address < known.back().map_end &&
+        known.back().path.find(path_part) != std::string::npos)
+      return &known.back();
+  return nullptr;
+}
+
+std::string build_id_of_main() {
+  std::string id;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* data) {
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const auto& segment = info->dlpi_phdr[i];
+          if (segment.p_type != PT_NOTE) continue;
+          const char* at = reinterpret_cast<const char*>(info->dlpi_addr + segment.p_vaddr);
+          const char* end = at + segment.p_memsz;
+          while (at + sizeof(ElfW(Nhdr)) < end) {
+            const auto* note = reinterpret_cast<const ElfW(Nhdr)*>(at);
+            const std::size_t align = segment.p_align == 8 ? 7 : 3;
+            const char* text = at + sizeof *note + ((note->n_namesz + align) & ~align);
+            if (note->n_type == NT_GNU_BUILD_ID) static_cast<std::string*>(data)->assign(text, note->n_descsz);
+            at = text + ((note->n_descsz + align) & ~align);
+          }
+        }
+        return 1;  // the program comes first
+      },
+      &id);
+  return id;
+}
+
+}  // namespace
+
+TEST_CASE("the program and libc are described as they are") {
+  REQUIRE(g_started);
+  heapprof::unwind::restart_in_child();
+  Recorder recorder;
+  Hook here(recorder);
+  t_hook = &here;
+  int numbers[] = {3, 1, 2};
+  qsort(numbers, 3, sizeof numbers[0], [](const void*, const void*) {
+    hook();
+    return 0;
+  });
+  CHECK(here.result.different == 0);
+  const auto modules = Tree::modules();
+
+  char path[4096] = {};
+  REQUIRE(readlink("/proc/self/exe", path, sizeof path - 1) > 0);
+  const auto* main = module_of(modules, reinterpret_cast<std::uint64_t>(&module_of), path);
+  REQUIRE(main != nullptr);
+  CHECK(main->main);
+  CHECK(main->path == path);
+  CHECK(main->build_id == build_id_of_main());
+  Dl_info info;
+  REQUIRE(dladdr(reinterpret_cast<void*>(&build_id_of_main), &info) != 0);
+  CHECK(main->load_bias == reinterpret_cast<std::uint64_t>(info.dli_fbase));
+
+  const auto* libc = module_of(modules, reinterpret_cast<std::uint64_t>(dlsym(RTLD_DEFAULT, "qsort")), "/libc.so.6");
+  REQUIRE(libc != nullptr);
+  CHECK_FALSE(libc->main);
+  CHECK(libc->build_id.size() == 20);
+  CHECK(libc->path[0] == '/');
+}
+
+TEST_CASE("the loader's text is known") {
+  REQUIRE(g_started);
+  // Its r_brk function lies in its text, its data does not.
+  CHECK(heapprof::unwind::is_loader(_r_debug.r_brk));
+  CHECK_FALSE(heapprof::unwind::is_loader(reinterpret_cast<std::uint64_t>(&_r_debug)));
+  CHECK_FALSE(heapprof::unwind::is_loader(reinterpret_cast<std::uint64_t>(&module_of)));
+  CHECK_FALSE(heapprof::unwind::is_loader(reinterpret_cast<std::uint64_t>(dlsym(RTLD_DEFAULT, "malloc"))));
+}
+
+TEST_CASE("two libraries take turns, at one address if they can") {
+  REQUIRE(g_started);
+  Recorder recorder;
+  Hook here(recorder);
+  t_hook = &here;
+  std::set<std::uint64_t> addresses;
+  std::size_t loads = 0;
+  std::set<ModuleId> ids_before;
+  for (const auto& [id, known] : Tree::modules()) ids_before.insert(id);
+  for (int round = 0; round < 40; ++round) {
+    const Plugin plugin(round % 2 == 0 ? PLUGIN_1 : PLUGIN_2);
+    addresses.insert(plugin.address() & ~std::uint64_t{4095});
+    plugin.call("plugin_run");
+    ++loads;
+  }
+  INFO(here.result.first_difference);
+  CHECK(here.result.different == 0);
+  CHECK(here.result.stacks == loads * 8);
+  CHECK(addresses.size() < loads);  // else the test shows nothing
+  // Each library is announced once for each place it was loaded at, not for each load.
+  std::size_t announced = 0;
+  for (const auto& [id, known] : Tree::modules()) announced += ids_before.contains(id) ? 0 : 1;
+  CHECK(announced <= 2 * addresses.size());
+  CHECK(announced >= 2);
+}
+
+TEST_CASE("libraries come and go while other threads capture") {
+  REQUIRE(g_started);
+  std::atomic<bool> done = false;
+  Comparison result;
+  std::thread other([&] {
+    Recorder recorder;
+    Hook here(recorder);
+    t_hook = &here;
+    int numbers[20] = {};
+    while (!done) {
+      qsort(numbers, 20, sizeof numbers[0], [](const void*, const void*) {
+        hook();
+        return 0;
+      });
+    }
+    result = here.result;
+  });
+  Recorder recorder;
+  Hook here(recorder);
+  here.compare_with_libunwind = false;  // it would wait for the loader's lock all the time
+  t_hook = &here;
+  for (int round = 0; round < 200; ++round) {
+    const Plugin plugin(round % 2 == 0 ? PLUGIN_1 : PLUGIN_2);
+    plugin.call("plugin_run");
+    CHECK(here.last.reason == Truncation::kNone);
+  }
+  done = true;
+  other.join();
+  INFO(result.first_difference);
+  CHECK(result.stacks > 0);
+  CHECK(result.different == 0);
+}
+
+TEST_CASE("a resolver of an ifunc, called by lazy binding") {
+  REQUIRE(g_started);
+  Recorder recorder;
+  Hook here(recorder);
+  t_hook = &here;
+  {
+    const Plugin plugin(PLUGIN_1);
+    CHECK(plugin.call("plugin_lazy") == 7);
+  }
+  INFO(here.result.first_difference);
+  CHECK(here.result.stacks == 2);
+  CHECK(here.result.different == 0);
+}

@@ -1,0 +1,146 @@
+// Depth: very deep stacks, where they are cut, and what nested captures may see.
+#include <catch2/catch.hpp>
+
+#include <sys/resource.h>
+
+#include <chrono>
+#include <thread>
+
+#include "harness.h"
+
+using namespace unwind_test;
+
+namespace {
+
+/// As the recorder's default.
+constexpr std::uint32_t kMaxDepth = 1024;
+
+thread_local Recorder* t_recorder = nullptr;
+thread_local Stack t_last;
+thread_local NodeId t_last_node;
+
+[[gnu::noinline]] void hook() {
+  t_last_node = t_recorder->unwinder.capture(arch::entry_registers(), t_recorder->tree.definitions());
+  asm volatile("");
+}
+
+[[gnu::noinline]] void nested_hook() {
+  t_last = resolve(t_recorder->tree, unwind::capture_nested(arch::entry_registers(), t_recorder->tree.definitions()));
+  asm volatile("");
+}
+
+template <typename Innermost>
+[[gnu::noinline]] void recurse(int depth, const Innermost& innermost) {
+  if (depth == 0) innermost();
+  else recurse(depth - 1, innermost);
+  asm volatile("");
+}
+
+/// Runs on a thread whose stack is known to be shallow and large.
+template <typename Scenario>
+void on_large_stack(const Scenario& scenario) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 256u << 20);
+  pthread_t thread;
+  REQUIRE(pthread_create(
+              &thread, &attributes,
+              [](void* what) -> void* {
+                (*static_cast<const Scenario*>(what))();
+                return nullptr;
+              },
+              const_cast<Scenario*>(&scenario)) == 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+}  // namespace
+
+TEST_CASE("stacks are cut at multiples of 512 frames from the root") {
+  REQUIRE(unwind::start({.max_depth = kMaxDepth, .shadow_stack = true}));
+  on_large_stack([] {
+    Recorder recorder;
+    t_recorder = &recorder;
+    recurse(0, hook);
+    const std::size_t outside = resolve(recorder.tree, t_last_node).addresses.size();
+    for (const int depth : {900, 1000, 1015, 1020, 1030, 1500, 1535, 1540, 2048, 5000, 1535, 1000, 3}) {
+      recurse(depth, hook);
+      const Stack stack = resolve(recorder.tree, t_last_node);
+      const std::size_t whole = outside + static_cast<std::size_t>(depth);
+      INFO("depth " << depth << ", " << whole << " frames");
+      if (whole <= kMaxDepth) {
+        CHECK(stack.reason == Truncation::kNone);
+        CHECK(stack.addresses.size() == whole);
+      } else {
+        CHECK(stack.reason == Truncation::kMaxDepth);
+        CHECK(stack.addresses.size() <= kMaxDepth);
+        CHECK(stack.addresses.size() > kMaxDepth - 512);
+        CHECK((whole - stack.addresses.size()) % 512 == 0);
+      }
+    }
+    // A recursion that goes on does not make a tree of its own at each depth: a node a frame, twice.
+    const std::size_t before = recorder.tree.size();
+    for (int depth = 3000; depth < 3512; ++depth) recurse(depth, hook);
+    CHECK(recorder.tree.size() - before < 3 * kMaxDepth);
+  });
+  unwind::start({.max_depth = 1u << 16, .shadow_stack = true});
+}
+
+TEST_CASE("a hundred thousand frames, and one more each time") {
+  REQUIRE(unwind::start({.max_depth = 1u << 20, .shadow_stack = true}));
+  on_large_stack([] {
+    Recorder recorder;
+    t_recorder = &recorder;
+    for (const int depth : {100'000, 100'001, 5, 100'000}) {
+      recurse(depth, hook);
+      const Stack stack = resolve(recorder.tree, t_last_node);
+      CHECK(stack.reason == Truncation::kNone);
+      CHECK(stack.addresses.size() > static_cast<std::size_t>(depth));
+    }
+  });
+  unwind::start({.max_depth = 1u << 16, .shadow_stack = true});
+}
+
+TEST_CASE("what changed is interned, not the whole stack") {
+  Recorder recorder;
+  t_recorder = &recorder;
+  recurse(200, [&recorder] {
+    hook();
+    recorder.tree.interned = 0;
+    for (int i = 0; i < 10; ++i) hook();
+    CHECK(recorder.tree.interned <= 10);
+  });
+}
+
+TEST_CASE("HEAPPROF_SHADOW_STACK=0 gives the same nodes") {
+  Recorder with, without;
+  std::vector<NodeId> nodes[2];
+  for (const bool shadow : {true, false}) {
+    REQUIRE(unwind::start({.max_depth = kMaxDepth, .shadow_stack = shadow}));
+    t_recorder = shadow ? &with : &without;
+    for (int round = 0; round < 60; ++round) {
+      recurse((round * 37) % 50, [&] {
+        hook();
+        nodes[shadow].push_back(t_last_node);
+        recurse(round % 3, hook);
+        nodes[shadow].push_back(t_last_node);
+      });
+    }
+  }
+  unwind::start({.max_depth = 1u << 16, .shadow_stack = true});
+  CHECK(nodes[0] == nodes[1]);
+  CHECK(with.tree.size() == without.tree.size());
+}
+
+TEST_CASE("nested captures keep the innermost frames") {
+  Recorder recorder;
+  t_recorder = &recorder;
+  recurse(10, nested_hook);
+  CHECK(t_last.reason == Truncation::kNone);
+  const std::size_t ten = t_last.addresses.size();
+  CHECK(ten > 10);
+  recurse(1000, nested_hook);
+  CHECK(t_last.reason == Truncation::kNested);
+  CHECK(t_last.addresses.size() > 100);
+  CHECK(t_last.addresses.size() < 1000);
+}
