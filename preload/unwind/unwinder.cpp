@@ -27,8 +27,8 @@ namespace {
 constexpr std::uint32_t kMaxFrames = 1u << 17;
 /// Stacks deeper than max_depth are cut at multiples of this (design 2.3).
 constexpr std::uint32_t kCutFrames = 512;
-/// What capture_short can hold: 1.5 KB of stack.
-constexpr std::uint32_t kShortFrames = 192;
+/// What capture_short can hold: 1 KB of stack, so that its deepest path stays within 4 KB (tests/abi).
+constexpr std::uint32_t kShortFrames = 128;
 constexpr unsigned kFlagShift = 60;
 constexpr std::size_t kFirstMapping = 64u << 10;
 

@@ -113,10 +113,10 @@ struct Header {
   std::uint32_t pid;
   std::atomic<std::uint32_t> errors;  ///< self-checks that failed; the first one's text follows
   char error_text[200];
-  char zero[4096 - 256];
+  char zero[4096 - 252];
   char sites[kMaxSites][kMaxSiteName];
 };
-static_assert(sizeof(Header) == 8192);
+static_assert(offsetof(Header, sites) == 4096 && sizeof(Header) == 8192);
 
 struct Book {
   Header* header = nullptr;
