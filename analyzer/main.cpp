@@ -2,16 +2,26 @@
 // commands; each lives in cli/ and registers its options, its help and what runs.
 #include <CLI/CLI.hpp>
 
+#include <string_view>
+
 #include "analyzer/cli/commands.h"
 
 int main(int argc, char** argv) {
   using namespace heapprof;
+  if (argc > 1 && std::string_view(argv[1]) == "record") return cli::record({argv + 2, argv + argc});
+
   CLI::App app{"heapprof tells where a program's memory went."};
   app.require_subcommand(1);
   app.set_version_flag("--version", HEAPPROF_VERSION);
 
   int status = 0;
   cli::add_record(app, status);
+  cli::add_info(app, status);
+  cli::add_report(app, status);
+  cli::add_leaks(app, status);
+  cli::add_timeline(app, status);
+  cli::add_flamegraph(app, status);
+  cli::add_export(app, status);
 
   try {
     app.parse(argc, argv);

@@ -17,22 +17,20 @@
 #                   original tarballs, for machines without package access. Without it the sources come from
 #                   apt: the machine's own Debian mirrors with deb-src entries in a private configuration, so
 #                   that neither root nor any change to the machine is needed.
-# CC, AR            the C compiler and archiver
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 guest=$here/../preload/memory/guest.h
-cc=${CC:-cc}
-ar=${AR:-ar}
 store=${HEAPPROF_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/heapprof-deps}
 
 flags=(-O2 -g -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-omit-frame-pointer
+       -fno-stack-protector -U_FORTIFY_SOURCE -fstack-usage
        -ffunction-sections -fdata-sections -fasynchronous-unwind-tables
        -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free
        -D_GNU_SOURCE -DNDEBUG -w)
 
 # This script holds the flags, so its own text stands for them.
-key=$( { cat "${BASH_SOURCE[0]}" "$guest"; $cc -dumpmachine; $cc -dumpfullversion; uname -m; } | sha256sum | cut -c1-16)
+key=$({ cat "${BASH_SOURCE[0]}" "$guest"; cc --version; cc -dumpmachine; } | sha256sum | cut -c1-16)
 result=$store/$key
 
 case "${1:-}" in
@@ -147,7 +145,7 @@ source_tree() {
 # What the two libraries may take from libc: functions of memory and text that call nothing, and page size.
 # Everything else comes from preload/memory/guest.cpp, or is dropped by the recorder's link.
 pure='memcpy|memset|memmove|memcmp|memchr|strlen|strcpy|strncpy|strcmp|strncmp|strchr|strrchr|strstr|strcat|stpcpy'
-pure="$pure|strtol|toupper|tolower|abort|getpagesize|sigfillset|snprintf|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail"
+pure="$pure|strtol|toupper|tolower|abort|getpagesize|sigfillset|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail"
 pure="$pure|__ctype_(to|b)(upper|lower)?_loc|heapprof_guest_[a-z_]+"
 
 # check_library ARCHIVE ALSO: undefined symbols of the archive that it does not define and that are neither
@@ -166,18 +164,19 @@ check_library() {
 
 build_mimalloc() {
   local source=$1 object=$work/mimalloc.o
-  mkdir -p "$work/result/include" "$work/result/lib"
+  mkdir -p "$work/result/include" "$work/result/lib" "$work/result/stack-usage"
   # Segments of 4 MiB instead of 32: the host may live under `ulimit -v`, and the recorder's tables are small.
   run sed -i -E 's/^(#define MI_SEGMENT_SHIFT +\( *)9( *\+ *MI_SEGMENT_SLICE_SHIFT)/\16\2/' \
     "$source/include/mimalloc-types.h"
   grep -qE '^#define MI_SEGMENT_SHIFT +\( *6 ' "$source/include/mimalloc-types.h" ||
     fail "this version of mimalloc defines its segments differently; 2.0.9 is known to work"
-  run "$cc" -std=gnu11 "${flags[@]}" -include "$guest" -I "$source/include" -c "$source/src/static.c" -o "$object"
+  run cc -std=gnu11 "${flags[@]}" -include "$guest" -I "$source/include" -c "$source/src/static.c" -o "$object"
   # One object whose only names are these.
   run objcopy --keep-global-symbol=mi_malloc --keep-global-symbol=mi_free \
     --keep-global-symbol=mi_usable_size "$object"
-  run "$ar" rcs "$work/result/lib/libmimalloc.a" "$object"
+  run ar rcs "$work/result/lib/libmimalloc.a" "$object"
   run cp "$source/include/mimalloc.h" "$work/result/include/"
+  run cp "${object%.o}.su" "$work/result/stack-usage/"
   check_library "$work/result/lib/libmimalloc.a" 'none'
 }
 
@@ -191,7 +190,7 @@ build_libunwind() {
     (cd "$build" && run "$source/configure" --disable-shared --enable-static --with-pic --disable-tests \
       --disable-documentation --disable-cxx-exceptions --disable-minidebuginfo --disable-zlibdebuginfo \
       --disable-coredump --disable-ptrace --disable-setjmp --disable-debug-frame --enable-per-thread-cache=no \
-      CC="$cc" CFLAGS="-O2 -fPIC")
+      CC=cc CFLAGS="-O2 -fPIC")
   fi
   run make -C "$build/src" clean
   run make -C "$build/src" -j"$(nproc)" CFLAGS="$*" "$library.la"
@@ -205,7 +204,7 @@ libunwind=$(source_tree libunwind include/libunwind-common.h.in)
 
 build_mimalloc "$mimalloc"
 
-machine=$($cc -dumpmachine)
+machine=$(cc -dumpmachine)
 machine=${machine%%-*}
 build_libunwind "$libunwind" "$work/libunwind" libunwind "${flags[@]}"
 build_libunwind "$libunwind" "$work/libunwind" "libunwind-$machine" "${flags[@]}" -include "$(realpath "$guest")"

@@ -2,6 +2,9 @@
 // runs during parsing and leaves the exit status (docs/guide.md lists them) in `status`.
 #pragma once
 
+#include <string>
+#include <vector>
+
 namespace CLI {
 class App;
 }
@@ -9,5 +12,15 @@ class App;
 namespace heapprof::cli {
 
 void add_record(CLI::App& app, int& status);
+void add_info(CLI::App& app, int& status);
+void add_report(CLI::App& app, int& status);
+void add_leaks(CLI::App& app, int& status);
+void add_timeline(CLI::App& app, int& status);
+void add_flamegraph(CLI::App& app, int& status);
+void add_export(CLI::App& app, int& status);
+
+/// `heapprof record` itself, with the arguments after that word as they are; returns the exit status. Its options
+/// end at PROGRAM and its switches may lack a value, which is beyond CLI11; add_record only lists the name.
+int record(const std::vector<std::string>& arguments);
 
 }  // namespace heapprof::cli

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kDefinitionLost = "definition_lost";
 
-/// Names of interface.md's "truncated"; readers accept new ones.
+/// The report's "truncated"; its readers accept new ones.
 const char* name_of(std::uint64_t truncation) {
   if (truncation > static_cast<std::uint64_t>(Truncation::kNoMemory)) return "unknown";
   switch (static_cast<Truncation>(truncation)) {

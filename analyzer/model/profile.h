@@ -17,7 +17,7 @@ namespace heapprof::model {
 
 inline constexpr std::uint32_t kNoIndex = std::numeric_limits<std::uint32_t>::max();
 
-/// How far the trace can be believed (interface.md, "integrity").
+/// How far the trace can be believed (the report's "integrity").
 struct Integrity {
   bool complete = true;                     ///< nothing that was committed is missing
   std::string ended_by = "unknown";         ///< exit exec signal stopped running unknown
@@ -71,7 +71,8 @@ struct CodeAddress {
 struct Costs {
   std::uint64_t allocations = 0;
   std::uint64_t allocated_bytes = 0;
-  std::uint64_t temporary = 0;              ///< allocations freed at once (interface.md, "temporary")
+  std::uint64_t temporary = 0;              ///< freed by their thread before its next allocation
+  std::uint64_t temporary_bytes = 0;
   std::uint64_t leaked_bytes = 0;
   std::uint64_t leaked_blocks = 0;
   std::uint64_t peak_bytes = 0;             ///< live at the moment of the program's peak
@@ -81,6 +82,7 @@ struct Costs {
     allocations += other.allocations;
     allocated_bytes += other.allocated_bytes;
     temporary += other.temporary;
+    temporary_bytes += other.temporary_bytes;
     leaked_bytes += other.leaked_bytes;
     leaked_blocks += other.leaked_blocks;
     peak_bytes += other.peak_bytes;
@@ -158,10 +160,12 @@ struct Timeline {
   std::uint64_t peak_rss_bytes = 0;
 
   struct Mark {
+    enum class Kind { kUser, kPaused, kResumed };
     std::uint64_t time_ns = 0;
-    std::string text;
+    Kind kind = Kind::kUser;
+    std::string text;                       ///< the user's
   };
-  std::vector<Mark> marks;                  ///< set by the user, and "paused"/"resumed"
+  std::vector<Mark> marks;                  ///< by time
 };
 
 /// How many allocations asked for exactly `size` bytes, ascending. Sizes beyond the first million

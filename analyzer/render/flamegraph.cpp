@@ -226,7 +226,7 @@ void draw(const FlameTree& tree, const Layout& layout, const Modules& modules, c
     append_number(text, x);
     text += "\"/><text class=\"legend\" y=\"79\" x=\"";
     append_number(text, x + 17);
-    text += "\">" + xml(label) + " <tspan class=\"muted\">" + share + "</tspan></text>\n";
+    text += "\">" + xml(label) + " <tspan class=\"muted\">" + xml(share) + "</tspan></text>\n";
     x += width;
   }
 
@@ -276,7 +276,7 @@ void draw(const FlameTree& tree, const Layout& layout, const Modules& modules, c
     text += "; " + exact_number(layout.rows - kMostDrawnRows) + " more rows are not drawn here";
   if (layout.merged_frames != 0)
     text += "; " + exact_number(layout.merged_frames) + " small frames are merged (" +
-            percent(layout.merged_value, total) + ")";
+            xml(percent(layout.merged_value, total)) + ")";
   text += ".</text>\n</g>\n";
   out(text);
 }

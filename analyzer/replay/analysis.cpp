@@ -66,7 +66,8 @@ void Analysis::describe_recording(const trace::Definitions& definitions) {
   }
   recording.command_line_cut = definitions.command_line_cut;
   recording.working_directory = definitions.working_directory;
-  recording.host = definitions.host;
+  // The kernel's file of the host's name ends in a line feed.
+  recording.host = definitions.host.substr(0, definitions.host.find_last_not_of('\n') + 1);
   recording.pid = header.pid;
   recording.parent_pid = header.parent_pid;
   recording.start_realtime_ns = header.start_realtime_ns;
@@ -104,6 +105,7 @@ void Analysis::fill_costs(const Replay& replay) {
     sum.allocations = node.allocations;
     sum.allocated_bytes = node.allocated_bytes;
     sum.temporary = node.temporary;
+    sum.temporary_bytes = node.temporary_bytes;
     sum.leaked_bytes = node.live_bytes;
     sum.leaked_blocks = node.live_blocks;
     sum.peak_bytes = node.peak_bytes;
@@ -146,7 +148,7 @@ void Analysis::fill_timeline(const Replay& replay) {
   profile_.timeline.samples = replay.samples();
   profile_.timeline.peak_rss_bytes = replay.peak_rss_bytes();
   for (const Replay::Mark& mark : replay.marks())
-    profile_.timeline.marks.push_back({clock_.to_ns(mark.ticks), mark.text});
+    profile_.timeline.marks.push_back({clock_.to_ns(mark.ticks), mark.kind, mark.text});
 }
 
 void Analysis::settle_integrity(const trace::MergedReader& reader, const Replay& replay, std::uint64_t lost_nodes) {

@@ -19,13 +19,14 @@ namespace heapprof::replay {
 
 struct alignas(64) NodeCosts {
   std::uint64_t live_bytes = 0;
-  std::uint64_t live_blocks = 0;
   std::uint64_t peak_bytes = 0;   ///< meaningful while epoch is the tracker's
-  std::uint64_t peak_blocks = 0;
+  std::uint32_t live_blocks = 0;  ///< a table of 2^32 live blocks would need 200 GB
+  std::uint32_t peak_blocks = 0;
+  std::uint64_t epoch = 0;
   std::uint64_t allocations = 0;
   std::uint64_t allocated_bytes = 0;
   std::uint64_t temporary = 0;
-  std::uint64_t epoch = 0;
+  std::uint64_t temporary_bytes = 0;
 };
 static_assert(sizeof(NodeCosts) == 64);
 
@@ -62,6 +63,7 @@ class CostTracker {
     costs.live_bytes -= size;
     --costs.live_blocks;
     costs.temporary += temporary;
+    costs.temporary_bytes += temporary ? size : 0;
   }
 
   /// What is live changes with no allocation made, so never the peak: a part of a mapping went away (and left
@@ -72,7 +74,7 @@ class CostTracker {
     live_bytes_ += static_cast<std::uint64_t>(bytes);
     live_blocks_ += static_cast<std::uint64_t>(blocks);
     costs.live_bytes += static_cast<std::uint64_t>(bytes);
-    costs.live_blocks += static_cast<std::uint64_t>(blocks);
+    costs.live_blocks += static_cast<std::uint32_t>(blocks);
   }
 
   std::uint64_t live_bytes() const noexcept { return live_bytes_; }

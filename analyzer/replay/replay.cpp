@@ -26,7 +26,7 @@ constexpr bool gives_block(Op op) noexcept { return op == Op::kAlloc || op == Op
 
 Replay::Replay(const trace::TraceFile& file, const Selection& selection)
     : selection_(selection), every_size_(selection.all_sizes()), count_all_(selection.kind == model::Kind::kAll),
-      timeline_(std::max<std::uint64_t>(file.header().ticks_per_second / 10'000, 1)), clock_(file.header()),
+      page_bytes_(file.header().unit_bytes), timeline_(std::max<std::uint64_t>(file.header().ticks_per_second / 10'000, 1)), clock_(file.header()),
       streams_(file.streams().size()) {}
 
 template <bool kResolve>
@@ -227,10 +227,6 @@ template <bool kResolve>
   const auto changed = [this](const Region& region, std::int64_t bytes, std::int64_t blocks) {
     mapping_changed(region, bytes, blocks);
   };
-  // Lengths are rounded up to pages by the recorder; a damaged one must not wrap around.
-  const auto end_of = [](std::uint64_t begin, std::uint64_t size) {
-    return begin + std::min(size, std::numeric_limits<std::uint64_t>::max() - begin);
-  };
   if (event.op() == trace::kGap) return abandon_begins(stream);
   switch (event.op()) {
     case Op::kReallocFailed:
@@ -250,24 +246,29 @@ template <bool kResolve>
       }
       return;
     case Op::kAllocFailed: ++heap_.failed; return;
-    case Op::kMap: return map(event, event.address, event.size(), event.flags());
+    case Op::kMap: {
+      const auto [begin, end] = pages_of(event.address, event.size());
+      return map(event, begin, end, event.flags());
+    }
     case Op::kUnmapBegin:
     case Op::kRemapBegin: {
       PendingMapping pending{event.op() == Op::kRemapBegin, {}};
-      pending.pieces = mapping_table_.take(event.address, end_of(event.address, event.size()), changed);
+      const auto [begin, end] = pages_of(event.address, event.size());
+      pending.pieces = mapping_table_.take(begin, end, changed);
       stream.mappings.push_back(std::move(pending));
       return;
     }
     case Op::kUnmapEnd: stream.take_mapping(false); return;
     case Op::kRemapEnd: {
       const std::vector<Region> old = stream.take_mapping(true);
-      return map(event, event.address, event.size(), old.empty() ? kMapAnonymous : old.front().flags);
+      const auto [begin, end] = pages_of(event.address, event.size());
+      return map(event, begin, end, old.empty() ? kMapAnonymous : old.front().flags);
     }
     case Op::kUnmapFailed:
     case Op::kRemapFailed:
       return mapping_table_.put_back(stream.take_mapping(event.op() == Op::kRemapFailed), changed);
     case Op::kBrk:
-      if (event.address > event.size()) map(event, event.size(), event.address - event.size(), kMapAnonymous);
+      if (event.address > event.size()) map(event, event.size(), event.address, kMapAnonymous);
       else mapping_table_.take(event.address, event.size(), changed);
       return;
     case Op::kSample:
@@ -278,20 +279,28 @@ template <bool kResolve>
       return;
     case Op::kPause:
       paused_once_ = true;
-      return mark("paused", now_);
-    case Op::kResume: return mark("resumed", now_);
+      return mark(model::Timeline::Mark::Kind::kPaused, now_);
+    case Op::kResume: return mark(model::Timeline::Mark::Kind::kResumed, now_);
     case Op::kText: return take_text(event);
     default: return;
   }
 }
 
-void Replay::map(const MergedEvent& event, std::uint64_t begin, std::uint64_t size, std::uint32_t flags) {
-  size = std::min(size, std::numeric_limits<std::uint64_t>::max() - begin);
-  if (size == 0) return;
-  mapping_table_.take(begin, begin + size, [this](const Region& region, std::int64_t bytes, std::int64_t blocks) {
+/// The kernel maps and unmaps whole pages. A damaged length must not wrap around.
+std::pair<std::uint64_t, std::uint64_t> Replay::pages_of(std::uint64_t address, std::uint64_t size) const noexcept {
+  const std::uint64_t most = std::numeric_limits<std::uint64_t>::max() - page_bytes_;
+  if (address > most) return {most, most};
+  const std::uint64_t end = address + std::min(size, most - address);
+  return {address / page_bytes_ * page_bytes_, (end + page_bytes_ - 1) / page_bytes_ * page_bytes_};
+}
+
+void Replay::map(const MergedEvent& event, std::uint64_t begin, std::uint64_t end, std::uint32_t flags) {
+  if (begin >= end) return;
+  const std::uint64_t size = end - begin;
+  mapping_table_.take(begin, end, [this](const Region& region, std::int64_t bytes, std::int64_t blocks) {
     mapping_changed(region, bytes, blocks);
   });
-  mapping_table_.insert(begin, begin + size, event.node, flags);
+  mapping_table_.insert(begin, end, event.node, flags);
   if ((flags & kMapReserve) != 0) {
     mappings_.reserved_bytes += size;
     return;
@@ -344,7 +353,7 @@ void Replay::take_text(const MergedEvent& event) {
                           selection_.thread_names.end();
       return;
     }
-    case TextKind::kMark: return mark(std::move(text.text), text.address);
+    case TextKind::kMark: return mark(model::Timeline::Mark::Kind::kUser, text.address, std::move(text.text));
     default: return;
   }
 }
@@ -359,8 +368,8 @@ void Replay::abandon_begins(StreamState& stream) {
   stream.mappings.clear();
 }
 
-void Replay::mark(std::string text, std::uint64_t ticks) {
-  if (marks_.size() < kMaxMarks) marks_.push_back({ticks, std::move(text)});
+void Replay::mark(model::Timeline::Mark::Kind kind, std::uint64_t ticks, std::string text) {
+  if (marks_.size() < kMaxMarks) marks_.push_back({ticks, kind, std::move(text)});
 }
 
 std::vector<Region> Replay::StreamState::take_mapping(bool remap) {

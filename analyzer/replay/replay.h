@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "analyzer/model/live_timeline.h"
@@ -78,6 +79,7 @@ class Replay {
   };
   struct Mark {
     std::uint64_t ticks = 0;
+    model::Timeline::Mark::Kind kind = model::Timeline::Mark::Kind::kUser;
     std::string text;
   };
   struct Mappings {
@@ -158,7 +160,8 @@ class Replay {
   template <bool kResolve>
   bool settle_tie(std::size_t i, std::uint64_t address, bool wants_release);
   void handle_rare(const trace::MergedEvent& event);
-  void map(const trace::MergedEvent& event, std::uint64_t begin, std::uint64_t size, std::uint32_t flags);
+  std::pair<std::uint64_t, std::uint64_t> pages_of(std::uint64_t address, std::uint64_t size) const noexcept;
+  void map(const trace::MergedEvent& event, std::uint64_t begin, std::uint64_t end, std::uint32_t flags);
   void unmap(std::uint64_t begin, std::uint64_t end);
   void mapping_changed(const Region& region, std::int64_t bytes, std::int64_t blocks);
   void take_text(const trace::MergedEvent& event);
@@ -166,12 +169,13 @@ class Replay {
   Thread& thread_of(std::uint32_t stream);
   void start_thread(StreamState& stream, std::uint32_t tid, std::string name);
   bool is_temporary(const Block& block, const StreamState& stream) const noexcept;
-  void mark(std::string text, std::uint64_t ticks);
+  void mark(model::Timeline::Mark::Kind kind, std::uint64_t ticks, std::string text = {});
   model::LiveTimeline::State state() const noexcept;
 
   const Selection selection_;
   const bool every_size_;
   const bool count_all_;
+  const std::uint64_t page_bytes_;  // at least a page of the recorded machine: the trace's unit
   BlockTable blocks_;
   MappingTable mapping_table_;
   CostTracker heap_costs_;

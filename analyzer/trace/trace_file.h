@@ -65,7 +65,7 @@ class TraceFile {
   /// What was found missing while indexing. Gaps within streams show when they are read.
   const Damage& damage() const noexcept { return damage_; }
 
-  /// "exit", "exec", ...: interface.md, ended_by.
+  /// "exit", "exec", "signal", "stopped", "running" or "unknown".
   std::string ended_by() const;
   std::vector<std::pair<std::string, std::string>> settings() const;
 

@@ -42,7 +42,8 @@ constinit Next<void, const void*, void*> g_register_frame_info("__register_frame
 constinit Next<void, const void*, void*, void*, void*> g_register_frame_info_bases("__register_frame_info_bases");
 constinit Next<void, void*> g_register_frame_table("__register_frame_table");
 constinit Next<void, void*, void*> g_register_frame_info_table("__register_frame_info_table");
-constinit Next<void, void*, void*, void*, void*> g_register_frame_info_table_bases("__register_frame_info_table_bases");
+constinit Next<void, void*, void*, void*, void*> g_register_frame_info_table_bases(
+    "__register_frame_info_table_bases");
 constinit Next<void, void*> g_deregister_frame("__deregister_frame");
 constinit Next<void*, const void*> g_deregister_frame_info("__deregister_frame_info");
 constinit Next<void*, const void*> g_deregister_frame_info_bases("__deregister_frame_info_bases");

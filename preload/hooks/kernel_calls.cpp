@@ -50,7 +50,8 @@ void* pointer(Integer value) noexcept {
   const auto flags = [](long value) { return static_cast<int>(value); };
   switch (number) {
     case SYS_mmap:
-      return reinterpret_cast<long>(record_mmap(bytes(b), flags(c), flags(d), entry, [&] { return pointer(call()); }));
+      return reinterpret_cast<long>(
+          record_mmap(bytes(b), flags(c), flags(d), entry, [&] { return pointer(call()); }));
     case SYS_munmap:
       return record_munmap(pointer(a), bytes(b), entry, [&] { return static_cast<int>(call()); });
     case SYS_mremap:

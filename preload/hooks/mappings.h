@@ -32,7 +32,8 @@ template <typename Call>
 /// (mremap(2)): both give a mapping and take none.
 template <typename Call>
 [[gnu::always_inline]] inline void* record_mremap(void* old_address, std::size_t old_bytes, std::size_t new_bytes,
-                                                  int flags, const arch::EntryRegisters& entry, Call&& call) noexcept {
+                                                  int flags, const arch::EntryRegisters& entry,
+                                                  Call&& call) noexcept {
   constexpr int kDontUnmap = 4;  // MREMAP_DONTUNMAP, Linux 5.7
   if (old_bytes == 0 || (flags & kDontUnmap) != 0) {
     const int kind = old_bytes == 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;

@@ -70,8 +70,8 @@ std::uint32_t find_by_gnu_hash(const Symbols& object, const char* name) noexcept
   const std::uint32_t first_symbol = object.gnu_hash[1];
   const std::uint32_t bloom_words = object.gnu_hash[2];
   if (bucket_count == 0) return 0;
-  const auto* buckets = reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const ElfW(Addr)*>(object.gnu_hash + 4) +
-                                                               bloom_words);
+  const auto* bloom = reinterpret_cast<const ElfW(Addr)*>(object.gnu_hash + 4);
+  const auto* buckets = reinterpret_cast<const std::uint32_t*>(bloom + bloom_words);
   const std::uint32_t* chain = buckets + bucket_count;
   std::uint32_t index = buckets[hash % bucket_count];
   if (index < first_symbol) return 0;
@@ -159,6 +159,13 @@ void* next_symbol(const char* name) noexcept {
   for (const link_map* map = self != nullptr ? self->l_next : nullptr; map != nullptr; map = map->l_next)
     if (void* found = find_in(*map, name)) return found;
   for (const link_map* map = _r_debug.r_map; map != self; map = map->l_next)
+    if (void* found = find_in(*map, name)) return found;
+  return nullptr;
+}
+
+void* first_symbol(const char* name) noexcept {
+  if (&_r_debug == nullptr) return nullptr;
+  for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next)
     if (void* found = find_in(*map, name)) return found;
   return nullptr;
 }

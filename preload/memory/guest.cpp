@@ -1,5 +1,6 @@
 // What preload/memory/guest.h puts in the place of libc for the C libraries inside the recorder: the kernel
 // by raw system calls, and the recorder's own memory. Failures are libc's return values; none sets errno.
+// Hidden as everything in the core (-fvisibility=hidden).
 #include <cstddef>
 #include <cstdint>
 
@@ -10,32 +11,31 @@ namespace sys = heapprof::sys;
 
 extern "C" {
 
-[[gnu::visibility("hidden")]] void* heapprof_guest_mmap(void* address, std::size_t bytes, int protection, int flags, int fd,
-                                                        long offset) {
+void* heapprof_guest_mmap(void* address, std::size_t bytes, int protection, int flags, int fd, long offset) {
   void* pages = sys::map(address, bytes, protection, flags, fd, static_cast<std::uint64_t>(offset));
   return sys::failed(pages) ? MAP_FAILED : pages;
 }
 
-[[gnu::visibility("hidden")]] int heapprof_guest_munmap(void* address, std::size_t bytes) {
+int heapprof_guest_munmap(void* address, std::size_t bytes) {
   return sys::failed(sys::call(SYS_munmap, sys::word(address), static_cast<long>(bytes))) ? -1 : 0;
 }
 
-[[gnu::visibility("hidden")]] int heapprof_guest_mprotect(void* address, std::size_t bytes, int protection) {
+int heapprof_guest_mprotect(void* address, std::size_t bytes, int protection) {
   return sys::failed(sys::call(SYS_mprotect, sys::word(address), static_cast<long>(bytes), protection)) ? -1 : 0;
 }
 
-[[gnu::visibility("hidden")]] int heapprof_guest_madvise(void* address, std::size_t bytes, int advice) {
+int heapprof_guest_madvise(void* address, std::size_t bytes, int advice) {
   return sys::failed(sys::advise(address, bytes, advice)) ? -1 : 0;
 }
 
 /// Bytes filled, or -1.
-[[gnu::visibility("hidden")]] long heapprof_guest_random(void* buffer, std::size_t bytes) {
+long heapprof_guest_random(void* buffer, std::size_t bytes) {
   return sys::random(buffer, bytes) ? static_cast<long>(bytes) : -1;
 }
 
-[[gnu::visibility("hidden")]] void* heapprof_guest_malloc(std::size_t bytes) { return heapprof::memory::own_alloc(bytes); }
+void* heapprof_guest_malloc(std::size_t bytes) noexcept { return heapprof::memory::own_alloc(bytes); }
 
-[[gnu::visibility("hidden")]] void* heapprof_guest_calloc(std::size_t count, std::size_t bytes) {
+void* heapprof_guest_calloc(std::size_t count, std::size_t bytes) noexcept {
   std::size_t total;
   if (__builtin_mul_overflow(count, bytes, &total)) return nullptr;
   void* block = heapprof::memory::own_alloc(total);
@@ -43,6 +43,11 @@ extern "C" {
   return block;
 }
 
-[[gnu::visibility("hidden")]] void heapprof_guest_free(void* block) { heapprof::memory::own_free(block); }
+void heapprof_guest_free(void* block) noexcept { heapprof::memory::own_free(block); }
+
+// The library is linked with --wrap: what an archive inside it calls malloc is this, not the exported hook.
+[[gnu::alias("heapprof_guest_malloc")]] void* __wrap_malloc(std::size_t bytes) noexcept;
+[[gnu::alias("heapprof_guest_calloc")]] void* __wrap_calloc(std::size_t count, std::size_t bytes) noexcept;
+[[gnu::alias("heapprof_guest_free")]] void __wrap_free(void* block) noexcept;
 
 }  // extern "C"

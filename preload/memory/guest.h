@@ -74,6 +74,7 @@ void heapprof_guest_free(void* block);
 #define getpid() 0
 #define getenv(name) ((char*)0)
 #define fputs(...) (-1)
+#define snprintf(...) 0
 #define vsnprintf(...) 0
 #define fprintf(...) 0
 #define printf(...) 0

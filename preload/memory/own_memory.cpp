@@ -33,7 +33,8 @@ void leave() noexcept { __atomic_clear(&g_busy, __ATOMIC_RELEASE); }
 
 void give_back(Header* header) noexcept {
   header->next = __atomic_load_n(&g_given_back, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(&g_given_back, &header->next, header, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+  while (!__atomic_compare_exchange_n(&g_given_back, &header->next, header, true, __ATOMIC_RELEASE,
+                                      __ATOMIC_RELAXED)) {
   }
 }
 

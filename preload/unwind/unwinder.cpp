@@ -28,8 +28,13 @@ namespace {
 constexpr std::uint32_t kMaxFrames = 1u << 17;
 /// Stacks deeper than max_depth are cut at multiples of this (design 2.3).
 constexpr std::uint32_t kCutFrames = 512;
-/// What capture_short can hold: 1.5 KB of stack.
-constexpr std::uint32_t kShortFrames = 192;
+/// Under a limit lower than that, at multiples of half the limit.
+constexpr std::uint32_t cut_step(std::uint32_t max_depth) noexcept {
+  const std::uint32_t half = (max_depth + 1) / 2;
+  return half < kCutFrames ? half : kCutFrames;
+}
+/// What capture_short can hold: 1 KB of stack, so that its deepest path stays within 4 KB (tests/abi).
+constexpr std::uint32_t kShortFrames = 128;
 constexpr unsigned kFlagShift = 58;
 constexpr std::size_t kFirstMapping = 64u << 10;
 
@@ -266,7 +271,8 @@ inline NodeId root_of(const Definitions& definitions, Truncation reason) noexcep
 
 /// Frames to leave out, from the outermost, of a stack of `depth`.
 constexpr std::uint32_t cut_of(std::uint32_t depth, std::uint32_t max_depth) noexcept {
-  return depth <= max_depth ? 0 : (depth - max_depth + kCutFrames - 1) / kCutFrames * kCutFrames;
+  const std::uint32_t step = cut_step(max_depth);
+  return depth <= max_depth ? 0 : (depth - max_depth + step - 1) / step * step;
 }
 
 /// A stack without memory of the thread's: the innermost frames; if there are more, rooted in `reason`.
@@ -596,7 +602,7 @@ NodeId capture_nested(const arch::EntryRegisters& entry, const Definitions& defi
 }
 
 bool start(const Settings& settings) noexcept {
-  g_max_depth = settings.max_depth < kCutFrames ? kCutFrames : settings.max_depth;
+  g_max_depth = settings.max_depth == 0 ? 1 : settings.max_depth;
   g_shadow_stack = settings.shadow_stack;
   start_probing();
   start_modules();

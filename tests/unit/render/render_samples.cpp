@@ -98,6 +98,21 @@ void extremes() {
   add(deep, stack, 77);
   save_flames("deep", deep, {.title = "deep", .cost = "allocations", .unit = Unit::kCount});
 
+  // Shares that are written with a `<`.
+  FlameTree tiny;
+  add(tiny, {frame("main")}, 1'000'000'000);
+  for (int i = 0; i < 20; ++i) add(tiny, {frame("main"), frame("f" + std::to_string(i), "libtiny.so")}, 1);
+  save_flames("tiny", tiny, {.title = "tiny", .max_frames = 10});
+  Timeline slivers;
+  slivers.title = "slivers";
+  slivers.time_ns = {0, 1, 2'000'000'000, 4'000'000'000};
+  slivers.live_bytes = {0, 1'000'000'000, 1'000'000'000, 1};
+  slivers.sites = {{.label = "f", .detail = "", .module = "", .bytes = {0, 1, 1, 1}, .peak_bytes = 1}};
+  slivers.resident = {{2'000'000'000, 1}, {4'000'000'000, 1'000'000'000}};
+  slivers.gaps = find_gaps(slivers.time_ns, 5'000'000'000, 1'000'000'000);
+  slivers.pauses = slivers.gaps;
+  save_timeline("timeline_slivers", slivers);
+
   FlameTree counts;
   add(counts, {frame("main")}, 1'234'567);
   save_flames("counts", counts, {.title = "counts", .cost = "allocations", .unit = Unit::kCount});

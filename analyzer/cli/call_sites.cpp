@@ -1,0 +1,76 @@
+#include "analyzer/cli/call_sites.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+#include <unordered_map>
+
+namespace heapprof::cli {
+
+bool is_allocation_machinery(const std::string& function) {
+  static constexpr std::string_view kExact[] = {"malloc", "calloc", "realloc", "reallocarray", "memalign",
+                                                "posix_memalign", "aligned_alloc", "valloc", "strdup", "__strdup",
+                                                "strndup", "__strndup", "xstrdup"};
+  static constexpr std::string_view kPrefixes[] = {"operator new", "std::__new_allocator<", "__gnu_cxx::new_allocator<",
+                                                   "std::allocator<", "std::allocator_traits<", "std::_Vector_base<",
+                                                   "std::vector<", "std::__cxx11::basic_string<", "std::_Rb_tree<",
+                                                   "std::_Hashtable<", "std::__detail::", "std::_Deque_base<",
+                                                   "std::deque<", "std::map<", "std::unordered_map<", "std::set<",
+                                                   "std::__cxx11::list<", "std::__cxx11::_List_base<", "std::make_unique<",
+                                                   "std::make_shared<", "std::allocate_shared<", "std::__allocate_guarded<",
+                                                   "std::__shared_count<", "std::__shared_ptr<", "std::shared_ptr<",
+                                                   "__gnu_cxx::__alloc_traits<", "void* std::", "alloc::", "__rust_alloc",
+                                                   "__rust_realloc", "__rdl_", "__rg_", "<alloc::", "hashbrown::"};
+  for (const std::string_view name : kExact)
+    if (function == name) return true;
+  // malloc by many names: xmalloc, g_realloc_n, zcalloc_usable, _PyObject_Malloc. Not methods and templates.
+  if (function.find_first_of("<:(") == std::string::npos) {
+    std::string lower = function;
+    for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    for (const char* name : {"malloc", "calloc", "realloc"})
+      if (lower.find(name) != std::string::npos) return true;
+  }
+  // Templates may be printed with their return type in front.
+  std::string_view name = function;
+  for (const std::string_view type : {"void ", "auto "})
+    if (name.substr(0, type.size()) == type && name.substr(0, 6) != "void* ") name.remove_prefix(type.size());
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [&](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; });
+}
+
+CallSites find_call_sites(const model::Profile& profile, const Names& names, const std::vector<std::uint32_t>& nodes,
+                          std::size_t most) {
+  CallSites result;
+  result.site_of_node.assign(profile.nodes.size(), model::kNoIndex);
+  std::unordered_map<std::string, std::uint32_t> known;
+  for (const std::uint32_t node : nodes) {
+    const std::vector<Frame> stack = names.stack(node);
+    if (stack.empty()) continue;
+    const auto at = std::find_if(stack.begin(), stack.end(), [](const Frame& frame) {
+      return !is_allocation_machinery(frame.function);
+    });
+    const Frame& frame = at == stack.end() ? stack.back() : *at;
+    const std::string key = (frame.function.empty() ? place_of(frame) : frame.function) + '\n' + frame.module->path;
+    const auto [position, fresh] = known.try_emplace(key, static_cast<std::uint32_t>(result.sites.size()));
+    if (fresh) result.sites.push_back({frame, 0});
+    result.sites[position->second].peak_bytes += profile.nodes[node].costs.peak_bytes;
+    result.site_of_node[node] = position->second;
+  }
+  std::vector<std::uint32_t> order(result.sites.size());
+  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return result.sites[a].peak_bytes > result.sites[b].peak_bytes;
+  });
+  std::vector<CallSite> sorted;
+  std::vector<std::uint32_t> place(order.size(), model::kNoIndex);
+  for (std::uint32_t i = 0; i < order.size() && i < most; ++i) {
+    place[order[i]] = i;
+    sorted.push_back(std::move(result.sites[order[i]]));
+  }
+  result.sites = std::move(sorted);
+  for (std::uint32_t& site : result.site_of_node)
+    if (site != model::kNoIndex) site = place[site];
+  return result;
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,34 @@
+// Call sites: stacks grouped by the function in which the program asked for memory.
+//
+// A stack's site is its innermost frame that is not part of the allocation machinery (operator new, malloc
+// wrappers of libstdc++, container and allocator templates of the standard library): the place a reader
+// would change.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/cli/names.h"
+#include "analyzer/model/profile.h"
+
+namespace heapprof::cli {
+
+struct CallSite {
+  Frame frame;                      ///< of the largest stack in it
+  std::uint64_t peak_bytes = 0;     ///< live at the profile's peak
+};
+
+struct CallSites {
+  std::vector<CallSite> sites;                ///< largest at the peak first
+  std::vector<std::uint32_t> site_of_node;    ///< by node of the profile: position in sites, or model::kNoIndex
+};
+
+/// The `most` largest sites of the stacks that `names` has resolved and `nodes` lists.
+CallSites find_call_sites(const model::Profile& profile, const Names& names, const std::vector<std::uint32_t>& nodes,
+                          std::size_t most);
+
+/// Whether `function` only passes memory on: its caller is the one to show.
+bool is_allocation_machinery(const std::string& function);
+
+}  // namespace heapprof::cli

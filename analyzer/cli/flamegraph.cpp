@@ -1,0 +1,129 @@
+// heapprof flamegraph: all stacks at once, as a picture or as folded text.
+#include <CLI/CLI.hpp>
+#include <map>
+#include <memory>
+
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/ranking.h"
+#include "analyzer/cli/report_text.h"
+#include "analyzer/cli/trace_command.h"
+#include "analyzer/render/flame_tree.h"
+#include "analyzer/render/flamegraph.h"
+
+namespace heapprof::cli {
+namespace {
+
+enum class Format { kSvg, kFolded };
+
+struct FlameGraphOptions {
+  TraceOptions trace;
+  Cost cost = Cost::kPeak;
+  Format format = Format::kSvg;
+};
+
+const char* words_for(Cost cost) {
+  switch (cost) {
+    case Cost::kPeak: return "bytes live at the peak";
+    case Cost::kLeaked: return "bytes live at the end";
+    case Cost::kAllocated: return "bytes allocated in all";
+    case Cost::kAllocations: return "allocations";
+    case Cost::kTemporary: return "temporary allocations";
+  }
+  return "";
+}
+
+const char* title_for(Cost cost) {
+  switch (cost) {
+    case Cost::kPeak: return "Peak heap of ";
+    case Cost::kLeaked: return "Leaks of ";
+    case Cost::kAllocated: return "Memory allocated by ";
+    case Cost::kAllocations: return "Allocations of ";
+    case Cost::kTemporary: return "Temporary allocations of ";
+  }
+  return "";
+}
+
+render::FlameTree build_tree(const model::Profile& profile, const Names& names, const std::vector<RankedStack>& stacks,
+                             Cost cost) {
+  // Only nodes on the way to a cost: the tree may hold many more.
+  std::vector<bool> wanted(profile.nodes.size(), false);
+  for (const RankedStack& stack : stacks)
+    for (std::uint32_t node = stack.node; node != 0 && !wanted[node]; node = profile.nodes[node].parent)
+      wanted[node] = true;
+
+  render::FlameTree tree;
+  std::vector<render::FlameTree::Node> node_of(profile.nodes.size(), render::FlameTree::kRoot);
+  for (std::uint32_t node = 1; node < profile.nodes.size(); ++node) {
+    if (!wanted[node]) continue;
+    const model::CallNode& call = profile.nodes[node];
+    render::FlameTree::Node at = node_of[call.parent];
+    if (call.address == model::kNoIndex) {
+      // Stacks whose outer frames are unknown stand apart, under the reason.
+      render::FlameFrame mark;
+      mark.function = std::string("[stack cut: ") + (call.truncated == nullptr ? "unknown" : call.truncated) + "]";
+      node_of[node] = tree.child(at, tree.frame(mark));
+      continue;
+    }
+    const std::vector<Frame> frames = names.frames_of_node(node);
+    for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
+      render::FlameFrame flame;
+      flame.function = frame->function.empty() ? place_of(*frame) : frame->function;
+      flame.module = frame->module->path;
+      flame.file = frame->file;
+      flame.line = frame->line > 0 ? static_cast<std::uint32_t>(frame->line) : 0;
+      flame.inlined = frame->inlined;
+      at = tree.child(at, tree.frame(flame));
+    }
+    node_of[node] = at;
+  }
+  for (const RankedStack& stack : stacks)
+    tree.add(node_of[stack.node], ranks_by_blocks(cost) ? stack.blocks : stack.bytes);
+  return tree;
+}
+
+void print_flamegraph(const FlameGraphOptions& options, const replay::Analysis& analysis) {
+  const model::Profile& profile = analysis.profile();
+  const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
+  std::vector<std::uint32_t> nodes;
+  for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
+  Names names(profile, options.trace.symbols);
+  names.resolve(nodes);
+  const render::FlameTree tree = build_tree(profile, names, stacks, options.cost);
+
+  std::string text;
+  const render::TextSink sink = [&](std::string_view piece) { text += piece; };
+  if (options.format == Format::kFolded) {
+    render::write_folded(tree, sink);
+  } else {
+    render::FlameOptions flame;
+    const std::string program = base_name(profile.recording.program);
+    flame.title = title_for(options.cost) + (program.empty() ? std::string("an unknown program") : program);
+    flame.cost = words_for(options.cost);
+    flame.unit = ranks_by_blocks(options.cost) ? render::Unit::kCount : render::Unit::kBytes;
+    flame.context = {{"Program", command_of(profile)}, {"Ended", ending_of(profile)}};
+    if (options.cost == Cost::kPeak) flame.context.push_back({"Peak", "at " + render::human_time(profile.peak_time_ns)});
+    render::write_flamegraph_svg(tree, flame, sink);
+  }
+  write_output(options.trace.output, text);
+}
+
+}  // namespace
+
+void add_flamegraph(CLI::App& app, int& status) {
+  const auto options = std::make_shared<FlameGraphOptions>();
+  CLI::App* const command = app.add_subcommand("flamegraph", "Draw all stacks: an svg for any browser, or folded text");
+  add_trace_options(*command, options->trace, {.json = false});
+  const std::map<std::string, Cost> costs(cost_names().begin(), cost_names().end());
+  command->add_option("--cost", options->cost, "What widths mean")
+      ->transform(CLI::CheckedTransformer(costs).description("peak|leaked|allocated|allocations|temporary"))
+      ->default_str("peak");
+  const std::map<std::string, Format> formats = {{"svg", Format::kSvg}, {"folded", Format::kFolded}};
+  command->add_option("--format", options->format, "How it is written")
+      ->transform(CLI::CheckedTransformer(formats).description("svg|folded"))
+      ->default_str("svg");
+  command->callback([options, &status] {
+    status = run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_flamegraph(*options, analysis); });
+  });
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,26 @@
+// heapprof info: what was recorded, and how far the trace can be believed.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/report_json.h"
+#include "analyzer/cli/report_text.h"
+#include "analyzer/cli/trace_command.h"
+
+namespace heapprof::cli {
+
+void add_info(CLI::App& app, int& status) {
+  const auto options = std::make_shared<TraceOptions>();
+  CLI::App* const command = app.add_subcommand("info", "Tell what was recorded: program, threads, modules, integrity");
+  add_trace_options(*command, *options, {.json = true, .symbols = false});
+  command->callback([options, &status] {
+    status = run_on_trace(*options, [&](const replay::Analysis& analysis) {
+      if (options->json) return write_output(options->output, dump(info_json(analysis.profile())));
+      ReportText text(analysis.profile(), {.colour = wants_colour(options->output)});
+      text.description().notes({});
+      write_output(options->output, text.text());
+    });
+  });
+}
+
+}  // namespace heapprof::cli

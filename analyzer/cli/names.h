@@ -1,0 +1,55 @@
+// Stacks of a profile with names: functions, files, lines, inlined functions. Only the stacks asked for are
+// looked up, all at once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/model/profile.h"
+#include "analyzer/symbols/symbolizer.h"
+
+namespace heapprof::cli {
+
+/// One line of a stack as it is shown. Text is as it came from symbol tables: not cleaned.
+struct Frame {
+  std::string function;              ///< empty: unknown
+  std::string file;                  ///< empty: unknown
+  int line = 0;                      ///< 0: unknown
+  bool inlined = false;              ///< into the next frame outwards
+  bool guessed = false;              ///< found without unwind information
+  const model::Module* module = nullptr;
+  std::uint64_t offset = 0;          ///< address in the module's file
+  std::uint64_t address = 0;         ///< absolute, when it ran
+};
+
+class Names {
+ public:
+  Names(const model::Profile& profile, const symbols::Options& options);
+
+  /// Looks up every frame of these stacks. Call once.
+  void resolve(const std::vector<std::uint32_t>& nodes);
+
+  /// The frames of a stack, innermost first; of one that resolve() was not given, without names.
+  std::vector<Frame> stack(std::uint32_t node) const;
+  /// The frames of one node alone: what was inlined there, then the function itself. Empty where the node
+  /// stands for no code.
+  std::vector<Frame> frames_of_node(std::uint32_t node) const;
+
+  const std::vector<std::string>& warnings() const noexcept { return warnings_; }
+
+ private:
+  const model::Profile& profile_;
+  symbols::Options options_;
+  std::vector<std::uint32_t> resolved_of_address_;   ///< by Profile::addresses: position in resolved_, or kNoIndex
+  std::vector<std::vector<symbols::SourceFrame>> resolved_;
+  std::vector<std::string> warnings_;
+};
+
+/// "libfoo.so+0x1234", or "0x7f..." of code of no object.
+std::string place_of(const Frame& frame);
+/// The last part of a path.
+std::string base_name(const std::string& path);
+
+}  // namespace heapprof::cli

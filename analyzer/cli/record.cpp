@@ -1,0 +1,113 @@
+// heapprof record: starts a program with the recorder preloaded, stays beside it, and says what came of it.
+#include <CLI/CLI.hpp>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "analyzer/cli/commands.h"
+#include "analyzer/launch/options.h"
+#include "analyzer/launch/output.h"
+#include "analyzer/launch/process.h"
+#include "analyzer/launch/program.h"
+#include "analyzer/launch/recorder_library.h"
+#include "analyzer/launch/summary.h"
+#include "analyzer/launch/trace_end.h"
+
+namespace heapprof::cli {
+
+namespace {
+
+constexpr int kWrongUse = 2;
+constexpr int kOwnFailure = 125;
+constexpr const char* kDefaultPattern = "heapprof.%e.%p.hprof";
+
+int fail(int status, const std::string& text) {
+  std::fprintf(stderr, "heapprof: %s\n", text.c_str());
+  return status;
+}
+
+/// "'a b'": `text` for a shell, quoted only if need be.
+std::string quoted(const std::string& text) {
+  const bool plain = !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                                             "0123456789_-+=:,./%@") == std::string::npos;
+  if (plain) return text;
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? "'\\''" : std::string(1, c);
+  return result + "'";
+}
+
+std::string summary(const std::vector<launch::TraceFound>& traces) {
+  if (traces.empty())
+    return "heapprof: no trace was written. The recorder may have said why, above. Otherwise the program allocated\n"
+           "          nothing, or it ran through a program that drops LD_PRELOAD, is statically linked or setuid.\n";
+  // The program that the process ended as; what it was before (wrapper scripts, mostly) is named only.
+  const std::string& last = traces.back().path;
+  std::string text = "heapprof: " + last + "\n" + launch::summarize_trace(last);
+  for (std::size_t i = 0; i + 1 < traces.size(); ++i) text += "  before  " + traces[i].path + "\n";
+  return text + "  look    heapprof report " + quoted(last) + "\n";
+}
+
+}  // namespace
+
+void add_record(CLI::App& app, int&) {
+  // Only the name for `heapprof --help`: main() gives this command's arguments to record() as they are.
+  app.add_subcommand("record", "run a program and record its allocations");
+}
+
+int record(const std::vector<std::string>& arguments) {
+  launch::Options options;
+  std::string error;
+  if (!launch::parse_options(arguments, options, error)) return fail(kWrongUse, error);
+  if (options.help) {
+    std::fputs(launch::usage().c_str(), stdout);
+    return 0;
+  }
+  if (!launch::check_environment(error)) return fail(kWrongUse, error);
+
+  std::string recorder;
+  if (!launch::find_recorder(recorder, error)) return fail(kOwnFailure, error);
+  launch::Architecture architecture;
+  if (!launch::read_architecture(recorder, architecture)) return fail(kOwnFailure, recorder + " is not a library");
+
+  std::string program;
+  launch::Refusal refusal;
+  if (!launch::find_program(options.command.front(), program, refusal) ||
+      !launch::check_program(program, architecture, refusal))
+    return fail(refusal.exit_status, refusal.text);
+
+  const char* variable = std::getenv("HEAPPROF_OUTPUT");
+  const std::string pattern =
+      launch::absolute_pattern(options.output ? *options.output : variable != nullptr ? variable : kDefaultPattern);
+  if (!launch::check_writable(pattern, error)) return fail(kWrongUse, error);
+  // A name given by hand is that of one trace. By variable it may serve many runs: they get .1, .2, ...
+  if (options.output)
+    if (const std::string name = launch::fixed_name(pattern); !name.empty())
+      if (!launch::make_way(name, options.force, error)) return fail(kWrongUse, error);
+
+  auto variables = options.settings;
+  for (auto& [name, value] : variables)
+    if (name == "HEAPPROF_LOG_FILE" && !value.starts_with('/')) value = std::filesystem::absolute(value);
+  variables.emplace_back("HEAPPROF_OUTPUT", pattern);
+  const char* preloaded = std::getenv("LD_PRELOAD");
+  variables.emplace_back("LD_PRELOAD", launch::preload_list(recorder, preloaded != nullptr ? preloaded : ""));
+
+  const launch::ProcessResult result = launch::run_process(program, options.command, variables);
+  if (!result.started) {
+    if (result.pid == 0)
+      return fail(kOwnFailure, std::string("can't start a process: ") + std::strerror(result.start_error));
+    return fail(result.start_error == ENOENT ? 127 : 126,
+                program + " can't be executed: " + std::strerror(result.start_error));
+  }
+
+  auto traces = launch::traces_of(launch::candidates(pattern, result.pid), result.pid, result.start_time);
+  launch::write_end(traces, result.signaled, result.code);
+  if (!options.quiet) std::fputs(summary(traces).c_str(), stderr);
+  return result.signaled ? 128 + result.code : result.code;
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,29 @@
+// Figures as JSON. The names are a contract with scripts: add to them freely, change none.
+//
+// Text that came from the recorded program may hold any bytes; what is not UTF-8 is replaced, so that the
+// output always parses.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "analyzer/cli/names.h"
+#include "analyzer/cli/ranking.h"
+#include "analyzer/model/profile.h"
+
+namespace heapprof::cli {
+
+using Json = nlohmann::ordered_json;
+
+Json integrity_json(const model::Integrity& integrity);
+Json threads_json(const model::Profile& profile);
+/// What `report` and `leaks` print. `share` is of the profile's total cost.
+Json report_json(const model::Profile& profile, Cost cost, const std::vector<RankedStack>& stacks,
+                 const Names& names);
+Json info_json(const model::Profile& profile);
+
+/// As text with a line feed at the end.
+std::string dump(const Json& json);
+
+}  // namespace heapprof::cli

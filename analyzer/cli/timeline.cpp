@@ -1,0 +1,170 @@
+// heapprof timeline: live bytes over time, with the call sites that hold them.
+//
+// Which sites are the largest is known only after the trace has been replayed, so their share over time
+// comes from a second replay, with one counter a site. The alternative, counters for every stack and bucket
+// in the first, would make every command pay for this one, in memory that grows with stacks times buckets.
+#include <CLI/CLI.hpp>
+#include <clocale>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "analyzer/cli/call_sites.h"
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/ranking.h"
+#include "analyzer/cli/report_json.h"
+#include "analyzer/cli/report_text.h"
+#include "analyzer/cli/trace_command.h"
+#include "analyzer/render/timeline.h"
+#include "analyzer/render/units.h"
+
+namespace heapprof::cli {
+namespace {
+
+enum class Format { kText, kCsv, kJson, kSvg };
+
+struct TimelineOptions {
+  TraceOptions trace;
+  Format format = Format::kText;
+  std::size_t sites = 10;
+};
+
+/// Stacks looked up for the sites: the largest at the peak, which hold nearly all of it.
+constexpr std::size_t kMostStacks = 2'000;
+
+/// A busy program gives a sample every 10 ms; a stretch of this many times that is worth telling.
+constexpr std::uint64_t kLeastGapNs = 100'000'000;
+
+std::string location_of(const Frame& frame) {
+  if (!frame.file.empty()) return frame.file + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
+  return place_of(frame);
+}
+
+void add_moments(const model::Profile& profile, render::Timeline& timeline) {
+  for (const model::Timeline::Bucket& bucket : profile.timeline.buckets) {
+    timeline.time_ns.push_back(bucket.start_ns);
+    timeline.live_bytes.push_back(bucket.last_bytes);
+    if (bucket.rss_bytes != 0) timeline.resident.push_back({bucket.start_ns, bucket.rss_bytes});
+  }
+  if (profile.heap.peak_bytes != 0)
+    timeline.peak = render::Timeline::Peak{profile.heap.peak_time_ns, profile.heap.peak_bytes};
+  const std::uint64_t duration = profile.recording.duration_ns;
+  std::vector<std::uint64_t> sampled;
+  for (const render::Timeline::Resident& resident : timeline.resident) sampled.push_back(resident.time_ns);
+  const std::uint64_t width = profile.timeline.buckets.size() < 2 ? 0 : profile.timeline.buckets[1].start_ns;
+  timeline.gaps = render::find_gaps(sampled, duration, std::max(kLeastGapNs, 3 * width));
+
+  std::uint64_t paused_at = 0;
+  bool paused = false;
+  for (const model::Timeline::Mark& mark : profile.timeline.marks) {
+    if (mark.kind == model::Timeline::Mark::Kind::kUser) {
+      timeline.marks.push_back({mark.time_ns, mark.text});
+    } else if (mark.kind == model::Timeline::Mark::Kind::kPaused && !paused) {
+      paused = true;
+      paused_at = mark.time_ns;
+    } else if (mark.kind == model::Timeline::Mark::Kind::kResumed && paused) {
+      paused = false;
+      timeline.pauses.push_back({paused_at, mark.time_ns});
+    }
+  }
+  if (paused) timeline.pauses.push_back({paused_at, duration});
+}
+
+void add_sites(const TimelineOptions& options, const replay::Analysis& analysis, render::Timeline& timeline) {
+  const model::Profile& profile = analysis.profile();
+  std::vector<RankedStack> stacks = rank_stacks(profile, Cost::kPeak);
+  if (stacks.size() > kMostStacks) stacks.resize(kMostStacks);
+  if (stacks.empty() || options.sites == 0) return;
+  std::vector<std::uint32_t> nodes;
+  for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
+  Names names(profile, options.trace.symbols);
+  names.resolve(nodes);
+  const CallSites sites = find_call_sites(profile, names, nodes, options.sites);
+  ProgressLine progress("Reading " + options.trace.trace + " again");
+  auto series = analysis.live_by_group(sites.site_of_node, static_cast<std::uint32_t>(sites.sites.size()),
+                                       [&](double share, std::uint64_t events) { progress.show(share, events); });
+  for (std::size_t i = 0; i < sites.sites.size(); ++i) {
+    const CallSite& from = sites.sites[i];
+    render::Timeline::Site site;
+    site.label = render::short_name(from.frame.function.empty() ? place_of(from.frame) : from.frame.function);
+    site.detail = location_of(from.frame);
+    site.module = base_name(from.frame.module->path);
+    site.bytes = std::move(series[i]);
+    site.peak_bytes = from.peak_bytes;
+    timeline.sites.push_back(std::move(site));
+  }
+}
+
+bool locale_is_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* const value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    return std::strstr(value, "UTF-8") != nullptr || std::strstr(value, "utf8") != nullptr ||
+           std::strstr(value, "UTF8") != nullptr || std::strstr(value, "utf-8") != nullptr;
+  }
+  return false;
+}
+
+render::PlotOptions plot_options(const std::string& output, std::size_t sites) {
+  render::PlotOptions plot;
+  plot.width = 100;
+  winsize size{};
+  if (output == "-" && ::isatty(STDOUT_FILENO) != 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0)
+    plot.width = std::min<unsigned>(size.ws_col, 160);
+  plot.unicode = locale_is_utf8() || output != "-" || ::isatty(STDOUT_FILENO) == 0;
+  plot.colour = wants_colour(output);
+  plot.sites = static_cast<unsigned>(sites);
+  return plot;
+}
+
+void print_timeline(const TimelineOptions& options, const replay::Analysis& analysis) {
+  const model::Profile& profile = analysis.profile();
+  render::Timeline timeline;
+  const std::string program = base_name(profile.recording.program);
+  timeline.title = "Live heap of " + (program.empty() ? std::string("an unknown program") : program);
+  timeline.context = {{"Program", command_of(profile)},
+                      {"Peak", render::human_bytes(profile.heap.peak_bytes) + " at " +
+                                   render::human_time(profile.heap.peak_time_ns)}};
+  timeline.duration_ns = profile.recording.duration_ns;
+  add_moments(profile, timeline);
+  add_sites(options, analysis, timeline);
+
+  std::string text;
+  const render::TextSink sink = [&](std::string_view piece) { text += piece; };
+  switch (options.format) {
+    case Format::kText: render::write_timeline_text(timeline, plot_options(options.trace.output, options.sites), sink); break;
+    case Format::kCsv: render::write_timeline_csv(timeline, sink); break;
+    case Format::kSvg: render::write_timeline_svg(timeline, sink); break;
+    case Format::kJson: {
+      nlohmann::json json = render::timeline_json(timeline);
+      json["integrity"] = integrity_json(profile.integrity);
+      text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    }
+  }
+  write_output(options.trace.output, text);
+}
+
+}  // namespace
+
+void add_timeline(CLI::App& app, int& status) {
+  const auto options = std::make_shared<TimelineOptions>();
+  CLI::App* const command = app.add_subcommand("timeline", "Show live memory over time, by call site");
+  add_trace_options(*command, options->trace);
+  const std::map<std::string, Format> formats = {
+      {"text", Format::kText}, {"csv", Format::kCsv}, {"json", Format::kJson}, {"svg", Format::kSvg}};
+  CLI::Option* const format = command->add_option("--format", options->format, "How it is shown")
+      ->transform(CLI::CheckedTransformer(formats).description("text|csv|json|svg"))
+      ->default_str("text");
+  command->add_option("--sites", options->sites, "How many call sites are told apart")->capture_default_str();
+  command->callback([options, format, &status] {
+    if (options->trace.json && format->count() != 0 && options->format != Format::kJson)
+      throw CLI::ValidationError("--json", "cannot be had together with another --format");
+    if (options->trace.json) options->format = Format::kJson;
+    status = run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_timeline(*options, analysis); });
+  });
+}
+
+}  // namespace heapprof::cli

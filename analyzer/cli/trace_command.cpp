@@ -1,0 +1,156 @@
+#include "analyzer/cli/trace_command.h"
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <new>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "analyzer/render/text.h"
+#include "analyzer/render/units.h"
+
+namespace heapprof::cli {
+namespace {
+
+std::uint64_t now_ns() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+void complain(const std::string& text) { std::fprintf(stderr, "heapprof: %s\n", render::clean_utf8(text).c_str()); }
+
+/// Names of threads may be numbers, so a number is both.
+void settle_threads(const std::vector<std::string>& given, replay::Selection& selection) {
+  for (const std::string& text : given) {
+    selection.thread_names.push_back(text);
+    char* end = nullptr;
+    const unsigned long number = std::strtoul(text.c_str(), &end, 10);
+    if (!text.empty() && *end == '\0') selection.thread_ids.push_back(static_cast<std::uint32_t>(number));
+  }
+}
+
+void warn_of_losses(const std::string& trace, const model::Integrity& integrity) {
+  std::string text = trace + ": something that was recorded is missing";
+  if (!integrity.events_lost) text += "; how many events cannot be known";
+  else if (*integrity.events_lost != 0) text += "; " + render::exact_number(*integrity.events_lost) + " events lost";
+  if (integrity.bytes_damaged != 0) text += ", " + render::exact_number(integrity.bytes_damaged) + " bytes damaged";
+  complain(text + ". The rest was read; 'heapprof info' tells more");
+}
+
+}  // namespace
+
+void add_trace_options(CLI::App& command, TraceOptions& options, const TraceCommand& has) {
+  command.add_option("TRACE", options.trace, "Trace to read: finished, killed or still being written")->required();
+  auto* output = command.add_option("-o,--output", options.output, "Where the output goes; - is standard output");
+  if (has.output_required) output->required();
+  else output->capture_default_str();
+  if (has.json) command.add_flag("--json", options.json, "Figures for programs");
+
+  const auto size = CLI::AsSizeValue(false);
+  command.add_option("--min-size", options.selection.min_size, "Only allocations of at least this size (4K, 1M, ...)")
+      ->transform(size)->group("Selection");
+  command.add_option("--max-size", options.selection.max_size, "Only allocations of at most this size")
+      ->transform(size)->group("Selection");
+  command.add_option("--thread", options.threads, "Only allocations of this thread: its tid or name (repeatable)")
+      ->expected(1)->take_all()->group("Selection");
+  const std::map<std::string, model::Kind> kinds = {
+      {"heap", model::Kind::kHeap}, {"mmap", model::Kind::kMmap}, {"all", model::Kind::kAll}};
+  command.add_option("--kind", options.selection.kind, "heap (default), mmap, or all; all counts no byte twice")
+      ->transform(CLI::CheckedTransformer(kinds).description("heap|mmap|all"))
+      ->default_str("heap")->group("Selection");
+  if (!has.symbols) return;
+  command.add_option("--sysroot", options.symbols.sysroot, "Folder that stands for / of the machine that recorded")
+      ->group("Symbols");
+  command.add_option("--debug-dir", options.symbols.debug_dirs, "Look for debug files here, too (repeatable)")
+      ->expected(1)->take_all()->group("Symbols");
+  command.add_flag("!--no-inlines", options.symbols.inlines, "Leave out inlined functions")->group("Symbols");
+  command.add_flag("!--no-symbols", options.symbols.symbols, "Print modules and offsets, look nothing up")
+      ->group("Symbols");
+  command.add_flag("--debuginfod", options.symbols.debuginfod, "Ask the servers of DEBUGINFOD_URLS for debug files")
+      ->group("Symbols");
+}
+
+int run_on_trace(const TraceOptions& options, const std::function<void(const replay::Analysis&)>& print) {
+  try {
+    replay::Selection selection = options.selection;
+    settle_threads(options.threads, selection);
+    ProgressLine progress("Reading " + options.trace);
+    const replay::Analysis analysis(options.trace, selection, [&](double share, std::uint64_t events) {
+      progress.show(share, events);
+    });
+    progress.show(1, analysis.profile().events());
+    refuse_trace_as_output(options.output, analysis);
+    print(analysis);
+    if (!selection.all_threads() && analysis.profile().totals.empty())
+      complain(options.trace + ": no allocation of that thread; 'heapprof info' lists the threads");
+    if (analysis.profile().integrity.complete) return 0;
+    warn_of_losses(options.trace, analysis.profile().integrity);
+  } catch (const std::bad_alloc&) {
+    complain(options.trace + ": not enough memory");
+  } catch (const std::runtime_error& error) {  // TraceError, OutputError
+    complain(error.what());
+  }
+  return 1;
+}
+
+void refuse_trace_as_output(const std::string& path, const replay::Analysis& analysis) {
+  struct stat there {};
+  struct stat trace {};
+  if (path == "-" || ::stat(path.c_str(), &there) != 0) return;
+  if (::stat(analysis.file().input().path().c_str(), &trace) != 0) return;
+  if (there.st_dev == trace.st_dev && there.st_ino == trace.st_ino)
+    throw OutputError(path + ": is the trace itself; give the output another name");
+}
+
+void write_output(const std::string& path, const std::string& text) {
+  const bool standard = path == "-";
+  std::FILE* const file = standard ? stdout : std::fopen(path.c_str(), "wb");
+  if (file == nullptr) throw OutputError(path + ": " + std::strerror(errno));
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0;
+  const int error = errno;
+  const bool closed = standard || std::fclose(file) == 0;
+  if (!written || !closed)
+    throw OutputError((standard ? std::string("standard output") : path) + ": " + std::strerror(written ? errno : error));
+}
+
+bool wants_colour(const std::string& path) {
+  if (path != "-" || ::isatty(STDOUT_FILENO) == 0) return false;
+  const char* const no_colour = std::getenv("NO_COLOR");
+  if (no_colour != nullptr && no_colour[0] != '\0') return false;
+  const char* const terminal = std::getenv("TERM");
+  return terminal != nullptr && std::strcmp(terminal, "dumb") != 0;
+}
+
+ProgressLine::ProgressLine(std::string what)
+    : what_(render::clip_utf8(render::clean_utf8(what), 40)), started_ns_(now_ns()),
+      next_ns_(started_ns_ + 1'000'000'000), terminal_(::isatty(STDERR_FILENO) != 0) {}
+
+ProgressLine::~ProgressLine() {
+  if (shown_) std::fputs("\r\x1b[K", stderr);
+}
+
+void ProgressLine::show(double share, std::uint64_t events) {
+  if (!terminal_) return;
+  if (share >= 1) {
+    if (shown_) std::fputs("\r\x1b[K", stderr);
+    shown_ = false;
+    return;
+  }
+  const std::uint64_t now = now_ns();
+  if (now < next_ns_) return;
+  next_ns_ = now + 200'000'000;
+  shown_ = true;
+  const double seconds = static_cast<double>(now - started_ns_) / 1e9;
+  const double left = share > 0.01 ? seconds / share - seconds : 0;
+  std::fprintf(stderr, "\r%s  %3.0f%%  %s events", what_.c_str(), share * 100, render::exact_number(events).c_str());
+  if (left > 0) std::fprintf(stderr, "  %.0f s left", left + 0.5);
+  std::fputs("\x1b[K", stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,77 @@
+// What all commands that read a trace have in common: their options, opening the trace with a progress line,
+// where the output goes, and what the exit status says.
+//
+//   0  all well
+//   1  the trace could not be read, or lacks something (what it has was printed), or the output failed
+//   2  wrong command line
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "analyzer/cli/names.h"
+#include "analyzer/replay/analysis.h"
+
+namespace CLI {
+class App;
+}
+
+namespace heapprof::cli {
+
+struct TraceOptions {
+  std::string trace;
+  std::string output = "-";
+  bool json = false;
+  replay::Selection selection;
+  symbols::Options symbols;
+  std::vector<std::string> threads;  ///< as given: tids or names
+};
+
+/// Which options a command has besides TRACE, -o and the selection.
+struct TraceCommand {
+  bool json = true;
+  bool symbols = true;
+  bool output_required = false;
+};
+
+/// Adds the options to `command`, which keep their values in `options`.
+void add_trace_options(CLI::App& command, TraceOptions& options, const TraceCommand& has = {});
+
+/// Opens and replays the trace and calls `print` with it; returns the exit status. Errors and what the trace
+/// lacks are told on standard error. `print` may throw trace::TraceError or OutputError.
+int run_on_trace(const TraceOptions& options, const std::function<void(const replay::Analysis&)>& print);
+
+/// Output that could not be written; what() is a sentence.
+class OutputError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Throws OutputError when `path` is the trace itself, which an output must not replace.
+void refuse_trace_as_output(const std::string& path, const replay::Analysis& analysis);
+
+/// Writes `text` to a file, or to standard output for "-". Throws OutputError.
+void write_output(const std::string& path, const std::string& text);
+
+/// True when what goes to `path` is seen in a terminal that shows colours (and NO_COLOR is not set).
+bool wants_colour(const std::string& path);
+
+/// A progress line on standard error, if that is a terminal, after the first second.
+class ProgressLine {
+ public:
+  explicit ProgressLine(std::string what);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  void show(double share, std::uint64_t events);
+
+ private:
+  std::string what_;
+  std::uint64_t started_ns_;
+  std::uint64_t next_ns_;
+  bool terminal_;
+  bool shown_ = false;
+};
+
+}  // namespace heapprof::cli

@@ -1,0 +1,181 @@
+#include "analyzer/launch/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace heapprof::launch {
+
+namespace {
+
+/// The fields of /proc/PID/stat from the third one, the state, on. The second, the name, may hold anything, so
+/// they are counted from its last parenthesis. Empty: there is no such process.
+std::vector<std::string> stat_fields(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return {};
+  std::istringstream rest(text.substr(name_end + 1));
+  return {std::istream_iterator<std::string>(rest), {}};
+}
+
+std::uint64_t start_time_of(int pid) {
+  const std::vector<std::string> fields = stat_fields(pid);
+  return fields.size() > 22 - 3 ? std::strtoull(fields[22 - 3].c_str(), nullptr, 10) : 0;
+}
+
+bool is_stopped(int pid) {
+  const std::vector<std::string> fields = stat_fields(pid);
+  return !fields.empty() && fields[0] == "T";
+}
+
+/// Signals that can be passed on. Not those that the kernel raises for our own faults: blocked, they would
+/// kill us anyway.
+sigset_t forwarded_signals() {
+  sigset_t set;
+  sigfillset(&set);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&set, signal);
+  return set;
+}
+
+class Supervisor {
+ public:
+  Supervisor(int pid, const sigset_t& signals) : pid_(pid), signals_(signals) {}
+
+  /// Returns when the child has ended, with what waitpid tells.
+  int wait() {
+    for (;;) {
+      siginfo_t info;
+      const int signal = sigwaitinfo(&signals_, &info);
+      if (signal < 0) continue;
+      if (signal == SIGCHLD) {
+        int status = 0;
+        while (waitpid(pid_, &status, WNOHANG | WUNTRACED | WCONTINUED) > 0) {
+          if (WIFEXITED(status) || WIFSIGNALED(status)) return status;
+          child_stopped_ = WIFSTOPPED(status);
+        }
+      } else {
+        handle(signal, info);
+      }
+      if (child_stopped_ && stop_seen_) stop_ourselves();
+    }
+  }
+
+ private:
+  void handle(int signal, const siginfo_t& info) {
+    if (signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU) stop_seen_ = true;
+    // From the terminal (SI_KERNEL), the whole group gets it; our own come from writing to closed pipes; the
+    // child's are for its group or for a parent that could be any shell.
+    const bool sent_to_us = info.si_code == SI_USER || info.si_code == SI_TKILL || info.si_code == SI_QUEUE;
+    if (!sent_to_us || info.si_pid == getpid() || info.si_pid == pid_) return;
+    // Whoever continues a job continues its group.
+    if (signal == SIGCONT && continued_ && !is_stopped(pid_)) {
+      continued_ = false;
+      return;
+    }
+    if (info.si_code == SI_QUEUE) {
+      sigqueue(pid_, signal, info.si_value);
+    } else {
+      kill(pid_, signal);
+    }
+  }
+
+  /// The shell waits for us, not for the child: it must see us stop, or it does not take the terminal back.
+  void stop_ourselves() {
+    kill(getpid(), SIGSTOP);  // returns when something continues us
+    stop_seen_ = false;
+    continued_ = true;
+    child_stopped_ = is_stopped(pid_);
+  }
+
+  const int pid_;
+  const sigset_t signals_;
+  bool child_stopped_ = false;
+  bool stop_seen_ = false;  ///< we were told to stop as well: it was not meant for the child alone
+  bool continued_ = false;  ///< the SIGCONT that ended our stop may still be waiting
+};
+
+[[noreturn]] void become(const std::string& path, const std::vector<std::string>& arguments,
+                         const std::vector<std::pair<std::string, std::string>>& variables, int report_fd) {
+  for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+  const std::string session = std::to_string(getpid()) + "." + std::to_string(start_time_of(getpid()));
+  setenv("HEAPPROF_SESSION", session.c_str(), 1);
+  std::vector<char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  execv(path.c_str(), argv.data());
+  if (errno == ENOEXEC) {
+    // A text without "#!", which execvp(3) and shells give to sh.
+    argv[0] = const_cast<char*>(path.c_str());
+    argv.insert(argv.begin(), const_cast<char*>("sh"));
+    execv("/bin/sh", argv.data());
+  }
+  const int error = errno;
+  if (write(report_fd, &error, sizeof error) != sizeof error) _exit(126);
+  _exit(127);
+}
+
+}  // namespace
+
+ProcessResult run_process(const std::string& path, const std::vector<std::string>& arguments,
+                          const std::vector<std::pair<std::string, std::string>>& variables) {
+  ProcessResult result;
+  // Closed by a successful exec; otherwise it carries errno.
+  int report[2];
+  if (pipe2(report, O_CLOEXEC) != 0) {
+    result.start_error = errno;
+    return result;
+  }
+  const sigset_t signals = forwarded_signals();
+  sigset_t mask_before;
+  struct sigaction child_action_before {};
+  sigprocmask(SIG_BLOCK, &signals, &mask_before);
+  // Whoever started us may ignore SIGCHLD, and then there is nothing to wait for.
+  struct sigaction default_action {};
+  default_action.sa_handler = SIG_DFL;
+  sigaction(SIGCHLD, &default_action, &child_action_before);
+
+  const int pid = fork();
+  if (pid < 0) {
+    result.start_error = errno;
+    close(report[0]);
+    close(report[1]);
+    return result;
+  }
+  if (pid == 0) {
+    sigaction(SIGCHLD, &child_action_before, nullptr);
+    sigprocmask(SIG_SETMASK, &mask_before, nullptr);
+    become(path, arguments, variables, report[1]);
+  }
+  close(report[1]);
+  result.pid = pid;
+  result.start_time = start_time_of(pid);
+  int error = 0;
+  ssize_t size;
+  while ((size = read(report[0], &error, sizeof error)) < 0 && errno == EINTR) {}
+  close(report[0]);
+  const int status = Supervisor(pid, signals).wait();
+  // What was sent while it ended was for it. From here on we can be interrupted again.
+  const timespec now{};
+  while (sigtimedwait(&signals, nullptr, &now) > 0) {}
+  sigaction(SIGCHLD, &child_action_before, nullptr);
+  sigprocmask(SIG_SETMASK, &mask_before, nullptr);
+  if (size == sizeof error) {
+    result.start_error = error;
+    return result;
+  }
+  result.started = true;
+  result.signaled = WIFSIGNALED(status);
+  result.code = result.signaled ? WTERMSIG(status) : WEXITSTATUS(status);
+  return result;
+}
+
+}  // namespace heapprof::launch

@@ -1,0 +1,226 @@
+#include "analyzer/launch/program.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace heapprof::launch {
+
+namespace {
+
+/// A script's interpreter may be a script; the kernel gives up after five (fs/exec.c, exec_binprm).
+constexpr int kMaxInterpreters = 5;
+/// The kernel reads no more of a first line (BINPRM_BUF_SIZE).
+constexpr std::size_t kMaxFirstLine = 256;
+constexpr std::uint64_t kMaxProgramHeaders = 65536;
+
+class File {
+ public:
+  explicit File(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() {
+    if (fd_ >= 0) close(fd_);
+  }
+  bool is_open() const { return fd_ >= 0; }
+  /// Reads up to `size` bytes; what the file lacks is missing from the result.
+  std::string read(std::uint64_t offset, std::size_t size) const {
+    std::string bytes(size, '\0');
+    const ssize_t got = offset > INT64_MAX ? -1 : pread(fd_, bytes.data(), size, static_cast<off_t>(offset));
+    bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    return bytes;
+  }
+
+ private:
+  int fd_;
+};
+
+const char* architecture_name(const Architecture& architecture) {
+  switch (architecture.machine) {
+    case EM_386: return "i386";
+    case EM_X86_64: return architecture.elf_class == ELFCLASS32 ? "x32" : "x86-64";
+    case EM_AARCH64: return "aarch64";
+    case EM_ARM: return "arm";
+    case EM_RISCV: return "riscv";
+    case EM_PPC64: return "ppc64";
+    case EM_S390: return "s390";
+    default: return "another architecture";
+  }
+}
+
+bool read_ident(std::string_view bytes, Architecture& architecture) {
+  if (bytes.size() < sizeof(Elf32_Ehdr) || std::memcmp(bytes.data(), ELFMAG, SELFMAG) != 0) return false;
+  architecture.elf_class = static_cast<unsigned char>(bytes[EI_CLASS]);
+  architecture.data = static_cast<unsigned char>(bytes[EI_DATA]);
+  // e_machine lies at the same place in both classes, in the file's byte order.
+  const unsigned first = static_cast<unsigned char>(bytes[18]), second = static_cast<unsigned char>(bytes[19]);
+  architecture.machine = architecture.data == ELFDATA2MSB ? first << 8 | second : second << 8 | first;
+  return true;
+}
+
+/// The dynamic loader that an ELF file of our own class and byte order names, empty: none; nullopt: the file's
+/// headers are broken.
+std::optional<std::string> loader_of(const File& file) {
+  Elf64_Ehdr header;
+  const std::string start = file.read(0, sizeof header);
+  if (start.size() != sizeof header) return std::nullopt;
+  std::memcpy(&header, start.data(), sizeof header);
+  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMaxProgramHeaders) return std::nullopt;
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    const std::string bytes = file.read(header.e_phoff + i * sizeof segment, sizeof segment);
+    if (bytes.size() != sizeof segment) return std::nullopt;
+    std::memcpy(&segment, bytes.data(), sizeof segment);
+    if (segment.p_type != PT_INTERP) continue;
+    if (segment.p_filesz == 0 || segment.p_filesz > PATH_MAX) return std::nullopt;
+    const std::string name = file.read(segment.p_offset, segment.p_filesz);
+    return name.substr(0, name.find('\0'));
+  }
+  return std::string();
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  struct stat status_a {}, status_b {};
+  return stat(a.c_str(), &status_a) == 0 && stat(b.c_str(), &status_b) == 0 && status_a.st_dev == status_b.st_dev &&
+         status_a.st_ino == status_b.st_ino;
+}
+
+/// A loader executed as a program loads another one, and heeds LD_PRELOAD in doing so.
+bool is_loader(const std::string& path) {
+  const File self("/proc/self/exe");
+  if (!self.is_open()) return false;
+  const std::optional<std::string> loader = loader_of(self);
+  return loader && !loader->empty() && same_file(path, *loader);
+}
+
+bool refuse(Refusal& refusal, int exit_status, std::string text) {
+  refusal = {exit_status, std::move(text)};
+  return false;
+}
+
+bool check_elf(const std::string& path, const File& file, const Architecture& own, const Architecture& recorder,
+               Refusal& refusal) {
+  if (own.elf_class != recorder.elf_class || own.data != recorder.data || own.machine != recorder.machine)
+    return refuse(refusal, 126, path + " is a program for " + architecture_name(own) + ", and this heapprof records " +
+                                    "those for " + architecture_name(recorder) + "; use a heapprof built for it");
+
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0) {
+    const bool setuid = (status.st_mode & S_ISUID) != 0;
+    const bool setgid = (status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0;
+    if (setuid || setgid)
+      return refuse(refusal, 126, path + " is " + (setuid ? "setuid" : "setgid") +
+                                      ": its loader ignores LD_PRELOAD; record a copy without that bit, as the user "
+                                      "it is to run as");
+  }
+  if (getxattr(path.c_str(), "security.capability", nullptr, 0) > 0)
+    return refuse(refusal, 126, path + " has file capabilities: its loader ignores LD_PRELOAD; record a copy, which "
+                                       "has none (getcap shows them)");
+
+  const std::optional<std::string> loader = loader_of(file);
+  if (!loader) return refuse(refusal, 126, path + " can't be executed: its ELF headers are damaged");
+  if (loader->empty()) {
+    if (is_loader(path)) return true;
+    return refuse(refusal, 126, path + " is statically linked: no library can be preloaded into it; link it "
+                                       "dynamically (without -static) to record it");
+  }
+  if (loader->substr(loader->rfind('/') + 1).starts_with("ld-musl"))
+    return refuse(refusal, 126, path + " is linked with musl, and the recorder with glibc; build it with glibc to "
+                                       "record it");
+  if (access(loader->c_str(), F_OK) != 0)
+    return refuse(refusal, 127, path + " needs the loader " + *loader + ", which does not exist");
+  return true;
+}
+
+/// "#! interpreter argument": the interpreter.
+std::string interpreter_of(std::string_view first_line) {
+  first_line = first_line.substr(2, first_line.find('\n') - 2);
+  const std::size_t begin = first_line.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return {};
+  const std::size_t end = first_line.find_first_of(" \t\r", begin);
+  return std::string(first_line.substr(begin, end - begin));
+}
+
+}  // namespace
+
+bool read_architecture(const std::string& path, Architecture& architecture) {
+  const File file(path);
+  return file.is_open() && read_ident(file.read(0, sizeof(Elf64_Ehdr)), architecture);
+}
+
+bool find_program(const std::string& name, std::string& path, Refusal& refusal) {
+  /// 0: a program; else why it is none.
+  const auto problem_of = [](const std::string& candidate) {
+    struct stat status {};
+    if (stat(candidate.c_str(), &status) != 0) return errno;
+    if (S_ISDIR(status.st_mode)) return EISDIR;
+    if (!S_ISREG(status.st_mode)) return EACCES;
+    return faccessat(AT_FDCWD, candidate.c_str(), X_OK, AT_EACCESS) == 0 ? 0 : errno;
+  };
+  if (name.find('/') != std::string::npos) {
+    path = name;
+    const int problem = problem_of(name);
+    if (problem == 0) return true;
+    const bool missing = problem == ENOENT || problem == ENOTDIR;
+    return refuse(refusal, missing ? 127 : 126,
+                  name + " can't be executed: " + std::strerror(problem) +
+                      (problem == EACCES ? "; is it executable (chmod +x)?" : ""));
+  }
+  const char* variable = std::getenv("PATH");
+  const std::string folders = variable != nullptr ? variable : "/bin:/usr/bin";
+  std::string denied;
+  for (std::size_t at = 0; at <= folders.size();) {
+    const std::size_t end = std::min(folders.find(':', at), folders.size());
+    const std::string folder = folders.substr(at, end - at);
+    at = end + 1;
+    const std::string candidate = folder.empty() ? "./" + name : folder + "/" + name;
+    const int problem = problem_of(candidate);
+    if (problem == 0) {
+      path = candidate;
+      return true;
+    }
+    if (problem == EACCES && denied.empty()) denied = candidate;
+  }
+  if (!denied.empty()) return refuse(refusal, 126, denied + " can't be executed: permission denied");
+  return refuse(refusal, 127, "there is no program " + name + " in PATH" +
+                                  (problem_of("./" + name) == 0 ? "; did you mean ./" + name + "?" : ""));
+}
+
+bool check_program(const std::string& path, const Architecture& recorder, Refusal& refusal) {
+  std::string current = path;
+  for (int depth = 0; depth <= kMaxInterpreters; ++depth) {
+    const File file(current);
+    if (!file.is_open()) {
+      if (current == path || errno != ENOENT) return true;
+      return refuse(refusal, 127, path + " names an interpreter that does not exist: " + current);
+    }
+    const std::string start = file.read(0, kMaxFirstLine);
+    Architecture own;
+    if (read_ident(start, own)) return check_elf(current, file, own, recorder, refusal);
+    if (!start.starts_with("#!")) {
+      // execvp(3) and shells give a text without "#!" to sh.
+      if (start.substr(0, start.find('\n')).find('\0') != std::string::npos)
+        return refuse(refusal, 126, current + " is not a program");
+      current = "/bin/sh";
+      continue;
+    }
+    current = interpreter_of(start);
+    if (current.empty()) return refuse(refusal, 126, path + " names no interpreter after #!");
+  }
+  return refuse(refusal, 126, path + ": too many interpreters, each a script");
+}
+
+}  // namespace heapprof::launch

@@ -1,0 +1,59 @@
+#include "analyzer/launch/recorder_library.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+
+namespace heapprof::launch {
+
+namespace {
+
+constexpr const char* kPlaces[] = {
+    "/../preload/", "/../lib/",
+#if defined(__x86_64__)
+    "/../lib/x86_64-linux-gnu/",
+#elif defined(__aarch64__)
+    "/../lib/aarch64-linux-gnu/",
+#endif
+    "/../lib64/",
+};
+
+}  // namespace
+
+bool find_recorder(std::string& path, std::string& error) {
+  char buffer[PATH_MAX];
+  const ssize_t size = readlink("/proc/self/exe", buffer, sizeof buffer);
+  if (size <= 0 || size == sizeof buffer) {
+    error = "can't tell where heapprof itself lies: /proc/self/exe can't be read";
+    return false;
+  }
+  std::string folder(buffer, static_cast<std::size_t>(size));
+  folder.resize(folder.rfind('/'));
+  for (const char* place : kPlaces) {
+    char* resolved = realpath((folder + place + "libheapprof.so").c_str(), nullptr);
+    if (resolved == nullptr) continue;
+    path = resolved;
+    std::free(resolved);
+    if (path.find_first_of(" :") == std::string::npos) return true;
+    error = "the recorder can't be preloaded from " + path +
+            ": LD_PRELOAD has no way to name a path with a space or a colon; move heapprof elsewhere";
+    return false;
+  }
+  error = "libheapprof.so is missing: looked in " + folder + "/../preload and " + folder + "/../lib";
+  return false;
+}
+
+std::string preload_list(const std::string& recorder, const std::string& before) {
+  std::string list = recorder;
+  for (std::size_t at = 0; at < before.size();) {
+    const std::size_t end = std::min(before.find_first_of(" :", at), before.size());
+    const std::string name = before.substr(at, end - at);
+    if (!name.empty() && name != recorder) list += ':' + name;
+    at = end + 1;
+  }
+  return list;
+}
+
+}  // namespace heapprof::launch

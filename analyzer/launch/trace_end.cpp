@@ -1,0 +1,81 @@
+#include "analyzer/launch/trace_end.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "common/checksum.h"
+
+namespace heapprof::launch {
+
+namespace {
+
+/// Opens `path` and reads its header; -1 when it is not a trace of this process.
+int open_trace(const std::string& path, int flags, int pid, std::uint64_t start_time, FileHeader& header) {
+  const int fd = open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return -1;
+  struct stat status {};
+  const bool ours = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+                    pread(fd, &header, sizeof header, 0) == sizeof header &&
+                    std::memcmp(header.magic, kFileMagic, sizeof kFileMagic) == 0 &&
+                    header.version_major == kVersionMajor &&
+                    header.checksum == checksum(&header, offsetof(FileHeader, checksum)) &&
+                    header.pid == static_cast<std::uint32_t>(pid) && header.process_start == start_time;
+  if (ours) return fd;
+  close(fd);
+  return -1;
+}
+
+void write_end(TraceFound& trace, EndKind kind, std::int32_t code) {
+  FileHeader now;
+  const int fd = open_trace(trace.path, O_RDWR, static_cast<int>(trace.header.pid), trace.header.process_start, now);
+  if (fd < 0) return;
+  if (now.file_id == trace.header.file_id) {
+    struct {
+      EndKind kind;
+      std::int32_t status;
+    } end{kind, code};
+    static_assert(offsetof(FileHeader, end_status) == offsetof(FileHeader, end_kind) + sizeof end.kind);
+    if (pwrite(fd, &end, sizeof end, offsetof(FileHeader, end_kind)) == sizeof end) {
+      trace.header.end_kind = kind;
+      trace.header.end_status = code;
+    }
+  }
+  close(fd);
+}
+
+}  // namespace
+
+std::vector<TraceFound> traces_of(const std::vector<std::string>& candidates, int pid, std::uint64_t start_time) {
+  std::vector<TraceFound> traces;
+  for (const std::string& path : candidates) {
+    FileHeader header;
+    const int fd = open_trace(path, O_RDONLY, pid, start_time, header);
+    if (fd < 0) continue;
+    close(fd);
+    traces.push_back({path, header});
+  }
+  std::sort(traces.begin(), traces.end(), [](const TraceFound& a, const TraceFound& b) {
+    return a.header.start_monotonic_ns < b.header.start_monotonic_ns;
+  });
+  return traces;
+}
+
+void write_end(std::vector<TraceFound>& traces, bool signaled, int code) {
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    const EndKind kind = traces[i].header.end_kind;
+    if (i + 1 < traces.size()) {
+      if (kind == EndKind::kNone) write_end(traces[i], EndKind::kExec, 0);
+    } else if (signaled) {
+      if (kind == EndKind::kNone) write_end(traces[i], EndKind::kSignal, code);
+    } else if (kind == EndKind::kNone || kind == EndKind::kExit) {
+      write_end(traces[i], EndKind::kExit, code);
+    }
+  }
+}
+
+}  // namespace heapprof::launch

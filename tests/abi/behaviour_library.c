@@ -1,0 +1,18 @@
+/* A library that behaviour.c needs: its constructor allocates, and runs before the program's and, as the
+ * recorder depends on libc alone, may run before or after the recorder's. */
+#include <stdlib.h>
+#include <string.h>
+
+static char* g_block;
+
+__attribute__((constructor)) static void allocate(void) {
+  g_block = malloc(10);
+  g_block = realloc(g_block, 1000);
+  strcpy(g_block, "built");
+  free(calloc(7, 7));
+  free(aligned_alloc(256, 512));
+}
+
+__attribute__((destructor)) static void release(void) { free(g_block); }
+
+int library_allocated_in_constructor(void) { return g_block != NULL && strcmp(g_block, "built") == 0; }

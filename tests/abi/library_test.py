@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""What the built recorder promises to be (docs/recorder-rules.md), read from the file itself.
+
+usage: library_test.py LIBRARY EXPORTS_MAP STACK_USAGE_FOLDER...
+"""
+import functools
+import glob
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+LIBRARY, EXPORTS_MAP, STACK_USAGE = None, None, []
+
+HEAP = """malloc calloc realloc reallocarray free free_sized free_aligned_sized cfree posix_memalign aligned_alloc
+          memalign valloc pvalloc""".split()
+MAPPINGS = "mmap mmap64 munmap mremap brk sbrk".split()
+KERNEL = "prctl syscall".split()
+FRAMES = """__register_frame __register_frame_info __register_frame_info_bases __register_frame_table
+            __register_frame_info_table __register_frame_info_table_bases
+            __deregister_frame __deregister_frame_info __deregister_frame_info_bases""".split()
+HOST_CALLS = ["heapprof_recorder_" + name
+              for name in "pause resume mark is_recording report_alloc report_free".split()]
+HOOKS = set(HEAP + MAPPINGS + KERNEL + FRAMES + HOST_CALLS)
+
+# All that may be taken from libc. None of these allocates, locks, sets errno or is a cancellation point.
+FROM_LIBC = set("""environ clock_gettime getauxval getpagesize memchr memcmp memcpy memmove memset stpcpy strcmp
+                   strcpy strlen strncpy strrchr __stack_chk_fail abort""".split())
+# Weak, without version, null where the libc or loader does not have them.
+WEAK = set("__libc_single_threaded __libc_stack_end _dl_find_object _r_debug".split())
+
+OLDEST_GLIBC = (2, 31)  # Debian 11
+
+RARE_STACK = 4096
+
+
+def read(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def dynamic_symbols():
+    """(name without version, version or '', defined, binding)"""
+    result = []
+    for line in read("readelf", "-W", "--dyn-syms", LIBRARY).splitlines():
+        field = line.split()
+        if len(field) >= 8 and field[0].rstrip(":").isdigit():
+            name, _, version = field[7].partition("@")
+            result.append((name, version.lstrip("@"), field[6] != "UND", field[4]))
+    return result
+
+
+class Exports(unittest.TestCase):
+    def test_exactly_the_hooks(self):
+        self.assertEqual({name for name, _, defined, _ in dynamic_symbols() if defined}, HOOKS)
+
+    def test_the_map_names_exactly_the_hooks(self):
+        with open(EXPORTS_MAP) as file:
+            text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
+        self.assertEqual(set(re.findall(r"(\w+);", text.split("local:")[0])), HOOKS)
+
+    def test_without_versions(self):
+        # A version of ours would not satisfy a reference to malloc@GLIBC_2.2.5.
+        self.assertNotIn("VERDEF", read("readelf", "-dW", LIBRARY))
+
+
+class Needs(unittest.TestCase):
+    def test_libc_alone(self):
+        dynamic = read("readelf", "-dW", LIBRARY)
+        self.assertEqual(re.findall(r"NEEDED.*\[(.*)\]", dynamic), ["libc.so.6"])
+        for tag in ("RPATH", "RUNPATH"):
+            self.assertNotIn(tag, dynamic)
+
+    def test_only_harmless_functions(self):
+        for name, _, defined, binding in dynamic_symbols():
+            if name and not defined:
+                self.assertIn(name, WEAK if binding == "WEAK" else FROM_LIBC)
+
+    def test_no_newer_libc(self):
+        versions = re.findall(r"Name: GLIBC_([0-9.]+)", read("readelf", "-VW", LIBRARY))
+        self.assertTrue(versions)
+        for version in versions:
+            self.assertLessEqual(tuple(map(int, version.split("."))), OLDEST_GLIBC)
+        print("glibc versions asked for: " + " ".join(sorted(set(versions))), file=sys.stderr)
+
+    def test_weak_references_have_no_version(self):
+        for name, version, defined, binding in dynamic_symbols():
+            if not defined and binding == "WEAK":
+                self.assertEqual(version, "", name)
+
+
+class Layout(unittest.TestCase):
+    def test_bound_at_load_and_read_only_then(self):
+        dynamic = read("readelf", "-dW", LIBRARY)
+        self.assertIn("BIND_NOW", dynamic)
+        self.assertIn("NODELETE", dynamic)
+        self.assertNotIn("TEXTREL", dynamic)
+        segments = read("readelf", "-lW", LIBRARY)
+        self.assertIn("GNU_RELRO", segments)
+        self.assertRegex(segments, r"GNU_STACK\s.*\sRW\s")
+        self.assertNotIn("RWE", segments)
+
+    def test_build_id(self):
+        self.assertRegex(read("readelf", "-nW", LIBRARY), r"Build ID: [0-9a-f]{40}")
+
+    def test_one_constructor_one_destructor(self):
+        dynamic = read("readelf", "-dW", LIBRARY)
+        self.assertRegex(dynamic, r"INIT_ARRAYSZ\)\s+8 ")
+        self.assertRegex(dynamic, r"FINI_ARRAYSZ\)\s+8 ")
+        for tag in ("(INIT)", "(FINI)", "PREINIT_ARRAY"):
+            self.assertNotIn(tag, dynamic)
+
+    def test_thread_local_storage_needs_no_loader(self):
+        relocations = read("readelf", "-rW", LIBRARY)
+        for kind in ("DTPMOD", "DTPOFF", "TLSDESC", "TLS_DTPREL"):
+            self.assertNotIn(kind, relocations)
+        # Static TLS is scarce (glibc, elf/dl-tls.c: some 1.6 KB for all libraries that come late).
+        size = re.search(r"^\s*TLS\s+\S+\s+\S+\s+\S+\s+\S+\s+(0x[0-9a-f]+)", read("readelf", "-lW", LIBRARY), re.M)
+        self.assertLessEqual(int(size[1], 16), 128)
+
+
+@functools.cache
+def instructions():
+    """Of every function, in order."""
+    result, function = {}, None
+    for line in read("objdump", "-d", "--no-show-raw-insn", LIBRARY).splitlines():
+        header = re.match(r"[0-9a-f]+ <(.*)>:$", line)
+        if header:
+            function = result.setdefault(header[1], [])
+        elif function is not None and "\t" in line:
+            function.append(line.split("\t", 1)[1].strip())
+    return result
+
+
+class Calls(unittest.TestCase):
+    """No internal caller reaches an exported hook."""
+
+    def test_the_disassembly_is_complete(self):
+        self.assertLessEqual(HOOKS, set(instructions()))
+
+    def test_no_relocation_names_a_hook(self):
+        for line in read("readelf", "-rW", LIBRARY).splitlines():
+            field = line.split()
+            if len(field) >= 5:
+                self.assertNotIn(field[4].partition("@")[0], HOOKS, line)
+
+    def test_no_instruction_names_a_hook(self):
+        for function, code in instructions().items():
+            for instruction in code:
+                target = re.search(r"<([^>+@]+)(@plt|@@?[A-Z_0-9.]+)?(\+0x[0-9a-f]+)?>", instruction)
+                if target and target[1] in HOOKS:
+                    # Within a hook, its own places; its entry from nowhere.
+                    self.assertTrue(function == target[1] and target[3], f"{function}: {instruction}")
+
+    def test_prctl_and_syscall_leave_no_frame(self):
+        # A child made by syscall(SYS_clone, ...) may use the stack below its caller before the parent returns.
+        for hook in KERNEL:
+            calls = [line for line in instructions()[hook] if re.match(r"(call|bl|blr)\b", line)]
+            for line in calls:
+                self.assertRegex(line, "find_real_functions|watch_prctl|restrict_system_calls", hook)
+            self.assertTrue(any(re.match(r"(jmp\s+\*|br\s)", line) for line in instructions()[hook]), hook)
+
+
+class Stack(unittest.TestCase):
+    """4 KB at most on the rarest path (design 2.5). What the common path takes is measured by stack_use.c."""
+
+    def test_frames_are_bounded(self):
+        frames = 0
+        for path in (path for folder in STACK_USAGE for path in glob.glob(folder + "/**/*.su", recursive=True)):
+            with open(path) as file:
+                for line in file:
+                    where, size, kind = line.rstrip("\n").rsplit("\t", 2)
+                    self.assertIn(kind, ("static", "dynamic,bounded"), where)
+                    self.assertLessEqual(int(size), RARE_STACK, where)
+                    frames += 1
+        self.assertGreater(frames, 100)
+
+    @unittest.skipUnless(os.uname().machine == "x86_64", "reads x86-64 instructions")
+    def test_the_deepest_path_is_short(self):
+        """Frames by their pushes and subtractions, summed along direct calls. Real functions, which are
+        called through pointers, take what they took before."""
+        deepest = {}
+
+        def frame(function):
+            taken = 0
+            for line in instructions()[function]:
+                if line.startswith("push"):
+                    taken += 8
+                elif change := re.match(r"(sub|add)\s+\$0x([0-9a-f]+),%rsp", line):
+                    number = int(change[2], 16)
+                    number -= 2**64 if number >= 2**63 else 0
+                    taken += max(0, number if change[1] == "sub" else -number)
+            return taken
+
+        def depth(function, callers):
+            self.assertNotIn(function, callers, "recursion has no bound")
+            if function not in deepest:
+                below = (0, [])
+                for line in instructions()[function]:
+                    call = re.match(r"(call|jmp)\s+[0-9a-f]+ <([^+>]+)>$", line)
+                    if call and call[2] in instructions() and call[2] != function:
+                        bytes_, path = depth(call[2], callers | {function})
+                        below = max(below, (bytes_ + (8 if call[1] == "call" else 0), path))
+                deepest[function] = (frame(function) + below[0], [function] + below[1])
+            return deepest[function]
+
+        for hook in HOOKS:
+            bytes_, path = depth(hook, frozenset())
+            self.assertLessEqual(bytes_, RARE_STACK, " > ".join(path))
+        print("deepest path of the heap's hooks: %d bytes" % max(deepest[hook][0] for hook in HEAP), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    LIBRARY, EXPORTS_MAP, *STACK_USAGE = sys.argv[1:]
+    unittest.main(argv=sys.argv[:1])

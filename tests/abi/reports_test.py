@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""What the hooks tell the recorder, call by call, against what reports.c does.
+
+usage: reports_test.py COUNTING_RECORDER SECOND_ALLOCATOR PROGRAM FIXED_PROGRAM
+
+FIXED_PROGRAM is PROGRAM linked to a fixed address (no PIE), where weak references are another matter.
+"""
+import sys
+import unittest
+
+from run_recorded import run
+
+COUNTING, SECOND, PROGRAM, FIXED_PROGRAM = [None] * 4
+
+HUGE = 2**64 - 1 - 64
+MAX = 2**64 - 1
+
+# What the program does -> what it reports, all of it with the program's own registers where a stack belongs.
+EXPECTED = {
+    "malloc": ["allocated 100"],
+    "realloc": ["realloc-begin", "realloc-end 200"],
+    "realloc fails": ["realloc-begin", f"realloc-failed {HUGE}"],
+    "reallocarray": ["realloc-begin", "realloc-end 300"],
+    "reallocarray overflows": [f"failed {MAX}"],
+    "free": ["released"],
+    "free null": [],
+    "realloc null": ["allocated 70"],
+    "realloc to 0": ["realloc-begin", "realloc-end 0"],
+    "malloc fails": [f"failed {HUGE}"],
+    "calloc": ["allocated 77"],
+    "calloc overflows": [f"failed {MAX}"],
+    "cfree": ["released"],
+    "malloc 0": ["allocated 0"],
+    "free_sized": ["released"],
+    "posix_memalign": ["allocated 90"],
+    "free_aligned_sized": ["released"],
+    "posix_memalign fails": ["failed 90"],
+    "aligned_alloc": ["allocated 256", "released"],
+    "memalign": ["allocated 40", "released"],
+    "valloc": ["allocated 50", "released"],
+    "pvalloc": ["allocated 60", "released"],
+    "mmap": ["mapped 8192"],
+    "mremap": ["remap-begin 8192", "remap-end 12288"],
+    "munmap": ["unmap-begin 12288", "unmap-end 1*"],
+    "munmap fails": ["unmap-begin 4096", "unmap-end 0*"],
+    "mmap fails": [],
+    "mmap64": ["mapped 4096"],
+    "mremap of size 0": ["mapped 4096", "unmap-begin 4096", "unmap-end 1*"],
+    "mremap fails": ["remap-begin 4096", "remap-end 0"],
+    "mmap by number": ["mapped 4096"],
+    "munmap by number": ["unmap-begin 4096", "unmap-end 1*"],
+    "sbrk": ["break-moved 300"],
+    "brk": [f"break-moved {2**64 - 200}"],
+    "brk that moves nothing": [],
+    "other calls by number": [],
+    "prctl": [],
+    "a probe for filters": [],
+    "filters": ["restricted 0*"] * 3,
+    "cycle clock": ["restricted 1*"],
+    "frames": ["frame-registered*", "frame-deregistered*", "frame-registered*", "frame-registered*"],
+    "heapprof.h": ["paused*", "resumed*", "mark halfway*", "allocated 24", "released"],
+    "is recording": [],
+    "yes": [],
+    "end": ["exit*"],
+}
+
+
+def expected_lines(lines):
+    """A star marks a report without registers."""
+    return [line[:-1] if line.endswith("*") else line + " from-program" for line in lines]
+
+
+def sections(reports, everything=False):
+    """The reports between two announcements. What libc's own calls cause in between (dlsym's messages, say)
+    does not come from the program and is left out, unless `everything` is asked for."""
+    result, current = {}, None
+    for line in reports:
+        if line.startswith("# "):
+            current = result.setdefault(line[2:], [])
+        elif current is not None and (everything or line.endswith(" from-program") or not has_registers(line)):
+            current.append(line)
+    return result
+
+
+def has_registers(line):
+    return line.split()[0] in ("allocated", "failed", "released", "realloc-begin", "realloc-end", "realloc-failed",
+                               "mapped", "unmap-begin", "remap-begin", "remap-end", "break-moved")
+
+
+class Reports(unittest.TestCase):
+    maxDiff = None
+
+    def test_every_call(self):
+        self.check_every_call(PROGRAM)
+
+    def test_every_call_of_a_fixed_program(self):
+        self.check_every_call(FIXED_PROGRAM)
+
+    def check_every_call(self, program):
+        done = run([program], [COUNTING])
+        self.assertEqual(done.status, 0)
+        self.assertEqual(done.reports[0], "loaded")
+        self.assertEqual(sections(done.reports), {name: expected_lines(lines) for name, lines in EXPECTED.items()})
+
+    def test_an_allocator_made_of_hooks_counts_once(self):
+        done = run([PROGRAM], [COUNTING, SECOND])
+        self.assertEqual(done.status, 0)
+        everything = sections(done.reports, everything=True)
+
+        def kinds(name):
+            return [line.split()[0] for line in everything[name]]
+
+        for name in ("malloc", "calloc", "realloc null"):
+            self.assertEqual(kinds(name), ["allocated"], name)
+        for name in ("memalign", "aligned_alloc"):
+            self.assertEqual(kinds(name), ["allocated", "released"], name)
+        for name in ("realloc", "reallocarray"):
+            self.assertEqual(kinds(name), ["realloc-begin", "allocated", "released", "realloc-end-inner"], name)
+
+    def test_without_the_recorder_the_header_does_nothing(self):
+        for program in (PROGRAM, FIXED_PROGRAM):
+            done = run([program, "header only"], [])
+            self.assertEqual(done.status, 0)
+            self.assertEqual(done.reports, ["# heapprof.h", "# is recording"])
+
+
+if __name__ == "__main__":
+    COUNTING, SECOND, PROGRAM, FIXED_PROGRAM = sys.argv[1:]
+    unittest.main(argv=sys.argv[:1])

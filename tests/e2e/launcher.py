@@ -1,0 +1,475 @@
+"""heapprof record: what the program is given, what it is spared, and what is refused before it starts.
+
+Most of it is seen through a stand-in for the recorder, a library that writes down what it was loaded into.
+"""
+
+import os
+import pty
+import select
+import shutil
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import time
+
+import harness
+
+DUMP = r"""
+#include <stdio.h>
+#include <stdlib.h>
+extern char **environ;
+__attribute__((constructor)) static void dump(void) {
+  const char *path = getenv("DUMP");
+  if (!path) return;
+  FILE *file = fopen(path, "w");
+  for (char **entry = environ; *entry; ++entry) fprintf(file, "%s%c", *entry, 0);
+  fclose(file);
+}
+"""
+
+# Counts what signals arrive, and how it ends: by SIGTERM it prints and exits.
+CATCHER = r"""
+import os, signal, sys
+def seen(number, frame):
+    os.write(1, f"got {number}\n".encode())
+    if number == signal.SIGTERM: sys.exit(5)
+for number in map(int, sys.argv[1:]): signal.signal(number, seen)
+os.write(1, b"ready\n")
+while True: signal.pause()
+"""
+
+# Describes what it inherited, from the inside: signals, group, session, terminal, descriptors, limits.
+INHERITED = r"""
+import os, resource, sys
+numbers = sorted(map(int, os.listdir("/proc/self/fd")))  # the listing's own is closed again
+where = {n: os.readlink(f"/proc/self/fd/{n}") for n in numbers if os.path.exists(f"/proc/self/fd/{n}")}
+out = os.open(sys.argv[1], os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+def say(*values): os.write(out, (" ".join(map(str, values)) + "\n").encode())
+for line in open("/proc/self/status"):
+    if line.startswith(("SigBlk", "SigIgn")): say(line.strip())
+say(os.getpgid(0), os.getsid(0), os.getcwd(), os.umask(0))
+say({n: "pipe" if target.startswith("pipe") else target for n, target in where.items()})
+say([resource.getrlimit(n) for n in range(16)])
+if 7 in where: say(os.read(7, 100))
+"""
+
+END_KINDS = {"none": 0, "exit": 1, "exec": 2, "signal": 3, "stopped": 4}
+
+
+def fields_of_stat(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()
+
+
+def state_of(pid):
+    return fields_of_stat(pid)[0]
+
+
+def wait_until(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+class Launcher(harness.Case):
+    def setUp(self):
+        super().setUp()
+        # An installation of its own, with a stand-in for the recorder.
+        self.prefix = self.dir / "prefix"
+        (self.prefix / "bin").mkdir(parents=True)
+        (self.prefix / "lib").mkdir()
+        self.heapprof_copy = self.prefix / "bin" / "heapprof"
+        shutil.copy2(harness.HEAPPROF, self.heapprof_copy)
+        self.library = self.prefix / "lib" / "libheapprof.so"
+        source = self.dir / "dump.c"
+        source.write_text(DUMP)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", self.library, source], check=True)
+
+    def command(self, *arguments):
+        return [str(self.heapprof_copy), "record", *map(str, arguments)]
+
+    def run_record(self, *arguments, cwd=None, **environment):
+        return subprocess.run(self.command(*arguments), env=harness.clean_environment(**environment),
+                              cwd=cwd or self.dir, capture_output=True, text=True, timeout=60,
+                              stdin=subprocess.DEVNULL)
+
+    def environment_given(self, *options, cwd=None, **environment):
+        """The environment that a recorded program gets."""
+        dump = self.dir / "dump"
+        result = self.run_record(*options, "/bin/true", cwd=cwd, DUMP=dump, **environment)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        entries = dump.read_bytes().decode().split("\0")[:-1]
+        dump.unlink()
+        return dict(entry.split("=", 1) for entry in entries)
+
+    def refused(self, *arguments, status, words=(), **environment):
+        result = self.run_record(*arguments, **environment)
+        self.assertEqual(result.returncode, status, f"{arguments}: {result.stderr}")
+        lines = result.stderr.strip().splitlines()
+        self.assertEqual(len(lines), 1, result.stderr)
+        for word in words:
+            self.assertIn(str(word), lines[0])
+
+    def script(self, name, text, mode=0o755):
+        path = self.dir / name
+        path.write_text(text) if isinstance(text, str) else path.write_bytes(text)
+        path.chmod(mode)
+        return path
+
+    # --- what the program is given --------------------------------------------------------------------
+
+    def test_environment(self):
+        given = self.environment_given()
+        self.assertEqual(given["LD_PRELOAD"], str(self.library))
+        self.assertEqual(given["HEAPPROF_OUTPUT"], f"{self.dir}/heapprof.%e.%p.hprof")
+        self.assertRegex(given["HEAPPROF_SESSION"], r"^[0-9]+\.[0-9]+$")
+        changed = {name for name in given if name.startswith("HEAPPROF_")}
+        self.assertEqual(changed, {"HEAPPROF_OUTPUT", "HEAPPROF_SESSION"})
+
+        given = self.environment_given("--children", "--max-depth", "5", "--log-file", "my log", "-o", "x.%p",
+                                       "--mmap=off", HEAPPROF_FREE_STACKS="yes", HEAPPROF_MAX_DEPTH="9",
+                                       HEAPPROF_OUTPUT="unused")
+        self.assertEqual(given["HEAPPROF_CHILDREN"], "on")
+        self.assertEqual(given["HEAPPROF_MAX_DEPTH"], "5")
+        self.assertEqual(given["HEAPPROF_MMAP"], "off")
+        self.assertEqual(given["HEAPPROF_FREE_STACKS"], "yes")
+        self.assertEqual(given["HEAPPROF_LOG_FILE"], str(self.dir / "my log"))
+        self.assertEqual(given["HEAPPROF_OUTPUT"], str(self.dir / "x.%p"))
+
+        given = self.environment_given(HEAPPROF_OUTPUT="by-variable")
+        self.assertEqual(given["HEAPPROF_OUTPUT"], str(self.dir / "by-variable"))
+        odd = self.dir / "100%p done"
+        odd.mkdir()
+        given = self.environment_given("-o", "t", cwd=odd)
+        self.assertEqual(given["HEAPPROF_OUTPUT"], str(self.dir / "100%%p done" / "t"))
+
+    def test_other_preloaded_libraries_stay(self):
+        other = self.dir / "other.so"
+        shutil.copy2(self.library, other)
+        given = self.environment_given(LD_PRELOAD=f"{other} {self.library}")
+        self.assertEqual(given["LD_PRELOAD"], f"{self.library}:{other}")
+
+    def test_session_names_the_process(self):
+        out = self.dir / "out"
+        program = self.script("p", f'#!/bin/sh\necho $$ $(cut -d " " -f 22 /proc/$$/stat) $HEAPPROF_SESSION >{out}\n')
+        self.assertEqual(self.run_record(program).returncode, 0)
+        pid, start, session = out.read_text().split()
+        self.assertEqual(session, f"{pid}.{start}")
+
+    def inherited(self, prepare):
+        """What a program inherits from a caller that ran `prepare`: directly, and recorded."""
+        program = [sys.executable, "-c", INHERITED, str(self.dir / "out")]
+        texts = []
+        for command in (program, self.command("-q", *program)):
+            process = subprocess.Popen(command, preexec_fn=prepare, close_fds=False, env=harness.clean_environment(),
+                                       cwd=self.dir)
+            self.assertEqual(process.wait(timeout=60), 0)
+            texts.append((self.dir / "out").read_text())
+            (self.dir / "out").unlink()
+        return texts
+
+    def test_signals_group_and_descriptors_are_those_of_the_caller(self):
+        text = self.dir / "seven"
+        text.write_text("seven")
+
+        def prepare():
+            os.dup2(os.open(text, os.O_RDONLY), 7)
+            os.dup2(7, 200)
+            signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGUSR1, signal.SIGTERM, 40})
+            for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGINT, 41):
+                signal.signal(number, signal.SIG_IGN)
+            os.umask(0o027)
+
+        directly, recorded = self.inherited(prepare)
+        self.assertIn("SigBlk", directly)
+        self.assertIn("seven", directly)
+        self.assertEqual(directly, recorded)
+
+    def test_closed_standard_streams(self):
+        """They are closed for the program too, and nothing of ours takes their numbers."""
+        directly, recorded = self.inherited(lambda: [os.close(number) for number in range(3)])
+        self.assertEqual(directly, recorded)
+
+    def test_arguments_as_they_are(self):
+        arguments = ["", "a b", "*", "--help", "-q", "--", "[x]", "{}", "\u00e4\n"]
+        result = self.run_record("-q", "printf", "<%s>", *arguments)
+        self.assertEqual(result.stdout, "".join(f"<{argument}>" for argument in arguments))
+
+    def test_names_of_programs(self):
+        (self.dir / "bin1").mkdir()
+        (self.dir / "bin2").mkdir()
+        self.script("bin1/tool", "#!/bin/sh\necho one\n", 0o644)  # not executable: passed over
+        self.script("bin2/tool", "#!/bin/sh\necho two $0\n")
+        path = f"{self.dir}/bin1:{self.dir}/bin2:{os.environ['PATH']}"
+        result = self.run_record("-q", "tool", PATH=path)
+        self.assertEqual(result.stdout, f"two {self.dir}/bin2/tool\n")
+        self.script("here", "#!/bin/sh\necho here\n")
+        self.assertEqual(self.run_record("-q", "./here").stdout, "here\n")
+        self.assertEqual(self.run_record("-q", "here", PATH=f"{os.environ['PATH']}:").stdout, "here\n")
+        # A script without first line is the shell's, as execvp has it.
+        self.script("plain", "echo plain $1 $(basename $0)\n")
+        self.assertEqual(self.run_record("-q", "./plain", "x").stdout, "plain x plain\n")
+        # argv[0] is the name as given.
+        self.assertEqual(self.run_record("-q", "sh", "-c", "cat /proc/$$/cmdline | cut -d '' -f 1 | tr '\\0' '\\n' "
+                                         "| head -n 1").stdout, "sh\n")
+
+    # --- how it ends ----------------------------------------------------------------------------------
+
+    def test_exit_status(self):
+        for status in (0, 1, 2, 42, 125, 126, 127, 128, 255):
+            self.assertEqual(self.run_record("sh", "-c", f"exit {status}").returncode, status)
+        for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGINT, signal.SIGPIPE, 35):
+            self.assertEqual(self.run_record("sh", "-c", f"kill -{int(number)} $$").returncode, 128 + number)
+
+    def test_signals_are_passed_on(self):
+        numbers = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH,
+                   signal.SIGALRM, signal.SIGPIPE, 40, signal.SIGCONT, signal.SIGTERM]
+        process = subprocess.Popen(self.command("-q", sys.executable, "-c", CATCHER, *map(int, numbers)),
+                                   stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        for number in numbers:
+            process.send_signal(number)
+            self.assertEqual(process.stdout.readline(), f"got {int(number)}\n".encode())
+        self.assertEqual(process.wait(timeout=60), 5)
+        process.stdout.close()
+
+    def test_a_program_that_signals_its_parent_or_group_is_not_answered(self):
+        script = ("import os, signal, sys, time\nn = 0\ndef seen(*_):\n global n; n += 1\n"
+                  "signal.signal(signal.SIGUSR1, seen)\nos.kill(os.getppid(), signal.SIGUSR1)\n"
+                  "os.kill(0, signal.SIGUSR1)\ntime.sleep(0.3)\nsys.exit(n)\n")
+        process = subprocess.Popen(self.command("-q", sys.executable, "-c", script), start_new_session=True,
+                                   env=harness.clean_environment(), cwd=self.dir)
+        self.assertEqual(process.wait(timeout=60), 1)
+
+    def test_stopping_the_program_alone_does_not_stop_the_launcher(self):
+        process = subprocess.Popen(self.command("-q", "sh", "-c", "echo $$; sleep 0.5; exit 3"),
+                                   stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir)
+        child = int(process.stdout.readline())
+        os.kill(child, signal.SIGSTOP)
+        self.assertTrue(wait_until(lambda: state_of(child) == "T"))
+        time.sleep(0.2)
+        self.assertNotEqual(state_of(process.pid), "T")
+        os.kill(child, signal.SIGCONT)
+        self.assertEqual(process.wait(timeout=60), 3)
+        process.stdout.close()
+
+    def test_stopping_the_launcher_stops_and_continues_both(self):
+        process = subprocess.Popen(self.command("-q", "sh", "-c", "echo $$; sleep 1; exit 3"), stdout=subprocess.PIPE,
+                                   env=harness.clean_environment(), cwd=self.dir, process_group=0)
+        child = int(process.stdout.readline())
+        process.send_signal(signal.SIGTSTP)
+        self.assertTrue(wait_until(lambda: state_of(child) == "T" and state_of(process.pid) == "T"))
+        process.send_signal(signal.SIGCONT)
+        self.assertEqual(process.wait(timeout=60), 3)
+        process.stdout.close()
+
+    # --- on a terminal --------------------------------------------------------------------------------
+
+    def on_terminal(self, *command):
+        """Starts `command` as the foreground job of a terminal of its own; returns its pid and the terminal."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            try:
+                os.chdir(self.dir)
+                os.execve(command[0], command, harness.clean_environment())
+            finally:
+                os._exit(99)
+        self.addCleanup(os.close, terminal)
+        return pid, terminal
+
+    def read_until(self, terminal, text, seconds=20):
+        seen = b""
+        end = time.monotonic() + seconds
+        while text not in seen and time.monotonic() < end:
+            if select.select([terminal], [], [], 0.1)[0]:
+                try:
+                    seen += os.read(terminal, 4096)
+                except OSError:
+                    break
+        self.assertIn(text, seen)
+        return seen
+
+    def test_interrupt_from_the_terminal_comes_once(self):
+        pid, terminal = self.on_terminal(*self.command("-q", sys.executable, "-c", CATCHER, int(signal.SIGINT),
+                                                       int(signal.SIGQUIT), int(signal.SIGTERM)))
+        self.read_until(terminal, b"ready")
+        os.write(terminal, b"\x03")
+        time.sleep(0.5)
+        os.write(terminal, b"\x1c")
+        time.sleep(0.5)
+        os.kill(pid, signal.SIGTERM)
+        seen = self.read_until(terminal, b"got 15")
+        self.assertEqual(seen.count(b"got 2\r"), 1, seen)
+        self.assertEqual(seen.count(b"got 3\r"), 1, seen)
+        _, status = os.waitpid(pid, 0)
+        self.assertEqual(os.waitstatus_to_exitcode(status), 5)
+
+    def test_interrupt_ends_the_program_and_then_the_launcher(self):
+        pid, terminal = self.on_terminal(*self.command("-q", "sh", "-c", "echo ready; exec sleep 100"))
+        self.read_until(terminal, b"ready")
+        os.write(terminal, b"\x03")
+        _, status = os.waitpid(pid, 0)
+        self.assertEqual(os.waitstatus_to_exitcode(status), 130)
+
+    def test_job_control(self):
+        """Ctrl-Z under a shell: the job stops, the shell gets the terminal, fg goes on with both."""
+        if shutil.which("bash") is None:
+            self.skipTest("no bash")
+        pid, terminal = self.on_terminal(shutil.which("bash"), "--norc", "--noprofile", "--noediting", "-i")
+        os.write(terminal, b"PS1='PROMPT'; set +o history\n")
+        self.read_until(terminal, b" PROMPT")
+        command = " ".join(self.command("-q", "sh", "-c", "'echo re\"\"ady; read x; echo \"go\"t $x; exit 6'"))
+        os.write(terminal, command.encode() + b"\n")
+        self.read_until(terminal, b"ready")
+        os.write(terminal, b"\x1a")
+        self.read_until(terminal, b"PROMPT")
+        os.write(terminal, b"jobs\n")
+        self.read_until(terminal, b"Stopped")
+        os.write(terminal, b"fg\n")
+        self.read_until(terminal, b"record")
+        time.sleep(0.3)
+        os.write(terminal, b"word\n")
+        self.read_until(terminal, b"got word")
+        os.write(terminal, b"echo status $?\n")
+        self.read_until(terminal, b"status 6")
+        os.write(terminal, b"exit\n")
+        os.waitpid(pid, 0)
+
+    # --- refusals -------------------------------------------------------------------------------------
+
+    def test_refused_programs(self):
+        marker = self.dir / "ran"
+        true = open("/bin/true", "rb").read()
+        self.refused("no-such-program", status=127, words=["no-such-program", "PATH"])
+        self.refused(self.dir / "missing", status=127, words=["missing"])
+        self.refused(self.dir, status=126, words=[self.dir])
+        self.refused(self.script("plain", "touch ran\n", 0o644), status=126, words=["plain", "chmod"])
+        self.refused(self.script("setuid", true, 0o4755), status=126, words=["setuid", "LD_PRELOAD"])
+        self.refused(self.script("setgid", true, 0o2755), status=126, words=["setgid", "LD_PRELOAD"])
+        self.refused(self.script("noise", b"\x00\x01\x02\x03 noise\n"), status=126, words=["not a program"])
+        self.refused(self.script("cut", true[:80]), status=126, words=["damaged"])
+        other_class = bytearray(true)
+        other_class[4] = 3 - other_class[4]
+        self.refused(self.script("class", bytes(other_class)), status=126, words=["heapprof built for it"])
+        other_machine = bytearray(true)
+        other_machine[18:20] = struct.pack("<H", 40)
+        self.refused(self.script("machine", bytes(other_machine)), status=126, words=["arm"])
+        self.refused(self.script("orphan", f"#!{self.dir}/nothing\n"), status=127, words=["interpreter"])
+        self.refused(self.script("loop", f"#!{self.dir}/loop\n"), status=126, words=["interpreters"])
+        (self.dir / "static.c").write_text("int main(void) { return 0; }\n")
+        for name, options in (("static", ["-static"]), ("static-pie", ["-static-pie"])):
+            built = subprocess.run(["cc", *options, "-o", self.dir / name, self.dir / "static.c"],
+                                   capture_output=True)
+            if built.returncode == 0:
+                self.refused(self.dir / name, status=126, words=["static"])
+                self.refused(self.script("of-" + name, f"#!{self.dir / name}\n"), status=126, words=["static"])
+        musl = subprocess.run(["cc", f"-Wl,--dynamic-linker={self.dir}/ld-musl-x86_64.so.1", "-o", self.dir / "musl",
+                               self.dir / "static.c"], capture_output=True)
+        if musl.returncode == 0:
+            self.refused(self.dir / "musl", status=126, words=["musl"])
+        capable = self.script("capable", true)
+        try:
+            os.setxattr(capable, "security.capability", struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0))
+        except OSError:
+            pass
+        else:
+            self.refused(capable, status=126, words=["capabilities"])
+        self.assertFalse(marker.exists())
+        self.assertFalse([path.name for path in self.dir.iterdir() if ".hprof" in path.name])
+
+    def test_wrong_use(self):
+        marker = self.dir / "ran"
+        for options, word in ((("--max-depth", "many"), "65536"), (("--shadow-stack", "perhaps"), "on, off"),
+                              (("--no-such-option",), "--no-such-option"), (("-o", ""), "path"),
+                              (("--max-file-size", "2GB"), "2G"), (("--log", "loud"), "warn")):
+            self.refused(*options, "touch", marker, status=2, words=[word])
+        self.refused(status=2, words=["PROGRAM"])
+        self.refused("touch", marker, status=2, words=["HEAPPROF_MMAP=maybe", "on, off"], HEAPPROF_MMAP="maybe")
+        self.assertFalse(marker.exists())
+
+    def test_refused_outputs(self):
+        marker = self.dir / "ran"
+        blocker = self.dir / "blocker"
+        blocker.write_text("precious")
+        for output, word in ((self.dir, "folder"), (blocker / "x.hprof", "x.hprof"),
+                             (blocker / "%e" / "x", "blocker"), ("/proc/x.hprof", "/proc"),
+                             (f"{self.dir}/", "folder")):
+            self.refused("-o", output, "touch", marker, status=2, words=[word])
+        self.refused("-o", blocker, "touch", marker, status=2, words=["--force"])
+        self.assertEqual(blocker.read_text(), "precious")
+        fifo = self.dir / "fifo"
+        os.mkfifo(fifo)
+        self.refused("--force", "-o", fifo, "touch", marker, status=2, words=["fifo"])
+        self.assertTrue(stat.S_ISFIFO(os.stat(fifo).st_mode))
+        self.assertFalse(marker.exists())
+        # By variable a name may serve many runs, and the recorder adds .1, .2, ...
+        self.assertEqual(self.run_record("true", HEAPPROF_OUTPUT=blocker).returncode, 0)
+        self.assertEqual(blocker.read_text(), "precious")
+        self.assertEqual(self.run_record("-f", "-o", blocker, "true").returncode, 0)
+        self.assertFalse(blocker.exists())
+
+    def test_the_recorder_must_be_there_and_preloadable(self):
+        self.library.rename(self.dir / "away")
+        self.refused("true", status=125, words=["libheapprof.so", "missing"])
+        (self.prefix / "preload").mkdir()
+        (self.dir / "away").rename(self.prefix / "preload" / "libheapprof.so")
+        self.assertEqual(self.environment_given()["LD_PRELOAD"], str(self.prefix / "preload" / "libheapprof.so"))
+        for name in ("pre fix", "pre:fix"):
+            moved = self.dir / name
+            self.prefix.rename(moved)
+            self.heapprof_copy = moved / "bin" / "heapprof"
+            self.refused("true", status=125, words=["space or a colon"])
+            moved.rename(self.prefix)
+
+    def test_the_loader_can_be_recorded_as_a_program(self):
+        loader = "/lib64/ld-linux-x86-64.so.2"
+        if not os.path.exists(loader):
+            self.skipTest("another architecture")
+        self.assertEqual(self.run_record(loader, "/bin/sh", "-c", "exit 9").returncode, 9)
+
+    # --- what is said at the end ----------------------------------------------------------------------
+
+    def test_no_trace_is_explained(self):
+        result = self.run_record("true")  # the stand-in writes none
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("no trace", result.stderr)
+        self.assertEqual(self.run_record("-q", "true").stderr, "")
+
+    def test_help(self):
+        result = self.run_record("--help")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        for word in ("--output", "--children", "--max-file-size", "126", "127", "PROGRAM"):
+            self.assertIn(word, result.stdout)
+
+    def end_of(self, trace):
+        with open(trace, "rb") as file:
+            file.seek(512)
+            return struct.unpack("<Ii", file.read(8))
+
+    def test_the_end_is_written_into_the_trace(self):
+        """With the real recorder: what only a parent can know."""
+        for command, end in (("exit 3", ("exit", 3)), ("kill -9 $$", ("signal", 9)), ("kill -15 $$", ("signal", 15)),
+                             ("exec sh -c 'exit 4'", ("exit", 4))):
+            with self.subTest(command=command):
+                folder = self.dir / "traces"
+                result = subprocess.run([str(harness.HEAPPROF), "record", "-o", folder / "%e.%p.hprof",
+                                         "sh", "-c", command], env=harness.clean_environment(), capture_output=True,
+                                        text=True, timeout=60)
+                traces = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+                self.assertEqual(len(traces), 2 if command.startswith("exec") else 1)
+                ends = sorted(self.end_of(trace) for trace in traces)
+                self.assertIn((END_KINDS[end[0]], end[1]), ends)
+                if len(ends) == 2:
+                    self.assertIn(END_KINDS["exec"], [kind for kind, _ in ends])
+                for trace in traces:
+                    self.assertIn(str(trace), result.stderr)
+                    trace.unlink()
+
+
+if __name__ == "__main__":
+    harness.main()
