@@ -42,6 +42,9 @@ Lookup look_up(const Module* module, std::uint64_t pc, bool exact, CfiRow& row) 
         arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)))
       return Lookup::kSignal;
   } else {
+    // An emulator (qemu-user) keeps the code that handlers return to at the beginning of a page of its own.
+    if (pc % 4096 == 0 && probe(pc) && arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)))
+      return Lookup::kSignal;
     const Span frames = find_registered(at);
     result = frames.begin == 0 ? CfiResult::kNone : find_cfi_linear(frames, at, entry);
   }

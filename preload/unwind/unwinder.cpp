@@ -142,6 +142,10 @@ StepResult truncated(Walk& walk, Truncation reason) noexcept {
 
 /// The state of the frame that full unwinding arrived at.
 StepResult continue_from_full(Walk& walk) noexcept {
+  if (walk.full.pc() >= arch::kCodeEnd) {
+    walk.full.valid = false;
+    return truncated(walk, Truncation::kBadAddress);
+  }
   walk.state = {walk.full.pc(), walk.full.sp(), walk.full.fp(),
                 static_cast<std::uint16_t>(walk.full.exact ? kExact : 0)};
   return StepResult::kCaller;
@@ -212,6 +216,7 @@ StepResult step_guess(Walk& walk, Word*& words) noexcept {
   *words++ = {fp, record[0]};
   *words++ = {fp + 8, load(fp + 8)};
   if (record[1] == 0) return StepResult::kOutermost;
+  if (record[1] >= arch::kCodeEnd) return truncated(walk, Truncation::kNoUnwindInfo);
   state = {record[1], fp + 16, record[0], kGuessed};
   return StepResult::kCaller;
 }
@@ -265,7 +270,8 @@ StepResult step_guess(Walk& walk, Word*& words) noexcept {
   }
   state.pc = arch::strip(ra);
   state.sp = cfa;
-  return state.pc == 0 ? StepResult::kOutermost : StepResult::kCaller;
+  if (state.pc - 1 < arch::kCodeEnd) [[likely]] return StepResult::kCaller;
+  return state.pc == 0 ? StepResult::kOutermost : truncated(walk, Truncation::kBadAddress);
 }
 
 inline NodeId intern(const Definitions& definitions, NodeId parent, const Frame& frame) noexcept {

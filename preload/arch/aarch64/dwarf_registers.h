@@ -62,6 +62,9 @@ inline constexpr std::uint16_t kSignalFrameOffset[kDwarfRegisters] = {
     312, 320, 328, 336, 344, 352, 360, 368, 376, 384, 392, 400, 408, 416, 424, 432, 440,
     448, 456, 464, 472, 480, 488, 496, 504, 512, 520, 528, 536, 544, 552, 560, 568};
 
+/// No code lies at or beyond: user space has at most 52 bits.
+inline constexpr std::uint64_t kCodeEnd = std::uint64_t{1} << 52;
+
 /// A return address as the processor will use it: without a pointer authentication code (xpaclri, a hint
 /// that older processors ignore).
 inline std::uint64_t strip(std::uint64_t return_address) noexcept {

@@ -63,6 +63,9 @@ inline bool is_signal_return(const std::uint8_t* code) noexcept {
 inline constexpr std::uint16_t kSignalFrameOffset[kDwarfRegisters] = {
     144, 136, 152, 128, 112, 104, 120, 160, 40, 48, 56, 64, 72, 80, 88, 96, 168};
 
+/// No code lies at or beyond: user space has at most 56 bits, with five-level paging.
+inline constexpr std::uint64_t kCodeEnd = std::uint64_t{1} << 56;
+
 /// A return address as the processor will use it.
 inline std::uint64_t strip(std::uint64_t return_address) noexcept { return return_address; }
 

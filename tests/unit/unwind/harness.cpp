@@ -1,9 +1,7 @@
 #include "harness.h"
 
-#define UNW_LOCAL_ONLY
 #include <dlfcn.h>
 #include <execinfo.h>
-#include <libunwind.h>
 
 #include <cstdio>
 #include <mutex>
@@ -58,41 +56,9 @@ Stack resolve(const Tree& tree, NodeId id) {
   return stack;
 }
 
-namespace {
-bool is_code(std::uint64_t pc) {
-  Dl_info info;
-  return dladdr(reinterpret_cast<void*>(pc), &info) != 0;
-}
-}  // namespace
-
-std::size_t libunwind_frames(const arch::EntryRegisters& entry, std::uint64_t* addresses, std::size_t room) {
-  // Its cache would go on believing the tables of libraries that were unloaded.
-  static const int policy_set = unw_set_caching_policy(unw_local_addr_space, UNW_CACHE_NONE);
-  static_cast<void>(policy_set);
-  std::size_t count = 0;
-  unw_context_t context;
-  unw_cursor_t cursor;
-  unw_getcontext(&context);
-  unw_init_local(&cursor, &context);
-  bool inside = false;
-  do {
-    unw_word_t pc, sp;
-    unw_get_reg(&cursor, UNW_REG_IP, &pc);
-    unw_get_reg(&cursor, UNW_REG_SP, &sp);
-    if (pc == 0) break;
-    if (pc == entry.pc && sp == entry.sp) inside = true;
-    // The interrupted frame is what libunwind 1.6 calls a signal frame; the trampoline below it is named by
-    // its own address too.
-    const bool exact = unw_is_signal_frame(&cursor) > 0 ||
-                       (is_code(pc) && arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)));
-    if (inside && count < room) addresses[count++] = exact ? pc : pc - 1;
-  } while (unw_step(&cursor) > 0);
-  return count;
-}
-
-std::vector<std::uint64_t> libunwind_stack(const arch::EntryRegisters& entry) {
+std::vector<std::uint64_t> oracle_stack(const arch::EntryRegisters& entry) {
   std::vector<std::uint64_t> addresses(1u << 17);
-  addresses.resize(libunwind_frames(entry, addresses.data(), addresses.size()));
+  addresses.resize(oracle_frames(entry, addresses.data(), addresses.size()));
   return addresses;
 }
 
@@ -127,12 +93,12 @@ void Hook::compare(const arch::EntryRegisters& entry) {
   last = recorder_.capture(entry);
   ++result.stacks;
   result.frames += last.addresses.size();
-  if (!compare_with_libunwind) return;
-  const std::vector<std::uint64_t> expected = libunwind_stack(entry);
-  if (last.addresses == expected && last.reason == Truncation::kNone) return;
+  if (!compare_with_oracle) return;
+  const std::vector<std::uint64_t> expected = oracle_stack(entry);
+  if (same_stack(last.addresses, expected) && last.reason == Truncation::kNone) return;
   if (result.different++ == 0) {
     result.first_difference = "ours (reason " + std::to_string(static_cast<unsigned>(last.reason)) + "):\n" +
-                              describe(last.addresses) + "libunwind:\n" + describe(expected);
+                              describe(last.addresses) + "the oracle:\n" + describe(expected);
   }
 }
 

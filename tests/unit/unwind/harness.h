@@ -63,10 +63,12 @@ struct Recorder {
   Stack capture(const arch::EntryRegisters& entry) { return resolve(tree, unwinder.capture(entry, tree.definitions())); }
 };
 
-/// What libunwind finds, from the caller of the function that called this one with `entry`. The first
-/// allocates nothing.
-std::size_t libunwind_frames(const arch::EntryRegisters& entry, std::uint64_t* addresses, std::size_t room);
-std::vector<std::uint64_t> libunwind_stack(const arch::EntryRegisters& entry);
+/// What the oracle finds (oracle_libunwind.cpp; oracle_glibc.cpp where there is no libunwind), from the caller
+/// of the function that called this one with `entry`. libunwind's first allocates nothing.
+std::size_t oracle_frames(const arch::EntryRegisters& entry, std::uint64_t* addresses, std::size_t room);
+std::vector<std::uint64_t> oracle_stack(const arch::EntryRegisters& entry);
+/// Equal as far as the oracle can tell.
+bool same_stack(const std::vector<std::uint64_t>& ours, const std::vector<std::uint64_t>& theirs);
 /// What glibc's backtrace finds, that is libgcc: plain return addresses less one, no signal frames known.
 std::vector<std::uint64_t> glibc_stack(const arch::EntryRegisters& entry);
 
@@ -81,7 +83,7 @@ struct Comparison {
 };
 
 /// What a hook does: captures the stack of whoever called the function that this is inlined into, and
-/// compares it with libunwind's. Differences are counted, not asserted, because Catch allocates and throws.
+/// compares it with the oracle's. Differences are counted, not asserted, because Catch allocates and throws.
 class Hook {
  public:
   explicit Hook(Recorder& recorder) : recorder_(recorder) {}
@@ -90,7 +92,7 @@ class Hook {
 
   Comparison result;
   Stack last;
-  bool compare_with_libunwind = true;
+  bool compare_with_oracle = true;
 
  private:
   Recorder& recorder_;

@@ -65,7 +65,7 @@ TEST_CASE("registered code is unwound by its tables, and by no others later") {
   REQUIRE(g_started);
   Recorder recorder;
   Hook here(recorder);
-  here.compare_with_libunwind = false;  // it does not know __register_frame
+  here.compare_with_oracle = false;  // it does not know __register_frame
   t_hook = &here;
   hook();
   const Stack direct = here.last;
@@ -99,7 +99,7 @@ TEST_CASE("many registrations come and go") {
   std::vector<std::unique_ptr<Code>> codes;
   Recorder recorder;
   Hook here(recorder);
-  here.compare_with_libunwind = false;
+  here.compare_with_oracle = false;
   t_hook = &here;
   for (int i = 0; i < 1500; ++i) {
     codes.push_back(std::make_unique<Code>());

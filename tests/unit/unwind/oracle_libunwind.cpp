@@ -1,0 +1,44 @@
+// The oracle where libunwind is at hand: its local interface.
+#define UNW_LOCAL_ONLY
+#include <dlfcn.h>
+#include <libunwind.h>
+
+#include "harness.h"
+
+namespace unwind_test {
+
+namespace {
+bool is_code(std::uint64_t pc) {
+  Dl_info info;
+  return dladdr(reinterpret_cast<void*>(pc), &info) != 0;
+}
+}  // namespace
+
+std::size_t oracle_frames(const arch::EntryRegisters& entry, std::uint64_t* addresses, std::size_t room) {
+  // Its cache would go on believing the tables of libraries that were unloaded.
+  static const int policy_set = unw_set_caching_policy(unw_local_addr_space, UNW_CACHE_NONE);
+  static_cast<void>(policy_set);
+  std::size_t count = 0;
+  unw_context_t context;
+  unw_cursor_t cursor;
+  unw_getcontext(&context);
+  unw_init_local(&cursor, &context);
+  bool inside = false;
+  do {
+    unw_word_t pc, sp;
+    unw_get_reg(&cursor, UNW_REG_IP, &pc);
+    unw_get_reg(&cursor, UNW_REG_SP, &sp);
+    if (pc == 0) break;
+    if (pc == entry.pc && sp == entry.sp) inside = true;
+    // The interrupted frame is what libunwind 1.6 calls a signal frame; the trampoline below it is named by
+    // its own address too.
+    const bool exact = unw_is_signal_frame(&cursor) > 0 ||
+                       (is_code(pc) && arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)));
+    if (inside && count < room) addresses[count++] = exact ? pc : pc - 1;
+  } while (unw_step(&cursor) > 0);
+  return count;
+}
+
+bool same_stack(const std::vector<std::uint64_t>& ours, const std::vector<std::uint64_t>& theirs) { return ours == theirs; }
+
+}  // namespace unwind_test
