@@ -8,6 +8,11 @@
 
 #include "preload/sys/kernel.h"
 
+// Tests name another symbol, one that does not exist, to be on an older libc.
+#ifndef HEAPPROF_FIND_OBJECT
+#define HEAPPROF_FIND_OBJECT "_dl_find_object"
+#endif
+
 // Weak, and without <dlfcn.h>'s own declaration, so that the library is built and loaded with a libc that
 // does not have it (before glibc 2.35). The structure is ABI: glibc manual, "Dynamic Linker Introspection".
 struct FindObjectResult {
@@ -19,7 +24,7 @@ struct FindObjectResult {
   unsigned long long reserved[7];
 };
 extern "C" {
-[[gnu::weak]] int heapprof_dl_find_object(void* address, FindObjectResult* result) __asm__("_dl_find_object");
+[[gnu::weak]] int heapprof_dl_find_object(void* address, FindObjectResult* result) __asm__(HEAPPROF_FIND_OBJECT);
 }
 extern r_debug _r_debug [[gnu::weak]];  // ld.so, GLIBC_2.2.5: where the loader and the main program are
 
