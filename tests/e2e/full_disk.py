@@ -19,7 +19,7 @@ class FullDisk(harness.Case):
     def check(self, size):
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", disk], check=True)
         try:
-            run = self.record(harness.program("ledger_threads"), 20_000, 1, 4, 1, OUTPUT=disk / "full.hprof")
+            run = self.record(harness.program("ledger_threads"), 60_000, 1, 4, 1, OUTPUT=disk / "full.hprof")
             self.assert_ledger_clean(run.ledger())
             said = [line for line in run.stderr.splitlines() if line.startswith("heapprof")]
             self.assertEqual(len(said), 1, run.stderr)
