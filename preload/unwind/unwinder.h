@@ -44,8 +44,9 @@ struct Definitions {
 };
 
 struct Settings {
-  /// Frames of a stack, 512 at least. Deeper stacks lose outermost frames, a multiple of 512 of them, so
-  /// that they keep between max_depth - 511 and max_depth. Their root is (kMark, Truncation::kMaxDepth).
+  /// Frames of a stack, 1 at least. Deeper stacks lose outermost frames: a multiple of 512 of them, or of half of
+  /// max_depth where that is less, so that a deep recursion does not make a new tree at each call. Their root
+  /// is (kMark, Truncation::kMaxDepth).
   std::uint32_t max_depth = 1024;
   bool shadow_stack = true;
 };
