@@ -53,7 +53,7 @@ struct Timeline {
   };
   std::vector<Site> sites;              ///< largest at the peak first
 
-  /// Times without samples: the program did nothing that is recorded. Live bytes stay what they were.
+  /// Times without samples: the program waited, or worked without allocating. Live bytes stay what they were.
   struct Span {
     std::uint64_t from_ns = 0;
     std::uint64_t to_ns = 0;

@@ -292,10 +292,10 @@ class Picture {
         text_ += "\" height=\"";
         append_number(text_, bottom_ - kTop);
         text_ += "\"/>\n";
-        if (width > 52) label(left + width / 2, y, "class=\"note\" text-anchor=\"middle\"", name);
+        if (width > 70) label(left + width / 2, y, "class=\"note\" text-anchor=\"middle\"", name);
       }
     };
-    draw(timeline_.gaps, "idle", "idle", bottom_ - 12);
+    draw(timeline_.gaps, "idle", "no events", bottom_ - 12);
     draw(timeline_.pauses, "paused", "paused", bottom_ - 12);
   }
 

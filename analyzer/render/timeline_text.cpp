@@ -308,7 +308,7 @@ class Plot {
     };
     item(characters_.area[8], kAreaColour, "live heap");
     if (std::find(columns.idle.begin(), columns.idle.end(), true) != columns.idle.end())
-      item(characters_.idle, kIdleColour, "idle, unchanged");
+      item(characters_.idle, kIdleColour, "no events, unchanged");
     if (most_resident_ > 0) {
       item(options_.unicode ? "\u2812" : ".", kResidentColour,
            "resident (RSS), at most " + human_bytes(most_resident_) + (draw_resident_ ? "" : ", beyond this scale"));

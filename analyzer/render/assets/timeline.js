@@ -111,7 +111,7 @@ function show(i) {
   const resident = sample < 0 || idle ? null : data.rss[sample];
   tell(rows.get('rss'), resident, 0);
   lines[0].textContent = `${bytes(live)} live at ${seconds(time)}`;
-  lines[1].textContent = idle ? 'idle: unchanged' : within(data.pauses, time) ? 'paused: at least' :
+  lines[1].textContent = idle ? 'no events: unchanged' : within(data.pauses, time) ? 'paused: at least' :
     resident === null ? '' : `${bytes(resident)} resident`;
   const width = Math.max(...lines.map(line => line.getComputedTextLength())) + 20;
   box.setAttribute('width', width);
