@@ -27,7 +27,7 @@ constexpr unsigned kMaxFrames = 1u << 16;
 constexpr unsigned kMaxReports = 4;
 
 struct Totals {
-  std::atomic<unsigned long> captures, compared, frames, different, truncated, guessed, libunwind_short;
+  std::atomic<unsigned long> captures, compared, frames, different, truncated, guessed, libunwind_short, both_short;
 };
 Totals g_totals;
 std::atomic<unsigned> g_reports;
@@ -114,6 +114,8 @@ bool is_code(std::uint64_t pc) {
   return dladdr(reinterpret_cast<void*>(pc), &info) != 0;
 }
 
+void report_totals();
+
 [[gnu::noinline]] void compare(PerThread& thread, const arch::EntryRegisters& entry, NodeId node) {
   static thread_local unw_context_t context;
   static thread_local unw_cursor_t cursor;
@@ -144,7 +146,7 @@ bool is_code(std::uint64_t pc) {
     guessed += g_nodes[id].flags & kNodeGuessed;
     if (count < kMaxFrames) thread.frames[count++] = g_nodes[id].address - 1;
   }
-  ++g_totals.compared;
+  if (++g_totals.compared % 5000 == 0) report_totals();  // many programs are killed, or leave by _exit
   g_totals.frames += count;
   if (guessed != 0) ++g_totals.guessed;
   if (truncation != 0) ++g_totals.truncated;
@@ -156,6 +158,11 @@ bool is_code(std::uint64_t pc) {
   // libunwind gave up where we went on.
   if (truncation == 0 && at == expected && count > expected && step < 0) {
     ++g_totals.libunwind_short;
+    return;
+  }
+  // Both end here; only we say that it is not the end.
+  if (truncation != 0 && at == count && count == expected) {
+    ++g_totals.both_short;
     return;
   }
   ++g_totals.different;
@@ -206,12 +213,16 @@ void start() {
 
 [[gnu::constructor]] void on_load() { start(); }
 
-[[gnu::destructor]] void at_exit() {
-  if (g_state.exchange(3) != 2) return;
+void report_totals() {
   const int fd = open_report();
-  write_line(fd, "%s: %lu captures, %lu compared, %lu frames, %lu different, %lu truncated, %lu with guesses, %lu where libunwind gave up\n",
+  write_line(fd, "%s: %lu captures, %lu compared, %lu frames, %lu different, %lu truncated, %lu with guesses, %lu where libunwind gave up, %lu where both did\n",
              program_invocation_short_name, g_totals.captures.load(), g_totals.compared.load(), g_totals.frames.load(),
-             g_totals.different.load(), g_totals.truncated.load(), g_totals.guessed.load(), g_totals.libunwind_short.load());
+             g_totals.different.load(), g_totals.truncated.load(), g_totals.guessed.load(), g_totals.libunwind_short.load(), g_totals.both_short.load());
+  if (fd != 2) close(fd);
+}
+
+[[gnu::destructor]] void at_exit() {
+  if (g_state.exchange(3) == 2) report_totals();
 }
 
 }  // namespace
