@@ -97,7 +97,7 @@ class Variables(harness.Case):
 
     def test_mmap(self):
         run = self.record(harness.program("ledger_mmap"), 300, MMAP=0)
-        self.assertEqual(self.report(run.trace)["mmap"], dict(mapped_bytes=0, peak_bytes=0, live_bytes=0))
+        self.assertEqual(set(self.report(run.trace)["mmap"].values()), {0})
         for thread in run.read().threads():
             self.assertFalse([event for event in thread.events if event.op >= trace_reader.MAP])
 
@@ -119,7 +119,8 @@ class Variables(harness.Case):
         run = self.single(PAUSED=1)
         self.assert_ledger_clean(run.ledger())
         report = self.report(run.trace)
-        self.assertEqual((report["heap"]["allocations"], report["heap"]["frees"], report["heap"]["peak_bytes"]), (0, 0, 0))
+        heap = report["heap"]
+        self.assertEqual((heap["allocations"], heap["peak_bytes"], heap["leaked_bytes"]), (0, 0, 0))
 
     def test_max_file_size(self):
         run = self.record(harness.program("ledger_threads"), 30_000, 1, 4, 3, MAX_FILE_SIZE="1M", timeout=120)
