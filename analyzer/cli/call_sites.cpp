@@ -1,6 +1,7 @@
 #include "analyzer/cli/call_sites.h"
 
 #include <algorithm>
+#include <cctype>
 #include <string_view>
 #include <unordered_map>
 
@@ -9,8 +10,7 @@ namespace heapprof::cli {
 bool is_allocation_machinery(const std::string& function) {
   static constexpr std::string_view kExact[] = {"malloc", "calloc", "realloc", "reallocarray", "memalign",
                                                 "posix_memalign", "aligned_alloc", "valloc", "strdup", "__strdup",
-                                                "strndup", "__strndup", "g_malloc", "g_malloc0", "g_realloc",
-                                                "xmalloc", "xcalloc", "xrealloc", "xstrdup"};
+                                                "strndup", "__strndup", "xstrdup"};
   static constexpr std::string_view kPrefixes[] = {"operator new", "std::__new_allocator<", "__gnu_cxx::new_allocator<",
                                                    "std::allocator<", "std::allocator_traits<", "std::_Vector_base<",
                                                    "std::vector<", "std::__cxx11::basic_string<", "std::_Rb_tree<",
@@ -23,6 +23,13 @@ bool is_allocation_machinery(const std::string& function) {
                                                    "__rust_realloc", "__rdl_", "__rg_", "<alloc::", "hashbrown::"};
   for (const std::string_view name : kExact)
     if (function == name) return true;
+  // malloc by many names: xmalloc, g_realloc_n, zcalloc_usable, _PyObject_Malloc. Not methods and templates.
+  if (function.find_first_of("<:(") == std::string::npos) {
+    std::string lower = function;
+    for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    for (const char* name : {"malloc", "calloc", "realloc"})
+      if (lower.find(name) != std::string::npos) return true;
+  }
   // Templates may be printed with their return type in front.
   std::string_view name = function;
   for (const std::string_view type : {"void ", "auto "})

@@ -112,6 +112,8 @@ std::string command_of(const model::Profile& profile) {
   }
   if (command.empty()) command = recording.program.empty() ? "(unknown program)" : recording.program;
   if (recording.command_line_cut) command += " …";
+  for (char& c : command)
+    if (c == '\n' || c == '\t' || c == '\r') c = ' ';
   return clean_utf8(command);
 }
 

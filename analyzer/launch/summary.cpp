@@ -1,62 +1,48 @@
 #include "analyzer/launch/summary.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
+#include <exception>
 
-#include "common/trace_format.h"
+#include "analyzer/render/units.h"
+#include "analyzer/replay/analysis.h"
 
 namespace heapprof::launch {
 
 namespace {
 
-std::string bytes_text(std::uint64_t bytes) {
-  const char* unit = "B";
-  double value = static_cast<double>(bytes);
-  for (const char* larger : {"KiB", "MiB", "GiB", "TiB"}) {
-    if (value < 1024) break;
-    value /= 1024;
-    unit = larger;
+std::string end_text(const model::Profile& profile) {
+  const model::Integrity& integrity = profile.integrity;
+  const int status = integrity.end_status.value_or(0);
+  if (integrity.ended_by == "exit") return "exit status " + std::to_string(status);
+  if (integrity.ended_by == "signal") {
+    const char* name = sigabbrev_np(status);
+    return "killed by signal " + std::to_string(status) + (name != nullptr ? " (SIG" + std::string(name) + ")" : "");
   }
-  char text[32];
-  std::snprintf(text, sizeof text, unit[1] == '\0' ? "%.0f %s" : "%.1f %s", value, unit);
-  return text;
-}
-
-std::string end_text(const FileHeader& header) {
-  switch (header.end_kind) {
-    case EndKind::kExit: return "exit status " + std::to_string(header.end_status);
-    case EndKind::kSignal: {
-      const char* name = sigabbrev_np(header.end_status);
-      return "killed by signal " + std::to_string(header.end_status) +
-             (name != nullptr ? std::string(" (SIG") + name + ")" : std::string());
-    }
-    case EndKind::kExec: return "executed another program";
-    case EndKind::kStopped:
-      return "recording stopped before the end: " +
-             std::string(header.stop_reason, strnlen(header.stop_reason, sizeof header.stop_reason));
-    case EndKind::kNone: break;
-  }
-  return "unknown";
+  if (integrity.ended_by == "exec") return "executed another program";
+  if (integrity.ended_by == "stopped") return "recording stopped early: " + integrity.stop_reason.value_or("unknown why");
+  return integrity.ended_by;
 }
 
 }  // namespace
 
 std::string summarize_trace(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  FileHeader header;
-  struct stat status {};
-  if (fd < 0) return path + " can't be read: " + std::strerror(errno) + "\n";
-  const bool read = pread(fd, &header, sizeof header, 0) == sizeof header && fstat(fd, &status) == 0;
-  close(fd);
-  if (!read) return path + " is too short for a trace\n";
-  // What the file occupies: space reserved and not used yet does not count.
-  const auto used = static_cast<std::uint64_t>(status.st_blocks) * 512;
-  return "  end    " + end_text(header) + "\n  size   " + bytes_text(used) + "\n";
+  try {
+    const replay::Analysis analysis(path, replay::Selection{});
+    const model::Profile& profile = analysis.profile();
+    const model::HeapTotals& heap = profile.heap;
+    const auto blocks = [](std::uint64_t bytes, std::uint64_t count) {
+      return render::human_bytes(bytes) + " in " + render::exact_number(count) + (count == 1 ? " block" : " blocks");
+    };
+    std::string text = "  end     " + end_text(profile) + " after " +
+                       render::human_time(profile.recording.duration_ns) + "\n";
+    text += "  events  " + render::exact_number(heap.events()) + "\n";
+    text += "  peak    " + blocks(heap.peak_bytes, heap.peak_blocks) + "\n";
+    text += "  live    " + blocks(heap.leaked_bytes, heap.leaked_blocks) + " at the end\n";
+    if (!profile.integrity.complete) text += "  damage  the trace is not complete; heapprof info says what is missing\n";
+    return text;
+  } catch (const std::exception& error) {
+    return std::string("  ") + error.what() + "\n";
+  }
 }
 
 }  // namespace heapprof::launch

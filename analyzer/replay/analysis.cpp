@@ -66,7 +66,8 @@ void Analysis::describe_recording(const trace::Definitions& definitions) {
   }
   recording.command_line_cut = definitions.command_line_cut;
   recording.working_directory = definitions.working_directory;
-  recording.host = definitions.host;
+  // The kernel's file of the host's name ends in a line feed.
+  recording.host = definitions.host.substr(0, definitions.host.find_last_not_of('\n') + 1);
   recording.pid = header.pid;
   recording.parent_pid = header.parent_pid;
   recording.start_realtime_ns = header.start_realtime_ns;

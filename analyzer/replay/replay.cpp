@@ -26,7 +26,7 @@ constexpr bool gives_block(Op op) noexcept { return op == Op::kAlloc || op == Op
 
 Replay::Replay(const trace::TraceFile& file, const Selection& selection)
     : selection_(selection), every_size_(selection.all_sizes()), count_all_(selection.kind == model::Kind::kAll),
-      timeline_(std::max<std::uint64_t>(file.header().ticks_per_second / 10'000, 1)), clock_(file.header()),
+      page_bytes_(file.header().unit_bytes), timeline_(std::max<std::uint64_t>(file.header().ticks_per_second / 10'000, 1)), clock_(file.header()),
       streams_(file.streams().size()) {}
 
 template <bool kResolve>
@@ -227,10 +227,6 @@ template <bool kResolve>
   const auto changed = [this](const Region& region, std::int64_t bytes, std::int64_t blocks) {
     mapping_changed(region, bytes, blocks);
   };
-  // Lengths are rounded up to pages by the recorder; a damaged one must not wrap around.
-  const auto end_of = [](std::uint64_t begin, std::uint64_t size) {
-    return begin + std::min(size, std::numeric_limits<std::uint64_t>::max() - begin);
-  };
   if (event.op() == trace::kGap) return abandon_begins(stream);
   switch (event.op()) {
     case Op::kReallocFailed:
@@ -250,24 +246,29 @@ template <bool kResolve>
       }
       return;
     case Op::kAllocFailed: ++heap_.failed; return;
-    case Op::kMap: return map(event, event.address, event.size(), event.flags());
+    case Op::kMap: {
+      const auto [begin, end] = pages_of(event.address, event.size());
+      return map(event, begin, end, event.flags());
+    }
     case Op::kUnmapBegin:
     case Op::kRemapBegin: {
       PendingMapping pending{event.op() == Op::kRemapBegin, {}};
-      pending.pieces = mapping_table_.take(event.address, end_of(event.address, event.size()), changed);
+      const auto [begin, end] = pages_of(event.address, event.size());
+      pending.pieces = mapping_table_.take(begin, end, changed);
       stream.mappings.push_back(std::move(pending));
       return;
     }
     case Op::kUnmapEnd: stream.take_mapping(false); return;
     case Op::kRemapEnd: {
       const std::vector<Region> old = stream.take_mapping(true);
-      return map(event, event.address, event.size(), old.empty() ? kMapAnonymous : old.front().flags);
+      const auto [begin, end] = pages_of(event.address, event.size());
+      return map(event, begin, end, old.empty() ? kMapAnonymous : old.front().flags);
     }
     case Op::kUnmapFailed:
     case Op::kRemapFailed:
       return mapping_table_.put_back(stream.take_mapping(event.op() == Op::kRemapFailed), changed);
     case Op::kBrk:
-      if (event.address > event.size()) map(event, event.size(), event.address - event.size(), kMapAnonymous);
+      if (event.address > event.size()) map(event, event.size(), event.address, kMapAnonymous);
       else mapping_table_.take(event.address, event.size(), changed);
       return;
     case Op::kSample:
@@ -285,13 +286,21 @@ template <bool kResolve>
   }
 }
 
-void Replay::map(const MergedEvent& event, std::uint64_t begin, std::uint64_t size, std::uint32_t flags) {
-  size = std::min(size, std::numeric_limits<std::uint64_t>::max() - begin);
-  if (size == 0) return;
-  mapping_table_.take(begin, begin + size, [this](const Region& region, std::int64_t bytes, std::int64_t blocks) {
+/// The kernel maps and unmaps whole pages. A damaged length must not wrap around.
+std::pair<std::uint64_t, std::uint64_t> Replay::pages_of(std::uint64_t address, std::uint64_t size) const noexcept {
+  const std::uint64_t most = std::numeric_limits<std::uint64_t>::max() - page_bytes_;
+  if (address > most) return {most, most};
+  const std::uint64_t end = address + std::min(size, most - address);
+  return {address / page_bytes_ * page_bytes_, (end + page_bytes_ - 1) / page_bytes_ * page_bytes_};
+}
+
+void Replay::map(const MergedEvent& event, std::uint64_t begin, std::uint64_t end, std::uint32_t flags) {
+  if (begin >= end) return;
+  const std::uint64_t size = end - begin;
+  mapping_table_.take(begin, end, [this](const Region& region, std::int64_t bytes, std::int64_t blocks) {
     mapping_changed(region, bytes, blocks);
   });
-  mapping_table_.insert(begin, begin + size, event.node, flags);
+  mapping_table_.insert(begin, end, event.node, flags);
   if ((flags & kMapReserve) != 0) {
     mappings_.reserved_bytes += size;
     return;

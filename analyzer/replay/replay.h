@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "analyzer/model/live_timeline.h"
@@ -159,7 +160,8 @@ class Replay {
   template <bool kResolve>
   bool settle_tie(std::size_t i, std::uint64_t address, bool wants_release);
   void handle_rare(const trace::MergedEvent& event);
-  void map(const trace::MergedEvent& event, std::uint64_t begin, std::uint64_t size, std::uint32_t flags);
+  std::pair<std::uint64_t, std::uint64_t> pages_of(std::uint64_t address, std::uint64_t size) const noexcept;
+  void map(const trace::MergedEvent& event, std::uint64_t begin, std::uint64_t end, std::uint32_t flags);
   void unmap(std::uint64_t begin, std::uint64_t end);
   void mapping_changed(const Region& region, std::int64_t bytes, std::int64_t blocks);
   void take_text(const trace::MergedEvent& event);
@@ -173,6 +175,7 @@ class Replay {
   const Selection selection_;
   const bool every_size_;
   const bool count_all_;
+  const std::uint64_t page_bytes_;  // at least a page of the recorded machine: the trace's unit
   BlockTable blocks_;
   MappingTable mapping_table_;
   CostTracker heap_costs_;

@@ -177,6 +177,8 @@ void released(const void* block, const EntryRegisters& entry) noexcept {
 }
 
 bool realloc_begin(const void* old_block, const EntryRegisters& entry) noexcept {
+  // The real reallocarray calls our realloc: the outer one has begun, and will end.
+  if (t_local.reallocating == old_block && t_local.allocator_depth != 0) [[unlikely]] return false;
   ThreadState* thread = enter();
   if (thread == nullptr) return false;
   if (unwind::is_loader(entry.pc)) [[unlikely]] unwind::loader_activity();

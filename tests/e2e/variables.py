@@ -97,7 +97,7 @@ class Variables(harness.Case):
 
     def test_mmap(self):
         run = self.record(harness.program("ledger_mmap"), 300, MMAP=0)
-        self.assertEqual(set(self.report(run.trace)["mmap"].values()), {0})
+        self.assertFalse(any(self.report(run.trace)["mmap"].values()))
         for thread in run.read().threads():
             self.assertFalse([event for event in thread.events if event.op >= trace_reader.MAP])
 
@@ -120,7 +120,9 @@ class Variables(harness.Case):
         self.assert_ledger_clean(run.ledger())
         report = self.report(run.trace)
         heap = report["heap"]
-        self.assertEqual((heap["allocations"], heap["peak_bytes"], heap["leaked_bytes"]), (0, 0, 0))
+        # The recorder cannot tell whose releases these are, so all are recorded; none matches a block.
+        self.assertEqual((heap["allocations"], heap["frees"] - heap["unmatched_frees"], heap["peak_bytes"]), (0, 0, 0))
+        self.assertTrue(any("paused" in note for note in report["integrity"]["notes"]), report["integrity"]["notes"])
 
     def test_max_file_size(self):
         run = self.record(harness.program("ledger_threads"), 30_000, 1, 4, 3, MAX_FILE_SIZE="1M", timeout=120)

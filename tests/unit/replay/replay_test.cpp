@@ -324,6 +324,17 @@ TEST_CASE("Mappings: parts, overlays, moves, failures, the break") {
   }
 }
 
+TEST_CASE("Mappings are whole pages, whatever length was asked for") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  stream.add(Op::kMap, 1, 0x10000, 5000, 0, kMapAnonymous);
+  stream.add(Op::kUnmapBegin, 2, 0x10000, 1);
+  stream.add(Op::kUnmapEnd, 3);
+  const model::Profile profile = replay_trace(trace);
+  CHECK(profile.mmap.mapped_bytes == 8192);
+  CHECK(profile.mmap.live_bytes == 4096);
+}
+
 TEST_CASE("A munmap that never ended leaves its range mapped") {
   TraceBuilder trace;
   auto& stream = trace.stream();
