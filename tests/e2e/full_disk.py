@@ -42,7 +42,7 @@ class FullDisk(harness.Case):
 
     def test_full_while_recording(self):
         events = 0
-        for size in ("2m", "2500k", "3m"):
+        for size in ("600k", "1m", "2m"):
             with self.subTest(size=size):
                 report = self.check(size)
                 self.assertIsNotNone(report)
