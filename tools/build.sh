@@ -36,7 +36,7 @@ tools/deps.sh
 if [ ! -f "$build/build.ninja" ]; then
   echo "==> configuring $build/"
   mkdir -p "$build"
-  meson setup "$build" -Doptimization=3 -Ddebug=true -Db_ndebug=true >"$build/setup.log" 2>&1 || {
+  meson setup "$build" -Doptimization=2 -Ddebug=true -Db_ndebug=true >"$build/setup.log" 2>&1 || {
     tail -n 40 "$build/setup.log" >&2
     exit 1
   }
