@@ -81,11 +81,18 @@ bool StackBounds::extend(Stretch& stretch, std::uint64_t address) noexcept {
   return true;
 }
 
+bool StackBounds::grow(std::uint64_t address) noexcept {
+  Stretch& stretch = stretches_[index_];
+  const bool readable = address >= stretch.high && extend(stretch, address);
+  select(index_);
+  return readable;
+}
+
 /// Makes current the stretch that holds `address`, or that turns out to when the pages between are probed.
 bool StackBounds::find(std::uint64_t address) noexcept {
   for (unsigned i = 0; i < kStretches; ++i) {
     if (address - stretches_[i].low < stretches_[i].high - stretches_[i].low) {
-      index_ = i;
+      select(i);
       return true;
     }
   }
@@ -99,7 +106,7 @@ bool StackBounds::find(std::uint64_t address) noexcept {
     while (low > page && probe(low - kPage)) low -= kPage;
     if (low > page) continue;
     stretch.low = low;
-    index_ = i;
+    select(i);
     return true;
   }
   return false;
@@ -125,7 +132,7 @@ void StackBounds::make(std::uint64_t address) noexcept {
     }
   }
   stretches_[victim_] = fresh;
-  index_ = victim_;
+  select(victim_);
 }
 
 /// Back to the page of `address`, which is readable.
@@ -133,6 +140,7 @@ void StackBounds::look_again(std::uint64_t address) noexcept {
   ++epoch_;
   const std::uint64_t page = page_of(address);
   stretches_[index_] = {page, page + kPage, kNoLimit, false};
+  select(index_);
 }
 
 void StackBounds::begin_elsewhere(std::uint64_t sp) noexcept {
@@ -142,7 +150,7 @@ void StackBounds::begin_elsewhere(std::uint64_t sp) noexcept {
     for (Stretch& stretch : stretches_)
       if (!stretch.own) stretch = {};
   }
-  index_ = begun_;
+  select(begun_);
   if (contains(sp - 8)) return;
   if (!find(sp - 8)) make(sp - 8);
   else if (index_ != begun_ && !stretches_[index_].own) look_again(sp - 8);
@@ -164,7 +172,8 @@ bool StackBounds::cross(std::uint64_t sp) noexcept {
 void StackBounds::forget() noexcept {
   ++epoch_;
   for (Stretch& stretch : stretches_) stretch = {};
-  index_ = begun_ = victim_ = 0;
+  begun_ = victim_ = 0;
+  select(0);
 }
 
 }  // namespace heapprof::unwind

@@ -42,16 +42,13 @@ class StackBounds {
   bool cross(std::uint64_t sp) noexcept;
 
   /// `address` lies in what is known of the current stack.
-  bool contains(std::uint64_t address) const noexcept {
-    const Stretch& stretch = stretches_[index_];
-    return address - stretch.low < stretch.high - stretch.low;
-  }
+  bool contains(std::uint64_t address) const noexcept { return address - low_ < bytes_; }
 
   /// The word at `address`, a multiple of 8, may be read. Below the stack pointer of begin() or cross()
   /// only what was met before is.
   bool readable(std::uint64_t address) noexcept {
     if (contains(address)) [[likely]] return true;
-    return address >= stretches_[index_].high && extend(stretches_[index_], address);
+    return grow(address);
   }
 
   /// Changes whenever something known was dropped: addresses remembered under another number must not be
@@ -76,8 +73,16 @@ class StackBounds {
   bool find(std::uint64_t address) noexcept;
   void make(std::uint64_t address) noexcept;
   void look_again(std::uint64_t address) noexcept;
-  [[gnu::noinline]] static bool extend(Stretch& stretch, std::uint64_t address) noexcept;
+  static bool extend(Stretch& stretch, std::uint64_t address) noexcept;
+  [[gnu::noinline]] bool grow(std::uint64_t address) noexcept;
+  void select(std::uint32_t index) noexcept {
+    index_ = index;
+    low_ = stretches_[index].low;
+    bytes_ = stretches_[index].high - low_;
+  }
 
+  std::uint64_t low_;    ///< of the current stretch, as select() left it
+  std::uint64_t bytes_;
   Stretch stretches_[kStretches];
   std::uint32_t index_;   ///< the current one
   std::uint32_t begun_;   ///< where the last capture began

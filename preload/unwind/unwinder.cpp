@@ -96,16 +96,15 @@ std::uint64_t load(std::uint64_t address) noexcept { return *reinterpret_cast<co
 
 // ---- finding rules ---------------------------------------------------------------------------------
 
-[[gnu::noinline]] Rule find_rule_slowly(const Walk& walk) noexcept {
-  const State& state = walk.state;
-  const std::uint64_t key = RuleCache::key(state.pc, state.exact());
+[[gnu::noinline]] Rule find_rule_slowly(const Walk& walk, std::uint64_t pc, bool exact) noexcept {
+  const std::uint64_t key = RuleCache::key(pc, exact);
   ModuleState& anonymous = state_of(ModuleId::kAnonymous);
   if (anonymous.confirmed.load(std::memory_order_acquire) != walk.generation) {
     g_rules.forget(ModuleId::kAnonymous);
     anonymous.confirmed.store(walk.generation, std::memory_order_release);
   }
 
-  Module* module = find_module(state.exact() ? state.pc : state.pc - 1, walk.generation);
+  Module* module = find_module(exact ? pc : pc - 1, walk.generation);
   if (module != nullptr) {
     announce(*module, walk.definitions);
     const Rule cached = g_rules.find(key);
@@ -114,8 +113,8 @@ std::uint64_t load(std::uint64_t address) noexcept { return *reinterpret_cast<co
   const ModuleId id = module != nullptr ? module->id : ModuleId::kAnonymous;
   CfiRow row;
   Rule rule;
-  switch (look_up(module, state.pc, state.exact(), row)) {
-    case Lookup::kRow: rule = compact(row, id, state.exact() ? state.pc : state.pc - 1); break;
+  switch (look_up(module, pc, exact, row)) {
+    case Lookup::kRow: rule = compact(row, id, exact ? pc : pc - 1); break;
     case Lookup::kSignal: rule = {RuleKind::kSignal, id}; break;
     case Lookup::kOutermost: rule = {RuleKind::kEnd, id}; break;
     case Lookup::kNone: rule = {RuleKind::kNoInfo, id}; break;
@@ -126,12 +125,12 @@ std::uint64_t load(std::uint64_t address) noexcept { return *reinterpret_cast<co
   return rule;
 }
 
-inline Rule find_rule(const Walk& walk) noexcept {
-  const Rule rule = g_rules.find(RuleCache::key(walk.state.pc, walk.state.exact()));
+inline Rule find_rule(const Walk& walk, const State& state) noexcept {
+  const Rule rule = g_rules.find(RuleCache::key(state.pc, state.exact()));
   if (rule.kind() != RuleKind::kNone &&
       state_of(rule.module()).confirmed.load(std::memory_order_acquire) == walk.generation) [[likely]]
     return rule;
-  return find_rule_slowly(walk);
+  return find_rule_slowly(walk, state.pc, state.exact());
 }
 
 // ---- steps -----------------------------------------------------------------------------------------
@@ -172,56 +171,12 @@ StepResult continue_from_full(Walk& walk) noexcept {
   return result == StepResult::kCaller ? continue_from_full(walk) : result;
 }
 
-/// The value of the frame register. Where it was saved may be read: that was checked when it was found.
-inline std::uint64_t read_fp(State& state, Word*& words) noexcept {
-  if ((state.flags & kFpSaved) != 0) {
-    const std::uint64_t slot = state.fp;
-    state.fp = load(slot);
-    state.flags &= static_cast<std::uint16_t>(~kFpSaved);
-    *words++ = {slot, state.fp};
-  }
-  return state.fp;
-}
-
 /// Frame pointers.
-[[gnu::noinline]] StepResult step_guess(Walk& walk, Word*& words) noexcept {
-  State& state = walk.state;
-  const std::uint64_t fp = read_fp(state, words);
-  if (fp == 0) return StepResult::kOutermost;  // ABI 3.4.1: the outermost frame has none
-  std::uint64_t record[2];
-  if (!read_frame_record(state.sp, fp, walk.bounds, record)) return truncated(walk, Truncation::kNoUnwindInfo);
-  *words++ = {fp, record[0]};
-  *words++ = {fp + 8, load(fp + 8)};
-  if (record[1] == 0) return StepResult::kOutermost;
-  state = {record[1], fp + 16, record[0], kGuessed};
-  return StepResult::kCaller;
-}
+[[gnu::noinline]] StepResult step_guess(Walk& walk, Word*& words) noexcept;
 
-/// Goes from walk.state to its caller; what was read is noted at `words`. `flags`: of the frame left.
-[[gnu::always_inline]] inline StepResult step(Walk& walk, Rule rule, Word*& words, std::uint16_t& flags) noexcept {
-  State& state = walk.state;
-  std::uint64_t cfa;
-  std::uint64_t fp_slot;
+/// The kinds of rules that few frames have.
+[[gnu::noinline]] StepResult step_rare(Walk& walk, Rule rule, Word*& words, std::uint16_t& flags) noexcept {
   switch (rule.kind()) {
-    case RuleKind::kSp:
-      // Where a frame record is not at the top of its frame, guessing loses the stack pointer.
-      if (!arch::kCallPushesReturnAddress && (state.flags & kGuessed) != 0) return step_guess(walk, words);
-      cfa = state.sp + rule.cfa();
-      fp_slot = cfa + rule.fp();
-      break;
-    case RuleKind::kFp:
-      cfa = read_fp(state, words) + rule.cfa();
-      fp_slot = cfa + rule.fp();
-      break;
-    case RuleKind::kRealigned: {
-      const std::uint64_t fp = read_fp(state, words);
-      const std::uint64_t slot = fp + rule.cfa();
-      if (slot % 8 != 0 || slot < state.sp || !walk.bounds.readable(slot)) return truncated(walk, Truncation::kBadAddress);
-      cfa = load(slot);
-      *words++ = {slot, cfa};
-      fp_slot = fp + rule.fp();
-      break;
-    }
     case RuleKind::kEnd:
       return StepResult::kOutermost;
     case RuleKind::kNoInfo:
@@ -235,6 +190,63 @@ inline std::uint64_t read_fp(State& state, Word*& words) noexcept {
     default:
       return truncated(walk, Truncation::kBadRule);
   }
+}
+
+/// The value of the frame register. Where it was saved may be read: that was checked when it was found.
+inline std::uint64_t read_fp(State& state, Word*& words) noexcept {
+  if ((state.flags & kFpSaved) != 0) {
+    const std::uint64_t slot = state.fp;
+    state.fp = load(slot);
+    state.flags &= static_cast<std::uint16_t>(~kFpSaved);
+    *words++ = {slot, state.fp};
+  }
+  return state.fp;
+}
+
+StepResult step_guess(Walk& walk, Word*& words) noexcept {
+  State& state = walk.state;
+  const std::uint64_t fp = read_fp(state, words);
+  if (fp == 0) return StepResult::kOutermost;  // ABI 3.4.1: the outermost frame has none
+  std::uint64_t record[2];
+  if (!read_frame_record(state.sp, fp, walk.bounds, record)) return truncated(walk, Truncation::kNoUnwindInfo);
+  *words++ = {fp, record[0]};
+  *words++ = {fp + 8, load(fp + 8)};
+  if (record[1] == 0) return StepResult::kOutermost;
+  state = {record[1], fp + 16, record[0], kGuessed};
+  return StepResult::kCaller;
+}
+
+/// Goes from `state` to its caller; what was read is noted at `words`. `flags`: of the frame left. The rare
+/// kinds work on walk.state.
+[[gnu::always_inline]] inline StepResult step(State& state, Walk& walk, Rule rule, Word*& words,
+                                              std::uint16_t& flags) noexcept {
+  const auto rarely = [&](auto&& function) noexcept {
+    walk.state = state;
+    const StepResult result = function();
+    state = walk.state;
+    return result;
+  };
+  std::uint64_t cfa;
+  std::uint64_t fp_slot;
+  if (rule.kind() == RuleKind::kSp) {
+    // Where a frame record is not at the top of its frame, guessing loses the stack pointer.
+    if (!arch::kCallPushesReturnAddress && (state.flags & kGuessed) != 0)
+      return rarely([&]() noexcept { return step_guess(walk, words); });
+    cfa = state.sp + rule.cfa();
+    fp_slot = cfa + rule.fp();
+  } else if (rule.kind() == RuleKind::kFp) {
+    cfa = read_fp(state, words) + rule.cfa();
+    fp_slot = cfa + rule.fp();
+  } else if (rule.kind() == RuleKind::kRealigned) {
+    const std::uint64_t fp = read_fp(state, words);
+    const std::uint64_t slot = fp + rule.cfa();
+    if (slot % 8 != 0 || slot < state.sp || !walk.bounds.readable(slot)) return truncated(walk, Truncation::kBadAddress);
+    cfa = load(slot);
+    *words++ = {slot, cfa};
+    fp_slot = fp + rule.fp();
+  } else {
+    return rarely([&]() noexcept { return step_rare(walk, rule, words, flags); });
+  }
   const std::uint64_t ra_slot = cfa + rule.ra();
   // A frame below the last one, or unreadable, is another stack's or none.
   if (cfa % 8 != 0 || cfa <= state.sp || !walk.bounds.readable(ra_slot)) [[unlikely]] {
@@ -244,24 +256,23 @@ inline std::uint64_t read_fp(State& state, Word*& words) noexcept {
   }
   const std::uint64_t ra = load(ra_slot);
   *words++ = {ra_slot, ra};
-  std::uint16_t fp_saved = state.flags & kFpSaved;
   if (!rule.fp_is_same()) {
     if (fp_slot % 8 != 0 || !walk.bounds.readable(fp_slot)) [[unlikely]] return truncated(walk, Truncation::kBadAddress);
     state.fp = fp_slot;
-    fp_saved = kFpSaved;
+    state.flags = kFpSaved;
+  } else {
+    state.flags &= kFpSaved;
   }
   state.pc = arch::strip(ra);
   state.sp = cfa;
-  state.flags = fp_saved;
   return state.pc == 0 ? StepResult::kOutermost : StepResult::kCaller;
 }
 
-inline NodeId intern(const Definitions& definitions, NodeId parent, std::uint64_t pc, std::uint16_t module,
-                     std::uint16_t flags) noexcept {
-  const ModuleId id{module};
-  const std::uint64_t named = pc - ((flags & (kExact | kWhole)) == 0 ? 1 : 0);
+inline NodeId intern(const Definitions& definitions, NodeId parent, const Frame& frame) noexcept {
+  const ModuleId id{frame.module};
+  const std::uint64_t named = frame.pc - ((frame.flags & (kExact | kWhole)) == 0 ? 1 : 0);
   return definitions.intern(definitions.context, parent, id, named - state_of(id).load_bias,
-                            (flags & kGuessed) != 0 ? kNodeGuessed : 0);
+                            (frame.flags & kGuessed) != 0 ? kNodeGuessed : 0);
 }
 
 inline NodeId root_of(const Definitions& definitions, Truncation reason) noexcept {
@@ -284,7 +295,8 @@ NodeId capture_short(const arch::EntryRegisters& entry, const Definitions& defin
 struct Arrays {
   std::size_t mapped;      ///< bytes; 0: part of the mapping of ThreadData
   std::uint32_t capacity;  ///< frames, in each of the two sets
-  // The remembered stack, outermost first. frames[i].words: where the words of frame i end.
+  // The remembered stack, outermost first. frames[i].words: where the words of frame i end. Before frames[0]
+  // stands one that equals no state and lies above all.
   Frame* frames;
   Word* words;
   // What is being walked, innermost first. fresh[i].words: where the words of frame i begin.
@@ -294,12 +306,16 @@ struct Arrays {
 
 constexpr std::size_t kSetBytes = sizeof(Frame) + kWordsPerFrame * sizeof(Word);
 
+constexpr std::size_t bytes_for(std::uint32_t capacity) noexcept { return capacity * 2 * kSetBytes + sizeof(Frame); }
+
 void lay_out(Arrays& arrays, std::uint32_t capacity) noexcept {
   char* at = reinterpret_cast<char*>(&arrays + 1);
   const auto take = [&](std::size_t bytes) noexcept { return std::exchange(at, at + bytes); };
   arrays.capacity = capacity;
   arrays.words = reinterpret_cast<Word*>(take(capacity * kWordsPerFrame * sizeof(Word)));
-  arrays.frames = reinterpret_cast<Frame*>(take(capacity * sizeof(Frame)));
+  arrays.frames = reinterpret_cast<Frame*>(take((capacity + 1) * sizeof(Frame))) + 1;
+  arrays.frames[-1] = {};
+  arrays.frames[-1].sp = ~std::uint64_t{0};
   arrays.fresh_words = reinterpret_cast<Word*>(take(capacity * kWordsPerFrame * sizeof(Word)));
   arrays.fresh = reinterpret_cast<Frame*>(take(capacity * sizeof(Frame)));
 }
@@ -326,7 +342,7 @@ namespace {
 ThreadData* make_data() noexcept {
   auto* data = static_cast<ThreadData*>(sys::map_private(kFirstMapping));
   if (data == nullptr) return nullptr;
-  lay_out(data->first, (kFirstMapping - sizeof(ThreadData)) / (2 * kSetBytes));
+  lay_out(data->first, (kFirstMapping - sizeof(ThreadData) - sizeof(Frame)) / (2 * kSetBytes));
   data->arrays = &data->first;
   return data;
 }
@@ -335,7 +351,7 @@ ThreadData* make_data() noexcept {
 [[gnu::noinline]] bool grow(ThreadData& data, std::uint32_t fresh, std::uint32_t fresh_words) noexcept {
   Arrays* const old = data.arrays;
   const std::uint32_t capacity = old->capacity * 2;
-  const std::size_t bytes = sizeof(Arrays) + capacity * 2 * kSetBytes;
+  const std::size_t bytes = sizeof(Arrays) + bytes_for(capacity);
   auto* larger = static_cast<Arrays*>(sys::map_private(bytes));
   if (larger == nullptr) return false;
   larger->mapped = bytes;
@@ -354,30 +370,28 @@ ThreadData* make_data() noexcept {
 // ---- walking ---------------------------------------------------------------------------------------
 
 inline bool same_state(const Frame& frame, const State& state) noexcept {
-  return frame.pc == state.pc && frame.sp == state.sp && frame.fp == state.fp &&
+  return frame.sp == state.sp && frame.pc == state.pc && frame.fp == state.fp &&
          (frame.flags & kStateFlags) == state.flags;
 }
 
-/// Of the remembered frames below `top`, how many have to be unwound again: 0, or all up to and including
+/// Of the remembered frames up to `top`, how many have to be unwound again: 0, or all up to and including
 /// the first, from the inside, that is a barrier or of which a word has changed. Those above it are what
-/// unwinding would find, since it would read the same words.
-inline std::uint32_t verify(const Arrays& arrays, std::uint32_t top) noexcept {
+/// unwinding would find, since it would read the same words. Takes some 4 instructions a word.
+inline std::uint32_t verify(const Arrays& arrays, const Frame* top) noexcept {
   const Frame* const frames = arrays.frames;
-  const std::uint32_t barrier = frames[top - 1].barrier;
-  const Word* const stop = arrays.words + (barrier == 0 ? 0 : frames[barrier - 1].words);
-  const Word* word = arrays.words + frames[top - 1].words;
-  for (;; word -= 4) {
-    if (word - stop < 4) break;
+  const std::uint32_t barrier = top->barrier;
+  const Word* const stop = arrays.words + frames[static_cast<std::int64_t>(barrier) - 1].words;
+  const Word* word = arrays.words + top->words;
+  for (; word - stop >= 4; word -= 4) {
     if (load(word[-1].address) != word[-1].value || load(word[-2].address) != word[-2].value ||
         load(word[-3].address) != word[-3].value || load(word[-4].address) != word[-4].value)
       break;
   }
   while (word != stop && load(word[-1].address) == word[-1].value) --word;
-  if (word == stop) return barrier;
+  if (word == stop) [[likely]] return barrier;
   const auto changed = static_cast<std::uint32_t>(word - arrays.words);  // the word before this one
-  std::uint32_t frame = top - 1;
-  while (frame > 0 && frames[frame - 1].words >= changed) --frame;
-  return frame + 1;
+  while (top[-1].words >= changed) --top;
+  return static_cast<std::uint32_t>(top - frames) + 1;
 }
 
 struct Walked {
@@ -390,58 +404,62 @@ struct Walked {
 /// remembered frames that may be used.
 inline Walked walk_stack(ThreadData& data, Walk& walk, std::uint32_t candidates) noexcept {
   Arrays* arrays = data.arrays;
-  State& state = walk.state;
-  std::uint32_t count = 0;
+  State state = walk.state;
+  const Frame* top = arrays->frames + candidates - 1;
+  Frame* frame = arrays->fresh;
   Word* words = arrays->fresh_words;
+  const auto result = [&](std::uint32_t kept) noexcept {
+    return Walked{kept, static_cast<std::uint32_t>(frame - arrays->fresh),
+                  static_cast<std::uint32_t>(words - arrays->fresh_words)};
+  };
   const auto have_room = [&]() noexcept {
-    if (count < arrays->capacity) [[likely]] return true;
+    if (frame != arrays->fresh + arrays->capacity) [[likely]] return true;
+    const auto count = static_cast<std::uint32_t>(frame - arrays->fresh);
     const auto used = static_cast<std::uint32_t>(words - arrays->fresh_words);
-    if (!grow(data, count, used)) return false;
+    const std::int64_t candidate = top - arrays->frames;
+    if (count >= kMaxFrames || !grow(data, count, used)) {
+      walk.reason = count >= kMaxFrames ? Truncation::kMaxDepth : Truncation::kNoMemory;
+      frame[-1].flags |= kBarrier;
+      return false;
+    }
     arrays = data.arrays;
+    frame = arrays->fresh + count;
     words = arrays->fresh_words + used;
+    top = arrays->frames + candidate;
     return true;
   };
 
   for (;;) {
-    while (candidates != 0 && arrays->frames[candidates - 1].sp < state.sp) --candidates;
-    if (candidates != 0 && same_state(arrays->frames[candidates - 1], state)) {
-      const std::uint32_t again = verify(*arrays, candidates);
-      if (again == 0) return {candidates, count, static_cast<std::uint32_t>(words - arrays->fresh_words)};
+    while (top->sp < state.sp) --top;
+    if (same_state(*top, state)) {
+      const std::uint32_t again = verify(*arrays, top);
+      if (again == 0) [[likely]] return result(static_cast<std::uint32_t>(top - arrays->frames) + 1);
       // The verified ones are as good as walked.
-      for (std::uint32_t i = candidates - 1; i >= again; --i) {
-        if (count == kMaxFrames || !have_room()) {
-          walk.reason = count == kMaxFrames ? Truncation::kMaxDepth : Truncation::kNoMemory;
-          arrays->fresh[count - 1].flags |= kBarrier;
-          return {0, count, static_cast<std::uint32_t>(words - arrays->fresh_words)};
-        }
-        const Frame& frame = arrays->frames[i];
-        arrays->fresh[count] = frame;
-        arrays->fresh[count++].words = static_cast<std::uint32_t>(words - arrays->fresh_words);
-        const std::uint32_t begin = i == 0 ? 0 : arrays->frames[i - 1].words;
-        for (std::uint32_t word = begin; word < frame.words; ++word) *words++ = arrays->words[word];
+      for (; top >= arrays->frames + again; --top) {
+        if (!have_room()) return result(0);
+        const Word* word = arrays->words + top[-1].words;
+        const Word* const end = arrays->words + top->words;
+        *frame = *top;
+        frame++->words = static_cast<std::uint32_t>(words - arrays->fresh_words);
+        while (word != end) *words++ = *word++;
       }
-      candidates = again - 1;
-      const Frame& frame = arrays->frames[candidates];
-      state = {frame.pc, frame.sp, frame.fp, static_cast<std::uint16_t>(frame.flags & kStateFlags)};
+      state = {top->pc, top->sp, top->fp, static_cast<std::uint16_t>(top->flags & kStateFlags)};
+      --top;
     }
 
-    if (count == kMaxFrames || !have_room()) [[unlikely]] {
-      walk.reason = count == kMaxFrames ? Truncation::kMaxDepth : Truncation::kNoMemory;
-      arrays->fresh[count - 1].flags |= kBarrier;
-      return {0, count, static_cast<std::uint32_t>(words - arrays->fresh_words)};
-    }
-    const Rule rule = find_rule(walk);
-    Frame& frame = arrays->fresh[count++];
-    frame.pc = state.pc;
-    frame.sp = state.sp;
-    frame.fp = state.fp;
-    frame.words = static_cast<std::uint32_t>(words - arrays->fresh_words);
-    frame.module = static_cast<std::uint16_t>(raw(rule.module()));
-    frame.flags = state.flags;
-    const StepResult result = step(walk, rule, words, frame.flags);
-    if (result == StepResult::kCaller) [[likely]] continue;
-    if (result == StepResult::kTruncated) frame.flags |= kBarrier;
-    return {0, count, static_cast<std::uint32_t>(words - arrays->fresh_words)};
+    if (!have_room()) [[unlikely]] return result(0);
+    const Rule rule = find_rule(walk, state);
+    frame->pc = state.pc;
+    frame->sp = state.sp;
+    frame->fp = state.fp;
+    frame->words = static_cast<std::uint32_t>(words - arrays->fresh_words);
+    frame->module = static_cast<std::uint16_t>(raw(rule.module()));
+    frame->flags = state.flags;
+    const StepResult gone = step(state, walk, rule, words, frame->flags);
+    ++frame;
+    if (gone == StepResult::kCaller) [[likely]] continue;
+    if (gone == StepResult::kTruncated) frame[-1].flags |= kBarrier;
+    return result(0);
   }
 }
 
@@ -456,34 +474,37 @@ inline NodeId remember(ThreadData& data, const Walk& walk, const Walked& walked,
   std::atomic_signal_fence(std::memory_order_seq_cst);
   Arrays& arrays = *data.arrays;
 
-  std::uint32_t words = walked.kept == 0 ? 0 : arrays.frames[walked.kept - 1].words;
-  std::uint32_t barrier = walked.kept == 0 ? 0 : arrays.frames[walked.kept - 1].barrier;
-  std::uint32_t end = walked.fresh_words;
-  for (std::uint32_t i = 0; i < walked.fresh; ++i) {
-    const Frame& from = arrays.fresh[walked.fresh - 1 - i];
-    Frame& to = arrays.frames[walked.kept + i];
-    for (std::uint32_t word = from.words; word < end; ++word) arrays.words[words++] = arrays.fresh_words[word];
-    end = from.words;
-    to = from;
-    to.words = words;
-    if ((from.flags & kBarrier) != 0) barrier = walked.kept + i + 1;
-    to.barrier = barrier;
+  Frame* to = arrays.frames + walked.kept;
+  Word* words = arrays.words + to[-1].words;
+  std::uint32_t barrier = to[-1].barrier;
+  const Word* end = arrays.fresh_words + walked.fresh_words;
+  for (const Frame* from = arrays.fresh + walked.fresh; from-- != arrays.fresh; ++to) {
+    const Word* const begin = arrays.fresh_words + from->words;
+    for (const Word* word = begin; word != end; ++word) *words++ = *word;
+    end = begin;
+    to->pc = from->pc;
+    to->sp = from->sp;
+    to->fp = from->fp;
+    to->module = from->module;
+    to->flags = from->flags;
+    to->words = static_cast<std::uint32_t>(words - arrays.words);
+    if ((from->flags & kBarrier) != 0) [[unlikely]] barrier = static_cast<std::uint32_t>(to - arrays.frames) + 1;
+    to->barrier = barrier;
   }
 
   if (walked.kept == 0) data.reason = walk.reason;
-  std::uint32_t at = cut;
+  Frame* at = arrays.frames + cut;
   NodeId node;
   if (cut == data.cut && walked.kept > cut) {
-    at = walked.kept;
-    node = arrays.frames[at - 1].node;
+    at = arrays.frames + walked.kept;
+    node = at[-1].node;
   } else {
     node = root_of(walk.definitions, cut != 0 ? Truncation::kMaxDepth : data.reason);
   }
-  for (; at < depth; ++at) {
-    Frame& frame = arrays.frames[at];
-    node = intern(walk.definitions, node, frame.pc, frame.module, frame.flags);
+  for (; at != to; ++at) {
+    node = intern(walk.definitions, node, *at);
     if (node == NodeId::kNone) [[unlikely]] return node;
-    frame.node = node;
+    at->node = node;
   }
   data.cut = cut;
   data.generation = walk.generation;
@@ -493,14 +514,14 @@ inline NodeId remember(ThreadData& data, const Walk& walk, const Walked& walked,
   return node;
 }
 
-#ifdef HEAPPROF_CHECK_STACKS
 /// The checking build: what is remembered must be what unwinding everything finds.
-[[gnu::noinline]] void check(ThreadData& data, const Walk& done) noexcept {
-  Walk walk{{done.entry.pc, done.entry.sp, done.entry.fp, 0}, data.bounds, data.full, done.entry,
-            done.definitions, done.generation};
+[[maybe_unused, gnu::noinline]] void check(ThreadData& data, const arch::EntryRegisters& entry,
+                                           const Definitions& definitions) noexcept {
+  Walk walk{{entry.pc, entry.sp, entry.fp, 0}, data.bounds, data.full, entry, definitions, data.generation};
   data.full.valid = false;
-  data.bounds.begin(done.entry.sp);
+  data.bounds.begin(entry.sp);
   const Walked walked = walk_stack(data, walk, 0);
+  data.epoch = data.bounds.epoch();  // all words were read again just now
   bool same = walked.fresh == data.length && walk.reason == data.reason;
   for (std::uint32_t i = 0; same && i < walked.fresh; ++i) {
     const Frame& remembered = data.arrays->frames[data.length - 1 - i];
@@ -508,47 +529,61 @@ inline NodeId remember(ThreadData& data, const Walk& walk, const Walked& walked,
     same = remembered.pc == found.pc && remembered.sp == found.sp && remembered.fp == found.fp &&
            remembered.flags == found.flags && remembered.module == found.module;
   }
-  data.epoch = data.bounds.epoch();  // all words were read again just now
   if (same) return;
   static constexpr char kMessage[] = "heapprof: a remembered stack is not what unwinding finds\n";
   sys::write(2, kMessage, sizeof kMessage - 1);
   __builtin_trap();
 }
+
+#ifdef HEAPPROF_CHECK_STACKS
+constexpr bool kCheck = true;
+#else
+constexpr bool kCheck = false;
 #endif
+
+/// Whatever is not the stack of last time, or its outer part.
+[[gnu::noinline]] NodeId capture_changed(ThreadData& data, const arch::EntryRegisters& entry,
+                                         const Definitions& definitions) noexcept {
+  Walk walk{{entry.pc, entry.sp, entry.fp, 0}, data.bounds, data.full, entry, definitions, generation()};
+  data.full.valid = false;
+  if (data.generation != walk.generation || data.epoch != data.bounds.epoch()) data.length = 0;
+  const Walked walked = walk_stack(data, walk, data.length);
+  const std::uint32_t depth = walked.kept + walked.fresh;
+  const std::uint32_t cut = cut_of(depth, g_max_depth);
+  const NodeId node = remember(data, walk, walked, cut);
+  if (node == NodeId::kNone) [[unlikely]] {
+    data.length = 0;
+    return depth > data.arrays->capacity ? capture_short(entry, definitions, Truncation::kNoMemory) : node;
+  }
+  if (kCheck) check(data, entry, definitions);
+  if (!g_shadow_stack) data.length = 0;
+  return node;
+}
 
 }  // namespace
 
+// Where the innermost frame is one that is remembered, this is all: some 50 instructions, and those of verify().
 NodeId ThreadUnwinder::capture(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept {
   if (data_ == nullptr) [[unlikely]] {
     data_ = make_data();
     if (data_ == nullptr) return capture_short(entry, definitions, Truncation::kNoMemory);
   }
   ThreadData& data = *data_;
-  Walk walk{{entry.pc, entry.sp, entry.fp, 0}, data.bounds, data.full, entry, definitions, generation()};
-  data.full.valid = false;
   data.bounds.begin(entry.sp);
-  if (data.generation != walk.generation || data.epoch != data.bounds.epoch()) data.length = 0;
-
-  const Walked walked = walk_stack(data, walk, data.length);
-  const std::uint32_t depth = walked.kept + walked.fresh;
-  const std::uint32_t cut = cut_of(depth, g_max_depth);
-  NodeId node;
-  if (walked.fresh == 0 && cut == data.cut) [[likely]] {
-    // Nothing new: the stack of last time, or what is left of it.
-    data.length = depth;
-    node = data.arrays->frames[depth - 1].node;
-  } else {
-    node = remember(data, walk, walked, cut);
-    if (node == NodeId::kNone) [[unlikely]] {
-      data.length = 0;
-      return depth > data.arrays->capacity ? capture_short(entry, definitions, Truncation::kNoMemory) : node;
+  if (data.generation == generation() && data.epoch == data.bounds.epoch()) [[likely]] {
+    const Arrays& arrays = *data.arrays;
+    const Frame* top = arrays.frames + data.length - 1;
+    while (top->sp < entry.sp) --top;
+    if (same_state(*top, {entry.pc, entry.sp, entry.fp, 0}) && verify(arrays, top) == 0) {
+      const auto depth = static_cast<std::uint32_t>(top - arrays.frames) + 1;
+      if (depth <= g_max_depth && data.cut == 0) [[likely]] {
+        data.length = depth;
+        if (kCheck) check(data, entry, definitions);
+        return top->node;
+      }
     }
   }
-#ifdef HEAPPROF_CHECK_STACKS
-  check(data, walk);
-#endif
-  if (!g_shadow_stack) data.length = 0;
-  return node;
+  return capture_changed(data, entry, definitions);
 }
 
 void ThreadUnwinder::thread_changed() noexcept {
@@ -574,22 +609,24 @@ NodeId capture_short(const arch::EntryRegisters& entry, const Definitions& defin
   std::uint32_t count = 0;
   StepResult result = StepResult::kCaller;
   for (; count < kShortFrames && result == StepResult::kCaller; ++count) {
-    const Rule rule = find_rule(walk);
+    const Rule rule = find_rule(walk, walk.state);
     const std::uint64_t pc = walk.state.pc;
     std::uint16_t flags = walk.state.flags;
     Word words[kWordsPerFrame];
     Word* unused = words;
-    result = step(walk, rule, unused, flags);
+    result = step(walk.state, walk, rule, unused, flags);
     frames[count] = pc | std::uint64_t{flags} << kFlagShift;
   }
   if (result == StepResult::kCaller) walk.reason = reason;
   NodeId node = root_of(definitions, walk.reason);
   while (count != 0) {
-    const std::uint64_t frame = frames[--count];
-    const auto flags = static_cast<std::uint16_t>(frame >> kFlagShift);
-    walk.state.pc = frame & ((std::uint64_t{1} << kFlagShift) - 1);
-    walk.state.flags = flags & kStateFlags;
-    node = intern(definitions, node, walk.state.pc, static_cast<std::uint16_t>(raw(find_rule(walk).module())), flags);
+    const std::uint64_t packed = frames[--count];
+    Frame frame{};
+    frame.pc = packed & ((std::uint64_t{1} << kFlagShift) - 1);
+    frame.flags = static_cast<std::uint16_t>(packed >> kFlagShift);
+    const State state{frame.pc, 0, 0, static_cast<std::uint16_t>(frame.flags & kStateFlags)};
+    frame.module = static_cast<std::uint16_t>(raw(find_rule(walk, state).module()));
+    node = intern(definitions, node, frame);
     if (node == NodeId::kNone) break;
   }
   return node;

@@ -1,0 +1,117 @@
+// Code made at run time, with and without registered unwind information.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <memory>
+
+#include "harness.h"
+
+using namespace unwind_test;
+
+namespace {
+
+const bool g_started = heapprof::unwind::start({.max_depth = 1u << 16, .shadow_stack = true});
+
+thread_local Hook* t_hook = nullptr;
+[[gnu::noinline]] void hook() {
+  (*t_hook)();
+  asm volatile("");
+}
+
+/// A page with one function that calls its argument, from a frame of `words` words.
+class Code {
+ public:
+  Code() {
+    page_ = static_cast<std::uint8_t*>(
+        mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  }
+  ~Code() { munmap(page_, 4096); }
+  Code(const Code&) = delete;
+
+  /// push %rbx (an odd number of times, to keep the stack aligned); call *%rdi; pop %rbx ...; ret. And the
+  /// .eh_frame entries that say so.
+  void write(std::uint8_t words) {
+    std::uint8_t* at = page_;
+    for (unsigned i = 0; i < words; ++i) *at++ = 0x53;
+    *at++ = 0xff;
+    *at++ = 0xd7;
+    for (unsigned i = 0; i < words; ++i) *at++ = 0x5b;
+    *at++ = 0xc3;
+    const std::uint8_t common[] = {0x14, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x00, 0x0c, 7, 8, 0x90, 1, 0, 0};
+    const std::uint8_t entry[] = {0x1c, 0, 0, 0, 0x1c, 0, 0, 0};
+    std::memcpy(frames_, common, sizeof common);
+    std::memcpy(frames_ + 24, entry, sizeof entry);
+    const std::uint64_t range[] = {reinterpret_cast<std::uint64_t>(page_), static_cast<std::uint64_t>(at - page_)};
+    std::memcpy(frames_ + 32, range, sizeof range);
+    // After the pushes, CFA = sp + 8 * (words + 1).
+    const std::uint8_t instructions[] = {0, static_cast<std::uint8_t>(0x40 + words), 0x0e,
+                                         static_cast<std::uint8_t>(8 * (words + 1)), 0, 0, 0, 0, 0, 0, 0, 0};
+    std::memcpy(frames_ + 48, instructions, sizeof instructions);
+  }
+  void call() { reinterpret_cast<void (*)(void (*)())>(page_)(hook); }
+  const void* frames() const { return frames_; }
+  bool contains(std::uint64_t address) const { return address - reinterpret_cast<std::uint64_t>(page_) < 4096; }
+
+ private:
+  std::uint8_t* page_;
+  alignas(8) std::uint8_t frames_[64];
+};
+
+}  // namespace
+
+TEST_CASE("registered code is unwound by its tables, and by no others later") {
+  REQUIRE(g_started);
+  Recorder recorder;
+  Hook here(recorder);
+  here.compare_with_libunwind = false;  // it does not know __register_frame
+  t_hook = &here;
+  hook();
+  const Stack direct = here.last;
+  Code code;
+  for (int round = 0; round < 6; ++round) {
+    code.write(round % 2 == 0 ? 1 : 5);
+    heapprof::unwind::register_frame(code.frames());
+    for (int i = 0; i < 3; ++i) {
+      code.call();
+      const Stack& through = here.last;
+      CHECK(through.reason == Truncation::kNone);
+      // hook, the made code, Code::call, this test, ...
+      REQUIRE(through.addresses.size() >= direct.addresses.size() + 1);
+      CHECK(code.contains(through.addresses[1]));
+      CHECK(std::count(through.guessed.begin(), through.guessed.end(), true) == 0);
+      CHECK(std::equal(through.addresses.end() - static_cast<std::ptrdiff_t>(direct.addresses.size()) + 2,
+                       through.addresses.end(), direct.addresses.begin() + 2));
+    }
+    heapprof::unwind::deregister_frame(code.frames());
+  }
+  // Without tables the frame pointer may or may not lead on; the made code itself is always shown.
+  code.call();
+  CHECK(code.contains(here.last.addresses.at(1)));
+  const bool guessed = std::count(here.last.guessed.begin(), here.last.guessed.end(), true) > 0;
+  CHECK((guessed || here.last.reason == Truncation::kNoUnwindInfo));
+  t_hook = nullptr;
+}
+
+TEST_CASE("many registrations come and go") {
+  REQUIRE(g_started);
+  std::vector<std::unique_ptr<Code>> codes;
+  Recorder recorder;
+  Hook here(recorder);
+  here.compare_with_libunwind = false;
+  t_hook = &here;
+  for (int i = 0; i < 1500; ++i) {
+    codes.push_back(std::make_unique<Code>());
+    codes.back()->write(static_cast<std::uint8_t>(1 + 2 * (i % 4)));
+    heapprof::unwind::register_frame(codes.back()->frames());
+    if (i % 3 == 0) heapprof::unwind::deregister_frame(codes[static_cast<std::size_t>(i) / 2]->frames());
+  }
+  for (std::size_t i = 1400; i < 1500; ++i) {
+    codes[i]->call();
+    CHECK(here.last.reason == Truncation::kNone);
+    CHECK(codes[i]->contains(here.last.addresses.at(1)));
+  }
+  for (const auto& code : codes) heapprof::unwind::deregister_frame(code->frames());
+  t_hook = nullptr;
+}
