@@ -45,11 +45,11 @@ std::string summary(const std::vector<launch::TraceFound>& traces) {
   if (traces.empty())
     return "heapprof: no trace was written. The recorder may have said why, above. Otherwise the program allocated\n"
            "          nothing, or it ran through a program that drops LD_PRELOAD, is statically linked or setuid.\n";
-  std::string text;
-  for (const launch::TraceFound& trace : traces)
-    text += "heapprof: " + trace.path + "\n" + launch::summarize_trace(trace.path) + "  look   heapprof report " +
-            quoted(trace.path) + "\n";
-  return text;
+  // The program that the process ended as; what it was before (wrapper scripts, mostly) is named only.
+  const std::string& last = traces.back().path;
+  std::string text = "heapprof: " + last + "\n" + launch::summarize_trace(last);
+  for (std::size_t i = 0; i + 1 < traces.size(); ++i) text += "  before  " + traces[i].path + "\n";
+  return text + "  look    heapprof report " + quoted(last) + "\n";
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -162,6 +163,11 @@ ProcessResult run_process(const std::string& path, const std::vector<std::string
   while ((size = read(report[0], &error, sizeof error)) < 0 && errno == EINTR) {}
   close(report[0]);
   const int status = Supervisor(pid, signals).wait();
+  // What was sent while it ended was for it. From here on we can be interrupted again.
+  const timespec now{};
+  while (sigtimedwait(&signals, nullptr, &now) > 0) {}
+  sigaction(SIGCHLD, &child_action_before, nullptr);
+  sigprocmask(SIG_SETMASK, &mask_before, nullptr);
   if (size == sizeof error) {
     result.start_error = error;
     return result;

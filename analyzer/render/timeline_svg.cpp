@@ -90,7 +90,8 @@ class Picture {
     axis_ = byte_axis(std::max(peak_.bytes + peak_.bytes / 12, own_strip_ ? 0 : most_resident_), own_strip_ ? 6 : 7);
     make_points();
     std::vector<std::string> labels;
-    for (std::size_t i = 0; i < site_count_; ++i) labels.push_back(timeline.sites[i].label + '\n' + timeline.sites[i].module);
+    for (std::size_t i = 0; i < site_count_; ++i)
+      labels.push_back(timeline.sites[i].label + '\n' + timeline.sites[i].module);
     hues_ = hues_of(labels);
   }
 
@@ -105,7 +106,8 @@ class Picture {
     peak();
     legend();
     if (timeline_.time_ns.empty())
-      text_ += "<text class=\"muted\" text-anchor=\"middle\" x=\"461\" y=\"340\">No samples: nothing was recorded.</text>\n";
+      label((kLeft + kRight) / 2, kHeight / 2, "class=\"muted\" text-anchor=\"middle\"",
+            "No samples: nothing was recorded.");
     pointer();
     out(text_);
     text_.clear();
@@ -133,7 +135,8 @@ class Picture {
                                [&](std::size_t i) { return highest[i]; });
     const auto point_at = [&](std::size_t sample) {
       Point point{times[sample], timeline_.live_bytes[sample], highest[sample], {}};
-      for (std::size_t site = 0; site < site_count_; ++site) point.sites.push_back(timeline_.sites[site].bytes[sample]);
+      for (std::size_t site = 0; site < site_count_; ++site)
+        point.sites.push_back(timeline_.sites[site].bytes[sample]);
       return point;
     };
     for (const std::size_t sample : kept) points_.push_back(point_at(sample));
@@ -160,8 +163,14 @@ class Picture {
 
   void head() {
     text_ += "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"no\"?>\n"
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"heapprof-timeline\" width=\"1200\" height=\"640\" "
-             "viewBox=\"0 0 1200 640\">\n<title>" + xml(clean_utf8(timeline_.title)) + "</title>\n<style><![CDATA[\n";
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"heapprof-timeline\"";
+    attribute("width", kWidth);
+    attribute("height", kHeight);
+    text_ += " viewBox=\"0 0 ";
+    append_number(text_, kWidth);
+    text_ += ' ';
+    append_number(text_, kHeight);
+    text_ += "\">\n<title>" + xml(clean_utf8(timeline_.title)) + "</title>\n<style><![CDATA[\n";
     text_ += assets::kTimelineCss;
     for (const bool dark : {false, true}) {
       if (dark) text_ += "@media (prefers-color-scheme: dark) {\n";
@@ -174,14 +183,21 @@ class Picture {
              "<defs><pattern id=\"idle\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" "
              "patternTransform=\"rotate(45)\"><rect class=\"veil\" width=\"7\" height=\"7\"/>"
              "<rect class=\"hatch\" width=\"1.4\" height=\"7\"/></pattern></defs>\n"
-             "<rect class=\"page\" width=\"1200\" height=\"640\"/>\n";
-    text_ += "<text class=\"title\" x=\"24\" y=\"38\">" + xml(clip_utf8(clean_utf8(timeline_.title), 90)) + "</text>\n";
+             "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n";
+    text_ +=
+        "<text class=\"title\" x=\"24\" y=\"38\">" + xml(clip_utf8(clean_utf8(timeline_.title), 90)) + "</text>\n";
     std::string line;
     for (const auto& [label, value] : timeline_.context) {
       if (!line.empty()) line += "   \xc2\xb7   ";
       line += label.empty() ? clean_utf8(value) : clean_utf8(label) + ": " + clean_utf8(value);
     }
     text_ += "<text class=\"muted\" x=\"24\" y=\"61\">" + xml(clip_utf8(line, 170)) + "</text>\n";
+  }
+
+  void attribute(const char* name, double value) {
+    text_.append(" ").append(name).append("=\"");
+    append_number(text_, value);
+    text_ += '"';
   }
 
   void rule(const char* style, double x1, double y1, double x2, double y2) {
@@ -260,9 +276,12 @@ class Picture {
 
   void spans() {
     const auto draw = [&](const std::vector<Timeline::Span>& list, const char* style, const char* name, double y) {
-      for (const auto& span : list) {
-        const double left = x_of(span.from_ns);
-        const double width = x_of(span.to_ns) - left;
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        // What is hardly apart is one: a sleeper that wakes once a second.
+        const double left = x_of(list[i].from_ns);
+        double right = x_of(list[i].to_ns);
+        while (i + 1 < list.size() && x_of(list[i + 1].from_ns) - right < 3) right = x_of(list[++i].to_ns);
+        const double width = right - left;
         if (width < 0.8) continue;
         text_.append("<rect class=\"").append(style).append("\" x=\"");
         append_number(text_, left);
@@ -273,10 +292,10 @@ class Picture {
         text_ += "\" height=\"";
         append_number(text_, bottom_ - kTop);
         text_ += "\"/>\n";
-        if (width > 52) label(left + width / 2, y, "class=\"note\" text-anchor=\"middle\"", name);
+        if (width > 70) label(left + width / 2, y, "class=\"note\" text-anchor=\"middle\"", name);
       }
     };
-    draw(timeline_.gaps, "idle", "idle", bottom_ - 12);
+    draw(timeline_.gaps, "idle", "no events", bottom_ - 12);
     draw(timeline_.pauses, "paused", "paused", bottom_ - 12);
   }
 
@@ -295,10 +314,11 @@ class Picture {
         broken = true;
       }
       path += broken ? 'M' : 'L';
-      broken = false;
       append_number(path, x_of(samples[i].time_ns));
       path += ' ';
       append_number(path, y_in(samples[i].bytes, top, bottom, largest));
+      if (broken) path += "h0";  // a sample alone is a dot
+      broken = false;
     }
     text_ += "<path class=\"halo\" d=\"" + path + "\"/>\n<path class=\"resident\" d=\"" + path + "\"/>\n";
   }
@@ -319,12 +339,14 @@ class Picture {
       const double x = x_of(mark.time_ns);
       const std::string name = clip_utf8(clean_utf8(mark.text), 28);
       const double width = kCharWidth * static_cast<double>(length_utf8(name)) + 10;
-      text_ += "<g class=\"mark\"><title>" + xml(human_time(mark.time_ns) + ": " + clean_utf8(mark.text)) + "</title>\n";
+      text_ +=
+          "<g class=\"mark\"><title>" + xml(human_time(mark.time_ns) + ": " + clean_utf8(mark.text)) + "</title>\n";
       rule("markline", x, kTop - 18, x, bottom_);
       for (unsigned row = 0; row < kRows; ++row) {
         if (free_from[row] > x) continue;
         const bool left = x + width > kRight;
-        label(left ? x - 5 : x + 5, kTop - 8 - 13 * row, left ? "class=\"note\" text-anchor=\"end\"" : "class=\"note\"", name);
+        label(left ? x - 5 : x + 5, kTop - 8 - 13 * row,
+              left ? "class=\"note\" text-anchor=\"end\"" : "class=\"note\"", name);
         free_from[row] = x + width;
         break;
       }
@@ -350,9 +372,11 @@ class Picture {
 
   void legend_row(double y, const std::string& swatch, std::string_view name, std::string_view detail,
                   std::uint64_t bytes, const std::string& key) {
-    text_ += "<g class=\"row\" data-key=\"" + key + "\">\n<rect class=\"hit\" x=\"" "876\" width=\"312\" height=\"36\" y=\"";
-    append_number(text_, y - 16);
-    text_ += "\"/>\n" + swatch;
+    text_ += "<g class=\"row\" data-key=\"" + key + "\">\n<rect class=\"hit\" height=\"36\"";
+    attribute("x", kLegendLeft - 8);
+    attribute("y", y - 16);
+    attribute("width", kLegendRight - kLegendLeft + 16);
+    text_ += "/>\n" + swatch;
     const std::string value = human_bytes(bytes);
     const double room = kLegendRight - kLegendLeft - 20 - kCharWidth * static_cast<double>(value.size()) - 12;
     label(kLegendLeft + 20, y, "class=\"name\"", fit_name(name, static_cast<std::size_t>(room / kCharWidth)));
@@ -383,7 +407,9 @@ class Picture {
       const std::string full = clean_utf8(site.label);
       const std::string module = clean_utf8(site.module);
       const std::string detail = clean_utf8(site.detail);
-      text_ += "<g><title>" + xml(full + (detail.empty() ? "" : "\n" + detail) + (module.empty() ? "" : "\n" + module)) + "</title>\n";
+      text_ += "<g><title>" +
+               xml(full + (detail.empty() ? "" : "\n" + detail) + (module.empty() ? "" : "\n" + module)) +
+               "</title>\n";
       legend_row(y, swatch("site" + std::to_string(i), y), short_name(full), detail.empty() ? module : detail,
                  site.peak_bytes, std::to_string(i));
       text_ += "</g>\n";
@@ -395,10 +421,8 @@ class Picture {
                peak_.bytes > in_sites ? peak_.bytes - in_sites : 0, "other");
     y += kLegendRow;
     if (most_resident_ == 0) return;
-    std::string line = "<path class=\"resident\" d=\"M884 ";
-    append_number(line, y - 4);
-    line += "h13\"/>\n";
-    text_ += "<g class=\"row\" data-key=\"rss\">\n" + line;
+    text_ += "<g class=\"row\" data-key=\"rss\">\n";
+    rule("resident", kLegendLeft, y - 4, kLegendLeft + 13, y - 4);
     label(kLegendLeft + 20, y, "class=\"name\"", "resident memory (RSS)");
     label(kLegendRight, y, "class=\"value\" text-anchor=\"end\"", human_bytes(resident_at(peak_.time_ns)));
     text_ += "</g>\n";
@@ -417,12 +441,14 @@ class Picture {
     append_number(text_, kTop);
     text_ += "V";
     append_number(text_, kBottom);
-    text_ += "\"/><circle class=\"dot\" r=\"4\"/></g>\n<rect id=\"field\" class=\"field\" tabindex=\"0\" role=\"application\" "
-             "aria-label=\"Timeline. Arrow keys move through it.\" x=\"76\" width=\"770\" y=\"";
-    append_number(text_, kTop);
-    text_ += "\" height=\"";
-    append_number(text_, kBottom - kTop);
-    text_ += "\"/>\n";
+    text_ +=
+        "\"/><circle class=\"dot\" r=\"4\"/></g>\n<rect id=\"field\" class=\"field\" tabindex=\"0\" "
+        "role=\"application\" aria-label=\"Timeline. Arrow keys move through it.\"";
+    attribute("x", kLeft);
+    attribute("y", kTop);
+    attribute("width", kRight - kLeft);
+    attribute("height", kBottom - kTop);
+    text_ += "/>\n";
   }
 
   /// Points by columns; numbers above 2^53 lose digits that no label would show.
@@ -436,7 +462,11 @@ class Picture {
       text_ += ']';
     };
     text_ += "<script type=\"application/json\">{\"duration\":" + std::to_string(duration_);
-    text_ += ",\"top\":" + std::to_string(axis_.top) + ",\"left\":76,\"right\":846,\"upper\":";
+    text_ += ",\"top\":" + std::to_string(axis_.top) + ",\"left\":";
+    append_number(text_, kLeft);
+    text_ += ",\"right\":";
+    append_number(text_, kRight);
+    text_ += ",\"upper\":";
     append_number(text_, kTop);
     text_ += ",\"lower\":";
     append_number(text_, bottom_);
@@ -460,7 +490,8 @@ class Picture {
     const auto list = [&](std::string_view name, const std::vector<Timeline::Span>& spans) {
       text_.append(",\n\"").append(name).append("\":[");
       for (std::size_t i = 0; i < spans.size(); ++i)
-        text_ += (i == 0 ? "[" : ",[") + std::to_string(spans[i].from_ns) + "," + std::to_string(spans[i].to_ns) + "]";
+        text_ +=
+            (i == 0 ? "[" : ",[") + std::to_string(spans[i].from_ns) + "," + std::to_string(spans[i].to_ns) + "]";
       text_ += "]";
     };
     list("gaps", timeline_.gaps);

@@ -310,7 +310,10 @@ std::string DwarfFunctions::function_name(Dwarf_Die& die, bool& plain) {
   bool mangled = false;
   std::string name = linkage_name(die, mangled);
   plain = !mangled;
-  return name.empty() ? qualified_name(die) : name;
+  if (mangled) return name;
+  // A C function that its source renames ("__GI_" and so on in libc) goes by the name it is written with.
+  const std::string written = qualified_name(die);
+  return written.empty() ? name : written;
 }
 
 // --- addresses -----------------------------------------------------------------------------------------

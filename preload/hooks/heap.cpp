@@ -26,18 +26,20 @@ namespace {
   return block;
 }
 
-/// realloc and reallocarray, both with `size` as the product.
-[[gnu::always_inline]] inline void* reallocate(void* old_block, std::size_t size,
-                                               const EntryRegisters& entry) noexcept {
+/// `call_real` makes the real call. libc's reallocarray reaches our realloc, which then finds its block
+/// begun already and says nothing.
+template <typename Call>
+[[gnu::always_inline]] inline void* reallocate(void* old_block, std::size_t size, const EntryRegisters& entry,
+                                               Call&& call_real) noexcept {
   if (old_block == nullptr) {
     AllocatorCall call;
-    void* block = real().realloc(nullptr, size);
+    void* block = call_real();
     call.done();
     return report(block, size, entry, call);
   }
   const bool begun = recorder::realloc_begin(old_block, entry);
   AllocatorCall call;
-  void* block = real().realloc(old_block, size);
+  void* block = call_real();
   call.done();
   if (begun) [[likely]] recorder::realloc_end(old_block, block, size, entry, call);
   return block;
@@ -65,11 +67,11 @@ HEAPPROF_HOOK(void*, calloc, (std::size_t count, std::size_t size)) {
 
 HEAPPROF_HOOK(void*, realloc, (void* old_block, std::size_t size)) {
   const EntryRegisters entry = entry_registers();
-  return reallocate(old_block, size, entry);
+  return reallocate(old_block, size, entry, [=] { return real().realloc(old_block, size); });
 }
 
-// libc's own is an overflow check in front of realloc, which it calls through our hook. Calling realloc
-// here keeps that one begin and one end; only an overflow is left to the real one.
+// Not by real().realloc: an allocator in front of us that has no reallocarray of its own is reached by
+// libc's, which calls the first realloc there is, and the block is that allocator's.
 HEAPPROF_HOOK(void*, reallocarray, (void* old_block, std::size_t count, std::size_t size)) {
   const EntryRegisters entry = entry_registers();
   std::size_t total;
@@ -77,7 +79,7 @@ HEAPPROF_HOOK(void*, reallocarray, (void* old_block, std::size_t count, std::siz
     recorder::allocation_failed(SIZE_MAX, entry);
     return real().reallocarray(old_block, count, size);
   }
-  return reallocate(old_block, total, entry);
+  return reallocate(old_block, total, entry, [=] { return real().reallocarray(old_block, count, size); });
 }
 
 HEAPPROF_HOOK(void, free, (void* block)) {
@@ -88,31 +90,35 @@ HEAPPROF_HOOK(void, free, (void* block)) {
   real().free(block);
 }
 
+// Where there is no real one, the block goes to the free that the program itself would call: our hook, which
+// records the release, or that of an allocator in front of us, whose block it is. By a jump, so that it looks
+// as if the program had.
+
 HEAPPROF_HOOK(void, cfree, (void* block)) {
+  if (real().cfree == nullptr) return real().program_free(block);
   if (block != nullptr) {
     const EntryRegisters entry = entry_registers();
     recorder::released(block, entry);
   }
-  if (real().cfree != nullptr) return real().cfree(block);
-  real().free(block);
+  real().cfree(block);
 }
 
 HEAPPROF_HOOK(void, free_sized, (void* block, std::size_t size)) {
+  if (real().free_sized == nullptr) return real().program_free(block);
   if (block != nullptr) {
     const EntryRegisters entry = entry_registers();
     recorder::released(block, entry);
   }
-  if (real().free_sized != nullptr) return real().free_sized(block, size);
-  real().free(block);
+  real().free_sized(block, size);
 }
 
 HEAPPROF_HOOK(void, free_aligned_sized, (void* block, std::size_t alignment, std::size_t size)) {
+  if (real().free_aligned_sized == nullptr) return real().program_free(block);
   if (block != nullptr) {
     const EntryRegisters entry = entry_registers();
     recorder::released(block, entry);
   }
-  if (real().free_aligned_sized != nullptr) return real().free_aligned_sized(block, alignment, size);
-  real().free(block);
+  real().free_aligned_sized(block, alignment, size);
 }
 
 HEAPPROF_HOOK(int, posix_memalign, (void** block, std::size_t alignment, std::size_t size)) {

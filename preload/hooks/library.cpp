@@ -1,5 +1,6 @@
 // The library's start and end. Recording itself starts at the first event that finds libc ready, which may
 // be earlier; the constructor sees to programs that never allocate.
+#include "preload/hooks/real.h"
 #include "preload/recorder/lifecycle.h"
 #include "preload/recorder/recorder.h"
 
@@ -8,6 +9,7 @@ namespace heapprof::hooks {
 namespace {
 
 [[gnu::constructor]] void library_loaded() noexcept {
+  real();  // at the latest now, while nothing can have been unloaded
   if (recorder::state() == recorder::State::kNew) recorder::start();
   recorder::prepare_environment();
 }

@@ -163,6 +163,13 @@ void* next_symbol(const char* name) noexcept {
   return nullptr;
 }
 
+void* first_symbol(const char* name) noexcept {
+  if (&_r_debug == nullptr) return nullptr;
+  for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next)
+    if (void* found = find_in(*map, name)) return found;
+  return nullptr;
+}
+
 void* unwinder_symbol(const char* name) noexcept {
   if (&_r_debug == nullptr) return nullptr;
   link_map map;

@@ -17,6 +17,9 @@ namespace heapprof::hooks {
 /// Null when no object after this library (nor one before it: a program that is libc itself) defines `name`.
 void* next_symbol(const char* name) noexcept;
 
+/// The definition that the program's own references to `name` reach: the first one, as dlsym(RTLD_DEFAULT).
+void* first_symbol(const char* name) noexcept;
+
 /// The function in libgcc_s or LLVM's libunwind, wherever and whenever it was loaded: where a JIT's
 /// registrations have to arrive. Read from the list through the kernel, which fails where another thread's
 /// dlclose has taken away what is being read. Null when there is none.

@@ -10,17 +10,18 @@ namespace {
 
 /// Two threads may write the same word at once: each store is whole.
 template <typename Function>
-void set(Function*& member, const char* name) noexcept {
-  __atomic_store_n(&member, reinterpret_cast<Function*>(next_symbol(name)), __ATOMIC_RELAXED);
+void set(Function*& member, void* function) noexcept {
+  __atomic_store_n(&member, reinterpret_cast<Function*>(function), __ATOMIC_RELAXED);
 }
 
 }  // namespace
 
 void find_real_functions() noexcept {
-#define HEAPPROF_FIND(result, name, parameters) set(g_real.name, #name);
+#define HEAPPROF_FIND(result, name, parameters) set(g_real.name, next_symbol(#name));
   HEAPPROF_REAL_FUNCTIONS(HEAPPROF_FIND)
   HEAPPROF_REAL_FUNCTIONS_MAYBE(HEAPPROF_FIND)
 #undef HEAPPROF_FIND
+  set(g_real.program_free, first_symbol("free"));
   g_real.found.store(true, std::memory_order_release);
 }
 

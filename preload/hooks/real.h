@@ -45,6 +45,7 @@ struct RealFunctions {
 #define HEAPPROF_MEMBER(result, name, parameters) result(*name) parameters noexcept;
   HEAPPROF_REAL_FUNCTIONS(HEAPPROF_MEMBER)
   HEAPPROF_REAL_FUNCTIONS_MAYBE(HEAPPROF_MEMBER)
+  void (*program_free)(void*) noexcept;  ///< the free that programs reach, ours or that of a library before us
 #undef HEAPPROF_MEMBER
 };
 

@@ -19,7 +19,7 @@
 namespace heapprof::memory {
 
 /// A block of at least `bytes`, aligned to 16, its content undefined. Null when there is no memory or when
-/// the host forbade system calls and nothing is left. 20 to 30 ns; some microseconds for a mapping.
+/// the host forbade system calls and nothing is left. Tens of nanoseconds; microseconds for a mapping.
 void* own_alloc(std::size_t bytes) noexcept;
 
 /// Gives back what own_alloc returned; null is ignored.

@@ -3,6 +3,7 @@
 // is known costs no clock reading (but one in 32), no lock and no system call.
 #include "preload/recorder/recorder.h"
 
+#include <sys/auxv.h>
 #include <sys/mman.h>
 
 #include "preload/recorder/call_tree.h"
@@ -176,6 +177,8 @@ void released(const void* block, const EntryRegisters& entry) noexcept {
 }
 
 bool realloc_begin(const void* old_block, const EntryRegisters& entry) noexcept {
+  // The real reallocarray calls our realloc: the outer one has begun, and will end.
+  if (t_local.reallocating == old_block && t_local.allocator_depth != 0) [[unlikely]] return false;
   ThreadState* thread = enter();
   if (thread == nullptr) return false;
   if (unwind::is_loader(entry.pc)) [[unlikely]] unwind::loader_activity();
@@ -204,6 +207,16 @@ void realloc_end(const void*, const void* new_block, std::size_t size, const Ent
   leave(*thread);
 }
 
+namespace {
+
+/// The kernel maps and unmaps whole pages, whatever length it is asked for.
+std::size_t whole_pages(std::size_t size) noexcept {
+  const std::size_t page = getauxval(AT_PAGESZ);
+  return (size + page - 1) & ~(page - 1);
+}
+
+}  // namespace
+
 void mapped(const void* address, std::size_t size, int protection, int flags, const EntryRegisters& entry) noexcept {
   ThreadState* thread = enter();
   if (thread == nullptr) return;
@@ -213,7 +226,7 @@ void mapped(const void* address, std::size_t size, int protection, int flags, co
     const std::uint32_t kind = ((flags & MAP_ANONYMOUS) != 0 ? kMapAnonymous : 0) |
                                (t_local.allocator_depth != 0 ? kMapFromAllocator : 0) |
                                (protection == PROT_NONE ? kMapReserve : 0);
-    append(*thread, Op::kMap, event_time(*thread), address, size, node, kind);
+    append(*thread, Op::kMap, event_time(*thread), address, whole_pages(size), node, kind);
   }
   leave(*thread);
 }
@@ -222,7 +235,7 @@ void unmap_begin(const void* address, std::size_t size, const EntryRegisters&) n
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   unwind::forget_stack_region(reinterpret_cast<std::uint64_t>(address), size);
-  if (g_settings.mmap) append(*thread, Op::kUnmapBegin, event_time(*thread), address, size, 0);
+  if (g_settings.mmap) append(*thread, Op::kUnmapBegin, event_time(*thread), address, whole_pages(size), 0);
   leave(*thread);
 }
 
@@ -238,7 +251,7 @@ void remap_begin(const void* old_address, std::size_t old_size, const EntryRegis
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   unwind::forget_stack_region(reinterpret_cast<std::uint64_t>(old_address), old_size);
-  if (g_settings.mmap) append(*thread, Op::kRemapBegin, event_time(*thread), old_address, old_size, 0);
+  if (g_settings.mmap) append(*thread, Op::kRemapBegin, event_time(*thread), old_address, whole_pages(old_size), 0);
   leave(*thread);
 }
 
@@ -250,7 +263,7 @@ void remap_end(const void* new_address, std::size_t new_size, const EntryRegiste
       append(*thread, Op::kRemapFailed, event_time(*thread), nullptr, 0, 0);
     } else {
       const std::uint32_t node = capture(*thread, entry);
-      append(*thread, Op::kRemapEnd, event_time(*thread), new_address, new_size, node);
+      append(*thread, Op::kRemapEnd, event_time(*thread), new_address, whole_pages(new_size), node);
     }
   }
   leave(*thread);

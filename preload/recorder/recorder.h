@@ -48,8 +48,8 @@ void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept;
 /// `block`, not null, is about to be given to the real free.
 void released(const void* block, const EntryRegisters& entry) noexcept;
 
-/// `old_block`, not null, is about to be given to the real realloc. False: recording is off, and
-/// realloc_end need not be told.
+/// `old_block`, not null, is about to be given to the real realloc. False: recording is off, or a hook
+/// further out (reallocarray) has told of it already; realloc_end must not be told.
 bool realloc_begin(const void* old_block, const EntryRegisters& entry) noexcept;
 /// The real realloc returned `new_block` (null with size 0: the old one was freed; null otherwise: failed,
 /// the old block lives on).

@@ -44,6 +44,7 @@ constinit std::atomic<std::uint32_t> g_count{raw(ModuleId::kFirst)};
 constinit std::atomic<std::uint32_t> g_heads[kHeads] = {};  ///< hash of map.begin -> module, linked by next
 constinit std::atomic<std::uint32_t> g_trace{1};
 constinit const link_map* g_main = nullptr;
+constinit Span g_main_map;  ///< all of the program, which the kernel may have mapped with gaps
 constinit Span g_vdso;
 constinit const char* g_executed = nullptr;  ///< AT_EXECFN
 
@@ -260,6 +261,9 @@ bool find_object(std::uint64_t pc, Object& object) noexcept {
       object.eh_frame_hdr = reinterpret_cast<std::uint64_t>(result.eh_frame_hdr);
       object.name = result.object->l_name;
       object.main = result.object == g_main;
+      // Of an object with gaps the loader tells the one segment. Only the program can have gaps: libraries
+      // are mapped as one piece (glibc, elf/dl-map-segments.h).
+      if (object.main && g_main_map.contains(pc)) object.map = g_main_map;
       return true;
     }
   } else if (find_in_maps(pc, object)) {
@@ -303,14 +307,13 @@ void describe(const Object& object, Module& module) noexcept {
   if (read_headers(object.map, headers)) {
     if (object.load_bias_known) headers.load_bias = object.load_bias;
     module.load_bias = headers.load_bias;
-    bool text_known = false;
+    module.text = {};
     for (std::uint32_t i = 0; i < headers.count; ++i) {
       const auto& segment = headers.begin[i];
       const std::uint64_t begin = headers.load_bias + segment.p_vaddr;
       if (segment.p_type == PT_GNU_EH_FRAME) module.eh_frame_hdr = begin;
       if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
-      module.text = text_known ? object.map : Span{begin, begin + segment.p_filesz};
-      text_known = true;
+      if (segment.p_filesz > module.text.end - module.text.begin) module.text = {begin, begin + segment.p_filesz};
     }
     module.headers = segment_of(headers, object.map, module.eh_frame_hdr);
     if (module.headers.end - module.headers.begin < 8) module.eh_frame_hdr = 0;
@@ -378,6 +381,22 @@ Module* allocate(std::uint32_t& index) noexcept {
   return &modules[index % kChunk];
 }
 
+/// The program's segments, from the first to the last. The loader sets AT_PHDR right when it was started by
+/// hand (glibc, elf/rtld.c).
+void find_main_map() noexcept {
+  const auto* segments = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));
+  const std::uint64_t count = getauxval(AT_PHNUM);
+  Span map{~std::uint64_t{0}, 0};
+  for (std::uint64_t i = 0; segments != nullptr && i < count; ++i) {
+    if (segments[i].p_type != PT_LOAD) continue;
+    const std::uint64_t begin = (g_main->l_addr + segments[i].p_vaddr) & ~std::uint64_t{4095};
+    const std::uint64_t end = (g_main->l_addr + segments[i].p_vaddr + segments[i].p_memsz + 4095) & ~std::uint64_t{4095};
+    if (begin < map.begin) map.begin = begin;
+    if (end > map.end) map.end = end;
+  }
+  if (map.contains(reinterpret_cast<std::uint64_t>(segments))) g_main_map = map;
+}
+
 }  // namespace
 
 void start_modules() noexcept {
@@ -392,6 +411,7 @@ void start_modules() noexcept {
   }
   if (&_r_debug == nullptr || _r_debug.r_ldbase == 0) return;
   g_main = _r_debug.r_map;  // the first of the list, always the program, and never removed
+  find_main_map();
   const std::uint64_t base = _r_debug.r_ldbase;
   if (!read_headers({base, base + 4096}, headers)) return;
   for (std::uint32_t i = 0; i < headers.count; ++i) {

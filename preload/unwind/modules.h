@@ -39,7 +39,7 @@ struct Module {
   std::uint64_t eh_frame_hdr;  ///< 0: none
   Span headers;                ///< the segment that holds eh_frame_hdr
   Span frames;                 ///< the segment that holds .eh_frame
-  Span text;                   ///< the executable segment, or all when there is more than one
+  Span text;                   ///< the largest executable segment
   Span build_id;
   std::atomic<const char*> name;  ///< the loader's; valid while the module is on the reader's stack
   std::atomic<std::uint32_t> announced;  ///< in which trace (restart_in_child)

@@ -69,7 +69,7 @@ void forget_foreign_stacks() noexcept {
 bool probe(std::uint64_t address) noexcept { return probe_with(g_probe.load(std::memory_order_relaxed), address); }
 
 bool StackBounds::extend(Stretch& stretch, std::uint64_t address) noexcept {
-  if (address >= stretch.limit || address - stretch.high > kMaxGrowth) return false;
+  if (address >= stretch.limit || (address > stretch.high && address - stretch.high > kMaxGrowth)) return false;
   while (stretch.high <= address) {
     if (!probe(stretch.high)) {
       stretch.limit = stretch.high;

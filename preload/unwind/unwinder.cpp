@@ -5,8 +5,9 @@
 //   commit       put the frames in order, outermost first
 //   intern       from the first frame that is new to the innermost
 //
-// A frame's state is (pc, exact, sp, fp): sp is the CFA of the frame below it, fp the frame register as that
-// frame found it. The rule takes it from there to the state of the caller.
+// A frame's state is (pc, sp, fp): sp is the CFA of the frame below it, fp the frame register, or, when a
+// frame below has saved it, the address of where; most code has no use for its value, and then it is never
+// read. The rule takes a state to that of the caller.
 #include "preload/unwind/unwinder.h"
 
 #include <cstring>
@@ -27,29 +28,37 @@ namespace {
 constexpr std::uint32_t kMaxFrames = 1u << 17;
 /// Stacks deeper than max_depth are cut at multiples of this (design 2.3).
 constexpr std::uint32_t kCutFrames = 512;
-/// What capture_short can hold: 1.5 KB of stack.
-constexpr std::uint32_t kShortFrames = 192;
-constexpr unsigned kFlagShift = 60;
+/// Under a limit lower than that, at multiples of half the limit.
+constexpr std::uint32_t cut_step(std::uint32_t max_depth) noexcept {
+  const std::uint32_t half = (max_depth + 1) / 2;
+  return half < kCutFrames ? half : kCutFrames;
+}
+/// What capture_short can hold: 1 KB of stack, so that its deepest path stays within 4 KB (tests/abi).
+constexpr std::uint32_t kShortFrames = 128;
+constexpr unsigned kFlagShift = 58;
 constexpr std::size_t kFirstMapping = 64u << 10;
 
 constinit RuleCache g_rules;
 constinit std::uint32_t g_max_depth = 1024;
 constinit bool g_shadow_stack = true;
 
+/// Of a state, and of the frame that it was, in which case there are two more.
+enum Flags : std::uint16_t {
+  kExact = 1,    ///< interrupted at pc: the next instruction, not a return address
+  kGuessed = 2,  ///< found by frame pointers
+  kFpSaved = 4,  ///< fp is where the frame register was saved, not its value
+  kStateFlags = kExact | kGuessed | kFpSaved,
+  kWhole = 8,     ///< named by pc itself though it was found as a return address: the signal frame
+  kBarrier = 16,  ///< not every word that was read to get beyond it is remembered
+};
+
 struct State {
   std::uint64_t pc;
   std::uint64_t sp;
   std::uint64_t fp;
-  bool exact;    ///< interrupted at pc: the next instruction, not a return address
-  bool guessed;  ///< found by frame pointers
-};
+  std::uint16_t flags;
 
-/// What became of a frame.
-enum FrameFlags : std::uint16_t {
-  kFrameExact = 1,
-  kFrameGuessed = 2,
-  kFrameWhole = 4,    ///< named by pc itself though it was found as a return address: the signal frame
-  kFrameBarrier = 8,  ///< not every word that was read to get beyond it is remembered
+  bool exact() const noexcept { return (flags & kExact) != 0; }
 };
 
 struct Frame {
@@ -89,14 +98,14 @@ std::uint64_t load(std::uint64_t address) noexcept { return *reinterpret_cast<co
 
 [[gnu::noinline]] Rule find_rule_slowly(const Walk& walk) noexcept {
   const State& state = walk.state;
-  const std::uint64_t key = RuleCache::key(state.pc, state.exact);
+  const std::uint64_t key = RuleCache::key(state.pc, state.exact());
   ModuleState& anonymous = state_of(ModuleId::kAnonymous);
   if (anonymous.confirmed.load(std::memory_order_acquire) != walk.generation) {
     g_rules.forget(ModuleId::kAnonymous);
     anonymous.confirmed.store(walk.generation, std::memory_order_release);
   }
 
-  Module* module = find_module(state.exact ? state.pc : state.pc - 1, walk.generation);
+  Module* module = find_module(state.exact() ? state.pc : state.pc - 1, walk.generation);
   if (module != nullptr) {
     announce(*module, walk.definitions);
     const Rule cached = g_rules.find(key);
@@ -105,8 +114,8 @@ std::uint64_t load(std::uint64_t address) noexcept { return *reinterpret_cast<co
   const ModuleId id = module != nullptr ? module->id : ModuleId::kAnonymous;
   CfiRow row;
   Rule rule;
-  switch (look_up(module, state.pc, state.exact, row)) {
-    case Lookup::kRow: rule = compact(row, id, state.exact ? state.pc : state.pc - 1); break;
+  switch (look_up(module, state.pc, state.exact(), row)) {
+    case Lookup::kRow: rule = compact(row, id, state.exact() ? state.pc : state.pc - 1); break;
     case Lookup::kSignal: rule = {RuleKind::kSignal, id}; break;
     case Lookup::kOutermost: rule = {RuleKind::kEnd, id}; break;
     case Lookup::kNone: rule = {RuleKind::kNoInfo, id}; break;
@@ -118,7 +127,7 @@ std::uint64_t load(std::uint64_t address) noexcept { return *reinterpret_cast<co
 }
 
 inline Rule find_rule(const Walk& walk) noexcept {
-  const Rule rule = g_rules.find(RuleCache::key(walk.state.pc, walk.state.exact));
+  const Rule rule = g_rules.find(RuleCache::key(walk.state.pc, walk.state.exact()));
   if (rule.kind() != RuleKind::kNone &&
       state_of(rule.module()).confirmed.load(std::memory_order_acquire) == walk.generation) [[likely]]
     return rule;
@@ -134,7 +143,8 @@ StepResult truncated(Walk& walk, Truncation reason) noexcept {
 
 /// The state of the frame that full unwinding arrived at.
 StepResult continue_from_full(Walk& walk) noexcept {
-  walk.state = {walk.full.pc(), walk.full.sp(), walk.full.fp(), walk.full.exact, false};
+  walk.state = {walk.full.pc(), walk.full.sp(), walk.full.fp(),
+                static_cast<std::uint16_t>(walk.full.exact ? kExact : 0)};
   return StepResult::kCaller;
 }
 
@@ -162,16 +172,28 @@ StepResult continue_from_full(Walk& walk) noexcept {
   return result == StepResult::kCaller ? continue_from_full(walk) : result;
 }
 
+/// The value of the frame register. Where it was saved may be read: that was checked when it was found.
+inline std::uint64_t read_fp(State& state, Word*& words) noexcept {
+  if ((state.flags & kFpSaved) != 0) {
+    const std::uint64_t slot = state.fp;
+    state.fp = load(slot);
+    state.flags &= static_cast<std::uint16_t>(~kFpSaved);
+    *words++ = {slot, state.fp};
+  }
+  return state.fp;
+}
+
 /// Frame pointers.
 [[gnu::noinline]] StepResult step_guess(Walk& walk, Word*& words) noexcept {
   State& state = walk.state;
-  if (state.fp == 0) return StepResult::kOutermost;  // ABI 3.4.1: the outermost frame has none
+  const std::uint64_t fp = read_fp(state, words);
+  if (fp == 0) return StepResult::kOutermost;  // ABI 3.4.1: the outermost frame has none
   std::uint64_t record[2];
-  if (!read_frame_record(state.sp, state.fp, walk.bounds, record)) return truncated(walk, Truncation::kNoUnwindInfo);
-  *words++ = {state.fp, record[0]};
-  *words++ = {state.fp + 8, load(state.fp + 8)};
+  if (!read_frame_record(state.sp, fp, walk.bounds, record)) return truncated(walk, Truncation::kNoUnwindInfo);
+  *words++ = {fp, record[0]};
+  *words++ = {fp + 8, load(fp + 8)};
   if (record[1] == 0) return StepResult::kOutermost;
-  state = {record[1], state.fp + 16, record[0], false, true};
+  state = {record[1], fp + 16, record[0], kGuessed};
   return StepResult::kCaller;
 }
 
@@ -179,22 +201,25 @@ StepResult continue_from_full(Walk& walk) noexcept {
 [[gnu::always_inline]] inline StepResult step(Walk& walk, Rule rule, Word*& words, std::uint16_t& flags) noexcept {
   State& state = walk.state;
   std::uint64_t cfa;
-  std::uint64_t fp_base;
+  std::uint64_t fp_slot;
   switch (rule.kind()) {
     case RuleKind::kSp:
       // Where a frame record is not at the top of its frame, guessing loses the stack pointer.
-      if (!arch::kCallPushesReturnAddress && state.guessed) return step_guess(walk, words);
-      fp_base = cfa = state.sp + rule.cfa();
+      if (!arch::kCallPushesReturnAddress && (state.flags & kGuessed) != 0) return step_guess(walk, words);
+      cfa = state.sp + rule.cfa();
+      fp_slot = cfa + rule.fp();
       break;
     case RuleKind::kFp:
-      fp_base = cfa = state.fp + rule.cfa();
+      cfa = read_fp(state, words) + rule.cfa();
+      fp_slot = cfa + rule.fp();
       break;
     case RuleKind::kRealigned: {
-      const std::uint64_t slot = state.fp + rule.cfa();
+      const std::uint64_t fp = read_fp(state, words);
+      const std::uint64_t slot = fp + rule.cfa();
       if (slot % 8 != 0 || slot < state.sp || !walk.bounds.readable(slot)) return truncated(walk, Truncation::kBadAddress);
       cfa = load(slot);
       *words++ = {slot, cfa};
-      fp_base = state.fp;
+      fp_slot = fp + rule.fp();
       break;
     }
     case RuleKind::kEnd:
@@ -202,10 +227,10 @@ StepResult continue_from_full(Walk& walk) noexcept {
     case RuleKind::kNoInfo:
       return step_guess(walk, words);
     case RuleKind::kSignal:
-      flags |= kFrameWhole | kFrameBarrier;
+      flags |= kWhole | kBarrier;
       return step_signal(walk);
     case RuleKind::kFull:
-      flags |= kFrameBarrier;
+      flags |= kBarrier;
       return step_all_registers(walk);
     default:
       return truncated(walk, Truncation::kBadRule);
@@ -215,35 +240,28 @@ StepResult continue_from_full(Walk& walk) noexcept {
   if (cfa % 8 != 0 || cfa <= state.sp || !walk.bounds.readable(ra_slot)) [[unlikely]] {
     if (rule.kind() == RuleKind::kSp || cfa % 8 != 0 || walk.bounds.contains(ra_slot) || !walk.bounds.cross(ra_slot))
       return truncated(walk, Truncation::kBadAddress);
-    flags |= kFrameBarrier;
+    flags |= kBarrier;
   }
   const std::uint64_t ra = load(ra_slot);
   *words++ = {ra_slot, ra};
+  std::uint16_t fp_saved = state.flags & kFpSaved;
   if (!rule.fp_is_same()) {
-    const std::uint64_t slot = fp_base + rule.fp();
-    if (slot % 8 != 0 || !walk.bounds.readable(slot)) [[unlikely]] return truncated(walk, Truncation::kBadAddress);
-    const std::uint64_t fp = load(slot);
-    *words++ = {slot, fp};
-    state.fp = fp;
+    if (fp_slot % 8 != 0 || !walk.bounds.readable(fp_slot)) [[unlikely]] return truncated(walk, Truncation::kBadAddress);
+    state.fp = fp_slot;
+    fp_saved = kFpSaved;
   }
   state.pc = arch::strip(ra);
   state.sp = cfa;
-  state.exact = false;
-  state.guessed = false;
+  state.flags = fp_saved;
   return state.pc == 0 ? StepResult::kOutermost : StepResult::kCaller;
-}
-
-/// Frame flags of a state that was just reached.
-inline std::uint16_t flags_of(const State& state) noexcept {
-  return static_cast<std::uint16_t>((state.exact ? kFrameExact : 0) | (state.guessed ? kFrameGuessed : 0));
 }
 
 inline NodeId intern(const Definitions& definitions, NodeId parent, std::uint64_t pc, std::uint16_t module,
                      std::uint16_t flags) noexcept {
   const ModuleId id{module};
-  const std::uint64_t named = pc - ((flags & (kFrameExact | kFrameWhole)) == 0 ? 1 : 0);
+  const std::uint64_t named = pc - ((flags & (kExact | kWhole)) == 0 ? 1 : 0);
   return definitions.intern(definitions.context, parent, id, named - state_of(id).load_bias,
-                            (flags & kFrameGuessed) != 0 ? kNodeGuessed : 0);
+                            (flags & kGuessed) != 0 ? kNodeGuessed : 0);
 }
 
 inline NodeId root_of(const Definitions& definitions, Truncation reason) noexcept {
@@ -253,7 +271,8 @@ inline NodeId root_of(const Definitions& definitions, Truncation reason) noexcep
 
 /// Frames to leave out, from the outermost, of a stack of `depth`.
 constexpr std::uint32_t cut_of(std::uint32_t depth, std::uint32_t max_depth) noexcept {
-  return depth <= max_depth ? 0 : (depth - max_depth + kCutFrames - 1) / kCutFrames * kCutFrames;
+  const std::uint32_t step = cut_step(max_depth);
+  return depth <= max_depth ? 0 : (depth - max_depth + step - 1) / step * step;
 }
 
 /// A stack without memory of the thread's: the innermost frames; if there are more, rooted in `reason`.
@@ -336,7 +355,7 @@ ThreadData* make_data() noexcept {
 
 inline bool same_state(const Frame& frame, const State& state) noexcept {
   return frame.pc == state.pc && frame.sp == state.sp && frame.fp == state.fp &&
-         (frame.flags & (kFrameExact | kFrameGuessed)) == flags_of(state);
+         (frame.flags & kStateFlags) == state.flags;
 }
 
 /// Of the remembered frames below `top`, how many have to be unwound again: 0, or all up to and including
@@ -392,7 +411,7 @@ inline Walked walk_stack(ThreadData& data, Walk& walk, std::uint32_t candidates)
       for (std::uint32_t i = candidates - 1; i >= again; --i) {
         if (count == kMaxFrames || !have_room()) {
           walk.reason = count == kMaxFrames ? Truncation::kMaxDepth : Truncation::kNoMemory;
-          arrays->fresh[count - 1].flags |= kFrameBarrier;
+          arrays->fresh[count - 1].flags |= kBarrier;
           return {0, count, static_cast<std::uint32_t>(words - arrays->fresh_words)};
         }
         const Frame& frame = arrays->frames[i];
@@ -403,12 +422,12 @@ inline Walked walk_stack(ThreadData& data, Walk& walk, std::uint32_t candidates)
       }
       candidates = again - 1;
       const Frame& frame = arrays->frames[candidates];
-      state = {frame.pc, frame.sp, frame.fp, (frame.flags & kFrameExact) != 0, (frame.flags & kFrameGuessed) != 0};
+      state = {frame.pc, frame.sp, frame.fp, static_cast<std::uint16_t>(frame.flags & kStateFlags)};
     }
 
     if (count == kMaxFrames || !have_room()) [[unlikely]] {
       walk.reason = count == kMaxFrames ? Truncation::kMaxDepth : Truncation::kNoMemory;
-      arrays->fresh[count - 1].flags |= kFrameBarrier;
+      arrays->fresh[count - 1].flags |= kBarrier;
       return {0, count, static_cast<std::uint32_t>(words - arrays->fresh_words)};
     }
     const Rule rule = find_rule(walk);
@@ -418,10 +437,10 @@ inline Walked walk_stack(ThreadData& data, Walk& walk, std::uint32_t candidates)
     frame.fp = state.fp;
     frame.words = static_cast<std::uint32_t>(words - arrays->fresh_words);
     frame.module = static_cast<std::uint16_t>(raw(rule.module()));
-    frame.flags = flags_of(state);
+    frame.flags = state.flags;
     const StepResult result = step(walk, rule, words, frame.flags);
     if (result == StepResult::kCaller) [[likely]] continue;
-    if (result == StepResult::kTruncated) frame.flags |= kFrameBarrier;
+    if (result == StepResult::kTruncated) frame.flags |= kBarrier;
     return {0, count, static_cast<std::uint32_t>(words - arrays->fresh_words)};
   }
 }
@@ -447,7 +466,7 @@ inline NodeId remember(ThreadData& data, const Walk& walk, const Walked& walked,
     end = from.words;
     to = from;
     to.words = words;
-    if ((from.flags & kFrameBarrier) != 0) barrier = walked.kept + i + 1;
+    if ((from.flags & kBarrier) != 0) barrier = walked.kept + i + 1;
     to.barrier = barrier;
   }
 
@@ -477,7 +496,7 @@ inline NodeId remember(ThreadData& data, const Walk& walk, const Walked& walked,
 #ifdef HEAPPROF_CHECK_STACKS
 /// The checking build: what is remembered must be what unwinding everything finds.
 [[gnu::noinline]] void check(ThreadData& data, const Walk& done) noexcept {
-  Walk walk{{done.entry.pc, done.entry.sp, done.entry.fp, false, false}, data.bounds, data.full, done.entry,
+  Walk walk{{done.entry.pc, done.entry.sp, done.entry.fp, 0}, data.bounds, data.full, done.entry,
             done.definitions, done.generation};
   data.full.valid = false;
   data.bounds.begin(done.entry.sp);
@@ -505,7 +524,7 @@ NodeId ThreadUnwinder::capture(const arch::EntryRegisters& entry, const Definiti
     if (data_ == nullptr) return capture_short(entry, definitions, Truncation::kNoMemory);
   }
   ThreadData& data = *data_;
-  Walk walk{{entry.pc, entry.sp, entry.fp, false, false}, data.bounds, data.full, entry, definitions, generation()};
+  Walk walk{{entry.pc, entry.sp, entry.fp, 0}, data.bounds, data.full, entry, definitions, generation()};
   data.full.valid = false;
   data.bounds.begin(entry.sp);
   if (data.generation != walk.generation || data.epoch != data.bounds.epoch()) data.length = 0;
@@ -548,7 +567,7 @@ NodeId capture_short(const arch::EntryRegisters& entry, const Definitions& defin
   StackBounds bounds{};
   FullFrame full;
   full.valid = false;
-  Walk walk{{entry.pc, entry.sp, entry.fp, false, false}, bounds, full, entry, definitions, generation()};
+  Walk walk{{entry.pc, entry.sp, entry.fp, 0}, bounds, full, entry, definitions, generation()};
   bounds.begin(entry.sp);
   // Program counters with their flags above (addresses have 57 bits at most); their modules are in the rules.
   std::uint64_t frames[kShortFrames];
@@ -557,7 +576,7 @@ NodeId capture_short(const arch::EntryRegisters& entry, const Definitions& defin
   for (; count < kShortFrames && result == StepResult::kCaller; ++count) {
     const Rule rule = find_rule(walk);
     const std::uint64_t pc = walk.state.pc;
-    std::uint16_t flags = flags_of(walk.state);
+    std::uint16_t flags = walk.state.flags;
     Word words[kWordsPerFrame];
     Word* unused = words;
     result = step(walk, rule, unused, flags);
@@ -569,7 +588,7 @@ NodeId capture_short(const arch::EntryRegisters& entry, const Definitions& defin
     const std::uint64_t frame = frames[--count];
     const auto flags = static_cast<std::uint16_t>(frame >> kFlagShift);
     walk.state.pc = frame & ((std::uint64_t{1} << kFlagShift) - 1);
-    walk.state.exact = (flags & kFrameExact) != 0;
+    walk.state.flags = flags & kStateFlags;
     node = intern(definitions, node, walk.state.pc, static_cast<std::uint16_t>(raw(find_rule(walk).module())), flags);
     if (node == NodeId::kNone) break;
   }
@@ -583,7 +602,7 @@ NodeId capture_nested(const arch::EntryRegisters& entry, const Definitions& defi
 }
 
 bool start(const Settings& settings) noexcept {
-  g_max_depth = settings.max_depth < kCutFrames ? kCutFrames : settings.max_depth;
+  g_max_depth = settings.max_depth == 0 ? 1 : settings.max_depth;
   g_shadow_stack = settings.shadow_stack;
   start_probing();
   start_modules();

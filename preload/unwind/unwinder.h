@@ -44,8 +44,9 @@ struct Definitions {
 };
 
 struct Settings {
-  /// Frames of a stack, 512 at least. Deeper stacks lose outermost frames, a multiple of 512 of them, so
-  /// that they keep between max_depth - 511 and max_depth. Their root is (kMark, Truncation::kMaxDepth).
+  /// Frames of a stack, 1 at least. Deeper stacks lose outermost frames: a multiple of 512 of them, or of half of
+  /// max_depth where that is less, so that a deep recursion does not make a new tree at each call. Their root
+  /// is (kMark, Truncation::kMaxDepth).
   std::uint32_t max_depth = 1024;
   bool shadow_stack = true;
 };
@@ -99,7 +100,7 @@ class ThreadUnwinder {
 };
 
 /// As ThreadUnwinder::capture, for a signal handler that interrupted this thread's own capture or whatever
-/// else of the recorder: uses nothing of the thread. Stacks deeper than some 200 frames lose the outermost
+/// else of the recorder: uses nothing of the thread. Stacks deeper than some 120 frames lose the outermost
 /// ones and are rooted in (kMark, Truncation::kNested). Modules not known yet are treated as anonymous
 /// unless `definitions.module_found` is given.
 NodeId capture_nested(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept;

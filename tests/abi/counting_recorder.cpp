@@ -25,6 +25,7 @@ namespace {
 
 thread_local constinit std::uint64_t t_allocations [[gnu::tls_model("initial-exec")]] = 0;
 thread_local constinit const void* t_last_block [[gnu::tls_model("initial-exec")]] = nullptr;
+thread_local constinit const void* t_reallocating [[gnu::tls_model("initial-exec")]] = nullptr;
 
 int descriptor() noexcept {
   const char* value = recorder::environment_value(environ, "HEAPPROF_REPORTS");
@@ -100,12 +101,15 @@ void allocated(const void* block, std::size_t size, const EntryRegisters& entry,
 }
 void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept { say("failed", size, &entry); }
 void released(const void*, const EntryRegisters& entry) noexcept { say("released", &entry); }
-bool realloc_begin(const void*, const EntryRegisters& entry) noexcept {
+bool realloc_begin(const void* block, const EntryRegisters& entry) noexcept {
+  if (t_reallocating == block) return false;
+  t_reallocating = block;
   say("realloc-begin", &entry);
   return true;
 }
 void realloc_end(const void*, const void* block, std::size_t size, const EntryRegisters& entry,
                  const AllocatorCall& call) noexcept {
+  t_reallocating = nullptr;
   if (block != nullptr && call.recorded(block)) return say("realloc-end-inner");
   say(block == nullptr && size != 0 ? "realloc-failed" : "realloc-end", size, &entry);
 }

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """What the hooks tell the recorder, call by call, against what reports.c does.
 
-usage: reports_test.py COUNTING_LIBRARY PROGRAM SECOND_ALLOCATOR
+usage: reports_test.py COUNTING_RECORDER SECOND_ALLOCATOR PROGRAM FIXED_PROGRAM
+
+FIXED_PROGRAM is PROGRAM linked to a fixed address (no PIE), where weak references are another matter.
 """
-import os
 import sys
 import unittest
 
-sys.path.insert(0, os.path.dirname(__file__))
 from run_recorded import run
 
-COUNTING, PROGRAM, SECOND = None, None, None
+COUNTING, SECOND, PROGRAM, FIXED_PROGRAM = [None] * 4
 
 HUGE = 2**64 - 1 - 64
 MAX = 2**64 - 1
@@ -91,7 +91,13 @@ class Reports(unittest.TestCase):
     maxDiff = None
 
     def test_every_call(self):
-        done = run([PROGRAM], [COUNTING])
+        self.check_every_call(PROGRAM)
+
+    def test_every_call_of_a_fixed_program(self):
+        self.check_every_call(FIXED_PROGRAM)
+
+    def check_every_call(self, program):
+        done = run([program], [COUNTING])
         self.assertEqual(done.status, 0)
         self.assertEqual(done.reports[0], "loaded")
         self.assertEqual(sections(done.reports), {name: expected_lines(lines) for name, lines in EXPECTED.items()})
@@ -112,11 +118,12 @@ class Reports(unittest.TestCase):
             self.assertEqual(kinds(name), ["realloc-begin", "allocated", "released", "realloc-end-inner"], name)
 
     def test_without_the_recorder_the_header_does_nothing(self):
-        done = run([PROGRAM, "header only"], [])
-        self.assertEqual(done.status, 0)
-        self.assertNotIn("# yes", done.reports)
+        for program in (PROGRAM, FIXED_PROGRAM):
+            done = run([program, "header only"], [])
+            self.assertEqual(done.status, 0)
+            self.assertEqual(done.reports, ["# heapprof.h", "# is recording"])
 
 
 if __name__ == "__main__":
-    COUNTING, PROGRAM, SECOND = sys.argv[1:4]
+    COUNTING, SECOND, PROGRAM, FIXED_PROGRAM = sys.argv[1:]
     unittest.main(argv=sys.argv[:1])

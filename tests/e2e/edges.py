@@ -12,7 +12,6 @@ class Edges(harness.Case):
         site_of = trace.functions(trace_reader.Symbols(harness.program(name)))
         events = trace_reader.merged(trace)
         figures = trace_reader.replay(events)
-        self.assertEqual((figures["unmatched_frees"], figures["implied_frees"]), (0, 0))
         live = {}
         found = dict(allocations=0, allocated_bytes=0, frees=0, failed=0)
         for _, event in events:
@@ -36,17 +35,27 @@ class Edges(harness.Case):
             self.assertEqual(leaked.get(site, (0, 0)), (cost.leaked_bytes, cost.leaked_blocks), site)
 
     def test_early_and_late(self):
+        """Everything from the first constructor to the last destructor. In .preinit_array, where libc itself is not
+        set up yet, malloc must work, but nothing is promised to be recorded: the one block made there may be unknown,
+        and then its release is the one that matches nothing."""
         for how in harness.WAYS:
             with self.subTest(how=how):
                 run = self.record(harness.program("ledger_early"), 1, how=how)
                 ledger = run.ledger()
                 self.assert_ledger_clean(ledger)
                 truth = ledger.figures()
-                self.assert_sound(self.report(run.trace))
+                report = self.report(run.trace)
+                self.assertTrue(report["integrity"]["complete"])
+                self.assertEqual(report["heap"]["implied_frees"], 0)
+                unknown = report["heap"]["unmatched_frees"]
+                self.assertIn(unknown, (0, 1))
+                if unknown:
+                    truth.sites.pop("site_preinit")
                 self.check_sites(run, truth)
-                found, live, _ = self.site_replay(run, "ledger_early")
-                self.assertEqual(found, dict(allocations=truth.allocations, allocated_bytes=truth.allocated_bytes,
-                                             frees=truth.frees, failed=0))
+                found, live, figures = self.site_replay(run, "ledger_early")
+                self.assertEqual((figures["unmatched_frees"], figures["implied_frees"]), (unknown, 0))
+                self.assertEqual(found, dict(allocations=truth.allocations - unknown, frees=truth.frees - unknown,
+                                             allocated_bytes=truth.allocated_bytes - 101 * unknown, failed=0))
                 self.assertEqual(live, ledger.live_addresses())
 
     def test_failures(self):
@@ -76,7 +85,8 @@ class Edges(harness.Case):
         ledger = run.ledger()
         self.assert_ledger_clean(ledger)
         self.assert_sound(self.report(run.trace))
-        _, live, _ = self.site_replay(run, "ledger_libc")
+        _, live, figures = self.site_replay(run, "ledger_libc")
+        self.assertEqual((figures["unmatched_frees"], figures["implied_frees"]), (0, 0))
         expected = ledger.live_addresses()
         self.assertEqual(set(live), set(expected))
         for address, size in expected.items():

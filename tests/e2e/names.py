@@ -3,9 +3,14 @@ where other code had been."""
 
 import json
 import os
+import re
 
 import harness
 import heaptrack_file
+
+
+def pattern(function):
+    return "^" + re.escape(function.removesuffix("*")) + ("" if function.endswith("*") else "$")
 
 
 class Names(harness.Case):
@@ -23,7 +28,8 @@ class Names(harness.Case):
                 while stack[0]["function"].split("(")[0] in ("malloc", "__libc_malloc", "calloc"):
                     stack = stack[1:]
                 for (function, number, inlined), frame in zip(truth["frames"], stack):
-                    self.assertEqual(frame["function"], function)
+                    # What the optimiser split off keeps its name, with the clone's after it.
+                    self.assertRegex(re.sub(r" \[clone [^]]*\]", "", frame["function"]), pattern(function))
                     self.assertEqual(frame["inlined"], inlined, function)
                     if number:
                         self.assertEqual(frame["line"], number, function)
@@ -34,7 +40,7 @@ class Names(harness.Case):
                 while frames[0][0] in ("malloc", "__libc_malloc"):
                     frames = frames[1:]
                 for (function, number, _), frame in zip(wanted, frames):
-                    self.assertEqual(frame[0], function)
+                    self.assertRegex(frame[0], pattern(function))
                     if number:
                         self.assertEqual(frame[2], number, function)
 

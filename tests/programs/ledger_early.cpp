@@ -24,6 +24,11 @@ LEDGER_SITE void* site_constructor(std::size_t size) {
   return ledger::done(entry, malloc(size));
 }
 
+LEDGER_SITE void* site_preinit(std::size_t size) {
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kMalloc, ledger::k_site_preinit, nullptr, size);
+  return ledger::done(entry, malloc(size));
+}
+
 LEDGER_SITE void* site_destructor(std::size_t size) {
   ledger::Entry& entry = ledger::begin(ledger::Kind::kMalloc, ledger::k_site_destructor, nullptr, size);
   return ledger::done(entry, malloc(size));
@@ -50,7 +55,7 @@ void preinit(int argc, char** argv, char** environment) {
   working = ledger::argument(argc, argv, 1, 1) != 0;
   ledger::open(ledger::kSiteNames, 16, 4096, environment);
   ledger::set_phase(ledger::Phase::kWorking);
-  if (working) from_preinit = site_constructor(101);
+  if (working) from_preinit = site_preinit(101);
 }
 [[gnu::section(".preinit_array"), gnu::used]] void (*const preinit_entry)(int, char**, char**) = preinit;
 

@@ -84,7 +84,7 @@ void unmap_some(ledger::Random& random, Range& range) {
 int main(int argc, char** argv) {
   const std::uint64_t work = ledger::argument(argc, argv, 1, 2'000);
   ledger::Random random{ledger::argument(argc, argv, 2, 1)};
-  ledger::open(ledger::kSiteNames, 1, static_cast<std::uint32_t>(3 * work + 64));
+  ledger::open(ledger::kSiteNames, 1, 20'000);
   ledger::set_phase(ledger::Phase::kWorking);
   if (work != 0) {
     // What fails must change nothing.

@@ -1,7 +1,7 @@
 // Known names on known lines: prints, for each of its stacks, what a report must show: ledger_names
 //
 // One line of JSON each: the site's size (all different, so that a test finds the stack by it) and the frames
-// from the inside out as [function, line, inlined]. Compiled with optimisation and debug information. Lines are
+// from the inside out as [function, line, inlined]; a name that ends in * is the beginning of one. Compiled with optimisation and debug information. Lines are
 // taken with __LINE__ on the very line of each call.
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,8 +79,8 @@ int main() {
          "[\"company::storage::outer_function(unsigned long)\", %d, false]]}\n", inner_line, middle_line, outer_line);
   printf("{\"size\": 1002, \"frames\": [[\"operator new(unsigned long)\", 0, false], "
          "[\"company::storage::Table<long, 1002>::make_row(long const&)\", %d, false]]}\n", new_line);
-  printf("{\"size\": 1003, \"frames\": [[\"run()::{lambda()#1}::operator()() const\", %d, true], "
-         "[\"void call<run()::{lambda()#1}>(run()::{lambda()#1} const&)\", 0, false]]}\n", lambda_line);
+  printf("{\"size\": 1003, \"frames\": [[\"run()::{lambda*\", %d, true], "
+         "[\"void call<run()::{lambda()#1}>*\", 0, false]]}\n", lambda_line);
   printf("{\"size\": 1004, \"frames\": [[\"inventory::count_rows\", %d, false]]}\n", rust_line);
   return 0;
 }

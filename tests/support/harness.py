@@ -187,6 +187,11 @@ def site_of(stack):
     return None
 
 
+def plain_name(function):
+    """A function's name without parameters and without the anonymous namespace."""
+    return function.replace("(anonymous namespace)::", "").split("(")[0]
+
+
 def base_site(function):
     for suffix in ("_stamped", "_overflow"):
         function = function.removesuffix(suffix)

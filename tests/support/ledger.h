@@ -113,10 +113,10 @@ struct Header {
   std::uint32_t pid;
   std::atomic<std::uint32_t> errors;  ///< self-checks that failed; the first one's text follows
   char error_text[200];
-  char zero[4096 - 256];
+  char zero[4096 - 252];
   char sites[kMaxSites][kMaxSiteName];
 };
-static_assert(sizeof(Header) == 8192);
+static_assert(offsetof(Header, sites) == 4096 && sizeof(Header) == 8192);
 
 struct Book {
   Header* header = nullptr;
@@ -159,7 +159,8 @@ inline void attach(const char* name) noexcept {
 
 /// Opens the file that LEDGER_FILE names, with room for `max_slots` threads of `slot_entries` calls (the file is
 /// sparse, so ask for plenty), and attaches the calling thread, leaving its name alone. `environment`: where to
-/// find LEDGER_FILE before libc has set up getenv, that is in .preinit_array.
+/// find LEDGER_FILE before libc has set up getenv, that is in .preinit_array. The mapping is one that a recorder
+/// sees: where mappings are counted, its size must not depend on the work.
 template <std::size_t kSites>
 inline void open(const char* const (&sites)[kSites], std::uint32_t max_slots, std::uint32_t slot_entries,
                  char** environment = nullptr) noexcept {
@@ -179,14 +180,13 @@ inline void open(const char* const (&sites)[kSites], std::uint32_t max_slots, st
     }
     flags = MAP_SHARED;
   }
-  // By number: the recorder's mmap hook has no business with the ledger's own memory.
-  const long address = syscall(SYS_mmap, nullptr, bytes, PROT_READ | PROT_WRITE, flags, descriptor, 0L);
-  if (address == -1) {
+  void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, descriptor, 0);
+  if (address == MAP_FAILED) {
     fail("ledger: cannot map the file");
     _exit(120);
   }
   if (descriptor >= 0) ::close(descriptor);
-  Header& header = *reinterpret_cast<Header*>(address);
+  Header& header = *static_cast<Header*>(address);
   header.header_bytes = sizeof(Header);
   header.entry_bytes = sizeof(Entry);
   header.slot_bytes = slot_bytes;

@@ -28,7 +28,8 @@ namespace ledger {
   X(site_posix_memalign) X(site_aligned_alloc) X(site_memalign) X(site_valloc) X(site_pvalloc)     \
   X(site_new) X(site_new_array) X(site_new_aligned) X(site_new_nothrow) X(site_delete)             \
   X(site_small) X(site_large)                                                                      \
-  X(site_strdup) X(site_asprintf) X(site_getline) X(site_constructor) X(site_destructor)           \
+  X(site_strdup) X(site_asprintf) X(site_getline) X(site_preinit) X(site_constructor)          \
+  X(site_destructor)                                                                               \
   X(site_thread_exit) X(site_atexit) X(site_dlsym) X(site_signal) X(site_plugin_a) X(site_plugin_b) \
   X(site_iconv) X(site_mmap) X(site_munmap) X(site_mremap) X(site_sbrk)
 

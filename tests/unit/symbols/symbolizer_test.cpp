@@ -391,8 +391,8 @@ TEST_CASE("options: no symbols, no inlined functions") {
   CHECK(unresolved(ask(built("dwarf4"), third, none)));
   Options flat;
   flat.inlines = false;
-  CHECK(text_of(ask(built("dwarf4"), third, flat)) ==
-        "fixture::outermost(int) main.cpp:" + std::to_string(line_of("main.cpp", "outermost calls second")) + "\n--\n");
+  const std::string line = std::to_string(line_of("main.cpp", "outermost calls second"));
+  CHECK(text_of(ask(built("dwarf4"), third, flat)) == "fixture::outermost(int) main.cpp:" + line + "\n--\n");
 }
 
 TEST_CASE("addresses may come in any order, repeated, of many modules, or lead nowhere") {

@@ -1,0 +1,34 @@
+// Preloaded into a program, compares hooks/next_symbol.h with dlsym for the names of the hooks and
+// for others: functions with several versions, with resolvers (IFUNC), ones that do not exist.
+#include <dlfcn.h>
+
+#include <cstdio>
+
+#include "preload/hooks/next_symbol.h"
+#include "preload/hooks/real.h"
+
+namespace {
+
+[[gnu::constructor]] void compare() {
+  int found = 0;
+  int differ = 0;
+  for (const char* name : {
+#define HEAPPROF_NAME(result, name, parameters) #name,
+           HEAPPROF_REAL_FUNCTIONS(HEAPPROF_NAME) HEAPPROF_REAL_FUNCTIONS_MAYBE(HEAPPROF_NAME)
+#undef HEAPPROF_NAME
+               "memcpy",
+           "strlen", "time", "pthread_create", "realpath", "fmemopen", "posix_spawn", "glob64", "printf", "dlsym",
+           "__libc_memalign", "_dl_find_object", "__tls_get_addr", "heapprof_no_such_function", "", "a"}) {
+    for (const bool next : {true, false}) {
+      void* ours = next ? heapprof::hooks::next_symbol(name) : heapprof::hooks::first_symbol(name);
+      void* theirs = dlsym(next ? RTLD_NEXT : RTLD_DEFAULT, name);
+      found += ours != nullptr;
+      if (ours == theirs) continue;
+      ++differ;
+      std::fprintf(stderr, "%s %s: %p, dlsym finds %p\n", next ? "next" : "first", name, ours, theirs);
+    }
+  }
+  std::fprintf(stderr, "next_symbol: %d found, %d differ\n", found, differ);
+}
+
+}  // namespace

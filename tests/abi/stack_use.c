@@ -1,0 +1,75 @@
+/* How much stack a malloc and a free take, measured: on a stack of its own, painted before each call.
+ * Prints the deepest byte of the first calls, and of later ones: once on the way that all calls take, and
+ * over so many calls that blocks fill up and room in the file runs out.
+ *
+ *   context first BYTES common BYTES all BYTES
+ *   thread first BYTES common BYTES all BYTES
+ *
+ * on the stack of a coroutine, which nobody has seen before, and of a thread, which is new to the recorder. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+enum { kStackBytes = 256 * 1024, kPaint = 0xa5, kMargin = 256 };
+
+static _Alignas(4096) unsigned char g_stack[kStackBytes];
+static const char* g_kind;
+
+static __attribute__((noinline)) void pairs(int count) {
+  for (int i = 0; i < count; ++i) free(malloc(24));
+}
+
+/* Paints everything below this frame, makes the calls, and returns how far down they wrote, kMargin at
+ * least. */
+static __attribute__((noinline)) size_t depth_of(int count) {
+  unsigned char* here = __builtin_frame_address(0);
+  unsigned char* below = here - kMargin;
+  memset(g_stack, kPaint, (size_t)(below - g_stack));
+  pairs(count);
+  unsigned char* at = g_stack;
+  while (at < below && *at == kPaint) ++at;
+  return (size_t)(here - at);
+}
+
+static void measure(void) {
+  size_t first = depth_of(1), common = SIZE_MAX, all = 0;
+  for (int i = 0; i < 200; ++i) {
+    size_t used = depth_of(1);
+    if (used < common) common = used;
+  }
+  for (int i = 0; i < 400; ++i) {
+    size_t used = depth_of(1000);
+    if (used > all) all = used;
+  }
+  printf("%s first %zu common %zu all %zu\n", g_kind, first, common, all);
+}
+
+static void* measure_thread(void* argument) {
+  measure();
+  return argument;
+}
+
+int main(void) {
+  free(malloc(1)); /* bound */
+  g_kind = "context";
+  static ucontext_t here, other;
+  getcontext(&other);
+  other.uc_stack.ss_sp = g_stack;
+  other.uc_stack.ss_size = sizeof g_stack;
+  other.uc_link = &here;
+  makecontext(&other, measure, 0);
+  swapcontext(&here, &other);
+
+  g_kind = "thread";
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstack(&attributes, g_stack, sizeof g_stack);
+  pthread_t thread;
+  pthread_create(&thread, &attributes, measure_thread, NULL);
+  pthread_join(thread, NULL);
+  return 0;
+}

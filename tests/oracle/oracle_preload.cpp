@@ -1,0 +1,287 @@
+// A preload library that holds the unwinder against libunwind inside real programs: at every allocation it
+// captures the stack as the recorder does, and at every ORACLE_EVERY-th (default 1) also asks libunwind's
+// local interface, and compares frame by frame. At exit the counts go to standard error, or are appended to
+// the file ORACLE_REPORT names, with the first few differences.
+//
+// Not fit for use as a profiler: libunwind takes the loader's lock, which can deadlock a legal host (design
+// 2.2), so programs that load libraries in several threads at once may hang here.
+#define UNW_LOCAL_ONLY
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <libunwind.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "preload/unwind/unwinder.h"
+
+using namespace heapprof;
+
+namespace {
+
+constexpr unsigned kMaxFrames = 1u << 16;
+constexpr unsigned kMaxReports = 4;
+
+struct Totals {
+  std::atomic<unsigned long> captures, compared, frames, different, truncated, guessed, libunwind_short, both_short;
+};
+Totals g_totals;
+std::atomic<unsigned> g_reports;
+unsigned g_every = 1;
+std::atomic<int> g_state{0};  ///< 0: not started, 1: starting, 2: on, 3: over
+
+/// What a thread captures, as plain memory. The node is made of all that is below it, so equal stacks have
+/// equal nodes (but for a collision of 32-bit hashes, which only hides no difference: addresses are kept).
+struct PerThread {
+  unwind::ThreadUnwinder unwinder;
+  bool busy;
+  unsigned long events;
+  bool remember_all;
+  unsigned count;
+  unsigned truncation;
+  std::uint64_t* frames;  ///< outermost first, as libunwind would name them
+  std::uint64_t* expected;
+};
+thread_local PerThread t_thread __attribute__((tls_model("initial-exec")));
+
+std::uint64_t g_biases[1u << 16];
+
+/// Nodes as (parent, frame), so that a stack can be read back whatever part of it was interned anew.
+struct Node {
+  std::uint32_t parent;
+  std::uint32_t flags;
+  std::uint64_t address;
+};
+constexpr std::uint32_t kMaxNodes = 1u << 22;
+Node* g_nodes;
+std::atomic<std::uint32_t> g_next{1};
+
+NodeId intern(void*, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags) {
+  const std::uint64_t address = module == ModuleId::kMark ? offset : offset + g_biases[raw(module)];
+  const std::uint32_t marked = flags | (module == ModuleId::kMark ? 0x100 : 0);
+  // Nodes are looked up by content in a table of the same size, open addressing.
+  std::uint64_t hash = (address ^ (std::uint64_t{raw(parent)} << 40) ^ raw(parent) ^ marked) * 0x9e3779b97f4a7c15;
+  for (std::uint32_t at = static_cast<std::uint32_t>(hash >> 42);; at = (at + 1) % kMaxNodes) {
+    if (at == 0) continue;
+    Node& node = g_nodes[at];
+    std::uint64_t empty = 0;
+    if (__atomic_load_n(&node.address, __ATOMIC_ACQUIRE) == 0) {
+      if (g_next.fetch_add(1) > kMaxNodes / 2) return NodeId::kNone;
+      if (__atomic_compare_exchange_n(&node.address, &empty, address + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        node.parent = raw(parent);
+        __atomic_store_n(&node.flags, marked | 0x80000000, __ATOMIC_RELEASE);
+        return NodeId{at};
+      }
+    }
+    while (__atomic_load_n(&node.flags, __ATOMIC_ACQUIRE) == 0) {
+    }
+    if (node.address == address + 1 && node.parent == raw(parent) && node.flags == (marked | 0x80000000)) return NodeId{at};
+  }
+}
+
+void module_found(void*, const unwind::ModuleInfo& module) { g_biases[raw(module.id)] = module.load_bias; }
+
+constexpr unwind::Definitions kDefinitions{nullptr, intern, module_found};
+
+void write_line(int fd, const char* format, auto... arguments) {
+  char line[600];
+  const int length = snprintf(line, sizeof line, format, arguments...);
+  if (write(fd, line, static_cast<size_t>(length)) < 0) return;
+}
+
+int open_report() {
+  const char* path = getenv("ORACLE_REPORT");
+  const int fd = path != nullptr ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+  return fd >= 0 ? fd : 2;
+}
+
+void print_frames(int fd, const char* whose, const std::uint64_t* frames, unsigned count) {
+  write_line(fd, " %s (%u):\n", whose, count);
+  for (unsigned i = 0; i < count && i < 60; ++i) {
+    Dl_info info{};
+    dladdr(reinterpret_cast<void*>(frames[i]), &info);
+    write_line(fd, "  %#lx %s+%#lx (%s)\n", frames[i], info.dli_sname != nullptr ? info.dli_sname : "?",
+               frames[i] - reinterpret_cast<std::uint64_t>(info.dli_saddr), info.dli_fname != nullptr ? info.dli_fname : "?");
+  }
+}
+
+bool is_code(std::uint64_t pc) {
+  Dl_info info;
+  return dladdr(reinterpret_cast<void*>(pc), &info) != 0;
+}
+
+void report_totals();
+
+[[gnu::noinline]] void compare(PerThread& thread, const arch::EntryRegisters& entry, NodeId node) {
+  static thread_local unw_context_t context;
+  static thread_local unw_cursor_t cursor;
+  unsigned expected = 0;
+  bool inside = false;
+  unw_getcontext(&context);
+  unw_init_local(&cursor, &context);
+  int step;
+  do {
+    unw_word_t pc, sp;
+    unw_get_reg(&cursor, UNW_REG_IP, &pc);
+    unw_get_reg(&cursor, UNW_REG_SP, &sp);
+    if (pc == 0) break;
+    if (pc == entry.pc && sp == entry.sp) inside = true;
+    const bool exact = unw_is_signal_frame(&cursor) > 0 ||
+                       (is_code(pc) && arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)));
+    if (inside && expected < kMaxFrames) thread.expected[expected++] = exact ? pc : pc - 1;
+  } while ((step = unw_step(&cursor)) > 0);
+
+  unsigned count = 0;
+  unsigned guessed = 0;
+  unsigned truncation = 0;
+  for (std::uint32_t id = raw(node); id != 0; id = g_nodes[id].parent) {
+    if ((g_nodes[id].flags & 0x100) != 0) {
+      truncation = static_cast<unsigned>(g_nodes[id].address - 1);
+      continue;
+    }
+    guessed += g_nodes[id].flags & kNodeGuessed;
+    if (count < kMaxFrames) thread.frames[count++] = g_nodes[id].address - 1;
+  }
+  if (++g_totals.compared % 5000 == 0) report_totals();  // many programs are killed, or leave by _exit
+  g_totals.frames += count;
+  if (guessed != 0) ++g_totals.guessed;
+  if (truncation != 0) ++g_totals.truncated;
+  bool same = truncation == 0 && count == expected;
+  unsigned at = 0;
+  while (at < count && at < expected && thread.frames[at] == thread.expected[at]) ++at;
+  same = same && at == count;
+  if (same) return;
+  // libunwind gave up where we went on.
+  if (truncation == 0 && at == expected && count > expected && step < 0) {
+    ++g_totals.libunwind_short;
+    return;
+  }
+  // Both end here; only we say that it is not the end.
+  if (truncation != 0 && at == count && count == expected) {
+    ++g_totals.both_short;
+    return;
+  }
+  ++g_totals.different;
+  if (g_reports.fetch_add(1) >= kMaxReports) return;
+  const int fd = open_report();
+  write_line(fd, "difference at frame %u, truncation %u, libunwind's last step %d\n", at, truncation, step);
+  print_frames(fd, "ours", thread.frames, count);
+  print_frames(fd, "libunwind", thread.expected, expected);
+  if (fd != 2) close(fd);
+}
+
+void start() {
+  int expected = 0;
+  if (!g_state.compare_exchange_strong(expected, 1)) return;
+  g_nodes = static_cast<Node*>(mmap(nullptr, kMaxNodes * sizeof(Node), PROT_READ | PROT_WRITE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (const char* every = getenv("ORACLE_EVERY")) g_every = static_cast<unsigned>(atoi(every));
+  if (g_every == 0) g_every = 1;
+  if (g_nodes != MAP_FAILED && unwind::start({.max_depth = 1u << 16, .shadow_stack = getenv("ORACLE_PLAIN") == nullptr})) g_state = 2;
+}
+
+[[gnu::always_inline]] inline bool begin() {
+  if (g_state.load(std::memory_order_relaxed) != 2 || t_thread.busy) return false;
+  t_thread.busy = true;
+  return true;
+}
+
+[[gnu::noinline]] void event(const arch::EntryRegisters& entry) {
+  if (!begin()) return;
+  PerThread& thread = t_thread;
+  if (thread.frames == nullptr) {
+    thread.frames = static_cast<std::uint64_t*>(malloc(kMaxFrames * 8));
+    thread.expected = static_cast<std::uint64_t*>(malloc(kMaxFrames * 8));
+  }
+  if (unwind::is_loader(entry.pc)) {
+    unwind::loader_activity();
+    unw_flush_cache(unw_local_addr_space, 0, 0);
+  }
+  const NodeId node = thread.unwinder.capture(entry, kDefinitions);
+  ++g_totals.captures;
+  if (node != NodeId::kNone && thread.events++ % g_every == 0) compare(thread, entry, node);
+  thread.busy = false;
+}
+
+[[gnu::noinline]] void freed(const arch::EntryRegisters& entry) {
+  if (unwind::is_loader(entry.pc)) unwind::loader_activity();
+}
+
+[[gnu::constructor]] void on_load() { start(); }
+
+void report_totals() {
+  const int fd = open_report();
+  write_line(fd, "%s: %lu captures, %lu compared, %lu frames, %lu different, %lu truncated, %lu with guesses, %lu where libunwind gave up, %lu where both did\n",
+             program_invocation_short_name, g_totals.captures.load(), g_totals.compared.load(), g_totals.frames.load(),
+             g_totals.different.load(), g_totals.truncated.load(), g_totals.guessed.load(), g_totals.libunwind_short.load(), g_totals.both_short.load());
+  if (fd != 2) close(fd);
+}
+
+[[gnu::destructor]] void at_exit() {
+  if (g_state.exchange(3) == 2) report_totals();
+}
+
+}  // namespace
+
+namespace {
+
+// The functions behind ours. dlsym allocates while they are looked for: that is served from here.
+alignas(16) char g_early[16384];
+std::atomic<std::size_t> g_early_used;
+bool is_early(const void* block) { return block >= g_early && block < g_early + sizeof g_early; }
+void* early(std::size_t size) {
+  const std::size_t at = g_early_used.fetch_add((size + 15) & ~std::size_t{15});
+  return at + size <= sizeof g_early ? g_early + at : nullptr;
+}
+
+template <typename Function>
+Function* next(Function*& known, const char* name) {
+  static thread_local bool looking __attribute__((tls_model("initial-exec"))) = false;
+  Function* function = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (function == nullptr && !looking) {
+    looking = true;
+    function = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+    looking = false;
+    __atomic_store_n(&known, function, __ATOMIC_RELAXED);
+  }
+  return function;
+}
+
+void* (*g_malloc)(size_t);
+void* (*g_calloc)(size_t, size_t);
+void* (*g_realloc)(void*, size_t);
+void (*g_free)(void*);
+
+}  // namespace
+
+#define EVENT() event(arch::entry_registers()); asm volatile("")
+
+extern "C" {
+void* malloc(size_t size) {
+  EVENT();
+  auto* function = next(g_malloc, "malloc");
+  return function != nullptr ? function(size) : early(size);
+}
+void* calloc(size_t count, size_t size) {
+  EVENT();
+  auto* function = next(g_calloc, "calloc");
+  return function != nullptr ? function(count, size) : early(count * size);
+}
+void* realloc(void* block, size_t size) {
+  EVENT();
+  auto* function = next(g_realloc, "realloc");
+  if (function != nullptr && !is_early(block)) return function(block, size);
+  void* moved = malloc(size);
+  if (moved != nullptr && block != nullptr) memcpy(moved, block, size);  // the arena goes on behind it
+  return moved;
+}
+void free(void* block) {
+  freed(arch::entry_registers());
+  if (is_early(block)) return;
+  if (auto* function = next(g_free, "free")) function(block);
+}
+}

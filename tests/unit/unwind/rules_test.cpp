@@ -1,0 +1,263 @@
+// The parser of unwind information against another one: `readelf --debug-dump=frames-interp` prints, for
+// every row of every entry, where the CFA and each register are. All rows of the program, the loader, libc,
+// libstdc++ and libcrypto are compared, at their first and at their last address.
+#include <dlfcn.h>
+#include <link.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+#include "harness.h"
+#include "preload/unwind/full_unwind.h"
+
+using namespace heapprof;
+using namespace heapprof::unwind;
+
+namespace {
+
+const bool g_started = start({.max_depth = 1u << 16, .shadow_stack = true});
+
+struct Row {
+  std::uint64_t location;
+  std::string cfa;
+  std::vector<std::pair<std::string, std::string>> registers;  ///< name, where
+};
+struct Entry {
+  std::uint64_t begin, end;
+  std::vector<Row> rows;
+};
+
+std::vector<Entry> read_with_readelf(const std::string& path) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(
+      popen(("LC_ALL=C readelf -W --debug-dump=frames-interp '" + path + "' 2>/dev/null").c_str(), "r"), pclose);
+  std::vector<Entry> entries;
+  std::vector<std::string> names;
+  bool in_entry = false;
+  char buffer[4096];
+  while (std::fgets(buffer, sizeof buffer, pipe.get()) != nullptr) {
+    const std::string line = buffer;
+    std::istringstream words(line);
+    std::string word;
+    if (const auto at = line.find(" pc="); at != std::string::npos && line.find("FDE") != std::string::npos) {
+      char* end;
+      Entry entry{std::strtoull(line.c_str() + at + 4, &end, 16), 0, {}};
+      entry.end = std::strtoull(end + 2, nullptr, 16);
+      entries.push_back(entry);
+      in_entry = true;
+    } else if (line.find(" CIE ") != std::string::npos || line.size() < 3) {
+      in_entry = false;
+    } else if (in_entry && line.find("LOC") != std::string::npos) {
+      names.clear();
+      words >> word >> word;
+      while (words >> word) names.push_back(word);
+    } else if (in_entry && !entries.empty() && words >> word && word.size() == 16) {
+      Row row{std::strtoull(word.c_str(), nullptr, 16), {}, {}};
+      words >> row.cfa;
+      // A register held in another is printed as "r9 (r9)": the number, then the name.
+      while (words >> word)
+        if (word[0] != '(' && row.registers.size() < names.size())
+          row.registers.emplace_back(names[row.registers.size()], word);
+      entries.back().rows.push_back(row);
+    }
+  }
+  return entries;
+}
+
+constexpr std::array<const char*, 17> kNames = {"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8",
+                                                "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "ra"};
+
+std::string signed_number(std::int64_t value) { return (value < 0 ? "" : "+") + std::to_string(value); }
+
+/// A rule as readelf would print it.
+std::string print(RegisterRule rule, std::int32_t value) {
+  switch (rule) {
+    case RegisterRule::kSame:
+    case RegisterRule::kUndefined: return "u";
+    case RegisterRule::kOffset: return "c" + signed_number(value);
+    case RegisterRule::kValOffset: return "v" + signed_number(value);
+    case RegisterRule::kRegister: return "r" + std::to_string(value);
+    case RegisterRule::kExpression: return "exp";
+    case RegisterRule::kValExpression: return "vexp";
+  }
+  return "?";
+}
+
+struct Counts {
+  std::size_t rows = 0, addresses = 0, simple = 0, realigned = 0, end = 0, signal = 0, full = 0, bad = 0;
+  std::uint64_t bytes = 0, full_bytes = 0;
+};
+
+/// Compares all of a loaded object; returns what kinds of rules it has.
+Counts compare(const std::string& path, std::uint64_t base) {
+  Counts counts;
+  std::size_t differences = 0;
+  std::string first;
+  const auto differs = [&](std::uint64_t pc, const std::string& what) {
+    if (differences++ < 10) {
+      char address[32];
+      std::snprintf(address, sizeof address, "%#llx: ", static_cast<unsigned long long>(pc));
+      first += address + what + "\n";
+    }
+  };
+  for (const Entry& entry : read_with_readelf(path)) {
+    for (std::size_t i = 0; i < entry.rows.size(); ++i) {
+      const Row& expected = entry.rows[i];
+      const std::uint64_t end = i + 1 < entry.rows.size() ? entry.rows[i + 1].location : entry.end;
+      if (end <= expected.location) continue;  // replaced by the next row at once
+      ++counts.rows;
+      for (const std::uint64_t pc : {expected.location, end - 1}) {
+        ++counts.addresses;
+        const Module* module = find_module(base + pc, generation());
+        CfiRow row;
+        const Lookup found = module == nullptr ? Lookup::kNone : look_up(module, base + pc, true, row);
+        if (found == Lookup::kSignal) {
+          ++counts.signal;
+          continue;
+        }
+        if (found != Lookup::kRow) {
+          ++counts.bad;
+          differs(pc, "no row");
+          continue;
+        }
+        const std::string cfa = row.cfa_is_expression ? "exp" : kNames[row.cfa_register] + signed_number(row.cfa_offset);
+        if (cfa != expected.cfa) differs(pc, "CFA " + cfa + ", not " + expected.cfa);
+        for (const auto& [name, where] : expected.registers) {
+          for (unsigned number = 0; number < arch::kDwarfRegisters; ++number) {
+            if (name != kNames[number]) continue;
+            const std::string ours = print(row.rule[number], row.value[number]);
+            if (ours != (where == "s" ? "u" : where)) differs(pc, name + " " + ours + ", not " + where);
+          }
+        }
+        const Rule rule = compact(row, ModuleId::kFirst, base + pc);
+        switch (rule.kind()) {
+          case RuleKind::kSp:
+          case RuleKind::kFp: {
+            ++counts.simple;
+            if (row.cfa_is_expression) break;  // PLT: see below
+            const std::string base_name = rule.kind() == RuleKind::kSp ? "rsp" : "rbp";
+            const std::string again = base_name + signed_number(static_cast<std::int64_t>(rule.cfa()));
+            if (again != expected.cfa) differs(pc, "compact CFA " + again + ", not " + expected.cfa);
+            const std::string fp = rule.fp_is_same() ? "u" : "c" + signed_number(static_cast<std::int64_t>(rule.fp()));
+            const std::string fp_row = print(row.rule[arch::kDwarfFp], row.value[arch::kDwarfFp]);
+            if (fp != fp_row && fp_row != "exp") differs(pc, "compact rbp " + fp + ", not " + fp_row);
+            if (static_cast<std::int64_t>(rule.ra()) != -8) differs(pc, "compact return address");
+            break;
+          }
+          case RuleKind::kRealigned: ++counts.realigned; break;
+          case RuleKind::kEnd: ++counts.end; break;
+          case RuleKind::kFull:
+            ++counts.full;
+            if (pc == expected.location) counts.full_bytes += end - pc;
+            break;
+          default: ++counts.bad; differs(pc, "no rule");
+        }
+        if (pc == expected.location) counts.bytes += end - pc;
+      }
+    }
+  }
+  INFO(path << "\n" << first);
+  CHECK(differences == 0);
+  CHECK(counts.bad == 0);
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("every row of real libraries reads as readelf reads it") {
+  REQUIRE(g_started);
+  dlopen("libcrypto.so.3", RTLD_LAZY);
+  struct Object {
+    std::string path;
+    std::uint64_t base;
+  };
+  std::vector<Object> objects;
+  for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next)
+    objects.push_back({map->l_name[0] != '\0' ? map->l_name : "/proc/self/exe", map->l_addr});
+  std::size_t compared = 0;
+  for (const Object& object : objects) {
+    if (object.path[0] != '/') continue;  // the vdso
+    char real_path[4096];
+    if (realpath(object.path.c_str(), real_path) == nullptr) continue;
+    const Counts counts = compare(real_path, object.base);
+    if (counts.rows == 0) continue;
+    ++compared;
+    std::cout << real_path << ": " << counts.rows << " rows; of " << counts.addresses << " addresses " << counts.simple
+              << " simple, " << counts.realigned << " realigned, " << counts.end << " outermost, " << counts.signal
+              << " signal, " << counts.full << " by all registers, which is "
+              << 100.0 * static_cast<double>(counts.full_bytes) / static_cast<double>(counts.bytes) << "% of the code\n";
+    CHECK(counts.simple + counts.realigned > counts.addresses * 98 / 100);
+  }
+  CHECK(compared >= 4);
+}
+
+TEST_CASE("PLT entries have a rule of their own") {
+  REQUIRE(g_started);
+  // The program's own: before the push of the relocation's number CFA = sp + 8, after it sp + 16.
+  std::size_t seen = 0;
+  char path[4096];
+  REQUIRE(realpath("/proc/self/exe", path) != nullptr);
+  for (const Entry& entry : read_with_readelf(path)) {
+    for (const Row& row : entry.rows) {
+      if (row.cfa != "exp" || row.registers.size() != 1) continue;
+      for (std::uint64_t pc = row.location; pc < row.location + 32; ++pc) {
+        const std::uint64_t address = pc + _r_debug.r_map->l_addr;
+        CfiRow found;
+        REQUIRE(look_up(find_module(address, generation()), address, true, found) == Lookup::kRow);
+        const Rule rule = compact(found, ModuleId::kFirst, address);
+        CHECK(rule.kind() == RuleKind::kSp);
+        CHECK(rule.cfa() == (address % 16 >= 11 ? 16 : 8));
+        CHECK(rule.fp_is_same());
+      }
+      ++seen;
+    }
+  }
+  CHECK(seen > 0);
+}
+
+TEST_CASE("damaged unwind information is refused, not followed") {
+  REQUIRE(g_started);
+  // An entry with its common entry, then every byte of it replaced by others: no answer may differ from
+  // what the bytes say in a way that reads outside of them (run under valgrind or a sanitizer), and none may
+  // take long.
+  alignas(8) static const std::uint8_t kFrames[] = {
+      0x14, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x00, 0x0c, 7, 8, 0x90, 1, 0, 0,  // common
+      0x1c, 0, 0, 0, 0x1c, 0, 0, 0, 0x00, 0x10, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0,       // 0x1000...0x1040
+      0, 0x41, 0x0e, 16, 0x86, 2, 0x0a, 0x0b,
+      0, 0, 0, 0};
+  const auto begin = reinterpret_cast<std::uint64_t>(kFrames);
+  CfiEntry entry;
+  CfiRow row;
+  REQUIRE(find_cfi_linear({begin, begin + sizeof kFrames}, 0x1010, entry) == CfiResult::kFound);
+  REQUIRE(run_cfi(entry, 0x1010, row));
+  CHECK(row.cfa_offset == 16);
+  CHECK(row.rule[arch::kDwarfFp] == RegisterRule::kOffset);
+  CHECK(row.value[arch::kDwarfFp] == -16);
+  CHECK(find_cfi_linear({begin, begin + sizeof kFrames}, 0x1040, entry) == CfiResult::kNone);
+
+  std::size_t found = 0, refused = 0;
+  for (std::size_t at = 0; at < sizeof kFrames; ++at) {
+    for (int value = 0; value < 256; ++value) {
+      const std::unique_ptr<std::uint8_t[]> damaged(new std::uint8_t[sizeof kFrames]);
+      std::memcpy(damaged.get(), kFrames, sizeof kFrames);
+      damaged[at] = static_cast<std::uint8_t>(value);
+      const auto address = reinterpret_cast<std::uint64_t>(damaged.get());
+      const bool ok = find_cfi_linear({address, address + sizeof kFrames}, 0x1010, entry) == CfiResult::kFound &&
+                      run_cfi(entry, 0x1010, row);
+      ++(ok ? found : refused);
+    }
+  }
+  CHECK(found > 0);
+  CHECK(refused > 0);
+  for (std::size_t length = 0; length < sizeof kFrames; ++length) {
+    const std::unique_ptr<std::uint8_t[]> cut(new std::uint8_t[length]);
+    std::memcpy(cut.get(), kFrames, length);
+    const auto address = reinterpret_cast<std::uint64_t>(cut.get());
+    if (find_cfi_linear({address, address + length}, 0x1010, entry) == CfiResult::kFound) run_cfi(entry, 0x1010, row);
+  }
+}
