@@ -85,7 +85,9 @@ struct FileHeader {
   std::uint64_t end_monotonic_ns;
   char stop_reason[232];  ///< NUL-terminated; why kStopped
 
-  unsigned char zero_2[1024 - 768];
+  /// Where the last extent ends: a file that is shorter was cut, also where the cut leaves whole extents.
+  std::uint64_t file_bytes;  // at 768
+  unsigned char zero_2[1024 - 776];
 
   /// The analyzer's letters to the recorder. The writer fills command and text, then raises
   /// `request`; the recorder acts and copies it to `acknowledged`. Nothing here is trusted.
@@ -103,6 +105,7 @@ struct FileHeader {
 };
 static_assert(offsetof(FileHeader, checksum) == 120);
 static_assert(offsetof(FileHeader, end_kind) == 512);
+static_assert(offsetof(FileHeader, file_bytes) == 768);
 static_assert(offsetof(FileHeader, mailbox) == 1024);
 static_assert(offsetof(FileHeader, settings) == 2048);
 static_assert(sizeof(FileHeader) == kUnitBytes);

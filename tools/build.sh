@@ -33,13 +33,17 @@ tools/packages.sh "${install_option[@]}" "${groups[@]}"
 echo "==> libraries built from Debian's source packages"
 tools/deps.sh
 
+tests=false
+if [ "$everything" = yes ]; then tests=true; fi
 if [ ! -f "$build/build.ninja" ]; then
   echo "==> configuring $build/"
   mkdir -p "$build"
-  meson setup "$build" -Doptimization=3 -Ddebug=true -Db_ndebug=true >"$build/setup.log" 2>&1 || {
+  meson setup "$build" -Doptimization=2 -Ddebug=true -Db_ndebug=true -Dtests=$tests >"$build/setup.log" 2>&1 || {
     tail -n 40 "$build/setup.log" >&2
     exit 1
   }
+elif [ "$everything" = yes ]; then
+  meson configure "$build" -Dtests=true
 fi
 
 echo "==> compiling"

@@ -78,13 +78,13 @@ echo "==> exporting"
 "$heapprof" timeline "$trace" --format svg -o "$results/timeline.svg"
 "$heapprof" export heaptrack "$trace" -o "$results/redis.heaptrack.zst"
 
-cat <<END
-
-The recording and what was made of it:
-    $trace                     every question again: $heapprof report, leaks, timeline, ...
-    $results/flamegraph.svg            open it in a browser: search, zoom, tooltips
-    $results/timeline.svg              live memory over time, by call site
-    $results/redis.heaptrack.zst       for heaptrack_gui and heaptrack_print
-
-Your own program:  $heapprof record -- PROGRAM ARGUMENTS
-END
+echo
+echo "The recording, and what was made of it:"
+printf '    %-42s %s\n' \
+  "$trace" "every question again: $heapprof report, leaks, timeline, ..." \
+  "$results/flamegraph.svg" 'open it in a browser: search, zoom, tooltips' \
+  "$results/timeline.svg" 'live memory over time, by call site' \
+  "$results/redis.heaptrack.zst" 'for heaptrack_gui and heaptrack_print'
+echo
+echo "Debian's redis-server is a link to redis-check-rdb, so that is the name its functions stand under."
+echo "Your own program:  $heapprof record -- PROGRAM ARGUMENTS"

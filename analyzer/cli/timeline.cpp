@@ -44,17 +44,22 @@ std::string location_of(const Frame& frame) {
 }
 
 void add_moments(const model::Profile& profile, render::Timeline& timeline) {
-  for (const model::Timeline::Bucket& bucket : profile.timeline.buckets) {
-    timeline.time_ns.push_back(bucket.start_ns);
-    timeline.live_bytes.push_back(bucket.last_bytes);
-    if (bucket.rss_bytes != 0) timeline.resident.push_back({bucket.start_ns, bucket.rss_bytes});
+  // A bucket's values are those at its end.
+  const std::uint64_t duration = profile.recording.duration_ns;
+  const std::vector<model::Timeline::Bucket>& buckets = profile.timeline.buckets;
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    const std::uint64_t end_ns =
+        i + 1 < buckets.size() ? buckets[i + 1].start_ns : std::max(duration, buckets[i].start_ns);
+    timeline.time_ns.push_back(end_ns);
+    timeline.live_bytes.push_back(buckets[i].last_bytes);
+    timeline.highest_bytes.push_back(buckets[i].max_bytes);
+    if (buckets[i].rss_bytes != 0) timeline.resident.push_back({end_ns, buckets[i].rss_bytes});
   }
   if (profile.heap.peak_bytes != 0)
     timeline.peak = render::Timeline::Peak{profile.heap.peak_time_ns, profile.heap.peak_bytes};
-  const std::uint64_t duration = profile.recording.duration_ns;
   std::vector<std::uint64_t> sampled;
   for (const render::Timeline::Resident& resident : timeline.resident) sampled.push_back(resident.time_ns);
-  const std::uint64_t width = profile.timeline.buckets.size() < 2 ? 0 : profile.timeline.buckets[1].start_ns;
+  const std::uint64_t width = buckets.size() < 2 ? 0 : buckets[1].start_ns;
   timeline.gaps = render::find_gaps(sampled, duration, std::max(kLeastGapNs, 3 * width));
 
   std::uint64_t paused_at = 0;

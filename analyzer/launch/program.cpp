@@ -114,8 +114,8 @@ bool refuse(Refusal& refusal, int exit_status, std::string text) {
 bool check_elf(const std::string& path, const File& file, const Architecture& own, const Architecture& recorder,
                Refusal& refusal) {
   if (own.elf_class != recorder.elf_class || own.data != recorder.data || own.machine != recorder.machine)
-    return refuse(refusal, 126, path + " is a program for " + architecture_name(own) + ", and this heapprof records " +
-                                    "those for " + architecture_name(recorder) + "; use a heapprof built for it");
+    return refuse(refusal, 126, path + " is a program for " + architecture_name(own) + ", and this heapprof is for " +
+                                    architecture_name(recorder) + "; use a heapprof built for it");
 
   struct stat status {};
   if (stat(path.c_str(), &status) == 0) {

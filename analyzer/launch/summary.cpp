@@ -19,7 +19,8 @@ std::string end_text(const model::Profile& profile) {
     return "killed by signal " + std::to_string(status) + (name != nullptr ? " (SIG" + std::string(name) + ")" : "");
   }
   if (integrity.ended_by == "exec") return "executed another program";
-  if (integrity.ended_by == "stopped") return "recording stopped early: " + integrity.stop_reason.value_or("unknown why");
+  if (integrity.ended_by == "stopped")
+    return "recording stopped early: " + integrity.stop_reason.value_or("unknown why");
   return integrity.ended_by;
 }
 
@@ -38,7 +39,8 @@ std::string summarize_trace(const std::string& path) {
     text += "  events  " + render::exact_number(heap.events()) + "\n";
     text += "  peak    " + blocks(heap.peak_bytes, heap.peak_blocks) + "\n";
     text += "  live    " + blocks(heap.leaked_bytes, heap.leaked_blocks) + " at the end\n";
-    if (!profile.integrity.complete) text += "  damage  the trace is not complete; heapprof info says what is missing\n";
+    if (!profile.integrity.complete)
+      text += "  damage  the trace is not complete; heapprof info says what is missing\n";
     return text;
   } catch (const std::exception& error) {
     return std::string("  ") + error.what() + "\n";

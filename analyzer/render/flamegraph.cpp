@@ -106,7 +106,8 @@ Layout lay_out(const FlameTree& tree, std::uint32_t max_frames) {
       continue;
     }
     const auto& node = nodes[visit.node];
-    layout.boxes.push_back({visit.depth, node.function, node.line, node.several_lines, totals[visit.node], visit.before});
+    layout.boxes.push_back(
+        {visit.depth, node.function, node.line, node.several_lines, totals[visit.node], visit.before});
     layout.rows = std::max(layout.rows, visit.depth + 1);
     std::sort(kids.begin(), kids.end(), before);
     // Pushed in reverse, so that the largest is visited next.
@@ -204,7 +205,7 @@ std::string context_line(const FlameOptions& options) {
 }
 
 std::string root_label(const FlameOptions& options, std::uint64_t value) {
-  return "all: " + human_value(value, options.unit) + " " + clean_utf8(options.cost);
+  return "all: " + human_value(value, options.unit);
 }
 
 /// The drawing for viewers without JavaScript.
@@ -222,7 +223,8 @@ void draw(const FlameTree& tree, const Layout& layout, const Modules& modules, c
     const std::string share = modules.values[i] == 0 ? "" : percent(modules.values[i], total);
     const double width = 18 + kCharWidth * static_cast<double>(length_utf8(label) + 1 + share.size()) + 14;
     if (x + width > kWidth - kMargin) break;
-    text += "<rect class=\"h" + std::to_string(modules.hues[i]) + "l\" rx=\"2\" width=\"11\" height=\"11\" y=\"69\" x=\"";
+    text +=
+        "<rect class=\"h" + std::to_string(modules.hues[i]) + "l\" rx=\"2\" width=\"11\" height=\"11\" y=\"69\" x=\"";
     append_number(text, x);
     text += "\"/><text class=\"legend\" y=\"79\" x=\"";
     append_number(text, x + 17);
@@ -310,7 +312,8 @@ void write_data(const FlameTree& tree, const Layout& layout, const Modules& modu
   field("cost", options.cost);
   field("unit", options.unit == Unit::kBytes ? "bytes" : "count");
   text += "\"total\":" + std::to_string(options.total != 0 ? options.total : layout.boxes.front().value);
-  text += ",\n\"merged\":[" + std::to_string(layout.merged_frames) + "," + std::to_string(layout.merged_value) + "],\n";
+  text +=
+      ",\n\"merged\":[" + std::to_string(layout.merged_frames) + "," + std::to_string(layout.merged_value) + "],\n";
   open_list("\"context\":[");
   for (const auto& [label, value] : options.context) {
     next_item();

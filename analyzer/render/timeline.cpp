@@ -82,7 +82,8 @@ nlohmann::json timeline_json(const Timeline& timeline) {
                      {"bytes", site.bytes}});
   }
   json marks = json::array();
-  for (const auto& mark : timeline.marks) marks.push_back({{"time_ns", mark.time_ns}, {"text", clean_utf8(mark.text)}});
+  for (const auto& mark : timeline.marks)
+    marks.push_back({{"time_ns", mark.time_ns}, {"text", clean_utf8(mark.text)}});
   const Timeline::Peak peak = peak_of(timeline);
   return {{"title", clean_utf8(timeline.title)},
           {"duration_ns", timeline.duration_ns},

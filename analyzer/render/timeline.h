@@ -53,7 +53,7 @@ struct Timeline {
   };
   std::vector<Site> sites;              ///< largest at the peak first
 
-  /// Times without samples: the program did nothing that is recorded. Live bytes stay what they were.
+  /// Times without samples: the program waited, or worked without allocating. Live bytes stay what they were.
   struct Span {
     std::uint64_t from_ns = 0;
     std::uint64_t to_ns = 0;
@@ -94,8 +94,8 @@ void write_timeline_text(const Timeline& timeline, const PlotOptions& options, c
 void write_timeline_csv(const Timeline& timeline, const TextSink& out);
 
 /// {"title", "duration_ns", "peak": {"time_ns", "bytes"}, "samples": {"time_ns": [], "live_bytes": [],
-///  "highest_bytes": []}, "rss": {"time_ns": [], "bytes": []}, "sites": [{"label", "detail", "module", "peak_bytes", "bytes": []}],
-///  "gaps": [{"from_ns", "to_ns"}], "pauses": [...], "marks": [{"time_ns", "text"}]}. Every sample.
+///  "highest_bytes": []}, "rss": {"time_ns": [], "bytes": []}, "sites": [{"label", "detail", "module", "peak_bytes",
+///  "bytes": []}], "gaps": [{"from_ns", "to_ns"}], "pauses": [...], "marks": [{"time_ns", "text"}]}. Every sample.
 nlohmann::json timeline_json(const Timeline& timeline);
 
 /// A picture of 400 columns, however long the recording: the highest and the lowest sample of each are kept.

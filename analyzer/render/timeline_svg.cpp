@@ -90,7 +90,8 @@ class Picture {
     axis_ = byte_axis(std::max(peak_.bytes + peak_.bytes / 12, own_strip_ ? 0 : most_resident_), own_strip_ ? 6 : 7);
     make_points();
     std::vector<std::string> labels;
-    for (std::size_t i = 0; i < site_count_; ++i) labels.push_back(timeline.sites[i].label + '\n' + timeline.sites[i].module);
+    for (std::size_t i = 0; i < site_count_; ++i)
+      labels.push_back(timeline.sites[i].label + '\n' + timeline.sites[i].module);
     hues_ = hues_of(labels);
   }
 
@@ -105,7 +106,8 @@ class Picture {
     peak();
     legend();
     if (timeline_.time_ns.empty())
-      label((kLeft + kRight) / 2, kHeight / 2, "class=\"muted\" text-anchor=\"middle\"", "No samples: nothing was recorded.");
+      label((kLeft + kRight) / 2, kHeight / 2, "class=\"muted\" text-anchor=\"middle\"",
+            "No samples: nothing was recorded.");
     pointer();
     out(text_);
     text_.clear();
@@ -133,7 +135,8 @@ class Picture {
                                [&](std::size_t i) { return highest[i]; });
     const auto point_at = [&](std::size_t sample) {
       Point point{times[sample], timeline_.live_bytes[sample], highest[sample], {}};
-      for (std::size_t site = 0; site < site_count_; ++site) point.sites.push_back(timeline_.sites[site].bytes[sample]);
+      for (std::size_t site = 0; site < site_count_; ++site)
+        point.sites.push_back(timeline_.sites[site].bytes[sample]);
       return point;
     };
     for (const std::size_t sample : kept) points_.push_back(point_at(sample));
@@ -181,7 +184,8 @@ class Picture {
              "patternTransform=\"rotate(45)\"><rect class=\"veil\" width=\"7\" height=\"7\"/>"
              "<rect class=\"hatch\" width=\"1.4\" height=\"7\"/></pattern></defs>\n"
              "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n";
-    text_ += "<text class=\"title\" x=\"24\" y=\"38\">" + xml(clip_utf8(clean_utf8(timeline_.title), 90)) + "</text>\n";
+    text_ +=
+        "<text class=\"title\" x=\"24\" y=\"38\">" + xml(clip_utf8(clean_utf8(timeline_.title), 90)) + "</text>\n";
     std::string line;
     for (const auto& [label, value] : timeline_.context) {
       if (!line.empty()) line += "   \xc2\xb7   ";
@@ -288,10 +292,10 @@ class Picture {
         text_ += "\" height=\"";
         append_number(text_, bottom_ - kTop);
         text_ += "\"/>\n";
-        if (width > 52) label(left + width / 2, y, "class=\"note\" text-anchor=\"middle\"", name);
+        if (width > 70) label(left + width / 2, y, "class=\"note\" text-anchor=\"middle\"", name);
       }
     };
-    draw(timeline_.gaps, "idle", "idle", bottom_ - 12);
+    draw(timeline_.gaps, "idle", "no events", bottom_ - 12);
     draw(timeline_.pauses, "paused", "paused", bottom_ - 12);
   }
 
@@ -335,12 +339,14 @@ class Picture {
       const double x = x_of(mark.time_ns);
       const std::string name = clip_utf8(clean_utf8(mark.text), 28);
       const double width = kCharWidth * static_cast<double>(length_utf8(name)) + 10;
-      text_ += "<g class=\"mark\"><title>" + xml(human_time(mark.time_ns) + ": " + clean_utf8(mark.text)) + "</title>\n";
+      text_ +=
+          "<g class=\"mark\"><title>" + xml(human_time(mark.time_ns) + ": " + clean_utf8(mark.text)) + "</title>\n";
       rule("markline", x, kTop - 18, x, bottom_);
       for (unsigned row = 0; row < kRows; ++row) {
         if (free_from[row] > x) continue;
         const bool left = x + width > kRight;
-        label(left ? x - 5 : x + 5, kTop - 8 - 13 * row, left ? "class=\"note\" text-anchor=\"end\"" : "class=\"note\"", name);
+        label(left ? x - 5 : x + 5, kTop - 8 - 13 * row,
+              left ? "class=\"note\" text-anchor=\"end\"" : "class=\"note\"", name);
         free_from[row] = x + width;
         break;
       }
@@ -401,7 +407,9 @@ class Picture {
       const std::string full = clean_utf8(site.label);
       const std::string module = clean_utf8(site.module);
       const std::string detail = clean_utf8(site.detail);
-      text_ += "<g><title>" + xml(full + (detail.empty() ? "" : "\n" + detail) + (module.empty() ? "" : "\n" + module)) + "</title>\n";
+      text_ += "<g><title>" +
+               xml(full + (detail.empty() ? "" : "\n" + detail) + (module.empty() ? "" : "\n" + module)) +
+               "</title>\n";
       legend_row(y, swatch("site" + std::to_string(i), y), short_name(full), detail.empty() ? module : detail,
                  site.peak_bytes, std::to_string(i));
       text_ += "</g>\n";
@@ -433,8 +441,9 @@ class Picture {
     append_number(text_, kTop);
     text_ += "V";
     append_number(text_, kBottom);
-    text_ += "\"/><circle class=\"dot\" r=\"4\"/></g>\n<rect id=\"field\" class=\"field\" tabindex=\"0\" role=\"application\" "
-             "aria-label=\"Timeline. Arrow keys move through it.\"";
+    text_ +=
+        "\"/><circle class=\"dot\" r=\"4\"/></g>\n<rect id=\"field\" class=\"field\" tabindex=\"0\" "
+        "role=\"application\" aria-label=\"Timeline. Arrow keys move through it.\"";
     attribute("x", kLeft);
     attribute("y", kTop);
     attribute("width", kRight - kLeft);
@@ -481,7 +490,8 @@ class Picture {
     const auto list = [&](std::string_view name, const std::vector<Timeline::Span>& spans) {
       text_.append(",\n\"").append(name).append("\":[");
       for (std::size_t i = 0; i < spans.size(); ++i)
-        text_ += (i == 0 ? "[" : ",[") + std::to_string(spans[i].from_ns) + "," + std::to_string(spans[i].to_ns) + "]";
+        text_ +=
+            (i == 0 ? "[" : ",[") + std::to_string(spans[i].from_ns) + "," + std::to_string(spans[i].to_ns) + "]";
       text_ += "]";
     };
     list("gaps", timeline_.gaps);

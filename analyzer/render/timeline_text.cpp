@@ -125,7 +125,8 @@ class Plot {
     std::vector<std::uint64_t> last(width_);  // value at the end of each column
     for (std::size_t i = 0; i < timeline_.time_ns.size(); ++i) {
       const unsigned column = column_of(timeline_.time_ns[i], width_);
-      const std::uint64_t highest = timeline_.highest_bytes.empty() ? timeline_.live_bytes[i] : timeline_.highest_bytes[i];
+      const std::uint64_t highest =
+          timeline_.highest_bytes.empty() ? timeline_.live_bytes[i] : timeline_.highest_bytes[i];
       columns.live[column] = std::max(columns.live[column], highest);
       last[column] = timeline_.live_bytes[i];
       seen[column] = true;
@@ -232,7 +233,8 @@ class Plot {
     const char* colour = nullptr;
     for (std::size_t i = 0; i < end; ++i) {
       if (options_.colour && cells[i].colour != colour) {
-        text_ += cells[i].colour == nullptr ? kPlain : (colour == nullptr ? "" : kPlain) + std::string(cells[i].colour);
+        text_ +=
+            cells[i].colour == nullptr ? kPlain : (colour == nullptr ? "" : kPlain) + std::string(cells[i].colour);
         colour = cells[i].colour;
       }
       text_ += cells[i].text;
@@ -285,7 +287,9 @@ class Plot {
       text_ += "and " + std::to_string(timeline_.marks.size() - kMostMarks) + " more marks\n";
     }
     if (!timeline_.pauses.empty()) {
-      text_.append(gutter_ + 1, ' ').append(characters_.pause).append(" recording paused: live bytes are a lower bound\n");
+      text_.append(gutter_ + 1, ' ')
+          .append(characters_.pause)
+          .append(" recording paused: live bytes are a lower bound\n");
     }
   }
 
@@ -304,7 +308,7 @@ class Plot {
     };
     item(characters_.area[8], kAreaColour, "live heap");
     if (std::find(columns.idle.begin(), columns.idle.end(), true) != columns.idle.end())
-      item(characters_.idle, kIdleColour, "idle, unchanged");
+      item(characters_.idle, kIdleColour, "no events, unchanged");
     if (most_resident_ > 0) {
       item(options_.unicode ? "\u2812" : ".", kResidentColour,
            "resident (RSS), at most " + human_bytes(most_resident_) + (draw_resident_ ? "" : ", beyond this scale"));

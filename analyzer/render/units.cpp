@@ -77,7 +77,8 @@ std::string human_time(std::uint64_t ns) {
   if (ns < kSecond) return three_digits(value / kMillisecond) + " ms";
   if (ns < kMinute) return three_digits(value / kSecond) + " s";
   if (ns < kHour)
-    return format("%u min %02u s", static_cast<unsigned>(ns / kMinute), static_cast<unsigned>(ns % kMinute / kSecond));
+    return format("%u min %02u s", static_cast<unsigned>(ns / kMinute),
+                  static_cast<unsigned>(ns % kMinute / kSecond));
   return format("%u h %02u min", static_cast<unsigned>(ns / kHour), static_cast<unsigned>(ns % kHour / kMinute));
 }
 

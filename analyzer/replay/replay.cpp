@@ -13,6 +13,8 @@ namespace {
 // near enough that the lines are still there.
 constexpr std::size_t kBlockAhead = 24;
 constexpr std::size_t kNodeAhead = 12;
+// The events themselves were written by another core.
+constexpr std::size_t kEventAhead = 56;
 
 // How far apart events of one moment may stand for one to be moved before the other.
 constexpr std::size_t kTieWindow = 256;
@@ -36,6 +38,7 @@ void Replay::run(trace::Batch& batch) {
   const std::size_t count = events_.size();
   for (std::size_t i = 0; i < count; ++i) {
     if (i + kBlockAhead < count) [[likely]] {
+      if (i + kEventAhead < count) __builtin_prefetch(&events_[i + kEventAhead]);
       const MergedEvent& later = events_[i + kBlockAhead];
       if (later.op() <= Op::kReallocEnd) blocks_.prefetch(later.address);
       const MergedEvent& soon = events_[i + kNodeAhead];

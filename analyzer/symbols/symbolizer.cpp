@@ -82,9 +82,14 @@ void resolve_module(const Module& module, const Options& options, Task& task) {
     if (real.function.empty() || plain_name[i]) {
       const std::string symbol = symbols.name_at(task.addresses[i]);
       std::string name = demangle(symbol);
-      if (real.function.empty() || (name != symbol ? same_function(name, real.function)
-                                                   : public_name_of(symbol, real.function)))
+      if (real.function.empty()) {
         real.function = std::move(name);
+      } else if (name != symbol && same_function(name, real.function)) {
+        // Which of the compiler's copies of the function it is ("[clone .isra.0]") is no part of its name.
+        real.function = name.substr(0, name.find(" [clone "));
+      } else if (name == symbol && public_name_of(symbol, real.function)) {
+        real.function = std::move(name);
+      }
     }
     if (!options.inlines) frames.erase(frames.begin(), frames.end() - 1);
     for (SourceFrame& frame : frames) {

@@ -97,6 +97,11 @@ TraceFile::TraceFile(const std::string& path) : input_(path) {
     cut_ticks_ = ticks_now(header_).value_or(kNoCut);
 
   size_ = input_.size();
+  if (size_ < header_.file_bytes && writer_ != Writer::kRecording) {
+    damage_.lost_unknown();
+    damage_.note("the file ends at byte " + std::to_string(size_) + " and had " + std::to_string(header_.file_bytes) +
+                 ": it was cut");
+  }
   walk(true);
   size_ = input_.size();
   walk(false);

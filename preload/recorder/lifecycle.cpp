@@ -94,12 +94,19 @@ void mark_executed(const char* path, std::uint64_t file_id) noexcept {
 }
 
 /// The executable: /proc/self/exe names the loader when that was executed, but the loader makes AT_PHDR
-/// the program's (glibc, elf/rtld.c).
+/// the program's (glibc, elf/rtld.c). Where the program was called by another name, a link to the same file
+/// (redis-server), that is what its user knows it by.
 void find_program() noexcept {
   sys::Mapping mapping;
-  if (sys::find_mapping(getauxval(AT_PHDR), mapping, g_program, sizeof g_program) && g_program[0] == '/') return;
-  const long length = sys::readlink("/proc/self/exe", g_program, sizeof g_program - 1);
-  g_program[length > 0 ? length : 0] = '\0';
+  if (!sys::find_mapping(getauxval(AT_PHDR), mapping, g_program, sizeof g_program) || g_program[0] != '/') {
+    const long length = sys::readlink("/proc/self/exe", g_program, sizeof g_program - 1);
+    g_program[length > 0 ? length : 0] = '\0';
+  }
+  const auto* called = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  sys::FileIdentity file, link;
+  if (called != nullptr && called[0] == '/' && text_length(called) < sizeof g_program && sys::identify(g_program, file) &&
+      sys::identify(called, link) && file == link)
+    Text(g_program).add(called);
 }
 
 const char* base_name(const char* path) noexcept {

@@ -1,4 +1,4 @@
-// The variables of docs/guide.md, read once when the recorder starts. Under AT_SECURE (a privileged
+// The variables of README.md, read once when the recorder starts. Under AT_SECURE (a privileged
 // program that the user may not influence) none of them is looked at.
 #pragma once
 

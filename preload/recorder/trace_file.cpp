@@ -274,6 +274,10 @@ void* TraceFile::allocate_extent(std::uint32_t bytes, ExtentKind kind, StreamId 
                    reinterpret_cast<const char*>(&filled) + sizeof header->magic,
                    sizeof filled - sizeof header->magic);
   __atomic_store_n(&header->magic, kExtentMagic, __ATOMIC_RELEASE);
+  std::uint64_t known = __atomic_load_n(&header_->file_bytes, __ATOMIC_RELAXED);
+  while (known < offset + bytes && !__atomic_compare_exchange_n(&header_->file_bytes, &known, offset + bytes, false,
+                                                                __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
   return memory;
 }
 

@@ -33,8 +33,8 @@ constexpr std::uint32_t cut_step(std::uint32_t max_depth) noexcept {
   const std::uint32_t half = (max_depth + 1) / 2;
   return half < kCutFrames ? half : kCutFrames;
 }
-/// What capture_short can hold: 1 KB of stack, so that its deepest path stays within 4 KB (tests/abi).
-constexpr std::uint32_t kShortFrames = 128;
+/// What capture_short can hold: under 1 KB of stack, so that its deepest path stays within 4 KB (tests/abi).
+constexpr std::uint32_t kShortFrames = 112;
 constexpr unsigned kFlagShift = 58;
 constexpr std::size_t kFirstMapping = 64u << 10;
 

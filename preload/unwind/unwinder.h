@@ -100,7 +100,7 @@ class ThreadUnwinder {
 };
 
 /// As ThreadUnwinder::capture, for a signal handler that interrupted this thread's own capture or whatever
-/// else of the recorder: uses nothing of the thread. Stacks deeper than some 120 frames lose the outermost
+/// else of the recorder: uses nothing of the thread. Stacks deeper than some 100 frames lose the outermost
 /// ones and are rooted in (kMark, Truncation::kNested).
 NodeId capture_nested(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept;
 

@@ -60,9 +60,11 @@ class Real(harness.Case):
     @needs("python3")
     def test_python_threads_and_children(self):
         script = "import subprocess, sys, threading\n" \
-                 "def work(): subprocess.run([sys.executable, '-c', 'print(1)'], check=True)\n" \
+                 "said = []\n" \
+                 "def work(): said.append(subprocess.run([sys.executable, '-c', 'print(1)'], capture_output=True).stdout)\n" \
                  "threads = [threading.Thread(target=work) for _ in range(4)]\n" \
                  "[t.start() for t in threads]; [t.join() for t in threads]\n" \
+                 "print(said)\n" \
                  "import os; pid = os.fork()\n" \
                  "if pid == 0: print('child', flush=True); os._exit(3)\n" \
                  "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"

@@ -32,8 +32,9 @@ class Talker(harness.Case):
     def test_started_paused(self):
         run = self.record(harness.program("talker"), PAUSED=1)
         self.assertEqual(run.stdout, "0 0 1\n")
-        report = self.report(run.trace)
-        self.assertEqual(report["heap"]["allocated_bytes"] % 3333, 0)
+        sizes = [row["bytes"] // row["blocks"] for row in self.all_stacks(run.trace, "allocated")]
+        self.assertEqual(sizes.count(3333), 2)  # two lines, two stacks
+        self.assertFalse({1111, 2222} & set(sizes))
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ class Variables(harness.Case):
 
     def test_mmap(self):
         run = self.record(harness.program("ledger_mmap"), 300, MMAP=0)
-        self.assertEqual(self.report(run.trace)["mmap"], dict(mapped_bytes=0, peak_bytes=0, live_bytes=0))
+        self.assertFalse(any(self.report(run.trace)["mmap"].values()))
         for thread in run.read().threads():
             self.assertFalse([event for event in thread.events if event.op >= trace_reader.MAP])
 
@@ -119,7 +119,10 @@ class Variables(harness.Case):
         run = self.single(PAUSED=1)
         self.assert_ledger_clean(run.ledger())
         report = self.report(run.trace)
-        self.assertEqual((report["heap"]["allocations"], report["heap"]["frees"], report["heap"]["peak_bytes"]), (0, 0, 0))
+        heap = report["heap"]
+        # The recorder cannot tell whose releases these are, so all are recorded; none matches a block.
+        self.assertEqual((heap["allocations"], heap["frees"] - heap["unmatched_frees"], heap["peak_bytes"]), (0, 0, 0))
+        self.assertTrue(any("paused" in note for note in report["integrity"]["notes"]), report["integrity"]["notes"])
 
     def test_max_file_size(self):
         run = self.record(harness.program("ledger_threads"), 30_000, 1, 4, 3, MAX_FILE_SIZE="1M", timeout=120)

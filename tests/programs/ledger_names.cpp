@@ -80,7 +80,7 @@ int main() {
   printf("{\"size\": 1002, \"frames\": [[\"operator new(unsigned long)\", 0, false], "
          "[\"company::storage::Table<long, 1002>::make_row(long const&)\", %d, false]]}\n", new_line);
   printf("{\"size\": 1003, \"frames\": [[\"run()::{lambda*\", %d, true], "
-         "[\"void call<run()::{lambda()#1}>(run()::{lambda()#1} const&)\", 0, false]]}\n", lambda_line);
+         "[\"void call<run()::{lambda()#1}>*\", 0, false]]}\n", lambda_line);
   printf("{\"size\": 1004, \"frames\": [[\"inventory::count_rows\", %d, false]]}\n", rust_line);
   return 0;
 }

@@ -279,6 +279,9 @@ class Trace:
         end_kind, self.end_status, self.end_ticks = struct.unpack_from("<IiQ", data, 512)
         self.ended_by = END_KINDS[end_kind]
         self.stop_reason = data[536:768].split(b"\0")[0].decode()
+        file_bytes = struct.unpack_from("<Q", data, 768)[0]
+        if len(data) < file_bytes:
+            raise Malformed(f"cut: {len(data)} bytes of {file_bytes}")
         self.settings = dict(line.split("=", 1) for line in data[2048:4096].split(b"\0")[0].decode().splitlines())
 
     def _extents(self, data):

@@ -48,13 +48,17 @@ let rows = 0;
 const isMerged = i => fn[i] < 0 && i !== 0;
 const nameOf = i => i === 0 ? 'all' : isMerged(i) ? plural(data.line[i], 'small frame') : data.functions[fn[i]][0];
 const labelOf = i => {
-  if (i === 0) return 'all: ' + human(0) + ' ' + data.cost;
+  if (i === 0) return 'all: ' + human(0);
   return isMerged(i) ? nameOf(i) : data.functions[fn[i]][1] || data.functions[fn[i]][0];
 };
 const moduleOf = i => fn[i] < 0 ? '' : data.modules[data.functions[fn[i]][2]][0];
 const fileOf = i => fn[i] < 0 ? '' : data.files[data.functions[fn[i]][3]];
 const isInlined = i => fn[i] >= 0 && data.functions[fn[i]][5] === 1;
-const hueClass = i => fn[i] < 0 ? `h${GREY}s0` : `h${data.modules[data.functions[fn[i]][2]][1]}s${data.functions[fn[i]][4]}`;
+const hueClass = i => {
+  if (fn[i] < 0) return `h${GREY}s0`;
+  const [, , module, , shade] = data.functions[fn[i]];
+  return `h${data.modules[module][1]}s${shade}`;
+};
 const whereOf = i => {
   const file = fileOf(i), line = data.line[i];
   if (!file || isMerged(i)) return '';
@@ -96,13 +100,15 @@ function draw(tag, attributes) {
   return element;
 }
 
-const input = make('input', {type: 'search', spellcheck: 'false', autocomplete: 'off', 'aria-label': 'Search functions',
+const input = make('input', {type: 'search', spellcheck: 'false', autocomplete: 'off',
+                             'aria-label': 'Search functions',
                              placeholder: 'Search functions, module:name, file:name'});
 const regexButton = make('button', {type: 'button', 'aria-pressed': 'false', title: 'Regular expression'}, '.*');
 const searchBox = make('div', {class: 'search'}, input, regexButton);
 const found = make('span', {class: 'found', role: 'status'});
 const resetButton = make('button', {type: 'button', title: 'Show everything (Home)'}, 'Reset zoom');
-const flipButton = make('button', {type: 'button', 'aria-pressed': 'false', title: 'Outermost frames at the bottom (f)'}, 'Flip');
+const flipButton = make('button', {type: 'button', 'aria-pressed': 'false',
+                                   title: 'Outermost frames at the bottom (f)'}, 'Flip');
 const crumbs = make('nav', {class: 'crumbs', 'aria-label': 'Zoomed frame and its callers'});
 const legend = make('div', {class: 'legend'});
 const frames = draw('svg', {tabindex: '0', role: 'application', 'aria-label':
@@ -114,10 +120,11 @@ const hiddenNote = make('span', {});
 const tip = make('div', {class: 'tip'});
 const spoken = make('div', {class: 'unseen', 'aria-live': 'polite'});
 const context = make('p', {class: 'context'});
-for (const [label, text] of data.context) context.append(make('span', {}, label ? label + ' ' : '', make('b', {}, text)));
+for (const [label, text] of data.context)
+  context.append(make('span', {}, label ? label + ' ' : '', make('b', {}, text)));
 const keys = make('span', {});
-for (const [key, text] of [['/', 'search'], ['\u2190\u2191\u2192\u2193', 'walk'], ['Enter', 'zoom in'], ['Esc', 'zoom out'],
-                           ['n', 'next match'], ['f', 'flip']])
+for (const [key, text] of [['/', 'search'], ['\u2190\u2191\u2192\u2193', 'walk'], ['Enter', 'zoom in'],
+                           ['Esc', 'zoom out'], ['n', 'next match'], ['f', 'flip']])
   keys.append(make('kbd', {}, key), ' ' + text + '\u2002');
 
 const page = make('div', {class: 'hp'},
@@ -132,7 +139,8 @@ for (const [name, hue, own] of data.modules.slice(0, 9)) {
   const swatch = make('i', {class: `h${hue}l`});
   const text = name || 'unknown';
   const button = make('button', {type: 'button', title: `${humanNumber(own)} allocated by frames of ${text}`}, swatch,
-                      text.length > 32 ? text.slice(0, 31) + '\u2026' : text, make('small', {}, own > 0 ? percent(own, value[0]) : ''));
+                      text.length > 32 ? text.slice(0, 31) + '\u2026' : text,
+                      make('small', {}, own > 0 ? percent(own, value[0]) : ''));
   button.addEventListener('click', () => {
     const query = `module:${name}`;
     search(input.value === query ? '' : query, false);
@@ -271,8 +279,8 @@ function paint(force) {
       if (n > 0 && w < LEAST) continue;
       const stub = n > 0;
       const lit = matches && (stub ? matchesIn(i, i + n) > 0 : matches[i]);
-      const rect = draw('rect', {x: x.toFixed(2), y: rowTop(row), width: Math.max(w - (w > 2 ? 0.7 : w > 1 ? 0.3 : 0), 0.3).toFixed(2),
-                                 height: BAR});
+      const shown = Math.max(w - (w > 2 ? 0.7 : w > 1 ? 0.3 : 0), 0.3);
+      const rect = draw('rect', {x: x.toFixed(2), y: rowTop(row), width: shown.toFixed(2), height: BAR});
       if (w > 6) rect.setAttribute('rx', 2);
       let style = stub ? 'stub' : hueClass(i);
       if (lit) style += ' lit';
@@ -284,7 +292,8 @@ function paint(force) {
       if (stub || w < LABEL_ROOM) continue;
       const label = fit(labelOf(i), w - 9);
       if (!label) continue;
-      const text = draw('text', {x: (x + 5).toFixed(2), y: rowTop(row) + BAR - 5, class: isInlined(i) ? 'label inl' : 'label'});
+      const text = draw('text', {x: (x + 5).toFixed(2), y: rowTop(row) + BAR - 5,
+                                 class: isInlined(i) ? 'label inl' : 'label'});
       text.textContent = label;
       group.append(text);
     }
@@ -334,7 +343,8 @@ function zoom(i, remember = true) {
       crumbs.append(' ' + (path.length - 8) + ' more ');
       return;
     }
-    const crumb = make('button', {type: 'button', title: nameOf(p).slice(0, 400)}, p === 0 ? 'all' : labelOf(p).slice(0, 200));
+    const crumb = make('button', {type: 'button', title: nameOf(p).slice(0, 400)},
+                       p === 0 ? 'all' : labelOf(p).slice(0, 200));
     if (p === i) crumb.setAttribute('aria-current', 'true');
     crumb.addEventListener('click', () => zoom(p));
     crumbs.append(crumb);
@@ -381,7 +391,8 @@ function search(text, isRegex, remember = true) {
     }
   }
   if (test) {
-    const hits = data.functions.map(f => test(field === 'module' ? data.modules[f[2]][0] : field === 'file' ? data.files[f[3]] : f[0]));
+    const wordOf = {module: f => data.modules[f[2]][0], file: f => data.files[f[3]]}[field] || (f => f[0]);
+    const hits = data.functions.map(f => test(wordOf(f)));
     matches = new Uint8Array(count);
     matchesBefore = new Uint32Array(count + 1);
     let total = 0, covered = 0;
@@ -398,7 +409,8 @@ function search(text, isRegex, remember = true) {
       }
     }
     matchOrder.sort((a, b) => value[b] - value[a] || a - b);
-    found.append(make('b', {}, percent(total, value[0])), ` ${humanNumber(total)} in ${plural(matchOrder.length, 'frame')}`);
+    found.append(make('b', {}, percent(total, value[0])),
+                 ` ${humanNumber(total)} in ${plural(matchOrder.length, 'frame')}`);
   }
   refresh();
   if (remember) saveState();
@@ -424,7 +436,8 @@ function describe(box) {
   const total = data.total;
   if (n > 0) {
     tip.append(make('strong', {}, plural(n, 'frame') + ' too narrow to draw'),
-               make('div', {class: 'where'}, `${humanNumber(box.v)}, ${percent(box.v, total)} of the total. Zoom in to see them.`));
+               make('div', {class: 'where'},
+                    `${humanNumber(box.v)}, ${percent(box.v, total)} of the total. Zoom in to see them.`));
     return;
   }
   const name = nameOf(i);
@@ -435,7 +448,8 @@ function describe(box) {
   const where = [moduleOf(i), whereOf(i)].filter(Boolean).join('\u2002\u00b7\u2002');
   if (where) tip.append(make('div', {class: 'where'}, where));
   const table = make('table');
-  const line = (label, ...cells) => table.append(make('tr', {}, make('td', {}, label), ...cells.map(c => make('td', {class: 'n'}, c))));
+  const line = (label, ...cells) =>
+    table.append(make('tr', {}, make('td', {}, label), ...cells.map(cell => make('td', {class: 'n'}, cell))));
   if (data.unit === 'bytes') line('bytes', human(i), exact(i));
   else line('count', exact(i));
   const own = Math.max(0, self[i]);
@@ -452,7 +466,8 @@ function showTip(box, x, y) {
   const area = page.getBoundingClientRect();
   const width = tip.offsetWidth, height = tip.offsetHeight;
   let left = x - area.left + 14, top = y - area.top + 18;
-  if (left + width > area.width - 8) left = Math.max(8, Math.min(area.width - width - 8, x - area.left - width - 10));
+  if (left + width > area.width - 8)
+    left = Math.max(8, Math.min(area.width - width - 8, x - area.left - width - 10));
   if (top + height > area.height - 8) top = Math.max(8, y - area.top - height - 12);
   tip.style.left = left + 'px';
   tip.style.top = top + 'px';
@@ -494,13 +509,15 @@ function select(i) {
   const box = boxOf(i);
   if (!box) return;
   const top = rowTop(box.row);
+  const bottom = top + ROW + 16 - chart.clientHeight;
   if (top < chart.scrollTop) chart.scrollTop = top;
-  else if (top + ROW + 16 > chart.scrollTop + chart.clientHeight) chart.scrollTop = top + ROW + 16 - chart.clientHeight;
+  else if (bottom > chart.scrollTop) chart.scrollTop = bottom;
   paint();
   placeRing();
   const area = frames.getBoundingClientRect();
   showTip(box, area.left + Math.min(box.x + Math.min(box.w, 120), area.width - 40), area.top + top + 2);
-  spoken.textContent = `${nameOf(i).slice(0, 300)}${isInlined(i) ? ', inlined' : ''}, ${human(i)}, ${percent(value[i], data.total)} of total`;
+  spoken.textContent = nameOf(i).slice(0, 300) + (isInlined(i) ? ', inlined' : '') +
+                       `, ${human(i)}, ${percent(value[i], data.total)} of total`;
 }
 
 function walk(key) {
@@ -515,7 +532,8 @@ function walk(key) {
 
 frames.addEventListener('keydown', event => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const keys = {ArrowLeft: 'left', ArrowRight: 'right', ArrowUp: flames ? 'in' : 'out', ArrowDown: flames ? 'out' : 'in'};
+  const keys = {ArrowLeft: 'left', ArrowRight: 'right',
+                ArrowUp: flames ? 'in' : 'out', ArrowDown: flames ? 'out' : 'in'};
   if (keys[event.key]) {
     const to = walk(keys[event.key]);
     if (to >= 0) select(to);
@@ -596,7 +614,9 @@ function loadState() {
   const wanted = {};
   for (const part of state.split('&')) {
     const at = part.indexOf('=');
-    try { if (at > 0) wanted[part.slice(0, at)] = decodeURIComponent(part.slice(at + 1)); } catch (error) { /* not ours */ }
+    try {
+      if (at > 0) wanted[part.slice(0, at)] = decodeURIComponent(part.slice(at + 1));
+    } catch (error) { /* not ours */ }
   }
   search(wanted.search || '', wanted.regex === '1', false);
   setFlames(wanted.view === 'flame', false);

@@ -42,7 +42,8 @@ function seconds(ns) {
   if (s < 1e-3) return digits(ns / 1e3) + ' \u00b5s';
   if (s < 1) return digits(ns / 1e6) + ' ms';
   if (s < 60) return digits(s) + ' s';
-  return s < 3600 ? `${Math.floor(s / 60)} min ${two(s % 60)} s` : `${Math.floor(s / 3600)} h ${two(s % 3600 / 60)} min`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${two(s % 60)} s`;
+  return `${Math.floor(s / 3600)} h ${two(s % 3600 / 60)} min`;
 }
 
 // ---- Bubble ---------------------------------------------------------------------------------------
@@ -82,7 +83,8 @@ function tell(row, value, whole) {
 }
 
 /// The legend at a point; -1: at the peak, as it was drawn.
-const drawn = new Map(Array.from(root.querySelectorAll('.when, .row .value, .row .share'), text => [text, text.textContent]));
+const drawn = new Map(Array.from(root.querySelectorAll('.when, .row .value, .row .share'),
+                                 text => [text, text.textContent]));
 let at = -1;
 function show(i) {
   at = i;
@@ -109,11 +111,12 @@ function show(i) {
   const resident = sample < 0 || idle ? null : data.rss[sample];
   tell(rows.get('rss'), resident, 0);
   lines[0].textContent = `${bytes(live)} live at ${seconds(time)}`;
-  lines[1].textContent = idle ? 'idle: unchanged' : within(data.pauses, time) ? 'paused: at least' :
+  lines[1].textContent = idle ? 'no events: unchanged' : within(data.pauses, time) ? 'paused: at least' :
     resident === null ? '' : `${bytes(resident)} resident`;
   const width = Math.max(...lines.map(line => line.getComputedTextLength())) + 20;
   box.setAttribute('width', width);
-  bubble.setAttribute('transform', `translate(${x + width + 14 > data.right ? -width - 10 : 10} ${Math.max(data.upper, y - 56).toFixed(1)})`);
+  const left = x + width + 14 > data.right ? -width - 10 : 10;
+  bubble.setAttribute('transform', `translate(${left} ${Math.max(data.upper, y - 56).toFixed(1)})`);
 }
 
 field.addEventListener('mousemove', event => {

@@ -82,7 +82,8 @@ def check_print(folder, expected):
         wanted = Counter({stack: figures[cost] for stack, figures in expected["stacks"].items()})
         for stack in sorted(set(sums) | set(wanted)):
             if sums[stack] != wanted[stack]:
-                problems.append(f"{cost} of {stack[:300]!r}: heaptrack_print has {sums[stack]}, expected {wanted[stack]}")
+                problems.append(f"{cost} of {stack[:300]!r}: heaptrack_print has {sums[stack]}, "
+                                f"expected {wanted[stack]}")
     return problems
 
 

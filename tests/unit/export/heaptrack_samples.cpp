@@ -81,7 +81,8 @@ std::string flame_line(const Sample& sample, std::uint32_t node) {
     for (const Frame& frame : at.frames) {
       text += frame.function;
       // heaptrack_print leaves out the missing file of an innermost function only.
-      if (&frame != &at.frames[0] || !frame.file.empty()) text += " (" + frame.file.substr(frame.file.rfind('/') + 1) + ")";
+      if (&frame != &at.frames[0] || !frame.file.empty())
+        text += " (" + frame.file.substr(frame.file.rfind('/') + 1) + ")";
       text += ";";
     }
     for (char& c : text)
@@ -191,7 +192,8 @@ bool write(const Sample& sample, const std::string& path, nlohmann::json& expect
       totals.peak_rss_bytes != expected["resident"] || totals.last_time_ms + 1 != expected["run_ms"]) {
     std::fprintf(stderr, "%s: the writer counted %llu calls, %llu temporary, %llu leaked, %llu peak; expected %s\n",
                  path.c_str(), static_cast<unsigned long long>(totals.calls),
-                 static_cast<unsigned long long>(totals.temporary), static_cast<unsigned long long>(totals.leaked_bytes),
+                 static_cast<unsigned long long>(totals.temporary),
+                 static_cast<unsigned long long>(totals.leaked_bytes),
                  static_cast<unsigned long long>(totals.peak_bytes), expected.dump().substr(0, 400).c_str());
     return false;
   }
@@ -204,7 +206,8 @@ template <typename Name>
 void grow_tree(Sample& sample, std::mt19937& random, std::uint32_t instructions, std::uint32_t nodes, Name&& name) {
   sample.instructions.push_back({0x401000, "/opt/demo", {{"_start", "", 0}}});
   sample.instructions.push_back({0x401100, "/opt/demo", {{"main", "/src/main.cpp", 30}}});
-  sample.instructions.push_back({0x7f0000001000, "/lib/libstdc++.so.6", {{"operator new(unsigned long)", "new_op.cc", 50}}});
+  sample.instructions.push_back(
+      {0x7f0000001000, "/lib/libstdc++.so.6", {{"operator new(unsigned long)", "new_op.cc", 50}}});
   for (std::uint32_t i = 3; i < instructions; ++i) {
     Instruction at{0x402000 + i * 16, "/opt/demo", {}};
     const std::uint32_t frames = random() % 8 == 0 ? 0 : 1 + random() % 3;

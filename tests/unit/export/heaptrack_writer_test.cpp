@@ -160,7 +160,8 @@ TEST_CASE("beyond what an index can number, the export fails and says at what") 
     for (std::uint64_t size = 0; size < 5; ++size) writer.allocation(size, HeaptrackTrace::kNone);
     CHECK_FALSE(writer.deallocation(HeaptrackClass{4}));
   }, {}, &error, 4);
-  CHECK(error.find("more than 4 pairs of size and stack, which heaptrack's format cannot number") != std::string::npos);
+  CHECK(error.find("more than 4 pairs of size and stack, which heaptrack's format cannot number") !=
+        std::string::npos);
   written([](HeaptrackWriter& writer) {
     for (int i = 0; i < 5; ++i) writer.string(std::to_string(i));
   }, {}, &error, 4);
@@ -191,8 +192,13 @@ TEST_CASE("the class table finds every class again, however many there are") {
 TEST_CASE("stacks: only what is used is written, parents first, each instruction resolved once") {
   using Node = HeaptrackStacks::Node;
   // 0 main <- 1 f <- 2 g ; 3 a cut (no frame) <- 4 f ; 5 never used. A parent may have the larger number.
-  const std::vector<Node> tree = {{HeaptrackStacks::kNoParent, 0}, {6, 1}, {1, 2}, {HeaptrackStacks::kNoParent, HeaptrackStacks::kNoIp},
-                                  {3, 1},                          {0, 9}, {0, 3}};
+  const std::vector<Node> tree = {{HeaptrackStacks::kNoParent, 0},
+                                  {6, 1},
+                                  {1, 2},
+                                  {HeaptrackStacks::kNoParent, HeaptrackStacks::kNoIp},
+                                  {3, 1},
+                                  {0, 9},
+                                  {0, 3}};
   int asked = 0;
   const std::string text = written([&](HeaptrackWriter& writer) {
     HeaptrackStacks stacks(writer, tree, [&](std::uint32_t ip) {

@@ -102,7 +102,9 @@ TEST_CASE("the name chooses the container, and the content survives") {
       const std::string written = write_pieces(output, bytes);
       REQUIRE(output.close());
       CHECK(output.error().empty());
-      const std::string read = name.ends_with(".gz") ? gunzip(path) : name.ends_with(".zst") ? unzstd(path) : read_file(path);
+      const std::string read = name.ends_with(".gz")    ? gunzip(path)
+                               : name.ends_with(".zst") ? unzstd(path)
+                                                        : read_file(path);
       CHECK((read == written));
     }
   }

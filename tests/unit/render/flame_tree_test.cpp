@@ -62,7 +62,9 @@ TEST_CASE("folded: the order of insertion does not matter") {
   for (int i = 0; i < 400; ++i) {
     std::vector<FlameFrame> frames;
     for (unsigned k = 0; k < 1 + random() % 12; ++k)
-      frames.push_back({.function = "f" + std::to_string(random() % 6), .module = "m" + std::to_string(random() % 2), .file = "",
+      frames.push_back({.function = "f" + std::to_string(random() % 6),
+                        .module = "m" + std::to_string(random() % 2),
+                        .file = "",
                         .line = static_cast<std::uint32_t>(random() % 3)});
     stacks.emplace_back(frames, random() % 1000);
   }
@@ -79,7 +81,9 @@ TEST_CASE("folded: a deep stack is no problem") {
 }
 
 TEST_CASE("calls from several lines of one function are one node that says so") {
-  const auto at = [](std::uint32_t line) { return FlameFrame{.function = "f", .module = "m", .file = "f.c", .line = line}; };
+  const auto at = [](std::uint32_t line) {
+    return FlameFrame{.function = "f", .module = "m", .file = "f.c", .line = line};
+  };
   const FlameTree tree = tree_of({{{at(30)}, 1}, {{at(12)}, 2}, {{at(0)}, 4}});
   REQUIRE(tree.nodes().size() == 2);
   CHECK(tree.nodes()[1].line == 12);

@@ -36,8 +36,8 @@ void add(FlameTree& tree, const std::vector<FlameFrame>& stack, std::uint64_t va
   tree.add_stack(frames, value);
 }
 
-FlameFrame frame(const std::string& function, const std::string& module = "demo", const std::string& file = "", std::uint32_t line = 0,
-                 bool inlined = false) {
+FlameFrame frame(const std::string& function, const std::string& module = "demo", const std::string& file = "",
+                 std::uint32_t line = 0, bool inlined = false) {
   return {.function = function, .module = module, .file = file, .line = line, .inlined = inlined};
 }
 
@@ -55,13 +55,26 @@ void small() {
 
 void hostile() {
   FlameTree tree;
-  const std::vector<std::string> names = {"semi;colon", "#hash", "quo\"te'", "line\nfeed", "non\xff\xfeutf8", "]]></script><script>alert(1)</script>",
-                                          "<!--", "&amp;", "x" + std::string(10'240, 'T'), std::string("nul\0byte", 8),
-                                          "\xe2\x80\xa8sep", "constructor", "__proto__", "\xf0\x9f\x94\xa5", ""};
+  const std::vector<std::string> names = {"semi;colon",
+                                          "#hash",
+                                          "quo\"te'",
+                                          "line\nfeed",
+                                          "non\xff\xfeutf8",
+                                          "]]></script><script>alert(1)</script>",
+                                          "<!--",
+                                          "&amp;",
+                                          "x" + std::string(10'240, 'T'),
+                                          std::string("nul\0byte", 8),
+                                          "\xe2\x80\xa8sep",
+                                          "constructor",
+                                          "__proto__",
+                                          "\xf0\x9f\x94\xa5",
+                                          ""};
   for (std::size_t i = 0; i < names.size(); ++i)
     add(tree, {frame("main"), frame(names[i], names[(i + 3) % names.size()], names[(i + 5) % names.size()], 1),
                frame(names[(i + 1) % names.size()])}, 1000 + i);
-  save_flames("hostile", tree, {.title = "<hostile> & \"title\" \xff", .cost = "]]>", .context = {{"<b>", "</script>"}}});
+  save_flames("hostile", tree,
+              {.title = "<hostile> & \"title\" \xff", .cost = "]]>", .context = {{"<b>", "</script>"}}});
 
   Timeline timeline;
   timeline.title = names[5];
@@ -71,7 +84,11 @@ void hostile() {
     timeline.live_bytes.push_back(i * 1000);
   }
   for (const std::string& name : names)
-    timeline.sites.push_back({.label = name, .detail = name, .module = name, .bytes = std::vector<std::uint64_t>(50, 10), .peak_bytes = 10});
+    timeline.sites.push_back({.label = name,
+                              .detail = name,
+                              .module = name,
+                              .bytes = std::vector<std::uint64_t>(50, 10),
+                              .peak_bytes = 10});
   timeline.marks = {{100'000'000, names[5]}, {110'000'000, names[8]}};
   timeline.resident = {{0, 0}, {490'000'000, 100'000}};
   save_timeline("timeline_hostile", timeline);
@@ -120,7 +137,8 @@ void extremes() {
 
 /// Ten thousand frames, and a hundred thousand of which the file keeps a part.
 void large() {
-  for (const auto& [name, frames, kept] : {std::tuple("large", 10'000u, 50'000u), std::tuple("pruned", 100'000u, 5'000u)}) {
+  for (const auto& [name, frames, kept] :
+       {std::tuple("large", 10'000u, 50'000u), std::tuple("pruned", 100'000u, 5'000u)}) {
     std::mt19937 random(3);
     FlameTree tree;
     while (tree.nodes().size() < frames) {
@@ -128,8 +146,9 @@ void large() {
       const unsigned depth = 2 + static_cast<unsigned>(random() % 30);
       for (unsigned i = 0; i < depth; ++i) {
         const auto pick = static_cast<unsigned>(random() % (i < 4 ? 3 : 12));
-        stack.push_back(frame("namespace_" + std::to_string(i % 7) + "::function_" + std::to_string(pick) + "<int, char>(long)",
-                              "lib" + std::to_string(pick % 9) + ".so", "src/file" + std::to_string(i) + ".cpp", pick, pick % 4 == 1));
+        stack.push_back(frame(
+            "namespace_" + std::to_string(i % 7) + "::function_" + std::to_string(pick) + "<int, char>(long)",
+            "lib" + std::to_string(pick % 9) + ".so", "src/file" + std::to_string(i) + ".cpp", pick, pick % 4 == 1));
       }
       add(tree, stack, 16 + random() % 100'000);
     }

@@ -16,6 +16,7 @@ import xml.etree.ElementTree as xml
 from pathlib import Path
 
 SVG = "{http://www.w3.org/2000/svg}"
+NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml"}
 problems = []
 
 
@@ -77,14 +78,14 @@ def main():
                 problems.append(f"{picture.name}: {error}")
                 continue
             check(root.tag == SVG + "svg", f"{picture.name}: the root is {root.tag}")
-            check(root.get("viewBox") and root.get("width") and root.get("height"), f"{picture.name}: no size of its own")
+            check(all(root.get(name) for name in ("viewBox", "width", "height")), f"{picture.name}: no size of its own")
             check(root.find(SVG + "title") is not None, f"{picture.name}: no title")
             data, code = scripts_of(root)
             check(len(data) == 1 and len(code) == 1, f"{picture.name}: {len(data)} data and {len(code)} scripts")
             # Nothing is fetched: no references at all but to parts of the file.
             for reference in re.findall(r"(?:href|src)\s*=|@import|url\((?!#)|fetch\(|XMLHttpRequest", text):
                 problems.append(f"{picture.name}: refers to something outside: {reference}")
-            check(set(re.findall(r"https?://[^\s'\"<]+", text)) <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml"},
+            check(set(re.findall(r"https?://[^\s'\"<]+", text)) <= NAMESPACES,
                   f"{picture.name}: an address besides the namespaces")
             parsed = json.loads(data[0].text)
             if "depth" in parsed:
@@ -102,17 +103,21 @@ def main():
                 done = subprocess.run([node, "--check", str(script)], capture_output=True, text=True, check=False)
                 check(done.returncode == 0, f"{picture.name}: {done.stderr[:400]}")
         large = json.loads(scripts_of(xml.parse(folder / "large.svg").getroot())[0][0].text)
-        check(large["merged"] == [0, 0] and len(large["depth"]) > 10_000, "large.svg does not hold ten thousand frames")
+        check(large["merged"] == [0, 0] and len(large["depth"]) > 10_000,
+              "large.svg does not hold ten thousand frames")
         pruned = json.loads(scripts_of(xml.parse(folder / "pruned.svg").getroot())[0][0].text)
         left_out = sum(line for line, function in zip(pruned["line"], pruned["function"]) if function == -1)
-        check(pruned["merged"][0] == left_out and pruned["merged"][0] > 90_000, "pruned.svg does not say how many it left out")
+        check(pruned["merged"][0] == left_out and pruned["merged"][0] > 90_000,
+              "pruned.svg does not say how many it left out")
         named = sum(1 for function in pruned["function"] if function >= 0)
         check(4_000 < named <= 5_000, f"pruned.svg keeps {named} frames")
         timeline = json.loads(scripts_of(xml.parse(folder / "timeline.svg").getroot())[0][0].text)
         check(max(timeline["live"]) == 9_000_000, "timeline.svg lost the peak")
-        check(f"{pruned['merged'][0]:,} small frames are merged" in (folder / "pruned.svg").read_text(), "the drawing hides that frames were merged")
+        check(f"{pruned['merged'][0]:,} small frames are merged" in (folder / "pruned.svg").read_text(),
+              "the drawing hides that frames were merged")
         check("&lt;0.01%" in (folder / "tiny.svg").read_text(), "tiny.svg has no share that needs escaping")
-        print(f"{len(pictures)} pictures" + ("" if node else "; node is not installed: scripts not checked for syntax"))
+        print(f"{len(pictures)} pictures"
+              + ("" if node else "; node is not installed: scripts not checked for syntax"))
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

@@ -9,7 +9,8 @@ const std::string kBad = "\xef\xbf\xbd";
 }
 
 TEST_CASE("clean text stays as it is") {
-  for (const std::string text : {"", "main", "std::vector<int>", "gr\xc3\xbc\xc3\x9f", "\xe2\x82\xac", "\xf0\x9f\x94\xa5", "\xf4\x8f\xbf\xbf"})
+  for (const std::string text :
+       {"", "main", "std::vector<int>", "gr\xc3\xbc\xc3\x9f", "\xe2\x82\xac", "\xf0\x9f\x94\xa5", "\xf4\x8f\xbf\xbf"})
     CHECK(clean_utf8(text) == text);
 }
 
@@ -66,7 +67,8 @@ TEST_CASE("short names lose arguments, not meaning") {
   CHECK(short_name("operator new(unsigned long)") == "operator new()");
   CHECK(short_name("my_operator<int>(int)") == "my_operator" + e + "()");
   CHECK(short_name("f(int)::{lambda(char)#1}::operator()(char) const") == "f()::{lambda()#1}::operator()() const");
-  CHECK(short_name("<alloc::vec::Vec<T> as core::ops::Drop>::drop") == "<alloc::vec::Vec<T> as core::ops::Drop>::drop");
+  CHECK(short_name("<alloc::vec::Vec<T> as core::ops::Drop>::drop") ==
+        "<alloc::vec::Vec<T> as core::ops::Drop>::drop");
   CHECK(short_name("broken<int") == "broken<int");
   CHECK(short_name("broken)int(") == "broken)int(");
   CHECK(short_name("").empty());

@@ -129,7 +129,7 @@ TEST_CASE("plot: within its width, no trailing blanks, the same without colour")
       CHECK(text.find("peak 1.00 MiB at 9.70 s") != std::string::npos);
       CHECK(text.find("big()") != std::string::npos);
       CHECK(text.find("everything else") != std::string::npos);
-      CHECK(text.find("idle") != std::string::npos);
+      CHECK(text.find("no events") != std::string::npos);
     }
   }
   PlotOptions coloured{.colour = true};

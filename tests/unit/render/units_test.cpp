@@ -90,7 +90,8 @@ TEST_CASE("time axes: readable at every length, labels all different") {
 }
 
 TEST_CASE("hues: from the name, distinct while there are enough") {
-  const std::vector<std::string> names = {"redis-server", "libc.so.6", "libcrypto.so.3", "", "libssl.so.3", "libm.so.6"};
+  const std::vector<std::string> names = {"redis-server", "libc.so.6", "libcrypto.so.3", "",
+                                          "libssl.so.3",  "libm.so.6"};
   const auto hues = hues_of(names);
   CHECK(hues[3] == kGrey);
   std::set<unsigned> different(hues.begin(), hues.end());
