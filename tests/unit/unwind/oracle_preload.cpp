@@ -34,16 +34,12 @@ std::atomic<unsigned> g_reports;
 unsigned g_every = 1;
 std::atomic<int> g_state{0};  ///< 0: not started, 1: starting, 2: on, 3: over
 
-/// What a thread captures, as plain memory. The node is made of all that is below it, so equal stacks have
-/// equal nodes (but for a collision of 32-bit hashes, which only hides no difference: addresses are kept).
+/// A thread's state: plain memory.
 struct PerThread {
   unwind::ThreadUnwinder unwinder;
   bool busy;
   unsigned long events;
-  bool remember_all;
-  unsigned count;
-  unsigned truncation;
-  std::uint64_t* frames;  ///< outermost first, as libunwind would name them
+  std::uint64_t* frames;  ///< innermost first, as libunwind would name them
   std::uint64_t* expected;
 };
 thread_local PerThread t_thread __attribute__((tls_model("initial-exec")));
@@ -123,7 +119,7 @@ void report_totals();
   bool inside = false;
   unw_getcontext(&context);
   unw_init_local(&cursor, &context);
-  int step;
+  int step = 0;
   do {
     unw_word_t pc, sp;
     unw_get_reg(&cursor, UNW_REG_IP, &pc);
