@@ -1,20 +1,28 @@
 #!/usr/bin/env python3
 """Benchmarks of the recorder, against heaptrack and against no recorder, in one interleaved run.
 
-  tools/bench/run.py [--runs N] [--only NAME,...] [--build DIR] [-o FILE.md]
+  tools/bench/run.py [--runs N] [--only NAME,...] [--build DIR] [-o FILE.md] [--json FILE] [--plot FILE.svg]
 
-Each program runs N times under each recorder in turn (native, heapprof, heapprof without shadow stack,
-heaptrack's preload library alone writing to a file, heaptrack as users call it), so that what the machine does
-meanwhile meets all alike; the table holds medians. Micro benchmarks give nanoseconds added to a malloc/free pair,
-whole programs the cpu time added per event, threads the throughput, and all the bytes of trace per event.
+Each program runs N times under each recorder in turn, so that what the machine does meanwhile meets all alike, and the
+figures are medians:
 
-Needs the build in build/ (tools/test.sh), Debian's heaptrack, g++, python3, sqlite3.
+  native       no recorder
+  heapprof     with its defaults
+  no-shadow    HEAPPROF_SHADOW_STACK=0: every stack unwound in full
+  ht-library   heaptrack's preload library alone, writing to a file
+  ht-full      `heaptrack -o FILE PROGRAM`, with its interpreter and compressor
+
+Three tables: a malloc/free pair at the bottom of stacks of three depths (nanoseconds added); an allocator stress on 1, 2
+and 4 threads (operations a second); and whole programs: cpu time added per event (a malloc is one, a free another), wall
+time as a multiple of native, megabytes added to the peak of resident memory (mapped file pages included), bytes of trace
+per event. What cannot be had here is left out and named.
+
+Needs a build (tools/test.sh), Debian's heaptrack, g++, and the programs of programs.py as far as installed.
 """
 
 import argparse
 import json
 import os
-import resource
 import shutil
 import statistics
 import subprocess
@@ -22,90 +30,120 @@ import sys
 import tempfile
 import time
 
+import programs
+from plot import plot
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 HEAPTRACK_LIBRARY = "/usr/lib/heaptrack/libheaptrack_preload.so"
 RECORDERS = ["native", "heapprof", "no-shadow", "ht-library", "ht-full"]
+DEPTHS = (5, 30, 100)
+THREADS = (1, 2, 4)
+
+
+class Run:
+    """One run's figures."""
+
+    def __init__(self, output, wall, usage, trace_bytes):
+        self.output = output
+        self.wall = wall
+        self.cpu = usage.ru_utime + usage.ru_stime
+        self.rss = usage.ru_maxrss * 1024
+        self.trace_bytes = trace_bytes
 
 
 class Bench:
     def __init__(self, options, folder):
         self.folder = folder
+        self.trace_folder = os.path.join(folder, "traces")
+        self.trace = os.path.join(self.trace_folder, "trace")
         self.library = os.path.join(options.build, "preload/libheapprof.so")
         self.analyzer = os.path.join(options.build, "analyzer/heapprof")
         self.runs = options.runs
         for path in (self.library, self.analyzer):
             if not os.path.exists(path):
                 sys.exit(f"{path} is missing: run tools/test.sh first, or name the build folder with --build")
+        have_heaptrack = shutil.which("heaptrack") and os.path.exists(HEAPTRACK_LIBRARY)
+        self.recorders = [r for r in RECORDERS if have_heaptrack or not r.startswith("ht-")]
+        if not have_heaptrack:
+            print("heaptrack is not installed: nothing to compare with")
 
-    def recorders(self):
-        have = shutil.which("heaptrack") and os.path.exists(HEAPTRACK_LIBRARY)
-        return [r for r in RECORDERS if have or not r.startswith("ht-")]
-
-    def once(self, recorder, command, stdin=None):
-        """Runs command under recorder: standard output, cpu and wall seconds, peak RSS, trace bytes, trace path."""
-        trace = os.path.join(self.folder, "trace")
-        for name in os.listdir(self.folder):
-            if name.startswith("trace"):
-                os.remove(os.path.join(self.folder, name))
-        environment = dict(os.environ)
+    def run(self, recorder, program):
+        shutil.rmtree(self.trace_folder, ignore_errors=True)
+        os.mkdir(self.trace_folder)
+        environment = dict(os.environ, **program.environment)
+        command = program.command
         if recorder in ("heapprof", "no-shadow"):
-            environment.update(LD_PRELOAD=self.library, HEAPPROF_OUTPUT=trace,
+            environment.update(LD_PRELOAD=self.library, HEAPPROF_OUTPUT=self.trace,
                                HEAPPROF_SHADOW_STACK="1" if recorder == "heapprof" else "0")
         elif recorder == "ht-library":
-            environment.update(LD_PRELOAD=HEAPTRACK_LIBRARY, DUMP_HEAPTRACK_OUTPUT=trace)
+            environment.update(LD_PRELOAD=HEAPTRACK_LIBRARY, DUMP_HEAPTRACK_OUTPUT=self.trace)
         elif recorder == "ht-full":
-            command = ["heaptrack", "-o", trace] + command
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        begin = time.monotonic()
-        result = subprocess.run(command, env=environment, stdin=open(stdin) if stdin else subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-        wall = time.monotonic() - begin
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        size = sum(os.stat(os.path.join(self.folder, n)).st_blocks * 512
-                   for n in os.listdir(self.folder) if n.startswith("trace"))
-        return result.stdout.decode(errors="replace"), cpu, wall, size, trace
+            command = ["heaptrack", "-o", self.trace] + command
+        with open(program.stdin or os.devnull) as stdin, open(os.path.join(self.folder, "output"), "w+") as output:
+            begin = time.monotonic()
+            process = subprocess.Popen(command, env=environment, stdin=stdin, stdout=output, stderr=subprocess.DEVNULL)
+            program.drive(process)
+            _, status, usage = os.wait4(process.pid, 0)
+            wall = time.monotonic() - begin
+            process.returncode = os.waitstatus_to_exitcode(status)
+            output.seek(0)
+            text = output.read()
+        # Debian's heaptrack script ends with SIGPIPE's status, whatever the program's, where its output is no terminal.
+        if process.returncode != 0 and recorder != "ht-full":
+            sys.exit(f"{program.name} under {recorder} ended with status {process.returncode}")
+        size = sum(os.stat(os.path.join(self.trace_folder, n)).st_blocks * 512 for n in os.listdir(self.trace_folder))
+        return Run(text, wall, usage, size)
 
-    def events(self, trace):
-        report = subprocess.run([self.analyzer, "report", "--no-symbols", "--json", trace], stdout=subprocess.PIPE, check=False)
+    def events(self):
+        report = subprocess.run([self.analyzer, "report", "--no-symbols", "--json", self.trace], stdout=subprocess.PIPE,
+                                check=False)
         return json.loads(report.stdout)["events"]
 
-    def micro(self, rows):
-        for depth in (5, 30, 100):
-            times = {r: [] for r in self.recorders()}
-            for _ in range(self.runs):
-                for recorder in times:
-                    output = self.once(recorder, [os.path.join(self.folder, "pair"), str(depth), "400000"])[0]
-                    # heaptrack's launcher prints lines of its own around the program's.
-                    times[recorder] += [float(line) for line in output.split("\n") if line.replace(".", "", 1).isdigit()]
-            median = {r: statistics.median(t) for r, t in times.items()}
-            rows.append([f"pair at depth {depth}, ns", f"{median['native']:.0f}"] +
-                        [f"+{median[r] - median['native']:.0f}" for r in times if r != "native"] + [""])
-
-    def threads(self, rows):
-        for count in (1, 2, 4):
-            rates = {r: [] for r in self.recorders()}
-            for _ in range(self.runs):
-                for recorder in rates:
-                    output = self.once(recorder, [os.path.join(self.folder, "larson"), str(count), "1"])[0]
-                    rates[recorder] += [float(line) for line in output.split("\n") if line.isdigit()]
-            rows.append([f"larson, {count} threads, M operations/s"] +
-                        [f"{statistics.median(r) / 1e6:.1f}" for r in rates.values()] + [""])
-
-    def program(self, rows, name, command, stdin=None):
-        cpu = {r: [] for r in self.recorders()}
-        events = bytes_per_event = None
+    def measure(self, program):
+        """{recorder: [Run]}, interleaved; and the number of events."""
+        runs = {r: [] for r in self.recorders}
+        events = 0
         for _ in range(self.runs):
-            for recorder in cpu:
-                _, seconds, _, size, trace = self.once(recorder, command, stdin)
-                cpu[recorder].append(seconds)
+            for recorder in runs:
+                runs[recorder].append(self.run(recorder, program))
                 if recorder == "heapprof":
-                    events = self.events(trace)
-                    bytes_per_event = size / events
-        native = statistics.median(cpu["native"])
-        rows.append([f"{name}, {events / 1e6:.1f} M events, ns an event", f"{native:.2f} s"] +
-                    [f"+{(statistics.median(c) - native) / events * 1e9:.0f}" for r, c in cpu.items() if r != "native"] +
-                    [f"{bytes_per_event:.2f}"])
+                    events = self.events()
+        print(f"measured {program.name}", file=sys.stderr)
+        return runs, events
+
+    def printed(self, program):
+        """Medians of the number that the program prints, by recorder."""
+        runs, _ = self.measure(program)
+        # heaptrack's launcher prints lines of its own around the program's.
+        def figure(run):
+            return next(float(line) for line in run.output.split("\n") if line.replace(".", "", 1).isdigit())
+        return {r: statistics.median(figure(run) for run in each) for r, each in runs.items()}
+
+    def micro(self):
+        result = {}
+        for depth in DEPTHS:
+            pair = programs.Program(f"pair at depth {depth}", [os.path.join(self.folder, "pair"), str(depth), "400000"])
+            result[str(depth)] = self.printed(pair)
+        return result
+
+    def threads(self):
+        result = {}
+        for count in THREADS:
+            larson = programs.Program(f"larson on {count} threads",
+                                      [os.path.join(self.folder, "larson"), str(count), str(16 // count)])
+            result[str(count)] = self.printed(larson)
+        return result
+
+    def program(self, program):
+        runs, events = self.measure(program)
+        median = {r: {what: statistics.median(getattr(run, what) for run in each)
+                      for what in ("wall", "cpu", "rss", "trace_bytes")} for r, each in runs.items()}
+        native = median["native"]
+        figures = {r: {"added_ns_per_event": (m["cpu"] - native["cpu"]) / events * 1e9, "wall_ratio": m["wall"] / native["wall"],
+                       "added_rss_bytes": m["rss"] - native["rss"], "bytes_per_event": m["trace_bytes"] / events}
+                   for r, m in median.items() if r != "native"}
+        return {"events": events, "threads": program.threads, "native_cpu_s": native["cpu"],
+                "native_wall_s": native["wall"], "recorders": figures}
 
 
 def build(folder):
@@ -114,59 +152,70 @@ def build(folder):
                         "-o", os.path.join(folder, name)], check=True)
 
 
-def programs(folder):
-    """Whole programs with some millions of events each; nothing of their input comes from elsewhere."""
-    cpp = os.path.join(folder, "large.cpp")
-    with open(cpp, "w") as file:
-        file.write("#include <regex>\n#include <map>\n#include <iostream>\n#include <functional>\n")
-        for i in range(40):
-            file.write(f"std::map<std::string, std::function<int({'int' if i % 2 else 'long'})>> m{i}() "
-                       f"{{ std::regex r(\"a{i}+b\"); return {{{{\"x\", [](auto v) {{ return int(v) + {i}; }}}}}}; }}\n")
-    cc1plus = subprocess.run(["g++", "-print-prog-name=cc1plus"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-    sql = os.path.join(folder, "load.sql")
-    with open(sql, "w") as file:
-        file.write("create table t(a integer primary key, b text);\n"
-                   "with recursive n(x) as (select 1 union all select x+1 from n where x<60000) "
-                   "insert into t select x, printf('row %d of many', x) from n;\n"
-                   "create index i on t(b); select count(*), max(length(b)) from t where b like '%9%';\n"
-                   "select substr(b, 1, 6), count(*) from t group by 1 order by 2 desc limit 3;\n")
-    python = ("import json, re\nd = [{'k': str(i), 'v': [i] * (i % 7), 's': 'x' * (i % 700)} for i in range(60000)]\n"
-              "t = json.dumps(d); e = json.loads(t); print(len(t), sum(len(m) for m in re.findall('[0-9]+', t)))")
-    yield "cc1plus", [cc1plus, "-quiet", "-O1", "-std=c++17", cpp, "-o", os.path.join(folder, "large.s")], None
-    yield "python3", ["/usr/bin/python3", "-X", "utf8", "-c", python], None
-    if shutil.which("sqlite3"):
-        yield "sqlite3", ["sqlite3", ":memory:"], sql
-    if shutil.which("perl"):
-        yield "perl", ["perl", "-e", "my %h; for my $i (1..300000) { $h{\"k\" . $i % 9000} .= \"v$i,\"; "
-                       "delete $h{\"k\" . ($i * 7) % 9000} if $i % 3 == 0 } print scalar(keys %h), \"\\n\";"], None
+def table(header, rows):
+    lines = ["| " + " | ".join(row) + " |" for row in [header, ["---"] + ["---:"] * (len(header) - 1), *rows]]
+    return "\n".join(lines) + "\n\n"
+
+
+def describe(results, recorders):
+    """The tables, and how heapprof compares."""
+    text = ""
+    others = recorders[1:]
+    if results["micro"]:
+        text += "Nanoseconds a malloc/free pair, and what a recorder adds:\n\n" + table(
+            ["depth", *recorders],
+            [[depth, f"{m['native']:.0f}"] + [f"+{m[r] - m['native']:.0f}" for r in others] for depth, m in results["micro"].items()])
+    if results["threads"]:
+        text += "Allocator stress, million operations a second:\n\n" + table(
+            ["threads", *recorders], [[count] + [f"{m[r] / 1e6:.1f}" for r in recorders] for count, m in results["threads"].items()])
+    whole = results["programs"]
+    if whole:
+        text += "Whole programs, cpu nanoseconds added per event:\n\n" + table(
+            ["program", "million events", "native s", *others],
+            [[name, f"{p['events'] / 1e6:.2f}", f"{p['native_cpu_s']:.2f}"] +
+             [f"{p['recorders'][r]['added_ns_per_event']:.0f}" for r in others] for name, p in whole.items()])
+        text += "Whole programs, wall time as a multiple of native / MB added to peak resident memory / trace bytes per event:\n\n"
+        text += table(["program", *others], [
+            [name] + [f"{f['wall_ratio']:.2f} / {f['added_rss_bytes'] / 1e6:.1f} / {f['bytes_per_event']:.2f}"
+                      for f in (p["recorders"][r] for r in others)] for name, p in whole.items()])
+        if "ht-full" in recorders:
+            def ratios(other):
+                return [p["recorders"]["heapprof"]["added_ns_per_event"] / p["recorders"][other]["added_ns_per_event"]
+                        for p in whole.values()]
+            text += (f"heapprof's added cpu per event over heaptrack's: median {statistics.median(ratios('ht-full')):.3f} of full, "
+                     f"{statistics.median(ratios('ht-library')):.3f} of its library alone (worst {max(ratios('ht-library')):.3f})\n")
+    return text
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5, help="runs of each program under each recorder")
-    parser.add_argument("--only", default="", help="names, comma separated: micro, threads, cc1plus, python3, sqlite3, perl")
+    parser.add_argument("--only", default="", help="names, comma separated: micro, threads, or a program of programs.py")
     parser.add_argument("--build", default=os.path.join(HERE, "../../build"), help="build folder")
-    parser.add_argument("-o", "--output", help="write the table to this file too")
+    parser.add_argument("-o", "--output", help="write the tables to this file too")
+    parser.add_argument("--json", help="write all figures to this file")
+    parser.add_argument("--plot", help="draw the whole programs' costs into this file (SVG)")
     options = parser.parse_args()
     only = set(filter(None, options.only.split(",")))
     with tempfile.TemporaryDirectory(prefix="heapprof-bench-") as folder:
         bench = Bench(options, folder)
         build(folder)
-        rows = []
-        if not only or "micro" in only:
-            bench.micro(rows)
-        if not only or "threads" in only:
-            bench.threads(rows)
-        for name, command, stdin in programs(folder):
-            if not only or name in only:
-                bench.program(rows, name, command, stdin)
-        header = ["", *bench.recorders(), "bytes/event"]
-        lines = ["| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows]]
-        text = "\n".join(lines) + "\n"
-        print(text, end="")
-        if options.output:
-            with open(options.output, "w") as file:
-                file.write(text)
+        results = {
+            "micro": bench.micro() if not only or "micro" in only else {},
+            "threads": bench.threads() if not only or "threads" in only else {},
+            "programs": {p.name: bench.program(p) for p in programs.programs(folder) if not only or p.name in only},
+        }
+    text = describe(results, bench.recorders)
+    print(text, end="")
+    if options.output:
+        with open(options.output, "w") as file:
+            file.write(text)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(results, file, indent=1)
+    if options.plot:
+        with open(options.plot, "w") as file:
+            file.write(plot(results["programs"], bench.recorders[1:]))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,149 @@
+"""The whole programs that run.py measures: real ones, each with some million allocations, single-threaded and not.
+Their input is made here, deterministically."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import time
+
+PYTHON = """
+import json, re
+d = [{'k': str(i), 'v': [i] * (i % 7), 's': 'x' * (i % 700)} for i in range(30000)]
+t = json.dumps(d); e = json.loads(t)
+print(len(t), sum(len(m) for m in re.findall('[0-9]+', t)))
+"""
+
+PYTHON_THREADS = """
+import json, threading
+def work(seed):
+    for i in range(600):
+        json.loads(json.dumps([{'k': str(j), 'v': [j] * (j % 5)} for j in range(seed, seed + 60)]))
+threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+for t in threads: t.start()
+for t in threads: t.join()
+"""
+
+PERL = """
+my %h;
+for my $i (1 .. 900000) { $h{"k" . $i % 9000} .= "v$i,"; delete $h{"k" . ($i * 7) % 9000} if $i % 3 == 0 }
+my @words = map { join "", reverse split //, $_ } sort values %h;
+print scalar(@words), "\\n";
+"""
+
+SQL = """
+create table t(a integer primary key, b text);
+with recursive n(x) as (select 1 union all select x+1 from n where x<200000)
+  insert into t select x, printf('row %d of many', x) from n;
+create index i on t(b);
+select count(*), max(length(b)) from t where b like '%9%';
+select substr(b, 1, 6), count(*), group_concat(a % 10, '') from t group by 1 order by 2 desc limit 3;
+"""
+
+REDIS_PORT = 17411
+
+
+class Program:
+    """A command to measure, with its input. `threads`: it has more than one."""
+
+    def __init__(self, name, command, stdin=None, threads=False, environment=None):
+        self.name = name
+        self.command = command
+        self.stdin = stdin
+        self.threads = threads
+        self.environment = environment or {}
+
+    def drive(self, process):
+        """What happens while it runs."""
+
+
+class Redis(Program):
+    def __init__(self, folder):
+        super().__init__("redis-server", ["redis-server", "--port", str(REDIS_PORT), "--save", "", "--dir", folder,
+                                          "--daemonize", "no"], threads=True)
+
+    def drive(self, process):
+        cli = ["redis-cli", "-p", str(REDIS_PORT)]
+        for _ in range(200):
+            if subprocess.run(cli + ["ping"], capture_output=True, check=False).stdout == b"PONG\n":
+                break
+            time.sleep(0.05)
+        for tests in ("set,lpush,hset,sadd", "lrange_100"):
+            subprocess.run(["redis-benchmark", "-p", str(REDIS_PORT), "-q", "-n", "60000", "-P", "16", "-r", "20000", "-d", "64",
+                            "-t", tests], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=100, check=False)
+        subprocess.run(cli + ["shutdown", "nosave"], capture_output=True, check=False)
+
+
+def cc1plus(folder):
+    """The compiler proper, with the arguments that g++ would give it."""
+    source = os.path.join(folder, "large.cpp")
+    with open(source, "w") as file:
+        file.write("#include <regex>\n#include <map>\n#include <iostream>\n#include <functional>\n")
+        for i in range(20):
+            file.write(f"std::map<std::string, std::function<int({'int' if i % 2 else 'long'})>> m{i}() "
+                       f"{{ std::regex r(\"a{i}+b\"); return {{{{\"x\", [](auto v) {{ return int(v) + {i}; }}}}}}; }}\n")
+    lines = subprocess.run(["g++", "-###", "-O1", "-std=c++17", "-S", source, "-o", os.path.join(folder, "large.s")],
+                           stderr=subprocess.PIPE, text=True, check=True).stderr.split("\n")
+    return shlex.split(next(line for line in lines if "cc1plus" in line and line.startswith(" ")))
+
+
+def script(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "w") as file:
+        file.write(text)
+    return path
+
+
+def json_text(folder):
+    path = os.path.join(folder, "in.json")
+    with open(path, "w") as file:
+        file.write("[" + ",".join(f'{{"id": {i}, "name": "n{i * 7919 % 1000}", "tags": ["a{i % 7}", "b{i % 3}"], "x": {{"y": {i}}}}}'
+                                  for i in range(60000)) + "]")
+    return path
+
+
+def repository(folder):
+    path = os.path.join(folder, "repository")
+    subprocess.run(["git", "init", "-q", "-b", "main", path], check=True)
+    stream = []
+    for i in range(1500):
+        text = "".join(f"line {j} {(i if j % 97 == i % 97 else j) * 7919 % 10007}\n" for j in range(300))
+        stream.append(f"commit refs/heads/main\ncommitter A <a@b> {1700000000 + i} +0000\ndata 2\nc{i % 10}\n"
+                      f"M 100644 inline f{i % 40}.txt\ndata {len(text)}\n{text}\n")
+    subprocess.run(["git", "-C", path, "fast-import", "--quiet"], input="".join(stream).encode(), check=True)
+    return path
+
+
+def svg(folder):
+    path = os.path.join(folder, "in.svg")
+    with open(path, "w") as file:
+        file.write('<svg xmlns="http://www.w3.org/2000/svg" width="1000" height="1000">' + "".join(
+            f'<g transform="translate({i % 100 * 10},{i // 100 * 10})"><rect width="9" height="9" rx="2" fill="#{i * 7919 % 4096:03x}"/>'
+            f'<text x="1" y="8" font-size="5">{i}</text></g>' for i in range(4000)) + "</svg>")
+    return path
+
+
+def programs(folder):
+    """Those that can be had here."""
+    everything = [
+        lambda: Program("cc1plus", cc1plus(folder)),
+        # Its own pools would hide most allocations.
+        lambda: Program("python3", ["python3", script(folder, "in.py", PYTHON)], environment={"PYTHONMALLOC": "malloc"}),
+        lambda: Program("perl", ["perl", script(folder, "in.pl", PERL)]),
+        lambda: Program("sqlite3", ["sqlite3", ":memory:"], stdin=script(folder, "in.sql", SQL)),
+        lambda: Program("jq", ["jq", "-c", "group_by(.name) | map({n: .[0].name, s: map(.id) | add, t: map(.tags[]) | unique})",
+                               json_text(folder)]),
+        lambda: Program("git", ["git", "--no-pager", "-C", repository(folder), "log", "-p", "--stat", "--no-color"]),
+        lambda: Program("rsvg-convert", ["rsvg-convert", svg(folder), "-o", os.path.join(folder, "out.png")]),
+        lambda: Redis(folder),
+        lambda: Program("python3-threads", ["python3", script(folder, "threads.py", PYTHON_THREADS)], threads=True,
+                        environment={"PYTHONMALLOC": "malloc"}),
+        lambda: Program("larson", [os.path.join(folder, "larson"), "2", "10"], threads=True),
+    ]
+    needs = {"cc1plus": "g++", "python3-threads": "python3"}
+    names = ["cc1plus", "python3", "perl", "sqlite3", "jq", "git", "rsvg-convert", "redis-server", "python3-threads", "larson"]
+    for name, make in zip(names, everything):
+        if name == "larson" or shutil.which(needs.get(name, name)):
+            yield make()
+        else:
+            print(f"{name}: not installed, left out")
