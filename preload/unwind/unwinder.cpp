@@ -36,7 +36,11 @@ constexpr std::uint32_t cut_step(std::uint32_t max_depth) noexcept {
 /// What capture_short can hold: under 1 KB of stack, so that its deepest path stays within 4 KB (tests/abi).
 constexpr std::uint32_t kShortFrames = 112;
 constexpr unsigned kFlagShift = 58;
-constexpr std::size_t kFirstMapping = 64u << 10;
+constexpr std::size_t kFirstMapping = 96u << 10;
+constexpr std::uint32_t kKnownStepBits = 9;
+constexpr std::uint32_t kKnownNodeBits = 10;
+/// So many frames may lead to a remembered one by known steps; if there are more, the stack is remembered anew.
+constexpr std::uint32_t kMaxKnownSteps = 8;
 
 constinit RuleCache g_rules;
 constinit std::uint32_t g_max_depth = 1024;
@@ -50,6 +54,10 @@ enum Flags : std::uint16_t {
   kStateFlags = kExact | kGuessed | kFpSaved,
   kWhole = 8,     ///< named by pc itself though it was found as a return address: the signal frame
   kBarrier = 16,  ///< not every word that was read to get beyond it is remembered
+  // What the step out of the frame makes of fp. Neither: it reads it.
+  kEndsFp = 32,     ///< finds another, without a look at this one
+  kPassesFp = 64,   ///< hands it on as it is
+  kFpIgnored = 128, ///< remembered frames: nothing from here outwards reads it, so any fp is as good
 };
 
 struct State {
@@ -80,6 +88,26 @@ struct Word {
 };
 
 constexpr std::uint32_t kWordsPerFrame = 3;
+
+/// A step that was taken: from (pc, sp) to a CFA, by a rule of kind kSp or kFp, all of whose reads were found to be
+/// within the stack. Programs allocate from many places near the top of a stack that stays: the remembered frames
+/// hold one such place, and from the others these lead there, without a look at rules, modules and bounds.
+struct KnownStep {
+  std::uint64_t pc;
+  std::uint64_t sp;
+  std::uint64_t cfa;
+  Rule rule;
+  std::uint64_t stamp;  ///< stamp_of() when it was taken
+};
+
+/// Nodes that this thread looked up of late, in front of the call tree, which costs two or three cache misses
+/// when it is large.
+struct KnownNode {
+  std::uint64_t pc;  ///< with the frame's kExact | kGuessed | kWhole above, from kFlagShift
+  NodeId parent;
+  NodeId node;               ///< kNone: empty
+  std::uint64_t generation;  ///< the module of a pc may change
+};
 
 /// Everything that a walk needs and changes.
 struct Walk {
@@ -182,6 +210,7 @@ StepResult continue_from_full(Walk& walk) noexcept {
 [[gnu::noinline]] StepResult step_rare(Walk& walk, Rule rule, Word*& words, std::uint16_t& flags) noexcept {
   switch (rule.kind()) {
     case RuleKind::kEnd:
+      flags |= kEndsFp;
       return StepResult::kOutermost;
     case RuleKind::kNoInfo:
       return step_guess(walk, words);
@@ -239,6 +268,7 @@ StepResult step_guess(Walk& walk, Word*& words) noexcept {
       return rarely([&]() noexcept { return step_guess(walk, words); });
     cfa = state.sp + rule.cfa();
     fp_slot = cfa + rule.fp();
+    flags |= rule.fp_is_same() ? kPassesFp : kEndsFp;
   } else if (rule.kind() == RuleKind::kFp) {
     cfa = read_fp(state, words) + rule.cfa();
     fp_slot = cfa + rule.fp();
@@ -340,7 +370,9 @@ struct ThreadData {
   std::uint32_t epoch;       ///< of bounds, when it was remembered
   Truncation reason;         ///< why its outermost frame is not the thread's
   std::uint64_t generation;  ///< in which it was remembered
-  Arrays first;
+  KnownStep known_steps[1u << kKnownStepBits];
+  KnownNode known_nodes[1u << kKnownNodeBits];
+  Arrays first;  ///< last: its arrays follow
 };
 
 namespace {
@@ -376,8 +408,15 @@ ThreadData* make_data() noexcept {
 // ---- walking ---------------------------------------------------------------------------------------
 
 inline bool same_state(const Frame& frame, const State& state) noexcept {
-  return frame.sp == state.sp && frame.pc == state.pc && frame.fp == state.fp &&
-         (frame.flags & kStateFlags) == state.flags;
+  if (frame.sp != state.sp || frame.pc != state.pc) return false;
+  if ((frame.flags & kFpIgnored) != 0) return ((frame.flags ^ state.flags) & kStateFlags & ~kFpSaved) == 0;
+  return frame.fp == state.fp && (frame.flags & kStateFlags) == state.flags;
+}
+
+/// Gives a frame the frame register of `state`.
+inline void set_fp(Frame& frame, const State& state) noexcept {
+  frame.fp = state.fp;
+  frame.flags = static_cast<std::uint16_t>((frame.flags & ~kFpSaved) | (state.flags & kFpSaved));
 }
 
 /// Of the remembered frames up to `top`, how many have to be unwound again: 0, or all up to and including
@@ -398,6 +437,29 @@ inline std::uint32_t verify(const Arrays& arrays, const Frame* top) noexcept {
   const auto changed = static_cast<std::uint32_t>(word - arrays.words);  // the word before this one
   while (top[-1].words >= changed) --top;
   return static_cast<std::uint32_t>(top - frames) + 1;
+}
+
+/// What a known step depends on besides its state. Neither number ever falls, so the sum tells them apart.
+inline std::uint64_t stamp_of(std::uint64_t generation, std::uint32_t epoch) noexcept { return generation + epoch; }
+
+/// The two places for steps from (pc, sp), the second of them for the one that came before.
+inline KnownStep* known_steps(ThreadData& data, std::uint64_t pc, std::uint64_t sp) noexcept {
+  return &data.known_steps[((pc ^ sp << 20) * 0x9e3779b97f4a7c15 >> (65 - kKnownStepBits)) * 2];
+}
+
+inline const KnownStep* find_step(ThreadData& data, std::uint64_t pc, std::uint64_t sp, std::uint64_t stamp) noexcept {
+  const KnownStep* const at = known_steps(data, pc, sp);
+  if (at[0].pc == pc && at[0].sp == sp && at[0].stamp == stamp) [[likely]] return at;
+  if (at[1].pc == pc && at[1].sp == sp && at[1].stamp == stamp) return at + 1;
+  return nullptr;
+}
+
+inline void note_step(ThreadData& data, const Walk& walk, Rule rule, const Frame& frame, std::uint64_t cfa) noexcept {
+  if ((frame.flags & (kExact | kGuessed | kBarrier)) != 0) return;
+  if (rule.kind() != RuleKind::kSp && rule.kind() != RuleKind::kFp) return;
+  KnownStep* const at = known_steps(data, frame.pc, frame.sp);
+  if (at[0].pc != frame.pc || at[0].sp != frame.sp) at[1] = at[0];
+  at[0] = {frame.pc, frame.sp, cfa, rule, stamp_of(walk.generation, data.bounds.epoch())};
 }
 
 struct Walked {
@@ -440,16 +502,24 @@ inline Walked walk_stack(ThreadData& data, Walk& walk, std::uint32_t candidates)
     if (same_state(*top, state)) {
       const std::uint32_t again = verify(*arrays, top);
       if (again == 0) [[likely]] return result(static_cast<std::uint32_t>(top - arrays->frames) + 1);
-      // The verified ones are as good as walked.
+      // The verified ones are as good as walked, but for a frame register that was ignored: as long as it is
+      // handed on, it is the one at hand.
+      bool same_fp = true;
       for (; top >= arrays->frames + again; --top) {
         if (!have_room()) return result(0);
         const Word* word = arrays->words + top[-1].words;
         const Word* const end = arrays->words + top->words;
         *frame = *top;
-        frame++->words = static_cast<std::uint32_t>(words - arrays->fresh_words);
+        frame->words = static_cast<std::uint32_t>(words - arrays->fresh_words);
+        frame->flags &= static_cast<std::uint16_t>(~kFpIgnored);
+        if (same_fp) set_fp(*frame, state);
+        same_fp = same_fp && (frame->flags & kPassesFp) != 0;
+        ++frame;
         while (word != end) *words++ = *word++;
       }
-      state = {top->pc, top->sp, top->fp, static_cast<std::uint16_t>(top->flags & kStateFlags)};
+      state = {top->pc, top->sp, same_fp ? state.fp : top->fp,
+               static_cast<std::uint16_t>((top->flags & kStateFlags & ~kFpSaved) |
+                                          ((same_fp ? state.flags : top->flags) & kFpSaved))};
       --top;
     }
 
@@ -462,11 +532,44 @@ inline Walked walk_stack(ThreadData& data, Walk& walk, std::uint32_t candidates)
     frame->module = static_cast<std::uint16_t>(raw(rule.module()));
     frame->flags = state.flags;
     const StepResult gone = step(state, walk, rule, words, frame->flags);
+    if (gone == StepResult::kCaller) [[likely]] {
+      if (frame - arrays->fresh < kMaxKnownSteps) note_step(data, walk, rule, *frame, state.sp);
+      ++frame;
+      continue;
+    }
     ++frame;
-    if (gone == StepResult::kCaller) [[likely]] continue;
     if (gone == StepResult::kTruncated) frame[-1].flags |= kBarrier;
     return result(0);
   }
+}
+
+/// As KnownNode::pc.
+constexpr std::uint64_t node_key(std::uint64_t pc, unsigned flags) noexcept {
+  return pc | static_cast<std::uint64_t>(flags & (kExact | kGuessed | kWhole)) << kFlagShift;
+}
+
+/// The two places for a node, the second of them for the one that came before.
+inline KnownNode* known_nodes(ThreadData& data, std::uint64_t key, NodeId parent) noexcept {
+  const std::uint64_t hash = (key ^ std::uint64_t{raw(parent)} << 32) * 0x9e3779b97f4a7c15;
+  return &data.known_nodes[(hash >> (65 - kKnownNodeBits)) * 2];
+}
+
+/// The node, if it is known; or kNone.
+inline NodeId find_node(const KnownNode* at, std::uint64_t key, NodeId parent, std::uint64_t generation) noexcept {
+  if (at[0].pc == key && at[0].parent == parent && at[0].generation == generation) [[likely]] return at[0].node;
+  if (at[1].pc == key && at[1].parent == parent && at[1].generation == generation) return at[1].node;
+  return NodeId::kNone;
+}
+
+/// The node of a frame called from `parent`.
+inline NodeId intern(ThreadData& data, const Walk& walk, NodeId parent, const Frame& frame) noexcept {
+  const std::uint64_t key = node_key(frame.pc, frame.flags);
+  KnownNode* const at = known_nodes(data, key, parent);
+  if (const NodeId node = find_node(at, key, parent, walk.generation); node != NodeId::kNone) return node;
+  const NodeId node = intern(walk.definitions, parent, frame);
+  at[1] = at[0];
+  at[0] = {key, parent, node, walk.generation};
+  return node;
 }
 
 /// Puts the walked frames behind the remembered ones that still stand, and finds the nodes of those that
@@ -492,7 +595,10 @@ inline NodeId remember(ThreadData& data, const Walk& walk, const Walked& walked,
     to->sp = from->sp;
     to->fp = from->fp;
     to->module = from->module;
-    to->flags = from->flags;
+    if ((from->flags & kEndsFp) != 0 || ((from->flags & kPassesFp) != 0 && (to[-1].flags & kFpIgnored) != 0))
+      to->flags = from->flags | kFpIgnored;
+    else
+      to->flags = from->flags;
     to->words = static_cast<std::uint32_t>(words - arrays.words);
     if ((from->flags & kBarrier) != 0) [[unlikely]] barrier = static_cast<std::uint32_t>(to - arrays.frames) + 1;
     to->barrier = barrier;
@@ -508,7 +614,7 @@ inline NodeId remember(ThreadData& data, const Walk& walk, const Walked& walked,
     node = root_of(walk.definitions, cut != 0 ? Truncation::kMaxDepth : data.reason);
   }
   for (; at != to; ++at) {
-    node = intern(walk.definitions, node, *at);
+    node = intern(data, walk, node, *at);
     if (node == NodeId::kNone) [[unlikely]] return node;
     at->node = node;
   }
@@ -518,6 +624,19 @@ inline NodeId remember(ThreadData& data, const Walk& walk, const Walked& walked,
   std::atomic_signal_fence(std::memory_order_seq_cst);
   data.length = depth;
   return node;
+}
+
+[[maybe_unused, gnu::noinline, noreturn]] void report_difference() noexcept {
+  static constexpr char kMessage[] = "heapprof: a remembered stack is not what unwinding finds\n";
+  sys::write(2, kMessage, sizeof kMessage - 1);
+  __builtin_trap();
+}
+
+[[maybe_unused]] bool same_frame(const Frame& remembered, const Frame& found) noexcept {
+  const bool ignored = (remembered.flags & kFpIgnored) != 0;
+  const unsigned flags = kFpIgnored | (ignored ? kFpSaved : 0);
+  return remembered.pc == found.pc && remembered.sp == found.sp && (ignored || remembered.fp == found.fp) &&
+         ((remembered.flags ^ found.flags) & ~flags) == 0 && remembered.module == found.module;
 }
 
 /// The checking build: what is remembered must be what unwinding everything finds.
@@ -532,13 +651,25 @@ inline NodeId remember(ThreadData& data, const Walk& walk, const Walked& walked,
   for (std::uint32_t i = 0; same && i < walked.fresh; ++i) {
     const Frame& remembered = data.arrays->frames[data.length - 1 - i];
     const Frame& found = data.arrays->fresh[i];
-    same = remembered.pc == found.pc && remembered.sp == found.sp && remembered.fp == found.fp &&
-           remembered.flags == found.flags && remembered.module == found.module;
+    same = same_frame(remembered, found);
   }
-  if (same) return;
-  static constexpr char kMessage[] = "heapprof: a remembered stack is not what unwinding finds\n";
-  sys::write(2, kMessage, sizeof kMessage - 1);
-  __builtin_trap();
+  if (!same) report_difference();
+}
+
+/// The same for a stack found by `steps` known steps to the remembered frame `joint`.
+[[maybe_unused, gnu::noinline]] void check(ThreadData& data, const arch::EntryRegisters& entry, const Definitions& definitions,
+                                           std::uint32_t joint, std::uint32_t steps, NodeId expected) noexcept {
+  Walk walk{{entry.pc, entry.sp, entry.fp, 0}, data.bounds, data.full, entry, definitions, data.generation};
+  data.full.valid = false;
+  data.bounds.begin(entry.sp);
+  const Walked walked = walk_stack(data, walk, 0);
+  data.epoch = data.bounds.epoch();
+  bool same = walked.fresh == joint + 1 + steps && walk.reason == data.reason;
+  for (std::uint32_t i = 0; same && i <= joint; ++i)
+    same = same_frame(data.arrays->frames[i], data.arrays->fresh[walked.fresh - 1 - i]);
+  NodeId node = data.arrays->frames[joint].node;
+  for (std::uint32_t i = steps; same && i-- != 0;) node = intern(definitions, node, data.arrays->fresh[i]);
+  if (!same || node != expected) report_difference();
 }
 
 #ifdef HEAPPROF_CHECK_STACKS
@@ -566,9 +697,57 @@ constexpr bool kCheck = false;
   return node;
 }
 
+/// The stack from `entry`, by known steps to a remembered frame from which all stands, and known nodes; kNone when it
+/// takes more. The steps are those that walking would take, each from a state met before; what is remembered is not
+/// changed, but for frames that were left since.
+[[gnu::always_inline]] inline NodeId capture_known(ThreadData& data, const arch::EntryRegisters& entry,
+                                                   const Definitions& definitions) noexcept {
+  if (data.cut != 0) [[unlikely]] return NodeId::kNone;
+  const Arrays& arrays = *data.arrays;
+  const Frame* top = arrays.frames + data.length - 1;
+  while (top->sp < entry.sp) --top;
+  const auto length = static_cast<std::uint32_t>(top - arrays.frames) + 1;
+  const std::uint64_t stamp = stamp_of(data.generation, data.epoch);
+
+  State state{entry.pc, entry.sp, entry.fp, 0};
+  std::uint64_t pcs[kMaxKnownSteps];
+  std::uint32_t steps = 0;
+  // Where a remembered frame is met whose outer part does not stand, it is left by a step too.
+  while (!same_state(*top, state) || verify(arrays, top) != 0) {
+    if (steps == kMaxKnownSteps) return NodeId::kNone;
+    const KnownStep* const found = find_step(data, state.pc, state.sp, stamp);
+    if (found == nullptr) return NodeId::kNone;
+    const KnownStep& known = *found;
+    if (known.rule.kind() == RuleKind::kFp) {
+      if ((state.flags & kFpSaved) != 0) state.fp = load(state.fp);
+      state.flags = 0;
+      if (state.fp + known.rule.cfa() != known.cfa) return NodeId::kNone;
+    }
+    pcs[steps++] = state.pc;
+    state.pc = arch::strip(load(known.cfa + known.rule.ra()));
+    if (state.pc - 1 >= arch::kCodeEnd) return NodeId::kNone;
+    state.sp = known.cfa;
+    if (!known.rule.fp_is_same()) {
+      state.fp = known.cfa + known.rule.fp();
+      state.flags = kFpSaved;
+    }
+    while (top->sp < state.sp) --top;
+  }
+  const auto joint = static_cast<std::uint32_t>(top - arrays.frames);
+  if (joint + 1 + steps > g_max_depth) return NodeId::kNone;
+  NodeId node = top->node;
+  for (std::uint32_t i = steps; i-- != 0;) {
+    node = find_node(known_nodes(data, pcs[i], node), pcs[i], node, data.generation);
+    if (node == NodeId::kNone) return node;
+  }
+  data.length = length;
+  if (kCheck) check(data, entry, definitions, joint, steps, node);
+  return node;
+}
+
 }  // namespace
 
-// Where the innermost frame is one that is remembered, this is all: some 50 instructions, and those of verify().
+// Where known steps, or none, lead to a remembered frame, and the rest stands, this is all.
 NodeId ThreadUnwinder::capture(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept {
   if (data_ == nullptr) [[unlikely]] {
     data_ = make_data();
@@ -577,17 +756,8 @@ NodeId ThreadUnwinder::capture(const arch::EntryRegisters& entry, const Definiti
   ThreadData& data = *data_;
   data.bounds.begin(entry.sp);
   if (data.generation == generation() && data.epoch == data.bounds.epoch()) [[likely]] {
-    const Arrays& arrays = *data.arrays;
-    const Frame* top = arrays.frames + data.length - 1;
-    while (top->sp < entry.sp) --top;
-    if (same_state(*top, {entry.pc, entry.sp, entry.fp, 0}) && verify(arrays, top) == 0) {
-      const auto depth = static_cast<std::uint32_t>(top - arrays.frames) + 1;
-      if (depth <= g_max_depth && data.cut == 0) [[likely]] {
-        data.length = depth;
-        if (kCheck) check(data, entry, definitions);
-        return top->node;
-      }
-    }
+    const NodeId node = capture_known(data, entry, definitions);
+    if (node != NodeId::kNone) [[likely]] return node;
   }
   return capture_changed(data, entry, definitions);
 }
