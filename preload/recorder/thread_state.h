@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "preload/recorder/stream.h"
+#include "preload/recorder/thread_local.h"
 #include "preload/unwind/unwinder.h"
 
 namespace heapprof::recorder {
@@ -35,17 +36,6 @@ struct ThreadState {
 
   int owner() const noexcept { return static_cast<int>(__atomic_load_n(&claim, __ATOMIC_ACQUIRE)); }
 };
-
-/// The part in the host's thread-local storage: small, because static TLS is scarce.
-struct ThreadLocal {
-  ThreadState* state;
-  std::uint64_t allocations;    ///< recorded by this thread so far
-  const void* last_block;       ///< of the last one
-  const void* reallocating;     ///< block whose realloc has begun
-  std::uint32_t allocator_depth;  ///< real allocator calls this thread is inside of
-  std::uint32_t generation;     ///< g_process_generation when `state` was set
-};
-extern thread_local constinit ThreadLocal t_local [[gnu::tls_model("initial-exec")]];
 
 /// Raised in a forked child that records on: thread-local pointers of before are the parent's.
 extern std::uint32_t g_process_generation;

@@ -98,6 +98,8 @@ struct KnownStep {
   std::uint64_t cfa;
   Rule rule;
   std::uint64_t stamp;  ///< stamp_of() when it was taken
+  NodeId parent;        ///< the node of the caller, when a capture last took this step
+  NodeId node;          ///< and of this frame then; kNone: not yet known
 };
 
 /// Nodes that this thread looked up of late, in front of the call tree, which costs two or three cache misses
@@ -447,8 +449,8 @@ inline KnownStep* known_steps(ThreadData& data, std::uint64_t pc, std::uint64_t 
   return &data.known_steps[((pc ^ sp << 20) * 0x9e3779b97f4a7c15 >> (65 - kKnownStepBits)) * 2];
 }
 
-inline const KnownStep* find_step(ThreadData& data, std::uint64_t pc, std::uint64_t sp, std::uint64_t stamp) noexcept {
-  const KnownStep* const at = known_steps(data, pc, sp);
+inline KnownStep* find_step(ThreadData& data, std::uint64_t pc, std::uint64_t sp, std::uint64_t stamp) noexcept {
+  KnownStep* const at = known_steps(data, pc, sp);
   if (at[0].pc == pc && at[0].sp == sp && at[0].stamp == stamp) [[likely]] return at;
   if (at[1].pc == pc && at[1].sp == sp && at[1].stamp == stamp) return at + 1;
   return nullptr;
@@ -459,7 +461,7 @@ inline void note_step(ThreadData& data, const Walk& walk, Rule rule, const Frame
   if (rule.kind() != RuleKind::kSp && rule.kind() != RuleKind::kFp) return;
   KnownStep* const at = known_steps(data, frame.pc, frame.sp);
   if (at[0].pc != frame.pc || at[0].sp != frame.sp) at[1] = at[0];
-  at[0] = {frame.pc, frame.sp, cfa, rule, stamp_of(walk.generation, data.bounds.epoch())};
+  at[0] = {frame.pc, frame.sp, cfa, rule, stamp_of(walk.generation, data.bounds.epoch()), NodeId::kNone, NodeId::kNone};
 }
 
 struct Walked {
@@ -710,12 +712,12 @@ constexpr bool kCheck = false;
   const std::uint64_t stamp = stamp_of(data.generation, data.epoch);
 
   State state{entry.pc, entry.sp, entry.fp, 0};
-  std::uint64_t pcs[kMaxKnownSteps];
+  KnownStep* taken[kMaxKnownSteps];
   std::uint32_t steps = 0;
   // Where a remembered frame is met whose outer part does not stand, it is left by a step too.
   while (!same_state(*top, state) || verify(arrays, top) != 0) {
     if (steps == kMaxKnownSteps) return NodeId::kNone;
-    const KnownStep* const found = find_step(data, state.pc, state.sp, stamp);
+    KnownStep* const found = find_step(data, state.pc, state.sp, stamp);
     if (found == nullptr) return NodeId::kNone;
     const KnownStep& known = *found;
     if (known.rule.kind() == RuleKind::kFp) {
@@ -723,7 +725,7 @@ constexpr bool kCheck = false;
       state.flags = 0;
       if (state.fp + known.rule.cfa() != known.cfa) return NodeId::kNone;
     }
-    pcs[steps++] = state.pc;
+    taken[steps++] = found;
     state.pc = arch::strip(load(known.cfa + known.rule.ra()));
     if (state.pc - 1 >= arch::kCodeEnd) return NodeId::kNone;
     state.sp = known.cfa;
@@ -737,8 +739,14 @@ constexpr bool kCheck = false;
   if (joint + 1 + steps > g_max_depth) return NodeId::kNone;
   NodeId node = top->node;
   for (std::uint32_t i = steps; i-- != 0;) {
-    node = find_node(known_nodes(data, pcs[i], node), pcs[i], node, data.generation);
-    if (node == NodeId::kNone) return node;
+    KnownStep& step = *taken[i];
+    if (step.parent != node || step.node == NodeId::kNone) {
+      const NodeId found = find_node(known_nodes(data, step.pc, node), step.pc, node, data.generation);
+      if (found == NodeId::kNone) return found;
+      step.parent = node;
+      step.node = found;
+    }
+    node = step.node;
   }
   data.length = length;
   if (kCheck) check(data, entry, definitions, joint, steps, node);
