@@ -40,7 +40,7 @@ constexpr std::size_t kFirstMapping = 96u << 10;
 constexpr std::uint32_t kKnownStepBits = 9;
 constexpr std::uint32_t kKnownNodeBits = 10;
 /// So many frames may lead to a remembered one by known steps; if there are more, the stack is remembered anew.
-constexpr std::uint32_t kMaxKnownSteps = 8;
+constexpr std::uint32_t kMaxKnownSteps = 12;
 
 constinit RuleCache g_rules;
 constinit std::uint32_t g_max_depth = 1024;
@@ -714,8 +714,15 @@ constexpr bool kCheck = false;
   State state{entry.pc, entry.sp, entry.fp, 0};
   KnownStep* taken[kMaxKnownSteps];
   std::uint32_t steps = 0;
-  // Where a remembered frame is met whose outer part does not stand, it is left by a step too.
-  while (!same_state(*top, state) || verify(arrays, top) != 0) {
+  // Where a remembered frame is met whose outer part does not stand, it is left by a step too, and so are all up to the
+  // one that does not stand.
+  const Frame* sound = top + 1;
+  for (;;) {
+    if (top < sound && same_state(*top, state)) {
+      const std::uint32_t again = verify(arrays, top);
+      if (again == 0) break;
+      sound = arrays.frames + again - 1;
+    }
     if (steps == kMaxKnownSteps) return NodeId::kNone;
     KnownStep* const found = find_step(data, state.pc, state.sp, stamp);
     if (found == nullptr) return NodeId::kNone;
