@@ -143,6 +143,8 @@ void allocated(const void* block, std::size_t size, const EntryRegisters& entry,
     append(*thread, Op::kAlloc, event_time(*thread), block, size, node);
     ++t_local.allocations;
     t_local.last_block = block;
+  } else {
+    event_time(*thread);  // for the mailbox: who only allocates must still hear of the end of the pause
   }
   leave(*thread);
 }
