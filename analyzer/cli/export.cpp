@@ -13,6 +13,7 @@
 #include "analyzer/cli/trace_command.h"
 #include "analyzer/export/callgrind.h"
 #include "analyzer/export/dhat.h"
+#include "analyzer/export/firefox.h"
 #include "analyzer/export/heaptrack_writer.h"
 #include "analyzer/export/massif.h"
 #include "analyzer/export/output.h"
@@ -176,6 +177,10 @@ std::vector<Format> formats() {
        }},
       {"callgrind", "For callgrind_annotate and KCachegrind", false,
        [](const ExportOptions&, const StackTable& table, const Source&, Output& out) { write_callgrind(table, out); }},
+      {"firefox", "For profiler.firefox.com, with retained memory over any range of time", true,
+       [](const ExportOptions&, const StackTable& table, const Source& source, Output& out) {
+         write_firefox(table, source, out);
+       }},
       {"ndjson", "Rows for databases, a JSON object a line", true,
        [](const ExportOptions& options, const StackTable& table, const Source& source, Output& out) {
          write_rows(table, source, options.rows, exporter::RowFormat::kNdjson, out);

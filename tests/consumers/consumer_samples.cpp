@@ -22,9 +22,9 @@ namespace {
 constexpr std::uint64_t kMillisecond = 1'000'000;
 constexpr std::uint32_t kDemo = 2;  // modules, of start()
 constexpr std::uint32_t kLeaf = 3;
-constexpr std::uint64_t kStart = 5'000'000'000;  // of the builder's clock
+constexpr std::uint64_t kStart = 5'000'000'000;  // of the builder's clock; events count from there
 
-std::uint64_t at(std::uint64_t ms) { return kStart + ms * kMillisecond; }
+std::uint64_t at(std::uint64_t ms) { return ms * kMillisecond; }
 
 void start(TraceBuilder::Stream& stream) {
   stream.thread(4242, "main");
@@ -52,7 +52,7 @@ void plain(const std::string& path) {
   main.realloc_begin(at(91), 0xa000);
   main.realloc_end(at(91), 0xb000, 150'000, 6);
   main.alloc(at(92), 0xc000, 0, 1);
-  main.sample(at(93), at(93), 8 << 20);
+  main.sample(at(93), kStart + at(93), 8 << 20);
   auto& other = trace.stream();
   other.thread(4243, "worker \"2\", busy");
   other.alloc(at(20), 0x20000, 7777, 5);
