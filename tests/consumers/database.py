@@ -14,7 +14,7 @@ except ImportError:
 
 class Database(consumers.Case):
     def table(self, trace, format_name, rows):
-        file = self.export(format_name, trace, "--rows", rows)
+        file = self.export(format_name, trace, "--rows", rows, suffix=f".{rows}")
         reader = "read_json" if format_name == "ndjson" else "read_csv"
         options = ", maximum_object_size=100000000" if format_name == "ndjson" else ", header=true, max_line_size=10000000"
         return f"{reader}('{file}'{options})"
