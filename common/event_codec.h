@@ -74,9 +74,9 @@ constexpr OpFields fields_of(Op op) noexcept {
   return {};
 }
 
-/// Bytes that one slot can add to each column: a head; a time; an address; a stack; four fields of 10, 10, 5 and
-/// 5 bytes; a continuation slot of text.
-inline constexpr std::size_t kColumnRoom[kColumns] = {10, 10, 10, 5, 30, sizeof(Slot)};
+/// Room for each column, a slot: a head; a time; an address; a stack of 5 bytes; four fields of 10, 10, 5 and 5; a
+/// continuation slot of text. put_varint may write 8 bytes where 5 are due, which adds 3.
+inline constexpr std::size_t kColumnRoom[kColumns] = {10, 10, 10, 8, 33, sizeof(Slot)};
 
 /// Room that encode_columns needs for `slots` slots, whatever they contain.
 constexpr std::size_t column_bytes_bound(std::size_t slots) noexcept {

@@ -25,7 +25,7 @@ build=(
 test=(
   catch2 libunwind-dev binutils
   heaptrack heaptrack-gui xvfb xauth librsvg2-bin
-  redis-server redis-tools git sqlite3
+  redis-server redis-tools git sqlite3 dwz chromium strace valgrind
 )
 demo=(redis-server redis-tools)
 

@@ -13,6 +13,7 @@ namespace {
 
 using render::clean_utf8;
 using render::clip_utf8;
+using render::block_count;
 using render::exact_number;
 using render::human_bytes;
 using render::human_time;
@@ -147,9 +148,9 @@ ReportText& ReportText::head() {
   const model::HeapTotals& heap = profile_.heap;
   const bool running = profile_.integrity.ended_by == "running";
   row("peak", human_bytes(heap.peak_bytes),
-      "in " + exact_number(heap.peak_blocks) + " blocks, at " + human_time(heap.peak_time_ns));
+      "in " + block_count(heap.peak_blocks) + ", at " + human_time(heap.peak_time_ns));
   row(running ? "live now" : "leaked", human_bytes(heap.leaked_bytes),
-      "in " + exact_number(heap.leaked_blocks) + " blocks" + (running ? "" : ", live at the end"));
+      "in " + block_count(heap.leaked_blocks) + (running ? "" : ", live at the end"));
   std::string rate;
   if (profile_.recording.duration_ns >= 1'000'000) {
     const double seconds = static_cast<double>(profile_.recording.duration_ns) / 1e9;
@@ -177,7 +178,7 @@ ReportText& ReportText::leak_head() {
     return *this;
   }
   row(running ? "live now" : "leaked", human_bytes(profile_.totals.leaked_bytes),
-      "in " + exact_number(profile_.totals.leaked_blocks) + " blocks" +
+      "in " + block_count(profile_.totals.leaked_blocks) +
           (running ? "" : ", live at the end (reachable or not)"));
   return *this;
 }
@@ -219,8 +220,7 @@ ReportText& ReportText::stacks(Cost cost, const std::vector<RankedStack>& stacks
   for (const RankedStack& stack : stacks) {
     const std::string main = by_blocks ? exact_number(stack.blocks) : human_bytes(stack.bytes);
     const std::string share = by_blocks ? percent(stack.blocks, total.blocks) : percent(stack.bytes, total.bytes);
-    const std::string more = by_blocks ? human_bytes(stack.bytes) : "in " + exact_number(stack.blocks) +
-                                                                        (stack.blocks == 1 ? " block" : " blocks");
+    const std::string more = by_blocks ? human_bytes(stack.bytes) : "in " + block_count(stack.blocks);
     line();
     line(right(std::to_string(++number), 3) + "  " + paint(kBold, right(main, 10)) + "  " + right(share, 6) + "  " + more);
     const std::vector<Frame> frames = names.stack(stack.node);

@@ -97,21 +97,25 @@ inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) n
 /// What is due when the clock is read: a sample, a letter, the thread's name.
 inline void housekeeping(ThreadState& thread, std::uint64_t now) noexcept {
   if (sample_if_due(thread, now)) [[unlikely]] read_mailbox(thread);
-  if (--thread.name_checks == 0 || thread.seen_sequence != thread.stream.sequence()) [[unlikely]] check_thread_name(thread);
+  if (--thread.name_checks == 0 || now >= thread.name_due || thread.seen_sequence != thread.stream.sequence()) [[unlikely]]
+    check_thread_name(thread, now);
+}
+
+/// One event in kEventsPerClock of a process with one thread.
+[[gnu::noinline]] std::uint64_t event_time_of_one_thread(ThreadState& thread) noexcept {
+  const std::uint64_t now = g_clock.now();
+  const bool slow = now - thread.stream.last_time() > g_clock.ticks_in(kSlowNs);
+  thread.events_to_clock = slow ? 0 : kEventsPerClock - 1;
+  housekeeping(thread, now);
+  return now;
 }
 
 inline std::uint64_t event_time(ThreadState& thread) noexcept {
   if (!__atomic_load_n(&g_many_threads, __ATOMIC_RELAXED)) {
     if (&__libc_single_threaded != nullptr && __libc_single_threaded != 0) {
-      if (thread.events_to_clock != 0) {
-        --thread.events_to_clock;
-        return thread.stream.last_time();
-      }
-      const std::uint64_t now = g_clock.now();
-      const bool slow = now - thread.stream.last_time() > g_clock.ticks_in(kSlowNs);
-      thread.events_to_clock = slow ? 0 : kEventsPerClock - 1;
-      housekeeping(thread, now);
-      return now;
+      if (thread.events_to_clock == 0) [[unlikely]] return event_time_of_one_thread(thread);
+      --thread.events_to_clock;
+      return thread.stream.last_time();
     }
     __atomic_store_n(&g_many_threads, true, __ATOMIC_RELAXED);
   }
@@ -129,14 +133,6 @@ inline void append(ThreadState& thread, Op op, std::uint64_t time, const void* a
 inline bool paused() noexcept { return __atomic_load_n(&g_paused, __ATOMIC_RELAXED); }
 
 }  // namespace
-
-AllocatorCall::AllocatorCall() noexcept : allocations_before_(t_local.allocations) { ++t_local.allocator_depth; }
-
-void AllocatorCall::done() noexcept { --t_local.allocator_depth; }
-
-bool AllocatorCall::recorded(const void* block) const noexcept {
-  return t_local.allocations != allocations_before_ && t_local.last_block == block;
-}
 
 void allocated(const void* block, std::size_t size, const EntryRegisters& entry, const AllocatorCall& call) noexcept {
   if (call.recorded(block)) return;

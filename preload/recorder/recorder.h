@@ -20,6 +20,7 @@
 #include <cstdint>
 
 #include "preload/arch/arch.h"
+#include "preload/recorder/thread_local.h"
 
 namespace heapprof::recorder {
 
@@ -30,11 +31,13 @@ using arch::EntryRegisters;
 /// so that no block counts twice, and mappings made meanwhile are flagged as the allocator's.
 class AllocatorCall {
  public:
-  AllocatorCall() noexcept;
+  AllocatorCall() noexcept : allocations_before_(t_local.allocations) { ++t_local.allocator_depth; }
   /// The real function has returned. Not a destructor: a longjmp or a cancellation passes without it.
-  void done() noexcept;
+  void done() noexcept { --t_local.allocator_depth; }
   /// True when an inner hook recorded `block` as its allocation during this call.
-  bool recorded(const void* block) const noexcept;
+  bool recorded(const void* block) const noexcept {
+    return t_local.allocations != allocations_before_ && t_local.last_block == block;
+  }
 
  private:
   std::uint64_t allocations_before_;

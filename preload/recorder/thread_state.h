@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "preload/recorder/stream.h"
+#include "preload/recorder/thread_local.h"
 #include "preload/unwind/unwinder.h"
 
 namespace heapprof::recorder {
@@ -21,7 +22,8 @@ namespace heapprof::recorder {
 struct ThreadState {
   std::uint64_t busy;             ///< stack address of whoever is inside; 0: nobody
   std::uint32_t events_to_clock;  ///< while the process has one thread: events until the clock is read again
-  std::uint32_t name_checks;      ///< events until the thread's name is looked at again
+  std::uint32_t name_checks;      ///< clock readings until the thread's name is looked at again
+  std::uint64_t name_due;         ///< ticks at which it is in any case
   Stream stream;
   unwind::ThreadUnwinder unwinder;
 
@@ -35,17 +37,6 @@ struct ThreadState {
 
   int owner() const noexcept { return static_cast<int>(__atomic_load_n(&claim, __ATOMIC_ACQUIRE)); }
 };
-
-/// The part in the host's thread-local storage: small, because static TLS is scarce.
-struct ThreadLocal {
-  ThreadState* state;
-  std::uint64_t allocations;    ///< recorded by this thread so far
-  const void* last_block;       ///< of the last one
-  const void* reallocating;     ///< block whose realloc has begun
-  std::uint32_t allocator_depth;  ///< real allocator calls this thread is inside of
-  std::uint32_t generation;     ///< g_process_generation when `state` was set
-};
-extern thread_local constinit ThreadLocal t_local [[gnu::tls_model("initial-exec")]];
 
 /// Raised in a forked child that records on: thread-local pointers of before are the parent's.
 extern std::uint32_t g_process_generation;
@@ -63,7 +54,7 @@ ThreadState* nested_state(ThreadState& outer) noexcept;
 bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexcept;
 
 /// Commits the thread's name if it has changed.
-void check_thread_name(ThreadState& state) noexcept;
+void check_thread_name(ThreadState& state, std::uint64_t now) noexcept;
 
 /// In a forked child: forgets all states, whose streams are the parent's.
 void forget_threads() noexcept;

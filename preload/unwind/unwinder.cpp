@@ -40,7 +40,7 @@ constexpr std::size_t kFirstMapping = 96u << 10;
 constexpr std::uint32_t kKnownStepBits = 9;
 constexpr std::uint32_t kKnownNodeBits = 10;
 /// So many frames may lead to a remembered one by known steps; if there are more, the stack is remembered anew.
-constexpr std::uint32_t kMaxKnownSteps = 8;
+constexpr std::uint32_t kMaxKnownSteps = 12;
 
 constinit RuleCache g_rules;
 constinit std::uint32_t g_max_depth = 1024;
@@ -98,6 +98,8 @@ struct KnownStep {
   std::uint64_t cfa;
   Rule rule;
   std::uint64_t stamp;  ///< stamp_of() when it was taken
+  NodeId parent;        ///< the node of the caller, when a capture last took this step
+  NodeId node;          ///< and of this frame then; kNone: not yet known
 };
 
 /// Nodes that this thread looked up of late, in front of the call tree, which costs two or three cache misses
@@ -447,8 +449,8 @@ inline KnownStep* known_steps(ThreadData& data, std::uint64_t pc, std::uint64_t 
   return &data.known_steps[((pc ^ sp << 20) * 0x9e3779b97f4a7c15 >> (65 - kKnownStepBits)) * 2];
 }
 
-inline const KnownStep* find_step(ThreadData& data, std::uint64_t pc, std::uint64_t sp, std::uint64_t stamp) noexcept {
-  const KnownStep* const at = known_steps(data, pc, sp);
+inline KnownStep* find_step(ThreadData& data, std::uint64_t pc, std::uint64_t sp, std::uint64_t stamp) noexcept {
+  KnownStep* const at = known_steps(data, pc, sp);
   if (at[0].pc == pc && at[0].sp == sp && at[0].stamp == stamp) [[likely]] return at;
   if (at[1].pc == pc && at[1].sp == sp && at[1].stamp == stamp) return at + 1;
   return nullptr;
@@ -459,7 +461,7 @@ inline void note_step(ThreadData& data, const Walk& walk, Rule rule, const Frame
   if (rule.kind() != RuleKind::kSp && rule.kind() != RuleKind::kFp) return;
   KnownStep* const at = known_steps(data, frame.pc, frame.sp);
   if (at[0].pc != frame.pc || at[0].sp != frame.sp) at[1] = at[0];
-  at[0] = {frame.pc, frame.sp, cfa, rule, stamp_of(walk.generation, data.bounds.epoch())};
+  at[0] = {frame.pc, frame.sp, cfa, rule, stamp_of(walk.generation, data.bounds.epoch()), NodeId::kNone, NodeId::kNone};
 }
 
 struct Walked {
@@ -678,9 +680,10 @@ constexpr bool kCheck = true;
 constexpr bool kCheck = false;
 #endif
 
-/// Whatever is not the stack of last time, or its outer part.
+/// Whatever is not the stack of last time, or its outer part. kNone with `short_of_memory`: the arrays could not grow;
+/// the caller goes on without them, and without this frame on the stack.
 [[gnu::noinline]] NodeId capture_changed(ThreadData& data, const arch::EntryRegisters& entry,
-                                         const Definitions& definitions) noexcept {
+                                         const Definitions& definitions, bool& short_of_memory) noexcept {
   Walk walk{{entry.pc, entry.sp, entry.fp, 0}, data.bounds, data.full, entry, definitions, generation()};
   data.full.valid = false;
   if (data.generation != walk.generation || data.epoch != data.bounds.epoch()) data.length = 0;
@@ -690,7 +693,8 @@ constexpr bool kCheck = false;
   const NodeId node = remember(data, walk, walked, cut);
   if (node == NodeId::kNone) [[unlikely]] {
     data.length = 0;
-    return depth > data.arrays->capacity ? capture_short(entry, definitions, Truncation::kNoMemory) : node;
+    short_of_memory = depth > data.arrays->capacity;
+    return node;
   }
   if (kCheck) check(data, entry, definitions);
   if (!g_shadow_stack) data.length = 0;
@@ -710,12 +714,19 @@ constexpr bool kCheck = false;
   const std::uint64_t stamp = stamp_of(data.generation, data.epoch);
 
   State state{entry.pc, entry.sp, entry.fp, 0};
-  std::uint64_t pcs[kMaxKnownSteps];
+  KnownStep* taken[kMaxKnownSteps];
   std::uint32_t steps = 0;
-  // Where a remembered frame is met whose outer part does not stand, it is left by a step too.
-  while (!same_state(*top, state) || verify(arrays, top) != 0) {
+  // Where a remembered frame is met whose outer part does not stand, it is left by a step too, and so are all up to the
+  // one that does not stand.
+  const Frame* sound = top + 1;
+  for (;;) {
+    if (top < sound && same_state(*top, state)) {
+      const std::uint32_t again = verify(arrays, top);
+      if (again == 0) break;
+      sound = arrays.frames + again - 1;
+    }
     if (steps == kMaxKnownSteps) return NodeId::kNone;
-    const KnownStep* const found = find_step(data, state.pc, state.sp, stamp);
+    KnownStep* const found = find_step(data, state.pc, state.sp, stamp);
     if (found == nullptr) return NodeId::kNone;
     const KnownStep& known = *found;
     if (known.rule.kind() == RuleKind::kFp) {
@@ -723,7 +734,7 @@ constexpr bool kCheck = false;
       state.flags = 0;
       if (state.fp + known.rule.cfa() != known.cfa) return NodeId::kNone;
     }
-    pcs[steps++] = state.pc;
+    taken[steps++] = found;
     state.pc = arch::strip(load(known.cfa + known.rule.ra()));
     if (state.pc - 1 >= arch::kCodeEnd) return NodeId::kNone;
     state.sp = known.cfa;
@@ -737,8 +748,14 @@ constexpr bool kCheck = false;
   if (joint + 1 + steps > g_max_depth) return NodeId::kNone;
   NodeId node = top->node;
   for (std::uint32_t i = steps; i-- != 0;) {
-    node = find_node(known_nodes(data, pcs[i], node), pcs[i], node, data.generation);
-    if (node == NodeId::kNone) return node;
+    KnownStep& step = *taken[i];
+    if (step.parent != node || step.node == NodeId::kNone) {
+      const NodeId found = find_node(known_nodes(data, step.pc, node), step.pc, node, data.generation);
+      if (found == NodeId::kNone) return found;
+      step.parent = node;
+      step.node = found;
+    }
+    node = step.node;
   }
   data.length = length;
   if (kCheck) check(data, entry, definitions, joint, steps, node);
@@ -759,7 +776,9 @@ NodeId ThreadUnwinder::capture(const arch::EntryRegisters& entry, const Definiti
     const NodeId node = capture_known(data, entry, definitions);
     if (node != NodeId::kNone) [[likely]] return node;
   }
-  return capture_changed(data, entry, definitions);
+  bool short_of_memory = false;
+  const NodeId node = capture_changed(data, entry, definitions, short_of_memory);
+  return short_of_memory ? capture_short(entry, definitions, Truncation::kNoMemory) : node;
 }
 
 void ThreadUnwinder::thread_changed() noexcept {

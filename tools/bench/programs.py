@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import time
 
 PYTHON = """
@@ -128,7 +129,7 @@ def programs(folder):
     everything = [
         lambda: Program("cc1plus", cc1plus(folder)),
         # Its own pools would hide most allocations.
-        lambda: Program("python3", ["python3", script(folder, "in.py", PYTHON)], environment={"PYTHONMALLOC": "malloc"}),
+        lambda: Program("python3", [sys.executable, script(folder, "in.py", PYTHON)], environment={"PYTHONMALLOC": "malloc"}),
         lambda: Program("perl", ["perl", script(folder, "in.pl", PERL)]),
         lambda: Program("sqlite3", ["sqlite3", ":memory:"], stdin=script(folder, "in.sql", SQL)),
         lambda: Program("jq", ["jq", "-c", "group_by(.name) | map({n: .[0].name, s: map(.id) | add, t: map(.tags[]) | unique})",
@@ -136,7 +137,7 @@ def programs(folder):
         lambda: Program("git", ["git", "--no-pager", "-C", repository(folder), "log", "-p", "--stat", "--no-color"]),
         lambda: Program("rsvg-convert", ["rsvg-convert", svg(folder), "-o", os.path.join(folder, "out.png")]),
         lambda: Redis(folder),
-        lambda: Program("python3-threads", ["python3", script(folder, "threads.py", PYTHON_THREADS)], threads=True,
+        lambda: Program("python3-threads", [sys.executable, script(folder, "threads.py", PYTHON_THREADS)], threads=True,
                         environment={"PYTHONMALLOC": "malloc"}),
         lambda: Program("larson", [os.path.join(folder, "larson"), "2", "10"], threads=True),
     ]

@@ -63,7 +63,8 @@ class Bench:
             if not os.path.exists(path):
                 sys.exit(f"{path} is missing: run tools/test.sh first, or name the build folder with --build")
         have_heaptrack = shutil.which("heaptrack") and os.path.exists(HEAPTRACK_LIBRARY)
-        self.recorders = [r for r in RECORDERS if have_heaptrack or not r.startswith("ht-")]
+        wanted = ["native", *options.recorders.split(",")]
+        self.recorders = [r for r in RECORDERS if r in wanted and (have_heaptrack or not r.startswith("ht-"))]
         if not have_heaptrack:
             print("heaptrack is not installed: nothing to compare with")
 
@@ -178,12 +179,12 @@ def describe(results, recorders):
         text += table(["program", *others], [
             [name] + [f"{f['wall_ratio']:.2f} / {f['added_rss_bytes'] / 1e6:.1f} / {f['bytes_per_event']:.2f}"
                       for f in (p["recorders"][r] for r in others)] for name, p in whole.items()])
-        if "ht-full" in recorders:
-            def ratios(other):
-                return [p["recorders"]["heapprof"]["added_ns_per_event"] / p["recorders"][other]["added_ns_per_event"]
-                        for p in whole.values()]
-            text += (f"heapprof's added cpu per event over heaptrack's: median {statistics.median(ratios('ht-full')):.3f} of full, "
-                     f"{statistics.median(ratios('ht-library')):.3f} of its library alone (worst {max(ratios('ht-library')):.3f})\n")
+        for other in ("ht-full", "ht-library"):
+            if {"heapprof", other} <= set(recorders):
+                ratios = [p["recorders"]["heapprof"]["added_ns_per_event"] / p["recorders"][other]["added_ns_per_event"]
+                          for p in whole.values()]
+                text += (f"heapprof's added cpu per event over that of {other}: median {statistics.median(ratios):.3f}, "
+                         f"worst {max(ratios):.3f}\n")
     return text
 
 
@@ -191,6 +192,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5, help="runs of each program under each recorder")
     parser.add_argument("--only", default="", help="names, comma separated: micro, threads, or a program of programs.py")
+    parser.add_argument("--recorders", default=",".join(RECORDERS[1:]), help="which to run, besides native (default: all)")
     parser.add_argument("--build", default=os.path.join(HERE, "../../build"), help="build folder")
     parser.add_argument("-o", "--output", help="write the tables to this file too")
     parser.add_argument("--json", help="write all figures to this file")
