@@ -45,8 +45,11 @@ constexpr std::uint64_t kSlowNs = 100'000;
     if (thread == nullptr) return nullptr;
   }
   while (thread->busy != 0 && !busy_is_stale(*thread, stack_pointer)) {
+    // Two streams of one thread: only times order them, so neither may go on with an old one.
+    thread->outrun = true;
     thread = nested_state(*thread);
     if (thread == nullptr) return nullptr;
+    thread->outrun = true;
   }
   thread->busy = stack_pointer;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -101,8 +104,10 @@ inline void housekeeping(ThreadState& thread, std::uint64_t now) noexcept {
     check_thread_name(thread, now);
 }
 
-/// One event in kEventsPerClock of a process with one thread.
+/// One event in kEventsPerClock of a process with one thread, and those around a nested entry.
 [[gnu::noinline]] std::uint64_t event_time_of_one_thread(ThreadState& thread) noexcept {
+  thread.outrun = false;  // before the clock is read: a handler may come in between
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
   const std::uint64_t now = g_clock.now();
   const bool slow = now - thread.stream.last_time() > g_clock.ticks_in(kSlowNs);
   thread.events_to_clock = slow ? 0 : kEventsPerClock - 1;
@@ -113,7 +118,7 @@ inline void housekeeping(ThreadState& thread, std::uint64_t now) noexcept {
 inline std::uint64_t event_time(ThreadState& thread) noexcept {
   if (!__atomic_load_n(&g_many_threads, __ATOMIC_RELAXED)) {
     if (&__libc_single_threaded != nullptr && __libc_single_threaded != 0) {
-      if (thread.events_to_clock == 0) [[unlikely]] return event_time_of_one_thread(thread);
+      if (thread.events_to_clock == 0 || thread.outrun) [[unlikely]] return event_time_of_one_thread(thread);
       --thread.events_to_clock;
       return thread.stream.last_time();
     }
@@ -128,6 +133,12 @@ inline void append(ThreadState& thread, Op op, std::uint64_t time, const void* a
                    std::uint32_t node, std::uint32_t aux = 0) noexcept {
   if (!thread.stream.append(op, time, reinterpret_cast<std::uint64_t>(address), size, node, aux)) [[unlikely]]
     stop(thread.stream.failure());
+}
+
+/// A signal handler may take a block and give it back while the real malloc is at work, which then returns the very
+/// same: the outer allocation is another one (AllocatorCall::recorded).
+inline void given_back(const void* block) noexcept {
+  if (t_local.last_block == block) t_local.last_block = nullptr;
 }
 
 inline bool paused() noexcept { return __atomic_load_n(&g_paused, __ATOMIC_RELAXED); }
@@ -160,8 +171,11 @@ void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept {
 }
 
 void released(const void* block, const EntryRegisters& entry) noexcept {
-  // The real realloc gives up its old block through our free: realloc_begin has recorded that.
-  if (t_local.reallocating == block && t_local.allocator_depth != 0) [[unlikely]] return;
+  if (t_local.allocator_depth != 0) [[unlikely]] {
+    // The real realloc gives up its old block through our free: realloc_begin has recorded that.
+    if (t_local.reallocating == block) return;
+    given_back(block);
+  }
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   if (g_settings.free_stacks) [[unlikely]] {
@@ -175,8 +189,11 @@ void released(const void* block, const EntryRegisters& entry) noexcept {
 }
 
 bool realloc_begin(const void* old_block, const EntryRegisters& entry) noexcept {
-  // The real reallocarray calls our realloc: the outer one has begun, and will end.
-  if (t_local.reallocating == old_block && t_local.allocator_depth != 0) [[unlikely]] return false;
+  if (t_local.allocator_depth != 0) [[unlikely]] {
+    // The real reallocarray calls our realloc: the outer one has begun, and will end.
+    if (t_local.reallocating == old_block) return false;
+    given_back(old_block);
+  }
   ThreadState* thread = enter();
   if (thread == nullptr) return false;
   if (unwind::is_loader(entry.pc)) [[unlikely]] unwind::loader_activity();

@@ -31,7 +31,12 @@ using arch::EntryRegisters;
 /// so that no block counts twice, and mappings made meanwhile are flagged as the allocator's.
 class AllocatorCall {
  public:
-  AllocatorCall() noexcept : allocations_before_(t_local.allocations) { ++t_local.allocator_depth; }
+  AllocatorCall() noexcept {
+    ++t_local.allocator_depth;
+    // A signal handler's allocations count as made during this call from here on, or not at all.
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    allocations_before_ = t_local.allocations;
+  }
   /// The real function has returned. Not a destructor: a longjmp or a cancellation passes without it.
   void done() noexcept { --t_local.allocator_depth; }
   /// True when an inner hook recorded `block` as its allocation during this call.

@@ -22,6 +22,7 @@ namespace heapprof::recorder {
 struct ThreadState {
   std::uint64_t busy;             ///< stack address of whoever is inside; 0: nobody
   std::uint32_t events_to_clock;  ///< while the process has one thread: events until the clock is read again
+  bool outrun;                    ///< another stream of this thread has later events: the next must read the clock
   std::uint32_t name_checks;      ///< clock readings until the thread's name is looked at again
   std::uint64_t name_due;         ///< ticks at which it is in any case
   Stream stream;
