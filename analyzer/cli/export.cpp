@@ -37,7 +37,6 @@ struct ExportOptions {
 /// A location that stands for what a stack lacks.
 std::uint32_t add_mark(StackTable& table, exporter::FunctionTable& functions, const std::string& text) {
   StackTable::Location location;
-  location.named = true;
   location.lines.push_back({functions.number({text, "", 0}), 0, false});
   table.locations.push_back(std::move(location));
   return static_cast<std::uint32_t>(table.locations.size() - 1);
@@ -81,8 +80,7 @@ StackTable stacks_with_names(const model::Profile& profile, const symbols::Optio
         for (const Frame& frame : names.frames_of_node(node)) {
           location.address = frame.address;
           location.offset = frame.offset;
-          location.named = !frame.function.empty();
-          const std::string name = render::clean_utf8(location.named ? frame.function : place_of(frame));
+          const std::string name = render::clean_utf8(frame.function.empty() ? place_of(frame) : frame.function);
           location.lines.push_back({functions.number({name, render::clean_utf8(frame.file), location.module}),
                                     frame.line > 0 ? static_cast<std::uint32_t>(frame.line) : 0, frame.inlined});
         }

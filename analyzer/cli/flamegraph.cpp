@@ -19,6 +19,7 @@ struct FlameGraphOptions {
   TraceOptions trace;
   Cost cost = Cost::kPeak;
   Format format = Format::kSvg;
+  bool bottom_up = false;
 };
 
 const char* words_for(Cost cost) {
@@ -43,6 +44,43 @@ const char* title_for(Cost cost) {
   return "";
 }
 
+/// Stacks whose outer frames are unknown stand apart, under the reason.
+render::FlameFrame mark_of(const model::CallNode& call) {
+  render::FlameFrame mark;
+  mark.function = std::string("[stack cut: ") + (call.truncated == nullptr ? "unknown" : call.truncated) + "]";
+  return mark;
+}
+
+render::FlameFrame flame_frame(const Frame& frame) {
+  render::FlameFrame flame;
+  flame.function = frame.function.empty() ? place_of(frame) : frame.function;
+  flame.module = frame.module->path;
+  flame.file = frame.file;
+  flame.line = frame.line > 0 ? static_cast<std::uint32_t>(frame.line) : 0;
+  flame.inlined = frame.inlined;
+  return flame;
+}
+
+/// Functions that allocate at the root, their callers above them.
+render::FlameTree build_bottom_up(const model::Profile& profile, const Names& names,
+                                  const std::vector<RankedStack>& stacks, Cost cost) {
+  render::FlameTree tree;
+  std::vector<std::vector<render::FlameTree::Frame>> frames_of(profile.nodes.size());
+  for (const RankedStack& stack : stacks) {
+    render::FlameTree::Node at = render::FlameTree::kRoot;
+    for (std::uint32_t node = stack.node; node != 0; node = profile.nodes[node].parent) {
+      std::vector<render::FlameTree::Frame>& frames = frames_of[node];
+      if (frames.empty()) {
+        if (profile.nodes[node].address == model::kNoIndex) frames.push_back(tree.frame(mark_of(profile.nodes[node])));
+        for (const Frame& frame : names.frames_of_node(node)) frames.push_back(tree.frame(flame_frame(frame)));
+      }
+      for (const render::FlameTree::Frame frame : frames) at = tree.child(at, frame);
+    }
+    tree.add(at, ranks_by_blocks(cost) ? stack.blocks : stack.bytes);
+  }
+  return tree;
+}
+
 render::FlameTree build_tree(const model::Profile& profile, const Names& names, const std::vector<RankedStack>& stacks,
                              Cost cost) {
   // Only nodes on the way to a cost: the tree may hold many more.
@@ -58,21 +96,12 @@ render::FlameTree build_tree(const model::Profile& profile, const Names& names, 
     const model::CallNode& call = profile.nodes[node];
     render::FlameTree::Node at = node_of[call.parent];
     if (call.address == model::kNoIndex) {
-      // Stacks whose outer frames are unknown stand apart, under the reason.
-      render::FlameFrame mark;
-      mark.function = std::string("[stack cut: ") + (call.truncated == nullptr ? "unknown" : call.truncated) + "]";
-      node_of[node] = tree.child(at, tree.frame(mark));
+      node_of[node] = tree.child(at, tree.frame(mark_of(call)));
       continue;
     }
     const std::vector<Frame> frames = names.frames_of_node(node);
     for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
-      render::FlameFrame flame;
-      flame.function = frame->function.empty() ? place_of(*frame) : frame->function;
-      flame.module = frame->module->path;
-      flame.file = frame->file;
-      flame.line = frame->line > 0 ? static_cast<std::uint32_t>(frame->line) : 0;
-      flame.inlined = frame->inlined;
-      at = tree.child(at, tree.frame(flame));
+      at = tree.child(at, tree.frame(flame_frame(*frame)));
     }
     node_of[node] = at;
   }
@@ -88,7 +117,8 @@ void print_flamegraph(const FlameGraphOptions& options, const replay::Analysis& 
   for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
   Names names(profile, options.trace.symbols);
   names.resolve(nodes);
-  const render::FlameTree tree = build_tree(profile, names, stacks, options.cost);
+  const render::FlameTree tree = options.bottom_up ? build_bottom_up(profile, names, stacks, options.cost)
+                                                   : build_tree(profile, names, stacks, options.cost);
 
   std::string text;
   const render::TextSink sink = [&](std::string_view piece) { text += piece; };
@@ -99,6 +129,8 @@ void print_flamegraph(const FlameGraphOptions& options, const replay::Analysis& 
     const std::string program = base_name(profile.recording.program);
     flame.title = title_for(options.cost) + (program.empty() ? std::string("an unknown program") : program);
     flame.cost = words_for(options.cost);
+    flame.bottom_up = options.bottom_up;
+    if (options.bottom_up) flame.title += ", from where it was allocated";
     flame.unit = ranks_by_blocks(options.cost) ? render::Unit::kCount : render::Unit::kBytes;
     flame.context = {{"Program", command_of(profile)}, {"Ended", ending_of(profile)}};
     if (options.cost == Cost::kPeak) flame.context.push_back({"Peak", "at " + render::human_time(profile.peak_time_ns)});
@@ -121,6 +153,7 @@ void add_flamegraph(CLI::App& app, int& status) {
   command->add_option("--format", options->format, "How it is written")
       ->transform(CLI::CheckedTransformer(formats).description("svg|folded"))
       ->default_str("svg");
+  command->add_flag("--bottom-up", options->bottom_up, "Begin with the functions that allocate; their callers follow");
   command->callback([options, &status] {
     status = run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_flamegraph(*options, analysis); });
   });

@@ -1,8 +1,5 @@
 #include "analyzer/export/dhat.h"
 
-#include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -98,18 +95,10 @@ void write_dhat(const StackTable& table, const EventSource& events, Output& outp
   if (table.stacks.empty())
     text += "\n{\"tb\":0,\"tbk\":0,\"tl\":0,\"mb\":0,\"mbk\":0,\"gb\":0,\"gbk\":0,\"eb\":0,\"ebk\":0,\"fs\":[]}";
   text += "],\n\"ftbl\":[\n\"[root]\"";
-  for (const StackTable::Location& location : table.locations) {
-    for (const StackTable::Line& line : location.lines) {
-      const StackTable::Function& function = table.functions[line.function];
-      char address[32];
-      std::snprintf(address, sizeof address, "0x%" PRIX64 ": ", location.address);
-      std::string label = address + function.name;
-      if (!function.file.empty())
-        label += " (" + function.file.substr(function.file.rfind('/') + 1) + ":" + std::to_string(line.line) + ")";
-      else if (location.module != 0)
-        label += " (in " + table.modules[location.module] + ")";
+  for (std::uint32_t location = 0; location < table.locations.size(); ++location) {
+    for (std::uint32_t line = 0; line < table.locations[location].lines.size(); ++line) {
       text += ",\n";
-      append_json(text, label);
+      append_json(text, frame_label(table, location, line));
       output.write(text);
       text.clear();
     }

@@ -114,17 +114,7 @@ class TreeWriter {
   }
 
   std::string label_of(std::uint64_t frame) const {
-    const StackTable::Location& location = table_.locations[frame >> 32];
-    const StackTable::Line& line = location.lines[frame & 0xffffffff];
-    const StackTable::Function& function = table_.functions[line.function];
-    char address[32];
-    std::snprintf(address, sizeof address, "0x%" PRIX64 ": ", location.address);
-    std::string label = address + function.name;
-    if (!function.file.empty())
-      label += " (" + function.file.substr(function.file.rfind('/') + 1) + ":" + std::to_string(line.line) + ")";
-    else if (location.module != 0)
-      label += " (in " + table_.modules[location.module] + ")";
-    return no_comment(label);
+    return no_comment(frame_label(table_, static_cast<std::uint32_t>(frame >> 32), static_cast<std::uint32_t>(frame)));
   }
 
   const StackTable& table_;

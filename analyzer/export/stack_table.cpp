@@ -1,5 +1,6 @@
 #include "analyzer/export/stack_table.h"
 
+#include <cinttypes>
 #include <cstdio>
 
 namespace heapprof::exporter {
@@ -26,6 +27,19 @@ std::span<const CostColumn> cost_columns() {
       {"temporary_space", "bytes", "bytes of temporary allocations", &Costs::temporary_bytes},
   };
   return kColumns;
+}
+
+std::string frame_label(const StackTable& table, std::uint32_t location, std::uint32_t line) {
+  const StackTable::Location& at = table.locations[location];
+  const StackTable::Function& function = table.functions[at.lines[line].function];
+  char address[32];
+  std::snprintf(address, sizeof address, "0x%" PRIX64 ": ", at.address);
+  std::string label = address + function.name;
+  if (!function.file.empty())
+    label += " (" + function.file.substr(function.file.rfind('/') + 1) + ":" + std::to_string(at.lines[line].line) + ")";
+  else if (at.module != 0)
+    label += " (in " + table.modules[at.module] + ")";
+  return label;
 }
 
 void append_json(std::string& out, std::string_view text) {

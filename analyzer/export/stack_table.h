@@ -33,7 +33,6 @@ struct StackTable {
     std::uint32_t module = 0;   ///< in modules; 0: code of no object
     std::uint64_t address = 0;  ///< of the call, as it ran; 0: not code
     std::uint64_t offset = 0;   ///< the same in the module's file
-    bool named = false;         ///< the symbol is known
     std::vector<Line> lines;    ///< never empty
   };
 
@@ -82,6 +81,9 @@ struct CostColumn {
   std::uint64_t model::Costs::*figure;
 };
 std::span<const CostColumn> cost_columns();
+
+/// A frame as valgrind's tools write it: "0x1234: name (file.c:12)", or "(in /path/of/module)" without a file.
+std::string frame_label(const StackTable& table, std::uint32_t location, std::uint32_t line);
 
 /// Appends `text` (clean) as a JSON string with its quotes.
 void append_json(std::string& out, std::string_view text);

@@ -144,11 +144,16 @@ struct Modules {
   std::unordered_map<std::string, std::uint32_t> index;
 };
 
-Modules rank_modules(const FlameTree& tree) {
+/// Bottom-up a stack's innermost frame is the one at the root.
+Modules rank_modules(const FlameTree& tree, bool bottom_up) {
   std::map<std::string, std::uint64_t> own;
   for (const auto& function : tree.functions()) own.try_emplace(function.module, 0);
   const auto nodes = tree.nodes();
-  for (std::size_t i = 1; i < nodes.size(); ++i) own[tree.functions()[nodes[i].function].module] += nodes[i].self;
+  std::vector<std::size_t> innermost(nodes.size());
+  for (std::size_t i = 1; i < nodes.size(); ++i) {
+    innermost[i] = bottom_up && nodes[i].parent != FlameTree::kRoot ? innermost[nodes[i].parent] : i;
+    own[tree.functions()[nodes[innermost[i]].function].module] += nodes[i].self;
+  }
   std::vector<std::pair<std::string, std::uint64_t>> sorted(own.begin(), own.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   Modules modules;
@@ -391,7 +396,7 @@ void write_data(const FlameTree& tree, const Layout& layout, const Modules& modu
 
 void write_flamegraph_svg(const FlameTree& tree, const FlameOptions& options, const TextSink& out) {
   const Layout layout = lay_out(tree, options.max_frames);
-  const Modules modules = rank_modules(tree);
+  const Modules modules = rank_modules(tree, options.bottom_up);
   const double first_row = 96;
   const double rows = static_cast<double>(std::min<std::size_t>(layout.rows, kMostDrawnRows));
   const double height = first_row + kRowHeight * rows + 36;

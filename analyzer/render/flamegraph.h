@@ -23,6 +23,8 @@ struct FlameOptions {
   /// The file holds at most about this many frames (some 20 bytes each); smaller ones are merged into one
   /// per parent, and the picture says how many and how much.
   std::uint32_t max_frames = 50'000;
+  /// The tree's stacks were added innermost first.
+  bool bottom_up = false;
 };
 
 /// One self-contained file for any browser: no network, no font, no library. With JavaScript it searches,

@@ -69,6 +69,29 @@ class Speedscope(consumers.Case):
         self.assertIn(file["shared"]["frames"][top]["name"][:40].strip(), text)
         self.assertIn("\t" + in_units(own[top]) + " (", text)
 
+    def test_folded(self):
+        """The text of flamegraph.pl and inferno, as speedscope imports it; bottom-up it comes to the same."""
+        for name in ("plain", "names", "cut", "huge"):
+            trace = self.folder / f"{name}.hprof"
+            for options in ((), ("--bottom-up",)):
+                with self.subTest(trace=name, options=options):
+                    path = self.dir / "folded.txt"
+                    path.write_text(self.heapprof("flamegraph", trace, "--format", "folded", *options))
+                    lines = path.read_text().split("\n")[:-1]
+                    total = self.totals(trace)["peak_bytes"]
+                    self.assertEqual(sum(int(line.rpartition(" ")[2]) for line in lines), total)
+                    script = self.dir / "folded.js"
+                    script.write_text("speedscope.loadFileFromBase64('folded.txt', "
+                                      f"'{base64.b64encode(path.read_bytes()).decode()}')")
+                    page = self.run_browser(f"file://{PAGE}#view=sandwich&localProfilePath={script}")
+                    text = html.unescape(re.sub(r"<[^>]*>", "\t", page))
+                    own = {}
+                    for line in lines:
+                        stack, _, value = line.rpartition(" ")
+                        last = stack.split(";")[-1]
+                        own[last] = own.get(last, 0) + int(value)
+                    self.assertIn(f"\t{max(own.values()):,} (", text)
+
     def run_browser(self, address):
         done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
                                f"--user-data-dir={self.dir}/browser", "--virtual-time-budget=8000",
