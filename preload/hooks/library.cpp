@@ -2,16 +2,33 @@
 // be earlier; the constructor sees to programs that never allocate.
 #include "preload/hooks/real.h"
 #include "preload/recorder/lifecycle.h"
+#include "preload/recorder/log.h"
 #include "preload/recorder/recorder.h"
+
+// The linker's names for the library's own first and last byte.
+extern "C" {
+[[gnu::visibility("hidden")]] extern const char __ehdr_start[];
+[[gnu::visibility("hidden")]] extern const char _end[];
+}
 
 namespace heapprof::hooks {
 
 namespace {
 
+/// False when another library's free, and then surely its malloc, is found before ours (a preloaded allocator that was
+/// named first): the program never calls the hooks then.
+bool program_reaches_hooks() noexcept {
+  const auto* const found = reinterpret_cast<const char*>(real().program_free);
+  return found >= __ehdr_start && found < _end;
+}
+
 [[gnu::constructor]] void library_loaded() noexcept {
   real();  // at the latest now, while nothing can have been unloaded
   if (recorder::state() == recorder::State::kNew) recorder::start();
   recorder::prepare_environment();
+  if (recorder::state() == recorder::State::kOn && !program_reaches_hooks())
+    recorder::log(recorder::LogLevel::kWarn,
+                  "another preloaded library answers malloc: nothing it serves is recorded; name libheapprof.so before it");
 }
 
 /// Runs after the handlers of atexit and the destructors of whatever depends on us; what others free after

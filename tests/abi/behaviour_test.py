@@ -24,10 +24,14 @@ class Behaviour(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.variables = {"HEAPPROF_OUTPUT": os.path.join(self.folder.name, "trace.hprof")}
 
-    def run_program(self, *preload):
+    def run_program(self, *preload, says=""):
         done = run([PROGRAM], preload, **self.variables)
         self.assertEqual(done.status, EXIT_STATUS, done.errors)
-        self.assertEqual(done.errors, "")
+        if says:
+            self.assertEqual(done.errors.count("\n"), 1)
+            self.assertIn(says, done.errors)
+        else:
+            self.assertEqual(done.errors, "")
         return done.output
 
     def assert_recorded(self):
@@ -59,7 +63,7 @@ class Behaviour(unittest.TestCase):
         self.assert_recorded()
 
     def test_behind_a_second_allocator(self):
-        self.assertEqual(self.run_program(SECOND, RECORDER), self.run_program(SECOND))
+        self.assertEqual(self.run_program(SECOND, RECORDER, says="name libheapprof.so before it"), self.run_program(SECOND))
 
     def test_twice_in_the_list(self):
         self.assertEqual(self.run_program(RECORDER, RECORDER), self.run_program())

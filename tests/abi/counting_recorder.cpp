@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "preload/recorder/lifecycle.h"
+#include "preload/recorder/log.h"
 #include "preload/recorder/recorder.h"
 #include "preload/recorder/settings.h"
 #include "preload/recorder/text.h"
@@ -74,6 +75,7 @@ constinit State g_state = State::kNew;
 
 void start() noexcept { g_state = State::kOn; }
 void prepare_environment() noexcept { say("loaded"); }
+void log(LogLevel, const char*, const char*) noexcept {}
 
 const char* environment_value(char* const* environment, const char* name) noexcept {
   for (; environment != nullptr && *environment != nullptr; ++environment) {
