@@ -9,12 +9,15 @@ using trace::MergedEvent;
 
 namespace {
 
-// How many events ahead the block and then the node are asked for. Far enough that memory answers in time,
-// near enough that the lines are still there.
-constexpr std::size_t kBlockAhead = 24;
-constexpr std::size_t kNodeAhead = 12;
-// The events themselves were written by another core.
-constexpr std::size_t kEventAhead = 56;
+// How many events ahead memory is asked for: the event itself (written by another core), the place of its
+// block, the block, and the block's node. Far enough that memory answers in time, near enough that the
+// lines are still there.
+constexpr std::size_t kEventAhead = 64;
+constexpr std::size_t kGroupAhead = 32;
+constexpr std::size_t kEntryAhead = 20;
+constexpr std::size_t kNodeAhead = 8;
+
+constexpr std::size_t kManyNodes = 16'384;  // 1 MB of costs
 
 // How far apart events of one moment may stand for one to be moved before the other.
 constexpr std::size_t kTieWindow = 256;
@@ -36,16 +39,16 @@ void Replay::run(trace::Batch& batch) {
   events_ = batch.events();
   texts_ = &batch.texts;
   const std::size_t count = events_.size();
+  // A tree that fits the cache needs no asking.
+  const bool ask_for_nodes = heap_costs_.node_count() > kManyNodes;
   for (std::size_t i = 0; i < count; ++i) {
-    if (i + kBlockAhead < count) [[likely]] {
+    if (i + kGroupAhead < count) [[likely]] {
       if (i + kEventAhead < count) __builtin_prefetch(&events_[i + kEventAhead]);
-      const MergedEvent& later = events_[i + kBlockAhead];
-      if (later.op() <= Op::kReallocEnd) blocks_.prefetch(later.address);
-      const MergedEvent& soon = events_[i + kNodeAhead];
-      if (soon.op() == Op::kAlloc) {
-        heap_costs_.prefetch(soon.node);
-      } else if (takes_block(soon.op())) {
-        if (const Block* const block = blocks_.find(soon.address); block != nullptr) heap_costs_.prefetch(block->node);
+      blocks_.prefetch_group(events_[i + kGroupAhead].address);
+      blocks_.prefetch_entry(events_[i + kEntryAhead].address);
+      if (ask_for_nodes) {
+        const MergedEvent& soon = events_[i + kNodeAhead];
+        heap_costs_.prefetch(soon.op() == Op::kAlloc ? soon.node : blocks_.peek_node(soon.address));
       }
     }
     handle<kResolve>(i);
