@@ -33,6 +33,8 @@ std::string padded(const std::string& text, std::size_t width) {
   return length >= width ? text : text + std::string(width - length, ' ');
 }
 
+std::string blocks_of(std::uint64_t count) { return exact_number(count) + (count == 1 ? " block" : " blocks"); }
+
 std::string right(const std::string& text, std::size_t width) {
   const std::size_t length = render::length_utf8(text);
   return length >= width ? text : std::string(width - length, ' ') + text;
@@ -139,6 +141,8 @@ void ReportText::title() {
   std::string what = "pid " + std::to_string(profile_.recording.pid) + ", " + human_time(profile_.recording.duration_ns) +
                      ", " + ending_of(profile_);
   line(clip_utf8(clean_utf8(what), kWidth));
+  if (profile_.slice)
+    line("only from " + human_time(profile_.slice->from_ns) + " to " + human_time(profile_.slice->to_ns));
 }
 
 ReportText& ReportText::head() {
@@ -147,15 +151,18 @@ ReportText& ReportText::head() {
   const model::HeapTotals& heap = profile_.heap;
   const bool running = profile_.integrity.ended_by == "running";
   row("peak", human_bytes(heap.peak_bytes),
-      "in " + exact_number(heap.peak_blocks) + " blocks, at " + human_time(heap.peak_time_ns));
+      "in " + blocks_of(heap.peak_blocks) + ", at " + human_time(heap.peak_time_ns));
   row(running ? "live now" : "leaked", human_bytes(heap.leaked_bytes),
-      "in " + exact_number(heap.leaked_blocks) + " blocks" + (running ? "" : ", live at the end"));
+      "in " + blocks_of(heap.leaked_blocks) +
+          (profile_.slice ? ", allocated in the slice and live at its end" : running ? "" : ", live at the end"));
   std::string rate;
   if (profile_.recording.duration_ns >= 1'000'000) {
-    const double seconds = static_cast<double>(profile_.recording.duration_ns) / 1e9;
+    const std::uint64_t duration_ns =
+        profile_.slice ? std::max<std::uint64_t>(profile_.slice->to_ns - profile_.slice->from_ns, 1'000) : profile_.recording.duration_ns;
+    const double seconds = static_cast<double>(duration_ns) / 1e9;
     rate = ", " + exact_number(static_cast<std::uint64_t>(static_cast<double>(heap.allocations) / seconds)) + " a second";
   }
-  row("allocated", human_bytes(heap.allocated_bytes), "in " + exact_number(heap.allocations) + " allocations" + rate);
+  row("allocated", human_bytes(heap.allocated_bytes), "in " + exact_number(heap.allocations) + (heap.allocations == 1 ? " allocation" : " allocations") + rate);
   row("temporary", percent(heap.temporary_allocations, heap.allocations),
       exact_number(heap.temporary_allocations) + " freed before their thread's next allocation");
   if (heap.failed != 0) row("failed", exact_number(heap.failed), "calls found no memory");
@@ -177,7 +184,7 @@ ReportText& ReportText::leak_head() {
     return *this;
   }
   row(running ? "live now" : "leaked", human_bytes(profile_.totals.leaked_bytes),
-      "in " + exact_number(profile_.totals.leaked_blocks) + " blocks" +
+      "in " + blocks_of(profile_.totals.leaked_blocks) +
           (running ? "" : ", live at the end (reachable or not)"));
   return *this;
 }
@@ -219,8 +226,7 @@ ReportText& ReportText::stacks(Cost cost, const std::vector<RankedStack>& stacks
   for (const RankedStack& stack : stacks) {
     const std::string main = by_blocks ? exact_number(stack.blocks) : human_bytes(stack.bytes);
     const std::string share = by_blocks ? percent(stack.blocks, total.blocks) : percent(stack.bytes, total.bytes);
-    const std::string more = by_blocks ? human_bytes(stack.bytes) : "in " + exact_number(stack.blocks) +
-                                                                        (stack.blocks == 1 ? " block" : " blocks");
+    const std::string more = by_blocks ? human_bytes(stack.bytes) : "in " + blocks_of(stack.blocks);
     line();
     line(right(std::to_string(++number), 3) + "  " + paint(kBold, right(main, 10)) + "  " + right(share, 6) + "  " + more);
     const std::vector<Frame> frames = names.stack(stack.node);
