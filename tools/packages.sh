@@ -25,7 +25,9 @@ build=(
 test=(
   catch2 libunwind-dev binutils
   heaptrack heaptrack-gui xvfb xauth librsvg2-bin
-  redis-server redis-tools git sqlite3
+  redis-server redis-tools git sqlite3 dwz chromium strace valgrind
+  # consumers of exports; tools/consumers.sh fetches those that Debian does not have
+  golang-go nodejs python3-pip
 )
 demo=(redis-server redis-tools)
 

@@ -26,6 +26,7 @@ done
 build=${BUILD_DIR:-build}
 
 tools/build.sh "${install_option[@]}" --everything
+if [ ${#install_option[@]} -eq 0 ]; then tools/consumers.sh; fi
 
 echo "==> testing"
 rm -f "$build"/meson-logs/testlog.json

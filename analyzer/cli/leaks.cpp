@@ -66,8 +66,8 @@ void print_leaks(const LeakOptions& options, const replay::Analysis& analysis) {
   ReportText text(profile, {.colour = wants_colour(options.trace.output), .frames = options.frames});
   text.leak_head();
   if (suppressed.blocks != 0)
-    text.line("  of which " + render::human_bytes(suppressed.bytes) + " in " + render::exact_number(suppressed.blocks) +
-              " blocks are suppressed");
+    text.line("  of which " + render::human_bytes(suppressed.bytes) + " in " + render::block_count(suppressed.blocks) +
+              (suppressed.blocks == 1 ? " is suppressed" : " are suppressed"));
   if (all != 0) text.stacks(Cost::kLeaked, stacks, all, names);
   text.notes(names.warnings());
   write_output(options.trace.output, text.text());

@@ -13,6 +13,7 @@ namespace {
 
 using render::clean_utf8;
 using render::clip_utf8;
+using render::block_count;
 using render::exact_number;
 using render::human_bytes;
 using render::human_time;
@@ -32,8 +33,6 @@ std::string padded(const std::string& text, std::size_t width) {
   const std::size_t length = render::length_utf8(text);
   return length >= width ? text : text + std::string(width - length, ' ');
 }
-
-std::string blocks_of(std::uint64_t count) { return exact_number(count) + (count == 1 ? " block" : " blocks"); }
 
 std::string right(const std::string& text, std::size_t width) {
   const std::size_t length = render::length_utf8(text);
@@ -151,9 +150,9 @@ ReportText& ReportText::head() {
   const model::HeapTotals& heap = profile_.heap;
   const bool running = profile_.integrity.ended_by == "running";
   row("peak", human_bytes(heap.peak_bytes),
-      "in " + blocks_of(heap.peak_blocks) + ", at " + human_time(heap.peak_time_ns));
+      "in " + block_count(heap.peak_blocks) + ", at " + human_time(heap.peak_time_ns));
   row(running ? "live now" : "leaked", human_bytes(heap.leaked_bytes),
-      "in " + blocks_of(heap.leaked_blocks) +
+      "in " + block_count(heap.leaked_blocks) +
           (profile_.slice ? ", allocated in the slice and live at its end" : running ? "" : ", live at the end"));
   std::string rate;
   if (profile_.recording.duration_ns >= 1'000'000) {
@@ -184,7 +183,7 @@ ReportText& ReportText::leak_head() {
     return *this;
   }
   row(running ? "live now" : "leaked", human_bytes(profile_.totals.leaked_bytes),
-      "in " + blocks_of(profile_.totals.leaked_blocks) +
+      "in " + block_count(profile_.totals.leaked_blocks) +
           (running ? "" : ", live at the end (reachable or not)"));
   return *this;
 }
@@ -226,7 +225,7 @@ ReportText& ReportText::stacks(Cost cost, const std::vector<RankedStack>& stacks
   for (const RankedStack& stack : stacks) {
     const std::string main = by_blocks ? exact_number(stack.blocks) : human_bytes(stack.bytes);
     const std::string share = by_blocks ? percent(stack.blocks, total.blocks) : percent(stack.bytes, total.bytes);
-    const std::string more = by_blocks ? human_bytes(stack.bytes) : "in " + blocks_of(stack.blocks);
+    const std::string more = by_blocks ? human_bytes(stack.bytes) : "in " + block_count(stack.blocks);
     line();
     line(right(std::to_string(++number), 3) + "  " + paint(kBold, right(main, 10)) + "  " + right(share, 6) + "  " + more);
     const std::vector<Frame> frames = names.stack(stack.node);

@@ -18,13 +18,14 @@
 #include "analyzer/cli/report_json.h"
 #include "analyzer/cli/report_text.h"
 #include "analyzer/cli/trace_command.h"
+#include "analyzer/export/openmetrics.h"
 #include "analyzer/render/timeline.h"
 #include "analyzer/render/units.h"
 
 namespace heapprof::cli {
 namespace {
 
-enum class Format { kText, kCsv, kJson, kSvg };
+enum class Format { kText, kCsv, kJson, kSvg, kOpenMetrics };
 
 struct TimelineOptions {
   TraceOptions trace;
@@ -143,6 +144,7 @@ void print_timeline(const TimelineOptions& options, const replay::Analysis& anal
     case Format::kText: render::write_timeline_text(timeline, plot_options(options.trace.output, options.sites), sink); break;
     case Format::kCsv: render::write_timeline_csv(timeline, sink); break;
     case Format::kSvg: render::write_timeline_svg(timeline, sink); break;
+    case Format::kOpenMetrics: exporter::write_openmetrics(profile, timeline, program, sink); break;
     case Format::kJson: {
       nlohmann::json json = render::timeline_json(timeline);
       json["integrity"] = integrity_json(profile.integrity);
@@ -159,9 +161,10 @@ void add_timeline(CLI::App& app, int& status) {
   CLI::App* const command = app.add_subcommand("timeline", "Show live memory over time, by call site");
   add_trace_options(*command, options->trace);
   const std::map<std::string, Format> formats = {
-      {"text", Format::kText}, {"csv", Format::kCsv}, {"json", Format::kJson}, {"svg", Format::kSvg}};
+      {"text", Format::kText}, {"csv", Format::kCsv}, {"json", Format::kJson}, {"svg", Format::kSvg},
+      {"openmetrics", Format::kOpenMetrics}};
   CLI::Option* const format = command->add_option("--format", options->format, "How it is shown")
-      ->transform(CLI::CheckedTransformer(formats).description("text|csv|json|svg"))
+      ->transform(CLI::CheckedTransformer(formats).description("text|csv|json|svg|openmetrics"))
       ->default_str("text");
   command->add_option("--sites", options->sites, "How many call sites are told apart")->capture_default_str();
   command->callback([options, format, &status] {

@@ -84,10 +84,11 @@ struct Output::Zstd final : Compressor {
   ZSTD_CCtx* context_;
 };
 
-Output::Output(std::string path) : path_(std::move(path)), buffer_(new char[kBufferBytes]) {
+Output::Output(std::string path, Compression compression) : path_(std::move(path)), buffer_(new char[kBufferBytes]) {
   if (path_ == "-") {
     is_stdout_ = true;
     fd_ = STDOUT_FILENO;
+    if (compression == Compression::kGzip) compressor_ = std::make_unique<Gzip>(*this);
     return;
   }
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -95,7 +96,7 @@ Output::Output(std::string path) : path_(std::move(path)), buffer_(new char[kBuf
     fail_errno("cannot be written");
     return;
   }
-  if (path_.ends_with(".gz")) compressor_ = std::make_unique<Gzip>(*this);
+  if (compression == Compression::kGzip || path_.ends_with(".gz")) compressor_ = std::make_unique<Gzip>(*this);
   else if (path_.ends_with(".zst")) compressor_ = std::make_unique<Zstd>(*this);
 }
 

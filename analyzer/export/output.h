@@ -19,8 +19,11 @@ namespace heapprof::exporter {
 
 class Output {
  public:
+  enum class Compression { kByName, kGzip };
+
   /// Opens `path` for writing and truncates it. On failure the Output is already failed: see error().
-  explicit Output(std::string path);
+  /// kGzip: gzip whatever the name, on standard output too, for formats that are compressed by definition.
+  explicit Output(std::string path, Compression compression = Compression::kByName);
   /// Closes without looking at errors; a file whose writing failed, or that was never closed, is removed.
   ~Output();
   Output(const Output&) = delete;

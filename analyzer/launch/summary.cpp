@@ -32,7 +32,7 @@ std::string summarize_trace(const std::string& path) {
     const model::Profile& profile = analysis.profile();
     const model::HeapTotals& heap = profile.heap;
     const auto blocks = [](std::uint64_t bytes, std::uint64_t count) {
-      return render::human_bytes(bytes) + " in " + render::exact_number(count) + (count == 1 ? " block" : " blocks");
+      return render::human_bytes(bytes) + " in " + render::block_count(count);
     };
     std::string text = "  end     " + end_text(profile) + " after " +
                        render::human_time(profile.recording.duration_ns) + "\n";

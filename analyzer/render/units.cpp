@@ -51,6 +51,8 @@ std::string human_bytes(std::uint64_t bytes) {
   return three_digits(value) + " " + kByteUnits[unit];
 }
 
+std::string block_count(std::uint64_t count) { return exact_number(count) + (count == 1 ? " block" : " blocks"); }
+
 std::string exact_number(std::uint64_t value) {
   std::string digits = std::to_string(value);
   for (std::size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, 1, ',');

@@ -97,7 +97,8 @@ inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) n
 /// What is due when the clock is read: a sample, a letter, the thread's name.
 inline void housekeeping(ThreadState& thread, std::uint64_t now) noexcept {
   if (sample_if_due(thread, now)) [[unlikely]] read_mailbox(thread);
-  if (--thread.name_checks == 0 || thread.seen_sequence != thread.stream.sequence()) [[unlikely]] check_thread_name(thread);
+  if (--thread.name_checks == 0 || now >= thread.name_due || thread.seen_sequence != thread.stream.sequence()) [[unlikely]]
+    check_thread_name(thread, now);
 }
 
 /// One event in kEventsPerClock of a process with one thread.
@@ -142,6 +143,8 @@ void allocated(const void* block, std::size_t size, const EntryRegisters& entry,
     append(*thread, Op::kAlloc, event_time(*thread), block, size, node);
     ++t_local.allocations;
     t_local.last_block = block;
+  } else {
+    event_time(*thread);  // for the mailbox: who only allocates must still hear of the end of the pause
   }
   leave(*thread);
 }

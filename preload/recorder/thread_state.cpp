@@ -1,5 +1,6 @@
 #include "preload/recorder/thread_state.h"
 
+#include "preload/recorder/clock.h"
 #include "preload/recorder/lifecycle.h"
 #include "preload/recorder/settings.h"
 #include "preload/recorder/text.h"
@@ -21,6 +22,8 @@ constinit std::uint32_t g_last_stream = 0;
 /// States looked at in search of a dead thread's: bounds what a new thread pays when all live.
 constexpr int kSearch = 16;
 constexpr std::uint32_t kDeepest = 4;
+constexpr std::uint32_t kLastNameInterval = 8;
+constexpr std::uint64_t kNameIntervalNs = 10'000'000;
 
 constexpr std::uint64_t claim_after(std::uint64_t claim, int thread) noexcept {
   return ((claim >> 32) + 1) << 32 | static_cast<std::uint32_t>(thread);
@@ -62,6 +65,7 @@ ThreadState* make_state(int thread, std::uint32_t depth) noexcept {
 void announce(ThreadState& state, int thread, std::uint64_t owner_kind) noexcept {
   sys::thread_name(state.name);
   state.name_interval = state.name_checks = 1;
+  state.name_due = 0;
   state.seen_sequence = state.stream.sequence();
   state.stream.append_text(TextKind::kThread, static_cast<std::uint64_t>(thread), owner_kind, state.name,
                            text_length(state.name));
@@ -112,10 +116,13 @@ bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexce
   return state.busy >= begin && state.busy < begin + alternate.ss_size;
 }
 
-void check_thread_name(ThreadState& state) noexcept {
-  // Names are set soon after a thread's start, seldom later: at events 1, 2, 4, 8, ... and at each new block.
-  if (state.name_interval < 1u << 20) state.name_interval *= 2;
-  state.name_checks = state.name_interval;
+void check_thread_name(ThreadState& state, std::uint64_t now) noexcept {
+  // Names are set soon after a thread's start, seldom later: at its first clock readings 1, 2, 4 and 8, then at each new
+  // block and every 10 ms, so that a system call is not one of the things that more events bring.
+  state.name_interval *= 2;
+  state.name_checks = state.name_interval <= kLastNameInterval ? state.name_interval : ~std::uint32_t{0};
+  if (state.name_interval > kLastNameInterval) state.name_interval = kLastNameInterval;
+  state.name_due = now + g_clock.ticks_in(kNameIntervalNs);
   state.seen_sequence = state.stream.sequence();
   char name[16] = "";
   sys::thread_name(name);

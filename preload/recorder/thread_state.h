@@ -22,7 +22,8 @@ namespace heapprof::recorder {
 struct ThreadState {
   std::uint64_t busy;             ///< stack address of whoever is inside; 0: nobody
   std::uint32_t events_to_clock;  ///< while the process has one thread: events until the clock is read again
-  std::uint32_t name_checks;      ///< events until the thread's name is looked at again
+  std::uint32_t name_checks;      ///< clock readings until the thread's name is looked at again
+  std::uint64_t name_due;         ///< ticks at which it is in any case
   Stream stream;
   unwind::ThreadUnwinder unwinder;
 
@@ -53,7 +54,7 @@ ThreadState* nested_state(ThreadState& outer) noexcept;
 bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexcept;
 
 /// Commits the thread's name if it has changed.
-void check_thread_name(ThreadState& state) noexcept;
+void check_thread_name(ThreadState& state, std::uint64_t now) noexcept;
 
 /// In a forked child: forgets all states, whose streams are the parent's.
 void forget_threads() noexcept;

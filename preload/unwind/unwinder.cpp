@@ -680,9 +680,10 @@ constexpr bool kCheck = true;
 constexpr bool kCheck = false;
 #endif
 
-/// Whatever is not the stack of last time, or its outer part.
+/// Whatever is not the stack of last time, or its outer part. kNone with `short_of_memory`: the arrays could not grow;
+/// the caller goes on without them, and without this frame on the stack.
 [[gnu::noinline]] NodeId capture_changed(ThreadData& data, const arch::EntryRegisters& entry,
-                                         const Definitions& definitions) noexcept {
+                                         const Definitions& definitions, bool& short_of_memory) noexcept {
   Walk walk{{entry.pc, entry.sp, entry.fp, 0}, data.bounds, data.full, entry, definitions, generation()};
   data.full.valid = false;
   if (data.generation != walk.generation || data.epoch != data.bounds.epoch()) data.length = 0;
@@ -692,7 +693,8 @@ constexpr bool kCheck = false;
   const NodeId node = remember(data, walk, walked, cut);
   if (node == NodeId::kNone) [[unlikely]] {
     data.length = 0;
-    return depth > data.arrays->capacity ? capture_short(entry, definitions, Truncation::kNoMemory) : node;
+    short_of_memory = depth > data.arrays->capacity;
+    return node;
   }
   if (kCheck) check(data, entry, definitions);
   if (!g_shadow_stack) data.length = 0;
@@ -774,7 +776,9 @@ NodeId ThreadUnwinder::capture(const arch::EntryRegisters& entry, const Definiti
     const NodeId node = capture_known(data, entry, definitions);
     if (node != NodeId::kNone) [[likely]] return node;
   }
-  return capture_changed(data, entry, definitions);
+  bool short_of_memory = false;
+  const NodeId node = capture_changed(data, entry, definitions, short_of_memory);
+  return short_of_memory ? capture_short(entry, definitions, Truncation::kNoMemory) : node;
 }
 
 void ThreadUnwinder::thread_changed() noexcept {

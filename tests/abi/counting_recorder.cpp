@@ -23,10 +23,6 @@ namespace heapprof {
 
 namespace {
 
-thread_local constinit std::uint64_t t_allocations [[gnu::tls_model("initial-exec")]] = 0;
-thread_local constinit const void* t_last_block [[gnu::tls_model("initial-exec")]] = nullptr;
-thread_local constinit const void* t_reallocating [[gnu::tls_model("initial-exec")]] = nullptr;
-
 int descriptor() noexcept {
   const char* value = recorder::environment_value(environ, "HEAPPROF_REPORTS");
   std::uint64_t number = 0;
@@ -87,29 +83,25 @@ const char* environment_value(char* const* environment, const char* name) noexce
   return nullptr;
 }
 
-AllocatorCall::AllocatorCall() noexcept : allocations_before_(t_allocations) {}
-void AllocatorCall::done() noexcept {}
-bool AllocatorCall::recorded(const void* block) const noexcept {
-  return t_allocations != allocations_before_ && t_last_block == block;
-}
+thread_local constinit ThreadLocal t_local = {};
 
 void allocated(const void* block, std::size_t size, const EntryRegisters& entry, const AllocatorCall& call) noexcept {
   if (call.recorded(block)) return;
-  ++t_allocations;
-  t_last_block = block;
+  ++t_local.allocations;
+  t_local.last_block = block;
   say("allocated", size, &entry);
 }
 void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept { say("failed", size, &entry); }
 void released(const void*, const EntryRegisters& entry) noexcept { say("released", &entry); }
 bool realloc_begin(const void* block, const EntryRegisters& entry) noexcept {
-  if (t_reallocating == block) return false;
-  t_reallocating = block;
+  if (t_local.reallocating == block) return false;
+  t_local.reallocating = block;
   say("realloc-begin", &entry);
   return true;
 }
 void realloc_end(const void*, const void* block, std::size_t size, const EntryRegisters& entry,
                  const AllocatorCall& call) noexcept {
-  t_reallocating = nullptr;
+  t_local.reallocating = nullptr;
   if (block != nullptr && call.recorded(block)) return say("realloc-end-inner");
   say(block == nullptr && size != 0 ? "realloc-failed" : "realloc-end", size, &entry);
 }

@@ -26,6 +26,8 @@ TEST_CASE("sizes with three digits") {
 
 TEST_CASE("counts and shares") {
   CHECK(exact_number(0) == "0");
+  CHECK(block_count(1) == "1 block");
+  CHECK(block_count(1000) == "1,000 blocks");
   CHECK(exact_number(999) == "999");
   CHECK(exact_number(1000) == "1,000");
   CHECK(exact_number(1234567890) == "1,234,567,890");

@@ -1,0 +1,120 @@
+#include "analyzer/export/dhat.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace heapprof::exporter {
+namespace {
+
+struct Life {
+  std::uint64_t lifetime_ns = 0;  // of all blocks of the stack
+  std::uint64_t live_bytes = 0;
+  std::uint64_t live_blocks = 0;
+  std::uint64_t most_bytes = 0;
+  std::uint64_t blocks_then = 0;
+};
+
+std::vector<Life> lives_of(const model::Profile& profile, const EventSource& source) {
+  std::vector<Life> lives(profile.nodes.size());
+  LiveBlocks live;
+  source([&](std::span<const replay::ProfileEvent> events) {
+    for (const replay::ProfileEvent& event : events) {
+      if (event.kind == replay::ResolvedKind::kSample) continue;
+      Life& life = lives[event.node];
+      if (event.kind == replay::ResolvedKind::kAllocation) {
+        live[event.address] = event;
+        life.live_bytes += event.size;
+        ++life.live_blocks;
+        // dhat: the first moment of most bytes.
+        if (life.live_bytes > life.most_bytes || life.most_bytes == 0) {
+          life.most_bytes = life.live_bytes;
+          life.blocks_then = life.live_blocks;
+        }
+        continue;
+      }
+      life.live_bytes -= event.size;
+      --life.live_blocks;
+      const auto block = live.find(event.address);
+      if (block == live.end()) continue;
+      life.lifetime_ns += event.time_ns - block->second.time_ns;
+      live.erase(block);
+    }
+  });
+  const std::uint64_t end_ns = profile.recording.duration_ns;
+  for (const auto& [address, block] : live)
+    lives[block.node].lifetime_ns += end_ns > block.time_ns ? end_ns - block.time_ns : 0;
+  return lives;
+}
+
+}  // namespace
+
+void write_dhat(const StackTable& table, const EventSource& events, Output& output) {
+  const model::Profile& profile = *table.profile;
+  std::string text =
+      "{\"dhatFileVersion\":2,\"mode\":\"heap\",\"verb\":\"Allocated\",\"bklt\":true,\"bkacc\":false,\n"
+      "\"tu\":\"\xc2\xb5s\",\"Mtu\":\"s\",\"tuth\":500,\n\"cmd\":";
+  append_json(text, table.command);
+  text += ",\"pid\":" + std::to_string(profile.recording.pid) + ",\"tg\":" + std::to_string(profile.peak_time_ns / 1000) +
+          ",\"te\":" + std::to_string(profile.recording.duration_ns / 1000) + ",\n\"pps\":[";
+
+  // A frame of each line of each location: two stacks never look the same, which the viewer refuses.
+  std::vector<std::uint32_t> first_frame;
+  std::uint32_t frames = 1;
+  for (const StackTable::Location& location : table.locations) {
+    first_frame.push_back(frames);
+    frames += static_cast<std::uint32_t>(location.lines.size());
+  }
+  const std::vector<Life> lives = lives_of(profile, events);
+  bool first = true;
+  for (const std::uint32_t node : table.stacks) {
+    const model::Costs& costs = profile.nodes[node].costs;
+    const Life& life = lives[node];
+    const auto put = [&](const char* name, std::uint64_t value) { text += std::string(name) + std::to_string(value); };
+    text += first ? "\n" : ",\n";
+    first = false;
+    put("{\"tb\":", costs.allocated_bytes);
+    put(",\"tbk\":", costs.allocations);
+    put(",\"tl\":", life.lifetime_ns / 1000);
+    put(",\"mb\":", life.most_bytes);
+    put(",\"mbk\":", life.blocks_then);
+    put(",\"gb\":", costs.peak_bytes);
+    put(",\"gbk\":", costs.peak_blocks);
+    put(",\"eb\":", costs.leaked_bytes);
+    put(",\"ebk\":", costs.leaked_blocks);
+    text += ",\"fs\":[";
+    bool first_of_stack = true;
+    table.for_each_frame(node, [&](std::uint32_t location, std::uint32_t line) {
+      put(first_of_stack ? "" : ",", first_frame[location] + line);
+      first_of_stack = false;
+    });
+    text += "]}";
+    output.write(text);
+    text.clear();
+  }
+  // dh_view builds its tree from the first stack.
+  if (table.stacks.empty())
+    text += "\n{\"tb\":0,\"tbk\":0,\"tl\":0,\"mb\":0,\"mbk\":0,\"gb\":0,\"gbk\":0,\"eb\":0,\"ebk\":0,\"fs\":[]}";
+  text += "],\n\"ftbl\":[\n\"[root]\"";
+  for (const StackTable::Location& location : table.locations) {
+    for (const StackTable::Line& line : location.lines) {
+      const StackTable::Function& function = table.functions[line.function];
+      char address[32];
+      std::snprintf(address, sizeof address, "0x%" PRIX64 ": ", location.address);
+      std::string label = address + function.name;
+      if (!function.file.empty())
+        label += " (" + function.file.substr(function.file.rfind('/') + 1) + ":" + std::to_string(line.line) + ")";
+      else if (location.module != 0)
+        label += " (in " + table.modules[location.module] + ")";
+      text += ",\n";
+      append_json(text, label);
+      output.write(text);
+      text.clear();
+    }
+  }
+  output.write(text + "]}\n");
+}
+
+}  // namespace heapprof::exporter

@@ -1,0 +1,178 @@
+#include "analyzer/export/massif.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace heapprof::exporter {
+namespace {
+
+constexpr std::size_t kMostSnapshots = 100;  // massif's own limit by default
+constexpr std::uint64_t kThreshold = 100;    // one part in so many
+/// Both readers call themselves for each level.
+constexpr std::size_t kMostDepth = 200;
+
+std::string no_comment(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '#') out += "\xef\xbc\x83";
+    else out += c;
+  }
+  return out;
+}
+
+class TreeWriter {
+ public:
+  TreeWriter(const StackTable& table, std::uint64_t model::Costs::*figure, Output& output)
+      : table_(table), figure_(figure), output_(output) {
+    for (const std::uint32_t node : table.stacks) {
+      const std::uint64_t bytes = table.profile->nodes[node].costs.*figure;
+      if (bytes == 0) continue;
+      stacks_.push_back({node, 0, bytes});
+      total_ += bytes;
+    }
+    least_ = std::max<std::uint64_t>(total_ / kThreshold, 1);
+  }
+
+  void write() { write_node(stacks_, "(heap allocation functions) malloc/new/new[], --alloc-fns, etc.", 0); }
+
+ private:
+  /// A stack and the frame of it that is next: `node`'s line number `line`.
+  struct Cursor {
+    std::uint32_t node;
+    std::uint32_t line;
+    std::uint64_t bytes;
+  };
+  using Group = std::vector<Cursor>;
+
+  std::uint64_t frame_of(Cursor& cursor) const {
+    const auto& parents = table_.profile->nodes;
+    while (cursor.node != 0 && table_.location_of_node[cursor.node] == model::kNoIndex)
+      cursor.node = parents[cursor.node].parent;
+    const std::uint32_t location = table_.location_of_node[cursor.node];
+    return std::uint64_t{location} << 32 | cursor.line;
+  }
+  /// False: that was the outermost.
+  bool step(Cursor& cursor) const {
+    const StackTable::Location& location = table_.locations[table_.location_of_node[cursor.node]];
+    if (++cursor.line < location.lines.size()) return true;
+    cursor.line = 0;
+    cursor.node = table_.profile->nodes[cursor.node].parent;
+    return cursor.node != 0;
+  }
+
+  void write_node(Group& stacks, const std::string& label, std::size_t depth) {
+    std::map<std::uint64_t, Group> by_frame;
+    std::uint64_t bytes = ended_;
+    ended_ = 0;
+    for (Cursor& cursor : stacks) {
+      bytes += cursor.bytes;
+      if (depth < kMostDepth) by_frame[frame_of(cursor)].push_back(cursor);
+    }
+    Group().swap(stacks);  // deep trees of many stacks would keep a copy a level
+
+    struct Child {
+      std::uint64_t frame;
+      std::uint64_t bytes;
+    };
+    std::vector<Child> children;
+    std::uint64_t small_bytes = 0;
+    std::size_t small = 0;
+    for (const auto& [frame, group] : by_frame) {
+      std::uint64_t sum = 0;
+      for (const Cursor& cursor : group) sum += cursor.bytes;
+      if (sum >= least_) {
+        children.push_back({frame, sum});
+      } else {
+        small_bytes += sum;
+        ++small;
+      }
+    }
+    std::stable_sort(children.begin(), children.end(), [](const Child& a, const Child& b) { return a.bytes > b.bytes; });
+    const std::string indent(depth, ' ');
+    output_.write(indent + "n" + std::to_string(children.size() + (small != 0)) + ": " + std::to_string(bytes) + " " +
+                  label + "\n");
+    for (const Child& child : children) {
+      Group group = std::move(by_frame[child.frame]);
+      const std::string name = label_of(child.frame);
+      for (auto cursor = group.begin(); cursor != group.end();) {
+        if (step(*cursor)) {
+          ++cursor;
+          continue;
+        }
+        ended_ += cursor->bytes;
+        cursor = group.erase(cursor);
+      }
+      write_node(group, name, depth + 1);
+    }
+    if (small != 0)
+      output_.write(indent + " n0: " + std::to_string(small_bytes) + " in " + std::to_string(small) +
+                    (small == 1 ? " place" : " places") + ", all below massif's threshold (1.00%)\n");
+  }
+
+  std::string label_of(std::uint64_t frame) const {
+    const StackTable::Location& location = table_.locations[frame >> 32];
+    const StackTable::Line& line = location.lines[frame & 0xffffffff];
+    const StackTable::Function& function = table_.functions[line.function];
+    char address[32];
+    std::snprintf(address, sizeof address, "0x%" PRIX64 ": ", location.address);
+    std::string label = address + function.name;
+    if (!function.file.empty())
+      label += " (" + function.file.substr(function.file.rfind('/') + 1) + ":" + std::to_string(line.line) + ")";
+    else if (location.module != 0)
+      label += " (in " + table_.modules[location.module] + ")";
+    return no_comment(label);
+  }
+
+  const StackTable& table_;
+  std::uint64_t model::Costs::*const figure_;
+  Output& output_;
+  Group stacks_;
+  std::uint64_t total_ = 0;
+  std::uint64_t least_ = 1;
+  std::uint64_t ended_ = 0;  // bytes of the stacks of the next node that end with it
+};
+
+struct Snapshot {
+  std::uint64_t time_ns;
+  std::uint64_t bytes;
+  std::uint64_t model::Costs::*tree;
+  const char* kind;
+};
+
+std::vector<Snapshot> snapshots_of(const model::Profile& profile) {
+  std::vector<Snapshot> snapshots{{0, 0, nullptr, "empty"}};
+  const std::vector<model::Timeline::Bucket>& buckets = profile.timeline.buckets;
+  const std::size_t step = buckets.size() / (kMostSnapshots - 3) + 1;
+  // The timeline is the heap's; of other kinds only the two moments of the tree are known.
+  if (profile.kind == model::Kind::kHeap)
+    for (std::size_t i = step; i < buckets.size(); i += step)
+      snapshots.push_back({buckets[i].start_ns, buckets[i - 1].last_bytes, nullptr, "empty"});
+  const Snapshot peak{profile.peak_time_ns, profile.totals.peak_bytes, &model::Costs::peak_bytes, "peak"};
+  snapshots.insert(std::upper_bound(snapshots.begin(), snapshots.end(), peak,
+                                    [](const Snapshot& a, const Snapshot& b) { return a.time_ns < b.time_ns; }),
+                   peak);
+  snapshots.push_back({std::max(profile.recording.duration_ns, snapshots.back().time_ns), profile.totals.leaked_bytes,
+                       &model::Costs::leaked_bytes, "detailed"});
+  return snapshots;
+}
+
+}  // namespace
+
+void write_massif(const StackTable& table, Output& output) {
+  output.write("desc: heapprof\ncmd: " + no_comment(table.command) + "\ntime_unit: ms\n");
+  std::size_t number = 0;
+  char time[32];
+  for (const Snapshot& snapshot : snapshots_of(*table.profile)) {
+    std::snprintf(time, sizeof time, "%" PRIu64 ".%06" PRIu64, snapshot.time_ns / 1'000'000, snapshot.time_ns % 1'000'000);
+    output.write("#-----------\nsnapshot=" + std::to_string(number++) + "\n#-----------\ntime=" + time +
+                 "\nmem_heap_B=" + std::to_string(snapshot.bytes) + "\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree=" +
+                 snapshot.kind + "\n");
+    if (snapshot.tree != nullptr) TreeWriter(table, snapshot.tree, output).write();
+  }
+}
+
+}  // namespace heapprof::exporter

@@ -1,0 +1,100 @@
+#include "analyzer/export/openmetrics.h"
+
+#include <cinttypes>
+#include <cstdio>
+#include <functional>
+#include <optional>
+
+namespace heapprof::exporter {
+namespace {
+
+std::string label(const char* name, const std::string& text) {
+  std::string out = std::string(name) + "=\"";
+  for (const char c : render::clean_utf8(text)) {
+    if (c == '\\' || c == '"') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+class Writer {
+ public:
+  Writer(const model::Profile& profile, const render::Timeline& timeline, const std::string& program,
+         const render::TextSink& out)
+      : profile_(profile), timeline_(timeline), out_(out),
+        labels_(label("program", program) + "," + label("pid", std::to_string(profile.recording.pid))) {}
+
+  using Value = std::function<std::optional<std::uint64_t>(std::size_t bucket)>;
+
+  void family(const std::string& name, const char* type, bool bytes, const char* help) {
+    out_("# TYPE " + name + " " + type + "\n" + (bytes ? "# UNIT " + name + " bytes\n" : "") + "# HELP " + name + " " +
+         help + "\n");
+  }
+  void series(const std::string& name, const std::string& more_labels, const Value& value) {
+    const std::string head = name + "{" + labels_ + more_labels + "} ";
+    const std::vector<std::uint64_t>& times = timeline_.time_ns;
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      // A moment has one value, the last: the bucket of the last event may end where it begins.
+      if (i + 1 < times.size() && times[i + 1] <= times[i]) continue;
+      const std::optional<std::uint64_t> figure = value(i);
+      if (figure) out_(head + std::to_string(*figure) + " " + time_of_day(times[i]) + "\n");
+    }
+  }
+  void point(const std::string& name, std::uint64_t value, std::uint64_t time_ns) {
+    out_(name + "{" + labels_ + "} " + std::to_string(value) + " " + time_of_day(time_ns) + "\n");
+  }
+
+ private:
+  std::string time_of_day(std::uint64_t time_ns) const {
+    const std::uint64_t ns = profile_.recording.start_realtime_ns + time_ns;
+    char text[40];
+    std::snprintf(text, sizeof text, "%" PRIu64 ".%09" PRIu64, ns / 1'000'000'000, ns % 1'000'000'000);
+    return text;
+  }
+
+  const model::Profile& profile_;
+  const render::Timeline& timeline_;
+  const render::TextSink& out_;
+  std::string labels_;
+};
+
+}  // namespace
+
+void write_openmetrics(const model::Profile& profile, const render::Timeline& timeline, const std::string& program,
+                       const render::TextSink& out) {
+  Writer writer(profile, timeline, program, out);
+  const std::vector<model::Timeline::Bucket>& buckets = profile.timeline.buckets;
+  writer.family("heapprof_live_bytes", "gauge", true, "Bytes of heap blocks that were live.");
+  writer.series("heapprof_live_bytes", "", [&](std::size_t i) { return buckets[i].last_bytes; });
+  writer.family("heapprof_live_blocks", "gauge", false, "Heap blocks that were live.");
+  writer.series("heapprof_live_blocks", "", [&](std::size_t i) { return buckets[i].last_blocks; });
+  writer.family("heapprof_peak_bytes", "gauge", true, "The most bytes of heap blocks that were live, at that moment.");
+  writer.point("heapprof_peak_bytes", profile.heap.peak_bytes, profile.heap.peak_time_ns);
+  writer.family("heapprof_mapped_bytes", "gauge", true, "Bytes of mappings that the program had made.");
+  writer.series("heapprof_mapped_bytes", "", [&](std::size_t i) { return buckets[i].mapped_bytes; });
+  writer.family("heapprof_resident_bytes", "gauge", true, "Resident memory of the process, where it was sampled.");
+  writer.series("heapprof_resident_bytes", "", [&](std::size_t i) -> std::optional<std::uint64_t> {
+    if (buckets[i].rss_bytes == 0) return std::nullopt;
+    return buckets[i].rss_bytes;
+  });
+  std::vector<std::uint64_t> allocations, bytes;
+  for (const model::Timeline::Bucket& bucket : buckets) {
+    allocations.push_back((allocations.empty() ? 0 : allocations.back()) + bucket.allocations);
+    bytes.push_back((bytes.empty() ? 0 : bytes.back()) + bucket.allocated_bytes);
+  }
+  writer.family("heapprof_allocations", "counter", false, "Allocations made.");
+  writer.series("heapprof_allocations_total", "", [&](std::size_t i) { return allocations[i]; });
+  writer.family("heapprof_allocated_bytes", "counter", true, "Bytes allocated.");
+  writer.series("heapprof_allocated_bytes_total", "", [&](std::size_t i) { return bytes[i]; });
+  writer.family("heapprof_site_live_bytes", "gauge", true, "Live bytes of the largest call sites.");
+  for (std::size_t k = 0; k < timeline.sites.size(); ++k) {
+    const render::Timeline::Site& site = timeline.sites[k];
+    writer.series("heapprof_site_live_bytes",
+                  "," + label("site", std::to_string(k + 1)) + "," + label("function", site.label) + "," +
+                      label("location", site.detail) + "," + label("module", site.module),
+                  [&](std::size_t i) { return site.bytes[i]; });
+  }
+  out("# EOF\n");
+}
+
+}  // namespace heapprof::exporter

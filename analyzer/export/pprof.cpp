@@ -1,0 +1,162 @@
+// A protobuf message is a sequence of fields: a key (number << 3 | wire type), then a varint (type 0) or a length
+// and bytes (type 2). Fields may come in any order, so samples are streamed and the strings come last.
+#include "analyzer/export/pprof.h"
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace heapprof::exporter {
+namespace {
+
+class Message {
+ public:
+  void number(unsigned field, std::uint64_t value) {
+    if (value == 0) return;  // the default
+    varint(field << 3);
+    varint(value);
+  }
+  void bytes(unsigned field, std::string_view value) {
+    varint(field << 3 | 2);
+    varint(value.size());
+    bytes_ += value;
+  }
+  void varint(std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
+    bytes_ += static_cast<char>(value);
+  }
+  std::string_view view() const noexcept { return bytes_; }
+  void clear() { bytes_.clear(); }
+
+ private:
+  std::string bytes_;
+};
+
+class Strings {
+ public:
+  Strings() { number(""); }
+  std::uint64_t number(const std::string& text) {
+    const auto [at, fresh] = index_.try_emplace(text, all_.size());
+    if (fresh) all_.push_back(&at->first);
+    return at->second;
+  }
+  const std::vector<const std::string*>& all() const noexcept { return all_; }
+
+ private:
+  std::unordered_map<std::string, std::size_t> index_;  // its keys stay where they are
+  std::vector<const std::string*> all_;
+};
+
+class Writer {
+ public:
+  Writer(const StackTable& table, Output& output) : table_(table), output_(output) {}
+
+  void write() {
+    const model::Profile& profile = *table_.profile;
+    for (const CostColumn& column : cost_columns()) field(1, value_type(column.name, column.unit));
+    write_samples();
+    write_mappings();
+    write_locations();
+    for (std::size_t i = 0; i < table_.functions.size(); ++i) {
+      const StackTable::Function& function = table_.functions[i];
+      Message message;
+      message.number(1, i + 1);
+      message.number(2, strings_.number(function.name));
+      message.number(3, strings_.number(function.name));
+      message.number(4, strings_.number(function.file));
+      field(5, message);
+    }
+    Message rest;
+    rest.number(9, profile.recording.start_realtime_ns);
+    rest.number(10, profile.recording.duration_ns);
+    rest.bytes(11, value_type("space", "bytes").view());
+    rest.number(12, 1);
+    rest.number(13, strings_.number("heapprof: " + table_.command));
+    rest.number(14, strings_.number("inuse_space"));
+    output_.write(rest.view());
+    for (const std::string* text : strings_.all()) {
+      Message message;
+      message.bytes(6, *text);
+      output_.write(message.view());
+    }
+  }
+
+ private:
+  void field(unsigned number, const Message& message) {
+    Message outer;
+    outer.bytes(number, message.view());
+    output_.write(outer.view());
+  }
+
+  Message value_type(const std::string& type, const std::string& unit) {
+    Message message;
+    message.number(1, strings_.number(type));
+    message.number(2, strings_.number(unit));
+    return message;
+  }
+
+  void write_samples() {
+    Message ids, values, sample;
+    for (const std::uint32_t node : table_.stacks) {
+      ids.clear();
+      values.clear();
+      sample.clear();
+      table_.for_each_location(node, [&](std::uint32_t location) { ids.varint(location + std::uint64_t{1}); });
+      for (const CostColumn& column : cost_columns()) values.varint(table_.profile->nodes[node].costs.*column.figure);
+      sample.bytes(1, ids.view());
+      sample.bytes(2, values.view());
+      field(2, sample);
+    }
+  }
+
+  /// The first mapping is taken for the program.
+  void write_mappings() {
+    const std::vector<model::Module>& modules = table_.profile->modules;
+    mapping_of_module_.assign(modules.size(), 0);
+    std::uint64_t count = 0;
+    for (const bool main : {true, false}) {
+      for (std::size_t i = 1; i < modules.size(); ++i) {
+        const model::Module& module = modules[i];
+        if (module.is_main != main) continue;
+        mapping_of_module_[i] = ++count;
+        Message message;
+        message.number(1, count);
+        message.number(2, module.first_address);
+        message.number(3, module.first_address + module.map_bytes);
+        message.number(5, strings_.number(table_.modules[i]));
+        message.number(6, strings_.number(module.build_id));
+        for (const unsigned has : {7, 8, 9, 10}) message.number(has, 1);
+        field(3, message);
+      }
+    }
+  }
+
+  void write_locations() {
+    for (std::size_t i = 0; i < table_.locations.size(); ++i) {
+      const StackTable::Location& location = table_.locations[i];
+      Message message;
+      message.number(1, i + 1);
+      if (location.module < mapping_of_module_.size()) message.number(2, mapping_of_module_[location.module]);
+      message.number(3, location.address);
+      for (const StackTable::Line& from : location.lines) {
+        Message line;
+        line.number(1, from.function + std::uint64_t{1});
+        line.number(2, from.line);
+        message.bytes(4, line.view());
+      }
+      field(4, message);
+    }
+  }
+
+  const StackTable& table_;
+  Output& output_;
+  Strings strings_;
+  std::vector<std::uint64_t> mapping_of_module_;
+};
+
+}  // namespace
+
+void write_pprof(const StackTable& table, Output& output) { Writer(table, output).write(); }
+
+}  // namespace heapprof::exporter

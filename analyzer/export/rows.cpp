@@ -1,0 +1,186 @@
+#include "analyzer/export/rows.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "analyzer/render/text.h"
+
+namespace heapprof::exporter {
+namespace {
+
+/// One line at a time; a field's name is written in every row (ndjson) or in the head line (csv).
+class RowWriter {
+ public:
+  RowWriter(RowFormat format, std::initializer_list<const char*> names, Output& output)
+      : csv_(format == RowFormat::kCsv), output_(output) {
+    for (const char* const name : names) {
+      names_.push_back(csv_ ? "" : "\"" + std::string(name) + "\":");
+      if (csv_) line_ += (line_.empty() ? "" : ",") + std::string(name);
+    }
+    if (csv_) end_line();
+  }
+
+  void number(std::uint64_t value) {
+    next();
+    line_ += std::to_string(value);
+  }
+  void text(std::string_view value) {
+    next();
+    if (csv_) render::append_csv(line_, value);
+    else append_json(line_, value);
+  }
+  void boolean(bool value) {
+    next();
+    line_ += value ? "true" : "false";
+  }
+  void null() {
+    next();
+    if (!csv_) line_ += "null";
+  }
+  /// `value` is JSON.
+  void json(const std::string& value) {
+    next();
+    if (csv_) render::append_csv(line_, value);
+    else line_ += value;
+  }
+  void end_row() {
+    if (!csv_) line_ += '}';
+    at_ = 0;
+    end_line();
+  }
+
+ private:
+  void next() {
+    if (at_ != 0) line_ += ',';
+    else if (!csv_) line_ += '{';
+    line_ += names_[at_++];
+  }
+  void end_line() {
+    line_ += '\n';
+    output_.write(line_);
+    line_.clear();
+  }
+
+  bool csv_;
+  Output& output_;
+  std::vector<std::string> names_;
+  std::size_t at_ = 0;
+  std::string line_;
+};
+
+std::string frames_json(const StackTable& table, std::uint32_t node) {
+  std::string json = "[";
+  table.for_each_frame(node, [&](std::uint32_t number, std::uint32_t index) {
+    const StackTable::Location& location = table.locations[number];
+    const StackTable::Line& line = location.lines[index];
+    const StackTable::Function& function = table.functions[line.function];
+    json += json.size() == 1 ? "{\"function\":" : ",{\"function\":";
+    append_json(json, function.name);
+    json += ",\"module\":";
+    append_json(json, table.modules[location.module]);
+    json += ",\"file\":";
+    if (function.file.empty()) json += "null";
+    else append_json(json, function.file);
+    json += ",\"line\":" + (line.line == 0 ? std::string("null") : std::to_string(line.line));
+    json += line.inlined ? ",\"inlined\":true}" : ",\"inlined\":false}";
+  });
+  return json + "]";
+}
+
+struct ThreadLabels {
+  explicit ThreadLabels(const model::Profile& profile) : threads(profile.threads) {
+    for (const model::Thread& thread : threads) names.push_back(render::clean_utf8(thread.name));
+  }
+  void write(std::uint32_t thread, RowWriter& row) const {
+    if (thread >= threads.size()) {
+      row.null();
+      row.null();
+      return;
+    }
+    row.number(threads[thread].tid);
+    row.text(names[thread]);
+  }
+  const std::vector<model::Thread>& threads;
+  std::vector<std::string> names;
+};
+
+void write_events(const StackTable& table, const EventSource& source, RowFormat format, Output& output) {
+  RowWriter row(format, {"time_ns", "event", "address", "size", "tid", "thread", "stack", "temporary"}, output);
+  const ThreadLabels threads(*table.profile);
+  source([&](std::span<const replay::ProfileEvent> events) {
+    for (const replay::ProfileEvent& event : events) {
+      if (event.kind == replay::ResolvedKind::kSample) continue;
+      const bool release = event.kind == replay::ResolvedKind::kRelease;
+      row.number(event.time_ns);
+      row.text(release ? "free" : "alloc");
+      row.number(event.address);
+      row.number(event.size);
+      threads.write(event.thread, row);
+      row.number(event.node);
+      row.boolean(release && event.temporary);
+      row.end_row();
+    }
+  });
+}
+
+void write_blocks(const StackTable& table, const EventSource& source, RowFormat format, Output& output) {
+  struct Block {
+    std::uint64_t order;
+    replay::ProfileEvent event;
+  };
+  std::unordered_map<std::uint64_t, Block> live;
+  std::uint64_t order = 0;
+  source([&](std::span<const replay::ProfileEvent> events) {
+    for (const replay::ProfileEvent& event : events) {
+      if (event.kind == replay::ResolvedKind::kAllocation) live[event.address] = {order++, event};
+      else if (event.kind == replay::ResolvedKind::kRelease) live.erase(event.address);
+    }
+  });
+  std::vector<Block> blocks;
+  blocks.reserve(live.size());
+  for (const auto& [address, block] : live) blocks.push_back(block);
+  std::sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) { return a.order < b.order; });
+
+  RowWriter row(format, {"time_ns", "address", "size", "tid", "thread", "stack", "frames"}, output);
+  const ThreadLabels threads(*table.profile);
+  for (const Block& block : blocks) {
+    row.number(block.event.time_ns);
+    row.number(block.event.address);
+    row.number(block.event.size);
+    threads.write(block.event.thread, row);
+    row.number(block.event.node);
+    row.json(frames_json(table, block.event.node));
+    row.end_row();
+  }
+}
+
+void write_stacks(const StackTable& table, RowFormat format, Output& output) {
+  RowWriter row(format,
+                {"stack", "peak_bytes", "peak_blocks", "leaked_bytes", "leaked_blocks", "allocated_bytes", "allocations",
+                 "temporary_allocations", "temporary_bytes", "truncated", "frames"},
+                output);
+  for (const std::uint32_t node : table.stacks) {
+    const model::Costs& costs = table.profile->nodes[node].costs;
+    row.number(node);
+    for (const std::uint64_t figure : {costs.peak_bytes, costs.peak_blocks, costs.leaked_bytes, costs.leaked_blocks,
+                                       costs.allocated_bytes, costs.allocations, costs.temporary, costs.temporary_bytes})
+      row.number(figure);
+    if (table.profile->nodes[node].truncated == nullptr) row.null();
+    else row.text(table.profile->nodes[node].truncated);
+    row.json(frames_json(table, node));
+    row.end_row();
+  }
+}
+
+}  // namespace
+
+void write_rows(const StackTable& table, const EventSource& events, Rows rows, RowFormat format, Output& output) {
+  switch (rows) {
+    case Rows::kEvents: return write_events(table, events, format, output);
+    case Rows::kBlocks: return write_blocks(table, events, format, output);
+    case Rows::kStacks: return write_stacks(table, format, output);
+  }
+}
+
+}  // namespace heapprof::exporter

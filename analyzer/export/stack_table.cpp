@@ -1,0 +1,46 @@
+#include "analyzer/export/stack_table.h"
+
+#include <cstdio>
+
+namespace heapprof::exporter {
+
+std::uint32_t FunctionTable::number(const StackTable::Function& function) {
+  // Clean text holds no NUL.
+  std::string key = function.name;
+  key.append(1, '\0').append(function.file).append(1, '\0').append(std::to_string(function.module));
+  const auto [at, fresh] = index_.try_emplace(std::move(key), static_cast<std::uint32_t>(table_.functions.size()));
+  if (fresh) table_.functions.push_back(function);
+  return at->second;
+}
+
+std::span<const CostColumn> cost_columns() {
+  using model::Costs;
+  static constexpr CostColumn kColumns[] = {
+      {"alloc_objects", "count", "allocations", &Costs::allocations},
+      {"alloc_space", "bytes", "bytes allocated", &Costs::allocated_bytes},
+      {"inuse_objects", "count", "blocks live at the end", &Costs::leaked_blocks},
+      {"inuse_space", "bytes", "bytes live at the end", &Costs::leaked_bytes},
+      {"peak_objects", "count", "blocks live at the peak", &Costs::peak_blocks},
+      {"peak_space", "bytes", "bytes live at the peak", &Costs::peak_bytes},
+      {"temporary_objects", "count", "temporary allocations", &Costs::temporary},
+      {"temporary_space", "bytes", "bytes of temporary allocations", &Costs::temporary_bytes},
+  };
+  return kColumns;
+}
+
+void append_json(std::string& out, std::string_view text) {
+  out += '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(c));
+      out += escape;
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+}
+
+}  // namespace heapprof::exporter

@@ -1,0 +1,89 @@
+// A profile's stacks with names, as the exporters take them: text is clean UTF-8, every table entry stands once,
+// and what a stack lacks is a frame of its own ("[stack cut: too_deep]", "[no stack]"), so that no exporter has
+// to think of it and no byte is left out of any total.
+//
+//   locations   one for each code address in use; `lines` of it are innermost first: what was inlined there, then
+//               the function itself
+//   nodes       the profile's call tree; a stack is a node and its parents
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/model/profile.h"
+
+namespace heapprof::exporter {
+
+struct StackTable {
+  struct Function {
+    std::string name;           ///< never empty: "libfoo.so+0x1234" when unknown
+    std::string file;           ///< empty: unknown
+    std::uint32_t module = 0;   ///< in modules
+  };
+  struct Line {
+    std::uint32_t function = 0;
+    std::uint32_t line = 0;     ///< 0: unknown
+    bool inlined = false;       ///< into the next line outwards
+  };
+  struct Location {
+    std::uint32_t module = 0;   ///< in modules; 0: code of no object
+    std::uint64_t address = 0;  ///< of the call, as it ran; 0: not code
+    std::uint64_t offset = 0;   ///< the same in the module's file
+    bool named = false;         ///< the symbol is known
+    std::vector<Line> lines;    ///< never empty
+  };
+
+  const model::Profile* profile = nullptr;
+  std::string program;                          ///< last part of its path
+  std::string command;
+  std::vector<std::string> modules;             ///< paths, by Profile::modules
+  std::vector<Function> functions;
+  std::vector<Location> locations;
+  std::vector<std::uint32_t> location_of_node;  ///< by Profile::nodes; kNoIndex: no frame of its own
+  std::vector<std::uint32_t> stacks;            ///< nodes with a cost, ascending
+
+  /// Calls `visit(location)` for each of a stack, innermost first; at least once.
+  template <typename Visit>
+  void for_each_location(std::uint32_t node, const Visit& visit) const {
+    do {
+      if (location_of_node[node] != model::kNoIndex) visit(location_of_node[node]);
+      node = profile->nodes[node].parent;
+    } while (node != 0);
+  }
+  /// Calls `visit(location, line)` for each frame of a stack, innermost first; `line` indexes Location::lines.
+  template <typename Visit>
+  void for_each_frame(std::uint32_t node, const Visit& visit) const {
+    for_each_location(node, [&](std::uint32_t location) {
+      for (std::uint32_t line = 0; line < locations[location].lines.size(); ++line) visit(location, line);
+    });
+  }
+};
+
+/// Fills the tables of a StackTable; each function once.
+class FunctionTable {
+ public:
+  explicit FunctionTable(StackTable& table) : table_(table) {}
+  std::uint32_t number(const StackTable::Function& function);
+
+ private:
+  StackTable& table_;
+  std::unordered_map<std::string, std::uint32_t> index_;
+};
+
+/// The costs in the order in which formats that hold several have them.
+struct CostColumn {
+  const char* name;         ///< "peak_space"
+  const char* unit;         ///< "bytes" or "count"
+  const char* words;        ///< "bytes live at the peak"
+  std::uint64_t model::Costs::*figure;
+};
+std::span<const CostColumn> cost_columns();
+
+/// Appends `text` (clean) as a JSON string with its quotes.
+void append_json(std::string& out, std::string_view text);
+
+}  // namespace heapprof::exporter

@@ -1,0 +1,56 @@
+"""callgrind_annotate: each event's total and the sums per function are the report's; nothing on standard error."""
+
+import re
+import shutil
+
+import consumers
+import harness
+
+EVENTS = {"PeakBytes": "peak_bytes", "PeakBlocks": "peak_blocks", "LeakedBytes": "leaked_bytes",
+          "LeakedBlocks": "leaked_blocks", "AllocatedBytes": "allocated_bytes", "Allocations": "allocations",
+          "Temporary": "temporary"}
+
+
+def figures(text):
+    return [0 if word == "." else int(word.replace(",", "")) for word in re.sub(r"\([^)]*\)", "", text).split()]
+
+
+class Callgrind(consumers.Case):
+    def test_totals(self):
+        self.each_sample(self.check)
+
+    def rows(self, printed):
+        """{what stands behind the figures: figures}, PROGRAM TOTALS included."""
+        number = r"(?:[\d,]+|\.)(?: \([ \d.]+%\))?"
+        found = {}
+        for line in printed.splitlines():
+            match = re.match(rf"^ *({number}(?: +{number}){{6}}) +(\S.*)$", line)
+            if match:
+                found.setdefault(match.group(2), []).append(figures(match.group(1)))
+        return found
+
+    def check(self, name, trace):
+        file = self.export("callgrind", trace)
+        totals = self.totals(trace)
+        wanted = [totals[cost] for cost in EVENTS.values()]
+        printed = self.run_consumer("callgrind_annotate", "--auto=no", "--threshold=100", "--show-percs=no", file)
+        self.assertRegex(printed, r"Events recorded: +" + " ".join(EVENTS))
+        rows = self.rows(printed)
+        # "(calculated)" when all are 0.
+        whole = next(place for place in rows if place.startswith("PROGRAM TOTALS"))
+        self.assertEqual(rows.pop(whole), [wanted])
+        own = [sum(column) for column in zip(*(row for several in rows.values() for row in several))] or [0] * len(wanted)
+        self.assertEqual(own, wanted)
+        if totals["allocations"]:
+            inclusive = self.rows(self.run_consumer("callgrind_annotate", "--auto=no", "--threshold=100", "--inclusive=yes",
+                                                    "--show-percs=no", "--tree=both", file))
+            if name == "plain":  # parse calls itself; main calls all but nothing
+                main = [row for place, several in inclusive.items() if "demo+0x100" in place for row in several]
+                self.assertIn(wanted, main)
+        if name == "real":
+            self.assertIn("ledger_names.cpp:", printed)
+
+
+if __name__ == "__main__":
+    harness.skip_unless(shutil.which("callgrind_annotate"), "callgrind_annotate is not installed (valgrind)")
+    harness.main()

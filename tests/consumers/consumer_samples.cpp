@@ -1,0 +1,158 @@
+// Writes traces that are hard on whoever reads their exports, for the tests beside it.
+//
+//   consumer_samples FOLDER      makes FOLDER/*.hprof
+//
+//   plain     three threads' worth of ordinary life: leaks, temporaries, recursion, reallocs
+//   names     modules called what no format likes: ; # quotes line feeds, bytes that are no UTF-8, 10 KB
+//   empty     a program that allocated nothing
+//   cut       stacks cut short, and none at all
+//   huge      one allocation of 64 TiB among small ones
+//   many      100,000 distinct stacks
+//
+// No module exists on the machine that runs the test, so every frame is a module's name and an offset.
+#include <string>
+#include <vector>
+
+#include "tests/support/trace_builder.h"
+
+using heapprof::test::TraceBuilder;
+
+namespace {
+
+constexpr std::uint64_t kMillisecond = 1'000'000;
+constexpr std::uint32_t kDemo = 2;  // modules, of start()
+constexpr std::uint32_t kLeaf = 3;
+constexpr std::uint64_t kStart = 5'000'000'000;  // of the builder's clock; events count from there
+
+std::uint64_t at(std::uint64_t ms) { return ms * kMillisecond; }
+
+void start(TraceBuilder::Stream& stream) {
+  stream.thread(4242, "main");
+  stream.module(kDemo, "/usr/bin/demo", "0123456789abcdef", 0x400000, 0x400000, 0x10000, true);
+  stream.module(kLeaf, "/usr/lib/libleaf.so.1", "fedcba9876543210", 0x7f0000000000, 0x7f0000000000);
+}
+
+void plain(const std::string& path) {
+  TraceBuilder trace;
+  auto& main = trace.stream();
+  start(main);
+  main.node(1, 0, kDemo, 0x100);  // main
+  main.node(2, 1, kDemo, 0x200);  // parse
+  main.node(3, 2, kDemo, 0x200);  // parse, from itself
+  main.node(4, 3, kLeaf, 0x300);
+  main.node(5, 1, kLeaf, 0x400);
+  main.node(6, 2, kLeaf, 0x300);
+  for (std::uint64_t i = 0; i < 40; ++i) main.alloc(at(i), 0x1000 + 64 * i, 48 + i, 4);
+  for (std::uint64_t i = 0; i < 10; ++i) main.free(at(50 + i), 0x1000 + 64 * i);
+  for (std::uint64_t i = 0; i < 25; ++i) {
+    main.alloc(at(60 + i), 0x9000, 1000, 5);
+    main.free(at(60 + i), 0x9000);
+  }
+  main.alloc(at(90), 0xa000, 100'000, 6);
+  main.realloc_begin(at(91), 0xa000);
+  main.realloc_end(at(91), 0xb000, 150'000, 6);
+  main.alloc(at(92), 0xc000, 0, 1);
+  main.sample(at(93), kStart + at(93), 8 << 20);
+  auto& other = trace.stream();
+  other.thread(4243, "worker \"2\", busy");
+  other.alloc(at(20), 0x20000, 7777, 5);
+  other.alloc(at(21), 0x30000, 8888, 2);
+  main.free(at(94), 0x20000);
+  main.free(at(95), 0xb000);
+  trace.write(path);
+}
+
+void names(const std::string& path) {
+  TraceBuilder trace;
+  auto& main = trace.stream(2000);
+  start(main);
+  std::string long_name = "/usr/lib/";
+  while (long_name.size() < 10'000) long_name += "std::map<std::string, std::vector<int> >::";
+  const std::vector<std::string> hostile = {
+      "semi;colon;", "hash # {lambda()#1}", "quotes \" ' ` \\", "line\nfeed\r\ttab", "bytes \xff\xfe\xc3(",
+      "</script><!--]]>", "comma,=(1) fn=(2)", "%s%n %(x)d", " leading and trailing ", "n3: 99 0x1: x", "(7)", "[]{}",
+      "\xe2\x80\xa8 line separator", "-", "=1+1", long_name};
+  std::uint32_t node = 1;
+  main.node(node, 0, kDemo, 0x100);
+  for (std::uint32_t i = 0; i < hostile.size(); ++i) {
+    const std::uint32_t module = 10 + i;
+    const std::string name = hostile[i][0] == '/' ? hostile[i] : "/opt/" + hostile[i];
+    main.module(module, name, "", 0x7f1000000000 + (std::uint64_t{i} << 24), 0x7f1000000000 + (std::uint64_t{i} << 24));
+    main.node(node + 1, node, module, 0x10 + i);
+    ++node;
+    main.alloc(at(i), 0x1000 + 4096 * i, 100 + i, node);
+    main.node(100 + i, 1, module, 0x10 + i);
+    main.alloc(at(i), 0x1800 + 4096 * i, 1000 + i, 100 + i);
+  }
+  trace.write(path);
+}
+
+void empty(const std::string& path) {
+  TraceBuilder trace;
+  start(trace.stream());
+  trace.write(path);
+}
+
+void cut(const std::string& path) {
+  TraceBuilder trace;
+  auto& main = trace.stream();
+  start(main);
+  main.node(1, 0, static_cast<std::uint32_t>(heapprof::ModuleId::kMark), 1);
+  main.node(2, 1, kDemo, 0x100);
+  main.node(3, 2, kLeaf, 0x200);
+  main.alloc(at(1), 0x1000, 11, 3);
+  main.alloc(at(2), 0x2000, 22, 0);
+  main.alloc(at(3), 0x3000, 33, 2);
+  main.node(4, 0, static_cast<std::uint32_t>(heapprof::ModuleId::kAnonymous), 0x7fff12345678);  // code of no object
+  main.alloc(at(4), 0x4000, 44, 4);
+  main.alloc(at(5), 0x5000, 55, 1);
+  trace.write(path);
+}
+
+void huge(const std::string& path) {
+  TraceBuilder trace;
+  auto& main = trace.stream();
+  start(main);
+  main.node(1, 0, kDemo, 0x100);
+  main.node(2, 1, kLeaf, 0x200);
+  main.alloc(at(1), 0x1000, 1, 1);
+  main.alloc(at(2), 0x100000000000, std::uint64_t{1} << 46, 2);
+  main.alloc(at(3), 0x2000, 3, 1);
+  trace.write(path);
+}
+
+void many(const std::string& path) {
+  TraceBuilder trace;
+  auto& main = trace.stream(4000);
+  start(main);
+  main.node(1, 0, kDemo, 0x100);
+  std::uint32_t next = 2;
+  // 100 x 100 x 10 with a stack at every leaf.
+  for (std::uint32_t a = 0; a < 100; ++a) {
+    const std::uint32_t first = next++;
+    main.node(first, 1, kDemo, 0x1000 + a);
+    for (std::uint32_t b = 0; b < 100; ++b) {
+      const std::uint32_t second = next++;
+      main.node(second, first, kLeaf, 0x2000 + b);
+      for (std::uint32_t c = 0; c < 10; ++c) {
+        const std::uint32_t leaf = next++;
+        main.node(leaf, second, kLeaf, 0x4000 + c);
+        main.alloc(at(next / 100), 0x100000 + 64 * std::uint64_t{leaf}, 16 + c + a, leaf);
+        if (c % 3 == 0) main.free(at(next / 100), 0x100000 + 64 * std::uint64_t{leaf});
+      }
+    }
+  }
+  trace.write(path);
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  const std::string folder = std::string(argv[1]) + "/";
+  plain(folder + "plain.hprof");
+  names(folder + "names.hprof");
+  empty(folder + "empty.hprof");
+  cut(folder + "cut.hprof");
+  huge(folder + "huge.hprof");
+  many(folder + "many.hprof");
+}

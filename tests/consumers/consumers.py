@@ -1,0 +1,90 @@
+"""What the tests of exports share: the traces to export, what `report --json` says of them, and where consumers
+are. Each test file is one consumer; where that is absent the whole file is skipped, by name.
+
+Consumers from npm and PyPI are looked for where tools/consumers.sh puts them."""
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import harness
+
+SAMPLES = ("plain", "names", "empty", "cut", "huge", "many")
+COSTS = {"peak_bytes": ("peak", "bytes"), "peak_blocks": ("peak", "blocks"),
+         "leaked_bytes": ("leaked", "bytes"), "leaked_blocks": ("leaked", "blocks"),
+         "allocated_bytes": ("allocated", "bytes"), "allocations": ("allocations", "blocks"),
+         "temporary_bytes": ("temporary", "bytes"), "temporary": ("temporary", "blocks")}
+FOLDER = harness.BUILD / "consumers"
+
+
+class Case(harness.Case):
+    """Makes the traces once; self.traces: by name."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.known = {}
+        cls.folder = Path(tempfile.mkdtemp(prefix="heapprof-consumers-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        subprocess.run([harness.BUILD / "tests" / "consumers" / "consumer_samples", cls.folder], check=True, timeout=60)
+
+    def each_sample(self, check, leave_out=()):
+        """Calls check(name, path) for each trace and, last, for a real program's with symbols; each as a subtest."""
+        for name in SAMPLES:
+            if name not in leave_out:
+                with self.subTest(trace=name):
+                    check(name, self.folder / f"{name}.hprof")
+        with self.subTest(trace="real"):
+            check("real", self.real())
+
+    def real(self):
+        if "real" not in self.known:
+            trace = self.folder / "real.hprof"
+            shutil.copy(self.record(harness.program("ledger_names")).trace, trace)
+            self.known["real"] = trace
+        return self.known["real"]
+
+    def export(self, format_name, trace, *options, suffix=""):
+        """Exports twice: the two must be equal. Returns the path."""
+        paths = [self.dir / f"{trace.stem}.{i}.{format_name}{suffix}" for i in (1, 2)]
+        for path in paths:
+            self.heapprof("export", format_name, trace, "-o", path, *options)
+        self.assertEqual(paths[0].read_bytes(), paths[1].read_bytes(), "two exports differ")
+        return paths[0]
+
+    def totals(self, trace):
+        """Each cost's sum over all stacks, as report --json has it; checked against its figures of the heap."""
+        if trace in self.known:
+            return self.known[trace]
+        reports = {cost: self.report(trace, "--cost", cost, "--top", "1")
+                   for cost in ("peak", "leaked", "allocated", "allocations", "temporary")}
+        sums = {name: reports[cost]["total"][unit] for name, (cost, unit) in COSTS.items()}
+        heap = reports["peak"]["heap"]
+        for name in ("peak_bytes", "leaked_bytes", "allocated_bytes", "allocations"):
+            self.assertEqual(sums[name], heap[name])
+        self.known[trace] = sums
+        return sums
+
+    def run_consumer(self, *command, timeout=100, environment=None):
+        """Its standard output; anything on standard error, or a bad exit status, fails."""
+        done = subprocess.run([str(part) for part in command], capture_output=True, timeout=timeout, cwd=self.dir,
+                              env=harness.clean_environment(**(environment or {})), stdin=subprocess.DEVNULL)
+        said = done.stderr.decode(errors="replace")
+        self.assertEqual((done.returncode, said), (0, ""), f"{command}: {done.stdout[-500:]}")
+        return done.stdout.decode(errors="replace")
+
+
+@functools.cache
+def go():
+    """The go command that has pprof, or None."""
+    for command in (shutil.which("go"), "/usr/local/go/bin/go"):
+        if command and os.path.exists(command):
+            return command
+    return None
+
+
+def load(path):
+    return json.loads(Path(path).read_text())

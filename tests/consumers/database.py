@@ -1,0 +1,76 @@
+"""DuckDB loads the rows by itself, ndjson and csv, and SQL finds the report's totals in them."""
+
+import sys
+
+import consumers
+import harness
+
+sys.path.insert(0, str(consumers.FOLDER / "python"))
+try:
+    import duckdb
+except ImportError:
+    duckdb = None
+
+
+class Database(consumers.Case):
+    def table(self, trace, format_name, rows):
+        file = self.export(format_name, trace, "--rows", rows, suffix=f".{rows}")
+        reader = "read_json" if format_name == "ndjson" else "read_csv"
+        options = ", maximum_object_size=100000000" if format_name == "ndjson" else ", header=true, max_line_size=10000000"
+        return f"{reader}('{file}'{options})"
+
+    def ask(self, query):
+        return [int(value or 0) for value in duckdb.sql(query).fetchall()[0]]
+
+    def test_totals(self):
+        self.each_sample(self.check)
+
+    def check(self, name, trace):
+        totals = self.totals(trace)
+        for form in ("ndjson", "csv"):
+            if totals["allocations"] == 0:
+                text = self.export(form, trace, "--rows", "events").read_text()
+                self.assertEqual(len(text.splitlines()), 1 if form == "csv" else 0)
+                continue
+            with self.subTest(form=form):
+                self.check_rows(name, trace, form, totals)
+
+    def check_rows(self, name, trace, form, totals):
+        events = self.table(trace, form, "events")
+        self.assertEqual(
+            self.ask(f"select count(*) filter (event = 'alloc'), sum(size) filter (event = 'alloc'), "
+                     f"count(*) filter (temporary), sum(size) filter (temporary) from {events}"),
+            [totals[cost] for cost in ("allocations", "allocated_bytes", "temporary", "temporary_bytes")])
+        # The file's order is the order of events: the highest running sum is the peak.
+        peak = self.ask(f"with e as (select row_number() over () as nth, case event when 'alloc' then size::hugeint "
+                        f"else -size::hugeint end as change from {events}) select max(live) from "
+                        f"(select sum(change) over (order by nth) as live from e)")
+        self.assertEqual(peak, [totals["peak_bytes"]])
+        blocks = self.table(trace, form, "blocks")
+        self.assertEqual(self.ask(f"select count(*), sum(size) from {blocks}"),
+                         [totals["leaked_blocks"], totals["leaked_bytes"]])
+        stacks = self.table(trace, form, "stacks")
+        self.assertEqual(
+            self.ask(f"select sum(peak_bytes), sum(peak_blocks), sum(leaked_bytes), sum(leaked_blocks), "
+                     f"sum(allocated_bytes), sum(allocations), sum(temporary_allocations) from {stacks}"),
+            [totals[cost] for cost in ("peak_bytes", "peak_blocks", "leaked_bytes", "leaked_blocks", "allocated_bytes",
+                                       "allocations", "temporary")])
+        # `stack` joins them.
+        self.assertEqual(self.ask(f"select sum(e.size) from {events} e join {stacks} s using (stack) "
+                                  f"where e.event = 'alloc'"), [totals["allocated_bytes"]])
+        if name == "many":
+            self.assertEqual(self.ask(f"select count(distinct stack) from {events}"), [100_000])
+        if name == "real" and form == "ndjson":
+            self.assertGreater(self.ask(f"select count(*) from (select unnest(frames) as f from {stacks}) "
+                                        f"where f.file like '%ledger_names.cpp' and f.line > 0")[0], 0)
+
+    def test_kind(self):
+        for form in ("ndjson", "csv", "dhat"):
+            result = self.run_heapprof("export", form, self.folder / "plain.hprof", "-o", self.dir / "x", "--kind", "mmap")
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("holds blocks of the heap", result.stderr)
+
+
+if __name__ == "__main__":
+    harness.skip_unless(duckdb, "DuckDB is not installed (tools/consumers.sh)")
+    harness.main()

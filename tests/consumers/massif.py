@@ -1,0 +1,56 @@
+"""ms_print reads the massif file: the peak and the end are the report's, and its tree accounts for every byte."""
+
+import re
+import shutil
+
+import consumers
+import harness
+
+
+class Massif(consumers.Case):
+    def test_totals(self):
+        self.each_sample(self.check)
+
+    def check(self, name, trace):
+        file = self.export("massif", trace)
+        totals = self.totals(trace)
+        printed = self.run_consumer("ms_print", "--threshold=0", file)
+        detailed = re.search(r"Detailed snapshots: \[(.*)\]", printed).group(1)
+        peak = int(re.search(r"(\d+) \(peak\)", detailed).group(1))
+        rows = {int(row[0]): row for row in re.findall(
+            r"^ *(\d+) +([\d.,]+) +([\d,]+) +([\d,]+) +0 +0$", printed, re.M)}
+        last = max(rows)
+        for number, cost in ((peak, "peak_bytes"), (last, "leaked_bytes")):
+            self.assertEqual(int(rows[number][3].replace(",", "")), totals[cost], cost)
+        self.assertEqual(max(int(row[3].replace(",", "")) for row in rows.values()), totals["peak_bytes"])
+        trees = re.findall(r"^[\d.]+% \(([\d,]+)B\) \(heap allocation functions\)", printed, re.M)
+        self.assertEqual([int(tree.replace(",", "")) for tree in trees], [totals["peak_bytes"], totals["leaked_bytes"]])
+        self.check_tree(file.read_text())
+        if name == "real":
+            self.assertIn("(ledger_names.cpp:", printed)
+
+    def check_tree(self, text):
+        """Children never hold more than their parent; of the top they hold exactly as much."""
+        path = []
+        sums = []
+        for line in text.split("\n") + ["end"]:
+            node = re.match(r"( *)n(\d+): (\d+) ", line)
+            depth = len(node.group(1)) if node else 0
+            while len(path) > depth:
+                children, size = path.pop()
+                below = sums.pop()
+                self.assertEqual(children, below[0])
+                self.assertLessEqual(below[1], size)
+                if not path:
+                    self.assertEqual(below[1], size)
+            if node:
+                if sums:
+                    sums[-1][0] += 1
+                    sums[-1][1] += int(node.group(3))
+                path.append((int(node.group(2)), int(node.group(3))))
+                sums.append([0, 0])
+
+
+if __name__ == "__main__":
+    harness.skip_unless(shutil.which("ms_print"), "ms_print is not installed (valgrind)")
+    harness.main()

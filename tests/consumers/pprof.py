@@ -1,0 +1,70 @@
+"""go tool pprof: totals and flat sums of each sample type are the report's, and every sample is there."""
+
+import re
+
+import consumers
+import harness
+
+# In the file's order.
+TYPES = {"alloc_objects": "allocations", "alloc_space": "allocated_bytes", "inuse_objects": "leaked_blocks",
+         "inuse_space": "leaked_bytes", "peak_objects": "peak_blocks", "peak_space": "peak_bytes",
+         "temporary_objects": "temporary", "temporary_space": "temporary_bytes"}
+
+
+class Pprof(consumers.Case):
+    def pprof(self, *arguments):
+        # Its own settings folder; no search for binaries or symbols.
+        return self.run_consumer(consumers.go(), "tool", "pprof", *arguments, environment={
+            "PPROF_TMPDIR": self.dir, "XDG_CONFIG_HOME": self.dir, "PPROF_BINARY_PATH": self.dir / "none"})
+
+    def test_totals(self):
+        self.each_sample(self.check_totals)
+
+    def check_totals(self, name, trace):
+        file = self.export("pprof", trace)
+        self.assertEqual(file.read_bytes()[:2], b"\x1f\x8b")
+        totals = self.totals(trace)
+        raw = self.pprof("-raw", file)
+        types = re.search(r"^Samples:\n(.*)$", raw, re.M).group(1).split()
+        self.assertEqual([t.split("/")[0] for t in types], list(TYPES))
+        self.assertTrue(types[3].endswith("[dflt]"), types)
+        sums = [0] * len(TYPES)
+        samples = 0
+        for line in raw[raw.index(types[-1]):raw.index("\nLocations")].splitlines()[1:]:
+            values, colon, _ = line.partition(":")
+            if colon and re.fullmatch(r"\s*\d[\d ]*", values):
+                sums = [a + int(b) for a, b in zip(sums, values.split(), strict=True)]
+                samples += 1
+        self.assertEqual(dict(zip(TYPES, sums)), {kind: totals[cost] for kind, cost in TYPES.items()})
+        if name == "many":
+            self.assertEqual(samples, 100_000)
+        self.assertNotIn("[NS]", raw, "a mapping that pprof would symbolise")
+
+    def test_top_and_traces(self):
+        self.each_sample(self.check_top)
+
+    def check_top(self, name, trace):
+        file = self.export("pprof", trace)
+        kinds = ("inuse_space",) if name == "many" else ("inuse_space", "peak_space", "alloc_space")
+        for kind in kinds:
+            top = self.pprof("-top", "-nodecount=0", "-nodefraction=0", "-unit=B", f"-sample_index={kind}", file)
+            total = self.totals(trace)[TYPES[kind]]
+            if total == 0:
+                continue
+            self.assertEqual(int(re.search(r"of (\d+)B total", top).group(1)), total)
+            flat = [int(m) for m in re.findall(r"^\s*(\d+)B?\s+\S+%\s", top, re.M)]
+            self.assertEqual(sum(flat), total)
+        if name != "many":
+            self.assertIn("-----------+", self.pprof("-traces", "-unit=B", file))
+
+    def test_symbols_stay(self):
+        trace = self.real()
+        raw = self.pprof("-raw", self.export("pprof", trace))
+        self.assertIn("ledger_names.cpp:", raw)
+        stack = self.all_stacks(trace, "leaked")[0]["stack"]
+        self.assertIn(next(frame["build_id"] for frame in stack if frame["build_id"]), raw)
+
+
+if __name__ == "__main__":
+    harness.skip_unless(consumers.go(), "go tool pprof: no go")
+    harness.main()

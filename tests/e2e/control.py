@@ -1,0 +1,113 @@
+"""`heapprof control`: pause, resume and mark a running program's recording, and learn how it stands."""
+
+import json
+import signal
+import subprocess
+import time
+
+import harness
+
+
+class Control(harness.Case):
+    def start(self, *command):
+        trace = self.dir / "trace.hprof"
+        environment = harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace)
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        return process, trace
+
+    def steady(self):
+        process, trace = self.start(harness.program("steady"), "2")
+        self.assertEqual(process.stdout.readline(), "up\n")
+        return process, trace
+
+    def control(self, *words):
+        result = subprocess.run([harness.HEAPPROF, "control", *map(str, words)], capture_output=True, text=True, check=False)
+        return result.returncode, result.stdout, result.stderr
+
+    def state(self, *where):
+        status, out, _ = self.control(*where, "status", "--json")
+        self.assertEqual(status, 0)
+        return json.loads(out)["state"]
+
+    def allocations(self, trace):
+        return self.report(trace)["heap"]["allocations"]
+
+    def test_pause_and_resume(self):
+        process, trace = self.steady()
+        self.assertEqual(self.state(trace), "recording")
+        self.assertEqual(self.control(trace, "pause"), (0, "paused\n", ""))
+        self.assertEqual(self.state(trace), "paused")
+        # A thread may have been in the middle of one.
+        time.sleep(0.05)
+        paused_at = self.allocations(trace)
+        time.sleep(0.3)
+        self.assertEqual(self.allocations(trace), paused_at)
+        self.assertEqual(self.control("--pid", process.pid, "resume"), (0, "recording\n", ""))
+        time.sleep(0.3)
+        self.assertGreater(self.allocations(trace), paused_at + 100)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, errors), (0, ""))
+        self.assertEqual(self.state(trace), "ended")
+        self.assertTrue(self.report(trace)["integrity"]["complete"])
+        timeline = json.loads(self.heapprof("timeline", trace, "--format", "json"))
+        self.assertEqual(len(timeline["pauses"]), 1)
+        status, _, errors = self.control(trace, "pause")
+        self.assertEqual(status, 1)
+        self.assertIn("has ended", errors)
+
+    def test_resume_reaches_a_program_that_only_allocates(self):
+        process, trace = self.start(harness.program("hoard"))
+        self.assertEqual(process.stdout.readline(), "up\n")
+        self.assertEqual(self.control(trace, "pause"), (0, "paused\n", ""))
+        self.assertEqual(self.control(trace, "resume"), (0, "recording\n", ""))
+        process.kill()
+
+    def test_marks_in_order(self):
+        process, trace = self.steady()
+        texts = [f"mark {i} \u00e4 \"quoted\"" for i in range(20)] + ["x" * 256]
+        for text in texts:
+            self.assertEqual(self.control(trace, "mark", text), (0, "marked\n", ""))
+        process.kill()
+        process.wait()
+        timeline = json.loads(self.heapprof("timeline", trace, "--format", "json"))
+        self.assertEqual([mark["text"] for mark in timeline["marks"]], texts)
+        times = [mark["time_ns"] for mark in timeline["marks"]]
+        self.assertEqual(times, sorted(times))
+
+    def test_a_program_that_does_nothing_is_told_later(self):
+        process, trace = self.start("sleep", "100")
+        deadline = time.monotonic() + 10
+        while not trace.exists() or self.control(trace, "status")[0] != 0:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        time.sleep(0.1)
+        status, _, errors = self.control(trace, "pause", "--wait", "0.2")
+        self.assertEqual(status, 1)
+        self.assertIn("not done yet", errors)
+        status, _, errors = self.control(trace, "resume", "--wait", "0.2")
+        self.assertEqual(status, 1)
+        self.assertIn("earlier letter", errors)
+        process.kill()
+
+    def test_wrong_words(self):
+        process, trace = self.steady()
+        for words in ((trace,), (trace, "stop"), (trace, "mark"), (trace, "pause", "more"), (trace, "mark", "x" * 257), ()):
+            with self.subTest(words=words):
+                status, out, errors = self.control(*words)
+                self.assertEqual((status, out), (2, ""))
+                self.assertTrue(errors)
+        process.kill()
+
+    def test_no_such_program(self):
+        for words, reason in (((__file__, "status"), "not a heapprof trace"), ((self.dir / "none", "status"), "No such file"),
+                              (("--pid", 1, "status"), "writes no trace")):
+            with self.subTest(words=words):
+                status, _, errors = self.control(*words)
+                self.assertEqual(status, 1)
+                self.assertIn(reason, errors)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,50 @@
+"""What an event costs, by counts that do not depend on the machine's speed: no system call while the block has room, and no
+more instructions than are on record."""
+
+import shutil
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+import harness
+
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "bench" / "instructions.py"
+
+
+def needs(*programs):
+    missing = [program for program in programs if shutil.which(program) is None]
+    return unittest.skipIf(missing, f"not installed: {', '.join(missing)}")
+
+
+class FastPath(harness.Case):
+    def system_calls(self, times):
+        """Fewest of some runs: now and then one is longer, for a sample of resident memory every 10 ms."""
+        counts = []
+        for _ in range(5):
+            log, trace = self.dir / "strace", self.dir / "trace"
+            trace.unlink(missing_ok=True)
+            subprocess.run(["strace", "-o", log, "-E", f"LD_PRELOAD={harness.LIBRARY}", "-E", f"HEAPPROF_OUTPUT={trace}",
+                            harness.program("burst"), str(times)], check=True, env=harness.clean_environment())
+            counts.append(len(log.read_text().splitlines()))
+            events = self.report(trace)["events"]
+            self.assertGreaterEqual(events, 2 * times)
+        return min(counts)
+
+    @needs("strace")
+    def test_twice_the_events_no_more_system_calls(self):
+        self.assertEqual(self.system_calls(400), self.system_calls(800))
+
+    @needs("strace")
+    def test_the_count_notices_a_full_block(self):
+        self.assertGreater(self.system_calls(400_000), self.system_calls(400))
+
+    @needs("valgrind", "g++")
+    def test_instructions_on_record(self):
+        result = subprocess.run([sys.executable, TOOL, "--build", harness.BUILD, "--check", TOOL.with_suffix(".json")],
+                                capture_output=True, text=True, env=harness.clean_environment(), check=False)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Fetches the consumers of exports that Debian does not have, from npm and PyPI, into the build folder, where the
+# tests of tests/consumers look for them. What cannot be had is left out, and its test is skipped by name.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+folder=${BUILD_DIR:-build}/consumers
+mkdir -p "$folder"
+
+if [ ! -d "$folder/python/duckdb" ]; then
+  timeout 100 python3 -m pip install -q --disable-pip-version-check --no-warn-script-location --target "$folder/python" \
+    duckdb prometheus_client >"$folder/pip.log" 2>&1 || echo "not available from PyPI: duckdb, prometheus_client"
+fi
+if [ ! -d "$folder/node_modules/speedscope" ]; then
+  timeout 100 npm install --silent --no-audit --no-fund --prefix "$folder" speedscope >"$folder/npm.log" 2>&1 ||
+    echo "not available from npm: speedscope"
+fi
+exit 0
