@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   cli::add_timeline(app, status);
   cli::add_flamegraph(app, status);
   cli::add_export(app, status);
+  cli::add_check(app, status);
   cli::add_control(app, status);
 
   try {

@@ -212,52 +212,69 @@ DecodeError decode_columns(const std::uint8_t* bytes, std::size_t size, std::uin
   }
   if (left != 0) return DecodeError::kColumnSizes;
 
+  // Of four ops in five only these columns matter: their places are kept in registers, the rest in `at`.
+  const std::uint8_t* head_at = at[kHead];
+  const std::uint8_t* time_at = at[kTime];
+  const std::uint8_t* address_at = at[kAddress];
+  const std::uint8_t* node_at = at[kNode];
+  const std::uint8_t* const head_end = end[kHead];
+  const std::uint8_t* const time_end = end[kTime];
+  const std::uint8_t* const address_end = end[kAddress];
+  const std::uint8_t* const node_end = end[kNode];
+
   bool ok = true;
-  const auto get = [&](Column column) noexcept {
+  const auto get = [&ok](const std::uint8_t*& column_at, const std::uint8_t* column_end) noexcept {
     std::uint64_t value = 0;
-    const std::uint8_t* after = get_varint(at[column], end[column], value);
+    const std::uint8_t* after = get_varint(column_at, column_end, value);
     if (after == nullptr) [[unlikely]] ok = false;
-    else at[column] = after;
+    else column_at = after;
     return value;
   };
+  const auto get_rare = [&]() noexcept { return get(at[kRare], end[kRare]); };
 
   std::uint64_t time = first_time;
   std::uint64_t heap_address = 0;
   for (std::uint32_t i = 0; i < record_count; ++i) {
-    const std::uint64_t head = get(kHead);
+    const std::uint64_t head = get(head_at, head_end);
+    time += get(time_at, time_end);
     Slot slot{};
-    Op op;
-    std::uint64_t size_field = 0;
-    switch (head & 3) {
-      case 0: op = Op::kFree; if (head != 0) return DecodeError::kBadOp; break;
-      case 1: op = Op::kAlloc; size_field = head >> 2; break;
-      case 3: op = Op::kReallocEnd; size_field = head >> 2; break;
-      default:
-        if (head >> 2 == 0 || head >> 2 > static_cast<std::uint64_t>(Op::kLast)) return DecodeError::kBadOp;
-        op = static_cast<Op>(head >> 2);
-    }
-    time += get(kTime);
     slot.time = time;
-    const OpFields fields = fields_of(op);
-    if (fields.heap_address) {
-      heap_address += static_cast<std::uint64_t>(unzigzag(get(kAddress)));
-      slot.address = std::rotl(heap_address, 4);
-    }
-    if (fields.stack) slot.node = static_cast<std::uint32_t>(get(kNode));
-    if (fields.size) size_field = get(kRare);
-    if (fields.address) slot.address = get(kRare);
-    if (fields.node) slot.node = static_cast<std::uint32_t>(get(kRare));
-    if (fields.aux) slot.aux = static_cast<std::uint32_t>(get(kRare));
-    if (!ok) [[unlikely]] return DecodeError::kBadVarint;
-    slot.op_size = op_size(op, size_field);
     const std::uint8_t* text = nullptr;
-    if (op == Op::kText) {
-      if (slot.aux > kMaxTextBytes || slot.aux > static_cast<std::size_t>(end[kText] - at[kText])) return DecodeError::kTextBounds;
-      text = at[kText];
-      at[kText] += slot.aux;
+    if ((head & 3) != 2) [[likely]] {
+      const std::uint64_t kind = head & 3;
+      if (kind == 0 && head != 0) return DecodeError::kBadOp;
+      heap_address += static_cast<std::uint64_t>(unzigzag(get(address_at, address_end)));
+      slot.address = std::rotl(heap_address, 4);
+      if (kind != 0) slot.node = static_cast<std::uint32_t>(get(node_at, node_end));
+      if (!ok) [[unlikely]] return DecodeError::kBadVarint;
+      slot.op_size = op_size(kind == 0 ? Op::kFree : kind == 1 ? Op::kAlloc : Op::kReallocEnd, head >> 2);
+    } else {
+      if (head >> 2 == 0 || head >> 2 > static_cast<std::uint64_t>(Op::kLast)) return DecodeError::kBadOp;
+      const Op op = static_cast<Op>(head >> 2);
+      const OpFields fields = fields_of(op);
+      if (fields.heap_address) {
+        heap_address += static_cast<std::uint64_t>(unzigzag(get(address_at, address_end)));
+        slot.address = std::rotl(heap_address, 4);
+      }
+      if (fields.stack) slot.node = static_cast<std::uint32_t>(get(node_at, node_end));
+      slot.op_size = op_size(op, fields.size ? get_rare() : 0);
+      if (fields.address) slot.address = get_rare();
+      if (fields.node) slot.node = static_cast<std::uint32_t>(get_rare());
+      if (fields.aux) slot.aux = static_cast<std::uint32_t>(get_rare());
+      if (!ok) [[unlikely]] return DecodeError::kBadVarint;
+      if (op == Op::kText) {
+        if (slot.aux > kMaxTextBytes || slot.aux > static_cast<std::size_t>(end[kText] - at[kText]))
+          return DecodeError::kTextBounds;
+        text = at[kText];
+        at[kText] += slot.aux;
+      }
     }
     visit(static_cast<const Slot&>(slot), text);
   }
+  at[kHead] = head_at;
+  at[kTime] = time_at;
+  at[kAddress] = address_at;
+  at[kNode] = node_at;
   for (unsigned column = 0; column < kColumns; ++column)
     if (at[column] != end[column]) return DecodeError::kTrailing;
   return DecodeError::kNone;

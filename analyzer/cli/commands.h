@@ -18,6 +18,7 @@ void add_leaks(CLI::App& app, int& status);
 void add_timeline(CLI::App& app, int& status);
 void add_flamegraph(CLI::App& app, int& status);
 void add_export(CLI::App& app, int& status);
+void add_check(CLI::App& app, int& status);  ///< status 3: a limit was passed
 void add_control(CLI::App& app, int& status);
 
 /// `heapprof record` itself, with the arguments after that word as they are; returns the exit status. Its options

@@ -12,7 +12,7 @@ namespace heapprof::cli {
 void add_info(CLI::App& app, int& status) {
   const auto options = std::make_shared<TraceOptions>();
   CLI::App* const command = app.add_subcommand("info", "Tell what was recorded: program, threads, modules, integrity");
-  add_trace_options(*command, *options, {.json = true, .symbols = false});
+  add_trace_options(*command, *options, {.json = true});
   command->callback([options, &status] {
     status = run_on_trace(*options, [&](const replay::Analysis& analysis) {
       if (options->json) return write_output(options->output, dump(info_json(analysis.profile())));

@@ -83,6 +83,7 @@ Json report_json(const model::Profile& profile, Cost cost, const std::vector<Ran
   json["pid"] = profile.recording.pid;
   json["duration_ns"] = profile.recording.duration_ns;
   json["integrity"] = integrity_json(profile.integrity);
+  json["slice"] = profile.slice ? Json{{"from_ns", profile.slice->from_ns}, {"to_ns", profile.slice->to_ns}} : Json(nullptr);
   json["events"] = profile.events();
   json["heap"] = {{"allocations", heap.allocations},
                   {"allocated_bytes", heap.allocated_bytes},

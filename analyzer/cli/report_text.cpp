@@ -140,6 +140,8 @@ void ReportText::title() {
   std::string what = "pid " + std::to_string(profile_.recording.pid) + ", " + human_time(profile_.recording.duration_ns) +
                      ", " + ending_of(profile_);
   line(clip_utf8(clean_utf8(what), kWidth));
+  if (profile_.slice)
+    line("only from " + human_time(profile_.slice->from_ns) + " to " + human_time(profile_.slice->to_ns));
 }
 
 ReportText& ReportText::head() {
@@ -150,13 +152,16 @@ ReportText& ReportText::head() {
   row("peak", human_bytes(heap.peak_bytes),
       "in " + block_count(heap.peak_blocks) + ", at " + human_time(heap.peak_time_ns));
   row(running ? "live now" : "leaked", human_bytes(heap.leaked_bytes),
-      "in " + block_count(heap.leaked_blocks) + (running ? "" : ", live at the end"));
+      "in " + block_count(heap.leaked_blocks) +
+          (profile_.slice ? ", allocated in the slice and live at its end" : running ? "" : ", live at the end"));
   std::string rate;
   if (profile_.recording.duration_ns >= 1'000'000) {
-    const double seconds = static_cast<double>(profile_.recording.duration_ns) / 1e9;
+    const std::uint64_t duration_ns =
+        profile_.slice ? std::max<std::uint64_t>(profile_.slice->to_ns - profile_.slice->from_ns, 1'000) : profile_.recording.duration_ns;
+    const double seconds = static_cast<double>(duration_ns) / 1e9;
     rate = ", " + exact_number(static_cast<std::uint64_t>(static_cast<double>(heap.allocations) / seconds)) + " a second";
   }
-  row("allocated", human_bytes(heap.allocated_bytes), "in " + exact_number(heap.allocations) + " allocations" + rate);
+  row("allocated", human_bytes(heap.allocated_bytes), "in " + exact_number(heap.allocations) + (heap.allocations == 1 ? " allocation" : " allocations") + rate);
   row("temporary", percent(heap.temporary_allocations, heap.allocations),
       exact_number(heap.temporary_allocations) + " freed before their thread's next allocation");
   if (heap.failed != 0) row("failed", exact_number(heap.failed), "calls found no memory");

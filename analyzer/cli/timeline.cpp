@@ -120,7 +120,7 @@ render::PlotOptions plot_options(const std::string& output, std::size_t sites) {
   winsize size{};
   if (output == "-" && ::isatty(STDOUT_FILENO) != 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0)
     plot.width = std::min<unsigned>(size.ws_col, 160);
-  plot.unicode = locale_is_utf8() || output != "-" || ::isatty(STDOUT_FILENO) == 0;
+  plot.unicode = locale_is_utf8();
   plot.colour = wants_colour(output);
   plot.sites = static_cast<unsigned>(sites);
   return plot;

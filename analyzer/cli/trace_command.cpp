@@ -24,16 +24,6 @@ std::uint64_t now_ns() {
 
 void complain(const std::string& text) { std::fprintf(stderr, "heapprof: %s\n", render::clean_utf8(text).c_str()); }
 
-/// Names of threads may be numbers, so a number is both.
-void settle_threads(const std::vector<std::string>& given, replay::Selection& selection) {
-  for (const std::string& text : given) {
-    selection.thread_names.push_back(text);
-    char* end = nullptr;
-    const unsigned long number = std::strtoul(text.c_str(), &end, 10);
-    if (!text.empty() && *end == '\0') selection.thread_ids.push_back(static_cast<std::uint32_t>(number));
-  }
-}
-
 void warn_of_losses(const std::string& trace, const model::Integrity& integrity) {
   std::string text = trace + ": something that was recorded is missing";
   if (!integrity.events_lost) text += "; how many events cannot be known";
@@ -56,14 +46,29 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
       ->transform(size)->group("Selection");
   command.add_option("--max-size", options.selection.max_size, "Only allocations of at most this size")
       ->transform(size)->group("Selection");
-  command.add_option("--thread", options.threads, "Only allocations of this thread: its tid or name (repeatable)")
-      ->expected(1)->take_all()->group("Selection");
+  const auto text = [&](const char* name, std::string& value, const char* help) {
+    command.add_option(name, value, help)->group("Selection");
+  };
+  const auto texts = [&](const char* name, std::vector<std::string>& values, const char* help) {
+    command.add_option(name, values, help)->expected(1)->take_all()->group("Selection");
+  };
+  SelectionTexts& given = options.texts;
+  text("--from", given.from,
+       "Only what happens from this moment on: seconds since the start, with a unit (300ms), or 40%. Its peak is made of "
+       "all that was live then; leaks are blocks allocated in the slice and live at its end");
+  text("--to", given.to, "Only what happens up to this moment");
+  text("--live-at", given.live_at, "Only blocks that were live at this moment");
+  text("--min-lifetime", given.min_lifetime, "Only blocks that lived at least so long (20us, 1.5); to the trace's end, if never released");
+  text("--max-lifetime", given.max_lifetime, "Only blocks released within this time");
+  texts("--thread", given.threads, "Only allocations of this thread: its tid or name (repeatable)");
+  texts("--module", given.modules, "Only stacks through this program or library: name or path, * and ? allowed (repeatable)");
+  texts("--function", given.functions, "Only stacks with a function that fits this extended regular expression (repeatable)");
+  texts("--not-function", given.not_functions, "Only stacks with no function that fits (repeatable)");
   const std::map<std::string, model::Kind> kinds = {
       {"heap", model::Kind::kHeap}, {"mmap", model::Kind::kMmap}, {"all", model::Kind::kAll}};
   command.add_option("--kind", options.selection.kind, "heap (default), mmap, or all; all counts no byte twice")
       ->transform(CLI::CheckedTransformer(kinds).description("heap|mmap|all"))
       ->default_str("heap")->group("Selection");
-  if (!has.symbols) return;
   command.add_option("--sysroot", options.symbols.sysroot, "Folder that stands for / of the machine that recorded")
       ->group("Symbols");
   command.add_option("--debug-dir", options.symbols.debug_dirs, "Look for debug files here, too (repeatable)")
@@ -78,7 +83,12 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
 int run_on_trace(const TraceOptions& options, const std::function<void(const replay::Analysis&)>& print) {
   try {
     replay::Selection selection = options.selection;
-    settle_threads(options.threads, selection);
+    try {
+      settle_selection(options.texts, options.symbols, selection);
+    } catch (const std::invalid_argument& error) {
+      complain(error.what());
+      return 2;
+    }
     ProgressLine progress("Reading " + options.trace);
     const replay::Analysis analysis(options.trace, selection, [&](double share, std::uint64_t events) {
       progress.show(share, events);
@@ -86,7 +96,9 @@ int run_on_trace(const TraceOptions& options, const std::function<void(const rep
     progress.show(1, analysis.profile().events());
     refuse_trace_as_output(options.output, analysis);
     print(analysis);
-    if (!selection.all_threads() && analysis.profile().totals.empty())
+    if (selection.needs_lifetimes() || selection.choose_stacks) {
+      if (analysis.profile().totals.empty()) complain(options.trace + ": nothing fits the selection");
+    } else if (!selection.all_threads() && analysis.profile().totals.empty())
       complain(options.trace + ": no allocation of that thread; 'heapprof info' lists the threads");
     if (analysis.profile().integrity.complete) return 0;
     warn_of_losses(options.trace, analysis.profile().integrity);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analyzer/cli/names.h"
+#include "analyzer/cli/selection.h"
 #include "analyzer/replay/analysis.h"
 
 namespace CLI {
@@ -25,13 +26,12 @@ struct TraceOptions {
   bool json = false;
   replay::Selection selection;
   symbols::Options symbols;
-  std::vector<std::string> threads;  ///< as given: tids or names
+  SelectionTexts texts;              ///< taken over into a copy of `selection` when the trace is opened
 };
 
 /// Which options a command has besides TRACE, -o and the selection.
 struct TraceCommand {
   bool json = true;
-  bool symbols = true;
   bool output_required = false;
 };
 

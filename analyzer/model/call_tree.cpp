@@ -1,7 +1,9 @@
 #include "analyzer/model/call_tree.h"
 
+#include <bit>
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 
@@ -38,9 +40,32 @@ std::string to_hex(const std::string& bytes) {
   return result;
 }
 
+/// Positions in a vector, found by what stands there: an open-addressing hash table of 4 bytes an entry, at
+/// most half full. For `most` entries, which it never outgrows.
+class PositionTable {
+ public:
+  explicit PositionTable(std::size_t most) : slots_(std::bit_ceil(2 * most + 2), kFree) {}
+
+  /// The position for which `is(position)` holds among those of this hash; else what `make()` returns, kept.
+  template <typename Is, typename Make>
+  std::uint32_t find_or_make(std::uint64_t hash, Is&& is, Make&& make) {
+    const std::size_t mask = slots_.size() - 1;
+    for (std::size_t i = (hash * 0x9e3779b97f4a7c15u >> 20) & mask;; i = (i + 1) & mask) {
+      if (slots_[i] == kFree) return slots_[i] = make();
+      if (is(slots_[i])) return slots_[i];
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kFree = 0xffffffff;
+  std::vector<std::uint32_t> slots_;
+};
+
 class Linker {
  public:
-  explicit Linker(const trace::Definitions& definitions) : definitions_(definitions) {
+  explicit Linker(const trace::Definitions& definitions)
+      : definitions_(definitions), address_table_(definitions.node_count), node_table_(definitions.node_count) {
+    tree_.nodes.reserve(definitions.node_count);
     tree_.nodes.emplace_back();
     link_modules();
     link_nodes();
@@ -49,9 +74,8 @@ class Linker {
   LinkedTree take() { return std::move(tree_); }
 
  private:
-  static constexpr std::uint32_t kOpen = 0xffffffff;      // not yet linked
-  static constexpr std::uint32_t kLinking = 0xfffffffe;   // on the way up from a descendant
-  static constexpr std::uint32_t kFirstMark = 0x80000000; // keys from here on are no addresses
+  static constexpr std::uint32_t kOpen = 0xffffffff;     // not yet linked
+  static constexpr std::uint32_t kLinking = 0xfffffffe;  // on the way up from a descendant
 
   void link_modules() {
     tree_.modules.emplace_back();  // module 0: code of no object
@@ -89,33 +113,42 @@ class Linker {
   }
 
   std::uint32_t address_of(std::uint32_t module, std::uint64_t offset) {
-    auto& by_offset = addresses_[module];
-    const auto [at, fresh] = by_offset.try_emplace(offset, static_cast<std::uint32_t>(tree_.addresses.size()));
-    if (fresh) tree_.addresses.push_back({module, offset});
+    const CodeAddress wanted{module, offset};
+    return address_table_.find_or_make(
+        offset * 31 + module, [&](std::uint32_t at) { return tree_.addresses[at] == wanted; },
+        [&] {
+          tree_.addresses.push_back(wanted);
+          return static_cast<std::uint32_t>(tree_.addresses.size() - 1);
+        });
+  }
+
+  std::uint32_t child_of(std::uint32_t parent, std::uint32_t address) {
+    return node_table_.find_or_make(
+        std::uint64_t{parent} << 32 | address,
+        [&](std::uint32_t at) { return tree_.nodes[at].parent == parent && tree_.nodes[at].address == address; },
+        [&] { return add_node(parent, address, tree_.nodes[parent].truncated); });
+  }
+
+  /// The root of stacks that go on beyond it.
+  std::uint32_t mark(const char* truncated) {
+    const auto [at, fresh] = marks_.try_emplace(truncated, 0);
+    if (fresh) at->second = add_node(0, kNoIndex, truncated);
     return at->second;
   }
 
-  /// The child of `parent` that `key` names: an address, or kFirstMark and a reason.
-  std::uint32_t child_of(std::uint32_t parent, std::uint32_t key, const char* truncated) {
-    const std::uint64_t whole_key = std::uint64_t{parent} << 32 | key;
-    const auto [at, fresh] = children_.try_emplace(whole_key, static_cast<std::uint32_t>(tree_.nodes.size()));
-    if (fresh) {
-      CallNode node;
-      node.parent = parent;
-      node.address = key >= kFirstMark ? kNoIndex : key;
-      node.truncated = truncated;
-      tree_.nodes.push_back(node);
-    }
-    return at->second;
+  std::uint32_t add_node(std::uint32_t parent, std::uint32_t address, const char* truncated) {
+    CallNode node;
+    node.parent = parent;
+    node.address = address;
+    node.truncated = truncated;
+    tree_.nodes.push_back(node);
+    return static_cast<std::uint32_t>(tree_.nodes.size() - 1);
   }
-
-  std::uint32_t lost_root() { return child_of(0, kFirstMark + 0xff, kDefinitionLost); }
 
   void link_nodes() {
     const std::uint32_t count = definitions_.node_count;
     tree_.node_of_index.assign(count, kOpen);
     tree_.node_of_index[0] = 0;
-    children_.reserve(count);
     std::vector<std::uint32_t> chain;
     for (std::uint32_t first = 1; first < count; ++first) {
       std::uint32_t index = first;
@@ -141,20 +174,16 @@ class Linker {
   std::uint32_t link(std::uint32_t index) {
     if (!is_defined(index)) {
       ++tree_.lost_nodes;
-      return lost_root();
+      return mark(kDefinitionLost);
     }
     const trace::NodeDefinition& node = definitions_.nodes[index];
     std::uint32_t parent = tree_.node_of_index[node.parent];
     if (parent == kLinking || parent == kOpen) {
       ++tree_.circular_nodes;
-      parent = lost_root();
+      parent = mark(kDefinitionLost);
     }
-    if (node.module == raw(ModuleId::kMark)) {
-      const auto mark = static_cast<std::uint32_t>(node.offset < 0xfe ? node.offset : 0xfe);
-      return child_of(0, kFirstMark + mark, name_of(node.offset));
-    }
-    const std::uint32_t child =
-        child_of(parent, address_of(module_of(node.module), node.offset), tree_.nodes[parent].truncated);
+    if (node.module == raw(ModuleId::kMark)) return mark(name_of(node.offset));
+    const std::uint32_t child = child_of(parent, address_of(module_of(node.module), node.offset));
     tree_.nodes[child].guessed |= node.guessed;
     return child;
   }
@@ -162,8 +191,9 @@ class Linker {
   const trace::Definitions& definitions_;
   LinkedTree tree_;
   std::unordered_map<std::uint32_t, std::uint32_t> module_of_id_;
-  std::unordered_map<std::uint32_t, std::unordered_map<std::uint64_t, std::uint32_t>> addresses_;
-  std::unordered_map<std::uint64_t, std::uint32_t> children_;
+  PositionTable address_table_;
+  PositionTable node_table_;
+  std::map<std::string_view, std::uint32_t> marks_;
 };
 
 }  // namespace

@@ -35,7 +35,7 @@ class LiveTimeline {
   };
 
   explicit LiveTimeline(std::uint64_t first_width_ticks = 1)
-      : buckets_(kBuckets), width_(std::max<std::uint64_t>(first_width_ticks, 1)), end_(0) {}
+      : buckets_(kBuckets), first_width_(std::max<std::uint64_t>(first_width_ticks, 1)), width_(first_width_), end_(0) {}
 
   bool must_move(std::uint64_t time) const noexcept { return time >= end_; }
 
@@ -77,6 +77,7 @@ class LiveTimeline {
     }
   }
 
+  std::uint64_t first_width_ticks() const noexcept { return first_width_; }
   std::uint64_t width_ticks() const noexcept { return width_; }
   const std::vector<Bucket>& buckets() const noexcept { return buckets_; }
 
@@ -110,6 +111,7 @@ class LiveTimeline {
   }
 
   std::vector<Bucket> buckets_;
+  std::uint64_t first_width_;
   std::uint64_t width_;
   std::uint64_t end_;
   std::size_t current_ = kNone;

@@ -141,7 +141,7 @@ struct Thread {
   std::uint64_t allocated_bytes = 0;
 };
 
-/// The program over time, in buckets of equal width that cover [0, duration]; at most kMaxBuckets.
+/// The program over time, in buckets of equal width that cover [0, duration], or the slice; at most kMaxBuckets.
 struct Timeline {
   static constexpr std::size_t kMaxBuckets = 1024;
   struct Bucket {
@@ -176,8 +176,15 @@ struct SizeCount {
   bool exact = true;
 };
 
+/// A part of the recording's time; both moments belong to it.
+struct Slice {
+  std::uint64_t from_ns = 0;
+  std::uint64_t to_ns = 0;
+};
+
 struct Profile {
   Recording recording;
+  std::optional<Slice> slice;               ///< none: all of it. How figures of a slice count: replay.h
   Integrity integrity;
   Kind kind = Kind::kHeap;                  ///< of the nodes' costs
   HeapTotals heap;

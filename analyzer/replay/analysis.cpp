@@ -31,28 +31,141 @@ std::uint64_t end_ticks(const trace::TraceFile& file) {
 
 }  // namespace
 
+/// What the first pass found, when it is not the one that counts.
+struct Analysis::Scouted {
+  Scouted(const trace::TraceFile& file) : reader(file), replay(file, Selection{}) {}
+  trace::MergedReader reader;
+  Replay replay;
+};
+
+namespace {
+
+/// The first tick that is not before `ns`.
+std::uint64_t ticks_at(const trace::TickClock& clock, std::uint64_t ns) {
+  std::uint64_t low = 0;
+  std::uint64_t high = std::uint64_t{1} << 63;
+  while (low < high) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    if (clock.to_ns(middle) < ns) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+std::uint64_t ns_of(const Moment& moment, std::uint64_t duration_ns) {
+  const double ns = moment.percent ? moment.value / 100 * static_cast<double>(duration_ns) : moment.value * 1e9;
+  return ns <= 0 ? 0 : ns >= 9e18 ? 9'000'000'000'000'000'000 : static_cast<std::uint64_t>(ns + 0.5);
+}
+
+}  // namespace
+
 Analysis::Analysis(const std::string& path, const Selection& selection, const Progress& progress)
     : selection_(selection), file_(path) {
+  std::unique_ptr<Scouted> scouted;
+  if (selection_.needs_scouting()) scouted = scout(progress);
+
   trace::MergedReader reader(file_);
-  Replay replay(file_, selection);
+  Replay replay(file_, selection_, choice_);
   pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
-    replay.replay(batch);
+    const bool goes_on = replay.replay(batch);
     if (progress) progress(share_of(batch, file_), replay.heap().events());
+    return goes_on;
   });
   replay.finish(end_ticks(file_));
-  clock_ = replay.clock();
+  if (scouted == nullptr) {
+    clock_ = replay.clock();
+    link(reader.definitions());
+    describe_recording(reader.definitions());
+    profile_.recording.duration_ns = clock_.to_ns(replay.last_time());
+  }
+  fill_costs(replay);
+  fill_timeline(replay);
+  if (scouted == nullptr) settle_integrity(reader, replay);
+  else settle_integrity(scouted->reader, scouted->replay);
+}
 
-  model::LinkedTree tree = model::link_tree(reader.definitions());
+void Analysis::link(const trace::Definitions& definitions) {
+  model::LinkedTree tree = model::link_tree(definitions);
   profile_.modules = std::move(tree.modules);
   profile_.addresses = std::move(tree.addresses);
   profile_.nodes = std::move(tree.nodes);
   node_of_index_ = std::move(tree.node_of_index);
+  lost_nodes_ = tree.lost_nodes + tree.circular_nodes;
+}
 
-  describe_recording(reader.definitions());
-  profile_.recording.duration_ns = clock_.to_ns(replay.last_time());
-  fill_costs(replay);
-  fill_timeline(replay);
-  settle_integrity(reader, replay, tree.lost_nodes + tree.circular_nodes);
+std::unique_ptr<Analysis::Scouted> Analysis::scout(const Progress& progress) {
+  auto scouted = std::make_unique<Scouted>(file_);
+  pump(scouted->reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+    if (progress) progress(share_of(batch, file_), scouted->replay.heap().events());
+    return scouted->replay.replay(batch);
+  });
+  scouted->replay.finish(end_ticks(file_));
+  clock_ = scouted->replay.clock();
+  link(scouted->reader.definitions());
+  describe_recording(scouted->reader.definitions());
+  const std::uint64_t duration_ns = clock_.to_ns(scouted->replay.last_time());
+  profile_.recording.duration_ns = duration_ns;
+
+  if (selection_.is_slice()) {
+    model::Slice slice{0, duration_ns};
+    if (selection_.from) slice.from_ns = ns_of(*selection_.from, duration_ns);
+    if (selection_.to) slice.to_ns = ns_of(*selection_.to, duration_ns);
+    if (slice.from_ns > slice.to_ns)
+      throw trace::TraceError(file_.input().path() + ": the slice of time ends before it begins");
+    choice_.from_ticks = ticks_at(clock_, slice.from_ns);
+    if (selection_.to) choice_.end_ticks = ticks_at(clock_, slice.to_ns + 1);
+    profile_.slice = slice;
+  }
+  if (selection_.choose_stacks) {
+    const std::vector<std::uint8_t> chosen = selection_.choose_stacks(profile_);
+    chosen_nodes_.reserve(node_of_index_.size());
+    for (const std::uint32_t node : node_of_index_) chosen_nodes_.push_back(chosen[node]);
+    choice_.nodes = &chosen_nodes_;
+  }
+  if (selection_.needs_lifetimes()) choose_blocks(clock_, scouted->replay.last_time(), progress);
+  return scouted;
+}
+
+/// Finds the blocks whose lifetime fits, or that are live at the moment asked for.
+void Analysis::choose_blocks(const trace::TickClock& clock, std::uint64_t last_time, const Progress& progress) {
+  const std::uint64_t end_ns = clock.to_ns(last_time);
+  const std::uint64_t moment_ns = selection_.live_at ? ns_of(*selection_.live_at, end_ns) : 0;
+  const auto fits = [&](std::uint64_t from_ns, std::uint64_t to_ns, bool released) {
+    if (selection_.live_at && (from_ns > moment_ns || (released && to_ns <= moment_ns))) return false;
+    if (selection_.min_lifetime_ns && to_ns - from_ns < *selection_.min_lifetime_ns) return false;
+    return !selection_.max_lifetime_ns || (released && to_ns - from_ns <= *selection_.max_lifetime_ns);
+  };
+  trace::MergedReader reader(file_);
+  Replay replay(file_, Selection{});
+  BlockTable ordinals;  // in the place of the size
+  std::vector<ResolvedEvent> events;
+  const auto look_at = [&] {
+    for (const ResolvedEvent& event : events) {
+      if (event.kind == ResolvedKind::kAllocation) {
+        bool fresh;
+        Block& block = ordinals.insert(event.address, fresh);
+        block.size = chosen_blocks_.size();
+        block.time = event.time;
+        chosen_blocks_.push_back(false);
+      } else if (event.kind == ResolvedKind::kRelease) {
+        Block* const block = ordinals.find(event.address);
+        if (block == nullptr) continue;
+        chosen_blocks_[block->size] = fits(clock.to_ns(block->time), clock.to_ns(event.time), true);
+        ordinals.erase(block);
+      }
+    }
+    events.clear();
+  };
+  pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+    replay.replay(batch, events);
+    look_at();
+    if (progress) progress(share_of(batch, file_), replay.heap().events());
+    return true;
+  });
+  replay.finish(last_time);
+  look_at();
+  ordinals.for_each([&](const Block& block) { chosen_blocks_[block.size] = fits(clock.to_ns(block.time), end_ns, false); });
+  choice_.blocks = &chosen_blocks_;
 }
 
 void Analysis::describe_recording(const trace::Definitions& definitions) {
@@ -97,6 +210,28 @@ void Analysis::fill_costs(const Replay& replay) {
                              : selection_.kind == model::Kind::kMmap ? mmap
                                                                      : replay.heap_costs();
   profile_.peak_time_ns = clock_.to_ns(costs.peak_time());
+  // What a slice leaks is not all that is live at its end, so it is looked for block by block.
+  struct Leak {
+    std::uint64_t bytes = 0;
+    std::uint64_t blocks = 0;
+  };
+  std::vector<Leak> leaks;
+  const bool later_than_start = choice_.from_ticks != 0;
+  if (later_than_start) {
+    leaks.resize(node_of_index_.size());
+    const auto add = [&](std::uint32_t index, std::uint64_t bytes) {
+      if (index >= leaks.size()) return;
+      leaks[index].bytes += bytes;
+      ++leaks[index].blocks;
+    };
+    if (selection_.kind != model::Kind::kMmap)
+      replay.for_each_leak([&](const Block& block) { add(block.node, block.size); });
+    if (selection_.kind != model::Kind::kHeap)
+      replay.for_each_mapping_leak([&](const Region& region) {
+        if (selection_.kind == model::Kind::kMmap || (region.flags & kMapFromAllocator) == 0)
+          add(region.node, region.end - region.begin);
+      });
+  }
   const auto count = static_cast<std::uint32_t>(std::min(costs.node_count(), node_of_index_.size()));
   for (std::uint32_t index = 0; index < count; ++index) {
     const NodeCosts node = costs.settled(index);
@@ -106,8 +241,8 @@ void Analysis::fill_costs(const Replay& replay) {
     sum.allocated_bytes = node.allocated_bytes;
     sum.temporary = node.temporary;
     sum.temporary_bytes = node.temporary_bytes;
-    sum.leaked_bytes = node.live_bytes;
-    sum.leaked_blocks = node.live_blocks;
+    sum.leaked_bytes = later_than_start ? leaks[index].bytes : node.live_bytes;
+    sum.leaked_blocks = later_than_start ? leaks[index].blocks : node.live_blocks;
     sum.peak_bytes = node.peak_bytes;
     sum.peak_blocks = node.peak_blocks;
     profile_.nodes[node_of_index_[index]].costs += sum;
@@ -128,7 +263,7 @@ void Analysis::fill_costs(const Replay& replay) {
 
 void Analysis::fill_timeline(const Replay& replay) {
   const model::LiveTimeline& live = replay.timeline();
-  std::uint64_t start_ticks = 0;
+  std::uint64_t start_ticks = choice_.from_ticks;
   model::LiveTimeline::Bucket before;
   for (const model::LiveTimeline::Bucket& from : live.buckets()) {
     model::Timeline::Bucket bucket;
@@ -151,7 +286,7 @@ void Analysis::fill_timeline(const Replay& replay) {
     profile_.timeline.marks.push_back({clock_.to_ns(mark.ticks), mark.kind, mark.text});
 }
 
-void Analysis::settle_integrity(const trace::MergedReader& reader, const Replay& replay, std::uint64_t lost_nodes) {
+void Analysis::settle_integrity(const trace::MergedReader& reader, const Replay& replay) {
   const FileHeader& header = file_.header();
   model::Integrity& integrity = profile_.integrity;
   integrity.ended_by = file_.ended_by();
@@ -174,8 +309,8 @@ void Analysis::settle_integrity(const trace::MergedReader& reader, const Replay&
     damage.lost_unknown();
     damage.note("the file system does not let a killed program's last events reach the file; some may be missing");
   }
-  if (lost_nodes != 0)
-    damage.note(count_of(lost_nodes, "stack frame has", "stack frames have") + " lost the definition: shown as '" +
+  if (lost_nodes_ != 0)
+    damage.note(count_of(lost_nodes_, "stack frame has", "stack frames have") + " lost the definition: shown as '" +
                 "definition_lost'");
   if (reader.definitions().redefined_nodes != 0)
     damage.note(count_of(reader.definitions().redefined_nodes, "stack frame was", "stack frames were") +
@@ -206,9 +341,9 @@ void Analysis::settle_integrity(const trace::MergedReader& reader, const Replay&
 }
 
 void Analysis::for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink,
-                              const Progress& progress) const {
+                              const Progress& progress, bool with_older) const {
   trace::MergedReader reader(file_);
-  Replay replay(file_, selection_);
+  Replay replay(file_, selection_, choice_);
   std::vector<ResolvedEvent> resolved;
   std::vector<ProfileEvent> events;
   const auto pass_on = [&] {
@@ -217,20 +352,22 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
     std::uint64_t ticks = 0;
     std::uint64_t ns = 0;
     for (const ResolvedEvent& event : resolved) {
+      if (event.before_slice && !with_older) continue;
       if (event.time != ticks) {
         ticks = event.time;
         ns = clock_.to_ns(ticks);
       }
       const std::uint32_t node = event.node < node_of_index_.size() ? node_of_index_[event.node] : 0;
-      events.push_back({ns, event.address, event.size, node, event.thread, event.kind, event.temporary});
+      events.push_back({ns, event.address, event.size, node, event.thread, event.kind, event.temporary, event.before_slice});
     }
     resolved.clear();
     sink(events);
   };
   pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
-    replay.replay(batch, resolved);
+    const bool goes_on = replay.replay(batch, resolved);
     pass_on();
     if (progress) progress(share_of(batch, file_), replay.heap().events());
+    return goes_on;
   });
   replay.finish(0);
   if (!resolved.empty()) pass_on();
@@ -257,7 +394,7 @@ std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vecto
           else live[group] -= event.size;
         }
       },
-      progress);
+      progress, true);
   while (bucket < buckets.size()) close_bucket();
   return result;
 }

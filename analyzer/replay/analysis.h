@@ -3,10 +3,15 @@
 // The second pass is for what must know the whole before it sees the parts: an export that writes stacks
 // before events, a timeline of the largest call sites. It costs the time of the first and gives the same
 // events in the same order, also of a running program, since opening fixed what the trace holds.
+//
+// Selections that only the whole trace can answer are found by passes of their own before the one that counts: a
+// slice of time and stacks chosen by name need one (the clock and the call tree are complete at the end only),
+// lifetimes one more, which keeps a bit for each allocation of the trace.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +35,7 @@ struct ProfileEvent {
   std::uint32_t thread;  ///< Profile::threads
   ResolvedKind kind;
   bool temporary;
+  bool before_slice;     ///< its block was allocated before the slice, and counts only as live in it
 };
 
 class Analysis {
@@ -40,9 +46,10 @@ class Analysis {
   const trace::TraceFile& file() const noexcept { return file_; }
   const model::Profile& profile() const noexcept { return profile_; }
 
-  /// All allocations, releases and samples in order, a batch at a time (Selection::kind aside: of the heap).
+  /// All allocations, releases and samples that count, in order, a batch at a time (Selection::kind aside: of the
+  /// heap). Of a slice, blocks made before it are not among them; `with_older` adds those.
   void for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink,
-                      const Progress& progress = {}) const;
+                      const Progress& progress = {}, bool with_older = false) const;
 
   /// Live bytes of groups of nodes over time: group_of_node says for each node of the profile its group, from
   /// 0, or kNoIndex. Result: by group, the live bytes at the end of each bucket of the profile's timeline.
@@ -50,8 +57,12 @@ class Analysis {
                                                         std::uint32_t groups, const Progress& progress = {}) const;
 
  private:
+  struct Scouted;
+  std::unique_ptr<Scouted> scout(const Progress& progress);
+  void choose_blocks(const trace::TickClock& clock, std::uint64_t last_time, const Progress& progress);
+  void link(const trace::Definitions& definitions);
   void describe_recording(const trace::Definitions& definitions);
-  void settle_integrity(const trace::MergedReader& reader, const Replay& replay, std::uint64_t lost_nodes);
+  void settle_integrity(const trace::MergedReader& reader, const Replay& replay);
   void fill_costs(const Replay& replay);
   void fill_timeline(const Replay& replay);
 
@@ -60,6 +71,10 @@ class Analysis {
   model::Profile profile_;
   trace::TickClock clock_;
   std::vector<std::uint32_t> node_of_index_;
+  std::uint64_t lost_nodes_ = 0;
+  Choice choice_;
+  std::vector<std::uint8_t> chosen_nodes_;  // by dense index
+  std::vector<bool> chosen_blocks_;         // by ordinal
 };
 
 }  // namespace heapprof::replay

@@ -17,12 +17,13 @@ namespace heapprof::replay {
 /// Below this, starting a thread costs more than it saves.
 inline constexpr std::uint64_t kWorthAThread = 256 << 10;
 
-/// Calls consume(batch) with every batch of `reader`. An exception on either side ends both and comes out here.
+/// Calls consume(batch) with every batch of `reader`, until it returns false. An exception on either side ends
+/// both and comes out here.
 template <typename Consume>
 void pump(trace::MergedReader& reader, std::uint64_t frame_bytes, Consume&& consume) {
   const auto alone = [&] {
     trace::Batch batch;
-    while (reader.next(batch)) consume(batch);
+    while (reader.next(batch) && consume(batch)) {}
   };
   if (frame_bytes < kWorthAThread) return alone();
 
@@ -78,7 +79,7 @@ void pump(trace::MergedReader& reader, std::uint64_t frame_bytes, Consume&& cons
         if (ring.filled == ring.emptied) break;
         slot = ring.emptied % kSlots;
       }
-      consume(ring.batches[slot]);
+      if (!consume(ring.batches[slot])) break;
       const std::lock_guard lock(ring.mutex);
       ++ring.emptied;
       ring.changed.notify_all();

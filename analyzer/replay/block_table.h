@@ -1,21 +1,30 @@
-// The live blocks, by address: an open-addressing hash table with linear probing and no tombstones (a
-// removal moves the entries behind it up), 32 bytes an entry, at most five eighths full.
+// The live blocks, by address: an open-addressing hash table in groups of eight, with a byte of each entry's
+// hash in an array of its own (the idea is that of Abseil's Swiss tables).
 //
-// A trace visits its blocks all over the heap, so the price of a look-up is a cache miss; the replay knows
-// its next events and asks for them ahead with prefetch().
+// A trace visits its blocks all over the heap, so the price of a look-up is cache misses and mispredicted
+// branches. Here nearly every look-up is one load of eight control bytes, which are small enough to stay in
+// the cache for a million blocks, one match among them, and one line of memory for the entry. The replay knows
+// its next events and asks for both ahead.
+//
+//   control byte   0x80 free, never used since the last rehash   0xfe free, was used (a probe goes on)
+//                  0x00..0x7f the low bits of the entry's hash
+//
+// Invariant: a group with a never-used entry was never full, so no block was put further on because of it, and
+// a probe may end there. That is why an erased entry becomes never-used again in such a group, and only in a
+// full one stays a tombstone.
 #pragma once
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
+#include <cstring>
 #include <new>
 #include <sys/mman.h>
 
 namespace heapprof::replay {
 
 struct Block {
-  std::uint64_t address = 0;  ///< 0: the entry is free
+  std::uint64_t address = 0;
   std::uint64_t size = 0;
   std::uint64_t time = 0;     ///< of its allocation, ticks
   std::uint32_t node = 0;     ///< dense index
@@ -25,100 +34,166 @@ static_assert(sizeof(Block) == 32);
 
 class BlockTable {
  public:
-  BlockTable() { allocate(1 << 12); }
-  ~BlockTable() { release(); }
+  BlockTable() { allocate(1 << 9); }
+  ~BlockTable() { release(memory_, bytes_of(groups_)); }
   BlockTable(const BlockTable&) = delete;
   BlockTable& operator=(const BlockTable&) = delete;
 
   std::size_t size() const noexcept { return size_; }
 
-  /// Asks for the entry of `address` and the one after it, which erase() looks at.
-  void prefetch(std::uint64_t address) const noexcept {
-    const Block* const entry = &entries_[home(address)];
-    __builtin_prefetch(entry, 1);
-    __builtin_prefetch(entry + 1, 1);
+  /// First step: asks for the control bytes of `address`.
+  void prefetch_group(std::uint64_t address) const noexcept {
+    __builtin_prefetch(&control_[group_of(hash_of(address))], 1);
+  }
+  /// Second step, some events later: asks for the entry that holds `address`, or that it is likely to get.
+  void prefetch_entry(std::uint64_t address) const noexcept {
+    const std::uint64_t hash = hash_of(address);
+    const std::size_t group = group_of(hash);
+    std::uint64_t candidates = matches(control_[group], tag_of(hash));
+    if (candidates == 0) candidates = control_[group] & kTopBits;
+    __builtin_prefetch(&entries_[entry_of(group, candidates | kLastTopBit)], 1);
+  }
+  /// Third step, for blocks that are to go: the entry's node, if it is the right entry; else 0.
+  std::uint32_t peek_node(std::uint64_t address) const noexcept {
+    const std::uint64_t hash = hash_of(address);
+    const std::size_t group = group_of(hash);
+    const Block& block = entries_[entry_of(group, matches(control_[group], tag_of(hash)) | kLastTopBit)];
+    return block.address == address ? block.node : 0;
   }
 
   /// The block at `address`, or null. Valid until the next change.
   Block* find(std::uint64_t address) noexcept {
-    for (std::size_t i = home(address);; i = (i + 1) & mask_) {
-      if (entries_[i].address == address) return &entries_[i];
-      if (entries_[i].address == 0) return nullptr;
+    const std::uint64_t hash = hash_of(address);
+    for (std::size_t group = group_of(hash);; group = (group + 1) & mask_) {
+      const std::uint64_t control = control_[group];
+      for (std::uint64_t found = matches(control, tag_of(hash)); found != 0; found &= found - 1) {
+        Block& block = entries_[entry_of(group, found)];
+        if (block.address == address) [[likely]] return &block;
+      }
+      if (never_used(control) != 0) [[likely]] return nullptr;
     }
   }
 
-  /// The entry for `address`, which must not be 0. A fresh one has that address, the rest is zero.
+  /// The entry for `address`. A fresh one has that address, the rest is zero.
   Block& insert(std::uint64_t address, bool& fresh) {
-    if (size_ >= limit_) [[unlikely]] grow();
-    for (std::size_t i = home(address);; i = (i + 1) & mask_) {
-      if (entries_[i].address == address) {
-        fresh = false;
-        return entries_[i];
+    if (unused_left_ == 0) [[unlikely]] rehash();
+    const std::uint64_t hash = hash_of(address);
+    std::size_t free_entry = kNoEntry;
+    std::size_t group = group_of(hash);
+    for (;; group = (group + 1) & mask_) {
+      const std::uint64_t control = control_[group];
+      for (std::uint64_t found = matches(control, tag_of(hash)); found != 0; found &= found - 1) {
+        Block& block = entries_[entry_of(group, found)];
+        if (block.address == address) [[likely]] {
+          fresh = false;
+          return block;
+        }
       }
-      if (entries_[i].address == 0) {
-        fresh = true;
-        ++size_;
-        entries_[i].address = address;
-        return entries_[i];
-      }
+      if (const std::uint64_t free = control & kTopBits; free != 0 && free_entry == kNoEntry)
+        free_entry = entry_of(group, free);
+      if (never_used(control) != 0) [[likely]] break;
     }
+    std::uint8_t* const control = control_byte(free_entry);
+    unused_left_ -= *control == kNeverUsed;
+    *control = static_cast<std::uint8_t>(tag_of(hash));
+    ++size_;
+    fresh = true;
+    Block& block = entries_[free_entry];
+    block = Block{};
+    block.address = address;
+    return block;
   }
 
-  /// Removes what find() returned.
+  /// Removes what find() or insert() returned.
   void erase(Block* block) noexcept {
-    std::size_t hole = static_cast<std::size_t>(block - entries_);
-    for (std::size_t i = (hole + 1) & mask_; entries_[i].address != 0; i = (i + 1) & mask_) {
-      // An entry may move up to the hole when its home is not behind it.
-      if (((i - home(entries_[i].address)) & mask_) >= ((i - hole) & mask_)) {
-        entries_[hole] = entries_[i];
-        hole = i;
-      }
-    }
-    entries_[hole] = Block{};
+    const auto entry = static_cast<std::size_t>(block - entries_);
+    const bool was_never_full = never_used(control_[entry / kGroup]) != 0;
+    *control_byte(entry) = was_never_full ? kNeverUsed : kUsed;
+    unused_left_ += was_never_full;
     --size_;
   }
 
   template <typename Visit>
   void for_each(Visit&& visit) const {
-    for (std::size_t i = 0; i <= mask_; ++i)
-      if (entries_[i].address != 0) visit(static_cast<const Block&>(entries_[i]));
+    for (std::size_t entry = 0; entry < groups_ * kGroup; ++entry)
+      if ((*control_byte(entry) & 0x80) == 0) visit(static_cast<const Block&>(entries_[entry]));
   }
 
  private:
-  std::size_t home(std::uint64_t address) const noexcept {
-    return static_cast<std::size_t>(address * 0x9e3779b97f4a7c15u >> shift_);
+  static constexpr std::size_t kGroup = 8;
+  static constexpr std::size_t kNoEntry = ~std::size_t{0};
+  static constexpr std::uint8_t kNeverUsed = 0x80;
+  static constexpr std::uint8_t kUsed = 0xfe;
+  static constexpr std::uint64_t kTopBits = 0x8080808080808080;
+  static constexpr std::uint64_t kLastTopBit = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t kLowBits = 0x0101010101010101;
+
+  static std::uint64_t hash_of(std::uint64_t address) noexcept {
+    const std::uint64_t product = address * 0x9e3779b97f4a7c15u;
+    return product ^ product >> 32;
+  }
+  /// The group by the upper bits of the product, the tag by lower ones.
+  std::size_t group_of(std::uint64_t hash) const noexcept { return static_cast<std::size_t>(hash >> shift_); }
+  static std::uint64_t tag_of(std::uint64_t hash) noexcept { return hash & 0x7f; }
+
+  /// The top bit of each byte of `control` that is `tag`; rarely of another one too, above a right one.
+  static std::uint64_t matches(std::uint64_t control, std::uint64_t tag) noexcept {
+    const std::uint64_t different = control ^ (tag * kLowBits);
+    return (different - kLowBits) & ~different & kTopBits;
+  }
+  /// The top bit of each byte that is kNeverUsed: of the free ones, those whose second bit is not set.
+  static std::uint64_t never_used(std::uint64_t control) noexcept { return control & ~(control << 6) & kTopBits; }
+  /// The entry of the lowest byte marked.
+  static std::size_t entry_of(std::size_t group, std::uint64_t marked) noexcept {
+    return group * kGroup + static_cast<std::size_t>(std::countr_zero(marked)) / 8;
+  }
+  std::uint8_t* control_byte(std::size_t entry) const noexcept {
+    static_assert(std::endian::native == std::endian::little);
+    return reinterpret_cast<std::uint8_t*>(control_) + entry;
   }
 
-  void allocate(std::size_t capacity) {
-    const std::size_t bytes = capacity * sizeof(Block);
+  static std::size_t bytes_of(std::size_t groups) noexcept { return groups * kGroup * (sizeof(Block) + 1); }
+  static void release(void* memory, std::size_t bytes) noexcept { ::munmap(memory, bytes); }
+
+  void allocate(std::size_t groups) {
+    const std::size_t bytes = bytes_of(groups);
     void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
     if (bytes >= std::size_t{4} << 20) ::madvise(memory, bytes, MADV_HUGEPAGE);
-    entries_ = static_cast<Block*>(memory);  // zero pages are free entries
-    mask_ = capacity - 1;
-    limit_ = capacity / 8 * 5;
-    shift_ = 64 - static_cast<unsigned>(std::countr_zero(capacity));
+    memory_ = memory;
+    entries_ = static_cast<Block*>(memory);
+    control_ = reinterpret_cast<std::uint64_t*>(entries_ + groups * kGroup);
+    std::memset(control_, kNeverUsed, groups * kGroup);
+    groups_ = groups;
+    mask_ = groups - 1;
+    shift_ = 64 - static_cast<unsigned>(std::countr_zero(groups));
+    unused_left_ = groups * kGroup / 8 * 5;  // five in eight: then one group in eight is full
+    size_ = 0;
   }
-  void release() noexcept { ::munmap(entries_, (mask_ + 1) * sizeof(Block)); }
 
-  [[gnu::noinline]] void grow() {
-    Block* const old = entries_;
-    const std::size_t old_capacity = mask_ + 1;
-    allocate(old_capacity * 2);
-    for (std::size_t i = 0; i < old_capacity; ++i) {
-      if (old[i].address == 0) continue;
-      std::size_t at = home(old[i].address);
-      while (entries_[at].address != 0) at = (at + 1) & mask_;
-      entries_[at] = old[i];
+  /// Out of never-used entries: twice as many, or, when it was tombstones that used them up, as many again.
+  [[gnu::noinline]] void rehash() {
+    void* const old_memory = memory_;
+    const std::size_t old_groups = groups_;
+    const Block* const old_entries = entries_;
+    const auto* const old_control = reinterpret_cast<const std::uint8_t*>(control_);
+    allocate(size_ > groups_ * kGroup / 2 ? groups_ * 2 : groups_);
+    for (std::size_t entry = 0; entry < old_groups * kGroup; ++entry) {
+      if ((old_control[entry] & 0x80) != 0) continue;
+      bool fresh;
+      insert(old_entries[entry].address, fresh) = old_entries[entry];
     }
-    ::munmap(old, old_capacity * sizeof(Block));
+    release(old_memory, bytes_of(old_groups));
   }
 
+  void* memory_ = nullptr;
   Block* entries_ = nullptr;
+  std::uint64_t* control_ = nullptr;  // a word a group
+  std::size_t groups_ = 0;
   std::size_t mask_ = 0;
-  std::size_t limit_ = 0;
-  std::size_t size_ = 0;
   unsigned shift_ = 0;
+  std::size_t size_ = 0;
+  std::size_t unused_left_ = 0;
 };
 
 }  // namespace heapprof::replay

@@ -77,6 +77,18 @@ class CostTracker {
     costs.live_blocks += static_cast<std::uint32_t>(blocks);
   }
 
+  /// Forgets what was allocated so far, but for what is live: that is the new peak.
+  void restart(std::uint64_t time) {
+    for (NodeCosts& costs : nodes_) {
+      costs.allocations = costs.allocated_bytes = 0;
+      costs.temporary = costs.temporary_bytes = 0;
+    }
+    peak_bytes_ = live_bytes_;
+    peak_blocks_ = live_blocks_;
+    peak_time_ = time;
+    at_peak_ = true;
+  }
+
   std::uint64_t live_bytes() const noexcept { return live_bytes_; }
   std::uint64_t live_blocks() const noexcept { return live_blocks_; }
   std::uint64_t peak_bytes() const noexcept { return peak_bytes_; }

@@ -85,6 +85,12 @@ class MappingTable {
   }
 
   std::size_t size() const noexcept { return regions_.size(); }
+  /// Identities rise with each mapping; those above this value are still to come.
+  std::uint64_t last_identity() const noexcept { return identities_; }
+  template <typename Visit>
+  void for_each(Visit&& visit) const {
+    for (const auto& [begin, region] : regions_) visit(region);
+  }
 
  private:
   /// Adds a piece, as one with its neighbours of the same mapping.

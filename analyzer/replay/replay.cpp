@@ -9,12 +9,15 @@ using trace::MergedEvent;
 
 namespace {
 
-// How many events ahead the block and then the node are asked for. Far enough that memory answers in time,
-// near enough that the lines are still there.
-constexpr std::size_t kBlockAhead = 24;
-constexpr std::size_t kNodeAhead = 12;
-// The events themselves were written by another core.
-constexpr std::size_t kEventAhead = 56;
+// How many events ahead memory is asked for: the event itself (written by another core), the place of its
+// block, the block, and the block's node. Far enough that memory answers in time, near enough that the
+// lines are still there.
+constexpr std::size_t kEventAhead = 64;
+constexpr std::size_t kGroupAhead = 32;
+constexpr std::size_t kEntryAhead = 20;
+constexpr std::size_t kNodeAhead = 8;
+
+constexpr std::size_t kManyNodes = 16'384;  // 1 MB of costs
 
 // How far apart events of one moment may stand for one to be moved before the other.
 constexpr std::size_t kTieWindow = 256;
@@ -26,38 +29,77 @@ constexpr bool gives_block(Op op) noexcept { return op == Op::kAlloc || op == Op
 
 }  // namespace
 
-Replay::Replay(const trace::TraceFile& file, const Selection& selection)
-    : selection_(selection), every_size_(selection.all_sizes()), count_all_(selection.kind == model::Kind::kAll),
-      page_bytes_(file.header().unit_bytes), timeline_(std::max<std::uint64_t>(file.header().ticks_per_second / 10'000, 1)), clock_(file.header()),
-      streams_(file.streams().size()) {}
+Replay::Replay(const trace::TraceFile& file, const Selection& selection, const Choice& choice)
+    : selection_(selection), choice_(choice), every_size_(selection.all_sizes()),
+      every_block_(choice.nodes == nullptr && choice.blocks == nullptr),
+      count_all_(selection.kind == model::Kind::kAll), page_bytes_(file.header().unit_bytes),
+      timeline_(std::max<std::uint64_t>(file.header().ticks_per_second / 10'000, 1)), clock_(file.header()),
+      streams_(file.streams().size()), in_slice_(choice.from_ticks == 0) {}
 
+/// Events of one moment are never parted, so a slice's ends lie between events that are not tied.
 template <bool kResolve>
-void Replay::run(trace::Batch& batch) {
+bool Replay::run(trace::Batch& batch) {
   events_ = batch.events();
   texts_ = &batch.texts;
-  const std::size_t count = events_.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i + kBlockAhead < count) [[likely]] {
+  const auto before = [&](std::uint64_t ticks) {
+    return static_cast<std::size_t>(
+        std::partition_point(events_.begin(), events_.end(), [&](const MergedEvent& event) { return event.time < ticks; }) -
+        events_.begin());
+  };
+  const bool last = choice_.has_end() && !events_.empty() && events_.back().time >= choice_.end_ticks;
+  if (last) events_ = events_.first(before(choice_.end_ticks));
+  std::size_t done = 0;
+  if (!in_slice_ && !events_.empty() && events_.back().time >= choice_.from_ticks) {
+    done = before(choice_.from_ticks);
+    run_part<kResolve>(0, done);
+    begin_slice();
+  }
+  run_part<kResolve>(done, events_.size());
+  events_ = {};
+  return !last;
+}
+
+void Replay::begin_slice() {
+  in_slice_ = true;
+  const std::uint64_t from = choice_.from_ticks;
+  heap_ = {};
+  sizes_ = {};
+  mappings_ = {};
+  marks_.clear();
+  samples_ = peak_rss_bytes_ = 0;
+  for (Thread& thread : threads_) thread.allocations = thread.allocated_bytes = 0;
+  first_identity_ = mapping_table_.last_identity();
+  heap_costs_.restart(from);
+  mmap_costs_.restart(from);
+  all_costs_.restart(from);
+  timeline_ = model::LiveTimeline(timeline_.first_width_ticks());
+  timeline_start_ = from;
+  timeline_.move_to(0, state());
+}
+
+template <bool kResolve>
+void Replay::run_part(std::size_t from, std::size_t count) {
+  // A tree that fits the cache needs no asking.
+  const bool ask_for_nodes = heap_costs_.node_count() > kManyNodes;
+  for (std::size_t i = from; i < count; ++i) {
+    if (i + kGroupAhead < count) [[likely]] {
       if (i + kEventAhead < count) __builtin_prefetch(&events_[i + kEventAhead]);
-      const MergedEvent& later = events_[i + kBlockAhead];
-      if (later.op() <= Op::kReallocEnd) blocks_.prefetch(later.address);
-      const MergedEvent& soon = events_[i + kNodeAhead];
-      if (soon.op() == Op::kAlloc) {
-        heap_costs_.prefetch(soon.node);
-      } else if (takes_block(soon.op())) {
-        if (const Block* const block = blocks_.find(soon.address); block != nullptr) heap_costs_.prefetch(block->node);
+      blocks_.prefetch_group(events_[i + kGroupAhead].address);
+      blocks_.prefetch_entry(events_[i + kEntryAhead].address);
+      if (ask_for_nodes) {
+        const MergedEvent& soon = events_[i + kNodeAhead];
+        heap_costs_.prefetch(soon.op() == Op::kAlloc ? soon.node : blocks_.peek_node(soon.address));
       }
     }
     handle<kResolve>(i);
   }
-  events_ = {};
 }
 
 template <bool kResolve>
 inline void Replay::handle(std::size_t i) {
   const MergedEvent& event = events_[i];
   now_ = event.time;
-  if (timeline_.must_move(now_)) [[unlikely]] timeline_.move_to(now_, state());
+  if (timeline_.must_move(now_ - timeline_start_)) [[unlikely]] timeline_.move_to(now_ - timeline_start_, state());
   switch (event.op()) {
     case Op::kAlloc: return allocate<kResolve>(i);
     case Op::kFree:
@@ -66,7 +108,7 @@ inline void Replay::handle(std::size_t i) {
     case Op::kReallocEnd: return realloc_end<kResolve>(i);
     case Op::kSample:
       if constexpr (kResolve)
-        resolved_->push_back({now_, 0, event.size(), 0, kNoThread, ResolvedKind::kSample, false});
+        resolved_->push_back({now_, 0, event.size(), 0, kNoThread, ResolvedKind::kSample, false, !in_slice_});
       return handle_rare(event);
     default: return handle_rare(event);
   }
@@ -111,7 +153,12 @@ inline void Replay::allocate(std::size_t i) {
     }
   }
   const std::uint64_t size = event.size();
-  const bool selected = thread.selected && (every_size_ || (size >= selection_.min_size && size <= selection_.max_size));
+  bool selected = thread.selected && (every_size_ || (size >= selection_.min_size && size <= selection_.max_size));
+  if (!every_block_) [[unlikely]] {
+    const std::uint64_t ordinal = ordinal_++;
+    selected = selected && is_chosen(event.node) &&
+               (choice_.blocks == nullptr || (ordinal < choice_.blocks->size() && (*choice_.blocks)[ordinal]));
+  }
   *block = {event.address, size, event.time, event.node, streams_[event.stream()].thread};
   thread.last_allocation = event.address;
   if (!selected) [[unlikely]] {
@@ -127,18 +174,20 @@ inline void Replay::allocate(std::size_t i) {
   if (count_all_) all_costs_.add(event.node, size, event.time);
   timeline_.rose(heap_costs_.live_bytes());
   if constexpr (kResolve)
-    resolved_->push_back({event.time, event.address, size, event.node, block->thread, ResolvedKind::kAllocation, false});
+    resolved_->push_back({event.time, event.address, size, event.node, block->thread, ResolvedKind::kAllocation, false, !in_slice_});
 }
 
 template <bool kResolve>
 inline void Replay::count_release(const Block& block, bool temporary) {
   if ((block.thread & kNotSelected) != 0) return;
+  const bool before_slice = block.time < choice_.from_ticks;
+  temporary &= !before_slice;
   heap_.temporary_allocations += temporary;
   heap_costs_.remove(block.node, block.size, temporary);
   if (count_all_) all_costs_.remove(block.node, block.size, temporary);
   timeline_.fell(heap_costs_.live_bytes());
   if constexpr (kResolve)
-    resolved_->push_back({now_, block.address, block.size, block.node, block.thread, ResolvedKind::kRelease, temporary});
+    resolved_->push_back({now_, block.address, block.size, block.node, block.thread, ResolvedKind::kRelease, temporary, before_slice});
 }
 
 void Replay::count_rare_release(const Block& block) {
@@ -265,7 +314,7 @@ template <bool kResolve>
     case Op::kRemapEnd: {
       const std::vector<Region> old = stream.take_mapping(true);
       const auto [begin, end] = pages_of(event.address, event.size());
-      return map(event, begin, end, old.empty() ? kMapAnonymous : old.front().flags);
+      return map(event, begin, end, old.empty() ? kMapAnonymous : old.front().flags & ~kNotSelected);
     }
     case Op::kUnmapFailed:
     case Op::kRemapFailed:
@@ -303,7 +352,11 @@ void Replay::map(const MergedEvent& event, std::uint64_t begin, std::uint64_t en
   mapping_table_.take(begin, end, [this](const Region& region, std::int64_t bytes, std::int64_t blocks) {
     mapping_changed(region, bytes, blocks);
   });
+  const Thread& thread = thread_of(event.stream());
+  if (!thread.selected || !is_chosen(event.node) || size < selection_.min_size || size > selection_.max_size)
+    flags |= kNotSelected;
   mapping_table_.insert(begin, end, event.node, flags);
+  if ((flags & kNotSelected) != 0) return;
   if ((flags & kMapReserve) != 0) {
     mappings_.reserved_bytes += size;
     return;
@@ -316,7 +369,7 @@ void Replay::map(const MergedEvent& event, std::uint64_t begin, std::uint64_t en
 }
 
 void Replay::mapping_changed(const Region& region, std::int64_t bytes, std::int64_t blocks) {
-  if ((region.flags & kMapReserve) != 0) return;
+  if ((region.flags & (kMapReserve | kNotSelected)) != 0) return;
   mmap_costs_.adjust(region.node, bytes, blocks);
   if (count_all_ && (region.flags & kMapFromAllocator) == 0) all_costs_.adjust(region.node, bytes, blocks);
 }
@@ -409,17 +462,26 @@ void Replay::finish(std::uint64_t end_time) {
 
   // A mark has the time of its setting, which may lie before that of the event that brought it.
   std::stable_sort(marks_.begin(), marks_.end(), [](const Mark& a, const Mark& b) { return a.ticks < b.ticks; });
+  if (!in_slice_) begin_slice();
   last_time_ = std::max(now_, end_time);
-  timeline_.finish(last_time_, state());
+  if (choice_.has_end()) last_time_ = std::min(last_time_, choice_.end_ticks - 1);
+  last_time_ = std::max(last_time_, choice_.from_ticks);
+  timeline_.finish(last_time_ - timeline_start_, state());
   clock_.finish();
   heap_.peak_bytes = heap_costs_.peak_bytes();
   heap_.peak_blocks = heap_costs_.peak_blocks();
   heap_.peak_time_ns = heap_costs_.peak_time();
   heap_.leaked_bytes = heap_costs_.live_bytes();
   heap_.leaked_blocks = heap_costs_.live_blocks();
+  if (choice_.from_ticks == 0) return;
+  heap_.leaked_bytes = heap_.leaked_blocks = 0;
+  for_each_leak([&](const Block& block) {
+    heap_.leaked_bytes += block.size;
+    ++heap_.leaked_blocks;
+  });
 }
 
-template void Replay::run<false>(trace::Batch& batch);
-template void Replay::run<true>(trace::Batch& batch);
+template bool Replay::run<false>(trace::Batch& batch);
+template bool Replay::run<true>(trace::Batch& batch);
 
 }  // namespace heapprof::replay

@@ -8,13 +8,18 @@
 //     and counts it as released only when it ends. One that never ended leaves its block live.
 //   * Mappings change when their calls begin (munmap, mremap) and are put back when those fail.
 //   * The peak is the highest sum after an allocation.
+//   * Of a slice of time, what happened in it counts: allocations, releases, temporary ones. Its peak is the
+//     highest sum in it, made of all that was live then, also of older blocks, and may be that of its first
+//     moment. Its leaks are the blocks allocated in it and live at its end.
 //
 // One pass, no memory of its own but the live blocks, one record a node and a stream. Whoever needs the
 // single events (exports) gets them resolved, a batch at a time, from replay(batch, events).
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -34,8 +39,31 @@ namespace heapprof::replay {
 
 inline constexpr std::uint32_t kNoThread = 0xffffffff;
 
-/// Which allocations count. Others are followed, so that their releases are known, and left out of all figures.
+/// Which allocations count, as the trace can tell while it is read. Others are followed, so that their releases
+/// are known, and left out of all figures.
+struct Choice {
+  std::uint64_t from_ticks = 0;                                          ///< the slice: its first moment
+  std::uint64_t end_ticks = std::numeric_limits<std::uint64_t>::max();   ///< and the first behind it
+  bool has_end() const noexcept { return end_ticks != std::numeric_limits<std::uint64_t>::max(); }
+  const std::vector<std::uint8_t>* nodes = nullptr;  ///< by dense index: 1 counts; null: all
+  const std::vector<bool>* blocks = nullptr;         ///< by ordinal of the allocation in the trace; null: all
+};
+
+/// A moment as a user gives it.
+struct Moment {
+  double value = 0;
+  bool percent = false;  ///< of the recording's duration; else seconds since its start
+};
+
+/// What a user asks for. A block counts when all of it fits.
 struct Selection {
+  std::optional<Moment> from;
+  std::optional<Moment> to;                 ///< the moment itself belongs to the slice
+  std::optional<Moment> live_at;            ///< allocated by then, not yet released
+  std::optional<std::uint64_t> min_lifetime_ns;  ///< of a block never released: the time to the trace's end
+  std::optional<std::uint64_t> max_lifetime_ns;  ///< a block never released does not fit
+  /// Says for each node of a profile whose tree is linked (costs are zero yet) whether its stack counts.
+  std::function<std::vector<std::uint8_t>(const model::Profile&)> choose_stacks;
   std::uint64_t min_size = 0;
   std::uint64_t max_size = std::numeric_limits<std::uint64_t>::max();
   std::vector<std::uint32_t> thread_ids;    ///< tids; empty: all
@@ -46,6 +74,10 @@ struct Selection {
     return min_size == 0 && max_size == std::numeric_limits<std::uint64_t>::max();
   }
   bool all_threads() const noexcept { return thread_ids.empty() && thread_names.empty(); }
+  bool is_slice() const noexcept { return from || to; }
+  bool needs_lifetimes() const noexcept { return live_at || min_lifetime_ns || max_lifetime_ns; }
+  /// Only who has read the trace once can tell which blocks count.
+  bool needs_scouting() const noexcept { return is_slice() || needs_lifetimes() || choose_stacks; }
 };
 
 enum class ResolvedKind : std::uint8_t {
@@ -63,6 +95,7 @@ struct ResolvedEvent {
   std::uint32_t thread;   ///< of a release: the thread that allocated
   ResolvedKind kind;
   bool temporary;         ///< of a release
+  bool before_slice;      ///< its block was allocated before the slice
 };
 
 class Replay {
@@ -90,13 +123,15 @@ class Replay {
   };
   static constexpr std::size_t kMaxMarks = 10'000;
 
-  Replay(const trace::TraceFile& file, const Selection& selection);
+  /// What `choice` points to must outlive this.
+  Replay(const trace::TraceFile& file, const Selection& selection, const Choice& choice = {});
 
-  void replay(trace::Batch& batch) { run<false>(batch); }
+  /// False: the slice has ended, what follows does not matter.
+  bool replay(trace::Batch& batch) { return run<false>(batch); }
   /// The same, and appends what happened to `events`, in order.
-  void replay(trace::Batch& batch, std::vector<ResolvedEvent>& events) {
+  bool replay(trace::Batch& batch, std::vector<ResolvedEvent>& events) {
     resolved_ = &events;
-    run<true>(batch);
+    return run<true>(batch);
   }
 
   /// After the last batch. `end_time`: ticks to which the recording is known to have gone on. May append to
@@ -110,11 +145,24 @@ class Replay {
   const CostTracker& all_costs() const noexcept { return all_costs_; }  ///< only with Kind::kAll
   const Mappings& mappings() const noexcept { return mappings_; }
   const std::vector<Thread>& threads() const noexcept { return threads_; }
-  const model::LiveTimeline& timeline() const noexcept { return timeline_; }
+  const model::LiveTimeline& timeline() const noexcept { return timeline_; }  ///< from the slice's first moment on
   const model::SizeCounts& sizes() const noexcept { return sizes_; }
   const trace::TickClock& clock() const noexcept { return clock_; }
   const std::vector<Mark>& marks() const noexcept { return marks_; }
-  const BlockTable& blocks() const noexcept { return blocks_; }
+  /// Calls visit(region) for every mapping that counts, was made in the slice, and is live.
+  template <typename Visit>
+  void for_each_mapping_leak(Visit&& visit) const {
+    mapping_table_.for_each([&](const Region& region) {
+      if ((region.flags & (kNotSelected | kMapReserve)) == 0 && region.identity > first_identity_) visit(region);
+    });
+  }
+  /// Calls visit(block) for every block that counts, was allocated in the slice, and is live.
+  template <typename Visit>
+  void for_each_leak(Visit&& visit) const {
+    blocks_.for_each([&](const Block& block) {
+      if ((block.thread & kNotSelected) == 0 && block.time >= choice_.from_ticks) visit(block);
+    });
+  }
   std::uint64_t samples() const noexcept { return samples_; }
   std::uint64_t peak_rss_bytes() const noexcept { return peak_rss_bytes_; }
   std::uint64_t last_time() const noexcept { return last_time_; }
@@ -123,7 +171,7 @@ class Replay {
   bool paused_once() const noexcept { return paused_once_; }
 
  private:
-  static constexpr std::uint32_t kNotSelected = 0x80000000;  // in Block::thread
+  static constexpr std::uint32_t kNotSelected = 0x80000000;  // in Block::thread and Region::flags
 
   struct PendingRealloc {
     Block block;         // address 0: was unknown
@@ -143,7 +191,13 @@ class Replay {
   };
 
   template <bool kResolve>
-  void run(trace::Batch& batch);
+  bool run(trace::Batch& batch);
+  template <bool kResolve>
+  void run_part(std::size_t from, std::size_t to);
+  void begin_slice();
+  bool is_chosen(std::uint32_t node) const noexcept {
+    return choice_.nodes == nullptr || (node < choice_.nodes->size() && (*choice_.nodes)[node] != 0);
+  }
   template <bool kResolve>
   void handle(std::size_t i);
   template <bool kResolve>
@@ -173,7 +227,9 @@ class Replay {
   model::LiveTimeline::State state() const noexcept;
 
   const Selection selection_;
+  const Choice choice_;
   const bool every_size_;
+  const bool every_block_;  // but for size and thread
   const bool count_all_;
   const std::uint64_t page_bytes_;  // at least a page of the recorded machine: the trace's unit
   BlockTable blocks_;
@@ -197,6 +253,10 @@ class Replay {
   std::vector<trace::EventText>* texts_ = nullptr;
   std::vector<ResolvedEvent>* resolved_ = nullptr;
   std::uint64_t now_ = 0;
+  std::uint64_t ordinal_ = 0;             // of the next allocation, unless every block counts
+  std::uint64_t first_identity_ = 0;      // mappings of the slice lie above
+  std::uint64_t timeline_start_ = 0;      // ticks of the timeline's 0
+  bool in_slice_ = false;
   std::uint64_t last_time_ = 0;
   std::uint64_t samples_ = 0;
   std::uint64_t peak_rss_bytes_ = 0;

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include <limits>
+#include <random>
 #include <vector>
 
 using namespace heapprof;
@@ -20,6 +21,24 @@ TEST_CASE("a varint comes back as it went in, in the documented length") {
     CHECK(read == value);
     // Every proper prefix is refused.
     for (const std::uint8_t* cut = bytes; cut != end; ++cut) CHECK(get_varint(bytes, cut, read) == nullptr);
+  }
+}
+
+TEST_CASE("a varint is read the same whatever stands behind it") {
+  std::mt19937_64 random(1);
+  for (unsigned bits = 0; bits <= 64; ++bits) {
+    for (int round = 0; round < 100; ++round) {
+      const std::uint64_t value = bits == 0 ? 0 : random() >> (64 - bits);
+      std::uint8_t bytes[kMaxVarintBytes + 16];
+      for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random());
+      const std::uint8_t* const end = put_varint(bytes, value);
+      std::uint64_t read = ~value;
+      std::uint64_t read_slowly = ~value;
+      REQUIRE(get_varint(bytes, bytes + sizeof bytes, read) == end);
+      REQUIRE(read == value);
+      REQUIRE(get_varint_slowly(bytes, end, read_slowly) == end);
+      REQUIRE(read_slowly == value);
+    }
   }
 }
 

@@ -1,0 +1,216 @@
+// Which blocks count under each selection, and what the figures of a slice of time are. One small trace, whose
+// answers were worked out by hand:
+//
+//   time   0    100      200      300      400      500      600
+//   A 1000 B           [100------------------------]            node 1 (f)
+//   B  500 B                     [210-----------------------    node 2 (f > g), never released
+//   C  300 B                     [220-230]                      node 3 (h), temporary
+//   D  800 B                              [310--------520]      node 2
+//   E   50 B                                      [410-----     node 3, never released
+#include <catch2/catch.hpp>
+
+#include <map>
+
+#include "analyzer/replay/analysis.h"
+#include "tests/support/temporary_file.h"
+#include "tests/support/trace_builder.h"
+
+using namespace heapprof;
+using namespace heapprof::replay;
+using heapprof::test::TemporaryFile;
+using heapprof::test::TraceBuilder;
+
+namespace {
+
+struct Recorded {
+  TemporaryFile path;
+  Recorded() {
+    TraceBuilder trace;
+    auto& stream = trace.stream();
+    stream.thread(1, "main");
+    stream.module(2, "/usr/bin/demo", "\x01\x02", 0x1000, 0);
+    stream.node(1, 0, 2, 0xf);
+    stream.node(2, 1, 2, 0x10);
+    stream.node(3, 0, 2, 0x11);
+    stream.alloc(100, 0xa000, 1000, 1);
+    stream.alloc(210, 0xb000, 500, 2);
+    stream.alloc(220, 0xc000, 300, 3);
+    stream.free(230, 0xc000);
+    stream.alloc(310, 0xd000, 800, 2);
+    stream.free(400, 0xa000);
+    stream.alloc(410, 0xe000, 50, 3);
+    stream.free(520, 0xd000);
+    trace.header.end_kind = EndKind::kExit;
+    trace.header.end_ticks = 1'000;
+    trace.write(path.path());
+  }
+  model::Profile under(const Selection& selection) const { return Analysis(path.path(), selection).profile(); }
+};
+
+Moment at_ns(double ns) { return {ns / 1e9, false}; }
+
+/// Costs by the offset of the innermost frame.
+std::map<std::uint64_t, model::Costs> by_offset(const model::Profile& profile) {
+  std::map<std::uint64_t, model::Costs> result;
+  for (const model::CallNode& node : profile.nodes)
+    if (node.address != model::kNoIndex && !node.costs.empty()) result[profile.addresses[node.address].offset] = node.costs;
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("A slice has its own peak, made of older blocks too") {
+  const Recorded recorded;
+  Selection selection;
+  selection.from = at_ns(205);
+  selection.to = at_ns(300);
+  const model::Profile profile = recorded.under(selection);
+  CHECK(profile.slice->from_ns == 205);
+  CHECK(profile.slice->to_ns == 300);
+  CHECK(profile.recording.duration_ns == 1'000);
+  CHECK(profile.heap.allocations == 2);
+  CHECK(profile.heap.allocated_bytes == 800);
+  CHECK(profile.heap.frees == 1);
+  CHECK(profile.heap.temporary_allocations == 1);
+  CHECK(profile.heap.peak_bytes == 1'800);  // A, B and C
+  CHECK(profile.heap.peak_blocks == 3);
+  CHECK(profile.heap.peak_time_ns == 220);
+  CHECK(profile.heap.leaked_bytes == 500);  // B alone was allocated in it
+  CHECK(profile.heap.leaked_blocks == 1);
+  CHECK(profile.threads[0].allocations == 2);
+  auto costs = by_offset(profile);
+  CHECK(costs[0xf].peak_bytes == 1'000);
+  CHECK(costs[0xf].allocations == 0);
+  CHECK(costs[0xf].leaked_bytes == 0);
+  CHECK(costs[0x10].peak_bytes == 500);
+  CHECK(costs[0x10].leaked_bytes == 500);
+  CHECK(costs[0x11].peak_bytes == 300);
+  CHECK(costs[0x11].temporary == 1);
+  CHECK(profile.timeline.buckets.front().start_ns == 205);
+  CHECK(profile.integrity.complete);
+}
+
+TEST_CASE("The peak of a slice in which memory only falls is that of its first moment") {
+  const Recorded recorded;
+  Selection selection;
+  selection.from = at_ns(395);
+  selection.to = at_ns(405);
+  const model::Profile profile = recorded.under(selection);
+  CHECK(profile.heap.allocations == 0);
+  CHECK(profile.heap.peak_bytes == 2'300);
+  CHECK(profile.heap.peak_time_ns == 395);
+  CHECK(profile.heap.leaked_blocks == 0);
+  CHECK(profile.heap.frees == 1);
+}
+
+TEST_CASE("Both ends belong to a slice, and slices side by side add up") {
+  const Recorded recorded;
+  Selection selection;
+  selection.from = at_ns(210);
+  selection.to = at_ns(310);
+  CHECK(recorded.under(selection).heap.allocations == 3);
+  std::uint64_t allocations = 0;
+  std::uint64_t frees = 0;
+  for (double from = 0; from < 1'000; from += 50) {
+    selection.from = at_ns(from);
+    selection.to = at_ns(from + 49);
+    allocations += recorded.under(selection).heap.allocations;
+    frees += recorded.under(selection).heap.frees;
+  }
+  CHECK(allocations == 5);
+  CHECK(frees == 3);
+}
+
+TEST_CASE("Percentages are of the duration; a slice of everything is everything") {
+  const Recorded recorded;
+  Selection selection;
+  selection.from = Moment{0, true};
+  selection.to = Moment{100, true};
+  const model::Profile all = recorded.under(selection);
+  CHECK(all.heap.allocations == 5);
+  CHECK(all.heap.peak_bytes == 2'300);
+  CHECK(all.heap.leaked_bytes == 550);
+  selection.from = Moment{41, true};
+  CHECK(recorded.under(selection).heap.allocations == 1);
+  CHECK(recorded.under(selection).heap.leaked_bytes == 50);
+  selection.to = Moment{40, true};
+  CHECK_THROWS_AS(recorded.under(selection), trace::TraceError);
+}
+
+TEST_CASE("A slice behind the last event shows what is live") {
+  const Recorded recorded;
+  Selection selection;
+  selection.from = at_ns(900);
+  const model::Profile profile = recorded.under(selection);
+  CHECK(profile.heap.allocations == 0);
+  CHECK(profile.heap.peak_bytes == 550);
+  CHECK(profile.heap.leaked_bytes == 0);
+}
+
+TEST_CASE("Lifetimes, and what is live at a moment") {
+  const Recorded recorded;
+  Selection shortest;
+  shortest.max_lifetime_ns = 210;
+  CHECK(recorded.under(shortest).heap.allocated_bytes == 300 + 800);  // C, D; B and E have no end
+  Selection longest;
+  longest.min_lifetime_ns = 300;
+  const model::Profile profile = recorded.under(longest);
+  CHECK(profile.heap.allocated_bytes == 1'000 + 500 + 50);  // A: 300, B and E: to the end
+  CHECK(profile.heap.peak_bytes == 1'500);
+  CHECK(profile.heap.frees == 1);
+  Selection live;
+  live.live_at = at_ns(400);  // A is released then
+  const model::Profile then = recorded.under(live);
+  CHECK(then.heap.allocations == 2);
+  CHECK(then.heap.peak_bytes == 1'300);
+  CHECK(then.heap.leaked_bytes == 500);
+  live.live_at = at_ns(399);
+  CHECK(recorded.under(live).heap.peak_bytes == 2'300);
+  live.live_at = at_ns(50);
+  CHECK(recorded.under(live).heap.allocations == 0);
+}
+
+TEST_CASE("Stacks chosen by who asks, alone and with the rest") {
+  const Recorded recorded;
+  Selection selection;
+  selection.choose_stacks = [](const model::Profile& profile) {
+    std::vector<std::uint8_t> chosen(profile.nodes.size(), 0);
+    for (std::size_t node = 1; node < profile.nodes.size(); ++node)
+      chosen[node] = profile.addresses[profile.nodes[node].address].offset != 0xf;
+    return chosen;
+  };
+  const model::Profile profile = recorded.under(selection);
+  CHECK(profile.heap.allocations == 4);
+  CHECK(profile.heap.peak_bytes == 1'350);  // B, D and E; all of them together also before A went
+  CHECK(profile.heap.frees == 2);
+  selection.min_size = 400;
+  selection.live_at = at_ns(405);
+  selection.to = at_ns(450);
+  const model::Profile narrow = recorded.under(selection);
+  CHECK(narrow.heap.allocations == 2);
+  CHECK(narrow.heap.leaked_bytes == 1'300);  // D is still live at 450
+}
+
+TEST_CASE("The events of a slice are those of its own blocks") {
+  const Recorded recorded;
+  Selection selection;
+  selection.from = at_ns(300);
+  selection.to = at_ns(600);
+  const Analysis analysis(recorded.path.path(), selection);
+  const auto count = [&](bool with_older) {
+    std::pair<int, int> seen{0, 0};
+    analysis.for_each_event(
+        [&](std::span<const ProfileEvent> events) {
+          for (const ProfileEvent& event : events) {
+            seen.first += event.kind == ResolvedKind::kAllocation;
+            seen.second += event.kind == ResolvedKind::kRelease;
+          }
+        },
+        {}, with_older);
+    return seen;
+  };
+  CHECK(count(false) == std::pair(2, 1));
+  CHECK(count(true) == std::pair(5, 3));
+  const std::vector<std::uint32_t> one_group(analysis.profile().nodes.size(), 0);
+  CHECK(analysis.live_by_group(one_group, 1)[0].back() == 550);
+}
