@@ -94,7 +94,7 @@ class Speedscope(consumers.Case):
 
     def run_browser(self, address):
         done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
-                               f"--user-data-dir={self.dir}/browser", "--virtual-time-budget=8000",
+                               f"--user-data-dir={self.dir}/browser", "--virtual-time-budget=30000",
                                "--window-size=1400,2000", "--dump-dom", address],
                               capture_output=True, timeout=90, text=True, errors="replace")
         return done.stdout

@@ -456,7 +456,7 @@ def replay(events):
     """The figures of the interface from heap events in order: dict with the names of report --json's `heap`.
 
     Temporary allocations need threads and are not counted here. A realloc that was begun and neither ended nor
-    failed leaves its block live.
+    failed leaves its block live, unless its address was given out again.
     """
     live = {}
     figures = dict(allocations=0, allocated_bytes=0, frees=0, failed=0, peak_bytes=0, peak_blocks=0, unmatched_frees=0,
@@ -510,7 +510,12 @@ def replay(events):
             figures["failed"] += 1
     unfinished = [block for blocks in begun.values() for block in blocks]
     for address, size in unfinished:
-        if size is not None:
+        if size is None:
+            continue
+        if address in live:  # given out again meanwhile: the real realloc had released it
+            figures["frees"] += 1
+            current -= size
+        else:
             live[address] = size
     figures["unfinished"] = len(unfinished)
     figures["leaked_bytes"] = sum(live.values())

@@ -1,0 +1,50 @@
+"""`heapprof diff`: two recordings compared, stacks by their functions' names."""
+
+import json
+
+import harness
+
+
+class Diff(harness.Case):
+    def trace(self, times):
+        return self.record(harness.program("burst"), times).trace
+
+    def diff(self, before, after, *options):
+        return json.loads(self.heapprof("diff", before, after, "--json", "--top", "0", *options))
+
+    def test_more_of_one_stack(self):
+        few, many = self.trace(1000), self.trace(1700)
+        diff = self.diff(few, many, "--cost", "allocated")
+        self.assertEqual((diff["before"]["allocations"], diff["after"]["allocations"]),
+                         (self.report(few)["heap"]["allocations"], self.report(many)["heap"]["allocations"]))
+        self.assertEqual(diff["changed_stacks"], 1)
+        (change,) = diff["top"]
+        self.assertEqual((change["blocks_before"], change["blocks_after"], change["blocks"]), (1000, 1700, 700))
+        self.assertEqual((change["bytes_before"], change["bytes_after"], change["bytes"]), (100_000, 170_000, 70_000))
+        self.assertEqual(change["stack"][0]["function"], "main")
+        (back,) = self.diff(many, few, "--cost", "allocations")["top"]
+        self.assertEqual((back["bytes"], back["blocks"]), (-70_000, -700))
+
+    def test_a_stack_that_only_one_has(self):
+        burst = self.trace(100)
+        other = self.record(harness.program("ledger_single"), 500, 1).trace
+        for options in (("--cost", "allocated"), ("--cost", "leaked"), ("--cost", "peak")):
+            diff = self.diff(burst, other, *options)
+            after = sum(row["bytes_after"] - row["bytes_before"] for row in diff["top"])
+            name = {"allocated": "allocated_bytes", "leaked": "leaked_bytes", "peak": "peak_bytes"}[options[1]]
+            self.assertEqual(after, diff["after"][name] - diff["before"][name], options)
+
+    def test_the_same_trace_twice(self):
+        trace = self.trace(100)
+        self.assertEqual(self.diff(trace, trace)["top"], [])
+        self.assertIn("none", self.heapprof("diff", trace, trace))
+
+    def test_what_cannot_be_read(self):
+        trace = self.trace(100)
+        self.heapprof("diff", trace, self.dir / "none", status=1)
+        self.heapprof("diff", self.dir / "none", trace, status=1)
+        self.heapprof("diff", trace, status=2)
+
+
+if __name__ == "__main__":
+    harness.main()
