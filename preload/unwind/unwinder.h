@@ -5,7 +5,8 @@
 //
 // Nothing here allocates from the host, takes a lock, changes errno, calls a function of libc other than
 // _dl_find_object (lock-free, glibc 2.35 and later), or writes to the host's stack. Memory is mapped
-// directly. Where system calls are forbidden (sys::g_forbidden) a stack that needs one ends with a reason. Functions without a remark may be called from any thread at any time.
+// directly. Where system calls are forbidden (sys::g_forbidden) a stack that needs one ends with a reason.
+// Functions without a remark may be called from any thread at any time.
 #pragma once
 
 #include <atomic>
