@@ -1,0 +1,133 @@
+// Hosts that recorders die of:
+//   trouble cancel        1,000 threads, each cancelled at some moment while it allocates
+//   trouble storm         20,000 threads that live for one allocation
+//   trouble many          1,000 threads at once
+//   trouble fork          300 forks while three threads allocate
+//   trouble descriptors   closes every descriptor, and puts a file of its own on every number it can
+// Each prints how many blocks of kMark bytes it allocated in this process; blocks that were cancelled away count too. Exit
+// status 1: something about the host is not as it was.
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+
+namespace {
+
+constexpr size_t kMark = 777;
+std::atomic<long> allocated{0};
+std::atomic<bool> stop{false};
+
+/// Cancellation waits for pthread_testcancel: neither malloc nor the count is a cancellation point.
+[[gnu::noinline]] void pair() {
+  void* volatile block = malloc(kMark);
+  ++allocated;
+  free(block);
+}
+
+void* until_cancelled(void*) {
+  for (;;) {
+    for (int i = 0; i < 20; ++i) pair();
+    pthread_testcancel();
+  }
+}
+
+void* until_stopped(void*) {
+  while (!stop) pair();
+  return nullptr;
+}
+
+void* one_pair(void*) {
+  pair();
+  return nullptr;
+}
+
+int cancel() {
+  for (int i = 0; i < 1000; ++i) {
+    pthread_t thread;
+    if (pthread_create(&thread, nullptr, until_cancelled, nullptr) != 0) return 1;
+    usleep(static_cast<unsigned>(i * 37 % 300));
+    pthread_cancel(thread);
+    void* result;
+    if (pthread_join(thread, &result) != 0 || result != PTHREAD_CANCELED) return 1;
+  }
+  return 0;
+}
+
+int storm() {
+  for (int i = 0; i < 5000; ++i) {
+    pthread_t threads[4];
+    for (pthread_t& thread : threads)
+      if (pthread_create(&thread, nullptr, one_pair, nullptr) != 0) return 1;
+    for (pthread_t thread : threads) pthread_join(thread, nullptr);
+  }
+  return 0;
+}
+
+pthread_barrier_t all_there;
+void* wait_for_all(void*) {
+  void* volatile block = malloc(kMark);
+  ++allocated;
+  pthread_barrier_wait(&all_there);
+  free(block);
+  return nullptr;
+}
+
+int many() {
+  static pthread_t threads[1000];
+  pthread_barrier_init(&all_there, nullptr, 1000);
+  for (pthread_t& thread : threads)
+    if (pthread_create(&thread, nullptr, wait_for_all, nullptr) != 0) return 1;
+  for (pthread_t thread : threads) pthread_join(thread, nullptr);
+  return 0;
+}
+
+int forks() {
+  pthread_t threads[3];
+  for (pthread_t& thread : threads)
+    if (pthread_create(&thread, nullptr, until_stopped, nullptr) != 0) return 1;
+  int result = 0;
+  for (int i = 0; i < 300; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      for (int k = 0; k < 200; ++k) pair();
+      _exit(0);
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) result = 1;
+  }
+  stop = true;
+  for (pthread_t thread : threads) pthread_join(thread, nullptr);
+  return result;
+}
+
+int descriptors() {
+  char name[] = "/tmp/trouble-XXXXXX";
+  const int out = dup(1);
+  const int file = mkstemp(name);
+  unlink(name);
+  for (int i = 3; i < 4096; ++i)
+    if (i != file && i != out) close(i);
+  for (int i = 3; i < 1100; ++i)
+    if (i != file && i != out) dup2(file, i);
+  for (int i = 0; i < 300'000; ++i) pair();
+  return lseek(file, 0, SEEK_END) == 0 ? 0 : 1;  // nobody wrote to it
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* const what = argc > 1 ? argv[1] : "";
+  int result = 2;
+  if (strcmp(what, "cancel") == 0) result = cancel();
+  if (strcmp(what, "storm") == 0) result = storm();
+  if (strcmp(what, "many") == 0) result = many();
+  if (strcmp(what, "fork") == 0) result = forks();
+  if (strcmp(what, "descriptors") == 0) result = descriptors();
+  printf("%ld\n", allocated.load());
+  return result;
+}
