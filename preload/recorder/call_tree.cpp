@@ -40,7 +40,7 @@ NodeId CallTree::child(NodeId parent, ModuleId module, std::uint64_t offset, std
   if (node == nullptr) return NodeId::kNone;
   *node = wanted;
   if (!stream.define_node(NodeId{id}, parent, module, offset, flags)) return NodeId::kNone;
-  if (__atomic_load_n(&table->used, __ATOMIC_RELAXED) > table->mask / 2) grow(table);
+  if (__atomic_load_n(&table->used, __ATOMIC_RELAXED) > table->mask / 2) grow(table, stream);
   return insert(__atomic_load_n(&table_, __ATOMIC_ACQUIRE), hash, wanted, NodeId{id});
 }
 
@@ -100,9 +100,10 @@ CallTree::Table* CallTree::make_table(std::uint32_t slots) noexcept {
 }
 
 /// Doubles the table. One thread does it, while the others go on with the old one.
-void CallTree::grow(Table* full) noexcept {
+void CallTree::grow(Table* full, const Stream& stream) noexcept {
   if (__atomic_load_n(&table_, __ATOMIC_ACQUIRE) != full || full->mask > kChunkNodes * kMaxChunks) return;
-  if (__atomic_exchange_n(&growing_, 1, __ATOMIC_ACQUIRE) != 0) return;
+  const Stream* nobody = nullptr;
+  if (!__atomic_compare_exchange_n(&growing_, &nobody, &stream, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
   if (__atomic_load_n(&table_, __ATOMIC_ACQUIRE) == full) {
     if (Table* larger = make_table((full->mask + 1) * 2)) {
       for (std::uint32_t from = 0; from <= full->mask; ++from) {
@@ -121,7 +122,12 @@ void CallTree::grow(Table* full) noexcept {
       sys::advise(reinterpret_cast<char*>(full) + kPage, bytes - kPage, MADV_DONTNEED);
     }
   }
-  __atomic_store_n(&growing_, 0, __ATOMIC_RELEASE);
+  __atomic_store_n(&growing_, nullptr, __ATOMIC_RELEASE);
+}
+
+void CallTree::growth_left(const Stream& stream) noexcept {
+  const Stream* owner = &stream;
+  __atomic_compare_exchange_n(&growing_, &owner, nullptr, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 void CallTree::reset() noexcept {
@@ -134,7 +140,7 @@ void CallTree::reset() noexcept {
     chunks_[chunk] = nullptr;
   }
   next_ = 1;
-  growing_ = 0;
+  growing_ = nullptr;
 }
 
 }  // namespace heapprof::recorder

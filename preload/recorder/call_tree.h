@@ -31,6 +31,9 @@ class CallTree {
   /// Nodes made so far.
   std::uint32_t size() const noexcept { return __atomic_load_n(&next_, __ATOMIC_RELAXED) - 1; }
 
+  /// `stream`'s owner was left by a longjmp: if that was while it doubled the table, another may.
+  void growth_left(const Stream& stream) noexcept;
+
   /// Empties the tree, in a forked child that begins a trace of its own. The parent's pages are dropped
   /// from this process as far as they were copied; no other thread exists.
   void reset() noexcept;
@@ -59,11 +62,11 @@ class CallTree {
   const Node& at(std::uint32_t id) const noexcept { return chunks_[id / kChunkNodes][id % kChunkNodes]; }
   Node* allocate(std::uint32_t& id) noexcept;
   Table* make_table(std::uint32_t slots) noexcept;
-  void grow(Table* full) noexcept;
+  void grow(Table* full, const Stream& stream) noexcept;
 
   Table* table_ = nullptr;
   std::uint32_t next_ = 1;
-  std::uint32_t growing_ = 0;
+  const Stream* growing_ = nullptr;  ///< whose owner is doubling the table
   Node* chunks_[kMaxChunks] = {};
 };
 

@@ -31,6 +31,17 @@ constexpr std::uint32_t kEventsPerClock = 32;
 /// But not when they come so slowly that this would blur the timeline.
 constexpr std::uint64_t kSlowNs = 100'000;
 
+/// A longjmp has left the recorder, and whatever of the allocator was around it, for good: what was taken for the
+/// time of the call is given back. A block whose realloc was begun stays in doubt, which the reader knows.
+void left_by_longjmp(ThreadState& thread) noexcept {
+  t_local.allocator_depth = 0;
+  t_local.reallocating = nullptr;
+  thread.outrun = true;  // the clock may have been read for an event that was never written
+  thread.unwinder.capture_left();
+  sample_left(thread);
+  g_call_tree.growth_left(thread.stream);
+}
+
 /// Takes the thread's state for one event; null when nothing is to be recorded.
 [[gnu::noinline]] ThreadState* enter_slowly(std::uint64_t stack_pointer) noexcept {
   if (state() == State::kNew) start();
@@ -44,7 +55,11 @@ constexpr std::uint64_t kSlowNs = 100'000;
     thread = attach_thread();
     if (thread == nullptr) return nullptr;
   }
-  while (thread->busy != 0 && !busy_is_stale(*thread, stack_pointer)) {
+  while (thread->busy != 0) {
+    if (busy_is_stale(*thread, stack_pointer)) {
+      left_by_longjmp(*thread);
+      break;
+    }
     // Two streams of one thread: only times order them, so neither may go on with an old one.
     thread->outrun = true;
     thread = nested_state(*thread);

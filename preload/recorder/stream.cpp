@@ -40,13 +40,16 @@ const char* Stream::open(TraceFile& file, StreamId id, std::uint32_t block_bytes
   lz4_state_ = working + column_room;
   staging_ = static_cast<StagingHeader*>(block);
   slots_ = reinterpret_cast<Slot*>(staging_ + 1);
-  begin_block();
+  begin_block(0);
   return nullptr;
 }
 
-void Stream::begin_block() noexcept {
-  slots_[0] = {last_time_, events_before_, op_size(Op::kBlockStart, 0), 0, 0};
-  commit(1);
+void Stream::begin_block(std::uint32_t sequence) noexcept {
+  slots_[0] = {last_time_, events_before(sequence), op_size(Op::kBlockStart, 0), 0, 0};
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  commit(commit_word(sequence, 1));
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  limit_ = capacity_;
 }
 
 bool Stream::append_text(TextKind kind, std::uint64_t number, std::uint64_t address, const void* text,
@@ -57,47 +60,56 @@ bool Stream::append_text(TextKind kind, std::uint64_t number, std::uint64_t addr
   if (more_bytes > limit - bytes) more_bytes = limit - bytes;
   const auto total = static_cast<std::uint32_t>(bytes + more_bytes);
   const std::uint32_t count = 1 + text_slots(total);
-  if (capacity_ - used_ < count && !flush()) return false;
-  Slot* slot = slots_ + used_;
+  if (limit_ - used() < count && !flush()) return false;
+  Slot* slot = slots_ + used();
   *slot = {last_time_, address, op_size(Op::kText, number), static_cast<std::uint32_t>(kind), total};
   auto* out = reinterpret_cast<char*>(slot + 1);
   __builtin_memcpy(out, text, bytes);
   if (more_bytes != 0) __builtin_memcpy(out + bytes, more, more_bytes);
-  commit(used_ + count);
+  commit(at_ + count);
   return true;
 }
 
 bool Stream::flush() noexcept {
   if (failure_ != nullptr) return false;
-  const EncodedBlock block = encode_columns(slots_, used_, columns_);
-  if (!append_frame(columns_, block)) return false;
-  events_before_ += block.event_count;
-  ++sequence_;
-  begin_block();
+  const std::uint32_t sequence = this->sequence();
+  limit_ = used();
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  if (frames_ == sequence) {
+    const EncodedBlock block = encode_columns(slots_, used(), columns_);
+    if (!append_frame(columns_, block)) return false;
+    events_before(sequence + 1) = events_before(sequence) + block.event_count;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    frames_ = sequence + 1;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  }
+  begin_block(sequence + 1);
   return true;
 }
 
 bool Stream::append_frame(const std::uint8_t* columns, const EncodedBlock& block) noexcept {
+  const std::uint32_t sequence = this->sequence();
   for (;;) {
-    const std::uint32_t room = extent_bytes_ - extent_used_;
+    const std::uint32_t used = extent_used(sequence);
+    const std::uint32_t room = extent_bytes_ > used ? extent_bytes_ - used : 0;
     int compressed = 0;
     if (room > sizeof(FrameHeader)) {
-      auto* payload = extent_ + extent_used_ + sizeof(FrameHeader);
+      auto* payload = extent_ + used + sizeof(FrameHeader);
       compressed = LZ4_compress_fast_extState(lz4_state_, reinterpret_cast<const char*>(columns),
                                               reinterpret_cast<char*>(payload), static_cast<int>(block.raw_bytes),
                                               static_cast<int>(room - sizeof(FrameHeader)), 1);
       if (compressed > 0) {
-        auto* header = reinterpret_cast<FrameHeader*>(extent_ + extent_used_);
+        auto* header = reinterpret_cast<FrameHeader*>(extent_ + used);
         FrameHeader filled{};
         filled.magic = kFrameMagic;
         filled.header_bytes = sizeof(FrameHeader);
         filled.codec = FrameCodec::kColumnsLz4;
         filled.file_id = file_->file_id();
         filled.stream = id_;
-        filled.sequence = sequence_;
+        filled.sequence = sequence;
         filled.record_count = block.record_count;
         filled.event_count = block.event_count;
-        filled.events_before = events_before_;
+        filled.events_before = events_before(sequence);
         filled.first_time = block.first_time;
         filled.last_time = block.last_time;
         filled.raw_bytes = static_cast<std::uint32_t>(block.raw_bytes);
@@ -108,13 +120,13 @@ bool Stream::append_frame(const std::uint8_t* columns, const EncodedBlock& block
                          reinterpret_cast<const char*>(&filled) + sizeof header->magic,
                          sizeof filled - sizeof header->magic);
         __atomic_store_n(&header->magic, kFrameMagic, __ATOMIC_RELEASE);
-        const std::size_t end = align_up(extent_used_ + sizeof(FrameHeader) + static_cast<std::size_t>(compressed), 8);
-        extent_used_ = end < extent_bytes_ ? static_cast<std::uint32_t>(end) : extent_bytes_;
+        const std::size_t end = align_up(used + sizeof(FrameHeader) + static_cast<std::size_t>(compressed), 8);
+        extent_used(sequence + 1) = end < extent_bytes_ ? static_cast<std::uint32_t>(end) : extent_bytes_;
         return true;
       }
     }
     // The columns of any block fit the largest extent even uncompressed, so this ends.
-    if (extent_bytes_ == kLargestExtentBytes && extent_used_ == sizeof(ExtentHeader)) {
+    if (extent_bytes_ == kLargestExtentBytes && used == sizeof(ExtentHeader)) {
       failure_ = "a block does not fit an extent";
       return false;
     }
@@ -125,15 +137,24 @@ bool Stream::append_frame(const std::uint8_t* columns, const EncodedBlock& block
 /// Gets new room for frames and lets the old go. Bytes that a failed compression left behind the last
 /// frame of the old extent carry no magic there: readers stop at them.
 bool Stream::next_extent() noexcept {
-  std::uint32_t bytes = extent_bytes_ == 0 ? kFirstExtentBytes : extent_bytes_ * 2;
+  std::uint32_t bytes = extent_size_ == 0 ? kFirstExtentBytes : extent_size_ * 2;
   if (bytes > kLargestExtentBytes) bytes = kLargestExtentBytes;
   void* memory = file_->allocate_extent(bytes, ExtentKind::kFrames, id_, next_ordinal_, failure_);
   if (memory == nullptr) return false;
+  // No moment at which the pointer, the size and what is used of it belong to different extents; and what is
+  // left in between costs an extent that stays mapped and empty, never one that is written after it was let go.
+  std::uint8_t* const old = extent_;
+  const std::uint32_t old_bytes = extent_bytes_;
+  extent_bytes_ = 0;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
   ++next_ordinal_;
-  if (extent_ != nullptr) sys::unmap(extent_, extent_bytes_);
+  extent_size_ = bytes;
   extent_ = static_cast<std::uint8_t*>(memory);
+  extent_used(sequence()) = sizeof(ExtentHeader);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
   extent_bytes_ = bytes;
-  extent_used_ = sizeof(ExtentHeader);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  if (old != nullptr && old_bytes != 0) sys::unmap(old, old_bytes);
   return true;
 }
 

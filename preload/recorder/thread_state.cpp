@@ -6,6 +6,13 @@
 #include "preload/recorder/text.h"
 #include "preload/recorder/trace_file.h"
 #include "preload/sys/kernel.h"
+#include "preload/unwind/stack_bounds.h"
+
+// The linker's names for the library's own first and last byte.
+extern "C" {
+[[gnu::visibility("hidden")]] extern const char __ehdr_start[];
+[[gnu::visibility("hidden")]] extern const char _end[];
+}
 
 namespace heapprof::recorder {
 
@@ -106,14 +113,22 @@ ThreadState* nested_state(ThreadState& outer) noexcept {
 }
 
 bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexcept {
-  if (stack_pointer <= state.busy || __atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED)) return false;
-  stack_t alternate{};
-  sys::call(SYS_sigaltstack, 0, sys::word(&alternate));
-  if ((alternate.ss_flags & SS_ONSTACK) == 0) return true;
-  // A handler on the alternate stack is above anything on a stack that lies lower: only a mark from the
-  // alternate stack itself can be stale.
-  const auto begin = reinterpret_cast<std::uint64_t>(alternate.ss_sp);
-  return state.busy >= begin && state.busy < begin + alternate.ss_size;
+  if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED)) return false;
+  if (stack_pointer > state.busy) {
+    stack_t alternate{};
+    sys::call(SYS_sigaltstack, 0, sys::word(&alternate));
+    if ((alternate.ss_flags & SS_ONSTACK) == 0) return true;
+    // A handler on the alternate stack is above anything on a stack that lies lower: only a mark from the
+    // alternate stack itself can be stale.
+    const auto begin = reinterpret_cast<std::uint64_t>(alternate.ss_sp);
+    if (state.busy >= begin && state.busy < begin + alternate.ss_size) return true;
+  }
+  // As long as somebody is inside, the word above the mark is the return address into the hook that called. Where a
+  // deeper call of later has put something else there, nobody is. (The stack may be gone altogether.)
+  const std::uint64_t place = state.busy + sizeof(std::uint64_t);
+  if (!unwind::probe(place)) return true;
+  const std::uint64_t found = arch::strip(*reinterpret_cast<const volatile std::uint64_t*>(place));
+  return found < reinterpret_cast<std::uint64_t>(__ehdr_start) || found >= reinterpret_cast<std::uint64_t>(_end);
 }
 
 void check_thread_name(ThreadState& state, std::uint64_t now) noexcept {
