@@ -46,7 +46,9 @@ void left_by_longjmp(ThreadState& thread) noexcept {
 [[gnu::noinline]] ThreadState* enter_slowly(std::uint64_t stack_pointer) noexcept {
   if (state() == State::kNew) start();
   if (state() != State::kOn) return nullptr;
-  if (__atomic_load_n(g_same_process, __ATOMIC_RELAXED) == 0) {
+  if (in_forked_child()) {
+    // Forked by a handler that interrupted this very thread in the recorder: let that come to its end first.
+    if (t_local.state != nullptr && t_local.state->busy != 0 && !busy_is_stale(*t_local.state, stack_pointer)) return nullptr;
     forked();
     if (state() != State::kOn) return nullptr;
   }
@@ -75,7 +77,7 @@ inline ThreadState* enter() noexcept {
   const std::uint64_t stack_pointer = arch::stack_pointer();
   ThreadState* thread = t_local.state;
   if (thread == nullptr || thread->busy != 0 || state() != State::kOn || t_local.generation != g_process_generation ||
-      __atomic_load_n(g_same_process, __ATOMIC_RELAXED) == 0) [[unlikely]]
+      in_forked_child()) [[unlikely]]
     return enter_slowly(stack_pointer);
   thread->busy = stack_pointer;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);

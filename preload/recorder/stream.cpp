@@ -14,7 +14,8 @@ namespace {
 // one asks seldom.
 constexpr std::uint32_t kFirstExtentBytes = 64u << 10;
 constexpr std::uint32_t kLargestExtentBytes = 256u << 10;
-static_assert(column_bytes_bound(65536 / sizeof(Slot)) < kLargestExtentBytes - sizeof(ExtentHeader) - sizeof(FrameHeader));
+static_assert(LZ4_COMPRESSBOUND(column_bytes_bound(65536 / sizeof(Slot))) <
+              kLargestExtentBytes - sizeof(ExtentHeader) - sizeof(FrameHeader));
 
 constexpr std::size_t align_up(std::size_t value, std::size_t alignment) noexcept {
   return (value + alignment - 1) & ~(alignment - 1);
@@ -33,11 +34,13 @@ const char* Stream::open(TraceFile& file, StreamId id, std::uint32_t block_bytes
   if (block == nullptr) return failure_ != nullptr ? failure_ : "no memory for a staging block";
 
   const std::size_t column_room = align_up(column_bytes_bound(capacity_), 64);
-  const std::size_t working_bytes = column_room + static_cast<std::size_t>(LZ4_sizeofState());
+  const std::size_t packed_room = align_up(LZ4_COMPRESSBOUND(column_room), 64);
+  const std::size_t working_bytes = column_room + packed_room + static_cast<std::size_t>(LZ4_sizeofState());
   auto* working = static_cast<std::uint8_t*>(sys::map_private(working_bytes));
   if (working == nullptr) return failure_ = "no memory for a stream";
   columns_ = working;
-  lz4_state_ = working + column_room;
+  packed_ = reinterpret_cast<char*>(working + column_room);
+  lz4_state_ = working + column_room + packed_room;
   staging_ = static_cast<StagingHeader*>(block);
   slots_ = reinterpret_cast<Slot*>(staging_ + 1);
   begin_block(0);
@@ -61,6 +64,7 @@ bool Stream::append_text(TextKind kind, std::uint64_t number, std::uint64_t addr
   const auto total = static_cast<std::uint32_t>(bytes + more_bytes);
   const std::uint32_t count = 1 + text_slots(total);
   if (limit_ - used() < count && !flush()) return false;
+  if (in_forked_child()) return true;
   Slot* slot = slots_ + used();
   *slot = {last_time_, address, op_size(Op::kText, number), static_cast<std::uint32_t>(kind), total};
   auto* out = reinterpret_cast<char*>(slot + 1);
@@ -77,65 +81,57 @@ bool Stream::flush() noexcept {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   if (frames_ == sequence) {
     const EncodedBlock block = encode_columns(slots_, used(), columns_);
-    if (!append_frame(columns_, block)) return false;
+    if (!append_frame(block)) return false;
+    if (in_forked_child()) return true;
     events_before(sequence + 1) = events_before(sequence) + block.event_count;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     frames_ = sequence + 1;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
   }
-  begin_block(sequence + 1);
+  if (!in_forked_child()) begin_block(sequence + 1);
   return true;
 }
 
-bool Stream::append_frame(const std::uint8_t* columns, const EncodedBlock& block) noexcept {
+/// Compresses into private memory and copies: what a child, forked in the middle of it, still writes to the file is then
+/// what its parent wrote there.
+bool Stream::append_frame(const EncodedBlock& block) noexcept {
   const std::uint32_t sequence = this->sequence();
-  for (;;) {
-    const std::uint32_t used = extent_used(sequence);
-    const std::uint32_t room = extent_bytes_ > used ? extent_bytes_ - used : 0;
-    int compressed = 0;
-    if (room > sizeof(FrameHeader)) {
-      auto* payload = extent_ + used + sizeof(FrameHeader);
-      compressed = LZ4_compress_fast_extState(lz4_state_, reinterpret_cast<const char*>(columns),
-                                              reinterpret_cast<char*>(payload), static_cast<int>(block.raw_bytes),
-                                              static_cast<int>(room - sizeof(FrameHeader)), 1);
-      if (compressed > 0) {
-        auto* header = reinterpret_cast<FrameHeader*>(extent_ + used);
-        FrameHeader filled{};
-        filled.magic = kFrameMagic;
-        filled.header_bytes = sizeof(FrameHeader);
-        filled.codec = FrameCodec::kColumnsLz4;
-        filled.file_id = file_->file_id();
-        filled.stream = id_;
-        filled.sequence = sequence;
-        filled.record_count = block.record_count;
-        filled.event_count = block.event_count;
-        filled.events_before = events_before(sequence);
-        filled.first_time = block.first_time;
-        filled.last_time = block.last_time;
-        filled.raw_bytes = static_cast<std::uint32_t>(block.raw_bytes);
-        filled.payload_bytes = static_cast<std::uint32_t>(compressed);
-        filled.payload_checksum = checksum(payload, static_cast<std::size_t>(compressed));
-        filled.header_checksum = checksum(&filled, offsetof(FrameHeader, header_checksum));
-        __builtin_memcpy(reinterpret_cast<char*>(header) + sizeof header->magic,
-                         reinterpret_cast<const char*>(&filled) + sizeof header->magic,
-                         sizeof filled - sizeof header->magic);
-        __atomic_store_n(&header->magic, kFrameMagic, __ATOMIC_RELEASE);
-        const std::size_t end = align_up(used + sizeof(FrameHeader) + static_cast<std::size_t>(compressed), 8);
-        extent_used(sequence + 1) = end < extent_bytes_ ? static_cast<std::uint32_t>(end) : extent_bytes_;
-        return true;
-      }
-    }
-    // The columns of any block fit the largest extent even uncompressed, so this ends.
-    if (extent_bytes_ == kLargestExtentBytes && used == sizeof(ExtentHeader)) {
-      failure_ = "a block does not fit an extent";
-      return false;
-    }
+  const auto raw_bytes = static_cast<int>(block.raw_bytes);
+  const auto packed_bytes = static_cast<std::uint32_t>(LZ4_compress_fast_extState(
+      lz4_state_, reinterpret_cast<const char*>(columns_), packed_, raw_bytes, LZ4_COMPRESSBOUND(raw_bytes), 1));
+  const std::uint32_t frame_bytes = static_cast<std::uint32_t>(sizeof(FrameHeader)) + packed_bytes;
+  // Any block fits the largest extent, so this ends.
+  while (extent_bytes_ < extent_used(sequence) || extent_bytes_ - extent_used(sequence) < frame_bytes)
     if (!next_extent()) return false;
-  }
+  if (in_forked_child()) return true;
+
+  std::uint8_t* const at = extent_ + extent_used(sequence);
+  auto* header = reinterpret_cast<FrameHeader*>(at);
+  FrameHeader filled{};
+  filled.magic = kFrameMagic;
+  filled.header_bytes = sizeof(FrameHeader);
+  filled.codec = FrameCodec::kColumnsLz4;
+  filled.file_id = file_->file_id();
+  filled.stream = id_;
+  filled.sequence = sequence;
+  filled.record_count = block.record_count;
+  filled.event_count = block.event_count;
+  filled.events_before = events_before(sequence);
+  filled.first_time = block.first_time;
+  filled.last_time = block.last_time;
+  filled.raw_bytes = static_cast<std::uint32_t>(block.raw_bytes);
+  filled.payload_bytes = packed_bytes;
+  filled.payload_checksum = checksum(packed_, packed_bytes);
+  filled.header_checksum = checksum(&filled, offsetof(FrameHeader, header_checksum));
+  __builtin_memcpy(at + sizeof filled, packed_, packed_bytes);
+  __builtin_memcpy(reinterpret_cast<char*>(header) + sizeof header->magic,
+                   reinterpret_cast<const char*>(&filled) + sizeof header->magic, sizeof filled - sizeof header->magic);
+  __atomic_store_n(&header->magic, kFrameMagic, __ATOMIC_RELEASE);
+  const std::size_t end = align_up(extent_used(sequence) + frame_bytes, 8);
+  extent_used(sequence + 1) = end < extent_bytes_ ? static_cast<std::uint32_t>(end) : extent_bytes_;
+  return true;
 }
 
-/// Gets new room for frames and lets the old go. Bytes that a failed compression left behind the last
-/// frame of the old extent carry no magic there: readers stop at them.
 bool Stream::next_extent() noexcept {
   std::uint32_t bytes = extent_size_ == 0 ? kFirstExtentBytes : extent_size_ * 2;
   if (bytes > kLargestExtentBytes) bytes = kLargestExtentBytes;

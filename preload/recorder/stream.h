@@ -10,13 +10,14 @@
 //
 // A signal handler may interrupt any of this and never return to it (longjmp). So each step is one store that makes
 // it count, after stores that may be made twice: what was left half done is done again by the next event, with
-// the same result.
+// the same result. Or it may fork: the child comes back into an event of its parent's, and drops it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "common/trace_format.h"
+#include "preload/recorder/fork_watch.h"
 
 namespace heapprof {
 struct EncodedBlock;
@@ -39,6 +40,7 @@ class Stream {
     }
     if (time < last_time_) time = last_time_;
     last_time_ = time;
+    if (in_forked_child()) [[unlikely]] return true;
     slots_[used()] = {time, address, op_size(op, size), node, aux};
     commit(at_ + 1);
     return true;
@@ -62,7 +64,7 @@ class Stream {
  private:
   std::uint32_t used() const noexcept { return commit_slots(at_); }
   [[gnu::noinline]] bool flush() noexcept;
-  bool append_frame(const std::uint8_t* columns, const EncodedBlock& block) noexcept;
+  bool append_frame(const EncodedBlock& block) noexcept;
   bool next_extent() noexcept;
   void begin_block(std::uint32_t sequence) noexcept;
   void commit(std::uint64_t word) noexcept {
@@ -90,6 +92,7 @@ class Stream {
   std::uint32_t extent_size_ = 0;    ///< of the last one, which decides the size of the next
   std::uint32_t extent_used_[2] = {};
   std::uint8_t* columns_ = nullptr;  ///< working memory of flush()
+  char* packed_ = nullptr;           ///< the same, compressed
   void* lz4_state_ = nullptr;
   const char* failure_ = nullptr;
 };

@@ -114,6 +114,10 @@ void fork_here(int, siginfo_t*, void* context) {
   if (fork() != 0) return;
   in_child = true;
   often(0);
+  // The interrupted call would write its result into its parent's ledger.
+  const ledger::Header& book = *ledger::book.header;
+  mmap(ledger::book.header, sizeof book + book.slot_bytes * book.max_slots, PROT_READ | PROT_WRITE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   usleep(30'000);
   if (children % 2 == 0) free(malloc(44));  // the child's first event comes while it is still inside the recorder
 }
@@ -123,7 +127,7 @@ int fork_in_handler(std::uint64_t wanted) {
   static void* blocks[64];
   children_wanted = static_cast<long>(wanted);
   handle(fork_here);
-  often(500);
+  often(100);
   for (long i = 0; children < children_wanted || i < 30'000; ++i) {
     if (in_child && i % 1000 == 0) break;
     // The parent's ledger is shared: a child keeps no book.
