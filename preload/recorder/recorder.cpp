@@ -178,6 +178,8 @@ void allocated(const void* block, std::size_t size, const EntryRegisters& entry,
 }
 
 void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept {
+  // One of an allocator made of hooks, inside a call that the program made: whether that failed, it will tell itself.
+  if (t_local.allocator_depth != 0) return;
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   if (!paused()) {
@@ -312,10 +314,14 @@ void break_moved(const void* old_break, const void* new_break, const EntryRegist
 }
 
 void restrict_system_calls(bool no_cycle_clock) noexcept {
-  if (state() != State::kOn) return;
   if (no_cycle_clock) g_clock.freeze();
-  __atomic_store_n(&sys::g_forbidden, true, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&sys::g_forbidden, 1, __ATOMIC_SEQ_CST);
   stop_sampler();
+}
+
+void restriction_refused(bool no_cycle_clock) noexcept {
+  if (no_cycle_clock) g_clock.thaw();
+  if (__atomic_sub_fetch(&sys::g_forbidden, 1, __ATOMIC_SEQ_CST) == 0) resume_sampler();
 }
 
 void exit_reached() noexcept {

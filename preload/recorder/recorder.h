@@ -79,6 +79,8 @@ void break_moved(const void* old_break, const void* new_break, const EntryRegist
 /// The host is about to enter seccomp or to forbid the cycle clock (prctl, syscall): from here on no
 /// system call and, with `no_cycle_clock`, no cycle clock; recording goes on in space already mapped.
 void restrict_system_calls(bool no_cycle_clock) noexcept;
+/// The kernel refused it: takes back what the last call said, of which others may have said the same.
+void restriction_refused(bool no_cycle_clock) noexcept;
 
 /// The host's exit handlers are running (our destructor): marks the trace as ended by exit. Events that
 /// still follow are recorded.

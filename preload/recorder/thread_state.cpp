@@ -82,7 +82,7 @@ void announce(ThreadState& state, int thread, std::uint64_t owner_kind) noexcept
 
 ThreadState* attach_thread() noexcept {
   // Without system calls there is no telling who the caller is; its events are not recorded.
-  if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED)) return nullptr;
+  if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED) != 0) return nullptr;
   const int thread = sys::thread_id();
   if (__atomic_load_n(&g_states, __ATOMIC_ACQUIRE) != nullptr) __atomic_store_n(&g_many_threads, true, __ATOMIC_RELAXED);
   ThreadState* state = take_dead_state(thread);
@@ -113,7 +113,7 @@ ThreadState* nested_state(ThreadState& outer) noexcept {
 }
 
 bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexcept {
-  if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED)) return false;
+  if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED) != 0) return false;
   if (stack_pointer > state.busy) {
     stack_t alternate{};
     sys::call(SYS_sigaltstack, 0, sys::word(&alternate));

@@ -242,7 +242,7 @@ Failure TraceFile::reserve(std::uint64_t offset, std::uint64_t bytes) noexcept {
 void* TraceFile::allocate_extent(std::uint32_t bytes, ExtentKind kind, StreamId stream, std::uint32_t ordinal,
                                  Failure& failure) noexcept {
   failure = nullptr;
-  if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED)) {
+  if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED) != 0) {
     failure = "the program forbade system calls (seccomp), and the space mapped before is used up";
     return nullptr;
   }

@@ -18,12 +18,12 @@
 
 namespace heapprof::sys {
 
-/// Set when the host has entered seccomp: from then on a system call might kill it, so all of them fail here
-/// with ENOSYS instead. Never cleared.
-extern bool g_forbidden;
+/// How often the host has entered seccomp. From the first time on a system call might kill it, so all of them fail
+/// here with ENOSYS instead.
+extern uint32_t g_forbidden;
 
 inline long call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) noexcept {
-  if (__atomic_load_n(&g_forbidden, __ATOMIC_RELAXED)) [[unlikely]] return -38;
+  if (__atomic_load_n(&g_forbidden, __ATOMIC_RELAXED) != 0) [[unlikely]] return -38;
   return raw_syscall(number, a, b, c, d, e, f);
 }
 
