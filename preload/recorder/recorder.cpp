@@ -314,6 +314,10 @@ void break_moved(const void* old_break, const void* new_break, const EntryRegist
 }
 
 void restrict_system_calls(bool no_cycle_clock) noexcept {
+  if (ThreadState* thread = enter()) {
+    thread->stream.provide_room();
+    leave(*thread);
+  }
   if (no_cycle_clock) g_clock.freeze();
   __atomic_fetch_add(&sys::g_forbidden, 1, __ATOMIC_SEQ_CST);
   stop_sampler();

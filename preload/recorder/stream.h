@@ -54,6 +54,9 @@ class Stream {
     return append(Op::kNode, last_time_, offset, raw(parent) | std::uint64_t{raw(module)} << 32, raw(id), flags);
   }
 
+  /// Maps room for some hundred thousand events now, as there is no later.
+  void provide_room() noexcept;
+
   /// Time of the last event, ticks since the start.
   std::uint64_t last_time() const noexcept { return last_time_; }
   /// Blocks finished so far: changes when one was.

@@ -1,7 +1,6 @@
 """Signal handlers that allocate, jump away, fork (tests/programs/handlers.cpp): also while a capture is under way."""
 
 import signal
-import unittest
 
 import harness
 import killed
