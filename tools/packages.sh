@@ -27,6 +27,8 @@ test=(
   catch2 libunwind-dev binutils
   heaptrack heaptrack-gui xvfb xauth librsvg2-bin
   redis-server redis-tools git sqlite3 dwz chromium strace valgrind
+  # disks that fill up, allocators that hook too, children of every kind
+  xfsprogs btrfs-progs bindfs libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 make cmake clang
   # consumers of exports; tools/consumers.sh fetches those that Debian does not have
   golang-go nodejs python3-pip
 )
