@@ -17,6 +17,8 @@
 #include <string_view>
 #include <utility>
 
+#include "analyzer/launch/sanitizer.h"
+
 namespace heapprof::launch {
 
 namespace {
@@ -140,6 +142,9 @@ bool check_elf(const std::string& path, const File& file, const Architecture& ow
   if (loader->substr(loader->rfind('/') + 1).starts_with("ld-musl"))
     return refuse(refusal, 126, path + " is linked with musl, and the recorder with glibc; build it with glibc to "
                                        "record it");
+  if (const std::string sanitizer = sanitizer_of(path); !sanitizer.empty())
+    return refuse(refusal, 126, path + " is built with " + sanitizer + ", which has a malloc of its own and lets none come "
+                                       "before it; build it without (-fsanitize) to record it");
   if (access(loader->c_str(), F_OK) != 0)
     return refuse(refusal, 127, path + " needs the loader " + *loader + ", which does not exist");
   return true;
