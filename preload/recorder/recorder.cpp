@@ -72,9 +72,12 @@ inline void leave(ThreadState& thread) noexcept {
   thread.busy = 0;
 }
 
-NodeId intern_frame(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags) {
-  return g_call_tree.child(parent, module, offset, flags, static_cast<ThreadState*>(context)->stream);
+NodeId intern_frame(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags,
+                    std::uint64_t path) {
+  return g_call_tree.child(parent, module, offset, flags, path, static_cast<ThreadState*>(context)->stream);
 }
+
+void expect_frame(std::uint64_t path) { g_call_tree.expect(path); }
 
 void define_module(void* context, const unwind::ModuleInfo& module) {
   const std::size_t path_bytes = text_length(module.path);
@@ -92,7 +95,7 @@ void define_module(void* context, const unwind::ModuleInfo& module) {
 
 inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) noexcept {
   if (unwind::is_loader(entry.pc)) [[unlikely]] unwind::loader_activity();
-  const unwind::Definitions definitions{&thread, intern_frame, define_module};
+  const unwind::Definitions definitions{&thread, intern_frame, define_module, expect_frame};
   if (thread.depth != 0) [[unlikely]] return raw(unwind::capture_nested(entry, definitions));
   return raw(thread.unwinder.capture(entry, definitions));
 }
