@@ -1000,6 +1000,15 @@ void ThreadUnwinder::thread_changed() noexcept {
   data_->bounds.forget();
 }
 
+void ThreadUnwinder::capture_left() noexcept {
+  if (data_ == nullptr) return;
+  data_->length = 0;
+  data_->bounds.forget();
+  for (KnownStep& step : data_->known_steps) step = KnownStep{};
+  for (KnownNode& node : data_->known_nodes) node = KnownNode{};
+  for (KnownPath& path : data_->known_paths) path = KnownPath{};
+}
+
 std::size_t ThreadUnwinder::memory_bytes() const noexcept {
   return data_ == nullptr ? 0 : kFirstMapping + data_->arrays->mapped;
 }

@@ -95,6 +95,9 @@ class ThreadUnwinder {
   /// The private state goes to another thread, or to another trace: forgets nodes and stack bounds.
   void thread_changed() noexcept;
 
+  /// A capture was left by a longjmp: what it was writing down may be half of one thing and half of another.
+  void capture_left() noexcept;
+
   /// Bytes mapped for this thread.
   std::size_t memory_bytes() const noexcept;
 
