@@ -45,6 +45,7 @@ constexpr std::uint32_t kMaxKnownSteps = 12;
 constinit RuleCache g_rules;
 constinit std::uint32_t g_max_depth = 1024;
 constinit bool g_shadow_stack = true;
+constinit std::uint64_t g_hidden_pc = 0;
 
 /// Of a state, and of the frame that it was, in which case there are two more.
 enum Flags : std::uint16_t {
@@ -307,6 +308,7 @@ StepResult step_guess(Walk& walk, Word*& words) noexcept {
 }
 
 inline NodeId intern(const Definitions& definitions, NodeId parent, const Frame& frame) noexcept {
+  if (frame.pc == g_hidden_pc) [[unlikely]] return parent;
   const ModuleId id{frame.module};
   const std::uint64_t named = frame.pc - ((frame.flags & (kExact | kWhole)) == 0 ? 1 : 0);
   return definitions.intern(definitions.context, parent, id, named - state_of(id).load_bias,
@@ -849,5 +851,7 @@ void restart_in_child() noexcept {
   announce_all_again();
   raise_generation();
 }
+
+void hide_frame(std::uint64_t pc) noexcept { g_hidden_pc = pc; }
 
 }  // namespace heapprof::unwind
