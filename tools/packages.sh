@@ -10,6 +10,7 @@ usage: tools/packages.sh [--no-install] GROUP...
 GROUP   build   what compiling heapprof takes
         test    what its tests take besides
         demo    what tools/quickstart.sh records
+        cross   what tools/aarch64.sh takes
 
 --no-install   install nothing; name what is missing, and fail if it belongs to `build`
 END
@@ -31,6 +32,7 @@ test=(
   golang-go nodejs python3-pip
 )
 demo=(redis-server redis-tools)
+cross=(g++-aarch64-linux-gnu qemu-user pkg-config apt dpkg)
 
 install=yes
 groups=()
@@ -38,7 +40,7 @@ for argument in "$@"; do
   case $argument in
     --no-install) install=no ;;
     -h | --help) usage; exit 0 ;;
-    build | test | demo) groups+=("$argument") ;;
+    build | test | demo | cross) groups+=("$argument") ;;
     *) usage >&2; exit 2 ;;
   esac
 done

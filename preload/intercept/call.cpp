@@ -38,7 +38,7 @@ bool is_inner(const CallFrame& frame, const Target& outer) noexcept {
 }
 
 void push(ThreadState& thread, CallFrame& frame) noexcept {
-  frame.index = thread.intercepted;
+  frame.index = static_cast<std::uint16_t>(thread.intercepted);
   if (frame.index == recorder::kMaxInterceptedCalls) return;
   thread.calls[frame.index] = {&frame, frame.target, frame.outer_reallocating, frame.outer_depth};
   __atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -14,16 +14,16 @@ namespace heapprof::arch {
 
 struct CallFrame {
   std::uint64_t rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11;
-  std::uint32_t index;            ///< among the patched calls that the thread is in
-  const void* block;              ///< what is given up
-  std::uint64_t size;             ///< what is asked for
-  recorder::AllocatorCall call;   ///< set for calls that allocate
-  const void* outer_reallocating;
+  const void* original;           ///< the function itself, past the patch
   std::uint32_t has_after;        ///< heapprof_intercept_before's result; the thunk's
   std::uint32_t wide;             ///< the thunk's
-  std::uint32_t outer_depth;
-  std::uint32_t begun;
-  const void* original;           ///< the function itself, past the patch
+  std::uint16_t index;            ///< among the patched calls that the thread is in
+  std::uint16_t begun;            ///< realloc_begin's result
+  std::uint32_t outer_depth;      ///< what ThreadLocal held before
+  const void* block;              ///< what is given up
+  std::uint64_t size;             ///< what is asked for
+  const void* outer_reallocating; ///< what ThreadLocal held before
+  recorder::AllocatorCall call;   ///< set for calls that allocate
   const intercept::Target* target;
   // The frame that the stub made.
   std::uint64_t host_fp;
@@ -45,7 +45,7 @@ struct CallFrame {
   }
 };
 // thunk.S has these as numbers.
-static_assert(offsetof(CallFrame, has_after) == 112 && offsetof(CallFrame, wide) == 116);
-static_assert(offsetof(CallFrame, original) == 128 && offsetof(CallFrame, host_fp) == 144);
+static_assert(offsetof(CallFrame, original) == 72 && offsetof(CallFrame, has_after) == 80 &&
+              offsetof(CallFrame, wide) == 84 && offsetof(CallFrame, host_fp) == 144);
 
 }  // namespace heapprof::arch

@@ -52,7 +52,7 @@
         movups  %xmm13, 208(%rsp)
         movups  %xmm14, 224(%rsp)
         movups  %xmm15, 240(%rsp)
-        movl    $0, FRAME+116(%rbp)
+        movl    $0, FRAME+84(%rbp)
         movl    heapprof_vector_mode(%rip), %eax
         testl   %eax, %eax
         jz      9f
@@ -62,7 +62,7 @@
         xgetbv
         testl   heapprof_vector_mask(%rip), %eax
         jz      9f
-8:      movl    $1, FRAME+116(%rbp)
+8:      movl    $1, FRAME+84(%rbp)
         movl    heapprof_vector_bytes(%rip), %eax
         subq    %rax, %rsp
         andq    $-64, %rsp
@@ -85,7 +85,7 @@
 .endm
 
 .macro restore_registers
-        cmpl    $0, FRAME+116(%rbp)
+        cmpl    $0, FRAME+84(%rbp)
         je      9f
         movl    heapprof_vector_mask(%rip), %eax
         xorl    %edx, %edx
@@ -128,11 +128,11 @@ heapprof_intercept_entry:
         save_registers
         leaq    FRAME(%rbp), %rdi
         call    heapprof_intercept_before
-        movl    %eax, FRAME+112(%rbp)
+        movl    %eax, FRAME+80(%rbp)
         restore_registers
-        cmpl    $0, FRAME+112(%rbp)
+        cmpl    $0, FRAME+80(%rbp)
         je      1f
-        call    *FRAME+128(%rbp)
+        call    *FRAME+72(%rbp)
         .globl  heapprof_intercept_returned
 heapprof_intercept_returned:
         save_registers
@@ -150,7 +150,7 @@ heapprof_intercept_returned:
         leave
         .cfi_def_cfa %rsp, 8
         .cfi_same_value %rbp
-        notrack jmp *-24(%rsp)
+        notrack jmp *-80(%rsp)
         .cfi_endproc
         .size   heapprof_intercept_entry, . - heapprof_intercept_entry
 
