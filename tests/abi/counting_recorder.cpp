@@ -137,6 +137,10 @@ bool is_recording() noexcept { return true; }
 
 }  // namespace recorder
 
+namespace intercept {
+bool start() noexcept { return false; }
+}  // namespace intercept
+
 namespace unwind {
 void register_frame(const void*) noexcept { say("frame-registered"); }
 void deregister_frame(const void*) noexcept { say("frame-deregistered"); }
