@@ -26,6 +26,8 @@ test=(
   catch2 libunwind-dev binutils
   heaptrack heaptrack-gui xvfb xauth librsvg2-bin
   redis-server redis-tools git sqlite3 dwz chromium strace valgrind
+  # completions and manual pages
+  zsh fish man-db mandoc
   # consumers of exports; tools/consumers.sh fetches those that Debian does not have
   golang-go nodejs python3-pip
 )
