@@ -2,6 +2,7 @@
 // and installs them; by hand: heapprof manual report | man -l -
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -145,12 +146,16 @@ void add_manual(CLI::App& app, int& status) {
       return;
     }
     if (!options->directory.empty()) {
+      std::error_code ignored;
+      std::filesystem::create_directories(options->directory, ignored);
       for (const std::string& name : manual_pages(app)) {
         std::ofstream out(options->directory + "/" + name + ".1", std::ios::binary);
         if (out << manual_page(app, name) && out.flush()) continue;
         std::fprintf(stderr, "heapprof: %s/%s.1 cannot be written\n", options->directory.c_str(), name.c_str());
         status = 1;
       }
+      // Build tools go by the folder's time, which rewriting its files leaves alone.
+      std::filesystem::last_write_time(options->directory, std::filesystem::file_time_type::clock::now(), ignored);
       return;
     }
     const std::string text = manual_page(app, options->page);

@@ -100,7 +100,7 @@ zpty -d session
         pages = self.heapprof("manual", "--list").split()
         self.heapprof("manual", "--directory", self.dir)
         self.assertEqual({f"{page}.1" for page in pages}, {path.name for path in self.dir.glob("*.1")})
-        installed = {path.name for path in (harness.BUILD / "analyzer").glob("*.1")}
+        installed = {path.name for path in (harness.BUILD / "analyzer" / "man1").glob("*.1")}
         if installed:
             self.assertEqual(installed, {f"{page}.1" for page in pages})
         for page in pages:
