@@ -80,7 +80,7 @@ void add_leaks(CLI::App& app, int& status) {
   CLI::App* const command = app.add_subcommand("leaks", "Tell what was live at the end, and who allocated it");
   add_trace_options(*command, options->trace);
   command->add_option("--suppressions", options->suppression_files, "File of accepted leaks, LeakSanitizer's format")
-      ->expected(1)->take_all();
+      ->allow_extra_args(false);
   command->add_option("--top", options->top, "How many stacks; 0 is all")->capture_default_str();
   command->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")->capture_default_str();
   command->callback([options, &status] {

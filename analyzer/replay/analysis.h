@@ -60,6 +60,7 @@ class Analysis {
   struct Scouted;
   std::unique_ptr<Scouted> scout(const Progress& progress);
   void choose_blocks(const trace::TickClock& clock, std::uint64_t last_time, const Progress& progress);
+  void read_bundle();
   void link(const trace::Definitions& definitions);
   void describe_recording(const trace::Definitions& definitions);
   void settle_integrity(const trace::MergedReader& reader, const Replay& replay);
@@ -72,6 +73,7 @@ class Analysis {
   trace::TickClock clock_;
   std::vector<std::uint32_t> node_of_index_;
   std::uint64_t lost_nodes_ = 0;
+  bool bundle_damaged_ = false;
   Choice choice_;
   std::vector<std::uint8_t> chosen_nodes_;  // by dense index
   std::vector<bool> chosen_blocks_;         // by ordinal
