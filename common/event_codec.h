@@ -123,47 +123,49 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
 
   if (count != 0) result.first_time = slots[0].time;
   std::uint64_t last_time = result.first_time;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const Slot& slot = slots[i];
-    const std::uint64_t word = *static_cast<const volatile std::uint64_t*>(&slot.op_size);
+  std::uint32_t no_events = 0;      // records that are none
+  std::uint32_t continuations = 0;  // slots that are no records
+  const Slot* const stop = slots + count;
+  for (const Slot* slot = slots; slot < stop; ++slot) {
+    const std::uint64_t word = *static_cast<const volatile std::uint64_t*>(&slot->op_size);
     const Op op = static_cast<Op>(word & 0xff);
     const std::uint64_t size = word >> 8;
-    const std::uint64_t now = *static_cast<const volatile std::uint64_t*>(&slot.time);
+    const std::uint64_t now = *static_cast<const volatile std::uint64_t*>(&slot->time);
     time = put_varint(time, now - last_time);
     last_time = now;
-    ++result.record_count;
 
     if (op == Op::kFree) {
       *head++ = 0;
-      put_address(slot.address);
-      ++result.event_count;
+      put_address(slot->address);
     } else if (op == Op::kAlloc) {
       head = put_varint(head, size << 2 | 1);
-      put_address(slot.address);
-      node = put_varint(node, slot.node);
-      ++result.event_count;
+      put_address(slot->address);
+      node = put_varint(node, slot->node);
     } else [[unlikely]] {
-      result.event_count += is_event(slot);
+      no_events += !is_event(*slot);
       head = op == Op::kReallocEnd ? put_varint(head, size << 2 | 3) : put_varint(head, (word & 0xff) << 2 | 2);
       const OpFields fields = fields_of(op);
-      if (fields.heap_address) put_address(slot.address);
-      if (fields.stack) node = put_varint(node, slot.node);
+      if (fields.heap_address) put_address(slot->address);
+      if (fields.stack) node = put_varint(node, slot->node);
       std::uint8_t* rare = at[kRare];
       if (fields.size) rare = put_varint(rare, size);
-      if (fields.address) rare = put_varint(rare, slot.address);
-      if (fields.node) rare = put_varint(rare, slot.node);
-      const std::uint32_t aux = *static_cast<const volatile std::uint32_t*>(&slot.aux);
+      if (fields.address) rare = put_varint(rare, slot->address);
+      if (fields.node) rare = put_varint(rare, slot->node);
+      const std::uint32_t aux = *static_cast<const volatile std::uint32_t*>(&slot->aux);
       if (fields.aux) rare = put_varint(rare, aux);
       at[kRare] = rare;
       if (op == Op::kText) {
-        const std::uint32_t left = (count - i - 1) * static_cast<std::uint32_t>(sizeof(Slot));
+        const auto left = static_cast<std::uint32_t>(stop - slot - 1) * static_cast<std::uint32_t>(sizeof(Slot));
         const std::uint32_t bytes = aux < left ? aux : left;
-        std::memcpy(at[kText], &slot + 1, bytes);
+        std::memcpy(at[kText], slot + 1, bytes);
         at[kText] += bytes;
-        i += text_slots(bytes);
+        slot += text_slots(bytes);
+        continuations += text_slots(bytes);
       }
     }
   }
+  result.record_count = count - continuations;
+  result.event_count = result.record_count - no_events;
   at[kHead] = head;
   at[kTime] = time;
   at[kAddress] = address;

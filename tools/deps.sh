@@ -28,6 +28,8 @@ flags=(-O2 -g -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-omit-frame
        -ffunction-sections -fdata-sections -fasynchronous-unwind-tables
        -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free
        -D_GNU_SOURCE -DNDEBUG -w)
+# There the default is a call into libgcc, which chooses the instructions in a constructor.
+case $(cc -dumpmachine) in aarch64*) flags+=(-mno-outline-atomics) ;; esac
 
 # This script holds the flags, so its own text stands for them.
 key=$({ cat "${BASH_SOURCE[0]}" "$guest"; cc --version; cc -dumpmachine; } | sha256sum | cut -c1-16)
@@ -187,7 +189,7 @@ build_libunwind() {
   mkdir -p "$build"
   if [ ! -f "$build/Makefile" ]; then
     [ -x "$source/configure" ] || (cd "$source" && run autoreconf -i)
-    (cd "$build" && run "$source/configure" --disable-shared --enable-static --with-pic --disable-tests \
+    (cd "$build" && run "$source/configure" --host="$(cc -dumpmachine)" --disable-shared --enable-static --with-pic --disable-tests \
       --disable-documentation --disable-cxx-exceptions --disable-minidebuginfo --disable-zlibdebuginfo \
       --disable-coredump --disable-ptrace --disable-setjmp --disable-debug-frame --enable-per-thread-cache=no \
       CC=cc CFLAGS="-O2 -fPIC")

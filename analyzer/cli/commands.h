@@ -22,6 +22,7 @@ void add_check(CLI::App& app, int& status);  ///< status 3: a limit was passed
 void add_control(CLI::App& app, int& status);
 void add_diff(CLI::App& app, int& status);
 void add_bundle(CLI::App& app, int& status);
+void add_index(CLI::App& app, int& status);
 
 /// `heapprof record` itself, with the arguments after that word as they are; returns the exit status. Its options
 /// end at PROGRAM and its switches may lack a value, which is beyond CLI11; add_record only lists the name.

@@ -23,8 +23,6 @@ std::uint64_t now_ns() {
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
 }
 
-void complain(const std::string& text) { std::fprintf(stderr, "heapprof: %s\n", render::clean_utf8(text).c_str()); }
-
 void warn_of_losses(const std::string& trace, const model::Integrity& integrity) {
   std::string text = trace + ": something that was recorded is missing";
   if (!integrity.events_lost) text += "; how many events cannot be known";
@@ -34,6 +32,19 @@ void warn_of_losses(const std::string& trace, const model::Integrity& integrity)
 }
 
 }  // namespace
+
+void complain(const std::string& text) { std::fprintf(stderr, "heapprof: %s\n", render::clean_utf8(text).c_str()); }
+
+int guarded(const std::string& trace, const std::function<int()>& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    complain(trace + ": not enough memory");
+  } catch (const std::runtime_error& error) {  // TraceError, OutputError
+    complain(error.what());
+  }
+  return 1;
+}
 
 void add_trace_options(CLI::App& command, TraceOptions& options, const TraceCommand& has) {
   command.add_option("TRACE", options.trace, "Trace to read: finished, killed or still being written")->required();
@@ -70,6 +81,8 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
   command.add_option("--kind", options.selection.kind, "heap (default), mmap, or all; all counts no byte twice")
       ->transform(CLI::CheckedTransformer(kinds).description("heap|mmap|all"))
       ->default_str("heap")->group("Selection");
+  command.add_flag("!--no-index", options.use_index, "Use no index of the trace, and leave none in the cache")
+      ->group("Selection");
   add_symbol_options(command, options.symbols);
 }
 
@@ -93,7 +106,7 @@ void add_symbol_options(CLI::App& command, symbols::Options& options) {
 }
 
 int run_on_trace(const TraceOptions& options, const std::function<void(const replay::Analysis&)>& print) {
-  try {
+  return guarded(options.trace, [&] {
     replay::Selection selection = options.selection;
     try {
       settle_selection(options.texts, options.symbols, selection);
@@ -102,10 +115,11 @@ int run_on_trace(const TraceOptions& options, const std::function<void(const rep
       return 2;
     }
     ProgressLine progress("Reading " + options.trace);
-    const replay::Analysis analysis(options.trace, selection, [&](double share, std::uint64_t events) {
-      progress.show(share, events);
-    });
-    progress.show(1, analysis.profile().events());
+    const replay::Analysis analysis(
+        options.trace, selection, [&](double share, std::uint64_t records) { progress.show(share, records); },
+        {.use = options.use_index, .keep = options.use_index});
+    progress.show(1, 0);
+    for (const std::string& warning : analysis.warnings()) complain(warning);
     refuse_trace_as_output(options.output, analysis);
     print(analysis);
     if (selection.needs_lifetimes() || selection.choose_stacks) {
@@ -114,12 +128,8 @@ int run_on_trace(const TraceOptions& options, const std::function<void(const rep
       complain(options.trace + ": no allocation of that thread; 'heapprof info' lists the threads");
     if (analysis.profile().integrity.complete) return 0;
     warn_of_losses(options.trace, analysis.profile().integrity);
-  } catch (const std::bad_alloc&) {
-    complain(options.trace + ": not enough memory");
-  } catch (const std::runtime_error& error) {  // TraceError, OutputError
-    complain(error.what());
-  }
-  return 1;
+    return 1;
+  });
 }
 
 void refuse_trace_as_output(const std::string& path, const replay::Analysis& analysis) {
@@ -170,9 +180,12 @@ void ProgressLine::show(double share, std::uint64_t events) {
   next_ns_ = now + 200'000'000;
   shown_ = true;
   const double seconds = static_cast<double>(now - started_ns_) / 1e9;
-  const double left = share > 0.01 ? seconds / share - seconds : 0;
-  std::fprintf(stderr, "\r%s  %3.0f%%  %s events", what_.c_str(), share * 100, render::exact_number(events).c_str());
-  if (left > 0) std::fprintf(stderr, "  %.0f s left", left + 0.5);
+  constexpr int kCells = 20;
+  const int full = static_cast<int>(share * kCells);
+  std::fprintf(stderr, "\r%s  [%.*s%*s] %3.0f%%  %.1f M events, %.1f M/s", what_.c_str(), full, "####################",
+               kCells - full, "", share * 100, static_cast<double>(events) / 1e6,
+               static_cast<double>(events) / 1e6 / seconds);
+  if (share > 0.01) std::fprintf(stderr, ", %.0f s left", seconds / share - seconds + 0.5);
   std::fputs("\x1b[K", stderr);
   std::fflush(stderr);
 }

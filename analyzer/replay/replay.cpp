@@ -353,9 +353,10 @@ void Replay::map(const MergedEvent& event, std::uint64_t begin, std::uint64_t en
     mapping_changed(region, bytes, blocks);
   });
   const Thread& thread = thread_of(event.stream());
+  const std::uint32_t thread_index = streams_[event.stream()].thread;
   if (!thread.selected || !is_chosen(event.node) || size < selection_.min_size || size > selection_.max_size)
     flags |= kNotSelected;
-  mapping_table_.insert(begin, end, event.node, flags);
+  mapping_table_.insert(begin, end, event.node, flags, thread_index);
   if ((flags & kNotSelected) != 0) return;
   if ((flags & kMapReserve) != 0) {
     mappings_.reserved_bytes += size;
@@ -374,13 +375,18 @@ void Replay::mapping_changed(const Region& region, std::int64_t bytes, std::int6
   if (count_all_ && (region.flags & kMapFromAllocator) == 0) all_costs_.adjust(region.node, bytes, blocks);
 }
 
+bool Replay::is_selected(std::uint32_t tid, const std::string& name) const {
+  const auto has = [](const auto& list, const auto& value) {
+    return std::find(list.begin(), list.end(), value) != list.end();
+  };
+  return selection_.all_threads() || has(selection_.thread_ids, tid) || has(selection_.thread_names, name);
+}
+
 void Replay::start_thread(StreamState& stream, std::uint32_t tid, std::string name) {
   Thread thread;
   thread.tid = tid;
-  thread.selected =
-      selection_.all_threads() ||
-      std::find(selection_.thread_ids.begin(), selection_.thread_ids.end(), tid) != selection_.thread_ids.end() ||
-      std::find(selection_.thread_names.begin(), selection_.thread_names.end(), name) != selection_.thread_names.end();
+  thread.selected = is_selected(tid, name);
+  thread.first_name = name;
   thread.name = std::move(name);
   stream.thread = static_cast<std::uint32_t>(threads_.size());
   thread_of_tid_[tid] = stream.thread;
@@ -403,10 +409,9 @@ void Replay::take_text(const MergedEvent& event) {
     }
     case TextKind::kThreadName: {
       Thread& thread = thread_of(event.stream());
+      thread.renamed |= thread.name != text.text;
       thread.name = std::move(text.text);
-      if (!selection_.thread_names.empty() && !thread.selected)
-        thread.selected = std::find(selection_.thread_names.begin(), selection_.thread_names.end(), thread.name) !=
-                          selection_.thread_names.end();
+      thread.selected |= is_selected(thread.tid, thread.name);
       return;
     }
     case TextKind::kMark: return mark(model::Timeline::Mark::Kind::kUser, text.address, std::move(text.text));

@@ -12,6 +12,9 @@
 //     highest sum in it, made of all that was live then, also of older blocks, and may be that of its first
 //     moment. Its leaks are the blocks allocated in it and live at its end.
 //
+// The state between two batches can be saved, and a replay that is asked about a later slice of time goes on from there
+// (analyzer/replay/index.h).
+//
 // One pass, no memory of its own but the live blocks, one record a node and a stream. Whoever needs the
 // single events (exports) gets them resolved, a batch at a time, from replay(batch, events).
 #pragma once
@@ -32,6 +35,7 @@
 #include "analyzer/replay/block_table.h"
 #include "analyzer/replay/cost_tracker.h"
 #include "analyzer/replay/mapping_table.h"
+#include "analyzer/trace/byte_stream.h"
 #include "analyzer/trace/merged_reader.h"
 #include "analyzer/trace/tick_clock.h"
 
@@ -109,6 +113,8 @@ class Replay {
     std::uint64_t last_allocation = 0;  // address; 0 when it is gone
     bool selected = true;
     bool started = false;
+    bool renamed = false;
+    std::string first_name;
   };
   struct Mark {
     std::uint64_t ticks = 0;
@@ -137,6 +143,18 @@ class Replay {
   /// After the last batch. `end_time`: ticks to which the recording is known to have gone on. May append to
   /// the events given last.
   void finish(std::uint64_t end_time);
+
+  std::uint64_t now() const noexcept { return now_; }                    ///< time of the last event
+  std::size_t live_blocks() const noexcept { return blocks_.size(); }
+
+  /// What a later replay needs to go on behind the last batch. Only of a replay that selects nothing.
+  void save(trace::ByteWriter& out) const;
+  /// Goes on where save() was called, before the slice begins; instead of all batches up to there. False: whether the
+  /// blocks live there fit the selection cannot be told, so this replay must not be used. Throws trace::FormatError.
+  bool restore(trace::ByteReader& in, std::uint32_t node_count);
+
+  /// After restore(): the blocks that are live there and count, as allocations in order of time.
+  void resolve_restored(std::vector<ResolvedEvent>& events) const;
 
   // Results, after finish().
   const model::HeapTotals& heap() const noexcept { return heap_; }  ///< peak_time_ns: in ticks
@@ -221,6 +239,12 @@ class Replay {
   void take_text(const trace::MergedEvent& event);
   void abandon_begins(StreamState& stream);
   Thread& thread_of(std::uint32_t stream);
+  bool is_selected(std::uint32_t tid, const std::string& name) const;
+  void restore_threads(trace::ByteReader& in);
+  void restore_streams(trace::ByteReader& in, std::uint32_t node_count);
+  Block restored_block(trace::ByteReader& in, std::uint32_t node_count) const;
+  Region restored_region(trace::ByteReader& in, std::uint32_t node_count) const;
+  void count_restored(const Block& block);
   void start_thread(StreamState& stream, std::uint32_t tid, std::string name);
   bool is_temporary(const Block& block, const StreamState& stream) const noexcept;
   void mark(model::Timeline::Mark::Kind kind, std::uint64_t ticks, std::string text = {});

@@ -65,6 +65,10 @@ class TraceFile {
   std::uint64_t cut_ticks() const noexcept { return cut_ticks_; }
   Writer writer() const noexcept { return writer_; }
 
+  /// Of header, frame headers (and so of payloads, whose checksums they hold) and staging blocks: two files with the same
+  /// are the same, as far as nobody forges them.
+  std::uint64_t fingerprint() const noexcept { return fingerprint_; }
+
   /// What was found missing while indexing. Gaps within streams show when they are read.
   const Damage& damage() const noexcept { return damage_; }
 
@@ -81,6 +85,7 @@ class TraceFile {
   std::size_t index_frames(std::uint64_t begin, std::uint64_t end, StreamId stream);
   void search_unclaimed(std::uint64_t begin, std::uint64_t end);
   bool is_extent(const ExtentHeader& header, std::uint64_t offset) const noexcept;
+  void add_to_fingerprint(const void* bytes, std::size_t size) noexcept;
   StreamIndex& stream(StreamId id) { return by_id_[raw(id)]; }
 
   InputFile input_;
@@ -90,6 +95,7 @@ class TraceFile {
   std::uint64_t size_ = 0;
   std::optional<SymbolSection> symbols_;
   std::uint64_t frame_bytes_ = 0;
+  std::uint64_t fingerprint_ = 0;
   std::uint64_t cut_ticks_ = kNoCut;
   Writer writer_ = Writer::kGone;
   std::map<std::uint32_t, StreamIndex> by_id_;  // while indexing

@@ -1,5 +1,6 @@
 // The library's start and end. Recording itself starts at the first event that finds libc ready, which may
 // be earlier; the constructor sees to programs that never allocate.
+#include "preload/hooks/hook.h"
 #include "preload/hooks/real.h"
 #include "preload/recorder/lifecycle.h"
 #include "preload/recorder/log.h"
@@ -33,7 +34,10 @@ bool program_reaches_hooks() noexcept {
 
 /// Runs after the handlers of atexit and the destructors of whatever depends on us; what others free after
 /// this is still recorded.
-[[gnu::destructor]] void exiting() noexcept { recorder::exit_reached(); }
+[[gnu::destructor]] void exiting() noexcept {
+  recorder::exit_reached();
+  return_here();
+}
 
 }  // namespace
 

@@ -1,15 +1,18 @@
 // The call tree: every stack seen, as nodes (parent, module, offset). One for the process.
 //
-// Reading takes no lock and finds a node in one probe sequence. Adding takes none either: a node is
-// written, its definition committed to the adding thread's stream, and only then is its number stored
-// in the hash table for others to find. Two threads that add the same node at the same moment may both
-// succeed, under two numbers; so may one that adds while the table is being doubled. That is allowed:
-// readers of the trace merge nodes by content (common/ids.h), and the tree stays correct for the price
-// of a duplicate now and then.
+// Reading takes no lock and finds a node with one cache miss: the hash table's slots hold the whole node, and
+// where to look depends on the frames from the outermost to this one, not on the parent's number. So a stack
+// with many new frames can have all its places fetched before the first is looked at (expect()).
 //
-// Memory: 16 bytes a node, never moved, and 16 to 32 bytes of table, which is at most half full. A
-// table that was outgrown is given back to the kernel, but stays mapped for late readers, who find it
-// empty and at worst make a duplicate.
+// Adding takes no lock either: a node's definition is committed to the adding thread's stream, and only then
+// is its number stored in the table for others to find. Two threads that add the same node at the same
+// moment may both succeed, under two numbers; so may one that adds while the table is being doubled. That is
+// allowed: readers of the trace merge nodes by content (common/ids.h), and the tree stays correct for the
+// price of a duplicate now and then.
+//
+// Memory: 16 bytes a slot in a table that is at most 5/8 full, and 8 bytes a node for the time when it is
+// doubled: 34 to 60 bytes a node. A table that was outgrown is given back to the kernel, but stays mapped for
+// late readers, who find it empty and at worst make a duplicate.
 #pragma once
 
 #include <cstddef>
@@ -24,47 +27,57 @@ class Stream;
 class CallTree {
  public:
   /// The node for `offset` in `module` called from `parent`, made and defined in `stream` when it is new.
-  /// NodeId::kNone when there is no memory for it. `flags`: kNode... of common/trace_format.h.
-  NodeId child(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags,
+  /// NodeId::kNone when there is no memory for it. `flags`: kNode... of common/trace_format.h. `path`: a hash of
+  /// the node and all its ancestors; nodes that are equal but for it count as two.
+  NodeId child(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags, std::uint64_t path,
                Stream& stream) noexcept;
+
+  /// A node with this path will be asked for soon.
+  void expect(std::uint64_t path) const noexcept {
+    if (const Table* table = __atomic_load_n(&table_, __ATOMIC_RELAXED)) __builtin_prefetch(&table->slots[path & table->mask]);
+  }
 
   /// Nodes made so far.
   std::uint32_t size() const noexcept { return __atomic_load_n(&next_, __ATOMIC_RELAXED) - 1; }
+
+  /// `stream`'s owner was left by a longjmp: if that was while it doubled the table, another may.
+  void growth_left(const Stream& stream) noexcept;
 
   /// Empties the tree, in a forked child that begins a trace of its own. The parent's pages are dropped
   /// from this process as far as they were copied; no other thread exists.
   void reset() noexcept;
 
  private:
-  struct Node {
+  struct Slot {
+    std::uint64_t key;  ///< module, offset and flags (key_of); 0: free
     std::uint32_t parent;
-    std::uint32_t module_flags;  ///< module | flags << 24
-    std::uint64_t offset;
+    std::uint32_t id;  ///< 0: taken, but not ready to be found
   };
-  static_assert(sizeof(Node) == 16);
 
-  /// Slots: upper half of the hash in the upper 32 bits, node number in the lower; 0 is empty.
   struct Table {
     std::uint32_t mask;
     std::uint32_t used;
-    std::uint64_t slots[];
+    alignas(64) Slot slots[1];  ///< mask + 1
   };
+
+  static constexpr std::size_t table_bytes(std::uint32_t slots) noexcept {
+    return offsetof(Table, slots) + std::size_t{slots} * sizeof(Slot);
+  }
 
   static constexpr std::uint32_t kChunkNodes = 1u << 16;
   static constexpr std::uint32_t kMaxChunks = 1u << 12;
-  static constexpr std::uint32_t kFirstTableSlots = 1u << 13;
+  static constexpr std::uint32_t kFirstTableSlots = 1u << 12;
 
-  NodeId find(const Table* table, std::uint64_t hash, const Node& node) const noexcept;
-  NodeId insert(Table* table, std::uint64_t hash, const Node& node, NodeId id) noexcept;
-  const Node& at(std::uint32_t id) const noexcept { return chunks_[id / kChunkNodes][id % kChunkNodes]; }
-  Node* allocate(std::uint32_t& id) noexcept;
-  Table* make_table(std::uint32_t slots) noexcept;
-  void grow(Table* full) noexcept;
+  static NodeId find(const Table& table, std::uint64_t path, std::uint64_t key, NodeId parent) noexcept;
+  NodeId insert(Table& table, std::uint64_t path, std::uint64_t key, NodeId parent, NodeId id) noexcept;
+  NodeId make_id(std::uint64_t path) noexcept;
+  static Table* make_table(std::uint32_t slots) noexcept;
+  void grow(Table* full, const Stream& stream) noexcept;
 
   Table* table_ = nullptr;
   std::uint32_t next_ = 1;
-  std::uint32_t growing_ = 0;
-  Node* chunks_[kMaxChunks] = {};
+  const Stream* growing_ = nullptr;  ///< whose owner is doubling the table
+  std::uint64_t* paths_[kMaxChunks] = {};  ///< by node
 };
 
 /// The process's call tree.

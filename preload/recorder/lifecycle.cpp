@@ -22,11 +22,6 @@ constinit TraceFile g_trace_file;
 constinit bool g_paused = false;
 
 namespace {
-constinit std::uint32_t g_always_here = 1;
-}
-constinit const std::uint32_t* g_same_process = &g_always_here;
-
-namespace {
 
 constexpr const char* kSession = "HEAPPROF_SESSION";
 constexpr const char* kPreload = "LD_PRELOAD";
@@ -173,18 +168,6 @@ void describe_process(Stream& stream) noexcept {
     commit_text(stream, TextKind::kHost, g_scratch);
 }
 
-/// A page of our own that the kernel zeroes in every forked child, however it was forked (madvise(2)).
-void watch_for_fork() noexcept {
-  constexpr std::size_t kPage = 4096;
-  auto* page = static_cast<std::uint32_t*>(sys::map_private(kPage));
-  if (page == nullptr || sys::failed(sys::advise(page, kPage, MADV_WIPEONFORK))) {
-    log(LogLevel::kWarn, "this kernel does not tell forked children apart (before 4.14): they would write into this trace");
-    return;
-  }
-  *page = 1;
-  g_same_process = page;
-}
-
 void begin(bool forked_child) noexcept {
   g_clock.start();
   find_program();
@@ -201,7 +184,8 @@ void begin(bool forked_child) noexcept {
   header.flags = (forked_child ? kHeaderForkedChild : 0) | (g_settings.free_stacks ? kHeaderFreeStacks : 0) |
                  (g_trace_file.rewrites_in_place() ? 0 : kHeaderTailNotKillSafe);
   g_trace_file.publish_header();
-  watch_for_fork();
+  if (!watch_for_fork())
+    log(LogLevel::kWarn, "this kernel does not tell forked children apart (before 4.14): they would write into this trace");
   start_sampler();
   __atomic_store_n(&g_state, State::kOn, __ATOMIC_RELEASE);
 
@@ -311,7 +295,7 @@ void forked() noexcept {
   g_trace_file.abandon();
   forget_threads();
   t_local.state = nullptr;
-  g_same_process = &g_always_here;
+  watch_for_no_fork();
   if (!g_settings.children) {
     __atomic_store_n(&g_state, State::kOff, __ATOMIC_RELEASE);
     return;

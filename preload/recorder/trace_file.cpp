@@ -63,32 +63,12 @@ bool rewrites_in_place(long file_system) noexcept {
   }
 }
 
-/// While it lives, SIGXFSZ of a file that would exceed RLIMIT_FSIZE is kept from the host: blocked, and if
-/// it came, taken away.
-class FileSizeSignalGuard {
- public:
-  FileSizeSignalGuard() noexcept {
-    rlimit limit{};
-    sys::call(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, sys::word(&limit));
-    active_ = limit.rlim_cur != RLIM_INFINITY;
-    if (active_) sys::call(SYS_rt_sigprocmask, SIG_BLOCK, sys::word(&kMask), sys::word(&before_), sizeof kMask);
-  }
-  /// `exceeded`: the call failed with EFBIG, so the signal is pending, unless the host had it blocked before
-  /// and waits for its own; then one too many stays pending, which is what the limit means to it anyway.
-  void finish(bool exceeded) noexcept {
-    if (!active_) return;
-    if (exceeded && (before_ & kMask) == 0) {
-      timespec now{};
-      sys::call(SYS_rt_sigtimedwait, sys::word(&kMask), 0, sys::word(&now), sizeof kMask);
-    }
-    sys::call(SYS_rt_sigprocmask, SIG_SETMASK, sys::word(&before_), 0, sizeof before_);
-  }
-
- private:
-  static constexpr std::uint64_t kMask = std::uint64_t{1} << (SIGXFSZ - 1);
-  std::uint64_t before_ = 0;
-  bool active_ = false;
-};
+/// Whether a file that grows may meet RLIMIT_FSIZE.
+bool file_size_is_limited() noexcept {
+  rlimit limit{};
+  sys::call(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, sys::word(&limit));
+  return limit.rlim_cur != RLIM_INFINITY;
+}
 
 }  // namespace
 
@@ -222,7 +202,7 @@ bool TraceFile::recover_descriptor() noexcept {
 }
 
 Failure TraceFile::reserve(std::uint64_t offset, std::uint64_t bytes) noexcept {
-  FileSizeSignalGuard guard;
+  sys::SignalsHeld held(file_size_is_limited() ? sys::signal_bit(SIGXFSZ) : 0);
   long result = sys::fallocate(fd_, offset, bytes);
   if (result == kNotSupported) {
     // A file system without reservation: written zeros are as good where it does not copy on write.
@@ -231,7 +211,7 @@ Failure TraceFile::reserve(std::uint64_t offset, std::uint64_t bytes) noexcept {
     for (std::uint64_t at = offset; at < offset + bytes && !sys::failed(result); at += sizeof kZeros)
       result = sys::pwrite(fd_, kZeros, sizeof kZeros, at);
   }
-  guard.finish(result == kTooBig);
+  held.finish(result == kTooBig);
   if (!sys::failed(result)) return nullptr;
   if (result == kNoSpace) return kFailureDisk;
   if (result == kQuota) return "the disk quota for the trace is used up";
@@ -242,7 +222,7 @@ Failure TraceFile::reserve(std::uint64_t offset, std::uint64_t bytes) noexcept {
 void* TraceFile::allocate_extent(std::uint32_t bytes, ExtentKind kind, StreamId stream, std::uint32_t ordinal,
                                  Failure& failure) noexcept {
   failure = nullptr;
-  if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED)) {
+  if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED) != 0) {
     failure = "the program forbade system calls (seccomp), and the space mapped before is used up";
     return nullptr;
   }

@@ -10,6 +10,7 @@
 // read. The rule takes a state to that of the caller.
 #include "preload/unwind/unwinder.h"
 
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -36,11 +37,14 @@ constexpr std::uint32_t cut_step(std::uint32_t max_depth) noexcept {
 /// What capture_short can hold: under 1 KB of stack, so that its deepest path stays within 4 KB (tests/abi).
 constexpr std::uint32_t kShortFrames = 112;
 constexpr unsigned kFlagShift = 58;
-constexpr std::size_t kFirstMapping = 96u << 10;
-constexpr std::uint32_t kKnownStepBits = 9;
+constexpr std::size_t kFirstMapping = 208u << 10;
+constexpr std::uint32_t kKnownStepBits = 10;
 constexpr std::uint32_t kKnownNodeBits = 10;
 /// So many frames may lead to a remembered one by known steps; if there are more, the stack is remembered anew.
 constexpr std::uint32_t kMaxKnownSteps = 12;
+constexpr std::uint32_t kFirstReturnBits = 9;
+constexpr std::uint32_t kKnownPathBits = 8;
+constexpr std::uint32_t kPathWords = 11;
 
 constinit RuleCache g_rules;
 constinit std::uint32_t g_max_depth = 1024;
@@ -69,17 +73,25 @@ struct State {
   bool exact() const noexcept { return (flags & kExact) != 0; }
 };
 
-struct Frame {
+struct FrameName {
+  NodeId node;
+  std::uint16_t module;
+  std::uint16_t flags;
+
+  bool operator==(const FrameName& other) const noexcept {
+    return std::bit_cast<std::uint64_t>(*this) == std::bit_cast<std::uint64_t>(other);
+  }
+};
+
+struct Frame : FrameName {
+  std::uint64_t path;  ///< of the node: see Definitions::intern
   std::uint64_t pc;
   std::uint64_t sp;
   std::uint64_t fp;
   std::uint32_t words;    ///< index into the words: see Arrays
   std::uint32_t barrier;  ///< remembered: 1 + index of the nearest barrier from here outwards; 0: none
-  NodeId node;
-  std::uint16_t module;
-  std::uint16_t flags;
 };
-static_assert(sizeof(Frame) == 40);
+static_assert(sizeof(Frame) == 48);
 
 /// A word of the stack that a rule read.
 struct Word {
@@ -110,6 +122,35 @@ struct KnownNode {
   NodeId node;               ///< kNone: empty
   std::uint64_t generation;  ///< the module of a pc may change
 };
+
+/// Where the first return address is, when a stack begins at (pc, sp). Together the three tell most stacks apart, also
+/// those that begin at one place of operator new.
+struct FirstReturn {
+  std::uint64_t pc;
+  std::uint64_t sp;
+  std::uint64_t stamp;  ///< as KnownStep's
+  std::uint64_t slot;
+};
+
+/// All known steps of a stack in one: while the words that they read hold their values, they lead from where it begins
+/// to a remembered frame. Steps have to be taken one after the other, since where to look for the next depends on what
+/// the last one read; the words of a path need but be compared.
+struct alignas(64) KnownPath {
+  std::uint64_t pc;  ///< where it begins
+  std::uint64_t sp;
+  std::uint64_t fp;     ///< if it matters
+  std::uint64_t stamp;  ///< as KnownStep's
+  std::uint64_t joint_sp;
+  std::uint64_t joint_fp;
+  FrameName joint_name;
+  std::uint32_t joint;  ///< the remembered frame's index
+  NodeId node;          ///< of the stack
+  bool fp_matters;      ///< a step reads the frame register with which it begins, or the joint is one with that
+  std::uint8_t steps;
+  std::uint8_t words;
+  Word word[kPathWords];
+};
+static_assert(sizeof(KnownPath) == 256);
 
 /// Everything that a walk needs and changes.
 struct Walk {
@@ -306,16 +347,40 @@ StepResult step_guess(Walk& walk, Word*& words) noexcept {
   return state.pc == 0 ? StepResult::kOutermost : truncated(walk, Truncation::kBadAddress);
 }
 
-inline NodeId intern(const Definitions& definitions, NodeId parent, const Frame& frame) noexcept {
-  const ModuleId id{frame.module};
+/// A frame's offset in its module, by which it is named.
+inline std::uint64_t offset_of(const Frame& frame) noexcept {
   const std::uint64_t named = frame.pc - ((frame.flags & (kExact | kWhole)) == 0 ? 1 : 0);
-  return definitions.intern(definitions.context, parent, id, named - state_of(id).load_bias,
-                            (frame.flags & kGuessed) != 0 ? kNodeGuessed : 0);
+  return named - state_of(ModuleId{frame.module}).load_bias;
 }
 
-inline NodeId root_of(const Definitions& definitions, Truncation reason) noexcept {
-  if (reason == Truncation::kNone) return NodeId::kNone;
-  return definitions.intern(definitions.context, NodeId::kNone, ModuleId::kMark, static_cast<std::uint64_t>(reason), 0);
+inline std::uint64_t offset_of(const KnownStep& step) noexcept {
+  return step.pc - 1 - state_of(step.rule.module()).load_bias;
+}
+
+/// The path (Definitions::intern) of what is called from `caller`. Two rounds of multiply and shift: the low bits have
+/// to depend on everything.
+inline std::uint64_t path_of(std::uint64_t caller, std::uint64_t offset, std::uint32_t module, unsigned flags) noexcept {
+  std::uint64_t hash = caller ^ offset ^ std::uint64_t{module} << 48 ^ std::uint64_t{flags & kGuessed} << 40;
+  hash *= 0x9e3779b97f4a7c15;
+  hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93;
+  return hash ^ hash >> 32;
+}
+
+inline NodeId intern(const Definitions& definitions, NodeId parent, const Frame& frame) noexcept {
+  return definitions.intern(definitions.context, parent, ModuleId{frame.module}, offset_of(frame),
+                            (frame.flags & kGuessed) != 0 ? kNodeGuessed : 0, frame.path);
+}
+
+struct Root {
+  NodeId node;
+  std::uint64_t path;
+};
+
+inline Root root_of(const Definitions& definitions, Truncation reason) noexcept {
+  if (reason == Truncation::kNone) return {NodeId::kNone, 0};
+  const auto offset = static_cast<std::uint64_t>(reason);
+  const std::uint64_t path = path_of(0, offset, raw(ModuleId::kMark), 0);
+  return {definitions.intern(definitions.context, NodeId::kNone, ModuleId::kMark, offset, 0, path), path};
 }
 
 /// Frames to leave out, from the outermost, of a stack of `depth`.
@@ -374,6 +439,8 @@ struct ThreadData {
   std::uint64_t generation;  ///< in which it was remembered
   KnownStep known_steps[1u << kKnownStepBits];
   KnownNode known_nodes[1u << kKnownNodeBits];
+  FirstReturn first_returns[1u << kFirstReturnBits];
+  KnownPath known_paths[1u << kKnownPathBits];
   Arrays first;  ///< last: its arrays follow
 };
 
@@ -462,6 +529,106 @@ inline void note_step(ThreadData& data, const Walk& walk, Rule rule, const Frame
   KnownStep* const at = known_steps(data, frame.pc, frame.sp);
   if (at[0].pc != frame.pc || at[0].sp != frame.sp) at[1] = at[0];
   at[0] = {frame.pc, frame.sp, cfa, rule, stamp_of(walk.generation, data.bounds.epoch()), NodeId::kNone, NodeId::kNone};
+}
+
+/// Nothing has changed from `frame` outwards.
+inline bool stands(const Arrays& arrays, const Frame& frame) noexcept {
+  if (frame.barrier != 0) return false;
+  const Word* word = arrays.words + frame.words;
+  const Word* const stop = arrays.words;
+  for (; word - stop >= 4; word -= 4) {
+    if (load(word[-1].address) != word[-1].value || load(word[-2].address) != word[-2].value ||
+        load(word[-3].address) != word[-3].value || load(word[-4].address) != word[-4].value)
+      return false;
+  }
+  while (word != stop) {
+    --word;
+    if (load(word->address) != word->value) return false;
+  }
+  return true;
+}
+
+inline std::uint64_t state_hash(std::uint64_t pc, std::uint64_t sp) noexcept {
+  return (pc ^ sp << 20) * 0x9e3779b97f4a7c15;
+}
+
+inline FirstReturn& first_return(ThreadData& data, std::uint64_t hash) noexcept {
+  return data.first_returns[hash >> (64 - kFirstReturnBits)];
+}
+
+/// The two places for a path with this first return address, the second of them for the one that came before.
+inline KnownPath* known_paths(ThreadData& data, std::uint64_t hash, std::uint64_t returns_to) noexcept {
+  return &data.known_paths[((hash ^ returns_to) * 0x9e3779b97f4a7c15 >> (65 - kKnownPathBits)) * 2];
+}
+
+/// Notes the `count` steps from `entry` that were taken just now to the remembered frame `joint`.
+[[gnu::noinline]] void note_path(ThreadData& data, const arch::EntryRegisters& entry, KnownStep* const* taken,
+                                 std::uint32_t count, std::uint32_t joint, NodeId node) noexcept {
+  const Frame& end = data.arrays->frames[joint];
+  KnownPath path;
+  path.pc = entry.pc;
+  path.sp = entry.sp;
+  path.fp = entry.fp;
+  path.stamp = stamp_of(data.generation, data.epoch);
+  path.joint_sp = end.sp;
+  path.joint_fp = end.fp;
+  path.joint_name = end;
+  path.joint = joint;
+  path.node = node;
+  path.fp_matters = false;
+  path.steps = static_cast<std::uint8_t>(count);
+  State state{entry.pc, entry.sp, entry.fp, 0};
+  Word* word = path.word;
+  bool first_fp = true;
+  for (std::uint32_t i = 0; i != count; ++i) {
+    const KnownStep& known = *taken[i];
+    if (word + 2 > path.word + kPathWords) return;
+    if (known.rule.kind() == RuleKind::kFp) {
+      path.fp_matters = path.fp_matters || first_fp;
+      read_fp(state, word);
+    }
+    const std::uint64_t slot = known.cfa + known.rule.ra();
+    *word++ = {slot, load(slot)};
+    if (!known.rule.fp_is_same()) {
+      state.fp = known.cfa + known.rule.fp();
+      state.flags = kFpSaved;
+      first_fp = false;
+    }
+  }
+  if (first_fp && (end.flags & kFpIgnored) == 0) path.fp_matters = true;
+  path.words = static_cast<std::uint8_t>(word - path.word);
+
+  const std::uint64_t hash = state_hash(path.pc, path.sp);
+  first_return(data, hash) = {path.pc, path.sp, path.stamp, taken[0]->cfa + taken[0]->rule.ra()};
+  KnownPath* const at = known_paths(data, hash, load(first_return(data, hash).slot));
+  at[1] = at[0];
+  at[0] = path;
+}
+
+/// The path from `entry` that leads to a remembered frame just now; null if there is none known.
+[[gnu::always_inline]] inline const KnownPath* find_path(ThreadData& data, const arch::EntryRegisters& entry) noexcept {
+  const std::uint64_t hash = state_hash(entry.pc, entry.sp);
+  const std::uint64_t stamp = stamp_of(data.generation, data.epoch);
+  const FirstReturn& first = first_return(data, hash);
+  if (first.pc != entry.pc || first.sp != entry.sp || first.stamp != stamp) return nullptr;
+  const KnownPath* path = known_paths(data, hash, load(first.slot));
+  const Arrays& arrays = *data.arrays;
+  for (const KnownPath* const end = path + 2; path != end; ++path) {
+    if (path->pc != entry.pc || path->sp != entry.sp || path->stamp != stamp) continue;
+    if (path->fp_matters && path->fp != entry.fp) continue;
+    if (path->joint >= data.length) continue;
+    const Word* word = path->word;
+    const Word* const stop = word + path->words;
+    while (load(word->address) == word->value)
+      if (++word == stop) {
+        // Node, module and flags tell the program counter.
+        const Frame& joint = arrays.frames[path->joint];
+        if (joint.sp == path->joint_sp && joint.fp == path->joint_fp && joint == path->joint_name && stands(arrays, joint))
+          return path;
+        break;
+      }
+  }
+  return nullptr;
 }
 
 struct Walked {
@@ -608,13 +775,20 @@ inline NodeId remember(ThreadData& data, const Walk& walk, const Walked& walked,
 
   if (walked.kept == 0) data.reason = walk.reason;
   Frame* at = arrays.frames + cut;
-  NodeId node;
+  Root root;
   if (cut == data.cut && walked.kept > cut) {
     at = arrays.frames + walked.kept;
-    node = at[-1].node;
+    root = {at[-1].node, at[-1].path};
   } else {
-    node = root_of(walk.definitions, cut != 0 ? Truncation::kMaxDepth : data.reason);
+    root = root_of(walk.definitions, cut != 0 ? Truncation::kMaxDepth : data.reason);
   }
+  // The places of all are fetched before the first is needed.
+  std::uint64_t path = root.path;
+  for (Frame* frame = at; frame != to; ++frame) {
+    frame->path = path = path_of(path, offset_of(*frame), frame->module, frame->flags);
+    if (walk.definitions.expect != nullptr) walk.definitions.expect(path);
+  }
+  NodeId node = root.node;
   for (; at != to; ++at) {
     node = intern(data, walk, node, *at);
     if (node == NodeId::kNone) [[unlikely]] return node;
@@ -670,7 +844,12 @@ inline NodeId remember(ThreadData& data, const Walk& walk, const Walked& walked,
   for (std::uint32_t i = 0; same && i <= joint; ++i)
     same = same_frame(data.arrays->frames[i], data.arrays->fresh[walked.fresh - 1 - i]);
   NodeId node = data.arrays->frames[joint].node;
-  for (std::uint32_t i = steps; same && i-- != 0;) node = intern(definitions, node, data.arrays->fresh[i]);
+  std::uint64_t path = data.arrays->frames[joint].path;
+  for (std::uint32_t i = steps; same && i-- != 0;) {
+    Frame& frame = data.arrays->fresh[i];
+    frame.path = path = path_of(path, offset_of(frame), frame.module, frame.flags);
+    node = intern(definitions, node, frame);
+  }
   if (!same || node != expected) report_difference();
 }
 
@@ -704,9 +883,8 @@ constexpr bool kCheck = false;
 /// The stack from `entry`, by known steps to a remembered frame from which all stands, and known nodes; kNone when it
 /// takes more. The steps are those that walking would take, each from a state met before; what is remembered is not
 /// changed, but for frames that were left since.
-[[gnu::always_inline]] inline NodeId capture_known(ThreadData& data, const arch::EntryRegisters& entry,
+[[gnu::noinline]] NodeId capture_known(ThreadData& data, const arch::EntryRegisters& entry,
                                                    const Definitions& definitions) noexcept {
-  if (data.cut != 0) [[unlikely]] return NodeId::kNone;
   const Arrays& arrays = *data.arrays;
   const Frame* top = arrays.frames + data.length - 1;
   while (top->sp < entry.sp) --top;
@@ -747,34 +925,69 @@ constexpr bool kCheck = false;
   const auto joint = static_cast<std::uint32_t>(top - arrays.frames);
   if (joint + 1 + steps > g_max_depth) return NodeId::kNone;
   NodeId node = top->node;
+  std::uint64_t paths[kMaxKnownSteps];
+  bool have_paths = false;
   for (std::uint32_t i = steps; i-- != 0;) {
     KnownStep& step = *taken[i];
     if (step.parent != node || step.node == NodeId::kNone) {
-      const NodeId found = find_node(known_nodes(data, step.pc, node), step.pc, node, data.generation);
-      if (found == NodeId::kNone) return found;
+      KnownNode* const at = known_nodes(data, step.pc, node);
+      NodeId found = find_node(at, step.pc, node, data.generation);
+      if (found == NodeId::kNone) {
+        if (!have_paths) {
+          std::uint64_t path = top->path;
+          for (std::uint32_t j = steps; j-- != 0;) {
+            paths[j] = path = path_of(path, offset_of(*taken[j]), raw(taken[j]->rule.module()), 0);
+            if (definitions.expect != nullptr) definitions.expect(path);
+          }
+          have_paths = true;
+        }
+        found = definitions.intern(definitions.context, node, step.rule.module(), offset_of(step), 0, paths[i]);
+        if (found == NodeId::kNone) [[unlikely]] return found;
+        at[1] = at[0];
+        at[0] = {step.pc, node, found, data.generation};
+      }
       step.parent = node;
       step.node = found;
     }
     node = step.node;
   }
   data.length = length;
-  if (kCheck) check(data, entry, definitions, joint, steps, node);
+  if (steps != 0 && top->barrier == 0) note_path(data, entry, taken, steps, joint, node);
+  if (kCheck) check(data, entry, definitions, joint, steps, node);  // takes known steps itself
   return node;
 }
 
 }  // namespace
 
-// Where known steps, or none, lead to a remembered frame, and the rest stands, this is all.
+// Where a known path, or none, leads to a remembered frame, and the rest stands, this is all.
 NodeId ThreadUnwinder::capture(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept {
+  if (data_ != nullptr) [[likely]] {
+    ThreadData& data = *data_;
+    data.bounds.begin(entry.sp);
+    if (data.generation == generation() && data.epoch == data.bounds.epoch() && data.cut == 0) [[likely]] {
+      const Frame& top = data.arrays->frames[static_cast<std::int64_t>(data.length) - 1];
+      if (same_state(top, {entry.pc, entry.sp, entry.fp, 0}) && stands(*data.arrays, top)) {
+        if (kCheck) check(data, entry, definitions, data.length - 1, 0, top.node);
+        return top.node;
+      }
+      if (const KnownPath* const path = find_path(data, entry)) {
+        if (kCheck) check(data, entry, definitions, path->joint, path->steps, path->node);
+        return path->node;
+      }
+    }
+  }
+  return capture_slowly(entry, definitions);
+}
+
+NodeId ThreadUnwinder::capture_slowly(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept {
   if (data_ == nullptr) [[unlikely]] {
     data_ = make_data();
     if (data_ == nullptr) return capture_short(entry, definitions, Truncation::kNoMemory);
   }
   ThreadData& data = *data_;
   data.bounds.begin(entry.sp);
-  if (data.generation == generation() && data.epoch == data.bounds.epoch()) [[likely]] {
-    const NodeId node = capture_known(data, entry, definitions);
-    if (node != NodeId::kNone) [[likely]] return node;
+  if (data.generation == generation() && data.epoch == data.bounds.epoch() && data.cut == 0) [[likely]] {
+    if (const NodeId node = capture_known(data, entry, definitions); node != NodeId::kNone) return node;
   }
   bool short_of_memory = false;
   const NodeId node = capture_changed(data, entry, definitions, short_of_memory);
@@ -785,6 +998,15 @@ void ThreadUnwinder::thread_changed() noexcept {
   if (data_ == nullptr) return;
   data_->length = 0;
   data_->bounds.forget();
+}
+
+void ThreadUnwinder::capture_left() noexcept {
+  if (data_ == nullptr) return;
+  data_->length = 0;
+  data_->bounds.forget();
+  for (KnownStep& step : data_->known_steps) step = KnownStep{};
+  for (KnownNode& node : data_->known_nodes) node = KnownNode{};
+  for (KnownPath& path : data_->known_paths) path = KnownPath{};
 }
 
 std::size_t ThreadUnwinder::memory_bytes() const noexcept {
@@ -813,7 +1035,7 @@ NodeId capture_short(const arch::EntryRegisters& entry, const Definitions& defin
     frames[count] = pc | std::uint64_t{flags} << kFlagShift;
   }
   if (result == StepResult::kCaller) walk.reason = reason;
-  NodeId node = root_of(definitions, walk.reason);
+  auto [node, path] = root_of(definitions, walk.reason);
   while (count != 0) {
     const std::uint64_t packed = frames[--count];
     Frame frame{};
@@ -821,6 +1043,7 @@ NodeId capture_short(const arch::EntryRegisters& entry, const Definitions& defin
     frame.flags = static_cast<std::uint16_t>(packed >> kFlagShift);
     const State state{frame.pc, 0, 0, static_cast<std::uint16_t>(frame.flags & kStateFlags)};
     frame.module = static_cast<std::uint16_t>(raw(find_rule(walk, state).module()));
+    frame.path = path = path_of(path, offset_of(frame), frame.module, frame.flags);
     node = intern(definitions, node, frame);
     if (node == NodeId::kNone) break;
   }

@@ -36,12 +36,14 @@ struct Definitions {
   void* context;
   /// Finds or makes the node of (parent, module, offset); node_flags: kNode... of trace_format.h. kNone
   /// when the tree cannot grow: the capture then returns kNone too. Called from the outermost frame to
-  /// the innermost.
+  /// the innermost. `path`: a hash of this frame and all outer ones, the same whenever they are.
   NodeId (*intern)(void* context, NodeId parent, ModuleId module, std::uint64_t offset,
-                   std::uint32_t node_flags);
+                   std::uint32_t node_flags, std::uint64_t path);
   /// Called before the first node of a module is interned, by whichever thread meets the module first.
   /// When two threads meet it at once it may be told twice, under two ids.
   void (*module_found)(void* context, const ModuleInfo& module);
+  /// A node of this path may be interned next. May be null.
+  void (*expect)(std::uint64_t path) = nullptr;
 };
 
 struct Settings {
@@ -93,10 +95,15 @@ class ThreadUnwinder {
   /// The private state goes to another thread, or to another trace: forgets nodes and stack bounds.
   void thread_changed() noexcept;
 
+  /// A capture was left by a longjmp: what it was writing down may be half of one thing and half of another.
+  void capture_left() noexcept;
+
   /// Bytes mapped for this thread.
   std::size_t memory_bytes() const noexcept;
 
  private:
+  [[gnu::noinline]] NodeId capture_slowly(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept;
+
   ThreadData* data_;
 };
 

@@ -4,7 +4,7 @@
 //
 //   loaded   allocated SIZE   failed SIZE   released   realloc-begin   realloc-end SIZE   realloc-failed SIZE
 //   mapped SIZE   unmap-begin SIZE   unmap-end RESULT   remap-begin SIZE   remap-end SIZE   break-moved BYTES
-//   realloc-end-inner   restricted NO-CLOCK   frame-registered   frame-deregistered   paused   resumed
+//   realloc-end-inner   restricted NO-CLOCK   refused NO-CLOCK   frame-registered   frame-deregistered   paused   resumed
 //   mark TEXT   exit
 //
 // A line ends with " from-program" when the entry registers point into the program itself.
@@ -66,7 +66,7 @@ void say(const char* what, std::uint64_t number, const arch::EntryRegisters* ent
 }  // namespace
 
 namespace sys {
-constinit bool g_forbidden = false;
+constinit std::uint32_t g_forbidden = 0;
 }
 
 namespace recorder {
@@ -124,6 +124,7 @@ void break_moved(const void* old_break, const void* new_break, const EntryRegist
   say("break-moved", reinterpret_cast<std::uint64_t>(new_break) - reinterpret_cast<std::uint64_t>(old_break), &entry);
 }
 void restrict_system_calls(bool no_cycle_clock) noexcept { say("restricted", no_cycle_clock); }
+void restriction_refused(bool no_cycle_clock) noexcept { say("refused", no_cycle_clock); }
 void exit_reached() noexcept { say("exit"); }
 void pause() noexcept { say("paused"); }
 void resume() noexcept { say("resumed"); }

@@ -239,6 +239,9 @@ TEST_CASE("a descriptor that the host closed is found again by path, one it took
   FAIL("the trace's descriptor was not found");
 }
 
+/// A path for the i-th node.
+std::uint64_t path(unsigned i) { return i * 0x9e3779b97f4a7c15 >> 7; }
+
 TEST_CASE("the call tree finds a node again, and defines each once when one thread adds") {
   Folder folder;
   TraceFile file;
@@ -249,12 +252,12 @@ TEST_CASE("the call tree finds a node again, and defines each once when one thre
   constexpr unsigned kNodes = 100'000;  // the table doubles several times
   std::vector<NodeId> ids;
   for (unsigned i = 0; i < kNodes; ++i)
-    ids.push_back(g_call_tree.child(NodeId{i % 77}, ModuleId{2 + i % 3}, i, i % 2, stream));
+    ids.push_back(g_call_tree.child(NodeId{i % 77}, ModuleId{2 + i % 3}, i, i % 2, path(i), stream));
   CHECK(g_call_tree.size() == kNodes);
   for (unsigned i = 0; i < kNodes; ++i)
-    REQUIRE(g_call_tree.child(NodeId{i % 77}, ModuleId{2 + i % 3}, i, i % 2, stream) == ids[i]);
+    REQUIRE(g_call_tree.child(NodeId{i % 77}, ModuleId{2 + i % 3}, i, i % 2, path(i), stream) == ids[i]);
   CHECK(g_call_tree.size() == kNodes);
-  CHECK(g_call_tree.child(NodeId{1}, ModuleId{2}, 0, 0, stream) != ids[0]);
+  CHECK(g_call_tree.child(NodeId{1}, ModuleId{2}, 0, 0, path(0), stream) != ids[0]);
 
   unsigned defined = 0;
   for (const Slot& slot : read_stream(folder / "t", StreamId{1}).records) {
@@ -281,7 +284,7 @@ TEST_CASE("threads that add the same nodes at once agree up to duplicates of equ
       Stream stream;
       if (stream.open(file, StreamId{t + 1}, 65536) != nullptr) return;
       for (unsigned i = 0; i < kNodes; ++i)
-        ids[t].push_back(g_call_tree.child(NodeId::kNone, ModuleId{2}, i, 0, stream));
+        ids[t].push_back(g_call_tree.child(NodeId::kNone, ModuleId{2}, i, 0, path(i), stream));
     });
   }
   for (std::thread& thread : threads) thread.join();

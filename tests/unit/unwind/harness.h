@@ -38,7 +38,8 @@ class Tree {
   std::size_t interned = 0;  ///< calls
 
  private:
-  static NodeId intern(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags);
+  static NodeId intern(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags,
+                       std::uint64_t path);
   static void module_found(void* context, const unwind::ModuleInfo& module);
 
   std::vector<Node> nodes_;

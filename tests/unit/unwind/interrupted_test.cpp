@@ -39,7 +39,8 @@ struct OneStack {
   std::size_t count = 0;
   Truncation reason = Truncation::kNone;
 
-  static NodeId intern(void* context, NodeId, ModuleId module, std::uint64_t offset, std::uint32_t) {
+  static NodeId intern(void* context, NodeId, ModuleId module, std::uint64_t offset, std::uint32_t,
+                       std::uint64_t) {
     auto& stack = *static_cast<OneStack*>(context);
     if (module == ModuleId::kMark) {
       stack.reason = static_cast<Truncation>(offset);
