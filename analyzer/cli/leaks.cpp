@@ -274,7 +274,7 @@ void add_leaks(CLI::App& app, int& status) {
   CLI::App* const command = app.add_subcommand("leaks", "Tell what was live at the end, and who allocated it; first what grows");
   add_trace_options(*command, options->trace);
   command->add_option("--suppressions", options->suppression_files, "File of accepted leaks, LeakSanitizer's format")
-      ->expected(1)->take_all();
+      ->allow_extra_args(false);
   command->add_flag("!--no-default-suppressions", options->default_suppressions,
                     "Show what libc, libstdc++ and the loader keep for themselves, too");
   const std::map<std::string, Order> orders = {

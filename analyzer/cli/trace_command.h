@@ -39,6 +39,9 @@ struct TraceCommand {
 /// Adds the options to `command`, which keep their values in `options`.
 void add_trace_options(CLI::App& command, TraceOptions& options, const TraceCommand& has = {});
 
+/// Those of them that say where names come from. `options` must live as long as `command`.
+void add_symbol_options(CLI::App& command, symbols::Options& options);
+
 /// Opens and replays the trace and calls `print` with it; returns the exit status. Errors and what the trace
 /// lacks are told on standard error. `print` may throw trace::TraceError or OutputError.
 int run_on_trace(const TraceOptions& options, const std::function<void(const replay::Analysis&)>& print);

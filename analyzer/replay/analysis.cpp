@@ -7,6 +7,7 @@
 
 #include "analyzer/model/call_tree.h"
 #include "analyzer/replay/batch_pump.h"
+#include "analyzer/symbols/name_table.h"
 
 namespace heapprof::replay {
 namespace {
@@ -98,6 +99,7 @@ std::uint64_t ns_of(const Moment& moment, std::uint64_t duration_ns) {
 Analysis::Analysis(const std::string& path, const Selection& selection, const Progress& progress,
                    const IndexUse& index_use)
     : selection_(selection), file_(path), index_use_(index_use) {
+  read_bundle();
   Passes passes(file_, progress, 1u + selection_.needs_scouting() + selection_.needs_lifetimes());
   if (selection_.needs_scouting()) {
     if (find_index()) passes.skip();
@@ -167,6 +169,16 @@ bool Analysis::find_index() {
   if (!index_) return false;
   whole_ = index_->whole();
   return true;
+}
+
+/// First of all: selections by name need the names.
+void Analysis::read_bundle() {
+  if (!file_.symbols()) return;
+  const std::optional<std::string> packed = trace::read_symbols(file_.input(), file_.file_id(), *file_.symbols());
+  std::optional<std::vector<symbols::ModuleNames>> names;
+  if (packed) names = symbols::unpack(*packed);
+  bundle_damaged_ = !names;
+  if (names) profile_.bundle = std::make_shared<const std::vector<symbols::ModuleNames>>(std::move(*names));
 }
 
 void Analysis::link(const trace::Definitions& definitions) {
@@ -284,6 +296,7 @@ void Analysis::describe_recording(const trace::Definitions& definitions) {
   recording.host = definitions.host.substr(0, definitions.host.find_last_not_of('\n') + 1);
   recording.pid = header.pid;
   recording.parent_pid = header.parent_pid;
+  recording.live_pid = trace::visible_pid(header);
   recording.start_realtime_ns = header.start_realtime_ns;
   recording.trace_bytes = file_.bytes();
   recording.trace_version = std::to_string(header.version_major) + "." + std::to_string(header.version_minor);
@@ -410,6 +423,7 @@ void Analysis::settle_integrity(const Found& found) {
     damage.lost_unknown();
     damage.note("the file system does not let a killed program's last events reach the file; some may be missing");
   }
+  if (bundle_damaged_) damage.note("the names that the trace carries are damaged, and are not used");
   if (lost_nodes_ != 0)
     damage.note(count_of(lost_nodes_, "stack frame has", "stack frames have") + " lost the definition: shown as '" +
                 "definition_lost'");

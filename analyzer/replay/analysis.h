@@ -98,6 +98,7 @@ class Analysis {
   void settle_choice(Passes& passes);
   void choose_blocks(Passes& passes);
   void begin_at_snapshot();
+  void read_bundle();
   void link(const trace::Definitions& definitions);
   void describe_recording(const trace::Definitions& definitions);
   void settle_integrity(const Found& found);
@@ -110,6 +111,7 @@ class Analysis {
   trace::TickClock clock_;
   std::vector<std::uint32_t> node_of_index_;
   std::uint64_t lost_nodes_ = 0;
+  bool bundle_damaged_ = false;
   Choice choice_;
   std::vector<std::uint8_t> chosen_nodes_;  // by dense index
   std::vector<bool> chosen_blocks_;         // by ordinal
