@@ -32,6 +32,8 @@ test=(
   redis-server redis-tools git sqlite3 dwz chromium strace valgrind
   # disks that fill up, allocators that hook too, children of every kind
   xfsprogs btrfs-progs bindfs libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 make cmake clang
+  # completions and manual pages
+  zsh fish man-db mandoc
   # consumers of exports; tools/consumers.sh fetches those that Debian does not have
   golang-go nodejs python3-pip
 )
