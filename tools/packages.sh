@@ -28,7 +28,7 @@ build=(
 test=(
   catch2 libunwind-dev binutils
   heaptrack heaptrack-gui xvfb xauth librsvg2-bin
-  redis-server redis-tools git sqlite3 dwz chromium strace valgrind
+  redis-server redis-tools libcap2-bin git sqlite3 dwz chromium strace valgrind
   # consumers of exports; tools/consumers.sh fetches those that Debian does not have
   golang-go nodejs python3-pip
 )
