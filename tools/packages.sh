@@ -29,7 +29,7 @@ test=(
   catch2 libunwind-dev binutils
   heaptrack heaptrack-gui xvfb xauth librsvg2-bin
   libjemalloc-dev libgoogle-perftools-dev
-  redis-server redis-tools git sqlite3 dwz chromium strace valgrind
+  redis-server redis-tools libcap2-bin git sqlite3 dwz chromium strace valgrind
   # disks that fill up, allocators that hook too, children of every kind
   xfsprogs btrfs-progs bindfs libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 make cmake clang
   # completions and manual pages
