@@ -391,13 +391,6 @@ class Launcher(harness.Case):
                                self.dir / "static.c"], capture_output=True)
         if musl.returncode == 0:
             self.refused(self.dir / "musl", status=126, words=["musl"])
-        capable = self.script("capable", true)
-        try:
-            os.setxattr(capable, "security.capability", struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0))
-        except OSError:
-            pass
-        else:
-            self.refused(capable, status=126, words=["capabilities"])
         self.assertFalse(marker.exists())
         self.assertFalse([path.name for path in self.dir.iterdir() if ".hprof" in path.name])
 
