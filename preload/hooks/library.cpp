@@ -4,6 +4,7 @@
 #include "preload/hooks/real.h"
 #include "preload/intercept/intercept.h"
 #include "preload/recorder/lifecycle.h"
+#include "preload/recorder/loader_start.h"
 #include "preload/recorder/log.h"
 #include "preload/recorder/recorder.h"
 
@@ -26,6 +27,7 @@ bool program_reaches_hooks() noexcept {
 
 [[gnu::constructor]] void library_loaded() noexcept {
   real();  // at the latest now, while nothing can have been unloaded
+  recorder::set_right_after_loader();
   if (recorder::state() == recorder::State::kNew) recorder::start();
   recorder::prepare_environment();
   const bool diverted = intercept::start();

@@ -40,7 +40,11 @@ void find_recorder() {
 }
 
 bool in_recorder(void* context) {
+#ifdef __aarch64__
+  const std::uint64_t pc = static_cast<ucontext_t*>(context)->uc_mcontext.pc;
+#else
   const auto pc = static_cast<std::uint64_t>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
+#endif
   return pc >= recorder_begin && pc < recorder_end;
 }
 

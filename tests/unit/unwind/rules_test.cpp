@@ -220,6 +220,14 @@ TEST_CASE("PLT entries have a rule of their own") {
   CHECK(seen > 0);
 }
 
+TEST_CASE("an aligned pointer that begins behind the end is refused, not read") {
+  alignas(8) const std::uint8_t bytes[16] = {};
+  const auto begin = reinterpret_cast<std::uint64_t>(bytes);
+  CfiReader reader({begin + 1, begin + 3});
+  reader.pointer(0x50, 0);
+  CHECK_FALSE(reader.ok());
+}
+
 TEST_CASE("damaged unwind information is refused, not followed") {
   REQUIRE(g_started);
   // An entry with its common entry, then every byte of it replaced by others: no answer may differ from
