@@ -118,11 +118,9 @@ std::size_t choose(Memory& memory, Family& family) noexcept {
   Symbols& symbols = memory.symbols;
   const bool plain = symbols.core == kCoreAll;
   bool prefixed = false;
-  bool plain_behind_hooks = false;
   for (std::size_t i = 0; i < symbols.count; ++i) {
     const Function& function = symbols.functions[i];
     prefixed |= function.name.family < Family::kPlain;
-    plain_behind_hooks |= function.name.family == Family::kPlain && function.name.core == kCoreMalloc && is_behind_hooks(function.address);
   }
   family = Family::kPlain;
   std::size_t count = 0;
@@ -132,7 +130,7 @@ std::size_t choose(Memory& memory, Family& family) noexcept {
     const Family of = function.name.family;
     if (of == Family::kPlain && !plain) continue;
     // An operator new that calls malloc is recorded there; one of an allocator that has malloc too may not call it.
-    if (of == Family::kOperator && !prefixed && (!plain || plain_behind_hooks)) continue;
+    if (of == Family::kOperator && !prefixed && !plain) continue;
     if (is_behind_hooks(function.address)) continue;
     if (of < Family::kPlain) family = of;
     if (of == Family::kPlain && recorder::text_equal(function.symbol, "mallocx")) jemalloc_names = true;
