@@ -114,7 +114,7 @@ class Subjects(harness.Case):
 
 
 class Soak(harness.Case):
-    ROUNDS = 15
+    ROUNDS = int(os.environ.get("HEAPPROF_SOAK_ROUNDS", "15"))
 
     def test_libraries_come_and_go(self):
         plugins = [self.dir / f"plugin{i}.so" for i in range(4)]
@@ -122,7 +122,7 @@ class Soak(harness.Case):
             shutil.copy(harness.program("own_plugin.so"), plugin)
         for name in ("own_soak", *(f"own_{allocator}_soak" for allocator in ALLOCATORS)):
             with self.subTest(name):
-                run = self.record(harness.program(name), self.ROUNDS, 8, *plugins)
+                run = self.record(harness.program(name), self.ROUNDS, 8, *plugins, timeout=3600)
                 truth = dict(line.split() for line in run.stdout.splitlines())
                 report = self.report(run.trace)
                 self.assert_sound(report)
