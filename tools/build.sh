@@ -26,7 +26,7 @@ done
 build=${BUILD_DIR:-build}
 
 groups=(build)
-if [ "$everything" = yes ]; then groups+=(test); fi
+if [ "$everything" = yes ]; then groups+=(test cross); fi
 echo "==> packages"
 tools/packages.sh "${install_option[@]}" "${groups[@]}"
 

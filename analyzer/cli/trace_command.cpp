@@ -8,11 +8,13 @@
 #include <cstring>
 #include <map>
 #include <new>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "analyzer/render/text.h"
 #include "analyzer/render/units.h"
+#include "analyzer/symbols/name_cache.h"
 
 namespace heapprof::cli {
 namespace {
@@ -21,8 +23,6 @@ std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
 }
-
-void complain(const std::string& text) { std::fprintf(stderr, "heapprof: %s\n", render::clean_utf8(text).c_str()); }
 
 void warn_of_losses(const std::string& trace, const model::Integrity& integrity) {
   std::string text = trace + ": something that was recorded is missing";
@@ -33,6 +33,19 @@ void warn_of_losses(const std::string& trace, const model::Integrity& integrity)
 }
 
 }  // namespace
+
+void complain(const std::string& text) { std::fprintf(stderr, "heapprof: %s\n", render::clean_utf8(text).c_str()); }
+
+int guarded(const std::string& trace, const std::function<int()>& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    complain(trace + ": not enough memory");
+  } catch (const std::runtime_error& error) {  // TraceError, OutputError
+    complain(error.what());
+  }
+  return 1;
+}
 
 void add_trace_options(CLI::App& command, TraceOptions& options, const TraceCommand& has) {
   command.add_option("TRACE", options.trace, "Trace to read: finished, killed or still being written")->required();
@@ -50,7 +63,7 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
     command.add_option(name, value, help)->group("Selection");
   };
   const auto texts = [&](const char* name, std::vector<std::string>& values, const char* help) {
-    command.add_option(name, values, help)->expected(1)->take_all()->group("Selection");
+    command.add_option(name, values, help)->allow_extra_args(false)->group("Selection");
   };
   SelectionTexts& given = options.texts;
   text("--from", given.from,
@@ -69,19 +82,32 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
   command.add_option("--kind", options.selection.kind, "heap (default), mmap, or all; all counts no byte twice")
       ->transform(CLI::CheckedTransformer(kinds).description("heap|mmap|all"))
       ->default_str("heap")->group("Selection");
-  command.add_option("--sysroot", options.symbols.sysroot, "Folder that stands for / of the machine that recorded")
+  command.add_flag("!--no-index", options.use_index, "Use no index of the trace, and leave none in the cache")
+      ->group("Selection");
+  add_symbol_options(command, options.symbols);
+}
+
+void add_symbol_options(CLI::App& command, symbols::Options& options) {
+  options.cache_folder = symbols::NameCache::default_folder();
+  command.add_option("--sysroot", options.sysroot, "Folder that stands for / of the machine that recorded")
       ->group("Symbols");
-  command.add_option("--debug-dir", options.symbols.debug_dirs, "Look for debug files here, too (repeatable)")
-      ->expected(1)->take_all()->group("Symbols");
-  command.add_flag("!--no-inlines", options.symbols.inlines, "Leave out inlined functions")->group("Symbols");
-  command.add_flag("!--no-symbols", options.symbols.symbols, "Print modules and offsets, look nothing up")
+  command.add_option("--debug-dir", options.debug_dirs, "Look for debug files here, too (repeatable)")
+      ->allow_extra_args(false)->group("Symbols");
+  command.add_flag("!--no-inlines", options.inlines, "Leave out inlined functions")->group("Symbols");
+  command.add_flag("--short-names", options.short_names,
+                   "Leave template arguments and parameters out of long names: std::vector<...>::push_back(...)")
       ->group("Symbols");
-  command.add_flag("--debuginfod", options.symbols.debuginfod, "Ask the servers of DEBUGINFOD_URLS for debug files")
+  command.add_flag("!--no-symbols", options.symbols, "Print modules and offsets, look nothing up")
+      ->group("Symbols");
+  command.add_flag("--debuginfod", options.debuginfod, "Ask the servers of DEBUGINFOD_URLS for debug files")
+      ->group("Symbols");
+  command.add_flag_callback("--no-symbol-cache", [&options] { options.cache_folder.clear(); },
+                            "Look every name up anew, keep none (HEAPPROF_SYMBOL_CACHE=off does the same)")
       ->group("Symbols");
 }
 
 int run_on_trace(const TraceOptions& options, const std::function<void(const replay::Analysis&)>& print) {
-  try {
+  return guarded(options.trace, [&] {
     replay::Selection selection = options.selection;
     try {
       settle_selection(options.texts, options.symbols, selection);
@@ -90,10 +116,11 @@ int run_on_trace(const TraceOptions& options, const std::function<void(const rep
       return 2;
     }
     ProgressLine progress("Reading " + options.trace);
-    const replay::Analysis analysis(options.trace, selection, [&](double share, std::uint64_t events) {
-      progress.show(share, events);
-    });
-    progress.show(1, analysis.profile().events());
+    const replay::Analysis analysis(
+        options.trace, selection, [&](double share, std::uint64_t records) { progress.show(share, records); },
+        {.use = options.use_index, .keep = options.use_index});
+    progress.show(1, 0);
+    for (const std::string& warning : analysis.warnings()) complain(warning);
     refuse_trace_as_output(options.output, analysis);
     print(analysis);
     if (selection.needs_lifetimes() || selection.choose_stacks) {
@@ -102,12 +129,8 @@ int run_on_trace(const TraceOptions& options, const std::function<void(const rep
       complain(options.trace + ": no allocation of that thread; 'heapprof info' lists the threads");
     if (analysis.profile().integrity.complete) return 0;
     warn_of_losses(options.trace, analysis.profile().integrity);
-  } catch (const std::bad_alloc&) {
-    complain(options.trace + ": not enough memory");
-  } catch (const std::runtime_error& error) {  // TraceError, OutputError
-    complain(error.what());
-  }
-  return 1;
+    return 1;
+  });
 }
 
 void refuse_trace_as_output(const std::string& path, const replay::Analysis& analysis) {
@@ -138,6 +161,22 @@ bool wants_colour(const std::string& path) {
   return terminal != nullptr && std::strcmp(terminal, "dumb") != 0;
 }
 
+std::size_t terminal_columns(const std::string& path) {
+  winsize size{};
+  if (path != "-" || ::isatty(STDOUT_FILENO) == 0 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col;
+}
+
+bool locale_is_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* const value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    return std::strstr(value, "UTF-8") != nullptr || std::strstr(value, "utf8") != nullptr ||
+           std::strstr(value, "UTF8") != nullptr || std::strstr(value, "utf-8") != nullptr;
+  }
+  return false;
+}
+
 ProgressLine::ProgressLine(std::string what)
     : what_(render::clip_utf8(render::clean_utf8(what), 40)), started_ns_(now_ns()),
       next_ns_(started_ns_ + 1'000'000'000), terminal_(::isatty(STDERR_FILENO) != 0) {}
@@ -158,9 +197,12 @@ void ProgressLine::show(double share, std::uint64_t events) {
   next_ns_ = now + 200'000'000;
   shown_ = true;
   const double seconds = static_cast<double>(now - started_ns_) / 1e9;
-  const double left = share > 0.01 ? seconds / share - seconds : 0;
-  std::fprintf(stderr, "\r%s  %3.0f%%  %s events", what_.c_str(), share * 100, render::exact_number(events).c_str());
-  if (left > 0) std::fprintf(stderr, "  %.0f s left", left + 0.5);
+  constexpr int kCells = 20;
+  const int full = static_cast<int>(share * kCells);
+  std::fprintf(stderr, "\r%s  [%.*s%*s] %3.0f%%  %.1f M events, %.1f M/s", what_.c_str(), full, "####################",
+               kCells - full, "", share * 100, static_cast<double>(events) / 1e6,
+               static_cast<double>(events) / 1e6 / seconds);
+  if (share > 0.01) std::fprintf(stderr, ", %.0f s left", seconds / share - seconds + 0.5);
   std::fputs("\x1b[K", stderr);
   std::fflush(stderr);
 }

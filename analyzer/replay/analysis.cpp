@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "analyzer/model/call_tree.h"
 #include "analyzer/replay/batch_pump.h"
+#include "analyzer/symbols/name_table.h"
 
 namespace heapprof::replay {
 namespace {
@@ -14,28 +16,63 @@ std::string count_of(std::uint64_t count, const char* one, const char* many) {
   return std::to_string(count) + " " + (count == 1 ? one : many);
 }
 
-double share_of(const trace::Batch& batch, const trace::TraceFile& file) {
-  return file.frame_bytes() == 0 ? 0
-                                 : static_cast<double>(batch.frame_bytes_read) / static_cast<double>(file.frame_bytes());
-}
-
-/// Ticks to which the recording is known to have gone on, besides its events; 0: not known.
-std::uint64_t end_ticks(const trace::TraceFile& file) {
-  if (file.cut_ticks() != trace::kNoCut) return file.cut_ticks();
-  const FileHeader& header = file.header();
-  if (header.end_kind == EndKind::kNone) return 0;
-  // The mark is not under the header's checksum: a year is more than anybody records.
-  const std::uint64_t rate = std::max<std::uint64_t>(header.ticks_per_second, 1'000'000);
-  return header.end_ticks / rate < 366 * 86400 ? header.end_ticks : 0;
-}
-
 }  // namespace
 
-/// What the first pass found, when it is not the one that counts.
-struct Analysis::Scouted {
-  Scouted(const trace::TraceFile& file) : reader(file), replay(file, Selection{}) {}
-  trace::MergedReader reader;
+/// A reader and what replays its events, at the beginning or at a snapshot.
+struct Analysis::Run {
+  Run(const trace::TraceFile& file, const Selection& selection, const Choice& choice)
+      : reader(std::in_place, file), replay(file, selection, choice) {}
+  std::optional<trace::MergedReader> reader;
   Replay replay;
+};
+
+/// Tells progress of several passes as one.
+class Analysis::Passes {
+ public:
+  Passes(const trace::TraceFile& file, const Progress& progress, unsigned passes)
+      : file_(file), progress_(progress), passes_(passes) {}
+
+  void skip() noexcept { --passes_; }
+  void begin(const trace::MergedReader& reader, const Choice& choice = {}) {
+    first_bytes_ = reader.frame_bytes_read();
+    first_records_ = reader.records();
+    first_time_ = reader.last_time();
+    choice_ = choice;
+  }
+  void show(const trace::Batch& batch) {
+    if (!progress_) return;
+    const auto part = [](std::uint64_t at, std::uint64_t from, std::uint64_t to) {
+      return at <= from || to <= from ? 0 : std::min(1.0, static_cast<double>(at - from) / static_cast<double>(to - from));
+    };
+    double share = part(batch.frame_bytes_read, first_bytes_, file_.frame_bytes());
+    if (choice_.has_end() && batch.count != 0)
+      share = std::max(share, part(batch.storage[batch.count - 1].time, first_time_, choice_.end_ticks));
+    progress_((done_ + share) / passes_, records_before_ + batch.records - first_records_);
+  }
+  void end(const trace::MergedReader& reader) {
+    records_before_ += reader.records() - first_records_;
+    ++done_;
+  }
+
+ private:
+  const trace::TraceFile& file_;
+  const Progress& progress_;
+  unsigned passes_;
+  unsigned done_ = 0;
+  Choice choice_;
+  std::uint64_t first_bytes_ = 0;
+  std::uint64_t first_records_ = 0;
+  std::uint64_t first_time_ = 0;
+  std::uint64_t records_before_ = 0;
+};
+
+/// What says how far the trace can be believed.
+struct Analysis::Found {
+  const trace::Damage& damage;
+  const trace::Definitions& definitions;
+  std::uint64_t bad_events;
+  std::uint64_t unfinished;
+  bool paused_once;
 };
 
 namespace {
@@ -59,20 +96,33 @@ std::uint64_t ns_of(const Moment& moment, std::uint64_t duration_ns) {
 
 }  // namespace
 
-Analysis::Analysis(const std::string& path, const Selection& selection, const Progress& progress)
-    : selection_(selection), file_(path) {
-  std::unique_ptr<Scouted> scouted;
-  if (selection_.needs_scouting()) scouted = scout(progress);
+Analysis::Analysis(const std::string& path, const Selection& selection, const Progress& progress,
+                   const IndexUse& index_use)
+    : selection_(selection), file_(path), index_use_(index_use) {
+  read_bundle();
+  Passes passes(file_, progress, 1u + selection_.needs_scouting() + selection_.needs_lifetimes());
+  if (selection_.needs_scouting()) {
+    if (find_index()) passes.skip();
+    else scout(passes);
+    clock_ = whole_->clock;
+    link(whole_->definitions);
+    describe_recording(whole_->definitions);
+    profile_.recording.duration_ns = clock_.to_ns(whole_->last_time);
+    settle_choice(passes);
+    begin_at_snapshot();
+  }
 
-  trace::MergedReader reader(file_);
-  Replay replay(file_, selection_, choice_);
+  const std::unique_ptr<Run> run = start();
+  trace::MergedReader& reader = *run->reader;
+  Replay& replay = run->replay;
+  passes.begin(reader, choice_);
   pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
     const bool goes_on = replay.replay(batch);
-    if (progress) progress(share_of(batch, file_), replay.heap().events());
+    passes.show(batch);
     return goes_on;
   });
   replay.finish(end_ticks(file_));
-  if (scouted == nullptr) {
+  if (whole_ == nullptr) {
     clock_ = replay.clock();
     link(reader.definitions());
     describe_recording(reader.definitions());
@@ -80,8 +130,55 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
   }
   fill_costs(replay);
   fill_timeline(replay);
-  if (scouted == nullptr) settle_integrity(reader, replay);
-  else settle_integrity(scouted->reader, scouted->replay);
+  if (whole_ == nullptr)
+    settle_integrity({reader.damage(), reader.definitions(), replay.bad_events(), replay.unfinished(), replay.paused_once()});
+  else
+    settle_integrity({whole_->damage, whole_->definitions, whole_->bad_events, whole_->unfinished, whole_->paused_once});
+}
+
+std::unique_ptr<Analysis::Run> Analysis::start() const {
+  auto run = std::make_unique<Run>(file_, selection_, choice_);
+  if (snapshot_.empty()) return run;
+  const Restart restart = parse_snapshot(snapshot_);
+  trace::ByteReader position(restart.position);
+  run->reader.emplace(file_, *whole_, position);
+  trace::ByteReader state(restart.state);
+  if (!run->replay.restore(state, whole_->definitions.node_count)) return nullptr;
+  return run;
+}
+
+/// Lets the replay begin at the last snapshot before the slice, if that gives the same answer.
+void Analysis::begin_at_snapshot() {
+  if (!index_ || choice_.from_ticks == 0 || selection_.needs_lifetimes()) return;
+  try {
+    snapshot_ = index_->snapshot_before(choice_.from_ticks);
+    if (snapshot_.empty() || start() != nullptr) return;
+  } catch (const trace::FormatError& error) {
+    warnings_.push_back(index_->path() + ": " + error.what() + "; its snapshots are not used");
+  }
+  snapshot_.clear();
+}
+
+bool Analysis::find_index() {
+  if (!index_use_.use || file_.writer() == trace::Writer::kRecording) return false;
+  std::string why_not;
+  index_ = Index::open(index_beside(file_), file_, why_not);
+  if (!why_not.empty()) warnings_.push_back(why_not);
+  // One in the cache that does not fit is replaced without a word.
+  if (!index_) index_ = Index::open(index_in_cache(file_), file_, why_not);
+  if (!index_) return false;
+  whole_ = index_->whole();
+  return true;
+}
+
+/// First of all: selections by name need the names.
+void Analysis::read_bundle() {
+  if (!file_.symbols()) return;
+  const std::optional<std::string> packed = trace::read_symbols(file_.input(), file_.file_id(), *file_.symbols());
+  std::optional<std::vector<symbols::ModuleNames>> names;
+  if (packed) names = symbols::unpack(*packed);
+  bundle_damaged_ = !names;
+  if (names) profile_.bundle = std::make_shared<const std::vector<symbols::ModuleNames>>(std::move(*names));
 }
 
 void Analysis::link(const trace::Definitions& definitions) {
@@ -93,19 +190,33 @@ void Analysis::link(const trace::Definitions& definitions) {
   lost_nodes_ = tree.lost_nodes + tree.circular_nodes;
 }
 
-std::unique_ptr<Analysis::Scouted> Analysis::scout(const Progress& progress) {
-  auto scouted = std::make_unique<Scouted>(file_);
-  pump(scouted->reader, file_.frame_bytes(), [&](trace::Batch& batch) {
-    if (progress) progress(share_of(batch, file_), scouted->replay.heap().events());
-    return scouted->replay.replay(batch);
+/// Reads everything once for what only the whole trace tells; of a large trace an index is left in the cache.
+void Analysis::scout(Passes& passes) {
+  Run run(file_, Selection{}, Choice{});
+  std::optional<CachedIndex> cached;
+  if (index_use_.use && index_use_.keep && file_.writer() != trace::Writer::kRecording &&
+      file_.frame_bytes() >= kWorthAnIndex) {
+    cached.emplace(file_);
+    run.reader->give_positions(kSnapshotInterval);
+  }
+  passes.begin(*run.reader);
+  pump(*run.reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+    const bool goes_on = run.replay.replay(batch);
+    if (cached) cached->after(batch, run.replay);
+    passes.show(batch);
+    return goes_on;
   });
-  scouted->replay.finish(end_ticks(file_));
-  clock_ = scouted->replay.clock();
-  link(scouted->reader.definitions());
-  describe_recording(scouted->reader.definitions());
-  const std::uint64_t duration_ns = clock_.to_ns(scouted->replay.last_time());
-  profile_.recording.duration_ns = duration_ns;
+  passes.end(*run.reader);
+  run.replay.finish(end_ticks(file_));
+  whole_ = std::make_shared<const trace::Whole>(whole_of(*run.reader, run.replay));
+  if (!cached || !cached->finish(*whole_)) return;
+  std::string why_not;
+  index_ = Index::open(index_in_cache(file_), file_, why_not);
+}
 
+/// Says what was asked for in the trace's own terms: ticks, nodes, blocks.
+void Analysis::settle_choice(Passes& passes) {
+  const std::uint64_t duration_ns = profile_.recording.duration_ns;
   if (selection_.is_slice()) {
     model::Slice slice{0, duration_ns};
     if (selection_.from) slice.from_ns = ns_of(*selection_.from, duration_ns);
@@ -122,13 +233,13 @@ std::unique_ptr<Analysis::Scouted> Analysis::scout(const Progress& progress) {
     for (const std::uint32_t node : node_of_index_) chosen_nodes_.push_back(chosen[node]);
     choice_.nodes = &chosen_nodes_;
   }
-  if (selection_.needs_lifetimes()) choose_blocks(clock_, scouted->replay.last_time(), progress);
-  return scouted;
+  if (selection_.needs_lifetimes()) choose_blocks(passes);
 }
 
 /// Finds the blocks whose lifetime fits, or that are live at the moment asked for.
-void Analysis::choose_blocks(const trace::TickClock& clock, std::uint64_t last_time, const Progress& progress) {
-  const std::uint64_t end_ns = clock.to_ns(last_time);
+void Analysis::choose_blocks(Passes& passes) {
+  const trace::TickClock& clock = clock_;
+  const std::uint64_t end_ns = clock.to_ns(whole_->last_time);
   const std::uint64_t moment_ns = selection_.live_at ? ns_of(*selection_.live_at, end_ns) : 0;
   const auto fits = [&](std::uint64_t from_ns, std::uint64_t to_ns, bool released) {
     if (selection_.live_at && (from_ns > moment_ns || (released && to_ns <= moment_ns))) return false;
@@ -156,13 +267,15 @@ void Analysis::choose_blocks(const trace::TickClock& clock, std::uint64_t last_t
     }
     events.clear();
   };
+  passes.begin(reader);
   pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
     replay.replay(batch, events);
     look_at();
-    if (progress) progress(share_of(batch, file_), replay.heap().events());
+    passes.show(batch);
     return true;
   });
-  replay.finish(last_time);
+  passes.end(reader);
+  replay.finish(whole_->last_time);
   look_at();
   ordinals.for_each([&](const Block& block) { chosen_blocks_[block.size] = fits(clock.to_ns(block.time), end_ns, false); });
   choice_.blocks = &chosen_blocks_;
@@ -183,6 +296,7 @@ void Analysis::describe_recording(const trace::Definitions& definitions) {
   recording.host = definitions.host.substr(0, definitions.host.find_last_not_of('\n') + 1);
   recording.pid = header.pid;
   recording.parent_pid = header.parent_pid;
+  recording.live_pid = trace::visible_pid(header);
   recording.start_realtime_ns = header.start_realtime_ns;
   recording.trace_bytes = file_.bytes();
   recording.trace_version = std::to_string(header.version_major) + "." + std::to_string(header.version_minor);
@@ -286,7 +400,7 @@ void Analysis::fill_timeline(const Replay& replay) {
     profile_.timeline.marks.push_back({clock_.to_ns(mark.ticks), mark.kind, mark.text});
 }
 
-void Analysis::settle_integrity(const trace::MergedReader& reader, const Replay& replay) {
+void Analysis::settle_integrity(const Found& found) {
   const FileHeader& header = file_.header();
   model::Integrity& integrity = profile_.integrity;
   integrity.ended_by = file_.ended_by();
@@ -296,7 +410,7 @@ void Analysis::settle_integrity(const trace::MergedReader& reader, const Replay&
     integrity.stop_reason = std::string(header.stop_reason, ::strnlen(header.stop_reason, sizeof header.stop_reason));
 
   trace::Damage damage = file_.damage();
-  damage.add(reader.damage());
+  damage.add(found.damage);
   if (damage.events_lost.value_or(0) != 0 && damage.bytes == 0) {
     // Blocks are missing, and no damage is seen where they could have been: the file was cut between two
     // extents. Behind the cut there may have been streams of which nothing is known.
@@ -309,29 +423,30 @@ void Analysis::settle_integrity(const trace::MergedReader& reader, const Replay&
     damage.lost_unknown();
     damage.note("the file system does not let a killed program's last events reach the file; some may be missing");
   }
+  if (bundle_damaged_) damage.note("the names that the trace carries are damaged, and are not used");
   if (lost_nodes_ != 0)
     damage.note(count_of(lost_nodes_, "stack frame has", "stack frames have") + " lost the definition: shown as '" +
                 "definition_lost'");
-  if (reader.definitions().redefined_nodes != 0)
-    damage.note(count_of(reader.definitions().redefined_nodes, "stack frame was", "stack frames were") +
+  if (found.definitions.redefined_nodes != 0)
+    damage.note(count_of(found.definitions.redefined_nodes, "stack frame was", "stack frames were") +
                 " defined twice, differently; the first definition was used");
   integrity.complete = !damage.incomplete;
   integrity.bytes_damaged = damage.bytes;
   integrity.events_lost = damage.events_lost;
 
   std::vector<std::string>& notes = integrity.notes;
-  notes = reader.definitions().notes;
+  notes = found.definitions.notes;
   notes.insert(notes.end(), damage.notes.begin(), damage.notes.end());
   if (damage.notes_left_out != 0) notes.push_back("and " + std::to_string(damage.notes_left_out) + " more of that kind");
-  if (replay.bad_events() != 0)
-    notes.push_back(count_of(replay.bad_events(), "event", "events") + " without an address left out");
-  if (replay.unfinished() != 0)
-    notes.push_back(count_of(replay.unfinished(), "call", "calls") +
+  if (found.bad_events != 0)
+    notes.push_back(count_of(found.bad_events, "event", "events") + " without an address left out");
+  if (found.unfinished != 0)
+    notes.push_back(count_of(found.unfinished, "call", "calls") +
                     " of realloc, munmap or mremap began and had not returned at the end: taken as not made");
   if (profile_.heap.unmatched_frees != 0) {
     std::string why = " of blocks whose allocation is not in the trace";
     if (profile_.recording.forked_child) why += ": they were made before the fork";
-    else if (replay.paused_once()) why += ": recording was paused meanwhile";
+    else if (found.paused_once) why += ": recording was paused meanwhile";
     else if (!integrity.complete) why += ", parts of which are lost";
     notes.push_back(count_of(profile_.heap.unmatched_frees, "release", "releases") + why);
   }
@@ -341,36 +456,58 @@ void Analysis::settle_integrity(const trace::MergedReader& reader, const Replay&
 }
 
 void Analysis::for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink,
-                              const Progress& progress, bool with_older) const {
-  trace::MergedReader reader(file_);
-  Replay replay(file_, selection_, choice_);
+                              const Progress& progress, bool with_older,
+                              const std::function<void(const LiveBlock&)>& survivors) const {
+  const std::unique_ptr<Run> run = start();
+  trace::MergedReader& reader = *run->reader;
+  Replay& replay = run->replay;
+  Passes passes(file_, progress, 1);
+  passes.begin(reader, choice_);
   std::vector<ResolvedEvent> resolved;
   std::vector<ProfileEvent> events;
   const auto pass_on = [&] {
     events.clear();
-    // Times come in order, and neighbours often share one.
+    const auto node_of = [&](std::uint32_t index) { return index < node_of_index_.size() ? node_of_index_[index] : 0; };
+    // Times come in order, and neighbours often share one; so do the births of what dies young.
     std::uint64_t ticks = 0;
     std::uint64_t ns = 0;
+    std::uint64_t born_ticks = 0;
+    std::uint64_t born_ns = 0;
     for (const ResolvedEvent& event : resolved) {
       if (event.before_slice && !with_older) continue;
       if (event.time != ticks) {
         ticks = event.time;
         ns = clock_.to_ns(ticks);
       }
-      const std::uint32_t node = event.node < node_of_index_.size() ? node_of_index_[event.node] : 0;
-      events.push_back({ns, event.address, event.size, node, event.thread, event.kind, event.temporary, event.before_slice});
+      if (event.born != born_ticks) {
+        born_ticks = event.born;
+        born_ns = clock_.to_ns(born_ticks);
+      }
+      events.push_back({ns, event.address, event.size, node_of(event.node), event.thread, event.kind, event.temporary,
+                        event.before_slice, event.in_realloc, event.freeing_thread,
+                        event.freeing_node == kNoNode ? model::kNoIndex : node_of(event.freeing_node), born_ns,
+                        event.old_address});
     }
     resolved.clear();
     sink(events);
   };
+  if (with_older && !snapshot_.empty()) {
+    replay.resolve_restored(resolved);
+    pass_on();
+  }
   pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
     const bool goes_on = replay.replay(batch, resolved);
     pass_on();
-    if (progress) progress(share_of(batch, file_), replay.heap().events());
+    passes.show(batch);
     return goes_on;
   });
   replay.finish(0);
   if (!resolved.empty()) pass_on();
+  if (!survivors) return;
+  replay.for_each_leak([&](const Block& block) {
+    const std::uint32_t node = block.node < node_of_index_.size() ? node_of_index_[block.node] : 0;
+    survivors({clock_.to_ns(block.time), block.address, block.size, node, block.thread});
+  });
 }
 
 std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vector<std::uint32_t>& group_of_node,

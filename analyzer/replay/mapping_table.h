@@ -18,13 +18,21 @@ struct Region {
   std::uint64_t identity = 0;  ///< of the mapping it came from
   std::uint32_t node = 0;      ///< dense index
   std::uint32_t flags = 0;     ///< kMap...
+  std::uint32_t thread = 0;    ///< that made it
+  std::uint64_t made_bytes = 0;  ///< its length then, of which this may be a piece
 };
 
 class MappingTable {
  public:
   /// Adds [begin, end), of which nothing may be mapped: take() it first. Tells nobody.
-  void insert(std::uint64_t begin, std::uint64_t end, std::uint32_t node, std::uint32_t flags) {
-    if (begin < end) regions_[begin] = {begin, end, ++identities_, node, flags};
+  void insert(std::uint64_t begin, std::uint64_t end, std::uint32_t node, std::uint32_t flags,
+              std::uint32_t thread = 0) {
+    if (begin < end) regions_[begin] = {begin, end, ++identities_, node, flags, thread, end - begin};
+  }
+  /// Adds what for_each() of another table gave, in that order; `last_identity` is the other's.
+  void restore(const Region& region, std::uint64_t last_identity) {
+    regions_.emplace_hint(regions_.end(), region.begin, region);
+    identities_ = last_identity;
   }
 
   /// Removes whatever of [begin, end) is mapped and returns the pieces.

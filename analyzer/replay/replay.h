@@ -12,6 +12,9 @@
 //     highest sum in it, made of all that was live then, also of older blocks, and may be that of its first
 //     moment. Its leaks are the blocks allocated in it and live at its end.
 //
+// The state between two batches can be saved, and a replay that is asked about a later slice of time goes on from there
+// (analyzer/replay/index.h).
+//
 // One pass, no memory of its own but the live blocks, one record a node and a stream. Whoever needs the
 // single events (exports) gets them resolved, a batch at a time, from replay(batch, events).
 #pragma once
@@ -32,12 +35,14 @@
 #include "analyzer/replay/block_table.h"
 #include "analyzer/replay/cost_tracker.h"
 #include "analyzer/replay/mapping_table.h"
+#include "analyzer/trace/byte_stream.h"
 #include "analyzer/trace/merged_reader.h"
 #include "analyzer/trace/tick_clock.h"
 
 namespace heapprof::replay {
 
 inline constexpr std::uint32_t kNoThread = 0xffffffff;
+inline constexpr std::uint32_t kNoNode = 0xffffffff;
 
 /// Which allocations count, as the trace can tell while it is read. Others are followed, so that their releases
 /// are known, and left out of all figures.
@@ -96,6 +101,13 @@ struct ResolvedEvent {
   ResolvedKind kind;
   bool temporary;         ///< of a release
   bool before_slice;      ///< its block was allocated before the slice
+  bool in_realloc = false;  ///< of a release: realloc did it; of an allocation: it is what realloc gave for another block
+  // Of a release:
+  std::uint32_t freeing_thread = kNoThread;  ///< kNoThread: the release was not seen
+  std::uint32_t freeing_node = kNoNode;      ///< dense index of its stack; kNoNode: not recorded
+  std::uint64_t born = 0;                    ///< ticks of the block's allocation
+  // Of an allocation in a realloc:
+  std::uint64_t old_address = 0;             ///< of the block that went; that block's release came before
 };
 
 class Replay {
@@ -109,6 +121,8 @@ class Replay {
     std::uint64_t last_allocation = 0;  // address; 0 when it is gone
     bool selected = true;
     bool started = false;
+    bool renamed = false;
+    std::string first_name;
   };
   struct Mark {
     std::uint64_t ticks = 0;
@@ -137,6 +151,18 @@ class Replay {
   /// After the last batch. `end_time`: ticks to which the recording is known to have gone on. May append to
   /// the events given last.
   void finish(std::uint64_t end_time);
+
+  std::uint64_t now() const noexcept { return now_; }                    ///< time of the last event
+  std::size_t live_blocks() const noexcept { return blocks_.size(); }
+
+  /// What a later replay needs to go on behind the last batch. Only of a replay that selects nothing.
+  void save(trace::ByteWriter& out) const;
+  /// Goes on where save() was called, before the slice begins; instead of all batches up to there. False: whether the
+  /// blocks live there fit the selection cannot be told, so this replay must not be used. Throws trace::FormatError.
+  bool restore(trace::ByteReader& in, std::uint32_t node_count);
+
+  /// After restore(): the blocks that are live there and count, as allocations in order of time.
+  void resolve_restored(std::vector<ResolvedEvent>& events) const;
 
   // Results, after finish().
   const model::HeapTotals& heap() const noexcept { return heap_; }  ///< peak_time_ns: in ticks
@@ -177,6 +203,12 @@ class Replay {
     Block block;         // address 0: was unknown
     bool temporary = false;
   };
+  /// Who released a block, as far as known.
+  struct Release {
+    std::uint32_t thread = kNoThread;
+    std::uint32_t node = kNoNode;
+    bool in_realloc = false;
+  };
   struct PendingMapping {
     bool remap = false;
     std::vector<Region> pieces;
@@ -201,7 +233,7 @@ class Replay {
   template <bool kResolve>
   void handle(std::size_t i);
   template <bool kResolve>
-  void allocate(std::size_t i);
+  void allocate(std::size_t i, std::uint64_t old_address = 0);
   template <bool kResolve>
   void release(std::size_t i);
   template <bool kResolve>
@@ -209,7 +241,7 @@ class Replay {
   template <bool kResolve>
   void realloc_end(std::size_t i);
   template <bool kResolve>
-  void count_release(const Block& block, bool temporary);
+  void count_release(const Block& block, bool temporary, const Release& by = {});
   void count_rare_release(const Block& block);
   template <bool kResolve>
   bool settle_tie(std::size_t i, std::uint64_t address, bool wants_release);
@@ -221,6 +253,12 @@ class Replay {
   void take_text(const trace::MergedEvent& event);
   void abandon_begins(StreamState& stream);
   Thread& thread_of(std::uint32_t stream);
+  bool is_selected(std::uint32_t tid, const std::string& name) const;
+  void restore_threads(trace::ByteReader& in);
+  void restore_streams(trace::ByteReader& in, std::uint32_t node_count);
+  Block restored_block(trace::ByteReader& in, std::uint32_t node_count) const;
+  Region restored_region(trace::ByteReader& in, std::uint32_t node_count) const;
+  void count_restored(const Block& block);
   void start_thread(StreamState& stream, std::uint32_t tid, std::string name);
   bool is_temporary(const Block& block, const StreamState& stream) const noexcept;
   void mark(model::Timeline::Mark::Kind kind, std::uint64_t ticks, std::string text = {});

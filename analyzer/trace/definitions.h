@@ -44,6 +44,15 @@ class NodeIndex {
   }
   std::uint32_t size() const noexcept { return count_; }
 
+  /// The id of each dense index.
+  std::vector<std::uint32_t> ids() const {
+    std::vector<std::uint32_t> result(count_, 0);
+    for (std::uint32_t id = 1; id < direct_.size(); ++id)
+      if (direct_[id] != kUnknown) result[direct_[id]] = id;
+    for (const auto& [id, index] : far_) result[index] = id;
+    return result;
+  }
+
  private:
   static constexpr std::uint32_t kUnknown = 0xffffffff;
 

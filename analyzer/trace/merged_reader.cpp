@@ -27,17 +27,18 @@ class MergedReader::Stream {
 
   /// Not later than the first event that load() would bring.
   std::uint64_t next_time() const noexcept {
-    std::uint64_t time = last_time_;
-    if (next_frame_ < index_.frames.size()) time = std::max(time, index_.frames[next_frame_].first_time);
+    std::uint64_t time = state_.last_time;
+    if (state_.next_frame < index_.frames.size()) time = std::max(time, index_.frames[state_.next_frame].first_time);
     else if (!index_.staging.empty()) time = std::max(time, index_.staging.front().time);
     return time;
   }
 
   /// Decodes the next block that has anything. False: the stream is over.
   bool load() {
-    while (!over_) {
+    while (!state_.over) {
+      before_ = state_;
       begin_block();
-      if (next_frame_ < index_.frames.size()) load_frame(index_.frames[next_frame_++]);
+      if (state_.next_frame < index_.frames.size()) load_frame(index_.frames[state_.next_frame++]);
       else load_staging();
       at = buffer_.data();
       end = out_;
@@ -47,7 +48,40 @@ class MergedReader::Stream {
     return false;
   }
 
+  /// Where the events not yet taken begin.
+  void save(ByteWriter& out) const {
+    const State& state = at == end ? state_ : before_;
+    out.number(state.next_frame);
+    out.number(state.next_sequence);
+    out.number(state.events_seen);
+    out.number(state.expected_end);
+    out.number(state.last_time);
+    out.number(state.over ? 1 : 0);
+    out.number(at == end ? 0 : static_cast<std::uint64_t>(at - buffer_.data()));
+  }
+  void go_on(ByteReader& in) {
+    state_.next_frame = in.number_up_to(index_.frames.size());
+    state_.next_sequence = in.number32();
+    state_.events_seen = in.number();
+    state_.expected_end = in.number();
+    state_.last_time = in.number();
+    state_.over = in.number() != 0;
+    const std::uint64_t taken = in.number();
+    if (taken == 0) return;
+    if (!load() || taken > static_cast<std::uint64_t>(end - at)) throw FormatError("a position is wrong");
+    at += taken;
+  }
+
  private:
+  struct State {
+    std::size_t next_frame = 0;
+    std::uint32_t next_sequence = 0;
+    std::uint64_t events_seen = 0;   // of the stream up to here, lost ones too
+    std::uint64_t expected_end = 0;  // events_seen as the latest frame header would have it
+    std::uint64_t last_time = 0;
+    bool over = false;
+  };
+
   void begin_block() {
     texts.clear();
     if (buffer_.empty() && !reader_.spare_buffers_.empty()) {
@@ -70,25 +104,25 @@ class MergedReader::Stream {
 
   /// A block that comes after `events_before` of the stream's events is about to be decoded.
   void close_gap(std::uint32_t sequence, std::uint64_t events_before) {
-    if (sequence == next_sequence_ && events_before == events_seen_) return;
+    if (sequence == state_.next_sequence && events_before == state_.events_seen) return;
     Damage& damage = reader_.damage_;
-    const std::string where = name_of(index_.id) + ", block " + std::to_string(next_sequence_);
-    if (events_before >= events_seen_) {
-      const std::uint64_t lost = events_before - events_seen_;
+    const std::string where = name_of(index_.id) + ", block " + std::to_string(state_.next_sequence);
+    if (events_before >= state_.events_seen) {
+      const std::uint64_t lost = events_before - state_.events_seen;
       damage.lost_events(lost);
-      const std::uint32_t blocks = sequence - next_sequence_;
+      const std::uint32_t blocks = sequence - state_.next_sequence;
       damage.note(where + ": " + std::to_string(blocks) + (blocks == 1 ? " block" : " blocks") + " with " +
                   std::to_string(lost) + " events missing");
     } else {
       damage.lost_unknown();
       damage.note(where + ": its count of earlier events is wrong");
     }
-    push({last_time_, 0, static_cast<std::uint64_t>(kGap), 0, position_});
+    push({state_.last_time, 0, static_cast<std::uint64_t>(kGap), 0, position_});
   }
 
   void load_frame(const FrameRef& ref) {
     frame_bytes_read += ref.bytes;
-    if (ref.sequence < next_sequence_) return;  // the same block twice
+    if (ref.sequence < state_.next_sequence) return;  // the same block twice
 
     std::vector<std::uint8_t>& bytes = reader_.frame_buffer_;
     bytes.resize(ref.bytes);
@@ -100,7 +134,7 @@ class MergedReader::Stream {
       reader_.damage_.damaged(ref.offset, ref.bytes, "a frame changed while it was read");
       return;
     }
-    expected_end_ = std::max(expected_end_, header.events_before + header.event_count);
+    state_.expected_end = std::max(state_.expected_end, header.events_before + header.event_count);
     const std::uint8_t* const payload = bytes.data() + header.header_bytes;
     const auto damaged = [&](const char* what) {
       reader_.damage_.damaged(ref.offset, ref.bytes, name_of(index_.id) + ", block " +
@@ -133,12 +167,12 @@ class MergedReader::Stream {
       damaged("columns");
       if (events < header.event_count) reader_.damage_.lost_events(header.event_count - events);
     }
-    next_sequence_ = ref.sequence + 1;
-    events_seen_ = header.events_before + header.event_count;
+    state_.next_sequence = ref.sequence + 1;
+    state_.events_seen = header.events_before + header.event_count;
   }
 
   void load_staging() {
-    over_ = true;
+    state_.over = true;
     Damage& damage = reader_.damage_;
     const bool kill_safe = (reader_.file_.header().flags & kHeaderTailNotKillSafe) == 0;
     if (!index_.has_staging) {
@@ -149,35 +183,35 @@ class MergedReader::Stream {
       return lost_at_end();
     }
     const std::uint32_t sequence = index_.staging_sequence;
-    if (sequence + 1 < next_sequence_) {
+    if (sequence + 1 < state_.next_sequence) {
       damage.damaged(index_.staging_offset - sizeof(std::uint64_t) * 2, sizeof(std::uint64_t),
                      "commit word behind the frames of " + name_of(index_.id));
       damage.lost_unknown();
       return;
     }
-    if (sequence < next_sequence_) return;  // killed between frame and commit word: the frame has it all
+    if (sequence < state_.next_sequence) return;  // killed between frame and commit word: the frame has it all
     const std::vector<Slot>& slots = index_.staging;
     if (slots.empty()) {
-      if (sequence != next_sequence_) {
-        if (expected_end_ > events_seen_) {
+      if (sequence != state_.next_sequence) {
+        if (state_.expected_end > state_.events_seen) {
           lost_at_end();
         } else {
           damage.lost_unknown();
-          damage.note(name_of(index_.id) + ": blocks " + std::to_string(next_sequence_) + " to " +
+          damage.note(name_of(index_.id) + ": blocks " + std::to_string(state_.next_sequence) + " to " +
                       std::to_string(sequence - 1) + " missing");
         }
       }
       return;
     }
     room_for(slots.size() + 1);
-    std::uint64_t expected = events_seen_;
+    std::uint64_t expected = state_.events_seen;
     if (slots.front().op() == Op::kBlockStart) expected = slots.front().address;
     close_gap(sequence, expected);
     for (std::size_t i = 0; i < slots.size(); ++i) {
       const Slot& slot = slots[i];
       const std::uint64_t slot_offset = index_.staging_offset + i * sizeof(Slot);
       // Nothing but its meaning tells a damaged slot: what no recorder writes is left out.
-      const bool sound = slot.op() != Op::kNone && slot.op() <= Op::kLast && slot.time >= last_time_ &&
+      const bool sound = slot.op() != Op::kNone && slot.op() <= Op::kLast && slot.time >= state_.last_time &&
                          (i == 0) == (slot.op() == Op::kBlockStart);
       const std::size_t text_room = (slots.size() - i - 1) * sizeof(Slot);
       if (!sound || (slot.op() == Op::kText && (slot.aux > kMaxTextBytes || slot.aux > text_room))) {
@@ -192,25 +226,25 @@ class MergedReader::Stream {
 
   /// Frames that were there but did not decode, and nothing after them that counts their events.
   void lost_at_end() {
-    if (expected_end_ <= events_seen_) return;
-    reader_.damage_.lost_events(expected_end_ - events_seen_);
-    reader_.damage_.note(name_of(index_.id) + ": its last " + std::to_string(expected_end_ - events_seen_) +
+    if (state_.expected_end <= state_.events_seen) return;
+    reader_.damage_.lost_events(state_.expected_end - state_.events_seen);
+    reader_.damage_.note(name_of(index_.id) + ": its last " + std::to_string(state_.expected_end - state_.events_seen) +
                          " events are missing");
   }
 
   void push(const MergedEvent& event) noexcept { *out_++ = event; }
 
   void take(const Slot& slot, const std::uint8_t* text) {
-    if (slot.time > last_time_) last_time_ = slot.time;
+    if (slot.time > state_.last_time) state_.last_time = slot.time;
     const Op op = slot.op();
-    if (last_time_ > reader_.file_.cut_ticks()) [[unlikely]] {
+    if (state_.last_time > reader_.file_.cut_ticks()) [[unlikely]] {
       // Another stream's event before the cut may already use what is defined here.
       if (op == Op::kNode || (op == Op::kText && slot.node == static_cast<std::uint32_t>(TextKind::kModule)))
         take_other(slot, text);
       return;
     }
     if (op <= Op::kAllocFailed) [[likely]] {
-      push({last_time_, slot.address, slot.op_size, reader_.node_index_(slot.node), position_});
+      push({state_.last_time, slot.address, slot.op_size, reader_.node_index_(slot.node), position_});
       return;
     }
     take_other(slot, text);
@@ -222,15 +256,16 @@ class MergedReader::Stream {
       case Op::kText: return take_text(slot, text);
       case Op::kBlockStart: return;
       case Op::kMap:
-        push({last_time_, slot.address, slot.op_size, reader_.node_index_(slot.node),
+        push({state_.last_time, slot.address, slot.op_size, reader_.node_index_(slot.node),
               position_ | slot.aux << MergedEvent::kFlagsShift});
         return;
       default:
-        push({last_time_, slot.address, slot.op_size, reader_.node_index_(slot.node), position_});
+        push({state_.last_time, slot.address, slot.op_size, reader_.node_index_(slot.node), position_});
     }
   }
 
   void define_node(const Slot& slot) {
+    if (reader_.goes_on_) return;
     Definitions& definitions = reader_.definitions_;
     const std::uint32_t index = reader_.node_index_(slot.node);
     NodeDefinition node;
@@ -255,6 +290,16 @@ class MergedReader::Stream {
     std::string text(reinterpret_cast<const char*>(bytes), slot.aux);
     const auto kind = static_cast<TextKind>(slot.node);
     switch (kind) {
+      case TextKind::kThread:
+      case TextKind::kThreadName:
+      case TextKind::kMark:
+        push({state_.last_time, 0, slot.op_size, static_cast<std::uint32_t>(texts.size()), position_});
+        texts.push_back({kind, slot.size(), slot.address, std::move(text)});
+        return;
+      default: break;
+    }
+    if (reader_.goes_on_) return;
+    switch (kind) {
       case TextKind::kProgram: definitions.program = std::move(text); return;
       case TextKind::kCommandLine:
         definitions.command_line = std::move(text);
@@ -266,12 +311,7 @@ class MergedReader::Stream {
       case TextKind::kNote:
         if (definitions.notes.size() < Damage::kMaxNotes) definitions.notes.push_back(std::move(text));
         return;
-      case TextKind::kThread:
-      case TextKind::kThreadName:
-      case TextKind::kMark:
-        push({last_time_, 0, slot.op_size, static_cast<std::uint32_t>(texts.size()), position_});
-        texts.push_back({kind, slot.size(), slot.address, std::move(text)});
-        return;
+      default: return;
     }
   }
 
@@ -294,12 +334,8 @@ class MergedReader::Stream {
   MergedReader& reader_;
   const StreamIndex& index_;
   const std::uint32_t position_;
-  std::size_t next_frame_ = 0;
-  std::uint32_t next_sequence_ = 0;
-  std::uint64_t events_seen_ = 0;    // of the stream up to here, lost ones too
-  std::uint64_t expected_end_ = 0;   // events_seen_ as the latest frame header would have it
-  std::uint64_t last_time_ = 0;
-  bool over_ = false;
+  State state_;
+  State before_;  // when the block at hand was loaded
   std::vector<MergedEvent> buffer_;
   MergedEvent* out_ = nullptr;
 };
@@ -316,7 +352,31 @@ MergedReader::MergedReader(const TraceFile& file) : file_(file) {
   std::sort(heads_.begin(), heads_.end());
 }
 
+MergedReader::MergedReader(const TraceFile& file, const Whole& whole, ByteReader& position) : MergedReader(file) {
+  goes_on_ = true;
+  for (std::uint32_t index = 1; index < whole.node_ids.size(); ++index)
+    if (node_index_(whole.node_ids[index]) != index) throw FormatError("a stack frame is named twice");
+  records_ = position.number();
+  last_time_ = position.number();
+  frame_bytes_read_ = position.number();
+  heads_.clear();
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    Stream& stream = *streams_[i];
+    stream.go_on(position);
+    stream.frame_bytes_read = 0;
+    heads_.push_back({stream.at != stream.end ? stream.at->time : stream.next_time(), static_cast<std::uint32_t>(i)});
+  }
+  std::sort(heads_.begin(), heads_.end());
+}
+
 MergedReader::~MergedReader() = default;
+
+void MergedReader::save_position(ByteWriter& out) const {
+  out.number(records_);
+  out.number(last_time_);
+  out.number(frame_bytes_read_);
+  for (const auto& stream : streams_) stream->save(out);
+}
 
 void MergedReader::sift_down(std::size_t at) noexcept {
   const Head moving = heads_[at];
@@ -380,7 +440,14 @@ bool MergedReader::next(Batch& batch) {
     sift_down(0);
   }
   batch.count = static_cast<std::size_t>(out - begin);
+  records_ += batch.count;
+  batch.records = records_;
   batch.frame_bytes_read = frame_bytes_read_;
+  batch.position.clear();
+  if (position_interval_ != 0 && records_ >= next_position_ && batch.count != 0) {
+    save_position(batch.position);
+    next_position_ = records_ + position_interval_;
+  }
   definitions_.node_count = node_index_.size();
   return out != begin;
 }

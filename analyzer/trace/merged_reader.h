@@ -7,6 +7,9 @@
 // Of events of equal time, those of one stream stay together, streams in order of id. That order can be
 // wrong for two streams' events at one address; the replay, which knows the address's state, puts it
 // right, and for that a batch never ends between events of equal time (up to twice its nominal size).
+//
+// A position says where a batch ended, so that reading can go on there another time: for each stream its block and
+// how many events of that were taken. Whoever goes on knows the definitions already (whole.h).
 #pragma once
 
 #include <cstdint>
@@ -15,8 +18,10 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/trace/byte_stream.h"
 #include "analyzer/trace/definitions.h"
 #include "analyzer/trace/trace_file.h"
+#include "analyzer/trace/whole.h"
 #include "common/trace_format.h"
 
 namespace heapprof::trace {
@@ -57,6 +62,8 @@ struct Batch {
   std::size_t count = 0;
   std::vector<EventText> texts;
   std::uint64_t frame_bytes_read = 0;  ///< of TraceFile::frame_bytes(), so far
+  std::uint64_t records = 0;           ///< merged events so far, from the trace's first on
+  ByteWriter position;                 ///< where this batch ended; empty for most
 
   std::span<MergedEvent> events() noexcept { return {storage.data(), count}; }
 };
@@ -64,17 +71,29 @@ struct Batch {
 class MergedReader {
  public:
   explicit MergedReader(const TraceFile& file);
+  /// Goes on at `position` as a batch of the same trace brought it. Throws FormatError when it cannot be one.
+  MergedReader(const TraceFile& file, const Whole& whole, ByteReader& position);
   ~MergedReader();
   MergedReader(const MergedReader&) = delete;
   MergedReader& operator=(const MergedReader&) = delete;
 
+  /// Lets about every so many merged events a batch have a position. 0, the default: none has.
+  void give_positions(std::uint64_t interval) noexcept {
+    position_interval_ = interval;
+    next_position_ = records_ + interval;
+  }
+
   /// Replaces the contents of `batch`. False: there is nothing more, and definitions and damage are final.
   bool next(Batch& batch);
 
+  /// Of a reader that goes on at a position: none, as they are known.
   const Definitions& definitions() const noexcept { return definitions_; }
+  std::vector<std::uint32_t> node_ids() const { return node_index_.ids(); }
   /// What was found missing within streams. TraceFile::damage() comes on top.
   const Damage& damage() const noexcept { return damage_; }
   std::uint64_t last_time() const noexcept { return last_time_; }
+  std::uint64_t records() const noexcept { return records_; }
+  std::uint64_t frame_bytes_read() const noexcept { return frame_bytes_read_; }
 
  private:
   class Stream;
@@ -86,6 +105,7 @@ class MergedReader {
     }
   };
   void sift_down(std::size_t at) noexcept;
+  void save_position(ByteWriter& out) const;
 
   const TraceFile& file_;
   std::vector<std::unique_ptr<Stream>> streams_;
@@ -98,6 +118,10 @@ class MergedReader {
   Damage damage_;
   std::uint64_t frame_bytes_read_ = 0;
   std::uint64_t last_time_ = 0;
+  std::uint64_t records_ = 0;
+  std::uint64_t position_interval_ = 0;
+  std::uint64_t next_position_ = 0;
+  bool goes_on_ = false;  // definitions are known
 };
 
 }  // namespace heapprof::trace

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "common/trace_format.h"
@@ -16,12 +17,20 @@ namespace heapprof::trace {
 
 class TickClock {
  public:
+  struct Point {
+    std::uint64_t ticks = 0;
+    std::uint64_t ns = 0;
+  };
+
   TickClock() = default;
   explicit TickClock(const FileHeader& header)
       : start_ns_(header.start_monotonic_ns), nominal_rate_(header.ticks_per_second) {
     if (header.clock == Clock::kMonotonic) nominal_rate_ = 1'000'000'000;
     if (nominal_rate_ == 0) nominal_rate_ = 1'000'000'000;
   }
+  /// A finished clock, from what points() of another gave: the first is {0, 0}, later ones have more ticks and not
+  /// fewer nanoseconds.
+  TickClock(const FileHeader& header, std::vector<Point> points) : TickClock(header) { points_ = std::move(points); }
 
   /// `monotonic_ns` is CLOCK_MONOTONIC at `ticks`. Pairs that do not go forward are left out.
   void add_sample(std::uint64_t ticks, std::uint64_t monotonic_ns) {
@@ -51,6 +60,8 @@ class TickClock {
     latest_ = {};
   }
 
+  const std::vector<Point>& points() const noexcept { return points_; }
+
   std::uint64_t to_ns(std::uint64_t ticks) const noexcept {
     const auto after = std::upper_bound(points_.begin(), points_.end(), ticks,
                                         [](std::uint64_t value, const Point& point) { return value < point.ticks; });
@@ -64,10 +75,6 @@ class TickClock {
 
  private:
   static constexpr std::size_t kMaxPoints = 4096;
-  struct Point {
-    std::uint64_t ticks = 0;
-    std::uint64_t ns = 0;
-  };
   static std::uint64_t scale(std::uint64_t ticks, std::uint64_t ns, std::uint64_t per_ticks) noexcept {
     __extension__ using Wide = unsigned __int128;
     const Wide result = static_cast<Wide>(ticks) * ns / per_ticks;

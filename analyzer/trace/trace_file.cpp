@@ -92,18 +92,20 @@ bool is_frame(const FrameHeader& header, std::uint64_t file_id, std::uint64_t of
 
 TraceFile::TraceFile(const std::string& path) : input_(path) {
   read_header();
+  symbols_ = find_symbols(input_, header_.file_id);
   writer_ = find_writer(header_, input_);
   if (writer_ == Writer::kRecording && header_.end_kind != EndKind::kStopped)
     cut_ticks_ = ticks_now(header_).value_or(kNoCut);
 
-  size_ = input_.size();
+  size_ = size_now();
   if (size_ < header_.file_bytes && writer_ != Writer::kRecording) {
     damage_.lost_unknown();
     damage_.note("the file ends at byte " + std::to_string(size_) + " and had " + std::to_string(header_.file_bytes) +
                  ": it was cut");
   }
+  add_to_fingerprint(&header_, offsetof(FileHeader, mailbox));
   walk(true);
-  size_ = input_.size();
+  size_ = size_now();
   walk(false);
 
   const bool tail_in_staging = (header_.flags & kHeaderTailNotKillSafe) == 0;
@@ -188,6 +190,11 @@ bool TraceFile::is_extent(const ExtentHeader& header, std::uint64_t offset) cons
          header.bytes % header_.unit_bytes == 0 && header.bytes <= kMaxExtentBytes && header.stream != StreamId::kNone;
 }
 
+void TraceFile::add_to_fingerprint(const void* bytes, std::size_t size) noexcept {
+  const std::uint64_t both[] = {fingerprint_, checksum(bytes, size)};
+  fingerprint_ = checksum(both, sizeof both);
+}
+
 void TraceFile::walk(bool staging_pass) {
   std::uint64_t unclaimed = 0;  // where the units that no extent claims begin; 0: none are open
   const auto close_unclaimed = [&](std::uint64_t end) {
@@ -205,7 +212,9 @@ void TraceFile::walk(bool staging_pass) {
     }
     close_unclaimed(at);
     const std::uint64_t end = at + header.bytes;
-    if (end > size_ && !staging_pass && writer_ != Writer::kRecording) {
+    if (end > size_ && !staging_pass && header.kind == ExtentKind::kSymbols) {
+      damage_.note("the file ends within the names that it carried: it was cut, and they are not used");
+    } else if (end > size_ && !staging_pass && writer_ != Writer::kRecording) {
       damage_.lost_unknown();
       damage_.note("the file ends at byte " + std::to_string(size_) + ", within an extent that reaches to byte " +
                    std::to_string(end) + ": it was cut");
@@ -254,6 +263,7 @@ void TraceFile::copy_staging(const ExtentHeader& extent) {
     into.staging_sequence = commit_sequence(before);
     into.staging = std::move(slots);
     into.staging_offset = slots_at;
+    add_to_fingerprint(into.staging.data(), into.staging.size() * sizeof(Slot));
     return;
   }
   // The writer is faster than we are: the frames before its present block are a consistent state, too.
@@ -275,6 +285,7 @@ std::size_t TraceFile::index_frames(std::uint64_t begin, std::uint64_t end, Stre
         damage_.note(at_byte(at) + ": a frame of stream " + std::to_string(raw(header.stream)) +
                      " in an extent of stream " + std::to_string(raw(of_stream)));
       const std::uint32_t bytes = header.header_bytes + header.payload_bytes;
+      add_to_fingerprint(&header.header_checksum, sizeof header.header_checksum);
       stream(header.stream).frames.push_back({at, header.first_time, header.sequence, bytes});
       ++found;
       at = align_up(at + bytes, 8);

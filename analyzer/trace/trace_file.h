@@ -13,12 +13,14 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "analyzer/trace/damage.h"
 #include "analyzer/trace/input_file.h"
+#include "analyzer/trace/symbol_section.h"
 #include "analyzer/trace/writer.h"
 #include "common/trace_format.h"
 
@@ -55,12 +57,17 @@ class TraceFile {
   const FileHeader& header() const noexcept { return header_; }
   std::uint64_t file_id() const noexcept { return header_.file_id; }
   const std::vector<StreamIndex>& streams() const noexcept { return streams_; }  ///< by id
-  std::uint64_t bytes() const noexcept { return size_; }
+  std::uint64_t bytes() const noexcept { return size_; }  ///< of the recording, without symbols() behind it
+  const std::optional<SymbolSection>& symbols() const noexcept { return symbols_; }  ///< those that it carries
   std::uint64_t frame_bytes() const noexcept { return frame_bytes_; }  ///< of all frames: for progress
 
   /// Events later than this (ticks) do not belong to what was opened; kNoCut when the writer is gone.
   std::uint64_t cut_ticks() const noexcept { return cut_ticks_; }
   Writer writer() const noexcept { return writer_; }
+
+  /// Of header, frame headers (and so of payloads, whose checksums they hold) and staging blocks: two files with the same
+  /// are the same, as far as nobody forges them.
+  std::uint64_t fingerprint() const noexcept { return fingerprint_; }
 
   /// What was found missing while indexing. Gaps within streams show when they are read.
   const Damage& damage() const noexcept { return damage_; }
@@ -78,12 +85,17 @@ class TraceFile {
   std::size_t index_frames(std::uint64_t begin, std::uint64_t end, StreamId stream);
   void search_unclaimed(std::uint64_t begin, std::uint64_t end);
   bool is_extent(const ExtentHeader& header, std::uint64_t offset) const noexcept;
+  void add_to_fingerprint(const void* bytes, std::size_t size) noexcept;
   StreamIndex& stream(StreamId id) { return by_id_[raw(id)]; }
 
   InputFile input_;
   FileHeader header_{};
+  std::uint64_t size_now() const noexcept { return symbols_ ? symbols_->offset : input_.size(); }
+
   std::uint64_t size_ = 0;
+  std::optional<SymbolSection> symbols_;
   std::uint64_t frame_bytes_ = 0;
+  std::uint64_t fingerprint_ = 0;
   std::uint64_t cut_ticks_ = kNoCut;
   Writer writer_ = Writer::kGone;
   std::map<std::uint32_t, StreamIndex> by_id_;  // while indexing

@@ -21,9 +21,12 @@ import ledger as ledger_module
 import trace_reader
 
 BUILD = Path(os.environ.get("HEAPPROF_TEST_BUILD", "build")).resolve()
+# What records may be another machine's: its build folder, and the emulator to run its programs with (qemu-user's command line).
+TARGET = Path(os.environ.get("HEAPPROF_TEST_TARGET", BUILD)).resolve()
+EMULATOR = os.environ.get("HEAPPROF_TEST_EMULATOR", "").split()
 HEAPPROF = BUILD / "analyzer" / "heapprof"
-LIBRARY = BUILD / "preload" / "libheapprof.so"
-PROGRAMS = BUILD / "tests" / "programs"
+LIBRARY = TARGET / "preload" / "libheapprof.so"
+PROGRAMS = TARGET / "tests" / "programs"
 LOADER = "/lib64/ld-linux-x86-64.so.2"
 SKIPPED = 77  # meson: the test could not be tried here
 
@@ -96,6 +99,8 @@ class Case(unittest.TestCase):
             environment.pop("HEAPPROF_OUTPUT", None)
         elif how == "loader":
             command = [LOADER, "--preload", str(LIBRARY), shutil.which(command[0]) or command[0], *command[1:]]
+        elif how == "preload" and EMULATOR:
+            command = [*EMULATOR, "-E", f"LD_PRELOAD={LIBRARY}", *command]
         elif how == "preload":
             environment["LD_PRELOAD"] = str(LIBRARY)
         else:
@@ -114,8 +119,9 @@ class Case(unittest.TestCase):
         return result.stdout
 
     def run_heapprof(self, *arguments, timeout=120):
-        return subprocess.run([str(HEAPPROF), *map(str, arguments)], env=clean_environment(), capture_output=True,
-                              text=True, errors="replace", timeout=timeout, stdin=subprocess.DEVNULL, cwd=self.dir)
+        # Names are kept between the runs of one test, and not in the home of whoever runs it.
+        return subprocess.run([str(HEAPPROF), *map(str, arguments)], capture_output=True,
+                              env=clean_environment(XDG_CACHE_HOME=self.dir / "cache"), text=True, errors="replace", timeout=timeout, stdin=subprocess.DEVNULL, cwd=self.dir)
 
     def report(self, trace, *options, status=0):
         """report --json, checked for form, as a dict."""

@@ -84,7 +84,7 @@ long dirty_kb() { return memory_kb("/proc/self/smaps_rollup", "Private_Dirty:");
 
 }  // namespace
 
-TEST_CASE("own memory: the first block takes little of the host", "[own_memory]") {
+TEST_CASE("own memory: the first block takes little of the host", "[own_memory][kernel]") {
   // In a child, so that no other test has been there before.
   const pid_t child = fork();
   if (child == 0) {

@@ -1,0 +1,243 @@
+// Saving and restoring the state of a replay: Replay::save() and Replay::restore().
+//
+// What is saved is what the events to come can meet: live blocks and mappings, calls that have begun, threads. Sums are
+// not, as a slice begins with none, but for what is live, which is counted again. Blocks stand in the order of their
+// allocation, so that times and stacks differ little from one to the next.
+#include <algorithm>
+#include <utility>
+
+#include "analyzer/replay/replay.h"
+
+namespace heapprof::replay {
+namespace {
+
+using trace::ByteReader;
+using trace::ByteWriter;
+using trace::FormatError;
+
+void save_block(const Block& block, ByteWriter& out) {
+  out.number(block.address);
+  out.number(block.size);
+  out.number(block.time);
+  out.number(block.node);
+  out.number(block.thread);
+}
+
+void save_region(const Region& region, ByteWriter& out) {
+  out.number(region.begin);
+  out.number(region.end - region.begin);
+  out.number(region.identity);
+  out.number(region.node);
+  out.number(region.flags);
+  out.number(region.thread);
+  out.number(region.made_bytes);
+}
+
+}  // namespace
+
+void Replay::save(ByteWriter& out) const {
+  out.number(now_);
+  out.number(threads_.size());
+  for (const Thread& thread : threads_) {
+    out.number(thread.tid);
+    out.text(thread.name);
+    out.text(thread.first_name);
+    out.number(thread.start_ticks);
+    out.number(thread.last_allocation);
+    out.number((thread.started ? 1u : 0u) | (thread.renamed ? 2u : 0u));
+  }
+
+  const auto save_realloc = [&](const PendingRealloc& pending) {
+    save_block(pending.block, out);
+    out.number(pending.temporary ? 1 : 0);
+  };
+  const auto save_mapping = [&](const PendingMapping& pending) {
+    out.number(pending.remap ? 1 : 0);
+    out.number(pending.pieces.size());
+    for (const Region& piece : pending.pieces) save_region(piece, out);
+  };
+  out.number(streams_.size());
+  for (const StreamState& stream : streams_) {
+    out.number(stream.thread == kNoThread ? 0 : stream.thread + 1);
+    out.number(stream.reallocs.size());
+    for (const PendingRealloc& pending : stream.reallocs) save_realloc(pending);
+    out.number(stream.mappings.size());
+    for (const PendingMapping& pending : stream.mappings) save_mapping(pending);
+  }
+  out.number(abandoned_reallocs_.size());
+  for (const PendingRealloc& pending : abandoned_reallocs_) save_realloc(pending);
+  out.number(abandoned_mappings_.size());
+  for (const PendingMapping& pending : abandoned_mappings_) save_mapping(pending);
+
+  out.number(mapping_table_.last_identity());
+  out.number(mapping_table_.size());
+  mapping_table_.for_each([&](const Region& region) { save_region(region, out); });
+
+  std::vector<Block> blocks;
+  blocks.reserve(blocks_.size());
+  blocks_.for_each([&](const Block& block) { blocks.push_back(block); });
+  std::sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) {
+    return a.time != b.time ? a.time < b.time : a.address < b.address;
+  });
+  out.number(blocks.size());
+  Block last;
+  for (const Block& block : blocks) {
+    out.number(block.time - last.time);
+    out.signed_number(static_cast<std::int64_t>(block.address - last.address));
+    out.number(block.size);
+    out.signed_number(std::int64_t{block.node} - last.node);
+    out.number(block.thread);
+    last = block;
+  }
+}
+
+Block Replay::restored_block(ByteReader& in, std::uint32_t node_count) const {
+  Block block;
+  block.address = in.number();
+  block.size = in.number();
+  block.time = in.number();
+  block.node = static_cast<std::uint32_t>(in.number_up_to(node_count - 1));
+  block.thread = in.number32();
+  if (block.address != 0 && block.thread >= threads_.size()) throw FormatError("a block has no thread");
+  return block;
+}
+
+Region Replay::restored_region(ByteReader& in, std::uint32_t node_count) const {
+  Region region;
+  region.begin = in.number();
+  const std::uint64_t size = in.number();
+  region.end = region.begin + size;
+  if (region.end <= region.begin) throw FormatError("a mapping is empty");
+  region.identity = in.number();
+  region.node = static_cast<std::uint32_t>(in.number_up_to(node_count - 1));
+  region.flags = in.number32() & ~kNotSelected;
+  region.thread = in.number32();
+  region.made_bytes = in.number();
+  if (region.thread >= threads_.size()) throw FormatError("a mapping has no thread");
+  if (!threads_[region.thread].selected || !is_chosen(region.node) || region.made_bytes < selection_.min_size ||
+      region.made_bytes > selection_.max_size)
+    region.flags |= kNotSelected;
+  return region;
+}
+
+void Replay::restore_threads(ByteReader& in) {
+  const std::size_t count = in.count();
+  for (std::size_t i = 0; i < count; ++i) {
+    Thread thread;
+    thread.tid = in.number32();
+    thread.name = in.text();
+    thread.first_name = in.text();
+    thread.start_ticks = in.number();
+    thread.last_allocation = in.number();
+    const std::uint64_t flags = in.number();
+    thread.started = (flags & 1) != 0;
+    thread.renamed = (flags & 2) != 0;
+    thread.selected = is_selected(thread.tid, thread.first_name);
+    thread_of_tid_[thread.tid] = static_cast<std::uint32_t>(threads_.size());
+    threads_.push_back(std::move(thread));
+  }
+}
+
+/// What this block adds to what is live, if it counts at all.
+void Replay::count_restored(const Block& block) {
+  if (block.address == 0 || (block.thread & kNotSelected) != 0) return;
+  heap_costs_.adjust(block.node, static_cast<std::int64_t>(block.size), 1);
+  if (count_all_) all_costs_.adjust(block.node, static_cast<std::int64_t>(block.size), 1);
+}
+
+void Replay::restore_streams(ByteReader& in, std::uint32_t node_count) {
+  const auto settle = [&](Block& block) {
+    if (block.address == 0) return;
+    if (!threads_[block.thread].selected || !is_chosen(block.node) || block.size < selection_.min_size ||
+        block.size > selection_.max_size)
+      block.thread |= kNotSelected;
+    count_restored(block);
+  };
+  const auto restore_reallocs = [&](std::vector<PendingRealloc>& into) {
+    const std::size_t count = in.count();
+    for (std::size_t i = 0; i < count; ++i) {
+      PendingRealloc pending;
+      pending.block = restored_block(in, node_count);
+      pending.temporary = in.number() != 0;
+      // Taken out of the table when realloc began, but released only when it ends: still counted as live.
+      settle(pending.block);
+      into.push_back(pending);
+    }
+  };
+  const auto restore_mappings = [&](std::vector<PendingMapping>& into) {
+    const std::size_t count = in.count();
+    for (std::size_t i = 0; i < count; ++i) {
+      PendingMapping pending;
+      pending.remap = in.number() != 0;
+      const std::size_t pieces = in.count();
+      for (std::size_t piece = 0; piece < pieces; ++piece) pending.pieces.push_back(restored_region(in, node_count));
+      into.push_back(std::move(pending));
+    }
+  };
+  if (in.count() != streams_.size()) throw FormatError("it is of another number of streams");
+  for (StreamState& stream : streams_) {
+    const std::uint64_t thread = in.number_up_to(threads_.size());
+    stream.thread = thread == 0 ? kNoThread : static_cast<std::uint32_t>(thread - 1);
+    restore_reallocs(stream.reallocs);
+    restore_mappings(stream.mappings);
+  }
+  restore_reallocs(abandoned_reallocs_);
+  restore_mappings(abandoned_mappings_);
+
+  const std::uint64_t last_identity = in.number();
+  const std::size_t regions = in.count();
+  std::uint64_t mapped_to = 0;
+  for (std::size_t i = 0; i < regions; ++i) {
+    const Region region = restored_region(in, node_count);
+    if (region.begin < mapped_to) throw FormatError("two mappings overlap");
+    mapped_to = region.end;
+    mapping_table_.restore(region, last_identity);
+    mapping_changed(region, static_cast<std::int64_t>(region.end - region.begin), 1);
+  }
+
+  const std::size_t blocks = in.count();
+  Block last;
+  for (std::size_t i = 0; i < blocks; ++i) {
+    Block block;
+    block.time = last.time + in.number();
+    block.address = last.address + static_cast<std::uint64_t>(in.signed_number());
+    block.size = in.number();
+    block.node = static_cast<std::uint32_t>(last.node + in.signed_number());
+    block.thread = in.number32();
+    if (block.address == 0 || block.thread >= threads_.size() || block.node >= node_count)
+      throw FormatError("a block makes no sense");
+    last = block;
+    settle(block);
+    bool fresh;
+    Block& entry = blocks_.insert(block.address, fresh);
+    if (!fresh) throw FormatError("two blocks have one address");
+    entry = block;
+  }
+}
+
+bool Replay::restore(ByteReader& in, std::uint32_t node_count) {
+  now_ = in.number();
+  restore_threads(in);
+  restore_streams(in, node_count);
+  in.expect_end();
+  // Under which name a thread made its blocks is not known when it had several.
+  return selection_.thread_names.empty() || std::all_of(threads_.begin(), threads_.end(), [](const Thread& thread) {
+    return thread.selected || !thread.renamed;
+  });
+}
+
+void Replay::resolve_restored(std::vector<ResolvedEvent>& events) const {
+  const auto add = [&](const Block& block) {
+    if (block.address == 0 || (block.thread & kNotSelected) != 0) return;
+    events.push_back({block.time, block.address, block.size, block.node, block.thread, ResolvedKind::kAllocation, false, true});
+  };
+  blocks_.for_each(add);
+  for (const StreamState& stream : streams_)
+    for (const PendingRealloc& pending : stream.reallocs) add(pending.block);
+  for (const PendingRealloc& pending : abandoned_reallocs_) add(pending.block);
+  std::sort(events.begin(), events.end(), [](const ResolvedEvent& a, const ResolvedEvent& b) {
+    return a.time != b.time ? a.time < b.time : a.address < b.address;
+  });
+}
+
+}  // namespace heapprof::replay

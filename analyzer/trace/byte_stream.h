@@ -1,0 +1,92 @@
+// Numbers and texts written one behind the other, and read back from bytes that nobody has to trust. For what the
+// analyzer writes for itself: indexes and compacted traces. Numbers are varints (common/varint.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/varint.h"
+
+namespace heapprof::trace {
+
+/// Bytes that are not what their place says they are; what() is a clause for people.
+class FormatError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class ByteWriter {
+ public:
+  void number(std::uint64_t value) {
+    const std::size_t size = bytes_.size();
+    bytes_.resize(size + kMaxVarintBytes);
+    std::uint8_t* const begin = bytes_.data() + size;
+    bytes_.resize(size + static_cast<std::size_t>(put_varint(begin, value) - begin));
+  }
+  void signed_number(std::int64_t value) { number(zigzag(value)); }
+  void text(std::string_view value) {
+    number(value.size());
+    bytes_.insert(bytes_.end(), value.begin(), value.end());
+  }
+  void raw(std::span<const std::uint8_t> value) { bytes_.insert(bytes_.end(), value.begin(), value.end()); }
+
+  std::span<const std::uint8_t> bytes() const noexcept { return bytes_; }
+  std::size_t size() const noexcept { return bytes_.size(); }
+  void clear() noexcept { bytes_.clear(); }
+
+ private:
+  std::vector<std::uint8_t> bytes_;
+};
+
+/// Every read throws FormatError where the bytes end too early.
+class ByteReader {
+ public:
+  explicit ByteReader(std::span<const std::uint8_t> bytes) : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
+
+  std::uint64_t number() {
+    std::uint64_t value = 0;
+    const std::uint8_t* const after = get_varint(at_, end_, value);
+    if (after == nullptr) fail();
+    at_ = after;
+    return value;
+  }
+  std::int64_t signed_number() { return unzigzag(number()); }
+  /// A number that is at most `most`.
+  std::uint64_t number_up_to(std::uint64_t most) {
+    const std::uint64_t value = number();
+    if (value > most) fail();
+    return value;
+  }
+  std::uint32_t number32() { return static_cast<std::uint32_t>(number_up_to(0xffffffff)); }
+  /// How many things follow, each of at least one byte: a wrong count cannot ask for more memory than there are bytes.
+  std::size_t count() { return static_cast<std::size_t>(number_up_to(left())); }
+  std::string text() {
+    const std::size_t size = count();
+    std::string value(reinterpret_cast<const char*>(at_), size);
+    at_ += size;
+    return value;
+  }
+  std::span<const std::uint8_t> raw(std::size_t size) {
+    if (size > left()) fail();
+    const std::uint8_t* const begin = at_;
+    at_ += size;
+    return {begin, size};
+  }
+  std::size_t left() const noexcept { return static_cast<std::size_t>(end_ - at_); }
+  void expect_end() const {
+    if (at_ != end_) fail();
+  }
+
+ private:
+  [[noreturn, gnu::noinline]] static void fail() { throw FormatError("its contents make no sense"); }
+
+  const std::uint8_t* at_;
+  const std::uint8_t* end_;
+};
+
+}  // namespace heapprof::trace

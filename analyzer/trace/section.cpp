@@ -1,0 +1,68 @@
+#include "analyzer/trace/section.h"
+
+#include <cstring>
+#include <new>
+#include <zstd.h>
+
+#include "analyzer/trace/byte_stream.h"
+#include "common/checksum.h"
+
+namespace heapprof::trace {
+
+bool read_section(const InputFile& input, std::uint64_t file_id, std::uint64_t offset, std::uint64_t end,
+                  Section& section) {
+  SectionHeader& header = section.header;
+  section.offset = offset;
+  return input.read_all(offset, &header, sizeof header) && header.magic == kSectionMagic &&
+         header.file_id == file_id &&
+         header.header_checksum == checksum(&header, offsetof(SectionHeader, header_checksum)) &&
+         header.raw_bytes <= kMaxSectionBytes && header.payload_bytes <= kMaxSectionBytes &&
+         offset + sizeof header + header.payload_bytes <= end;
+}
+
+SectionTable walk_sections(const InputFile& input, std::uint64_t file_id, std::uint64_t begin, std::uint64_t end) {
+  SectionTable table;
+  Section section;
+  for (table.end = begin; read_section(input, file_id, table.end, end, section); table.end = next_section(section)) {
+    switch (section.header.kind) {
+      case SectionKind::kWhole: table.wholes.push_back(section); break;
+      case SectionKind::kOrigin: table.origins.push_back(section); break;
+      case SectionKind::kChunk: table.chunks.push_back(section); break;
+      case SectionKind::kSnapshot: table.snapshots.push_back(section); break;
+      default: break;  // of a later minor version
+    }
+  }
+  return table;
+}
+
+std::vector<std::uint8_t> read_contents(const InputFile& input, const Section& section) {
+  const SectionHeader& header = section.header;
+  std::vector<std::uint8_t> payload(header.payload_bytes);
+  if (!input.read_all(section.offset + sizeof header, payload.data(), payload.size()))
+    throw FormatError("it cannot be read");
+  if (checksum(payload.data(), payload.size()) != header.payload_checksum) throw FormatError("a checksum is wrong");
+  // What zstd says of the size is compared before memory is asked for.
+  if (ZSTD_getFrameContentSize(payload.data(), payload.size()) != header.raw_bytes)
+    throw FormatError("a length is wrong");
+  std::vector<std::uint8_t> contents(header.raw_bytes);
+  const std::size_t got = ZSTD_decompress(contents.data(), contents.size(), payload.data(), payload.size());
+  if (ZSTD_isError(got) || got != contents.size()) throw FormatError("it cannot be uncompressed");
+  return contents;
+}
+
+std::vector<std::uint8_t> make_section(SectionHeader header, std::span<const std::uint8_t> contents, int level) {
+  std::vector<std::uint8_t> bytes(sizeof header + ZSTD_compressBound(contents.size()));
+  const std::size_t got = ZSTD_compress(bytes.data() + sizeof header, bytes.size() - sizeof header, contents.data(),
+                                        contents.size(), level);
+  if (ZSTD_isError(got)) throw std::bad_alloc();
+  header.magic = kSectionMagic;
+  header.raw_bytes = contents.size();
+  header.payload_bytes = got;
+  header.payload_checksum = checksum(bytes.data() + sizeof header, got);
+  header.header_checksum = checksum(&header, offsetof(SectionHeader, header_checksum));
+  std::memcpy(bytes.data(), &header, sizeof header);
+  bytes.resize((sizeof header + got + 7) / 8 * 8, 0);
+  return bytes;
+}
+
+}  // namespace heapprof::trace

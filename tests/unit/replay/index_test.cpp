@@ -1,0 +1,177 @@
+// Slices answered from snapshots are those of a replay from the start; an index that does not fit is not used.
+#include <catch2/catch.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "analyzer/replay/analysis.h"
+#include "analyzer/replay/index.h"
+#include "tests/support/profile_text.h"
+#include "tests/support/random_trace.h"
+#include "tests/support/temporary_file.h"
+
+using namespace heapprof;
+using namespace heapprof::replay;
+using heapprof::test::TemporaryFile;
+using heapprof::test::text_of;
+using heapprof::test::TraceBuilder;
+
+namespace {
+
+constexpr IndexUse kNoIndex{.use = false, .keep = false};
+constexpr IndexUse kIndex{.use = true, .keep = false};
+
+/// Writes the index of `path` beside it, with a snapshot every so many records; returns its name.
+std::string index_trace(const std::string& path, std::uint64_t interval) {
+  const trace::TraceFile file(path);
+  trace::NewFile out(index_beside(file));
+  write_index_header(out, file);
+  add_index(out, file, interval);
+  out.finish();
+  return index_beside(file);
+}
+
+struct Removed {
+  std::string path;
+  ~Removed() { std::filesystem::remove(path); }
+};
+
+std::vector<std::uint8_t> read_all(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+}  // namespace
+
+TEST_CASE("Random slices are the same with and without an index") {
+  const auto seed = static_cast<std::uint64_t>(GENERATE(range(1, 9)));
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, seed, 60'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 9'000)};
+  std::mt19937_64 random(seed);
+  int began_at_snapshot = 0;
+  for (int i = 0; i < 14; ++i) {
+    Selection selection;
+    const double from = static_cast<double>(random() % 1'000) / 10;
+    selection.from = Moment{from, true};
+    if (i % 3 != 0) selection.to = Moment{from + static_cast<double>(random() % 1'000) / 10000 * (100 - from), true};
+    if (i % 4 == 1) selection.kind = model::Kind::kAll;
+    if (i % 4 == 2) selection.kind = model::Kind::kMmap;
+    if (i % 5 == 1) selection.min_size = 100, selection.max_size = 50'000;
+    if (i % 5 == 2) selection.thread_ids = {100, 102, 203};
+    if (i % 7 == 3) selection.thread_names = {"worker"};
+    if (i % 7 == 5) selection.max_lifetime_ns = 30;
+    if (i % 6 == 4)
+      selection.choose_stacks = [](const model::Profile& profile) {
+        std::vector<std::uint8_t> chosen(profile.nodes.size());
+        for (std::size_t node = 0; node < chosen.size(); ++node) chosen[node] = node % 3 != 0;
+        return chosen;
+      };
+    const Analysis with(path.path(), selection, {}, kIndex);
+    const Analysis without(path.path(), selection, {}, kNoIndex);
+    CHECK(with.warnings().empty());
+    CHECK(!without.began_at_snapshot());
+    began_at_snapshot += with.began_at_snapshot();
+    INFO("seed " << seed << ", slice " << i);
+    CHECK(heapprof::test::first_difference(text_of(with), text_of(without)) == "");
+  }
+  CHECK(began_at_snapshot >= 4);
+}
+
+TEST_CASE("An index of another or a changed trace is not used, and said so") {
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, 3, 20'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 4'000)};
+  Selection selection;
+  selection.from = Moment{90, true};
+  CHECK(Analysis(path.path(), selection, {}, kIndex).began_at_snapshot());
+
+  // The same file id and length, another event in the last staging block.
+  std::vector<std::uint8_t> bytes = trace.bytes();
+  bytes[trace.staging_offset(0) + sizeof(StagingHeader) + sizeof(Slot) * 3 + 9] ^= 1;
+  TraceBuilder::write_bytes(path.path(), bytes);
+  const Analysis changed(path.path(), selection, {}, kIndex);
+  CHECK(!changed.began_at_snapshot());
+  REQUIRE(changed.warnings().size() == 1);
+  CHECK(changed.warnings()[0].find("changed") != std::string::npos);
+  CHECK((text_of(changed) == text_of(Analysis(path.path(), selection, {}, kNoIndex))));
+}
+
+TEST_CASE("A damaged index never changes an answer") {
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, 6, 12'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 2'500)};
+  const std::vector<std::uint8_t> sound = read_all(index.path);
+  Selection selection;
+  selection.from = Moment{70, true};
+  selection.to = Moment{75, true};
+  const std::string truth = text_of(Analysis(path.path(), selection, {}, kNoIndex));
+  std::mt19937_64 random(7);
+  int used = 0;
+  for (int i = 0; i < 60; ++i) {
+    std::vector<std::uint8_t> bytes = sound;
+    if (i % 3 == 0) bytes.resize(random() % bytes.size());
+    else bytes[random() % bytes.size()] ^= static_cast<std::uint8_t>(1u << random() % 8);
+    TraceBuilder::write_bytes(index.path, bytes);
+    const Analysis analysis(path.path(), selection, {}, kIndex);
+    used += analysis.began_at_snapshot();
+    CHECK(heapprof::test::first_difference(text_of(analysis), truth) == "");
+  }
+  CHECK(used < 60);
+}
+
+TEST_CASE("Snapshots that lie under right checksums are read within bounds") {
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, 2, 6'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const trace::TraceFile file(path.path());
+  const Removed index{index_trace(path.path(), 3'000)};
+  std::string why_not;
+  const auto opened = Index::open(index.path, file, why_not);
+  REQUIRE(opened);
+  const std::vector<std::uint8_t> sound = opened->snapshot_before(~std::uint64_t{0});
+  REQUIRE(!sound.empty());
+  std::mt19937_64 random(11);
+  int refused = 0;
+  for (int i = 0; i < 3'000; ++i) {
+    std::vector<std::uint8_t> bytes = sound;
+    for (int flips = 0; flips < 3; ++flips) bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
+    try {
+      const Restart restart = parse_snapshot(bytes);
+      trace::ByteReader position(restart.position);
+      trace::MergedReader reader(file, *opened->whole(), position);
+      Choice choice;
+      choice.from_ticks = ~std::uint64_t{0} >> 1;
+      Replay replay(file, Selection{}, choice);
+      trace::ByteReader state(restart.state);
+      replay.restore(state, opened->whole()->definitions.node_count);
+      trace::Batch batch;
+      while (reader.next(batch)) replay.replay(batch);
+      replay.finish(0);
+    } catch (const trace::FormatError&) {
+      ++refused;
+    }
+  }
+  CHECK(refused > 0);
+
+  trace::ByteWriter whole;
+  trace::save(*opened->whole(), whole);
+  for (int i = 0; i < 3'000; ++i) {
+    std::vector<std::uint8_t> bytes(whole.bytes().begin(), whole.bytes().end());
+    bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
+    try {
+      trace::ByteReader in(bytes);
+      const trace::Whole read = trace::load_whole(in, file.header());
+      CHECK(read.definitions.nodes.size() == read.definitions.node_count);
+    } catch (const trace::FormatError&) {
+    }
+  }
+}
