@@ -22,13 +22,16 @@ build=(
   build-essential meson ninja-build pkg-config python3
   libcli11-dev nlohmann-json3-dev libxxhash-dev liblz4-dev libzstd-dev zlib1g-dev
   libdw-dev libelf-dev libiberty-dev
-  # tools/deps.sh builds two libraries from Debian's source packages
-  autoconf automake libtool xz-utils ca-certificates
+  # tools/deps.sh builds three libraries from Debian's source packages
+  autoconf automake libtool xz-utils ca-certificates libzycore-dev
 )
 test=(
   catch2 libunwind-dev binutils
   heaptrack heaptrack-gui xvfb xauth librsvg2-bin
-  redis-server redis-tools git sqlite3 dwz chromium strace valgrind
+  libjemalloc-dev libgoogle-perftools-dev
+  redis-server redis-tools libcap2-bin git sqlite3 dwz chromium strace valgrind
+  # disks that fill up, allocators that hook too, children of every kind
+  xfsprogs btrfs-progs bindfs libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 make cmake clang
   # completions and manual pages
   zsh fish man-db mandoc
   # consumers of exports; tools/consumers.sh fetches those that Debian does not have

@@ -122,7 +122,7 @@ class Bundle(harness.Case):
         shutil.copy(trace, root / "bare.hprof")
 
         def there(*options, name="trace.hprof"):
-            result = subprocess.run(["chroot", root, "/bin/heapprof", *options, "/" + name, "-o", "-"],
+            result = subprocess.run([shutil.which("chroot") or "/usr/sbin/chroot", root, "/bin/heapprof", *options, "/" + name, "-o", "-"],
                                     capture_output=True, env={}, stdin=subprocess.DEVNULL, timeout=60)
             self.assertEqual(result.returncode, 0, result.stderr)
             return result.stdout.decode(errors="replace")
