@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <new>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -158,6 +159,22 @@ bool wants_colour(const std::string& path) {
   if (no_colour != nullptr && no_colour[0] != '\0') return false;
   const char* const terminal = std::getenv("TERM");
   return terminal != nullptr && std::strcmp(terminal, "dumb") != 0;
+}
+
+std::size_t terminal_columns(const std::string& path) {
+  winsize size{};
+  if (path != "-" || ::isatty(STDOUT_FILENO) == 0 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col;
+}
+
+bool locale_is_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* const value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    return std::strstr(value, "UTF-8") != nullptr || std::strstr(value, "utf8") != nullptr ||
+           std::strstr(value, "UTF8") != nullptr || std::strstr(value, "utf-8") != nullptr;
+  }
+  return false;
 }
 
 ProgressLine::ProgressLine(std::string what)

@@ -68,6 +68,12 @@ void write_output(const std::string& path, const std::string& text);
 /// True when what goes to `path` is seen in a terminal that shows colours (and NO_COLOR is not set).
 bool wants_colour(const std::string& path);
 
+/// Columns of the terminal that what goes to `path` is seen in; 0: it is no terminal, or one that does not say.
+std::size_t terminal_columns(const std::string& path);
+
+/// Whether the environment's locale is one of UTF-8.
+bool locale_is_utf8();
+
 /// A progress line on standard error, if that is a terminal, after the first second: share done, events read and their
 /// rate, time left.
 class ProgressLine {

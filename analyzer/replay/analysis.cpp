@@ -456,7 +456,8 @@ void Analysis::settle_integrity(const Found& found) {
 }
 
 void Analysis::for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink,
-                              const Progress& progress, bool with_older) const {
+                              const Progress& progress, bool with_older,
+                              const std::function<void(const LiveBlock&)>& survivors) const {
   const std::unique_ptr<Run> run = start();
   trace::MergedReader& reader = *run->reader;
   Replay& replay = run->replay;
@@ -466,17 +467,26 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
   std::vector<ProfileEvent> events;
   const auto pass_on = [&] {
     events.clear();
-    // Times come in order, and neighbours often share one.
+    const auto node_of = [&](std::uint32_t index) { return index < node_of_index_.size() ? node_of_index_[index] : 0; };
+    // Times come in order, and neighbours often share one; so do the births of what dies young.
     std::uint64_t ticks = 0;
     std::uint64_t ns = 0;
+    std::uint64_t born_ticks = 0;
+    std::uint64_t born_ns = 0;
     for (const ResolvedEvent& event : resolved) {
       if (event.before_slice && !with_older) continue;
       if (event.time != ticks) {
         ticks = event.time;
         ns = clock_.to_ns(ticks);
       }
-      const std::uint32_t node = event.node < node_of_index_.size() ? node_of_index_[event.node] : 0;
-      events.push_back({ns, event.address, event.size, node, event.thread, event.kind, event.temporary, event.before_slice});
+      if (event.born != born_ticks) {
+        born_ticks = event.born;
+        born_ns = clock_.to_ns(born_ticks);
+      }
+      events.push_back({ns, event.address, event.size, node_of(event.node), event.thread, event.kind, event.temporary,
+                        event.before_slice, event.in_realloc, event.freeing_thread,
+                        event.freeing_node == kNoNode ? model::kNoIndex : node_of(event.freeing_node), born_ns,
+                        event.old_address});
     }
     resolved.clear();
     sink(events);
@@ -493,6 +503,11 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
   });
   replay.finish(0);
   if (!resolved.empty()) pass_on();
+  if (!survivors) return;
+  replay.for_each_leak([&](const Block& block) {
+    const std::uint32_t node = block.node < node_of_index_.size() ? node_of_index_[block.node] : 0;
+    survivors({clock_.to_ns(block.time), block.address, block.size, node, block.thread});
+  });
 }
 
 std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vector<std::uint32_t>& group_of_node,

@@ -129,7 +129,7 @@ class Bundle(harness.Case):
         shutil.copy(trace, root / "bare.hprof")
 
         def there(*options, name="trace.hprof"):
-            return read([shutil.which("chroot"), root, "/bin/heapprof", *options, "/" + name, "-o", "-"], language)
+            return read([shutil.which("chroot") or "/usr/sbin/chroot", root, "/bin/heapprof", *options, "/" + name, "-o", "-"], language)
 
         self.assertNotIn(b"outer_function", there("report", name="bare.hprof"))
         for options, text in self.outputs(there).items():
