@@ -122,7 +122,7 @@ class Bundle(harness.Case):
         shutil.copy(trace, root / "bare.hprof")
 
         def there(*options, name="trace.hprof"):
-            result = subprocess.run(["chroot", root, "/bin/heapprof", *options, "/" + name, "-o", "-"],
+            result = subprocess.run([shutil.which("chroot") or "/usr/sbin/chroot", root, "/bin/heapprof", *options, "/" + name, "-o", "-"],
                                     capture_output=True, env={}, stdin=subprocess.DEVNULL, timeout=60)
             self.assertEqual(result.returncode, 0, result.stderr)
             return result.stdout.decode(errors="replace")
@@ -186,6 +186,8 @@ class Bundle(harness.Case):
         self.assertEqual(self.run_heapprof("bundle", trace).returncode, 2)
 
 
+# Every function gets code of its own, and none is inlined.
+NODE_OPTIONS = ("--perf-basic-prof", "--always-sparkplug", "--no-opt")
 NODE_PROGRAM = """
 const kept = [];
 function allocate_in_script(n) { const b = Buffer.allocUnsafeSlow(100000 + n); kept.push(b); return b.length; }
@@ -212,7 +214,7 @@ class Generated(harness.Case):
         return {frame["function"]: frame for row in report["top"] for frame in row["stack"]}, report
 
     def test_node(self):
-        run = self.record(self.node, "--perf-basic-prof", self.script)
+        run = self.record(self.node, *NODE_OPTIONS, self.script)
         pid = self.report(run.trace)["pid"]
         perf_map = f"/tmp/perf-{pid}.map"
         self.addCleanup(lambda: os.path.exists(perf_map) and os.unlink(perf_map))
@@ -246,7 +248,8 @@ class Generated(harness.Case):
         trace = folder / "inside.hprof"
         environment = harness.clean_environment(HEAPPROF_OUTPUT=trace)
         command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--mount", "sh", "-c",
-                   f"mount -t tmpfs tmpfs /tmp && exec env LD_PRELOAD={harness.LIBRARY} {self.node} --perf-basic-prof {script}"]
+                   f"mount -t tmpfs tmpfs /tmp && exec env LD_PRELOAD={harness.LIBRARY} "
+                   + " ".join((self.node, *NODE_OPTIONS, str(script)))]
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                                    stdin=subprocess.DEVNULL)
         try:
