@@ -22,19 +22,24 @@ build=(
   build-essential meson ninja-build pkg-config python3
   libcli11-dev nlohmann-json3-dev libxxhash-dev liblz4-dev libzstd-dev zlib1g-dev
   libdw-dev libelf-dev libiberty-dev
-  # tools/deps.sh builds two libraries from Debian's source packages
-  autoconf automake libtool xz-utils ca-certificates
+  # tools/deps.sh builds three libraries from Debian's source packages
+  autoconf automake libtool xz-utils ca-certificates libzycore-dev
 )
 test=(
   catch2 libunwind-dev binutils
   heaptrack heaptrack-gui xvfb xauth librsvg2-bin
-  redis-server redis-tools git sqlite3 dwz chromium strace valgrind
+  libjemalloc-dev libgoogle-perftools-dev
+  redis-server redis-tools libcap2-bin git sqlite3 dwz chromium strace valgrind
+  # disks that fill up, allocators that hook too, children of every kind
+  xfsprogs btrfs-progs bindfs libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 make cmake clang
+  # completions and manual pages
+  zsh fish man-db mandoc
   # consumers of exports; tools/consumers.sh fetches those that Debian does not have
   golang-go nodejs python3-pip
 )
 demo=(redis-server redis-tools)
 cross=(g++-aarch64-linux-gnu qemu-user pkg-config apt dpkg)
-fuzz=(clang libclang-rt-14-dev)
+fuzz=(clang-16 libclang-rt-16-dev)
 real=(
   libpython3.11-testsuite perl perl-doc ruby sqlite3 redis-server redis-tools postgresql nginx apache2-utils git clang make nodejs
   openjdk-17-jdk-headless chromium imagemagick ffmpeg gstreamer1.0-tools gstreamer1.0-plugins-base gtk-3-examples heaptrack-gui

@@ -92,11 +92,12 @@ bool is_frame(const FrameHeader& header, std::uint64_t file_id, std::uint64_t of
 
 TraceFile::TraceFile(const std::string& path) : input_(path) {
   read_header();
+  symbols_ = find_symbols(input_, header_.file_id);
   writer_ = find_writer(header_, input_);
   if (writer_ == Writer::kRecording && header_.end_kind != EndKind::kStopped)
     cut_ticks_ = ticks_now(header_).value_or(kNoCut);
 
-  size_ = input_.size();
+  size_ = size_now();
   if (size_ < header_.file_bytes && writer_ != Writer::kRecording) {
     damage_.lost_unknown();
     damage_.note("the file ends at byte " + std::to_string(size_) + " and had " + std::to_string(header_.file_bytes) +
@@ -104,7 +105,7 @@ TraceFile::TraceFile(const std::string& path) : input_(path) {
   }
   add_to_fingerprint(&header_, offsetof(FileHeader, mailbox));
   walk(true);
-  size_ = input_.size();
+  size_ = size_now();
   walk(false);
 
   const bool tail_in_staging = (header_.flags & kHeaderTailNotKillSafe) == 0;
@@ -211,7 +212,9 @@ void TraceFile::walk(bool staging_pass) {
     }
     close_unclaimed(at);
     const std::uint64_t end = at + header.bytes;
-    if (end > size_ && !staging_pass && writer_ != Writer::kRecording) {
+    if (end > size_ && !staging_pass && header.kind == ExtentKind::kSymbols) {
+      damage_.note("the file ends within the names that it carried: it was cut, and they are not used");
+    } else if (end > size_ && !staging_pass && writer_ != Writer::kRecording) {
       damage_.lost_unknown();
       damage_.note("the file ends at byte " + std::to_string(size_) + ", within an extent that reaches to byte " +
                    std::to_string(end) + ": it was cut");

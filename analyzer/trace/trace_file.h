@@ -13,12 +13,14 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "analyzer/trace/damage.h"
 #include "analyzer/trace/input_file.h"
+#include "analyzer/trace/symbol_section.h"
 #include "analyzer/trace/writer.h"
 #include "common/trace_format.h"
 
@@ -55,7 +57,8 @@ class TraceFile {
   const FileHeader& header() const noexcept { return header_; }
   std::uint64_t file_id() const noexcept { return header_.file_id; }
   const std::vector<StreamIndex>& streams() const noexcept { return streams_; }  ///< by id
-  std::uint64_t bytes() const noexcept { return size_; }
+  std::uint64_t bytes() const noexcept { return size_; }  ///< of the recording, without symbols() behind it
+  const std::optional<SymbolSection>& symbols() const noexcept { return symbols_; }  ///< those that it carries
   std::uint64_t frame_bytes() const noexcept { return frame_bytes_; }  ///< of all frames: for progress
 
   /// Events later than this (ticks) do not belong to what was opened; kNoCut when the writer is gone.
@@ -87,7 +90,10 @@ class TraceFile {
 
   InputFile input_;
   FileHeader header_{};
+  std::uint64_t size_now() const noexcept { return symbols_ ? symbols_->offset : input_.size(); }
+
   std::uint64_t size_ = 0;
+  std::optional<SymbolSection> symbols_;
   std::uint64_t frame_bytes_ = 0;
   std::uint64_t fingerprint_ = 0;
   std::uint64_t cut_ticks_ = kNoCut;

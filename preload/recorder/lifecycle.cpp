@@ -6,6 +6,7 @@
 
 #include "preload/recorder/call_tree.h"
 #include "preload/recorder/clock.h"
+#include "preload/recorder/loader_start.h"
 #include "preload/recorder/log.h"
 #include "preload/recorder/sampler.h"
 #include "preload/recorder/settings.h"
@@ -161,7 +162,12 @@ void commit_text(Stream& stream, TextKind kind, const char* text, std::uint64_t 
 void describe_process(Stream& stream) noexcept {
   commit_text(stream, TextKind::kProgram, g_program);
   const std::size_t length = sys::read_file("/proc/self/cmdline", g_scratch, sizeof g_scratch);
-  stream.append_text(TextKind::kCommandLine, 0, length == sizeof g_scratch - 1, g_scratch, length);
+  if (program_behind_loader() == nullptr) {
+    stream.append_text(TextKind::kCommandLine, 0, length == sizeof g_scratch - 1, g_scratch, length);
+  } else {
+    const CommandLine line = command_line_behind_loader(g_scratch, length);
+    stream.append_text(TextKind::kCommandLine, 0, length == sizeof g_scratch - 1, line.name, line.name_bytes, line.rest, line.rest_bytes);
+  }
   if (!sys::failed(sys::call(SYS_getcwd, sys::word(g_scratch), sizeof g_scratch)))
     commit_text(stream, TextKind::kWorkingDirectory, g_scratch);
   if (sys::read_file("/proc/sys/kernel/hostname", g_scratch, sizeof g_scratch) != 0)
@@ -170,6 +176,7 @@ void describe_process(Stream& stream) noexcept {
 
 void begin(bool forked_child) noexcept {
   g_clock.start();
+  look_behind_loader();
   find_program();
   const char* program = base_name(g_program);
   if (const Failure failure = g_trace_file.create(g_settings.output, program[0] != '\0' ? program : "unknown",

@@ -110,8 +110,16 @@ void define_module(void* context, const unwind::ModuleInfo& module) {
                                                          sizeof fixed.text + id_bytes, module.path, path_bytes);
 }
 
+using LoaderWatcher = void() noexcept;
+constinit LoaderWatcher* g_loader_watcher = nullptr;
+
+[[gnu::noinline]] void loader_event() noexcept {
+  unwind::loader_activity();
+  if (g_loader_watcher != nullptr) g_loader_watcher();
+}
+
 inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) noexcept {
-  if (unwind::is_loader(entry.pc)) [[unlikely]] unwind::loader_activity();
+  if (unwind::is_loader(entry.pc)) [[unlikely]] loader_event();
   const unwind::Definitions definitions{&thread, intern_frame, define_module, expect_frame};
   if (thread.depth != 0) [[unlikely]] return raw(unwind::capture_nested(entry, definitions));
   return raw(thread.unwinder.capture(entry, definitions));
@@ -204,7 +212,7 @@ void released(const void* block, const EntryRegisters& entry) noexcept {
     const std::uint32_t node = capture(*thread, entry);
     append(*thread, Op::kFreeStack, event_time(*thread), block, 0, node);
   } else {
-    if (unwind::is_loader(entry.pc)) [[unlikely]] unwind::loader_activity();
+    if (unwind::is_loader(entry.pc)) [[unlikely]] loader_event();
     append(*thread, Op::kFree, event_time(*thread), block, 0, 0);
   }
   leave(*thread);
@@ -218,7 +226,7 @@ bool realloc_begin(const void* old_block, const EntryRegisters& entry) noexcept 
   }
   ThreadState* thread = enter();
   if (thread == nullptr) return false;
-  if (unwind::is_loader(entry.pc)) [[unlikely]] unwind::loader_activity();
+  if (unwind::is_loader(entry.pc)) [[unlikely]] loader_event();
   append(*thread, Op::kReallocBegin, event_time(*thread), old_block, 0, 0);
   t_local.reallocating = old_block;
   leave(*thread);
@@ -362,6 +370,15 @@ void mark(const char* text) noexcept {
   set_mark(*thread, text, text_length(text));
   leave(*thread);
 }
+
+void note(const char* text) noexcept {
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  thread->stream.append_text(TextKind::kNote, 0, 0, text, text_length(text));
+  leave(*thread);
+}
+
+void watch_loader(void (*watcher)() noexcept) noexcept { g_loader_watcher = watcher; }
 
 bool is_recording() noexcept { return state() == State::kOn && !paused(); }
 

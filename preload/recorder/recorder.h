@@ -86,6 +86,13 @@ void restriction_refused(bool no_cycle_clock) noexcept;
 /// still follow are recorded.
 void exit_reached() noexcept;
 
+/// Something about the recording that its reader should be told, in English.
+void note(const char* text) noexcept;
+
+/// `watcher` is called at every event that comes out of the loader (unwind::is_loader), on the thread that makes it,
+/// which may be inside the recorder. Once, before there are threads.
+void watch_loader(void (*watcher)() noexcept) noexcept;
+
 // heapprof.h's calls (exported by the hooks).
 void pause() noexcept;
 void resume() noexcept;

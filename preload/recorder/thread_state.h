@@ -20,6 +20,16 @@
 
 namespace heapprof::recorder {
 
+/// A call of a patched function that the thread is in (preload/intercept/call.h). Kept here and not in the call's own
+/// frame: an exception may have left it, and its memory is somebody else's then.
+struct InterceptedCall {
+  const void* frame;  ///< where on the stack
+  const void* target;
+  const void* outer_reallocating;  ///< what ThreadLocal held before
+  std::uint32_t outer_depth;
+};
+inline constexpr std::uint32_t kMaxInterceptedCalls = 8;
+
 struct ThreadState {
   std::uint64_t busy;             ///< stack address of whoever is inside; 0: nobody
   std::uint32_t events_to_clock;  ///< while the process has one thread: events until the clock is read again
@@ -34,6 +44,8 @@ struct ThreadState {
   std::uint32_t name_interval;
   char name[16];
   std::uint32_t seen_sequence;
+  std::uint32_t intercepted;  ///< how many of the next
+  InterceptedCall calls[kMaxInterceptedCalls];
   ThreadState* nested;  ///< the state of the next deeper entry, made when first needed
   ThreadState* next;    ///< in the list of all states
 

@@ -1,5 +1,7 @@
 #include "preload/recorder/trace_file.h"
 
+#include <linux/btrfs.h>
+#include <linux/btrfs_tree.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
 #include <sys/auxv.h>
@@ -45,6 +47,30 @@ void keep_in_place(int fd, long file_system) noexcept {
   if (sys::failed(sys::call(SYS_ioctl, fd, FS_IOC_GETFLAGS, sys::word(&flags)))) return;
   flags |= FS_NOCOW_FL;
   sys::call(SYS_ioctl, fd, FS_IOC_SETFLAGS, sys::word(&flags));
+}
+
+/// Whether a btrfs quota limits the subvolume of `fd`. Such a quota can refuse a page that was reserved when it is
+/// written, and a refused page of a mapping is SIGBUS for the host (tried on Linux 6.18). Limits of quota groups above the
+/// subvolume's own are not seen.
+bool quota_is_limited(int fd) noexcept {
+  static btrfs_ioctl_fs_info_args file_system;
+  static btrfs_ioctl_ino_lookup_args subvolume;
+  subvolume.treeid = 0;
+  subvolume.objectid = BTRFS_FIRST_FREE_OBJECTID;
+  if (sys::failed(sys::call(SYS_ioctl, fd, BTRFS_IOC_FS_INFO, sys::word(&file_system))) ||
+      sys::failed(sys::call(SYS_ioctl, fd, BTRFS_IOC_INO_LOOKUP, sys::word(&subvolume))))
+    return false;
+  char path[160];
+  Text text(path);
+  text.add("/sys/fs/btrfs/");
+  for (unsigned i = 0; i < sizeof file_system.fsid; ++i) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    if (i == 4 || i == 6 || i == 8 || i == 10) text.add('-');
+    text.add(kDigits[file_system.fsid[i] >> 4]).add(kDigits[file_system.fsid[i] & 15]);
+  }
+  text.add("/qgroups/0_").number(subvolume.treeid).add("/limit_flags");
+  char flags[32];
+  return sys::read_file(path, flags, sizeof flags) != 0 && flags[0] != '0';
 }
 
 bool rewrites_in_place(long file_system) noexcept {
@@ -153,6 +179,8 @@ Failure TraceFile::create(const char* pattern, const char* program, std::uint64_
   sys::call(SYS_fstatfs, fd_, sys::word(&file_system));
   rewrites_in_place_ = recorder::rewrites_in_place(static_cast<long>(file_system.f_type));
   keep_in_place(fd_, static_cast<long>(file_system.f_type));
+  if (file_system.f_type == BTRFS_SUPER_MAGIC && quota_is_limited(fd_))
+    return "a btrfs quota limits the folder, which could end the program; choose another file system (HEAPPROF_OUTPUT)";
 
   const std::uint64_t page = getauxval(AT_PAGESZ);
   unit_bytes_ = page > kUnitBytes ? page : kUnitBytes;

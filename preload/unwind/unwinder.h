@@ -74,6 +74,10 @@ void loader_activity() noexcept;
 /// The host unmapped this range: stacks that are not a thread's own are checked again before they are read.
 void forget_stack_region(std::uint64_t begin, std::uint64_t bytes) noexcept;
 
+/// Frames that return to `pc` are the recorder's own, in the middle of a stack, and not part of it. One at most; before
+/// stacks can meet it.
+void hide_frame(std::uint64_t pc) noexcept;
+
 /// In a forked child that goes on recording into a trace of its own, before its first capture: every module
 /// is announced again. The thread unwinders that live on need thread_changed() too.
 void restart_in_child() noexcept;

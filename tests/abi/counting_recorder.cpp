@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "preload/recorder/lifecycle.h"
+#include "preload/recorder/loader_start.h"
 #include "preload/recorder/log.h"
 #include "preload/recorder/recorder.h"
 #include "preload/recorder/settings.h"
@@ -74,6 +75,9 @@ namespace recorder {
 constinit State g_state = State::kNew;
 
 void start() noexcept { g_state = State::kOn; }
+void set_right_after_loader() noexcept {}
+const char* program_behind_loader() noexcept { return nullptr; }
+bool names_own_executable(const char*) noexcept { return false; }
 void prepare_environment() noexcept { say("loaded"); }
 void log(LogLevel, const char*, const char*) noexcept {}
 
@@ -136,6 +140,10 @@ void mark(const char* text) noexcept {
 bool is_recording() noexcept { return true; }
 
 }  // namespace recorder
+
+namespace intercept {
+bool start() noexcept { return false; }
+}  // namespace intercept
 
 namespace unwind {
 void register_frame(const void*) noexcept { say("frame-registered"); }

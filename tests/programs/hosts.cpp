@@ -4,7 +4,7 @@
 //   hosts daemon              hosts broken_stderr     hosts full_stderr       hosts coroutines
 //   hosts clone               hosts shared_clone      hosts vfork             hosts vfork_first
 //   hosts spawn PROGRAM...    hosts loader_lock       hosts deepbind LIBRARY  hosts dlmopen LIBRARY
-//   hosts static_tls LIBRARY  hosts fail              hosts work
+//   hosts static_tls LIBRARY  hosts fail              hosts work              hosts load THREADS
 //
 // Each allocates blocks of 777 bytes before and after what it does, frees all but the last kKept, and prints how many it made in
 // this process. Exit status 1: something about the host is not as it was.
@@ -290,6 +290,38 @@ void* vfork_before_all_else(void* blocks) {
   return nullptr;
 }
 
+/// Without rest, until SIGTERM; says how many pairs were made in every 100 ms.
+int full_load(int count) {
+  static std::atomic<long> pairs[8];
+  static std::atomic<bool> ended{false};
+  signal(SIGTERM, [](int) { ended = true; });
+  static pthread_t threads[8];
+  for (int i = 0; i < count; ++i)
+    pthread_create(&threads[i], nullptr, [](void* counter) -> void* {
+      void* blocks[64] = {};
+      auto& mine = *static_cast<std::atomic<long>*>(counter);
+      for (unsigned k = 0; !ended; ++k) {
+        void*& block = blocks[k * 7 % 64];
+        free(block);
+        block = malloc(16 + k % 500);
+        for (volatile int spin = 0; spin < 2000; spin = spin + 1) {}  // work of its own, or the trace grows by a gigabyte in 10 s
+        mine.store(mine.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+      }
+      for (void* block : blocks) free(block);
+      return nullptr;
+    }, &pairs[i]);
+  long before = 0;
+  while (!ended) {
+    usleep(100'000);
+    long now = 0;
+    for (int i = 0; i < count; ++i) now += pairs[i].load();
+    say(now - before);
+    before = now;
+  }
+  for (int i = 0; i < count; ++i) pthread_join(threads[i], nullptr);
+  return 0;
+}
+
 std::atomic<bool> stop{false};
 void* pairs_until_stopped(void*) {
   while (!stop) {
@@ -445,6 +477,7 @@ int main(int argc, char** argv) {
   if (is("dlmopen")) result = use_library(dlmopen(LM_ID_NEWLM, argument, RTLD_NOW));
   if (is("static_tls")) result = use_library(dlopen(argument, RTLD_NOW));
   if (is("fail")) result = fail();
+  if (is("load")) return full_load(atoi(argument));
   say(made);
   return result;
 }

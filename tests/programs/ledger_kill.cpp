@@ -4,6 +4,8 @@
 // wherever they are then: in the program, the allocator, or the recorder. 0: no timer, somebody else does it. A thread whose
 // ledger is full waits for the blow.
 //
+//   calls                              SIGKILL when the threads together have made as many calls as NANOSECONDS says: a
+//                                      moment that does not depend on how busy the machine is
 //   segv abort _exit quick_exit exec   the main thread does that after NANOSECONDS, while the others work on
 //   hog                                the threads take more and more memory and touch it, until they are killed for
 //                                      it or cannot have more; then _exit(3)
@@ -84,6 +86,18 @@ int main(int argc, char** argv) {
   }
   const timespec delay{static_cast<time_t>(delay_ns / 1'000'000'000), static_cast<long>(delay_ns % 1'000'000'000)};
   const auto is = [how](const char* name) { return strcmp(how, name) == 0; };
+  if (is("calls")) {
+    const auto calls_made = [] {
+      ledger::Header& book = *ledger::book.header;
+      std::uint64_t calls = 0;
+      for (std::uint32_t i = 1; i < book.slots_used.load() && i < book.max_slots; ++i)
+        calls += reinterpret_cast<ledger::Slot*>(reinterpret_cast<char*>(&book + 1) + i * book.slot_bytes)->used;
+      return calls;
+    };
+    const timespec moment{0, static_cast<long>(1000 + seed % 30'000)};
+    while (calls_made() < delay_ns) nanosleep(&moment, nullptr);
+    kill(getpid(), SIGKILL);
+  }
   if (!hog && !is("kill")) nanosleep(&delay, nullptr);
   if (is("segv")) *static_cast<volatile int*>(nullptr) = 1;
   if (is("abort")) abort();
