@@ -169,6 +169,10 @@ check_library() {
 build_mimalloc() {
   local source=$1 object=$work/mimalloc.o
   mkdir -p "$work/result/include" "$work/result/lib" "$work/result/stack-usage"
+  # As a program would carry it, in malloc's place: for tests.
+  run cc -std=gnu11 -O2 -g -fPIC -D_GNU_SOURCE -DNDEBUG -DMI_MALLOC_OVERRIDE -w -I "$source/include" \
+    -c "$source/src/static.c" -o "$work/mimalloc_program.o"
+  run ar rcs "$work/result/lib/libmimalloc_program.a" "$work/mimalloc_program.o"
   # Segments of 4 MiB instead of 32: the host may live under `ulimit -v`, and the recorder's tables are small.
   run sed -i -E 's/^(#define MI_SEGMENT_SHIFT +\( *)9( *\+ *MI_SEGMENT_SLICE_SHIFT)/\16\2/' \
     "$source/include/mimalloc-types.h"

@@ -48,11 +48,12 @@ tools/deps.sh >/dev/null
 folder=build-fuzz
 mkdir -p "$folder/findings"
 # The recorder's own build leaves sanitizers out, so its sources are compiled here.
-analyzer_sources=(analyzer/{trace,model,replay,symbols,render,export}/*.cpp
-  $(ls analyzer/cli/*.cpp | grep -v cli/record.cpp) analyzer/launch/*.cpp)
+analyzer_sources=(analyzer/trace/{input_file,merged_reader,trace_file,writer}.cpp analyzer/{model,replay,symbols}/*.cpp
+  analyzer/render/{text,units}.cpp analyzer/cli/{names,ranking,report_json,report_text,selection,suppressions}.cpp
+  analyzer/launch/options.cpp)
 recorder_sources=(preload/unwind/{cfi,expression,stack_bounds}.cpp preload/sys/kernel.cpp)
 {
-  echo "cxx = clang++"
+  echo "cxx = clang++-16"
   echo "flags = -std=c++20 -g -O1 -fno-omit-frame-pointer -I. -Ipreload/arch/$(uname -m) -fsanitize=address,undefined" \
     "-fno-sanitize-recover=undefined -fsanitize=fuzzer-no-link -DHEAPPROF_VERSION=\\\"fuzz\\\""
   echo "rule compile"
@@ -76,7 +77,7 @@ recorder_sources=(preload/unwind/{cfi,expression,stack_bounds}.cpp preload/sys/k
     echo "build $folder/$name: link $folder/objects/fuzz/$name.o ${needed[*]}"
   done
 } >"$folder/build.ninja"
-ninja -f "$folder/build.ninja" "${names[@]/#/$folder/}" >"$folder/compile.log" 2>&1 || { tail -n 60 "$folder/compile.log" >&2; exit 1; }
+ninja -k 0 -f "$folder/build.ninja" "${names[@]/#/$folder/}" >"$folder/compile.log" 2>&1 || { tail -n 60 "$folder/compile.log" >&2; exit 1; }
 
 status=0
 total=0

@@ -39,7 +39,7 @@ test=(
 )
 demo=(redis-server redis-tools)
 cross=(g++-aarch64-linux-gnu qemu-user pkg-config apt dpkg)
-fuzz=(clang libclang-rt-14-dev)
+fuzz=(clang-16 libclang-rt-16-dev)
 real=(
   libpython3.11-testsuite perl perl-doc ruby sqlite3 redis-server redis-tools postgresql nginx apache2-utils git clang make nodejs
   openjdk-17-jdk-headless chromium imagemagick ffmpeg gstreamer1.0-tools gstreamer1.0-plugins-base gtk-3-examples heaptrack-gui

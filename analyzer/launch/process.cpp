@@ -12,6 +12,8 @@
 #include <iterator>
 #include <sstream>
 
+#include "analyzer/launch/group_witness.h"
+
 namespace heapprof::launch {
 
 namespace {
@@ -50,7 +52,8 @@ const std::string kNameOption = "--argv0";  // glibc 2.33 and later
 
 class Supervisor {
  public:
-  Supervisor(int pid, const sigset_t& signals) : pid_(pid), signals_(signals) {}
+  Supervisor(int pid, const sigset_t& signals, GroupWitness& witness)
+      : pid_(pid), signals_(signals), witness_(witness) {}
 
   /// Returns when the child has ended, with what waitpid tells.
   int wait() {
@@ -83,6 +86,8 @@ class Supervisor {
       continued_ = false;
       return;
     }
+    // kill(-group): the child has it already.
+    if (witness_.has_got(signal)) return;
     if (info.si_code == SI_QUEUE) {
       sigqueue(pid_, signal, info.si_value);
     } else {
@@ -100,6 +105,7 @@ class Supervisor {
 
   const int pid_;
   const sigset_t signals_;
+  GroupWitness& witness_;
   bool child_stopped_ = false;
   bool stop_seen_ = false;  ///< we were told to stop as well: it was not meant for the child alone
   bool continued_ = false;  ///< the SIGCONT that ended our stop may still be waiting
@@ -180,7 +186,10 @@ ProcessResult run_process(const std::string& path, const std::vector<std::string
   ssize_t size;
   while ((size = read(report[0], &error, sizeof error)) < 0 && errno == EINTR) {}
   close(report[0]);
-  const int status = Supervisor(pid, signals).wait();
+  const int status = [&] {
+    GroupWitness witness;
+    return Supervisor(pid, signals, witness).wait();
+  }();
   // What was sent while it ended was for it. From here on we can be interrupted again.
   const timespec now{};
   while (sigtimedwait(&signals, nullptr, &now) > 0) {}

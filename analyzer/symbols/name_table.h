@@ -29,7 +29,7 @@ inline constexpr std::size_t kMaxTableBytes = std::size_t{1} << 30;
 
 /// What is known of one module's addresses.
 struct ModuleNames {
-  std::string path;                                ///< this and the next two are those of Module; generated: no path
+  std::string path;                                ///< this and the next two are those of Module; or "[generated]"
   std::string build_id_hex;
   std::uint64_t map_bytes = 0;
   std::vector<std::string> warnings;

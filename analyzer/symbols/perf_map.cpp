@@ -22,6 +22,7 @@ namespace heapprof::symbols {
 namespace {
 
 constexpr std::size_t kMaxName = 4096;
+constexpr std::size_t kMaxPieces = 8u << 20;  // a long-lived V8 has some 100,000
 
 /// Takes a hexadecimal number off the front of `line`, and the blank behind it.
 bool take_number(std::string_view& line, std::uint64_t& value) {
@@ -63,7 +64,7 @@ SourceFrame frame_of_jit_name(const std::string& name) {
   const std::string_view function = rest.substr(0, blank);
   std::string_view file = rest.substr(blank + 1);
   if (file.starts_with("file://")) file.remove_prefix(7);
-  frame.function = function.empty() ? "(anonymous)" : std::string(function);
+  frame.function = function.empty() ? "<anonymous>" : std::string(function);
   frame.file = std::string(file);
   frame.line = line;
   return frame;
@@ -107,7 +108,7 @@ bool PerfMap::read(const std::string& path, std::uint64_t written_since_ns) {
   const auto take_line = [&] {
     std::string_view rest(line);
     std::uint64_t begin = 0, size = 0;
-    if (!cut && take_number(rest, begin) && take_number(rest, size) && !rest.empty() && size != 0 &&
+    if (!cut && pieces_.size() < kMaxPieces && take_number(rest, begin) && take_number(rest, size) && !rest.empty() && size != 0 &&
         begin + size > begin)
       add(begin, begin + size, std::string(rest));
     line.clear();

@@ -139,10 +139,14 @@ class ModuleReader {
   std::optional<ElfSymbols> symbols_;
 };
 
+/// What a module goes by in a table of names. Empty: it is nothing but a number, since its definition was lost.
+std::string path_in_table(const Module& module) { return module.generated ? "[generated]" : module.path; }
+
 const ModuleNames* find_names(const std::vector<ModuleNames>* all, const Module& module) {
-  if (all == nullptr) return nullptr;
+  const std::string path = path_in_table(module);
+  if (all == nullptr || path.empty()) return nullptr;
   for (const ModuleNames& names : *all)
-    if (names.path == module.path && names.build_id_hex == module.build_id_hex && names.map_bytes == module.map_bytes)
+    if (names.path == path && names.build_id_hex == module.build_id_hex && names.map_bytes == module.map_bytes)
       return &names;
   return nullptr;
 }
@@ -392,7 +396,7 @@ std::vector<ModuleNames> Symbolizer::look_up(const std::vector<CodeAddress>& add
   for (Task& task : look_up_tasks(addresses)) {
     ModuleNames& names = result.emplace_back();
     const Module& module = modules_[task.module];
-    names.path = module.path;
+    names.path = path_in_table(module);
     names.build_id_hex = module.build_id_hex;
     names.map_bytes = module.map_bytes;
     std::erase(task.warnings, task.why_unnamed);  // shown where an address without name is asked for

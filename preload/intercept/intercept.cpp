@@ -37,8 +37,23 @@ struct Seen {
   bool operator==(const Seen&) const = default;
 };
 
+/// What was made for an object. When another one lies where it was, that is for the taking: who was in the old one's
+/// functions would have to come back to code that has gone.
+struct Place {
+  std::uint64_t begin;
+  std::uint64_t end;
+  arch::Room room;
+  Target* targets;
+  std::size_t capacity;  ///< functions
+};
+constexpr std::size_t kMaxPlaces = 512;
+
 /// Working memory of one scan, and what lives on.
 struct Memory {
+  Place places[kMaxPlaces];
+  std::size_t place_count;
+  std::uint64_t noted[kMaxObjects];  ///< hashes of what the trace has been told
+  std::size_t noted_count;
   Seen seen[kMaxObjects];
   std::size_t seen_count;
   char path[kPathBytes];
@@ -103,11 +118,9 @@ std::size_t choose(Memory& memory, Family& family) noexcept {
   Symbols& symbols = memory.symbols;
   const bool plain = symbols.core == kCoreAll;
   bool prefixed = false;
-  bool plain_behind_hooks = false;
   for (std::size_t i = 0; i < symbols.count; ++i) {
     const Function& function = symbols.functions[i];
     prefixed |= function.name.family < Family::kPlain;
-    plain_behind_hooks |= function.name.family == Family::kPlain && function.name.core == kCoreMalloc && is_behind_hooks(function.address);
   }
   family = Family::kPlain;
   std::size_t count = 0;
@@ -117,7 +130,7 @@ std::size_t choose(Memory& memory, Family& family) noexcept {
     const Family of = function.name.family;
     if (of == Family::kPlain && !plain) continue;
     // An operator new that calls malloc is recorded there; one of an allocator that has malloc too may not call it.
-    if (of == Family::kOperator && !prefixed && (!plain || plain_behind_hooks)) continue;
+    if (of == Family::kOperator && !prefixed && !plain) continue;
     if (is_behind_hooks(function.address)) continue;
     if (of < Family::kPlain) family = of;
     if (of == Family::kPlain && recorder::text_equal(function.symbol, "mallocx")) jemalloc_names = true;
@@ -133,17 +146,44 @@ std::size_t choose(Memory& memory, Family& family) noexcept {
   return count;
 }
 
-/// Diverts what `choose` chose. Returns how many.
+/// Room and targets for `count` functions of the object, in `place`.
+arch::Refusal find_place(Memory& memory, std::size_t count, Place& place) noexcept {
+  const Symbols& symbols = memory.symbols;
+  for (std::size_t i = 0; i < memory.place_count; ++i) {
+    place = memory.places[i];
+    if (symbols.image_begin >= place.end || place.begin >= symbols.image_end || place.capacity < count) continue;
+    return arch::unseal(place.room);
+  }
+  place = {symbols.image_begin, symbols.image_end, {}, nullptr, count};
+  place.targets = static_cast<Target*>(sys::map_private(count * sizeof(Target)));
+  if (place.targets == nullptr) return "there is no memory";
+  if (const arch::Refusal refusal = arch::make_room(place.room, place.begin, place.end, count)) return refusal;
+  if (memory.place_count != kMaxPlaces) memory.places[memory.place_count++] = place;
+  return nullptr;
+}
+
+/// Tells the trace, once.
+void note(Memory& memory) noexcept {
+  std::uint64_t hash = 14695981039346656037u;
+  for (const char* at = memory.text; *at != '\0'; ++at) hash = (hash ^ static_cast<unsigned char>(*at)) * 1099511628211u;
+  for (std::size_t i = 0; i < memory.noted_count; ++i)
+    if (memory.noted[i] == hash) return;
+  if (memory.noted_count == kMaxObjects) return;
+  memory.noted[memory.noted_count++] = hash;
+  log(LogLevel::kInfo, memory.text);
+  recorder::note(memory.text);
+}
+
+/// Diverts what `choose` chose. Returns how many; these come first in `functions` then.
 std::size_t divert(Memory& memory, std::size_t count) noexcept {
   const Symbols& symbols = memory.symbols;
-  arch::Room room;
-  auto* targets = static_cast<Target*>(sys::map_private(count * sizeof(Target)));
-  arch::Refusal refusal = targets == nullptr ? "there is no memory"
-                                             : arch::make_room(room, symbols.image_begin, symbols.image_end, count);
+  Place place;
+  arch::Refusal refusal = find_place(memory, count, place);
+  arch::Room& room = place.room;
   std::size_t prepared = 0;
   for (std::size_t i = 0; i < count && refusal == nullptr; ++i) {
     const Function& function = *memory.functions[i];
-    Target& target = targets[prepared];
+    Target& target = place.targets[prepared];
     target.signature = function.name.signature;
     if (const arch::Refusal reason = arch::prepare(room, function.address, function.size, target, memory.patches[prepared])) {
       say(memory, reason, function);
@@ -167,7 +207,7 @@ std::size_t divert(Memory& memory, std::size_t count) noexcept {
       say(memory, reason, function);
       continue;
     }
-    ++done;
+    memory.functions[done++] = &function;
     if (function.address == reinterpret_cast<std::uint64_t>(hooks::real().program_free)) g_program_free_diverted = true;
   }
   return done;
@@ -191,7 +231,7 @@ void look_at(Memory& memory, const link_map& map, bool safe) noexcept {
         " inside, but its symbols are stripped: what it allocates that way is not recorded. Record an unstripped build, or one "
         "that links the allocator as a shared library");
     log(LogLevel::kWarn, memory.text);
-    recorder::note(memory.text);
+    note(memory);
     return;
   }
   const char* reason = nullptr;
@@ -199,7 +239,7 @@ void look_at(Memory& memory, const link_map& map, bool safe) noexcept {
   else if (!safe) reason = "it was found when other threads were running already";
   if (reason != nullptr) {
     log(LogLevel::kWarn, Text(memory.text).add("the allocator in ").add(base_name(memory.path)).add(" is not recorded: ").add(reason).c_str());
-    recorder::note(memory.text);
+    note(memory);
     return;
   }
   const std::size_t done = divert(memory, count);
@@ -207,13 +247,9 @@ void look_at(Memory& memory, const link_map& map, bool safe) noexcept {
   text.add("own allocator: ").add(family_name(family)).add(" in ").add(memory.path).add(", ").number(done).add(" functions patched");
   if (done != count) text.add(", ").number(count - done).add(" left alone");
   text.add(done != 0 ? " (" : "");
-  for (std::size_t i = 0, named = 0; i < count && named < 6 && done != 0; ++i) {
-    if (memory.refused[i] || i >= kMaxFunctions) continue;
-    text.add(named++ == 0 ? "" : ", ").add(memory.functions[i]->symbol);
-  }
-  text.add(done != 0 ? ", ...)" : "");
-  log(LogLevel::kInfo, memory.text);
-  recorder::note(memory.text);
+  for (std::size_t i = 0; i < done && i < 6; ++i) text.add(i == 0 ? "" : ", ").add(memory.functions[i]->symbol);
+  text.add(done > 6 ? ", ..." : "").add(done != 0 ? ")" : "");
+  note(memory);
 }
 
 bool remember(Memory& memory, const Seen& object) noexcept {

@@ -152,8 +152,10 @@ CfiResult find_cfi(const Module& module, std::uint64_t pc, CfiEntry& entry) noex
   const std::uint64_t frames = reader.pointer(frames_encoding, module.eh_frame_hdr);
   if (!reader.ok()) return CfiResult::kBad;
   // 0x3b: signed 4 bytes relative to the table; the only kind there is. Without a table: one by one.
-  if (count_encoding == kPointerOmitted || table_encoding != 0x3b)
+  if (count_encoding == kPointerOmitted || table_encoding != 0x3b) {
+    if (!module.frames.contains(frames)) return CfiResult::kBad;
     return find_cfi_linear({frames, module.frames.end}, pc, entry);
+  }
   const std::uint64_t count = reader.pointer(count_encoding, module.eh_frame_hdr);
   const std::uint64_t table = reader.at();
   if (!reader.ok() || count > (module.headers.end - table) / 8) return CfiResult::kBad;

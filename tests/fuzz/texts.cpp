@@ -27,7 +27,9 @@ void selection(const std::vector<std::string>& given) {
   std::vector<std::string>* const lists[] = {&texts.threads, &texts.modules, &texts.functions, &texts.not_functions};
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (i < 5) *moments[i] = given[i];
-    else lists[i % 4]->push_back(given[i].substr(0, 60));
+    else lists[i % 4]->push_back(given[i].substr(0, 20));
+    // libc's regcomp takes as long as repetitions of repetitions ask for: the user's own affair.
+    for (char& c : *(i < 5 ? moments[i] : &lists[i % 4]->back())) c = c == '{' ? '(' : c;
   }
   try {
     replay::Selection selection;

@@ -121,7 +121,8 @@ class Case(unittest.TestCase):
     def run_heapprof(self, *arguments, timeout=120):
         # Names are kept between the runs of one test, and not in the home of whoever runs it.
         return subprocess.run([str(HEAPPROF), *map(str, arguments)], capture_output=True,
-                              env=clean_environment(XDG_CACHE_HOME=self.dir / "cache"), text=True, errors="replace", timeout=timeout, stdin=subprocess.DEVNULL, cwd=self.dir)
+                              env=clean_environment(XDG_CACHE_HOME=self.dir / "cache"), text=True, errors="replace",
+                              timeout=timeout, stdin=subprocess.DEVNULL, cwd=self.dir)
 
     def report(self, trace, *options, status=0):
         """report --json, checked for form, as a dict."""

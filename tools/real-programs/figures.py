@@ -4,6 +4,7 @@ Shares of stacks are shares of allocations: a stack counts as often as it alloca
 """
 
 import json
+import struct
 import subprocess
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 # stacks by the hundred thousand: the shares are of those that allocate most.
 MOST_BY_STACK = 5
 STACKS = "2000"
+MOST_WITNESSES = 2
 
 
 def report(heapprof, trace, *options):
@@ -31,11 +33,14 @@ def of(program, traces, heapprof):
     if log.exists():
         said = Counter(line.split(": ", 2)[-1] for line in log.read_text(errors="replace").splitlines())
         problems += [f"the recorder said {count} times: {line}" for line, count in said.items() if line]
+    counted = [path for path in files if program.main is None or name_of(path) in program.main]
+    detailed = set(counted[:MOST_BY_STACK])
     with ThreadPoolExecutor(2) as pool:
-        whole = list(pool.map(lambda path: report(heapprof, path, "--top", "1", "--no-symbols"), files))
+        read = list(pool.map(lambda path: report(heapprof, path, "--cost", "allocations", *(
+            ("--top", STACKS, "--no-inlines") if path in detailed else ("--top", "1", "--no-symbols"))), files))
     totals = Counter()
     main = []
-    for path, (status, result, errors) in zip(files, whole):
+    for path, (status, result, errors) in zip(files, read):
         if result is None:
             problems.append(f"{path.name}: unreadable ({status}): {errors.strip()[-300:]}")
             continue
@@ -44,42 +49,39 @@ def of(program, traces, heapprof):
         for key in ("unmatched_frees", "implied_frees"):
             totals[key] += heap[key]
             # A forked child releases what its parent allocated.
-            if heap[key] and not forked(heapprof, path):
+            if heap[key] and not forked(path):
                 problems.append(f"{path.name}: {heap[key]} {key} of {heap['frees']} releases")
         if not integrity["complete"]:
             problems.append(f"{path.name}: not complete: {integrity}")
         # Processes that were killed, or replaced by a signal's default action, end as unknown.
         ended = integrity["ended_by"]
         totals[f"ended by {ended}"] += 1
-        if program.main is None or path.name.split(".hprof")[0].rsplit(".", 1)[0] in program.main:
+        if path in counted:
             main.append((path, result))
-    main.sort(key=lambda item: -item[1]["events"])
     stacks, considered, cut, frames, unnamed, lost = 0, 0, 0, 0, 0, 0
     reasons, missing = Counter(), Counter()
-    for path, result in main[:MOST_BY_STACK]:
-        _, detail, _ = report(heapprof, path, "--top", STACKS, "--cost", "allocations", "--no-inlines")
-        if detail is None:
-            problems.append(f"{path.name}: unreadable with symbols")
+    for path, detail in main:
+        if path not in detailed:
             continue
+        considered += detail["heap"]["allocations"]
         for entry in detail["top"]:
             blocks = entry["blocks"]
             stacks += blocks
             if entry["truncated"]:
                 cut += blocks
-                innermost = entry["stack"][-1]["module"].rsplit("/", 1)[-1] if entry["stack"] else "nothing"
-                reasons[f"{entry['truncated']} after {innermost}"] += blocks
+                outermost = entry["stack"][-1]["module"].rsplit("/", 1)[-1] if entry["stack"] else "nothing"
+                reasons[f"{entry['truncated']} above {outermost}"] += blocks
             for frame in entry["stack"]:
                 frames += blocks
                 if not frame["module"]:
                     lost += blocks
-                elif not frame["function"]:
+                elif not frame["function"] or frame["function"].startswith("0x"):
                     unnamed += blocks
                     missing[frame["module"].rsplit("/", 1)[-1]] += blocks
-        considered += detail["heap"]["allocations"]
     witness, checked = [], 0
     for path, result in main:
         said = traces / "witness" / process_of(path)
-        if not said.exists() or forked(heapprof, path) or last_of_process(path, files) != path:
+        if checked == MOST_WITNESSES or not said.exists() or forked(path) or last_of_process(path, files) != path:
             continue
         problem = witnessed(heapprof, path, said)
         checked += 1
@@ -99,9 +101,15 @@ def of(program, traces, heapprof):
     return row
 
 
-def forked(heapprof, trace):
-    result = subprocess.run([heapprof, "info", "--json", trace], capture_output=True, text=True, timeout=900)
-    return json.loads(result.stdout)["forked_child"]
+def forked(trace):
+    """By the header's flags (docs/trace-format.md): recording began in a forked child."""
+    with trace.open("rb") as file:
+        header = file.read(116)
+    return len(header) == 116 and struct.unpack_from("<I", header, 112)[0] & 2 != 0
+
+
+def name_of(path):
+    return path.name.split(".hprof")[0].rsplit(".", 1)[0]
 
 
 def last_of_process(trace, files):

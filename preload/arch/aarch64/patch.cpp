@@ -12,6 +12,7 @@ Refusal make_room(Room&, std::uint64_t, std::uint64_t, std::size_t) noexcept { r
 Refusal prepare(Room&, std::uint64_t, std::uint64_t, intercept::Target&, Patch&) noexcept { return kNotHere; }
 void find_branches(std::uint64_t, std::uint64_t, const Patch*, std::size_t, bool*) noexcept {}
 Refusal seal(Room&) noexcept { return kNotHere; }
+Refusal unseal(Room&) noexcept { return kNotHere; }
 Refusal apply(const Patch&) noexcept { return kNotHere; }
 
 }  // namespace heapprof::arch

@@ -208,7 +208,10 @@ Refusal prepare(Room& room, std::uint64_t address, std::uint64_t size, intercept
   bool ended = false;
   while (length < kJumpBytes) {
     if (!decode(decoder, patch.address + length, 15, instruction)) return "its first instructions cannot be decoded";
-    if (ended ? !is_padding(instruction) : patch.address + length + instruction.length > end)
+    // Behind the function's end there may be padding, to where the next one can begin.
+    const std::uint64_t next = (end + 15) & ~std::uint64_t{15};
+    if (ended ? !is_padding(instruction) || patch.address + length + instruction.length > next
+              : patch.address + length + instruction.length > end)
       return "it is shorter than the jump that would be put there";
     ended |= ends(instruction);
     length += instruction.length;
@@ -290,6 +293,12 @@ void find_branches(std::uint64_t begin, std::uint64_t end, const Patch* patches,
 Refusal seal(Room& room) noexcept {
   const long result = sys::call(SYS_mprotect, sys::word(room.begin), static_cast<long>(room.size), PROT_READ | PROT_EXEC);
   return sys::failed(result) ? "memory cannot be made executable here" : nullptr;
+}
+
+Refusal unseal(Room& room) noexcept {
+  room.used = 0;
+  const long result = sys::call(SYS_mprotect, sys::word(room.begin), static_cast<long>(room.size), PROT_READ | PROT_WRITE);
+  return sys::failed(result) ? "memory cannot be made writable here" : nullptr;
 }
 
 Refusal apply(const Patch& patch) noexcept {

@@ -45,6 +45,9 @@ void find_branches(std::uint64_t begin, std::uint64_t end, const Patch* patches,
 /// Makes the room executable and unwritable.
 Refusal seal(Room& room) noexcept;
 
+/// Empty and writable again.
+Refusal unseal(Room& room) noexcept;
+
 /// Replaces the bytes. No thread may be about to run them.
 Refusal apply(const Patch& patch) noexcept;
 

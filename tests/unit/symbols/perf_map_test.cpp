@@ -90,7 +90,7 @@ TEST_CASE("V8's names have a function, a file and a line in them") {
   };
   check("JS:*work /srv/app.js:12:3", "work", "/srv/app.js", 12);
   check("LazyCompile:~Store.add file:///srv/with blank.mjs:7:13", "Store.add", "/srv/with blank.mjs", 7);
-  check("JS:^ node:internal/timers:507:20", "(anonymous)", "node:internal/timers", 507);
+  check("JS:^ node:internal/timers:507:20", "<anonymous>", "node:internal/timers", 507);
   check("Builtin:ArrayPrototypeMap", "Builtin:ArrayPrototypeMap", "", 0);
   check("Lcom/example/Main;::run", "Lcom/example/Main;::run", "", 0);
   check("JS:*odd :1", "JS:*odd :1", "", 0);

@@ -479,8 +479,9 @@ TEST_CASE("a Rust program's functions are named as in its source") {
 
 TEST_CASE("llvm-symbolizer says the same of every address of the program") {
   if (output_of("command -v llvm-symbolizer").empty()) return;
-  // Demanglers differ in "> >" and ">>".
+  // Demanglers differ in "> >" and ">>"; of a function's cold part LLVM gives the symbol's name, we the function's.
   const auto closed = [](std::string name) {
+    if (constexpr std::string_view kCold = " (.cold)"; name.ends_with(kCold)) name.resize(name.size() - kCold.size());
     for (std::size_t at; (at = name.find("> >")) != std::string::npos;) name.erase(at + 1, 1);
     return name;
   };
@@ -517,8 +518,9 @@ TEST_CASE("llvm-symbolizer says the same of every address of the program") {
         REQUIRE(frame.file.substr(frame.file.rfind('/') + 1) + ":" + std::to_string(frame.line) == theirs[i][f].second);
         // Names without linkage name stand alone there; ours have their scopes.
         const std::string& name = theirs[i][f].first;
-        const bool lambda = name.find("operator()") != std::string::npos;
-        if (!lambda && frame.function != "fixture_public") REQUIRE(closed(frame.function).ends_with(closed(name)));
+        // What is local to a function, lambdas above all, each demangler writes in its own way.
+        const bool local = name.find("operator()") != std::string::npos || frame.function.find(")::") != std::string::npos;
+        if (!local && frame.function != "fixture_public") REQUIRE(closed(frame.function).ends_with(closed(name)));
       }
       ++compared;
       inlined += frames.size() > 1;
