@@ -202,6 +202,7 @@ void begin(bool forked_child) noexcept {
   describe_process(state->stream);
   take_sample(*state);
   g_paused = g_settings.paused;
+  open_gate(g_process_generation | (g_paused ? kGatePaused : 0) | (g_settings.free_stacks ? kGateFreeStacks : 0));
   if (g_paused) state->stream.append(Op::kPause, g_clock.now(), 0, 0, 0, 0);
   header.mailbox.paused = g_paused;
   state->busy = 0;
@@ -293,6 +294,7 @@ void prepare_environment() noexcept {
 void stop(Failure reason) noexcept {
   State expected = State::kOn;
   if (!__atomic_compare_exchange_n(&g_state, &expected, State::kOff, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return;
+  raise_at_gate(kGateStopped);
   FileHeader& header = *g_trace_file.header();
   Text(header.stop_reason).add(reason);
   header.end_ticks = g_clock.now();
