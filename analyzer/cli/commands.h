@@ -21,6 +21,7 @@ void add_export(CLI::App& app, int& status);
 void add_check(CLI::App& app, int& status);  ///< status 3: a limit was passed
 void add_control(CLI::App& app, int& status);
 void add_diff(CLI::App& app, int& status);
+void add_compact(CLI::App& app, int& status);
 void add_index(CLI::App& app, int& status);
 
 /// `heapprof record` itself, with the arguments after that word as they are; returns the exit status. Its options
