@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "analyzer/cli/command_help.h"
 #include "analyzer/cli/commands.h"
 
 int main(int argc, char** argv) {
@@ -19,14 +20,22 @@ int main(int argc, char** argv) {
   cli::add_info(app, status);
   cli::add_report(app, status);
   cli::add_leaks(app, status);
+  cli::add_histogram(app, status);
+  cli::add_churn(app, status);
+  cli::add_reallocs(app, status);
+  cli::add_threads(app, status);
+  cli::add_frees(app, status);
   cli::add_timeline(app, status);
   cli::add_flamegraph(app, status);
   cli::add_export(app, status);
   cli::add_check(app, status);
   cli::add_diff(app, status);
   cli::add_compact(app, status);
+  cli::add_bundle(app, status);
   cli::add_index(app, status);
   cli::add_control(app, status);
+  cli::add_completions(app, status);
+  cli::add_manual(app, status);
 
   try {
     app.parse(argc, argv);

@@ -119,7 +119,11 @@ inline constexpr std::uint32_t kHeaderForkedChild = 2;      ///< began in a fork
 inline constexpr std::uint32_t kHeaderFreeStacks = 4;
 inline constexpr std::uint32_t kHeaderRounded = 8;          ///< compacted: times are rounded, blocks have numbers
 
-enum class ExtentKind : std::uint32_t { kStaging = 1, kFrames = 2 };
+enum class ExtentKind : std::uint32_t {
+  kStaging = 1,
+  kFrames = 2,
+  kSymbols = 3,  ///< never written by the recorder: names for the trace's addresses, see SymbolsEnd
+};
 
 /// First bytes of every extent.
 struct ExtentHeader {
@@ -133,6 +137,18 @@ struct ExtentHeader {
   std::uint64_t checksum; ///< of all bytes before it, magic taken as kExtentMagic
 };
 static_assert(sizeof(ExtentHeader) == 48);
+
+/// The last bytes of a file that carries symbols, at the end of the last extent of kSymbols: these extents, one
+/// behind the other and in order of `ordinal`, are the file's last ones.
+inline constexpr std::uint64_t kSymbolsEndMagic = 0x31444e4553465048;  // "HPFSEND1"
+struct SymbolsEnd {
+  std::uint64_t magic;         ///< kSymbolsEndMagic
+  std::uint64_t file_id;
+  std::uint64_t offset;        ///< of the first of those extents
+  std::uint64_t symbol_bytes;  ///< of what the extents hold behind their headers, put together
+  std::uint64_t checksum;      ///< of all bytes before it
+};
+static_assert(sizeof(SymbolsEnd) == 40);
 
 /// A staging extent: header, commit word, slots from byte 64.
 struct StagingHeader {

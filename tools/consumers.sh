@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches the consumers of exports that Debian does not have, from npm and PyPI, into the build folder, where the
+# Fetches the consumers of exports that Debian does not have, from npm, PyPI and crates.io, into the build folder, where the
 # tests of tests/consumers look for them. What cannot be had is left out, and its test is skipped by name.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -14,5 +14,10 @@ fi
 if [ ! -d "$folder/node_modules/speedscope" ]; then
   timeout 100 npm install --silent --no-audit --no-fund --prefix "$folder" speedscope >"$folder/npm.log" 2>&1 ||
     echo "not available from npm: speedscope"
+fi
+if [ ! -x "$folder/cargo/bin/inferno-flamegraph" ]; then
+  # Unoptimised: a minute less of compiling for a second more of running.
+  timeout 200 cargo install --quiet --debug --locked --version 0.12.8 --root "$folder/cargo" --no-default-features --features cli \
+    --bin inferno-flamegraph inferno >"$folder/cargo.log" 2>&1 || echo "not available from crates.io: inferno"
 fi
 exit 0

@@ -5,15 +5,17 @@
 #              thread-local storage and no pthread key, reads no environment
 #   libunwind  its generic interface as a static, position-independent library that keeps no cache, takes no
 #              lock and opens nothing; and its local interface, the tests' oracle
+#   Zydis      its instruction decoder, which takes nothing from libc (x86-64 only; its headers of types come with
+#              Debian's libzycore-dev)
 #
-# Both reach the kernel and memory only through preload/memory/guest.h, which is put in front of each of
+# The first two reach the kernel and memory only through preload/memory/guest.h, which is put in front of each of
 # their files. The result is checked symbol by symbol: a version that needs more does not get in.
 #
 #   tools/deps.sh           builds unless it is there; prints one line
 #   tools/deps.sh --path    prints the folder that holds or would hold the result, nothing else
 #
 # HEAPPROF_DEPS     where results are kept (default: $XDG_CACHE_HOME/heapprof-deps or ~/.cache/heapprof-deps)
-# HEAPPROF_SOURCES  a folder with the upstream sources, as trees mimalloc*/ and libunwind*/ or as Debian's
+# HEAPPROF_SOURCES  a folder with the upstream sources, as trees mimalloc*/, libunwind*/ and *zydis*/ or as Debian's
 #                   original tarballs, for machines without package access. Without it the sources come from
 #                   apt: the machine's own Debian mirrors with deb-src entries in a private configuration, so
 #                   that neither root nor any change to the machine is needed.
@@ -119,25 +121,25 @@ fetch() {
     fail "no apt-get here: set HEAPPROF_SOURCES to a folder with the sources of mimalloc and libunwind"
   private_apt "$work/apt"
   run apt-get -q -c "$work/apt/apt.conf" update
-  (cd "$work/fetched" && run apt-get -q -c "$work/apt/apt.conf" source --download-only mimalloc libunwind)
+  (cd "$work/fetched" && run apt-get -q -c "$work/apt/apt.conf" source --download-only mimalloc libunwind zydis)
 }
 
 # source_tree NAME MARKER: prints the tree of NAME, unpacked where it is a tarball. MARKER is a file of it.
 source_tree() {
   local name=$1 marker=$2 from=${HEAPPROF_SOURCES:-$work/fetched} found
-  for found in "$from/$name"*/"$marker"; do
+  for found in "$from/"*"$name"*/"$marker"; do
     [ -f "$found" ] || continue
     mkdir -p "$work/source"
     cp -r "${found%"/$marker"}" "$work/source/"
   done
-  if ! compgen -G "$work/source/$name*/$marker" > /dev/null; then
+  if ! compgen -G "$work/source/*$name*/$marker" > /dev/null; then
     mkdir -p "$work/source"
     for found in "$from/$name"[_-]*.tar.*; do
       case "$found" in *.debian.tar.* | *.asc | *.sig) continue ;; esac
       [ -f "$found" ] && run tar -C "$work/source" --no-same-owner -xf "$found"
     done
   fi
-  set -- "$work/source/$name"*/"$marker"
+  set -- "$work/source/"*"$name"*/"$marker"
   [ $# -eq 1 ] && [ -f "$1" ] || fail "no single source tree of $name in $from"
   echo "${1%"/$marker"}"
 }
@@ -167,6 +169,10 @@ check_library() {
 build_mimalloc() {
   local source=$1 object=$work/mimalloc.o
   mkdir -p "$work/result/include" "$work/result/lib" "$work/result/stack-usage"
+  # As a program would carry it, in malloc's place: for tests.
+  run cc -std=gnu11 -O2 -g -fPIC -D_GNU_SOURCE -DNDEBUG -DMI_MALLOC_OVERRIDE -w -I "$source/include" \
+    -c "$source/src/static.c" -o "$work/mimalloc_program.o"
+  run ar rcs "$work/result/lib/libmimalloc_program.a" "$work/mimalloc_program.o"
   # Segments of 4 MiB instead of 32: the host may live under `ulimit -v`, and the recorder's tables are small.
   run sed -i -E 's/^(#define MI_SEGMENT_SHIFT +\( *)9( *\+ *MI_SEGMENT_SLICE_SHIFT)/\16\2/' \
     "$source/include/mimalloc-types.h"
@@ -199,6 +205,21 @@ build_libunwind() {
   run cp "$build/src/.libs/$library.a" "$work/result/lib/"
 }
 
+# The decoder alone, by the tables that instruction lengths and operands' places take.
+build_zydis() {
+  local source=$1 file
+  [ -f /usr/include/Zycore/Types.h ] || fail "libzycore-dev is not installed"
+  for file in Decoder DecoderData SharedData; do
+    run cc -std=gnu11 "${flags[@]}" -DZYDIS_STATIC_BUILD -DZYCORE_STATIC_BUILD -DZYAN_NO_LIBC -DZYDIS_MINIMAL_MODE \
+      -DZYDIS_DISABLE_FORMATTER -DZYDIS_DISABLE_ENCODER -DZYDIS_DISABLE_SEGMENT -DZYDIS_DISABLE_AVX512 \
+      -DZYDIS_DISABLE_KNC -I "$source/include" -I "$source/src" -c "$source/src/$file.c" -o "$work/zydis_$file.o"
+    run cp "$work/zydis_$file.su" "$work/result/stack-usage/"
+  done
+  run ar rcs "$work/result/lib/libzydis.a" "$work"/zydis_*.o
+  run cp -r "$source/include/Zydis" "$work/result/include/"
+  check_library "$work/result/lib/libzydis.a" 'none'
+}
+
 mkdir -p "$work/fetched"
 [ -n "${HEAPPROF_SOURCES:-}" ] || fetch
 mimalloc=$(source_tree mimalloc src/static.c)
@@ -217,9 +238,15 @@ run cp "$work/libunwind/include/libunwind.h" "$work/libunwind/include/libunwind-
 check_library "$work/result/lib/libunwind-$machine.a" \
   'dl_iterate_phdr|_Uelf64_[a-z_]+|_U[a-z0-9_]*_setcontext|_U_dyn_info_list_addr'
 
+if [ "$machine" = x86_64 ]; then
+  zydis=$(source_tree zydis src/Decoder.c)
+  build_zydis "$zydis"
+fi
+
 {
   basename "$mimalloc"
   basename "$libunwind"
+  if [ "$machine" = x86_64 ]; then basename "$zydis"; fi
 } > "$work/result/versions"
 rm -rf "$result"
 mv "$work/result" "$result"

@@ -11,6 +11,8 @@ GROUP   build   what compiling heapprof takes
         test    what its tests take besides
         demo    what tools/quickstart.sh records
         cross   what tools/aarch64.sh takes
+        fuzz    what tools/fuzz.sh and tools/sanitize.sh compile with
+        real    what tools/real-programs/run.py runs
 
 --no-install   install nothing; name what is missing, and fail if it belongs to `build`
 END
@@ -20,18 +22,29 @@ build=(
   build-essential meson ninja-build pkg-config python3
   libcli11-dev nlohmann-json3-dev libxxhash-dev liblz4-dev libzstd-dev zlib1g-dev
   libdw-dev libelf-dev libiberty-dev
-  # tools/deps.sh builds two libraries from Debian's source packages
-  autoconf automake libtool xz-utils ca-certificates
+  # tools/deps.sh builds three libraries from Debian's source packages
+  autoconf automake libtool xz-utils ca-certificates libzycore-dev
 )
 test=(
   catch2 libunwind-dev binutils
   heaptrack heaptrack-gui xvfb xauth librsvg2-bin
-  redis-server redis-tools git sqlite3 dwz chromium strace valgrind
+  libjemalloc-dev libgoogle-perftools-dev
+  redis-server redis-tools libcap2-bin git sqlite3 dwz chromium strace valgrind
+  # disks that fill up, allocators that hook too, children of every kind
+  xfsprogs btrfs-progs bindfs libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 make cmake clang
+  # completions and manual pages
+  zsh fish man-db mandoc
   # consumers of exports; tools/consumers.sh fetches those that Debian does not have
   golang-go nodejs python3-pip
 )
 demo=(redis-server redis-tools)
 cross=(g++-aarch64-linux-gnu qemu-user pkg-config apt dpkg)
+fuzz=(clang-16 libclang-rt-16-dev)
+real=(
+  libpython3.11-testsuite perl perl-doc ruby sqlite3 redis-server redis-tools postgresql nginx apache2-utils git clang make nodejs
+  openjdk-17-jdk-headless chromium imagemagick ffmpeg gstreamer1.0-tools gstreamer1.0-plugins-base gtk-3-examples heaptrack-gui
+  xvfb xauth ripgrep rustc golang-go xz-utils zstd bzip2 lua5.4 php-cli vim emacs-nox
+)
 
 install=yes
 groups=()
@@ -39,7 +52,7 @@ for argument in "$@"; do
   case $argument in
     --no-install) install=no ;;
     -h | --help) usage; exit 0 ;;
-    build | test | demo | cross) groups+=("$argument") ;;
+    build | test | demo | cross | fuzz | real) groups+=("$argument") ;;
     *) usage >&2; exit 2 ;;
   esac
 done

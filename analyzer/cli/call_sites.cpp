@@ -6,6 +6,13 @@
 #include <unordered_map>
 
 namespace heapprof::cli {
+namespace {
+
+std::string key_of(const Frame& frame) {
+  return (frame.function.empty() ? place_of(frame) : frame.function) + '\n' + frame.module->path;
+}
+
+}  // namespace
 
 bool is_allocation_machinery(const std::string& function) {
   static constexpr std::string_view kExact[] = {"malloc", "calloc", "realloc", "reallocarray", "memalign",
@@ -38,6 +45,26 @@ bool is_allocation_machinery(const std::string& function) {
                      [&](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; });
 }
 
+const Frame& call_site_of(const std::vector<Frame>& stack) {
+  const auto at = std::find_if(stack.begin(), stack.end(), [](const Frame& frame) {
+    return !is_allocation_machinery(frame.function);
+  });
+  return at == stack.end() ? stack.back() : *at;
+}
+
+std::vector<SiteGroup> group_by_site(const Names& names, const std::vector<std::uint32_t>& nodes) {
+  std::vector<SiteGroup> groups;
+  std::unordered_map<std::string, std::size_t> known;
+  for (const std::uint32_t node : nodes) {
+    const std::vector<Frame> stack = names.stack(node);
+    const Frame frame = stack.empty() ? Frame{} : call_site_of(stack);
+    const auto [position, fresh] = known.try_emplace(stack.empty() ? std::string() : key_of(frame), groups.size());
+    if (fresh) groups.push_back({frame, {}});
+    groups[position->second].nodes.push_back(node);
+  }
+  return groups;
+}
+
 CallSites find_call_sites(const model::Profile& profile, const Names& names, const std::vector<std::uint32_t>& nodes,
                           std::size_t most) {
   CallSites result;
@@ -46,12 +73,8 @@ CallSites find_call_sites(const model::Profile& profile, const Names& names, con
   for (const std::uint32_t node : nodes) {
     const std::vector<Frame> stack = names.stack(node);
     if (stack.empty()) continue;
-    const auto at = std::find_if(stack.begin(), stack.end(), [](const Frame& frame) {
-      return !is_allocation_machinery(frame.function);
-    });
-    const Frame& frame = at == stack.end() ? stack.back() : *at;
-    const std::string key = (frame.function.empty() ? place_of(frame) : frame.function) + '\n' + frame.module->path;
-    const auto [position, fresh] = known.try_emplace(key, static_cast<std::uint32_t>(result.sites.size()));
+    const Frame& frame = call_site_of(stack);
+    const auto [position, fresh] = known.try_emplace(key_of(frame), static_cast<std::uint32_t>(result.sites.size()));
     if (fresh) result.sites.push_back({frame, 0});
     result.sites[position->second].peak_bytes += profile.nodes[node].costs.peak_bytes;
     result.site_of_node[node] = position->second;

@@ -28,6 +28,19 @@ struct CallSites {
 CallSites find_call_sites(const model::Profile& profile, const Names& names, const std::vector<std::uint32_t>& nodes,
                           std::size_t most);
 
+/// The place in `stack` (not empty) that a reader would change.
+const Frame& call_site_of(const std::vector<Frame>& stack);
+
+/// Stacks with the same call site.
+struct SiteGroup {
+  Frame frame;                        ///< of the first stack in it
+  std::vector<std::uint32_t> nodes;   ///< in the order given
+};
+
+/// The stacks `nodes`, resolved by `names`, by call site; groups in order of their first stack. Stacks of which
+/// nothing is known form one group whose frame has no module.
+std::vector<SiteGroup> group_by_site(const Names& names, const std::vector<std::uint32_t>& nodes);
+
 /// Whether `function` only passes memory on: its caller is the one to show.
 bool is_allocation_machinery(const std::string& function);
 

@@ -15,6 +15,11 @@ void add_record(CLI::App& app, int& status);
 void add_info(CLI::App& app, int& status);
 void add_report(CLI::App& app, int& status);
 void add_leaks(CLI::App& app, int& status);
+void add_histogram(CLI::App& app, int& status);
+void add_churn(CLI::App& app, int& status);
+void add_reallocs(CLI::App& app, int& status);
+void add_threads(CLI::App& app, int& status);
+void add_frees(CLI::App& app, int& status);
 void add_timeline(CLI::App& app, int& status);
 void add_flamegraph(CLI::App& app, int& status);
 void add_export(CLI::App& app, int& status);
@@ -22,6 +27,7 @@ void add_check(CLI::App& app, int& status);  ///< status 3: a limit was passed
 void add_control(CLI::App& app, int& status);
 void add_diff(CLI::App& app, int& status);
 void add_compact(CLI::App& app, int& status);
+void add_bundle(CLI::App& app, int& status);
 void add_index(CLI::App& app, int& status);
 
 /// `heapprof record` itself, with the arguments after that word as they are; returns the exit status. Its options

@@ -10,6 +10,8 @@
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/report_json.h"
 #include "analyzer/cli/trace_command.h"
+#include "analyzer/render/flame_tree.h"
+#include "analyzer/render/flamegraph.h"
 #include "analyzer/render/text.h"
 #include "analyzer/render/units.h"
 
@@ -19,8 +21,11 @@ namespace {
 using render::exact_number;
 using render::human_bytes;
 
+enum class Format { kText, kSvg, kFolded };
+
 struct DiffOptions {
   TraceOptions trace;
+  Format format = Format::kText;
   std::string after;
   Cost cost = Cost::kPeak;
   std::size_t top = 10;
@@ -54,6 +59,32 @@ using Pairs = std::map<std::string, Pair>;
 constexpr char kAdded[] = "\x1b[31m";
 constexpr char kSaved[] = "\x1b[32m";
 constexpr char kBold[] = "\x1b[1m";
+
+/// Adds a trace's stacks to the flame graph of both: frames are the same when function, module and file have the same names,
+/// wherever those lie.
+void draw(const DiffOptions& options, const replay::Analysis& analysis, bool before, Side& totals, render::FlameTree& tree) {
+  const model::Profile& profile = analysis.profile();
+  totals = {profile.recording.program, profile.totals};
+  const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
+  std::vector<std::uint32_t> nodes;
+  for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
+  Names names(profile, options.trace.symbols);
+  names.resolve(nodes);
+  for (const RankedStack& stack : stacks) {
+    render::FlameTree::Node at = render::FlameTree::kRoot;
+    if (const char* const cut = profile.nodes[stack.node].truncated; cut != nullptr)
+      at = tree.child(at, tree.frame({.function = std::string("[stack cut: ") + cut + "]"}));
+    const std::vector<Frame> frames = names.stack(stack.node);
+    for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame)
+      at = tree.child(at, tree.frame({.function = frame->function.empty() ? place_of(*frame) : frame->function,
+                                      .module = frame->module == nullptr ? std::string() : base_name(frame->module->path),
+                                      .file = base_name(frame->file),
+                                      .inlined = frame->inlined}));
+    const std::uint64_t value = ranks_by_blocks(options.cost) ? stack.blocks : stack.bytes;
+    if (before) tree.add_before(at, value);
+    else tree.add(at, value);
+  }
+}
 
 /// Adds a trace's stacks to `pairs`.
 void take(const DiffOptions& options, const replay::Analysis& analysis, Figures Pair::*side, Side& totals, Pairs& pairs) {
@@ -198,6 +229,47 @@ Json json_of(const DiffOptions& options, const Side& before, const Side& after, 
   return json;
 }
 
+std::string picture_of(const DiffOptions& options, const Side& before, const Side& after, const render::FlameTree& tree) {
+  std::string text;
+  const render::TextSink sink = [&](std::string_view piece) { text += piece; };
+  if (options.format == Format::kFolded) {
+    render::write_folded(tree, sink, true);
+    return text;
+  }
+  std::string cost;
+  for (const auto& [name, value] : cost_names())
+    if (value == options.cost) cost = name;
+  const std::string program = base_name(after.program);
+  render::FlameOptions flame;
+  flame.title = "What changed in " + (program.empty() ? std::string("an unknown program") : program);
+  flame.cost = std::string("change of ") + cost + (ranks_by_blocks(options.cost) ? "" : " bytes");
+  flame.unit = ranks_by_blocks(options.cost) ? render::Unit::kCount : render::Unit::kBytes;
+  flame.context = {{"From", options.trace.trace}, {"to", options.after}};
+  if (base_name(before.program) != program) flame.context.push_back({"Program before", before.program});
+  flame.comparison = true;
+  render::write_flamegraph_svg(tree, flame, sink);
+  return text;
+}
+
+int diff_as_picture(const DiffOptions& options) {
+  Side before;
+  Side after;
+  render::FlameTree tree;
+  bool read = false;
+  const int first = run_on_trace(options.trace, [&](const replay::Analysis& analysis) {
+    draw(options, analysis, true, before, tree);
+    read = true;
+  });
+  if (!read) return first;
+  TraceOptions later = options.trace;
+  later.trace = options.after;
+  const int second = run_on_trace(later, [&](const replay::Analysis& analysis) {
+    draw(options, analysis, false, after, tree);
+    write_output(options.trace.output, picture_of(options, before, after, tree));
+  });
+  return first != 0 ? first : second;
+}
+
 int diff(const DiffOptions& options) {
   Side before;
   Side after;
@@ -231,7 +303,15 @@ void add_diff(CLI::App& app, int& status) {
   command->add_option("--cost", options->cost, "What is compared")
       ->transform(CLI::CheckedTransformer(costs).description("peak|leaked|allocated|allocations|temporary"))
       ->default_str("peak");
-  command->callback([options, &status] { status = diff(*options); });
+  const std::map<std::string, Format> formats = {{"text", Format::kText}, {"svg", Format::kSvg}, {"folded", Format::kFolded}};
+  command->add_option("--format", options->format, "A ranking, a flame graph in red and blue, or folded text with two values")
+      ->transform(CLI::CheckedTransformer(formats).description("text|svg|folded"))
+      ->default_str("text");
+  command->callback([options, &status] {
+    if (options->format != Format::kText && options->trace.json)
+      throw CLI::ValidationError("--json", "is another form of --format text");
+    status = options->format == Format::kText ? diff(*options) : diff_as_picture(*options);
+  });
 }
 
 }  // namespace heapprof::cli

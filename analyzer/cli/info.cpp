@@ -16,7 +16,7 @@ void add_info(CLI::App& app, int& status) {
   command->callback([options, &status] {
     status = run_on_trace(*options, [&](const replay::Analysis& analysis) {
       if (options->json) return write_output(options->output, dump(info_json(analysis.profile())));
-      ReportText text(analysis.profile(), {.colour = wants_colour(options->output)});
+      ReportText text(analysis.profile(), style_for(options->output));
       text.description().notes({});
       write_output(options->output, text.text());
     });

@@ -1,6 +1,11 @@
-// heapprof leaks: what was still live at the end, by the stacks that allocated it.
+// heapprof leaks: what was still live at the end, by the stacks that allocated it; first what grows.
+//
+// Whether a stack grows is known only to who watches it over the time, and which stacks leak only at the end: so the
+// trace is read a second time, with a few counters for each stack that leaks (model/leak_history.h).
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <sstream>
 
@@ -9,78 +14,276 @@
 #include "analyzer/cli/report_text.h"
 #include "analyzer/cli/suppressions.h"
 #include "analyzer/cli/trace_command.h"
+#include "analyzer/model/leak_history.h"
 #include "analyzer/render/units.h"
 
 namespace heapprof::cli {
 namespace {
 
+using model::Growth;
+using model::LeakStory;
+using render::human_bytes;
+using render::human_time;
+
+enum class Order { kGrowth, kBytes, kBlocks, kAge };
+
 struct LeakOptions {
   TraceOptions trace;
   std::vector<std::string> suppression_files;
+  bool default_suppressions = true;
+  Order order = Order::kGrowth;
+  bool history = true;
   std::size_t top = 20;
   std::size_t frames = 12;
 };
 
-Suppressions read_suppressions(const std::vector<std::string>& files) {
+constexpr std::pair<Growth, const char*> kGrowths[] = {
+    {Growth::kGrowing, "growing"}, {Growth::kKept, "kept"}, {Growth::kInUse, "in use"}};
+
+const char* name_of(Growth growth) {
+  for (const auto& [value, name] : kGrowths)
+    if (value == growth) return name;
+  return "";
+}
+
+const char* json_name_of(Growth growth) { return growth == Growth::kInUse ? "in_use" : name_of(growth); }
+
+const char* words_for(Growth growth) {
+  switch (growth) {
+    case Growth::kGrowing: return "more and more, to the end";
+    case Growth::kKept: return "grew once, if at all, and stayed";
+    case Growth::kInUse: return "no older than what the same stacks released: merely alive at that moment";
+  }
+  return "";
+}
+
+Suppressions read_suppressions(const LeakOptions& options) {
   Suppressions suppressions;
-  for (const std::string& path : files) {
+  for (const std::string& path : options.suppression_files) {
     std::ifstream in(path);
     std::ostringstream text;
     if (!in || !(text << in.rdbuf())) throw OutputError(path + ": the suppressions cannot be read");
     if (const std::string bad = suppressions.add(text.str()); !bad.empty())
       throw OutputError(path + ": '" + bad + "' is no suppression; lines read leak:PATTERN");
   }
+  if (options.default_suppressions) suppressions.add_built_in();
   return suppressions;
 }
 
+/// The second reading. Idle time before the first allocation and after the last one tells nothing of growth.
+model::LeakHistory read_history(const LeakOptions& options, const replay::Analysis& analysis) {
+  const model::Profile& profile = analysis.profile();
+  const std::uint64_t begin_ns = profile.slice ? profile.slice->from_ns : 0;
+  const std::uint64_t end_ns = profile.slice ? profile.slice->to_ns : profile.recording.duration_ns;
+  std::uint64_t from_ns = begin_ns;
+  std::uint64_t to_ns = end_ns;
+  const std::vector<model::Timeline::Bucket>& buckets = profile.timeline.buckets;
+  const auto busy = [](const model::Timeline::Bucket& bucket) { return bucket.allocations != 0; };
+  const auto first = std::find_if(buckets.begin(), buckets.end(), busy);
+  const auto last = std::find_if(buckets.rbegin(), buckets.rend(), busy);
+  if (first != buckets.end()) from_ns = std::max(from_ns, first->start_ns);
+  if (last != buckets.rend() && last != buckets.rbegin()) to_ns = std::min(to_ns, std::prev(last)->start_ns);
+  model::LeakHistory history(profile, from_ns, to_ns);
+  ProgressLine progress("Reading " + options.trace.trace + " again");
+  analysis.for_each_event(
+      [&](std::span<const replay::ProfileEvent> events) {
+        for (const replay::ProfileEvent& event : events) {
+          if (event.kind == replay::ResolvedKind::kAllocation) history.allocated(event.node, event.size, event.time_ns);
+          else if (event.kind == replay::ResolvedKind::kRelease)
+            history.released(event.node, event.size, event.time_ns, event.born_ns);
+        }
+      },
+      [&](double share, std::uint64_t events) { progress.show(share, events); }, false,
+      [&](const replay::LiveBlock& block) { history.left(block.node, block.size, block.time_ns); });
+  history.finish();
+  return history;
+}
+
+void sort_stacks(std::vector<RankedStack>& stacks, Order order, const model::LeakHistory* history) {
+  const auto key = [&](const RankedStack& stack) -> std::pair<std::uint64_t, std::uint64_t> {
+    switch (order) {
+      case Order::kBytes: return {0, ~stack.bytes};
+      case Order::kBlocks: return {0, ~stack.blocks};
+      case Order::kAge: return {0, history == nullptr ? 0 : history->of(stack.node).first_ns};
+      case Order::kGrowth: break;
+    }
+    return {history == nullptr ? 0 : static_cast<std::uint64_t>(history->of(stack.node).growth), ~stack.bytes};
+  };
+  std::stable_sort(stacks.begin(), stacks.end(),
+                   [&](const RankedStack& a, const RankedStack& b) { return key(a) < key(b); });
+}
+
+struct Sums {
+  std::uint64_t bytes = 0;
+  std::uint64_t blocks = 0;
+  std::uint64_t stacks = 0;
+};
+
+using SumsByGrowth = std::map<Growth, Sums>;
+
+SumsByGrowth sums_by_growth(const std::vector<RankedStack>& stacks, const model::LeakHistory& history) {
+  SumsByGrowth sums;
+  for (const RankedStack& stack : stacks) {
+    Sums& sum = sums[history.of(stack.node).growth];
+    sum.bytes += stack.bytes;
+    sum.blocks += stack.blocks;
+    ++sum.stacks;
+  }
+  return sums;
+}
+
+Json suppressed_json(const std::vector<Suppressions::Hits>& hits) {
+  Json json;
+  std::uint64_t bytes = 0;
+  std::uint64_t blocks = 0;
+  Json by = Json::array();
+  for (const Suppressions::Hits& hit : hits) {
+    bytes += hit.bytes;
+    blocks += hit.blocks;
+    by.push_back({{"name", hit.name}, {"built_in", hit.built_in}, {"bytes", hit.bytes}, {"blocks", hit.blocks}});
+  }
+  json["bytes"] = bytes;
+  json["blocks"] = blocks;
+  json["by"] = std::move(by);
+  return json;
+}
+
+void add_story(Json& entry, const LeakStory& story) {
+  entry["growth"] = json_name_of(story.growth);
+  entry["rises"] = story.rises;
+  entry["first_ns"] = story.first_ns;
+  entry["last_ns"] = story.last_ns;
+  entry["smallest_bytes"] = story.smallest;
+  entry["largest_bytes"] = story.largest;
+  entry["released_blocks"] = story.released_blocks;
+  entry["longest_lifetime_ns"] = story.longest_life_ns;
+  entry["low_bytes"] = story.low_bytes;
+}
+
+std::string sizes_of(const LeakStory& story) {
+  return story.smallest == story.largest ? (story.left_blocks == 1 ? "" : "of " + human_bytes(story.smallest))
+                                         : "of " + human_bytes(story.smallest) + " to " + human_bytes(story.largest);
+}
+
+std::string times_of(const LeakStory& story) {
+  const std::string first = human_time(story.first_ns);
+  const std::string last = human_time(story.last_ns);
+  return first == last ? "allocated at " + first : "allocated from " + first + " to " + last;
+}
+
+void write_text(const LeakOptions& options, const model::Profile& profile, const std::vector<RankedStack>& stacks,
+                std::size_t all, const std::vector<Suppressions::Hits>& hits, const model::LeakHistory* history,
+                const SumsByGrowth& sums, const Names& names) {
+  ReportText text(profile, style_for(options.trace.output, options.frames));
+  text.title().line();
+  const bool running = profile.integrity.ended_by == "running";
+  const model::Costs& total = profile.totals;
+  if (total.leaked_blocks == 0) {
+    text.line(profile.slice ? "  Nothing that was allocated in the slice was live at its end."
+              : running     ? "  Nothing is live."
+                            : "  Nothing was live at the end: no leaks.");
+  } else {
+    text.row(running && !profile.slice ? "live now" : "leaked", human_bytes(total.leaked_bytes),
+             "in " + render::block_count(total.leaked_blocks) +
+                 (profile.slice ? ", allocated in the slice and live at the end of the slice"
+                  : running     ? ""
+                                : ", live at the end (reachable or not)"));
+  }
+  for (const auto& [growth, sum] : sums)
+    text.row(name_of(growth), human_bytes(sum.bytes),
+             "in " + render::block_count(sum.blocks) + " of " + render::exact_number(sum.stacks) +
+                 (sum.stacks == 1 ? " stack: " : " stacks: ") + words_for(growth));
+  for (const Suppressions::Hits& hit : hits)
+    text.row("suppressed", human_bytes(hit.bytes), "in " + render::block_count(hit.blocks) + ": " + hit.name +
+                                                       (hit.built_in ? " (built in)" : ""));
+  if (all != 0) {
+    std::string heading = live_words(profile) + ", by stack";
+    if (stacks.size() < all) heading += " (" + std::to_string(stacks.size()) + " of " + render::exact_number(all) + " stacks)";
+    text.heading(heading);
+  }
+  std::size_t number = 0;
+  for (const RankedStack& stack : stacks) {
+    const LeakStory* const story = history == nullptr ? nullptr : &history->of(stack.node);
+    const auto column = [](std::string value, std::size_t width) {
+      return value.size() < width ? std::string(width - value.size(), ' ') + value : value;
+    };
+    std::string headline = text.bold(column(human_bytes(stack.bytes), 10)) + "  " +
+                           column(render::percent(stack.bytes, total.leaked_bytes), 6) + "  in " +
+                           render::block_count(stack.blocks);
+    if (story != nullptr && !sizes_of(*story).empty()) headline += " " + sizes_of(*story);
+    if (story != nullptr) {
+      headline += "\n       " + text.sparkline(story->low_bytes.data(), story->low_bytes.size()) + "  ";
+      headline += story->growth == Growth::kGrowing ? text.bold(name_of(story->growth)) : name_of(story->growth);
+      headline += ", " + times_of(*story);
+      if (story->released_blocks != 0)
+        headline += "; " + render::block_count(story->released_blocks) + " released, the oldest after " +
+                    human_time(story->longest_life_ns);
+    }
+    text.stack(++number, headline, stack.node, names);
+  }
+  text.notes(names.warnings());
+  write_output(options.trace.output, text.text());
+}
+
 void print_leaks(const LeakOptions& options, const replay::Analysis& analysis) {
-  const Suppressions suppressions = read_suppressions(options.suppression_files);
+  Suppressions suppressions = read_suppressions(options);
   const model::Profile& profile = analysis.profile();
   std::vector<RankedStack> stacks = rank_stacks(profile, Cost::kLeaked);
-  const auto cut_to_top = [&] {
-    if (options.top != 0 && stacks.size() > options.top) stacks.resize(options.top);
-  };
-  std::size_t all = stacks.size();
   // Only names tell which stacks are suppressed, so with suppressions all are looked up.
-  if (suppressions.empty()) cut_to_top();
+  if (suppressions.empty() && !options.history && options.top != 0 && stacks.size() > options.top)
+    stacks.resize(options.top);
+  const std::size_t before = stacks.size();
   std::vector<std::uint32_t> nodes;
   for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
   Names names(profile, options.trace.symbols);
   names.resolve(nodes);
-  RankedStack suppressed;
-  if (!suppressions.empty()) {
-    std::erase_if(stacks, [&](const RankedStack& stack) {
-      if (!suppressions.fits(names.stack(stack.node))) return false;
-      suppressed.bytes += stack.bytes;
-      suppressed.blocks += stack.blocks;
-      return true;
-    });
-    all = stacks.size();
-    cut_to_top();
+  std::erase_if(stacks, [&](const RankedStack& stack) {
+    return suppressions.take(names.stack(stack.node), stack.bytes, stack.blocks);
+  });
+  const std::vector<Suppressions::Hits> hits = suppressions.hits();
+
+  // Mappings have no history: they are cut and joined while they live.
+  std::optional<model::LeakHistory> history;
+  SumsByGrowth sums;
+  if (options.history && profile.kind == model::Kind::kHeap && before != 0) {
+    history = read_history(options, analysis);
+    sums = sums_by_growth(stacks, *history);
   }
-  if (options.trace.json) {
-    Json json = report_json(profile, Cost::kLeaked, stacks, names);
-    json["suppressed"] = {{"bytes", suppressed.bytes}, {"blocks", suppressed.blocks}};
-    return write_output(options.trace.output, dump(json));
+  const model::LeakHistory* const known = history ? &*history : nullptr;
+  sort_stacks(stacks, options.order, known);
+  const std::size_t all = stacks.size();
+  if (options.top != 0 && stacks.size() > options.top) stacks.resize(options.top);
+  if (!options.trace.json) return write_text(options, profile, stacks, all, hits, known, sums, names);
+
+  Json json = report_json(profile, Cost::kLeaked, stacks, names);
+  json["suppressed"] = suppressed_json(hits);
+  if (known != nullptr) {
+    Json& growth = json["growth"] = Json::object();
+    for (const auto& [value, name] : kGrowths)
+      growth[json_name_of(value)] = {
+          {"bytes", sums[value].bytes}, {"blocks", sums[value].blocks}, {"stacks", sums[value].stacks}};
+    for (std::size_t i = 0; i < stacks.size(); ++i) add_story(json["top"][i], known->of(stacks[i].node));
   }
-  ReportText text(profile, {.colour = wants_colour(options.trace.output), .frames = options.frames});
-  text.leak_head();
-  if (suppressed.blocks != 0)
-    text.line("  of which " + render::human_bytes(suppressed.bytes) + " in " + render::block_count(suppressed.blocks) +
-              (suppressed.blocks == 1 ? " is suppressed" : " are suppressed"));
-  if (all != 0) text.stacks(Cost::kLeaked, stacks, all, names);
-  text.notes(names.warnings());
-  write_output(options.trace.output, text.text());
+  write_output(options.trace.output, dump(json));
 }
 
 }  // namespace
 
 void add_leaks(CLI::App& app, int& status) {
   const auto options = std::make_shared<LeakOptions>();
-  CLI::App* const command = app.add_subcommand("leaks", "Tell what was live at the end, and who allocated it");
+  CLI::App* const command = app.add_subcommand("leaks", "Tell what was live at the end, and who allocated it; first what grows");
   add_trace_options(*command, options->trace);
   command->add_option("--suppressions", options->suppression_files, "File of accepted leaks, LeakSanitizer's format")
-      ->expected(1)->take_all();
+      ->allow_extra_args(false);
+  command->add_flag("!--no-default-suppressions", options->default_suppressions,
+                    "Show what libc, libstdc++ and the loader keep for themselves, too");
+  const std::map<std::string, Order> orders = {
+      {"growth", Order::kGrowth}, {"bytes", Order::kBytes}, {"blocks", Order::kBlocks}, {"age", Order::kAge}};
+  command->add_option("--sort", options->order, "What stacks are ranked by; growth: what grows steadily, then what stayed, "
+                                                "then what is merely in use; each by bytes")
+      ->transform(CLI::CheckedTransformer(orders).description("growth|bytes|blocks|age"))
+      ->default_str("growth");
+  command->add_flag("!--no-history", options->history, "Read the trace once only: no growth, no times");
   command->add_option("--top", options->top, "How many stacks; 0 is all")->capture_default_str();
   command->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")->capture_default_str();
   command->callback([options, &status] {

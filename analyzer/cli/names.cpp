@@ -1,10 +1,24 @@
 #include "analyzer/cli/names.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <map>
 #include <utility>
 
+#include "analyzer/render/units.h"
+
 namespace heapprof::cli {
+
+symbols::Symbolizer symbolizer_of(const model::Profile& profile, const symbols::Options& options) {
+  std::vector<symbols::Module> modules;
+  modules.reserve(profile.modules.size());
+  for (const model::Module& module : profile.modules)
+    modules.push_back({module.path, module.build_id, module.map_bytes, modules.empty()});  // the first: of no object
+  const model::Recording& recording = profile.recording;
+  return {std::move(modules), options,
+          {recording.start_realtime_ns, recording.pid, recording.live_pid, profile.bundle}};
+}
 
 Names::Names(const model::Profile& profile, const symbols::Options& options)
     : profile_(profile), options_(options), resolved_of_address_(profile.addresses.size(), model::kNoIndex) {}
@@ -21,12 +35,32 @@ void Names::resolve(const std::vector<std::uint32_t>& nodes) {
       wanted.push_back({profile_.addresses[address].module, profile_.addresses[address].offset});
     }
   }
-  std::vector<symbols::Module> modules;
-  modules.reserve(profile_.modules.size());
-  for (const model::Module& module : profile_.modules) modules.push_back({module.path, module.build_id});
-  symbols::Symbolizer symbolizer(std::move(modules), options_);
+  symbols::Symbolizer symbolizer = symbolizer_of(profile_, options_);
   resolved_ = symbolizer.resolve(wanted);
   warnings_ = symbolizer.warnings();
+  if (options_.symbols) count_unnamed(wanted);
+}
+
+/// Says first of all how much the reader has to do without.
+void Names::count_unnamed(const std::vector<symbols::CodeAddress>& wanted) {
+  std::size_t unnamed = 0;
+  std::map<std::string, std::size_t> by_module;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (!resolved_[i].back().function.empty()) continue;
+    ++unnamed;
+    const std::string module = base_name(profile_.modules[wanted[i].module].path);
+    ++by_module[module.empty() ? "code of no file" : module];
+  }
+  if (unnamed == 0) return;
+  std::vector<std::pair<std::string, std::size_t>> most(by_module.begin(), by_module.end());
+  std::stable_sort(most.begin(), most.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text = render::exact_number(unnamed) + " of " + render::exact_number(wanted.size()) +
+                     " places in the code (" + render::percent(unnamed, wanted.size()) + ") have no function name:";
+  constexpr std::size_t kMost = 4;
+  for (std::size_t i = 0; i < std::min(kMost, most.size()); ++i)
+    text += (i == 0 ? " " : ", ") + most[i].first + " (" + render::exact_number(most[i].second) + ")";
+  if (most.size() > kMost) text += " and others";
+  warnings_.insert(warnings_.begin(), std::move(text));
 }
 
 std::vector<Frame> Names::frames_of_node(std::uint32_t node) const {

@@ -37,15 +37,22 @@ class Names {
   /// stands for no code.
   std::vector<Frame> frames_of_node(std::uint32_t node) const;
 
+  /// What the look-up met, sentences: first which share of the places has no name, if any; then the reasons, and what
+  /// to do.
   const std::vector<std::string>& warnings() const noexcept { return warnings_; }
 
  private:
+  void count_unnamed(const std::vector<symbols::CodeAddress>& wanted);
+
   const model::Profile& profile_;
   symbols::Options options_;
   std::vector<std::uint32_t> resolved_of_address_;   ///< by Profile::addresses: position in resolved_, or kNoIndex
   std::vector<std::vector<symbols::SourceFrame>> resolved_;
   std::vector<std::string> warnings_;
 };
+
+/// What looks up the addresses of a profile, its modules numbered as there.
+symbols::Symbolizer symbolizer_of(const model::Profile& profile, const symbols::Options& options);
 
 /// "libfoo.so+0x1234", or "0x7f..." of code of no object.
 std::string place_of(const Frame& frame);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/launch/capabilities.h"
 #include "analyzer/launch/options.h"
 #include "analyzer/launch/output.h"
 #include "analyzer/launch/process.h"
@@ -75,9 +76,13 @@ int record(const std::vector<std::string>& arguments) {
   if (!launch::read_architecture(recorder, architecture)) return fail(kOwnFailure, recorder + " is not a library");
 
   std::string program;
+  std::string loader;
   launch::Refusal refusal;
   if (!launch::find_program(options.command.front(), program, refusal) ||
-      !launch::check_program(program, architecture, refusal))
+      !launch::check_program(program, architecture, loader, refusal))
+    return fail(refusal.exit_status, refusal.text);
+  launch::Privileges privileges;
+  if (!loader.empty() && !launch::plan_privileges(program, loader, launch::own_path(), privileges, refusal))
     return fail(refusal.exit_status, refusal.text);
 
   const char* variable = std::getenv("HEAPPROF_OUTPUT");
@@ -96,7 +101,7 @@ int record(const std::vector<std::string>& arguments) {
   const char* preloaded = std::getenv("LD_PRELOAD");
   variables.emplace_back("LD_PRELOAD", launch::preload_list(recorder, preloaded != nullptr ? preloaded : ""));
 
-  const launch::ProcessResult result = launch::run_process(program, options.command, variables);
+  const launch::ProcessResult result = launch::run_process(program, options.command, variables, privileges);
   if (!result.started) {
     if (result.pid == 0)
       return fail(kOwnFailure, std::string("can't start a process: ") + std::strerror(result.start_error));
@@ -106,6 +111,7 @@ int record(const std::vector<std::string>& arguments) {
 
   auto traces = launch::traces_of(launch::candidates(pattern, result.pid), result.pid, result.start_time);
   launch::write_end(traces, result.signaled, result.code);
+  launch::give_to_invoking_user(traces);
   if (!options.quiet) std::fputs(summary(traces).c_str(), stderr);
   return result.signaled ? 128 + result.code : result.code;
 }

@@ -29,7 +29,7 @@ void print_report(const ReportOptions& options, const replay::Analysis& analysis
   names.resolve(nodes);
   if (options.trace.json)
     return write_output(options.trace.output, dump(report_json(profile, options.cost, stacks, names)));
-  ReportText text(profile, {.colour = wants_colour(options.trace.output), .frames = options.frames});
+  ReportText text(profile, style_for(options.trace.output, options.frames));
   text.head().stacks(options.cost, stacks, all, names).notes(names.warnings());
   write_output(options.trace.output, text.text());
 }

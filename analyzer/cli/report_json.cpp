@@ -5,20 +5,6 @@ namespace {
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
-Json frame_json(const Frame& frame) {
-  Json json;
-  json["function"] = frame.function;
-  json["module"] = frame.module->path;
-  json["build_id"] = text_or_null(frame.module->build_id);
-  json["address"] = frame.address;
-  json["offset"] = frame.offset;
-  json["file"] = text_or_null(frame.file);
-  json["line"] = frame.line > 0 ? Json(frame.line) : Json(nullptr);
-  json["inlined"] = frame.inlined;
-  if (frame.guessed) json["guessed"] = true;
-  return json;
-}
-
 double share_of(const RankedStack& part, const RankedStack& whole, Cost cost) {
   const std::uint64_t of = ranks_by_blocks(cost) ? whole.blocks : whole.bytes;
   const std::uint64_t share = ranks_by_blocks(cost) ? part.blocks : part.bytes;
@@ -49,6 +35,36 @@ Json mmap_json(const model::MmapTotals& mmap) {
 
 }  // namespace
 
+Json frame_json(const Frame& frame) {
+  Json json;
+  json["function"] = frame.function;
+  json["module"] = frame.module == nullptr ? "" : frame.module->path;
+  json["build_id"] = text_or_null(frame.module == nullptr ? "" : frame.module->build_id);
+  json["address"] = frame.address;
+  json["offset"] = frame.offset;
+  json["file"] = text_or_null(frame.file);
+  json["line"] = frame.line > 0 ? Json(frame.line) : Json(nullptr);
+  json["inlined"] = frame.inlined;
+  if (frame.guessed) json["guessed"] = true;
+  return json;
+}
+
+Json stack_json(const Names& names, std::uint32_t node) {
+  Json frames = Json::array();
+  for (const Frame& frame : names.stack(node)) frames.push_back(frame_json(frame));
+  return frames;
+}
+
+Json head_json(const model::Profile& profile) {
+  Json json;
+  json["program"] = profile.recording.program;
+  json["pid"] = profile.recording.pid;
+  json["duration_ns"] = profile.recording.duration_ns;
+  json["integrity"] = integrity_json(profile.integrity);
+  json["slice"] = profile.slice ? Json{{"from_ns", profile.slice->from_ns}, {"to_ns", profile.slice->to_ns}} : Json(nullptr);
+  return json;
+}
+
 Json integrity_json(const model::Integrity& integrity) {
   Json json;
   json["complete"] = integrity.complete;
@@ -78,12 +94,7 @@ Json threads_json(const model::Profile& profile) {
 Json report_json(const model::Profile& profile, Cost cost, const std::vector<RankedStack>& stacks,
                  const Names& names) {
   const model::HeapTotals& heap = profile.heap;
-  Json json;
-  json["program"] = profile.recording.program;
-  json["pid"] = profile.recording.pid;
-  json["duration_ns"] = profile.recording.duration_ns;
-  json["integrity"] = integrity_json(profile.integrity);
-  json["slice"] = profile.slice ? Json{{"from_ns", profile.slice->from_ns}, {"to_ns", profile.slice->to_ns}} : Json(nullptr);
+  Json json = head_json(profile);
   json["events"] = profile.events();
   json["heap"] = {{"allocations", heap.allocations},
                   {"allocated_bytes", heap.allocated_bytes},
@@ -112,8 +123,7 @@ Json report_json(const model::Profile& profile, Cost cost, const std::vector<Ran
     entry["share"] = share_of(stack, total, cost);
     const char* const truncated = profile.nodes[stack.node].truncated;
     entry["truncated"] = truncated == nullptr ? Json(nullptr) : Json(truncated);
-    Json& frames = entry["stack"] = Json::array();
-    for (const Frame& frame : names.stack(stack.node)) frames.push_back(frame_json(frame));
+    entry["stack"] = stack_json(names, stack.node);
     top.push_back(std::move(entry));
   }
   json["symbol_warnings"] = names.warnings();

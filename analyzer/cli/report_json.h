@@ -18,6 +18,11 @@ using Json = nlohmann::ordered_json;
 
 Json integrity_json(const model::Integrity& integrity);
 Json threads_json(const model::Profile& profile);
+/// What every command's figures begin with: program, integrity, slice.
+Json head_json(const model::Profile& profile);
+/// A stack's frames, innermost first.
+Json stack_json(const Names& names, std::uint32_t node);
+Json frame_json(const Frame& frame);
 /// What `report` and `leaks` print. `share` is of the profile's total cost.
 Json report_json(const model::Profile& profile, Cost cost, const std::vector<RankedStack>& stacks,
                  const Names& names);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "analyzer/cli/trace_command.h"
 #include "analyzer/render/text.h"
 #include "analyzer/render/units.h"
 
@@ -19,10 +20,9 @@ using render::human_bytes;
 using render::human_time;
 using render::percent;
 
-constexpr std::size_t kWidth = 100;
+constexpr std::size_t kLeastWidth = 60;
+constexpr std::size_t kMostWidth = 160;
 constexpr std::size_t kFrameIndent = 6;
-constexpr std::size_t kFunctionWidth = 58;
-constexpr std::size_t kPlaceWidth = kWidth - kFrameIndent - kFunctionWidth - 2;
 
 constexpr const char* kBold = "1";
 constexpr const char* kDim = "2";
@@ -37,20 +37,6 @@ std::string padded(const std::string& text, std::size_t width) {
 std::string right(const std::string& text, std::size_t width) {
   const std::size_t length = render::length_utf8(text);
   return length >= width ? text : std::string(width - length, ' ') + text;
-}
-
-/// The end of a path says more than its beginning.
-std::string clip_front(const std::string& text, std::size_t width) {
-  const std::size_t length = render::length_utf8(text);
-  if (length <= width) return text;
-  std::size_t skip = length - width + 1;
-  std::size_t at = 0;
-  while (skip > 0 && at < text.size()) {
-    ++at;
-    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) ++at;
-    --skip;
-  }
-  return "…" + text.substr(at);
 }
 
 const char* words_for_truncation(const char* truncated) {
@@ -68,10 +54,10 @@ const char* words_for_truncation(const char* truncated) {
   return truncated;
 }
 
-const char* heading_of(Cost cost, bool running) {
+std::string heading_of(Cost cost, const model::Profile& profile) {
   switch (cost) {
-    case Cost::kPeak: return "Live at the peak, by stack";
-    case Cost::kLeaked: return running ? "Live now, by stack" : "Leaked (live at the end), by stack";
+    case Cost::kPeak: return profile.slice ? "Live at the slice's peak, by stack" : "Live at the peak, by stack";
+    case Cost::kLeaked: return live_words(profile) + ", by stack";
     case Cost::kAllocated: return "Allocated in all, by stack";
     case Cost::kAllocations: return "Number of allocations, by stack";
     case Cost::kTemporary: return "Temporary allocations, by stack";
@@ -118,6 +104,109 @@ std::string command_of(const model::Profile& profile) {
   return clean_utf8(command);
 }
 
+TextStyle style_for(const std::string& output, std::size_t frames) {
+  TextStyle style;
+  style.colour = wants_colour(output);
+  style.frames = frames;
+  style.unicode = locale_is_utf8();
+  if (const std::size_t columns = terminal_columns(output); columns != 0)
+    style.width = std::clamp(columns, kLeastWidth, kMostWidth);
+  return style;
+}
+
+std::string live_words(const model::Profile& profile) {
+  if (profile.slice) return "Live at the end of the slice, allocated in it";
+  if (profile.integrity.ended_by == "running") return "Live now";
+  return "Leaked (live at the end)";
+}
+
+std::string one_line(const Frame& frame) {
+  if (frame.function.empty()) return clean_utf8(place_of(frame));
+  std::string text = render::short_name(clean_utf8(frame.function));
+  if (!frame.file.empty())
+    return text + " at " + clean_utf8(base_name(frame.file)) + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
+  return frame.module->path.empty() ? text : text + " in " + clean_utf8(base_name(frame.module->path));
+}
+
+/// Without the characters that heapprof itself uses beyond ASCII, unless the locale has them.
+std::string ReportText::plain(const std::string& text) const {
+  if (style_.unicode) return text;
+  static constexpr std::pair<const char*, const char*> kPlain[] = {{"…", "..."}, {"µ", "u"}, {"–", "-"}};
+  std::string result = text;
+  for (const auto& [fine, ascii] : kPlain)
+    for (std::size_t at = 0; (at = result.find(fine, at)) != std::string::npos; at += std::strlen(ascii))
+      result.replace(at, std::strlen(fine), ascii);
+  return result;
+}
+
+std::string ReportText::text() const { return plain(out_); }
+
+std::string ReportText::clip(const std::string& text, std::size_t width) const {
+  const std::string fitting = plain(text);
+  if (style_.unicode || render::length_utf8(fitting) <= width || width < 4) return clip_utf8(fitting, width);
+  std::string cut = clip_utf8(fitting, width - 2);  // ends in an ellipsis
+  cut.resize(cut.size() - std::strlen("…"));
+  return cut + "...";
+}
+
+/// The end of a path says more than its beginning.
+std::string ReportText::clip_front(const std::string& text, std::size_t width) const {
+  const std::size_t length = render::length_utf8(text);
+  if (length <= width) return text;
+  const std::string mark = style_.unicode ? "…" : "...";
+  const std::size_t room = width - std::min(width, render::length_utf8(mark));
+  std::size_t at = 0;
+  for (std::size_t skip = length - room; skip > 0 && at < text.size(); --skip) {
+    ++at;
+    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) ++at;
+  }
+  return mark + text.substr(at);
+}
+
+std::string ReportText::sparkline(const std::uint64_t* values, std::size_t count) const {
+  static constexpr const char* kFine[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  static constexpr const char* kPlain[] = {"_", ".", ":", "-", "=", "+", "*", "#"};
+  const std::uint64_t most = count == 0 ? 0 : *std::max_element(values, values + count);
+  std::string line;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double share = most == 0 ? 0 : static_cast<double>(values[i]) / static_cast<double>(most);
+    const auto level = std::min<std::size_t>(static_cast<std::size_t>(share * 8), 7);
+    line += style_.unicode ? kFine[level] : kPlain[level];
+  }
+  return line;
+}
+
+std::string ReportText::bar(std::uint64_t value, std::uint64_t of, std::size_t columns) const {
+  if (of == 0 || value == 0) return {};
+  const double length = static_cast<double>(value) / static_cast<double>(of) * static_cast<double>(columns);
+  const auto whole = std::max<std::size_t>(1, std::min(columns, static_cast<std::size_t>(length + 0.5)));
+  std::string bar;
+  for (std::size_t i = 0; i < whole; ++i) bar += style_.unicode ? "█" : "#";
+  return bar;
+}
+
+ReportText& ReportText::heading(const std::string& text) { return line().line(paint(kBold, text)); }
+
+ReportText& ReportText::table(const std::vector<std::string>& headers, const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const std::string& header : headers) widths.push_back(render::length_utf8(header));
+  for (const std::vector<std::string>& cells : rows)
+    for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], render::length_utf8(plain(cells[i])));
+  const auto put = [&](const std::vector<std::string>& cells, bool head) {
+    std::string text;
+    std::size_t used = 0;
+    for (std::size_t i = 0; i + 1 < cells.size(); ++i) {
+      text += "  " + right(plain(cells[i]), widths[i]);
+      used += widths[i] + 2;
+    }
+    text += "  " + clip(cells.back(), std::max<std::size_t>(style_.width - std::min(style_.width, used + 2), 12));
+    line(head ? paint(kDim, text) : text);
+  };
+  put(headers, true);
+  for (const std::vector<std::string>& cells : rows) put(cells, false);
+  return *this;
+}
+
 std::string ReportText::paint(const char* code, const std::string& text) const {
   if (!style_.colour || text.empty()) return text;
   return std::string("\x1b[") + code + "m" + text + "\x1b[0m";
@@ -131,17 +220,18 @@ ReportText& ReportText::line(const std::string& text) {
   return *this;
 }
 
-void ReportText::row(const std::string& label, const std::string& value, const std::string& more) {
-  line("  " + padded(label, 11) + paint(kBold, right(value, 10)) + (more.empty() ? "" : "  " + more));
+ReportText& ReportText::row(const std::string& label, const std::string& value, const std::string& more) {
+  return line("  " + padded(label, 11) + paint(kBold, right(value, 10)) + (more.empty() ? "" : "  " + clip(more, style_.width - 25)));
 }
 
-void ReportText::title() {
-  line(paint(kBold, clip_utf8(command_of(profile_), kWidth)));
+ReportText& ReportText::title() {
+  line(paint(kBold, clip(command_of(profile_), style_.width)));
   std::string what = "pid " + std::to_string(profile_.recording.pid) + ", " + human_time(profile_.recording.duration_ns) +
                      ", " + ending_of(profile_);
-  line(clip_utf8(clean_utf8(what), kWidth));
+  line(clip(clean_utf8(what), style_.width));
   if (profile_.slice)
     line("only from " + human_time(profile_.slice->from_ns) + " to " + human_time(profile_.slice->to_ns));
+  return *this;
 }
 
 ReportText& ReportText::head() {
@@ -174,20 +264,6 @@ ReportText& ReportText::head() {
   return *this;
 }
 
-ReportText& ReportText::leak_head() {
-  title();
-  line();
-  const bool running = profile_.integrity.ended_by == "running";
-  if (profile_.totals.leaked_blocks == 0) {
-    line(running ? "  Nothing is live." : "  Nothing was live at the end: no leaks.");
-    return *this;
-  }
-  row(running ? "live now" : "leaked", human_bytes(profile_.totals.leaked_bytes),
-      "in " + block_count(profile_.totals.leaked_blocks) +
-          (running ? "" : ", live at the end (reachable or not)"));
-  return *this;
-}
-
 void ReportText::frame(const Frame& frame) {
   std::string place;
   std::string function = clean_utf8(frame.function);
@@ -199,16 +275,16 @@ void ReportText::frame(const Frame& frame) {
     place = "in " + clean_utf8(base_name(frame.module->path));
   }
   const std::string mark = frame.inlined ? " (inlined)" : frame.guessed ? " (guessed)" : "";
-  function = render::short_name(function);
-  const bool known = !frame.function.empty();
-  std::string text(kFrameIndent, ' ');
-  if (place.empty() && mark.empty()) {
-    text += paint(known ? kFunction : kDim, clip_utf8(function, kWidth - kFrameIndent));
-  } else {
-    const std::string clipped = clip_utf8(function, kFunctionWidth);
-    const std::size_t length = render::length_utf8(clipped);
-    text += paint(known ? kFunction : kDim, clipped) + std::string(kFunctionWidth - length + 2, ' ');
-    text += paint(kDim, clip_front(place, kPlaceWidth - mark.size()) + mark);
+  const std::size_t room = style_.width - kFrameIndent;
+  const std::size_t function_width = place.empty() && mark.empty() ? room : room * 62 / 100;
+  // In full where it fits, else without template arguments and parameters.
+  if (render::length_utf8(function) > function_width) function = render::short_name(function);
+  const std::string clipped = clip(function, function_width);
+  const char* const colour = frame.function.empty() ? kDim : kFunction;
+  std::string text = std::string(kFrameIndent, ' ') + paint(colour, clipped);
+  if (!place.empty() || !mark.empty()) {
+    text += std::string(function_width - render::length_utf8(clipped) + 2, ' ');
+    text += paint(kDim, clip_front(place, room - function_width - 2 - mark.size()) + mark);
   }
   line(text);
 }
@@ -216,37 +292,46 @@ void ReportText::frame(const Frame& frame) {
 ReportText& ReportText::stacks(Cost cost, const std::vector<RankedStack>& stacks, std::size_t of, const Names& names) {
   const RankedStack total = figures_of(profile_.totals, cost);
   const bool by_blocks = ranks_by_blocks(cost);
-  line();
-  std::string heading = heading_of(cost, profile_.integrity.ended_by == "running");
-  if (stacks.size() < of) heading += " (" + std::to_string(stacks.size()) + " of " + exact_number(of) + " stacks)";
-  line(paint(kBold, heading));
+  std::string text = heading_of(cost, profile_);
+  if (stacks.size() < of) text += " (" + std::to_string(stacks.size()) + " of " + exact_number(of) + " stacks)";
+  heading(text);
   if (stacks.empty()) line("  none");
   std::size_t number = 0;
-  for (const RankedStack& stack : stacks) {
-    const std::string main = by_blocks ? exact_number(stack.blocks) : human_bytes(stack.bytes);
-    const std::string share = by_blocks ? percent(stack.blocks, total.blocks) : percent(stack.bytes, total.bytes);
-    const std::string more = by_blocks ? human_bytes(stack.bytes) : "in " + block_count(stack.blocks);
-    line();
-    line(right(std::to_string(++number), 3) + "  " + paint(kBold, right(main, 10)) + "  " + right(share, 6) + "  " + more);
-    const std::vector<Frame> frames = names.stack(stack.node);
-    std::size_t shown = frames.size();
-    std::size_t tail = 0;
-    if (style_.frames != 0 && frames.size() > style_.frames) {
-      tail = std::min<std::size_t>(2, style_.frames / 3);
-      shown = style_.frames - tail - 1;
-    }
-    for (std::size_t i = 0; i < shown; ++i) frame(frames[i]);
-    if (shown < frames.size()) {
-      line(std::string(kFrameIndent, ' ') +
-           paint(kDim, "… " + std::to_string(frames.size() - shown - tail) + " more frames …"));
-      for (std::size_t i = frames.size() - tail; i < frames.size(); ++i) frame(frames[i]);
-    }
-    const char* const truncated = profile_.nodes[stack.node].truncated;
-    if (truncated != nullptr)
-      line(std::string(kFrameIndent, ' ') + paint(kDim, std::string("(stack cut: ") + words_for_truncation(truncated) + ")"));
-    else if (frames.empty())
-      line(std::string(kFrameIndent, ' ') + paint(kDim, "(no stack recorded)"));
+  for (const RankedStack& ranked : stacks) {
+    const std::string main = by_blocks ? exact_number(ranked.blocks) : human_bytes(ranked.bytes);
+    const std::string share = by_blocks ? percent(ranked.blocks, total.blocks) : percent(ranked.bytes, total.bytes);
+    const std::string more = by_blocks ? human_bytes(ranked.bytes) : "in " + block_count(ranked.blocks);
+    stack(++number, paint(kBold, right(main, 10)) + "  " + right(share, 6) + "  " + more, ranked.node, names);
   }
+  return *this;
+}
+
+ReportText& ReportText::stack(std::size_t number, const std::string& headline, std::uint32_t node, const Names& names) {
+  line();
+  line(right(std::to_string(number), 3) + "  " + headline);
+  return frames(node, names);
+}
+
+ReportText& ReportText::frames(std::uint32_t node, const Names& names) {
+  const std::vector<Frame> frames = names.stack(node);
+  std::size_t shown = frames.size();
+  std::size_t tail = 0;
+  if (style_.frames != 0 && frames.size() > style_.frames) {
+    tail = std::min<std::size_t>(2, style_.frames / 3);
+    shown = style_.frames - tail - 1;
+  }
+  for (std::size_t i = 0; i < shown; ++i) frame(frames[i]);
+  if (shown < frames.size()) {
+    const std::size_t left_out = frames.size() - shown - tail;
+    line(std::string(kFrameIndent, ' ') +
+         paint(kDim, "… " + std::to_string(left_out) + (left_out == 1 ? " more frame …" : " more frames …")));
+    for (std::size_t i = frames.size() - tail; i < frames.size(); ++i) frame(frames[i]);
+  }
+  const char* const truncated = profile_.nodes[node].truncated;
+  if (truncated != nullptr)
+    line(std::string(kFrameIndent, ' ') + paint(kDim, std::string("(stack cut: ") + words_for_truncation(truncated) + ")"));
+  else if (frames.empty())
+    line(std::string(kFrameIndent, ' ') + paint(kDim, "(no stack recorded)"));
   return *this;
 }
 
@@ -254,7 +339,7 @@ void ReportText::paragraph(const std::string& text, std::size_t indent) {
   std::string rest = clean_utf8(text);
   bool first = true;
   while (!rest.empty()) {
-    const std::size_t room = kWidth - indent;
+    const std::size_t room = style_.width - indent;
     std::size_t cut = rest.size();
     if (render::length_utf8(rest) > room) {
       // Bytes, not columns: text that is not ASCII wraps a little early.
@@ -290,7 +375,7 @@ ReportText& ReportText::notes(const std::vector<std::string>& symbol_warnings) {
 ReportText& ReportText::description() {
   const model::Recording& recording = profile_.recording;
   const auto field = [&](const std::string& label, const std::string& value) {
-    if (!value.empty()) line("  " + padded(label, 16) + clip_utf8(clean_utf8(value), kWidth - 18));
+    if (!value.empty()) line("  " + padded(label, 16) + clip(clean_utf8(value), style_.width - 18));
   };
   title();
   line();
@@ -324,7 +409,7 @@ ReportText& ReportText::description() {
     const model::Thread& thread = profile_.threads[i];
     line("  " + right(std::to_string(i), 5) + right(std::to_string(thread.tid), 11) +
          right(exact_number(thread.allocations), 13) + right(human_bytes(thread.allocated_bytes), 12) + "  " +
-         clip_utf8(clean_utf8(thread.name), 40));
+         clip(clean_utf8(thread.name), 40));
   }
   line();
   line(paint(kBold, "Modules"));
@@ -333,14 +418,14 @@ ReportText& ReportText::description() {
     char address[32];
     std::snprintf(address, sizeof address, "%016llx", static_cast<unsigned long long>(module.first_address));
     const std::string id = module.build_id.empty() ? "no build id" : module.build_id.substr(0, 16);
-    line("  " + std::string(address) + "  " + padded(id, 16) + "  " + clip_front(clean_utf8(module.path), kWidth - 38) +
+    line("  " + std::string(address) + "  " + padded(id, 16) + "  " + clip_front(clean_utf8(module.path), style_.width - 38) +
          (module.loads > 1 ? " (" + std::to_string(module.loads) + " times)" : ""));
   }
   if (!recording.settings.empty()) {
     line();
     line(paint(kBold, "Settings"));
     for (const auto& [name, value] : recording.settings)
-      line("  " + padded(clean_utf8(name), 26) + clip_utf8(clean_utf8(value), kWidth - 28));
+      line("  " + padded(clean_utf8(name), 26) + clip(clean_utf8(value), style_.width - 28));
   }
   return *this;
 }

@@ -4,13 +4,10 @@
 // comes from a second replay, with one counter a site. The alternative, counters for every stack and bucket
 // in the first, would make every command pay for this one, in memory that grows with stacks times buckets.
 #include <CLI/CLI.hpp>
-#include <clocale>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "analyzer/cli/call_sites.h"
 #include "analyzer/cli/commands.h"
@@ -104,22 +101,10 @@ void add_sites(const TimelineOptions& options, const replay::Analysis& analysis,
   }
 }
 
-bool locale_is_utf8() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const char* const value = std::getenv(name);
-    if (value == nullptr || *value == '\0') continue;
-    return std::strstr(value, "UTF-8") != nullptr || std::strstr(value, "utf8") != nullptr ||
-           std::strstr(value, "UTF8") != nullptr || std::strstr(value, "utf-8") != nullptr;
-  }
-  return false;
-}
-
 render::PlotOptions plot_options(const std::string& output, std::size_t sites) {
   render::PlotOptions plot;
-  plot.width = 100;
-  winsize size{};
-  if (output == "-" && ::isatty(STDOUT_FILENO) != 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0)
-    plot.width = std::min<unsigned>(size.ws_col, 160);
+  const std::size_t columns = terminal_columns(output);
+  plot.width = columns == 0 ? 100 : static_cast<unsigned>(std::min<std::size_t>(columns, 160));
   plot.unicode = locale_is_utf8();
   plot.colour = wants_colour(output);
   plot.sites = static_cast<unsigned>(sites);

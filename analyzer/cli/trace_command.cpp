@@ -8,11 +8,13 @@
 #include <cstring>
 #include <map>
 #include <new>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "analyzer/render/text.h"
 #include "analyzer/render/units.h"
+#include "analyzer/symbols/name_cache.h"
 
 namespace heapprof::cli {
 namespace {
@@ -61,7 +63,7 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
     command.add_option(name, value, help)->group("Selection");
   };
   const auto texts = [&](const char* name, std::vector<std::string>& values, const char* help) {
-    command.add_option(name, values, help)->expected(1)->take_all()->group("Selection");
+    command.add_option(name, values, help)->allow_extra_args(false)->group("Selection");
   };
   SelectionTexts& given = options.texts;
   text("--from", given.from,
@@ -82,14 +84,25 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
       ->default_str("heap")->group("Selection");
   command.add_flag("!--no-index", options.use_index, "Use no index of the trace, and leave none in the cache")
       ->group("Selection");
-  command.add_option("--sysroot", options.symbols.sysroot, "Folder that stands for / of the machine that recorded")
+  add_symbol_options(command, options.symbols);
+}
+
+void add_symbol_options(CLI::App& command, symbols::Options& options) {
+  options.cache_folder = symbols::NameCache::default_folder();
+  command.add_option("--sysroot", options.sysroot, "Folder that stands for / of the machine that recorded")
       ->group("Symbols");
-  command.add_option("--debug-dir", options.symbols.debug_dirs, "Look for debug files here, too (repeatable)")
-      ->expected(1)->take_all()->group("Symbols");
-  command.add_flag("!--no-inlines", options.symbols.inlines, "Leave out inlined functions")->group("Symbols");
-  command.add_flag("!--no-symbols", options.symbols.symbols, "Print modules and offsets, look nothing up")
+  command.add_option("--debug-dir", options.debug_dirs, "Look for debug files here, too (repeatable)")
+      ->allow_extra_args(false)->group("Symbols");
+  command.add_flag("!--no-inlines", options.inlines, "Leave out inlined functions")->group("Symbols");
+  command.add_flag("--short-names", options.short_names,
+                   "Leave template arguments and parameters out of long names: std::vector<...>::push_back(...)")
       ->group("Symbols");
-  command.add_flag("--debuginfod", options.symbols.debuginfod, "Ask the servers of DEBUGINFOD_URLS for debug files")
+  command.add_flag("!--no-symbols", options.symbols, "Print modules and offsets, look nothing up")
+      ->group("Symbols");
+  command.add_flag("--debuginfod", options.debuginfod, "Ask the servers of DEBUGINFOD_URLS for debug files")
+      ->group("Symbols");
+  command.add_flag_callback("--no-symbol-cache", [&options] { options.cache_folder.clear(); },
+                            "Look every name up anew, keep none (HEAPPROF_SYMBOL_CACHE=off does the same)")
       ->group("Symbols");
 }
 
@@ -146,6 +159,22 @@ bool wants_colour(const std::string& path) {
   if (no_colour != nullptr && no_colour[0] != '\0') return false;
   const char* const terminal = std::getenv("TERM");
   return terminal != nullptr && std::strcmp(terminal, "dumb") != 0;
+}
+
+std::size_t terminal_columns(const std::string& path) {
+  winsize size{};
+  if (path != "-" || ::isatty(STDOUT_FILENO) == 0 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col;
+}
+
+bool locale_is_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* const value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    return std::strstr(value, "UTF-8") != nullptr || std::strstr(value, "utf8") != nullptr ||
+           std::strstr(value, "UTF8") != nullptr || std::strstr(value, "utf-8") != nullptr;
+  }
+  return false;
 }
 
 ProgressLine::ProgressLine(std::string what)

@@ -39,6 +39,9 @@ struct TraceCommand {
 /// Adds the options to `command`, which keep their values in `options`.
 void add_trace_options(CLI::App& command, TraceOptions& options, const TraceCommand& has = {});
 
+/// Those of them that say where names come from. `options` must live as long as `command`.
+void add_symbol_options(CLI::App& command, symbols::Options& options);
+
 /// Opens and replays the trace and calls `print` with it; returns the exit status. Errors and what the trace
 /// lacks are told on standard error. `print` may throw trace::TraceError or OutputError.
 int run_on_trace(const TraceOptions& options, const std::function<void(const replay::Analysis&)>& print);
@@ -64,6 +67,12 @@ void write_output(const std::string& path, const std::string& text);
 
 /// True when what goes to `path` is seen in a terminal that shows colours (and NO_COLOR is not set).
 bool wants_colour(const std::string& path);
+
+/// Columns of the terminal that what goes to `path` is seen in; 0: it is no terminal, or one that does not say.
+std::size_t terminal_columns(const std::string& path);
+
+/// Whether the environment's locale is one of UTF-8.
+bool locale_is_utf8();
 
 /// A progress line on standard error, if that is a terminal, after the first second: share done, events read and their
 /// rate, time left.

@@ -31,7 +31,7 @@ struct Setting {
 // The recorder reads the same variables by the same rules: preload/recorder/settings.cpp.
 constexpr std::array kSettings = {
     Setting{"--output", "HEAPPROF_OUTPUT", Kind::kOutput, "FILE",
-            "where the trace goes (-o): %e program, %p pid, %t start time,\n"
+            "where the trace goes: %e program, %p pid, %t start time,\n"
             "%h host, %% a percent sign; default heapprof.%e.%p.hprof"},
     Setting{"--log", "HEAPPROF_LOG", Kind::kLevel, "LEVEL",
             "what the recorder says: off, error, warn, info, debug; default warn"},
@@ -46,6 +46,8 @@ constexpr std::array kSettings = {
             "record children too, each into its own file; default off"},
     Setting{"--paused", "HEAPPROF_PAUSED", Kind::kFlag, "[on|off]",
             "start paused; `heapprof control` resumes; default off"},
+    Setting{"--own-allocators", "HEAPPROF_OWN_ALLOCATORS", Kind::kSwitch, "on|off",
+            "record an allocator that the program carries itself, by patching its functions; default on"},
     Setting{"--max-file-size", "HEAPPROF_MAX_FILE_SIZE", Kind::kSize, "SIZE",
             "stop recording at this size, such as 500M or 2G; default none"},
 };
@@ -221,6 +223,22 @@ bool check_environment(std::string& error) {
   return true;
 }
 
+std::vector<OptionHelp> described_options() {
+  std::vector<OptionHelp> result;
+  for (const Setting& setting : kSettings) {
+    OptionHelp option{{setting.option}, setting.value, {}, false, setting.help};
+    if (setting.kind == Kind::kOutput) option.names.insert(option.names.begin(), "-o");
+    option.file = setting.kind == Kind::kOutput || setting.kind == Kind::kPath;
+    if (setting.kind == Kind::kSwitch || setting.kind == Kind::kFlag) option.choices = {"on", "off"};
+    if (setting.kind == Kind::kLevel) option.choices = {"off", "error", "warn", "info", "debug"};
+    result.push_back(std::move(option));
+  }
+  result.push_back({{"-f", "--force"}, "", {}, false, "replace the FILE of -o if it exists"});
+  result.push_back({{"-q", "--quiet"}, "", {}, false, "no summary at the end"});
+  result.push_back({{"-h", "--help"}, "", {}, false, "this text"});
+  return result;
+}
+
 std::string usage() {
   std::string text =
       "Runs a program and records its allocations.\n"
@@ -239,11 +257,11 @@ std::string usage() {
     }
     text += '\n';
   };
-  for (const Setting& setting : kSettings)
-    line(std::string("  ") + setting.option + " " + setting.value, setting.help);
-  line("  -f, --force", "replace the FILE of -o if it exists");
-  line("  -q, --quiet", "no summary at the end");
-  line("  -h, --help", "this text");
+  for (const OptionHelp& option : described_options()) {
+    std::string left = " ";
+    for (const std::string& name : option.names) left += (left.size() > 1 ? ", " : " ") + name;
+    line(option.value.empty() ? left : left + " " + option.value, option.help);
+  }
   text +=
       "\n"
       "Exit status: the program's; 128 + n when signal n ended it. When it could not be started:\n"

@@ -30,6 +30,16 @@ bool parse_options(const std::vector<std::string>& arguments, Options& options, 
 /// False: `error` as above.
 bool check_environment(std::string& error);
 
+/// An option of `heapprof record`, as its help, its manual page and completions tell it.
+struct OptionHelp {
+  std::vector<std::string> names;     ///< "-q", "--quiet"
+  std::string value;                  ///< "FILE"; "[on|off]": may be left out; empty: takes none
+  std::vector<std::string> choices;   ///< the values there are, where they can be listed
+  bool file = false;                  ///< the value is a file's name
+  std::string help;
+};
+std::vector<OptionHelp> described_options();
+
 /// What `heapprof record --help` prints.
 std::string usage();
 

@@ -12,6 +12,8 @@
 #include <iterator>
 #include <sstream>
 
+#include "analyzer/launch/group_witness.h"
+
 namespace heapprof::launch {
 
 namespace {
@@ -46,9 +48,12 @@ sigset_t forwarded_signals() {
   return set;
 }
 
+const std::string kNameOption = "--argv0";  // glibc 2.33 and later
+
 class Supervisor {
  public:
-  Supervisor(int pid, const sigset_t& signals) : pid_(pid), signals_(signals) {}
+  Supervisor(int pid, const sigset_t& signals, GroupWitness& witness)
+      : pid_(pid), signals_(signals), witness_(witness) {}
 
   /// Returns when the child has ended, with what waitpid tells.
   int wait() {
@@ -81,6 +86,8 @@ class Supervisor {
       continued_ = false;
       return;
     }
+    // kill(-group): the child has it already.
+    if (witness_.has_got(signal)) return;
     if (info.si_code == SI_QUEUE) {
       sigqueue(pid_, signal, info.si_value);
     } else {
@@ -98,19 +105,38 @@ class Supervisor {
 
   const int pid_;
   const sigset_t signals_;
+  GroupWitness& witness_;
   bool child_stopped_ = false;
   bool stop_seen_ = false;  ///< we were told to stop as well: it was not meant for the child alone
   bool continued_ = false;  ///< the SIGCONT that ended our stop may still be waiting
 };
 
+[[noreturn]] void fail_to_become(int report_fd) {
+  const int error = errno;
+  if (write(report_fd, &error, sizeof error) != sizeof error) _exit(126);
+  _exit(127);
+}
+
 [[noreturn]] void become(const std::string& path, const std::vector<std::string>& arguments,
-                         const std::vector<std::pair<std::string, std::string>>& variables, int report_fd) {
+                         const std::vector<std::pair<std::string, std::string>>& variables, const Privileges& privileges,
+                         int report_fd) {
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
   const std::string session = std::to_string(getpid()) + "." + std::to_string(start_time_of(getpid()));
   setenv("HEAPPROF_SESSION", session.c_str(), 1);
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
+  if (!privileges.loader.empty()) {
+    // The kernel's own: what a name without a slash would be to the loader is another matter.
+    const std::string program = path.find('/') == std::string::npos ? "./" + path : path;
+    setenv("HEAPPROF_CAPABILITIES", capabilities_variable(privileges).c_str(), 1);
+    const std::string name = argv[0];
+    argv[0] = const_cast<char*>(program.c_str());
+    for (const std::string* option : {&name, &kNameOption, &privileges.loader})
+      argv.insert(argv.begin(), const_cast<char*>(option->c_str()));
+    if (take_privileges(privileges)) execv(privileges.loader.c_str(), argv.data());
+    fail_to_become(report_fd);
+  }
   execv(path.c_str(), argv.data());
   if (errno == ENOEXEC) {
     // A text without "#!", which execvp(3) and shells give to sh.
@@ -118,15 +144,13 @@ class Supervisor {
     argv.insert(argv.begin(), const_cast<char*>("sh"));
     execv("/bin/sh", argv.data());
   }
-  const int error = errno;
-  if (write(report_fd, &error, sizeof error) != sizeof error) _exit(126);
-  _exit(127);
+  fail_to_become(report_fd);
 }
 
 }  // namespace
 
 ProcessResult run_process(const std::string& path, const std::vector<std::string>& arguments,
-                          const std::vector<std::pair<std::string, std::string>>& variables) {
+                          const std::vector<std::pair<std::string, std::string>>& variables, const Privileges& privileges) {
   ProcessResult result;
   // Closed by a successful exec; otherwise it carries errno.
   int report[2];
@@ -153,7 +177,7 @@ ProcessResult run_process(const std::string& path, const std::vector<std::string
   if (pid == 0) {
     sigaction(SIGCHLD, &child_action_before, nullptr);
     sigprocmask(SIG_SETMASK, &mask_before, nullptr);
-    become(path, arguments, variables, report[1]);
+    become(path, arguments, variables, privileges, report[1]);
   }
   close(report[1]);
   result.pid = pid;
@@ -162,7 +186,10 @@ ProcessResult run_process(const std::string& path, const std::vector<std::string
   ssize_t size;
   while ((size = read(report[0], &error, sizeof error)) < 0 && errno == EINTR) {}
   close(report[0]);
-  const int status = Supervisor(pid, signals).wait();
+  const int status = [&] {
+    GroupWitness witness;
+    return Supervisor(pid, signals, witness).wait();
+  }();
   // What was sent while it ended was for it. From here on we can be interrupted again.
   const timespec now{};
   while (sigtimedwait(&signals, nullptr, &now) > 0) {}

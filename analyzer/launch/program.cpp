@@ -17,6 +17,8 @@
 #include <string_view>
 #include <utility>
 
+#include "analyzer/launch/sanitizer.h"
+
 namespace heapprof::launch {
 
 namespace {
@@ -112,7 +114,7 @@ bool refuse(Refusal& refusal, int exit_status, std::string text) {
 }
 
 bool check_elf(const std::string& path, const File& file, const Architecture& own, const Architecture& recorder,
-               Refusal& refusal) {
+               std::string& loader_to_use, Refusal& refusal) {
   if (own.elf_class != recorder.elf_class || own.data != recorder.data || own.machine != recorder.machine)
     return refuse(refusal, 126, path + " is a program for " + architecture_name(own) + ", and this heapprof is for " +
                                     architecture_name(recorder) + "; use a heapprof built for it");
@@ -126,10 +128,6 @@ bool check_elf(const std::string& path, const File& file, const Architecture& ow
                                       ": its loader ignores LD_PRELOAD; record a copy without that bit, as the user "
                                       "it is to run as");
   }
-  if (getxattr(path.c_str(), "security.capability", nullptr, 0) > 0)
-    return refuse(refusal, 126, path + " has file capabilities: its loader ignores LD_PRELOAD; record a copy, which "
-                                       "has none (getcap shows them)");
-
   const std::optional<std::string> loader = loader_of(file);
   if (!loader) return refuse(refusal, 126, path + " can't be executed: its ELF headers are damaged");
   if (loader->empty()) {
@@ -140,8 +138,12 @@ bool check_elf(const std::string& path, const File& file, const Architecture& ow
   if (loader->substr(loader->rfind('/') + 1).starts_with("ld-musl"))
     return refuse(refusal, 126, path + " is linked with musl, and the recorder with glibc; build it with glibc to "
                                        "record it");
+  if (const std::string sanitizer = sanitizer_of(path); !sanitizer.empty())
+    return refuse(refusal, 126, path + " is built with " + sanitizer + ", which has a malloc of its own and lets none come "
+                                       "before it; build it without (-fsanitize) to record it");
   if (access(loader->c_str(), F_OK) != 0)
     return refuse(refusal, 127, path + " needs the loader " + *loader + ", which does not exist");
+  if (getxattr(path.c_str(), "security.capability", nullptr, 0) > 0) loader_to_use = *loader;
   return true;
 }
 
@@ -199,17 +201,26 @@ bool find_program(const std::string& name, std::string& path, Refusal& refusal) 
                                   (problem_of("./" + name) == 0 ? "; did you mean ./" + name + "?" : ""));
 }
 
-bool check_program(const std::string& path, const Architecture& recorder, Refusal& refusal) {
+bool check_program(const std::string& path, const Architecture& recorder, std::string& loader, Refusal& refusal) {
+  loader.clear();
   std::string current = path;
   for (int depth = 0; depth <= kMaxInterpreters; ++depth) {
     const File file(current);
     if (!file.is_open()) {
+      if (errno == EACCES)
+        return refuse(refusal, 126, current + " may be executed, but not read: neither its loader nor heapprof could see what is in "
+                                              "it; record a copy that you can read, or as a user who can");
       if (current == path || errno != ENOENT) return true;
       return refuse(refusal, 127, path + " names an interpreter that does not exist: " + current);
     }
     const std::string start = file.read(0, kMaxFirstLine);
     Architecture own;
-    if (read_ident(start, own)) return check_elf(current, file, own, recorder, refusal);
+    if (read_ident(start, own)) {
+      if (!check_elf(current, file, own, recorder, loader, refusal)) return false;
+      if (loader.empty() || depth == 0) return true;
+      return refuse(refusal, 126, path + " is a script, and its interpreter " + current + " has file capabilities; record the interpreter, "
+                                         "with the script as its argument");
+    }
     if (!start.starts_with("#!")) {
       // execvp(3) and shells give a text without "#!" to sh.
       if (start.substr(0, start.find('\n')).find('\0') != std::string::npos)

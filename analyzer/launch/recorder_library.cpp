@@ -20,16 +20,26 @@ constexpr const char* kPlaces[] = {
     "/../lib64/",
 };
 
-}  // namespace
-
-bool find_recorder(std::string& path, std::string& error) {
+/// Empty: not known.
+std::string own_file() {
   char buffer[PATH_MAX];
   const ssize_t size = readlink("/proc/self/exe", buffer, sizeof buffer);
-  if (size <= 0 || size == sizeof buffer) {
+  return size <= 0 || size == sizeof buffer ? std::string() : std::string(buffer, static_cast<std::size_t>(size));
+}
+
+}  // namespace
+
+std::string own_path() {
+  const std::string path = own_file();
+  return path.empty() ? "heapprof" : path;
+}
+
+bool find_recorder(std::string& path, std::string& error) {
+  std::string folder = own_file();
+  if (folder.empty()) {
     error = "can't tell where heapprof itself lies: /proc/self/exe can't be read";
     return false;
   }
-  std::string folder(buffer, static_cast<std::size_t>(size));
   folder.resize(folder.rfind('/'));
   for (const char* place : kPlaces) {
     char* resolved = realpath((folder + place + "libheapprof.so").c_str(), nullptr);

@@ -10,6 +10,9 @@ namespace heapprof::launch {
 /// preloaded: in LD_PRELOAD both space and colon separate names, and nothing quotes them (ld.so(8)).
 bool find_recorder(std::string& path, std::string& error);
 
+/// Where this program lies, for advice to its user; "heapprof" where that can't be known.
+std::string own_path();
+
 /// The value for LD_PRELOAD: `recorder` first, so that its functions are found before those of other preloaded
 /// libraries, then what the user has there (`before`), without `recorder` itself.
 std::string preload_list(const std::string& recorder, const std::string& before);

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "common/checksum.h"
@@ -75,6 +78,21 @@ void write_end(std::vector<TraceFound>& traces, bool signaled, int code) {
     } else if (kind == EndKind::kNone || kind == EndKind::kExit) {
       write_end(traces[i], EndKind::kExit, code);
     }
+  }
+}
+
+void give_to_invoking_user(const std::vector<TraceFound>& traces) {
+  const char* user = std::getenv("SUDO_UID");
+  const char* group = std::getenv("SUDO_GID");
+  if (user == nullptr || group == nullptr || geteuid() != 0) return;
+  for (const TraceFound& trace : traces) {
+    const int fd = open(trace.path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) continue;
+    struct stat status {};
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == 0 && status.st_nlink == 1 &&
+        fchown(fd, static_cast<uid_t>(std::strtoul(user, nullptr, 10)), static_cast<gid_t>(std::strtoul(group, nullptr, 10))) != 0)
+      std::fprintf(stderr, "heapprof: %s stays root's: %s\n", trace.path.c_str(), std::strerror(errno));
+    close(fd);
   }
 }
 

@@ -8,10 +8,15 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+namespace heapprof::symbols {
+struct ModuleNames;
+}
 
 namespace heapprof::model {
 
@@ -37,6 +42,7 @@ struct Recording {
   std::string host;
   std::uint32_t pid = 0;
   std::uint32_t parent_pid = 0;
+  std::uint32_t live_pid = 0;               ///< as /proc here names it, while it runs here; else 0
   std::uint64_t start_realtime_ns = 0;      ///< since 1970
   std::uint64_t duration_ns = 0;            ///< to the last thing known of the program
   std::uint64_t trace_bytes = 0;            ///< size of the file
@@ -200,6 +206,7 @@ struct Profile {
   std::vector<Thread> threads;              ///< in order of appearance
   Timeline timeline;
   std::vector<SizeCount> sizes;
+  std::shared_ptr<const std::vector<symbols::ModuleNames>> bundle;  ///< names that the trace carries; null: none
 
   std::uint64_t runtime_address(const CodeAddress& at) const { return modules[at.module].load_bias + at.offset; }
   std::uint64_t events() const noexcept { return heap.events(); }

@@ -63,7 +63,7 @@ void FlameTree::add_stack(std::span<const Frame> outermost_first, std::uint64_t 
   add(node, value);
 }
 
-void write_folded(const FlameTree& tree, const TextSink& out) {
+void write_folded(const FlameTree& tree, const TextSink& out, bool comparison) {
   const auto functions = tree.functions();
   const auto nodes = tree.nodes();
 
@@ -86,22 +86,25 @@ void write_folded(const FlameTree& tree, const TextSink& out) {
   struct Folded {
     std::uint32_t rank;
     std::uint64_t self;
+    std::uint64_t before;
     std::vector<std::uint32_t> children;
   };
   std::vector<Folded> folded(1);
   std::vector<std::uint32_t> folded_of(nodes.size(), 0);
   std::unordered_map<std::uint64_t, std::uint32_t> index;
   folded[0].self = nodes[0].self;
+  folded[0].before = nodes[0].before;
   for (std::size_t i = 1; i < nodes.size(); ++i) {
     const std::uint32_t parent = folded_of[nodes[i].parent];
     const std::uint32_t name = rank[nodes[i].function];
     const auto [found, is_new] =
         index.try_emplace(std::uint64_t{parent} << 32 | name, static_cast<std::uint32_t>(folded.size()));
     if (is_new) {
-      folded.push_back({name, 0, {}});
+      folded.push_back({name, 0, 0, {}});
       folded[parent].children.push_back(found->second);
     }
     folded[found->second].self += nodes[i].self;
+    folded[found->second].before += nodes[i].before;
     folded_of[i] = found->second;
   }
 
@@ -112,15 +115,17 @@ void write_folded(const FlameTree& tree, const TextSink& out) {
   };
   std::string line;
   std::string text;
-  const auto emit = [&](std::uint64_t value) {
-    if (value == 0) return;
-    text.assign(line.empty() ? "??" : line).append(" ").append(std::to_string(value)).append("\n");
+  const auto emit = [&](const Folded& stack) {
+    if (stack.self == 0 && stack.before == 0) return;
+    text.assign(line.empty() ? "??" : line);
+    if (comparison) text.append(" ").append(std::to_string(stack.before));
+    text.append(" ").append(std::to_string(stack.self)).append("\n");
     out(text);
   };
   const auto by_name = [&](std::uint32_t a, std::uint32_t b) { return folded[a].rank < folded[b].rank; };
   std::vector<Visit> path{{0, 0, 0}};
   std::sort(folded[0].children.begin(), folded[0].children.end(), by_name);
-  emit(folded[0].self);
+  emit(folded[0]);
   while (!path.empty()) {
     Visit& visit = path.back();
     line.resize(visit.prefix_bytes);
@@ -131,7 +136,7 @@ void write_folded(const FlameTree& tree, const TextSink& out) {
     const std::uint32_t child = folded[visit.node].children[visit.next_child++];
     if (!line.empty()) line += ';';
     line += sorted[folded[child].rank];
-    emit(folded[child].self);
+    emit(folded[child]);
     std::sort(folded[child].children.begin(), folded[child].children.end(), by_name);
     path.push_back({child, line.size(), 0});
   }

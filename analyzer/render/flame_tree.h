@@ -45,6 +45,9 @@ class FlameTree {
   /// Adds to what was allocated by `node` itself.
   void add(Node node, std::uint64_t value) { nodes_[node].self += value; }
 
+  /// In a comparison, the same of the earlier trace; add() is for the later.
+  void add_before(Node node, std::uint64_t value) { nodes_[node].before += value; }
+
   /// The same for a whole stack. An empty stack adds to the root.
   void add_stack(std::span<const Frame> outermost_first, std::uint64_t value);
 
@@ -60,6 +63,7 @@ class FlameTree {
     std::uint32_t line;      ///< 0: unknown
     bool several_lines;      ///< `line` is one of several
     std::uint64_t self;
+    std::uint64_t before = 0;  ///< in a comparison: what `self` was
   };
   std::span<const Function> functions() const noexcept { return functions_; }
   std::span<const NodeData> nodes() const noexcept { return nodes_; }
@@ -79,7 +83,8 @@ class FlameTree {
 
 /// One line a stack, `outermost;...;innermost value`, for flamegraph.pl, inferno or speedscope. Sorted
 /// bytewise by frames; stacks that look the same are one line; values of 0 are left out. In names, `;` is
-/// written as `:`; line feeds and the like as U+FFFD.
-void write_folded(const FlameTree& tree, const TextSink& out);
+/// written as `:`; line feeds and the like as U+FFFD. In a comparison two values, before and after, as difffolded.pl
+/// writes and flamegraph.pl and inferno-flamegraph read.
+void write_folded(const FlameTree& tree, const TextSink& out, bool comparison = false);
 
 }  // namespace heapprof::render

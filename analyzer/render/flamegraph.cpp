@@ -35,7 +35,9 @@ struct Layout {
     std::uint32_t line;
     bool several_lines;
     std::uint64_t value;
-    std::uint64_t before;    // value to the left of it
+    std::uint64_t left;      // value to the left of it
+    std::uint64_t was;       // in a comparison: the value of the earlier trace, and of the later
+    std::uint64_t is;
   };
   std::vector<Box> boxes;
   std::uint64_t merged_frames = 0;
@@ -43,14 +45,23 @@ struct Layout {
   std::uint32_t rows = 0;
 };
 
-Layout lay_out(const FlameTree& tree, std::uint32_t max_frames) {
+Layout lay_out(const FlameTree& tree, std::uint32_t max_frames, bool comparison) {
   const auto nodes = tree.nodes();
   const auto functions = tree.functions();
 
   std::vector<std::uint64_t> totals(nodes.size());
   std::vector<std::uint32_t> below(nodes.size());  // frames with a value under each, itself included
-  for (std::size_t i = 0; i < nodes.size(); ++i) totals[i] = nodes[i].self;
-  for (std::size_t i = nodes.size(); i-- > 1;) totals[nodes[i].parent] += totals[i];
+  std::vector<std::uint64_t> was(nodes.size()), is(nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    was[i] = nodes[i].before;
+    is[i] = nodes[i].self;
+    totals[i] = comparison ? std::max(was[i], is[i]) : is[i];
+  }
+  for (std::size_t i = nodes.size(); i-- > 1;) {
+    totals[nodes[i].parent] += totals[i];
+    was[nodes[i].parent] += was[i];
+    is[nodes[i].parent] += is[i];
+  }
   for (std::size_t i = nodes.size(); i-- > 1;) {
     below[i] += totals[i] != 0;
     below[nodes[i].parent] += below[i];
@@ -81,7 +92,7 @@ Layout lay_out(const FlameTree& tree, std::uint32_t max_frames) {
   struct Visit {
     FlameTree::Node node;
     std::uint32_t depth;
-    std::uint64_t before;
+    std::uint64_t left;
   };
   std::vector<Visit> stack{{FlameTree::kRoot, 0, 0}};
   while (!stack.empty()) {
@@ -93,13 +104,17 @@ Layout lay_out(const FlameTree& tree, std::uint32_t max_frames) {
       // visits that follow.
       std::uint64_t frames = below[visit.node];
       std::uint64_t value = totals[visit.node];
+      std::uint64_t merged_was = was[visit.node];
+      std::uint64_t merged_is = is[visit.node];
       while (!stack.empty() && stack.back().depth == visit.depth) {
         frames += below[stack.back().node];
         value += totals[stack.back().node];
+        merged_was += was[stack.back().node];
+        merged_is += is[stack.back().node];
         stack.pop_back();
       }
       const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(frames, UINT32_MAX));
-      layout.boxes.push_back({visit.depth, Layout::kMerged, count, false, value, visit.before});
+      layout.boxes.push_back({visit.depth, Layout::kMerged, count, false, value, visit.left, merged_was, merged_is});
       layout.merged_frames += frames;
       layout.merged_value += value;
       layout.rows = std::max(layout.rows, visit.depth + 1);
@@ -107,11 +122,12 @@ Layout lay_out(const FlameTree& tree, std::uint32_t max_frames) {
     }
     const auto& node = nodes[visit.node];
     layout.boxes.push_back(
-        {visit.depth, node.function, node.line, node.several_lines, totals[visit.node], visit.before});
+        {visit.depth, node.function, node.line, node.several_lines, totals[visit.node], visit.left, was[visit.node],
+         is[visit.node]});
     layout.rows = std::max(layout.rows, visit.depth + 1);
     std::sort(kids.begin(), kids.end(), before);
     // Pushed in reverse, so that the largest is visited next.
-    std::uint64_t right = visit.before;
+    std::uint64_t right = visit.left;
     for (const FlameTree::Node kid : kids) right += totals[kid];
     for (std::size_t i = kids.size(); i-- > 0;) {
       right -= totals[kids[i]];
@@ -177,6 +193,23 @@ void append_number(std::string& out, double value) {
   out += digits;
 }
 
+/// The class of a grade of change.
+std::string grade_class(int grade) { return "g" + std::to_string(grade + kGrades); }
+
+/// The rules `.gN` for the grades of change, for light and for dark pages.
+std::string grade_rules() {
+  std::string out;
+  for (const bool dark : {false, true}) {
+    if (dark) out += "@media (prefers-color-scheme:dark){\n";
+    for (int grade = -kGrades; grade <= kGrades; ++grade) {
+      const std::string colour = change_colour(grade, dark);
+      out += "." + grade_class(grade) + "{fill:" + colour + ";background:" + colour + "}";
+    }
+    out += dark ? "\n}\n" : "\n";
+  }
+  return out;
+}
+
 /// The rules `.hNsM` for the hues in use, for light and for dark pages.
 std::string colour_rules(const Modules& modules) {
   std::vector<unsigned> hues(modules.hues);
@@ -209,8 +242,9 @@ std::string context_line(const FlameOptions& options) {
   return line;
 }
 
-std::string root_label(const FlameOptions& options, std::uint64_t value) {
-  return "all: " + human_value(value, options.unit);
+std::string root_label(const FlameOptions& options, const Layout::Box& root) {
+  if (!options.comparison) return "all: " + human_value(root.value, options.unit);
+  return "all: " + human_value(root.was, options.unit) + " before, " + human_value(root.is, options.unit) + " after";
 }
 
 /// The drawing for viewers without JavaScript.
@@ -222,8 +256,11 @@ void draw(const FlameTree& tree, const Layout& layout, const Modules& modules, c
   text += "<text class=\"title\" x=\"16\" y=\"32\">" + xml(clip_utf8(clean_utf8(options.title), 100)) + "</text>\n";
   text += "<text class=\"context\" x=\"16\" y=\"54\">" + xml(clip_utf8(context_line(options), 175)) + "</text>\n";
 
+  if (options.comparison) {
+    text += "<text class=\"legend muted\" x=\"16\" y=\"79\">red: more than before, blue: less; as wide as the larger of both</text>\n";
+  }
   double x = kMargin;
-  for (std::size_t i = 0; i < std::min(modules.names.size(), kLegendModules); ++i) {
+  for (std::size_t i = 0; !options.comparison && i < std::min(modules.names.size(), kLegendModules); ++i) {
     const std::string label = modules.names[i].empty() ? "unknown" : clip_utf8(modules.names[i], 28);
     const std::string share = modules.values[i] == 0 ? "" : percent(modules.values[i], total);
     const double width = 18 + kCharWidth * static_cast<double>(length_utf8(label) + 1 + share.size()) + 14;
@@ -242,12 +279,12 @@ void draw(const FlameTree& tree, const Layout& layout, const Modules& modules, c
     const double scale = (kWidth - 2 * kMargin) / static_cast<double>(total);
     const double width = static_cast<double>(box.value) * scale;
     if (width < kLeastDrawnWidth && box.depth != 0) continue;
-    const double left = kMargin + static_cast<double>(box.before) * scale;
+    const double left = kMargin + static_cast<double>(box.left) * scale;
     const double top = first_row + kRowHeight * box.depth;
     std::string style = "h" + std::to_string(kGrey) + "s0";
     std::string label;
     if (box.depth == 0) {
-      label = root_label(options, box.value);
+      label = root_label(options, box);
     } else if (box.function == Layout::kMerged) {
       label = exact_number(box.line) + " small frames";
     } else {
@@ -257,6 +294,7 @@ void draw(const FlameTree& tree, const Layout& layout, const Modules& modules, c
       if (function.inlined && width > 4) style += " inl";
       label = short_name(function.name);
     }
+    if (options.comparison) style = grade_class(grade_of(box.was, box.is));
     text += "<rect class=\"" + style + "\" x=\"";
     append_number(text, left);
     text += "\" y=\"";
@@ -382,6 +420,11 @@ void write_data(const FlameTree& tree, const Layout& layout, const Modules& modu
   });
   column("line", [](const Layout::Box& box) { return (box.several_lines ? "-" : "") + std::to_string(box.line); });
   column("value", [](const Layout::Box& box) { return std::to_string(box.value); });
+  if (options.comparison) {
+    column("was", [](const Layout::Box& box) { return std::to_string(box.was); });
+    column("is", [](const Layout::Box& box) { return std::to_string(box.is); });
+    column("grade", [](const Layout::Box& box) { return std::to_string(grade_of(box.was, box.is) + kGrades); });
+  }
   open_list("],\n\"exact\":{");
   for (std::size_t i = 0; i < layout.boxes.size(); ++i) {
     if (layout.boxes[i].value <= kExactInDouble) continue;
@@ -395,7 +438,7 @@ void write_data(const FlameTree& tree, const Layout& layout, const Modules& modu
 }  // namespace
 
 void write_flamegraph_svg(const FlameTree& tree, const FlameOptions& options, const TextSink& out) {
-  const Layout layout = lay_out(tree, options.max_frames);
+  const Layout layout = lay_out(tree, options.max_frames, options.comparison);
   const Modules modules = rank_modules(tree, options.bottom_up);
   const double first_row = 96;
   const double rows = static_cast<double>(std::min<std::size_t>(layout.rows, kMostDrawnRows));
@@ -408,7 +451,7 @@ void write_flamegraph_svg(const FlameTree& tree, const FlameOptions& options, co
   append_number(head, height);
   head += "\">\n<title>" + xml(clean_utf8(options.title)) + "</title>\n<style><![CDATA[\n";
   head += assets::kFlamegraphCss;
-  head += colour_rules(modules);
+  head += options.comparison ? grade_rules() : colour_rules(modules);
   head += "]]></style>\n";
   out(head);
   draw(tree, layout, modules, options, height, first_row, out);

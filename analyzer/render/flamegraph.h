@@ -25,6 +25,9 @@ struct FlameOptions {
   std::uint32_t max_frames = 50'000;
   /// The tree's stacks were added innermost first.
   bool bottom_up = false;
+  /// The tree compares two traces (FlameTree::add_before): a stack is as wide as the larger of its values, so that
+  /// nothing vanishes, and its colour says what became of it.
+  bool comparison = false;
 };
 
 /// One self-contained file for any browser: no network, no font, no library. With JavaScript it searches,

@@ -84,4 +84,19 @@ std::string line_colour(unsigned hue, bool dark) {
   return oklch(dark ? 0.72 : 0.58, hue == kGrey ? 0.012 : 0.13, hue == kGrey ? 260 : degrees_of(hue));
 }
 
+int grade_of(std::uint64_t before, std::uint64_t after) noexcept {
+  const std::uint64_t larger = std::max(before, after);
+  if (larger == 0) return 0;
+  const double share = static_cast<double>(larger - std::min(before, after)) / static_cast<double>(larger);
+  const int grade = share < 0.01 ? 0 : share < 0.1 ? 1 : share < 0.35 ? 2 : share < 0.75 ? 3 : kGrades;
+  return after < before ? -grade : grade;
+}
+
+std::string change_colour(int grade, bool dark) {
+  const int strength = grade < 0 ? -grade : grade;
+  if (strength == 0) return oklch(dark ? 0.40 : 0.91, 0.008, 260);
+  const double lightness = dark ? 0.40 + 0.035 * strength : 0.92 - 0.045 * strength;
+  return oklch(lightness, 0.02 + 0.03 * strength, grade > 0 ? 25 : 250);
+}
+
 }  // namespace heapprof::render

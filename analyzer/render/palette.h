@@ -26,6 +26,12 @@ std::uint32_t stable_hash(std::string_view name) noexcept;
 /// An empty name is grey.
 std::vector<unsigned> hues_of(std::span<const std::string> names);
 
+/// Grades of change in a comparison: from -kGrades, all gone, over 0, the same, to kGrades, all new.
+inline constexpr int kGrades = 4;
+int grade_of(std::uint64_t before, std::uint64_t after) noexcept;
+/// Blue where less became of it, red where more, grey where nothing changed.
+std::string change_colour(int grade, bool dark);
+
 /// "#rrggbb" of a frame or an area.
 std::string fill_colour(unsigned hue, unsigned shade, bool dark);
 /// An area of a chart, where no text stands on it.

@@ -7,6 +7,7 @@
 
 #include "analyzer/model/call_tree.h"
 #include "analyzer/replay/batch_pump.h"
+#include "analyzer/symbols/name_table.h"
 
 namespace heapprof::replay {
 namespace {
@@ -98,6 +99,7 @@ std::uint64_t ns_of(const Moment& moment, std::uint64_t duration_ns) {
 Analysis::Analysis(const std::string& path, const Selection& selection, const Progress& progress,
                    const IndexUse& index_use)
     : selection_(selection), file_(path), index_use_(index_use) {
+  read_bundle();
   const bool whole_first = selection_.needs_scouting() || file_.compacted() != nullptr;
   Passes passes(file_, progress, 1u + whole_first + selection_.needs_lifetimes());
   if (whole_first) {
@@ -176,6 +178,16 @@ bool Analysis::find_index() {
   if (!index_) return false;
   whole_ = index_->whole();
   return true;
+}
+
+/// First of all: selections by name need the names.
+void Analysis::read_bundle() {
+  if (!file_.symbols()) return;
+  const std::optional<std::string> packed = trace::read_symbols(file_.input(), file_.file_id(), *file_.symbols());
+  std::optional<std::vector<symbols::ModuleNames>> names;
+  if (packed) names = symbols::unpack(*packed);
+  bundle_damaged_ = !names;
+  if (names) profile_.bundle = std::make_shared<const std::vector<symbols::ModuleNames>>(std::move(*names));
 }
 
 void Analysis::link(const trace::Definitions& definitions) {
@@ -293,6 +305,7 @@ void Analysis::describe_recording(const trace::Definitions& definitions) {
   recording.host = definitions.host.substr(0, definitions.host.find_last_not_of('\n') + 1);
   recording.pid = header.pid;
   recording.parent_pid = header.parent_pid;
+  recording.live_pid = trace::visible_pid(header);
   recording.start_realtime_ns = header.start_realtime_ns;
   recording.trace_bytes = file_.bytes();
   if (const trace::Compacted* const compacted = file_.compacted()) {
@@ -424,6 +437,7 @@ void Analysis::settle_integrity(const Found& found) {
     damage.lost_unknown();
     damage.note("the file system does not let a killed program's last events reach the file; some may be missing");
   }
+  if (bundle_damaged_) damage.note("the names that the trace carries are damaged, and are not used");
   if (lost_nodes_ != 0)
     damage.note(count_of(lost_nodes_, "stack frame has", "stack frames have") + " lost the definition: shown as '" +
                 "definition_lost'");
@@ -456,7 +470,8 @@ void Analysis::settle_integrity(const Found& found) {
 }
 
 void Analysis::for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink,
-                              const Progress& progress, bool with_older) const {
+                              const Progress& progress, bool with_older,
+                              const std::function<void(const LiveBlock&)>& survivors) const {
   const std::unique_ptr<Run> run = start();
   trace::MergedReader& reader = *run->reader;
   Replay& replay = run->replay;
@@ -466,17 +481,26 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
   std::vector<ProfileEvent> events;
   const auto pass_on = [&] {
     events.clear();
-    // Times come in order, and neighbours often share one.
+    const auto node_of = [&](std::uint32_t index) { return index < node_of_index_.size() ? node_of_index_[index] : 0; };
+    // Times come in order, and neighbours often share one; so do the births of what dies young.
     std::uint64_t ticks = 0;
     std::uint64_t ns = 0;
+    std::uint64_t born_ticks = 0;
+    std::uint64_t born_ns = 0;
     for (const ResolvedEvent& event : resolved) {
       if (event.before_slice && !with_older) continue;
       if (event.time != ticks) {
         ticks = event.time;
         ns = clock_.to_ns(ticks);
       }
-      const std::uint32_t node = event.node < node_of_index_.size() ? node_of_index_[event.node] : 0;
-      events.push_back({ns, event.address, event.size, node, event.thread, event.kind, event.temporary, event.before_slice});
+      if (event.born != born_ticks) {
+        born_ticks = event.born;
+        born_ns = clock_.to_ns(born_ticks);
+      }
+      events.push_back({ns, event.address, event.size, node_of(event.node), event.thread, event.kind, event.temporary,
+                        event.before_slice, event.in_realloc, event.freeing_thread,
+                        event.freeing_node == kNoNode ? model::kNoIndex : node_of(event.freeing_node), born_ns,
+                        event.old_address});
     }
     resolved.clear();
     sink(events);
@@ -493,6 +517,11 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
   });
   replay.finish(0);
   if (!resolved.empty()) pass_on();
+  if (!survivors) return;
+  replay.for_each_leak([&](const Block& block) {
+    const std::uint32_t node = block.node < node_of_index_.size() ? node_of_index_[block.node] : 0;
+    survivors({clock_.to_ns(block.time), block.address, block.size, node, block.thread});
+  });
 }
 
 std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vector<std::uint32_t>& group_of_node,

@@ -46,6 +46,20 @@ struct ProfileEvent {
   ResolvedKind kind;
   bool temporary;
   bool before_slice;     ///< its block was allocated before the slice, and counts only as live in it
+  bool in_realloc = false;                      ///< half of a realloc: its release, or what it gave for another block
+  std::uint32_t freeing_thread = kNoThread;     ///< of a release; kNoThread: nobody saw it
+  std::uint32_t freeing_node = model::kNoIndex; ///< of a release: the stack that did it, where recorded
+  std::uint64_t born_ns = 0;                    ///< of a release: when its block was allocated
+  std::uint64_t old_address = 0;                ///< of an allocation in a realloc: the block whose release came before
+};
+
+/// A block that nobody released.
+struct LiveBlock {
+  std::uint64_t time_ns;  ///< of its allocation
+  std::uint64_t address;
+  std::uint64_t size;
+  std::uint32_t node;     ///< Profile::nodes
+  std::uint32_t thread;   ///< Profile::threads
 };
 
 class Analysis {
@@ -63,9 +77,11 @@ class Analysis {
 
   /// All allocations, releases and samples that count, in order, a batch at a time (Selection::kind aside: of the
   /// heap). Of a slice, blocks made before it are not among them; `with_older` adds those, from the trace's beginning or
-  /// the snapshot's, where what is live comes first.
+  /// the snapshot's, where what is live comes first. Then `survivors` gets each block that was live at the end, in no
+  /// order, once: those that the profile counts as leaked.
   void for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink,
-                      const Progress& progress = {}, bool with_older = false) const;
+                      const Progress& progress = {}, bool with_older = false,
+                      const std::function<void(const LiveBlock&)>& survivors = {}) const;
 
   /// Live bytes of groups of nodes over time: group_of_node says for each node of the profile its group, from
   /// 0, or kNoIndex. Result: by group, the live bytes at the end of each bucket of the profile's timeline.
@@ -82,6 +98,7 @@ class Analysis {
   void settle_choice(Passes& passes);
   void choose_blocks(Passes& passes);
   void begin_at_snapshot();
+  void read_bundle();
   void link(const trace::Definitions& definitions);
   void describe_recording(const trace::Definitions& definitions);
   void settle_integrity(const Found& found);
@@ -94,6 +111,7 @@ class Analysis {
   trace::TickClock clock_;
   std::vector<std::uint32_t> node_of_index_;
   std::uint64_t lost_nodes_ = 0;
+  bool bundle_damaged_ = false;
   Choice choice_;
   std::vector<std::uint8_t> chosen_nodes_;  // by dense index
   std::vector<bool> chosen_blocks_;         // by ordinal

@@ -8,6 +8,7 @@
 
 #include "analyzer/replay/batch_pump.h"
 #include "analyzer/trace/compact_codec.h"
+#include "analyzer/trace/symbol_section.h"
 #include "common/checksum.h"
 
 namespace heapprof::replay {
@@ -106,6 +107,7 @@ class Compactor {
     write_beginning(out);
     write_chunks(out);
     check_and_add_snapshots(out);
+    add_symbols(out);
     out.finish();
     return {out.bytes(), file_.bytes(), whole_.events};
   }
@@ -230,6 +232,18 @@ class Compactor {
     if (!same)
       throw trace::TraceError(to_ + ": what was written does not read as " + file_.input().path() +
                               " does, and was thrown away; please report this");
+  }
+
+  /// The names that a bundled trace carries go with it.
+  void add_symbols(trace::NewFile& out) const {
+    if (!file_.symbols()) return;
+    const std::optional<std::string> symbols = trace::read_symbols(file_.input(), file_.file_id(), *file_.symbols());
+    if (!symbols) throw trace::TraceError(file_.input().path() + ": the names that it carries are damaged");
+    const std::uint32_t unit = file_.header().unit_bytes;
+    const std::vector<std::uint8_t> padding((unit - out.bytes() % unit) % unit, 0);
+    out.append(padding);
+    const std::string extents = trace::symbol_extents(*symbols, file_.file_id(), out.bytes(), unit);
+    out.append({reinterpret_cast<const std::uint8_t*>(extents.data()), extents.size()});
   }
 
   const CompactOptions options_;

@@ -139,7 +139,7 @@ inline bool Replay::is_temporary(const Block& block, const StreamState& stream) 
 }
 
 template <bool kResolve>
-inline void Replay::allocate(std::size_t i) {
+inline void Replay::allocate(std::size_t i, std::uint64_t old_address) {
   const MergedEvent event = events_[i];
   if (event.address == 0) [[unlikely]] {
     ++bad_events_;
@@ -177,11 +177,12 @@ inline void Replay::allocate(std::size_t i) {
   if (count_all_) all_costs_.add(event.node, size, event.time);
   timeline_.rose(heap_costs_.live_bytes());
   if constexpr (kResolve)
-    resolved_->push_back({event.time, event.address, size, event.node, block->thread, ResolvedKind::kAllocation, false, !in_slice_});
+    resolved_->push_back({event.time, event.address, size, event.node, block->thread, ResolvedKind::kAllocation, false, !in_slice_,
+                          old_address != 0, kNoThread, kNoNode, 0, old_address});
 }
 
 template <bool kResolve>
-inline void Replay::count_release(const Block& block, bool temporary) {
+inline void Replay::count_release(const Block& block, bool temporary, [[maybe_unused]] const Release& by) {
   if ((block.thread & kNotSelected) != 0) return;
   const bool before_slice = block.time < choice_.from_ticks;
   temporary &= !before_slice;
@@ -190,7 +191,8 @@ inline void Replay::count_release(const Block& block, bool temporary) {
   if (count_all_) all_costs_.remove(block.node, block.size, temporary);
   timeline_.fell(heap_costs_.live_bytes());
   if constexpr (kResolve)
-    resolved_->push_back({now_, block.address, block.size, block.node, block.thread, ResolvedKind::kRelease, temporary, before_slice});
+    resolved_->push_back({now_, block.address, block.size, block.node, block.thread, ResolvedKind::kRelease, temporary, before_slice,
+                          by.in_realloc, by.thread, by.node, block.time, 0});
 }
 
 void Replay::count_rare_release(const Block& block) {
@@ -214,7 +216,10 @@ inline void Replay::release(std::size_t i) {
   const bool temporary = is_temporary(*block, streams_[event.stream()]);
   if (temporary) thread.last_allocation = 0;
   heap_.frees += (block->thread & kNotSelected) == 0;
-  count_release<kResolve>(*block, temporary);
+  Release by;
+  if constexpr (kResolve)
+    by = {streams_[event.stream()].thread, event.op() == Op::kFreeStack ? event.node : kNoNode, false};
+  count_release<kResolve>(*block, temporary, by);
   blocks_.erase(block);
 }
 
@@ -239,18 +244,20 @@ void Replay::realloc_begin(std::size_t i) {
 template <bool kResolve>
 void Replay::realloc_end(std::size_t i) {
   StreamState& stream = streams_[events_[i].stream()];
+  std::uint64_t old_address = 0;
   if (!stream.reallocs.empty()) {
     const PendingRealloc pending = stream.reallocs.back();
     stream.reallocs.pop_back();
     if (pending.block.address != 0) {
       heap_.frees += (pending.block.thread & kNotSelected) == 0;
-      count_release<kResolve>(pending.block, pending.temporary);
+      count_release<kResolve>(pending.block, pending.temporary, {stream.thread, events_[i].node, true});
+      old_address = pending.block.address;
     } else {
       ++heap_.frees;
       ++heap_.unmatched_frees;
     }
   }
-  if (events_[i].address != 0) allocate<kResolve>(i);
+  if (events_[i].address != 0) allocate<kResolve>(i, old_address);
 }
 
 /// Two events of one moment in different streams stand in the wrong order: the one at `i` needs `address`

@@ -42,6 +42,7 @@
 namespace heapprof::replay {
 
 inline constexpr std::uint32_t kNoThread = 0xffffffff;
+inline constexpr std::uint32_t kNoNode = 0xffffffff;
 
 /// Which allocations count, as the trace can tell while it is read. Others are followed, so that their releases
 /// are known, and left out of all figures.
@@ -100,6 +101,13 @@ struct ResolvedEvent {
   ResolvedKind kind;
   bool temporary;         ///< of a release
   bool before_slice;      ///< its block was allocated before the slice
+  bool in_realloc = false;  ///< of a release: realloc did it; of an allocation: it is what realloc gave for another block
+  // Of a release:
+  std::uint32_t freeing_thread = kNoThread;  ///< kNoThread: the release was not seen
+  std::uint32_t freeing_node = kNoNode;      ///< dense index of its stack; kNoNode: not recorded
+  std::uint64_t born = 0;                    ///< ticks of the block's allocation
+  // Of an allocation in a realloc:
+  std::uint64_t old_address = 0;             ///< of the block that went; that block's release came before
 };
 
 class Replay {
@@ -199,6 +207,12 @@ class Replay {
     Block block;         // address 0: was unknown
     bool temporary = false;
   };
+  /// Who released a block, as far as known.
+  struct Release {
+    std::uint32_t thread = kNoThread;
+    std::uint32_t node = kNoNode;
+    bool in_realloc = false;
+  };
   struct PendingMapping {
     bool remap = false;
     std::vector<Region> pieces;
@@ -223,7 +237,7 @@ class Replay {
   template <bool kResolve>
   void handle(std::size_t i);
   template <bool kResolve>
-  void allocate(std::size_t i);
+  void allocate(std::size_t i, std::uint64_t old_address = 0);
   template <bool kResolve>
   void release(std::size_t i);
   template <bool kResolve>
@@ -231,7 +245,7 @@ class Replay {
   template <bool kResolve>
   void realloc_end(std::size_t i);
   template <bool kResolve>
-  void count_release(const Block& block, bool temporary);
+  void count_release(const Block& block, bool temporary, const Release& by = {});
   void count_rare_release(const Block& block);
   template <bool kResolve>
   bool settle_tie(std::size_t i, std::uint64_t address, bool wants_release);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include "analyzer/symbols/demangle.h"
 
@@ -68,8 +69,9 @@ bool has_scopes(int language) {
 
 }  // namespace
 
-DwarfFunctions::DwarfFunctions(Dwarf* dwarf, std::function<bool(std::uint64_t)> is_code)
-    : dwarf_(dwarf), is_code_(std::move(is_code)), ranges_left_(kMaxRanges) {
+DwarfFunctions::DwarfFunctions(Dwarf* dwarf, std::function<bool(std::uint64_t)> is_code,
+                               std::vector<std::string> packages)
+    : dwarf_(dwarf), is_code_(std::move(is_code)), package_paths_(std::move(packages)), ranges_left_(kMaxRanges) {
   list_units();
 }
 
@@ -83,6 +85,11 @@ std::vector<DwarfFunctions::Range> DwarfFunctions::ranges_of(Dwarf_Die& die) {
       break;
     }
     --ranges_left_;
+    if (lacking_base_ != 0 && units_by_address_.find(low) != based_unit_ &&
+        units_by_address_.find(low + lacking_base_) == based_unit_) {
+      low += lacking_base_;
+      high += lacking_base_;
+    }
     // Functions that the linker dropped begin at 0 or another address where no code is.
     if (low < high && is_code_(low)) ranges.push_back({low, high});
   }
@@ -101,7 +108,10 @@ void DwarfFunctions::list_units() {
     if (type != DW_UT_compile && type != DW_UT_skeleton) continue;
     const auto index = static_cast<std::uint32_t>(units_.size());
     const bool has_split = type == DW_UT_skeleton && dwarf_tag(&split) == DW_TAG_compile_unit;
-    units_.push_back({die, has_split ? split : die});
+    const bool lacks_split = type == DW_UT_skeleton && !has_split;
+    std::uint64_t id = 0;
+    if (lacks_split) dwarf_cu_info(cu, nullptr, nullptr, nullptr, nullptr, &id, nullptr, nullptr);
+    units_.push_back({die, has_split ? split : die, lacks_split, id});
     const std::vector<Range> ranges = ranges_of(die);
     if (ranges.empty()) without_ranges.push_back(index);
     for (const Range& range : ranges) units_by_address_.add(range.low, range.high, index);
@@ -294,7 +304,7 @@ std::string DwarfFunctions::qualified_name(Dwarf_Die& die) {
   Dwarf_Die unit;
   if (known->second.empty() || dwarf_diecu(&declaration, &unit, nullptr, nullptr) == nullptr) return known->second;
   if (!has_scopes(dwarf_srclang(&unit))) return known->second;
-  const auto [names, first] = scope_names_.try_emplace(dwarf_dieoffset(&unit));
+  const auto [names, first] = scope_names_.try_emplace(unit.addr);
   ScopeNames& scopes = names->second;
   if (first) {
     scopes.names.emplace_back();
@@ -318,9 +328,25 @@ std::string DwarfFunctions::function_name(Dwarf_Die& die, bool& plain) {
 
 // --- addresses -----------------------------------------------------------------------------------------
 
-void DwarfFunctions::resolve_in_unit(Unit& unit, const std::vector<std::uint64_t>& addresses,
+void DwarfFunctions::find_in_packages(Unit& unit) {
+  if (!std::exchange(packages_opened_, true))
+    for (const std::string& path : package_paths_)
+      if (auto package = DwarfPackage::open(path); package != nullptr) packages_.push_back(std::move(package));
+  for (const auto& package : packages_)
+    if (package->find(dwarf_, unit.die, unit.id, unit.split)) {
+      unit.lacks_split = false;
+      return;
+    }
+}
+
+void DwarfFunctions::resolve_in_unit(std::uint32_t number, const std::vector<std::uint64_t>& addresses,
                                      const std::vector<std::size_t>& asked,
                                      std::vector<std::vector<SourceFrame>>& frames, std::vector<bool>& plain_name) {
+  Unit& unit = units_[number];
+  lacking_base_ = 0;
+  if (unit.lacks_split) find_in_packages(unit);
+  if (unit.lacks_split) whole_ = false;
+  else if (unit.id != 0 && dwarf_lowpc(&unit.die, &lacking_base_) == 0) based_unit_ = number;
   std::vector<std::uint64_t> wanted;
   for (const std::size_t i : asked) wanted.push_back(addresses[i]);
   Walk quick(*this, wanted, false);
@@ -381,7 +407,7 @@ void DwarfFunctions::resolve(const std::vector<std::uint64_t>& addresses,
   for (std::size_t i = 0; i < addresses.size(); ++i)
     if (const std::uint32_t unit = units_by_address_.find(addresses[i]); unit != IntervalMap::kNone)
       by_unit[unit].push_back(i);
-  for (auto& [unit, asked] : by_unit) resolve_in_unit(units_[unit], addresses, asked, frames, plain_name);
+  for (auto& [unit, asked] : by_unit) resolve_in_unit(unit, addresses, asked, frames, plain_name);
 }
 
 }  // namespace heapprof::symbols

@@ -14,10 +14,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/symbols/dwarf_package.h"
 #include "analyzer/symbols/interval_map.h"
 #include "analyzer/symbols/symbolizer.h"
 
@@ -25,8 +27,9 @@ namespace heapprof::symbols {
 
 class DwarfFunctions {
  public:
-  /// `is_code` tells whether an address of the debug information lies in the module's code.
-  DwarfFunctions(Dwarf* dwarf, std::function<bool(std::uint64_t)> is_code);
+  /// `is_code` tells whether an address of the debug information lies in the module's code; `packages` are files in
+  /// which units may stand that were split off (the first that has one counts).
+  DwarfFunctions(Dwarf* dwarf, std::function<bool(std::uint64_t)> is_code, std::vector<std::string> packages = {});
 
   /// Appends to frames[i] what is known about addresses[i] (sorted, distinct, in terms of the debug
   /// information): nothing; or one frame with a line but no function; or the inlined functions and the real
@@ -35,6 +38,9 @@ class DwarfFunctions {
   void resolve(const std::vector<std::uint64_t>& addresses, std::vector<std::vector<SourceFrame>>& frames,
                std::vector<bool>& plain_name);
 
+  /// False when a unit's part in another file (-gsplit-dwarf) was asked for and not found: it may turn up.
+  bool is_whole() const { return whole_; }
+
   /// True when something was left out because the debug information is broken or beyond the limits.
   bool damaged() const { return damaged_; }
 
@@ -42,6 +48,8 @@ class DwarfFunctions {
   struct Unit {
     Dwarf_Die die;    ///< has the line table
     Dwarf_Die split;  ///< has the functions; the same, but for -gsplit-dwarf
+    bool lacks_split; ///< its functions stand in a file that was not found
+    std::uint64_t id; ///< of a split unit
   };
   /// A function or an inlined one.
   struct Scope {
@@ -61,7 +69,8 @@ class DwarfFunctions {
 
   void list_units();
   std::vector<Range> ranges_of(Dwarf_Die& die);
-  void resolve_in_unit(Unit& unit, const std::vector<std::uint64_t>& addresses, const std::vector<std::size_t>& asked,
+  void find_in_packages(Unit& unit);
+  void resolve_in_unit(std::uint32_t number, const std::vector<std::uint64_t>& addresses, const std::vector<std::size_t>& asked,
                        std::vector<std::vector<SourceFrame>>& frames, std::vector<bool>& plain_name);
   template <typename Visit>
   bool each_child(Dwarf_Die& parent, Dwarf_Off& last_offset, int depth, Visit&& visit);
@@ -79,9 +88,16 @@ class DwarfFunctions {
   std::unordered_map<const char*, std::string> demangled_;
   /// Likewise for functions without a linkage name, by the place of their declaration.
   std::unordered_map<const void*, std::string> qualified_;
-  std::unordered_map<Dwarf_Off, ScopeNames> scope_names_;  ///< by offset of the unit's entry
+  std::unordered_map<const void*, ScopeNames> scope_names_;  ///< by the place of the unit's entry
+  std::vector<std::string> package_paths_;
+  std::vector<std::unique_ptr<DwarfPackage>> packages_;
+  bool packages_opened_ = false;
+  /// While a unit from a package is walked: ranges relative to the unit's base lack it.
+  std::uint64_t lacking_base_ = 0;
+  std::uint32_t based_unit_ = 0;
   std::size_t ranges_left_;
   bool damaged_ = false;
+  bool whole_ = true;
 };
 
 }  // namespace heapprof::symbols

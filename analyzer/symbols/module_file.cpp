@@ -3,6 +3,9 @@
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <link.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -11,9 +14,12 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <string_view>
 #include <utility>
 
 #include "analyzer/symbols/debuginfod.h"
+#include "analyzer/symbols/plain_sections.h"
 #include "analyzer/symbols/sysroot.h"
 
 namespace heapprof::symbols {
@@ -21,27 +27,6 @@ namespace heapprof::symbols {
 namespace {
 
 constexpr std::string_view kDeleted = " (deleted)";
-
-/// A descriptor that closes itself.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  bool is_open() const { return fd_ >= 0; }
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_ = -1;
-};
 
 /// Opens a regular file for reading; anything else, such as a pipe that would block, fails.
 Descriptor open_file(const std::string& path) {
@@ -119,6 +104,14 @@ std::uint32_t checksum_of(const Descriptor& fd) {
   return static_cast<std::uint32_t>(sum);
 }
 
+/// What tells one state of a file from another.
+std::string state_of(int fd) {
+  struct stat status {};
+  if (fstat(fd, &status) != 0) return {};
+  return std::to_string(status.st_dev) + ' ' + std::to_string(status.st_ino) + ' ' + std::to_string(status.st_size) +
+         ' ' + std::to_string(status.st_mtim.tv_sec) + '.' + std::to_string(status.st_mtim.tv_nsec);
+}
+
 std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash);
@@ -132,40 +125,95 @@ std::string build_id_path(const std::string& root, const std::string& build_id, 
 
 }  // namespace
 
-ModuleFile::ModuleFile(const Module& module, const Options& options, std::vector<std::string>& warnings)
-    : options_(options), warnings_(warnings), recorded_(module), name_(module.path), original_(module.path) {
+ModuleFile::ModuleFile(const Module& module, const Options& options, const Origin& origin,
+                       std::vector<std::string>& warnings)
+    : options_(options), origin_(origin), warnings_(warnings), recorded_(module), name_(module.path),
+      original_(module.path) {
   if (name_.empty()) return;
   if (name_ == "[vdso]") {
-    warn("the kernel's code has no file; its functions are not named");
+    if (!open_vdso() && !open_by_build_id())
+      warn("the kernel's code has no file, and this is another kernel; its functions are not named");
     return;
   }
   if (name_.front() == '[' || name_.starts_with("//") || name_.starts_with("/memfd:")) {
-    warn("code that is in no file; its functions are not named");
+    if (!open_mapped()) warn("code that is in no file; its functions are not named");
     return;
   }
   const bool deleted = original_.ends_with(kDeleted);
   if (deleted) original_.resize(original_.size() - kDeleted.size());
 
+  if (open_in_live_root()) return;
   std::string reason;
   if (open_main(path_in_sysroot(options_.sysroot, original_), deleted, &reason) == Acceptance::kAccepted) return;
+  if (open_mapped()) return;
   // This machine's own file will do when it is certain to be the same.
   if (!options_.sysroot.empty() && open_main(original_, true, nullptr) == Acceptance::kAccepted) return;
   if (open_by_build_id()) return;
   warn((deleted ? "deleted while the program ran, and " + reason : reason) + "; its functions are not named");
 }
 
+/// The vdso of this process is that of all others of the same kernel and kind; its build id tells.
+bool ModuleFile::open_vdso() {
+  constexpr std::size_t kMaxVdso = 1 << 16;
+  const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(getauxval(AT_SYSINFO_EHDR));
+  if (header == nullptr || !options_.sysroot.empty()) return false;
+  // The section headers stand last in it.
+  const std::size_t size = header->e_shoff + std::size_t{header->e_shnum} * header->e_shentsize;
+  if (header->e_shoff == 0 || size > kMaxVdso) return false;
+  Descriptor fd(memfd_create("vdso", MFD_CLOEXEC));
+  if (!fd.is_open() || write(fd.get(), header, size) != static_cast<ssize_t>(size)) return false;
+  const bool accepted = accept_main(std::move(fd), name_, true, nullptr) == Acceptance::kAccepted;
+  main_state_.clear();
+  return accepted;
+}
+
+/// The recorded path as the running process sees it, when it sees another file system than this process does.
+bool ModuleFile::open_in_live_root() {
+  if (origin_.live_pid == 0 || !options_.sysroot.empty()) return false;
+  const std::string process = "/proc/" + std::to_string(origin_.live_pid);
+  struct stat theirs {}, ours {}, their_root {}, our_root {};
+  if (stat((process + "/ns/mnt").c_str(), &theirs) != 0 || stat("/proc/self/ns/mnt", &ours) != 0) return false;
+  if (stat((process + "/root").c_str(), &their_root) != 0 || stat("/", &our_root) != 0) return false;
+  if (theirs.st_ino == ours.st_ino && their_root.st_ino == our_root.st_ino && their_root.st_dev == our_root.st_dev)
+    return false;
+  const std::string path = path_in_sysroot(process + "/root", original_);
+  return open_main(path, original_ != name_, nullptr) == Acceptance::kAccepted;
+}
+
+/// What the running process itself has mapped: good where the file was deleted or replaced. Reading other mappings
+/// than that of the program itself takes privileges (proc_pid_map_files(5)).
+bool ModuleFile::open_mapped() {
+  if (origin_.live_pid == 0 || recorded_.build_id_hex.empty()) return false;
+  const std::string process = "/proc/" + std::to_string(origin_.live_pid);
+  if (accept_main(open_file(process + "/exe"), process + "/exe", true, nullptr) == Acceptance::kAccepted) return true;
+  std::ifstream maps(process + "/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const std::size_t path = line.find('/');
+    if (path == std::string::npos || line.find(" r-xp ") == std::string::npos) continue;
+    const std::string_view mapped = std::string_view(line).substr(path);
+    if (mapped != original_ && mapped != original_ + std::string(kDeleted)) continue;
+    const std::string file = process + "/map_files/" + line.substr(0, line.find(' '));
+    if (open_main(file, true, nullptr) == Acceptance::kAccepted) return true;
+  }
+  return false;
+}
+
 ModuleFile::Acceptance ModuleFile::open_main(const std::string& path, bool must_match, std::string* reason) {
+  return accept_main(open_file(path), path, must_match, reason);
+}
+
+ModuleFile::Acceptance ModuleFile::accept_main(Descriptor fd, const std::string& path, bool must_match,
+                                               std::string* reason) {
   const auto refuse = [&](Acceptance acceptance, std::string text) {
     if (reason != nullptr) *reason = std::move(text);
     return acceptance;
   };
-  Descriptor fd = open_file(path);
   if (!fd.is_open()) {
     const bool other_place = path != recorded_.path;
     return refuse(Acceptance::kMissing, (other_place ? path + " " : std::string()) + "can't be opened (" +
                                             std::strerror(errno) + ")");
   }
-  const ElfHandle elf = read_elf(fd);
+  ElfHandle elf = read_elf(fd);
   GElf_Ehdr header;
   if (elf == nullptr || elf_kind(elf.get()) != ELF_K_ELF || gelf_getehdr(elf.get(), &header) == nullptr)
     return refuse(Acceptance::kRefused, "not an ELF file");
@@ -182,12 +230,91 @@ ModuleFile::Acceptance ModuleFile::open_main(const std::string& path, bool must_
                                             : "the file changed since the recording (build id " + build_id +
                                                   ", recorded " + wanted + ")");
   }
-  if (wanted.empty() && !build_id.empty())
-    warn("recorded without build id, so it can't be known whether the file is still the same");
+  if (wanted.empty()) {
+    if (std::string sign = sign_of_change(fd, elf.get()); !sign.empty()) return refuse(Acceptance::kRefused, sign);
+    if (!build_id.empty())
+      warn("recorded without build id, so it can't be known whether the file is still the same");
+  }
 
-  if (!report(fd.release(), path)) return refuse(Acceptance::kRefused, std::string("unreadable: ") + dwfl_errmsg(-1));
+  std::string state = state_of(fd.get());
   build_id_ = build_id;
+  main_path_ = path;
+  locate_debug_file(elf.get());
+  elf.reset();
+  if (!report(with_plain_sections(std::move(fd)), path)) return refuse(Acceptance::kRefused, std::string("unreadable: ") + dwfl_errmsg(-1));
+  main_state_ = std::move(state);
   return Acceptance::kAccepted;
+}
+
+std::string ModuleFile::sign_of_change(const Descriptor& fd, Elf* elf) const {
+  struct stat status {};
+  if (origin_.recorded_at_ns != 0 && fstat(fd.get(), &status) == 0 && options_.sysroot.empty()) {
+    const auto written = static_cast<std::uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000u +
+                         static_cast<std::uint64_t>(status.st_mtim.tv_nsec);
+    if (written > origin_.recorded_at_ns) return "the file was written after the recording began, and has no build id";
+  }
+  constexpr std::uint64_t kPage = 1 << 16;  // the largest of all machines
+  std::uint64_t begin = UINT64_MAX, end = 0;
+  std::size_t segments = 0;
+  if (elf_getphdrnum(elf, &segments) != 0) segments = 0;
+  for (std::size_t i = 0; i < segments; ++i) {
+    GElf_Phdr segment;
+    if (gelf_getphdr(elf, static_cast<int>(i), &segment) == nullptr) break;
+    if (segment.p_type != PT_LOAD) continue;
+    begin = std::min<std::uint64_t>(begin, segment.p_vaddr);
+    end = std::max<std::uint64_t>(end, segment.p_vaddr + segment.p_memsz);
+  }
+  const std::uint64_t span = end > begin ? end - begin : 0;
+  const std::uint64_t recorded = recorded_.map_bytes;
+  if (recorded != 0 && (span > recorded + kPage || recorded > span + kPage))
+    return "the file changed since the recording (it takes " + std::to_string(span) + " bytes of memory, took " +
+           std::to_string(recorded) + "), and has no build id";
+  return {};
+}
+
+/// Finds the separate debug file before anybody asks for it: it belongs to the fingerprint.
+void ModuleFile::locate_debug_file(Elf* elf) {
+  has_symbols_ = has_debug_information_ = false;
+  each_section(elf, [&](Elf_Scn*, const GElf_Shdr& header, std::string_view name) {
+    if (header.sh_type == SHT_NOBITS) return false;
+    has_symbols_ |= header.sh_type == SHT_SYMTAB;
+    has_debug_information_ |= name == ".debug_info" || name == ".zdebug_info";
+    return false;
+  });
+  debug_file_ = Descriptor();
+  if (has_debug_information_ && has_symbols_) return;
+  GElf_Word link_crc = 0;
+  const char* const link = dwelf_elf_gnu_debuglink(elf, &link_crc);
+  debug_file_ = Descriptor(find_debug_file(link, link_crc, debug_path_));
+}
+
+std::string ModuleFile::fingerprint() {
+  if (main_state_.empty() || build_id_.empty()) return {};
+  static const std::string program = [] {
+    const Descriptor fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+    return fd.is_open() ? state_of(fd.get()) : std::string();
+  }();
+  if (program.empty()) return {};
+  std::string text = program + ';' + main_state_;
+  if (debug_file_.is_open()) text += ";debug " + debug_state_;
+  std::string path;
+  if (alt_link_) {
+    const Descriptor fd(find_alt_file(debug_file_.is_open() ? debug_path_ : main_path_, path));
+    text += ";alt " + (fd.is_open() ? state_of(fd.get()) : "none");
+  }
+  for (const std::string& package : packages())
+    if (const Descriptor fd = open_file(package); fd.is_open()) text += ";dwp " + state_of(fd.get());
+  return text;
+}
+
+std::vector<std::string> ModuleFile::packages() const {
+  std::vector<std::string> paths = {main_path_ + ".dwp"};
+  if (debug_file_.is_open()) paths.push_back(debug_path_ + ".dwp");
+  for (const std::string& root : debug_roots()) {
+    paths.push_back(root + original_ + ".dwp");
+    if (!build_id_.empty()) paths.push_back(build_id_path(root, build_id_, ".dwp"));
+  }
+  return paths;
 }
 
 bool ModuleFile::open_by_build_id() {
@@ -206,8 +333,7 @@ bool ModuleFile::open_by_build_id() {
   return open_main(path, true, nullptr) == Acceptance::kAccepted;
 }
 
-bool ModuleFile::report(int fd, const std::string& path) {
-  Descriptor owned(fd);
+bool ModuleFile::report(Descriptor owned, const std::string& path) {
   callbacks_.find_elf = [](Dwfl_Module*, void**, const char*, Dwarf_Addr, char**, Elf**) { return -1; };
   callbacks_.find_debuginfo = find_debuginfo;
   callbacks_.section_address = dwfl_offline_section_address;
@@ -236,10 +362,10 @@ bool ModuleFile::report(int fd, const std::string& path) {
     if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0)
       code_.push_back({segment.p_vaddr + bias, segment.p_vaddr + bias + segment.p_memsz});
   }
-  if (AltLink alt; read_alt_link(elf, alt.name, alt.build_id)) alt_link_ = std::move(alt);
+  // Files whose debug information was moved elsewhere may have kept the reference of what is gone.
+  if (AltLink alt; has_debug_information_ && read_alt_link(elf, alt.name, alt.build_id)) alt_link_ = std::move(alt);
   dwfl_ = std::move(dwfl);
   module_ = module;
-  main_path_ = path;
   return true;
 }
 
@@ -275,7 +401,8 @@ int ModuleFile::find_debug_file(const char* link, std::uint32_t link_crc, std::s
     }
     if (AltLink alt; read_alt_link(elf.get(), alt.name, alt.build_id)) alt_link_ = std::move(alt);
     path = candidate;
-    return fd.release();
+    debug_state_ = state_of(fd.get());
+    return with_plain_sections(std::move(fd)).release();
   };
 
   for (const std::string& root : debug_roots())
@@ -283,6 +410,9 @@ int ModuleFile::find_debug_file(const char* link, std::uint32_t link_crc, std::s
   if (link != nullptr && *link != '\0') {
     const std::string folder = folder_of(main_path_);
     std::vector<std::string> candidates = {folder + "/" + link, folder + "/.debug/" + link};
+    // A deleted program that still runs was opened through /proc; its debug file may have stayed.
+    if (const std::string own = folder_of(original_); options_.sysroot.empty() && own != folder)
+      candidates.insert(candidates.end(), {own + "/" + link, own + "/.debug/" + link});
     for (const std::string& root : debug_roots()) candidates.push_back(root + folder_of(original_) + "/" + link);
     for (const std::string& candidate : candidates)
       // Some debug links name the file itself.
@@ -321,15 +451,23 @@ int ModuleFile::find_alt_file(const std::string& referring_file, std::string& pa
   return -1;
 }
 
+int ModuleFile::debug_file(std::string& path) const {
+  if (!debug_file_.is_open()) return -1;
+  path = debug_path_;
+  return fcntl(debug_file_.get(), F_DUPFD_CLOEXEC, 0);
+}
+
 int ModuleFile::find_debuginfo(Dwfl_Module*, void** userdata, const char*, Dwarf_Addr, const char* file_name,
-                               const char* link, GElf_Word link_crc, char** found_name) {
+                               const char* link, GElf_Word, char** found_name) {
   auto* self = userdata == nullptr ? nullptr : static_cast<ModuleFile*>(*userdata);
   if (self == nullptr) return -1;
   std::string path;
   // libdwfl asks for the supplementary file of dwz through the same callback.
   const bool alt = self->alt_link_ && link != nullptr && self->alt_link_->name == link;
-  const int fd = alt ? self->find_alt_file(file_name != nullptr ? file_name : self->main_path_, path)
-                     : self->find_debug_file(link, link_crc, path);
+  const int fd =
+      alt ? with_plain_sections(Descriptor(self->find_alt_file(file_name != nullptr ? file_name : self->main_path_, path)))
+                .release()
+          : self->debug_file(path);
   if (fd < 0) {
     errno = 0;  // not found, which is no error
     return -1;

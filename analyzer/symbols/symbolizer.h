@@ -7,9 +7,13 @@
 // recording gives a warning and no names. Debug information is taken from the file itself, from a separate
 // debug file (by build id or debug link) and from .gnu_debugdata. The network is never used unless
 // Options::debuginfod says so.
+//
+// What comes from files: everything that the trace's own names (Origin::bundle) and the cache (name_cache.h) do
+// not know. A module with many addresses is shared out among the cores.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,7 +29,9 @@ struct SourceFrame {
 
 struct Module {
   std::string path;          ///< as the recorder saw it; may end in " (deleted)", or be "[vdso]"
-  std::string build_id_hex;  ///< lower case; empty: none was recorded, and the file cannot be checked
+  std::string build_id_hex;  ///< lower case; empty: none was recorded, and the file can hardly be checked
+  std::uint64_t map_bytes = 0;  ///< length of its mapping; 0: unknown
+  bool generated = false;    ///< stands for code that the program made itself; its addresses are absolute
 };
 
 struct CodeAddress {
@@ -37,13 +43,28 @@ struct Options {
   std::string sysroot;                  ///< where another machine's files lie; empty: this machine's
   std::vector<std::string> debug_dirs;  ///< searched before <sysroot>/usr/lib/debug
   bool inlines = true;                  ///< false: only the real function, at its own line
+  bool short_names = false;             ///< long names with their template arguments and parameters left out
   bool symbols = true;                  ///< false: no file is opened, every address is unresolved
   bool debuginfod = false;              ///< ask the servers in DEBUGINFOD_URLS for missing debug files
+  std::string cache_folder;             ///< where names are kept between runs (name_cache.h); empty: nowhere
+
+  /// True when the user pointed at files that the machine which bundled a trace may not have had.
+  bool points_at_files() const { return !sysroot.empty() || !debug_dirs.empty() || debuginfod; }
+};
+
+struct ModuleNames;
+
+/// The recorded process, as far as finding its files takes it.
+struct Origin {
+  std::uint64_t recorded_at_ns = 0;  ///< start of the recording, since 1970; 0: unknown
+  std::uint32_t pid = 0;             ///< as the process itself knew it; 0: unknown
+  std::uint32_t live_pid = 0;        ///< as /proc here knows it, when it still runs here; else 0
+  std::shared_ptr<const std::vector<ModuleNames>> bundle;  ///< names that the trace carries; null: none
 };
 
 class Symbolizer {
  public:
-  Symbolizer(std::vector<Module> modules, Options options);
+  Symbolizer(std::vector<Module> modules, Options options, Origin origin = {});
 
   /// The frames of each address, in the order of `addresses`; equal addresses are resolved once.
   ///
@@ -61,12 +82,20 @@ class Symbolizer {
   /// Files are opened anew by each call, so give all addresses at once.
   std::vector<std::vector<SourceFrame>> resolve(const std::vector<CodeAddress>& addresses);
 
+  /// The same by module, each address once, to be stored: name_table.h.
+  std::vector<ModuleNames> look_up(const std::vector<CodeAddress>& addresses);
+
   /// What the calls so far met, a sentence each, ordered by module, no two equal.
   std::vector<std::string> warnings() const;
 
  private:
+  struct Task;
+  std::vector<Task> look_up_tasks(const std::vector<CodeAddress>& addresses);
+  void share_out(Task& task);
+
   std::vector<Module> modules_;
   Options options_;
+  Origin origin_;
   std::vector<std::vector<std::string>> warnings_;  ///< by module
 };
 

@@ -92,6 +92,7 @@ bool is_frame(const FrameHeader& header, std::uint64_t file_id, std::uint64_t of
 
 TraceFile::TraceFile(const std::string& path) : input_(path) {
   read_header();
+  symbols_ = find_symbols(input_, header_.file_id);
   if (header_.version_major == kCompactedVersionMajor) {
     open_compacted();
     return;
@@ -100,7 +101,7 @@ TraceFile::TraceFile(const std::string& path) : input_(path) {
   if (writer_ == Writer::kRecording && header_.end_kind != EndKind::kStopped)
     cut_ticks_ = ticks_now(header_).value_or(kNoCut);
 
-  size_ = input_.size();
+  size_ = size_now();
   if (size_ < header_.file_bytes && writer_ != Writer::kRecording) {
     damage_.lost_unknown();
     damage_.note("the file ends at byte " + std::to_string(size_) + " and had " + std::to_string(header_.file_bytes) +
@@ -108,7 +109,7 @@ TraceFile::TraceFile(const std::string& path) : input_(path) {
   }
   add_to_fingerprint(&header_, offsetof(FileHeader, mailbox));
   walk(true);
-  size_ = input_.size();
+  size_ = size_now();
   walk(false);
 
   const bool tail_in_staging = (header_.flags & kHeaderTailNotKillSafe) == 0;
@@ -155,7 +156,7 @@ Origin load_origin(ByteReader& in) {
 }
 
 void TraceFile::open_compacted() {
-  size_ = input_.size();
+  size_ = size_now();
   auto compacted = std::make_shared<Compacted>();
   compacted->sections = walk_sections(input_, header_.file_id, header_.header_bytes, size_);
   const SectionTable& sections = compacted->sections;
@@ -273,7 +274,9 @@ void TraceFile::walk(bool staging_pass) {
     }
     close_unclaimed(at);
     const std::uint64_t end = at + header.bytes;
-    if (end > size_ && !staging_pass && writer_ != Writer::kRecording) {
+    if (end > size_ && !staging_pass && header.kind == ExtentKind::kSymbols) {
+      damage_.note("the file ends within the names that it carried: it was cut, and they are not used");
+    } else if (end > size_ && !staging_pass && writer_ != Writer::kRecording) {
       damage_.lost_unknown();
       damage_.note("the file ends at byte " + std::to_string(size_) + ", within an extent that reaches to byte " +
                    std::to_string(end) + ": it was cut");

@@ -14,6 +14,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "analyzer/trace/input_file.h"
 #include "analyzer/trace/section.h"
 #include "analyzer/trace/whole.h"
+#include "analyzer/trace/symbol_section.h"
 #include "analyzer/trace/writer.h"
 #include "common/trace_format.h"
 
@@ -83,7 +85,8 @@ class TraceFile {
   const Compacted* compacted() const noexcept { return compacted_.get(); }
   /// Length of the file as recorded.
   std::uint64_t original_bytes() const noexcept { return compacted_ != nullptr ? compacted_->original_bytes : size_; }
-  std::uint64_t bytes() const noexcept { return size_; }
+  std::uint64_t bytes() const noexcept { return size_; }  ///< of the recording, without symbols() behind it
+  const std::optional<SymbolSection>& symbols() const noexcept { return symbols_; }  ///< those that it carries
   std::uint64_t frame_bytes() const noexcept { return frame_bytes_; }  ///< of all frames: for progress
 
   /// Events later than this (ticks) do not belong to what was opened; kNoCut when the writer is gone.
@@ -116,7 +119,10 @@ class TraceFile {
 
   InputFile input_;
   FileHeader header_{};
+  std::uint64_t size_now() const noexcept { return symbols_ ? symbols_->offset : input_.size(); }
+
   std::uint64_t size_ = 0;
+  std::optional<SymbolSection> symbols_;
   std::uint64_t frame_bytes_ = 0;
   std::uint64_t fingerprint_ = 0;
   std::uint64_t cut_ticks_ = kNoCut;

@@ -1,13 +1,16 @@
 #include "analyzer/trace/writer.h"
 
+#include <charconv>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 #if defined(__x86_64__)
@@ -93,6 +96,27 @@ Writer find_writer(const FileHeader& header, const InputFile& trace) {
   // An exec keeps pid and start time, but drops all mappings. A process that may not be looked into (another
   // user's) is taken to be recording.
   return maps_trace(header.pid, trace).value_or(true) ? Writer::kRecording : Writer::kExecuted;
+}
+
+std::uint32_t visible_pid(const FileHeader& header) {
+  if (header.pid == 0 || header.process_start == 0 || !same_boot(header)) return 0;
+  const auto is_it = [&](std::uint32_t pid) {
+    const auto status = process_status(pid);
+    return status && status->start == header.process_start && status->state != 'Z' && status->state != 'X';
+  };
+  if (same_pid_namespace(header)) return is_it(header.pid) ? header.pid : 0;
+  std::error_code error;
+  for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const std::string name = entry.path().filename().string();
+    std::uint32_t pid = 0;
+    const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (wrong != std::errc() || end != name.data() + name.size() || !is_it(pid)) continue;
+    // "NSpid: 4711 7": the last number is the one in its own namespace.
+    std::ifstream in("/proc/" + name + "/status");
+    for (std::string line; std::getline(in, line);)
+      if (line.starts_with("NSpid:") && line.substr(line.find_last_of("\t ") + 1) == std::to_string(header.pid)) return pid;
+  }
+  return 0;
 }
 
 std::optional<std::uint64_t> ticks_now(const FileHeader& header) noexcept {

@@ -20,6 +20,10 @@ enum class Writer {
 /// `header` is believed only where the system agrees with it.
 Writer find_writer(const FileHeader& header, const InputFile& trace);
 
+/// The process of `header` as /proc names it here, also when it counts itself in another pid namespace; 0: it does
+/// not run here any more, or can't be seen.
+std::uint32_t visible_pid(const FileHeader& header);
+
 /// The trace's clock now, in ticks since the trace's start; none when this machine cannot read that clock.
 std::optional<std::uint64_t> ticks_now(const FileHeader& header) noexcept;
 

@@ -4,6 +4,9 @@
 //   ticks.h            the cycle clock
 //   entry.h            the registers with which a stack begins
 //   dwarf_registers.h  registers by DWARF's numbers, signal frames
+// and for programs that carry their own allocator, included where they are used:
+//   intercept_call.h   the registers of a diverted function's caller
+//   patch.h            diverting a function
 #pragma once
 
 #include "dwarf_registers.h"

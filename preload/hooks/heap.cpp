@@ -3,6 +3,7 @@
 // What is recorded is what the program asked for. A function of the real allocator may be made of others
 // that are hooks too (a second preloaded allocator whose memalign calls malloc); AllocatorCall sees to it
 // that one block counts once.
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 
@@ -76,8 +77,10 @@ HEAPPROF_HOOK(void*, reallocarray, (void* old_block, std::size_t count, std::siz
   const EntryRegisters entry = entry_registers();
   std::size_t total;
   if (__builtin_mul_overflow(count, size, &total)) [[unlikely]] {
-    recorder::allocation_failed(SIZE_MAX, entry);
-    return real().reallocarray(old_block, count, size);
+    AllocatorCall call;
+    void* block = real().reallocarray(old_block, count, size);
+    call.done();
+    return report(block, SIZE_MAX, entry, call);
   }
   return reallocate(old_block, total, entry, [=] { return real().reallocarray(old_block, count, size); });
 }
@@ -126,7 +129,8 @@ HEAPPROF_HOOK(int, posix_memalign, (void** block, std::size_t alignment, std::si
   AllocatorCall call;
   const int result = real().posix_memalign(block, alignment, size);
   call.done();
-  report(result == 0 ? *block : nullptr, size, entry, call);
+  // EINVAL is an alignment that there is not: nothing was asked of the heap.
+  if (result != EINVAL) [[likely]] report(result == 0 ? *block : nullptr, size, entry, call);
   return result;
 }
 

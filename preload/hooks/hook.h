@@ -18,3 +18,11 @@
 #define HEAPPROF_HOOK(result, name, parameters)                                           \
   extern "C" [[gnu::visibility("default")]] result hook_##name parameters noexcept asm(#name); \
   extern "C" result hook_##name parameters noexcept
+
+namespace heapprof::hooks {
+
+/// At the end of a hook whose last act is to tell the recorder: keeps that a call. The recorder knows that somebody
+/// is inside it by the return address into a hook (recorder/thread_state.h), and a jump would leave none.
+[[gnu::always_inline]] inline void return_here() noexcept { asm volatile("" ::: "memory"); }
+
+}  // namespace heapprof::hooks

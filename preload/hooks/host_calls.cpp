@@ -6,12 +6,19 @@ namespace heapprof::hooks {
 using arch::entry_registers;
 using arch::EntryRegisters;
 
-HEAPPROF_HOOK(void, heapprof_recorder_pause, ()) { recorder::pause(); }
+HEAPPROF_HOOK(void, heapprof_recorder_pause, ()) {
+  recorder::pause();
+  return_here();
+}
 
-HEAPPROF_HOOK(void, heapprof_recorder_resume, ()) { recorder::resume(); }
+HEAPPROF_HOOK(void, heapprof_recorder_resume, ()) {
+  recorder::resume();
+  return_here();
+}
 
 HEAPPROF_HOOK(void, heapprof_recorder_mark, (const char* text)) {
   if (text != nullptr) recorder::mark(text);
+  return_here();
 }
 
 HEAPPROF_HOOK(int, heapprof_recorder_is_recording, ()) { return recorder::is_recording() ? 1 : 0; }
@@ -22,11 +29,13 @@ HEAPPROF_HOOK(void, heapprof_recorder_report_alloc, (const void* block, std::siz
   recorder::AllocatorCall call;
   call.done();
   if (block != nullptr) recorder::allocated(block, size, entry, call);
+  return_here();
 }
 
 HEAPPROF_HOOK(void, heapprof_recorder_report_free, (const void* block)) {
   const EntryRegisters entry = entry_registers();
   if (block != nullptr) recorder::released(block, entry);
+  return_here();
 }
 
 }  // namespace heapprof::hooks

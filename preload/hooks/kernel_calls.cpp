@@ -11,6 +11,7 @@
 
 #include "preload/hooks/hook.h"
 #include "preload/hooks/mappings.h"
+#include "preload/sys/kernel.h"
 
 namespace heapprof::hooks {
 
@@ -19,22 +20,34 @@ using arch::EntryRegisters;
 
 namespace {
 
-/// Hosts probe for filters by setting none (libseccomp, src/system.c; seccomp(2), EFAULT): that is no news.
-void entering_seccomp(bool strict, const void* filter) noexcept {
-  if (strict || filter != nullptr) recorder::restrict_system_calls(strict);
+/// What a call of prctl or seccomp would take from the recorder if it succeeded.
+enum class Loss { kNothing, kSystemCalls, kSystemCallsAndClock };
+
+/// Hosts probe for filters by setting none (libseccomp, src/system.c; seccomp(2), EFAULT): that takes nothing.
+constexpr Loss loss_by_seccomp(bool strict, bool has_filter) noexcept {
+  return strict ? Loss::kSystemCallsAndClock : has_filter ? Loss::kSystemCalls : Loss::kNothing;
 }
 
-void watch_prctl(int option, unsigned long first, unsigned long second) noexcept {
-  if (option == PR_SET_SECCOMP) {
-    entering_seccomp(first == SECCOMP_MODE_STRICT, reinterpret_cast<const void*>(second));
-  } else if (option == PR_SET_TSC && first == PR_TSC_SIGSEGV) {
-    recorder::restrict_system_calls(true);
-  }
+Loss loss_by_prctl(int option, unsigned long first, unsigned long second) noexcept {
+  if (option == PR_SET_SECCOMP) return loss_by_seccomp(first == SECCOMP_MODE_STRICT, second != 0);
+  if (option == PR_SET_TSC && first == PR_TSC_SIGSEGV) return Loss::kSystemCallsAndClock;
+  return Loss::kNothing;
+}
+
+/// The recorder is told before the call, as afterwards is too late; and told again when the kernel refused.
+template <typename Call>
+[[gnu::always_inline]] inline auto call_with_loss(Loss loss, Call&& call) noexcept {
+  if (loss == Loss::kNothing) return call();
+  const bool clock = loss == Loss::kSystemCallsAndClock;
+  recorder::restrict_system_calls(clock);
+  const auto result = call();
+  if (result < 0) recorder::restriction_refused(clock);
+  return result;
 }
 
 constexpr bool is_watched(long number) noexcept {
   return number == SYS_seccomp || number == SYS_prctl || number == SYS_mmap || number == SYS_munmap ||
-         number == SYS_mremap;
+         number == SYS_mremap || number == SYS_brk;
 }
 
 template <typename Integer>
@@ -57,21 +70,34 @@ void* pointer(Integer value) noexcept {
     case SYS_mremap:
       return reinterpret_cast<long>(
           record_mremap(pointer(a), bytes(b), bytes(c), flags(d), entry, [&] { return pointer(call()); }));
+    case SYS_brk: {
+      // The kernel answers where the break is now, whether it moved or not; libc's own idea of it is another matter.
+      const long before = sys::call(SYS_brk);
+      const long after = call();
+      if (after != before && !sys::failed(before)) recorder::break_moved(pointer(before), pointer(after), entry);
+      return after;
+    }
     case SYS_prctl:
-      watch_prctl(static_cast<int>(a), static_cast<unsigned long>(b), static_cast<unsigned long>(c));
-      return call();
+      return call_with_loss(
+          loss_by_prctl(static_cast<int>(a), static_cast<unsigned long>(b), static_cast<unsigned long>(c)), call);
     default:  // SYS_seccomp
-      if (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER)
-        entering_seccomp(a == SECCOMP_SET_MODE_STRICT, pointer(c));
-      return call();
+      return call_with_loss(a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER
+                                ? loss_by_seccomp(a == SECCOMP_SET_MODE_STRICT, c != 0)
+                                : Loss::kNothing,
+                            call);
   }
+}
+
+/// Likewise.
+[[gnu::noinline]] int watched_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) noexcept {
+  return call_with_loss(loss_by_prctl(option, a, b), [=] { return real().prctl(option, a, b, c, d); });
 }
 
 }  // namespace
 
 // Variadic in sys/prctl.h and unistd.h: what was not passed holds anything, and the real one passes it on.
 HEAPPROF_HOOK(int, prctl, (int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)) {
-  if (option == PR_SET_SECCOMP || option == PR_SET_TSC) [[unlikely]] watch_prctl(option, a, b);
+  if (option == PR_SET_SECCOMP || option == PR_SET_TSC) [[unlikely]] return watched_prctl(option, a, b, c, d);
   return real().prctl(option, a, b, c, d);
 }
 

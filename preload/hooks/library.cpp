@@ -1,7 +1,10 @@
 // The library's start and end. Recording itself starts at the first event that finds libc ready, which may
 // be earlier; the constructor sees to programs that never allocate.
+#include "preload/hooks/hook.h"
 #include "preload/hooks/real.h"
+#include "preload/intercept/intercept.h"
 #include "preload/recorder/lifecycle.h"
+#include "preload/recorder/loader_start.h"
 #include "preload/recorder/log.h"
 #include "preload/recorder/recorder.h"
 
@@ -24,16 +27,21 @@ bool program_reaches_hooks() noexcept {
 
 [[gnu::constructor]] void library_loaded() noexcept {
   real();  // at the latest now, while nothing can have been unloaded
+  recorder::set_right_after_loader();
   if (recorder::state() == recorder::State::kNew) recorder::start();
   recorder::prepare_environment();
-  if (recorder::state() == recorder::State::kOn && !program_reaches_hooks())
+  const bool diverted = intercept::start();
+  if (recorder::state() == recorder::State::kOn && !diverted && !program_reaches_hooks())
     recorder::log(recorder::LogLevel::kWarn,
                   "another preloaded library answers malloc: nothing it serves is recorded; name libheapprof.so before it");
 }
 
 /// Runs after the handlers of atexit and the destructors of whatever depends on us; what others free after
 /// this is still recorded.
-[[gnu::destructor]] void exiting() noexcept { recorder::exit_reached(); }
+[[gnu::destructor]] void exiting() noexcept {
+  recorder::exit_reached();
+  return_here();
+}
 
 }  // namespace
 

@@ -32,7 +32,14 @@ namespace heapprof::hooks {
   X(int, brk, (void*))                                                                                 \
   X(void*, sbrk, (std::intptr_t))                                                                      \
   X(int, prctl, (int, unsigned long, unsigned long, unsigned long, unsigned long))                     \
-  X(long, syscall, (long, long, long, long, long, long, long))
+  X(long, syscall, (long, long, long, long, long, long, long))                                         \
+  X(std::ptrdiff_t, readlink, (const char*, char*, std::size_t))                                       \
+  X(std::ptrdiff_t, __readlink_chk, (const char*, char*, std::size_t, std::size_t))                    \
+  X(std::ptrdiff_t, readlinkat, (int, const char*, char*, std::size_t))                                \
+  X(std::ptrdiff_t, __readlinkat_chk, (int, const char*, char*, std::size_t, std::size_t))             \
+  X(char*, realpath, (const char*, char*))                                                             \
+  X(char*, __realpath_chk, (const char*, char*, std::size_t))                                          \
+  X(char*, canonicalize_file_name, (const char*))
 
 /// Those that are missing from some libcs or some processes; null then.
 #define HEAPPROF_REAL_FUNCTIONS_MAYBE(X)                                          \

@@ -42,7 +42,7 @@ NodeId CallTree::child(NodeId parent, ModuleId module, std::uint64_t offset, std
   const NodeId id = make_id(path);
   if (id == NodeId::kNone || !stream.define_node(id, parent, module, offset, flags)) return NodeId::kNone;
   if (key == 0) [[unlikely]] return id;
-  if (__atomic_load_n(&table->used, __ATOMIC_RELAXED) > table->mask / 8 * 5) grow(table);
+  if (__atomic_load_n(&table->used, __ATOMIC_RELAXED) > table->mask / 8 * 5) grow(table, stream);
   return insert(*__atomic_load_n(&table_, __ATOMIC_ACQUIRE), path, key, parent, id);
 }
 
@@ -105,9 +105,10 @@ CallTree::Table* CallTree::make_table(std::uint32_t slots) noexcept {
 }
 
 /// Doubles the table. One thread does it, while the others go on with the old one.
-void CallTree::grow(Table* full) noexcept {
+void CallTree::grow(Table* full, const Stream& stream) noexcept {
   if (__atomic_load_n(&table_, __ATOMIC_ACQUIRE) != full || full->mask > kChunkNodes * kMaxChunks) return;
-  if (__atomic_exchange_n(&growing_, 1, __ATOMIC_ACQUIRE) != 0) return;
+  const Stream* nobody = nullptr;
+  if (!__atomic_compare_exchange_n(&growing_, &nobody, &stream, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
   if (__atomic_load_n(&table_, __ATOMIC_ACQUIRE) == full) {
     if (Table* larger = make_table((full->mask + 1) * 2)) {
       for (std::uint32_t from = 0; from <= full->mask; ++from) {
@@ -124,7 +125,12 @@ void CallTree::grow(Table* full) noexcept {
       sys::advise(reinterpret_cast<char*>(full) + kPage, table_bytes(full->mask + 1) - kPage, MADV_DONTNEED);
     }
   }
-  __atomic_store_n(&growing_, 0, __ATOMIC_RELEASE);
+  __atomic_store_n(&growing_, nullptr, __ATOMIC_RELEASE);
+}
+
+void CallTree::growth_left(const Stream& stream) noexcept {
+  const Stream* owner = &stream;
+  __atomic_compare_exchange_n(&growing_, &owner, nullptr, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 void CallTree::reset() noexcept {
@@ -137,7 +143,7 @@ void CallTree::reset() noexcept {
     paths_[chunk] = nullptr;
   }
   next_ = 1;
-  growing_ = 0;
+  growing_ = nullptr;
 }
 
 }  // namespace heapprof::recorder

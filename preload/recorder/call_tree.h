@@ -40,6 +40,9 @@ class CallTree {
   /// Nodes made so far.
   std::uint32_t size() const noexcept { return __atomic_load_n(&next_, __ATOMIC_RELAXED) - 1; }
 
+  /// `stream`'s owner was left by a longjmp: if that was while it doubled the table, another may.
+  void growth_left(const Stream& stream) noexcept;
+
   /// Empties the tree, in a forked child that begins a trace of its own. The parent's pages are dropped
   /// from this process as far as they were copied; no other thread exists.
   void reset() noexcept;
@@ -69,11 +72,11 @@ class CallTree {
   NodeId insert(Table& table, std::uint64_t path, std::uint64_t key, NodeId parent, NodeId id) noexcept;
   NodeId make_id(std::uint64_t path) noexcept;
   static Table* make_table(std::uint32_t slots) noexcept;
-  void grow(Table* full) noexcept;
+  void grow(Table* full, const Stream& stream) noexcept;
 
   Table* table_ = nullptr;
   std::uint32_t next_ = 1;
-  std::uint32_t growing_ = 0;
+  const Stream* growing_ = nullptr;  ///< whose owner is doubling the table
   std::uint64_t* paths_[kMaxChunks] = {};  ///< by node
 };
 

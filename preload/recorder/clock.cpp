@@ -45,6 +45,11 @@ std::uint64_t TickClock::slow_now() const noexcept {
 void TickClock::freeze() noexcept {
   frozen_at_ = now();
   kind_ = kFrozen;
+  __atomic_fetch_add(&freezes_, 1, __ATOMIC_SEQ_CST);
+}
+
+void TickClock::thaw() noexcept {
+  if (__atomic_sub_fetch(&freezes_, 1, __ATOMIC_SEQ_CST) == 0) kind_ = announced_;
 }
 
 std::uint64_t TickClock::ticks_in(std::uint64_t ns) const noexcept { return ns * ticks_per_1024_ns_ / 1024; }

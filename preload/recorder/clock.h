@@ -20,8 +20,10 @@ class TickClock {
     return slow_now();
   }
 
-  /// The host forbade reading any clock: time stands still from here on.
+  /// The host is about to forbid reading any clock: time stands still from here on, until as many calls of
+  /// thaw() say that it could not.
   void freeze() noexcept;
+  void thaw() noexcept;
 
   Clock kind() const noexcept { return announced_; }
   std::uint64_t origin() const noexcept { return origin_; }
@@ -39,6 +41,7 @@ class TickClock {
   std::uint64_t origin_ = 0;
   std::uint64_t origin_monotonic_ns_ = 0;
   std::uint64_t frozen_at_ = 0;
+  std::uint32_t freezes_ = 0;
   std::uint64_t ticks_per_1024_ns_ = 1024;
 };
 

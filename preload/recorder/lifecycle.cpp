@@ -6,6 +6,7 @@
 
 #include "preload/recorder/call_tree.h"
 #include "preload/recorder/clock.h"
+#include "preload/recorder/loader_start.h"
 #include "preload/recorder/log.h"
 #include "preload/recorder/sampler.h"
 #include "preload/recorder/settings.h"
@@ -20,11 +21,6 @@ namespace heapprof::recorder {
 constinit State g_state = State::kNew;
 constinit TraceFile g_trace_file;
 constinit bool g_paused = false;
-
-namespace {
-constinit std::uint32_t g_always_here = 1;
-}
-constinit const std::uint32_t* g_same_process = &g_always_here;
 
 namespace {
 
@@ -166,27 +162,21 @@ void commit_text(Stream& stream, TextKind kind, const char* text, std::uint64_t 
 void describe_process(Stream& stream) noexcept {
   commit_text(stream, TextKind::kProgram, g_program);
   const std::size_t length = sys::read_file("/proc/self/cmdline", g_scratch, sizeof g_scratch);
-  stream.append_text(TextKind::kCommandLine, 0, length == sizeof g_scratch - 1, g_scratch, length);
+  if (program_behind_loader() == nullptr) {
+    stream.append_text(TextKind::kCommandLine, 0, length == sizeof g_scratch - 1, g_scratch, length);
+  } else {
+    const CommandLine line = command_line_behind_loader(g_scratch, length);
+    stream.append_text(TextKind::kCommandLine, 0, length == sizeof g_scratch - 1, line.name, line.name_bytes, line.rest, line.rest_bytes);
+  }
   if (!sys::failed(sys::call(SYS_getcwd, sys::word(g_scratch), sizeof g_scratch)))
     commit_text(stream, TextKind::kWorkingDirectory, g_scratch);
   if (sys::read_file("/proc/sys/kernel/hostname", g_scratch, sizeof g_scratch) != 0)
     commit_text(stream, TextKind::kHost, g_scratch);
 }
 
-/// A page of our own that the kernel zeroes in every forked child, however it was forked (madvise(2)).
-void watch_for_fork() noexcept {
-  constexpr std::size_t kPage = 4096;
-  auto* page = static_cast<std::uint32_t*>(sys::map_private(kPage));
-  if (page == nullptr || sys::failed(sys::advise(page, kPage, MADV_WIPEONFORK))) {
-    log(LogLevel::kWarn, "this kernel does not tell forked children apart (before 4.14): they would write into this trace");
-    return;
-  }
-  *page = 1;
-  g_same_process = page;
-}
-
 void begin(bool forked_child) noexcept {
   g_clock.start();
+  look_behind_loader();
   find_program();
   const char* program = base_name(g_program);
   if (const Failure failure = g_trace_file.create(g_settings.output, program[0] != '\0' ? program : "unknown",
@@ -201,7 +191,8 @@ void begin(bool forked_child) noexcept {
   header.flags = (forked_child ? kHeaderForkedChild : 0) | (g_settings.free_stacks ? kHeaderFreeStacks : 0) |
                  (g_trace_file.rewrites_in_place() ? 0 : kHeaderTailNotKillSafe);
   g_trace_file.publish_header();
-  watch_for_fork();
+  if (!watch_for_fork())
+    log(LogLevel::kWarn, "this kernel does not tell forked children apart (before 4.14): they would write into this trace");
   start_sampler();
   __atomic_store_n(&g_state, State::kOn, __ATOMIC_RELEASE);
 
@@ -311,7 +302,7 @@ void forked() noexcept {
   g_trace_file.abandon();
   forget_threads();
   t_local.state = nullptr;
-  g_same_process = &g_always_here;
+  watch_for_no_fork();
   if (!g_settings.children) {
     __atomic_store_n(&g_state, State::kOff, __ATOMIC_RELEASE);
     return;

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 
+#include "preload/recorder/fork_watch.h"
 #include "preload/recorder/trace_file.h"
 
 namespace heapprof::recorder {
@@ -21,9 +22,6 @@ enum class State : std::uint32_t { kNew, kStarting, kOn, kOff };
 extern State g_state;
 extern TraceFile g_trace_file;
 extern bool g_paused;
-
-/// One word of a page that the kernel empties in a forked child (MADV_WIPEONFORK): 0 there, 1 here.
-extern const std::uint32_t* g_same_process;
 
 inline State state() noexcept { return __atomic_load_n(&g_state, __ATOMIC_ACQUIRE); }
 

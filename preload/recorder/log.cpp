@@ -1,5 +1,7 @@
 #include "preload/recorder/log.h"
 
+#include <poll.h>
+
 #include "preload/recorder/text.h"
 #include "preload/sys/kernel.h"
 
@@ -12,6 +14,18 @@ bool standard_error_is_ours() noexcept {
   sys::FileIdentity now;
   return g_standard_error.inode == 0 || (sys::identify(2, now) && now == g_standard_error);
 }
+/// Says nothing rather than make the host wait for a full pipe, or end it for one that nobody reads (SIGPIPE) or for a
+/// file that is as large as it may be (SIGXFSZ).
+void write_unnoticed(int fd, const char* line, std::size_t bytes) noexcept {
+  pollfd ready{fd, POLLOUT, 0};
+  const timespec now{};
+  if (sys::call(SYS_ppoll, sys::word(&ready), 1, sys::word(&now), 0, 0) != 1 || (ready.revents & POLLOUT) == 0) return;
+  constexpr int kBrokenPipe = -32, kTooBig = -27;
+  sys::SignalsHeld held(sys::signal_bit(SIGPIPE) | sys::signal_bit(SIGXFSZ));
+  const long result = sys::write(fd, line, bytes);
+  held.finish(result == kBrokenPipe || result == kTooBig);
+}
+
 }  // namespace
 
 void remember_standard_error() noexcept { sys::identify(2, g_standard_error); }
@@ -28,12 +42,12 @@ void log(LogLevel level, const char* message, const char* detail) noexcept {
   else line.add('\n');
 
   if (g_settings.log_file[0] == '\0') {
-    if (standard_error_is_ours()) sys::write(2, buffer, line.length());
+    if (standard_error_is_ours()) write_unnoticed(2, buffer, line.length());
     return;
   }
-  const int fd = sys::open(g_settings.log_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const int fd = sys::open(g_settings.log_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (sys::failed(fd)) return;
-  sys::write(fd, buffer, line.length());
+  write_unnoticed(fd, buffer, line.length());
   sys::close(fd);
 }
 

@@ -31,11 +31,24 @@ constexpr std::uint32_t kEventsPerClock = 32;
 /// But not when they come so slowly that this would blur the timeline.
 constexpr std::uint64_t kSlowNs = 100'000;
 
+/// A longjmp has left the recorder, and whatever of the allocator was around it, for good: what was taken for the
+/// time of the call is given back. A block whose realloc was begun stays in doubt, which the reader knows.
+void left_by_longjmp(ThreadState& thread) noexcept {
+  t_local.allocator_depth = 0;
+  t_local.reallocating = nullptr;
+  thread.outrun = true;  // the clock may have been read for an event that was never written
+  thread.unwinder.capture_left();
+  sample_left(thread);
+  g_call_tree.growth_left(thread.stream);
+}
+
 /// Takes the thread's state for one event; null when nothing is to be recorded.
 [[gnu::noinline]] ThreadState* enter_slowly(std::uint64_t stack_pointer) noexcept {
   if (state() == State::kNew) start();
   if (state() != State::kOn) return nullptr;
-  if (__atomic_load_n(g_same_process, __ATOMIC_RELAXED) == 0) {
+  if (in_forked_child()) {
+    // Forked by a handler that interrupted this very thread in the recorder: let that come to its end first.
+    if (t_local.state != nullptr && t_local.state->busy != 0 && !busy_is_stale(*t_local.state, stack_pointer)) return nullptr;
     forked();
     if (state() != State::kOn) return nullptr;
   }
@@ -44,7 +57,11 @@ constexpr std::uint64_t kSlowNs = 100'000;
     thread = attach_thread();
     if (thread == nullptr) return nullptr;
   }
-  while (thread->busy != 0 && !busy_is_stale(*thread, stack_pointer)) {
+  while (thread->busy != 0) {
+    if (busy_is_stale(*thread, stack_pointer)) {
+      left_by_longjmp(*thread);
+      break;
+    }
     // Two streams of one thread: only times order them, so neither may go on with an old one.
     thread->outrun = true;
     thread = nested_state(*thread);
@@ -60,7 +77,7 @@ inline ThreadState* enter() noexcept {
   const std::uint64_t stack_pointer = arch::stack_pointer();
   ThreadState* thread = t_local.state;
   if (thread == nullptr || thread->busy != 0 || state() != State::kOn || t_local.generation != g_process_generation ||
-      __atomic_load_n(g_same_process, __ATOMIC_RELAXED) == 0) [[unlikely]]
+      in_forked_child()) [[unlikely]]
     return enter_slowly(stack_pointer);
   thread->busy = stack_pointer;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -93,8 +110,16 @@ void define_module(void* context, const unwind::ModuleInfo& module) {
                                                          sizeof fixed.text + id_bytes, module.path, path_bytes);
 }
 
+using LoaderWatcher = void() noexcept;
+constinit LoaderWatcher* g_loader_watcher = nullptr;
+
+[[gnu::noinline]] void loader_event() noexcept {
+  unwind::loader_activity();
+  if (g_loader_watcher != nullptr) g_loader_watcher();
+}
+
 inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) noexcept {
-  if (unwind::is_loader(entry.pc)) [[unlikely]] unwind::loader_activity();
+  if (unwind::is_loader(entry.pc)) [[unlikely]] loader_event();
   const unwind::Definitions definitions{&thread, intern_frame, define_module, expect_frame};
   if (thread.depth != 0) [[unlikely]] return raw(unwind::capture_nested(entry, definitions));
   return raw(thread.unwinder.capture(entry, definitions));
@@ -164,6 +189,8 @@ void allocated(const void* block, std::size_t size, const EntryRegisters& entry,
 }
 
 void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept {
+  // One of an allocator made of hooks, inside a call that the program made: whether that failed, it will tell itself.
+  if (t_local.allocator_depth != 0) return;
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   if (!paused()) {
@@ -185,7 +212,7 @@ void released(const void* block, const EntryRegisters& entry) noexcept {
     const std::uint32_t node = capture(*thread, entry);
     append(*thread, Op::kFreeStack, event_time(*thread), block, 0, node);
   } else {
-    if (unwind::is_loader(entry.pc)) [[unlikely]] unwind::loader_activity();
+    if (unwind::is_loader(entry.pc)) [[unlikely]] loader_event();
     append(*thread, Op::kFree, event_time(*thread), block, 0, 0);
   }
   leave(*thread);
@@ -199,7 +226,7 @@ bool realloc_begin(const void* old_block, const EntryRegisters& entry) noexcept 
   }
   ThreadState* thread = enter();
   if (thread == nullptr) return false;
-  if (unwind::is_loader(entry.pc)) [[unlikely]] unwind::loader_activity();
+  if (unwind::is_loader(entry.pc)) [[unlikely]] loader_event();
   append(*thread, Op::kReallocBegin, event_time(*thread), old_block, 0, 0);
   t_local.reallocating = old_block;
   leave(*thread);
@@ -298,10 +325,18 @@ void break_moved(const void* old_break, const void* new_break, const EntryRegist
 }
 
 void restrict_system_calls(bool no_cycle_clock) noexcept {
-  if (state() != State::kOn) return;
+  if (ThreadState* thread = enter()) {
+    thread->stream.provide_room();
+    leave(*thread);
+  }
   if (no_cycle_clock) g_clock.freeze();
-  __atomic_store_n(&sys::g_forbidden, true, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&sys::g_forbidden, 1, __ATOMIC_SEQ_CST);
   stop_sampler();
+}
+
+void restriction_refused(bool no_cycle_clock) noexcept {
+  if (no_cycle_clock) g_clock.thaw();
+  if (__atomic_sub_fetch(&sys::g_forbidden, 1, __ATOMIC_SEQ_CST) == 0) resume_sampler();
 }
 
 void exit_reached() noexcept {
@@ -335,6 +370,15 @@ void mark(const char* text) noexcept {
   set_mark(*thread, text, text_length(text));
   leave(*thread);
 }
+
+void note(const char* text) noexcept {
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  thread->stream.append_text(TextKind::kNote, 0, 0, text, text_length(text));
+  leave(*thread);
+}
+
+void watch_loader(void (*watcher)() noexcept) noexcept { g_loader_watcher = watcher; }
 
 bool is_recording() noexcept { return state() == State::kOn && !paused(); }
 

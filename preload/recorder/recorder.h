@@ -31,14 +31,14 @@ using arch::EntryRegisters;
 /// so that no block counts twice, and mappings made meanwhile are flagged as the allocator's.
 class AllocatorCall {
  public:
-  AllocatorCall() noexcept {
-    ++t_local.allocator_depth;
+  AllocatorCall() noexcept : depth_before_(t_local.allocator_depth) {
+    t_local.allocator_depth = depth_before_ + 1;
     // A signal handler's allocations count as made during this call from here on, or not at all.
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     allocations_before_ = t_local.allocations;
   }
   /// The real function has returned. Not a destructor: a longjmp or a cancellation passes without it.
-  void done() noexcept { --t_local.allocator_depth; }
+  void done() noexcept { t_local.allocator_depth = depth_before_; }
   /// True when an inner hook recorded `block` as its allocation during this call.
   bool recorded(const void* block) const noexcept {
     return t_local.allocations != allocations_before_ && t_local.last_block == block;
@@ -46,6 +46,7 @@ class AllocatorCall {
 
  private:
   std::uint64_t allocations_before_;
+  std::uint32_t depth_before_;
 };
 
 /// `block` was returned for a request of `size` bytes. Does nothing when call.recorded(block).
@@ -78,10 +79,19 @@ void break_moved(const void* old_break, const void* new_break, const EntryRegist
 /// The host is about to enter seccomp or to forbid the cycle clock (prctl, syscall): from here on no
 /// system call and, with `no_cycle_clock`, no cycle clock; recording goes on in space already mapped.
 void restrict_system_calls(bool no_cycle_clock) noexcept;
+/// The kernel refused it: takes back what the last call said, of which others may have said the same.
+void restriction_refused(bool no_cycle_clock) noexcept;
 
 /// The host's exit handlers are running (our destructor): marks the trace as ended by exit. Events that
 /// still follow are recorded.
 void exit_reached() noexcept;
+
+/// Something about the recording that its reader should be told, in English.
+void note(const char* text) noexcept;
+
+/// `watcher` is called at every event that comes out of the loader (unwind::is_loader), on the thread that makes it,
+/// which may be inside the recorder. Once, before there are threads.
+void watch_loader(void (*watcher)() noexcept) noexcept;
 
 // heapprof.h's calls (exported by the hooks).
 void pause() noexcept;

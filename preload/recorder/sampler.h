@@ -12,8 +12,9 @@ namespace heapprof::recorder {
 /// Opens what samples read. Once a trace.
 void start_sampler() noexcept;
 
-/// No system call from here on.
+/// No system call from here on; and again, when the host could not forbid them.
 void stop_sampler() noexcept;
+void resume_sampler() noexcept;
 
 /// When the next sample is due, in ticks.
 extern std::uint64_t g_next_sample;
@@ -21,12 +22,20 @@ extern std::uint64_t g_next_sample;
 /// Commits a sample to the thread's stream and sets when the next is due.
 void take_sample(ThreadState& state) noexcept;
 
+/// What g_next_sample is while `state` takes a sample: out of reach, and says whose it is.
+inline std::uint64_t being_taken_by(const ThreadState& state) noexcept {
+  return reinterpret_cast<std::uint64_t>(&state) | std::uint64_t{0xffff} << 48;
+}
+
+/// `state` was left by a longjmp: if that was while it took a sample, the next is due at once.
+void sample_left(const ThreadState& state) noexcept;
+
 /// Takes a sample if one is due and no other thread is at it; true when it did.
 inline bool sample_if_due(ThreadState& state, std::uint64_t now) noexcept {
   std::uint64_t due = __atomic_load_n(&g_next_sample, __ATOMIC_RELAXED);
   if (now < due) [[likely]] return false;
   // The winner moves it out of reach, then to the right time.
-  if (!__atomic_compare_exchange_n(&g_next_sample, &due, ~std::uint64_t{0}, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+  if (!__atomic_compare_exchange_n(&g_next_sample, &due, being_taken_by(state), false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
     return false;
   take_sample(state);
   return true;

@@ -100,6 +100,7 @@ void Settings::read(char* const* environment) noexcept {
   boolean("HEAPPROF_FREE_STACKS", free_stacks);
   boolean("HEAPPROF_CHILDREN", children);
   boolean("HEAPPROF_PAUSED", paused);
+  boolean("HEAPPROF_OWN_ALLOCATORS", own_allocators);
 }
 
 std::size_t Settings::echo(char* buffer, std::size_t size) const noexcept {
@@ -114,6 +115,7 @@ std::size_t Settings::echo(char* buffer, std::size_t size) const noexcept {
   line("HEAPPROF_FREE_STACKS", free_stacks);
   line("HEAPPROF_CHILDREN", children);
   line("HEAPPROF_PAUSED", paused);
+  line("HEAPPROF_OWN_ALLOCATORS", own_allocators);
   line("HEAPPROF_MAX_FILE_SIZE", max_file_bytes);
   line("HEAPPROF_BLOCK_BYTES", block_bytes);
   // Last and cut first: the only one that may not fit.

@@ -14,7 +14,8 @@ namespace {
 // one asks seldom.
 constexpr std::uint32_t kFirstExtentBytes = 64u << 10;
 constexpr std::uint32_t kLargestExtentBytes = 256u << 10;
-static_assert(column_bytes_bound(65536 / sizeof(Slot)) < kLargestExtentBytes - sizeof(ExtentHeader) - sizeof(FrameHeader));
+static_assert(LZ4_COMPRESSBOUND(column_bytes_bound(65536 / sizeof(Slot))) <
+              kLargestExtentBytes - sizeof(ExtentHeader) - sizeof(FrameHeader));
 
 constexpr std::size_t align_up(std::size_t value, std::size_t alignment) noexcept {
   return (value + alignment - 1) & ~(alignment - 1);
@@ -33,20 +34,25 @@ const char* Stream::open(TraceFile& file, StreamId id, std::uint32_t block_bytes
   if (block == nullptr) return failure_ != nullptr ? failure_ : "no memory for a staging block";
 
   const std::size_t column_room = align_up(column_bytes_bound(capacity_), 64);
-  const std::size_t working_bytes = column_room + static_cast<std::size_t>(LZ4_sizeofState());
+  const std::size_t packed_room = align_up(LZ4_COMPRESSBOUND(column_room), 64);
+  const std::size_t working_bytes = column_room + packed_room + static_cast<std::size_t>(LZ4_sizeofState());
   auto* working = static_cast<std::uint8_t*>(sys::map_private(working_bytes));
   if (working == nullptr) return failure_ = "no memory for a stream";
   columns_ = working;
-  lz4_state_ = working + column_room;
+  packed_ = reinterpret_cast<char*>(working + column_room);
+  lz4_state_ = working + column_room + packed_room;
   staging_ = static_cast<StagingHeader*>(block);
   slots_ = reinterpret_cast<Slot*>(staging_ + 1);
-  begin_block();
+  begin_block(0);
   return nullptr;
 }
 
-void Stream::begin_block() noexcept {
-  slots_[0] = {last_time_, events_before_, op_size(Op::kBlockStart, 0), 0, 0};
-  commit(1);
+void Stream::begin_block(std::uint32_t sequence) noexcept {
+  slots_[0] = {last_time_, events_before(sequence), op_size(Op::kBlockStart, 0), 0, 0};
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  commit(commit_word(sequence, 1));
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  limit_ = capacity_;
 }
 
 bool Stream::append_text(TextKind kind, std::uint64_t number, std::uint64_t address, const void* text,
@@ -57,83 +63,100 @@ bool Stream::append_text(TextKind kind, std::uint64_t number, std::uint64_t addr
   if (more_bytes > limit - bytes) more_bytes = limit - bytes;
   const auto total = static_cast<std::uint32_t>(bytes + more_bytes);
   const std::uint32_t count = 1 + text_slots(total);
-  if (capacity_ - used_ < count && !flush()) return false;
-  Slot* slot = slots_ + used_;
+  if (limit_ - used() < count && !flush()) return false;
+  if (in_forked_child()) return true;
+  Slot* slot = slots_ + used();
   *slot = {last_time_, address, op_size(Op::kText, number), static_cast<std::uint32_t>(kind), total};
   auto* out = reinterpret_cast<char*>(slot + 1);
   __builtin_memcpy(out, text, bytes);
   if (more_bytes != 0) __builtin_memcpy(out + bytes, more, more_bytes);
-  commit(used_ + count);
+  commit(at_ + count);
   return true;
 }
 
 bool Stream::flush() noexcept {
   if (failure_ != nullptr) return false;
-  const EncodedBlock block = encode_columns(slots_, used_, columns_);
-  if (!append_frame(columns_, block)) return false;
-  events_before_ += block.event_count;
-  ++sequence_;
-  begin_block();
+  const std::uint32_t sequence = this->sequence();
+  limit_ = used();
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  if (frames_ == sequence) {
+    const EncodedBlock block = encode_columns(slots_, used(), columns_);
+    if (!append_frame(block)) return false;
+    if (in_forked_child()) return true;
+    events_before(sequence + 1) = events_before(sequence) + block.event_count;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    frames_ = sequence + 1;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  }
+  if (!in_forked_child()) begin_block(sequence + 1);
   return true;
 }
 
-bool Stream::append_frame(const std::uint8_t* columns, const EncodedBlock& block) noexcept {
-  for (;;) {
-    const std::uint32_t room = extent_bytes_ - extent_used_;
-    int compressed = 0;
-    if (room > sizeof(FrameHeader)) {
-      auto* payload = extent_ + extent_used_ + sizeof(FrameHeader);
-      compressed = LZ4_compress_fast_extState(lz4_state_, reinterpret_cast<const char*>(columns),
-                                              reinterpret_cast<char*>(payload), static_cast<int>(block.raw_bytes),
-                                              static_cast<int>(room - sizeof(FrameHeader)), 1);
-      if (compressed > 0) {
-        auto* header = reinterpret_cast<FrameHeader*>(extent_ + extent_used_);
-        FrameHeader filled{};
-        filled.magic = kFrameMagic;
-        filled.header_bytes = sizeof(FrameHeader);
-        filled.codec = FrameCodec::kColumnsLz4;
-        filled.file_id = file_->file_id();
-        filled.stream = id_;
-        filled.sequence = sequence_;
-        filled.record_count = block.record_count;
-        filled.event_count = block.event_count;
-        filled.events_before = events_before_;
-        filled.first_time = block.first_time;
-        filled.last_time = block.last_time;
-        filled.raw_bytes = static_cast<std::uint32_t>(block.raw_bytes);
-        filled.payload_bytes = static_cast<std::uint32_t>(compressed);
-        filled.payload_checksum = checksum(payload, static_cast<std::size_t>(compressed));
-        filled.header_checksum = checksum(&filled, offsetof(FrameHeader, header_checksum));
-        __builtin_memcpy(reinterpret_cast<char*>(header) + sizeof header->magic,
-                         reinterpret_cast<const char*>(&filled) + sizeof header->magic,
-                         sizeof filled - sizeof header->magic);
-        __atomic_store_n(&header->magic, kFrameMagic, __ATOMIC_RELEASE);
-        const std::size_t end = align_up(extent_used_ + sizeof(FrameHeader) + static_cast<std::size_t>(compressed), 8);
-        extent_used_ = end < extent_bytes_ ? static_cast<std::uint32_t>(end) : extent_bytes_;
-        return true;
-      }
-    }
-    // The columns of any block fit the largest extent even uncompressed, so this ends.
-    if (extent_bytes_ == kLargestExtentBytes && extent_used_ == sizeof(ExtentHeader)) {
-      failure_ = "a block does not fit an extent";
-      return false;
-    }
-    if (!next_extent()) return false;
-  }
+/// Compresses into private memory and copies: what a child, forked in the middle of it, still writes to the file is then
+void Stream::provide_room() noexcept {
+  while (failure_ == nullptr &&
+         (extent_size_ < kLargestExtentBytes || extent_bytes_ - extent_used(sequence()) < extent_bytes_ / 2))
+    if (!next_extent()) return;
 }
 
-/// Gets new room for frames and lets the old go. Bytes that a failed compression left behind the last
-/// frame of the old extent carry no magic there: readers stop at them.
+/// what its parent wrote there.
+bool Stream::append_frame(const EncodedBlock& block) noexcept {
+  const std::uint32_t sequence = this->sequence();
+  const auto raw_bytes = static_cast<int>(block.raw_bytes);
+  const auto packed_bytes = static_cast<std::uint32_t>(LZ4_compress_fast_extState(
+      lz4_state_, reinterpret_cast<const char*>(columns_), packed_, raw_bytes, LZ4_COMPRESSBOUND(raw_bytes), 1));
+  const std::uint32_t frame_bytes = static_cast<std::uint32_t>(sizeof(FrameHeader)) + packed_bytes;
+  // Any block fits the largest extent, so this ends.
+  while (extent_bytes_ < extent_used(sequence) || extent_bytes_ - extent_used(sequence) < frame_bytes)
+    if (!next_extent()) return false;
+  if (in_forked_child()) return true;
+
+  std::uint8_t* const at = extent_ + extent_used(sequence);
+  auto* header = reinterpret_cast<FrameHeader*>(at);
+  FrameHeader filled{};
+  filled.magic = kFrameMagic;
+  filled.header_bytes = sizeof(FrameHeader);
+  filled.codec = FrameCodec::kColumnsLz4;
+  filled.file_id = file_->file_id();
+  filled.stream = id_;
+  filled.sequence = sequence;
+  filled.record_count = block.record_count;
+  filled.event_count = block.event_count;
+  filled.events_before = events_before(sequence);
+  filled.first_time = block.first_time;
+  filled.last_time = block.last_time;
+  filled.raw_bytes = static_cast<std::uint32_t>(block.raw_bytes);
+  filled.payload_bytes = packed_bytes;
+  filled.payload_checksum = checksum(packed_, packed_bytes);
+  filled.header_checksum = checksum(&filled, offsetof(FrameHeader, header_checksum));
+  __builtin_memcpy(at + sizeof filled, packed_, packed_bytes);
+  __builtin_memcpy(reinterpret_cast<char*>(header) + sizeof header->magic,
+                   reinterpret_cast<const char*>(&filled) + sizeof header->magic, sizeof filled - sizeof header->magic);
+  __atomic_store_n(&header->magic, kFrameMagic, __ATOMIC_RELEASE);
+  const std::size_t end = align_up(extent_used(sequence) + frame_bytes, 8);
+  extent_used(sequence + 1) = end < extent_bytes_ ? static_cast<std::uint32_t>(end) : extent_bytes_;
+  return true;
+}
+
 bool Stream::next_extent() noexcept {
-  std::uint32_t bytes = extent_bytes_ == 0 ? kFirstExtentBytes : extent_bytes_ * 2;
+  std::uint32_t bytes = extent_size_ == 0 ? kFirstExtentBytes : extent_size_ * 2;
   if (bytes > kLargestExtentBytes) bytes = kLargestExtentBytes;
   void* memory = file_->allocate_extent(bytes, ExtentKind::kFrames, id_, next_ordinal_, failure_);
   if (memory == nullptr) return false;
+  // No moment at which the pointer, the size and what is used of it belong to different extents; and what is
+  // left in between costs an extent that stays mapped and empty, never one that is written after it was let go.
+  std::uint8_t* const old = extent_;
+  const std::uint32_t old_bytes = extent_bytes_;
+  extent_bytes_ = 0;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
   ++next_ordinal_;
-  if (extent_ != nullptr) sys::unmap(extent_, extent_bytes_);
+  extent_size_ = bytes;
   extent_ = static_cast<std::uint8_t*>(memory);
+  extent_used(sequence()) = sizeof(ExtentHeader);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
   extent_bytes_ = bytes;
-  extent_used_ = sizeof(ExtentHeader);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  if (old != nullptr && old_bytes != 0) sys::unmap(old, old_bytes);
   return true;
 }
 

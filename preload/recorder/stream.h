@@ -7,12 +7,17 @@
 // thousand events or so, more is reserved and mapped: a handful of system calls.
 //
 // Slots are written in time order: append() raises a time that lies before the last one's.
+//
+// A signal handler may interrupt any of this and never return to it (longjmp). So each step is one store that makes
+// it count, after stores that may be made twice: what was left half done is done again by the next event, with
+// the same result. Or it may fork: the child comes back into an event of its parent's, and drops it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "common/trace_format.h"
+#include "preload/recorder/fork_watch.h"
 
 namespace heapprof {
 struct EncodedBlock;
@@ -30,13 +35,14 @@ class Stream {
   /// Commits one event. False when the stream could not go on: failure() tells why.
   bool append(Op op, std::uint64_t time, std::uint64_t address, std::uint64_t size, std::uint32_t node,
               std::uint32_t aux) noexcept {
-    if (used_ == capacity_) [[unlikely]] {
+    if (used() == limit_) [[unlikely]] {
       if (!flush()) return false;
     }
     if (time < last_time_) time = last_time_;
     last_time_ = time;
-    slots_[used_] = {time, address, op_size(op, size), node, aux};
-    commit(used_ + 1);
+    if (in_forked_child()) [[unlikely]] return true;
+    slots_[used()] = {time, address, op_size(op, size), node, aux};
+    commit(at_ + 1);
     return true;
   }
 
@@ -48,38 +54,48 @@ class Stream {
     return append(Op::kNode, last_time_, offset, raw(parent) | std::uint64_t{raw(module)} << 32, raw(id), flags);
   }
 
+  /// Maps room for some hundred thousand events now, as there is no later.
+  void provide_room() noexcept;
+
   /// Time of the last event, ticks since the start.
   std::uint64_t last_time() const noexcept { return last_time_; }
   /// Blocks finished so far: changes when one was.
-  std::uint32_t sequence() const noexcept { return sequence_; }
+  std::uint32_t sequence() const noexcept { return commit_sequence(at_); }
   /// Why append or open failed.
   const char* failure() const noexcept { return failure_; }
 
  private:
+  std::uint32_t used() const noexcept { return commit_slots(at_); }
   [[gnu::noinline]] bool flush() noexcept;
-  bool append_frame(const std::uint8_t* columns, const EncodedBlock& block) noexcept;
+  bool append_frame(const EncodedBlock& block) noexcept;
   bool next_extent() noexcept;
-  void begin_block() noexcept;
-  void commit(std::uint32_t slots) noexcept {
-    used_ = slots;
-    __atomic_store_n(&staging_->commit, commit_word(sequence_, slots), __ATOMIC_RELEASE);
+  void begin_block(std::uint32_t sequence) noexcept;
+  void commit(std::uint64_t word) noexcept {
+    at_ = word;
+    __atomic_store_n(&staging_->commit, word, __ATOMIC_RELEASE);
   }
+  // What the block after `sequence` begins with stands beside what this one began with: written as often as need be.
+  std::uint64_t& events_before(std::uint32_t sequence) noexcept { return events_before_[sequence & 1]; }
+  std::uint32_t& extent_used(std::uint32_t sequence) noexcept { return extent_used_[sequence & 1]; }
 
   Slot* slots_ = nullptr;
-  std::uint32_t used_ = 0;
+  std::uint64_t at_ = 0;  ///< the commit word: block and slots in it
+  std::uint32_t limit_ = 0;     ///< slots at which the block is full: the capacity, or those it has while it is flushed
   std::uint32_t capacity_ = 0;
+  std::uint32_t frames_ = 0;  ///< blocks that are frames: the current one is, for a moment
   std::uint64_t last_time_ = 0;
   StagingHeader* staging_ = nullptr;
-  std::uint32_t sequence_ = 0;
-  std::uint32_t next_ordinal_ = 0;
-  std::uint64_t events_before_ = 0;
+  std::uint64_t events_before_[2] = {};
   TraceFile* file_ = nullptr;
   StreamId id_ = StreamId::kNone;
+  std::uint32_t next_ordinal_ = 0;
 
-  std::uint8_t* extent_ = nullptr;  ///< room for frames, mapped
-  std::uint32_t extent_bytes_ = 0;
-  std::uint32_t extent_used_ = 0;
+  std::uint8_t* extent_ = nullptr;   ///< room for frames, mapped
+  std::uint32_t extent_bytes_ = 0;   ///< 0 while it changes
+  std::uint32_t extent_size_ = 0;    ///< of the last one, which decides the size of the next
+  std::uint32_t extent_used_[2] = {};
   std::uint8_t* columns_ = nullptr;  ///< working memory of flush()
+  char* packed_ = nullptr;           ///< the same, compressed
   void* lz4_state_ = nullptr;
   const char* failure_ = nullptr;
 };

@@ -6,6 +6,13 @@
 #include "preload/recorder/text.h"
 #include "preload/recorder/trace_file.h"
 #include "preload/sys/kernel.h"
+#include "preload/unwind/stack_bounds.h"
+
+// The linker's names for the library's own first and last byte.
+extern "C" {
+[[gnu::visibility("hidden")]] extern const char __ehdr_start[];
+[[gnu::visibility("hidden")]] extern const char _end[];
+}
 
 namespace heapprof::recorder {
 
@@ -18,6 +25,8 @@ namespace {
 constinit ThreadState* g_states = nullptr;
 constinit ThreadState* g_cursor = nullptr;  ///< where the search for a dead thread's state goes on
 constinit std::uint32_t g_last_stream = 0;
+constinit int g_process = 0;                     ///< whose thread-local storage is what it seems
+constinit ThreadState* g_visitor = nullptr;      ///< the state that a child without a state of its own used last
 
 /// States looked at in search of a dead thread's: bounds what a new thread pays when all live.
 constexpr int kSearch = 16;
@@ -30,7 +39,6 @@ constexpr std::uint64_t claim_after(std::uint64_t claim, int thread) noexcept {
 }
 
 ThreadState* take_dead_state(int thread) noexcept {
-  const int process = sys::process_id();
   ThreadState* state = __atomic_load_n(&g_cursor, __ATOMIC_ACQUIRE);
   for (int i = 0; i < kSearch; ++i) {
     if (state == nullptr && (state = __atomic_load_n(&g_states, __ATOMIC_ACQUIRE)) == nullptr) return nullptr;
@@ -39,8 +47,9 @@ ThreadState* take_dead_state(int thread) noexcept {
     __atomic_store_n(&g_cursor, state, __ATOMIC_RELEASE);
     std::uint64_t claim = __atomic_load_n(&candidate->claim, __ATOMIC_ACQUIRE);
     const int owner = static_cast<int>(claim);
-    // The kernel gave the caller this number, so an earlier owner of the same number is dead.
-    if (candidate->depth != 0 || (owner != thread && sys::thread_exists(process, owner))) continue;
+    // The kernel gave the caller this number, so an earlier owner of the same number is dead (or is the caller itself,
+    // in a child that shares our memory, and then may be inside).
+    if (candidate->depth != 0 || (owner == thread ? candidate->busy != 0 : sys::thread_exists(owner))) continue;
     if (__atomic_compare_exchange_n(&candidate->claim, &claim, claim_after(claim, thread), false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE))
       return candidate;
@@ -73,11 +82,34 @@ void announce(ThreadState& state, int thread, std::uint64_t owner_kind) noexcept
 
 }  // namespace
 
+namespace {
+
+/// A child that shares our memory (vfork, clone with CLONE_VM) and came by no state from the thread that it runs on: that
+/// had no event yet. It must not leave one there either: the claim would end with the child, in the middle of its
+/// parent's life. So it attaches for each event anew.
+ThreadState* attach_visitor(int thread) noexcept {
+  ThreadState* state = __atomic_load_n(&g_visitor, __ATOMIC_ACQUIRE);
+  if (state != nullptr && state->owner() == thread && state->busy == 0) return state;
+  state = take_dead_state(thread);
+  if (state == nullptr) state = make_state(thread, 0);
+  if (state == nullptr) return nullptr;
+  state->events_to_clock = 0;
+  state->unwinder.thread_changed();
+  announce(*state, thread, kThreadNew);
+  __atomic_store_n(&g_visitor, state, __ATOMIC_RELEASE);
+  return state;
+}
+
+}  // namespace
+
 ThreadState* attach_thread() noexcept {
   // Without system calls there is no telling who the caller is; its events are not recorded.
-  if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED)) return nullptr;
+  if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED) != 0) return nullptr;
   const int thread = sys::thread_id();
+  const int process = sys::process_id();
+  if (g_process == 0) g_process = process;
   if (__atomic_load_n(&g_states, __ATOMIC_ACQUIRE) != nullptr) __atomic_store_n(&g_many_threads, true, __ATOMIC_RELAXED);
+  if (process != g_process) return attach_visitor(thread);
   ThreadState* state = take_dead_state(thread);
   if (state == nullptr) state = make_state(thread, 0);
   if (state == nullptr) return nullptr;
@@ -106,14 +138,22 @@ ThreadState* nested_state(ThreadState& outer) noexcept {
 }
 
 bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexcept {
-  if (stack_pointer <= state.busy || __atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED)) return false;
-  stack_t alternate{};
-  sys::call(SYS_sigaltstack, 0, sys::word(&alternate));
-  if ((alternate.ss_flags & SS_ONSTACK) == 0) return true;
-  // A handler on the alternate stack is above anything on a stack that lies lower: only a mark from the
-  // alternate stack itself can be stale.
-  const auto begin = reinterpret_cast<std::uint64_t>(alternate.ss_sp);
-  return state.busy >= begin && state.busy < begin + alternate.ss_size;
+  if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED) != 0) return false;
+  if (stack_pointer > state.busy) {
+    stack_t alternate{};
+    sys::call(SYS_sigaltstack, 0, sys::word(&alternate));
+    if ((alternate.ss_flags & SS_ONSTACK) == 0) return true;
+    // A handler on the alternate stack is above anything on a stack that lies lower: only a mark from the
+    // alternate stack itself can be stale.
+    const auto begin = reinterpret_cast<std::uint64_t>(alternate.ss_sp);
+    if (state.busy >= begin && state.busy < begin + alternate.ss_size) return true;
+  }
+  // As long as somebody is inside, the word above the mark is the return address into the hook that called. Where a
+  // deeper call of later has put something else there, nobody is. (The stack may be gone altogether.)
+  const std::uint64_t place = state.busy + sizeof(std::uint64_t);
+  if (!unwind::probe(place)) return true;
+  const std::uint64_t found = arch::strip(*reinterpret_cast<const volatile std::uint64_t*>(place));
+  return found < reinterpret_cast<std::uint64_t>(__ehdr_start) || found >= reinterpret_cast<std::uint64_t>(_end);
 }
 
 void check_thread_name(ThreadState& state, std::uint64_t now) noexcept {
@@ -136,6 +176,8 @@ void forget_threads() noexcept {
   g_cursor = nullptr;
   g_last_stream = 0;
   g_many_threads = false;
+  g_process = 0;
+  g_visitor = nullptr;
   ++g_process_generation;
 }
 

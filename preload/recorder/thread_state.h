@@ -7,8 +7,9 @@
 // Re-entry. A signal handler may allocate while its thread is inside the recorder. `busy` holds the
 // stack address of the recorder's caller while it is inside; a second entry then works on a state of its
 // own, with its own stream, so that nothing is lost and nothing half-written is touched. If the handler
-// left by longjmp the mark is stale: the next entry comes from higher up on the same stack, and takes
-// the state back.
+// left by longjmp the mark is stale: the next entry comes from higher up on the same stack, or finds that
+// the stack at the mark holds something else by now, and takes the state back. Whatever was left half done is
+// done again by the next event, or given back (left_by_longjmp).
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,16 @@
 #include "preload/unwind/unwinder.h"
 
 namespace heapprof::recorder {
+
+/// A call of a patched function that the thread is in (preload/intercept/call.h). Kept here and not in the call's own
+/// frame: an exception may have left it, and its memory is somebody else's then.
+struct InterceptedCall {
+  const void* frame;  ///< where on the stack
+  const void* target;
+  const void* outer_reallocating;  ///< what ThreadLocal held before
+  std::uint32_t outer_depth;
+};
+inline constexpr std::uint32_t kMaxInterceptedCalls = 8;
 
 struct ThreadState {
   std::uint64_t busy;             ///< stack address of whoever is inside; 0: nobody
@@ -33,6 +44,8 @@ struct ThreadState {
   std::uint32_t name_interval;
   char name[16];
   std::uint32_t seen_sequence;
+  std::uint32_t intercepted;  ///< how many of the next
+  InterceptedCall calls[kMaxInterceptedCalls];
   ThreadState* nested;  ///< the state of the next deeper entry, made when first needed
   ThreadState* next;    ///< in the list of all states
 
@@ -51,7 +64,8 @@ ThreadState* attach_thread() noexcept;
 /// The state for an entry while `outer` is busy; null when too deep.
 ThreadState* nested_state(ThreadState& outer) noexcept;
 
-/// True when `busy` was left behind by a longjmp: the caller's stack pointer is above it, on the same stack.
+/// True when `busy` was certainly left behind by a longjmp. A mark that only may be stale counts as not: its owner's
+/// events then go to the nested state for a while.
 bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexcept;
 
 /// Commits the thread's name if it has changed.

@@ -1,5 +1,7 @@
 #include "preload/recorder/trace_file.h"
 
+#include <linux/btrfs.h>
+#include <linux/btrfs_tree.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
 #include <sys/auxv.h>
@@ -47,6 +49,30 @@ void keep_in_place(int fd, long file_system) noexcept {
   sys::call(SYS_ioctl, fd, FS_IOC_SETFLAGS, sys::word(&flags));
 }
 
+/// Whether a btrfs quota limits the subvolume of `fd`. Such a quota can refuse a page that was reserved when it is
+/// written, and a refused page of a mapping is SIGBUS for the host (tried on Linux 6.18). Limits of quota groups above the
+/// subvolume's own are not seen.
+bool quota_is_limited(int fd) noexcept {
+  static btrfs_ioctl_fs_info_args file_system;
+  static btrfs_ioctl_ino_lookup_args subvolume;
+  subvolume.treeid = 0;
+  subvolume.objectid = BTRFS_FIRST_FREE_OBJECTID;
+  if (sys::failed(sys::call(SYS_ioctl, fd, BTRFS_IOC_FS_INFO, sys::word(&file_system))) ||
+      sys::failed(sys::call(SYS_ioctl, fd, BTRFS_IOC_INO_LOOKUP, sys::word(&subvolume))))
+    return false;
+  char path[160];
+  Text text(path);
+  text.add("/sys/fs/btrfs/");
+  for (unsigned i = 0; i < sizeof file_system.fsid; ++i) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    if (i == 4 || i == 6 || i == 8 || i == 10) text.add('-');
+    text.add(kDigits[file_system.fsid[i] >> 4]).add(kDigits[file_system.fsid[i] & 15]);
+  }
+  text.add("/qgroups/0_").number(subvolume.treeid).add("/limit_flags");
+  char flags[32];
+  return sys::read_file(path, flags, sizeof flags) != 0 && flags[0] != '0';
+}
+
 bool rewrites_in_place(long file_system) noexcept {
   switch (file_system) {
     case NFS_SUPER_MAGIC:
@@ -63,32 +89,12 @@ bool rewrites_in_place(long file_system) noexcept {
   }
 }
 
-/// While it lives, SIGXFSZ of a file that would exceed RLIMIT_FSIZE is kept from the host: blocked, and if
-/// it came, taken away.
-class FileSizeSignalGuard {
- public:
-  FileSizeSignalGuard() noexcept {
-    rlimit limit{};
-    sys::call(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, sys::word(&limit));
-    active_ = limit.rlim_cur != RLIM_INFINITY;
-    if (active_) sys::call(SYS_rt_sigprocmask, SIG_BLOCK, sys::word(&kMask), sys::word(&before_), sizeof kMask);
-  }
-  /// `exceeded`: the call failed with EFBIG, so the signal is pending, unless the host had it blocked before
-  /// and waits for its own; then one too many stays pending, which is what the limit means to it anyway.
-  void finish(bool exceeded) noexcept {
-    if (!active_) return;
-    if (exceeded && (before_ & kMask) == 0) {
-      timespec now{};
-      sys::call(SYS_rt_sigtimedwait, sys::word(&kMask), 0, sys::word(&now), sizeof kMask);
-    }
-    sys::call(SYS_rt_sigprocmask, SIG_SETMASK, sys::word(&before_), 0, sizeof before_);
-  }
-
- private:
-  static constexpr std::uint64_t kMask = std::uint64_t{1} << (SIGXFSZ - 1);
-  std::uint64_t before_ = 0;
-  bool active_ = false;
-};
+/// Whether a file that grows may meet RLIMIT_FSIZE.
+bool file_size_is_limited() noexcept {
+  rlimit limit{};
+  sys::call(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, sys::word(&limit));
+  return limit.rlim_cur != RLIM_INFINITY;
+}
 
 }  // namespace
 
@@ -173,6 +179,8 @@ Failure TraceFile::create(const char* pattern, const char* program, std::uint64_
   sys::call(SYS_fstatfs, fd_, sys::word(&file_system));
   rewrites_in_place_ = recorder::rewrites_in_place(static_cast<long>(file_system.f_type));
   keep_in_place(fd_, static_cast<long>(file_system.f_type));
+  if (file_system.f_type == BTRFS_SUPER_MAGIC && quota_is_limited(fd_))
+    return "a btrfs quota limits the folder, which could end the program; choose another file system (HEAPPROF_OUTPUT)";
 
   const std::uint64_t page = getauxval(AT_PAGESZ);
   unit_bytes_ = page > kUnitBytes ? page : kUnitBytes;
@@ -222,7 +230,7 @@ bool TraceFile::recover_descriptor() noexcept {
 }
 
 Failure TraceFile::reserve(std::uint64_t offset, std::uint64_t bytes) noexcept {
-  FileSizeSignalGuard guard;
+  sys::SignalsHeld held(file_size_is_limited() ? sys::signal_bit(SIGXFSZ) : 0);
   long result = sys::fallocate(fd_, offset, bytes);
   if (result == kNotSupported) {
     // A file system without reservation: written zeros are as good where it does not copy on write.
@@ -231,7 +239,7 @@ Failure TraceFile::reserve(std::uint64_t offset, std::uint64_t bytes) noexcept {
     for (std::uint64_t at = offset; at < offset + bytes && !sys::failed(result); at += sizeof kZeros)
       result = sys::pwrite(fd_, kZeros, sizeof kZeros, at);
   }
-  guard.finish(result == kTooBig);
+  held.finish(result == kTooBig);
   if (!sys::failed(result)) return nullptr;
   if (result == kNoSpace) return kFailureDisk;
   if (result == kQuota) return "the disk quota for the trace is used up";
@@ -242,7 +250,7 @@ Failure TraceFile::reserve(std::uint64_t offset, std::uint64_t bytes) noexcept {
 void* TraceFile::allocate_extent(std::uint32_t bytes, ExtentKind kind, StreamId stream, std::uint32_t ordinal,
                                  Failure& failure) noexcept {
   failure = nullptr;
-  if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED)) {
+  if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED) != 0) {
     failure = "the program forbade system calls (seccomp), and the space mapped before is used up";
     return nullptr;
   }

@@ -2,6 +2,6 @@
 
 namespace heapprof::sys {
 
-constinit bool g_forbidden = false;
+constinit uint32_t g_forbidden = 0;
 
 }  // namespace heapprof::sys

@@ -18,12 +18,12 @@
 
 namespace heapprof::sys {
 
-/// Set when the host has entered seccomp: from then on a system call might kill it, so all of them fail here
-/// with ENOSYS instead. Never cleared.
-extern bool g_forbidden;
+/// How often the host has entered seccomp. From the first time on a system call might kill it, so all of them fail
+/// here with ENOSYS instead.
+extern uint32_t g_forbidden;
 
 inline long call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) noexcept {
-  if (__atomic_load_n(&g_forbidden, __ATOMIC_RELAXED)) [[unlikely]] return -38;
+  if (__atomic_load_n(&g_forbidden, __ATOMIC_RELAXED) != 0) [[unlikely]] return -38;
   return raw_syscall(number, a, b, c, d, e, f);
 }
 
@@ -98,11 +98,39 @@ inline void* map_private(size_t bytes) noexcept {
   return failed(memory) ? nullptr : memory;
 }
 
+constexpr uint64_t signal_bit(int signal) noexcept { return uint64_t{1} << (signal - 1); }
+
+/// Holds back signals that a call of ours may raise in this thread, so that the host never sees them.
+class SignalsHeld {
+ public:
+  /// None held: costs nothing.
+  explicit SignalsHeld(uint64_t signals) noexcept : signals_(signals) {
+    if (signals_ != 0) call(SYS_rt_sigprocmask, SIG_BLOCK, word(&signals_), word(&before_), sizeof signals_);
+  }
+  /// `raised`: the call failed in a way that raises one: takes it away, unless the host had it blocked before and waits
+  /// for its own; then one too many stays pending, which is what the failing call means to it anyway.
+  void finish(bool raised) noexcept {
+    if (signals_ == 0) return;
+    const uint64_t ours = signals_ & ~before_;
+    if (raised && ours != 0) {
+      timespec now{};
+      call(SYS_rt_sigtimedwait, word(&ours), 0, word(&now), sizeof ours);
+    }
+    call(SYS_rt_sigprocmask, SIG_SETMASK, word(&before_), 0, sizeof before_);
+  }
+
+ private:
+  uint64_t signals_;
+  uint64_t before_ = 0;
+};
+
 inline int process_id() noexcept { return static_cast<int>(call(SYS_getpid)); }
 inline int parent_process_id() noexcept { return static_cast<int>(call(SYS_getppid)); }
 inline int thread_id() noexcept { return static_cast<int>(call(SYS_gettid)); }
-inline bool thread_exists(int process, int thread) noexcept {
-  return call(SYS_tgkill, process, thread, 0) != -3;  // ESRCH
+/// Whether any thread of any process has this number. Not tgkill: a child that shares our memory (vfork) is another
+/// process, and a number that has gone to a stranger does no harm.
+inline bool thread_exists(int thread) noexcept {
+  return call(SYS_tkill, thread, 0) != -3;  // ESRCH
 }
 /// The calling thread's name, at most 15 bytes and NUL.
 inline void thread_name(char (&name)[16]) noexcept { call(SYS_prctl, PR_GET_NAME, word(name)); }

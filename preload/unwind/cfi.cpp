@@ -127,7 +127,7 @@ std::uint64_t CfiReader::pointer(std::uint8_t encoding, std::uint64_t data_base)
     case 0x00: break;
     case 0x10: base = at_; break;         // pcrel
     case 0x30: base = data_base; break;   // datarel
-    case 0x50: at_ = (at_ + 7) & ~std::uint64_t{7}; break;  // aligned
+    case 0x50: skip(-at_ & 7); break;     // aligned
     default: fail(); return 0;            // textrel, funcrel: not used here
   }
   switch (encoding & 0x0f) {
@@ -152,8 +152,10 @@ CfiResult find_cfi(const Module& module, std::uint64_t pc, CfiEntry& entry) noex
   const std::uint64_t frames = reader.pointer(frames_encoding, module.eh_frame_hdr);
   if (!reader.ok()) return CfiResult::kBad;
   // 0x3b: signed 4 bytes relative to the table; the only kind there is. Without a table: one by one.
-  if (count_encoding == kPointerOmitted || table_encoding != 0x3b)
+  if (count_encoding == kPointerOmitted || table_encoding != 0x3b) {
+    if (!module.frames.contains(frames)) return CfiResult::kBad;
     return find_cfi_linear({frames, module.frames.end}, pc, entry);
+  }
   const std::uint64_t count = reader.pointer(count_encoding, module.eh_frame_hdr);
   const std::uint64_t table = reader.at();
   if (!reader.ok() || count > (module.headers.end - table) / 8) return CfiResult::kBad;
@@ -243,9 +245,11 @@ bool run_cfi(const CfiEntry& entry, std::uint64_t pc, CfiRow& row) noexcept {
       row.cfa_offset = offset;
       have_cfa = true;
     };
+    // Unsigned, as numbers without sense may overflow; what then comes out has no more sense.
     const auto factored = [&](std::uint64_t value) noexcept {
-      return static_cast<std::int64_t>(value) * entry.data_factor;
+      return static_cast<std::int64_t>(value * static_cast<std::uint64_t>(entry.data_factor));
     };
+    const auto factored_signed = [&]() noexcept { return factored(static_cast<std::uint64_t>(reader.sleb())); };
     // True when the next row begins beyond pc, and the one at hand is it.
     const auto advance = [&](std::uint64_t delta) noexcept {
       location += delta * entry.code_factor;
@@ -324,17 +328,17 @@ bool run_cfi(const CfiEntry& entry, std::uint64_t pc, CfiRow& row) noexcept {
         }
         case 0x11: {  // offset_extended_sf
           const std::uint64_t number = reader.uleb();
-          set(number, RegisterRule::kOffset, reader.sleb() * entry.data_factor);
+          set(number, RegisterRule::kOffset, factored_signed());
           break;
         }
         case 0x12: {  // def_cfa_sf
           const std::uint64_t number = reader.uleb();
-          set_cfa(number, reader.sleb() * entry.data_factor);
+          set_cfa(number, factored_signed());
           break;
         }
         case 0x13:  // def_cfa_offset_sf
           if (row.cfa_is_expression) return false;
-          row.cfa_offset = reader.sleb() * entry.data_factor;
+          row.cfa_offset = factored_signed();
           break;
         case 0x14: {  // val_offset
           const std::uint64_t number = reader.uleb();
@@ -343,7 +347,7 @@ bool run_cfi(const CfiEntry& entry, std::uint64_t pc, CfiRow& row) noexcept {
         }
         case 0x15: {  // val_offset_sf
           const std::uint64_t number = reader.uleb();
-          set(number, RegisterRule::kValOffset, reader.sleb() * entry.data_factor);
+          set(number, RegisterRule::kValOffset, factored_signed());
           break;
         }
         case 0x16: {  // val_expression
@@ -355,7 +359,7 @@ bool run_cfi(const CfiEntry& entry, std::uint64_t pc, CfiRow& row) noexcept {
         case 0x2e: reader.uleb(); break;  // GNU_args_size
         case 0x2f: {                      // GNU_negative_offset_extended
           const std::uint64_t number = reader.uleb();
-          set(number, RegisterRule::kOffset, -factored(reader.uleb()));
+          set(number, RegisterRule::kOffset, factored(-reader.uleb()));
           break;
         }
         default: return false;

@@ -119,17 +119,16 @@ void StackBounds::make(std::uint64_t address) noexcept {
   ++epoch_;
   const std::uint64_t page = page_of(address);
   Stretch fresh{page, page + kPage, kNoLimit, false};
-  const std::uint64_t tops[] = {
-      arch::thread_pointer(),
-      &__libc_stack_end == nullptr ? 0 : reinterpret_cast<std::uint64_t>(__libc_stack_end)};
-  for (const std::uint64_t top : tops) {
-    if (top <= address || top - address > kMaxGrowth) continue;
+  // The main thread's pointer lies in some mapping between libraries: the way there from an alternate stack that happens
+  // to stand below would be thousands of pages, none of them stack.
+  const bool main_thread = sys::thread_id() == sys::process_id();
+  const std::uint64_t top = !main_thread                  ? arch::thread_pointer()
+                            : &__libc_stack_end == nullptr ? 0
+                                                           : reinterpret_cast<std::uint64_t>(__libc_stack_end);
+  if (top > address && top - address <= kMaxGrowth) {
     Stretch own{fresh.low, fresh.high, top & ~std::uint64_t{7}, true};
     if (own.high > own.limit) own.high = own.limit;
-    if (extend(own, own.limit - 8)) {
-      fresh = own;
-      break;
-    }
+    if (extend(own, own.limit - 8)) fresh = own;
   }
   stretches_[victim_] = fresh;
   select(victim_);

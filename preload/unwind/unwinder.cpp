@@ -49,6 +49,7 @@ constexpr std::uint32_t kPathWords = 11;
 constinit RuleCache g_rules;
 constinit std::uint32_t g_max_depth = 1024;
 constinit bool g_shadow_stack = true;
+constinit std::uint64_t g_hidden_pc = 0;
 
 /// Of a state, and of the frame that it was, in which case there are two more.
 enum Flags : std::uint16_t {
@@ -367,6 +368,7 @@ inline std::uint64_t path_of(std::uint64_t caller, std::uint64_t offset, std::ui
 }
 
 inline NodeId intern(const Definitions& definitions, NodeId parent, const Frame& frame) noexcept {
+  if (frame.pc == g_hidden_pc) [[unlikely]] return parent;
   return definitions.intern(definitions.context, parent, ModuleId{frame.module}, offset_of(frame),
                             (frame.flags & kGuessed) != 0 ? kNodeGuessed : 0, frame.path);
 }
@@ -941,7 +943,8 @@ constexpr bool kCheck = false;
           }
           have_paths = true;
         }
-        found = definitions.intern(definitions.context, node, step.rule.module(), offset_of(step), 0, paths[i]);
+        found = step.pc == g_hidden_pc ? node : definitions.intern(definitions.context, node, step.rule.module(),
+                                                                   offset_of(step), 0, paths[i]);
         if (found == NodeId::kNone) [[unlikely]] return found;
         at[1] = at[0];
         at[0] = {step.pc, node, found, data.generation};
@@ -998,6 +1001,15 @@ void ThreadUnwinder::thread_changed() noexcept {
   if (data_ == nullptr) return;
   data_->length = 0;
   data_->bounds.forget();
+}
+
+void ThreadUnwinder::capture_left() noexcept {
+  if (data_ == nullptr) return;
+  data_->length = 0;
+  data_->bounds.forget();
+  for (KnownStep& step : data_->known_steps) step = KnownStep{};
+  for (KnownNode& node : data_->known_nodes) node = KnownNode{};
+  for (KnownPath& path : data_->known_paths) path = KnownPath{};
 }
 
 std::size_t ThreadUnwinder::memory_bytes() const noexcept {
@@ -1063,5 +1075,7 @@ void restart_in_child() noexcept {
   announce_all_again();
   raise_generation();
 }
+
+void hide_frame(std::uint64_t pc) noexcept { g_hidden_pc = pc; }
 
 }  // namespace heapprof::unwind

@@ -74,6 +74,10 @@ void loader_activity() noexcept;
 /// The host unmapped this range: stacks that are not a thread's own are checked again before they are read.
 void forget_stack_region(std::uint64_t begin, std::uint64_t bytes) noexcept;
 
+/// Frames that return to `pc` are the recorder's own, in the middle of a stack, and not part of it. One at most; before
+/// stacks can meet it.
+void hide_frame(std::uint64_t pc) noexcept;
+
 /// In a forked child that goes on recording into a trace of its own, before its first capture: every module
 /// is announced again. The thread unwinders that live on need thread_changed() too.
 void restart_in_child() noexcept;
@@ -94,6 +98,9 @@ class ThreadUnwinder {
 
   /// The private state goes to another thread, or to another trace: forgets nodes and stack bounds.
   void thread_changed() noexcept;
+
+  /// A capture was left by a longjmp: what it was writing down may be half of one thing and half of another.
+  void capture_left() noexcept;
 
   /// Bytes mapped for this thread.
   std::size_t memory_bytes() const noexcept;

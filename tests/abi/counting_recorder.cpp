@@ -4,7 +4,7 @@
 //
 //   loaded   allocated SIZE   failed SIZE   released   realloc-begin   realloc-end SIZE   realloc-failed SIZE
 //   mapped SIZE   unmap-begin SIZE   unmap-end RESULT   remap-begin SIZE   remap-end SIZE   break-moved BYTES
-//   realloc-end-inner   restricted NO-CLOCK   frame-registered   frame-deregistered   paused   resumed
+//   realloc-end-inner   restricted NO-CLOCK   refused NO-CLOCK   frame-registered   frame-deregistered   paused   resumed
 //   mark TEXT   exit
 //
 // A line ends with " from-program" when the entry registers point into the program itself.
@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "preload/recorder/lifecycle.h"
+#include "preload/recorder/loader_start.h"
 #include "preload/recorder/log.h"
 #include "preload/recorder/recorder.h"
 #include "preload/recorder/settings.h"
@@ -66,7 +67,7 @@ void say(const char* what, std::uint64_t number, const arch::EntryRegisters* ent
 }  // namespace
 
 namespace sys {
-constinit bool g_forbidden = false;
+constinit std::uint32_t g_forbidden = 0;
 }
 
 namespace recorder {
@@ -74,6 +75,9 @@ namespace recorder {
 constinit State g_state = State::kNew;
 
 void start() noexcept { g_state = State::kOn; }
+void set_right_after_loader() noexcept {}
+const char* program_behind_loader() noexcept { return nullptr; }
+bool names_own_executable(const char*) noexcept { return false; }
 void prepare_environment() noexcept { say("loaded"); }
 void log(LogLevel, const char*, const char*) noexcept {}
 
@@ -124,6 +128,7 @@ void break_moved(const void* old_break, const void* new_break, const EntryRegist
   say("break-moved", reinterpret_cast<std::uint64_t>(new_break) - reinterpret_cast<std::uint64_t>(old_break), &entry);
 }
 void restrict_system_calls(bool no_cycle_clock) noexcept { say("restricted", no_cycle_clock); }
+void restriction_refused(bool no_cycle_clock) noexcept { say("refused", no_cycle_clock); }
 void exit_reached() noexcept { say("exit"); }
 void pause() noexcept { say("paused"); }
 void resume() noexcept { say("resumed"); }
@@ -135,6 +140,10 @@ void mark(const char* text) noexcept {
 bool is_recording() noexcept { return true; }
 
 }  // namespace recorder
+
+namespace intercept {
+bool start() noexcept { return false; }
+}  // namespace intercept
 
 namespace unwind {
 void register_frame(const void*) noexcept { say("frame-registered"); }

@@ -84,6 +84,8 @@ int main(int count, char** arguments) {
   about_to("free_aligned_sized");
   ((void (*)(void*, size_t, size_t))find("free_aligned_sized"))(block, 64, 90);
   about_to("posix_memalign fails");
+  posix_memalign(&block, 64, (size_t)1 << 56);
+  about_to("posix_memalign of an alignment that there is not");
   posix_memalign(&block, 3, 90);
   about_to("aligned_alloc");
   free(aligned_alloc(128, 256));
@@ -122,6 +124,10 @@ int main(int count, char** arguments) {
   about_to("brk that moves nothing");
   brk((void*)1);
   sbrk(0);
+  about_to("brk by number");
+  long end = syscall(SYS_brk, 0);
+  syscall(SYS_brk, end + 4096);
+  syscall(SYS_brk, end);
   about_to("other calls by number");
   syscall(SYS_gettid);
 

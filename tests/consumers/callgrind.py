@@ -19,6 +19,10 @@ class Callgrind(consumers.Case):
     def test_totals(self):
         self.each_sample(self.check)
 
+    def test_selections(self):
+        """What report takes, the export takes."""
+        self.each_selection(self.check, of_mappings=True)
+
     def rows(self, printed):
         """{what stands behind the figures: figures}, PROGRAM TOTALS included."""
         number = r"(?:[\d,]+|\.)(?: \([ \d.]+%\))?"

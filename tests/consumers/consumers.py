@@ -20,9 +20,19 @@ COSTS = {"peak_bytes": ("peak", "bytes"), "peak_blocks": ("peak", "blocks"),
          "temporary_bytes": ("temporary", "bytes"), "temporary": ("temporary", "blocks")}
 FOLDER = harness.BUILD / "consumers"
 
+# What may be asked of every command, as options; "plain" has something for each, and something that it leaves out.
+SELECTIONS = (
+    ("--from", "20%", "--to", "70%"), ("--to", "0.055"), ("--thread", "4243"), ("--module", "libleaf.so.1"),
+    ("--function", r"\+0x300$"), ("--not-function", r"\+0x300$"), ("--min-size", "1000"), ("--max-size", "60"),
+    ("--min-lifetime", "20ms"), ("--max-lifetime", "5ms"), ("--live-at", "50%"),
+)
+OF_MAPPINGS = (("--kind", "mmap"), ("--kind", "all"))
+
 
 class Case(harness.Case):
-    """Makes the traces once; self.traces: by name."""
+    """Makes the traces once. `options` are added to every command."""
+
+    options = ()
 
     @classmethod
     def setUpClass(cls):
@@ -40,6 +50,27 @@ class Case(harness.Case):
         with self.subTest(trace="real"):
             check("real", self.real())
 
+    def each_selection(self, check, of_mappings):
+        """Calls check("plain", its path) under each selection. `of_mappings`: the format holds mappings; otherwise those must be
+        refused."""
+        trace = self.folder / "plain.hprof"
+        for self.options in SELECTIONS + (OF_MAPPINGS if of_mappings else ()):
+            with self.subTest(options=self.options):
+                check("plain", trace)
+        self.options = ()
+
+    def check_peak(self, running, totals):
+        """`running`: the highest sum of the events exported. Those of a slice of time are its own, while its peak counts the blocks
+        that were there before, too (docs/analysis.md)."""
+        if "--from" in self.options:
+            self.assertLessEqual(running, totals["peak_bytes"])
+        else:
+            self.assertEqual(running, totals["peak_bytes"])
+
+    def refuses_mappings(self, format_name):
+        for options in OF_MAPPINGS:
+            self.heapprof("export", format_name, self.folder / "plain.hprof", "-o", self.dir / "none", *options, status=2)
+
     def real(self):
         if "real" not in self.known:
             trace = self.folder / "real.hprof"
@@ -51,21 +82,22 @@ class Case(harness.Case):
         """Exports twice: the two must be equal. Returns the path."""
         paths = [self.dir / f"{trace.stem}.{i}.{format_name}{suffix}" for i in (1, 2)]
         for path in paths:
-            self.heapprof("export", format_name, trace, "-o", path, *options)
+            self.heapprof("export", format_name, trace, "-o", path, *options, *self.options)
         self.assertEqual(paths[0].read_bytes(), paths[1].read_bytes(), "two exports differ")
         return paths[0]
 
     def totals(self, trace):
         """Each cost's sum over all stacks, as report --json has it; checked against its figures of the heap."""
-        if trace in self.known:
-            return self.known[trace]
-        reports = {cost: self.report(trace, "--cost", cost, "--top", "1")
+        if (trace, self.options) in self.known:
+            return self.known[trace, self.options]
+        reports = {cost: self.report(trace, "--cost", cost, "--top", "1", *self.options)
                    for cost in ("peak", "leaked", "allocated", "allocations", "temporary")}
         sums = {name: reports[cost]["total"][unit] for name, (cost, unit) in COSTS.items()}
         heap = reports["peak"]["heap"]
-        for name in ("peak_bytes", "leaked_bytes", "allocated_bytes", "allocations"):
-            self.assertEqual(sums[name], heap[name])
-        self.known[trace] = sums
+        if not self.options:
+            for name in ("peak_bytes", "leaked_bytes", "allocated_bytes", "allocations"):
+                self.assertEqual(sums[name], heap[name])
+        self.known[trace, self.options] = sums
         return sums
 
     def run_consumer(self, *command, timeout=100, environment=None):
@@ -84,6 +116,12 @@ def go():
         if command and os.path.exists(command):
             return command
     return None
+
+
+def inferno():
+    """inferno-flamegraph, or None."""
+    command = FOLDER / "cargo" / "bin" / "inferno-flamegraph"
+    return command if command.exists() else shutil.which("inferno-flamegraph")
 
 
 def load(path):

@@ -36,6 +36,11 @@ class Dhat(consumers.Case):
     def test_totals(self):
         self.each_sample(self.check)
 
+    def test_selections(self):
+        """What report takes, the export takes."""
+        self.each_selection(self.check, of_mappings=False)
+        self.refuses_mappings("dhat")
+
     def check(self, name, trace):
         file = self.export("dhat", trace)
         totals = self.totals(trace)
@@ -49,7 +54,7 @@ class Dhat(consumers.Case):
             self.assertEqual(root[field], totals[cost], field)
         if name == "many":
             self.assertEqual(seen["leaves"], 100_000)
-        if name == "plain":
+        if name == "plain" and not self.options:
             # 25 blocks of 1000 bytes never lived together, so that stack's most is one of them and the thread's other.
             data = consumers.load(file)
             stack = next(pp for pp in data["pps"] if pp["tbk"] == 26)

@@ -57,16 +57,9 @@ class Pprof(consumers.Case):
         if name != "many":
             self.assertIn("-----------+", self.pprof("-traces", "-unit=B", file))
 
-    def test_selection(self):
-        """What report takes, the exports take."""
-        trace = self.folder / "plain.hprof"
-        for options in (("--min-size", "1000"), ("--max-size", "60"), ("--thread", "4243"), ("--kind", "mmap")):
-            file = self.export("pprof", trace, *options)
-            raw = self.pprof("-raw", file)
-            wanted = self.report(trace, "--cost", "leaked", *options)["total"]
-            values = [line.partition(":")[0].split() for line in raw.splitlines() if re.match(r"[ \d]+: [\d ]+$", line)]
-            self.assertEqual([sum(int(value[column]) for value in values) for column in (2, 3)],
-                             [wanted["blocks"], wanted["bytes"]], options)
+    def test_selections(self):
+        """What report takes, the export takes."""
+        self.each_selection(self.check_totals, of_mappings=True)
 
     def test_symbols_stay(self):
         trace = self.real()

@@ -30,6 +30,10 @@ class Speedscope(consumers.Case):
     def test_totals(self):
         self.each_sample(self.check)
 
+    def test_selections(self):
+        """What report takes, the export takes."""
+        self.each_selection(self.check, of_mappings=True)
+
     def check(self, name, trace):
         file = consumers.load(self.export("speedscope", trace))
         totals = self.totals(trace)

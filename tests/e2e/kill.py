@@ -1,38 +1,15 @@
 """SIGKILL at random moments: what the ledger has as done is in the trace, what it has not begun is not, and of
 the one call that a thread was in, its events may or may not be there. Then the report must add up to the
-same as a replay of those events."""
+same as a replay of those events. tools/campaign/kill.py does the same ten times as often."""
 
 import random
 from concurrent.futures import ProcessPoolExecutor
 
 import harness
-import trace_reader
-from ledger import Ledger, expected_events, matches
+from killed import compare
 
 RUNS = 100
 THREADS = 3
-
-
-def compare(trace_path, ledger_path):
-    """The problem found, or None; and the figures of the replay."""
-    ledger = Ledger(ledger_path)
-    if ledger.errors:
-        return ledger.error_text, None
-    trace = trace_reader.Trace(trace_path)
-    unfinished = ledger.unfinished()
-    by_tid = {thread.tid: thread.events for thread in trace.threads()}
-    for thread in ledger.threads[1:]:
-        done = [event for entry in thread.entries if entry.done for event in expected_events(entry)]
-        open_events = expected_events(unfinished[thread.index]) if thread.index in unfinished else []
-        actual = [event.tuple() for event in by_tid.get(thread.tid, []) if event.op in trace_reader.HEAP_OPS]
-        if not len(done) <= len(actual) <= len(done) + len(open_events):
-            return (f"thread {thread.index}: {len(actual)} events in the trace, {len(done)} done, "
-                    f"{len(open_events)} open"), None
-        for position, event in enumerate(actual):
-            wanted = done[position] if position < len(done) else open_events[position - len(done)]
-            if not matches(wanted, event):
-                return f"thread {thread.index}, event {position} of {len(done)}: {event}, not {wanted}", None
-    return None, trace_reader.replay(trace_reader.merged(trace))
 
 
 class Kill(harness.Case):

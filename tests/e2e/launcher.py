@@ -238,6 +238,25 @@ class Launcher(harness.Case):
         self.assertEqual(process.wait(timeout=60), 5)
         process.stdout.close()
 
+    def test_a_signal_to_the_group_comes_once(self):
+        """As from `timeout` or a shell's `kill %1`: the program is in the group itself."""
+        numbers = [signal.SIGUSR1, signal.SIGHUP, signal.SIGINT, 40, signal.SIGTERM]
+        process = subprocess.Popen(self.command("-q", sys.executable, "-c", CATCHER, *map(int, numbers)), process_group=0,
+                                   stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        for number in numbers[:-1] * 2:
+            os.killpg(process.pid, number)
+            time.sleep(0.05)
+        process.send_signal(signal.SIGUSR1)  # and one to the launcher alone, which is passed on
+        time.sleep(0.2)
+        os.killpg(process.pid, signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=60), 5)
+        seen = process.stdout.read().decode().split("\n")
+        process.stdout.close()
+        for number in numbers:
+            wanted = 1 if number == signal.SIGTERM else 3 if number == signal.SIGUSR1 else 2
+            self.assertEqual(seen.count(f"got {int(number)}"), wanted, (number, seen))
+
     def test_a_program_that_signals_its_parent_or_group_is_not_answered(self):
         script = ("import os, signal, sys, time\nn = 0\ndef seen(*_):\n global n; n += 1\n"
                   "signal.signal(signal.SIGUSR1, seen)\nos.kill(os.getppid(), signal.SIGUSR1)\n"
@@ -372,13 +391,6 @@ class Launcher(harness.Case):
                                self.dir / "static.c"], capture_output=True)
         if musl.returncode == 0:
             self.refused(self.dir / "musl", status=126, words=["musl"])
-        capable = self.script("capable", true)
-        try:
-            os.setxattr(capable, "security.capability", struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0))
-        except OSError:
-            pass
-        else:
-            self.refused(capable, status=126, words=["capabilities"])
         self.assertFalse(marker.exists())
         self.assertFalse([path.name for path in self.dir.iterdir() if ".hprof" in path.name])
 

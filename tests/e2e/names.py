@@ -4,6 +4,11 @@ where other code had been."""
 import json
 import os
 import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from random import Random
 
 import harness
 import heaptrack_file
@@ -79,6 +84,184 @@ class Names(harness.Case):
                 modules = {os.path.basename(frame["module"]) for frame in row["stack"]
                            if frame["function"] in ("plugin_allocate", f"plugin_{letter}_inner")}
                 self.assertEqual(modules, {f"libplugin_{letter}.so"})
+
+
+def own_copy(program, folder):
+    """A copy of `program` that can be moved away later."""
+    copy = folder / os.path.basename(program)
+    shutil.copy2(program, copy)
+    return copy
+
+
+class Bundle(harness.Case):
+    """A trace read where the programs are not: in a root that holds heapprof and its libraries alone."""
+
+    OUTPUTS = (
+        ("report",), ("report", "--json"), ("report", "--json", "--cost", "allocated", "--top", "0", "--no-inlines"),
+        ("leaks",), ("leaks", "--json"), ("timeline",), ("timeline", "--format", "svg"), ("flamegraph",),
+        ("flamegraph", "--format", "folded"), ("report", "--function", "outer_function", "--short-names"),
+        *(("export", format) for format in
+          ("heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "ndjson", "csv")))
+
+    def outputs(self, run):
+        return {" ".join(options): run(*options) for options in self.OUTPUTS}
+
+    def test_another_root(self):
+        if os.geteuid() != 0:
+            self.skipTest("chroot needs root")
+        program = own_copy(harness.program("ledger_names"), self.dir)
+        trace = self.record(program).trace
+        bundled = self.dir / "bundled.hprof"
+        self.heapprof("bundle", trace, "-o", bundled)
+        here = self.outputs(lambda *options: self.heapprof(*options, trace, "-o", "-"))
+        self.assertIn("outer_function", here["report"])
+        # What is not bundled has lost its names in the other root, so they come from the bundle alone.
+        root = self.dir / "root"
+        self.make_root(root)
+        shutil.copy(bundled, root / "trace.hprof")
+        shutil.copy(trace, root / "bare.hprof")
+
+        def there(*options, name="trace.hprof"):
+            result = subprocess.run([shutil.which("chroot") or "/usr/sbin/chroot", root, "/bin/heapprof", *options, "/" + name, "-o", "-"],
+                                    capture_output=True, env={}, stdin=subprocess.DEVNULL, timeout=60)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return result.stdout.decode(errors="replace")
+
+        self.assertNotIn("outer_function", there("report", name="bare.hprof"))
+        for options, text in self.outputs(there).items():
+            with self.subTest(options):
+                self.assertEqual(text, here[options])
+
+    def make_root(self, root):
+        libraries = subprocess.run(["ldd", harness.HEAPPROF], capture_output=True, text=True, check=True).stdout
+        for path in re.findall(r"(/\S+) \(0x", libraries):
+            (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, root / path[1:])
+        (root / "bin").mkdir(parents=True, exist_ok=True)
+        shutil.copy(harness.HEAPPROF, root / "bin" / "heapprof")
+
+    def test_programs_renamed(self):
+        """The same without a root: the program is gone, and another one stands in its place."""
+        program = own_copy(harness.program("ledger_names"), self.dir)
+        trace = self.record(program).trace
+        bundled = self.dir / "bundled.hprof"
+        self.heapprof("bundle", trace, "-o", bundled)
+        here = self.heapprof("report", trace, "--json")
+        os.rename(program, self.dir / "elsewhere")
+        shutil.copy2(harness.program("burst"), program)
+        self.assertEqual(self.heapprof("report", bundled, "--json", "--no-symbol-cache"), here)
+        changed = json.loads(self.heapprof("report", trace, "--json"))
+        self.assertIn("changed since the recording", " ".join(changed["symbol_warnings"]))
+        # Nothing is lost when a bundle is bundled again.
+        again = self.dir / "again.hprof"
+        self.heapprof("bundle", bundled, "-o", again)
+        self.assertEqual(again.read_bytes(), bundled.read_bytes())
+
+    def test_damaged(self):
+        """Names that don't hold together are not used, and the recording is all there."""
+        trace = self.record(harness.program("ledger_names")).trace
+        bundled = self.dir / "bundled.hprof"
+        self.heapprof("bundle", trace, "-o", bundled)
+        whole = bundled.read_bytes()
+        begin = trace.stat().st_size
+        self.assertGreater(len(whole), begin)
+        heap = self.report(trace)["heap"]
+        random = Random(5)
+        for cut in (1, 41, 2000, len(whole) - begin - 100):
+            bundled.write_bytes(whole[:-cut])
+            report = self.report(bundled)
+            self.assertEqual((report["heap"], report["integrity"]["complete"]), (heap, True), cut)
+        for _ in range(40):
+            damaged = bytearray(whole)
+            for _ in range(random.randrange(1, 9)):
+                damaged[random.randrange(begin + 48, len(whole))] ^= 1 << random.randrange(8)
+            bundled.write_bytes(damaged)
+            report = self.report(bundled)
+            self.assertEqual((report["heap"], report["integrity"]["complete"]), (heap, True))
+
+    def test_refused(self):
+        trace = self.record(harness.program("ledger_names")).trace
+        self.assertIn("is the trace itself", self.run_heapprof("bundle", trace, "-o", trace).stderr)
+        self.assertEqual(self.run_heapprof("bundle", trace, "-o", self.dir / "no" / "folder").returncode, 1)
+        self.assertEqual(self.run_heapprof("bundle", trace).returncode, 2)
+
+
+# Every function gets code of its own, and none is inlined.
+NODE_OPTIONS = ("--perf-basic-prof", "--always-sparkplug", "--no-opt")
+NODE_PROGRAM = """
+const kept = [];
+function allocate_in_script(n) { const b = Buffer.allocUnsafeSlow(100000 + n); kept.push(b); return b.length; }
+function outer_in_script(n) { return allocate_in_script(n) + 1; }
+let sum = 0;
+for (let i = 0; i < 3000; ++i) { sum += outer_in_script(i); if (kept.length > 50) kept.length = 0; }
+console.log(sum, process.pid);
+"""
+
+
+class Generated(harness.Case):
+    """Code that a program makes while it runs is named by the map that just-in-time compilers write for perf."""
+
+    def setUp(self):
+        super().setUp()
+        self.node = shutil.which("node")
+        if self.node is None:
+            self.skipTest("node is not installed")
+        self.script = self.dir / "program.js"
+        self.script.write_text(NODE_PROGRAM)
+
+    def functions(self, trace, *options):
+        report = self.report(trace, "--cost", "allocated", "--top", "0", *options)
+        return {frame["function"]: frame for row in report["top"] for frame in row["stack"]}, report
+
+    def test_node(self):
+        run = self.record(self.node, *NODE_OPTIONS, self.script)
+        pid = self.report(run.trace)["pid"]
+        perf_map = f"/tmp/perf-{pid}.map"
+        self.addCleanup(lambda: os.path.exists(perf_map) and os.unlink(perf_map))
+        self.assertTrue(os.path.exists(perf_map))
+        functions, report = self.functions(run.trace)
+        for name in ("allocate_in_script", "outer_in_script"):
+            self.assertIn(name, functions)
+            self.assertTrue(functions[name]["file"].endswith("program.js"), functions[name])
+        self.assertEqual(functions["allocate_in_script"]["line"], 3)
+        # The map goes, the names stay with the bundle.
+        bundled = self.dir / "bundled.hprof"
+        self.heapprof("bundle", run.trace, "-o", bundled)
+        os.rename(perf_map, self.dir / "moved.map")
+        self.assertEqual(self.functions(bundled)[1], report)
+        functions, bare = self.functions(run.trace)
+        self.assertNotIn("allocate_in_script", functions)
+        self.assertIn("perf", " ".join(bare["symbol_warnings"]))
+        # A map of an earlier process with this number is not believed.
+        shutil.copy(self.dir / "moved.map", perf_map)
+        os.utime(perf_map, (1, 1))
+        self.assertNotIn("allocate_in_script", self.functions(run.trace)[0])
+
+    def test_other_root(self):
+        """A container: the process counts itself from 1, in a file system of its own, and still runs."""
+        if os.geteuid() != 0 or shutil.which("unshare") is None:
+            self.skipTest("unshare needs root")
+        folder = Path(tempfile.mkdtemp(prefix="heapprof-test-", dir="/var/tmp"))
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        script = folder / "waits.js"
+        script.write_text(NODE_PROGRAM + "setTimeout(() => {}, 60000);")
+        trace = folder / "inside.hprof"
+        environment = harness.clean_environment(HEAPPROF_OUTPUT=trace)
+        command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--mount", "sh", "-c",
+                   f"mount -t tmpfs tmpfs /tmp && exec env LD_PRELOAD={harness.LIBRARY} "
+                   + " ".join((self.node, *NODE_OPTIONS, str(script)))]
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                   stdin=subprocess.DEVNULL)
+        try:
+            line = process.stdout.readline()
+            self.assertTrue(line.strip(), "the program did not start")
+            self.assertLess(int(line.split()[1]), 100, "not a namespace of its own")
+            functions, _ = self.functions(trace)
+            self.assertIn("allocate_in_script", functions)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,14 @@
-// Allocates until it is killed: ledger_kill NANOSECONDS [SEED] [THREADS]
+// Allocates until it ends: ledger_kill NANOSECONDS [SEED] [THREADS] [HOW]
 //
-// A kernel timer with SIGKILL as its signal strikes NANOSECONDS after the threads set out, wherever they are
-// then: in the program, the allocator, or the recorder. 0: no timer, somebody else does it. A thread whose
+// HOW is kill (if not given): a kernel timer with SIGKILL as its signal strikes NANOSECONDS after the threads set out,
+// wherever they are then: in the program, the allocator, or the recorder. 0: no timer, somebody else does it. A thread whose
 // ledger is full waits for the blow.
+//
+//   calls                              SIGKILL when the threads together have made as many calls as NANOSECONDS says: a
+//                                      moment that does not depend on how busy the machine is
+//   segv abort _exit quick_exit exec   the main thread does that after NANOSECONDS, while the others work on
+//   hog                                the threads take more and more memory and touch it, until they are killed for
+//                                      it or cannot have more; then _exit(3)
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
@@ -17,6 +23,8 @@ constexpr std::uint32_t kEntries = 60'000;
 constexpr std::size_t kTable = 64;
 std::atomic<void*> table[kTable];
 std::uint64_t seed;
+bool hog = false;
+std::atomic<int> refused{0};
 
 [[gnu::noinline]] void step(ledger::Random& random, unsigned depth) {
   if (depth != 0) {
@@ -26,7 +34,10 @@ std::uint64_t seed;
   }
   void* block = table[random.below(kTable)].exchange(nullptr);
   if (block == nullptr) block = random.below(3) == 0 ? site_calloc(1, 8 + random.below(500)) : site_small(8 + random.below(2000));
-  else if (random.below(2) == 0) block = site_realloc_stamped(block, 8 + random.below(3000));
+  else if (random.below(2) == 0) {
+    // Refused, the old block lives on.
+    if (void* const moved = site_realloc_stamped(block, 8 + random.below(3000))) block = moved;
+  }
   block = table[random.below(kTable)].exchange(block);
   if (block != nullptr) site_free_stamped(block);
 }
@@ -34,7 +45,14 @@ std::uint64_t seed;
 void* run(void* argument) {
   ledger::attach("victim");
   ledger::Random random{seed * 1000 + reinterpret_cast<std::uint64_t>(argument)};
-  while (ledger::this_slot->used + 8 < kEntries) step(random, static_cast<unsigned>(random.below(20)));
+  while (ledger::this_slot->used + 8 < kEntries) {
+    step(random, static_cast<unsigned>(random.below(20)));
+    if (!hog) continue;
+    constexpr std::size_t kMuch = 64 << 10;
+    void* const block = site_large(kMuch);
+    if (block != nullptr) memset(block, 1, kMuch);
+    else if (++refused > 300) _exit(3);
+  }
   for (;;) pause();
 }
 
@@ -46,7 +64,9 @@ int main(int argc, char** argv) {
   const auto threads = static_cast<unsigned>(ledger::argument(argc, argv, 3, 3));
   mallopt(M_ARENA_MAX, 1);
   ledger::open(ledger::kSiteNames, threads + 1, kEntries);
-  if (delay_ns != 0) {
+  const char* const how = argc > 4 ? argv[4] : "kill";
+  hog = strcmp(how, "hog") == 0;
+  if (delay_ns != 0 && strcmp(how, "kill") == 0) {
     sigevent event{};
     event.sigev_notify = SIGEV_SIGNAL;
     event.sigev_signo = SIGKILL;
@@ -64,5 +84,25 @@ int main(int argc, char** argv) {
     pthread_t handle;
     if (pthread_create(&handle, nullptr, run, reinterpret_cast<void*>(i)) != 0) return 2;
   }
+  const timespec delay{static_cast<time_t>(delay_ns / 1'000'000'000), static_cast<long>(delay_ns % 1'000'000'000)};
+  const auto is = [how](const char* name) { return strcmp(how, name) == 0; };
+  if (is("calls")) {
+    const auto calls_made = [] {
+      ledger::Header& book = *ledger::book.header;
+      std::uint64_t calls = 0;
+      for (std::uint32_t i = 1; i < book.slots_used.load() && i < book.max_slots; ++i)
+        calls += reinterpret_cast<ledger::Slot*>(reinterpret_cast<char*>(&book + 1) + i * book.slot_bytes)->used;
+      return calls;
+    };
+    const timespec moment{0, static_cast<long>(1000 + seed % 30'000)};
+    while (calls_made() < delay_ns) nanosleep(&moment, nullptr);
+    kill(getpid(), SIGKILL);
+  }
+  if (!hog && !is("kill")) nanosleep(&delay, nullptr);
+  if (is("segv")) *static_cast<volatile int*>(nullptr) = 1;
+  if (is("abort")) abort();
+  if (is("_exit")) _exit(7);
+  if (is("quick_exit")) quick_exit(8);
+  if (is("exec")) execl("/bin/true", "true", static_cast<char*>(nullptr));
   for (;;) pause();
 }

@@ -1,6 +1,6 @@
 // Hosts that recorders die of:
-//   trouble cancel        1,000 threads, each cancelled at some moment while it allocates
-//   trouble storm         20,000 threads that live for one allocation
+//   trouble cancel [N]    1,000 threads, or N, each cancelled at some moment while it allocates
+//   trouble storm [N]     20,000 threads, or N, that live for one allocation
 //   trouble many          1,000 threads at once
 //   trouble fork          300 forks while three threads allocate
 //   trouble descriptors   closes every descriptor, and puts a file of its own on every number it can
@@ -46,8 +46,8 @@ void* one_pair(void*) {
   return nullptr;
 }
 
-int cancel() {
-  for (int i = 0; i < 1000; ++i) {
+int cancel(int times) {
+  for (int i = 0; i < times; ++i) {
     pthread_t thread;
     if (pthread_create(&thread, nullptr, until_cancelled, nullptr) != 0) return 1;
     usleep(static_cast<unsigned>(i * 37 % 300));
@@ -58,8 +58,8 @@ int cancel() {
   return 0;
 }
 
-int storm() {
-  for (int i = 0; i < 5000; ++i) {
+int storm(int times) {
+  for (int i = 0; i < times / 4; ++i) {
     pthread_t threads[4];
     for (pthread_t& thread : threads)
       if (pthread_create(&thread, nullptr, one_pair, nullptr) != 0) return 1;
@@ -122,9 +122,10 @@ int descriptors() {
 
 int main(int argc, char** argv) {
   const char* const what = argc > 1 ? argv[1] : "";
+  const int number = argc > 2 ? atoi(argv[2]) : 0;
   int result = 2;
-  if (strcmp(what, "cancel") == 0) result = cancel();
-  if (strcmp(what, "storm") == 0) result = storm();
+  if (strcmp(what, "cancel") == 0) result = cancel(number != 0 ? number : 1000);
+  if (strcmp(what, "storm") == 0) result = storm(number != 0 ? number : 20'000);
   if (strcmp(what, "many") == 0) result = many();
   if (strcmp(what, "fork") == 0) result = forks();
   if (strcmp(what, "descriptors") == 0) result = descriptors();

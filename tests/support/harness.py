@@ -119,8 +119,10 @@ class Case(unittest.TestCase):
         return result.stdout
 
     def run_heapprof(self, *arguments, timeout=120):
-        return subprocess.run([str(HEAPPROF), *map(str, arguments)], env=clean_environment(), capture_output=True,
-                              text=True, errors="replace", timeout=timeout, stdin=subprocess.DEVNULL, cwd=self.dir)
+        # Names are kept between the runs of one test, and not in the home of whoever runs it.
+        return subprocess.run([str(HEAPPROF), *map(str, arguments)], capture_output=True,
+                              env=clean_environment(XDG_CACHE_HOME=self.dir / "cache"), text=True, errors="replace",
+                              timeout=timeout, stdin=subprocess.DEVNULL, cwd=self.dir)
 
     def report(self, trace, *options, status=0):
         """report --json, checked for form, as a dict."""

@@ -40,6 +40,15 @@ inline constexpr const char* kSiteNames[] = {"", LEDGER_SHARED_SITES(LEDGER_SITE
 
 inline constexpr int kMannerlyErrno = 4711;
 
+// A program that is linked with an allocator of its own is compiled with LEDGER_OWN_ALLOCATOR.
+#ifdef LEDGER_OWN_ALLOCATOR
+inline constexpr std::size_t kEmptyNew = 0;
+inline constexpr std::size_t kAlignment = 8;  ///< jemalloc and tcmalloc, of blocks up to 8 bytes
+#else
+inline constexpr std::size_t kEmptyNew = 1;  ///< what libstdc++'s operator new asks malloc for when asked for nothing
+inline constexpr std::size_t kAlignment = 16;
+#endif
+
 inline void* stamped(Entry& entry, void* block, std::size_t size) noexcept {
   LEDGER_CHECK(block == nullptr || errno == kMannerlyErrno);
   done(entry, block);
@@ -72,7 +81,7 @@ LEDGER_SITE void* site_malloc(std::size_t size) {
   ledger::Entry& entry = ledger::begin(ledger::Kind::kMalloc, ledger::k_site_malloc, nullptr, size);
   errno = ledger::kMannerlyErrno;
   void* block = malloc(size);
-  LEDGER_CHECK(ledger::aligned(block, 16));
+  LEDGER_CHECK(ledger::aligned(block, ledger::kAlignment));
   return ledger::stamped(entry, block, size);
 }
 
@@ -177,13 +186,13 @@ LEDGER_SITE void* site_pvalloc(std::size_t size) {
 }
 
 LEDGER_SITE void* site_new(std::size_t size) {
-  ledger::Entry& entry = ledger::begin(ledger::Kind::kNew, ledger::k_site_new, nullptr, size == 0 ? 1 : size);
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kNew, ledger::k_site_new, nullptr, size == 0 ? ledger::kEmptyNew : size);
   errno = ledger::kMannerlyErrno;
   return ledger::stamped(entry, ::operator new(size), size);
 }
 
 LEDGER_SITE void* site_new_array(std::size_t size) {
-  ledger::Entry& entry = ledger::begin(ledger::Kind::kNew, ledger::k_site_new_array, nullptr, size == 0 ? 1 : size);
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kNew, ledger::k_site_new_array, nullptr, size == 0 ? ledger::kEmptyNew : size);
   errno = ledger::kMannerlyErrno;
   return ledger::stamped(entry, ::operator new[](size), size);
 }
@@ -199,7 +208,7 @@ LEDGER_SITE void* site_new_aligned(std::size_t size) {
 
 /// Null when memory can't be had.
 LEDGER_SITE void* site_new_nothrow(std::size_t size) {
-  ledger::Entry& entry = ledger::begin(ledger::Kind::kNew, ledger::k_site_new_nothrow, nullptr, size == 0 ? 1 : size);
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kNew, ledger::k_site_new_nothrow, nullptr, size == 0 ? ledger::kEmptyNew : size);
   errno = ledger::kMannerlyErrno;
   return ledger::stamped(entry, ::operator new(size, std::nothrow), size);
 }

@@ -48,13 +48,14 @@ let rows = 0;
 const isMerged = i => fn[i] < 0 && i !== 0;
 const nameOf = i => i === 0 ? 'all' : isMerged(i) ? plural(data.line[i], 'small frame') : data.functions[fn[i]][0];
 const labelOf = i => {
-  if (i === 0) return 'all: ' + human(0);
+  if (i === 0) return 'all: ' + (data.was ? `${humanNumber(data.was[0])} before, ${humanNumber(data.is[0])} after` : human(0));
   return isMerged(i) ? nameOf(i) : data.functions[fn[i]][1] || data.functions[fn[i]][0];
 };
 const moduleOf = i => fn[i] < 0 ? '' : data.modules[data.functions[fn[i]][2]][0];
 const fileOf = i => fn[i] < 0 ? '' : data.files[data.functions[fn[i]][3]];
 const isInlined = i => fn[i] >= 0 && data.functions[fn[i]][5] === 1;
 const hueClass = i => {
+  if (data.was) return 'g' + data.grade[i];
   if (fn[i] < 0) return `h${GREY}s0`;
   const [, , module, , shade] = data.functions[fn[i]];
   return `h${data.modules[module][1]}s${shade}`;
@@ -83,6 +84,11 @@ function percent(part, whole) {
   const share = 100 * part / whole;
   if (part === whole) return '100%';
   return share < 0.01 ? '<0.01%' : share < 10 ? share.toFixed(2) + '%' : share.toFixed(1) + '%';
+}
+/// What became of a frame in a comparison.
+function changed(i) {
+  const by = data.is[i] - data.was[i];
+  return by === 0 ? 'the same' : (by < 0 ? '\u2212' : '+') + humanNumber(Math.abs(by));
 }
 function plural(n, noun) { return grouped(n) + ' ' + noun + (n === 1 ? '' : 's'); }
 
@@ -130,12 +136,18 @@ for (const [key, text] of [['/', 'search'], ['\u2190\u2191\u2192\u2193', 'walk']
 const page = make('div', {class: 'hp'},
   make('header', {},
     make('div', {}, make('h1', {}, data.title), context),
-    make('div', {class: 'sum'}, make('b', {}, human(0)), data.cost)),
+    make('div', {class: 'sum'}, make('b', {}, data.was ? changed(0) : human(0)), data.cost)),
   make('div', {class: 'bar'}, searchBox, found, make('span', {class: 'space'}), resetButton, flipButton),
   legend, crumbs, chart,
   make('footer', {}, hiddenNote, keys), tip, spoken);
 
-for (const [name, hue, own] of data.modules.slice(0, 9)) {
+if (data.was) {
+  const levels = make('span', {class: 'note'});
+  for (let grade = 0; grade < 9; ++grade) levels.append(make('i', {class: 'g' + grade}));
+  legend.append(levels, make('span', {class: 'note'}, make('small', {},
+    'blue: less than before; red: more; a stack is as wide as the larger of both')));
+}
+for (const [name, hue, own] of data.was ? [] : data.modules.slice(0, 9)) {
   const swatch = make('i', {class: `h${hue}l`});
   const text = name || 'unknown';
   const button = make('button', {type: 'button', title: `${humanNumber(own)} allocated by frames of ${text}`}, swatch,
@@ -147,7 +159,7 @@ for (const [name, hue, own] of data.modules.slice(0, 9)) {
   });
   if (name) legend.append(button);
 }
-if (data.functions.some(f => f[5] === 1))
+if (!data.was && data.functions.some(f => f[5] === 1))
   legend.append(make('span', {class: 'note'}, make('i', {class: 'inlined'}), make('small', {}, 'inlined')));
 
 const drawing = root.querySelector('#drawing');
@@ -450,6 +462,14 @@ function describe(box) {
   const table = make('table');
   const line = (label, ...cells) =>
     table.append(make('tr', {}, make('td', {}, label), ...cells.map(cell => make('td', {class: 'n'}, cell))));
+  if (data.was) {
+    line('before', humanNumber(data.was[i]), percent(data.was[i], data.was[0]));
+    line('after', humanNumber(data.is[i]), percent(data.is[i], data.is[0]));
+    line('change', changed(i), data.was[i] > 0 && data.is[i] !== data.was[i] ?
+      (data.is[i] > data.was[i] ? '+' : '\u2212') + percent(Math.abs(data.is[i] - data.was[i]), data.was[i]) : '');
+    tip.append(table);
+    return;
+  }
   if (data.unit === 'bytes') line('bytes', human(i), exact(i));
   else line('count', exact(i));
   const own = Math.max(0, self[i]);
@@ -517,7 +537,8 @@ function select(i) {
   const area = frames.getBoundingClientRect();
   showTip(box, area.left + Math.min(box.x + Math.min(box.w, 120), area.width - 40), area.top + top + 2);
   spoken.textContent = nameOf(i).slice(0, 300) + (isInlined(i) ? ', inlined' : '') +
-                       `, ${human(i)}, ${percent(value[i], data.total)} of total`;
+                       (data.was ? `, ${humanNumber(data.was[i])} before, ${humanNumber(data.is[i])} after, ${changed(i)}`
+                                 : `, ${human(i)}, ${percent(value[i], data.total)} of total`);
 }
 
 function walk(key) {

@@ -6,7 +6,9 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -276,8 +278,18 @@ TEST_CASE("the same debug information, stored in other ways, gives the same answ
   };
   SECTION("DWARF 5") { check(built("dwarf5")); }
   SECTION("split DWARF") { check(built("split")); }
+  SECTION("packages of split DWARF") {
+    for (const std::string packer : {"packed_dwp", "packed_llvm-dwp"})
+      if (exists(built(packer))) check(built(packer));
+  }
   SECTION("compressed") { check(built("zlib")); }
   SECTION("compressed in the old way") { check(built("zlib-gnu")); }
+  SECTION("compressed by zstd") {
+    if (exists(built("zstd"))) {
+      check(built("zstd"));
+      check(built("zstd_linked"));
+    }
+  }
   SECTION("a debug file beside the program") { check(built("linked")); }
   SECTION("a debug file known by its checksum") {
     REQUIRE(build_id_of(built("no_id")).empty());
@@ -463,6 +475,191 @@ TEST_CASE("a Rust program's functions are named as in its source") {
       CHECK(!frame.function.starts_with("_"));
       CHECK(frame.function.find("17h") == std::string::npos);
     }
+}
+
+TEST_CASE("llvm-symbolizer says the same of every address of the program") {
+  if (output_of("command -v llvm-symbolizer").empty()) return;
+  // Demanglers differ in "> >" and ">>"; of a function's cold part LLVM gives the symbol's name, we the function's.
+  const auto closed = [](std::string name) {
+    if (constexpr std::string_view kCold = " (.cold)"; name.ends_with(kCold)) name.resize(name.size() - kCold.size());
+    for (std::size_t at; (at = name.find("> >")) != std::string::npos;) name.erase(at + 1, 1);
+    return name;
+  };
+  for (const std::string program : {"dwarf4", "dwarf5", "zlib", "linked"}) {
+    const std::string path = built(program);
+    const std::vector<std::uint64_t> addresses = text_section(built(program == "dwarf5" ? "dwarf5" : "dwarf4"));
+    const Answer ours = ask(path, addresses);
+    Folder folder;
+    std::ofstream list(folder / "addresses");
+    for (const std::uint64_t address : addresses) list << "0x" << std::hex << address << "\n";
+    list.close();
+    std::istringstream lines(output_of("llvm-symbolizer --obj='" + path + "' --functions=linkage --demangle --inlines <'" +
+                                       (folder / "addresses") + "' 2>/dev/null"));
+    // A name and a place for each frame, an empty line after each address.
+    std::vector<std::vector<std::pair<std::string, std::string>>> theirs(1);
+    for (std::string name, place; std::getline(lines, name);) {
+      if (name.empty()) {
+        theirs.emplace_back();
+      } else if (std::getline(lines, place)) {
+        place = place.substr(0, place.rfind(':'));
+        theirs.back().emplace_back(name, place.substr(place.rfind('/') + 1));
+      }
+    }
+    theirs.pop_back();
+    REQUIRE(theirs.size() == addresses.size());
+    std::size_t compared = 0, inlined = 0;
+    for (std::size_t i = 0; i < addresses.size(); ++i) {
+      const auto& frames = ours.frames[i];
+      if (frames[0].file.empty() || frames.back().function.empty()) continue;  // padding, or assembly
+      INFO(program << " at " << std::hex << addresses[i] << "\n" << text_of(frames));
+      REQUIRE(frames.size() == theirs[i].size());
+      for (std::size_t f = 0; f < frames.size(); ++f) {
+        const SourceFrame& frame = frames[f];
+        REQUIRE(frame.file.substr(frame.file.rfind('/') + 1) + ":" + std::to_string(frame.line) == theirs[i][f].second);
+        // Names without linkage name stand alone there; ours have their scopes.
+        const std::string& name = theirs[i][f].first;
+        // What is local to a function, lambdas above all, each demangler writes in its own way.
+        const bool local = name.find("operator()") != std::string::npos || frame.function.find(")::") != std::string::npos;
+        if (!local && frame.function != "fixture_public") REQUIRE(closed(frame.function).ends_with(closed(name)));
+      }
+      ++compared;
+      inlined += frames.size() > 1;
+    }
+    CHECK(compared > 100);
+    CHECK(inlined > 20);
+  }
+}
+
+TEST_CASE("functions of the vdso are named, when it is this kernel's") {
+  const std::uint64_t base = getauxval(AT_SYSINFO_EHDR);
+  if (base == 0) return;
+  std::uint64_t address = 0;
+  std::string build_id;
+  {
+    Folder folder;
+    std::ofstream(folder / "vdso", std::ios::binary).write(reinterpret_cast<const char*>(base), 2 * 4096);
+    build_id = build_id_of(folder / "vdso");
+    std::istringstream symbols(output_of("nm -D '" + (folder / "vdso") + "'"));
+    for (std::string line; std::getline(symbols, line);)
+      if (line.find("__vdso_clock_gettime") != std::string::npos || line.find("__kernel_clock_gettime") != std::string::npos)
+        address = std::stoull(line, nullptr, 16);
+  }
+  if (address == 0 || build_id.empty()) return;
+  const std::string function = ask(Module{"[vdso]", build_id}, {address}).frames.at(0).at(0).function;
+  CHECK(function.find("clock_gettime") != std::string::npos);
+  const Answer other = ask(Module{"[vdso]", "0123456789abcdef0123456789abcdef01234567"}, {address});
+  CHECK(unresolved(other));
+  CHECK(other.warned("another kernel"));
+}
+
+namespace {
+
+/// A process of the program at `path`, which waits for its input.
+class Running {
+ public:
+  explicit Running(const std::string& path) {
+    int ends[2];
+    REQUIRE(pipe(ends) == 0);
+    pid = fork();
+    if (pid == 0) {
+      dup2(ends[0], 0);
+      close(ends[1]);
+      execl(path.c_str(), path.c_str(), nullptr);
+      _exit(1);
+    }
+    close(ends[0]);
+    input_ = ends[1];
+    for (int i = 0; i < 1000 && std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe") != path; ++i)
+      usleep(1000);
+  }
+  ~Running() {
+    close(input_);
+    waitpid(pid, nullptr, 0);
+  }
+  pid_t pid;
+
+ private:
+  int input_;
+};
+
+}  // namespace
+
+TEST_CASE("what was deleted or replaced is read from the process that still runs it") {
+  Folder folder;
+  const std::string program = folder / "waits";
+  std::filesystem::copy_file("/bin/cat", program);
+  const std::string id = build_id_of(program);
+  const Running process(program);
+  const std::vector<std::uint64_t> addresses = text_section(program);
+  const std::string truth = text_of(ask(program, addresses));
+  const auto ask_live = [&](const std::string& path, pid_t pid) {
+    Origin origin;
+    origin.live_pid = static_cast<std::uint32_t>(pid);
+    Symbolizer symbolizer({{path, id}}, {}, origin);
+    std::vector<CodeAddress> asked;
+    for (const std::uint64_t address : addresses) asked.push_back({0, address});
+    auto frames = symbolizer.resolve(asked);
+    return Answer{std::move(frames), symbolizer.warnings()};
+  };
+  std::filesystem::remove(program);
+  Answer live = ask_live(program + " (deleted)", process.pid);
+  CHECK(text_of(live) == truth);
+  CHECK(!live.warned("deleted while the program ran"));
+  CHECK(ask_live(program + " (deleted)", 0).warned("deleted while the program ran"));
+  std::filesystem::copy_file(built("dwarf4"), program);
+  CHECK(text_of(ask_live(program, process.pid)) == truth);
+  CHECK(ask_live(program, 0).warned("changed since the recording"));
+  CHECK(unresolved(ask_live(program, 0)));
+}
+
+TEST_CASE("a file without build id is not believed when it can't be the same") {
+  const auto probes = probes_of("dwarf4");
+  const auto ask_of = [&](std::uint64_t recorded_at_ns, std::uint64_t map_bytes) {
+    Origin origin;
+    origin.recorded_at_ns = recorded_at_ns;
+    Symbolizer symbolizer({{built("no_id_whole"), "", map_bytes}}, {}, origin);
+    auto frames = symbolizer.resolve({{0, probes.at("third")}});
+    return Answer{std::move(frames), symbolizer.warnings()};
+  };
+  constexpr std::uint64_t kLong = std::uint64_t{1} << 61;  // after the file was built, and after now
+  CHECK(text_of(ask_of(kLong, 0)).starts_with("+fixture::third(int) "));
+  CHECK(text_of(ask_of(0, 0x5000)).starts_with("+fixture::third(int) "));
+  CHECK(unresolved(ask_of(1'000'000'000, 0)));
+  CHECK(ask_of(1'000'000'000, 0).warned("written after the recording began"));
+  CHECK(unresolved(ask_of(kLong, 0x500000)));
+  CHECK(ask_of(kLong, 0x500000).warned("changed since the recording"));
+}
+
+TEST_CASE("with a cache the second answer is the same, and files that change are noticed") {
+  Folder folder;
+  Options options;
+  options.cache_folder = folder / "cache";
+  const std::string program = folder / "program";
+  std::filesystem::copy_file(built("stripped"), program);
+  const std::vector<std::uint64_t> addresses = text_section(built("dwarf4"));
+  const std::vector<std::uint64_t> half(addresses.begin(), addresses.begin() + static_cast<std::ptrdiff_t>(addresses.size() / 2));
+  const Answer bare = ask(program, addresses, options);
+  CHECK(exists(options.cache_folder));
+  CHECK(text_of(ask(program, addresses, options)) == text_of(bare));
+  CHECK(ask(program, addresses, options).warnings == bare.warnings);
+  // The debug file was installed since.
+  Options with_debug = options;
+  with_debug.debug_dirs = {built("debug")};
+  Options uncached = with_debug;
+  uncached.cache_folder.clear();
+  const std::string truth = text_of(ask(program, addresses, uncached));
+  CHECK(truth != text_of(bare));
+  CHECK(text_of(ask(program, half, with_debug)) == text_of(ask(program, half, uncached)));
+  CHECK(text_of(ask(program, addresses, with_debug)) == truth);  // half of it known, half new
+  CHECK(text_of(ask(program, addresses, with_debug)) == truth);
+  // Without inlined functions, from the same entries.
+  with_debug.inlines = uncached.inlines = false;
+  CHECK(text_of(ask(program, addresses, with_debug)) == text_of(ask(program, addresses, uncached)));
+  // Entries that were damaged are made anew.
+  for (const auto& entry : std::filesystem::directory_iterator(options.cache_folder))
+    std::ofstream(entry.path(), std::ios::binary | std::ios::trunc) << "damaged";
+  with_debug.inlines = true;
+  CHECK(text_of(ask(program, addresses, with_debug)) == truth);
 }
 
 TEST_CASE("a damaged file is neither believed blindly nor fatal") {

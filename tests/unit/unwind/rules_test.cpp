@@ -220,6 +220,25 @@ TEST_CASE("PLT entries have a rule of their own") {
   CHECK(seen > 0);
 }
 
+TEST_CASE("an aligned pointer that begins behind the end is refused, not read") {
+  alignas(8) const std::uint8_t bytes[16] = {};
+  const auto begin = reinterpret_cast<std::uint64_t>(bytes);
+  CfiReader reader({begin + 1, begin + 3});
+  reader.pointer(0x50, 0);
+  CHECK_FALSE(reader.ok());
+}
+
+TEST_CASE("unwind information outside of every segment, and without a table, is refused") {
+  // Version 1; .eh_frame 256 MiB from here; no count, no table.
+  alignas(8) static const std::uint8_t header[16] = {1, 0x1b, 0xff, 0xff, 0, 0, 0, 0x10};
+  Module module{};
+  module.eh_frame_hdr = reinterpret_cast<std::uint64_t>(header);
+  module.headers = {module.eh_frame_hdr, module.eh_frame_hdr + sizeof header};
+  module.frames = {};  // what modules.cpp leaves when no segment holds the address
+  CfiEntry entry;
+  CHECK(find_cfi(module, 0x1000, entry) == CfiResult::kBad);
+}
+
 TEST_CASE("damaged unwind information is refused, not followed") {
   REQUIRE(g_started);
   // An entry with its common entry, then every byte of it replaced by others: no answer may differ from

@@ -1,0 +1,174 @@
+#include "analyzer/launch/capabilities.h"
+
+#include <endian.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/xattr.h>
+#include <pwd.h>
+#include <sys/prctl.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+namespace heapprof::launch {
+
+namespace {
+
+constexpr std::array kNames = {
+    "cap_chown", "cap_dac_override", "cap_dac_read_search", "cap_fowner", "cap_fsetid", "cap_kill", "cap_setgid", "cap_setuid",
+    "cap_setpcap", "cap_linux_immutable", "cap_net_bind_service", "cap_net_broadcast", "cap_net_admin", "cap_net_raw",
+    "cap_ipc_lock", "cap_ipc_owner", "cap_sys_module", "cap_sys_rawio", "cap_sys_chroot", "cap_sys_ptrace", "cap_sys_pacct",
+    "cap_sys_admin", "cap_sys_boot", "cap_sys_nice", "cap_sys_resource", "cap_sys_time", "cap_sys_tty_config", "cap_mknod",
+    "cap_lease", "cap_audit_write", "cap_audit_control", "cap_setfcap", "cap_mac_override", "cap_mac_admin", "cap_syslog",
+    "cap_wake_alarm", "cap_block_suspend", "cap_audit_read", "cap_perfmon", "cap_bpf", "cap_checkpoint_restore"};
+
+constexpr std::uint64_t bit(unsigned capability) noexcept { return std::uint64_t{1} << capability; }
+
+struct Sets {
+  std::uint64_t effective = 0, permitted = 0, inheritable = 0;
+};
+
+bool get_sets(Sets& sets) {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct halves[2];
+  if (syscall(SYS_capget, &header, halves) != 0) return false;
+  for (unsigned half = 0; half < 2; ++half) {
+    sets.effective |= std::uint64_t{halves[half].effective} << (32 * half);
+    sets.permitted |= std::uint64_t{halves[half].permitted} << (32 * half);
+    sets.inheritable |= std::uint64_t{halves[half].inheritable} << (32 * half);
+  }
+  return true;
+}
+
+bool set_sets(const Sets& sets) {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct halves[2];
+  for (unsigned half = 0; half < 2; ++half) {
+    halves[half].effective = static_cast<std::uint32_t>(sets.effective >> (32 * half));
+    halves[half].permitted = static_cast<std::uint32_t>(sets.permitted >> (32 * half));
+    halves[half].inheritable = static_cast<std::uint32_t>(sets.inheritable >> (32 * half));
+  }
+  return syscall(SYS_capset, &header, halves) == 0;
+}
+
+std::uint64_t bounding_set() {
+  std::uint64_t set = 0;
+  for (unsigned capability = 0; capability < 64; ++capability)
+    if (prctl(PR_CAPBSET_READ, capability, 0, 0, 0) == 1) set |= bit(capability);
+  return set;
+}
+
+/// The file's capabilities where the kernel heeds them: not on a nosuid mount, nor those of another user namespace's root
+/// (a third revision whose owner is not ours; the kernel shows our own root's as the second).
+std::optional<FileCapabilities> heeded_capabilities(const std::string& path) {
+  vfs_ns_cap_data data{};
+  const ssize_t size = getxattr(path.c_str(), XATTR_NAME_CAPS, &data, sizeof data);
+  if (size < static_cast<ssize_t>(sizeof(__le32))) return std::nullopt;
+  const std::uint32_t magic = le32toh(data.magic_etc);
+  const std::uint32_t revision = magic & VFS_CAP_REVISION_MASK;
+  const bool known = (revision == VFS_CAP_REVISION_1 && size == XATTR_CAPS_SZ_1) ||
+                     (revision == VFS_CAP_REVISION_2 && size == XATTR_CAPS_SZ_2) ||
+                     (revision == VFS_CAP_REVISION_3 && size == XATTR_CAPS_SZ_3 && le32toh(data.rootid) == 0);
+  struct statvfs mount {};
+  if (!known || (statvfs(path.c_str(), &mount) == 0 && (mount.f_flag & ST_NOSUID) != 0)) return std::nullopt;
+  FileCapabilities capabilities;
+  capabilities.effective = (magic & VFS_CAP_FLAGS_EFFECTIVE) != 0;
+  for (unsigned half = 0; half < (revision == VFS_CAP_REVISION_1 ? 1u : 2u); ++half) {
+    capabilities.permitted |= std::uint64_t{le32toh(data.data[half].permitted)} << (32 * half);
+    capabilities.inheritable |= std::uint64_t{le32toh(data.data[half].inheritable)} << (32 * half);
+  }
+  return capabilities;
+}
+
+/// The user who called sudo.
+bool find_invoking_user(Privileges& privileges) {
+  const char* user = std::getenv("SUDO_UID");
+  const char* group = std::getenv("SUDO_GID");
+  if (user == nullptr || group == nullptr) return false;
+  char* end = nullptr;
+  privileges.user = static_cast<uid_t>(std::strtoul(user, &end, 10));
+  if (end == user || *end != '\0' || privileges.user == 0) return false;
+  privileges.group = static_cast<gid_t>(std::strtoul(group, &end, 10));
+  if (end == group || *end != '\0') return false;
+  privileges.as_user = true;
+  privileges.groups = {privileges.group};
+  if (const passwd* entry = getpwuid(privileges.user); entry != nullptr) {
+    int count = 0;
+    getgrouplist(entry->pw_name, privileges.group, nullptr, &count);
+    std::vector<gid_t> groups(static_cast<std::size_t>(count));
+    if (count > 0 && getgrouplist(entry->pw_name, privileges.group, groups.data(), &count) >= 0) privileges.groups = groups;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string names_of_capabilities(std::uint64_t set) {
+  std::string names;
+  for (unsigned capability = 0; capability < 64; ++capability) {
+    if ((set & bit(capability)) == 0) continue;
+    if (!names.empty()) names += ',';
+    names += capability < kNames.size() ? std::string(kNames[capability]) : std::to_string(capability);
+  }
+  return names;
+}
+
+bool plan_privileges(const std::string& path, const std::string& loader, const std::string& self, Privileges& privileges,
+                     Refusal& refusal) {
+  privileges = {};
+  const std::optional<FileCapabilities> file = heeded_capabilities(path);
+  if (!file) return true;
+  Sets own;
+  if (!get_sets(own)) return true;
+  if (geteuid() == 0 && getuid() == 0 && !find_invoking_user(privileges)) return true;  // root has all without the file's help
+
+  privileges.inheritable = privileges.as_user ? 0 : own.inheritable;
+  privileges.raise = (file->permitted & bounding_set()) | (file->inheritable & privileges.inheritable);
+  privileges.effective = file->effective;
+  // Then the kernel grants no more than there is, be it nothing; AT_SECURE is set all the same.
+  if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) privileges.raise &= own.permitted;
+  if (const std::uint64_t missing = privileges.raise & ~own.permitted; missing != 0) {
+    const std::string names = names_of_capabilities(missing);
+    refusal = {126, path + " has file capabilities, for which its loader ignores LD_PRELOAD; heapprof can raise them itself and start it "
+                           "without that, but lacks " + names + ". One of these helps:\n"
+                    "  sudo heapprof record " + path + "        the program still runs as you, with its own capabilities only\n"
+                    "  sudo setcap " + names + "+p " + self + "        whoever may run heapprof can then use them: think of its mode\n"
+                    "  sudo heapprof install-secure        for programs started by others; see heapprof install-secure --help"};
+    return false;
+  }
+  privileges.loader = loader;
+  return true;
+}
+
+bool take_privileges(const Privileges& privileges) {
+  Sets sets;
+  if (privileges.as_user) {
+    if (setgroups(privileges.groups.size(), privileges.groups.data()) != 0 ||
+        setresgid(privileges.group, privileges.group, privileges.group) != 0 || prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0 ||
+        setresuid(privileges.user, privileges.user, privileges.user) != 0)
+      return false;
+  }
+  sets.permitted = sets.effective = privileges.raise;
+  sets.inheritable = privileges.raise | privileges.inheritable;
+  if (!set_sets(sets)) return false;
+  for (unsigned capability = 0; capability < 64; ++capability)
+    if ((privileges.raise & bit(capability)) != 0 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0) != 0) return false;
+  return true;
+}
+
+std::string capabilities_variable(const Privileges& privileges) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%x:%llx:%d", static_cast<unsigned>(getpid()),
+                static_cast<unsigned long long>(privileges.inheritable), privileges.effective ? 1 : 0);
+  return text;
+}
+
+}  // namespace heapprof::launch

@@ -1,0 +1,157 @@
+#include "analyzer/symbols/name_cache.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "common/checksum.h"
+
+namespace heapprof::symbols {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSuffix = ".names";
+constexpr std::string_view kUnfinished = ".new-";
+
+std::optional<std::string> read_file(const std::string& path, std::uint64_t max_bytes) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return std::nullopt;
+  std::optional<std::string> text;
+  struct stat status {};
+  if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) <= max_bytes) {
+    text.emplace(static_cast<std::size_t>(status.st_size), '\0');
+    std::size_t done = 0;
+    for (ssize_t size; done < text->size() && (size = read(fd, text->data() + done, text->size() - done)) > 0;)
+      done += static_cast<std::size_t>(size);
+    if (done != text->size()) text.reset();
+    futimens(fd, nullptr);  // used now
+  }
+  close(fd);
+  return text;
+}
+
+/// Puts the whole file there at once, or nothing.
+void write_file(const std::string& folder, const std::string& path, const std::string& bytes) {
+  std::string name = folder + "/" + std::string(kUnfinished) + "XXXXXX";
+  const int fd = mkostemp(name.data(), O_CLOEXEC);
+  if (fd < 0) return;
+  std::size_t done = 0;
+  for (ssize_t size; done < bytes.size() && (size = write(fd, bytes.data() + done, bytes.size() - done)) > 0;)
+    done += static_cast<std::size_t>(size);
+  const bool closed = close(fd) == 0;
+  if (done != bytes.size() || !closed || rename(name.c_str(), path.c_str()) != 0) unlink(name.c_str());
+}
+
+std::string environment(const char* name) {
+  const char* value = secure_getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+}  // namespace
+
+std::string NameCache::default_folder() {
+  const std::string wanted = environment("HEAPPROF_SYMBOL_CACHE");
+  if (wanted == "0" || wanted == "off" || wanted == "no") return {};
+  if (const std::string cache = environment("XDG_CACHE_HOME"); cache.starts_with('/'))
+    return cache + "/heapprof/symbols";
+  if (const std::string home = environment("HOME"); home.starts_with('/')) return home + "/.cache/heapprof/symbols";
+  return {};
+}
+
+bool NameCache::folder_is_ours() const {
+  struct stat status {};
+  return lstat(folder_.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
+         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/// Empty: nothing can be kept of such a module.
+std::string NameCache::file_of(const std::string& build_id_hex, const std::string& fingerprint) const {
+  const bool sound = build_id_hex.size() >= 8 && build_id_hex.size() <= 128 &&
+                     build_id_hex.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (folder_.empty() || fingerprint.empty() || !sound) return {};
+  char state[17];
+  std::snprintf(state, sizeof state, "%016llx",
+                static_cast<unsigned long long>(checksum(fingerprint.data(), fingerprint.size())));
+  return folder_ + "/" + build_id_hex + "-" + state + std::string(kSuffix);
+}
+
+std::optional<ModuleNames> NameCache::load(const std::string& build_id_hex, const std::string& fingerprint) const {
+  const std::string path = file_of(build_id_hex, fingerprint);
+  if (path.empty() || !folder_is_ours()) return std::nullopt;
+  const std::optional<std::string> bytes = read_file(path, max_bytes_);
+  if (!bytes) return std::nullopt;
+  std::optional<std::vector<ModuleNames>> modules = unpack(*bytes);
+  // The place of the path is the fingerprint's.
+  if (!modules || modules->size() != 1 || modules->front().path != fingerprint ||
+      modules->front().build_id_hex != build_id_hex) {
+    unlink(path.c_str());
+    return std::nullopt;
+  }
+  return std::move(modules->front());
+}
+
+void NameCache::store(const std::string& build_id_hex, const std::string& fingerprint, ModuleNames names) const {
+  const std::string path = file_of(build_id_hex, fingerprint);
+  if (path.empty()) return;
+  std::error_code error;
+  if (!fs::exists(folder_, error)) {
+    fs::create_directories(fs::path(folder_).parent_path(), error);
+    mkdir(folder_.c_str(), 0700);
+  }
+  if (!folder_is_ours()) return;
+  names.path = fingerprint;
+  names.build_id_hex = build_id_hex;
+  try {
+    write_file(folder_, path, pack({std::move(names)}));
+    shrink();
+  } catch (const std::exception&) {  // too much for an entry: then without
+  }
+}
+
+void NameCache::shrink() const {
+  struct Entry {
+    fs::path path;
+    fs::file_time_type used;
+    std::uint64_t bytes;
+  };
+  std::vector<Entry> entries;
+  std::uint64_t sum = 0;
+  std::error_code error;
+  const auto long_ago = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  for (const fs::directory_entry& file : fs::directory_iterator(folder_, error)) {
+    const std::string name = file.path().filename().string();
+    const bool unfinished = name.starts_with(kUnfinished);
+    if (!unfinished && !name.ends_with(kSuffix)) continue;
+    std::error_code gone;
+    Entry entry{file.path(), file.last_write_time(gone), file.file_size(gone)};
+    if (gone) continue;
+    if (unfinished) {
+      if (entry.used < long_ago) fs::remove(entry.path, gone);
+      continue;
+    }
+    sum += entry.bytes;
+    entries.push_back(std::move(entry));
+  }
+  if (sum <= max_bytes_) return;
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });
+  // Somewhat more than needed, so that this is not done at each run.
+  for (const Entry& entry : entries) {
+    if (sum <= max_bytes_ / 4 * 3) break;
+    std::error_code gone;
+    if (fs::remove(entry.path, gone)) sum -= entry.bytes;
+  }
+}
+
+}  // namespace heapprof::symbols

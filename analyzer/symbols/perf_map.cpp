@@ -1,0 +1,155 @@
+#include "analyzer/symbols/perf_map.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "analyzer/symbols/sysroot.h"
+
+namespace heapprof::symbols {
+
+namespace {
+
+constexpr std::size_t kMaxName = 4096;
+constexpr std::size_t kMaxPieces = 8u << 20;  // a long-lived V8 has some 100,000
+
+/// Takes a hexadecimal number off the front of `line`, and the blank behind it.
+bool take_number(std::string_view& line, std::uint64_t& value) {
+  if (line.starts_with("0x")) line.remove_prefix(2);
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value, 16);
+  if (error != std::errc() || end == line.data() + line.size() || *end != ' ') return false;
+  line.remove_prefix(static_cast<std::size_t>(end - line.data()) + 1);
+  return true;
+}
+
+/// Takes ":123" off the end of `text`.
+bool take_last_number(std::string_view& text, int& value) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return false;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, value);
+  if (error != std::errc() || stop != end || value < 0) return false;
+  text = text.substr(0, colon);
+  return true;
+}
+
+}  // namespace
+
+/// V8 (`node --perf-basic-prof`) writes KIND:MARK NAME PLACE:LINE:COLUMN, where KIND is "JS", "LazyCompile", "Function",
+/// "Script" and so on, and MARK tells the compiler: '*', '+', '^', '~' or nothing. Without a place it is code of V8 itself.
+SourceFrame frame_of_jit_name(const std::string& name) {
+  SourceFrame frame;
+  frame.function = name;
+  const std::size_t colon = name.find(':');
+  if (colon == std::string::npos || colon == 0 || colon > 20) return frame;
+  const std::string_view kind = std::string_view(name).substr(0, colon);
+  if (!std::all_of(kind.begin(), kind.end(), [](unsigned char c) { return std::isalpha(c) != 0; })) return frame;
+  std::string_view rest = std::string_view(name).substr(colon + 1);
+  int line = 0, column = 0;
+  if (!take_last_number(rest, column) || !take_last_number(rest, line)) return frame;
+  if (!rest.empty() && std::strchr("*+^~", rest.front()) != nullptr) rest.remove_prefix(1);
+  const std::size_t blank = rest.find(' ');
+  if (blank == std::string_view::npos) return frame;
+  const std::string_view function = rest.substr(0, blank);
+  std::string_view file = rest.substr(blank + 1);
+  if (file.starts_with("file://")) file.remove_prefix(7);
+  frame.function = function.empty() ? "<anonymous>" : std::string(function);
+  frame.file = std::string(file);
+  frame.line = line;
+  return frame;
+}
+
+void PerfMap::add(std::uint64_t begin, std::uint64_t end, std::string name) {
+  // What lies inside goes, what reaches in is cut.
+  auto at = pieces_.lower_bound(begin);
+  if (at != pieces_.begin()) {
+    const auto before = std::prev(at);
+    if (before->second.end > begin) {
+      if (before->second.end > end) pieces_.try_emplace(end, Piece{before->second.end, before->second.name});
+      before->second.end = begin;
+    }
+  }
+  while (at != pieces_.end() && at->first < end) {
+    if (at->second.end > end) pieces_.try_emplace(end, Piece{at->second.end, at->second.name});
+    at = pieces_.erase(at);
+  }
+  pieces_.insert_or_assign(begin, Piece{end, std::move(name)});
+}
+
+bool PerfMap::read(const std::string& path, std::uint64_t written_since_ns) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return false;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(fdopen(fd, "r"), std::fclose);
+  if (file == nullptr) {
+    close(fd);
+    return false;
+  }
+  struct stat status {};
+  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  const auto written = static_cast<std::uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000u +
+                       static_cast<std::uint64_t>(status.st_mtim.tv_nsec);
+  if (written < written_since_ns) return false;
+
+  std::string line;
+  std::array<char, 65536> buffer;
+  std::uint64_t bytes = 0;
+  bool cut = false;
+  const auto take_line = [&] {
+    std::string_view rest(line);
+    std::uint64_t begin = 0, size = 0;
+    if (!cut && pieces_.size() < kMaxPieces && take_number(rest, begin) && take_number(rest, size) && !rest.empty() && size != 0 &&
+        begin + size > begin)
+      add(begin, begin + size, std::string(rest));
+    line.clear();
+    cut = false;
+  };
+  for (std::size_t got; bytes < kMaxBytes && (got = std::fread(buffer.data(), 1, buffer.size(), file.get())) > 0;) {
+    bytes += got;
+    for (std::size_t at = 0; at < got;) {
+      const char* const end = static_cast<const char*>(std::memchr(buffer.data() + at, '\n', got - at));
+      const std::size_t stop = end == nullptr ? got : static_cast<std::size_t>(end - buffer.data());
+      if (line.size() + (stop - at) > kMaxName) cut = true;
+      else line.append(buffer.data() + at, stop - at);
+      at = stop + 1;
+      if (end != nullptr) take_line();
+    }
+  }
+  take_line();
+  return true;
+}
+
+SourceFrame PerfMap::find(std::uint64_t address) const {
+  const auto after = pieces_.upper_bound(address);
+  if (after == pieces_.begin()) return {};
+  const Piece& piece = std::prev(after)->second;
+  return address < piece.end ? frame_of_jit_name(piece.name) : SourceFrame{};
+}
+
+bool find_perf_map(const Options& options, const Origin& origin, PerfMap& map, std::string& reason) {
+  if (origin.pid == 0) {
+    reason = "which process it was is not known";
+    return false;
+  }
+  const std::string name = "/tmp/perf-" + std::to_string(origin.pid) + ".map";
+  std::vector<std::string> roots;
+  if (!options.sysroot.empty()) roots.push_back(options.sysroot);
+  if (origin.live_pid != 0) roots.push_back("/proc/" + std::to_string(origin.live_pid) + "/root");
+  if (options.sysroot.empty()) roots.emplace_back();
+  for (const std::string& root : roots)
+    if (map.read(path_in_sysroot(root, name), origin.recorded_at_ns)) return true;
+  reason = name + " is not there, or older than the recording";
+  return false;
+}
+
+}  // namespace heapprof::symbols

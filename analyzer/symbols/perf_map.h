@@ -1,0 +1,44 @@
+// Names of code that a program made while it ran, from the map that just-in-time compilers write for perf:
+// /tmp/perf-PID.map, a line "start size name" for each piece, numbers in hex. Code that was thrown away stays
+// in it, so of pieces at one place the last one counts.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "analyzer/symbols/symbolizer.h"
+
+namespace heapprof::symbols {
+
+class PerfMap {
+ public:
+  /// Reads the file at `path`, which anybody may have written; lines that are none are passed over. At most
+  /// kMaxBytes are read. False: it could not be opened, or is no regular file, or was last written before
+  /// `written_since_ns` (since 1970), by an earlier process then.
+  bool read(const std::string& path, std::uint64_t written_since_ns);
+
+  /// The code around `address`. V8's names ("JS:*work /srv/app.js:12:3") are taken apart into function, file
+  /// and line. No function: there is none.
+  SourceFrame find(std::uint64_t address) const;
+
+  static constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;
+
+ private:
+  struct Piece {
+    std::uint64_t end;
+    std::string name;
+  };
+  void add(std::uint64_t begin, std::uint64_t end, std::string name);
+
+  std::map<std::uint64_t, Piece> pieces_;  ///< by begin, disjoint
+};
+
+/// Finds and reads the map of the process that `origin` names: in its own root when it runs, below the sysroot,
+/// here. False, with `reason`, when there is none.
+bool find_perf_map(const Options& options, const Origin& origin, PerfMap& map, std::string& reason);
+
+/// V8's names taken apart; any other is a function's name as it is.
+SourceFrame frame_of_jit_name(const std::string& name);
+
+}  // namespace heapprof::symbols

@@ -1,0 +1,99 @@
+#include "analyzer/trace/symbol_section.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/checksum.h"
+#include "common/trace_format.h"
+
+namespace heapprof::trace {
+
+namespace {
+
+// Extents of 1 MB: readers look for the next one from unit to unit when one is damaged.
+constexpr std::uint32_t kExtentPayload = (1u << 20) - sizeof(ExtentHeader);
+// More than any table of names takes when packed.
+constexpr std::uint64_t kMaxSymbolBytes = std::uint64_t{1} << 30;
+
+bool is_symbol_extent(const ExtentHeader& header, std::uint64_t file_id, std::uint64_t offset) {
+  return header.magic == kExtentMagic && header.kind == ExtentKind::kSymbols && header.file_id == file_id &&
+         header.offset == offset && header.bytes >= sizeof(ExtentHeader) && header.bytes <= kMaxExtentBytes &&
+         header.checksum == checksum(&header, offsetof(ExtentHeader, checksum));
+}
+
+bool read_end(const InputFile& file, std::uint64_t file_id, SymbolsEnd& end) {
+  const std::uint64_t size = file.size();
+  return size >= sizeof end && file.read_all(size - sizeof end, &end, sizeof end) && end.magic == kSymbolsEndMagic &&
+         end.file_id == file_id && end.checksum == checksum(&end, offsetof(SymbolsEnd, checksum)) &&
+         end.offset <= size - sizeof end && end.symbol_bytes <= kMaxSymbolBytes &&
+         end.symbol_bytes <= size - end.offset;
+}
+
+}  // namespace
+
+std::optional<SymbolSection> find_symbols(const InputFile& file, std::uint64_t file_id) {
+  SymbolsEnd end;
+  ExtentHeader header;
+  if (!read_end(file, file_id, end)) return std::nullopt;
+  if (!file.read_all(end.offset, &header, sizeof header) || !is_symbol_extent(header, file_id, end.offset))
+    return std::nullopt;
+  return SymbolSection{end.offset, file.size() - end.offset};
+}
+
+std::optional<std::string> read_symbols(const InputFile& file, std::uint64_t file_id, const SymbolSection& where) {
+  SymbolsEnd end;
+  if (!read_end(file, file_id, end) || end.offset != where.offset) return std::nullopt;
+  std::string symbols;
+  std::uint64_t at = where.offset;
+  for (std::uint32_t ordinal = 0; symbols.size() < end.symbol_bytes; ++ordinal) {
+    ExtentHeader header;
+    if (!file.read_all(at, &header, sizeof header) || !is_symbol_extent(header, file_id, at) ||
+        header.ordinal != ordinal)
+      return std::nullopt;
+    const std::size_t size =
+        std::min<std::uint64_t>(header.bytes - sizeof header, end.symbol_bytes - symbols.size());
+    const std::size_t had = symbols.size();
+    symbols.resize(had + size);
+    if (size == 0 || !file.read_all(at + sizeof header, symbols.data() + had, size)) return std::nullopt;
+    at += header.bytes;
+  }
+  return symbols;
+}
+
+std::string symbol_extents(std::string_view symbols, std::uint64_t file_id, std::uint64_t offset,
+                           std::uint32_t unit_bytes) {
+  std::string run;
+  std::size_t done = 0;
+  bool ended = false;
+  for (std::uint32_t ordinal = 0; !ended; ++ordinal) {
+    const std::size_t size = std::min<std::size_t>(kExtentPayload, symbols.size() - done);
+    // The end mark has to fit behind the last part.
+    ended = done + size == symbols.size() && size + sizeof(SymbolsEnd) <= kExtentPayload;
+    const std::size_t used = sizeof(ExtentHeader) + size + (ended ? sizeof(SymbolsEnd) : 0);
+    const std::size_t bytes = (used + unit_bytes - 1) / unit_bytes * unit_bytes;
+    ExtentHeader header{};
+    header.magic = kExtentMagic;
+    header.file_id = file_id;
+    header.offset = offset + run.size();
+    header.bytes = static_cast<std::uint32_t>(bytes);
+    header.kind = ExtentKind::kSymbols;
+    header.stream = static_cast<StreamId>(1);  // of no stream, but readers of version 1.0 skip only extents of one
+    header.ordinal = ordinal;
+    header.checksum = checksum(&header, offsetof(ExtentHeader, checksum));
+    const std::size_t begin = run.size();
+    run.resize(begin + bytes);
+    std::memcpy(run.data() + begin, &header, sizeof header);
+    symbols.copy(run.data() + begin + sizeof header, size, done);
+    done += size;
+  }
+  SymbolsEnd end{};
+  end.magic = kSymbolsEndMagic;
+  end.file_id = file_id;
+  end.offset = offset;
+  end.symbol_bytes = symbols.size();
+  end.checksum = checksum(&end, offsetof(SymbolsEnd, checksum));
+  std::memcpy(run.data() + run.size() - sizeof end, &end, sizeof end);
+  return run;
+}
+
+}  // namespace heapprof::trace

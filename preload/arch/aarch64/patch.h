@@ -1,0 +1,26 @@
+// The mirror of arch/x86_64/patch.h, which says what the functions do. Here every function is refused.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/intercept/call.h"
+
+namespace heapprof::arch {
+
+using Refusal = const char*;
+
+struct Room {};
+
+struct Patch {
+  std::uint64_t address;
+};
+
+Refusal make_room(Room& room, std::uint64_t begin, std::uint64_t end, std::size_t functions) noexcept;
+Refusal prepare(Room& room, std::uint64_t address, std::uint64_t size, intercept::Target& target, Patch& patch) noexcept;
+void find_branches(std::uint64_t begin, std::uint64_t end, const Patch* patches, std::size_t count, bool* refused) noexcept;
+Refusal seal(Room& room) noexcept;
+Refusal unseal(Room& room) noexcept;
+Refusal apply(const Patch& patch) noexcept;
+
+}  // namespace heapprof::arch

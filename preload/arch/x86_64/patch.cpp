@@ -1,0 +1,325 @@
+#include "patch.h"
+
+#include <Zydis/Decoder.h>
+#include <cpuid.h>
+#include <sys/auxv.h>
+
+#include "preload/sys/kernel.h"
+
+extern "C" {
+[[gnu::visibility("hidden")]] extern const char heapprof_intercept_entry[];
+// Read by thunk.S: 0: there are no registers wider than xmm; 1: save them when in use; 2: always.
+[[gnu::visibility("hidden")]] constinit std::uint32_t heapprof_vector_mode = 0;
+[[gnu::visibility("hidden")]] constinit std::uint32_t heapprof_vector_mask = 0;
+[[gnu::visibility("hidden")]] constinit std::uint32_t heapprof_vector_bytes = 0;
+}
+
+namespace heapprof::arch {
+
+namespace {
+
+constexpr std::uint32_t kJumpBytes = 5;
+/// A stub with its two words, and moved instructions: four at most, each rewritten to 14 bytes at most.
+constexpr std::size_t kBytesPerFunction = 128;
+constexpr std::size_t kPage = 4096;
+constexpr int kMapFixedNoReplace = 0x100000;  // Linux 4.17
+
+bool reaches(std::uint64_t from, std::uint64_t to) noexcept {
+  const auto distance = static_cast<std::int64_t>(to - from);
+  return distance == static_cast<std::int32_t>(distance);
+}
+
+/// XCR0's bits beyond SSE that vector code may use, and the size of the area that XSAVE fills. Intel SDM 1, 13.4.
+void choose_vector_mode() noexcept {
+  constexpr std::uint32_t kAvx = 1u << 2;
+  constexpr std::uint32_t kAvx512 = 7u << 5;
+  std::uint32_t a, b, c, d;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_OSXSAVE) == 0) return;
+  std::uint32_t enabled, high;
+  asm volatile("xgetbv" : "=a"(enabled), "=d"(high) : "c"(0));
+  if ((enabled & kAvx) == 0) return;
+  std::uint32_t features = 0;
+  if (__get_cpuid_count(0xd, 1, &features, &b, &c, &d) == 0) features = 0;
+  const bool compact = (features & 2) != 0 && (features & 4) != 0;  // XSAVEC, XGETBV with ECX = 1
+  heapprof_vector_mask = enabled & (kAvx | kAvx512);
+  // The legacy area and its header, then AVX 256, masks 64, ZMM_Hi256 512, Hi16_ZMM 1024; the standard format places
+  // AVX-512 further out, which CPUID tells.
+  std::uint32_t bytes = 576 + 256;
+  if ((enabled & kAvx512) == kAvx512) bytes = 576 + 256 + 64 + 512 + 1024;
+  if (!compact) {
+    if (__get_cpuid_count(0xd, 0, &a, &b, &c, &d) != 0 && b > bytes) bytes = b;
+  }
+  heapprof_vector_bytes = bytes;
+  heapprof_vector_mode = compact ? 1 : 2;
+}
+
+/// Bytes written one after the other; `failed` when they did not fit or something was out of reach.
+class Code {
+ public:
+  explicit Code(Room& room) noexcept : room_(room) {}
+  std::uint64_t here() const noexcept { return reinterpret_cast<std::uint64_t>(room_.begin) + room_.used; }
+  void byte(unsigned value) noexcept {
+    if (room_.used == room_.size) failed = true;
+    else room_.begin[room_.used++] = static_cast<std::uint8_t>(value);
+  }
+  void bytes(const std::uint8_t* from, std::size_t count) noexcept {
+    for (std::size_t i = 0; i < count; ++i) byte(from[i]);
+  }
+  void word(std::uint64_t value) noexcept {
+    for (unsigned i = 0; i < 64; i += 8) byte(static_cast<unsigned>(value >> i & 0xff));
+  }
+  /// A 32-bit displacement to `target`, counted from `rest` bytes after it.
+  void relative(std::uint64_t target, std::size_t rest = 0) noexcept {
+    const std::uint64_t from = here() + 4 + rest;
+    if (!reaches(from, target)) failed = true;
+    const auto distance = static_cast<std::uint32_t>(target - from);
+    for (unsigned i = 0; i < 32; i += 8) byte(distance >> i & 0xff);
+  }
+  void jump(std::uint64_t target) noexcept {
+    byte(0xe9);
+    relative(target);
+  }
+
+  bool failed = false;
+
+ private:
+  Room& room_;
+};
+
+bool decode(const ZydisDecoder& decoder, std::uint64_t at, std::size_t bytes, ZydisDecodedInstruction& instruction) noexcept {
+  return ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, reinterpret_cast<const void*>(at),
+                                                    bytes < 15 ? bytes : 15, &instruction));
+}
+
+bool is_relative(const ZydisDecodedInstruction& instruction) noexcept {
+  return instruction.raw.imm[0].size != 0 && instruction.raw.imm[0].is_relative != 0;
+}
+
+std::uint64_t branch_target(const ZydisDecodedInstruction& instruction, std::uint64_t at) noexcept {
+  return at + instruction.length + static_cast<std::uint64_t>(instruction.raw.imm[0].value.s);
+}
+
+bool is_default(const ZydisDecodedInstruction& instruction, unsigned opcode) noexcept {
+  return instruction.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && instruction.opcode == opcode;
+}
+
+/// Nothing behind it is reached from it.
+bool ends(const ZydisDecodedInstruction& instruction) noexcept {
+  return is_default(instruction, 0xe9) || is_default(instruction, 0xeb) || is_default(instruction, 0xc3) ||
+         is_default(instruction, 0xc2) || (is_default(instruction, 0xff) && instruction.raw.modrm.reg == 4);
+}
+
+bool is_padding(const ZydisDecodedInstruction& instruction) noexcept {
+  return is_default(instruction, 0x90) || is_default(instruction, 0xcc) ||
+         (instruction.opcode_map == ZYDIS_OPCODE_MAP_0F && instruction.opcode == 0x1f);
+}
+
+/// Writes the instruction so that it does at its new place what it did at `at`.
+Refusal move(Code& code, const ZydisDecodedInstruction& instruction, std::uint64_t at, std::uint64_t resume) noexcept {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(at);
+  if (is_relative(instruction)) {
+    const std::uint64_t target = branch_target(instruction, at);
+    if (is_default(instruction, 0xe9) || is_default(instruction, 0xeb)) {
+      code.jump(target);
+    } else if (instruction.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && instruction.opcode >= 0x70 && instruction.opcode <= 0x7f) {
+      code.byte(0x0f);
+      code.byte(instruction.opcode + 0x10u);
+      code.relative(target);
+    } else if (instruction.opcode_map == ZYDIS_OPCODE_MAP_0F && instruction.opcode >= 0x80 && instruction.opcode <= 0x8f) {
+      code.byte(0x0f);
+      code.byte(instruction.opcode);
+      code.relative(target);
+    } else if (is_default(instruction, 0xe8) && at + instruction.length == resume) {
+      // The callee must return into the function, where unwinders know where they are: push that address and jump.
+      std::uint64_t shadow_stack = 0;
+      asm volatile("rdsspq %0" : "+r"(shadow_stack));
+      if (shadow_stack != 0) return "its first instructions hold a call, and returns are guarded by a shadow stack";
+      code.byte(0xff);  // push [rip + 5]
+      code.byte(0x35);
+      code.relative(code.here() + 4 + 5);
+      code.jump(target);
+      code.word(resume);
+    } else {
+      return "its first instructions hold a branch that cannot be moved";
+    }
+    return nullptr;
+  }
+  if (is_default(instruction, 0xff) && (instruction.raw.modrm.reg == 2 || instruction.raw.modrm.reg == 3))
+    return "its first instructions hold a call that cannot be moved";
+  const bool rip_relative = (instruction.attributes & ZYDIS_ATTRIB_HAS_MODRM) != 0 && instruction.raw.modrm.mod == 0 &&
+                            instruction.raw.modrm.rm == 5 && instruction.raw.disp.size == 32;
+  if (!rip_relative) {
+    code.bytes(bytes, instruction.length);
+    return nullptr;
+  }
+  const std::uint64_t target = at + instruction.length + static_cast<std::uint64_t>(instruction.raw.disp.value);
+  const std::size_t before = instruction.raw.disp.offset;
+  const std::size_t after = instruction.length - before - 4u;
+  code.bytes(bytes, before);
+  code.relative(target, after);
+  code.bytes(bytes + before + 4, after);
+  return nullptr;
+}
+
+bool inside(const Patch& patch, std::uint64_t address) noexcept { return address - patch.address - 1 < patch.length - 1; }
+
+}  // namespace
+
+Refusal make_room(Room& room, std::uint64_t begin, std::uint64_t end, std::size_t functions) noexcept {
+  if (heapprof_vector_mode == 0) choose_vector_mode();
+  const std::size_t size = (functions * kBytesPerFunction + kPage - 1) & ~(kPage - 1);
+  constexpr std::uint64_t kStep = 64u << 10;
+  constexpr std::uint64_t kLowest = 64u << 10;  // vm.mmap_min_addr
+  constexpr std::uint64_t kReach = (std::uint64_t{1} << 31) - (16u << 20);
+  begin &= ~(kPage - 1);
+  // Below the object first: behind a program lies its heap, which grows.
+  std::uint64_t distance = kStep;
+  for (unsigned i = 0; i < 400; ++i) {
+    const bool below = i < 200;
+    if (i == 200) distance = 256u << 20;
+    const std::uint64_t at = below ? begin - size - distance : ((end + kPage - 1) & ~(kPage - 1)) + distance;
+    distance += (i % 200) < 64 ? kStep : 8u << 20;
+    if ((below && (begin < size + distance + kLowest || end - at > kReach)) || (!below && at + size - begin > kReach)) continue;
+    void* const hint = reinterpret_cast<void*>(at);
+    void* const memory =
+        sys::map(hint, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | kMapFixedNoReplace, -1, 0);
+    if (sys::failed(memory)) continue;
+    if (memory != hint) {  // a kernel that does not know the flag takes it for a hint
+      sys::unmap(memory, size);
+      continue;
+    }
+    room = {static_cast<std::uint8_t*>(memory), size, 0};
+    return nullptr;
+  }
+  return "there is no free memory near its code";
+}
+
+Refusal prepare(Room& room, std::uint64_t address, std::uint64_t size, intercept::Target& target, Patch& patch) noexcept {
+  ZydisDecoder decoder;
+  ZydisDecodedInstruction instruction;
+  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(address);
+  const bool marked = bytes[0] == 0xf3 && bytes[1] == 0x0f && bytes[2] == 0x1e && bytes[3] == 0xfa;  // endbr64
+  patch.address = address + (marked ? 4 : 0);
+  const std::uint64_t end = size != 0 ? address + size : address + 64;
+
+  // How many bytes.
+  std::uint32_t length = 0;
+  bool ended = false;
+  while (length < kJumpBytes) {
+    if (!decode(decoder, patch.address + length, 15, instruction)) return "its first instructions cannot be decoded";
+    // Behind the function's end there may be padding, to where the next one can begin.
+    const std::uint64_t next = (end + 15) & ~std::uint64_t{15};
+    if (ended ? !is_padding(instruction) || patch.address + length + instruction.length > next
+              : patch.address + length + instruction.length > end)
+      return "it is shorter than the jump that would be put there";
+    ended |= ends(instruction);
+    length += instruction.length;
+  }
+  patch.length = length;
+
+  // No branch of its own into them.
+  for (std::uint64_t at = patch.address; size != 0 && at < end; at += instruction.length) {
+    if (!decode(decoder, at, end - at, instruction)) return "it holds instructions that the decoder does not know";
+    if (is_relative(instruction) && inside(patch, branch_target(instruction, at)))
+      return "it branches into its own first instructions";
+  }
+
+  const std::size_t used = room.used;
+  Code code(room);
+  const std::uint64_t resume = patch.address + length;
+  // The stub: push rbp; mov rbp, rsp; push [target]; jmp [entry].
+  const std::uint64_t stub = code.here();
+  const std::uint64_t words = stub + 16;
+  code.byte(0x55);
+  code.byte(0x48), code.byte(0x89), code.byte(0xe5);
+  code.byte(0xff), code.byte(0x35), code.relative(words);
+  code.byte(0xff), code.byte(0x25), code.relative(words + 8);
+  code.word(reinterpret_cast<std::uint64_t>(&target));
+  code.word(reinterpret_cast<std::uint64_t>(&heapprof_intercept_entry));
+  // The moved instructions.
+  target.original = reinterpret_cast<const void*>(code.here());
+  target.begin = address;
+  target.end = end;
+  Refusal refusal = nullptr;
+  bool falls_through = true;
+  for (std::uint32_t at = 0; at < length && falls_through && refusal == nullptr; at += instruction.length) {
+    decode(decoder, patch.address + at, 15, instruction);
+    refusal = move(code, instruction, patch.address + at, resume);
+    falls_through = !ends(instruction) && !is_default(instruction, 0xe8);
+  }
+  if (falls_through) code.jump(resume);
+  const std::uint64_t after_jump = patch.address + kJumpBytes;
+  if (refusal == nullptr && (code.failed || !reaches(after_jump, stub))) refusal = "there is no free memory near its code";
+  if (refusal != nullptr) {
+    room.used = used;
+    return refusal;
+  }
+  room.used = (room.used + 15) & ~std::size_t{15};
+  if (room.used > room.size) room.used = room.size;
+  const auto distance = static_cast<std::uint32_t>(stub - after_jump);
+  patch.jump[0] = 0xe9;
+  __builtin_memcpy(patch.jump + 1, &distance, 4);
+  return nullptr;
+}
+
+void find_branches(std::uint64_t begin, std::uint64_t end, const Patch* patches, std::size_t count, bool* refused) noexcept {
+  if (count == 0 || end - begin < 16) return;
+  std::uint64_t low = UINT64_MAX;
+  std::uint64_t high = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (patches[i].address < low) low = patches[i].address;
+    if (patches[i].address + patches[i].length > high) high = patches[i].address + patches[i].length;
+  }
+  // Very large code is looked at where it is near: an allocator's functions stand together, and the rest would have
+  // to be read from the disk first.
+  constexpr std::uint64_t kNear = 16u << 20;
+  if (low - begin > kNear && low > begin) begin = low - kNear;
+  if (end > high && end - high > kNear) end = high + kNear;
+  for (std::uint64_t at = begin; at + 6 <= end; ++at) {
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(at);
+    std::uint64_t place = at + 1;
+    if (bytes[0] == 0x0f && (bytes[1] & 0xf0) == 0x80) ++place;
+    else if (bytes[0] != 0xe8 && bytes[0] != 0xe9) continue;
+    std::int32_t distance;
+    __builtin_memcpy(&distance, reinterpret_cast<const void*>(place), 4);
+    const std::uint64_t to = place + 4 + static_cast<std::uint64_t>(static_cast<std::int64_t>(distance));
+    if (to - low >= high - low) continue;
+    for (std::size_t i = 0; i < count; ++i)
+      if (inside(patches[i], to)) refused[i] = true;
+  }
+}
+
+Refusal seal(Room& room) noexcept {
+  const long result = sys::call(SYS_mprotect, sys::word(room.begin), static_cast<long>(room.size), PROT_READ | PROT_EXEC);
+  return sys::failed(result) ? "memory cannot be made executable here" : nullptr;
+}
+
+Refusal unseal(Room& room) noexcept {
+  room.used = 0;
+  const long result = sys::call(SYS_mprotect, sys::word(room.begin), static_cast<long>(room.size), PROT_READ | PROT_WRITE);
+  return sys::failed(result) ? "memory cannot be made writable here" : nullptr;
+}
+
+Refusal apply(const Patch& patch) noexcept {
+  constexpr Refusal kUnwritable = "its code cannot be written";
+  // By the kernel, which writes where a debugger may: the pages' protection is left as it is.
+  const int fd = sys::open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+  bool written = false;
+  if (!sys::failed(fd)) {
+    written = sys::pwrite(fd, patch.jump, sizeof patch.jump, patch.address) == static_cast<long>(sizeof patch.jump);
+    sys::close(fd);
+  }
+  if (!written) {
+    const std::uint64_t page = patch.address & ~(kPage - 1);
+    const auto bytes = static_cast<long>(patch.address + sizeof patch.jump - page);
+    if (sys::failed(sys::call(SYS_mprotect, static_cast<long>(page), bytes, PROT_READ | PROT_WRITE | PROT_EXEC)))
+      return kUnwritable;
+    __builtin_memcpy(reinterpret_cast<void*>(patch.address), patch.jump, sizeof patch.jump);
+    sys::call(SYS_mprotect, static_cast<long>(page), bytes, PROT_READ | PROT_EXEC);
+  }
+  return __builtin_memcmp(reinterpret_cast<const void*>(patch.address), patch.jump, sizeof patch.jump) == 0 ? nullptr
+                                                                                                           : kUnwritable;
+}
+
+}  // namespace heapprof::arch

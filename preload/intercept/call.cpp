@@ -1,0 +1,143 @@
+#include "preload/intercept/call.h"
+
+#include <new>
+
+#include "preload/recorder/lifecycle.h"
+#include "preload/recorder/thread_state.h"
+
+namespace heapprof::intercept {
+
+namespace {
+
+using arch::CallFrame;
+using recorder::InterceptedCall;
+using recorder::t_local;
+using recorder::ThreadState;
+
+/// The calling thread's state, for the calls it is in; null: nothing can be recorded.
+ThreadState* thread_state() noexcept {
+  if (t_local.state != nullptr && t_local.generation == recorder::g_process_generation) [[likely]] return t_local.state;
+  return recorder::state() == recorder::State::kOn ? recorder::attach_thread() : nullptr;
+}
+
+/// Marks that an exception or a longjmp left behind lie below this frame. Those of an alternate stack may too: their
+/// owners restore what they changed when they return.
+void drop_stale(ThreadState& thread, const CallFrame& frame) noexcept {
+  while (thread.intercepted != 0) {
+    const InterceptedCall& call = thread.calls[thread.intercepted - 1];
+    if (call.frame > &frame) return;
+    t_local.reallocating = call.outer_reallocating;
+    t_local.allocator_depth = call.outer_depth;
+    --thread.intercepted;
+  }
+}
+
+bool is_inner(const CallFrame& frame, const Target& outer) noexcept {
+  return frame.return_address == reinterpret_cast<std::uint64_t>(heapprof_intercept_returned) ||
+         frame.return_address - outer.begin - 1 < outer.end - outer.begin;
+}
+
+void push(ThreadState& thread, CallFrame& frame) noexcept {
+  frame.index = static_cast<std::uint16_t>(thread.intercepted);
+  if (frame.index == recorder::kMaxInterceptedCalls) return;
+  thread.calls[frame.index] = {&frame, frame.target, frame.outer_reallocating, frame.outer_depth};
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  thread.intercepted = frame.index + 1;
+}
+
+void pop(const CallFrame& frame) noexcept {
+  if (t_local.state != nullptr) t_local.state->intercepted = frame.index;
+  t_local.allocator_depth = frame.outer_depth;
+}
+
+std::uint64_t size_of(const CallFrame& frame, const Signature& signature) noexcept {
+  const std::uint64_t size = frame.argument(signature.size);
+  if (signature.count == kNoArgument) return size;
+  std::uint64_t total;
+  return __builtin_mul_overflow(size, frame.argument(signature.count), &total) ? SIZE_MAX : total;
+}
+
+}  // namespace
+
+}  // namespace heapprof::intercept
+
+using namespace heapprof;
+using intercept::Kind;
+
+std::uint32_t heapprof_intercept_before(arch::CallFrame* frame) noexcept {
+  const intercept::Target& target = *frame->target;
+  const intercept::Signature& signature = target.signature;
+  frame->original = target.original;
+  if (recorder::state() == recorder::State::kOff) return 0;
+
+  recorder::ThreadState* const thread = intercept::thread_state();
+  if (thread == nullptr) return 0;
+
+  intercept::drop_stale(*thread, *frame);
+  if (thread->intercepted != 0) {
+    const auto& outer = *static_cast<const intercept::Target*>(thread->calls[thread->intercepted - 1].target);
+    // A function that may throw may do so because an inner one failed, which is then the only one to tell.
+    if (intercept::is_inner(*frame, outer) && (!outer.signature.throws || signature.kind == Kind::kRelease)) return 0;
+  }
+
+  frame->outer_reallocating = recorder::t_local.reallocating;
+  frame->outer_depth = recorder::t_local.allocator_depth;
+  frame->begun = 0;
+  frame->block = nullptr;
+  if (signature.kind != Kind::kAllocate && signature.kind != Kind::kStore) {
+    frame->block = reinterpret_cast<const void*>(frame->argument(signature.pointer));
+    if (frame->block == nullptr && signature.kind == Kind::kRelease) return 0;
+  }
+  if (signature.kind == Kind::kRelease) {
+    recorder::released(frame->block, frame->entry());
+    ++recorder::t_local.allocator_depth;
+    recorder::t_local.reallocating = frame->block;
+    intercept::push(*thread, *frame);
+    return 1;
+  }
+  frame->size = intercept::size_of(*frame, signature);
+  if (frame->block != nullptr) frame->begun = recorder::realloc_begin(frame->block, frame->entry());
+  // The pointer that the block will be stored through is clobbered by then.
+  if (signature.kind == Kind::kStore) frame->block = reinterpret_cast<const void*>(frame->argument(signature.pointer));
+  intercept::push(*thread, *frame);
+  new (&frame->call) recorder::AllocatorCall;
+  return 1;
+}
+
+void heapprof_intercept_after(arch::CallFrame* frame) noexcept {
+  const intercept::Signature& signature = frame->target->signature;
+  const arch::EntryRegisters entry = frame->entry();
+  const void* block = reinterpret_cast<const void*>(frame->result());
+  intercept::pop(*frame);
+  switch (signature.kind) {
+    case Kind::kRelease:
+      recorder::t_local.reallocating = frame->outer_reallocating;
+      return;
+    case Kind::kStore:
+      block = static_cast<std::int32_t>(frame->result()) == 0 ? *static_cast<void* const*>(frame->block) : nullptr;
+      break;
+    case Kind::kAllocate: break;
+    case Kind::kResize: {
+      // In place: the block has the size asked for, or kept its own.
+      const bool resized = frame->result() >= frame->size;
+      if (frame->begun != 0 && (resized || frame->size != 0))
+        recorder::realloc_end(frame->block, resized ? frame->block : nullptr, frame->size, entry, frame->call);
+      recorder::t_local.reallocating = frame->outer_reallocating;
+      return;
+    }
+    case Kind::kReallocate:
+    case Kind::kReallocateOrFree:
+      if (frame->block == nullptr) break;
+      if (frame->begun == 0) return;
+      if (block == nullptr && signature.kind == Kind::kReallocateOrFree) {
+        recorder::realloc_end(frame->block, nullptr, 0, entry, frame->call);
+        recorder::allocation_failed(frame->size, entry);
+      } else {
+        recorder::realloc_end(frame->block, block, frame->size, entry, frame->call);
+      }
+      recorder::t_local.reallocating = frame->outer_reallocating;
+      return;
+  }
+  if (block != nullptr) recorder::allocated(block, frame->size, entry, frame->call);
+  else recorder::allocation_failed(frame->size, entry);
+}

@@ -1,0 +1,316 @@
+#include "preload/intercept/intercept.h"
+
+#include <elf.h>
+#include <link.h>
+#include <sys/auxv.h>
+#include <sys/uio.h>
+
+#include "patch.h"
+#include "preload/hooks/real.h"
+#include "preload/intercept/symbols.h"
+#include "preload/recorder/lifecycle.h"
+#include "preload/recorder/log.h"
+#include "preload/recorder/recorder.h"
+#include "preload/recorder/text.h"
+#include "preload/sys/kernel.h"
+#include "preload/sys/proc_maps.h"
+#include "preload/unwind/unwinder.h"
+
+#pragma weak _r_debug
+
+namespace heapprof::intercept {
+
+namespace {
+
+using recorder::log;
+using recorder::LogLevel;
+using recorder::Text;
+
+constexpr std::size_t kMaxObjects = 4096;
+constexpr std::size_t kPathBytes = 4096;
+
+/// What tells an object of the loader's list from another one that was given the same place later.
+struct Seen {
+  const link_map* map;
+  std::uint64_t load_bias;
+  const void* dynamic;
+  bool operator==(const Seen&) const = default;
+};
+
+/// What was made for an object. When another one lies where it was, that is for the taking: who was in the old one's
+/// functions would have to come back to code that has gone.
+struct Place {
+  std::uint64_t begin;
+  std::uint64_t end;
+  arch::Room room;
+  Target* targets;
+  std::size_t capacity;  ///< functions
+};
+constexpr std::size_t kMaxPlaces = 512;
+
+/// Working memory of one scan, and what lives on.
+struct Memory {
+  Place places[kMaxPlaces];
+  std::size_t place_count;
+  std::uint64_t noted[kMaxObjects];  ///< hashes of what the trace has been told
+  std::size_t noted_count;
+  Seen seen[kMaxObjects];
+  std::size_t seen_count;
+  char path[kPathBytes];
+  Symbols symbols;
+  arch::Patch patches[kMaxFunctions];
+  Target* targets[kMaxFunctions];
+  const Function* functions[kMaxFunctions];
+  bool refused[kMaxFunctions];
+  char text[2048];
+};
+
+constinit Memory* g_memory = nullptr;
+constinit bool g_scanning = false;
+constinit bool g_program_free_diverted = false;
+
+bool read_own(const void* from, void* to, std::size_t bytes) noexcept {
+  const iovec local{to, bytes};
+  const iovec remote{const_cast<void*>(from), bytes};
+  return sys::call(SYS_process_vm_readv, sys::process_id(), sys::word(&local), 1, sys::word(&remote), 1) ==
+         static_cast<long>(bytes);
+}
+
+/// The kernel counts a link for each thread in /proc/self/task.
+bool one_thread() noexcept {
+  struct statx status;
+  return !sys::failed(sys::call(SYS_statx, AT_FDCWD, sys::word("/proc/self/task"), 0, STATX_NLINK, sys::word(&status))) &&
+         status.stx_nlink == 3;
+}
+
+const char* base_name(const char* path) noexcept {
+  const char* base = path;
+  for (const char* at = path; *at != '\0'; ++at)
+    if (*at == '/') base = at + 1;
+  return base;
+}
+
+bool is_libc(const char* path) noexcept {
+  const char* base = base_name(path);
+  return recorder::after_prefix(base, "libc.so.") != nullptr || recorder::after_prefix(base, "libc-2.") != nullptr ||
+         recorder::after_prefix(base, "ld-linux") != nullptr || recorder::after_prefix(base, "ld-2.") != nullptr;
+}
+
+/// The hooks call it for the program, which reaches it through them.
+bool is_behind_hooks(std::uint64_t address) noexcept {
+  const auto* function = reinterpret_cast<const void*>(address);
+  const hooks::RealFunctions& real = hooks::real();
+#define HEAPPROF_COMPARE(result, name, parameters) \
+  if (function == reinterpret_cast<const void*>(real.name)) return true;
+  HEAPPROF_REAL_FUNCTIONS(HEAPPROF_COMPARE)
+  HEAPPROF_REAL_FUNCTIONS_MAYBE(HEAPPROF_COMPARE)
+#undef HEAPPROF_COMPARE
+  return false;
+}
+
+void say(Memory& memory, const char* reason, const Function& function) noexcept {
+  log(LogLevel::kWarn,
+      Text(memory.text).add(function.symbol).add(" of ").add(base_name(memory.path)).add(" is not recorded: ").add(reason).c_str());
+}
+
+/// Which of the object's functions are to be diverted; in `functions`. The object's family, for the note.
+std::size_t choose(Memory& memory, Family& family) noexcept {
+  Symbols& symbols = memory.symbols;
+  const bool plain = symbols.core == kCoreAll;
+  bool prefixed = false;
+  for (std::size_t i = 0; i < symbols.count; ++i) {
+    const Function& function = symbols.functions[i];
+    prefixed |= function.name.family < Family::kPlain;
+  }
+  family = Family::kPlain;
+  std::size_t count = 0;
+  bool jemalloc_names = false;
+  for (std::size_t i = 0; i < symbols.count; ++i) {
+    const Function& function = symbols.functions[i];
+    const Family of = function.name.family;
+    if (of == Family::kPlain && !plain) continue;
+    // An operator new that calls malloc is recorded there; one of an allocator that has malloc too may not call it.
+    if (of == Family::kOperator && !prefixed && !plain) continue;
+    if (is_behind_hooks(function.address)) continue;
+    if (of < Family::kPlain) family = of;
+    if (of == Family::kPlain && recorder::text_equal(function.symbol, "mallocx")) jemalloc_names = true;
+    if (function.indirect) {
+      say(memory, "it is chosen when the program starts (IFUNC)", function);
+      continue;
+    }
+    bool known = false;
+    for (std::size_t j = 0; j < count; ++j) known |= memory.functions[j]->address == function.address;
+    if (!known) memory.functions[count++] = &function;
+  }
+  if (family == Family::kPlain && jemalloc_names) family = Family::kJemalloc;
+  return count;
+}
+
+/// Room and targets for `count` functions of the object, in `place`.
+arch::Refusal find_place(Memory& memory, std::size_t count, Place& place) noexcept {
+  const Symbols& symbols = memory.symbols;
+  for (std::size_t i = 0; i < memory.place_count; ++i) {
+    place = memory.places[i];
+    if (symbols.image_begin >= place.end || place.begin >= symbols.image_end || place.capacity < count) continue;
+    return arch::unseal(place.room);
+  }
+  place = {symbols.image_begin, symbols.image_end, {}, nullptr, count};
+  place.targets = static_cast<Target*>(sys::map_private(count * sizeof(Target)));
+  if (place.targets == nullptr) return "there is no memory";
+  if (const arch::Refusal refusal = arch::make_room(place.room, place.begin, place.end, count)) return refusal;
+  if (memory.place_count != kMaxPlaces) memory.places[memory.place_count++] = place;
+  return nullptr;
+}
+
+/// Tells the trace, once.
+void note(Memory& memory) noexcept {
+  std::uint64_t hash = 14695981039346656037u;
+  for (const char* at = memory.text; *at != '\0'; ++at) hash = (hash ^ static_cast<unsigned char>(*at)) * 1099511628211u;
+  for (std::size_t i = 0; i < memory.noted_count; ++i)
+    if (memory.noted[i] == hash) return;
+  if (memory.noted_count == kMaxObjects) return;
+  memory.noted[memory.noted_count++] = hash;
+  log(LogLevel::kInfo, memory.text);
+  recorder::note(memory.text);
+}
+
+/// Diverts what `choose` chose. Returns how many; these come first in `functions` then.
+std::size_t divert(Memory& memory, std::size_t count) noexcept {
+  const Symbols& symbols = memory.symbols;
+  Place place;
+  arch::Refusal refusal = find_place(memory, count, place);
+  arch::Room& room = place.room;
+  std::size_t prepared = 0;
+  for (std::size_t i = 0; i < count && refusal == nullptr; ++i) {
+    const Function& function = *memory.functions[i];
+    Target& target = place.targets[prepared];
+    target.signature = function.name.signature;
+    if (const arch::Refusal reason = arch::prepare(room, function.address, function.size, target, memory.patches[prepared])) {
+      say(memory, reason, function);
+      continue;
+    }
+    memory.refused[prepared] = false;
+    memory.functions[prepared++] = &function;
+  }
+  if (refusal == nullptr) refusal = arch::seal(room);
+  if (refusal != nullptr) {
+    log(LogLevel::kWarn, Text(memory.text).add("the allocator in ").add(base_name(memory.path)).add(" is not recorded: ").add(refusal).c_str());
+    return 0;
+  }
+  arch::find_branches(symbols.text_begin, symbols.text_end, memory.patches, prepared, memory.refused);
+  std::size_t done = 0;
+  for (std::size_t i = 0; i < prepared; ++i) {
+    const Function& function = *memory.functions[i];
+    const arch::Refusal reason =
+        memory.refused[i] ? "other code branches into its first instructions" : arch::apply(memory.patches[i]);
+    if (reason != nullptr) {
+      say(memory, reason, function);
+      continue;
+    }
+    memory.functions[done++] = &function;
+    if (function.address == reinterpret_cast<std::uint64_t>(hooks::real().program_free)) g_program_free_diverted = true;
+  }
+  return done;
+}
+
+void look_at(Memory& memory, const link_map& map, bool safe) noexcept {
+  sys::Mapping mapping;
+  if (!sys::find_mapping(reinterpret_cast<std::uint64_t>(map.l_ld), mapping, memory.path, sizeof memory.path) ||
+      memory.path[0] != '/' || is_libc(memory.path))
+    return;
+  __builtin_memset(&memory.symbols, 0, sizeof memory.symbols);
+  if (!read_symbols(memory.path, map.l_addr, memory.symbols)) return;
+  Family family;
+  const std::size_t count = choose(memory, family);
+  const bool main = &map == _r_debug.r_map || map.l_addr == _r_debug.r_map->l_addr;
+  if (count == 0) {
+    const char* allocator = main && !memory.symbols.has_symtab ? recognise(memory.path) : nullptr;
+    if (allocator == nullptr) return;
+    Text text(memory.text);
+    text.add("the program seems to carry ").add(allocator).add(
+        " inside, but its symbols are stripped: what it allocates that way is not recorded. Record an unstripped build, or one "
+        "that links the allocator as a shared library");
+    log(LogLevel::kWarn, memory.text);
+    note(memory);
+    return;
+  }
+  const char* reason = nullptr;
+  if (memory.symbols.sanitizer) reason = "it belongs to a sanitizer";
+  else if (!safe) reason = "it was found when other threads were running already";
+  if (reason != nullptr) {
+    log(LogLevel::kWarn, Text(memory.text).add("the allocator in ").add(base_name(memory.path)).add(" is not recorded: ").add(reason).c_str());
+    note(memory);
+    return;
+  }
+  const std::size_t done = divert(memory, count);
+  Text text(memory.text);
+  text.add("own allocator: ").add(family_name(family)).add(" in ").add(memory.path).add(", ").number(done).add(" functions patched");
+  if (done != count) text.add(", ").number(count - done).add(" left alone");
+  text.add(done != 0 ? " (" : "");
+  for (std::size_t i = 0; i < done && i < 6; ++i) text.add(i == 0 ? "" : ", ").add(memory.functions[i]->symbol);
+  text.add(done > 6 ? ", ..." : "").add(done != 0 ? ")" : "");
+  note(memory);
+}
+
+bool remember(Memory& memory, const Seen& object) noexcept {
+  for (std::size_t i = 0; i < memory.seen_count; ++i)
+    if (memory.seen[i] == object) return false;
+  if (memory.seen_count == kMaxObjects) return false;
+  memory.seen[memory.seen_count++] = object;
+  return true;
+}
+
+/// Objects that have left the list: another one may come to their place.
+void forget_closed(Memory& memory) noexcept {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < memory.seen_count; ++i) {
+    bool there = false;
+    link_map map;
+    for (const link_map* at = _r_debug.r_map; at != nullptr && !there; at = map.l_next) {
+      if (!read_own(at, &map, sizeof map)) return;
+      there = memory.seen[i] == Seen{at, map.l_addr, map.l_ld};
+    }
+    if (there) memory.seen[kept++] = memory.seen[i];
+  }
+  memory.seen_count = kept;
+}
+
+/// `fresh`: what is new was mapped just now.
+void scan(bool fresh) noexcept {
+  bool expected = false;
+  if (!__atomic_compare_exchange_n(&g_scanning, &expected, true, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return;
+  Memory& memory = *g_memory;
+  const std::uint64_t loader = getauxval(AT_BASE);
+  const std::uint64_t vdso = getauxval(AT_SYSINFO_EHDR);
+  link_map map;
+  std::size_t met = 0;
+  for (const link_map* at = _r_debug.r_map; at != nullptr; at = map.l_next) {
+    if (!read_own(at, &map, sizeof map)) break;
+    ++met;
+    if (!remember(memory, {at, map.l_addr, map.l_ld})) continue;
+    if (map.l_ld == _DYNAMIC || map.l_addr == loader || (vdso != 0 && map.l_addr == vdso) || map.l_ld == nullptr) continue;
+    look_at(memory, map, fresh || one_thread());
+  }
+  if (met < memory.seen_count) forget_closed(memory);
+  __atomic_store_n(&g_scanning, false, __ATOMIC_RELEASE);
+}
+
+/// The loader allocates or releases. In RT_ADD it is mapping objects; one that is on the list is mapped, and has not run.
+void loader_event() noexcept {
+  if (recorder::state() != recorder::State::kOn || __atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED)) return;
+  scan(_r_debug.r_state == r_debug::RT_ADD);
+}
+
+}  // namespace
+
+bool start() noexcept {
+  if (recorder::state() != recorder::State::kOn || !recorder::g_settings.own_allocators || &_r_debug == nullptr) return false;
+  g_memory = static_cast<Memory*>(sys::map_private(sizeof(Memory)));
+  if (g_memory == nullptr) return false;
+  unwind::hide_frame(reinterpret_cast<std::uint64_t>(heapprof_intercept_returned));
+  scan(false);
+  recorder::watch_loader(loader_event);
+  return g_program_free_diverted;
+}
+
+}  // namespace heapprof::intercept

@@ -1,0 +1,237 @@
+#include "preload/intercept/names.h"
+
+#include <initializer_list>
+
+#include "preload/recorder/text.h"
+
+namespace heapprof::intercept {
+
+namespace {
+
+using recorder::after_prefix;
+using recorder::text_equal;
+
+constexpr std::uint8_t kNone = kNoArgument;
+
+struct Row {
+  const char* name;
+  Signature signature;
+};
+
+// Kind, throws, pointer, size, count.
+
+/// C's and POSIX's, which every family has under its prefix.
+constexpr Row kCommon[] = {
+    {"malloc", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"calloc", {Kind::kAllocate, false, kNone, 0, 1}},
+    {"realloc", {Kind::kReallocate, false, 0, 1, kNone}},
+    {"reallocarray", {Kind::kReallocate, false, 0, 1, 2}},
+    {"free", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"cfree", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"free_sized", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"free_aligned_sized", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"posix_memalign", {Kind::kStore, false, 0, 2, kNone}},
+    {"aligned_alloc", {Kind::kAllocate, false, kNone, 1, kNone}},
+    {"memalign", {Kind::kAllocate, false, kNone, 1, kNone}},
+    {"valloc", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"pvalloc", {Kind::kAllocate, false, kNone, 0, kNone}},
+};
+
+/// jemalloc(3), "Non-standard API".
+constexpr Row kJemallocRows[] = {
+    {"mallocx", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"rallocx", {Kind::kReallocate, false, 0, 1, kNone}},
+    {"xallocx", {Kind::kResize, false, 0, 1, kNone}},
+    {"sdallocx", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"dallocx", {Kind::kRelease, false, 0, kNone, kNone}},
+};
+
+/// gperftools/tcmalloc.h.
+constexpr Row kTcmallocRows[] = {
+    {"malloc_skip_new_handler", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"new", {Kind::kAllocate, true, kNone, 0, kNone}},
+    {"newarray", {Kind::kAllocate, true, kNone, 0, kNone}},
+    {"new_aligned", {Kind::kAllocate, true, kNone, 0, kNone}},
+    {"newarray_aligned", {Kind::kAllocate, true, kNone, 0, kNone}},
+    {"new_nothrow", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"newarray_nothrow", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"new_aligned_nothrow", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"newarray_aligned_nothrow", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"delete", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"deletearray", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"delete_sized", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"deletearray_sized", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"delete_nothrow", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"deletearray_nothrow", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"delete_aligned", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"deletearray_aligned", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"delete_sized_aligned", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"deletearray_sized_aligned", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"delete_aligned_nothrow", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"deletearray_aligned_nothrow", {Kind::kRelease, false, 0, kNone, kNone}},
+};
+
+/// Google's tcmalloc, tcmalloc/libc_override.h.
+constexpr Row kTcmallocInternalRows[] = {
+    {"Malloc", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"Calloc", {Kind::kAllocate, false, kNone, 0, 1}},
+    {"Realloc", {Kind::kReallocate, false, 0, 1, kNone}},
+    {"Free", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"New", {Kind::kAllocate, true, kNone, 0, kNone}},
+    {"NewArray", {Kind::kAllocate, true, kNone, 0, kNone}},
+    {"NewAligned", {Kind::kAllocate, true, kNone, 0, kNone}},
+    {"NewNothrow", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"NewArrayNothrow", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"Delete", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"DeleteArray", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"DeleteSized", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"DeleteArraySized", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"DeleteAligned", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"Memalign", {Kind::kAllocate, false, kNone, 1, kNone}},
+    {"PosixMemalign", {Kind::kStore, false, 0, 2, kNone}},
+    {"Valloc", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"Pvalloc", {Kind::kAllocate, false, kNone, 0, kNone}},
+};
+
+/// mimalloc.h: those that exist with a heap as first parameter too, under heap_.
+constexpr Row kMimallocHeapRows[] = {
+    {"malloc", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"malloc_small", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"zalloc", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"calloc", {Kind::kAllocate, false, kNone, 0, 1}},
+    {"mallocn", {Kind::kAllocate, false, kNone, 0, 1}},
+    {"malloc_aligned", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"malloc_aligned_at", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"zalloc_aligned", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"zalloc_aligned_at", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"calloc_aligned", {Kind::kAllocate, false, kNone, 0, 1}},
+    {"calloc_aligned_at", {Kind::kAllocate, false, kNone, 0, 1}},
+    {"realloc", {Kind::kReallocate, false, 0, 1, kNone}},
+    {"reallocn", {Kind::kReallocate, false, 0, 1, 2}},
+    {"reallocf", {Kind::kReallocateOrFree, false, 0, 1, kNone}},
+    {"rezalloc", {Kind::kReallocate, false, 0, 1, kNone}},
+    {"recalloc", {Kind::kReallocate, false, 0, 1, 2}},
+    {"realloc_aligned", {Kind::kReallocate, false, 0, 1, kNone}},
+    {"realloc_aligned_at", {Kind::kReallocate, false, 0, 1, kNone}},
+    {"rezalloc_aligned", {Kind::kReallocate, false, 0, 1, kNone}},
+    {"rezalloc_aligned_at", {Kind::kReallocate, false, 0, 1, kNone}},
+    {"recalloc_aligned", {Kind::kReallocate, false, 0, 1, 2}},
+    {"recalloc_aligned_at", {Kind::kReallocate, false, 0, 1, 2}},
+};
+
+constexpr Row kMimallocRows[] = {
+    {"zalloc_small", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"free_size", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"free_size_aligned", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"free_aligned", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"new", {Kind::kAllocate, true, kNone, 0, kNone}},
+    {"new_aligned", {Kind::kAllocate, true, kNone, 0, kNone}},
+    {"new_nothrow", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"new_aligned_nothrow", {Kind::kAllocate, false, kNone, 0, kNone}},
+    {"new_n", {Kind::kAllocate, true, kNone, 0, 1}},
+    {"new_realloc", {Kind::kReallocate, true, 0, 1, kNone}},
+    {"new_reallocn", {Kind::kReallocate, true, 0, 1, 2}},
+};
+
+/// snmalloc's interface for Rust: src/snmalloc/override/rust.cc.
+constexpr Row kSnmallocRows[] = {
+    {"rust_alloc", {Kind::kAllocate, false, kNone, 1, kNone}},
+    {"rust_alloc_zeroed", {Kind::kAllocate, false, kNone, 1, kNone}},
+    {"rust_realloc", {Kind::kReallocate, false, 0, 3, kNone}},
+    {"rust_dealloc", {Kind::kRelease, false, 0, kNone, kNone}},
+};
+
+template <std::size_t kRows>
+const Row* find(const Row (&rows)[kRows], const char* name) noexcept {
+  for (const Row& row : rows)
+    if (text_equal(row.name, name)) return &row;
+  return nullptr;
+}
+
+constexpr std::uint8_t shifted(std::uint8_t argument) noexcept {
+  return argument == kNone ? kNone : static_cast<std::uint8_t>(argument + 1);
+}
+
+bool set(Name& result, const Row* row, Family family, std::uint8_t core = kCoreAll) noexcept {
+  if (row == nullptr) return false;
+  result = {row->signature, family, core};
+  return true;
+}
+
+bool match_mimalloc(const char* name, Name& result) noexcept {
+  if (const char* rest = after_prefix(name, "heap_")) {
+    if (!set(result, find(kMimallocHeapRows, rest), Family::kMimalloc)) return false;
+    Signature& signature = result.signature;
+    signature.pointer = shifted(signature.pointer);
+    signature.size = shifted(signature.size);
+    signature.count = shifted(signature.count);
+    return true;
+  }
+  return set(result, find(kMimallocHeapRows, name), Family::kMimalloc) ||
+         set(result, find(kMimallocRows, name), Family::kMimalloc) ||
+         set(result, find(kCommon, name), Family::kMimalloc);
+}
+
+/// Itanium C++ ABI 5.1.3: nw and na, of a size; dl and da, of a pointer; then size, alignment, nothrow.
+bool match_operator(const char* name, Name& result) noexcept {
+  const bool allocates = name[2] == 'n' && (name[3] == 'w' || name[3] == 'a') && name[4] == 'm';
+  const bool releases = name[2] == 'd' && (name[3] == 'l' || name[3] == 'a') && name[4] == 'P' && name[5] == 'v';
+  if (!allocates && !releases) return false;
+  const char* rest = name + (allocates ? 5 : 6);
+  if (releases && *rest == 'm') ++rest;
+  if (const char* after = after_prefix(rest, "St11align_val_t")) rest = after;
+  const char* nothrow = after_prefix(rest, "RKSt9nothrow_t");
+  if (nothrow != nullptr) rest = nothrow;
+  if (*rest != '\0') return false;
+  result.family = Family::kOperator;
+  result.core = 0;
+  result.signature = allocates ? Signature{Kind::kAllocate, nothrow == nullptr, kNone, 0, kNone}
+                               : Signature{Kind::kRelease, false, 0, kNone, kNone};
+  return true;
+}
+
+}  // namespace
+
+bool match(const char* symbol, Name& name) noexcept {
+  // Large programs have a million symbols: most end here.
+  switch (symbol[0]) {
+    case '_':
+      if (symbol[1] == 'Z') return match_operator(symbol, name);
+      if (symbol[1] != 'r') return false;
+      break;
+    case 'T': case 'a': case 'c': case 'd': case 'f': case 'j': case 'm': case 'p': case 'r': case 's': case 't':
+    case 'v': case 'x': break;
+    default: return false;
+  }
+  for (const char* prefix : {"_rjem_", "je_"})
+    if (const char* rest = after_prefix(symbol, prefix))
+      return set(name, find(kCommon, rest), Family::kJemalloc) || set(name, find(kJemallocRows, rest), Family::kJemalloc);
+  if (const char* rest = after_prefix(symbol, "mi_")) return match_mimalloc(rest, name);
+  if (const char* rest = after_prefix(symbol, "tc_"))
+    return set(name, find(kCommon, rest), Family::kTcmalloc) || set(name, find(kTcmallocRows, rest), Family::kTcmalloc);
+  if (const char* rest = after_prefix(symbol, "TCMallocInternal"))
+    return set(name, find(kTcmallocInternalRows, rest), Family::kTcmalloc);
+  if (const char* rest = after_prefix(symbol, "sn_"))
+    return set(name, find(kSnmallocRows, rest), Family::kSnmalloc) || set(name, find(kCommon, rest), Family::kSnmalloc);
+  if (const char* rest = after_prefix(symbol, "scudo_")) return set(name, find(kCommon, rest), Family::kScudo);
+  std::uint8_t core = 0;
+  if (text_equal(symbol, "malloc")) core = kCoreMalloc;
+  else if (text_equal(symbol, "free")) core = kCoreFree;
+  else if (text_equal(symbol, "calloc") || text_equal(symbol, "realloc")) core = kCoreOther;
+  return set(name, find(kCommon, symbol), Family::kPlain, core) || set(name, find(kJemallocRows, symbol), Family::kPlain, 0);
+}
+
+const char* family_name(Family family) noexcept {
+  switch (family) {
+    case Family::kJemalloc: return "jemalloc";
+    case Family::kTcmalloc: return "tcmalloc";
+    case Family::kMimalloc: return "mimalloc";
+    case Family::kSnmalloc: return "snmalloc";
+    case Family::kScudo: return "scudo";
+    case Family::kPlain: return "an allocator of its own";
+    case Family::kOperator: return "operator new";
+  }
+  return "";
+}
+
+}  // namespace heapprof::intercept

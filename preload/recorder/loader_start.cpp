@@ -1,0 +1,143 @@
+#include "preload/recorder/loader_start.h"
+
+#include <linux/capability.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "preload/recorder/log.h"
+#include "preload/recorder/text.h"
+#include "preload/sys/kernel.h"
+#include "preload/sys/proc_maps.h"
+
+namespace heapprof::recorder {
+
+namespace {
+
+constexpr const char* kCapabilities = "HEAPPROF_CAPABILITIES";
+
+constinit char g_program[4096] = "";
+
+const char* last_part(const char* path) noexcept {
+  const char* part = path;
+  for (; *path != '\0'; ++path)
+    if (*path == '/') part = path + 1;
+  return part;
+}
+
+/// The names that loaders go by, cheaply: /proc/self/maps is read only for them.
+bool may_be_loader(const char* path) noexcept {
+  const char* name = last_part(path);
+  return after_prefix(name, "ld-") != nullptr || after_prefix(name, "ld.so") != nullptr || after_prefix(name, "ld64") != nullptr;
+}
+
+/// The loader's options that take a value (ld.so(8)).
+constexpr const char* kWithValue[] = {"--argv0", "--preload", "--library-path", "--inhibit-rpath", "--audit",
+                                      "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask"};
+
+bool takes_value(const char* option) noexcept {
+  for (const char* name : kWithValue)
+    if (text_equal(option, name)) return true;
+  return false;
+}
+
+/// Hexadecimal digits at `text`, which moves behind them.
+std::uint64_t read_hex(const char*& text) noexcept {
+  std::uint64_t value = 0;
+  for (;; ++text) {
+    const int digit = *text >= '0' && *text <= '9' ? *text - '0' : *text >= 'a' && *text <= 'f' ? *text - 'a' + 10 : -1;
+    if (digit < 0) return value;
+    value = value << 4 | static_cast<unsigned>(digit);
+  }
+}
+
+/// Takes a variable out of the environment; its value, or null.
+const char* take_variable(const char* name) noexcept {
+  if (environ == nullptr) return nullptr;
+  const char* found = nullptr;
+  char** to = environ;
+  for (char** from = environ; *from != nullptr; ++from) {
+    const char* rest = after_prefix(*from, name);
+    if (rest != nullptr && *rest == '=') {
+      found = rest + 1;
+    } else {
+      *to++ = *from;
+    }
+  }
+  *to = nullptr;
+  return found;
+}
+
+void give_up_ambient(std::uint64_t inheritable, bool effective) noexcept {
+  sys::call(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct sets[2];
+  if (sys::failed(sys::call(SYS_capget, sys::word(&header), sys::word(sets)))) return;
+  for (unsigned half = 0; half < 2; ++half) {
+    sets[half].inheritable = static_cast<std::uint32_t>(inheritable >> (32 * half));
+    if (!effective) sets[half].effective = 0;
+  }
+  if (sys::failed(sys::call(SYS_capset, sys::word(&header), sys::word(sets))))
+    log(LogLevel::kWarn, "the program keeps inheritable capabilities that it would not have had");
+}
+
+}  // namespace
+
+// AT_PHDR is the program's, whatever was executed (glibc, elf/rtld.c).
+void look_behind_loader() noexcept {
+  static constinit bool looked = false;
+  if (looked) return;
+  looked = true;
+  char executed[256];
+  const long length = sys::readlink("/proc/self/exe", executed, sizeof executed - 1);
+  if (length <= 0) return;
+  executed[length] = '\0';
+  if (!may_be_loader(executed)) return;
+  sys::Mapping mapping;
+  if (!sys::find_mapping(getauxval(AT_PHDR), mapping, g_program, sizeof g_program) || g_program[0] != '/' ||
+      text_equal(g_program, executed))
+    g_program[0] = '\0';
+}
+
+CommandLine command_line_behind_loader(const char* text, std::size_t bytes) noexcept {
+  const char* const end = text + bytes;
+  const auto next = [end](const char* argument) noexcept {
+    while (argument != end && *argument != '\0') ++argument;
+    return argument == end ? end : argument + 1;
+  };
+  const char* name = nullptr;
+  const char* at = next(text);  // behind the loader's own name
+  while (at != end && after_prefix(at, "--") != nullptr) {
+    const char* option = at;
+    at = next(at);
+    if (!takes_value(option)) continue;
+    if (text_equal(option, "--argv0")) name = at;
+    at = next(at);
+  }
+  if (name == nullptr) name = at;
+  const char* rest = next(at);
+  return {name, static_cast<std::size_t>(next(name) - name), rest, static_cast<std::size_t>(end - rest)};
+}
+
+const char* program_behind_loader() noexcept { return g_program[0] != '\0' ? g_program : nullptr; }
+
+void set_right_after_loader() noexcept {
+  look_behind_loader();
+  if (g_program[0] != '\0') sys::call(SYS_prctl, PR_SET_NAME, sys::word(last_part(g_program)), 0, 0, 0);
+  const char* value = take_variable(kCapabilities);
+  if (value == nullptr || getauxval(AT_SECURE) != 0) return;
+  const std::uint64_t process = read_hex(value);
+  if (*value++ != ':' || process != static_cast<std::uint64_t>(sys::process_id())) return;
+  const std::uint64_t inheritable = read_hex(value);
+  if (*value++ == ':') give_up_ambient(inheritable, *value != '0');
+}
+
+bool names_own_executable(const char* path) noexcept {
+  const char* rest = after_prefix(path, "/proc/");
+  if (rest == nullptr) return false;
+  if (text_equal(rest, "self/exe") || text_equal(rest, "thread-self/exe")) return true;
+  std::uint64_t process;
+  return parse_number(rest, process) && process == static_cast<std::uint64_t>(sys::process_id()) && text_equal(rest, "/exe");
+}
+
+}  // namespace heapprof::recorder

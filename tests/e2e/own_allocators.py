@@ -1,0 +1,141 @@
+"""Programs that carry their own allocator: the same ledger as any program's, call by call, though no symbol of libc is
+reached; what cannot be diverted is left alone and said."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import harness
+import single
+import threads
+
+ALLOCATORS = [name for name in ("jemalloc", "tcmalloc", "mimalloc") if os.path.exists(harness.program(f"own_{name}"))]
+harness.skip_unless(os.uname().machine == "x86_64", "functions are diverted on x86-64 only")
+
+
+def notes_of(report):
+    return [note for note in report["integrity"]["notes"] if note.startswith("own allocator")]
+
+
+class Ledgers(single.Single):
+    """PLAIN 1: jemalloc lacks some functions, which would then be libc's."""
+
+    allocator = None
+
+    def record_pair(self, seed, **variables):
+        program = harness.program(self.allocator)
+        return (self.record(program, 12_000, seed, 1, **variables), self.record(program, 0, seed, 1, **variables))
+
+    def each(self, check):
+        for name in ALLOCATORS:
+            for variant in ("", "_plain", "_fixed"):
+                self.allocator = f"own_{name}{variant}"
+                with self.subTest(self.allocator):
+                    check()
+
+    def test_figures(self):
+        def check():
+            run, idle = self.record_pair(1)
+            truth, report = self.check_figures(run, idle)
+            self.check_sites(run, truth)
+            (note,) = notes_of(report)
+            self.assertIn(self.allocator.split("_")[1], note)
+        self.each(check)
+
+    def test_without_shadow_stack(self):
+        self.allocator = f"own_{ALLOCATORS[0]}"
+        super().test_without_shadow_stack()
+
+    def test_stacks_are_whole(self):
+        self.each(super().test_stacks_are_whole)
+
+    def test_events_one_by_one(self):
+        self.each(super().test_events_one_by_one)
+
+    def test_heaptrack_agrees(self):
+        self.allocator = f"own_{ALLOCATORS[-1]}"
+        super().test_heaptrack_agrees()
+
+    def test_no_frame_of_the_recorder(self):
+        def check():
+            run, _ = self.record_pair(2)
+            for row in self.all_stacks(run.trace, "allocations"):
+                for frame in row["stack"]:
+                    self.assertNotIn("libheapprof", frame["module"], row)
+        self.each(check)
+
+    def test_off(self):
+        self.allocator = f"own_{ALLOCATORS[0]}"
+        run = self.record(harness.program(self.allocator), 1000, 1, 1, how="record", options=["--own-allocators", "off"])
+        self.assert_ledger_clean(run.ledger())
+        report = self.report(run.trace)
+        self.assertEqual(notes_of(report), [])
+        self.assertLess(report["heap"]["allocations"], 10)
+
+
+class Handed(threads.Threads):
+    """Between threads."""
+
+    def test_blocks_change_hands(self):
+        for name in ALLOCATORS:
+            with self.subTest(name):
+                run, ledger, report = self.check(f"own_{name}_threads", 3_000, 1, 4, 3)
+                self.check_live_set(run, ledger, report)
+
+    test_many_short_threads = test_small_blocks_of_events = test_many_events = test_contended_realloc = \
+        test_without_shadow_stack = None
+
+
+class Subjects(harness.Case):
+    def test_hard_ones(self):
+        """Registers hold; each function that can be diverted is, and the others are named with the reason."""
+        run = self.record(harness.program("own_subjects"), LOG="warn")
+        self.assertIn("registers 1", run.stdout)
+        by_line = {}
+        for row in self.all_stacks(run.trace, "allocations"):
+            key = row["bytes"] // max(1, row["blocks"])
+            by_line[key] = by_line.get(key, 0) + row["blocks"]
+        self.assertEqual((by_line.get(4096, 0) >= 50, by_line.get(15), by_line.get(70), by_line.get(90)),
+                         (True, 10, 10, 10), by_line)
+        self.assertRegex(run.stderr, r"je_pvalloc of own_subjects is not recorded: it branches into its own")
+        self.assertRegex(run.stderr, r"je_valloc of own_subjects is not recorded: ")
+        self.assertEqual(len(re.findall("is not recorded", run.stderr)), 2, run.stderr)
+
+    def test_stripped(self):
+        """Without symbols: nothing is patched, and the user is told."""
+        program = self.dir / "stripped"
+        shutil.copy(harness.program("own_jemalloc"), program)
+        subprocess.run(["strip", program], check=True)
+        run = self.record(program, 500, 1, 1)
+        self.assert_ledger_clean(run.ledger())
+        # The linker exports what shared libraries need, so most of it is found all the same.
+        self.assertTrue(notes_of(self.report(run.trace)))
+
+
+class Soak(harness.Case):
+    ROUNDS = int(os.environ.get("HEAPPROF_SOAK_ROUNDS", "15"))
+
+    def test_libraries_come_and_go(self):
+        plugins = [self.dir / f"plugin{i}.so" for i in range(4)]
+        for plugin in plugins:
+            shutil.copy(harness.program("own_plugin.so"), plugin)
+        for name in ("own_soak", *(f"own_{allocator}_soak" for allocator in ALLOCATORS)):
+            with self.subTest(name):
+                run = self.record(harness.program(name), self.ROUNDS, 8, *plugins, timeout=3600)
+                truth = dict(line.split() for line in run.stdout.splitlines())
+                report = self.report(run.trace)
+                self.assert_sound(report)
+                found = {"site_plugin_own": 0, "site_program": 0}
+                for row in self.all_stacks(run.trace, "allocations"):
+                    self.assertIsNone(row["truncated"], row)
+                    for frame in row["stack"]:
+                        function = harness.plain_name(frame["function"])
+                        if function in found:
+                            found[function] += row["blocks"]
+                            break
+                self.assertEqual(found, {"site_plugin_own": int(truth["plugin"]), "site_program": int(truth["program"])})
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,184 @@
+"""Programs with file capabilities: they have under `heapprof record` exactly what they have without, and so have their children. And programs
+that were started through their loader: they find themselves. As root; the programs run as a user of the test's own."""
+
+import os
+import shutil
+import subprocess
+
+import harness
+
+USER = 54321
+PORT = 81
+OUTPUT_STATUS = 7  # of the program
+
+
+class Privileged(harness.Case):
+    def setUp(self):
+        super().setUp()
+        # An installation that the user can reach, wherever the build folder lies.
+        self.dir.chmod(0o755)
+        self.heapprof_path = self.dir / "bin" / "heapprof"
+        self.heapprof_path.parent.mkdir()
+        (self.dir / "lib").mkdir()
+        shutil.copy(harness.HEAPPROF, self.heapprof_path)
+        shutil.copy(harness.LIBRARY, self.dir / "lib" / "libheapprof.so")
+        self.out = self.dir / "out"
+        self.out.mkdir()
+        self.out.chmod(0o777)
+        self.app = self.make_app("app")
+
+    def make_app(self, name, capabilities=None, folder=None):
+        app = (folder or self.dir) / name
+        shutil.copy(harness.program("privileged"), app)
+        app.chmod(0o755)
+        if capabilities:
+            subprocess.run(["setcap", *capabilities.split(), str(app)], check=True)
+        return app
+
+    def run_as_user(self, *command, options=(), status=OUTPUT_STATUS, **environment):
+        """(standard output, standard error) of a command run as the user."""
+        return self.run_as_root("setpriv", f"--reuid={USER}", f"--regid={USER}", f"--groups={USER}", *options, "--", *command,
+                                status=status, **environment)
+
+    def run_as_root(self, *command, status=OUTPUT_STATUS, **environment):
+        done = subprocess.run([str(part) for part in command], env=harness.clean_environment(**environment), capture_output=True,
+                              text=True, cwd=self.out, timeout=60, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, status, f"{command}\n{done.stdout}{done.stderr}")
+        return done.stdout, done.stderr
+
+    def record_by_sudo(self, app, *arguments, **options):
+        self.count += 1
+        trace = self.out / f"{self.count}.hprof"
+        # What sudo tells of its caller.
+        output, said = self.run_as_root(self.heapprof_path, "record", "-o", trace, app, *arguments, SUDO_UID=USER, SUDO_GID=USER,
+                                        **options)
+        return output, said, trace
+
+    def assert_recorded(self, trace, app):
+        report = self.report(trace, "--cost", "leaked")
+        self.assert_sound(report)
+        self.assertEqual(report["program"], str(app))
+        leaks = [row for row in report["top"] if row["bytes"] == 4321]
+        self.assertEqual([harness.plain_name(frame["function"]) for row in leaks for frame in row["stack"][:2]],
+                         ["leak", "main"])
+        self.assertIn(f"command line    {app}", self.heapprof("info", trace))
+
+    def test_exactly_its_own(self):
+        """Every kind of file capability, through sudo: the same sets in the program and in a child, the same port."""
+        for number, capabilities in enumerate(("cap_net_bind_service=ep", "cap_net_bind_service=p", "cap_net_bind_service,cap_chown=ep",
+                                               "cap_net_raw=eip", "cap_net_bind_service=i")):
+            with self.subTest(capabilities):
+                app = self.make_app(f"app{number}", capabilities)
+                plain, _ = self.run_as_user(app, PORT)
+                self.assertEqual("port bound" in plain, "bind_service" in capabilities and "=ep" in capabilities)
+                recorded, _, trace = self.record_by_sudo(app, PORT)
+                self.assertEqual(recorded, plain)
+                self.assert_recorded(trace, app)
+                status = trace.stat()
+                self.assertEqual((status.st_uid, status.st_mode & 0o777), (USER, 0o600))
+
+    def test_launcher_with_capabilities(self):
+        app = self.make_app("service", "cap_net_bind_service=ep")
+        plain, _ = self.run_as_user(app, PORT)
+        subprocess.run(["setcap", "cap_net_bind_service+p", str(self.heapprof_path)], check=True)
+        trace = self.out / "launcher.hprof"
+        recorded, _ = self.run_as_user(self.heapprof_path, "record", "-o", trace, app, PORT)
+        self.assertEqual(recorded, plain)
+        self.assert_recorded(trace, app)
+
+    def test_without_the_right(self):
+        app = self.make_app("service", "cap_net_bind_service,cap_net_raw=ep")
+        output, said = self.run_as_user(self.heapprof_path, "record", "-o", self.out / "none", app, PORT, status=126)
+        self.assertEqual(output, "")
+        for text in ("cap_net_bind_service,cap_net_raw", "sudo heapprof record", f"setcap cap_net_bind_service,cap_net_raw+p {self.heapprof_path}",
+                     "install-secure"):
+            self.assertIn(text, said)
+        self.assertFalse((self.out / "none").exists())
+
+    def test_nothing_that_the_kernel_would_not_give(self):
+        """no_new_privs, the root of another user namespace, a nosuid mount."""
+        app = self.make_app("service", "cap_net_bind_service=ep")
+        # The first of the two gives up what setpriv keeps.
+        confined = ["setpriv", "--no-new-privs", "--"]
+        plain, _ = self.run_as_user(*confined, app, PORT)
+        self.assertIn("port Permission denied", plain)
+        trace = self.out / "nnp.hprof"
+        recorded, _ = self.run_as_user(*confined, self.heapprof_path, "record", "-o", trace, app, PORT)
+        self.assertEqual(recorded, plain)
+        self.assert_recorded(trace, app)
+
+        app = self.make_app("foreign", "-n 100000 cap_net_bind_service=ep")
+        plain, _ = self.run_as_user(app, PORT)
+        self.assertIn("port Permission denied", plain)
+        trace = self.out / "foreign.hprof"
+        recorded, _ = self.run_as_user(self.heapprof_path, "record", "-o", trace, app, PORT)
+        self.assertEqual(recorded, plain)
+        self.assert_recorded(trace, app)
+
+        mount = self.dir / "mount"
+        mount.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "nosuid", "none", str(mount)], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no mounts can be made here")
+        self.addCleanup(subprocess.run, ["umount", "-l", str(mount)], check=True)
+        app = self.make_app("nosuid", "cap_net_bind_service=ep", folder=mount)
+        plain, _ = self.run_as_user(app, PORT)
+        self.assertIn("port Permission denied", plain)
+        trace = self.out / "nosuid.hprof"
+        recorded, _ = self.run_as_user(self.heapprof_path, "record", "-o", trace, app, PORT)
+        self.assertEqual(recorded, plain)
+        self.assert_recorded(trace, app)
+
+    def test_refused(self):
+        for mode, words in ((0o4755, "setuid"), (0o2755, "setgid"), (0o711, "not read")):
+            app = self.make_app(f"mode{mode:o}")
+            app.chmod(mode)
+            _, said = self.run_as_user(self.heapprof_path, "record", "-o", self.out / "none", app, status=126)
+            self.assertIn(words, said)
+        script = self.dir / "script"
+        interpreter = self.make_app("interpreter", "cap_net_bind_service=ep")
+        script.write_text(f"#!{interpreter}\n")
+        script.chmod(0o755)
+        _, said = self.run_as_user(self.heapprof_path, "record", "-o", self.out / "none", script, status=126)
+        self.assertIn("record the interpreter", said)
+
+    def test_an_unprivileged_program_under_sudo(self):
+        """It is root's, as it would be; its trace becomes the user's when it has ended."""
+        plain, _ = self.run_as_root(self.app)
+        recorded, _, trace = self.record_by_sudo(self.app)
+        self.assertEqual(recorded, plain)
+        status = trace.stat()
+        self.assertEqual((status.st_uid, status.st_gid, status.st_mode & 0o777), (USER, USER, 0o600))
+
+
+class BehindTheLoader(harness.Case):
+    """What a program that its loader started learns of itself is what it learns otherwise."""
+
+    def both(self, *command):
+        plain = self.record(*command, how="plain", status=None)
+        loaded = self.record(*command, how="loader", status=None)
+        self.assertEqual((loaded.status, loaded.stdout), (plain.status, plain.stdout))
+        return loaded
+
+    def test_our_own(self):
+        run = self.both(harness.program("privileged"))
+        self.assertIn(f"exe {harness.program('privileged')}", run.stdout)
+        info = self.heapprof("info", run.trace)
+        self.assertIn(f"command line    {harness.program('privileged')}", info)
+        self.assertIn("privileged\n", info[info.index("Threads"):])
+
+    def test_real_ones(self):
+        for program, *arguments in (
+                ("/usr/bin/python3", "-c", "import sys, os; print(sys.executable, sys.prefix, os.readlink('/proc/self/exe'), "
+                                           "os.path.realpath('/proc/%d/exe' % os.getpid()), open('/proc/self/comm').read())"),
+                ("/usr/bin/perl", "-e", 'print "$^X $0\\n"; exec $^X, "-e", q(print "$^X\\n")'),
+                ("/usr/bin/node", "-e", "console.log(process.execPath, process.argv[0], require('fs').readlinkSync('/proc/self/exe'))")):
+            if not os.path.exists(program):
+                continue
+            with self.subTest(program):
+                self.both(os.path.realpath(program), *arguments)
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0 or not shutil.which("setcap") or not shutil.which("setpriv"):
+        harness.skip_unless(None, "needs root, setcap and setpriv")
+    harness.main()

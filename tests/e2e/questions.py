@@ -1,0 +1,230 @@
+"""Each question's answer against what the program knows about itself: leaks, histograms, churn, reallocs, threads,
+frees, peaks of slices."""
+
+import json
+
+import harness
+
+
+def named(rows, function, key="site"):
+    """The row of the call site with that function."""
+    for row in rows:
+        frames = row[key] if isinstance(row[key], list) else [row[key]]
+        if any(harness.plain_name(frame["function"]) == function for frame in frames):
+            return row
+    return None
+
+
+def summed(rows, function):
+    """[bytes, blocks] of all stacks through that function."""
+    chosen = [row for row in rows if named([row], function, "stack")]
+    return [sum(row["bytes"] for row in chosen), sum(row["blocks"] for row in chosen)]
+
+
+class Growth(harness.Case):
+    """ledger_growth: what is left at the end and why; peaks of slices."""
+
+    def setUp(self):
+        super().setUp()
+        self.run_ = self.record(harness.program("ledger_growth"))
+        self.trace = self.run_.trace
+        self.truth = json.loads(self.run_.stdout)
+        timeline = json.loads(self.heapprof("timeline", self.trace, "--json", "--sites", 0))
+        self.marks = {mark["text"]: mark["time_ns"] for mark in timeline["marks"]}
+
+    def leaks(self, *options):
+        return json.loads(self.heapprof("leaks", self.trace, "--json", "--top", 0, *options))
+
+    def test_leaks(self):
+        leaks = self.leaks("--function", "^ask_")
+        rows = {name: named(leaks["top"], f"ask_{name}", "stack") for name in ("steady", "cache", "ring", "once")}
+        self.assertEqual(len(leaks["top"]), 4)
+        for name, row in rows.items():
+            self.assertEqual([row["bytes"], row["blocks"]], self.truth[name], name)
+        self.assertEqual({name: row["growth"] for name, row in rows.items()},
+                         {"steady": "growing", "cache": "kept", "once": "kept", "ring": "in_use"})
+        # What grows first, then what stayed, the larger before the smaller, then what is merely in use.
+        self.assertEqual([row["bytes"] for row in leaks["top"]],
+                         [self.truth[name][0] for name in ("steady", "once", "cache", "ring")])
+        self.assertEqual((rows["steady"]["smallest_bytes"], rows["steady"]["largest_bytes"]), (100, 149))
+        self.assertEqual(rows["ring"]["released_blocks"], self.truth["ring_released"])
+        self.assertEqual(rows["steady"]["low_bytes"][-1], self.truth["steady"][0])
+        self.assertEqual(leaks["growth"]["growing"], {"bytes": self.truth["steady"][0], "blocks": self.truth["steady"][1],
+                                                      "stacks": 1})
+        start = json.loads(self.heapprof("info", self.trace, "--json"))["start_realtime_ns"]
+        for name in ("first", "last"):
+            self.assertAlmostEqual(start + rows["steady"][f"{name}_ns"], self.truth[name], delta=20_000_000, msg=name)
+
+    def test_order(self):
+        for order, key in (("bytes", "bytes"), ("blocks", "blocks"), ("age", "first_ns")):
+            values = [row[key] for row in self.leaks("--sort", order)["top"]]
+            self.assertEqual(values, sorted(values, reverse=order != "age"), order)
+        plain = self.leaks("--no-history", "--sort", "bytes")
+        self.assertNotIn("growth", plain)
+
+    def test_slice(self):
+        options = ("--from", f"{self.marks['half']}ns", "--function", "ask_steady")
+        leaks = self.leaks(*options)
+        self.assertEqual([leaks["top"][0]["bytes"], leaks["top"][0]["blocks"]], self.truth["half"])
+        text = self.heapprof("leaks", self.trace, *options)
+        self.assertIn("live at the end of the slice", text)
+        self.assertNotIn("Leaked (live at the end)", text)
+        self.assertIn("Live at the end of the slice", self.heapprof("report", self.trace, "--cost", "leaked", *options))
+
+    def test_suppressions(self):
+        """Built-in ones take the runtime's own blocks and none of the program's; all adds up."""
+        whole = self.leaks("--no-default-suppressions")
+        self.assertEqual(whole["suppressed"]["blocks"], 0)
+        leaks = self.leaks()
+        self.assertEqual(sum(row["blocks"] for row in leaks["top"]) + leaks["suppressed"]["blocks"],
+                         sum(row["blocks"] for row in whole["top"]))
+        self.assertGreater(leaks["suppressed"]["blocks"], 0)  # thread-local storage of the second thread, at least
+        self.assertTrue(all(hit["built_in"] for hit in leaks["suppressed"]["by"]))
+        self.assertEqual(self.leaks("--function", "^ask_")["suppressed"]["blocks"], 0)
+        file = self.dir / "suppressions"
+        file.write_text("# accepted\nleak:ask_steady\nleak:^ask_o*e$\n")
+        mine = self.leaks("--suppressions", file, "--no-default-suppressions")
+        self.assertEqual({hit["name"]: hit["bytes"] for hit in mine["suppressed"]["by"]},
+                         {"ask_steady": self.truth["steady"][0], "^ask_o*e$": self.truth["once"][0]})
+        text = self.heapprof("leaks", self.trace, "--suppressions", file)
+        self.assertIn("ask_steady", text)
+        self.assertIn("(built in)", text)
+
+    def test_peaks_of_slices(self):
+        names = [phase["name"] for phase in self.truth["phases"]] + ["rounds"]
+        for phase, end in zip(self.truth["phases"], names[1:]):
+            report = self.report(self.trace, "--top", 0, "--from", f"{self.marks[phase['name']]}ns",
+                                 "--to", f"{self.marks[end]}ns")
+            for colour in ("red", "blue"):
+                self.assertEqual(summed(report["top"], f"ask_{colour}"), phase[colour], f"{phase['name']} {colour}")
+        # The first two parts' own is that of the higher one.
+        highest = max(self.truth["phases"][:2], key=lambda phase: phase["red"][0] + phase["blue"][0])
+        report = self.report(self.trace, "--top", 0, "--to", f"{self.marks['third']}ns")
+        self.assertEqual(summed(report["top"], "ask_red"), highest["red"])
+        self.assertEqual(summed(report["top"], "ask_blue"), highest["blue"])
+
+
+class Habits(harness.Case):
+    """ledger_habits: sizes, lifetimes, churn, reallocs, threads, frees."""
+
+    def setUp(self):
+        super().setUp()
+        self.run_ = self.record(harness.program("ledger_habits"), FREE_STACKS=1)
+        self.trace = self.run_.trace
+        self.truth = json.loads(self.run_.stdout)
+
+    def ask(self, command, *options):
+        return json.loads(self.heapprof(command, self.trace, "--json", *options))
+
+    def test_sizes(self):
+        forever = self.ask("histogram", "--function", "ask_forever")
+        expected = [{"from_bytes": (1 << i) // 2 + 1 if i else 1, "to_bytes": 1 << i, "allocations": 1, "bytes": 1 << i}
+                    for i in range(self.truth["forever"])]
+        self.assertEqual(forever["sizes"], expected)
+        self.assertEqual(forever["not_released"], {"blocks": self.truth["forever"], "bytes": (1 << self.truth["forever"]) - 1})
+        whole = self.ask("histogram")
+        self.assertEqual(sum(size["allocations"] for size in whole["sizes"]), whole["allocations"])
+        self.assertEqual(sum(size["bytes"] for size in whole["sizes"]), whole["allocated_bytes"])
+        self.assertEqual({size["size"]: size["allocations"] for size in whole["common_sizes"]}[33], self.truth["brief"])
+
+    def test_lifetimes(self):
+        lasting = self.ask("histogram", "--function", "ask_lasting")
+        long = sum(lives["blocks"] for lives in lasting["lifetimes"] if lives["from_ns"] >= 10_000_000)
+        self.assertEqual(long, self.truth["lasting"])
+        whole = self.ask("histogram")
+        self.assertEqual(sum(lives["blocks"] for lives in whole["lifetimes"]) + whole["not_released"]["blocks"],
+                         whole["allocations"])
+        self.assertEqual(sum(lives["bytes"] for lives in whole["lifetimes"]) + whole["not_released"]["bytes"],
+                         whole["allocated_bytes"])
+
+    def test_churn(self):
+        churn = self.ask("churn", "--within", "100s", "--top", 0)
+        brief = named(churn["sites"], "ask_brief")
+        self.assertEqual([brief[key] for key in ("allocations", "allocated_bytes", "released", "short_lived", "temporary")],
+                         [self.truth["brief"], 33 * self.truth["brief"]] + 3 * [self.truth["brief"]])
+        pair = named(churn["sites"], "ask_pair")
+        self.assertEqual([pair["allocations"], pair["short_lived"], pair["short_lived_bytes"], pair["temporary"]],
+                         [2 * self.truth["pairs"], 2 * self.truth["pairs"], 129 * self.truth["pairs"], self.truth["pairs"]])
+        self.assertIsNone(named(churn["sites"], "ask_forever"))
+        short = self.ask("churn", "--within", "5ms", "--top", 0)
+        self.assertIsNone(named(short["sites"], "ask_lasting"))
+        self.assertEqual(short["total"]["temporary"], self.report(self.trace)["heap"]["temporary_allocations"])
+        self.heapprof("churn", self.trace, "--within", "soon", status=2)
+        self.heapprof("churn", self.trace, "--kind", "mmap", status=2)
+
+    def test_reallocs(self):
+        reallocs = self.ask("reallocs", "--top", 0, "--function", "begin_buffer|grow_buffer|trim_buffer")
+        for name in ("grow", "trim"):
+            row = named(reallocs["sites"], f"{name}_buffer")
+            truth = self.truth[name]
+            self.assertEqual([row["steps"], row["moved"], row["copied_bytes"], row["longest"]["steps"]],
+                             [truth["steps"], truth["moved"], truth["copied"], truth["longest"]], name)
+        # Two of the four buffers were trimmed last.
+        self.assertEqual(named(reallocs["sites"], "grow_buffer")["chains"], 2)
+        self.assertEqual(named(reallocs["sites"], "trim_buffer")["chains"], 2)
+        longest = named(reallocs["sites"], "grow_buffer")["longest"]
+        self.assertEqual((longest["first_bytes"], longest["last_bytes"]), (16, 64 * 16 << 3))
+
+    def test_threads(self):
+        threads = self.ask("threads", "--top", 0)
+        index = {thread["tid"]: thread["index"] for thread in threads["threads"]}
+        pairs = {(pair["allocated_by"], pair["released_by"]): (pair["blocks"], pair["bytes"]) for pair in threads["pairs"]}
+        main, first, second = (index[tid] for tid in (self.truth["tid"], *self.truth["tids"]))
+        shared = self.truth["shared"]
+        crossed = named(threads["sites"], "ask_shared")
+        self.assertEqual((crossed["blocks"], crossed["bytes"]), (shared + shared // 4, 48 * shared + 64 * shared // 4))
+        of_ours = self.ask("threads", "--top", 0, "--function", "ask_shared")
+        ours = {(pair["allocated_by"], pair["released_by"]): (pair["blocks"], pair["bytes"]) for pair in of_ours["pairs"]}
+        self.assertEqual(ours, {(main, first): (shared, 48 * shared), (main, second): (shared // 4, 64 * shared // 4)})
+        self.assertEqual(of_ours["threads"][main]["released_by_itself"], {"blocks": shared - shared // 4,
+                                                                          "bytes": 64 * (shared - shared // 4)})
+        self.assertEqual(sum(blocks for blocks, _ in pairs.values()), threads["crossed"]["blocks"])
+
+    def test_frees(self):
+        frees = self.ask("frees", "--top", 0, "--function", "ask_left|ask_right")
+        self.assertTrue(frees["free_stacks_recorded"])
+        self.assertEqual(frees["unknown"]["blocks"], 0)
+
+        def key(stack, names):
+            return next(name for name in names if any(harness.plain_name(frame["function"]) == name for frame in stack))
+        found = {}
+        for pair in frees["pairs"]:
+            names = (key(pair["allocated_by"], ("ask_left", "ask_right")),
+                     key(pair["released_by"], ("give_back_here", "give_back_there")))
+            found[names] = found.get(names, 0) + pair["blocks"]
+        self.assertEqual(found, {("ask_left", "give_back_here"): 30, ("ask_left", "give_back_there"): 20,
+                                 ("ask_right", "give_back_here"): 7, ("ask_right", "give_back_there"): 90})
+
+    def test_frees_not_recorded(self):
+        trace = self.record(harness.program("ledger_habits")).trace
+        frees = json.loads(self.heapprof("frees", trace, "--json", "--top", 0))
+        self.assertFalse(frees["free_stacks_recorded"])
+        steps = self.ask("reallocs")["total"]["steps"]
+        self.assertGreaterEqual(frees["known"]["blocks"], steps)  # what realloc released
+        self.assertGreater(frees["unknown"]["blocks"], frees["known"]["blocks"])
+        self.assertIn("--free-stacks", self.heapprof("frees", trace))
+
+    def test_text(self):
+        """Fits 100 columns, is ASCII where the locale is, and has no colours in a pipe."""
+        for command in ("report", "leaks", "histogram", "churn", "reallocs", "threads", "frees", "info", "timeline"):
+            with self.subTest(command=command):
+                for locale in ("C", "C.UTF-8"):
+                    text = self.heapprof_in(locale, command, self.trace)
+                    self.assertNotIn("\x1b", text)
+                    self.assertNotRegex(text, r"\b1 (blocks|stacks|allocations|buffers)\b")
+                    if locale == "C":
+                        self.assertTrue(text.isascii(), [line for line in text.splitlines() if not line.isascii()])
+                    for line in text.splitlines():
+                        self.assertLessEqual(len(line), 100, line)
+
+    def heapprof_in(self, locale, *arguments):
+        import subprocess
+        environment = harness.clean_environment(LC_ALL=locale, LANG=locale)
+        result = subprocess.run([str(harness.HEAPPROF), *map(str, arguments)], env=environment, capture_output=True,
+                                text=True, encoding="utf-8", timeout=60)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,133 @@
+"""Completions in the shells themselves, and manual pages under the eyes of man and mandoc: both made from the
+same description of the commands as --help, and complete."""
+
+import re
+import shutil
+import subprocess
+import unittest
+
+import harness
+
+HEAPPROF = str(harness.HEAPPROF)
+
+
+class Shells(harness.Case):
+    def commands(self):
+        pages = self.heapprof("manual", "--list").split()[1:]
+        return {page.removeprefix("heapprof-").split("-")[0] for page in pages}
+
+    def long_options(self, *command):
+        help_text = self.heapprof(*command, "--help")
+        return set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", re.sub(r"(?m)^Usage.*$", "", help_text)))
+
+    def script(self, shell):
+        path = self.dir / {"bash": "heapprof", "zsh": "_heapprof", "fish": "heapprof.fish"}[shell]
+        path.write_text(self.heapprof("completions", shell))
+        return path
+
+    def run_shell(self, *command):
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=self.dir,
+                                env=harness.clean_environment(HOME=self.dir, TERM="dumb"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr, "")
+        return result.stdout
+
+    def in_bash(self, *words):
+        quoted = " ".join(f"'{word}'" for word in words)
+        return self.run_shell("bash", "--norc", "-c", f"source {self.script('bash')}; COMP_WORDS=({quoted}); "
+                              f"COMP_CWORD={len(words) - 1}; _heapprof 2>/dev/null; printf '%s\\n' \"${{COMPREPLY[@]}}\"").split()
+
+    def in_fish(self, line):
+        out = self.run_shell("fish", "--no-config", "-c", f"source {self.script('fish')}; complete -C '{line}'")
+        return [row.split("\t")[0] for row in out.splitlines()]
+
+    def in_zsh(self, line):
+        """What zsh's own completion system offers, asked through a pseudo-terminal."""
+        self.script("zsh")
+        driver = self.dir / "driver.zsh"
+        driver.write_text(f"""
+zmodload zsh/zpty
+zpty session zsh -f -i
+zpty -w session 'PS1=; PS2=; fpath=({self.dir} $fpath); autoload -Uz compinit; compinit -u -D'
+zpty -w session 'compadd() {{ if [[ ${{@[1,(i)(-|--)]}} == *-(O|A|D)\\ * ]]; then builtin compadd "$@"; return; fi
+  typeset -a __hits; builtin compadd -A __hits "$@"; print -rl -- START-${{^__hits}}-HIT; builtin compadd "$@" }}'
+zpty -w session 'zstyle ":completion:*" list-prompt ""; LISTMAX=0; bindkey "^I" complete-word; echo READY'
+zpty -r session discard '*READY*READY*' || zpty -r session discard '*READY*'
+zpty -n -w session '{line}'$'\\t'
+sleep 2
+out=''
+while zpty -rt session piece; do out+=$piece; done
+print -r -- $out
+zpty -d session
+""")
+        out = subprocess.run(["timeout", "40", "zsh", "-f", str(driver)], capture_output=True, text=True, errors="replace", timeout=60,
+                             env=harness.clean_environment(HOME=self.dir, TERM="dumb")).stdout
+        return re.findall(r"START-(\S+?)-HIT", out)
+
+    @unittest.skipUnless(shutil.which("bash"), "bash is not installed")
+    def test_bash(self):
+        self.assertEqual(set(self.in_bash("heapprof", "")) - {"--help", "--version"}, self.commands())
+        for command in ("report", "leaks", "record", "check"):
+            self.assertEqual(self.long_options(command) - set(self.in_bash("heapprof", command, "--")), set(), command)
+        self.assertEqual(set(self.in_bash("heapprof", "report", "--cost", "a")), {"allocated", "allocations"})
+        self.assertEqual(set(self.in_bash("heapprof", "report", "--kind", "=", "m")), {"mmap"})
+        self.assertIn("pprof", self.in_bash("heapprof", "export", ""))
+        self.assertIn("--rows", self.in_bash("heapprof", "export", "csv", "--r"))
+        self.assertEqual(self.in_bash("heapprof", "completions", "z"), ["zsh"])
+        (self.dir / "some.hprof").touch()
+        self.assertIn("some.hprof", self.in_bash("heapprof", "report", "some"))
+        self.assertIn("some.hprof", self.in_bash("heapprof", "report", "-o", "some"))
+        self.assertIn("true", self.in_bash("heapprof", "record", "-o", "x", "tru"))
+
+    @unittest.skipUnless(shutil.which("fish"), "fish is not installed")
+    def test_fish(self):
+        self.assertEqual({word for word in self.in_fish("heapprof ") if not word.startswith("-")}, self.commands())
+        for command in ("report", "leaks", "record", "check"):
+            self.assertEqual(self.long_options(command) - set(self.in_fish(f"heapprof {command} --")), set(), command)
+        self.assertEqual(set(self.in_fish("heapprof report --cost al")), {"allocated", "allocations"})
+        self.assertIn("pprof", self.in_fish("heapprof export p"))
+        self.assertIn("--rows", self.in_fish("heapprof export csv --r"))
+        self.assertEqual(self.in_fish("heapprof completions z"), ["zsh"])
+
+    @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
+    def test_zsh(self):
+        script = self.script("zsh")
+        self.run_shell("zsh", "-f", "-n", str(script))
+        self.assertEqual(set(self.in_zsh("heapprof co")), {"control", "completions"})
+        self.assertEqual(set(self.in_zsh("heapprof report --cost al")), {"allocated", "allocations"})
+
+    def test_manual(self):
+        pages = self.heapprof("manual", "--list").split()
+        self.heapprof("manual", "--directory", self.dir)
+        self.assertEqual({f"{page}.1" for page in pages}, {path.name for path in self.dir.glob("*.1")})
+        installed = {path.name for path in (harness.BUILD / "analyzer" / "man1").glob("*.1")}
+        if installed:
+            self.assertEqual(installed, {f"{page}.1" for page in pages})
+        for page in pages:
+            text = (self.dir / f"{page}.1").read_text()
+            self.assertTrue(text.isascii(), page)
+            command = page.removeprefix("heapprof-")
+            if command in ("report", "leaks", "record", "check"):
+                plain = text.replace("\\-", "-")
+                self.assertEqual([option for option in self.long_options(command) if option not in plain], [], page)
+        self.heapprof("manual", "nothing", status=2)
+
+    @unittest.skipUnless(shutil.which("mandoc"), "mandoc is not installed")
+    def test_mandoc(self):
+        self.heapprof("manual", "--directory", self.dir)
+        pages = sorted(str(path) for path in self.dir.glob("*.1"))
+        result = subprocess.run(["mandoc", "-Tlint", "-W", "warning", *pages], capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.stdout + result.stderr, "")
+
+    @unittest.skipUnless(shutil.which("man"), "man is not installed")
+    def test_man(self):
+        self.heapprof("manual", "--directory", self.dir)
+        for path in self.dir.glob("*.1"):
+            result = subprocess.run(["man", "--warnings", "-l", str(path)], capture_output=True, text=True, timeout=60,
+                                    env=harness.clean_environment(MANWIDTH="100", LC_ALL="C.UTF-8"))
+            self.assertEqual((result.returncode, result.stderr), (0, ""), path.name)
+            self.assertIn("SYNOPSIS", result.stdout, path.name)
+
+
+if __name__ == "__main__":
+    harness.main()

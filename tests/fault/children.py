@@ -1,0 +1,113 @@
+"""HEAPPROF_CHILDREN=1 with what people run: every process has a trace of its own, and all come to their end."""
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import harness
+
+
+def ends(report):
+    return report["integrity"]["ended_by"]
+
+
+class Children(harness.Case):
+    def family(self, *command, how="preload", at_least=2, status=0, timeout=240, **variables):
+        """Runs `command` with children recorded; every trace is whole. Returns reports by program name."""
+        out = self.dir / f"out{self.count}"
+        pattern = out / "%e.%p.hprof"
+        if how == "record":
+            self.count += 1
+            done = subprocess.run([harness.HEAPPROF, "record", "-q", "--children", "-o", pattern, "--", *map(str, command)],
+                                  env=harness.clean_environment(**{k[1:]: v for k, v in variables.items()}), cwd=self.dir,
+                                  capture_output=True, text=True, timeout=timeout)
+            self.assertEqual(done.returncode, status, done.stdout[-1000:] + done.stderr[-2000:])
+        else:
+            self.record(*command, how=how, OUTPUT=pattern, CHILDREN=1, status=status, timeout=timeout, **variables)
+        programs = {}
+        for path in out.iterdir():
+            report = self.report(path)
+            integrity = report["integrity"]
+            self.assertTrue(integrity["complete"], (path, integrity))
+            self.assertEqual(integrity["bytes_damaged"], 0)
+            self.assertEqual(report["heap"]["implied_frees"], 0, path)
+            programs.setdefault(os.path.basename(report["program"]), []).append(report)
+        self.assertGreaterEqual(sum(map(len, programs.values())), at_least, programs.keys())
+        return programs
+
+    def test_shell_pipelines(self):
+        for how in harness.WAYS:
+            with self.subTest(how=how):
+                programs = self.family("bash", "-c", "seq 1 2000 | sort -r | head -n 3 | (read x; echo $x | cat) >/dev/null; "
+                                       "for i in 1 2 3; do /bin/true; done", how=how, at_least=8)
+                for name in ("sort", "head", "cat"):
+                    self.assertIn(name, programs)
+
+    def test_make_with_jobs(self):
+        if shutil.which("make") is None:
+            self.skipTest("make is not installed")
+        (self.dir / "Makefile").write_text("all: 1 2 3 4 5 6 7 8\n1 2 3 4 5 6 7 8:\n\t@sort Makefile | md5sum > $@.out\n")
+        programs = self.family("make", "-s", "-j", "4", at_least=17)
+        self.assertEqual(len(programs["md5sum"]), 8)
+        for number in range(1, 9):
+            self.assertEqual(len((self.dir / f"{number}.out").read_text().split()[0]), 32)
+
+    def test_python_multiprocessing(self):
+        script = self.dir / "pool.py"
+        script.write_text(textwrap.dedent("""
+            import multiprocessing, sys
+            def square(x): return sum(range(x)) * 0 + x * x
+            if __name__ == "__main__":
+                multiprocessing.set_start_method(sys.argv[1])
+                with multiprocessing.Pool(3) as pool:
+                    assert pool.map(square, range(200)) == [x * x for x in range(200)]
+        """))
+        for method in ("fork", "spawn"):
+            with self.subTest(method=method):
+                self.family(sys.executable, script, method, at_least=4)
+
+    def test_ctest(self):
+        if shutil.which("cmake") is None or shutil.which("ctest") is None:
+            self.skipTest("cmake is not installed")
+        (self.dir / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.16)\nproject(p NONE)\nenable_testing()\n"
+            "foreach(i RANGE 1 4)\n  add_test(NAME t${i} COMMAND sort ${CMAKE_SOURCE_DIR}/CMakeLists.txt)\nendforeach()\n")
+        subprocess.run(["cmake", "-S", self.dir, "-B", self.dir / "build"], check=True, capture_output=True)
+        programs = self.family("ctest", "-j2", "--test-dir", self.dir / "build", at_least=5)
+        self.assertEqual(len(programs["sort"]), 4)
+
+    def test_cargo_test(self):
+        if shutil.which("cargo") is None:
+            self.skipTest("cargo is not installed")
+        crate = self.dir / "crate"
+        (crate / "src").mkdir(parents=True)
+        (crate / "Cargo.toml").write_text('[package]\nname = "tiny"\nversion = "0.1.0"\nedition = "2021"\n')
+        (crate / "src" / "lib.rs").write_text("#[test]\nfn adds() { let v: Vec<u32> = (0..1000).collect(); "
+                                              "assert_eq!(v.iter().sum::<u32>(), 499500); }\n")
+        built = subprocess.run(["cargo", "test", "--offline", "--no-run"], cwd=crate, capture_output=True, text=True)
+        if built.returncode != 0:
+            self.skipTest("cargo can't build here: " + built.stderr[-200:])
+        manifest = crate / "Cargo.toml"
+        programs = self.family("cargo", "test", "-q", "--offline", "--lib", "--manifest-path", manifest, at_least=2)
+        self.assertTrue(any(name.startswith("tiny-") for name in programs), programs.keys())
+
+    def test_without_it_only_the_process_that_was_started(self):
+        for how in harness.WAYS:
+            with self.subTest(how=how):
+                out = self.dir / f"single-{how}"
+                pattern = out / "%e.%p.hprof"
+                command = ["bash", "-c", "sort /etc/passwd | head -n 1 >/dev/null; /bin/true; exec sort /etc/passwd"]
+                if how == "record":
+                    subprocess.run([harness.HEAPPROF, "record", "-q", "-o", pattern, "--", *command], check=True,
+                                   stdout=subprocess.DEVNULL, env=harness.clean_environment(), cwd=self.dir, timeout=60)
+                else:
+                    self.record(*command, how=how, OUTPUT=pattern)
+                reports = [self.report(path) for path in out.iterdir()]
+                self.assertEqual(sorted(os.path.basename(report["program"]) for report in reports), ["bash", "sort"])
+                self.assertEqual(len({report["pid"] for report in reports}), 1)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,219 @@
+"""Disks that fill up, files that are taken away, limits: the program does not notice, and the trace is readable up to
+there. On loop file systems where the machine can mount them; those it can't are skipped by name."""
+
+import os
+import resource
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import harness
+
+SIZE = {"ext4": 8, "xfs": 320, "btrfs": 120}  # MB: the smallest that the tools make
+MAKE = {"ext4": ["mkfs.ext4", "-q", "-O", "^has_journal"], "xfs": ["mkfs.xfs", "-q", "-f"],
+        "btrfs": ["mkfs.btrfs", "-q", "-f"]}
+
+
+class Disks(harness.Case):
+    def mounted(self, kind, options=None, make=()):
+        """A fresh file system, as a folder; it goes with the test."""
+        for program in (MAKE[kind][0], "losetup"):
+            if shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin") is None:
+                self.skipTest(f"{program} is not installed")
+        image, folder = self.dir / f"{kind}.image", self.dir / kind
+        folder.mkdir(exist_ok=True)
+        with open(image, "wb") as file:
+            file.truncate(SIZE[kind] << 20)
+        subprocess.run([*MAKE[kind], *make, image], check=True, capture_output=True,
+                       env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin:/sbin"))
+        wanted = "loop" + (f",{options}" if options else "")
+        done = subprocess.run(["mount", "-t", kind, "-o", wanted, image, folder], capture_output=True, text=True)
+        if done.returncode != 0:
+            self.skipTest(f"{kind} can't be mounted here: {done.stderr.strip()}")
+        self.addCleanup(subprocess.run, ["umount", "-l", folder], check=False, capture_output=True)
+        return folder
+
+    def fill(self, folder, leave):
+        """Takes all space but `leave` bytes, which are set aside first: what a file system says is free is not what it
+        gives."""
+        aside = folder / "aside"
+        with open(aside, "wb") as file:
+            file.write(os.urandom(leave))
+            os.fsync(file.fileno())
+        with open(folder / "filler", "wb") as file:
+            at, piece = 0, 16 << 20
+            while piece >= 4096:
+                try:
+                    os.posix_fallocate(file.fileno(), at, piece)
+                    at += piece
+                except OSError:
+                    piece //= 2
+        aside.unlink()
+        os.sync()
+
+    def ends_well(self, trace, times=100_000, reason=None, stopped=True, **options):
+        """The program's own checks hold, one line is said, and what is in the trace adds up."""
+        run = self.record(harness.program("ledger_threads"), times, 1, 4, 1, OUTPUT=trace, BLOCK_BYTES=4096, **options)
+        self.assert_ledger_clean(run.ledger())
+        said = [line for line in run.stderr.splitlines() if line.startswith("heapprof")]
+        self.assertEqual(len(said), 1 if stopped else 0, run.stderr)
+        if not trace.exists() or trace.stat().st_size == 0:
+            return None
+        report = self.report(trace, status=(0, 1))
+        integrity = report["integrity"]
+        self.assertEqual(integrity["bytes_damaged"], 0, integrity)
+        self.assertEqual((report["heap"]["unmatched_frees"], report["heap"]["implied_frees"]), (0, 0))
+        if stopped:
+            self.assertEqual(integrity["ended_by"], "stopped")
+            if reason:
+                self.assertRegex(integrity["stop_reason"], reason)
+        else:
+            self.assert_sound(report)
+        return report
+
+    def full(self, kind, room):
+        folder = self.mounted(kind)
+        self.fill(folder, 0)
+        # Nothing at all, and a little that is given back piece by piece: the end comes at another moment each time.
+        self.ends_well(folder / "none.hprof")
+        events = 0
+        for number, bytes_ in enumerate(room):
+            os.unlink(folder / "filler")
+            self.fill(folder, bytes_)
+            report = self.ends_well(folder / f"{number}.hprof", reason="space")
+            events = max(events, report["events"] if report else 0)
+        self.assertGreater(events, 100)
+
+    def test_full_ext4(self):
+        self.full("ext4", (150_000, 400_000, 700_000))
+
+    def test_full_xfs(self):
+        self.full("xfs", (150_000, 400_000, 700_000))
+
+    def test_full_btrfs(self):
+        """The space is found full later than its own count says; what was reserved is rewritten in place."""
+        self.full("btrfs", (600_000, 1_500_000))
+
+    def test_disk_quota(self):
+        folder = self.mounted("btrfs")
+        for command in (["quota", "enable", folder], ["qgroup", "limit", "3M", folder]):
+            done = subprocess.run(["btrfs", *command], capture_output=True, text=True,
+                                  env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin:/sbin"))
+            if done.returncode != 0:
+                self.skipTest(f"no quota here: {done.stderr.strip()}")
+        # There a page that was reserved can still be refused when it is written, which would end the program (SIGBUS).
+        run = self.record(harness.program("ledger_threads"), 100_000, 1, 4, 1, OUTPUT=folder / "quota.hprof")
+        self.assert_ledger_clean(run.ledger())
+        self.assertRegex(run.stderr, "not recording: .*quota")
+        # Quotas that count and limit nothing are no reason.
+        subprocess.run(["btrfs", "qgroup", "limit", "none", folder], check=True, capture_output=True)
+        self.ends_well(folder / "counted.hprof", stopped=False, times=1000)
+
+    def test_read_only_file_system(self):
+        folder = self.mounted("ext4")
+        subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
+        run = self.record(harness.program("ledger_threads"), 100, 1, 2, 1, OUTPUT=folder / "x.hprof")
+        self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+        self.assertIn("read-only", run.stderr)
+
+    def test_read_only_while_it_is_written(self):
+        """Pulled over by force, as after an error of the disk."""
+        folder = self.mounted("ext4")
+        trace = folder / "x.hprof"
+        process = subprocess.Popen([harness.program("steady"), "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace,
+                                                                 HEAPPROF_BLOCK_BYTES=4096))
+        self.assertEqual(process.stdout.readline(), "up\n")
+        subprocess.run(["mount", "-o", "remount,ro,force", folder], capture_output=True, check=False)
+        Path("/proc/self/mountinfo").read_text()
+        time.sleep(0.3)
+        process.terminate()
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, errors)
+
+    def test_file_size_limit(self):
+        """RLIMIT_FSIZE: the signal that comes with it is the recorder's own affair."""
+        for limit in (4096, 50_000, 400_000):
+            trace = self.dir / f"limit.{limit}"
+            run = subprocess.run([harness.program("hosts"), "work"], capture_output=True, text=True, timeout=60,
+                                 env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace,
+                                                               HEAPPROF_BLOCK_BYTES=4096),
+                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+            self.assertEqual((run.returncode, run.stdout), (0, "201000\n"), run.stderr)
+            self.assertIn("limit on file sizes", run.stderr)
+            self.assertLessEqual(trace.stat().st_size, limit)
+            if limit > 100_000:
+                self.assertIn("ulimit -f", self.report(trace)["integrity"]["stop_reason"])
+
+    def test_max_file_size(self):
+        for limit in (100_000, 500_000):
+            trace = self.dir / f"max.{limit}"
+            self.ends_well(trace, reason="HEAPPROF_MAX_FILE_SIZE", MAX_FILE_SIZE=limit)
+            self.assertLessEqual(trace.stat().st_size, limit)
+
+    def while_it_runs(self, change):
+        trace = self.dir / "here.hprof"
+        process = subprocess.Popen([harness.program("steady"), "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace,
+                                                                 HEAPPROF_BLOCK_BYTES=4096))
+        self.assertEqual(process.stdout.readline(), "up\n")
+        time.sleep(0.2)
+        kept = change(trace)
+        time.sleep(0.5)
+        process.terminate()
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, errors), (0, ""))
+        return kept
+
+    def test_deleted_while_it_is_written(self):
+        kept = self.dir / "kept.hprof"
+
+        def delete(trace):
+            held = open(trace, "rb")
+            trace.unlink()
+            return held
+
+        with self.while_it_runs(delete) as held:
+            kept.write_bytes(held.read())
+        self.assert_sound(self.report(kept))
+
+    def test_renamed_while_it_is_written(self):
+        other = self.dir / "other.hprof"
+        self.while_it_runs(lambda trace: trace.rename(other))
+        self.assert_sound(self.report(other))
+
+    def test_another_file_in_its_place(self):
+        """A descriptor that the host took is not reopened by a path that leads elsewhere by now."""
+        trace = self.dir / "swap.hprof"
+
+        def swap(trace):
+            trace.rename(self.dir / "moved.hprof")
+            trace.write_text("precious")
+
+        self.while_it_runs(swap)
+        self.assertEqual((self.dir / "here.hprof").read_text(), "precious")
+        self.assert_sound(self.report(self.dir / "moved.hprof"))
+        self.assertFalse(trace.exists())
+
+    def test_a_file_system_that_promises_nothing(self):
+        """FUSE: blocks are staged in private memory, and header and report say what that means."""
+        if shutil.which("bindfs") is None or not Path("/dev/fuse").exists():
+            self.skipTest("bindfs is not installed, or there is no FUSE")
+        below, folder = self.dir / "below", self.dir / "fuse"
+        below.mkdir()
+        folder.mkdir()
+        if subprocess.run(["bindfs", below, folder], capture_output=True).returncode != 0:
+            self.skipTest("FUSE can't be mounted here")
+        self.addCleanup(subprocess.run, ["umount", "-l", folder], check=False, capture_output=True)
+        run = self.record(harness.program("hosts"), "work", OUTPUT=folder / "f.hprof", status=0)
+        self.assertEqual(run.stdout, "201000\n")
+        self.assertGreater(self.report(below / "f.hprof", status=(0, 1))["events"], 300_000)
+        self.record(harness.program("ledger_kill"), 20_000_000, 1, 3, OUTPUT=folder / "k.hprof", status=-9)
+        report = self.report(below / "k.hprof", status=(0, 1))
+        self.assertTrue(any("last" in note for note in report["integrity"]["notes"]), report["integrity"]["notes"])
+
+
+if __name__ == "__main__":
+    harness.skip_unless(os.geteuid() == 0, "mounting file systems takes root")
+    harness.main()

@@ -1,0 +1,82 @@
+"""Signal handlers that allocate, jump away, fork (tests/programs/handlers.cpp): also while a capture is under way."""
+
+import signal
+
+import harness
+import killed
+import trace_reader
+
+
+class Handlers(harness.Case):
+    def test_handlers_that_leave_by_longjmp(self):
+        """They leave the recorder wherever it was: in a capture, in a block's change, while it maps more of the file.
+        What was done is recorded, once; the timeline and the mailbox go on."""
+        for block_bytes, times in ((4096, 80_000), (65536, 80_000)):
+            with self.subTest(block_bytes=block_bytes):
+                run = self.record(harness.program("handlers"), "longjmp", times, BLOCK_BYTES=block_bytes)
+                self.assertGreater(int(run.stdout), 60, "too few jumps to show anything")
+                report = self.report(run.trace)
+                integrity = report["integrity"]
+                self.assertTrue(integrity["complete"], integrity)
+                self.assertEqual(integrity["bytes_damaged"], 0)
+                ledger = run.ledger()
+                self.assert_ledger_clean(ledger)
+                self.check_calls(ledger.threads[0], run.read())
+
+    def test_handlers_that_fork(self):
+        """The child comes back into its parent's event, which the parent has long finished; and into its own events."""
+        for children in (0, 1):
+            with self.subTest(children=children):
+                run = self.record(harness.program("handlers"), "fork", 25, "kill", BLOCK_BYTES=4096, CHILDREN=children,
+                                  status=-signal.SIGKILL)
+                ledger = run.ledger()
+                self.assert_ledger_clean(ledger)
+                self.assertEqual(self.report(run.trace)["integrity"]["bytes_damaged"], 0)
+                self.check_calls(ledger.threads[0], run.read())
+                traces = [path for path in self.dir.glob(f"{run.trace.name}*") if path != run.trace]
+                self.assertEqual(len(traces), 25 * children)
+                for trace in traces[:4]:
+                    report = self.report(trace)
+                    self.assertTrue(report["integrity"]["complete"], report["integrity"])
+                    # What the child did after it had come back, not what it came back into.
+                    marked = self.report(trace, "--min-size", 66, "--max-size", 66)["heap"]["allocations"]
+                    self.assertGreaterEqual(marked, 2000)
+                for trace in traces:
+                    trace.unlink()
+
+    def test_handlers_in_handlers(self):
+        """Eight deep, each interrupting the one before: the host is unhurt, nothing is torn."""
+        run = self.record(harness.program("handlers"), "deep", 300_000, status=0)
+        self.assertGreater(int(run.stdout), 300)
+        self.assertTrue(self.report(run.trace)["integrity"]["complete"])
+        run.read()
+
+    def test_alternate_stacks_of_minimal_size(self):
+        """A handler may use the stack that it can use without a recorder, and 4 KB more."""
+        def works(size, how):
+            return self.record(harness.program("handlers"), "altstack", size, how=how, status=None).status == 0
+
+        low, high = 1024, 32768  # the smallest that does without a recorder
+        self.assertTrue(works(high, "plain"))
+        while high - low > 512:
+            middle = (low + high) // 2 // 16 * 16
+            low, high = (low, middle) if works(middle, "plain") else (middle, high)
+        for _ in range(3):
+            run = self.record(harness.program("handlers"), "altstack", high + 4096)
+            self.assert_sound(self.report(run.trace))
+            self.assertEqual(self.report(run.trace, "--min-size", 44, "--max-size", 44)["heap"]["leaked_blocks"], 0)
+
+    def check_calls(self, thread, trace):
+        """What a thread does after a jump may go to the stream that its handlers' events go to, until its stack is
+        as short as where it was interrupted; times order both."""
+        actual = [event.tuple() for _, event in trace_reader.merged(trace)]
+        # What the program allocates before and after its calls (stdio) is not in the ledger.
+        begin = next(i for i, entry in enumerate(thread.entries) if entry.done and entry.result)
+        anchor = thread.entries[begin]
+        own = actual[actual.index(("alloc", anchor.result, anchor.size)):]
+        problem = killed.compare_jumps(thread.entries[begin:], [event for event in own if event[-1] != 4096])
+        self.assertIsNone(problem)
+
+
+if __name__ == "__main__":
+    harness.main()

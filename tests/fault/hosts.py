@@ -1,0 +1,166 @@
+"""What hosts do to themselves (tests/programs/hosts.cpp): they end as they would alone, and every block is in the
+trace; or the recording says why it stopped."""
+
+import os
+import unittest
+
+import harness
+
+MARK = 777
+REFUSED = 3  # the program's status where the kernel lets it not do what the test is about
+
+
+def library(name):
+    return harness.PROGRAMS / f"lib{name}.so"
+
+
+class Hosts(harness.Case):
+    def host(self, *arguments, **options):
+        run = self.record(harness.program("hosts"), *arguments, status=None, **options)
+        if run.status == REFUSED:
+            self.skipTest(f"not permitted here: {arguments[0]}")
+        self.assertEqual(run.status, 0, run.stderr)
+        return run
+
+    def unhurt(self, *arguments, ended_by=("exit",), **options):
+        """Nothing said, nothing lost: every block of the program's own is in its trace, and 10 are left."""
+        run = self.host(*arguments, **options)
+        self.assertEqual(run.stderr, "")
+        self.assert_sound(self.report(run.trace), ended_by=ended_by)
+        marked = self.report(run.trace, "--min-size", MARK, "--max-size", MARK)["heap"]
+        self.assertEqual((marked["allocations"], marked["leaked_blocks"]), (int(run.stdout), 10))
+        return run
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_chroot(self):
+        root = self.dir / "root"
+        root.mkdir()
+        self.unhurt("chroot", root)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_setuid(self):
+        self.unhurt("setuid", 65534)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_setuid_where_the_new_user_may_not_write(self):
+        """The descriptor stays good whatever the folder says now."""
+        self.dir.chmod(0o700)
+        run = self.unhurt("setuid", 65534, BLOCK_BYTES=4096)
+        self.assertEqual(run.trace.stat().st_uid, 0)
+
+    def test_dropped_capabilities(self):
+        self.unhurt("capabilities")
+
+    def test_new_namespaces(self):
+        self.unhurt("namespaces")
+
+    def test_seccomp_strict_mode(self):
+        self.unhurt("strict", ended_by=("unknown", "exit"))
+
+    def test_seccomp_filter(self):
+        """Any system call of the recorder's would kill the host."""
+        for how in ("filter", "filter_by_number"):
+            with self.subTest(how=how):
+                self.unhurt(how, ended_by=("unknown", "exit"))
+
+    def test_seccomp_until_the_space_is_used_up(self):
+        run = self.host("filter", 1_000_000)
+        report = self.report(run.trace)
+        self.assertEqual(report["integrity"]["ended_by"], "stopped")
+        self.assertIn("seccomp", report["integrity"]["stop_reason"])
+
+    def test_seccomp_refused_by_the_kernel(self):
+        """The recorder takes its restriction back: 200,000 events later it still records, with samples."""
+        self.unhurt("filter_refused")
+
+    def test_cycle_clock_forbidden(self):
+        self.unhurt("no_clock")
+
+    def test_daemon_by_double_fork(self):
+        self.unhurt("daemon")
+        self.host("daemon", CHILDREN=1, OUTPUT=self.dir / "all.%p")
+        traces = list(self.dir.glob("all.*"))
+        deadline = 200
+        while len(traces) < 3 and deadline:  # the daemon works on when its parent has gone
+            traces, deadline = list(self.dir.glob("all.*")), deadline - 1
+        self.assertGreaterEqual(len(traces), 2)
+        for trace in traces:
+            self.assertEqual(self.report(trace)["integrity"]["bytes_damaged"], 0)
+
+    def test_standard_error_that_nobody_reads(self):
+        """The recorder has something to say (its file is full) and nobody to hear it: no SIGPIPE, no waiting."""
+        for how in ("broken_stderr", "full_stderr"):
+            with self.subTest(how=how):
+                run = self.host(how, CHILDREN=1, MAX_FILE_SIZE="80k", OUTPUT=self.dir / f"{how}.%p", timeout=30)
+                self.assertEqual(run.stdout.split(), ["201000", "1000"])
+                reasons = [self.report(trace)["integrity"]["stop_reason"] for trace in self.dir.glob(f"{how}.*")]
+                self.assertEqual(sorted(map(str, reasons)), ["HEAPPROF_MAX_FILE_SIZE is reached", "None"])
+
+    def test_log_file_that_would_block(self):
+        fifo = self.dir / "fifo"
+        os.mkfifo(fifo)
+        run = self.host("work", MAX_FILE_SIZE="80k", LOG_FILE=fifo, timeout=30)
+        self.assertEqual(run.stdout, "201000\n")
+
+    def test_coroutines_on_16_kb_stacks(self):
+        self.unhurt("coroutines")
+        self.unhurt("coroutines", BLOCK_BYTES=4096)
+
+    # --- children -------------------------------------------------------------------------------------
+
+    def test_raw_clone(self):
+        self.unhurt("clone")
+
+    def test_clone_with_shared_memory(self):
+        self.unhurt("shared_clone")
+
+    def test_vfork_that_allocates(self):
+        self.unhurt("vfork")
+
+    def test_vfork_as_a_threads_first_act(self):
+        """The child is the first on that stack to have an event: its stream is not the thread's."""
+        self.unhurt("vfork_first")
+
+    def test_posix_spawn(self):
+        self.unhurt("spawn", "/bin/true")
+        self.host("spawn", "/bin/true", CHILDREN=1, OUTPUT=self.dir / "spawn.%p")
+        self.assertEqual(len(list(self.dir.glob("spawn.*"))), 21)
+
+    # --- the loader -----------------------------------------------------------------------------------
+
+    def test_a_lock_of_the_hosts_inside_and_around_the_loaders(self):
+        for shadow_stack in (1, 0):
+            self.unhurt("loader_lock", SHADOW_STACK=shadow_stack)
+
+    def test_rtld_deepbind(self):
+        self.unhurt("deepbind", library("host_library"))
+
+    def test_dlmopen(self):
+        self.unhurt("dlmopen", library("host_library"))
+
+    def test_static_tls_nearly_used_up(self):
+        """A library that takes nearly all of what libc keeps loads as it does alone."""
+        alone = self.record(harness.program("hosts"), "static_tls", library("host_library_tls"), how="plain", status=None)
+        if alone.status != 0:
+            self.skipTest("this libc keeps less: " + alone.stderr)
+        for how in harness.WAYS:
+            self.record(harness.program("hosts"), "static_tls", library("host_library_tls"), how=how)
+
+    # --- figures --------------------------------------------------------------------------------------
+
+    def test_failures_count_once(self):
+        run = self.host("fail")
+        self.assertEqual(self.report(run.trace)["heap"]["failed"], 3)
+
+    def test_failures_of_an_allocator_made_of_hooks_count_once(self):
+        second = harness.BUILD / "tests" / "abi" / "libsecond_allocator.so"
+        if not second.exists():
+            self.skipTest("libsecond_allocator.so is not built")
+        run = self.host("fail", _LD_PRELOAD=f"{harness.LIBRARY}:{second}", how="plain")
+        report = self.report(run.trace)
+        self.assert_sound(report)
+        self.assertEqual(report["heap"]["failed"], 3)
+
+
+if __name__ == "__main__":
+    harness.main()

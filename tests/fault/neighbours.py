@@ -1,0 +1,118 @@
+"""Libraries that hook or bring what the recorder has too: allocators, sanitizers, lz4, libunwind, mimalloc."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import harness
+
+FOLDER = Path("/usr/lib/x86_64-linux-gnu")
+ALLOCATORS = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4", "mimalloc": "libmimalloc.so.2.0"}
+
+
+def installed(name):
+    path = FOLDER / name
+    return path if path.exists() else None
+
+
+class Neighbours(harness.Case):
+    def program_of(self, text, *options, compiler="gcc", name="program", language="c"):
+        source = self.dir / f"{name}.{'c' if language == 'c' else 'cpp'}"
+        source.write_text(text)
+        built = subprocess.run([compiler, "-g", "-O1", "-fno-builtin", "-o", self.dir / name, source, *options],
+                               capture_output=True, text=True)
+        if built.returncode != 0:
+            self.skipTest(f"{compiler} {' '.join(options)}: {built.stderr.strip()[:200]}")
+        return self.dir / name
+
+    def after_us(self, library):
+        """The recorder in front: the other allocator serves, and every call of the program's is recorded, once."""
+        run = self.record(harness.program("hosts"), "coroutines", how="plain", _LD_PRELOAD=f"{harness.LIBRARY}:{library}")
+        self.assertEqual(run.stderr, "")
+        self.assert_sound(self.report(run.trace))
+        marked = self.report(run.trace, "--min-size", 777, "--max-size", 777)["heap"]
+        self.assertEqual((marked["allocations"], marked["leaked_blocks"]), (int(run.stdout), 10))
+        run = self.record(harness.program("ledger_threads"), 2_000, 1, 4, 2, how="plain",
+                          _LD_PRELOAD=f"{harness.LIBRARY}:{library}")
+        self.assertEqual(run.stderr, "")
+        self.assert_ledger_clean(run.ledger())
+        self.assertTrue(self.report(run.trace)["integrity"]["complete"])
+
+    def before_us(self, library):
+        """In front of the recorder: it answers malloc. Its own functions are diverted, and the recording is the same; or, where
+        they can't be, that is said."""
+        run = self.record(harness.program("hosts"), "coroutines", how="plain", _LD_PRELOAD=f"{library}:{harness.LIBRARY}")
+        if run.stderr:
+            self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+            self.assertIn("name libheapprof.so before it", run.stderr)
+            return
+        self.assert_sound(self.report(run.trace))
+        marked = self.report(run.trace, "--min-size", 777, "--max-size", 777)["heap"]
+        self.assertEqual((marked["allocations"], marked["leaked_blocks"]), (int(run.stdout), 10))
+
+    def both_orders(self, name):
+        library = installed(ALLOCATORS[name])
+        if library is None:
+            self.skipTest(f"{ALLOCATORS[name]} is not installed")
+        self.before_us(library)
+        self.after_us(library)
+
+    def test_jemalloc_in_either_order(self):
+        self.both_orders("jemalloc")
+
+    def test_tcmalloc_in_either_order(self):
+        self.both_orders("tcmalloc")
+
+    def test_mimalloc_in_either_order(self):
+        self.both_orders("mimalloc")
+
+    def test_own_lz4_libunwind_and_mimalloc(self):
+        paths = [installed(name) or "-" for name in ("liblz4.so.1", "libunwind.so.8", ALLOCATORS["mimalloc"])]
+        if paths == ["-"] * 3:
+            self.skipTest("none of them is installed")
+        for how in harness.WAYS:
+            run = self.record(harness.program("own_libraries"), *paths, how=how)
+            self.assertEqual(run.stdout, "own\n")
+            self.assertTrue(self.report(run.trace)["integrity"]["complete"])
+
+    def test_the_two_hosts_of_one_plugin(self):
+        """A plugin found by the RUNPATH of who loads it is found with the recorder too."""
+        for how in harness.WAYS:
+            run = self.record(harness.program("ledger_plugins"), 20, how=how)
+            self.assert_ledger_clean(run.ledger())
+            self.assert_sound(self.report(run.trace))
+
+    # --- sanitizers -----------------------------------------------------------------------------------
+
+    HELLO = "#include <stdio.h>\n#include <stdlib.h>\nint main(void) { free(malloc(10)); puts(\"done\"); return 0; }\n"
+
+    def refused(self, program):
+        run = self.record(program, how="record", status=126)
+        self.assertEqual(run.stdout, "")
+        self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+        self.assertIn("AddressSanitizer", run.stderr)
+        self.assertFalse(run.trace.exists())
+
+    def test_address_sanitizer_of_gcc(self):
+        """Its run-time library insists on being the first: refused with the reason, instead of a program that ends."""
+        self.refused(self.program_of(self.HELLO, "-fsanitize=address"))
+
+    def test_address_sanitizer_inside_the_executable(self):
+        """It has a malloc of its own, which the recorder never sees."""
+        self.refused(self.program_of(self.HELLO, "-fsanitize=address", "-static-libasan", name="inside"))
+        if shutil.which("clang") is not None:
+            self.refused(self.program_of(self.HELLO, "-fsanitize=address", compiler="clang", name="clang_inside"))
+
+    def test_address_sanitizer_with_ld_preload(self):
+        """Nobody can refuse there: the sanitizer's own message, or ours, and nothing worse."""
+        program = self.program_of(self.HELLO, "-fsanitize=address")
+        run = self.record(program, status=None)
+        self.assertIn("ASan runtime does not come first", run.stderr)
+        inside = self.program_of(self.HELLO, "-fsanitize=address", "-static-libasan", name="inside")
+        run = self.record(inside, status=None)
+        self.assertEqual((run.status, run.stdout), (0, "done\n"), run.stderr)
+        self.assertIn("nothing it serves is recorded", run.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,112 @@
+"""Talking to a recorder in a program under full load, and through heapprof.h, with a recorder and without."""
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import harness
+
+HEADER = Path(__file__).resolve().parents[2] / "preload" / "heapprof.h"
+
+TALKER = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include "heapprof.h"
+int main(void) {
+  void *block, *pool[2];
+  printf("%d", heapprof_is_recording());
+  heapprof_mark("begin");
+  heapprof_pause();
+  printf("%d", heapprof_is_recording());
+  block = malloc(2222);
+  heapprof_resume();
+  printf("%d\n", heapprof_is_recording());
+  free(block);
+  heapprof_report_alloc(pool, 3333);
+  heapprof_report_alloc(pool + 1, 3334);
+  heapprof_report_free(pool);
+  heapprof_mark("end");
+  return 0;
+}
+"""
+
+
+class Talking(harness.Case):
+    def load(self):
+        trace = self.dir / "load.hprof"
+        process = subprocess.Popen([harness.program("hosts"), "load", "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace,
+                                                                            HEAPPROF_MAX_FILE_SIZE="3G"))
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        process.stdout.readline()
+        return process, trace
+
+    def end(self, process):
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, errors), (0, ""))
+
+    def test_every_command_under_full_load(self):
+        """No torn event, no live set that can't be: what a moment shows is a moment of the program's."""
+        process, trace = self.load()
+        events = 0
+        for _ in range(3):
+            report = self.report(trace)
+            self.assert_sound(report, ended_by=("running",))
+            self.assertGreater(report["events"], events)
+            events = report["events"]
+            self.assertLessEqual(report["heap"]["leaked_blocks"], 2 * 64 + 30)
+            self.assertLessEqual(report["heap"]["leaked_blocks"], report["heap"]["peak_blocks"] + 2 * 64)
+        for command in (("info", "--json"), ("leaks", "--json"), ("timeline", "--format", "json"), ("flamegraph", "--format", "folded")):
+            out = self.heapprof(command[0], trace, *command[1:])
+            if "json" in command[-1]:
+                json.loads(out)
+        self.end(process)
+        report = self.report(trace)
+        self.assert_sound(report)
+        self.assertGreaterEqual(report["events"], events)
+
+    def test_pauses_and_marks_under_full_load(self):
+        process, trace = self.load()
+        for number in range(5):
+            self.heapprof("control", trace, "mark", f"round {number}")
+            self.heapprof("control", trace, "pause")
+            self.heapprof("control", trace, "resume")
+        self.assertIn("recording", self.heapprof("control", "--pid", process.pid, "status"))
+        time.sleep(0.1)
+        self.end(process)
+        timeline = json.loads(self.heapprof("timeline", trace, "--format", "json"))
+        self.assertEqual([mark["text"] for mark in timeline["marks"]], [f"round {number}" for number in range(5)])
+        self.assertEqual(len(timeline["pauses"]), 5)
+        report = self.report(trace)
+        self.assertTrue(report["integrity"]["complete"])
+        self.assertEqual(report["heap"]["implied_frees"], 0)
+
+    def test_the_header_in_c_and_cpp_with_and_without_recorder(self):
+        for compiler, source, options in (("gcc", "t.c", ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wno-unused"]),
+                                          ("gcc", "u.c", ["-std=c11", "-no-pie"]),
+                                          ("g++", "t.cpp", ["-std=c++11", "-Wall", "-Wextra", "-Werror"])):
+            with self.subTest(source=source):
+                (self.dir / source).write_text(TALKER)
+                program = self.dir / source.replace(".", "_")
+                subprocess.run([compiler, *options, "-O1", "-fno-builtin", f"-I{HEADER.parent}", "-o", program, self.dir / source],
+                               check=True)
+                self.assertEqual(self.record(program, how="plain").stdout, "000\n")
+                for how in harness.WAYS:
+                    run = self.record(program, how=how)
+                    self.assertEqual(run.stdout, "101\n")
+                    sizes = {row["bytes"]: row["blocks"] for row in self.all_stacks(run.trace, "allocated")}
+                    self.assertIn(3333, sizes)
+                    self.assertNotIn(2222, sizes)
+                    leaked = [row["bytes"] for row in self.all_stacks(run.trace, "leaked")]
+                    self.assertIn(3334, leaked)
+                    self.assertNotIn(3333, leaked)
+                    timeline = json.loads(self.heapprof("timeline", run.trace, "--format", "json"))
+                    self.assertEqual([mark["text"] for mark in timeline["marks"]], ["begin", "end"])
+                    self.assertEqual(len(timeline["pauses"]), 1)
+
+
+if __name__ == "__main__":
+    harness.main()

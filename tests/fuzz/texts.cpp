@@ -1,0 +1,63 @@
+// What users write: suppressions, moments and durations, selections, the command line of `record`.
+#include <cstdlib>
+#include <stdexcept>
+
+#include "analyzer/cli/selection.h"
+#include "analyzer/cli/suppressions.h"
+#include "analyzer/launch/options.h"
+#include "tests/fuzz/input.h"
+
+namespace {
+
+using namespace heapprof;
+
+/// The rest of the input cut at bytes 0.
+std::vector<std::string> words(fuzz::Input& input) {
+  std::vector<std::string> result(1);
+  for (const char c : input.text(input.left())) {
+    if (c == '\0') result.emplace_back();
+    else result.back() += c;
+  }
+  return result;
+}
+
+void selection(const std::vector<std::string>& given) {
+  cli::SelectionTexts texts;
+  std::string* const moments[] = {&texts.from, &texts.to, &texts.live_at, &texts.min_lifetime, &texts.max_lifetime};
+  std::vector<std::string>* const lists[] = {&texts.threads, &texts.modules, &texts.functions, &texts.not_functions};
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (i < 5) *moments[i] = given[i];
+    else lists[i % 4]->push_back(given[i].substr(0, 20));
+    // libc's regcomp takes as long as repetitions of repetitions ask for: the user's own affair.
+    for (char& c : *(i < 5 ? moments[i] : &lists[i % 4]->back())) c = c == '{' ? '(' : c;
+  }
+  try {
+    replay::Selection selection;
+    cli::settle_selection(texts, {}, selection);
+  } catch (const std::invalid_argument&) {
+    // a clear refusal
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::Input input(data, size);
+  const auto what = input.take<std::uint8_t>() % 4;
+  const std::vector<std::string> given = words(input);
+  if (what == 0) {
+    cli::Suppressions suppressions;
+    std::string lines;
+    for (const std::string& word : given) lines += word + '\n';
+    suppressions.add(lines);
+  } else if (what == 1) {
+    for (const std::string& pattern : given) cli::pattern_fits(pattern, given.back());
+  } else if (what == 2) {
+    selection(given);
+  } else {
+    launch::Options options;
+    std::string error;
+    if (!launch::parse_options(given, options, error) && error.empty()) std::abort();
+  }
+  return 0;
+}

@@ -1,0 +1,230 @@
+// Signal handlers that do what recorders die of, on a host that keeps a ledger:
+//   handlers longjmp TIMES   the handler leaves by siglongjmp, again and again, whenever it interrupted the recorder
+//   handlers fork CHILDREN   the handler forks; the child rests, then comes back to the interrupted call and works on,
+//                            while the parent has gone far ahead and is then killed
+//   handlers altstack        handlers that allocate on alternate stacks as small as this program can do with
+//   handlers deep            handlers that interrupt handlers, eight deep, each allocating
+//
+// A handler may leave by a jump only where it interrupted the recorder: there a program is as free to as before and
+// after its call of malloc, while inside malloc itself it would break malloc. Without a recorder no handler jumps.
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/auxv.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+
+#include "tests/support/sites.h"
+
+namespace {
+
+std::uint64_t recorder_begin = 0, recorder_end = 0;
+sigjmp_buf before_call;
+volatile sig_atomic_t may_jump = 0;
+volatile long jumps = 0;
+
+/// Where the recorder's code is mapped; nowhere when there is none.
+void find_recorder() {
+  FILE* maps = fopen("/proc/self/maps", "r");
+  char line[512];
+  while (maps != nullptr && fgets(line, sizeof line, maps) != nullptr) {
+    unsigned long begin, end;
+    if (strstr(line, "libheapprof.so") == nullptr || strstr(line, "r-x") == nullptr) continue;
+    if (sscanf(line, "%lx-%lx", &begin, &end) != 2) continue;
+    recorder_begin = begin;
+    recorder_end = end;
+  }
+  if (maps != nullptr) fclose(maps);
+}
+
+bool in_recorder(void* context) {
+#ifdef __aarch64__
+  const std::uint64_t pc = static_cast<ucontext_t*>(context)->uc_mcontext.pc;
+#else
+  const auto pc = static_cast<std::uint64_t>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
+#endif
+  return pc >= recorder_begin && pc < recorder_end;
+}
+
+void often(unsigned microseconds) {
+  const itimerval interval{{0, microseconds}, {0, microseconds}};
+  setitimer(ITIMER_REAL, &interval, nullptr);
+}
+
+void handle(void (*handler)(int, siginfo_t*, void*), int flags = 0) {
+  struct sigaction action {};
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | flags;
+  sigaction(SIGALRM, &action, nullptr);
+}
+
+/// No two sizes near each other are the same: a call that was left can't be taken for a later one.
+std::size_t next_size() {
+  static std::size_t count = 0;
+  return 16 + ++count % 4'000;
+}
+
+/// One call, `depth` frames further in. Each depth and site is a stack of its own.
+[[gnu::noinline]] void step(ledger::Random& random, void*& block, unsigned depth) {
+  if (depth != 0) {
+    step(random, block, depth - 1);
+    asm volatile("" ::: "memory");
+    return;
+  }
+  if (block == nullptr) block = random.below(2) == 0 ? site_malloc(next_size()) : site_calloc(1, next_size());
+  else if (random.below(2) == 0) block = site_realloc(block, next_size());
+  else {
+    void* const old = block;
+    block = nullptr;
+    site_free(old);
+  }
+}
+
+void jump_out(int, siginfo_t*, void* context) {
+  if (may_jump == 0 || !in_recorder(context)) return;
+  may_jump = 0;
+  jumps = jumps + 1;
+  siglongjmp(before_call, 1);
+}
+
+int leave_by_jump(std::uint64_t times) {
+  static ledger::Random random{42};
+  static void* blocks[64];
+  static volatile std::uint64_t done = 0;
+  handle(jump_out);
+  often(130);
+  for (; done < times; done = done + 1) {
+    const std::size_t which = random.below(64);
+    // After a jump it is unknown how far the call got: the block is given up.
+    if (sigsetjmp(before_call, 1) != 0) blocks[which] = nullptr;
+    may_jump = 1;
+    step(random, blocks[which], static_cast<unsigned>(random.below(30)));
+    may_jump = 0;
+  }
+  often(0);
+  printf("%ld\n", jumps);
+  return 0;
+}
+
+volatile long children = 0;
+long children_wanted = 0;
+bool in_child = false;
+
+void fork_here(int, siginfo_t*, void* context) {
+  if (in_child || children >= children_wanted || !in_recorder(context)) return;
+  children = children + 1;
+  if (fork() != 0) return;
+  in_child = true;
+  often(0);
+  // The interrupted call would write its result into its parent's ledger.
+  const ledger::Header& book = *ledger::book.header;
+  mmap(ledger::book.header, sizeof book + book.slot_bytes * book.max_slots, PROT_READ | PROT_WRITE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  usleep(30'000);
+  if (children % 2 == 0) free(malloc(44));  // the child's first event comes while it is still inside the recorder
+}
+
+int fork_in_handler(std::uint64_t wanted) {
+  ledger::Random random{7};
+  static void* blocks[64];
+  children_wanted = static_cast<long>(wanted);
+  handle(fork_here);
+  often(100);
+  for (long i = 0; children < children_wanted || i < 30'000; ++i) {
+    if (in_child && i % 1000 == 0) break;
+    // The parent's ledger is shared: a child keeps no book.
+    if (in_child) free(malloc(50));
+    else step(random, blocks[random.below(64)], static_cast<unsigned>(random.below(10)));
+  }
+  if (in_child) {
+    for (int i = 0; i < 2000; ++i) free(malloc(66));
+    _exit(0);
+  }
+  often(0);
+  int failed = 0;
+  for (;;) {
+    int status = 0;
+    const pid_t child = waitpid(-1, &status, 0);
+    if (child < 0 && errno == ECHILD) break;
+    if (child > 0 && status != 0) ++failed;
+  }
+  if (failed != 0) ledger::fail("a child did not end well");
+  return failed;
+}
+
+volatile long handled = 0;
+void allocate_here(int, siginfo_t*, void*) {
+  void* volatile block = malloc(44);
+  handled = handled + 1;
+  free(block);
+}
+
+/// The smallest alternate stack on which this handler runs `rounds` times, found by a child for each size.
+int on_small_stacks(std::uint64_t bytes) {
+  static char* area = static_cast<char*>(mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  const std::size_t page = 4096;
+  mprotect(area, page, PROT_NONE);  // whoever goes below the stack dies
+  stack_t stack{};
+  stack.ss_size = bytes != 0 ? bytes : getauxval(AT_MINSIGSTKSZ);
+  // Its lowest byte is the first after the guard.
+  stack.ss_sp = area + page;
+  if (sigaltstack(&stack, nullptr) != 0) return 3;
+  // The allocator's own rare paths are not what is measured: fill its lists.
+  for (int i = 0; i < 7; ++i) free(malloc(44));
+  handle(allocate_here, SA_ONSTACK);
+  often(100);
+  ledger::Random random{3};
+  static void* blocks[64];
+  while (handled < 300) step(random, blocks[random.below(64)], static_cast<unsigned>(random.below(20)));
+  often(0);
+  printf("%ld\n", handled);
+  return 0;
+}
+
+int depth_now = 0;
+long deep_handled = 0;
+void interrupt_the_handler(int, siginfo_t*, void*) {
+  ++depth_now;
+  void* volatile block = malloc(44);
+  ++deep_handled;
+  if (depth_now < 8) raise(SIGUSR2);
+  free(block);
+  --depth_now;
+}
+void from_timer(int, siginfo_t*, void* context) {
+  if (in_recorder(context)) raise(SIGUSR2);
+}
+
+int handlers_in_handlers(std::uint64_t times) {
+  struct sigaction action {};
+  action.sa_sigaction = interrupt_the_handler;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART;
+  sigaction(SIGUSR2, &action, nullptr);
+  handle(from_timer);
+  often(200);
+  for (std::uint64_t i = 0; i < times; ++i) free(malloc(8 + i % 500));
+  often(0);
+  printf("%ld\n", deep_handled);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* const what = argc > 1 ? argv[1] : "";
+  const std::uint64_t number = ledger::argument(argc, argv, 2, 0);
+  find_recorder();
+  ledger::open(ledger::kSiteNames, 1, 1'000'000);
+  ledger::set_phase(ledger::Phase::kWorking);
+  int result = 2;
+  if (strcmp(what, "longjmp") == 0) result = leave_by_jump(number);
+  if (strcmp(what, "fork") == 0) result = fork_in_handler(number);
+  if (strcmp(what, "altstack") == 0) result = on_small_stacks(number);
+  if (strcmp(what, "deep") == 0) result = handlers_in_handlers(number);
+  ledger::set_phase(ledger::Phase::kFinished);
+  fflush(stdout);
+  if (argc > 3 && strcmp(argv[3], "kill") == 0) kill(getpid(), SIGKILL);
+  return result != 0 ? result : ledger::status();
+}

@@ -1,0 +1,16 @@
+/* Loaded by hosts.cpp in odd ways: allocates with whatever malloc it finds. With BIG_STATIC_TLS it takes most of the
+ * static thread-local storage that libc keeps for libraries that come late. */
+#include <stdlib.h>
+
+#ifdef BIG_STATIC_TLS
+__thread char much[1300] __attribute__((tls_model("initial-exec")));
+#endif
+
+void* make_block(size_t size) {
+#ifdef BIG_STATIC_TLS
+  much[size % sizeof much] = 1;
+#endif
+  return malloc(size);
+}
+
+void drop_block(void* block) { free(block); }

@@ -1,0 +1,164 @@
+// What lives how long, and where: ledger_growth. It prints what it knows of itself as JSON.
+//
+// Blocks that are left: a leak, block after block to the end; a cache that fills early and stays; a ring whose blocks
+// are replaced all the time; one large block made at the start. And three phases, parted by marks, each with a peak
+// of its own made of two sites, the second phase's the highest. A second thread, which does nothing, makes the
+// recorder give every event its time.
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+#include "preload/heapprof.h"
+
+#define SITE extern "C" [[gnu::noinline, gnu::used]]
+#define KEEP_FRAME asm volatile("" ::: "memory")
+
+namespace {
+
+constexpr int kRounds = 480;
+constexpr int kRing = 40;
+constexpr int kMost = 4096;
+
+void* kept[kMost];
+int kept_count = 0;
+void* ring[kRing];
+
+char text[16384];
+std::size_t used = 0;
+template <typename... Values>
+void say(const char* format, Values... values) {
+  used += static_cast<std::size_t>(snprintf(text + used, sizeof text - used, format, values...));
+}
+
+std::uint64_t now() {
+  timespec time{};
+  clock_gettime(CLOCK_REALTIME, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+void* idle(void*) {
+  pause();
+  return nullptr;
+}
+
+}  // namespace
+
+SITE void* ask_steady(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
+SITE void* ask_cache(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
+SITE void* ask_ring(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
+SITE void* ask_once(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
+SITE void* ask_red(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
+SITE void* ask_blue(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
+
+namespace {
+
+struct Held {
+  void* block;
+  std::size_t size;
+  bool red;
+};
+
+/// A walk of its own in which red and blue blocks come and go; what both held at its highest moment is the truth.
+Held held[200];
+
+void phase(const char* name, std::uint64_t seed, int most, bool last) {
+  usleep(3000);
+  heapprof_mark(name);
+  usleep(3000);
+  std::uint64_t red = 0, blue = 0, red_blocks = 0, blue_blocks = 0;
+  for (const Held& one : held) {
+    if (one.block == nullptr) continue;
+    (one.red ? red : blue) += one.size;
+    ++(one.red ? red_blocks : blue_blocks);
+  }
+  std::uint64_t peak = red + blue, peak_red = red, peak_blue = blue, peak_red_blocks = red_blocks, peak_blue_blocks = blue_blocks;
+  for (int step = 0; step < 3000; ++step) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    Held& one = held[(seed >> 33) % static_cast<unsigned>(most)];
+    const bool is_red = (seed >> 20) % 3 == 0;
+    if (one.block != nullptr) {
+      (one.red ? red : blue) -= one.size;
+      --(one.red ? red_blocks : blue_blocks);
+      free(one.block);
+      one.block = nullptr;
+      continue;
+    }
+    one = {nullptr, 1 + (seed >> 40) % 5000, is_red};
+    one.block = is_red ? ask_red(one.size) : ask_blue(one.size);
+    (is_red ? red : blue) += one.size;
+    ++(is_red ? red_blocks : blue_blocks);
+    if (red + blue <= peak) continue;
+    peak = red + blue;
+    peak_red = red;
+    peak_blue = blue;
+    peak_red_blocks = red_blocks;
+    peak_blue_blocks = blue_blocks;
+  }
+  say("{\"name\": \"%s\", \"red\": [%llu, %llu], \"blue\": [%llu, %llu]}", name,
+      static_cast<unsigned long long>(peak_red), static_cast<unsigned long long>(peak_red_blocks),
+      static_cast<unsigned long long>(peak_blue), static_cast<unsigned long long>(peak_blue_blocks));
+  if (!last) say(", ");
+}
+
+/// Called from one place, so that each site has one stack.
+[[gnu::noinline]] void one_round(int round, std::size_t size) {
+  kept[kept_count++] = ask_steady(size);
+  if (round < kRounds / 20) kept[kept_count++] = ask_cache(40'000);
+  free(ring[round % kRing]);
+  ring[round % kRing] = ask_ring(300);
+  KEEP_FRAME;
+}
+
+}  // namespace
+
+int main() {
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, idle, nullptr) != 0) return 2;
+  say("{\"phases\": [");
+  phase("first", 1, 80, false);
+  phase("second", 2, 200, false);
+  phase("third", 3, 120, true);
+  usleep(3000);
+  heapprof_mark("rounds");
+  usleep(3000);
+  for (Held& one : held) free(one.block);
+  say("], ");
+
+  kept[kept_count++] = ask_once(1 << 20);
+  std::uint64_t steady_bytes = 0, steady_first = 0, steady_last = 0, second_half_blocks = 0, second_half_bytes = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    if (round == kRounds / 2) {
+      usleep(3000);
+      heapprof_mark("half");
+      usleep(3000);
+    }
+    const std::size_t size = 100 + static_cast<std::size_t>(round % 50);
+    if (round == 0) steady_first = now();
+    if (round == kRounds - 1) steady_last = now();
+    one_round(round, size);
+    steady_bytes += size;
+    if (round >= kRounds / 2) {
+      ++second_half_blocks;
+      second_half_bytes += size;
+    }
+    usleep(700);
+  }
+  // The older half of the ring goes, so that those left are surely younger than some that went.
+  for (int i = 0; i < kRing / 2; ++i) {
+    void*& block = ring[(kRounds + i) % kRing];
+    free(block);
+    block = nullptr;
+  }
+  say("\"steady\": [%llu, %d], \"first\": %llu, \"last\": %llu, \"half\": [%llu, %llu], ",
+      static_cast<unsigned long long>(steady_bytes), kRounds, static_cast<unsigned long long>(steady_first),
+      static_cast<unsigned long long>(steady_last), static_cast<unsigned long long>(second_half_bytes),
+      static_cast<unsigned long long>(second_half_blocks));
+  say("\"cache\": [%d, %d], \"ring\": [%d, %d], \"ring_released\": %d, \"once\": [%d, 1]}\n", kRounds / 20 * 40'000,
+      kRounds / 20, kRing / 2 * 300, kRing / 2, kRounds - kRing / 2, 1 << 20);
+  return write(1, text, used) == static_cast<ssize_t>(used) ? 0 : 1;
+}

@@ -1,0 +1,140 @@
+// Habits of a program: ledger_habits. It prints what it knows of itself as JSON.
+//
+// Blocks given back at once and later, buffers that grow by realloc, blocks that other threads release, and two
+// sites whose blocks two functions release crosswise. A second thread, which does nothing, makes the recorder give
+// every event its time.
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#define SITE extern "C" [[gnu::noinline, gnu::used]]
+#define KEEP_FRAME asm volatile("" ::: "memory")
+
+SITE void* ask_brief(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
+SITE void* ask_pair(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
+SITE void* ask_lasting(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
+SITE void* ask_forever(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
+SITE void* ask_shared(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
+SITE void* ask_left(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
+SITE void* ask_right(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
+SITE void* begin_buffer(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
+SITE void* grow_buffer(void* old, std::size_t size) { void* block = realloc(old, size); KEEP_FRAME; return block; }
+SITE void* trim_buffer(void* old, std::size_t size) { void* block = realloc(old, size); KEEP_FRAME; return block; }
+SITE void give_back_here(void* block) { free(block); KEEP_FRAME; }
+SITE void give_back_there(void* block) { free(block); KEEP_FRAME; }
+
+namespace {
+
+constexpr int kBrief = 700;
+constexpr int kPairs = 150;
+constexpr int kLasting = 60;
+constexpr int kForever = 9;
+constexpr int kShared = 400;
+constexpr int kThreads = 2;
+
+void* lasting[kLasting];
+void* forever[kForever];
+void* shared[kThreads][kShared];
+unsigned tids[kThreads];
+void* buffers[4];
+
+void* idle(void*) {
+  pause();
+  return nullptr;
+}
+
+void* release(void* argument) {
+  const auto number = reinterpret_cast<std::uintptr_t>(argument);
+  tids[number] = static_cast<unsigned>(syscall(SYS_gettid));
+  // The second thread leaves a part to the one that allocated.
+  const int count = number == 0 ? kShared : kShared / 4;
+  for (int i = 0; i < count; ++i) free(shared[number][i]);
+  return nullptr;
+}
+
+struct Buffers {
+  unsigned long long steps = 0, moved = 0, copied = 0, longest = 0;
+};
+
+void* step(void* (*how)(void*, std::size_t), void* old, std::size_t old_size, std::size_t size, Buffers& sums) {
+  const auto before = reinterpret_cast<std::uintptr_t>(old);
+  void* const block = how(old, size);
+  ++sums.steps;
+  if (reinterpret_cast<std::uintptr_t>(block) != before) {
+    ++sums.moved;
+    sums.copied += std::min(old_size, size);
+  }
+  return block;
+}
+
+}  // namespace
+
+int main() {
+  pthread_t second;
+  if (pthread_create(&second, nullptr, idle, nullptr) != 0) return 2;
+  for (int i = 0; i < kLasting; ++i) lasting[i] = ask_lasting(1000);
+  for (int i = 0; i < kBrief; ++i) free(ask_brief(33));
+  for (int i = 0; i < kPairs; ++i) {
+    void* const first = ask_pair(64);
+    void* const second = ask_pair(65);
+    free(first);
+    free(second);
+  }
+
+  for (int i = 0; i < kForever; ++i) forever[i] = ask_forever(std::size_t{1} << i);
+
+  Buffers grown, trimmed;
+  void* walls[4 * 64];
+  int wall = 0;
+  for (int buffer = 0; buffer < 4; ++buffer) {
+    std::size_t size = 16;
+    void* block = begin_buffer(size);
+    unsigned long long steps = 0;
+    for (; size < (std::size_t{64} << buffer) * 16; size *= 2) {
+      // Something behind it, now and then, so that it can't always grow where it is.
+      walls[wall++] = steps % 2 == 0 ? malloc(24) : nullptr;
+      block = step(grow_buffer, block, size, size * 2, grown);
+      ++steps;
+    }
+    grown.longest = std::max(grown.longest, steps);
+    if (buffer < 2) {
+      block = step(trim_buffer, block, size, size / 4, trimmed);
+      trimmed.longest = std::max(trimmed.longest, steps + 1);
+    }
+    if (buffer == 3) free(block);
+    else buffers[buffer] = block;
+  }
+  for (int i = 0; i < wall; ++i) free(walls[i]);
+
+  usleep(60'000);
+  for (int i = 0; i < kLasting; ++i) free(lasting[i]);
+
+  for (int thread = 0; thread < kThreads; ++thread)
+    for (int i = 0; i < kShared; ++i) shared[thread][i] = ask_shared(48 + 16 * static_cast<std::size_t>(thread));
+  for (std::uintptr_t thread = 0; thread < kThreads; ++thread) {
+    pthread_t handle;
+    if (pthread_create(&handle, nullptr, release, reinterpret_cast<void*>(thread)) != 0) return 2;
+    pthread_join(handle, nullptr);
+  }
+  for (int i = kShared / 4; i < kShared; ++i) free(shared[1][i]);
+
+  for (int i = 0; i < 30; ++i) give_back_here(ask_left(10));
+  for (int i = 0; i < 20; ++i) give_back_there(ask_left(10));
+  for (int i = 0; i < 7; ++i) give_back_here(ask_right(20));
+  for (int i = 0; i < 90; ++i) give_back_there(ask_right(20));
+
+  static char text[2048];
+  const int used = snprintf(
+      text, sizeof text,
+      "{\"brief\": %d, \"pairs\": %d, \"lasting\": %d, \"forever\": %d, \"shared\": %d, \"tid\": %d, \"tids\": [%u, %u],\n"
+      " \"grow\": {\"steps\": %llu, \"moved\": %llu, \"copied\": %llu, \"longest\": %llu},\n"
+      " \"trim\": {\"steps\": %llu, \"moved\": %llu, \"copied\": %llu, \"longest\": %llu}}\n",
+      kBrief, kPairs, kLasting, kForever, kShared, static_cast<int>(getpid()), tids[0], tids[1], grown.steps, grown.moved,
+      grown.copied, grown.longest, trimmed.steps, trimmed.moved, trimmed.copied, trimmed.longest);
+  return write(1, text, static_cast<std::size_t>(used)) == used ? 0 : 1;
+}

@@ -1,0 +1,6 @@
+#[global_allocator]
+static ALLOCATOR: own_allocators::Counting<mimalloc::MiMalloc> = own_allocators::Counting(mimalloc::MiMalloc);
+
+fn main() {
+    own_allocators::run();
+}

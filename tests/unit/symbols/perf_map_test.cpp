@@ -1,0 +1,98 @@
+// Maps of generated code, as just-in-time compilers write them, and as nobody should.
+#include "analyzer/symbols/perf_map.h"
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <unistd.h>
+
+using namespace heapprof::symbols;
+
+namespace {
+
+class MapFile {
+ public:
+  explicit MapFile(const std::string& text) : path("/tmp/heapprof_perf_map_" + std::to_string(getpid())) {
+    std::ofstream(path, std::ios::binary) << text;
+  }
+  ~MapFile() { std::remove(path.c_str()); }
+  const std::string path;
+};
+
+std::string function_at(const PerfMap& map, std::uint64_t address) { return map.find(address).function; }
+
+}  // namespace
+
+TEST_CASE("generated code is named by its map") {
+  const MapFile file(
+      "1000 100 first\n"
+      "0x2000 0x10 second with blanks\n"
+      "not a line of a map\n"
+      "3000 zz broken\n"
+      "4000 0 empty\n"
+      "ffffffffffffffff 10 wraps\n"
+      "1040 20 newer inside\n"
+      "5000 8 unfinished line");
+  PerfMap map;
+  REQUIRE(map.read(file.path, 0));
+  CHECK(function_at(map, 0xfff).empty());
+  CHECK(function_at(map, 0x1000) == "first");
+  CHECK(function_at(map, 0x1040) == "newer inside");
+  CHECK(function_at(map, 0x105f) == "newer inside");
+  CHECK(function_at(map, 0x1060) == "first");
+  CHECK(function_at(map, 0x1100).empty());
+  CHECK(function_at(map, 0x2008) == "second with blanks");
+  CHECK(function_at(map, 0x3000).empty());
+  CHECK(function_at(map, 0x4000).empty());
+  CHECK(function_at(map, 0x5007) == "unfinished line");
+}
+
+TEST_CASE("of pieces of code at one place the last counts") {
+  const MapFile file("1000 100 a\n1080 100 b\n1040 60 c\n1000 20 d\n900 2000 e\n1000 10 f\n");
+  PerfMap map;
+  REQUIRE(map.read(file.path, 0));
+  CHECK(function_at(map, 0x1000) == "f");
+  CHECK(function_at(map, 0x1010) == "e");
+  CHECK(function_at(map, 0x28ff) == "e");
+  const MapFile other("1000 100 a\n1080 100 b\n1040 60 c\n1000 20 d\n");
+  PerfMap pieces;
+  REQUIRE(pieces.read(other.path, 0));
+  CHECK(function_at(pieces, 0x101f) == "d");
+  CHECK(function_at(pieces, 0x1020) == "a");
+  CHECK(function_at(pieces, 0x1040) == "c");
+  CHECK(function_at(pieces, 0x109f) == "c");
+  CHECK(function_at(pieces, 0x10a0) == "b");
+}
+
+TEST_CASE("a map of an earlier process, or no file at all, is not read") {
+  const MapFile file("1000 100 old\n");
+  PerfMap map;
+  CHECK(!map.read(file.path, UINT64_MAX));
+  CHECK(!map.read("/tmp", 0));
+  CHECK(!map.read("/nowhere", 0));
+  std::filesystem::create_symlink(file.path, file.path + ".link");
+  CHECK(!map.read(file.path + ".link", 0));
+  std::filesystem::remove(file.path + ".link");
+  const MapFile long_line("1000 100 " + std::string(1 << 20, 'x') + "\n2000 10 after\n");
+  REQUIRE(map.read(long_line.path, 0));
+  CHECK(function_at(map, 0x1000).empty());
+  CHECK(function_at(map, 0x2000) == "after");
+}
+
+TEST_CASE("V8's names have a function, a file and a line in them") {
+  const auto check = [](const std::string& name, const std::string& function, const std::string& file, int line) {
+    const SourceFrame frame = frame_of_jit_name(name);
+    CHECK(frame.function == function);
+    CHECK(frame.file == file);
+    CHECK(frame.line == line);
+  };
+  check("JS:*work /srv/app.js:12:3", "work", "/srv/app.js", 12);
+  check("LazyCompile:~Store.add file:///srv/with blank.mjs:7:13", "Store.add", "/srv/with blank.mjs", 7);
+  check("JS:^ node:internal/timers:507:20", "<anonymous>", "node:internal/timers", 507);
+  check("Builtin:ArrayPrototypeMap", "Builtin:ArrayPrototypeMap", "", 0);
+  check("Lcom/example/Main;::run", "Lcom/example/Main;::run", "", 0);
+  check("JS:*odd :1", "JS:*odd :1", "", 0);
+  check("", "", "", 0);
+}

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Fuzzes what reads input from outside, with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() {
+  cat <<'END'
+usage: tools/fuzz.sh [--no-install] [--runs N] [--seconds N] [NAME...]
+
+NAME          trace_file    any bytes as a trace, to the report
+              trace_events  any records in a sound trace, to the report
+              codec         event columns, decoded and encoded
+              symbols       any file as a module of the profiled program (ELF, DWARF)
+              cfi           the recorder's reader of .eh_frame
+              texts         suppressions, selections, options
+              default: all
+--runs N      executions of each at most; default 1000000
+--seconds N   time for each at most; default 600
+
+New inputs are kept in build-fuzz/corpus/NAME beside those of tests/fuzz/corpus/NAME and are where the next run begins. A finding
+is written to build-fuzz/findings/NAME-..., and the exit status is 1: turn it into a test, mend it, and put the input into
+tests/fuzz/corpus/NAME. The last lines say how many executions were reached.
+END
+}
+
+runs=1000000
+seconds=600
+install_option=()
+names=()
+all=(trace_file trace_events codec symbols cfi texts)
+while [ $# -gt 0 ]; do
+  case $1 in
+    --runs) runs=$2; shift ;;
+    --seconds) seconds=$2; shift ;;
+    --no-install) install_option=(--no-install) ;;
+    -h | --help) usage; exit 0 ;;
+    *)
+      if [[ " ${all[*]} " != *" $1 "* ]]; then usage >&2; exit 2; fi
+      names+=("$1")
+      ;;
+  esac
+  shift
+done
+if [ ${#names[@]} -eq 0 ]; then names=("${all[@]}"); fi
+
+tools/packages.sh "${install_option[@]}" build fuzz
+tools/deps.sh >/dev/null
+folder=build-fuzz
+mkdir -p "$folder/findings"
+# The recorder's own build leaves sanitizers out, so its sources are compiled here.
+analyzer_sources=(analyzer/trace/{input_file,merged_reader,trace_file,writer}.cpp analyzer/{model,replay,symbols}/*.cpp
+  analyzer/render/{text,units}.cpp analyzer/cli/{names,ranking,report_json,report_text,selection,suppressions}.cpp
+  analyzer/launch/options.cpp)
+recorder_sources=(preload/unwind/{cfi,expression,stack_bounds}.cpp preload/sys/kernel.cpp)
+{
+  echo "cxx = clang++-16"
+  echo "flags = -std=c++20 -g -O1 -fno-omit-frame-pointer -I. -Ipreload/arch/$(uname -m) -fsanitize=address,undefined" \
+    "-fno-sanitize-recover=undefined -fsanitize=fuzzer-no-link -DHEAPPROF_VERSION=\\\"fuzz\\\""
+  echo "rule compile"
+  echo "  command = \$cxx \$flags -MMD -MF \$out.d -c \$in -o \$out"
+  echo "  depfile = \$out.d"
+  echo "rule link"
+  echo "  command = \$cxx -fsanitize=address,undefined,fuzzer \$in -ldw -lelf -lz -liberty -llz4 -lpthread -o \$out"
+  objects=()
+  for source in "${analyzer_sources[@]}" "${recorder_sources[@]}"; do
+    object=$folder/objects/${source%.cpp}.o
+    echo "build $object: compile $source"
+    [[ $source = preload/* ]] || objects+=("$object")
+  done
+  for name in "${all[@]}"; do
+    echo "build $folder/objects/fuzz/$name.o: compile tests/fuzz/$name.cpp"
+    case $name in
+      codec) needed=() ;;
+      cfi) needed=("${recorder_sources[@]/#/$folder/objects/}"); needed=("${needed[@]/%.cpp/.o}") ;;
+      *) needed=("${objects[@]}") ;;
+    esac
+    echo "build $folder/$name: link $folder/objects/fuzz/$name.o ${needed[*]}"
+  done
+} >"$folder/build.ninja"
+ninja -k 0 -f "$folder/build.ninja" "${names[@]/#/$folder/}" >"$folder/compile.log" 2>&1 || { tail -n 60 "$folder/compile.log" >&2; exit 1; }
+
+status=0
+total=0
+for name in "${names[@]}"; do
+  mkdir -p "$folder/corpus/$name"
+  log=$folder/$name.log
+  found=none
+  # elfutils keeps nothing that matters, but frees less than LeakSanitizer would like at a refused file.
+  ASAN_OPTIONS=detect_leaks=$([ "$name" = symbols ] && echo 0 || echo 1) UBSAN_OPTIONS=print_stacktrace=1 \
+    "$folder/$name" -runs="$runs" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=20 -print_final_stats=1 \
+    -artifact_prefix="$folder/findings/$name-" "$folder/corpus/$name" "tests/fuzz/corpus/$name" >"$log" 2>&1 || found=$log
+  reached=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+  total=$((total + ${reached:-0}))
+  echo "$name: ${reached:-?} executions, finding: $found"
+  if [ "$found" != none ]; then
+    status=1
+    grep -m 3 -E 'SUMMARY|ERROR|runtime error' "$log" || true
+  fi
+done
+echo "$total executions in all"
+exit $status

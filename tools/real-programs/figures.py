@@ -1,0 +1,175 @@
+"""What the traces of one program say: are they whole, and how good are their stacks and totals.
+
+Shares of stacks are shares of allocations: a stack counts as often as it allocated.
+"""
+
+import json
+import struct
+import subprocess
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+# Reading hundreds of compilers' traces by stack says no more than reading the largest, and a recursive program has
+# stacks by the hundred thousand: the shares are of those that allocate most.
+MOST_BY_STACK = 5
+STACKS = "2000"
+MOST_WITNESSES = 2
+
+
+def report(heapprof, trace, *options):
+    result = subprocess.run([heapprof, "report", trace, "--json", *options], capture_output=True, text=True, timeout=900)
+    try:
+        return result.returncode, json.loads(result.stdout), result.stderr
+    except json.JSONDecodeError:
+        return result.returncode, None, result.stderr
+
+
+def of(program, traces, heapprof):
+    """The row of `program`; row["problems"] are sentences, none when all is well."""
+    problems = []
+    files = sorted(traces.glob("*.hprof*"), key=lambda path: -path.stat().st_size)
+    row = {"name": program.name, "traces": len(files), "trace_bytes": sum(path.stat().st_size for path in files)}
+    log = traces / "log"
+    if log.exists():
+        said = Counter(line.split(": ", 2)[-1] for line in log.read_text(errors="replace").splitlines())
+        problems += [f"the recorder said {count} times: {line}" for line, count in said.items() if line]
+    counted = [path for path in files if program.main is None or name_of(path) in program.main]
+    detailed = set(counted[:MOST_BY_STACK])
+    with ThreadPoolExecutor(2) as pool:
+        read = list(pool.map(lambda path: report(heapprof, path, "--cost", "allocations", *(
+            ("--top", STACKS, "--no-inlines") if path in detailed else ("--top", "1", "--no-symbols"))), files))
+    totals = Counter()
+    main = []
+    for path, (status, result, errors) in zip(files, read):
+        if result is None:
+            problems.append(f"{path.name}: unreadable ({status}): {errors.strip()[-300:]}")
+            continue
+        integrity, heap = result["integrity"], result["heap"]
+        totals["events"] += result["events"]
+        for key in ("unmatched_frees", "implied_frees"):
+            totals[key] += heap[key]
+            # A forked child releases what its parent allocated.
+            if heap[key] and not forked(path):
+                problems.append(f"{path.name}: {heap[key]} {key} of {heap['frees']} releases")
+        if not integrity["complete"]:
+            problems.append(f"{path.name}: not complete: {integrity}")
+        # Processes that were killed, or replaced by a signal's default action, end as unknown.
+        ended = integrity["ended_by"]
+        totals[f"ended by {ended}"] += 1
+        if path in counted:
+            main.append((path, result))
+    stacks, considered, cut, frames, unnamed, lost = 0, 0, 0, 0, 0, 0
+    reasons, missing = Counter(), Counter()
+    for path, detail in main:
+        if path not in detailed:
+            continue
+        considered += detail["heap"]["allocations"]
+        for entry in detail["top"]:
+            blocks = entry["blocks"]
+            stacks += blocks
+            if entry["truncated"]:
+                cut += blocks
+                outermost = entry["stack"][-1]["module"].rsplit("/", 1)[-1] if entry["stack"] else "nothing"
+                reasons[f"{entry['truncated']} above {outermost}"] += blocks
+            for frame in entry["stack"]:
+                frames += blocks
+                if not frame["module"]:
+                    lost += blocks
+                elif not frame["function"] or frame["function"].startswith("0x"):
+                    unnamed += blocks
+                    missing[frame["module"].rsplit("/", 1)[-1]] += blocks
+    witness, checked = [], 0
+    for path, result in main:
+        said = traces / "witness" / process_of(path)
+        if checked == MOST_WITNESSES or not said.exists() or forked(path) or last_of_process(path, files) != path:
+            continue
+        problem = witnessed(heapprof, path, said)
+        checked += 1
+        if problem:
+            witness.append(f"{path.name}: {problem}")
+    problems += witness[:5]
+    row.update(
+        events=totals["events"], unmatched=totals["unmatched_frees"], implied=totals["implied_frees"],
+        ended={key[9:]: value for key, value in totals.items() if key.startswith("ended by ")},
+        main=len(main), allocations=sum(result["heap"]["allocations"] for _, result in main),
+        peak=max((result["heap"]["peak_bytes"] for _, result in main), default=0),
+        by_stack=stacks / considered if considered else None, truncated=cut / stacks if stacks else None, reasons=reasons.most_common(4),
+        unnamed=unnamed / frames if frames else None, no_module=lost / frames if frames else None,
+        unnamed_in=missing.most_common(4), witnesses=checked, problems=problems)
+    if not files:
+        problems.append("no trace was written")
+    return row
+
+
+def forked(trace):
+    """By the header's flags (docs/trace-format.md): recording began in a forked child."""
+    with trace.open("rb") as file:
+        header = file.read(116)
+    return len(header) == 116 and struct.unpack_from("<I", header, 112)[0] & 2 != 0
+
+
+def name_of(path):
+    return path.name.split(".hprof")[0].rsplit(".", 1)[0]
+
+
+def last_of_process(trace, files):
+    """The last of the traces of one process, which got a new one at each exec."""
+    return max((path for path in files if process_of(path) == process_of(trace)), key=lambda path: path.stat().st_mtime_ns)
+
+
+def process_of(path):
+    return path.name.split(".hprof")[0].rsplit(".", 1)[1]
+
+
+def witnessed(heapprof, trace, said):
+    """Compares what mallinfo2 said at exit with what the trace holds live then. None: they agree."""
+    used, mapped = map(int, said.read_text().split())
+    seconds = witness_time(heapprof, trace)
+    if seconds is None:
+        return "the witness's mark is not in the trace"
+    _, result, errors = report(heapprof, trace, "--to", f"{seconds}ns", "--no-symbols", "--top", "1")
+    if result is None:
+        return errors.strip()
+    live, blocks = result["heap"]["leaked_bytes"], result["heap"]["leaked_blocks"]
+    # Header and rounding of a chunk: 8 to 24 bytes, at least 32 in all; mapped ones up to a page more. The loader's blocks from
+    # before the program's start are in no trace.
+    low, high = live + 8 * blocks, live + 32 * blocks + 65536 + mapped // 16
+    if low - 4096 <= used + mapped <= high:
+        return None
+    return f"mallinfo2 has {used + mapped} bytes out at exit; the trace {live} in {blocks} blocks: {low} to {high}"
+
+
+def witness_time(heapprof, trace):
+    result = subprocess.run([heapprof, "timeline", trace, "--format", "json"], capture_output=True, text=True, timeout=900)
+    try:
+        marks = json.loads(result.stdout).get("marks", [])
+    except json.JSONDecodeError:
+        return None
+    times = [mark["time_ns"] for mark in marks if mark.get("text") == "witness"]
+    return times[-1] if times else None
+
+
+def percent(share):
+    return "-" if share is None else f"{share * 100:.2f} %"
+
+
+def line(row):
+    return (f"{row['name']}: {row['facts']} facts, {row['differences']} differ; {row['traces']} traces, "
+            f"{row['events']:,} events; truncated {percent(row['truncated'])}, without name {percent(row['unnamed'])}, "
+            f"outside modules {percent(row['no_module'])}; mallinfo2 asked {row['witnesses']} times; "
+            f"{row['plain_seconds']} s plain, {row['recorded_seconds']} s recorded; cut: {row['reasons'][:2]}; no name: {row['unnamed_in'][:2]}")
+
+
+def table(path):
+    """The newest row of each program in a --json file, as Markdown."""
+    rows = {}
+    for text in path.read_text().splitlines():
+        row = json.loads(text)
+        rows[row["name"]] = row
+    lines = ["| program | facts | verdicts | differ | processes | events | peak | truncated | without name | mallinfo2 agrees |",
+             "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
+    for row in rows.values():
+        lines.append(f"| {row['name']} | {row['facts']} | {row['verdicts'] or ''} | {row['differences']} | {row['traces']} | "
+                     f"{row['events']:,} | {row['peak'] / 1048576:.1f} MiB | {percent(row['truncated'])} | {percent(row['unnamed'])} | "
+                     f"{row['witnesses']} |")
+    return "\n".join(lines)

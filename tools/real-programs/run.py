@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""Runs real programs without the recorder and with it, and compares.
+
+usage: tools/real-programs/run.py [options] [NAME...]
+
+NAME         which programs (--list names them); default: all of them
+--list       names and descriptions
+--build DIR  build folder; default build/ of this tree
+--work DIR   where the programs work and the traces go; default a new folder below /tmp, removed afterwards
+--keep       keep the traces
+--json FILE  append a line of JSON for each program
+--table FILE add to and print a Markdown table of all that is in FILE (a --json file)
+
+Each program has a function in programs.py that runs it (with its helpers, servers, children) and notes facts: exit statuses,
+outputs, files, verdicts of its own test suite. The function is executed twice, in a fresh folder of the same name: plain,
+then with libheapprof.so preloaded into everything it starts. Any fact that differs is printed as a difference. Then every trace is
+read: it must be complete, no release may be unexplained, and its figures go to the table (figures.py).
+
+Exit status: 0 no difference and all traces sound; 1 otherwise. Programs not installed are skipped by name.
+"""
+
+import argparse
+import difflib
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import figures
+import programs
+
+ROOT = Path(__file__).resolve().parents[2]
+PATH = "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Run:
+    """One execution of a program: its folder, its environment, and the facts it noted."""
+
+    def __init__(self, folder, recorded, variables, user=None):
+        self.dir = folder
+        self.recorded = recorded
+        self.variables = variables
+        self.facts = []
+        self.background = []
+        self.seconds = 0.0
+        self.user = user
+
+    def environment(self, recorded, extra):
+        environment = {"PATH": PATH, "HOME": str(self.dir), "LANG": "C.UTF-8", "TZ": "UTC", "TMPDIR": str(self.dir / "tmp")}
+        environment.update({key: str(value) for key, value in extra.items()})
+        if recorded and self.recorded:
+            environment.update(self.variables)
+        return environment
+
+    def fact(self, name, value):
+        self.facts.append((name, str(value)))
+
+    def __call__(self, *command, name=None, input=None, timeout=600, normalise=None, output=True, errors=True, cwd=None,
+                 user=None, **extra):
+        """Runs to the end and notes status and outputs; returns standard output. `extra`: environment."""
+        name = name or " ".join(map(str, command))[:100]
+        status, out, err = self.execute(command, True, input, timeout, cwd, user, extra)
+        clean = normalise or (lambda text: text)
+        self.fact(f"{name}: status", status)
+        if output:
+            self.fact(f"{name}: output", clean(out))
+        if errors:
+            self.fact(f"{name}: errors", clean(err))
+        return out
+
+    def quiet(self, *command, input=None, timeout=600, cwd=None, user=None, check=True, **extra):
+        """Preparation and questions: never recorded, noted only when it fails."""
+        status, out, err = self.execute(command, False, input, timeout, cwd, user, extra)
+        if check and status != 0:
+            self.fact(f"preparation {command[0]}", f"{status}: {err[-2000:]}")
+            raise RuntimeError(f"{command}: {err[-500:]}")
+        return out
+
+    def execute(self, command, recorded, input, timeout, cwd, user, extra):
+        process = self.popen(command, recorded, cwd, user, extra, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE)
+        data = input.encode() if isinstance(input, str) else input
+        try:
+            out, err = process.communicate(data, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            err += b"\n(killed: it took too long)\n"
+        return process.returncode, out.decode(errors="replace"), err.decode(errors="replace")
+
+    def popen(self, command, recorded, cwd, user, extra, **streams):
+        ids = {}
+        if user and os.geteuid() == 0:
+            entry = pwd.getpwnam(user)
+            ids = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+        return subprocess.Popen([str(part) for part in command], env=self.environment(recorded, extra),
+                                cwd=cwd or self.dir, start_new_session=True, **ids, **streams)
+
+    def start(self, *command, cwd=None, user=None, recorded=True, **extra):
+        """Starts a server; it is killed at the latest when the run is over."""
+        log = open(self.dir / "tmp" / f"server{len(self.background)}.log", "wb")
+        process = self.popen(command, recorded, cwd, user, extra, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.background.append(process)
+        return process
+
+    def wait_for(self, condition, seconds=60, what="a condition"):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if condition():
+                return
+            time.sleep(0.05)
+        raise RuntimeError(f"{what} did not come true in {seconds} s")
+
+    def stop(self, process, number=signal.SIGTERM, name="server", timeout=60):
+        if process.poll() is None:
+            process.send_signal(number)
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            self.fact(f"{name}: end", "did not end by itself")
+            return
+        self.fact(f"{name}: status", process.returncode)
+
+    def finish(self):
+        for process in self.background:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+
+
+def execute(program, work, recorded, library, witness, traces):
+    folder = work / "here"
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "tmp").mkdir(parents=True)
+    if program.user:
+        for path in (folder, folder / "tmp"):
+            shutil.chown(path, program.user, program.user)
+    variables = {"LD_PRELOAD": str(library), "HEAPPROF_CHILDREN": "on", "HEAPPROF_OUTPUT": str(traces / "%e.%p.hprof"),
+                 "HEAPPROF_LOG_FILE": str(traces / "log")}
+    if program.witness and witness:
+        variables["LD_PRELOAD"] += f":{witness}"
+        variables["HEAPPROF_WITNESS"] = str(traces / "witness")
+        variables["GLIBC_TUNABLES"] = "glibc.malloc.tcache_count=0"
+    run = Run(folder, recorded, variables, program.user)
+    began = time.monotonic()
+    try:
+        program.function(run)
+    except Exception as problem:  # a fact too: it must not differ
+        run.fact("the program could not be driven", f"{type(problem).__name__}: {problem}")
+        run.failed = True
+    finally:
+        run.finish()
+    run.seconds = time.monotonic() - began
+    return run
+
+
+def differences(plain, recorded):
+    """Lines for people; empty: none."""
+    lines = []
+    names = list(dict.fromkeys([name for name, _ in plain.facts] + [name for name, _ in recorded.facts]))
+    for name in names:
+        before = [value for key, value in plain.facts if key == name]
+        after = [value for key, value in recorded.facts if key == name]
+        if before != after:
+            diff = list(difflib.unified_diff("\n".join(before).splitlines(), "\n".join(after).splitlines(), "plain",
+                                             "recorded", lineterm="", n=1))
+            lines.append(f"differs: {name}")
+            lines += [f"    {line[:300]}" for line in diff[:40]]
+    return lines
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--build", type=Path, default=ROOT / "build")
+    parser.add_argument("--work", type=Path)
+    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--table", type=Path)
+    options = parser.parse_args()
+    if options.list:
+        for program in programs.ALL:
+            print(f"{program.name:14} {program.description}")
+        return 0
+    if options.table and not options.names:
+        print(figures.table(options.table))
+        return 0
+    chosen = [program for program in programs.ALL if not options.names or program.name in options.names]
+    unknown = set(options.names) - {program.name for program in chosen}
+    if unknown:
+        parser.error(f"no such program: {', '.join(sorted(unknown))}")
+
+    work = options.work or Path(tempfile.mkdtemp(prefix="heapprof-real-"))
+    work.mkdir(parents=True, exist_ok=True)
+    work.chmod(0o755)
+    # Other users (PostgreSQL's) must be able to read the library.
+    library = work / "libheapprof.so"
+    shutil.copy(options.build / "preload" / "libheapprof.so", library)
+    witness = work / "witness.so"
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-I", ROOT, "-o", witness, Path(__file__).parent / "witness.c"], check=True)
+    bad = False
+    for program in chosen:
+        missing = program.missing(PATH)
+        if missing:
+            print(f"{program.name}: skipped, not installed: {', '.join(missing)}", flush=True)
+            continue
+        traces = work / f"traces-{program.name}"
+        shutil.rmtree(traces, ignore_errors=True)
+        (traces / "witness").mkdir(parents=True)
+        for path in (traces, traces / "witness"):
+            path.chmod(0o777)
+        plain = execute(program, work, False, library, witness, traces)
+        recorded = execute(program, work, True, library, witness, traces)
+        lines = differences(plain, recorded)
+        if hasattr(plain, "failed"):
+            lines.append(f"without the recorder, too: {plain.facts[-1]}")
+        row = figures.of(program, traces, options.build / "analyzer" / "heapprof")
+        row.update(facts=len(plain.facts), differences=sum(line.startswith("differs") for line in lines),
+                   plain_seconds=round(plain.seconds, 1), recorded_seconds=round(recorded.seconds, 1),
+                   verdicts=next((int(value) for name, value in plain.facts if name == "verdicts"), 0))
+        lines += row["problems"]
+        bad = bad or bool(lines)
+        print(figures.line(row), flush=True)
+        for line in lines:
+            print(f"  {line}", flush=True)
+        if options.json:
+            with options.json.open("a") as out:
+                out.write(json.dumps(row) + "\n")
+        if not options.keep:
+            shutil.rmtree(traces)
+    if not options.keep and not options.work:
+        shutil.rmtree(work, ignore_errors=True)
+    if options.table:
+        print(figures.table(options.table))
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
