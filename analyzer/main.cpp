@@ -6,6 +6,7 @@
 
 #include "analyzer/cli/command_help.h"
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/install_secure.h"
 
 int main(int argc, char** argv) {
   using namespace heapprof;
@@ -34,6 +35,7 @@ int main(int argc, char** argv) {
   cli::add_bundle(app, status);
   cli::add_index(app, status);
   cli::add_control(app, status);
+  cli::add_install_secure(app, status);
   cli::add_completions(app, status);
   cli::add_manual(app, status);
 

@@ -54,6 +54,9 @@ enum class EndKind : std::uint32_t {
   kStopped = 4,  ///< the recorder switched itself off; stop_reason says why
 };
 
+/// end_status of an exit that only the recorder saw: destructors are not told the status.
+inline constexpr std::int32_t kEndStatusUnknown = -1;
+
 /// Header page. Offsets are fixed for good within a major version; unused bytes are zero.
 struct FileHeader {
   unsigned char magic[8];

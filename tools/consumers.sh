@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetches the consumers of exports that Debian does not have, from npm, PyPI and crates.io, into the build folder, where the
-# tests of tests/consumers look for them. What cannot be had is left out, and its test is skipped by name.
+# Fetches the consumers of exports into the build folder, where the tests of tests/consumers look for them: from npm, PyPI and
+# crates.io what Debian does not have, and two files of Debian packages that would bring a daemon and a profiler along. What cannot be had is left out, and its test is skipped by name.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,6 +15,21 @@ if [ ! -d "$folder/node_modules/speedscope" ]; then
   timeout 100 npm install --silent --no-audit --no-fund --prefix "$folder" speedscope >"$folder/npm.log" 2>&1 ||
     echo "not available from npm: speedscope"
 fi
+if [ ! -d "$folder/node_modules/@firefox-devtools/profiler-cli" ]; then
+  # It takes a newer node than Debian's.
+  timeout 200 npm install --silent --no-audit --no-fund --prefix "$folder" @firefox-devtools/profiler-cli@0.10.0 node@24 \
+    >>"$folder/npm.log" 2>&1 || echo "not available from npm: @firefox-devtools/profiler-cli"
+fi
+# one_file PACKAGE PATH: that file of a Debian package, which is not installed.
+one_file() {
+  [ -e "$folder/debian/$2" ] && return
+  mkdir -p "$folder/debian"
+  (cd "$folder/debian" && rm -f "$1"_*.deb && timeout 60 apt-get download "$1" && dpkg-deb --fsys-tarfile "$1"_*.deb |
+    tar x "./$2") >"$folder/apt.log" 2>&1 || echo "not available from Debian: $1"
+  rm -f "$folder/debian/$1"_*.deb
+}
+one_file prometheus usr/bin/promtool
+one_file libdevel-nytprof-perl usr/share/perl5/Devel/NYTProf/flamegraph.pl
 if [ ! -x "$folder/cargo/bin/inferno-flamegraph" ]; then
   # Unoptimised: a minute less of compiling for a second more of running.
   timeout 200 cargo install --quiet --debug --locked --version 0.12.8 --root "$folder/cargo" --no-default-features --features cli \

@@ -201,6 +201,12 @@ void export_format(const Format& format, const ExportOptions& options, const rep
   if (!output.close()) throw OutputError(output.error());
 }
 
+/// For formats that hold single blocks.
+void refuse_mappings(const std::string& format, const TraceOptions& options) {
+  if (options.selection.kind != model::Kind::kHeap)
+    throw CLI::ValidationError("--kind", format + " holds blocks of the heap, and no mappings");
+}
+
 }  // namespace
 
 void add_export(CLI::App& app, int& status) {
@@ -210,6 +216,7 @@ void add_export(CLI::App& app, int& status) {
   CLI::App* const heaptrack = command->add_subcommand("heaptrack", "For heaptrack_print and heaptrack_gui");
   add_trace_options(*heaptrack, heaptrack_options->trace, {.json = false, .output_required = true});
   heaptrack->callback([options = heaptrack_options, &status] {
+    refuse_mappings("heaptrack", options->trace);
     status = run_on_trace(options->trace, [&](const replay::Analysis& analysis) { export_heaptrack(*options, analysis); });
   });
 
@@ -226,8 +233,7 @@ void add_export(CLI::App& app, int& status) {
           ->default_str("events");
     one->callback([options, format, has_rows, &status] {
       const bool blocks = format.blocks && !(has_rows && options->rows == exporter::Rows::kStacks);
-      if (blocks && options->trace.selection.kind != model::Kind::kHeap)
-        throw CLI::ValidationError("--kind", std::string(format.name) + " holds blocks of the heap, and no mappings");
+      if (blocks) refuse_mappings(format.name, options->trace);
       status = run_on_trace(options->trace, [&](const replay::Analysis& analysis) {
         export_format(format, *options, analysis);
       });

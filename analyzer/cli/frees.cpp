@@ -71,7 +71,8 @@ void print_frees(const FreeOptions& options, const replay::Analysis& analysis) {
   text.row("known", percent(known.blocks, known.blocks + unknown.blocks),
            "of " + exact_number(known.blocks + unknown.blocks) + " releases have a stack");
   if (!recorded)
-    text.line("  Stacks of releases were not recorded: 'heapprof record --free-stacks' does it. What follows is by realloc.");
+    text.line("  Stacks of releases were not recorded: --free-stacks does it.")
+        .line("  What follows was released by realloc.");
   std::string heading = "Who releases what whom allocated";
   if (ranked.size() < all) heading += " (" + std::to_string(ranked.size()) + " of " + exact_number(all) + " pairs of stacks)";
   text.heading(heading);

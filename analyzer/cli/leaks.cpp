@@ -4,6 +4,7 @@
 // trace is read a second time, with a few counters for each stack that leaks (model/leak_history.h).
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -174,7 +175,8 @@ std::string times_of(const LeakStory& story) {
 void write_text(const LeakOptions& options, const model::Profile& profile, const std::vector<RankedStack>& stacks,
                 std::size_t all, const std::vector<Suppressions::Hits>& hits, const model::LeakHistory* history,
                 const SumsByGrowth& sums, const Names& names) {
-  ReportText text(profile, style_for(options.trace.output, options.frames));
+  const TextStyle style = style_for(options.trace.output, options.frames);
+  ReportText text(profile, style);
   text.title().line();
   const bool running = profile.integrity.ended_by == "running";
   const model::Costs& total = profile.totals;
@@ -215,9 +217,12 @@ void write_text(const LeakOptions& options, const model::Profile& profile, const
       headline += "\n       " + text.sparkline(story->low_bytes.data(), story->low_bytes.size()) + "  ";
       headline += story->growth == Growth::kGrowing ? text.bold(name_of(story->growth)) : name_of(story->growth);
       headline += ", " + times_of(*story);
-      if (story->released_blocks != 0)
-        headline += "; " + render::block_count(story->released_blocks) + " released, the oldest after " +
-                    human_time(story->longest_life_ns);
+      if (story->released_blocks != 0) {
+        const std::string others = render::block_count(story->released_blocks) + " released, the oldest after " +
+                                   human_time(story->longest_life_ns);
+        const std::size_t used = 7 + story->low_bytes.size() + 4 + std::strlen(name_of(story->growth)) + times_of(*story).size();
+        headline += (used + 2 + others.size() <= style.width ? "; " : "\n       ") + others;
+      }
     }
     text.stack(++number, headline, stack.node, names);
   }

@@ -192,14 +192,16 @@ ReportText& ReportText::table(const std::vector<std::string>& headers, const std
   for (const std::string& header : headers) widths.push_back(render::length_utf8(header));
   for (const std::vector<std::string>& cells : rows)
     for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], render::length_utf8(plain(cells[i])));
+  // Where a terminal is too narrow, columns go, from the right, until there is room for the last.
+  constexpr std::size_t kLeastLast = 16;
+  std::size_t shown = widths.empty() ? 0 : widths.size() - 1;
+  std::size_t used = 2;
+  for (std::size_t i = 0; i < shown; ++i) used += widths[i] + 2;
+  while (shown > 1 && used + std::min(kLeastLast, widths.back()) > style_.width) used -= widths[--shown] + 2;
   const auto put = [&](const std::vector<std::string>& cells, bool head) {
     std::string text;
-    std::size_t used = 0;
-    for (std::size_t i = 0; i + 1 < cells.size(); ++i) {
-      text += "  " + right(plain(cells[i]), widths[i]);
-      used += widths[i] + 2;
-    }
-    text += "  " + clip(cells.back(), std::max<std::size_t>(style_.width - std::min(style_.width, used + 2), 12));
+    for (std::size_t i = 0; i < shown; ++i) text += "  " + right(plain(cells[i]), widths[i]);
+    text += "  " + clip(cells.back(), style_.width - std::min(style_.width, used));
     line(head ? paint(kDim, text) : text);
   };
   put(headers, true);

@@ -93,7 +93,10 @@ std::vector<std::uint8_t> choose_stacks(const model::Profile& profile, const Sel
                                         const symbols::Options& symbols) {
   const auto wanted = compile(texts.functions);
   const auto unwanted = compile(texts.not_functions);
-  Names names(profile, symbols);
+  // What a user asks for is the whole name, however it is shown.
+  symbols::Options in_full = symbols;
+  in_full.short_names = false;
+  Names names(profile, in_full);
   if (!wanted.empty() || !unwanted.empty()) {
     std::vector<std::uint32_t> nodes;
     for (std::uint32_t node = 1; node < profile.nodes.size(); ++node) nodes.push_back(node);

@@ -43,11 +43,12 @@ std::string location_of(const Frame& frame) {
 
 void add_moments(const model::Profile& profile, render::Timeline& timeline) {
   // A bucket's values are those at its end.
-  const std::uint64_t duration = profile.recording.duration_ns;
+  const std::uint64_t begin = profile.begin_ns();
+  const std::uint64_t end = profile.end_ns();
   const std::vector<model::Timeline::Bucket>& buckets = profile.timeline.buckets;
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     const std::uint64_t end_ns =
-        i + 1 < buckets.size() ? buckets[i + 1].start_ns : std::max(duration, buckets[i].start_ns);
+        i + 1 < buckets.size() ? buckets[i + 1].start_ns : std::max(end, buckets[i].start_ns);
     timeline.time_ns.push_back(end_ns);
     timeline.live_bytes.push_back(buckets[i].last_bytes);
     timeline.highest_bytes.push_back(buckets[i].max_bytes);
@@ -57,23 +58,29 @@ void add_moments(const model::Profile& profile, render::Timeline& timeline) {
     timeline.peak = render::Timeline::Peak{profile.heap.peak_time_ns, profile.heap.peak_bytes};
   std::vector<std::uint64_t> sampled;
   for (const render::Timeline::Resident& resident : timeline.resident) sampled.push_back(resident.time_ns);
-  const std::uint64_t width = buckets.size() < 2 ? 0 : buckets[1].start_ns;
-  timeline.gaps = render::find_gaps(sampled, duration, std::max(kLeastGapNs, 3 * width));
+  const std::uint64_t width = buckets.size() < 2 ? 0 : buckets[1].start_ns - buckets[0].start_ns;
+  timeline.gaps = render::find_gaps(sampled, end, std::max(kLeastGapNs, 3 * width), begin);
 
+  // Of marks and pauses that which lies in the time shown.
+  const auto add_pause = [&](std::uint64_t from_ns, std::uint64_t to_ns) {
+    from_ns = std::max(from_ns, begin);
+    to_ns = std::min(to_ns, end);
+    if (from_ns < to_ns) timeline.pauses.push_back({from_ns, to_ns});
+  };
   std::uint64_t paused_at = 0;
   bool paused = false;
   for (const model::Timeline::Mark& mark : profile.timeline.marks) {
     if (mark.kind == model::Timeline::Mark::Kind::kUser) {
-      timeline.marks.push_back({mark.time_ns, mark.text});
+      if (begin <= mark.time_ns && mark.time_ns <= end) timeline.marks.push_back({mark.time_ns, mark.text});
     } else if (mark.kind == model::Timeline::Mark::Kind::kPaused && !paused) {
       paused = true;
       paused_at = mark.time_ns;
     } else if (mark.kind == model::Timeline::Mark::Kind::kResumed && paused) {
       paused = false;
-      timeline.pauses.push_back({paused_at, mark.time_ns});
+      add_pause(paused_at, mark.time_ns);
     }
   }
-  if (paused) timeline.pauses.push_back({paused_at, duration});
+  if (paused) add_pause(paused_at, end);
 }
 
 void add_sites(const TimelineOptions& options, const replay::Analysis& analysis, render::Timeline& timeline) {
@@ -119,7 +126,8 @@ void print_timeline(const TimelineOptions& options, const replay::Analysis& anal
   timeline.context = {{"Program", command_of(profile)},
                       {"Peak", render::human_bytes(profile.heap.peak_bytes) + " at " +
                                    render::human_time(profile.heap.peak_time_ns)}};
-  timeline.duration_ns = profile.recording.duration_ns;
+  timeline.start_ns = profile.begin_ns();
+  timeline.duration_ns = profile.end_ns();
   add_moments(profile, timeline);
   add_sites(options, analysis, timeline);
 

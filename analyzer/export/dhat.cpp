@@ -40,7 +40,7 @@ std::vector<Life> lives_of(const model::Profile& profile, const EventSource& sou
       live.erase(block);
     }
   });
-  const std::uint64_t end_ns = profile.recording.duration_ns;
+  const std::uint64_t end_ns = profile.end_ns();
   for (const auto& [address, block] : live)
     lives[block.node].lifetime_ns += end_ns > block.time_ns ? end_ns - block.time_ns : 0;
   return lives;
@@ -55,7 +55,7 @@ void write_dhat(const StackTable& table, const EventSource& events, Output& outp
       "\"tu\":\"\xc2\xb5s\",\"Mtu\":\"s\",\"tuth\":500,\n\"cmd\":";
   append_json(text, table.command);
   text += ",\"pid\":" + std::to_string(profile.recording.pid) + ",\"tg\":" + std::to_string(profile.peak_time_ns / 1000) +
-          ",\"te\":" + std::to_string(profile.recording.duration_ns / 1000) + ",\n\"pps\":[";
+          ",\"te\":" + std::to_string(profile.end_ns() / 1000) + ",\n\"pps\":[";
 
   // A frame of each line of each location: two stacks never look the same, which the viewer refuses.
   std::vector<std::uint32_t> first_frame;

@@ -70,10 +70,15 @@ class Strings {
   std::string json_;
 };
 
+/// Of `meta`, one millisecond. The viewer's ranges of time leave their end out: the profile ends this far behind its last
+/// event, as the viewer's own recordings do.
+constexpr std::uint64_t kInterval = 1'000'000;
+
 void write_meta(const StackTable& table, Output& output) {
   const model::Recording& recording = table.profile->recording;
   std::string text = "{\"meta\":{\"interval\":1,\"startTime\":" + milliseconds(recording.start_realtime_ns) +
-                     ",\"profilingStartTime\":0,\"profilingEndTime\":" + milliseconds(recording.duration_ns) +
+                     ",\"profilingStartTime\":" + milliseconds(table.profile->begin_ns()) + ",\"profilingEndTime\":" +
+                     milliseconds(table.profile->end_ns() + kInterval) +
                      ",\"processType\":0,\"stackwalk\":1,\"debug\":false,\"version\":27,\"preprocessedProfileVersion\":48,"
                      "\"symbolicated\":true,\"importedFrom\":\"heapprof\",\"product\":";
   append_json(text, table.program.empty() ? "unknown program" : table.program);
@@ -101,14 +106,14 @@ void write_meta(const StackTable& table, Output& output) {
   output.write(text + "],\n\"pages\":[],\n");
 }
 
-/// The memory track: changes of the live heap.
+/// The memory track: changes of the live heap. It begins where the time does, at nothing.
 void write_counters(const StackTable& table, Output& output) {
   Table samples({"time", "count"});
   const std::vector<model::Timeline::Bucket>& buckets = table.profile->timeline.buckets;
   std::uint64_t before = 0;
-  samples.row({"0", "0"});
+  samples.row({milliseconds(table.profile->begin_ns()), "0"});
   for (std::size_t i = 0; i < buckets.size(); ++i) {
-    const std::uint64_t end_ns = i + 1 < buckets.size() ? buckets[i + 1].start_ns : table.profile->recording.duration_ns;
+    const std::uint64_t end_ns = i + 1 < buckets.size() ? buckets[i + 1].start_ns : table.profile->end_ns();
     const auto change = static_cast<std::int64_t>(buckets[i].last_bytes - before);
     samples.row({milliseconds(std::max(end_ns, buckets[i].start_ns)), std::to_string(change)});
     before = buckets[i].last_bytes;

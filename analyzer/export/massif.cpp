@@ -145,7 +145,7 @@ std::vector<Snapshot> snapshots_of(const model::Profile& profile) {
   snapshots.insert(std::upper_bound(snapshots.begin(), snapshots.end(), peak,
                                     [](const Snapshot& a, const Snapshot& b) { return a.time_ns < b.time_ns; }),
                    peak);
-  snapshots.push_back({std::max(profile.recording.duration_ns, snapshots.back().time_ns), profile.totals.leaked_bytes,
+  snapshots.push_back({std::max(profile.end_ns(), snapshots.back().time_ns), profile.totals.leaked_bytes,
                        &model::Costs::leaked_bytes, "detailed"});
   return snapshots;
 }

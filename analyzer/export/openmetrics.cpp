@@ -8,6 +8,10 @@
 namespace heapprof::exporter {
 namespace {
 
+/// Prometheus keeps milliseconds, cut from a floating-point number of seconds, and refuses two values of one: what is this
+/// far apart stays apart.
+constexpr std::uint64_t kLeastApartNs = 1'001'000;
+
 std::string label(const char* name, const std::string& text) {
   std::string out = std::string(name) + "=\"";
   for (const char c : render::clean_utf8(text)) {
@@ -33,12 +37,18 @@ class Writer {
   void series(const std::string& name, const std::string& more_labels, const Value& value) {
     const std::string head = name + "{" + labels_ + more_labels + "} ";
     const std::vector<std::uint64_t>& times = timeline_.time_ns;
-    for (std::size_t i = 0; i < times.size(); ++i) {
-      // A moment has one value, the last: the bucket of the last event may end where it begins.
-      if (i + 1 < times.size() && times[i + 1] <= times[i]) continue;
+    struct Point {
+      std::uint64_t time_ns;
+      std::uint64_t value;
+    };
+    std::vector<Point> points;  // from the last, which is kept, to the first
+    for (std::size_t i = times.size(); i-- > 0;) {
+      if (!points.empty() && times[i] + kLeastApartNs > points.back().time_ns) continue;
       const std::optional<std::uint64_t> figure = value(i);
-      if (figure) out_(head + std::to_string(*figure) + " " + time_of_day(times[i]) + "\n");
+      if (figure) points.push_back({times[i], *figure});
     }
+    for (std::size_t i = points.size(); i-- > 0;)
+      out_(head + std::to_string(points[i].value) + " " + time_of_day(points[i].time_ns) + "\n");
   }
   void point(const std::string& name, std::uint64_t value, std::uint64_t time_ns) {
     out_(name + "{" + labels_ + "} " + std::to_string(value) + " " + time_of_day(time_ns) + "\n");

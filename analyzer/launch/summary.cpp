@@ -13,7 +13,7 @@ namespace {
 std::string end_text(const model::Profile& profile) {
   const model::Integrity& integrity = profile.integrity;
   const int status = integrity.end_status.value_or(0);
-  if (integrity.ended_by == "exit") return "exit status " + std::to_string(status);
+  if (integrity.ended_by == "exit") return integrity.end_status ? "exit status " + std::to_string(status) : "exited";
   if (integrity.ended_by == "signal") {
     const char* name = sigabbrev_np(status);
     return "killed by signal " + std::to_string(status) + (name != nullptr ? " (SIG" + std::string(name) + ")" : "");

@@ -6,6 +6,7 @@
 // one loop backwards adds up a tree and one loop forwards hands things down.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -210,6 +211,11 @@ struct Profile {
 
   std::uint64_t runtime_address(const CodeAddress& at) const { return modules[at.module].load_bias + at.offset; }
   std::uint64_t events() const noexcept { return heap.events(); }
+  /// Where the time begins and ends that the figures are of: the recording's, or the slice's.
+  std::uint64_t begin_ns() const noexcept { return slice ? slice->from_ns : 0; }
+  std::uint64_t end_ns() const noexcept {
+    return slice ? std::min(slice->to_ns, recording.duration_ns) : recording.duration_ns;
+  }
 };
 
 }  // namespace heapprof::model

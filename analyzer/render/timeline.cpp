@@ -5,9 +5,9 @@
 namespace heapprof::render {
 
 std::vector<Timeline::Span> find_gaps(const std::vector<std::uint64_t>& time_ns, std::uint64_t duration_ns,
-                                      std::uint64_t least_ns) {
+                                      std::uint64_t least_ns, std::uint64_t start_ns) {
   std::vector<Timeline::Span> gaps;
-  std::uint64_t last = 0;
+  std::uint64_t last = start_ns;
   const auto look = [&](std::uint64_t time) {
     if (time > last && time - last > least_ns) gaps.push_back({last, time});
     last = std::max(last, time);
@@ -86,6 +86,7 @@ nlohmann::json timeline_json(const Timeline& timeline) {
     marks.push_back({{"time_ns", mark.time_ns}, {"text", clean_utf8(mark.text)}});
   const Timeline::Peak peak = peak_of(timeline);
   return {{"title", clean_utf8(timeline.title)},
+          {"start_ns", timeline.start_ns},
           {"duration_ns", timeline.duration_ns},
           {"peak", {{"time_ns", peak.time_ns}, {"bytes", peak.bytes}}},
           {"samples",

@@ -20,7 +20,8 @@ struct Timeline {
   /// Label and text for the heads of pictures: {"Program", "redis-server --port 6379"}.
   std::vector<std::pair<std::string, std::string>> context;
 
-  std::uint64_t duration_ns = 0;        ///< where the time axis ends; at least the last sample
+  std::uint64_t start_ns = 0;           ///< where the time axis begins; not above the first sample
+  std::uint64_t duration_ns = 0;        ///< where the time axis ends, from 0 as all times; at least the last sample
 
   std::vector<std::uint64_t> time_ns;   ///< of the samples, not decreasing
   std::vector<std::uint64_t> live_bytes;  ///< at each; as many as time_ns
@@ -69,9 +70,9 @@ struct Timeline {
 };
 
 /// The stretches between neighbouring samples longer than `least_ns` (a program that is busy gives a sample
-/// about every 10 ms), and the one after the last sample.
+/// about every 10 ms), from `start_ns`, and the one after the last sample.
 std::vector<Timeline::Span> find_gaps(const std::vector<std::uint64_t>& time_ns, std::uint64_t duration_ns,
-                                      std::uint64_t least_ns);
+                                      std::uint64_t least_ns, std::uint64_t start_ns = 0);
 
 /// The peak given, else the first highest sample; {0, 0} without samples.
 Timeline::Peak peak_of(const Timeline& timeline) noexcept;
@@ -93,7 +94,7 @@ void write_timeline_text(const Timeline& timeline, const PlotOptions& options, c
 /// known). RFC 4180 with line feeds. Every sample, nothing rounded.
 void write_timeline_csv(const Timeline& timeline, const TextSink& out);
 
-/// {"title", "duration_ns", "peak": {"time_ns", "bytes"}, "samples": {"time_ns": [], "live_bytes": [],
+/// {"title", "start_ns", "duration_ns", "peak": {"time_ns", "bytes"}, "samples": {"time_ns": [], "live_bytes": [],
 ///  "highest_bytes": []}, "rss": {"time_ns": [], "bytes": []}, "sites": [{"label", "detail", "module", "peak_bytes",
 ///  "bytes": []}], "gaps": [{"from_ns", "to_ns"}], "pauses": [...], "marks": [{"time_ns", "text"}]}. Every sample.
 nlohmann::json timeline_json(const Timeline& timeline);

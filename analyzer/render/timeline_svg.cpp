@@ -52,11 +52,12 @@ void append_number(std::string& out, double value) {
 
 /// Indices of the lowest and highest of each column's values, ascending, first and last included.
 template <typename Time, typename Value>
-std::vector<std::size_t> envelope(std::size_t count, std::uint64_t duration, Time time, Value value) {
+std::vector<std::size_t> envelope(std::size_t count, std::uint64_t start, std::uint64_t end, Time time,
+                                  Value value) {
   std::vector<std::size_t> kept;
   for (std::size_t i = 0; i < count;) {
     const auto column = [&](std::size_t k) {
-      return static_cast<std::size_t>(static_cast<double>(time(k)) / static_cast<double>(duration) * kColumns);
+      return static_cast<std::size_t>(static_cast<double>(time(k) - start) / static_cast<double>(end - start) * kColumns);
     };
     const std::size_t here = column(i);
     std::size_t low = i;
@@ -77,10 +78,11 @@ std::vector<std::size_t> envelope(std::size_t count, std::uint64_t duration, Tim
 class Picture {
  public:
   explicit Picture(const Timeline& timeline) : timeline_(timeline), peak_(peak_of(timeline)) {
-    duration_ = std::max<std::uint64_t>(1, timeline.duration_ns);
-    for (const std::uint64_t time : timeline.time_ns) duration_ = std::max(duration_, time);
+    start_ = timeline.start_ns;
+    end_ = std::max(start_ + 1, timeline.duration_ns);
+    for (const std::uint64_t time : timeline.time_ns) end_ = std::max(end_, time);
     for (const auto& sample : timeline.resident) {
-      duration_ = std::max(duration_, sample.time_ns);
+      end_ = std::max(end_, sample.time_ns);
       most_resident_ = std::max(most_resident_, sample.bytes);
     }
     site_count_ = std::min(timeline.sites.size(), kSites);
@@ -120,7 +122,8 @@ class Picture {
 
  private:
   double x_of(std::uint64_t time) const {
-    return kLeft + (kRight - kLeft) * static_cast<double>(time) / static_cast<double>(duration_);
+    const double since = static_cast<double>(time) - static_cast<double>(start_);
+    return kLeft + (kRight - kLeft) * since / static_cast<double>(end_ - start_);
   }
   double y_of(std::uint64_t bytes) const { return y_in(bytes, kTop, bottom_, axis_.top); }
   static double y_in(std::uint64_t bytes, double top, double bottom, std::uint64_t largest) {
@@ -131,7 +134,7 @@ class Picture {
   void make_points() {
     const auto& times = timeline_.time_ns;
     const auto& highest = timeline_.highest_bytes.empty() ? timeline_.live_bytes : timeline_.highest_bytes;
-    const auto kept = envelope(times.size(), duration_, [&](std::size_t i) { return times[i]; },
+    const auto kept = envelope(times.size(), start_, end_, [&](std::size_t i) { return times[i]; },
                                [&](std::size_t i) { return highest[i]; });
     const auto point_at = [&](std::size_t sample) {
       Point point{times[sample], timeline_.live_bytes[sample], highest[sample], {}};
@@ -233,7 +236,7 @@ class Picture {
 
   void axes() {
     byte_ticks(axis_, kTop, bottom_);
-    const Axis times = time_axis(duration_, 8);
+    const Axis times = time_axis(end_, 8, start_);
     for (const std::uint64_t tick : times.ticks) {
       const double x = x_of(tick);
       rule("base", x, bottom_, x, bottom_ + 5);
@@ -303,7 +306,7 @@ class Picture {
   void resident(double top, double bottom, std::uint64_t largest) {
     const auto& samples = timeline_.resident;
     if (samples.empty()) return;
-    const auto kept = envelope(samples.size(), duration_, [&](std::size_t i) { return samples[i].time_ns; },
+    const auto kept = envelope(samples.size(), start_, end_, [&](std::size_t i) { return samples[i].time_ns; },
                                [&](std::size_t i) { return samples[i].bytes; });
     std::string path;
     std::size_t gap = 0;
@@ -461,7 +464,7 @@ class Picture {
       }
       text_ += ']';
     };
-    text_ += "<script type=\"application/json\">{\"duration\":" + std::to_string(duration_);
+    text_ += "<script type=\"application/json\">{\"from\":" + std::to_string(start_) + ",\"to\":" + std::to_string(end_);
     text_ += ",\"top\":" + std::to_string(axis_.top) + ",\"left\":";
     append_number(text_, kLeft);
     text_ += ",\"right\":";
@@ -482,7 +485,7 @@ class Picture {
     }
     text_ += "],\n";
     const auto& samples = timeline_.resident;
-    const auto kept = envelope(samples.size(), duration_, [&](std::size_t i) { return samples[i].time_ns; },
+    const auto kept = envelope(samples.size(), start_, end_, [&](std::size_t i) { return samples[i].time_ns; },
                                [&](std::size_t i) { return samples[i].bytes; });
     column("rssTime", [&](std::size_t i) { return samples[kept[i]].time_ns; }, kept.size());
     text_ += ",\n";
@@ -501,7 +504,8 @@ class Picture {
 
   const Timeline& timeline_;
   const Timeline::Peak peak_;
-  std::uint64_t duration_;
+  std::uint64_t start_;
+  std::uint64_t end_;
   std::uint64_t most_resident_ = 0;
   std::size_t site_count_ = 0;
   bool own_strip_ = false;

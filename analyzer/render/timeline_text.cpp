@@ -55,11 +55,12 @@ class Plot {
         options_(options),
         characters_(options.unicode ? kUnicode : kAscii),
         peak_(peak_of(timeline)),
-        duration_(std::max<std::uint64_t>(1, timeline.duration_ns)),
+        start_(timeline.start_ns),
+        end_(std::max(start_ + 1, timeline.duration_ns)),
         height_(std::max(options.height, 4u)) {
-    for (const std::uint64_t time : timeline.time_ns) duration_ = std::max(duration_, time);
+    for (const std::uint64_t time : timeline.time_ns) end_ = std::max(end_, time);
     for (const auto& sample : timeline.resident) {
-      duration_ = std::max(duration_, sample.time_ns);
+      end_ = std::max(end_, sample.time_ns);
       most_resident_ = std::max(most_resident_, sample.bytes);
     }
     draw_resident_ = most_resident_ > 0 && most_resident_ / kMostResidentShare <= peak_.bytes;
@@ -114,7 +115,8 @@ class Plot {
   }
 
   unsigned column_of(std::uint64_t time, unsigned columns) const {
-    const double place = static_cast<double>(time) / static_cast<double>(duration_) * columns;
+    const auto since = static_cast<double>(time - std::min(time, start_));
+    const double place = since / static_cast<double>(end_ - start_) * columns;
     return std::min(columns - 1, static_cast<unsigned>(place));
   }
 
@@ -244,7 +246,7 @@ class Plot {
   }
 
   void write_time_axis() {
-    const Axis times = time_axis(duration_, std::max(2u, width_ / 10));
+    const Axis times = time_axis(end_, std::max(2u, width_ / 10), start_);
     std::vector<Cell> rule(width_, Cell{characters_.rule, nullptr});
     std::string labels;
     std::size_t free_from = 0;
@@ -352,7 +354,8 @@ class Plot {
   const PlotOptions& options_;
   const Characters& characters_;
   const Timeline::Peak peak_;
-  std::uint64_t duration_;
+  std::uint64_t start_;
+  std::uint64_t end_;
   std::uint64_t most_resident_ = 0;
   bool draw_resident_ = false;
   const unsigned height_;

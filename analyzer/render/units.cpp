@@ -95,9 +95,9 @@ Axis byte_axis(std::uint64_t largest, unsigned most) {
   return axis;
 }
 
-Axis time_axis(std::uint64_t largest_ns, unsigned most) {
-  largest_ns = std::max<std::uint64_t>(largest_ns, 1);
-  const std::uint64_t least_step = (largest_ns + most - 1) / most;
+Axis time_axis(std::uint64_t largest_ns, unsigned most, std::uint64_t least_ns) {
+  largest_ns = std::max<std::uint64_t>(largest_ns, least_ns + 1);
+  const std::uint64_t least_step = (largest_ns - least_ns + most - 1) / most;
   std::uint64_t step = 0;
   if (least_step <= 30 * kSecond) {
     for (std::uint64_t ten = 1; step == 0; ten *= 10)
@@ -114,7 +114,8 @@ Axis time_axis(std::uint64_t largest_ns, unsigned most) {
   }
   Axis axis;
   axis.top = largest_ns;
-  for (std::uint64_t tick = 0; tick <= largest_ns; tick += step) axis.ticks.push_back(tick);
+  for (std::uint64_t tick = (least_ns + step - 1) / step * step; tick <= largest_ns; tick += step)
+    axis.ticks.push_back(tick);
   return axis;
 }
 

@@ -23,7 +23,7 @@ std::string human_time(std::uint64_t ns);             ///< "350 µs", "1.25 s", 
 /// An axis from 0: ticks at multiples of `step`, the last at or above the largest value.
 struct Axis {
   std::uint64_t top = 0;              ///< value at the end of the axis, > 0
-  std::vector<std::uint64_t> ticks;   ///< ascending, the first is 0, none above `top`
+  std::vector<std::uint64_t> ticks;   ///< ascending, none above `top`; the first is 0, in an axis of a slice of time above
 };
 
 /// Steps are powers of two, so that labels are whole numbers of a binary unit. At least 2 and at most
@@ -31,8 +31,8 @@ struct Axis {
 Axis byte_axis(std::uint64_t largest, unsigned most);
 
 /// Steps are 1, 2 or 5 times a power of ten below a minute, then whole parts of minutes, hours and days.
-/// `top` is `largest` itself: a time axis ends where the recording does.
-Axis time_axis(std::uint64_t largest_ns, unsigned most);
+/// `top` is `largest` itself: a time axis ends where the recording does. Ticks begin at `least_ns`.
+Axis time_axis(std::uint64_t largest_ns, unsigned most, std::uint64_t least_ns = 0);
 
 /// Labels as short as the ticks allow: "4 MiB"; "1.5 s", "250 ms", "1:30", "2 h".
 std::string byte_tick_label(std::uint64_t bytes);

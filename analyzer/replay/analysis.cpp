@@ -418,7 +418,8 @@ void Analysis::settle_integrity(const Found& found) {
   const FileHeader& header = file_.header();
   model::Integrity& integrity = profile_.integrity;
   integrity.ended_by = file_.ended_by();
-  if (header.end_kind == EndKind::kExit || header.end_kind == EndKind::kSignal)
+  if (header.end_kind == EndKind::kSignal ||
+      (header.end_kind == EndKind::kExit && header.end_status != kEndStatusUnknown))
     integrity.end_status = header.end_status;
   if (header.end_kind == EndKind::kStopped)
     integrity.stop_reason = std::string(header.stop_reason, ::strnlen(header.stop_reason, sizeof header.stop_reason));

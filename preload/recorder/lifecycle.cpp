@@ -91,7 +91,7 @@ void mark_executed(const char* path, std::uint64_t file_id) noexcept {
 
 /// The executable: /proc/self/exe names the loader when that was executed, but the loader makes AT_PHDR
 /// the program's (glibc, elf/rtld.c). Where the program was called by another name, a link to the same file
-/// (redis-server), that is what its user knows it by.
+/// (redis-server), that is what its user knows it by; but not under AT_SECURE, where that name is the caller's choice.
 void find_program() noexcept {
   sys::Mapping mapping;
   if (!sys::find_mapping(getauxval(AT_PHDR), mapping, g_program, sizeof g_program) || g_program[0] != '/') {
@@ -100,7 +100,7 @@ void find_program() noexcept {
   }
   const auto* called = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   sys::FileIdentity file, link;
-  if (called != nullptr && called[0] == '/' && text_length(called) < sizeof g_program && sys::identify(g_program, file) &&
+  if (getauxval(AT_SECURE) == 0 && called != nullptr && called[0] == '/' && text_length(called) < sizeof g_program && sys::identify(g_program, file) &&
       sys::identify(called, link) && file == link)
     Text(g_program).add(called);
 }
@@ -219,8 +219,16 @@ void start() noexcept {
     return;
   remember_standard_error();
   if (getauxval(AT_SECURE) != 0) {
-    log(LogLevel::kWarn, "not recording: the program runs with privileges of its own, so the environment is not trusted");
-    __atomic_store_n(&g_state, State::kOff, __ATOMIC_RELEASE);
+    // Nothing that the caller decides has a say: no session either, and nothing is prepared for what is executed.
+    if (const char* reason = g_settings.read_trusted()) {
+      static char message[256];
+      log(LogLevel::kWarn, Text(message).add("not recording: the program runs with privileges of its own, so settings come only from ")
+                               .add(kTrustedSettings).add(", ").add(reason).c_str());
+      __atomic_store_n(&g_state, State::kOff, __ATOMIC_RELEASE);
+      return;
+    }
+    unwind::start({g_settings.max_depth, g_settings.shadow_stack});
+    begin(false);
     return;
   }
   Session owner;

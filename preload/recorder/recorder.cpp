@@ -346,6 +346,7 @@ void exit_reached() noexcept {
   FileHeader& header = *g_trace_file.header();
   header.end_ticks = g_clock.now();
   header.end_monotonic_ns = sys::clock_ns(CLOCK_MONOTONIC);
+  header.end_status = kEndStatusUnknown;
   __atomic_store_n(&header.end_kind, EndKind::kExit, __ATOMIC_RELEASE);
   leave(*thread);
 }

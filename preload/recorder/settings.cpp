@@ -4,6 +4,7 @@
 
 #include "preload/recorder/log.h"
 #include "preload/recorder/text.h"
+#include "preload/sys/kernel.h"
 
 namespace heapprof::recorder {
 
@@ -64,6 +65,32 @@ void warn_value(const char* name, const char* value, const char* allowed) noexce
                            .add("); the default is taken").c_str());
 }
 
+/// Whether `fd` is root's, of `type` (S_IFREG, S_IFDIR), and nobody else can change what it says.
+bool is_roots_alone(int fd, unsigned type) noexcept {
+  struct statx status;
+  if (sys::failed(sys::call(SYS_statx, fd, sys::word(""), AT_EMPTY_PATH, STATX_TYPE | STATX_MODE | STATX_UID, sys::word(&status))))
+    return false;
+  const bool others_write = (status.stx_mode & (S_IWGRP | S_IWOTH)) != 0;
+  const bool sticky_folder = type == S_IFDIR && (status.stx_mode & S_ISVTX) != 0;
+  return status.stx_uid == 0 && (status.stx_mode & S_IFMT) == type && (!others_write || sticky_folder);
+}
+
+/// Cuts `text` into its lines that are neither empty nor comments.
+template <std::size_t kSize>
+void split_lines(char* text, char* (&lines)[kSize]) noexcept {
+  std::size_t count = 0;
+  while (*text != '\0' && count + 1 < kSize) {
+    char* const line = text;
+    while (*text != '\0' && *text != '\n') ++text;
+    char* end = text;
+    if (*text != '\0') ++text;
+    while (end != line && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r')) --end;
+    *end = '\0';
+    if (*line != '\0' && *line != '#') lines[count++] = line;
+  }
+  lines[count] = nullptr;
+}
+
 }  // namespace
 
 const char* environment_value(char* const* environment, const char* name) noexcept {
@@ -101,6 +128,37 @@ void Settings::read(char* const* environment) noexcept {
   boolean("HEAPPROF_CHILDREN", children);
   boolean("HEAPPROF_PAUSED", paused);
   boolean("HEAPPROF_OWN_ALLOCATORS", own_allocators);
+}
+
+const char* Settings::read_trusted() noexcept {
+  static char text[4096];
+  static char* lines[64];
+  const int fd = sys::open(kTrustedSettings, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (sys::failed(fd)) return "which can't be opened (heapprof install-secure makes it)";
+  const bool trusted = is_roots_alone(fd, S_IFREG);
+  const long length = trusted ? sys::pread(fd, text, sizeof text, 0) : 0;
+  sys::close(fd);
+  if (!trusted) return "which must be root's, and writable by nobody else";
+  if (sys::failed(length) || length == sizeof text) return "which can't be read or is longer than 4095 bytes";
+  text[length] = '\0';
+  split_lines(text, lines);
+
+  const char* directory = environment_value(lines, "HEAPPROF_DIRECTORY");
+  if (directory == nullptr || directory[0] != '/') return "which names no HEAPPROF_DIRECTORY, by a whole path";
+  const int folder = sys::open(directory, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  const bool folder_trusted = !sys::failed(folder) && is_roots_alone(folder, S_IFDIR);
+  if (!sys::failed(folder)) sys::close(folder);
+  if (!folder_trusted) return "whose HEAPPROF_DIRECTORY must be a folder of root's, writable by nobody else unless it is sticky";
+
+  read(lines);
+  log_file[0] = '\0';
+  Text path(output);
+  for (const char* at = directory; *at != '\0'; ++at) {
+    if (*at == '%') path.add('%');
+    path.add(*at);
+  }
+  path.add("/heapprof.%e.%p.hprof");
+  return path.overflowed() ? "whose HEAPPROF_DIRECTORY is too long" : nullptr;
 }
 
 std::size_t Settings::echo(char* buffer, std::size_t size) const noexcept {

@@ -1,5 +1,5 @@
-// The variables of README.md, read once when the recorder starts. Under AT_SECURE (a privileged
-// program that the user may not influence) none of them is looked at.
+// The variables of README.md, read once when the recorder starts. Under AT_SECURE (a privileged program that whoever
+// starts it may not influence) none of them is looked at: the settings come from a file that is root's alone.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +27,17 @@ struct Settings {
   /// stays. The log's own settings are read first, so that the warnings go where they should.
   void read(char* const* environment) noexcept;
 
+  /// The settings of a program under AT_SECURE, from kTrustedSettings: lines NAME=VALUE of the same variables, `#` begins a
+  /// comment. HEAPPROF_DIRECTORY must be there and says where traces go; HEAPPROF_OUTPUT and HEAPPROF_LOG_FILE do not
+  /// count. File and directory must be root's and no link, the file writable by nobody else, the directory neither unless
+  /// it is sticky. Null, or why there are no settings.
+  const char* read_trusted() noexcept;
+
   /// "NAME=value\n" for every setting in force: the header's echo. Returns the length.
   std::size_t echo(char* buffer, std::size_t size) const noexcept;
 };
+
+constexpr const char* kTrustedSettings = "/etc/heapprof.conf";
 
 /// The settings in force. Constant after the recorder has started.
 extern Settings g_settings;

@@ -124,5 +124,11 @@ def inferno():
     return command if command.exists() else shutil.which("inferno-flamegraph")
 
 
+def debian_file(path):
+    """A file of a package that tools/consumers.sh has unpacked, or None."""
+    file = FOLDER / "debian" / path
+    return file if file.exists() else None
+
+
 def load(path):
     return json.loads(Path(path).read_text())

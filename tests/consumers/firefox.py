@@ -1,9 +1,19 @@
-"""The Firefox Profiler's importer is not on npm, so this reads the file as its documentation has the format: every
+"""The Firefox Profiler itself, as its command line has it (profiler-cli from npm: the viewer's own importer and its call
+trees): what was allocated and what is retained, in all and of each function, is the report's. And a reader of the format as documented: every
 table's columns are of one length, every index is in range, parents stand before children; and retained memory,
 matched by address as the viewer does it, is the report's."""
 
+import json
+import shutil
+import subprocess
+import time
+from collections import Counter
+
 import consumers
 import harness
+
+NODE = consumers.FOLDER / "node_modules" / "node" / "bin" / "node"
+PROFILER = consumers.FOLDER / "node_modules" / "@firefox-devtools" / "profiler-cli" / "dist" / "profiler-cli.js"
 
 # Column: the table it points into.
 POINTERS = {("stackTable", "frame"): "frameTable", ("stackTable", "prefix"): "stackTable",
@@ -19,6 +29,83 @@ COLUMNS = {
     "funcTable": {"isJS", "relevantForJS", "name", "resource", "fileName", "lineNumber", "columnNumber"},
     "resourceTable": {"lib", "name", "host", "type"},
     "nativeSymbols": {"libIndex", "address", "name", "functionSize"}}
+
+
+@harness.unittest.skipUnless(NODE.exists() and PROFILER.exists(), "profiler-cli: not fetched (tools/consumers.sh)")
+class Profiler(consumers.Case):
+    def setUp(self):
+        super().setUp()
+        self.environment = {"PROFILER_CLI_SESSION_DIR": str(self.dir / "sessions")}
+
+    def profiler(self, *arguments):
+        return self.run_consumer(NODE, PROFILER, *arguments, environment=self.environment)
+
+    def load(self, file):
+        """Its server with the file; `load` would start that too, but gives it half a second to be ready. Returns
+        the process."""
+        server = subprocess.Popen([NODE, PROFILER, "--daemon", file, "--session", "test"], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  env=harness.clean_environment(**self.environment))
+        try:
+            for _ in range(100):
+                status = subprocess.run([NODE, PROFILER, "status", "--session", "test"], capture_output=True, timeout=100,
+                                        env=harness.clean_environment(**self.environment))
+                if status.returncode == 0:
+                    return server
+                self.assertIsNone(server.poll(), "it refuses the file")
+                time.sleep(0.2)
+            self.fail("its server does not answer")
+        except BaseException:
+            self.end(server)
+            raise
+
+    def end(self, server):
+        server.kill()
+        server.wait()
+        shutil.rmtree(self.dir / "sessions", ignore_errors=True)
+
+    def own_bytes(self, strategy):
+        """Of each function, what it allocates itself."""
+        self.profiler("strategy", strategy, "--session", "test")
+        answer = json.loads(self.profiler("thread", "functions", "--json", "--limit", "1000000", "--session", "test"))
+        self.assertEqual((answer["callTreeSummaryStrategy"], answer["weightType"]), (strategy, "bytes"))
+        self.assertEqual(len(answer["functions"]), answer["totalFunctionCount"])
+        own = Counter()
+        for function in answer["functions"]:
+            own[function["name"]] += function["selfSamples"]
+        return +own
+
+    def wanted(self, trace, cost):
+        """The same, of the report."""
+        own = Counter()
+        for stack in self.all_stacks(trace, cost, *self.options):
+            frame = stack["stack"][0] if stack["stack"] else None
+            own[frame["function"] if frame else "[no stack]"] += stack["bytes"]
+        return +own
+
+    def test_totals(self):
+        self.each_sample(self.check)
+
+    def test_selections(self):
+        self.each_selection(self.check, of_mappings=False)
+
+    def check(self, name, trace):
+        file = self.export("firefox", trace)
+        server = self.load(file)
+        try:
+            totals = self.totals(trace)
+            if totals["allocations"] == 0:
+                return
+            strategies = (("native-retained-allocations", "leaked"), ("native-allocations", "allocated"))
+            for strategy, cost in strategies[:1] if self.options else strategies:
+                own = self.own_bytes(strategy)
+                self.assertEqual(sum(own.values()), totals[f"{cost}_bytes"], strategy)
+                if name == "real":
+                    wanted = self.wanted(trace, cost)
+                    named = {function for function in wanted if function and not function.startswith("[")}
+                    self.assertEqual({function: own[function] for function in named}, {f: wanted[f] for f in named})
+        finally:
+            self.end(server)
 
 
 class Firefox(consumers.Case):

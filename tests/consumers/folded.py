@@ -1,5 +1,5 @@
-"""inferno-flamegraph (the flamegraph.pl of the Rust world): it reads folded stacks without a complaint, and its picture's total is the
-report's; of a comparison too."""
+"""flamegraph.pl and inferno-flamegraph (the same for the Rust world): they read folded stacks without a complaint, and
+the total of their picture is the report's; of a comparison too."""
 
 import re
 
@@ -10,13 +10,16 @@ UNITS = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocated
          "temporary": "temporary"}
 
 
-class Folded(consumers.Case):
+PERL = consumers.debian_file("usr/share/perl5/Devel/NYTProf/flamegraph.pl")
+
+
+class Tests:
     def picture(self, folded):
-        return self.run_consumer(consumers.inferno(), "--countname", "units", "--deterministic", folded)
+        return self.run_consumer(*self.command, "--countname", "units", folded)
 
     def total_of(self, picture):
         """Of the picture's lowest frame."""
-        return int(re.search(r"<title>all \(([\d,]+) units, 100%\)</title>", picture).group(1).replace(",", ""))
+        return int(re.search(r"<title>all \(([\d,]+) units, 100%\)", picture).group(1).replace(",", ""))
 
     def folded(self, command, *arguments):
         path = self.dir / "stacks.folded"
@@ -52,6 +55,17 @@ class Folded(consumers.Case):
         self.assertRegex(picture, r"\+\d")
 
 
+@harness.unittest.skipUnless(consumers.inferno(), "inferno-flamegraph: not built (tools/consumers.sh)")
+class Inferno(Tests, consumers.Case):
+    command = (consumers.inferno(), "--deterministic")
+
+
+@harness.unittest.skipUnless(PERL, "flamegraph.pl: not fetched (tools/consumers.sh)")
+class FlameGraphPl(Tests, consumers.Case):
+    command = ("perl", PERL)
+
+
 if __name__ == "__main__":
-    harness.skip_unless(consumers.inferno(), "inferno-flamegraph: not built (tools/consumers.sh)")
+    harness.skip_unless(consumers.inferno() or PERL,
+                        "neither inferno-flamegraph nor flamegraph.pl is there (tools/consumers.sh)")
     harness.main()

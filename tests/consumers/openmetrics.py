@@ -1,5 +1,8 @@
-"""prometheus_client's parser of OpenMetrics takes the timeline, and its values are the report's."""
+"""Prometheus loads the timeline into its database (promtool), and prometheus_client parses it: the values
+are the report's."""
 
+import re
+import shutil
 import sys
 
 import consumers
@@ -12,7 +15,43 @@ except ImportError:
     text_string_to_metric_families = None
 
 
-class OpenMetrics(consumers.Case):
+PROMTOOL = consumers.debian_file("usr/bin/promtool") or shutil.which("promtool")
+METRICS = (("heapprof_live_bytes", "leaked_bytes"), ("heapprof_live_blocks", "leaked_blocks"),
+           ("heapprof_peak_bytes", "peak_bytes"), ("heapprof_allocations_total", "allocations"),
+           ("heapprof_allocated_bytes_total", "allocated_bytes"))
+
+
+@harness.unittest.skipUnless(PROMTOOL, "promtool: not fetched (tools/consumers.sh)")
+class Promtool(consumers.Case):
+    def test_totals(self):
+        self.each_sample(self.check)
+
+    def check(self, name, trace):
+        file = self.dir / "run.om"
+        self.heapprof("timeline", trace, "--format", "openmetrics", "-o", file)
+        database = self.dir / f"{name}.tsdb"
+        self.run_consumer(PROMTOOL, "tsdb", "create-blocks-from", "openmetrics", "-q", file, database)
+        (database / "wal").mkdir()  # which dump wants to see
+        last, moments = {}, {}
+        for line in self.run_consumer(PROMTOOL, "tsdb", "dump", database, environment={"HOME": self.dir}).splitlines():
+            metric, value, time = re.fullmatch(r'\{__name__="(\w+)".*\} (\S+) (\d+)', line).groups()
+            if "site=" not in line:
+                last[metric] = float(value)
+                moments.setdefault(metric, []).append(int(time))
+        totals = self.totals(trace)
+        if totals["allocations"]:
+            self.assertEqual({metric: last[metric] for metric, _ in METRICS},
+                             {metric: totals[cost] for metric, cost in METRICS})
+        for times in moments.values():
+            self.assertEqual(times, sorted(set(times)))
+        if name == "plain":
+            # 96 ms: Prometheus's clock ticks once in each.
+            self.assertGreater(len(moments["heapprof_live_bytes"]), 40)
+
+
+@harness.unittest.skipUnless(text_string_to_metric_families,
+                             "prometheus_client is not installed (tools/consumers.sh)")
+class Parser(consumers.Case):
     def test_totals(self):
         self.each_sample(self.check)
 
@@ -25,13 +64,9 @@ class OpenMetrics(consumers.Case):
                 series.setdefault((sample.name, sample.labels.get("site")), []).append(sample)
         totals = self.totals(trace)
         heap = self.report(trace)["heap"]
-        for metric, wanted in (("heapprof_live_bytes", totals["leaked_bytes"]),
-                               ("heapprof_live_blocks", totals["leaked_blocks"]),
-                               ("heapprof_peak_bytes", totals["peak_bytes"]),
-                               ("heapprof_allocations_total", totals["allocations"]),
-                               ("heapprof_allocated_bytes_total", totals["allocated_bytes"])):
+        for metric, cost in METRICS:
             if totals["allocations"]:
-                self.assertEqual(series[metric, None][-1].value, wanted, metric)
+                self.assertEqual(series[metric, None][-1].value, totals[cost], metric)
         self.assertEqual(heap["peak_bytes"], series["heapprof_peak_bytes", None][-1].value)
         if name == "plain":
             self.assertEqual(series["heapprof_resident_bytes", None][0].value, 8 << 20)
@@ -40,5 +75,6 @@ class OpenMetrics(consumers.Case):
 
 
 if __name__ == "__main__":
-    harness.skip_unless(text_string_to_metric_families, "prometheus_client is not installed (tools/consumers.sh)")
+    harness.skip_unless(PROMTOOL or text_string_to_metric_families,
+                        "neither promtool nor prometheus_client is there (tools/consumers.sh)")
     harness.main()

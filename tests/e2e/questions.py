@@ -1,7 +1,14 @@
 """Each question's answer against what the program knows about itself: leaks, histograms, churn, reallocs, threads,
 frees, peaks of slices."""
 
+import fcntl
 import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
 
 import harness
 
@@ -217,8 +224,37 @@ class Habits(harness.Case):
                     for line in text.splitlines():
                         self.assertLessEqual(len(line), 100, line)
 
+    def test_terminal(self):
+        """As wide as the terminal, with colours; none where NO_COLOR says so."""
+        for columns, no_colour in ((70, ""), (132, ""), (70, "1")):
+            for command in ("report", "leaks", "churn", "reallocs"):
+                with self.subTest(command=command, columns=columns, no_colour=no_colour):
+                    text = self.on_terminal(columns, no_colour, command, self.trace)
+                    self.assertEqual("\x1b[" in text, not no_colour)
+                    plain = re.sub(r"\x1b\[[0-9;]*[mK]", "", text)
+                    self.assertLessEqual(max(map(len, plain.splitlines())), columns)
+
+    def on_terminal(self, columns, no_colour, *arguments):
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        environment = harness.clean_environment(LC_ALL="C.UTF-8", TERM="xterm", NO_COLOR=no_colour)
+        process = subprocess.Popen([str(harness.HEAPPROF), *map(str, arguments)], env=environment, stdin=theirs,
+                                   stdout=theirs, stderr=subprocess.DEVNULL)
+        os.close(theirs)
+        out = b""
+        while True:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not piece:
+                break
+            out += piece
+        os.close(ours)
+        self.assertEqual(process.wait(60), 0)
+        return out.decode().replace("\r\n", "\n")
+
     def heapprof_in(self, locale, *arguments):
-        import subprocess
         environment = harness.clean_environment(LC_ALL=locale, LANG=locale)
         result = subprocess.run([str(harness.HEAPPROF), *map(str, arguments)], env=environment, capture_output=True,
                                 text=True, encoding="utf-8", timeout=60)

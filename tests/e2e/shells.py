@@ -14,7 +14,7 @@ HEAPPROF = str(harness.HEAPPROF)
 class Shells(harness.Case):
     def commands(self):
         pages = self.heapprof("manual", "--list").split()[1:]
-        return {page.removeprefix("heapprof-").split("-")[0] for page in pages}
+        return {"export" if page.startswith("heapprof-export-") else page.removeprefix("heapprof-") for page in pages}
 
     def long_options(self, *command):
         help_text = self.heapprof(*command, "--help")

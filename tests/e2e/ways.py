@@ -1,5 +1,6 @@
 """Three ways to load the recorder, and what becomes of programs that execute others, fork, or end badly."""
 
+import json
 import os
 import signal
 import subprocess
@@ -116,6 +117,14 @@ class Ways(harness.Case):
         arguments = ["a b", "", "*", "--help", "-o", "\u00e4"]
         run = self.record("printf", "[%s]", *arguments, how="record")
         self.assertEqual(run.stdout, "".join(f"[{argument}]" for argument in arguments))
+
+    def test_exit_status_is_told_where_it_is_known(self):
+        # Destructors are not told the status: only the launcher learns it.
+        for how, status in (("preload", None), ("loader", None), ("record", 3)):
+            with self.subTest(how=how):
+                run = self.record("perl", "-e", "exit 3", how=how, status=3)
+                integrity = json.loads(self.heapprof("info", run.trace, "--json"))["integrity"]
+                self.assertEqual((integrity["ended_by"], integrity["end_status"]), ("exit", status))
 
     def test_record_passes_on_signals(self):
         process = subprocess.Popen([str(harness.HEAPPROF), "record", "-o", str(self.dir / "s.hprof"), "--",

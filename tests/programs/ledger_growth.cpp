@@ -105,7 +105,23 @@ void phase(const char* name, std::uint64_t seed, int most, bool last) {
   if (!last) say(", ");
 }
 
-/// Called from one place, so that each site has one stack.
+std::uint64_t steady_bytes = 0, steady_first = 0, steady_last = 0, second_half_blocks = 0, second_half_bytes = 0;
+
+[[gnu::noinline]] void before_round(int round, std::size_t size) {
+  if (round == kRounds / 2) {
+    usleep(3000);
+    heapprof_mark("half");
+    usleep(3000);
+  }
+  steady_last = now();
+  if (round == 0) steady_first = steady_last;
+  steady_bytes += size;
+  if (round < kRounds / 2) return;
+  ++second_half_blocks;
+  second_half_bytes += size;
+}
+
+/// Called from one place, in a loop without conditions that a compiler would split it for: each site has one stack.
 [[gnu::noinline]] void one_round(int round, std::size_t size) {
   kept[kept_count++] = ask_steady(size);
   if (round < kRounds / 20) kept[kept_count++] = ask_cache(40'000);
@@ -130,22 +146,10 @@ int main() {
   say("], ");
 
   kept[kept_count++] = ask_once(1 << 20);
-  std::uint64_t steady_bytes = 0, steady_first = 0, steady_last = 0, second_half_blocks = 0, second_half_bytes = 0;
   for (int round = 0; round < kRounds; ++round) {
-    if (round == kRounds / 2) {
-      usleep(3000);
-      heapprof_mark("half");
-      usleep(3000);
-    }
     const std::size_t size = 100 + static_cast<std::size_t>(round % 50);
-    if (round == 0) steady_first = now();
-    if (round == kRounds - 1) steady_last = now();
+    before_round(round, size);
     one_round(round, size);
-    steady_bytes += size;
-    if (round >= kRounds / 2) {
-      ++second_half_blocks;
-      second_half_bytes += size;
-    }
     usleep(700);
   }
   // The older half of the ring goes, so that those left are surely younger than some that went.

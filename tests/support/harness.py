@@ -130,8 +130,8 @@ class Case(unittest.TestCase):
         self.check_form(report)
         return report
 
-    def all_stacks(self, trace, cost):
-        return self.report(trace, "--top", "1000000", "--cost", cost)["top"]
+    def all_stacks(self, trace, cost, *options):
+        return self.report(trace, "--top", "1000000", "--cost", cost, *options)["top"]
 
     def check_form(self, report):
         """Names and types of interface.md."""

@@ -94,7 +94,7 @@ function show(i) {
     return;
   }
   const time = data.time[i], live = data.live[i];
-  const x = data.left + (data.right - data.left) * time / data.duration;
+  const x = data.left + (data.right - data.left) * (time - data.from) / (data.to - data.from);
   const y = data.lower - (data.lower - data.upper) * Math.min(1, live / data.top);
   pointer.setAttribute('visibility', 'visible');
   pointer.setAttribute('transform', `translate(${x.toFixed(1)} 0)`);
@@ -121,7 +121,7 @@ function show(i) {
 
 field.addEventListener('mousemove', event => {
   const place = new DOMPoint(event.clientX, event.clientY).matrixTransform(root.getScreenCTM().inverse());
-  const time = (place.x - data.left) / (data.right - data.left) * data.duration;
+  const time = (place.x - data.left) / (data.right - data.left) * (data.to - data.from) + data.from;
   let i = Math.max(0, lastAt(data.time, time));
   if (i + 1 < count && data.time[i + 1] - time < time - data.time[i]) ++i;
   show(i);

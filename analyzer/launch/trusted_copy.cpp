@@ -1,0 +1,144 @@
+#include "analyzer/launch/trusted_copy.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+namespace heapprof::launch {
+
+namespace {
+
+// The recorder's own: preload/recorder/settings.h.
+constexpr const char* kConfiguration = "/etc/heapprof.conf";
+
+std::string failed(const std::string& what) { return what + ": " + std::strerror(errno); }
+
+bool is_installed(const std::string& library) {
+  struct stat status {};
+  return lstat(library.c_str(), &status) == 0 && S_ISREG(status.st_mode) && (status.st_mode & S_ISUID) != 0;
+}
+
+/// Under another name first: a program that starts meanwhile finds the whole library or none.
+bool copy_library(const std::string& from, const std::string& to, std::string& error) {
+  const std::string fresh = to + ".new";
+  unlink(fresh.c_str());
+  std::ifstream in(from, std::ios::binary);
+  std::ofstream out(fresh, std::ios::binary);
+  out << in.rdbuf();
+  out.close();
+  if (in && out && chown(fresh.c_str(), 0, 0) == 0 && chmod(fresh.c_str(), 04755) == 0 && rename(fresh.c_str(), to.c_str()) == 0)
+    return true;
+  error = failed(to + " can't be written");
+  unlink(fresh.c_str());
+  return false;
+}
+
+bool make_directory(const std::string& directory, std::string& done, std::string& error) {
+  if (mkdir(directory.c_str(), 0700) == 0) {
+    if (chmod(directory.c_str(), 01733) != 0) return error = failed(directory), false;
+    done += "made " + directory + ", mode 1733: programs add recordings to it, only root lists them\n";
+    return true;
+  }
+  struct stat status {};
+  if (errno != EEXIST || lstat(directory.c_str(), &status) != 0) return error = failed(directory + " can't be made"), false;
+  if (S_ISDIR(status.st_mode) && status.st_uid == 0 && ((status.st_mode & 022) == 0 || (status.st_mode & S_ISVTX) != 0)) {
+    done += directory + " exists and stays as it is\n";
+    return true;
+  }
+  error = directory + " must be a folder of root's, writable by nobody else unless it is sticky";
+  return false;
+}
+
+/// The directory that the configuration names; empty when there is none.
+std::string configured_directory() {
+  std::ifstream file(kConfiguration);
+  const std::string name = "HEAPPROF_DIRECTORY=";
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(name)) return line.substr(name.size());
+  return {};
+}
+
+bool remove_file(const std::string& path, std::string& done, std::string& error) {
+  if (unlink(path.c_str()) == 0) return done += "removed " + path + "\n", true;
+  if (errno == ENOENT) return true;
+  return error = failed(path + " can't be removed"), false;
+}
+
+}  // namespace
+
+std::string trusted_library() {
+  Dl_info libc{};
+  const void* symbol = dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
+  if (symbol == nullptr || dladdr(symbol, &libc) == 0 || libc.dli_fname == nullptr) return {};
+  std::error_code error;
+  const auto file = std::filesystem::canonical(libc.dli_fname, error);
+  return error ? std::string() : (file.parent_path() / "libheapprof.so").string();
+}
+
+bool install_trusted(const std::string& recorder, const std::string& directory, std::string& done, std::string& error) {
+  const std::string library = trusted_library();
+  if (library.empty()) return error = "can't tell where this system's loader looks for libraries", false;
+  if (directory.empty() || directory[0] != '/' || directory.find('\n') != std::string::npos)
+    return error = "the directory must be named by its whole path", false;
+  struct stat status {};
+  const bool in_place = recorder == library;
+  if (!in_place && lstat(library.c_str(), &status) == 0 && !is_installed(library))
+    return error = library + " exists and was not put there by this command", false;
+  const bool configured = lstat(kConfiguration, &status) == 0;
+  const std::string place = configured ? configured_directory() : directory;
+  if (configured && place != directory)
+    return error = std::string(kConfiguration) + " exists and names " + (place.empty() ? "no directory" : place) +
+                   "; --remove first, or --directory " + place,
+           false;
+
+  if (!make_directory(directory, done, error)) return false;
+  if (configured) {
+    done += std::string(kConfiguration) + " exists and stays as it is\n";
+  } else {
+    const int fd = open(kConfiguration, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    const std::string text = "# heapprof in programs with privileges of their own (AT_SECURE). The settings that count there are these alone.\n"
+                             "HEAPPROF_DIRECTORY=" + directory + "\nHEAPPROF_MAX_FILE_SIZE=1G\n";
+    const bool written = fd >= 0 && fchmod(fd, 0644) == 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    if (fd >= 0) close(fd);
+    if (!written) return error = failed(std::string(kConfiguration) + " can't be written"), false;
+    done += std::string("wrote ") + kConfiguration + ", root's, mode 0644\n";
+  }
+  // Last: from here on privileged programs can load it.
+  if (in_place) {
+    if (chmod(library.c_str(), 04755) != 0) return error = failed(library), false;
+    done += "set mode u+s on " + library + "\n";
+  } else {
+    if (!copy_library(recorder, library, error)) return false;
+    done += "copied " + recorder + " to " + library + ", mode u+s\n";
+  }
+  return true;
+}
+
+bool remove_trusted(const std::string& recorder, std::string& done, std::string& error) {
+  const std::string library = trusted_library();
+  if (recorder == library) {
+    if (chmod(library.c_str(), 0755) != 0) return error = failed(library), false;
+    done += "took mode u+s from " + library + "\n";
+  } else if (is_installed(library) && !remove_file(library, done, error)) {
+    return false;
+  }
+  const std::string directory = configured_directory();
+  if (!remove_file(kConfiguration, done, error)) return false;
+  if (directory.empty()) return true;
+  if (rmdir(directory.c_str()) == 0) {
+    done += "removed " + directory + "\n";
+  } else if (errno != ENOENT) {
+    done += directory + " stays: " + std::strerror(errno) + "\n";
+  }
+  return true;
+}
+
+}  // namespace heapprof::launch

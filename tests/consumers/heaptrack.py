@@ -1,0 +1,48 @@
+"""heaptrack_print: calls, peak, leaks and the histogram of sizes are the report's, and so are the sums over all its
+stacks."""
+
+import re
+import shutil
+
+import consumers
+import harness
+import heaptrack_file
+
+AS_IT_IS = ("--disable-builtin-suppressions", "--disable-embedded-suppressions", "--shorten-templates=0")
+
+
+class Heaptrack(consumers.Case):
+    def test_totals(self):
+        self.each_sample(self.check)
+
+    def test_selections(self):
+        """What report takes, the export takes."""
+        self.each_selection(self.check, of_mappings=False)
+        self.refuses_mappings("heaptrack")
+
+    def stacks_of(self, file, cost):
+        """Of heaptrack_print's own folded stacks."""
+        stacks = self.dir / "stacks"
+        self.run_consumer("heaptrack_print", "-f", file, *AS_IT_IS, "-F", stacks, "--flamegraph-cost-type", cost)
+        return [int(line.rpartition(b" ")[2]) for line in stacks.read_bytes().split(b"\n") if line]
+
+    def check(self, name, trace):
+        file = self.export("heaptrack", trace)
+        totals = self.totals(trace)
+        sizes = self.dir / "sizes"
+        printed = self.run_consumer("heaptrack_print", "-f", file, *AS_IT_IS, "-H", sizes)
+        calls = int(re.search(r"calls to allocation functions: (\d+)", printed).group(1))
+        self.assertEqual(calls, totals["allocations"])
+        histogram = [line.split("\t") for line in sizes.read_text().splitlines()]
+        self.assertEqual(sum(int(count) for _, count in histogram), totals["allocations"])
+        self.assertEqual(sum(int(size) * int(count) for size, count in histogram), totals["allocated_bytes"])
+        leaked = re.search(r"total memory leaked: (\S+)", printed).group(1)
+        self.assertEqual(leaked, heaptrack_file.rounded(totals["leaked_bytes"]))
+        for cost, wanted in (("allocations", "allocations"), ("leaked", "leaked_bytes")):
+            self.assertEqual(sum(self.stacks_of(file, cost)), totals[wanted], cost)
+        self.check_peak(sum(self.stacks_of(file, "peak")), totals)
+
+
+if __name__ == "__main__":
+    harness.skip_unless(shutil.which("heaptrack_print"), "heaptrack_print is not installed")
+    harness.main()

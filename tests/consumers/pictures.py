@@ -1,0 +1,77 @@
+"""What browsers and spreadsheets are given: the data inside the svg of flame graph and timeline, csv and json. The
+pictures are well-formed, their figures the report's, two of one trace equal byte by byte. (What a browser makes of
+them: tests/unit/render.)"""
+
+import csv
+import io
+import json
+import re
+import xml.etree.ElementTree as xml
+
+import consumers
+import harness
+
+UNITS = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocated_bytes", "allocations": "allocations",
+         "temporary": "temporary"}
+
+
+class Pictures(consumers.Case):
+    def twice(self, *command):
+        """The command's output; both times the same."""
+        texts = [self.heapprof(*command, *self.options) for _ in range(2)]
+        self.assertEqual(texts[0], texts[1], "two outputs differ")
+        return texts[0]
+
+    def data_of(self, svg):
+        xml.fromstring(svg)
+        return json.loads(re.search(r'<script type="application/json">(.*?)</script>', svg, re.DOTALL).group(1))
+
+    def test_flame_graph(self):
+        self.each_sample(self.check_flame_graph)
+        self.each_selection(self.check_flame_graph, of_mappings=True)
+
+    def check_flame_graph(self, name, trace):
+        totals = self.totals(trace)
+        for cost in ("leaked",) if name == "many" or self.options else UNITS:
+            data = self.data_of(self.twice("flamegraph", trace, "--cost", cost))
+            self.assertEqual(data["total"], totals[UNITS[cost]], cost)
+        bottom_up = self.data_of(self.twice("flamegraph", trace, "--bottom-up", "--cost", "leaked"))
+        self.assertEqual(bottom_up["total"], totals["leaked_bytes"])
+
+    def test_timeline(self):
+        self.each_sample(self.check_timeline)
+        self.each_selection(self.check_timeline, of_mappings=False)
+
+    def check_timeline(self, name, trace):
+        data = json.loads(self.twice("timeline", trace, "--format", "json"))
+        rows = list(csv.DictReader(io.StringIO(self.twice("timeline", trace, "--format", "csv"))))
+        picture = self.data_of(self.twice("timeline", trace, "--format", "svg"))
+        heap = self.report(trace, *self.options)["heap"]
+        self.assertEqual(data["peak"]["bytes"], heap["peak_bytes"])
+        if heap["allocations"] and "--from" not in self.options:
+            # In a slice what came before lives too.
+            self.assertEqual(data["samples"]["live_bytes"][-1], heap["leaked_bytes"])
+            self.assertEqual(int(rows[-1]["live_bytes"]), heap["leaked_bytes"])
+            self.assertEqual(picture["live"][-1], heap["leaked_bytes"])
+        self.assertEqual((picture["from"], picture["to"]), (data["start_ns"], max(data["duration_ns"], 1)))
+
+    def test_a_slice_fills_the_picture(self):
+        trace = self.folder / "plain.hprof"
+        self.options = ("--from", "0.02", "--to", "0.05")
+        for form in ("json", "svg"):
+            data = self.twice("timeline", trace, "--format", form)
+            if form == "json":
+                data = json.loads(data)
+                self.assertEqual((data["start_ns"], data["duration_ns"]), (20_000_000, 50_000_000))
+                times = data["samples"]["time_ns"]
+                self.assertFalse([gap for gap in data["gaps"] if gap["from_ns"] < 20_000_000])
+            else:
+                self.assertEqual(re.findall(r'text-anchor="middle">(\d+) ms<', data),
+                                 [str(ms) for ms in range(20, 51, 5)])
+                times = self.data_of(data)["time"]
+            self.assertGreaterEqual(min(times), 20_000_000)
+            self.assertLessEqual(max(times), 50_000_000)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,147 @@
+"""`heapprof install-secure`: setuid and setcap programs record themselves, with nothing of their caller's deciding anything, and it is undone by
+--remove. As root; it changes this machine for as long as it runs, and is skipped where heapprof is installed so already."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import harness
+
+USER = 54322
+OUTPUT_STATUS = 7  # of the program
+CONFIGURATION = pathlib.Path("/etc/heapprof.conf")
+
+
+class Installed(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.dir.chmod(0o755)
+        self.spool = self.dir / "spool"
+        self.addCleanup(self.install, "--remove")
+        self.said = self.install("--directory", self.spool)
+
+    def install(self, *options, status=0):
+        done = subprocess.run([harness.HEAPPROF, "install-secure", *map(str, options)], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def make_app(self, name, mode=0o755, capabilities=None):
+        app = self.dir / name
+        shutil.copy(harness.program("privileged"), app)
+        app.chmod(mode)
+        if capabilities:
+            subprocess.run(["setcap", capabilities, str(app)], check=True)
+        return app
+
+    def run_as_user(self, app, **environment):
+        done = subprocess.run(["setpriv", f"--reuid={USER}", f"--regid={USER}", f"--groups={USER}", "--", "env",
+                               *(f"{name}={value}" for name, value in environment.items()), str(app)],
+                              env=harness.clean_environment(), capture_output=True, text=True, cwd="/", timeout=60,
+                              stdin=subprocess.DEVNULL, check=False)
+        self.assertEqual(done.returncode, OUTPUT_STATUS, done.stdout + done.stderr)
+        return done.stdout, done.stderr
+
+    def traces(self):
+        return sorted(self.spool.glob("*"))
+
+    def test_records(self):
+        for name, mode, capabilities, owner in (("setuid", 0o4755, None, 0), ("setcap", 0o755, "cap_net_raw=ep", USER)):
+            with self.subTest(name):
+                app = self.make_app(name, mode, capabilities)
+                before = self.traces()
+                plain, _ = self.run_as_user(app)
+                recorded, said = self.run_as_user(app, LD_PRELOAD="libheapprof.so")
+                self.assertEqual((recorded, said), (plain, ""))
+                (trace,) = set(self.traces()) - set(before)  # one: the child that it executes records nothing
+                status = trace.stat()
+                self.assertEqual((status.st_uid, status.st_mode & 0o777), (owner, 0o600))
+                report = self.report(trace, "--cost", "leaked")
+                self.assert_sound(report)
+                self.assertEqual(report["program"], str(app))
+                self.assertIn(4321, [row["bytes"] for row in report["top"]])
+
+    def test_the_caller_decides_nothing(self):
+        open_folder = self.dir / "open"
+        open_folder.mkdir()
+        open_folder.chmod(0o777)
+        app = self.make_app("setuid", 0o4755)
+        link = open_folder / "..another"
+        link.symlink_to(app)
+        plain, _ = self.run_as_user(link)
+        recorded, said = self.run_as_user(
+            link, LD_PRELOAD="libheapprof.so", HEAPPROF_OUTPUT=open_folder / "%e", HEAPPROF_LOG="debug",
+            HEAPPROF_LOG_FILE=open_folder / "log", HEAPPROF_PAUSED="1", HEAPPROF_CHILDREN="1", HEAPPROF_MAX_DEPTH="1",
+            HEAPPROF_SESSION="1.1", HEAPPROF_CAPABILITIES="1:0:0", HEAPPROF_DIRECTORY=open_folder, HEAPPROF_MAX_FILE_SIZE="1")
+        self.assertEqual((recorded, said), (plain, ""))
+        self.assertEqual([path.name for path in open_folder.iterdir()], ["..another"])
+        (trace,) = self.traces()
+        self.assertTrue(trace.name.startswith("heapprof.setuid."), trace.name)
+        settings = "\n".join("=".join(line.split()) for line in self.heapprof("info", trace).splitlines())
+        for setting in ("HEAPPROF_PAUSED=0", "HEAPPROF_CHILDREN=0", "HEAPPROF_MAX_DEPTH=1024", "HEAPPROF_MAX_FILE_SIZE=1073741824"):
+            self.assertIn(setting, settings)
+
+    def test_settings_that_are_not_roots_alone(self):
+        app = self.make_app("setuid", 0o4755)
+        text = CONFIGURATION.read_text()
+
+        def others_write(): CONFIGURATION.chmod(0o666)
+        def owner(): os.chown(CONFIGURATION, USER, USER)
+        def link():
+            other = self.dir / "other.conf"
+            other.write_text(text)
+            CONFIGURATION.unlink()
+            CONFIGURATION.symlink_to(other)
+        def missing(): CONFIGURATION.unlink()
+        def no_directory(): CONFIGURATION.write_text("HEAPPROF_OUTPUT=/tmp/%p\n")
+        def open_directory(): self.spool.chmod(0o777)
+        def foreign_directory(): os.chown(self.spool, USER, USER)
+
+        for wrong in (others_write, owner, link, missing, no_directory, open_directory, foreign_directory):
+            with self.subTest(wrong.__name__):
+                wrong()
+                _, said = self.run_as_user(app, LD_PRELOAD="libheapprof.so")
+                self.assertIn("not recording: the program runs with privileges of its own", said)
+                self.assertEqual(self.traces(), [])
+                CONFIGURATION.unlink(missing_ok=True)
+                CONFIGURATION.write_text(text)
+                CONFIGURATION.chmod(0o644)
+                os.chown(self.spool, 0, 0)
+                self.spool.chmod(0o1733)
+        self.run_as_user(app, LD_PRELOAD="libheapprof.so")
+        self.assertEqual(len(self.traces()), 1)
+
+    def test_installed_and_undone(self):
+        library = pathlib.Path(self.said.split("copied ")[1].split(" to ")[1].split(",")[0])
+        status = library.stat()
+        self.assertEqual((status.st_uid, status.st_mode & 0o7777), (0, 0o4755))
+        self.assertEqual(self.spool.stat().st_mode & 0o7777, 0o1733)
+        self.assertIn("names", self.install("--directory", self.dir / "elsewhere", status=1))
+        said = self.install("--remove")
+        for path in (library, CONFIGURATION, self.spool):
+            self.assertIn(f"removed {path}", said)
+            self.assertFalse(path.exists())
+        self.assertIn("nothing was installed", self.install("--remove"))
+
+        library.write_text("another's")
+        self.addCleanup(library.unlink)
+        self.assertIn("not put there", self.install("--directory", self.spool, status=1))
+        self.install("--remove")
+        self.assertEqual(library.read_text(), "another's")
+
+    def test_a_user_may_not(self):
+        user_copy = self.dir / "heapprof"
+        shutil.copy(harness.HEAPPROF, user_copy)
+        done = subprocess.run(["setpriv", f"--reuid={USER}", "--clear-groups", "--", str(user_copy), "install-secure", "--remove"],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("needs root", done.stderr)
+        self.assertTrue(CONFIGURATION.exists())
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0 or not shutil.which("setcap") or not shutil.which("setpriv"):
+        harness.skip_unless(None, "needs root, setcap and setpriv")
+    if CONFIGURATION.exists():
+        harness.skip_unless(None, f"{CONFIGURATION} exists: heapprof is installed so on this machine")
+    harness.main()
