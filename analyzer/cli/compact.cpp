@@ -20,6 +20,8 @@ struct Arguments {
 };
 
 int compact(const Arguments& arguments) {
+  if (arguments.output == "-")
+    throw OutputError("a compacted trace is read back while it is made, so it needs a file: give -o a name");
   std::error_code error;
   if (std::filesystem::equivalent(arguments.trace, arguments.output, error))
     throw OutputError(arguments.output + ": is the trace itself; give the output another name");

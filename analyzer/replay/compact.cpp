@@ -28,10 +28,12 @@ class BlockNumbers {
     const std::uint32_t stream = event.stream();
     switch (event.op()) {
       case Op::kAlloc: event.address = give(stream, event.address); return;
-      case Op::kReallocEnd:
-        drop(stream, false);
-        event.address = give(stream, event.address);
+      case Op::kReallocEnd: {
+        const bool in_place = event.address != 0 && !in_hand_[stream].empty() && in_hand_[stream].back() == event.address;
+        drop(stream, in_place);
+        event.address = in_place ? entries_.find(event.address)->size : give(stream, event.address);
         return;
+      }
       case Op::kReallocFailed: drop(stream, true); return;
       case Op::kFree:
       case Op::kFreeStack: event.address = take(event.address, nullptr); return;
@@ -97,8 +99,6 @@ class Compactor {
     if (file_.writer() == trace::Writer::kRecording)
       throw trace::TraceError(from + ": is still being written; compact it when its program has ended");
     if (file_.compacted() != nullptr) throw trace::TraceError(from + ": is compacted already");
-    // A microsecond in ticks: what is lost is less than that.
-    if (!options.exact) quantum_ = std::max<std::uint64_t>(file_.header().ticks_per_second / 1'000'000, 1);
   }
 
   CompactResult run() {
@@ -132,6 +132,8 @@ class Compactor {
     totals_ = replay.heap();
     live_mapped_ = replay.mmap_costs().live_bytes();
     whole_ = whole_of(reader, replay);
+    // What is lost of a time is less than a microsecond.
+    if (!options_.exact) quantum_ = whole_.clock.ticks_per_us();
     // Events of the new file name stacks by dense index.
     for (std::uint32_t index = 0; index < whole_.node_ids.size(); ++index) whole_.node_ids[index] = index;
   }

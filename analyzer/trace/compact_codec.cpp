@@ -7,7 +7,16 @@
 namespace heapprof::trace {
 namespace {
 
-enum What : std::uint8_t { kFreeOwn, kAllocNext, kReallocBeginOwn, kReallocEndNext, kFreeOther, kRare, kFreeStackOwn };
+enum What : std::uint8_t {
+  kFreeOwn,
+  kAllocNext,
+  kReallocBeginOwn,
+  kReallocEndNext,
+  kFreeOther,
+  kRare,
+  kFreeStackOwn,
+  kReallocEndSame,  // of the block that the stream's latest realloc began with
+};
 constexpr unsigned kWhatBits = 3;
 // Above `what`: of what allocates, which guess of the node and which of the size was right; of what releases, which of
 // the block.
@@ -27,6 +36,7 @@ struct Context {
   std::uint64_t next_ordinal = 0;
   std::uint64_t released = 0;     // ordinal of the latest block released
   std::uint64_t address = 0;      // the latest, rotated: exact traces
+  std::uint64_t in_realloc = 0;   // block number of the latest realloc begin: other traces
 };
 
 /// What came last in which context. Collisions only make wrong guesses.
@@ -132,7 +142,8 @@ void ChunkEncoder::add(const MergedEvent& event, const EventText* text) {
                                  : event.address > block_number(event.stream(), 0) - 1 &&
                                        event.address <= block_number(event.stream(), at.next_ordinal) - 1;
   const bool next = format_.exact ? event.address != 0 : event.address == block_number(event.stream(), at.next_ordinal);
-  if ((op == Op::kAlloc || op == Op::kReallocEnd) && next) {
+  const bool same = !format_.exact && op == Op::kReallocEnd && event.address != 0 && event.address == at.in_realloc;
+  if (((op == Op::kAlloc || op == Op::kReallocEnd) && next) || same) {
     const std::uint32_t node = event.node;
     const std::uint64_t size = event.size();
     std::uint32_t& node_2 = guesses.node_after_two(at);
@@ -145,13 +156,14 @@ void ChunkEncoder::add(const MergedEvent& event, const EventText* text) {
     const Guess size_guess = size_2 == size ? kFirst : size_1 == size ? kSecond : kNone;
     if (size_guess == kNone) stream.sizes.number(size);
     size_2 = size_1 = size;
-    put_kind(op == Op::kAlloc ? kAllocNext : kReallocEndNext,
+    put_kind(op == Op::kAlloc ? kAllocNext : same ? kReallocEndSame : kReallocEndNext,
              unsigned{node_guess} << kNodeShift | unsigned{size_guess} << kSizeShift);
     if (format_.exact) put_address();
     allocated(at, node, size);
-    ++at.next_ordinal;
+    if (!same) ++at.next_ordinal;
     return;
   }
+  if (op == Op::kReallocBegin) at.in_realloc = event.address;
   const bool releases = op == Op::kFree || op == Op::kFreeStack || op == Op::kReallocBegin;
   if (releases && own) {
     const What what = op == Op::kFree ? kFreeOwn : op == Op::kFreeStack ? kFreeStackOwn : kReallocBeginOwn;
@@ -321,7 +333,8 @@ std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t most, std::vector<E
     const auto what = static_cast<What>(kind & ((1u << kWhatBits) - 1));
     switch (what) {
       case kAllocNext:
-      case kReallocEndNext: {
+      case kReallocEndNext:
+      case kReallocEndSame: {
         std::uint32_t& node_2 = guesses.node_after_two(at);
         std::uint32_t& node_1 = guesses.node_after(at);
         const unsigned node_guess = kind >> kNodeShift & 3;
@@ -337,9 +350,11 @@ std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t most, std::vector<E
         size_2 = size_1 = size;
         event.op_size = op_size(what == kAllocNext ? Op::kAlloc : Op::kReallocEnd, size);
         event.node = node;
-        event.address = format_.exact ? get_address() : block_number(state.position, at.next_ordinal);
+        event.address = format_.exact              ? get_address()
+                        : what == kReallocEndSame ? at.in_realloc
+                                                  : block_number(state.position, at.next_ordinal);
         allocated(at, node, size);
-        ++at.next_ordinal;
+        at.next_ordinal += what != kReallocEndSame;
         break;
       }
       case kFreeOwn:
@@ -359,6 +374,7 @@ std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t most, std::vector<E
           at.released = ordinal;
           event.address = block_number(state.position, ordinal);
         }
+        if (what == kReallocBeginOwn) at.in_realloc = event.address;
         ++at.releases;
         if (what == kFreeStackOwn)
           event.node = sound_node(at.node + static_cast<std::uint64_t>(stream.nodes.signed_number()));
@@ -375,6 +391,7 @@ std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t most, std::vector<E
         event.stream_and_flags |= static_cast<std::uint32_t>(stream.rare.number_up_to(15)) << MergedEvent::kFlagsShift;
         event.op_size = op_size(op, stream.rare.number());
         event.address = stream.rare.number();
+        if (op == Op::kReallocBegin) at.in_realloc = event.address;
         if (op != Op::kText) {
           event.node = sound_node(stream.rare.number());
           break;

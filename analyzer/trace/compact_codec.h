@@ -20,7 +20,7 @@
 // time, then it goes on by so much. Which stream an event is of stands likewise, as runs.
 //
 // A block's number, where addresses are not kept, is that of its stream and of its allocation in that: the allocation need
-// not name it, and no two blocks of a recording share one.
+// not name it. No two blocks share one, but for a realloc that stays in place, whose block keeps its own.
 #pragma once
 
 #include <cstdint>
