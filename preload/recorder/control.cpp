@@ -12,6 +12,7 @@ constexpr std::size_t kMaxMark = sizeof FileHeader::Mailbox::text;
 
 void set_paused(ThreadState& state, bool paused) noexcept {
   if (__atomic_exchange_n(&g_paused, paused, __ATOMIC_RELAXED) == paused) return;
+  paused ? raise_at_gate(kGatePaused) : lower_at_gate(kGatePaused);
   state.stream.append(paused ? Op::kPause : Op::kResume, g_clock.now(), 0, 0, 0, 0);
   __atomic_store_n(&g_trace_file.header()->mailbox.paused, paused ? 1u : 0u, __ATOMIC_RELAXED);
 }

@@ -5,19 +5,22 @@
 namespace heapprof::recorder {
 
 namespace {
-constinit std::uint32_t g_always_here = 1;
+constinit ForkPage g_always_here{1, 0};
 }
-constinit const std::uint32_t* g_same_process = &g_always_here;
+constinit ForkPage* g_fork_page = &g_always_here;
 
 bool watch_for_fork() noexcept {
   constexpr std::size_t kPage = 4096;
-  auto* page = static_cast<std::uint32_t*>(sys::map_private(kPage));
+  auto* page = static_cast<ForkPage*>(sys::map_private(kPage));
   if (page == nullptr || sys::failed(sys::advise(page, kPage, MADV_WIPEONFORK))) return false;
-  *page = 1;
-  g_same_process = page;
+  page->same_process = 1;
+  g_fork_page = page;
   return true;
 }
 
-void watch_for_no_fork() noexcept { g_same_process = &g_always_here; }
+void watch_for_no_fork() noexcept {
+  g_always_here.gate = 0;
+  g_fork_page = &g_always_here;
+}
 
 }  // namespace heapprof::recorder

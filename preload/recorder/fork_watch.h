@@ -9,14 +9,30 @@
 
 namespace heapprof::recorder {
 
-/// One word of a page that the kernel empties in a forked child (MADV_WIPEONFORK): 0 there, 1 here.
-extern const std::uint32_t* g_same_process;
+/// In a page that the kernel empties in a forked child (MADV_WIPEONFORK).
+struct ForkPage {
+  std::uint32_t same_process;  ///< 0 in a child, 1 here
+  /// What an event compares with its thread's generation, to know in one look that nothing is out of the ordinary: the
+  /// process's generation, and bits of kGate... when something is. 0 in a child.
+  std::uint32_t gate;
+};
+extern ForkPage* g_fork_page;
 
-/// From here on children are told apart. False: this kernel can't (before 4.14).
+/// Bits of the gate. Any of them sends events the slow way, which finds out what there is to do.
+inline constexpr std::uint32_t kGateStopped = std::uint32_t{1} << 31;
+inline constexpr std::uint32_t kGatePaused = std::uint32_t{1} << 30;
+inline constexpr std::uint32_t kGateFreeStacks = std::uint32_t{1} << 29;
+
+/// From here on children are told apart. False: this kernel can't (before 4.14). The gate is closed.
 bool watch_for_fork() noexcept;
-/// In a child that has understood: until it opens a trace of its own.
+/// In a child that has understood: until it opens a trace of its own. The gate is closed.
 void watch_for_no_fork() noexcept;
 
-inline bool in_forked_child() noexcept { return __atomic_load_n(g_same_process, __ATOMIC_RELAXED) == 0; }
+inline bool in_forked_child() noexcept { return __atomic_load_n(&g_fork_page->same_process, __ATOMIC_RELAXED) == 0; }
+
+/// Opens it for threads of this generation (above 0, below all bits).
+inline void open_gate(std::uint32_t generation) noexcept { __atomic_store_n(&g_fork_page->gate, generation, __ATOMIC_RELEASE); }
+inline void raise_at_gate(std::uint32_t bit) noexcept { __atomic_fetch_or(&g_fork_page->gate, bit, __ATOMIC_RELEASE); }
+inline void lower_at_gate(std::uint32_t bit) noexcept { __atomic_fetch_and(&g_fork_page->gate, ~bit, __ATOMIC_RELEASE); }
 
 }  // namespace heapprof::recorder

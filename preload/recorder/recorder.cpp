@@ -1,6 +1,7 @@
-// The event path: hook -> enter() -> stack -> time -> append -> leave(). Everything that is not on it for
-// every event is a call to a function kept out of line. In a single-threaded program an event whose stack
-// is known costs no clock reading (but one in 32), no lock and no system call.
+// The event path: hook -> enter_at_gate() -> stack -> time -> append -> leave(). Everything that is not on it for
+// every event is a call to a function kept out of line; one comparison, of the gate (fork_watch.h), tells that the
+// process is this one, recording and not paused. In a single-threaded program an event whose stack is known costs no
+// clock reading (but one in 32), no lock and no system call.
 #include "preload/recorder/recorder.h"
 
 #include <sys/auxv.h>
@@ -16,11 +17,6 @@
 #include "preload/recorder/thread_state.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/unwinder.h"
-
-// glibc 2.32 and later: true while the process has never had a second thread. Weak: older ones lack it.
-extern "C" {
-[[gnu::weak]] extern char __libc_single_threaded;
-}
 
 namespace heapprof::recorder {
 
@@ -73,41 +69,24 @@ void left_by_longjmp(ThreadState& thread) noexcept {
   return thread;
 }
 
-inline ThreadState* enter() noexcept {
-  const std::uint64_t stack_pointer = arch::stack_pointer();
+/// The same where nothing is out of the ordinary: recording, not paused, nobody inside. Null: nothing is said by that.
+inline ThreadState* enter_at_gate() noexcept {
   ThreadState* thread = t_local.state;
-  if (thread == nullptr || thread->busy != 0 || state() != State::kOn || t_local.generation != g_process_generation ||
-      in_forked_child()) [[unlikely]]
-    return enter_slowly(stack_pointer);
-  thread->busy = stack_pointer;
+  if (thread == nullptr || thread->busy != 0 || __atomic_load_n(&g_fork_page->gate, __ATOMIC_RELAXED) != t_local.generation) [[unlikely]]
+    return nullptr;
+  thread->busy = arch::stack_pointer();
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   return thread;
+}
+
+inline ThreadState* enter() noexcept {
+  ThreadState* const thread = enter_at_gate();
+  return thread != nullptr ? thread : enter_slowly(arch::stack_pointer());
 }
 
 inline void leave(ThreadState& thread) noexcept {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   thread.busy = 0;
-}
-
-NodeId intern_frame(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags,
-                    std::uint64_t path) {
-  return g_call_tree.child(parent, module, offset, flags, path, static_cast<ThreadState*>(context)->stream);
-}
-
-void expect_frame(std::uint64_t path) { g_call_tree.expect(path); }
-
-void define_module(void* context, const unwind::ModuleInfo& module) {
-  const std::size_t path_bytes = text_length(module.path);
-  // Description, build id and path in one text; build ids are 20 bytes, seldom more.
-  struct {
-    ModuleText text;
-    std::uint8_t build_id[64];
-  } fixed;
-  const std::uint32_t id_bytes = module.build_id_bytes < sizeof fixed.build_id ? module.build_id_bytes : sizeof fixed.build_id;
-  fixed.text = {module.map_end - module.map_begin, module.load_bias, id_bytes, module.main ? kModuleMain : 0};
-  __builtin_memcpy(fixed.build_id, module.build_id, id_bytes);
-  static_cast<ThreadState*>(context)->stream.append_text(TextKind::kModule, raw(module.id), module.map_begin, &fixed,
-                                                         sizeof fixed.text + id_bytes, module.path, path_bytes);
 }
 
 using LoaderWatcher = void() noexcept;
@@ -120,9 +99,8 @@ constinit LoaderWatcher* g_loader_watcher = nullptr;
 
 inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) noexcept {
   if (unwind::is_loader(entry.pc)) [[unlikely]] loader_event();
-  const unwind::Definitions definitions{&thread, intern_frame, define_module, expect_frame};
-  if (thread.depth != 0) [[unlikely]] return raw(unwind::capture_nested(entry, definitions));
-  return raw(thread.unwinder.capture(entry, definitions));
+  if (thread.depth != 0) [[unlikely]] return raw(unwind::capture_nested(entry, thread.definitions));
+  return raw(thread.unwinder.capture(entry, thread.definitions));
 }
 
 /// What is due when the clock is read: a sample, a letter, the thread's name.
@@ -144,14 +122,13 @@ inline void housekeeping(ThreadState& thread, std::uint64_t now) noexcept {
 }
 
 inline std::uint64_t event_time(ThreadState& thread) noexcept {
-  if (!__atomic_load_n(&g_many_threads, __ATOMIC_RELAXED)) {
-    if (&__libc_single_threaded != nullptr && __libc_single_threaded != 0) {
-      if (thread.events_to_clock == 0 || thread.outrun) [[unlikely]] return event_time_of_one_thread(thread);
-      --thread.events_to_clock;
-      return thread.stream.last_time();
-    }
-    __atomic_store_n(&g_many_threads, true, __ATOMIC_RELAXED);
+  const char* const one_thread = __atomic_load_n(&g_one_thread, __ATOMIC_RELAXED);
+  if (*one_thread != 0) {
+    if (thread.events_to_clock == 0 || thread.outrun) [[unlikely]] return event_time_of_one_thread(thread);
+    --thread.events_to_clock;
+    return thread.stream.last_time();
   }
+  if (one_thread != &kManyThreads) [[unlikely]] many_threads();
   const std::uint64_t now = g_clock.now();
   housekeeping(thread, now);
   return now;
@@ -162,6 +139,16 @@ inline void append(ThreadState& thread, Op op, std::uint64_t time, const void* a
   if (!thread.stream.append(op, time, reinterpret_cast<std::uint64_t>(address), size, node, aux)) [[unlikely]]
     stop(thread.stream.failure());
 }
+
+/// `thread` has entered, and it is not paused.
+inline void record_allocation(ThreadState& thread, const void* block, std::size_t size, std::uint32_t node) noexcept {
+  append(thread, Op::kAlloc, event_time(thread), block, size, node);
+  ++t_local.allocations;
+  t_local.last_block = block;
+}
+
+[[gnu::noinline]] void allocated_slowly(const void* block, std::size_t size, const EntryRegisters& entry) noexcept;
+[[gnu::noinline]] void released_slowly(const void* block, const EntryRegisters& entry) noexcept;
 
 /// A signal handler may take a block and give it back while the real malloc is at work, which then returns the very
 /// same: the outer allocation is another one (AllocatorCall::recorded).
@@ -175,16 +162,10 @@ inline bool paused() noexcept { return __atomic_load_n(&g_paused, __ATOMIC_RELAX
 
 void allocated(const void* block, std::size_t size, const EntryRegisters& entry, const AllocatorCall& call) noexcept {
   if (call.recorded(block)) return;
-  ThreadState* thread = enter();
-  if (thread == nullptr) return;
-  if (!paused()) [[likely]] {
-    const std::uint32_t node = capture(*thread, entry);
-    append(*thread, Op::kAlloc, event_time(*thread), block, size, node);
-    ++t_local.allocations;
-    t_local.last_block = block;
-  } else {
-    event_time(*thread);  // for the mailbox: who only allocates must still hear of the end of the pause
-  }
+  ThreadState* const thread = enter_at_gate();
+  if (thread == nullptr) [[unlikely]] return allocated_slowly(block, size, entry);
+  if (unwind::is_loader(entry.pc)) [[unlikely]] loader_event();
+  record_allocation(*thread, block, size, raw(thread->unwinder.capture(entry, thread->definitions)));
   leave(*thread);
 }
 
@@ -206,15 +187,10 @@ void released(const void* block, const EntryRegisters& entry) noexcept {
     if (t_local.reallocating == block) return;
     given_back(block);
   }
-  ThreadState* thread = enter();
-  if (thread == nullptr) return;
-  if (g_settings.free_stacks) [[unlikely]] {
-    const std::uint32_t node = capture(*thread, entry);
-    append(*thread, Op::kFreeStack, event_time(*thread), block, 0, node);
-  } else {
-    if (unwind::is_loader(entry.pc)) [[unlikely]] loader_event();
-    append(*thread, Op::kFree, event_time(*thread), block, 0, 0);
-  }
+  ThreadState* const thread = enter_at_gate();
+  if (thread == nullptr) [[unlikely]] return released_slowly(block, entry);
+  if (unwind::is_loader(entry.pc)) [[unlikely]] loader_event();
+  append(*thread, Op::kFree, event_time(*thread), block, 0, 0);
   leave(*thread);
 }
 
@@ -253,6 +229,30 @@ void realloc_end(const void*, const void* new_block, std::size_t size, const Ent
 }
 
 namespace {
+
+void allocated_slowly(const void* block, std::size_t size, const EntryRegisters& entry) noexcept {
+  ThreadState* const thread = enter();
+  if (thread == nullptr) return;
+  if (!paused()) {
+    record_allocation(*thread, block, size, capture(*thread, entry));
+  } else {
+    event_time(*thread);  // for the mailbox: who only allocates must still hear of the end of the pause
+  }
+  leave(*thread);
+}
+
+void released_slowly(const void* block, const EntryRegisters& entry) noexcept {
+  ThreadState* const thread = enter();
+  if (thread == nullptr) return;
+  if (g_settings.free_stacks) {
+    const std::uint32_t node = capture(*thread, entry);
+    append(*thread, Op::kFreeStack, event_time(*thread), block, 0, node);
+  } else {
+    if (unwind::is_loader(entry.pc)) loader_event();
+    append(*thread, Op::kFree, event_time(*thread), block, 0, 0);
+  }
+  leave(*thread);
+}
 
 /// The kernel maps and unmaps whole pages, whatever length it is asked for.
 std::size_t whole_pages(std::size_t size) noexcept {

@@ -1,5 +1,6 @@
 #include "preload/recorder/thread_state.h"
 
+#include "preload/recorder/call_tree.h"
 #include "preload/recorder/clock.h"
 #include "preload/recorder/lifecycle.h"
 #include "preload/recorder/settings.h"
@@ -8,8 +9,10 @@
 #include "preload/sys/kernel.h"
 #include "preload/unwind/stack_bounds.h"
 
-// The linker's names for the library's own first and last byte.
 extern "C" {
+// glibc 2.32 and later: not 0 while the process has never had a second thread. Weak: older ones lack it.
+[[gnu::weak]] extern char __libc_single_threaded;
+// The linker's names for the library's own first and last byte.
 [[gnu::visibility("hidden")]] extern const char __ehdr_start[];
 [[gnu::visibility("hidden")]] extern const char _end[];
 }
@@ -17,8 +20,9 @@ extern "C" {
 namespace heapprof::recorder {
 
 thread_local constinit ThreadLocal t_local [[gnu::tls_model("initial-exec")]]{};
-constinit std::uint32_t g_process_generation = 0;
-constinit bool g_many_threads = false;
+constinit std::uint32_t g_process_generation = 1;
+constinit const char kManyThreads = 0;
+constinit const char* g_one_thread = &kManyThreads;
 
 namespace {
 
@@ -57,11 +61,35 @@ ThreadState* take_dead_state(int thread) noexcept {
   return nullptr;
 }
 
+// How a capture reaches the thread's stream (unwind::Definitions).
+
+NodeId intern_frame(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags,
+                    std::uint64_t path) {
+  return g_call_tree.child(parent, module, offset, flags, path, static_cast<ThreadState*>(context)->stream);
+}
+
+void expect_frame(std::uint64_t path) { g_call_tree.expect(path); }
+
+void define_module(void* context, const unwind::ModuleInfo& module) {
+  const char* const path = module.main && *program_path() == '/' ? program_path() : module.path;
+  // Description, build id and path in one text; build ids are 20 bytes, seldom more.
+  struct {
+    ModuleText text;
+    std::uint8_t build_id[64];
+  } fixed;
+  const std::uint32_t id_bytes = module.build_id_bytes < sizeof fixed.build_id ? module.build_id_bytes : sizeof fixed.build_id;
+  fixed.text = {module.map_end - module.map_begin, module.load_bias, id_bytes, module.main ? kModuleMain : 0};
+  __builtin_memcpy(fixed.build_id, module.build_id, id_bytes);
+  static_cast<ThreadState*>(context)->stream.append_text(TextKind::kModule, raw(module.id), module.map_begin, &fixed,
+                                                         sizeof fixed.text + id_bytes, path, text_length(path));
+}
+
 ThreadState* make_state(int thread, std::uint32_t depth) noexcept {
   auto* state = static_cast<ThreadState*>(sys::map_private(sizeof(ThreadState)));
   if (state == nullptr) return stop("no memory for a thread's state"), nullptr;
   state->claim = claim_after(0, thread);
   state->depth = depth;
+  state->definitions = {state, intern_frame, define_module, expect_frame};
   const StreamId id{__atomic_add_fetch(&g_last_stream, 1, __ATOMIC_RELAXED)};
   if (const char* failure = state->stream.open(g_trace_file, id, g_settings.block_bytes))
     return stop(failure), nullptr;
@@ -108,7 +136,11 @@ ThreadState* attach_thread() noexcept {
   const int thread = sys::thread_id();
   const int process = sys::process_id();
   if (g_process == 0) g_process = process;
-  if (__atomic_load_n(&g_states, __ATOMIC_ACQUIRE) != nullptr) __atomic_store_n(&g_many_threads, true, __ATOMIC_RELAXED);
+  if (__atomic_load_n(&g_states, __ATOMIC_ACQUIRE) != nullptr) {
+    many_threads();
+  } else if (&__libc_single_threaded != nullptr) {
+    __atomic_store_n(&g_one_thread, &__libc_single_threaded, __ATOMIC_RELAXED);
+  }
   if (process != g_process) return attach_visitor(thread);
   ThreadState* state = take_dead_state(thread);
   if (state == nullptr) state = make_state(thread, 0);
@@ -171,11 +203,13 @@ void check_thread_name(ThreadState& state, std::uint64_t now) noexcept {
   state.stream.append_text(TextKind::kThreadName, static_cast<std::uint64_t>(state.owner()), 0, name, text_length(name));
 }
 
+void many_threads() noexcept { __atomic_store_n(&g_one_thread, &kManyThreads, __ATOMIC_RELAXED); }
+
 void forget_threads() noexcept {
   g_states = nullptr;
   g_cursor = nullptr;
   g_last_stream = 0;
-  g_many_threads = false;
+  g_one_thread = &kManyThreads;
   g_process = 0;
   g_visitor = nullptr;
   ++g_process_generation;

@@ -38,6 +38,7 @@ struct ThreadState {
   std::uint64_t name_due;         ///< ticks at which it is in any case
   Stream stream;
   unwind::ThreadUnwinder unwinder;
+  unwind::Definitions definitions;
 
   std::uint64_t claim;  ///< kernel thread id of the owner, below a count of owners that makes each claim unique
   std::uint32_t depth;  ///< 0: a thread's own; n: for its n-th nested entry
@@ -52,11 +53,16 @@ struct ThreadState {
   int owner() const noexcept { return static_cast<int>(__atomic_load_n(&claim, __ATOMIC_ACQUIRE)); }
 };
 
-/// Raised in a forked child that records on: thread-local pointers of before are the parent's.
+/// Above 0; raised in a forked child: thread-local pointers of before are the parent's.
 extern std::uint32_t g_process_generation;
 
-/// More than one thread has been seen: every event needs its own time.
-extern bool g_many_threads;
+/// Points at what is not 0 while the process has one thread, as far as libc knows; once there have been more, at a 0: every
+/// event needs its own time from then on.
+extern const char* g_one_thread;
+extern const char kManyThreads;  ///< that 0
+
+/// The process has more than one thread, or has had.
+void many_threads() noexcept;
 
 /// Gives the calling thread a state. Null with recording stopped when there is no memory or file space.
 ThreadState* attach_thread() noexcept;

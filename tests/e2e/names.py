@@ -250,9 +250,10 @@ class Generated(harness.Case):
         script = folder / "waits.js"
         script.write_text(NODE_PROGRAM + "setTimeout(() => {}, 60000);")
         trace = folder / "inside.hprof"
+        library = shutil.copy(harness.LIBRARY, folder)  # it may lie in the /tmp that is covered here
         environment = harness.clean_environment(HEAPPROF_OUTPUT=trace)
         command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--mount", "sh", "-c",
-                   f"mount -t tmpfs tmpfs /tmp && exec env LD_PRELOAD={harness.LIBRARY} "
+                   f"mount -t tmpfs tmpfs /tmp && exec env LD_PRELOAD={library} "
                    + " ".join((self.node, *NODE_OPTIONS, str(script)))]
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                                    stdin=subprocess.DEVNULL)
