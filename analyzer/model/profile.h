@@ -156,11 +156,11 @@ struct Timeline {
   static constexpr std::size_t kMaxBuckets = 1024;
   struct Bucket {
     std::uint64_t start_ns = 0;
-    std::uint64_t min_bytes = 0;            ///< of live heap bytes in the bucket
+    std::uint64_t min_bytes = 0;            ///< of live bytes of Profile::kind in the bucket
     std::uint64_t max_bytes = 0;
     std::uint64_t last_bytes = 0;           ///< at its end
     std::uint64_t last_blocks = 0;
-    std::uint64_t allocations = 0;          ///< made in it
+    std::uint64_t allocations = 0;          ///< made in it, of Profile::kind as the bytes
     std::uint64_t allocated_bytes = 0;
     std::uint64_t mapped_bytes = 0;         ///< live mappings at its end
     std::uint64_t rss_bytes = 0;            ///< highest sample in it; 0: no sample

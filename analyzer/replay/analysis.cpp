@@ -334,9 +334,7 @@ void Analysis::fill_costs(const Replay& replay) {
   profile_.mmap.live_bytes = mmap.live_bytes();
 
   profile_.kind = selection_.kind;
-  const CostTracker& costs = selection_.kind == model::Kind::kAll    ? replay.all_costs()
-                             : selection_.kind == model::Kind::kMmap ? mmap
-                                                                     : replay.heap_costs();
+  const CostTracker& costs = replay.costs();
   profile_.peak_time_ns = clock_.to_ns(costs.peak_time());
   // What a slice leaks is not all that is live at its end, so it is looked for block by block.
   struct Leak {
@@ -472,10 +470,11 @@ void Analysis::settle_integrity(const Found& found) {
 
 void Analysis::for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink,
                               const Progress& progress, bool with_older,
-                              const std::function<void(const LiveBlock&)>& survivors) const {
+                              const std::function<void(const LiveBlock&)>& survivors, bool of_kind) const {
   const std::unique_ptr<Run> run = start();
   trace::MergedReader& reader = *run->reader;
   Replay& replay = run->replay;
+  if (of_kind) replay.resolve_kind();
   Passes passes(file_, progress, 1);
   passes.begin(reader, choice_);
   std::vector<ResolvedEvent> resolved;
@@ -546,7 +545,7 @@ std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vecto
           else live[group] -= event.size;
         }
       },
-      progress, true);
+      progress, true, {}, true);
   while (bucket < buckets.size()) close_bucket();
   return result;
 }
