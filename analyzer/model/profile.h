@@ -47,6 +47,9 @@ struct Recording {
   std::uint64_t start_realtime_ns = 0;      ///< since 1970
   std::uint64_t duration_ns = 0;            ///< to the last thing known of the program
   std::uint64_t trace_bytes = 0;            ///< size of the file
+  bool compacted = false;                   ///< by heapprof compact
+  bool rounded = false;                     ///< then: times are whole microseconds, addresses numbers of blocks
+  std::uint64_t original_bytes = 0;         ///< then: size of the file it was made from
   std::string trace_version;                ///< "1.0"
   std::string clock;                        ///< tsc, monotonic, cntvct
   bool forked_child = false;

@@ -34,7 +34,8 @@ Replay::Replay(const trace::TraceFile& file, const Selection& selection, const C
       every_block_(choice.nodes == nullptr && choice.blocks == nullptr),
       count_all_(selection.kind == model::Kind::kAll), page_bytes_(file.header().unit_bytes),
       timeline_(std::max<std::uint64_t>(file.header().ticks_per_second / 10'000, 1)), clock_(file.header()),
-      streams_(file.streams().size()), in_slice_(choice.from_ticks == 0) {}
+      streams_(file.streams().size()), in_slice_(choice.from_ticks == 0),
+      in_order_(file.compacted() != nullptr) {}
 
 /// Events of one moment are never parted, so a slice's ends lie between events that are not tied.
 template <bool kResolve>
@@ -99,6 +100,8 @@ template <bool kResolve>
 inline void Replay::handle(std::size_t i) {
   const MergedEvent& event = events_[i];
   now_ = event.time;
+  if constexpr (kResolve)
+    if (ordered_ != nullptr && event.op() != Op::kNone) ordered_->push_back(event);
   if (timeline_.must_move(now_ - timeline_start_)) [[unlikely]] timeline_.move_to(now_ - timeline_start_, state());
   switch (event.op()) {
     case Op::kAlloc: return allocate<kResolve>(i);
@@ -268,7 +271,7 @@ void Replay::realloc_end(std::size_t i) {
 /// released (or allocated) first. Looks for that and, with what its stream did before it, does it now.
 template <bool kResolve>
 [[gnu::noinline]] bool Replay::settle_tie(std::size_t i, std::uint64_t address, bool wants_release) {
-  if (in_tie_ || streams_.size() < 2) return false;
+  if (in_order_ || in_tie_ || streams_.size() < 2) return false;
   const MergedEvent& event = events_[i];
   const std::size_t end = std::min(events_.size(), i + kTieWindow);
   for (std::size_t j = i + 1; j < end && events_[j].time == event.time; ++j) {

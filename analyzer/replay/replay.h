@@ -156,6 +156,10 @@ class Replay {
     blocks_are_events_ = selection_.kind != model::Kind::kMmap;
   }
 
+  /// From here on appends the events to `events` in the order in which they are handled, which differs from the trace's
+  /// where times are equal. Works with the second form of replay() only. Texts are those of the batch.
+  void tell_order(std::vector<trace::MergedEvent>& events) noexcept { ordered_ = &events; }
+
   /// After the last batch. `end_time`: ticks to which the recording is known to have gone on. May append to
   /// the events given last.
   void finish(std::uint64_t end_time);
@@ -308,6 +312,7 @@ class Replay {
   std::vector<ResolvedEvent>* resolved_ = nullptr;
   bool blocks_are_events_ = true;
   bool mappings_are_events_ = false;
+  std::vector<trace::MergedEvent>* ordered_ = nullptr;
   std::uint64_t now_ = 0;
   std::uint64_t ordinal_ = 0;             // of the next allocation, unless every block counts
   std::uint64_t first_identity_ = 0;      // mappings of the slice lie above
@@ -320,6 +325,7 @@ class Replay {
   std::uint64_t bad_events_ = 0;
   bool paused_once_ = false;
   bool in_tie_ = false;
+  const bool in_order_;                   // equal times were settled when the trace was compacted
 };
 
 }  // namespace heapprof::replay

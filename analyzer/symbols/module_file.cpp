@@ -14,6 +14,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string_view>
 #include <utility>
@@ -420,12 +421,20 @@ int ModuleFile::find_debug_file(const char* link, std::uint32_t link_crc, std::s
   for (const std::string& root : debug_roots())
     if (const int fd = accept(build_id_path(root, build_id_, ".debug"), false); fd >= 0) return fd;
   if (link != nullptr && *link != '\0') {
-    const std::string folder = folder_of(main_path_);
-    std::vector<std::string> candidates = {folder + "/" + link, folder + "/.debug/" + link};
+    std::vector<std::string> folders = {folder_of(main_path_)};
+    // A program goes by the name it was called by, which may be a link from elsewhere.
+    std::error_code error;
+    const std::string real = folder_of(std::filesystem::canonical(main_path_, error).string());
+    if (!error && real != folders.front()) folders.push_back(real);
     // A deleted program that still runs was opened through /proc; its debug file may have stayed.
-    if (const std::string own = folder_of(original_); options_.sysroot.empty() && own != folder)
-      candidates.insert(candidates.end(), {own + "/" + link, own + "/.debug/" + link});
-    for (const std::string& root : debug_roots()) candidates.push_back(root + folder_of(original_) + "/" + link);
+    if (const std::string own = folder_of(original_); options_.sysroot.empty() && own != folders.front()) folders.push_back(own);
+    std::vector<std::string> candidates;
+    for (const std::string& folder : folders)
+      candidates.insert(candidates.end(), {folder + "/" + link, folder + "/.debug/" + link});
+    for (const std::string& root : debug_roots()) {
+      candidates.push_back(root + folder_of(original_) + "/" + link);
+      if (options_.sysroot.empty() && !error) candidates.push_back(root + real + "/" + link);
+    }
     for (const std::string& candidate : candidates)
       // Some debug links name the file itself.
       if (candidate != main_path_)

@@ -89,19 +89,36 @@ void mark_executed(const char* path, std::uint64_t file_id) noexcept {
   sys::close(fd);
 }
 
+/// The name that execve was given, as an absolute path; null: none that would be known afterwards. Uses g_scratch.
+const char* called_path() noexcept {
+  const auto* called = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  if (called == nullptr || *called == '\0') return nullptr;
+  // execveat of a descriptor is told as "/dev/fd/3" (execveat(2)).
+  if (after_prefix(called, "/proc/") != nullptr || after_prefix(called, "/dev/fd/") != nullptr) return nullptr;
+  if (*called == '/') return called;
+  const long length = sys::call(SYS_getcwd, sys::word(g_scratch), sizeof g_scratch);
+  if (sys::failed(length) || g_scratch[0] != '/') return nullptr;
+  if (const char* rest = after_prefix(called, "./"); rest != nullptr) called = rest;
+  const std::size_t folder_bytes = text_length(g_scratch);
+  Text path(g_scratch + folder_bytes, sizeof g_scratch - folder_bytes);
+  if (folder_bytes > 1) path.add('/');
+  path.add(called);
+  return path.overflowed() ? nullptr : g_scratch;
+}
+
 /// The executable: /proc/self/exe names the loader when that was executed, but the loader makes AT_PHDR
 /// the program's (glibc, elf/rtld.c). Where the program was called by another name, a link to the same file
 /// (redis-server), that is what its user knows it by; but not under AT_SECURE, where that name is the caller's choice.
 void find_program() noexcept {
+  if (g_program[0] == '/') return;  // a forked child: the same program, perhaps in another folder
   sys::Mapping mapping;
   if (!sys::find_mapping(getauxval(AT_PHDR), mapping, g_program, sizeof g_program) || g_program[0] != '/') {
     const long length = sys::readlink("/proc/self/exe", g_program, sizeof g_program - 1);
     g_program[length > 0 ? length : 0] = '\0';
   }
-  const auto* called = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  const char* called = getauxval(AT_SECURE) == 0 ? called_path() : nullptr;
   sys::FileIdentity file, link;
-  if (getauxval(AT_SECURE) == 0 && called != nullptr && called[0] == '/' && text_length(called) < sizeof g_program && sys::identify(g_program, file) &&
-      sys::identify(called, link) && file == link)
+  if (called != nullptr && text_length(called) < sizeof g_program && sys::identify(g_program, file) && sys::identify(called, link) && file == link)
     Text(g_program).add(called);
 }
 
@@ -212,6 +229,8 @@ void begin(bool forked_child) noexcept {
 }
 
 }  // namespace
+
+const char* program_path() noexcept { return g_program; }
 
 void start() noexcept {
   if (environ == nullptr) return;  // before libc's own start

@@ -25,6 +25,9 @@ extern bool g_paused;
 
 inline State state() noexcept { return __atomic_load_n(&g_state, __ATOMIC_ACQUIRE); }
 
+/// The program's absolute path, by the name it was called by; empty before recording began, or when there is none.
+const char* program_path() noexcept;
+
 /// Starts recording if it never started and libc is ready. Called by events that find kNew; one of them
 /// does it, the others go on unrecorded meanwhile.
 void start() noexcept;

@@ -71,7 +71,7 @@ NodeId intern_frame(void* context, NodeId parent, ModuleId module, std::uint64_t
 void expect_frame(std::uint64_t path) { g_call_tree.expect(path); }
 
 void define_module(void* context, const unwind::ModuleInfo& module) {
-  const std::size_t path_bytes = text_length(module.path);
+  const char* const path = module.main && *program_path() == '/' ? program_path() : module.path;
   // Description, build id and path in one text; build ids are 20 bytes, seldom more.
   struct {
     ModuleText text;
@@ -81,7 +81,7 @@ void define_module(void* context, const unwind::ModuleInfo& module) {
   fixed.text = {module.map_end - module.map_begin, module.load_bias, id_bytes, module.main ? kModuleMain : 0};
   __builtin_memcpy(fixed.build_id, module.build_id, id_bytes);
   static_cast<ThreadState*>(context)->stream.append_text(TextKind::kModule, raw(module.id), module.map_begin, &fixed,
-                                                         sizeof fixed.text + id_bytes, module.path, path_bytes);
+                                                         sizeof fixed.text + id_bytes, path, text_length(path));
 }
 
 ThreadState* make_state(int thread, std::uint32_t depth) noexcept {

@@ -59,6 +59,30 @@ class Ways(harness.Case):
                 for path, _ in found:
                     path.unlink()
 
+    def test_called_by_another_name(self):
+        """Program and frames go by the name that was executed, a link to the file; never by a descriptor's number."""
+        program = harness.program("ledger_single")
+        link = self.dir / "called" / "server"
+        link.parent.mkdir()
+        link.symlink_to(program)
+        by_descriptor = (f"import os; fd = os.open({program!r}, os.O_RDONLY); os.set_inheritable(fd, True); "
+                         "os.execve(fd, ['x', '3000', '1'], os.environ)")
+        for name, command, wanted in (
+                ("path", [str(link), "3000", "1"], str(link)),
+                ("relative path", ["sh", "-c", "cd called && exec ./server 3000 1"], str(link)),
+                ("relative path above", ["sh", "-c", "cd called && exec ../called/server 3000 1"], f"{link.parent}/../called/server"),
+                ("descriptor", ["/usr/bin/python3", "-c", by_descriptor], program)):
+            with self.subTest(name):
+                found = self.run_into_folder(*command)
+                path, report = max(found, key=lambda pair: pair[0].stat().st_mtime_ns)
+                self.assertEqual(report["program"], wanted)
+                frames = [frame for row in self.all_stacks(path, "allocated") for frame in row["stack"]]
+                own = [frame for frame in frames if frame["function"] == "main"]
+                self.assertTrue(own, "functions are named through the link")
+                self.assertEqual({frame["module"] for frame in own}, {wanted})
+                for path, _ in found:
+                    path.unlink()
+
     def test_forked_children_are_left_alone(self):
         for how in harness.WAYS:
             for mode in ("child", "fork", "vfork"):

@@ -291,6 +291,11 @@ TEST_CASE("the same debug information, stored in other ways, gives the same answ
     }
   }
   SECTION("a debug file beside the program") { check(built("linked")); }
+  SECTION("a debug file beside the program, which is known by a link to it") {
+    const Folder folder;
+    std::filesystem::create_symlink(built("linked"), folder / "called");
+    check(folder / "called");
+  }
   SECTION("a debug file known by its checksum") {
     REQUIRE(build_id_of(built("no_id")).empty());
     check(built("no_id"));
