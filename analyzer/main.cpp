@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   cli::add_export(app, status);
   cli::add_check(app, status);
   cli::add_diff(app, status);
+  cli::add_compact(app, status);
   cli::add_bundle(app, status);
   cli::add_index(app, status);
   cli::add_control(app, status);

@@ -35,6 +35,8 @@ inline constexpr std::uint32_t kFrameMagic = 0x4d524648;            // "HFRM"
 /// A reader refuses a larger major version; a larger minor version only adds what it may skip.
 inline constexpr std::uint16_t kVersionMajor = 1;
 inline constexpr std::uint16_t kVersionMinor = 0;
+/// Of what `heapprof compact` writes: behind the header stand no extents but sections (analyzer/trace/section.h).
+inline constexpr std::uint16_t kCompactedVersionMajor = 2;
 
 /// What `ticks` count.
 enum class Clock : std::uint32_t {
@@ -118,6 +120,7 @@ enum class MailboxCommand : std::uint32_t { kNone = 0, kPause = 1, kResume = 2, 
 inline constexpr std::uint32_t kHeaderTailNotKillSafe = 1;  ///< events since the last frame may be lost
 inline constexpr std::uint32_t kHeaderForkedChild = 2;      ///< began in a forked child: knows no older block
 inline constexpr std::uint32_t kHeaderFreeStacks = 4;
+inline constexpr std::uint32_t kHeaderRounded = 8;          ///< compacted: times are rounded, blocks have numbers
 
 enum class ExtentKind : std::uint32_t {
   kStaging = 1,

@@ -20,7 +20,8 @@ FUNCTION(clock_gettime)
 FUNCTION(getauxval)
 FUNCTION(getpagesize)
 
-/* Memory and text. */
+/* Memory and text. On x86-64 the library has its own (arch/x86_64/bytes.cpp). */
+#ifndef __x86_64__
 FUNCTION(memchr)
 FUNCTION(memcmp)
 FUNCTION(memcpy)
@@ -32,6 +33,7 @@ FUNCTION(strcpy)
 FUNCTION(strlen)
 FUNCTION(strncpy)
 FUNCTION(strrchr)
+#endif
 
 /* How mimalloc, libunwind and LZ4 end a process that is already broken. */
 FUNCTION(__stack_chk_fail)

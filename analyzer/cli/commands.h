@@ -26,6 +26,7 @@ void add_export(CLI::App& app, int& status);
 void add_check(CLI::App& app, int& status);  ///< status 3: a limit was passed
 void add_control(CLI::App& app, int& status);
 void add_diff(CLI::App& app, int& status);
+void add_compact(CLI::App& app, int& status);
 void add_bundle(CLI::App& app, int& status);
 void add_index(CLI::App& app, int& status);
 

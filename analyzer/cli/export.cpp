@@ -102,7 +102,7 @@ void export_heaptrack(const ExportOptions& options, const replay::Analysis& anal
 
   exporter::Output output(options.trace.output);
   exporter::HeaptrackWriter::Header header;
-  header.command = command_of(profile);
+  header.command = render::clean_utf8(command_of(profile));
   const long page = ::sysconf(_SC_PAGESIZE);
   if (page > 0) header.page_bytes = static_cast<std::uint64_t>(page);
   exporter::HeaptrackWriter writer(output, header);
@@ -118,14 +118,19 @@ void export_heaptrack(const ExportOptions& options, const replay::Analysis& anal
   }
   tree[0].ip = exporter::HeaptrackStacks::kNoIp;
   std::vector<Frame> frames;
+  std::string module;
   std::vector<exporter::HeaptrackFrame> views;
   exporter::HeaptrackStacks stacks(writer, tree, [&](std::uint32_t ip) {
     frames = names.frames_of_node(node_of_address[ip]);
+    module = render::clean_utf8(frames.front().module->path);
     views.clear();
-    for (const Frame& frame : frames)
-      if (!frame.function.empty())
-        views.push_back({frame.function, frame.file, frame.line > 0 ? static_cast<std::uint32_t>(frame.line) : 0});
-    return exporter::HeaptrackStacks::Instruction{frames.front().address, frames.front().module->path, views};
+    for (Frame& frame : frames) {
+      if (frame.function.empty()) continue;
+      frame.function = render::clean_utf8(frame.function);
+      frame.file = render::clean_utf8(frame.file);
+      views.push_back({frame.function, frame.file, frame.line > 0 ? static_cast<std::uint32_t>(frame.line) : 0});
+    }
+    return exporter::HeaptrackStacks::Instruction{frames.front().address, module, views};
   });
 
   ProgressLine progress("Writing " + options.trace.output);

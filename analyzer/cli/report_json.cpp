@@ -144,6 +144,11 @@ Json info_json(const model::Profile& profile) {
   json["duration_ns"] = recording.duration_ns;
   json["trace_bytes"] = recording.trace_bytes;
   json["trace_version"] = recording.trace_version;
+  json["compacted"] = recording.compacted;
+  if (recording.compacted) {
+    json["rounded"] = recording.rounded;
+    json["original_bytes"] = recording.original_bytes;
+  }
   json["clock"] = recording.clock;
   json["forked_child"] = recording.forked_child;
   json["integrity"] = integrity_json(profile.integrity);

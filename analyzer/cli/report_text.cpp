@@ -398,6 +398,9 @@ ReportText& ReportText::description() {
                        (recording.forked_child ? ", forked from a recorded one" : ""));
   field("events", exact_number(profile_.events()));
   std::string size = human_bytes(recording.trace_bytes) + ", version " + recording.trace_version + ", clock " + recording.clock;
+  if (recording.compacted)
+    size += ", compacted from " + human_bytes(recording.original_bytes) +
+            (recording.rounded ? ", times rounded to microseconds, addresses are numbers of blocks" : "");
   field("trace", size);
   field("complete", profile_.integrity.complete ? "yes" : "no, see below");
 

@@ -54,8 +54,8 @@ void add_moments(const model::Profile& profile, render::Timeline& timeline) {
     timeline.highest_bytes.push_back(buckets[i].max_bytes);
     if (buckets[i].rss_bytes != 0) timeline.resident.push_back({end_ns, buckets[i].rss_bytes});
   }
-  if (profile.heap.peak_bytes != 0)
-    timeline.peak = render::Timeline::Peak{profile.heap.peak_time_ns, profile.heap.peak_bytes};
+  if (profile.totals.peak_bytes != 0)
+    timeline.peak = render::Timeline::Peak{profile.peak_time_ns, profile.totals.peak_bytes};
   std::vector<std::uint64_t> sampled;
   for (const render::Timeline::Resident& resident : timeline.resident) sampled.push_back(resident.time_ns);
   const std::uint64_t width = buckets.size() < 2 ? 0 : buckets[1].start_ns - buckets[0].start_ns;
@@ -122,10 +122,13 @@ void print_timeline(const TimelineOptions& options, const replay::Analysis& anal
   const model::Profile& profile = analysis.profile();
   render::Timeline timeline;
   const std::string program = base_name(profile.recording.program);
-  timeline.title = "Live heap of " + (program.empty() ? std::string("an unknown program") : program);
+  timeline.live = profile.kind == model::Kind::kHeap   ? "live heap"
+                  : profile.kind == model::Kind::kMmap ? "live mappings"
+                                                       : "live heap and mappings";
+  timeline.title = "L" + timeline.live.substr(1) + " of " + (program.empty() ? std::string("an unknown program") : program);
   timeline.context = {{"Program", command_of(profile)},
-                      {"Peak", render::human_bytes(profile.heap.peak_bytes) + " at " +
-                                   render::human_time(profile.heap.peak_time_ns)}};
+                      {"Peak", render::human_bytes(profile.totals.peak_bytes) + " at " +
+                                   render::human_time(profile.peak_time_ns)}};
   timeline.start_ns = profile.begin_ns();
   timeline.duration_ns = profile.end_ns();
   add_moments(profile, timeline);

@@ -137,10 +137,8 @@ std::vector<Snapshot> snapshots_of(const model::Profile& profile) {
   std::vector<Snapshot> snapshots{{0, 0, nullptr, "empty"}};
   const std::vector<model::Timeline::Bucket>& buckets = profile.timeline.buckets;
   const std::size_t step = buckets.size() / (kMostSnapshots - 3) + 1;
-  // The timeline is the heap's; of other kinds only the two moments of the tree are known.
-  if (profile.kind == model::Kind::kHeap)
-    for (std::size_t i = step; i < buckets.size(); i += step)
-      snapshots.push_back({buckets[i].start_ns, buckets[i - 1].last_bytes, nullptr, "empty"});
+  for (std::size_t i = step; i < buckets.size(); i += step)
+    snapshots.push_back({buckets[i].start_ns, buckets[i - 1].last_bytes, nullptr, "empty"});
   const Snapshot peak{profile.peak_time_ns, profile.totals.peak_bytes, &model::Costs::peak_bytes, "peak"};
   snapshots.insert(std::upper_bound(snapshots.begin(), snapshots.end(), peak,
                                     [](const Snapshot& a, const Snapshot& b) { return a.time_ns < b.time_ns; }),

@@ -30,7 +30,7 @@ class Writer {
 
   using Value = std::function<std::optional<std::uint64_t>(std::size_t bucket)>;
 
-  void family(const std::string& name, const char* type, bool bytes, const char* help) {
+  void family(const std::string& name, const char* type, bool bytes, const std::string& help) {
     out_("# TYPE " + name + " " + type + "\n" + (bytes ? "# UNIT " + name + " bytes\n" : "") + "# HELP " + name + " " +
          help + "\n");
   }
@@ -74,12 +74,15 @@ void write_openmetrics(const model::Profile& profile, const render::Timeline& ti
                        const render::TextSink& out) {
   Writer writer(profile, timeline, program, out);
   const std::vector<model::Timeline::Bucket>& buckets = profile.timeline.buckets;
-  writer.family("heapprof_live_bytes", "gauge", true, "Bytes of heap blocks that were live.");
+  const std::string what = profile.kind == model::Kind::kHeap   ? "heap blocks"
+                           : profile.kind == model::Kind::kMmap ? "mappings"
+                                                                : "heap blocks and mappings, each byte once,";
+  writer.family("heapprof_live_bytes", "gauge", true, "Bytes of " + what + " that were live.");
   writer.series("heapprof_live_bytes", "", [&](std::size_t i) { return buckets[i].last_bytes; });
-  writer.family("heapprof_live_blocks", "gauge", false, "Heap blocks that were live.");
+  writer.family("heapprof_live_blocks", "gauge", false, "How many " + what + " were live.");
   writer.series("heapprof_live_blocks", "", [&](std::size_t i) { return buckets[i].last_blocks; });
-  writer.family("heapprof_peak_bytes", "gauge", true, "The most bytes of heap blocks that were live, at that moment.");
-  writer.point("heapprof_peak_bytes", profile.heap.peak_bytes, profile.heap.peak_time_ns);
+  writer.family("heapprof_peak_bytes", "gauge", true, "The most bytes of " + what + " that were live, at that moment.");
+  writer.point("heapprof_peak_bytes", profile.totals.peak_bytes, profile.peak_time_ns);
   writer.family("heapprof_mapped_bytes", "gauge", true, "Bytes of mappings that the program had made.");
   writer.series("heapprof_mapped_bytes", "", [&](std::size_t i) { return buckets[i].mapped_bytes; });
   writer.family("heapprof_resident_bytes", "gauge", true, "Resident memory of the process, where it was sampled.");

@@ -47,6 +47,9 @@ struct Recording {
   std::uint64_t start_realtime_ns = 0;      ///< since 1970
   std::uint64_t duration_ns = 0;            ///< to the last thing known of the program
   std::uint64_t trace_bytes = 0;            ///< size of the file
+  bool compacted = false;                   ///< by heapprof compact
+  bool rounded = false;                     ///< then: times are whole microseconds, addresses numbers of blocks
+  std::uint64_t original_bytes = 0;         ///< then: size of the file it was made from
   std::string trace_version;                ///< "1.0"
   std::string clock;                        ///< tsc, monotonic, cntvct
   bool forked_child = false;
@@ -153,11 +156,11 @@ struct Timeline {
   static constexpr std::size_t kMaxBuckets = 1024;
   struct Bucket {
     std::uint64_t start_ns = 0;
-    std::uint64_t min_bytes = 0;            ///< of live heap bytes in the bucket
+    std::uint64_t min_bytes = 0;            ///< of live bytes of Profile::kind in the bucket
     std::uint64_t max_bytes = 0;
     std::uint64_t last_bytes = 0;           ///< at its end
     std::uint64_t last_blocks = 0;
-    std::uint64_t allocations = 0;          ///< made in it
+    std::uint64_t allocations = 0;          ///< made in it, of Profile::kind as the bytes
     std::uint64_t allocated_bytes = 0;
     std::uint64_t mapped_bytes = 0;         ///< live mappings at its end
     std::uint64_t rss_bytes = 0;            ///< highest sample in it; 0: no sample

@@ -63,6 +63,19 @@ void FlameTree::add_stack(std::span<const Frame> outermost_first, std::uint64_t 
   add(node, value);
 }
 
+namespace {
+
+/// A name that ends like a line of two values would make the whole file a comparison to its readers (flamegraph.pl and
+/// inferno: ` 12` before the value); so the blank there becomes one that does not break.
+std::string folded_name(std::string text) {
+  std::replace(text.begin(), text.end(), ';', ':');
+  const std::size_t number = text.find_last_not_of("0123456789.");
+  if (number + 1 < text.size() && number != std::string::npos && text[number] == ' ') text.replace(number, 1, "\xc2\xa0");
+  return text;
+}
+
+}  // namespace
+
 void write_folded(const FlameTree& tree, const TextSink& out, bool comparison) {
   const auto functions = tree.functions();
   const auto nodes = tree.nodes();
@@ -72,8 +85,7 @@ void write_folded(const FlameTree& tree, const TextSink& out, bool comparison) {
   std::vector<std::string> sorted;
   sorted.reserve(functions.size());
   for (std::size_t i = 0; i < functions.size(); ++i) {
-    texts[i] = functions[i].name;
-    std::replace(texts[i].begin(), texts[i].end(), ';', ':');
+    texts[i] = folded_name(functions[i].name);
     sorted.push_back(texts[i]);
   }
   std::sort(sorted.begin(), sorted.end());

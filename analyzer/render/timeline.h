@@ -17,6 +17,7 @@ namespace heapprof::render {
 /// What is to be shown. Times are nanoseconds since the start of the recording.
 struct Timeline {
   std::string title;    ///< "Live heap of redis-server"
+  std::string live = "live heap";  ///< what is live
   /// Label and text for the heads of pictures: {"Program", "redis-server --port 6379"}.
   std::vector<std::pair<std::string, std::string>> context;
 

@@ -308,7 +308,7 @@ class Plot {
       text_ += coloured(sample, colour) + " " + words;
       used += length;
     };
-    item(characters_.area[8], kAreaColour, "live heap");
+    item(characters_.area[8], kAreaColour, timeline_.live);
     if (std::find(columns.idle.begin(), columns.idle.end(), true) != columns.idle.end())
       item(characters_.idle, kIdleColour, "no events, unchanged");
     if (most_resident_ > 0) {

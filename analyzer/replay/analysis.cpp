@@ -100,8 +100,9 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
                    const IndexUse& index_use)
     : selection_(selection), file_(path), index_use_(index_use) {
   read_bundle();
-  Passes passes(file_, progress, 1u + selection_.needs_scouting() + selection_.needs_lifetimes());
-  if (selection_.needs_scouting()) {
+  const bool whole_first = selection_.needs_scouting() || file_.compacted() != nullptr;
+  Passes passes(file_, progress, 1u + whole_first + selection_.needs_lifetimes());
+  if (whole_first) {
     if (find_index()) passes.skip();
     else scout(passes);
     clock_ = whole_->clock;
@@ -132,8 +133,11 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
   fill_timeline(replay);
   if (whole_ == nullptr)
     settle_integrity({reader.damage(), reader.definitions(), replay.bad_events(), replay.unfinished(), replay.paused_once()});
-  else
-    settle_integrity({whole_->damage, whole_->definitions, whole_->bad_events, whole_->unfinished, whole_->paused_once});
+  else {
+    trace::Damage damage = whole_->damage;
+    if (file_.compacted() != nullptr) damage.add(reader.damage());
+    settle_integrity({damage, whole_->definitions, whole_->bad_events, whole_->unfinished, whole_->paused_once});
+  }
 }
 
 std::unique_ptr<Analysis::Run> Analysis::start() const {
@@ -160,6 +164,11 @@ void Analysis::begin_at_snapshot() {
 }
 
 bool Analysis::find_index() {
+  if (file_.compacted() != nullptr) {
+    whole_ = file_.compacted()->whole;
+    if (index_use_.use) index_ = Index::inside(file_);
+    return true;
+  }
   if (!index_use_.use || file_.writer() == trace::Writer::kRecording) return false;
   std::string why_not;
   index_ = Index::open(index_beside(file_), file_, why_not);
@@ -299,6 +308,11 @@ void Analysis::describe_recording(const trace::Definitions& definitions) {
   recording.live_pid = trace::visible_pid(header);
   recording.start_realtime_ns = header.start_realtime_ns;
   recording.trace_bytes = file_.bytes();
+  if (const trace::Compacted* const compacted = file_.compacted()) {
+    recording.compacted = true;
+    recording.rounded = !compacted->exact;
+    recording.original_bytes = compacted->original_bytes;
+  }
   recording.trace_version = std::to_string(header.version_major) + "." + std::to_string(header.version_minor);
   recording.clock = header.clock == Clock::kTsc ? "tsc" : header.clock == Clock::kCntvct ? "cntvct" : "monotonic";
   recording.forked_child = (header.flags & kHeaderForkedChild) != 0;
@@ -320,9 +334,7 @@ void Analysis::fill_costs(const Replay& replay) {
   profile_.mmap.live_bytes = mmap.live_bytes();
 
   profile_.kind = selection_.kind;
-  const CostTracker& costs = selection_.kind == model::Kind::kAll    ? replay.all_costs()
-                             : selection_.kind == model::Kind::kMmap ? mmap
-                                                                     : replay.heap_costs();
+  const CostTracker& costs = replay.costs();
   profile_.peak_time_ns = clock_.to_ns(costs.peak_time());
   // What a slice leaks is not all that is live at its end, so it is looked for block by block.
   struct Leak {
@@ -416,7 +428,7 @@ void Analysis::settle_integrity(const Found& found) {
     // Blocks are missing, and no damage is seen where they could have been: the file was cut between two
     // extents. Behind the cut there may have been streams of which nothing is known.
     damage.lost_unknown();
-    damage.note("the file was cut at byte " + std::to_string(file_.bytes()));
+    damage.note("the file was cut at byte " + std::to_string(file_.original_bytes()));
   }
   const bool running = file_.writer() == trace::Writer::kRecording;
   if (profile_.recording.tail_not_kill_safe && !running &&
@@ -458,10 +470,11 @@ void Analysis::settle_integrity(const Found& found) {
 
 void Analysis::for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink,
                               const Progress& progress, bool with_older,
-                              const std::function<void(const LiveBlock&)>& survivors) const {
+                              const std::function<void(const LiveBlock&)>& survivors, bool of_kind) const {
   const std::unique_ptr<Run> run = start();
   trace::MergedReader& reader = *run->reader;
   Replay& replay = run->replay;
+  if (of_kind) replay.resolve_kind();
   Passes passes(file_, progress, 1);
   passes.begin(reader, choice_);
   std::vector<ResolvedEvent> resolved;
@@ -532,7 +545,7 @@ std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vecto
           else live[group] -= event.size;
         }
       },
-      progress, true);
+      progress, true, {}, true);
   while (bucket < buckets.size()) close_bucket();
   return result;
 }

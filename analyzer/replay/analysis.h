@@ -78,10 +78,10 @@ class Analysis {
   /// All allocations, releases and samples that count, in order, a batch at a time (Selection::kind aside: of the
   /// heap). Of a slice, blocks made before it are not among them; `with_older` adds those, from the trace's beginning or
   /// the snapshot's, where what is live comes first. Then `survivors` gets each block that was live at the end, in no
-  /// order, once: those that the profile counts as leaked.
+  /// order, once: those that the profile counts as leaked. `of_kind`: of what Selection::kind asks for, mappings too.
   void for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink,
                       const Progress& progress = {}, bool with_older = false,
-                      const std::function<void(const LiveBlock&)>& survivors = {}) const;
+                      const std::function<void(const LiveBlock&)>& survivors = {}, bool of_kind = false) const;
 
   /// Live bytes of groups of nodes over time: group_of_node says for each node of the profile its group, from
   /// 0, or kNoIndex. Result: by group, the live bytes at the end of each bucket of the profile's timeline.

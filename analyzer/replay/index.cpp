@@ -162,6 +162,14 @@ std::optional<Index> Index::open(const std::string& path, const trace::TraceFile
   return std::nullopt;
 }
 
+Index Index::inside(const trace::TraceFile& file) {
+  Index index;
+  index.input_ = std::make_shared<const trace::InputFile>(file.input().path());
+  index.whole_ = file.compacted()->whole;
+  index.table_ = file.compacted()->sections;
+  return index;
+}
+
 std::vector<std::uint8_t> Index::snapshot_before(std::uint64_t ticks) const {
   const Section* best = nullptr;
   for (const Section& snapshot : table_.snapshots)

@@ -73,6 +73,9 @@ class Index {
   static std::optional<Index> open(const std::string& path, const trace::TraceFile& file, std::string& why_not);
 
   const std::shared_ptr<const trace::Whole>& whole() const noexcept { return whole_; }
+  /// What a compacted trace has of an index.
+  static Index inside(const trace::TraceFile& file);
+
   const std::string& path() const noexcept { return input_->path(); }
   std::size_t snapshots() const noexcept { return table_.snapshots.size(); }
 

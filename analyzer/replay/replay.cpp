@@ -34,7 +34,8 @@ Replay::Replay(const trace::TraceFile& file, const Selection& selection, const C
       every_block_(choice.nodes == nullptr && choice.blocks == nullptr),
       count_all_(selection.kind == model::Kind::kAll), page_bytes_(file.header().unit_bytes),
       timeline_(std::max<std::uint64_t>(file.header().ticks_per_second / 10'000, 1)), clock_(file.header()),
-      streams_(file.streams().size()), in_slice_(choice.from_ticks == 0) {}
+      streams_(file.streams().size()), in_slice_(choice.from_ticks == 0),
+      in_order_(file.compacted() != nullptr) {}
 
 /// Events of one moment are never parted, so a slice's ends lie between events that are not tied.
 template <bool kResolve>
@@ -99,6 +100,8 @@ template <bool kResolve>
 inline void Replay::handle(std::size_t i) {
   const MergedEvent& event = events_[i];
   now_ = event.time;
+  if constexpr (kResolve)
+    if (ordered_ != nullptr && event.op() != Op::kNone) ordered_->push_back(event);
   if (timeline_.must_move(now_ - timeline_start_)) [[unlikely]] timeline_.move_to(now_ - timeline_start_, state());
   switch (event.op()) {
     case Op::kAlloc: return allocate<kResolve>(i);
@@ -115,8 +118,13 @@ inline void Replay::handle(std::size_t i) {
 }
 
 inline model::LiveTimeline::State Replay::state() const noexcept {
-  return {heap_costs_.live_bytes(), heap_costs_.live_blocks(), heap_.allocations, heap_.allocated_bytes,
-          mmap_costs_.live_bytes()};
+  model::LiveTimeline::State state{costs().live_bytes(), costs().live_blocks(), heap_.allocations, heap_.allocated_bytes,
+                                   mmap_costs_.live_bytes()};
+  if (selection_.kind == model::Kind::kHeap) return state;
+  if (selection_.kind == model::Kind::kMmap) state.allocations = state.allocated_bytes = 0;
+  state.allocations += mappings_.mappings - (count_all_ ? mappings_.from_allocator : 0);
+  state.allocated_bytes += mappings_.mapped_bytes - (count_all_ ? mappings_.from_allocator_bytes : 0);
+  return state;
 }
 
 inline Replay::Thread& Replay::thread_of(std::uint32_t stream) {
@@ -172,10 +180,11 @@ inline void Replay::allocate(std::size_t i, std::uint64_t old_address) {
   sizes_.count(size);
   heap_costs_.add(event.node, size, event.time);
   if (count_all_) all_costs_.add(event.node, size, event.time);
-  timeline_.rose(heap_costs_.live_bytes());
+  timeline_.rose(costs().live_bytes());
   if constexpr (kResolve)
-    resolved_->push_back({event.time, event.address, size, event.node, block->thread, ResolvedKind::kAllocation, false, !in_slice_,
-                          old_address != 0, kNoThread, kNoNode, 0, old_address});
+    if (blocks_are_events_)
+      resolved_->push_back({event.time, event.address, size, event.node, block->thread, ResolvedKind::kAllocation, false, !in_slice_,
+                            old_address != 0, kNoThread, kNoNode, 0, old_address});
 }
 
 template <bool kResolve>
@@ -186,10 +195,11 @@ inline void Replay::count_release(const Block& block, bool temporary, [[maybe_un
   heap_.temporary_allocations += temporary;
   heap_costs_.remove(block.node, block.size, temporary);
   if (count_all_) all_costs_.remove(block.node, block.size, temporary);
-  timeline_.fell(heap_costs_.live_bytes());
+  timeline_.fell(costs().live_bytes());
   if constexpr (kResolve)
-    resolved_->push_back({now_, block.address, block.size, block.node, block.thread, ResolvedKind::kRelease, temporary, before_slice,
-                          by.in_realloc, by.thread, by.node, block.time, 0});
+    if (blocks_are_events_)
+      resolved_->push_back({now_, block.address, block.size, block.node, block.thread, ResolvedKind::kRelease, temporary, before_slice,
+                            by.in_realloc, by.thread, by.node, block.time, 0});
 }
 
 void Replay::count_rare_release(const Block& block) {
@@ -261,7 +271,7 @@ void Replay::realloc_end(std::size_t i) {
 /// released (or allocated) first. Looks for that and, with what its stream did before it, does it now.
 template <bool kResolve>
 [[gnu::noinline]] bool Replay::settle_tie(std::size_t i, std::uint64_t address, bool wants_release) {
-  if (in_tie_ || streams_.size() < 2) return false;
+  if (in_order_ || in_tie_ || streams_.size() < 2) return false;
   const MergedEvent& event = events_[i];
   const std::size_t end = std::min(events_.size(), i + kTieWindow);
   for (std::size_t j = i + 1; j < end && events_[j].time == event.time; ++j) {
@@ -371,15 +381,26 @@ void Replay::map(const MergedEvent& event, std::uint64_t begin, std::uint64_t en
   }
   ++mappings_.mappings;
   mappings_.mapped_bytes += size;
-  if ((flags & kMapFromAllocator) != 0) mappings_.from_allocator_bytes += size;
+  if ((flags & kMapFromAllocator) != 0) {
+    ++mappings_.from_allocator;
+    mappings_.from_allocator_bytes += size;
+  }
   mmap_costs_.add(event.node, size, event.time);
   if (count_all_ && (flags & kMapFromAllocator) == 0) all_costs_.add(event.node, size, event.time);
+  timeline_.rose(costs().live_bytes());
+  if (is_mapping_event(flags))
+    resolved_->push_back({now_, begin, size, event.node, thread_index, ResolvedKind::kAllocation, false, !in_slice_});
 }
 
 void Replay::mapping_changed(const Region& region, std::int64_t bytes, std::int64_t blocks) {
   if ((region.flags & (kMapReserve | kNotSelected)) != 0) return;
   mmap_costs_.adjust(region.node, bytes, blocks);
   if (count_all_ && (region.flags & kMapFromAllocator) == 0) all_costs_.adjust(region.node, bytes, blocks);
+  if (bytes > 0) timeline_.rose(costs().live_bytes());
+  else timeline_.fell(costs().live_bytes());
+  if (is_mapping_event(region.flags))
+    resolved_->push_back({now_, region.begin, static_cast<std::uint64_t>(bytes > 0 ? bytes : -bytes), region.node, region.thread,
+                          bytes > 0 ? ResolvedKind::kAllocation : ResolvedKind::kRelease, false, !in_slice_});
 }
 
 bool Replay::is_selected(std::uint32_t tid, const std::string& name) const {

@@ -133,6 +133,7 @@ class Replay {
     std::uint64_t mappings = 0;
     std::uint64_t mapped_bytes = 0;
     std::uint64_t reserved_bytes = 0;
+    std::uint64_t from_allocator = 0;  ///< of `mappings`
     std::uint64_t from_allocator_bytes = 0;
   };
   static constexpr std::size_t kMaxMarks = 10'000;
@@ -147,6 +148,17 @@ class Replay {
     resolved_ = &events;
     return run<true>(batch);
   }
+
+  /// Before the first batch: events are what the selection's kind counts, so mappings besides the blocks of the heap, or
+  /// in their place. A mapping's parts may come and go in other pieces than it was made of.
+  void resolve_kind() {
+    mappings_are_events_ = selection_.kind != model::Kind::kHeap;
+    blocks_are_events_ = selection_.kind != model::Kind::kMmap;
+  }
+
+  /// From here on appends the events to `events` in the order in which they are handled, which differs from the trace's
+  /// where times are equal. Works with the second form of replay() only. Texts are those of the batch.
+  void tell_order(std::vector<trace::MergedEvent>& events) noexcept { ordered_ = &events; }
 
   /// After the last batch. `end_time`: ticks to which the recording is known to have gone on. May append to
   /// the events given last.
@@ -169,6 +181,11 @@ class Replay {
   const CostTracker& heap_costs() const noexcept { return heap_costs_; }
   const CostTracker& mmap_costs() const noexcept { return mmap_costs_; }
   const CostTracker& all_costs() const noexcept { return all_costs_; }  ///< only with Kind::kAll
+  /// Those of the three that the selection's kind asks for.
+  const CostTracker& costs() const noexcept {
+    if (selection_.kind == model::Kind::kHeap) [[likely]] return heap_costs_;
+    return count_all_ ? all_costs_ : mmap_costs_;
+  }
   const Mappings& mappings() const noexcept { return mappings_; }
   const std::vector<Thread>& threads() const noexcept { return threads_; }
   const model::LiveTimeline& timeline() const noexcept { return timeline_; }  ///< from the slice's first moment on
@@ -263,6 +280,9 @@ class Replay {
   bool is_temporary(const Block& block, const StreamState& stream) const noexcept;
   void mark(model::Timeline::Mark::Kind kind, std::uint64_t ticks, std::string text = {});
   model::LiveTimeline::State state() const noexcept;
+  bool is_mapping_event(std::uint32_t flags) const noexcept {
+    return mappings_are_events_ && resolved_ != nullptr && !(count_all_ && (flags & kMapFromAllocator) != 0);
+  }
 
   const Selection selection_;
   const Choice choice_;
@@ -290,6 +310,9 @@ class Replay {
   std::span<trace::MergedEvent> events_;     // the batch at hand
   std::vector<trace::EventText>* texts_ = nullptr;
   std::vector<ResolvedEvent>* resolved_ = nullptr;
+  bool blocks_are_events_ = true;
+  bool mappings_are_events_ = false;
+  std::vector<trace::MergedEvent>* ordered_ = nullptr;
   std::uint64_t now_ = 0;
   std::uint64_t ordinal_ = 0;             // of the next allocation, unless every block counts
   std::uint64_t first_identity_ = 0;      // mappings of the slice lie above
@@ -302,6 +325,7 @@ class Replay {
   std::uint64_t bad_events_ = 0;
   bool paused_once_ = false;
   bool in_tie_ = false;
+  const bool in_order_;                   // equal times were settled when the trace was compacted
 };
 
 }  // namespace heapprof::replay

@@ -231,10 +231,18 @@ void Replay::resolve_restored(std::vector<ResolvedEvent>& events) const {
     if (block.address == 0 || (block.thread & kNotSelected) != 0) return;
     events.push_back({block.time, block.address, block.size, block.node, block.thread, ResolvedKind::kAllocation, false, true});
   };
-  blocks_.for_each(add);
-  for (const StreamState& stream : streams_)
-    for (const PendingRealloc& pending : stream.reallocs) add(pending.block);
-  for (const PendingRealloc& pending : abandoned_reallocs_) add(pending.block);
+  if (blocks_are_events_) {
+    blocks_.for_each(add);
+    for (const StreamState& stream : streams_)
+      for (const PendingRealloc& pending : stream.reallocs) add(pending.block);
+    for (const PendingRealloc& pending : abandoned_reallocs_) add(pending.block);
+  }
+  // When a mapping was made is not kept: before all that follows.
+  if (mappings_are_events_)
+    mapping_table_.for_each([&](const Region& region) {
+      if ((region.flags & (kNotSelected | kMapReserve)) != 0 || (count_all_ && (region.flags & kMapFromAllocator) != 0)) return;
+      events.push_back({0, region.begin, region.end - region.begin, region.node, region.thread, ResolvedKind::kAllocation, false, true});
+    });
   std::sort(events.begin(), events.end(), [](const ResolvedEvent& a, const ResolvedEvent& b) {
     return a.time != b.time ? a.time < b.time : a.address < b.address;
   });

@@ -124,6 +124,15 @@ std::string build_id_path(const std::string& root, const std::string& build_id, 
   return root + "/.build-id/" + build_id.substr(0, 2) + "/" + build_id.substr(2) + suffix;
 }
 
+/// The kernel's list of mappings, from which recorded paths are, has a line feed as \012, and a backslash as itself
+/// (proc_pid_maps(5)): a path with these four characters in it may mean either.
+std::string with_line_feeds(std::string path) {
+  constexpr std::string_view kEscaped = "\\012";
+  for (std::size_t at = 0; (at = path.find(kEscaped, at)) != std::string::npos; ++at)
+    path.replace(at, kEscaped.size(), "\n");
+  return path;
+}
+
 }  // namespace
 
 ModuleFile::ModuleFile(const Module& module, const Options& options, const Origin& origin,
@@ -146,6 +155,9 @@ ModuleFile::ModuleFile(const Module& module, const Options& options, const Origi
   if (open_in_live_root()) return;
   std::string reason;
   if (open_main(path_in_sysroot(options_.sysroot, original_), deleted, &reason) == Acceptance::kAccepted) return;
+  if (const std::string other = with_line_feeds(original_);
+      other != original_ && open_main(path_in_sysroot(options_.sysroot, other), deleted, nullptr) == Acceptance::kAccepted)
+    return;
   if (open_mapped()) return;
   // This machine's own file will do when it is certain to be the same.
   if (!options_.sysroot.empty() && open_main(original_, true, nullptr) == Acceptance::kAccepted) return;

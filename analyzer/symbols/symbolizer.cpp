@@ -30,10 +30,17 @@ namespace {
 /// Fewer addresses of one module than twice this are not worth a second reader of its files.
 constexpr std::size_t kShare = 2048;
 
-/// Names come from files anybody may have written and go to terminals: no control characters.
+/// Names come from files anybody may have written and go to terminals: no control characters, but U+FFFD for each, as
+/// everywhere (analyzer/render/text.h).
 void clean(std::string& text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  if (std::none_of(text.begin(), text.end(), is_control)) return;
+  std::string out;
+  for (const char c : text) {
+    if (is_control(c)) out += "\xef\xbf\xbd";
+    else out += c;
+  }
+  text = std::move(out);
 }
 
 /// Whether the demangled ELF symbol `symbol` may be the function that the source calls `name`, and not

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <lz4.h>
 
+#include "analyzer/trace/compact_codec.h"
 #include "common/checksum.h"
 #include "common/event_codec.h"
 
@@ -340,7 +341,21 @@ class MergedReader::Stream {
   MergedEvent* out_ = nullptr;
 };
 
+/// The chunk at hand of a compacted trace.
+struct MergedReader::Chunks {
+  std::size_t next = 0;                 // after the one at hand
+  std::vector<std::uint8_t> contents;
+  std::unique_ptr<ChunkDecoder> decoder;
+  std::uint64_t events_left = 0;        // of the one at hand, as its header says
+  std::uint32_t gaps_due = 0;           // streams that are still to be told of a gap
+};
+
 MergedReader::MergedReader(const TraceFile& file) : file_(file) {
+  if (file.compacted() != nullptr) {
+    chunks_ = std::make_unique<Chunks>();
+    goes_on_ = true;
+    return;
+  }
   if (file.streams().size() > MergedEvent::kStreamMask)
     throw TraceError(file.input().path() + ": has more streams than a program can have threads");
   streams_.reserve(file.streams().size());
@@ -354,11 +369,15 @@ MergedReader::MergedReader(const TraceFile& file) : file_(file) {
 
 MergedReader::MergedReader(const TraceFile& file, const Whole& whole, ByteReader& position) : MergedReader(file) {
   goes_on_ = true;
-  for (std::uint32_t index = 1; index < whole.node_ids.size(); ++index)
+  for (std::uint32_t index = 1; chunks_ == nullptr && index < whole.node_ids.size(); ++index)
     if (node_index_(whole.node_ids[index]) != index) throw FormatError("a stack frame is named twice");
   records_ = position.number();
   last_time_ = position.number();
   frame_bytes_read_ = position.number();
+  if (chunks_ != nullptr) {
+    chunks_->next = position.number_up_to(file.compacted()->sections.chunks.size());
+    return;
+  }
   heads_.clear();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = *streams_[i];
@@ -375,7 +394,81 @@ void MergedReader::save_position(ByteWriter& out) const {
   out.number(records_);
   out.number(last_time_);
   out.number(frame_bytes_read_);
+  if (chunks_ != nullptr) out.number(chunks_->next);
   for (const auto& stream : streams_) stream->save(out);
+}
+
+/// Makes the next chunk the one at hand. False: there is none.
+bool MergedReader::load_chunk() {
+  const Compacted& compacted = *file_.compacted();
+  Chunks& chunks = *chunks_;
+  chunks.decoder.reset();
+  if (chunks.next == compacted.sections.chunks.size()) return false;
+  const Section& section = compacted.sections.chunks[chunks.next++];
+  frame_bytes_read_ += section.header.payload_bytes;
+  chunks.events_left = section.header.events;
+  try {
+    chunks.contents = read_contents(file_.input(), section);
+    const ChunkFormat format{static_cast<std::uint32_t>(file_.streams().size()), compacted.whole->definitions.node_count,
+                             compacted.quantum, compacted.exact};
+    chunks.decoder = std::make_unique<ChunkDecoder>(format, chunks.contents);
+  } catch (const FormatError& error) {
+    give_up_chunk(error.what());
+  }
+  return true;
+}
+
+/// The rest of the chunk at hand is lost, and every stream may have lost something.
+void MergedReader::give_up_chunk(const std::string& why) {
+  const Section& section = file_.compacted()->sections.chunks[chunks_->next - 1];
+  damage_.damaged(section.offset, next_section(section) - section.offset, "a chunk: " + why);
+  damage_.lost_events(chunks_->events_left);
+  chunks_->decoder.reset();
+  chunks_->gaps_due = static_cast<std::uint32_t>(file_.streams().size());
+}
+
+bool MergedReader::next_compacted(Batch& batch) {
+  Chunks& chunks = *chunks_;
+  MergedEvent* const events = batch.storage.data();
+  std::size_t count = 0;
+  bool at_chunk_end = false;
+  while (count < Batch::kEvents) {
+    if (chunks.gaps_due != 0) {
+      events[count++] = {last_time_, 0, static_cast<std::uint64_t>(kGap), 0, --chunks.gaps_due};
+      continue;
+    }
+    if (chunks.decoder == nullptr) {
+      if (!load_chunk()) break;
+      continue;
+    }
+    try {
+      const std::size_t got = chunks.decoder->next(events + count, Batch::kEvents - count, batch.texts);
+      for (std::size_t i = count; i < count + got; ++i) {
+        const MergedEvent& event = events[i];
+        chunks.events_left -= is_event({event.time, event.address, event.op_size, 0, 0}) && chunks.events_left != 0;
+      }
+      count += got;
+      if (got != 0) {
+        last_time_ = events[count - 1].time;
+        continue;
+      }
+      chunks.decoder.reset();
+      at_chunk_end = position_interval_ != 0 && records_ + count >= next_position_;
+      if (at_chunk_end && count != 0) break;
+    } catch (const FormatError& error) {
+      give_up_chunk(error.what());
+    }
+  }
+  batch.count = count;
+  records_ += count;
+  batch.records = records_;
+  batch.frame_bytes_read = frame_bytes_read_;
+  batch.position.clear();
+  if (at_chunk_end && count != 0 && chunks.decoder == nullptr) {
+    save_position(batch.position);
+    next_position_ = records_ + position_interval_;
+  }
+  return count != 0;
 }
 
 void MergedReader::sift_down(std::size_t at) noexcept {
@@ -395,6 +488,7 @@ void MergedReader::sift_down(std::size_t at) noexcept {
 bool MergedReader::next(Batch& batch) {
   batch.storage.resize(Batch::kMost);
   batch.texts.clear();
+  if (chunks_ != nullptr) return next_compacted(batch);
   MergedEvent* const begin = batch.storage.data();
   MergedEvent* out = begin;
   MergedEvent* const nominal_end = begin + Batch::kEvents;

@@ -97,6 +97,7 @@ class MergedReader {
 
  private:
   class Stream;
+  struct Chunks;
   struct Head {
     std::uint64_t time;
     std::uint32_t stream;
@@ -106,6 +107,9 @@ class MergedReader {
   };
   void sift_down(std::size_t at) noexcept;
   void save_position(ByteWriter& out) const;
+  bool next_compacted(Batch& batch);
+  bool load_chunk();
+  void give_up_chunk(const std::string& why);
 
   const TraceFile& file_;
   std::vector<std::unique_ptr<Stream>> streams_;
@@ -122,6 +126,7 @@ class MergedReader {
   std::uint64_t position_interval_ = 0;
   std::uint64_t next_position_ = 0;
   bool goes_on_ = false;  // definitions are known
+  std::unique_ptr<Chunks> chunks_;  // of a compacted trace
 };
 
 }  // namespace heapprof::trace

@@ -6,8 +6,8 @@
 //      4      4  kind
 //      8      8  file_id           of the trace that it belongs to
 //     16      8  number            by kind: what a reader must know without uncompressing it
-//     24      8  first_time        likewise, ticks
-//     32      8  last_time
+//     24      8  events            likewise
+//     32      8  last_time         likewise, ticks
 //     40      8  raw_bytes
 //     48      8  payload_bytes     padding to a multiple of 8 follows the payload
 //     56      8  payload_checksum
@@ -28,7 +28,7 @@ namespace heapprof::trace {
 enum class SectionKind : std::uint32_t {
   kWhole = 1,     ///< analyzer/trace/whole.h
   kOrigin = 2,    ///< of a compacted trace: what of the file it came from is not in its header
-  kChunk = 3,     ///< of a compacted trace: events (compact_codec.h); number: how many
+  kChunk = 3,     ///< of a compacted trace: compact_codec.h; number: records; events: how many of them are events (is_event)
   kSnapshot = 4,  ///< the state of a replay; number: records before it; last_time: of the latest of them
 };
 
@@ -37,7 +37,7 @@ struct SectionHeader {
   SectionKind kind;
   std::uint64_t file_id;
   std::uint64_t number;
-  std::uint64_t first_time;
+  std::uint64_t events;
   std::uint64_t last_time;
   std::uint64_t raw_bytes;
   std::uint64_t payload_bytes;

@@ -62,6 +62,13 @@ class TickClock {
 
   const std::vector<Point>& points() const noexcept { return points_; }
 
+  /// How many ticks make a microsecond, over the whole recording, rounded down; at least 1.
+  std::uint64_t ticks_per_us() const noexcept {
+    const Point& last = points_.back();
+    const std::uint64_t ticks = last.ns >= 1'000'000 ? scale(last.ticks, 1'000, last.ns) : nominal_rate_ / 1'000'000;
+    return std::max<std::uint64_t>(ticks, 1);
+  }
+
   std::uint64_t to_ns(std::uint64_t ticks) const noexcept {
     const auto after = std::upper_bound(points_.begin(), points_.end(), ticks,
                                         [](std::uint64_t value, const Point& point) { return value < point.ticks; });

@@ -93,6 +93,10 @@ bool is_frame(const FrameHeader& header, std::uint64_t file_id, std::uint64_t of
 TraceFile::TraceFile(const std::string& path) : input_(path) {
   read_header();
   symbols_ = find_symbols(input_, header_.file_id);
+  if (header_.version_major == kCompactedVersionMajor) {
+    open_compacted();
+    return;
+  }
   writer_ = find_writer(header_, input_);
   if (writer_ == Writer::kRecording && header_.end_kind != EndKind::kStopped)
     cut_ticks_ = ticks_now(header_).value_or(kNoCut);
@@ -130,6 +134,64 @@ TraceFile::TraceFile(const std::string& path) : input_(path) {
   }
 }
 
+void save(const Origin& origin, ByteWriter& out) {
+  save(origin.damage, out);
+  out.number(origin.executed ? 1 : 0);
+  out.number(origin.streams);
+  out.number(origin.bytes);
+  out.number(origin.quantum);
+}
+
+Origin load_origin(ByteReader& in) {
+  constexpr std::uint64_t kMostStreams = 1 << 20;
+  Origin origin;
+  origin.damage = load_damage(in);
+  origin.executed = in.number() != 0;
+  origin.streams = static_cast<std::uint32_t>(in.number_up_to(kMostStreams));
+  origin.bytes = in.number();
+  origin.quantum = in.number();
+  if (origin.quantum == 0) throw FormatError("its unit of time is nothing");
+  in.expect_end();
+  return origin;
+}
+
+void TraceFile::open_compacted() {
+  size_ = size_now();
+  auto compacted = std::make_shared<Compacted>();
+  compacted->sections = walk_sections(input_, header_.file_id, header_.header_bytes, size_);
+  const SectionTable& sections = compacted->sections;
+  try {
+    if (sections.wholes.empty() || sections.origins.empty()) throw FormatError("the section that tells what it holds is damaged");
+    const std::vector<std::uint8_t> whole = read_contents(input_, sections.wholes.front());
+    ByteReader whole_in(whole);
+    compacted->whole = std::make_shared<const Whole>(load_whole(whole_in, header_));
+    const std::vector<std::uint8_t> contents = read_contents(input_, sections.origins.front());
+    ByteReader in(contents);
+    const Origin origin = load_origin(in);
+    damage_ = origin.damage;
+    writer_ = origin.executed ? Writer::kExecuted : Writer::kGone;
+    streams_.resize(origin.streams);
+    compacted->original_bytes = origin.bytes;
+    compacted->quantum = origin.quantum;
+    compacted->exact = (header_.flags & kHeaderRounded) == 0;
+  } catch (const FormatError& error) {
+    throw TraceError(input_.path() + ": a compacted trace that cannot be read: " + error.what());
+  }
+  std::uint64_t records = 0;
+  std::uint64_t events = 0;
+  for (const Section& chunk : sections.chunks) {
+    frame_bytes_ += chunk.header.payload_bytes;
+    records += chunk.header.number;
+    events += chunk.header.events;
+  }
+  if (records < compacted->whole->records) {
+    if (sections.end < size_) damage_.damaged(sections.end, size_ - sections.end, "no section begins here");
+    damage_.lost_events(compacted->whole->events > events ? compacted->whole->events - events : 0);
+    damage_.note("the compacted file ends at byte " + std::to_string(sections.end) + ", before its last events");
+  }
+  compacted_ = std::move(compacted);
+}
+
 void TraceFile::read_header() {
   const std::size_t got = input_.read(0, &header_, sizeof header_);
   const std::string& path = input_.path();
@@ -140,10 +202,10 @@ void TraceFile::read_header() {
     throw TraceError(path + ": " + what_instead(bytes, std::min<std::size_t>(got, 512)));
   if (got < offsetof(FileHeader, zero_1))
     throw TraceError(path + ": ends after " + std::to_string(got) + " bytes, within its header");
-  if (header_.version_major > kVersionMajor)
+  if (header_.version_major > kCompactedVersionMajor)
     throw TraceError(path + ": trace version " + std::to_string(header_.version_major) + "." +
                      std::to_string(header_.version_minor) + ", this heapprof reads up to " +
-                     std::to_string(kVersionMajor) + ".x; use a newer heapprof");
+                     std::to_string(kCompactedVersionMajor) + ".x; use a newer heapprof");
 
   if (got < sizeof header_) {
     damage_.lost_unknown();
@@ -151,7 +213,7 @@ void TraceFile::read_header() {
   }
   if (header_.checksum != checksum(&header_, offsetof(FileHeader, checksum))) {
     damage_.damaged(0, offsetof(FileHeader, zero_1), "header checksum");
-    if (!recover_file_id())
+    if (header_.version_major == kCompactedVersionMajor || !recover_file_id())
       throw TraceError(path + ": its header is damaged, and no part behind it tells what it belonged to");
     // Whatever a damaged header says of the process is not believed.
     header_.process_start = 0;

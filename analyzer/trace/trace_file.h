@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,6 +21,8 @@
 
 #include "analyzer/trace/damage.h"
 #include "analyzer/trace/input_file.h"
+#include "analyzer/trace/section.h"
+#include "analyzer/trace/whole.h"
 #include "analyzer/trace/symbol_section.h"
 #include "analyzer/trace/writer.h"
 #include "common/trace_format.h"
@@ -45,6 +48,27 @@ struct StreamIndex {
 
 inline constexpr std::uint64_t kNoCut = std::numeric_limits<std::uint64_t>::max();
 
+/// What a trace that `heapprof compact` wrote has instead of streams.
+struct Compacted {
+  SectionTable sections;
+  std::shared_ptr<const Whole> whole;
+  std::uint64_t original_bytes = 0;   ///< of the file it was made from
+  std::uint64_t quantum = 1;          ///< ticks that times were rounded down to
+  bool exact = false;                 ///< nothing was rounded, and addresses are what they were
+};
+
+/// The section of kind kOrigin.
+struct Origin {
+  Damage damage;                      ///< of the original as a file
+  bool executed = false;              ///< its process went on as another program
+  std::uint32_t streams = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t quantum = 1;
+};
+void save(const Origin& origin, ByteWriter& out);
+/// Throws FormatError.
+Origin load_origin(ByteReader& in);
+
 /// True when `header`, read from `offset`, is a frame of the file `file_id` that fits before `end`.
 bool is_frame(const FrameHeader& header, std::uint64_t file_id, std::uint64_t offset, std::uint64_t end) noexcept;
 
@@ -56,7 +80,11 @@ class TraceFile {
   const InputFile& input() const noexcept { return input_; }
   const FileHeader& header() const noexcept { return header_; }
   std::uint64_t file_id() const noexcept { return header_.file_id; }
-  const std::vector<StreamIndex>& streams() const noexcept { return streams_; }  ///< by id
+  const std::vector<StreamIndex>& streams() const noexcept { return streams_; }  ///< by id; of a compacted one: empty ones
+  /// Null: as the recorder wrote it.
+  const Compacted* compacted() const noexcept { return compacted_.get(); }
+  /// Length of the file as recorded.
+  std::uint64_t original_bytes() const noexcept { return compacted_ != nullptr ? compacted_->original_bytes : size_; }
   std::uint64_t bytes() const noexcept { return size_; }  ///< of the recording, without symbols() behind it
   const std::optional<SymbolSection>& symbols() const noexcept { return symbols_; }  ///< those that it carries
   std::uint64_t frame_bytes() const noexcept { return frame_bytes_; }  ///< of all frames: for progress
@@ -78,6 +106,7 @@ class TraceFile {
 
  private:
   void read_header();
+  void open_compacted();
   bool recover_file_id();
   void walk(bool staging_pass);
   void copy_staging(const ExtentHeader& extent);
@@ -101,6 +130,7 @@ class TraceFile {
   std::map<std::uint32_t, StreamIndex> by_id_;  // while indexing
   std::vector<StreamIndex> streams_;
   Damage damage_;
+  std::shared_ptr<const Compacted> compacted_;
 };
 
 }  // namespace heapprof::trace

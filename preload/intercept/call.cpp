@@ -38,7 +38,7 @@ bool is_inner(const CallFrame& frame, const Target& outer) noexcept {
 }
 
 void push(ThreadState& thread, CallFrame& frame) noexcept {
-  frame.index = static_cast<std::uint16_t>(thread.intercepted);
+  frame.index = thread.intercepted;
   if (frame.index == recorder::kMaxInterceptedCalls) return;
   thread.calls[frame.index] = {&frame, frame.target, frame.outer_reallocating, frame.outer_depth};
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -64,55 +64,97 @@ std::uint64_t size_of(const CallFrame& frame, const Signature& signature) noexce
 using namespace heapprof;
 using intercept::Kind;
 
-std::uint32_t heapprof_intercept_before(arch::CallFrame* frame) noexcept {
+namespace heapprof::intercept {
+
+namespace {
+
+/// What both of a call's beginnings see to first. False: nobody is to be told of it.
+bool is_own_call(ThreadState& thread, CallFrame& frame) noexcept {
+  drop_stale(thread, frame);
+  if (thread.intercepted == 0) return true;
+  const auto& outer = *static_cast<const Target*>(thread.calls[thread.intercepted - 1].target);
+  // A function that may throw may do so because an inner one failed, which is then the only one to tell.
+  return !is_inner(frame, outer) || (outer.signature.throws && frame.target->signature.kind != Kind::kRelease);
+}
+
+/// What the thread was about, for the end of the call.
+void keep_outer(CallFrame& frame) noexcept {
+  frame.outer_reallocating = t_local.reallocating;
+  frame.outer_depth = t_local.allocator_depth;
+  frame.begun = 0;
+  frame.block = nullptr;
+}
+
+bool gives_up_a_block(Kind kind) noexcept { return kind != Kind::kAllocate && kind != Kind::kStore; }
+
+/// The call allocates, and is under way.
+void begin_allocation(ThreadState& thread, CallFrame& frame) noexcept {
+  const Signature& signature = frame.target->signature;
+  frame.size = size_of(frame, signature);
+  // The pointer that the block will be stored through is clobbered by then.
+  if (signature.kind == Kind::kStore) frame.block = reinterpret_cast<const void*>(frame.argument(signature.pointer));
+  push(thread, frame);
+  new (&frame.call) recorder::AllocatorCall;
+}
+
+}  // namespace
+
+}  // namespace heapprof::intercept
+
+heapprof::intercept::Begin heapprof_intercept_begin(arch::CallFrame* frame) noexcept {
+  using intercept::Begin;
   const intercept::Target& target = *frame->target;
-  const intercept::Signature& signature = target.signature;
+  const Kind kind = target.signature.kind;
   frame->original = target.original;
-  if (recorder::state() == recorder::State::kOff) return 0;
-
-  recorder::ThreadState* const thread = intercept::thread_state();
-  if (thread == nullptr) return 0;
-
-  intercept::drop_stale(*thread, *frame);
-  if (thread->intercepted != 0) {
-    const auto& outer = *static_cast<const intercept::Target*>(thread->calls[thread->intercepted - 1].target);
-    // A function that may throw may do so because an inner one failed, which is then the only one to tell.
-    if (intercept::is_inner(*frame, outer) && (!outer.signature.throws || signature.kind == Kind::kRelease)) return 0;
+  if (recorder::state() == recorder::State::kOff) return Begin::kReplace;
+  recorder::ThreadState* const thread = recorder::t_local.state;
+  if (thread == nullptr || recorder::t_local.generation != recorder::g_process_generation) return Begin::kRecord;
+  if (intercept::gives_up_a_block(kind)) {
+    if (frame->argument(target.signature.pointer) != 0) return Begin::kRecord;
+    if (kind == Kind::kRelease) return Begin::kReplace;
   }
+  if (!intercept::is_own_call(*thread, *frame)) return Begin::kReplace;
+  intercept::keep_outer(*frame);
+  intercept::begin_allocation(*thread, *frame);
+  return Begin::kCall;
+}
 
-  frame->outer_reallocating = recorder::t_local.reallocating;
-  frame->outer_depth = recorder::t_local.allocator_depth;
-  frame->begun = 0;
-  frame->block = nullptr;
-  if (signature.kind != Kind::kAllocate && signature.kind != Kind::kStore) {
+heapprof::intercept::Begin heapprof_intercept_begin_recorded(arch::CallFrame* frame) noexcept {
+  using intercept::Begin;
+  const intercept::Signature& signature = frame->target->signature;
+  recorder::ThreadState* const thread = intercept::thread_state();
+  if (thread == nullptr || !intercept::is_own_call(*thread, *frame)) return Begin::kReplace;
+  intercept::keep_outer(*frame);
+  if (intercept::gives_up_a_block(signature.kind)) {
     frame->block = reinterpret_cast<const void*>(frame->argument(signature.pointer));
-    if (frame->block == nullptr && signature.kind == Kind::kRelease) return 0;
+    if (frame->block == nullptr && signature.kind == Kind::kRelease) return Begin::kReplace;
   }
   if (signature.kind == Kind::kRelease) {
     recorder::released(frame->block, frame->entry());
     ++recorder::t_local.allocator_depth;
     recorder::t_local.reallocating = frame->block;
     intercept::push(*thread, *frame);
-    return 1;
+    return Begin::kCall;
   }
-  frame->size = intercept::size_of(*frame, signature);
   if (frame->block != nullptr) frame->begun = recorder::realloc_begin(frame->block, frame->entry());
-  // The pointer that the block will be stored through is clobbered by then.
-  if (signature.kind == Kind::kStore) frame->block = reinterpret_cast<const void*>(frame->argument(signature.pointer));
-  intercept::push(*thread, *frame);
-  new (&frame->call) recorder::AllocatorCall;
-  return 1;
+  intercept::begin_allocation(*thread, *frame);
+  return Begin::kCall;
 }
 
-void heapprof_intercept_after(arch::CallFrame* frame) noexcept {
+bool heapprof_intercept_end(arch::CallFrame* frame) noexcept {
+  if (frame->target->signature.kind != Kind::kRelease) return true;
+  intercept::pop(*frame);
+  recorder::t_local.reallocating = frame->outer_reallocating;
+  return false;
+}
+
+void heapprof_intercept_end_recorded(arch::CallFrame* frame) noexcept {
   const intercept::Signature& signature = frame->target->signature;
   const arch::EntryRegisters entry = frame->entry();
   const void* block = reinterpret_cast<const void*>(frame->result());
   intercept::pop(*frame);
   switch (signature.kind) {
-    case Kind::kRelease:
-      recorder::t_local.reallocating = frame->outer_reallocating;
-      return;
+    case Kind::kRelease: return;  // heapprof_intercept_end
     case Kind::kStore:
       block = static_cast<std::int32_t>(frame->result()) == 0 ? *static_cast<void* const*>(frame->block) : nullptr;
       break;

@@ -28,12 +28,24 @@ struct Target {
   Signature signature;
 };
 
+/// What the thunk is to do with a call.
+enum class Begin : std::uint32_t {
+  kReplace = 0,  ///< the function takes the thunk's place
+  kCall = 1,     ///< it is called, and heapprof_intercept_end then
+  kRecord = 2,   ///< heapprof_intercept_begin_recorded, with all registers saved, will say
+};
+
 }  // namespace heapprof::intercept
 
+// The first of each pair uses no vector register and calls nothing that does (this file's code is compiled so, and
+// tests/abi looks): the thunk saves those only for the second, which records.
 extern "C" {
-/// 0: the function is to take the thunk's place. 1: it is called, and heapprof_intercept_after then.
-[[gnu::visibility("hidden")]] std::uint32_t heapprof_intercept_before(heapprof::arch::CallFrame* frame) noexcept;
-[[gnu::visibility("hidden")]] void heapprof_intercept_after(heapprof::arch::CallFrame* frame) noexcept;
+[[gnu::visibility("hidden")]] heapprof::intercept::Begin heapprof_intercept_begin(heapprof::arch::CallFrame* frame) noexcept;
+[[gnu::visibility("hidden")]] heapprof::intercept::Begin heapprof_intercept_begin_recorded(
+    heapprof::arch::CallFrame* frame) noexcept;
+/// False: that was all.
+[[gnu::visibility("hidden")]] bool heapprof_intercept_end(heapprof::arch::CallFrame* frame) noexcept;
+[[gnu::visibility("hidden")]] void heapprof_intercept_end_recorded(heapprof::arch::CallFrame* frame) noexcept;
 /// Where a patched function returns to when the thunk called it.
 [[gnu::visibility("hidden")]] extern const char heapprof_intercept_returned[];
 }

@@ -62,6 +62,7 @@ struct Memory {
   Target* targets[kMaxFunctions];
   const Function* functions[kMaxFunctions];
   bool refused[kMaxFunctions];
+  bool before_us;  ///< the object looked at is found before this library: programs reach its functions, not the hooks
   char text[2048];
 };
 
@@ -131,7 +132,7 @@ std::size_t choose(Memory& memory, Family& family) noexcept {
     if (of == Family::kPlain && !plain) continue;
     // An operator new that calls malloc is recorded there; one of an allocator that has malloc too may not call it.
     if (of == Family::kOperator && !prefixed && !plain) continue;
-    if (is_behind_hooks(function.address)) continue;
+    if (!memory.before_us && is_behind_hooks(function.address)) continue;
     if (of < Family::kPlain) family = of;
     if (of == Family::kPlain && recorder::text_equal(function.symbol, "mallocx")) jemalloc_names = true;
     if (function.indirect) {
@@ -284,9 +285,11 @@ void scan(bool fresh) noexcept {
   const std::uint64_t vdso = getauxval(AT_SYSINFO_EHDR);
   link_map map;
   std::size_t met = 0;
+  memory.before_us = true;
   for (const link_map* at = _r_debug.r_map; at != nullptr; at = map.l_next) {
     if (!read_own(at, &map, sizeof map)) break;
     ++met;
+    if (map.l_ld == _DYNAMIC) memory.before_us = false;
     if (!remember(memory, {at, map.l_addr, map.l_ld})) continue;
     if (map.l_ld == _DYNAMIC || map.l_addr == loader || (vdso != 0 && map.l_addr == vdso) || map.l_ld == nullptr) continue;
     look_at(memory, map, fresh || one_thread());

@@ -29,8 +29,9 @@ THUNK = {"heapprof_intercept_entry", "_ZN8heapprof9intercept12_GLOBAL__N_112load
 HOOKS = set(HEAP + MAPPINGS + KERNEL + OWN_PATH + FRAMES + HOST_CALLS)
 
 # All that may be taken from libc. None of these allocates, locks, sets errno or is a cancellation point.
-FROM_LIBC = set("""environ clock_gettime getauxval getpagesize memchr memcmp memcpy memmove memset stpcpy strcmp
-                   strcpy strlen strncpy strrchr __stack_chk_fail abort""".split())
+FROM_LIBC = set("environ clock_gettime getauxval getpagesize __stack_chk_fail abort".split())
+if os.uname().machine != "x86_64":
+    FROM_LIBC |= set("memchr memcmp memcpy memmove memset stpcpy strcmp strcpy strlen strncpy strrchr".split())
 # Weak, without version, null where the libc or loader does not have them.
 WEAK = set("__libc_single_threaded __libc_stack_end _dl_find_object _r_debug".split())
 
@@ -163,6 +164,32 @@ class Calls(unittest.TestCase):
             for line in calls:
                 self.assertRegex(line, "find_real_functions|watch_prctl|restrict_system_calls", hook)
             self.assertTrue(any(re.match(r"(jmp\s+\*|br\s)", line) for line in instructions()[hook]), hook)
+
+
+@unittest.skipUnless(os.uname().machine == "x86_64", "reads x86-64 instructions")
+class Registers(unittest.TestCase):
+    """A patched function's caller finds its registers as if we had not been (arch/x86_64/thunk.S)."""
+
+    def test_nothing_touches_the_upper_halves(self):
+        for function, code in instructions().items():
+            for instruction in code:
+                self.assertNotRegex(instruction, r"^v|%[yz]mm|%k[0-7]\b|^f?xrstor|^em?ms", function)
+
+    def test_vector_registers_are_saved_where_they_are_used(self):
+        """What runs before the thunk has saved them uses none, on no path."""
+        begun = ["heapprof_intercept_begin", "heapprof_intercept_end", "memcpy", "memset", "memmove", "memcmp", "memchr", "strlen"]
+        met = set()
+        while begun:
+            function = begun.pop()
+            met.add(function)
+            for instruction in instructions()[function]:
+                self.assertNotIn("%xmm", instruction, function)
+                call = re.match(r"(?:call|jmp)\s+[0-9a-f]+ <([^+>]+)>$", instruction)
+                if call is None:
+                    self.assertNotRegex(instruction, r"^call", function)
+                elif call[1] not in met:
+                    begun.append(call[1])
+        self.assertNotIn("heapprof_intercept_begin_recorded", met)
 
 
 class Stack(unittest.TestCase):

@@ -51,6 +51,9 @@ class Callgrind(consumers.Case):
             if name == "plain":  # parse calls itself; main calls all but nothing
                 main = [row for place, several in inclusive.items() if "demo+0x100" in place for row in several]
                 self.assertIn(wanted, main)
+        if name == "nasty":
+            # It takes blanks around a name for its own.
+            self.check_nasty_names(printed, changed=str.strip)
         if name == "real":
             self.assertIn("ledger_names.cpp:", printed)
 

@@ -2,7 +2,7 @@
 //
 //   consumer_samples FOLDER      makes FOLDER/*.hprof
 //
-//   plain     three threads' worth of ordinary life: leaks, temporaries, recursion, reallocs
+//   plain     three threads' worth of ordinary life: leaks, temporaries, recursion, reallocs, mappings
 //   names     modules called what no format likes: ; # quotes line feeds, bytes that are no UTF-8, 10 KB
 //   empty     a program that allocated nothing
 //   cut       stacks cut short, and none at all
@@ -43,11 +43,18 @@ void plain(const std::string& path) {
   main.node(5, 1, kLeaf, 0x400);
   main.node(6, 2, kLeaf, 0x300);
   for (std::uint64_t i = 0; i < 40; ++i) main.alloc(at(i), 0x1000 + 64 * i, 48 + i, 4);
+  // Mappings, one of them malloc's own, one that loses its middle.
+  constexpr std::uint64_t kMapping = 0x7f2000000000;
+  main.add(heapprof::Op::kMap, at(41), kMapping, 256 << 10, 5, heapprof::kMapAnonymous);
+  main.add(heapprof::Op::kMap, at(42), kMapping + (1 << 20), 128 << 10, 6,
+           heapprof::kMapAnonymous | heapprof::kMapFromAllocator);
   for (std::uint64_t i = 0; i < 10; ++i) main.free(at(50 + i), 0x1000 + 64 * i);
   for (std::uint64_t i = 0; i < 25; ++i) {
     main.alloc(at(60 + i), 0x9000, 1000, 5);
     main.free(at(60 + i), 0x9000);
   }
+  main.add(heapprof::Op::kUnmapBegin, at(86), kMapping + (64 << 10), 64 << 10);
+  main.add(heapprof::Op::kUnmapEnd, at(86));
   main.alloc(at(90), 0xa000, 100'000, 6);
   main.realloc_begin(at(91), 0xa000);
   main.realloc_end(at(91), 0xb000, 150'000, 6);

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import harness
+import nasty
 
 SAMPLES = ("plain", "names", "empty", "cut", "huge", "many")
 COSTS = {"peak_bytes": ("peak", "bytes"), "peak_blocks": ("peak", "blocks"),
@@ -42,13 +43,21 @@ class Case(harness.Case):
         subprocess.run([harness.BUILD / "tests" / "consumers" / "consumer_samples", cls.folder], check=True, timeout=60)
 
     def each_sample(self, check, leave_out=()):
-        """Calls check(name, path) for each trace and, last, for a real program's with symbols; each as a subtest."""
+        """Calls check(name, path) for each trace and, last, for two of real programs with symbols, one of which has names that no
+        format likes (nasty.py); each as a subtest."""
         for name in SAMPLES:
             if name not in leave_out:
                 with self.subTest(trace=name):
                     check(name, self.folder / f"{name}.hprof")
         with self.subTest(trace="real"):
             check("real", self.real())
+        with self.subTest(trace="nasty"):
+            check("nasty", self.nasty())
+
+    def check_nasty_names(self, text, names=None, changed=lambda name: name):
+        """The consumer shows each function's name, as `changed` makes of it what this format can hold."""
+        for name in nasty.clean_functions() if names is None else names:
+            self.assertTrue(changed(name) in text, f"{changed(name)[:100]!r} is not among what the consumer shows")
 
     def each_selection(self, check, of_mappings):
         """Calls check("plain", its path) under each selection. `of_mappings`: the format holds mappings; otherwise those must be
@@ -77,6 +86,13 @@ class Case(harness.Case):
             shutil.copy(self.record(harness.program("ledger_names")).trace, trace)
             self.known["real"] = trace
         return self.known["real"]
+
+    def nasty(self):
+        if "nasty" not in self.known:
+            trace = self.folder / "nasty.hprof"
+            shutil.copy(self.record(*nasty.build(self.folder)).trace, trace)
+            self.known["nasty"] = trace
+        return self.known["nasty"]
 
     def export(self, format_name, trace, *options, suffix=""):
         """Exports twice: the two must be equal. Returns the path."""

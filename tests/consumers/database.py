@@ -4,6 +4,7 @@ import sys
 
 import consumers
 import harness
+import nasty
 
 sys.path.insert(0, str(consumers.FOLDER / "python"))
 try:
@@ -70,6 +71,13 @@ class Database(consumers.Case):
                                   f"where e.event = 'alloc'"), [totals["allocated_bytes"]])
         if name == "many":
             self.assertEqual(self.ask(f"select count(distinct stack) from {events}"), [100_000])
+        if name == "nasty" and form == "ndjson":
+            shown = duckdb.sql(f"select distinct f.function, f.file from (select unnest(frames) as f from {stacks})").fetchall()
+            self.check_nasty_names({function for function, _ in shown})
+            self.check_nasty_names({file.rpartition("/")[2] for _, file in shown if file}, nasty.clean_files())
+        if name == "nasty":
+            told = duckdb.sql(f"select distinct thread from {events}").fetchall()
+            self.check_nasty_names({thread for thread, in told}, nasty.clean_threads())
         if name == "real" and form == "ndjson":
             self.assertGreater(self.ask(f"select count(*) from (select unnest(frames) as f from {stacks}) "
                                         f"where f.file like '%ledger_names.cpp' and f.line > 0")[0], 0)

@@ -25,7 +25,7 @@ gSelect = {childNodes: gSelectData.map(() => ({})), selectedIndex: 0};
 gData = JSON.parse(file);
 buildTree();
 const leaves = tree => tree._kids ? tree._kids.reduce((sum, kid) => sum + leaves(kid), 0) : 1;
-globalThis.result = JSON.stringify({root: gRoot, leaves: leaves(gRoot), command: gData.cmd, lifetimes: gData.pps.map(p => p.tl)},
+globalThis.result = JSON.stringify({root: gRoot, leaves: leaves(gRoot), command: gData.cmd, frames: gData.ftbl, lifetimes: gData.pps.map(p => p.tl)},
                         (key, value) => key === '_kids' || key === '_frames' ? undefined : value);
 `, context);
 console.log(context.result);
@@ -52,6 +52,8 @@ class Dhat(consumers.Case):
                             ("_atTGmaxBytes", "peak_bytes"), ("_atTGmaxBlocks", "peak_blocks"),
                             ("_atTEndBytes", "leaked_bytes"), ("_atTEndBlocks", "leaked_blocks")):
             self.assertEqual(root[field], totals[cost], field)
+        if name == "nasty":
+            self.check_nasty_names("\n".join(seen["frames"]))
         if name == "many":
             self.assertEqual(seen["leaves"], 100_000)
         if name == "plain" and not self.options:

@@ -100,10 +100,12 @@ class Profiler(consumers.Case):
             for strategy, cost in strategies[:1] if self.options else strategies:
                 own = self.own_bytes(strategy)
                 self.assertEqual(sum(own.values()), totals[f"{cost}_bytes"], strategy)
-                if name == "real":
+                if name in ("real", "nasty"):
                     wanted = self.wanted(trace, cost)
                     named = {function for function in wanted if function and not function.startswith("[")}
                     self.assertEqual({function: own[function] for function in named}, {f: wanted[f] for f in named})
+                if name == "nasty":
+                    self.check_nasty_names(own)
         finally:
             self.end(server)
 

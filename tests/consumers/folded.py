@@ -1,6 +1,7 @@
 """flamegraph.pl and inferno-flamegraph (the same for the Rust world): they read folded stacks without a complaint, and
 the total of their picture is the report's; of a comparison too."""
 
+import html
 import re
 
 import consumers
@@ -11,6 +12,11 @@ UNITS = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocated
 
 
 PERL = consumers.debian_file("usr/share/perl5/Devel/NYTProf/flamegraph.pl")
+
+
+def written(name):
+    """As the folded text has it: nothing that parts frames, or values."""
+    return re.sub(r" (?=[\d.]+$)", "\u00a0", name.replace(";", ":"))
 
 
 class Tests:
@@ -42,6 +48,15 @@ class Tests:
                 continue
             self.assertEqual(self.total_of(self.picture(folded)), totals[UNITS[cost]], cost)
 
+    def test_nasty_names(self):
+        for command in (("flamegraph", self.nasty()), ("diff", self.real(), self.nasty())):
+            with self.subTest(command=command[0]):
+                picture = self.picture(self.folded(*command, "--cost", "leaked"))
+                titles = {html.unescape(title) for title in re.findall(r"<title>(.*?) \([\d,]+ units, [^)]*\)", picture)}
+                self.check_nasty_names(titles, changed=self.shown)
+                if command[0] == "flamegraph":
+                    self.assertNotRegex(picture, r"%; [-+\d]", "taken for a comparison")
+
     def test_names_arrive(self):
         picture = self.picture(self.folded("flamegraph", self.real(), "--cost", "leaked"))
         function = self.all_stacks(self.real(), "leaked")[0]["stack"][0]["function"]
@@ -59,10 +74,16 @@ class Tests:
 class Inferno(Tests, consumers.Case):
     command = (consumers.inferno(), "--deterministic")
 
+    def shown(self, name):
+        return written(name).rstrip().removesuffix("_[k]")  # the kernel's, to it
+
 
 @harness.unittest.skipUnless(PERL, "flamegraph.pl: not fetched (tools/consumers.sh)")
 class FlameGraphPl(Tests, consumers.Case):
     command = ("perl", PERL)
+
+    def shown(self, name):
+        return written(name).replace("<", "(").replace(">", ")")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import shutil
 import consumers
 import harness
 import heaptrack_file
+import nasty
 
 AS_IT_IS = ("--disable-builtin-suppressions", "--disable-embedded-suppressions", "--shorten-templates=0")
 
@@ -24,7 +25,8 @@ class Heaptrack(consumers.Case):
         """Of heaptrack_print's own folded stacks."""
         stacks = self.dir / "stacks"
         self.run_consumer("heaptrack_print", "-f", file, *AS_IT_IS, "-F", stacks, "--flamegraph-cost-type", cost)
-        return [int(line.rpartition(b" ")[2]) for line in stacks.read_bytes().split(b"\n") if line]
+        self.shown = stacks.read_bytes()
+        return [int(line.rpartition(b" ")[2]) for line in self.shown.split(b"\n") if line]
 
     def check(self, name, trace):
         file = self.export("heaptrack", trace)
@@ -40,6 +42,9 @@ class Heaptrack(consumers.Case):
         self.assertEqual(leaked, heaptrack_file.rounded(totals["leaked_bytes"]))
         for cost, wanted in (("allocations", "allocations"), ("leaked", "leaked_bytes")):
             self.assertEqual(sum(self.stacks_of(file, cost)), totals[wanted], cost)
+        if name == "nasty":
+            self.check_nasty_names(self.shown.decode())
+            self.check_nasty_names(self.shown.decode(), [f"({file})" for file in nasty.clean_files()])
         self.check_peak(sum(self.stacks_of(file, "peak")), totals)
 
 

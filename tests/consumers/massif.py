@@ -30,6 +30,8 @@ class Massif(consumers.Case):
         trees = re.findall(r"^[\d.]+% \(([\d,]+)B\) \(heap allocation functions\)", printed, re.M)
         self.assertEqual([int(tree.replace(",", "")) for tree in trees], [totals["peak_bytes"], totals["leaked_bytes"]])
         self.check_tree(file.read_text())
+        if name == "nasty":
+            self.check_nasty_names(printed, changed=lambda text: text.replace("#", "\uff03"))
         if name == "real":
             self.assertIn("(ledger_names.cpp:", printed)
 

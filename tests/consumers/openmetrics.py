@@ -7,6 +7,7 @@ import sys
 
 import consumers
 import harness
+import nasty
 
 sys.path.insert(0, str(consumers.FOLDER / "python"))
 try:
@@ -55,23 +56,38 @@ class Parser(consumers.Case):
     def test_totals(self):
         self.each_sample(self.check)
 
+    def test_selections(self):
+        """What report takes, the timeline takes."""
+        self.each_selection(self.check, of_mappings=True)
+
     def check(self, name, trace):
-        text = self.heapprof("timeline", trace, "--format", "openmetrics")
-        self.assertEqual(text, self.heapprof("timeline", trace, "--format", "openmetrics"))
+        command = ("timeline", trace, "--format", "openmetrics", *self.options)
+        text = self.heapprof(*command)
+        self.assertEqual(text, self.heapprof(*command), "two outputs differ")
         series = {}
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 series.setdefault((sample.name, sample.labels.get("site")), []).append(sample)
         totals = self.totals(trace)
-        heap = self.report(trace)["heap"]
         for metric, cost in METRICS:
+            # In a slice what came before lives, too.
+            older = "--from" in self.options and "_live_" in metric
             if totals["allocations"]:
-                self.assertEqual(series[metric, None][-1].value, totals[cost], metric)
-        self.assertEqual(heap["peak_bytes"], series["heapprof_peak_bytes", None][-1].value)
+                (self.assertGreaterEqual if older else self.assertEqual)(series[metric, None][-1].value, totals[cost], metric)
+        self.assertEqual(totals["peak_bytes"], series["heapprof_peak_bytes", None][-1].value)
         if name == "plain":
-            self.assertEqual(series["heapprof_resident_bytes", None][0].value, 8 << 20)
             sites = sum(samples[-1].value for (metric, site), samples in series.items() if site)
-            self.assertEqual(sites, totals["leaked_bytes"])
+            self.assertEqual(sites, series["heapprof_live_bytes", None][-1].value)
+        if name == "plain" and not self.options:
+            self.assertEqual(series["heapprof_resident_bytes", None][0].value, 8 << 20)
+            self.assertEqual(series["heapprof_mapped_bytes", None][-1].value, 320 << 10)
+        if name == "nasty":
+            labels = [samples[0].labels for (metric, site), samples in series.items() if site]
+            self.assertEqual(len(labels), 10)
+            self.assertEqual({label["module"] for label in labels}, {nasty.clean_program()})
+            # Those that hold most; what stands in brackets is left out here.
+            largest = [nasty.clean(name) for name in nasty.FUNCTIONS[-10:] if not set(b"(<") & set(name)]
+            self.check_nasty_names({label["function"] for label in labels}, largest)
 
 
 if __name__ == "__main__":

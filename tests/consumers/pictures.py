@@ -10,6 +10,7 @@ import xml.etree.ElementTree as xml
 
 import consumers
 import harness
+import nasty
 
 UNITS = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocated_bytes", "allocations": "allocations",
          "temporary": "temporary"}
@@ -35,24 +36,35 @@ class Pictures(consumers.Case):
         for cost in ("leaked",) if name == "many" or self.options else UNITS:
             data = self.data_of(self.twice("flamegraph", trace, "--cost", cost))
             self.assertEqual(data["total"], totals[UNITS[cost]], cost)
+            if name == "nasty" and cost == "leaked":
+                self.check_nasty_names({function[0] for function in data["functions"]})
+                self.check_nasty_names({file.rpartition("/")[2] for file in data["files"]}, nasty.clean_files())
         bottom_up = self.data_of(self.twice("flamegraph", trace, "--bottom-up", "--cost", "leaked"))
         self.assertEqual(bottom_up["total"], totals["leaked_bytes"])
 
     def test_timeline(self):
         self.each_sample(self.check_timeline)
-        self.each_selection(self.check_timeline, of_mappings=False)
+        self.each_selection(self.check_timeline, of_mappings=True)
 
     def check_timeline(self, name, trace):
         data = json.loads(self.twice("timeline", trace, "--format", "json"))
         rows = list(csv.DictReader(io.StringIO(self.twice("timeline", trace, "--format", "csv"))))
         picture = self.data_of(self.twice("timeline", trace, "--format", "svg"))
-        heap = self.report(trace, *self.options)["heap"]
-        self.assertEqual(data["peak"]["bytes"], heap["peak_bytes"])
-        if heap["allocations"] and "--from" not in self.options:
+        totals = self.totals(trace)
+        self.assertEqual(data["peak"]["bytes"], totals["peak_bytes"])
+        if name == "plain":
+            self.assertEqual(sum(site["peak_bytes"] for site in data["sites"]), totals["peak_bytes"])
+        if name == "nasty":
+            # The largest ten sites are named, in the csv's head line too.
+            self.check_nasty_names({site["module"] for site in data["sites"]}, [nasty.clean_program()])
+            self.assertLessEqual({site["label"] for site in data["sites"]}, set(rows[0]))
+        if totals["allocations"] and "--from" not in self.options:
             # In a slice what came before lives too.
-            self.assertEqual(data["samples"]["live_bytes"][-1], heap["leaked_bytes"])
-            self.assertEqual(int(rows[-1]["live_bytes"]), heap["leaked_bytes"])
-            self.assertEqual(picture["live"][-1], heap["leaked_bytes"])
+            self.assertEqual(data["samples"]["live_bytes"][-1], totals["leaked_bytes"])
+            if name == "plain":
+                self.assertEqual(sum(site["bytes"][-1] for site in data["sites"]), totals["leaked_bytes"])
+            self.assertEqual(int(rows[-1]["live_bytes"]), totals["leaked_bytes"])
+            self.assertEqual(picture["live"][-1], totals["leaked_bytes"])
         self.assertEqual((picture["from"], picture["to"]), (data["start_ns"], max(data["duration_ns"], 1)))
 
     def test_a_slice_fills_the_picture(self):

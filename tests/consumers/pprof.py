@@ -4,6 +4,7 @@ import re
 
 import consumers
 import harness
+import nasty
 
 # In the file's order.
 TYPES = {"alloc_objects": "allocations", "alloc_space": "allocated_bytes", "inuse_objects": "leaked_blocks",
@@ -36,6 +37,10 @@ class Pprof(consumers.Case):
                 sums = [a + int(b) for a, b in zip(sums, values.split(), strict=True)]
                 samples += 1
         self.assertEqual(dict(zip(TYPES, sums)), {kind: totals[cost] for kind, cost in TYPES.items()})
+        if name == "nasty":
+            whole = self.pprof("-raw", "-symbolize=none", file)  # otherwise it shortens what looks like C++
+            self.check_nasty_names(whole)
+            self.check_nasty_names(whole, nasty.clean_files())
         if name == "many":
             self.assertEqual(samples, 100_000)
         self.assertNotIn("[NS]", raw, "a mapping that pprof would symbolise")

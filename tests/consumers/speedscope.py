@@ -9,6 +9,7 @@ import subprocess
 
 import consumers
 import harness
+import nasty
 
 PAGE = consumers.FOLDER / "node_modules" / "speedscope" / "dist" / "release" / "index.html"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -50,6 +51,11 @@ class Speedscope(consumers.Case):
                 self.check_viewer(name, self.folder / f"{name}.hprof")
         with self.subTest(trace="real"):
             self.check_viewer("real", self.real())
+        with self.subTest(trace="nasty"):
+            text = self.check_viewer("nasty", self.nasty())
+            # A row of its own each, beginning with the highest: as many as the window shows.
+            names = [nasty.clean(name) for size, name in sorted(zip(nasty.SIZES, nasty.FUNCTIONS), reverse=True)]
+            self.check_nasty_names(text, names[:25])
 
     def check_viewer(self, name, trace):
         path = self.export("speedscope", trace)
@@ -72,6 +78,7 @@ class Speedscope(consumers.Case):
         top = max(own, key=own.get)
         self.assertIn(file["shared"]["frames"][top]["name"][:40].strip(), text)
         self.assertIn("\t" + in_units(own[top]) + " (", text)
+        return text
 
     def test_folded(self):
         """The text of flamegraph.pl and inferno, as speedscope imports it; bottom-up it comes to the same."""

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import harness
 import single
@@ -82,6 +83,27 @@ class Handed(threads.Threads):
             with self.subTest(name):
                 run, ledger, report = self.check(f"own_{name}_threads", 3_000, 1, 4, 3)
                 self.check_live_set(run, ledger, report)
+
+    test_many_short_threads = test_small_blocks_of_events = test_many_events = test_contended_realloc = \
+        test_without_shadow_stack = None
+
+
+class Preloaded(threads.Threads):
+    """Shared allocators, preloaded beside the recorder in either order."""
+
+    def record(self, *command, **options):
+        return super().record(*command, how="plain", _LD_PRELOAD=self.preload, **options)
+
+    def test_blocks_change_hands(self):
+        folder = Path("/usr/lib/x86_64-linux-gnu")
+        for name in ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2.0"):
+            if not (folder / name).exists():
+                self.skipTest(f"{name} is not installed")
+            for self.preload in (f"{harness.LIBRARY}:{folder / name}", f"{folder / name}:{harness.LIBRARY}"):
+                with self.subTest(self.preload):
+                    run, ledger, report = self.check("ledger_threads", 3_000, 1, 4, 3)
+                    self.assertEqual(run.stderr, "")
+                    self.check_live_set(run, ledger, report)
 
     test_many_short_threads = test_small_blocks_of_events = test_many_events = test_contended_realloc = \
         test_without_shadow_stack = None

@@ -13,13 +13,13 @@ namespace heapprof::arch {
 
 struct CallFrame {
   std::uint64_t x[8];             ///< arguments, and x0 the result
-  std::uint16_t index;            ///< among the patched calls that the thread is in
+  std::uint32_t index;            ///< among the patched calls that the thread is in
   const void* block;              ///< what is given up
   std::uint64_t size;             ///< what is asked for
   recorder::AllocatorCall call;   ///< set for calls that allocate
   const void* outer_reallocating;
   std::uint32_t outer_depth;
-  std::uint16_t begun;
+  std::uint32_t begun;
   const void* original;
   const intercept::Target* target;
   std::uint64_t host_fp;

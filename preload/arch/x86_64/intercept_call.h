@@ -15,10 +15,9 @@ namespace heapprof::arch {
 struct CallFrame {
   std::uint64_t rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11;
   const void* original;           ///< the function itself, past the patch
-  std::uint32_t has_after;        ///< heapprof_intercept_before's result; the thunk's
-  std::uint32_t wide;             ///< the thunk's
-  std::uint16_t index;            ///< among the patched calls that the thread is in
-  std::uint16_t begun;            ///< realloc_begin's result
+  std::uint32_t has_after;        ///< the thunk's: what heapprof_intercept_begin decided
+  std::uint32_t index;            ///< among the patched calls that the thread is in
+  std::uint32_t begun;            ///< realloc_begin's result
   std::uint32_t outer_depth;      ///< what ThreadLocal held before
   const void* block;              ///< what is given up
   std::uint64_t size;             ///< what is asked for
@@ -46,6 +45,6 @@ struct CallFrame {
 };
 // thunk.S has these as numbers.
 static_assert(offsetof(CallFrame, original) == 72 && offsetof(CallFrame, has_after) == 80 &&
-              offsetof(CallFrame, wide) == 84 && offsetof(CallFrame, host_fp) == 144);
+              offsetof(CallFrame, host_fp) == 144);
 
 }  // namespace heapprof::arch

@@ -1,17 +1,12 @@
 #include "patch.h"
 
 #include <Zydis/Decoder.h>
-#include <cpuid.h>
 #include <sys/auxv.h>
 
 #include "preload/sys/kernel.h"
 
 extern "C" {
 [[gnu::visibility("hidden")]] extern const char heapprof_intercept_entry[];
-// Read by thunk.S: 0: there are no registers wider than xmm; 1: save them when in use; 2: always.
-[[gnu::visibility("hidden")]] constinit std::uint32_t heapprof_vector_mode = 0;
-[[gnu::visibility("hidden")]] constinit std::uint32_t heapprof_vector_mask = 0;
-[[gnu::visibility("hidden")]] constinit std::uint32_t heapprof_vector_bytes = 0;
 }
 
 namespace heapprof::arch {
@@ -27,30 +22,6 @@ constexpr int kMapFixedNoReplace = 0x100000;  // Linux 4.17
 bool reaches(std::uint64_t from, std::uint64_t to) noexcept {
   const auto distance = static_cast<std::int64_t>(to - from);
   return distance == static_cast<std::int32_t>(distance);
-}
-
-/// XCR0's bits beyond SSE that vector code may use, and the size of the area that XSAVE fills. Intel SDM 1, 13.4.
-void choose_vector_mode() noexcept {
-  constexpr std::uint32_t kAvx = 1u << 2;
-  constexpr std::uint32_t kAvx512 = 7u << 5;
-  std::uint32_t a, b, c, d;
-  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_OSXSAVE) == 0) return;
-  std::uint32_t enabled, high;
-  asm volatile("xgetbv" : "=a"(enabled), "=d"(high) : "c"(0));
-  if ((enabled & kAvx) == 0) return;
-  std::uint32_t features = 0;
-  if (__get_cpuid_count(0xd, 1, &features, &b, &c, &d) == 0) features = 0;
-  const bool compact = (features & 2) != 0 && (features & 4) != 0;  // XSAVEC, XGETBV with ECX = 1
-  heapprof_vector_mask = enabled & (kAvx | kAvx512);
-  // The legacy area and its header, then AVX 256, masks 64, ZMM_Hi256 512, Hi16_ZMM 1024; the standard format places
-  // AVX-512 further out, which CPUID tells.
-  std::uint32_t bytes = 576 + 256;
-  if ((enabled & kAvx512) == kAvx512) bytes = 576 + 256 + 64 + 512 + 1024;
-  if (!compact) {
-    if (__get_cpuid_count(0xd, 0, &a, &b, &c, &d) != 0 && b > bytes) bytes = b;
-  }
-  heapprof_vector_bytes = bytes;
-  heapprof_vector_mode = compact ? 1 : 2;
 }
 
 /// Bytes written one after the other; `failed` when they did not fit or something was out of reach.
@@ -166,7 +137,6 @@ bool inside(const Patch& patch, std::uint64_t address) noexcept { return address
 }  // namespace
 
 Refusal make_room(Room& room, std::uint64_t begin, std::uint64_t end, std::size_t functions) noexcept {
-  if (heapprof_vector_mode == 0) choose_vector_mode();
   const std::size_t size = (functions * kBytesPerFunction + kPage - 1) & ~(kPage - 1);
   constexpr std::uint64_t kStep = 64u << 10;
   constexpr std::uint64_t kLowest = 64u << 10;  // vm.mmap_min_addr

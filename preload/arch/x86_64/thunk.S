@@ -4,27 +4,29 @@
  *
  *     push rbp;  mov rbp, rsp;  push [Target];  jmp heapprof_intercept_entry
  *
- * Here every register that a call may clobber is saved before C++ code runs, and again after the function has
- * returned: a caller that knows the function may count on more registers than the ABI keeps (GCC's -fipa-ra), and the
- * function leaves some of them alone. Of the vector registers the lower halves are saved always. The upper halves and
- * what AVX-512 adds only when they are in use, which the processor tells (Intel SDM 1, 13.6, XINUSE by XGETBV): after
- * vzeroupper, which compilers put before every call, they are not.
+ * Every register that a call may clobber is kept over what runs here: a caller that knows the function may count on more
+ * registers than the ABI keeps (GCC's -fipa-ra), and the function leaves some of them alone.
+ *
+ *  - General registers are saved before C++ code runs, and again after the function has returned.
+ *  - The sixteen vector registers cost more than all the rest, so they are saved only where the recorder has something
+ *    to do: heapprof_intercept_begin and _end, which decide that, are compiled to use none (call.h).
+ *  - The upper halves of vector registers and what AVX-512 adds are never saved, because nothing in the library touches
+ *    them: it is compiled without AVX and has memory functions of its own (bytes.cpp). Saving them in time would take
+ *    XGETBV or more each way, 25 ns where this was measured. tests/abi looks at every instruction of the library.
  *
  * rbp makes a frame as the ABI describes it, so that whoever walks frame pointers passes it, and the unwind
  * information below lets exceptions through. Frame, from rbp down: CallFrame (144 bytes and Target), sixteen vector
- * registers, and below them, aligned, an XSAVE area when one is needed. 432 bytes without that. */
+ * registers; 416 bytes with the return address. */
 
 #define FRAME -144
-#define XMM -400
 
         .text
         .hidden heapprof_intercept_entry
         .hidden heapprof_intercept_returned
-        .hidden heapprof_intercept_before
-        .hidden heapprof_intercept_after
-        .hidden heapprof_vector_mode
-        .hidden heapprof_vector_mask
-        .hidden heapprof_vector_bytes
+        .hidden heapprof_intercept_begin
+        .hidden heapprof_intercept_begin_recorded
+        .hidden heapprof_intercept_end
+        .hidden heapprof_intercept_end_recorded
 
 .macro save_registers
         movq    %rax, FRAME+0(%rbp)
@@ -32,10 +34,25 @@
         movq    %rdx, FRAME+16(%rbp)
         movq    %rsi, FRAME+24(%rbp)
         movq    %rdi, FRAME+32(%rbp)
-        movq    %r8,  FRAME+40(%rbp)
-        movq    %r9,  FRAME+48(%rbp)
+        movq    %r8, FRAME+40(%rbp)
+        movq    %r9, FRAME+48(%rbp)
         movq    %r10, FRAME+56(%rbp)
         movq    %r11, FRAME+64(%rbp)
+.endm
+
+.macro restore_registers
+        movq    FRAME+0(%rbp), %rax
+        movq    FRAME+8(%rbp), %rcx
+        movq    FRAME+16(%rbp), %rdx
+        movq    FRAME+24(%rbp), %rsi
+        movq    FRAME+32(%rbp), %rdi
+        movq    FRAME+40(%rbp), %r8
+        movq    FRAME+48(%rbp), %r9
+        movq    FRAME+56(%rbp), %r10
+        movq    FRAME+64(%rbp), %r11
+.endm
+
+.macro save_vectors
         movups  %xmm0, 0(%rsp)
         movups  %xmm1, 16(%rsp)
         movups  %xmm2, 32(%rsp)
@@ -52,46 +69,10 @@
         movups  %xmm13, 208(%rsp)
         movups  %xmm14, 224(%rsp)
         movups  %xmm15, 240(%rsp)
-        movl    $0, FRAME+84(%rbp)
-        movl    heapprof_vector_mode(%rip), %eax
-        testl   %eax, %eax
-        jz      9f
-        cmpl    $1, %eax
-        jne     8f
-        movl    $1, %ecx
-        xgetbv
-        testl   heapprof_vector_mask(%rip), %eax
-        jz      9f
-8:      movl    $1, FRAME+84(%rbp)
-        movl    heapprof_vector_bytes(%rip), %eax
-        subq    %rax, %rsp
-        andq    $-64, %rsp
-        xorl    %edx, %edx
-        movq    %rdx, 512(%rsp)         /* the area's header */
-        movq    %rdx, 520(%rsp)
-        movq    %rdx, 528(%rsp)
-        movq    %rdx, 536(%rsp)
-        movq    %rdx, 544(%rsp)
-        movq    %rdx, 552(%rsp)
-        movq    %rdx, 560(%rsp)
-        movq    %rdx, 568(%rsp)
-        cmpl    $1, heapprof_vector_mode(%rip)
-        movl    heapprof_vector_mask(%rip), %eax
-        jne     7f
-        xsavec  (%rsp)
-        jmp     9f
-7:      xsave   (%rsp)
-9:
 .endm
 
-.macro restore_registers
-        cmpl    $0, FRAME+84(%rbp)
-        je      9f
-        movl    heapprof_vector_mask(%rip), %eax
-        xorl    %edx, %edx
-        xrstor  (%rsp)
-        leaq    XMM(%rbp), %rsp
-9:      movups  0(%rsp), %xmm0
+.macro restore_vectors
+        movups  0(%rsp), %xmm0
         movups  16(%rsp), %xmm1
         movups  32(%rsp), %xmm2
         movups  48(%rsp), %xmm3
@@ -107,15 +88,6 @@
         movups  208(%rsp), %xmm13
         movups  224(%rsp), %xmm14
         movups  240(%rsp), %xmm15
-        movq    FRAME+0(%rbp), %rax
-        movq    FRAME+8(%rbp), %rcx
-        movq    FRAME+16(%rbp), %rdx
-        movq    FRAME+24(%rbp), %rsi
-        movq    FRAME+32(%rbp), %rdi
-        movq    FRAME+40(%rbp), %r8
-        movq    FRAME+48(%rbp), %r9
-        movq    FRAME+56(%rbp), %r10
-        movq    FRAME+64(%rbp), %r11
 .endm
 
         .globl  heapprof_intercept_entry
@@ -127,8 +99,14 @@ heapprof_intercept_entry:
         subq    $392, %rsp
         save_registers
         leaq    FRAME(%rbp), %rdi
-        call    heapprof_intercept_before
-        movl    %eax, FRAME+80(%rbp)
+        call    heapprof_intercept_begin
+        cmpl    $2, %eax
+        jne     2f
+        save_vectors
+        leaq    FRAME(%rbp), %rdi
+        call    heapprof_intercept_begin_recorded
+        restore_vectors
+2:      movl    %eax, FRAME+80(%rbp)
         restore_registers
         cmpl    $0, FRAME+80(%rbp)
         je      1f
@@ -137,8 +115,14 @@ heapprof_intercept_entry:
 heapprof_intercept_returned:
         save_registers
         leaq    FRAME(%rbp), %rdi
-        call    heapprof_intercept_after
-        restore_registers
+        call    heapprof_intercept_end
+        testb   %al, %al
+        jz      3f
+        save_vectors
+        leaq    FRAME(%rbp), %rdi
+        call    heapprof_intercept_end_recorded
+        restore_vectors
+3:      restore_registers
         leave
         .cfi_remember_state
         .cfi_def_cfa %rsp, 8

@@ -1,3 +1,6 @@
+#[path = "../own_allocators.rs"]
+mod own_allocators;
+
 #[global_allocator]
 static ALLOCATOR: own_allocators::Counting<tikv_jemallocator::Jemalloc> = own_allocators::Counting(tikv_jemallocator::Jemalloc);
 

@@ -1,0 +1,61 @@
+// heapprof compact: a finished trace, smaller and indexed.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/trace_command.h"
+#include "analyzer/render/units.h"
+#include "analyzer/replay/compact.h"
+
+namespace heapprof::cli {
+namespace {
+
+struct Arguments {
+  std::string trace;
+  std::string output;
+  bool exact = false;
+  int level = replay::CompactOptions{}.level;
+};
+
+int compact(const Arguments& arguments) {
+  if (arguments.output == "-")
+    throw OutputError("a compacted trace is read back while it is made, so it needs a file: give -o a name");
+  std::error_code error;
+  if (std::filesystem::equivalent(arguments.trace, arguments.output, error))
+    throw OutputError(arguments.output + ": is the trace itself; give the output another name");
+  ProgressLine progress("Compacting " + arguments.trace);
+  replay::CompactOptions options;
+  options.exact = arguments.exact;
+  options.level = arguments.level;
+  const replay::CompactResult result =
+      replay::compact(arguments.trace, arguments.output, options,
+                      [&](double share, std::uint64_t records) { progress.show(share, records); });
+  progress.show(1, 0);
+  const double events = static_cast<double>(std::max<std::uint64_t>(result.events, 1));
+  std::printf("%s: %s, was %s (%.2f bytes an event, was %.2f)\n", arguments.output.c_str(),
+              render::human_bytes(result.bytes).c_str(), render::human_bytes(result.original_bytes).c_str(),
+              static_cast<double>(result.bytes) / events, static_cast<double>(result.original_bytes) / events);
+  if (!arguments.exact)
+    std::printf("times are rounded to microseconds, and blocks have numbers for addresses (--exact keeps both)\n");
+  return 0;
+}
+
+}  // namespace
+
+void add_compact(CLI::App& app, int& status) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App* const command = app.add_subcommand("compact", "Rewrite a finished trace smaller and indexed");
+  command->add_option("TRACE", arguments->trace, "Trace to rewrite; its program must have ended")->required();
+  command->add_option("-o,--output", arguments->output, "The new trace")->required();
+  command->add_flag("--exact", arguments->exact, "Keep addresses, and times to the tick");
+  command->add_option("--level", arguments->level, "How hard zstd tries")->check(CLI::Range(1, 19))->capture_default_str();
+  command->footer("Every command reads the new trace as it does the old one, and slices of time sooner. Times are rounded down to\n"
+                  "microseconds and blocks numbered in the place of their addresses; all other figures stay what they were.");
+  command->callback([arguments, &status] {
+    status = guarded(arguments->trace, [&] { return compact(*arguments); });
+  });
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,65 @@
+// libc's memory functions, for the library alone. libc's own use the widest vector registers that the processor has; a
+// patched function's caller may have something in them, and saving that for every call would cost more than recording it
+// (thunk.S). These use general registers. What is copied by them is rare: names, tables that grow, a block's last literals.
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+[[gnu::visibility("hidden")]] void* memcpy(void* to, const void* from, std::size_t bytes) noexcept {
+  void* at = to;
+  asm volatile("rep movsb" : "+D"(at), "+S"(from), "+c"(bytes) : : "memory");
+  return to;
+}
+
+[[gnu::visibility("hidden")]] void* memmove(void* to, const void* from, std::size_t bytes) noexcept {
+  const auto* in = static_cast<const std::uint8_t*>(from);
+  auto* out = static_cast<std::uint8_t*>(to);
+  if (reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from) >= bytes) return memcpy(to, from, bytes);
+  while (bytes >= 8) {
+    bytes -= 8;
+    std::uint64_t word;
+    __builtin_memcpy(&word, in + bytes, 8);
+    __builtin_memcpy(out + bytes, &word, 8);
+  }
+  while (bytes != 0) --bytes, out[bytes] = in[bytes];
+  return to;
+}
+
+[[gnu::visibility("hidden")]] void* memset(void* to, int value, std::size_t bytes) noexcept {
+  void* at = to;
+  asm volatile("rep stosb" : "+D"(at), "+c"(bytes) : "a"(value) : "memory");
+  return to;
+}
+
+[[gnu::visibility("hidden")]] int memcmp(const void* a, const void* b, std::size_t bytes) noexcept {
+  const auto* left = static_cast<const std::uint8_t*>(a);
+  const auto* right = static_cast<const std::uint8_t*>(b);
+  for (; bytes != 0; --bytes, ++left, ++right)
+    if (*left != *right) return *left - *right;
+  return 0;
+}
+
+/// Eight bytes at a time: whole programs are searched with it (intercept/symbols.h, recognise).
+[[gnu::visibility("hidden")]] const void* memchr(const void* in, int value, std::size_t bytes) noexcept {
+  const auto* at = static_cast<const std::uint8_t*>(in);
+  constexpr std::uint64_t kOnes = 0x0101010101010101;
+  const std::uint64_t pattern = kOnes * static_cast<std::uint8_t>(value);
+  for (; bytes >= 8; at += 8, bytes -= 8) {
+    std::uint64_t word;
+    __builtin_memcpy(&word, at, 8);
+    word ^= pattern;
+    if (((word - kOnes) & ~word & (kOnes << 7)) != 0) break;
+  }
+  for (; bytes != 0; --bytes, ++at)
+    if (*at == static_cast<std::uint8_t>(value)) return at;
+  return nullptr;
+}
+
+[[gnu::visibility("hidden")]] std::size_t strlen(const char* text) noexcept {
+  const char* at = text;
+  while (*at != '\0') ++at;
+  return static_cast<std::size_t>(at - text);
+}
+
+}

@@ -1,0 +1,283 @@
+"""A compacted trace answers as the one it was made from: byte for byte with --exact, else but for microseconds and the
+numbers that stand for addresses. What cannot be compacted, or was damaged afterwards, is said."""
+
+import gzip
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import harness
+
+COSTS = ("peak", "leaked", "allocated", "allocations", "temporary")
+REPORTS = tuple(("report", "--json", "--top", "100", "--cost", cost) for cost in COSTS)
+QUESTIONS = REPORTS + (
+    ("report",), ("report", "--json", "--kind", "all"), ("report", "--json", "--kind", "mmap"),
+    ("leaks", "--json", "--top", "100"), ("histogram", "--json"), ("churn", "--json"), ("reallocs", "--json"),
+    ("threads", "--json"), ("frees", "--json"), ("timeline", "--json"), ("timeline", "--format", "csv"),
+    ("timeline", "--format", "svg"), ("timeline", "--format", "openmetrics"), ("flamegraph", "--format", "folded"))
+EXPORTS = ("heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "ndjson", "csv")
+MICROSECOND = 1_000
+
+PYTHON = """
+import json, threading
+def work(seed):
+    for i in range(5):
+        json.loads(json.dumps([{'k': str(j), 'v': [j] * (j % 5)} for j in range(seed, seed + 60)]))
+threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
+for t in threads: t.start()
+for t in threads: t.join()
+"""
+SQL = """create table t(a integer primary key, b text);
+with recursive n(x) as (select 1 union all select x+1 from n where x<3000) insert into t select x, printf('row %d', x) from n;
+create index i on t(b); select count(*) from t where b like '%9%';"""
+
+
+class Compact(harness.Case):
+    def compact(self, trace, *options):
+        result = self.dir / f"{trace.stem}{''.join(options)}.compact.hprof"
+        self.heapprof("compact", trace, "-o", result, *options)
+        return result
+
+    def ask(self, trace, question):
+        """What heapprof answers, without a name of the trace in it."""
+        if question[0] == "export":
+            target = self.dir / "export"
+            self.heapprof("export", question[1], trace, *question[2:], "-o", target)
+            data = target.read_bytes()
+            data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+        else:
+            data = self.heapprof(question[0], trace, *question[1:]).encode()
+        return data.replace(str(trace).encode(), b"TRACE").replace(trace.name.encode(), b"TRACE")
+
+    def recordings(self):
+        """Threads, reallocs, stacks of releases, mappings, marks; and two real programs."""
+        yield self.record(harness.program("ledger_threads"), 1_000, 1, 3, 1).trace
+        yield self.record(harness.program("ledger_habits"), FREE_STACKS=1).trace
+        yield self.record(harness.program("ledger_growth")).trace
+        yield self.record(harness.program("ledger_mmap")).trace
+        python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+        yield self.record(python, "-c", PYTHON, _PYTHONMALLOC="malloc").trace
+        if shutil.which("sqlite3"):
+            yield self.record("sqlite3", ":memory:", SQL).trace
+
+    def test_exact(self):
+        for trace in self.recordings():
+            exact = self.compact(trace, "--exact")
+            self.assertLess(exact.stat().st_size, trace.stat().st_size / 2)
+            for question in QUESTIONS + tuple(("export", name) for name in EXPORTS) + (
+                    ("report", "--json", "--top", "100", "--from", "20%", "--to", "70%"), ("leaks", "--json", "--from", "50%"),
+                    ("report", "--json", "--min-lifetime", "10us"), ("report", "--json", "--live-at", "30%"),
+                    ("export", "ndjson", "--from", "30%", "--to", "60%")):
+                with self.subTest(trace=trace.name, question=question):
+                    self.assertEqual(self.ask(exact, question), self.ask(trace, question))
+
+    def same(self, was, now, where=""):
+        """Equal, but for times that differ by less than a microsecond."""
+        self.assertEqual(type(was), type(now), where)
+        if isinstance(was, dict):
+            self.assertEqual(was.keys(), now.keys(), where)
+            for key in was:
+                if key.endswith("_ns") and was[key] is not None and now[key] is not None:
+                    self.assertLessEqual(abs(was[key] - now[key]), MICROSECOND, f"{where}.{key}")
+                else:
+                    self.same(was[key], now[key], f"{where}.{key}")
+        elif isinstance(was, list):
+            self.assertEqual(len(was), len(now), where)
+            for number, (one, other) in enumerate(zip(was, now)):
+                self.same(one, other, f"{where}[{number}]")
+        else:
+            self.assertEqual(was, now, where)
+
+    def same_events(self, trace, rounded, *options):
+        """The same events in the same order; a block's number takes its address's place."""
+        was = [json.loads(line) for line in self.ask(trace, ("export", "ndjson", *options)).splitlines()]
+        now = [json.loads(line) for line in self.ask(rounded, ("export", "ndjson", *options)).splitlines()]
+        self.assertGreater(len(was), 0)
+        number_of = {}
+        for one, other in zip(was, now):
+            address, number = one.pop("address", None), other.pop("address", None)
+            if one.get("event") == "alloc":
+                number_of[address] = number
+            elif one.get("event") == "free" and address in number_of:
+                self.assertEqual(number_of[address], number)
+            if one.get("old_address") is not None:
+                self.assertEqual(number_of.get(one["old_address"], other["old_address"]), other["old_address"])
+                del one["old_address"], other["old_address"]
+            self.same(one, other)
+        self.assertEqual(len(was), len(now))
+        return was
+
+    def quiet_moments(self, events, count):
+        """Moments that have no event within some microseconds: rounding moves none to their other side."""
+        times = sorted(event["time_ns"] for event in events if "time_ns" in event)
+        between = [(before + after) // 2 for before, after in zip(times, times[1:]) if after - before > 4 * MICROSECOND]
+        self.assertGreater(len(between), count)
+        return [between[i * len(between) // count] for i in range(count)]
+
+    def test_rounded(self):
+        for trace in self.recordings():
+            rounded = self.compact(trace)
+            self.assertLess(rounded.stat().st_size, trace.stat().st_size / 2)
+            info = json.loads(self.heapprof("info", rounded, "--json"))
+            self.assertTrue(info["compacted"] and info["rounded"])
+            self.assertEqual(info["original_bytes"], trace.stat().st_size)
+            for question in REPORTS + (("report", "--json", "--kind", "all"), ("churn", "--json"), ("reallocs", "--json"),
+                                       ("threads", "--json"), ("frees", "--json")):
+                with self.subTest(trace=trace.name, question=question):
+                    self.same(json.loads(self.ask(trace, question)), json.loads(self.ask(rounded, question)))
+            for question in (("flamegraph", "--format", "folded"), ("export", "callgrind"), ("export", "speedscope")):
+                with self.subTest(trace=trace.name, question=question):
+                    self.assertEqual(self.ask(rounded, question), self.ask(trace, question))
+            with self.subTest(trace=trace.name):
+                events = self.same_events(trace, rounded)
+                moments = self.quiet_moments(events, 3) if len(events) > 100 else []
+                for begin, end in zip(moments, moments[1:]):
+                    slice_ = ("--from", f"{begin}ns", "--to", f"{end}ns")
+                    self.same(json.loads(self.ask(trace, ("report", "--json", "--top", "100", *slice_))),
+                              json.loads(self.ask(rounded, ("report", "--json", "--top", "100", *slice_))), slice_)
+
+    def test_names_go_with_it(self):
+        """A bundled trace, compacted, is read where neither the program nor the cache is."""
+        program = self.dir / "ledger_single"
+        shutil.copy(harness.program("ledger_single"), program)
+        trace = self.record(program, 500).trace
+        bundled = self.dir / "bundled.hprof"
+        self.heapprof("bundle", trace, "-o", bundled)
+        compacted = self.compact(bundled)
+        answers = [json.loads(self.ask(one, REPORTS[0])) for one in (trace, bundled)]
+        program.unlink()
+        # A bundle may also come after.
+        for one in (bundled, compacted):
+            now = json.loads(self.ask(one, REPORTS[0] + ("--no-symbol-cache",)))
+            self.same(answers[0]["top"], now["top"])
+            self.assertTrue(any(harness.site_of(row["stack"]) for row in now["top"]))
+
+    def test_bundle_comes_after(self):
+        program = self.dir / "ledger_single"
+        shutil.copy(harness.program("ledger_single"), program)
+        compacted = self.compact(self.record(program, 500).trace)
+        answer = json.loads(self.ask(compacted, REPORTS[0]))
+        bundled = self.dir / "bundled.hprof"
+        self.heapprof("bundle", compacted, "-o", bundled)
+        program.unlink()
+        self.same(answer["top"], json.loads(self.ask(bundled, REPORTS[0] + ("--no-symbol-cache",)))["top"])
+
+    def refused(self, *arguments, words):
+        result = self.run_heapprof("compact", *arguments)
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
+        self.assertIn(words, result.stderr)
+
+    def test_refuses(self):
+        trace = self.record(harness.program("ledger_single"), 300).trace
+        compacted = self.compact(trace)
+        self.refused(compacted, "-o", self.dir / "again.hprof", words="compacted already")
+        self.refused(trace, "-o", trace, words="is the trace itself")
+        self.refused(trace, "-o", self.dir / "no" / "folder.hprof", words="No such file")
+        self.refused(trace, "-o", "-", words="a file")
+        (self.dir / "notes.txt").write_text("these are notes\n" * 1000)
+        self.refused(self.dir / "notes.txt", "-o", self.dir / "again.hprof", words="not a")
+        self.assertEqual(self.run_heapprof("compact", trace).returncode, 2)
+        self.assertFalse((self.dir / "again.hprof").exists())
+        self.assertFalse((self.dir / "-").exists())
+
+    def test_running_program(self):
+        trace = self.dir / "running.hprof"
+        process = subprocess.Popen(["sleep", "60"], env=harness.clean_environment(
+            LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace))
+        try:
+            for _ in range(200):
+                if trace.exists() and self.run_heapprof("info", trace).returncode == 0:
+                    break
+                time.sleep(0.05)
+            self.refused(trace, "-o", self.dir / "result.hprof", words="still being written")
+        finally:
+            process.kill()
+            process.wait()
+
+    def test_killed_program(self):
+        """No end was recorded, and nothing is missing."""
+        trace = self.record("bash", "-c", f"'{harness.program('ledger_single')}' 300; kill -9 $$", status=None,
+                            CHILDREN=0).trace
+        was = self.report(trace)
+        self.assertEqual(was["integrity"]["ended_by"], "unknown")
+        self.same(was, self.report(self.compact(trace)))
+
+    def test_no_room(self):
+        """What could not be written leaves nothing behind, and an older result is still there."""
+        trace = self.record(harness.program("ledger_single"), 6_000, 1).trace
+        target = self.dir / "result.hprof"
+        target.write_text("older")
+
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+
+        result = subprocess.run([harness.HEAPPROF, "compact", trace, "-o", target], preexec_fn=limit, restore_signals=False,
+                                capture_output=True, text=True, env=harness.clean_environment(), timeout=60, check=False)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("result.hprof: cannot be written: File too large", result.stderr)
+        self.assertEqual(target.read_text(), "older")
+        self.assertEqual([path.name for path in self.dir.glob("result*")], ["result.hprof"])
+
+    def test_damaged_original(self):
+        """What the original has lost, the compacted trace has lost, too, and says so."""
+        trace = self.record(harness.program("ledger_threads"), 1_500, 1, 3, 1, BLOCK_BYTES=4096).trace
+        data = trace.read_bytes()
+        generator = random.Random(7)
+        for number in range(6):
+            path = self.dir / f"damaged{number}.hprof"
+            if number % 2:
+                path.write_bytes(data[:generator.randrange(len(data) // 3, len(data))])
+            else:
+                damaged = bytearray(data)
+                damaged[generator.randrange(8192, len(data) // 2)] ^= 16
+                path.write_bytes(damaged)
+            for options in ((), ("--exact",)):
+                with self.subTest(number=number, options=options):
+                    was = self.report(path, status=(0, 1))
+                    self.same(was, self.report(self.compact(path, *options), status=(0, 1)))
+
+    def test_damaged(self):
+        trace = self.record(harness.program("ledger_threads"), 1_500, 1, 3, 1).trace
+        compacted = self.compact(trace)
+        data = compacted.read_bytes()
+        whole = self.report(compacted)
+        path = self.dir / "damaged.hprof"
+        generator = random.Random(6)
+        incomplete = refused = 0
+        for number in range(40):
+            damaged = bytearray(data)
+            if number % 4 == 0:
+                damaged = damaged[:generator.randrange(len(data))]
+            else:
+                damaged[generator.randrange(len(data))] ^= 1 << generator.randrange(8)
+            path.write_bytes(damaged)
+            with self.subTest(number=number):
+                result = self.run_heapprof("report", path, "--json", "--top", "100")
+                self.assertIn(result.returncode, (0, 1), result.stderr[-2000:])
+                if result.returncode == 0:
+                    self.assertEqual(json.loads(result.stdout)["events"], whole["events"])
+                elif result.stdout:
+                    report = json.loads(result.stdout)
+                    incomplete += 1
+                    self.assertFalse(report["integrity"]["complete"])
+                    self.assertLess(report["events"], whole["events"])
+                    if report["integrity"]["events_lost"] is not None:
+                        self.assertGreater(report["integrity"]["events_lost"], 0)
+                else:
+                    refused += 1
+                    self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
+                    self.assertIn("damaged.hprof", result.stderr)
+        self.assertGreater(incomplete, 3)
+        self.assertGreater(refused, 0)
+
+
+if __name__ == "__main__":
+    harness.main()

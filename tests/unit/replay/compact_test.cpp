@@ -1,0 +1,85 @@
+// A compacted trace gives the answers of the one it was made from, whole and in slices.
+#include <catch2/catch.hpp>
+
+#include <fstream>
+#include <random>
+
+#include "analyzer/replay/compact.h"
+#include "tests/support/profile_text.h"
+#include "tests/support/random_trace.h"
+#include "tests/support/temporary_file.h"
+
+using namespace heapprof;
+using namespace heapprof::replay;
+using heapprof::test::TemporaryFile;
+using heapprof::test::text_of;
+using heapprof::test::TraceBuilder;
+
+namespace {
+
+constexpr IndexUse kNoIndex{.use = false, .keep = false};
+
+}  // namespace
+
+TEST_CASE("Compacted traces answer as their originals") {
+  const auto seed = static_cast<std::uint64_t>(GENERATE(range(1, 7)));
+  const bool exact = GENERATE(true, false);
+  TraceBuilder trace;
+  // Times of whole microseconds, so that rounding loses nothing: one tick is one.
+  trace.header.ticks_per_second = 1'000'000;
+  heapprof::test::random_program(trace, seed, 30'000);
+  const TemporaryFile path, compacted;
+  trace.write(path.path());
+  CompactOptions options;
+  options.exact = exact;
+  options.chunk_records = 4'000;
+  options.snapshot_interval = 4'000;
+  options.level = 3;
+  const CompactResult result = compact(path.path(), compacted.path(), options);
+  CHECK(result.bytes < result.original_bytes);
+  std::mt19937_64 random(seed);
+  int began_at_snapshot = 0;
+  for (int i = 0; i < 6; ++i) {
+    Selection selection;
+    if (i != 0) {
+      const double from = static_cast<double>(random() % 1'000) / 10;
+      selection.from = Moment{from, true};
+      selection.to = Moment{from + (100 - from) / 10, true};
+    }
+    const Analysis was(path.path(), selection, {}, kNoIndex);
+    const Analysis is(compacted.path(), selection, {}, {});
+    began_at_snapshot += is.began_at_snapshot();
+    INFO("seed " << seed << ", slice " << i << ", exact " << exact);
+    CHECK(heapprof::test::first_difference(text_of(is, exact), text_of(was, exact)) == "");
+  }
+  CHECK(began_at_snapshot > 0);
+}
+
+TEST_CASE("Damaged compacted traces are refused or read as far as they go") {
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, 4, 10'000);
+  const TemporaryFile path, compacted;
+  trace.write(path.path());
+  CompactOptions options;
+  options.chunk_records = 1'000;
+  options.snapshot_interval = 3'000;
+  compact(path.path(), compacted.path(), options);
+  std::ifstream in(compacted.path(), std::ios::binary);
+  const std::vector<std::uint8_t> sound{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  const std::uint64_t events = Analysis(compacted.path(), {}).profile().events();
+  std::mt19937_64 random(5);
+  int incomplete = 0;
+  for (int i = 0; i < 100; ++i) {
+    std::vector<std::uint8_t> bytes = sound;
+    if (i % 4 == 0) bytes.resize(random() % bytes.size());
+    else bytes[random() % bytes.size()] ^= static_cast<std::uint8_t>(1u << random() % 8);
+    TraceBuilder::write_bytes(compacted.path(), bytes);
+    try {
+      const model::Profile profile = Analysis(compacted.path(), {}).profile();
+      incomplete += !profile.integrity.complete;
+      if (profile.integrity.complete) CHECK(profile.events() == events);
+    } catch (const trace::TraceError&) {
+    }
+  }
+  CHECK(incomplete > 10);
+}
