@@ -208,7 +208,7 @@ std::size_t divert(Memory& memory, std::size_t count, Role role) noexcept {
     target.silent_begin = role == Role::kLibc ? symbols.image_begin : 0;
     target.silent_end = role == Role::kLibc ? symbols.image_end : 0;
     target.behind = role != Role::kOther ||
-                    (!memory.before_us && hooks::is_real_function(reinterpret_cast<const void*>(function.address)));
+                    hooks::is_real_function(reinterpret_cast<const void*>(function.address));
     if (const arch::Refusal reason = arch::prepare(room, function.address, function.size, target, memory.patches[prepared])) {
       say(memory, role, reason, function);
       continue;
