@@ -124,6 +124,21 @@ class Subjects(harness.Case):
         self.assertRegex(run.stderr, r"je_valloc of own_subjects is not recorded: ")
         self.assertEqual(len(re.findall("is not recorded", run.stderr)), 2, run.stderr)
 
+    def test_one_function_of_many_names(self):
+        """free is also cfree, which libc no longer has and the hooks would call: it is the program's all the same."""
+        runs = [self.record(harness.program("own_aliases"), count) for count in (1000, 0)]
+        reports = [self.report(run.trace) for run in runs]
+        for run, report in zip(runs, reports):
+            self.assert_sound(report)
+            self.assertEqual(run.stderr, "")
+        for figure, wanted in (("allocations", 1000), ("frees", 900), ("leaked_blocks", 100)):
+            self.assertEqual(reports[0]["heap"][figure] - reports[1]["heap"][figure], wanted, figure)
+
+    def test_off_says_who_answers(self):
+        run = self.record(harness.program("own_aliases"), 10, OWN_ALLOCATORS=0)
+        self.assertIn("the program answers malloc itself", run.stderr)
+        self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+
     def test_stripped(self):
         """Without symbols: nothing is patched, and the user is told."""
         program = self.dir / "stripped"
@@ -133,6 +148,18 @@ class Subjects(harness.Case):
         self.assert_ledger_clean(run.ledger())
         # The linker exports what shared libraries need, so most of it is found all the same.
         self.assertTrue(notes_of(self.report(run.trace)))
+
+
+    def test_threads_run_already(self):
+        """Nothing is patched under their feet: one line says so, and all else is recorded."""
+        run = self.record(harness.program("own_early"), LOG="warn")
+        self.assertEqual(run.stdout, "1 1\n")
+        reason = "the allocator in own_early is not recorded: it was found when other threads were running already"
+        self.assertEqual(run.stderr, f"heapprof: warning: {reason}\n")
+        report = self.report(run.trace)
+        self.assert_sound(report)
+        self.assertEqual(report["integrity"]["notes"], [reason])
+        self.assertIn(777, [row["bytes"] for row in self.all_stacks(run.trace, "allocated")])
 
 
 class Soak(harness.Case):
