@@ -192,7 +192,11 @@ void Replay::restore_streams(ByteReader& in, std::uint32_t node_count) {
     if (region.begin < mapped_to) throw FormatError("two mappings overlap");
     mapped_to = region.end;
     mapping_table_.restore(region, last_identity);
-    mapping_changed(region, static_cast<std::int64_t>(region.end - region.begin), 1);
+    // Counted, but no event: the timeline has not begun.
+    if ((region.flags & (kMapReserve | kNotSelected)) != 0) continue;
+    const auto bytes = static_cast<std::int64_t>(region.end - region.begin);
+    mmap_costs_.adjust(region.node, bytes, 1);
+    if (count_all_ && (region.flags & kMapFromAllocator) == 0) all_costs_.adjust(region.node, bytes, 1);
   }
 
   const std::size_t blocks = in.count();

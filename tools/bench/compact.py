@@ -52,7 +52,8 @@ def measure(bench, program):
         bench.run("ht-library", program)
         sizes |= heaptrack_sizes(bench.trace)
     figures["sizes"] = {name: size / figures["events"] for name, size in sizes.items()}
-    print(f"measured {program.name}", file=sys.stderr)
+    print(f"{program.name}: " + ", ".join(f"{name} {size:.3f}" for name, size in figures["sizes"].items()), file=sys.stderr,
+          flush=True)
     return figures
 
 
