@@ -118,7 +118,7 @@ class Service(harness.Case):
                 self.assertIsNone(process.poll(), process.poll() is not None and process.stderr.read())
                 time.sleep(0.05)
         with client, client.makefile("rw") as lines:
-            for line in [f"open user{i}" for i in range(150)] + [f"close user{i}" for i in range(140)]:
+            for line in (line for i in range(150) for line in (f"open user{i}", f"close user{i - 10}")):
                 lines.write(line + "\n")
                 lines.flush()
                 self.assertEqual(lines.readline(), "ok\n")
