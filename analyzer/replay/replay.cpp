@@ -497,6 +497,7 @@ void Replay::finish(std::uint64_t end_time) {
   std::stable_sort(marks_.begin(), marks_.end(), [](const Mark& a, const Mark& b) { return a.ticks < b.ticks; });
   if (!in_slice_) begin_slice();
   last_time_ = std::max(now_, end_time);
+  if (!marks_.empty()) last_time_ = std::max(last_time_, marks_.back().ticks);  // set in a late destructor
   if (choice_.has_end()) last_time_ = std::min(last_time_, choice_.end_ticks - 1);
   last_time_ = std::max(last_time_, choice_.from_ticks);
   timeline_.finish(last_time_ - timeline_start_, state());

@@ -1,6 +1,7 @@
 // The library's start and end. Recording itself starts at the first event that finds libc ready, which may
 // be earlier; the constructor sees to programs that never allocate.
 #include "preload/hooks/hook.h"
+#include "preload/hooks/next_symbol.h"
 #include "preload/hooks/real.h"
 #include "preload/intercept/intercept.h"
 #include "preload/recorder/lifecycle.h"
@@ -18,11 +19,17 @@ namespace heapprof::hooks {
 
 namespace {
 
-/// False when another library's free, and then surely its malloc, is found before ours (a preloaded allocator that was
-/// named first): the program never calls the hooks then.
+/// False when another object's free, and then surely its malloc, is found before ours: the program calls hooks never.
 bool program_reaches_hooks() noexcept {
   const auto* const found = reinterpret_cast<const char*>(real().program_free);
   return found >= __ehdr_start && found < _end;
+}
+
+/// Who answers instead: the program itself, or a preloaded allocator that was named before us.
+const char* who_answers() noexcept {
+  return program_defines("free")
+             ? "the program answers malloc itself: nothing it serves is recorded"
+             : "another preloaded library answers malloc: nothing it serves is recorded; name libheapprof.so before it";
 }
 
 [[gnu::constructor]] void library_loaded() noexcept {
@@ -32,8 +39,7 @@ bool program_reaches_hooks() noexcept {
   recorder::prepare_environment();
   const bool diverted = intercept::start();
   if (recorder::state() == recorder::State::kOn && !diverted && !program_reaches_hooks())
-    recorder::log(recorder::LogLevel::kWarn,
-                  "another preloaded library answers malloc: nothing it serves is recorded; name libheapprof.so before it");
+    recorder::log(recorder::LogLevel::kWarn, who_answers());
 }
 
 /// Runs after the handlers of atexit and the destructors of whatever depends on us; what others free after

@@ -116,6 +116,12 @@ void* find_in(const link_map& map, const char* name) noexcept {
                                                                                 hardware);
 }
 
+const link_map* this_library() noexcept {
+  const link_map* map = _r_debug.r_map;
+  while (map != nullptr && map->l_ld != _DYNAMIC) map = map->l_next;
+  return map;
+}
+
 /// Copies what may have gone away. False when it has.
 bool read_own(const void* from, void* to, std::size_t bytes) noexcept {
   const iovec local{to, bytes};
@@ -152,12 +158,18 @@ bool is_unwinder(const char* path) noexcept {
 
 }  // namespace
 
-void* next_symbol(const char* name) noexcept {
+void* following_symbol(const char* name) noexcept {
   if (&_r_debug == nullptr) return nullptr;
-  const link_map* self = _r_debug.r_map;
-  while (self != nullptr && self->l_ld != _DYNAMIC) self = self->l_next;
-  for (const link_map* map = self != nullptr ? self->l_next : nullptr; map != nullptr; map = map->l_next)
+  const link_map* map = this_library();
+  while (map != nullptr && (map = map->l_next) != nullptr)
     if (void* found = find_in(*map, name)) return found;
+  return nullptr;
+}
+
+void* next_symbol(const char* name) noexcept {
+  if (void* found = following_symbol(name)) return found;
+  if (&_r_debug == nullptr) return nullptr;
+  const link_map* const self = this_library();
   for (const link_map* map = _r_debug.r_map; map != self; map = map->l_next)
     if (void* found = find_in(*map, name)) return found;
   return nullptr;
@@ -168,6 +180,10 @@ void* first_symbol(const char* name) noexcept {
   for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next)
     if (void* found = find_in(*map, name)) return found;
   return nullptr;
+}
+
+bool program_defines(const char* name) noexcept {
+  return &_r_debug != nullptr && _r_debug.r_map != nullptr && find_in(*_r_debug.r_map, name) != nullptr;
 }
 
 void* unwinder_symbol(const char* name) noexcept {

@@ -17,8 +17,14 @@ namespace heapprof::hooks {
 /// Null when no object after this library (nor one before it: a program that is libc itself) defines `name`.
 void* next_symbol(const char* name) noexcept;
 
+/// The same, but an object before this library is never asked: what it defines is the program's, not libc's.
+void* following_symbol(const char* name) noexcept;
+
 /// The definition that the program's own references to `name` reach: the first one, as dlsym(RTLD_DEFAULT).
 void* first_symbol(const char* name) noexcept;
+
+/// Whether the program itself, not a library, exports a function `name`, which then is the first.
+bool program_defines(const char* name) noexcept;
 
 /// The function in libgcc_s or LLVM's libunwind, wherever and whenever it was loaded: where a JIT's
 /// registrations have to arrive. Read from the list through the kernel, which fails where another thread's

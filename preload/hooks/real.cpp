@@ -19,6 +19,9 @@ void set(Function*& member, void* function) noexcept {
 void find_real_functions() noexcept {
 #define HEAPPROF_FIND(result, name, parameters) set(g_real.name, next_symbol(#name));
   HEAPPROF_REAL_FUNCTIONS(HEAPPROF_FIND)
+#undef HEAPPROF_FIND
+  // Where libc has none, a program's own must not be taken for libc's: it would count as seen to by the hooks.
+#define HEAPPROF_FIND(result, name, parameters) set(g_real.name, following_symbol(#name));
   HEAPPROF_REAL_FUNCTIONS_MAYBE(HEAPPROF_FIND)
 #undef HEAPPROF_FIND
   set(g_real.program_free, first_symbol("free"));

@@ -70,7 +70,6 @@ struct Memory {
   Target* targets[kMaxFunctions];
   const Function* functions[kMaxFunctions];
   bool refused[kMaxFunctions];
-  bool before_us;  ///< the object looked at is found before this library: programs reach its functions, not the hooks
   char text[2048];
 };
 
@@ -209,7 +208,7 @@ std::size_t divert(Memory& memory, std::size_t count, Role role) noexcept {
     target.silent_begin = role == Role::kLibc ? symbols.image_begin : 0;
     target.silent_end = role == Role::kLibc ? symbols.image_end : 0;
     target.behind = role != Role::kOther ||
-                    (!memory.before_us && hooks::is_real_function(reinterpret_cast<const void*>(function.address)));
+                    hooks::is_real_function(reinterpret_cast<const void*>(function.address));
     if (const arch::Refusal reason = arch::prepare(room, function.address, function.size, target, memory.patches[prepared])) {
       say(memory, role, reason, function);
       continue;
@@ -335,10 +334,8 @@ void scan() noexcept {
   const std::uint64_t vdso = getauxval(AT_SYSINFO_EHDR);
   link_map libc{};
   std::size_t met = 0;
-  memory.before_us = true;
   for_each_object([&](const r_debug& list, const link_map* at, const link_map& map) {
     ++met;
-    if (map.l_ld == _DYNAMIC) memory.before_us = false;
     if (!remember(memory, {at, map.l_addr, map.l_ld})) return true;
     if (map.l_ld == _DYNAMIC || map.l_addr == loader || (vdso != 0 && map.l_addr == vdso) || map.l_ld == nullptr) return true;
     if (!find_path(memory, map)) return true;

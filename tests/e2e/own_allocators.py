@@ -124,6 +124,21 @@ class Subjects(harness.Case):
         self.assertRegex(run.stderr, r"je_valloc of own_subjects is not recorded: ")
         self.assertEqual(len(re.findall("is not recorded", run.stderr)), 2, run.stderr)
 
+    def test_one_function_of_many_names(self):
+        """free is also cfree, which libc no longer has and the hooks would call: it is the program's all the same."""
+        runs = [self.record(harness.program("own_aliases"), count) for count in (1000, 0)]
+        reports = [self.report(run.trace) for run in runs]
+        for run, report in zip(runs, reports):
+            self.assert_sound(report)
+            self.assertEqual(run.stderr, "")
+        for figure, wanted in (("allocations", 1000), ("frees", 900), ("leaked_blocks", 100)):
+            self.assertEqual(reports[0]["heap"][figure] - reports[1]["heap"][figure], wanted, figure)
+
+    def test_off_says_who_answers(self):
+        run = self.record(harness.program("own_aliases"), 10, OWN_ALLOCATORS=0)
+        self.assertIn("the program answers malloc itself", run.stderr)
+        self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+
     def test_stripped(self):
         """Without symbols: nothing is patched, and the user is told."""
         program = self.dir / "stripped"

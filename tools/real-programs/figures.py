@@ -3,11 +3,13 @@
 Shares of stacks are shares of allocations: a stack counts as often as it allocated.
 """
 
+import functools
 import json
 import struct
 import subprocess
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 # Reading hundreds of compilers' traces by stack says no more than reading the largest, and a recursive program has
 # stacks by the hundred thousand: the shares are of those that allocate most.
@@ -48,8 +50,9 @@ def of(program, traces, heapprof):
         totals["events"] += result["events"]
         for key in ("unmatched_frees", "implied_frees"):
             totals[key] += heap[key]
-            # A forked child releases what its parent allocated.
-            if heap[key] and not forked(path):
+            # A forked child releases what its parent allocated; an own allocator serves libraries' constructors before its
+            # functions can be diverted (docs/own-allocators-and-privileges.md).
+            if heap[key] > program.tolerated * heap["frees"] and not forked(path):
                 problems.append(f"{path.name}: {heap[key]} {key} of {heap['frees']} releases")
         if not integrity["complete"]:
             problems.append(f"{path.name}: not complete: {integrity}")
@@ -58,7 +61,7 @@ def of(program, traces, heapprof):
         totals[f"ended by {ended}"] += 1
         if path in counted:
             main.append((path, result))
-    stacks, considered, cut, frames, unnamed, lost = 0, 0, 0, 0, 0, 0
+    stacks, considered, cut, frames, unnamed, inexcusable, lost, guessed = 0, 0, 0, 0, 0, 0, 0, 0
     reasons, missing = Counter(), Counter()
     for path, detail in main:
         if path not in detailed:
@@ -78,6 +81,9 @@ def of(program, traces, heapprof):
                 elif not frame["function"] or frame["function"].startswith("0x"):
                     unnamed += blocks
                     missing[frame["module"].rsplit("/", 1)[-1]] += blocks
+                    if has_symbols(frame["module"]):
+                        inexcusable += blocks
+                guessed += blocks if frame.get("guessed") else 0
     witness, checked = [], 0
     for path, result in main:
         said = traces / "witness" / process_of(path)
@@ -94,11 +100,21 @@ def of(program, traces, heapprof):
         main=len(main), allocations=sum(result["heap"]["allocations"] for _, result in main),
         peak=max((result["heap"]["peak_bytes"] for _, result in main), default=0),
         by_stack=stacks / considered if considered else None, truncated=cut / stacks if stacks else None, reasons=reasons.most_common(4),
-        unnamed=unnamed / frames if frames else None, no_module=lost / frames if frames else None,
-        unnamed_in=missing.most_common(4), witnesses=checked, problems=problems)
+        unnamed=unnamed / frames if frames else None, unnamed_with_symbols=inexcusable / frames if frames else None,
+        guessed=guessed / frames if frames else None, no_module=lost / frames if frames else None,
+        unnamed_in=missing.most_common(4), witnesses=checked, agree=checked - len(witness), problems=problems)
     if not files:
         problems.append("no trace was written")
     return row
+
+
+@functools.cache
+def has_symbols(module):
+    """Whether a module's own file tells the names of all its functions."""
+    if not Path(module).exists():
+        return False
+    sections = subprocess.run(["readelf", "-SW", module], capture_output=True, text=True).stdout
+    return any(f" {name} " in sections for name in (".symtab", ".debug_info", ".gnu_debugdata"))
 
 
 def forked(trace):

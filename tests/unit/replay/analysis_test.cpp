@@ -130,6 +130,19 @@ TraceBuilder small_trace() {
 
 }  // namespace
 
+TEST_CASE("What is marked after the last event, in a late destructor, is still within the recording") {
+  TraceBuilder trace;
+  trace.header.end_kind = EndKind::kExit;
+  trace.header.end_ticks = 100;
+  auto& stream = trace.stream();
+  stream.alloc(90, 0x1000, 1);
+  stream.text(TextKind::kMark, 0, 130, "late");
+  const model::Profile profile = profile_of(trace.bytes());
+  REQUIRE(profile.timeline.marks.size() == 1);
+  CHECK(profile.timeline.marks[0].time_ns == 130);
+  CHECK(profile.recording.duration_ns == 130);
+}
+
 TEST_CASE("A trace cut at any byte is read as far as it goes, and what is missing is told") {
   TraceBuilder trace = small_trace();
   const std::vector<std::uint8_t> whole = trace.bytes();
