@@ -170,18 +170,50 @@ bool read_symbols(const char* path, std::uint64_t load_bias, Symbols& result) no
   return read;
 }
 
-const char* recognise(const char* path) noexcept {
-  struct Mark {
-    const char* text;
-    const char* allocator;
+namespace {
+
+struct Mark {
+  const char* allocator;
+  const char* text;
+  std::size_t malloc_at;  ///< where "malloc" stands in it
+};
+
+// What each prints or reads from the environment, so that it is in every build.
+constexpr Mark kMarks[] = {{"jemalloc", "<jemalloc>: ", 3},
+                           {"mimalloc", "mimalloc: ", 2},
+                           {"tcmalloc", "TCMALLOC_SAMPLE_PARAMETER", 2},
+                           {"tcmalloc", "tcmalloc: large alloc", 2}};
+
+/// The allocator whose mark is among these bytes; null. Whole programs are searched: sixteen bytes at a time for "mal",
+/// which all marks have and little else.
+const char* find_mark(const char* begin, std::size_t bytes) noexcept {
+  using Vector [[gnu::vector_size(16)]] = unsigned char;
+  const auto load = [](const char* at) {
+    Vector vector;
+    __builtin_memcpy(&vector, at, sizeof vector);
+    return vector | 0x20;  // small letters
   };
-  // What each prints or reads from the environment, so that it is in every build.
-  static constexpr Mark kMarks[] = {{"<jemalloc>: ", "jemalloc"},
-                                    {"mimalloc: ", "mimalloc"},
-                                    {"TCMALLOC_SAMPLE_PARAMETER", "tcmalloc"},
-                                    {"tcmalloc: large alloc", "tcmalloc"}};
+  for (std::size_t i = 0; i + sizeof(Vector) + 2 <= bytes; i += sizeof(Vector)) {
+    const auto hits = (load(begin + i) == 'm') & (load(begin + i + 1) == 'a') & (load(begin + i + 2) == 'l');
+    std::uint64_t any[2];
+    __builtin_memcpy(any, &hits, sizeof any);
+    if ((any[0] | any[1]) == 0) [[likely]] continue;
+    for (std::size_t at = i; at < i + sizeof(Vector); ++at)
+      for (const Mark& mark : kMarks) {
+        const std::size_t length = recorder::text_length(mark.text);
+        if (at >= mark.malloc_at && at - mark.malloc_at + length <= bytes &&
+            __builtin_memcmp(begin + at - mark.malloc_at, mark.text, length) == 0)
+          return mark.allocator;
+      }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const char* recognise(const char* path) noexcept {
   constexpr std::size_t kPiece = 256u << 10;
-  constexpr std::size_t kOverlap = 32;
+  constexpr std::size_t kOverlap = 64;  // more than a mark and what a vector leaves at the end
   const Buffer memory(sizeof(File));
   const Buffer piece(kPiece);
   if (!memory || !piece) return nullptr;
@@ -195,14 +227,7 @@ const char* recognise(const char* path) noexcept {
     for (std::uint64_t at = 0; at < segment.p_filesz && found == nullptr; at += kPiece - kOverlap) {
       const long got = sys::pread(file.fd, piece.data(), kPiece, segment.p_offset + at);
       if (got <= 0) break;
-      for (const Mark& mark : kMarks) {
-        const std::size_t length = recorder::text_length(mark.text);
-        for (const char* hit = piece.data(); found == nullptr && hit + length <= piece.data() + got; ++hit) {
-          hit = static_cast<const char*>(__builtin_memchr(hit, mark.text[0], static_cast<std::size_t>(piece.data() + got - hit)));
-          if (hit == nullptr) break;
-          if (hit + length <= piece.data() + got && __builtin_memcmp(hit, mark.text, length) == 0) found = mark.allocator;
-        }
-      }
+      found = find_mark(piece.data(), static_cast<std::size_t>(got));
     }
   }
   sys::close(file.fd);

@@ -84,6 +84,22 @@ class Rust(harness.Case):
                     self.check(name, threads)
 
 
+    def test_stripped(self):
+        """Nothing can be found by name: the user is told which allocator it is, and what to do."""
+        for allocator in ("jemalloc", "mimalloc"):
+            with self.subTest(allocator):
+                program = self.dir / allocator
+                shutil.copy(PROGRAMS / f"optimised_{allocator}", program)
+                subprocess.run(["strip", program], check=True)
+                run = self.record(program, 100, 1)
+                said = (f"the program seems to carry {allocator} inside, but its symbols are stripped: what it allocates that way "
+                        "is not recorded. Record an unstripped build, or one that links the allocator as a shared library")
+                self.assertIn(f"heapprof: warning: {said}\n", run.stderr)
+                report = self.report(run.trace)
+                self.assertEqual(report["integrity"]["notes"], [said])
+                self.assertLess(report["heap"]["allocations"], 100)
+
+
 class Service(harness.Case):
     """docs/own-allocators-and-privileges.md begins with it."""
 
@@ -118,7 +134,7 @@ class Service(harness.Case):
                 self.assertIsNone(process.poll(), process.poll() is not None and process.stderr.read())
                 time.sleep(0.05)
         with client, client.makefile("rw") as lines:
-            for line in [f"open user{i}" for i in range(150)] + [f"close user{i}" for i in range(140)]:
+            for line in (line for i in range(150) for line in (f"open user{i}", f"close user{i - 10}")):
                 lines.write(line + "\n")
                 lines.flush()
                 self.assertEqual(lines.readline(), "ok\n")

@@ -40,7 +40,7 @@ extern "C" {
   return 0;
 }
 
-/// Eight bytes at a time: whole programs are searched with it (intercept/symbols.h, recognise).
+/// Eight bytes at a time: /proc/self/maps is read with it.
 [[gnu::visibility("hidden")]] const void* memchr(const void* in, int value, std::size_t bytes) noexcept {
   const auto* at = static_cast<const std::uint8_t*>(in);
   constexpr std::uint64_t kOnes = 0x0101010101010101;
