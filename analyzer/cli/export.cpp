@@ -173,7 +173,9 @@ std::vector<Format> formats() {
       {"speedscope", "For speedscope.app: a profile for each cost", false,
        [](const ExportOptions&, const StackTable& table, const Source&, Output& out) { write_speedscope(table, out); }},
       {"massif", "For ms_print and massif-visualizer", false,
-       [](const ExportOptions&, const StackTable& table, const Source&, Output& out) { write_massif(table, out); }},
+       [](const ExportOptions&, const StackTable& table, const Source& source, Output& out) {
+         write_massif(table, source, out);
+       }},
       {"dhat", "For valgrind's dh_view.html", true,
        [](const ExportOptions&, const StackTable& table, const Source& source, Output& out) {
          write_dhat(table, source, out);
@@ -200,7 +202,7 @@ void export_format(const Format& format, const ExportOptions& options, const rep
   Output output(options.trace.output, format.compression);
   ProgressLine progress("Writing " + options.trace.output);
   const exporter::EventSource source = [&](const auto& sink) {
-    analysis.for_each_event(sink, [&](double share, std::uint64_t events) { progress.show(share, events); });
+    analysis.for_each_event(sink, [&](double share, std::uint64_t events) { progress.show(share, events); }, false, {}, true);
   };
   format.write(options, table, source, output);
   if (!output.close()) throw OutputError(output.error());

@@ -5,12 +5,15 @@
 #include <cstdio>
 #include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace heapprof::exporter {
 namespace {
 
 constexpr std::size_t kMostSnapshots = 100;  // massif's own limit by default
+constexpr std::size_t kDetailedEvery = 10;   // and its share of snapshots with a tree
 constexpr std::uint64_t kThreshold = 100;    // one part in so many
 /// Both readers call themselves for each level.
 constexpr std::size_t kMostDepth = 200;
@@ -24,15 +27,19 @@ std::string no_comment(const std::string& text) {
   return out;
 }
 
+/// What each stack held at one moment; without those that held nothing.
+struct Held {
+  std::uint32_t node;
+  std::uint64_t bytes;
+};
+using Composition = std::vector<Held>;
+
 class TreeWriter {
  public:
-  TreeWriter(const StackTable& table, std::uint64_t model::Costs::*figure, Output& output)
-      : table_(table), figure_(figure), output_(output) {
-    for (const std::uint32_t node : table.stacks) {
-      const std::uint64_t bytes = table.profile->nodes[node].costs.*figure;
-      if (bytes == 0) continue;
-      stacks_.push_back({node, 0, bytes});
-      total_ += bytes;
+  TreeWriter(const StackTable& table, const Composition& composition, Output& output) : table_(table), output_(output) {
+    for (const Held& held : composition) {
+      stacks_.push_back({held.node, 0, held.bytes});
+      total_ += held.bytes;
     }
     least_ = std::max<std::uint64_t>(total_ / kThreshold, 1);
   }
@@ -118,7 +125,6 @@ class TreeWriter {
   }
 
   const StackTable& table_;
-  std::uint64_t model::Costs::*const figure_;
   Output& output_;
   Group stacks_;
   std::uint64_t total_ = 0;
@@ -129,37 +135,81 @@ class TreeWriter {
 struct Snapshot {
   std::uint64_t time_ns;
   std::uint64_t bytes;
-  std::uint64_t model::Costs::*tree;
   const char* kind;
+  Composition tree;  // of a kind that has one
 };
 
-std::vector<Snapshot> snapshots_of(const model::Profile& profile) {
-  std::vector<Snapshot> snapshots{{0, 0, nullptr, "empty"}};
+std::vector<Snapshot> snapshots_of(const StackTable& table) {
+  const model::Profile& profile = *table.profile;
+  std::vector<Snapshot> snapshots{{0, 0, "empty", {}}};
   const std::vector<model::Timeline::Bucket>& buckets = profile.timeline.buckets;
   const std::size_t step = buckets.size() / (kMostSnapshots - 3) + 1;
+  // What a slice begins with has stacks that its profile does not know.
+  const bool trees = profile.begin_ns() == 0;
   for (std::size_t i = step; i < buckets.size(); i += step)
-    snapshots.push_back({buckets[i].start_ns, buckets[i - 1].last_bytes, nullptr, "empty"});
-  const Snapshot peak{profile.peak_time_ns, profile.totals.peak_bytes, &model::Costs::peak_bytes, "peak"};
-  snapshots.insert(std::upper_bound(snapshots.begin(), snapshots.end(), peak,
-                                    [](const Snapshot& a, const Snapshot& b) { return a.time_ns < b.time_ns; }),
-                   peak);
-  snapshots.push_back({std::max(profile.end_ns(), snapshots.back().time_ns), profile.totals.leaked_bytes,
-                       &model::Costs::leaked_bytes, "detailed"});
+    snapshots.push_back({buckets[i].start_ns, buckets[i - 1].last_bytes,
+                         trees && i / step % kDetailedEvery == 0 ? "detailed" : "empty", {}});
   return snapshots;
+}
+
+/// Fills the trees, and the bytes, which are then exactly the trees'.
+void compose(const EventSource& source, std::size_t nodes, std::vector<Snapshot>& snapshots) {
+  std::vector<std::uint64_t> live(nodes, 0);
+  auto next = snapshots.begin();
+  const auto take = [&] {
+    if (std::string_view(next->kind) != "empty") {
+      next->bytes = 0;
+      for (std::uint32_t node = 0; node < live.size(); ++node) {
+        if (live[node] == 0) continue;
+        next->tree.push_back({node, live[node]});
+        next->bytes += live[node];
+      }
+    }
+    ++next;
+  };
+  source([&](std::span<const replay::ProfileEvent> events) {
+    for (const replay::ProfileEvent& event : events) {
+      while (next != snapshots.end() && event.time_ns >= next->time_ns) take();
+      if (event.kind == replay::ResolvedKind::kAllocation) live[event.node] += event.size;
+      else if (event.kind == replay::ResolvedKind::kRelease) live[event.node] -= event.size;
+    }
+  });
+  while (next != snapshots.end()) take();
+}
+
+/// The two moments that the profile knows by stack.
+void add_peak_and_end(const StackTable& table, std::vector<Snapshot>& snapshots) {
+  const model::Profile& profile = *table.profile;
+  const auto composition = [&](std::uint64_t model::Costs::*figure) {
+    Composition tree;
+    for (const std::uint32_t node : table.stacks)
+      if (profile.nodes[node].costs.*figure != 0) tree.push_back({node, profile.nodes[node].costs.*figure});
+    return tree;
+  };
+  Snapshot peak{profile.peak_time_ns, profile.totals.peak_bytes, "peak", composition(&model::Costs::peak_bytes)};
+  const auto at = std::upper_bound(snapshots.begin(), snapshots.end(), peak,
+                                   [](const Snapshot& a, const Snapshot& b) { return a.time_ns < b.time_ns; });
+  snapshots.insert(at, std::move(peak));
+  snapshots.push_back({std::max(profile.end_ns(), snapshots.back().time_ns), profile.totals.leaked_bytes, "detailed",
+                       composition(&model::Costs::leaked_bytes)});
 }
 
 }  // namespace
 
-void write_massif(const StackTable& table, Output& output) {
+void write_massif(const StackTable& table, const EventSource& source, Output& output) {
+  std::vector<Snapshot> snapshots = snapshots_of(table);
+  const auto has_tree = [](const Snapshot& snapshot) { return std::string_view(snapshot.kind) != "empty"; };
+  if (std::any_of(snapshots.begin(), snapshots.end(), has_tree)) compose(source, table.profile->nodes.size(), snapshots);
+  add_peak_and_end(table, snapshots);
   output.write("desc: heapprof\ncmd: " + no_comment(table.command) + "\ntime_unit: ms\n");
   std::size_t number = 0;
   char time[32];
-  for (const Snapshot& snapshot : snapshots_of(*table.profile)) {
+  for (const Snapshot& snapshot : snapshots) {
     std::snprintf(time, sizeof time, "%" PRIu64 ".%06" PRIu64, snapshot.time_ns / 1'000'000, snapshot.time_ns % 1'000'000);
     output.write("#-----------\nsnapshot=" + std::to_string(number++) + "\n#-----------\ntime=" + time +
                  "\nmem_heap_B=" + std::to_string(snapshot.bytes) + "\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree=" +
                  snapshot.kind + "\n");
-    if (snapshot.tree != nullptr) TreeWriter(table, snapshot.tree, output).write();
+    if (has_tree(snapshot)) TreeWriter(table, snapshot.tree, output).write();
   }
 }
 
