@@ -33,10 +33,12 @@ int compact(const Arguments& arguments) {
       replay::compact(arguments.trace, arguments.output, options,
                       [&](double share, std::uint64_t records) { progress.show(share, records); });
   progress.show(1, 0);
-  const double events = static_cast<double>(std::max<std::uint64_t>(result.events, 1));
-  std::printf("%s: %s, was %s (%.2f bytes an event, was %.2f)\n", arguments.output.c_str(),
-              render::human_bytes(result.bytes).c_str(), render::human_bytes(result.original_bytes).c_str(),
-              static_cast<double>(result.bytes) / events, static_cast<double>(result.original_bytes) / events);
+  std::printf("%s: %s, was %s", arguments.output.c_str(), render::human_bytes(result.bytes).c_str(),
+              render::human_bytes(result.original_bytes).c_str());
+  if (const double events = static_cast<double>(result.events); events != 0)
+    std::printf(" (%.2f bytes an event, was %.2f)", static_cast<double>(result.bytes) / events,
+                static_cast<double>(result.original_bytes) / events);
+  std::printf("\n");
   if (!arguments.exact)
     std::printf("times are rounded to microseconds, and blocks have numbers for addresses (--exact keeps both)\n");
   return 0;

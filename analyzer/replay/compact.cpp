@@ -133,7 +133,8 @@ class Compactor {
     live_mapped_ = replay.mmap_costs().live_bytes();
     whole_ = whole_of(reader, replay);
     // What is lost of a time is less than a microsecond.
-    if (!options_.exact) quantum_ = whole_.clock.ticks_per_us();
+    const std::uint64_t rate = file_.header().ticks_per_second;
+    if (!options_.exact) quantum_ = rate == 0 ? whole_.clock.ticks_per_us() : std::max<std::uint64_t>(rate / 1'000'000, 1);
     // Events of the new file name stacks by dense index.
     for (std::uint32_t index = 0; index < whole_.node_ids.size(); ++index) whole_.node_ids[index] = index;
   }

@@ -28,4 +28,22 @@ void find_real_functions() noexcept {
   g_real.found.store(true, std::memory_order_release);
 }
 
+void move_real_function(const void* old_address, const void* new_address) noexcept {
+#define HEAPPROF_MOVE(result, name, parameters) \
+  if (reinterpret_cast<const void*>(g_real.name) == old_address) set(g_real.name, const_cast<void*>(new_address));
+  HEAPPROF_REAL_FUNCTIONS(HEAPPROF_MOVE)
+  HEAPPROF_REAL_FUNCTIONS_MAYBE(HEAPPROF_MOVE)
+#undef HEAPPROF_MOVE
+}
+
+bool is_real_function(const void* address) noexcept {
+  const RealFunctions& functions = real();
+#define HEAPPROF_COMPARE(result, name, parameters) \
+  if (address == reinterpret_cast<const void*>(functions.name)) return true;
+  HEAPPROF_REAL_FUNCTIONS(HEAPPROF_COMPARE)
+  HEAPPROF_REAL_FUNCTIONS_MAYBE(HEAPPROF_COMPARE)
+#undef HEAPPROF_COMPARE
+  return false;
+}
+
 }  // namespace heapprof::hooks

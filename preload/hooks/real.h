@@ -60,6 +60,13 @@ extern RealFunctions g_real;
 
 void find_real_functions() noexcept;
 
+/// The function at `old_address` is diverted at its entry (preload/intercept): hooks are to go past that, to
+/// `new_address`. Whichever members it is. In the library's constructor, while there is one thread.
+void move_real_function(const void* old_address, const void* new_address) noexcept;
+
+/// Whether it is one of those behind the hooks.
+bool is_real_function(const void* address) noexcept;
+
 /// One load and one branch.
 inline const RealFunctions& real() noexcept {
   if (!g_real.found.load(std::memory_order_acquire)) [[unlikely]] find_real_functions();

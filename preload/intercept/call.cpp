@@ -71,10 +71,14 @@ namespace {
 /// What both of a call's beginnings see to first. False: nobody is to be told of it.
 bool is_own_call(ThreadState& thread, CallFrame& frame) noexcept {
   drop_stale(thread, frame);
+  const Target& target = *frame.target;
+  if (target.behind && (t_local.allocator_depth != 0 ||
+                        frame.return_address - target.silent_begin < target.silent_end - target.silent_begin))
+    return false;
   if (thread.intercepted == 0) return true;
   const auto& outer = *static_cast<const Target*>(thread.calls[thread.intercepted - 1].target);
   // A function that may throw may do so because an inner one failed, which is then the only one to tell.
-  return !is_inner(frame, outer) || (outer.signature.throws && frame.target->signature.kind != Kind::kRelease);
+  return !is_inner(frame, outer) || (outer.signature.throws && target.signature.kind != Kind::kRelease);
 }
 
 /// What the thread was about, for the end of the call.

@@ -26,6 +26,13 @@ struct Target {
   std::uint64_t begin;   ///< the function's code
   std::uint64_t end;
   Signature signature;
+  /// A function behind the hooks, or of a libc. Those who reach it otherwise are recorded, but not what allocators do
+  /// among themselves: a call made while the thread is in any allocator's function is that one's own business.
+  bool behind;
+  /// Of a function of the program's libc: libc itself. What it wants recorded it calls by the hooks; when a thread ends,
+  /// it gives back by free what had been released before (malloc.c, tcache_thread_shutdown).
+  std::uint64_t silent_begin;
+  std::uint64_t silent_end;
 };
 
 /// What the thunk is to do with a call.

@@ -29,6 +29,13 @@ using recorder::Text;
 constexpr std::size_t kMaxObjects = 4096;
 constexpr std::size_t kPathBytes = 4096;
 
+/// What an object is to the program.
+enum class Role : std::uint8_t {
+  kOther,
+  kLibc,            ///< the program's, which the hooks stand in front of
+  kNamespacesLibc,  ///< of a namespace made by dlmopen
+};
+
 /// What tells an object of the loader's list from another one that was given the same place later.
 struct Seen {
   const link_map* map;
@@ -56,19 +63,21 @@ struct Memory {
   std::size_t noted_count;
   Seen seen[kMaxObjects];
   std::size_t seen_count;
+  bool loads_others;  ///< some object besides libc calls dlopen
   char path[kPathBytes];
   Symbols symbols;
   arch::Patch patches[kMaxFunctions];
   Target* targets[kMaxFunctions];
   const Function* functions[kMaxFunctions];
   bool refused[kMaxFunctions];
-  bool before_us;  ///< the object looked at is found before this library: programs reach its functions, not the hooks
   char text[2048];
 };
 
 constinit Memory* g_memory = nullptr;
 constinit bool g_scanning = false;
 constinit bool g_program_free_diverted = false;
+using Free = void(void*) noexcept;
+constinit Free* g_release_behind = nullptr;
 
 bool read_own(const void* from, void* to, std::size_t bytes) noexcept {
   const iovec local{to, bytes};
@@ -97,25 +106,16 @@ bool is_libc(const char* path) noexcept {
          recorder::after_prefix(base, "ld-linux") != nullptr || recorder::after_prefix(base, "ld-2.") != nullptr;
 }
 
-/// The hooks call it for the program, which reaches it through them.
-bool is_behind_hooks(std::uint64_t address) noexcept {
-  const auto* function = reinterpret_cast<const void*>(address);
-  const hooks::RealFunctions& real = hooks::real();
-#define HEAPPROF_COMPARE(result, name, parameters) \
-  if (function == reinterpret_cast<const void*>(real.name)) return true;
-  HEAPPROF_REAL_FUNCTIONS(HEAPPROF_COMPARE)
-  HEAPPROF_REAL_FUNCTIONS_MAYBE(HEAPPROF_COMPARE)
-#undef HEAPPROF_COMPARE
-  return false;
-}
+/// Of the program's libc only those miss blocks who pass by the hooks: few programs, and it can't be said which.
+LogLevel level_for(Role role) noexcept { return role == Role::kLibc ? LogLevel::kInfo : LogLevel::kWarn; }
 
-void say(Memory& memory, const char* reason, const Function& function) noexcept {
-  log(LogLevel::kWarn,
+void say(Memory& memory, Role role, const char* reason, const Function& function) noexcept {
+  log(level_for(role),
       Text(memory.text).add(function.symbol).add(" of ").add(base_name(memory.path)).add(" is not recorded: ").add(reason).c_str());
 }
 
 /// Which of the object's functions are to be diverted; in `functions`. The object's family, for the note.
-std::size_t choose(Memory& memory, Family& family) noexcept {
+std::size_t choose(Memory& memory, Role role, Family& family) noexcept {
   Symbols& symbols = memory.symbols;
   const bool plain = symbols.core == kCoreAll;
   bool prefixed = false;
@@ -132,11 +132,10 @@ std::size_t choose(Memory& memory, Family& family) noexcept {
     if (of == Family::kPlain && !plain) continue;
     // An operator new that calls malloc is recorded there; one of an allocator that has malloc too may not call it.
     if (of == Family::kOperator && !prefixed && !plain) continue;
-    if (!memory.before_us && is_behind_hooks(function.address)) continue;
     if (of < Family::kPlain) family = of;
     if (of == Family::kPlain && recorder::text_equal(function.symbol, "mallocx")) jemalloc_names = true;
     if (function.indirect) {
-      say(memory, "it is chosen when the program starts (IFUNC)", function);
+      say(memory, role, "it is chosen when the program starts (IFUNC)", function);
       continue;
     }
     bool known = false;
@@ -175,8 +174,28 @@ void note(Memory& memory) noexcept {
   recorder::note(memory.text);
 }
 
+/// The free behind the hooks, where an allocator's functions may call each other by ways that are diverted.
+void release_behind(void* block) noexcept {
+  const void* const outer = recorder::t_local.reallocating;
+  ++recorder::t_local.allocator_depth;
+  recorder::t_local.reallocating = block;
+  g_release_behind(block);
+  recorder::t_local.reallocating = outer;
+  --recorder::t_local.allocator_depth;
+}
+
+/// The hooks go past the diversion. libc's free calls none of the others.
+void lead_hooks_past(const Function& function, const Target& target, bool libc) noexcept {
+  const auto* const entry = reinterpret_cast<const void*>(function.address);
+  const bool release = entry == reinterpret_cast<const void*>(hooks::real().free);
+  hooks::move_real_function(entry, target.original);
+  if (!release || libc) return;
+  g_release_behind = hooks::real().free;
+  hooks::move_real_function(target.original, reinterpret_cast<const void*>(release_behind));
+}
+
 /// Diverts what `choose` chose. Returns how many; these come first in `functions` then.
-std::size_t divert(Memory& memory, std::size_t count) noexcept {
+std::size_t divert(Memory& memory, std::size_t count, Role role) noexcept {
   const Symbols& symbols = memory.symbols;
   Place place;
   arch::Refusal refusal = find_place(memory, count, place);
@@ -186,16 +205,21 @@ std::size_t divert(Memory& memory, std::size_t count) noexcept {
     const Function& function = *memory.functions[i];
     Target& target = place.targets[prepared];
     target.signature = function.name.signature;
+    target.silent_begin = role == Role::kLibc ? symbols.image_begin : 0;
+    target.silent_end = role == Role::kLibc ? symbols.image_end : 0;
+    target.behind = role != Role::kOther ||
+                    hooks::is_real_function(reinterpret_cast<const void*>(function.address));
     if (const arch::Refusal reason = arch::prepare(room, function.address, function.size, target, memory.patches[prepared])) {
-      say(memory, reason, function);
+      say(memory, role, reason, function);
       continue;
     }
     memory.refused[prepared] = false;
+    memory.targets[prepared] = &target;
     memory.functions[prepared++] = &function;
   }
   if (refusal == nullptr) refusal = arch::seal(room);
   if (refusal != nullptr) {
-    log(LogLevel::kWarn, Text(memory.text).add("the allocator in ").add(base_name(memory.path)).add(" is not recorded: ").add(refusal).c_str());
+    log(level_for(role), Text(memory.text).add("the allocator in ").add(base_name(memory.path)).add(" is not recorded: ").add(refusal).c_str());
     return 0;
   }
   arch::find_branches(symbols.text_begin, symbols.text_end, memory.patches, prepared, memory.refused);
@@ -205,24 +229,30 @@ std::size_t divert(Memory& memory, std::size_t count) noexcept {
     const arch::Refusal reason =
         memory.refused[i] ? "other code branches into its first instructions" : arch::apply(memory.patches[i]);
     if (reason != nullptr) {
-      say(memory, reason, function);
+      say(memory, role, reason, function);
       continue;
     }
     memory.functions[done++] = &function;
+    if (hooks::is_real_function(reinterpret_cast<const void*>(function.address))) lead_hooks_past(function, *memory.targets[i], role == Role::kLibc);
     if (function.address == reinterpret_cast<std::uint64_t>(hooks::real().program_free)) g_program_free_diverted = true;
   }
   return done;
 }
 
-void look_at(Memory& memory, const link_map& map, bool safe) noexcept {
+/// False: the object's file is not known.
+bool find_path(Memory& memory, const link_map& map) noexcept {
   sys::Mapping mapping;
-  if (!sys::find_mapping(reinterpret_cast<std::uint64_t>(map.l_ld), mapping, memory.path, sizeof memory.path) ||
-      memory.path[0] != '/' || is_libc(memory.path))
-    return;
+  return sys::find_mapping(reinterpret_cast<std::uint64_t>(map.l_ld), mapping, memory.path, sizeof memory.path) &&
+         memory.path[0] == '/';
+}
+
+/// `safe`: no other thread can be in the object's functions.
+void look_at(Memory& memory, const link_map& map, Role role, bool safe) noexcept {
   __builtin_memset(&memory.symbols, 0, sizeof memory.symbols);
   if (!read_symbols(memory.path, map.l_addr, memory.symbols)) return;
+  if (role == Role::kOther) memory.loads_others |= memory.symbols.imports_dlopen;
   Family family;
-  const std::size_t count = choose(memory, family);
+  const std::size_t count = choose(memory, role, family);
   const bool main = &map == _r_debug.r_map || map.l_addr == _r_debug.r_map->l_addr;
   if (count == 0) {
     const char* allocator = main && !memory.symbols.has_symtab ? recognise(memory.path) : nullptr;
@@ -239,13 +269,14 @@ void look_at(Memory& memory, const link_map& map, bool safe) noexcept {
   if (memory.symbols.sanitizer) reason = "it belongs to a sanitizer";
   else if (!safe) reason = "it was found when other threads were running already";
   if (reason != nullptr) {
-    log(LogLevel::kWarn, Text(memory.text).add("the allocator in ").add(base_name(memory.path)).add(" is not recorded: ").add(reason).c_str());
-    note(memory);
+    log(level_for(role), Text(memory.text).add("the allocator in ").add(base_name(memory.path)).add(" is not recorded: ").add(reason).c_str());
+    if (role != Role::kLibc) note(memory);
     return;
   }
-  const std::size_t done = divert(memory, count);
+  const std::size_t done = divert(memory, count, role);
+  if (role == Role::kLibc) return;
   Text text(memory.text);
-  text.add("own allocator: ").add(family_name(family)).add(" in ").add(memory.path).add(", ").number(done).add(" functions patched");
+  text.add("own allocator: ").add(role == Role::kNamespacesLibc ? "the libc of another namespace" : family_name(family)).add(" in ").add(memory.path).add(", ").number(done).add(" functions patched");
   if (done != count) text.add(", ").number(count - done).add(" left alone");
   text.add(done != 0 ? " (" : "");
   for (std::size_t i = 0; i < done && i < 6; ++i) text.add(i == 0 ? "" : ", ").add(memory.functions[i]->symbol);
@@ -261,47 +292,69 @@ bool remember(Memory& memory, const Seen& object) noexcept {
   return true;
 }
 
-/// Objects that have left the list: another one may come to their place.
+/// The loader's list of another namespace after this one; null: there is none, or glibc is older than 2.35. Lists are
+/// never taken away again.
+const r_debug* next_namespace(const r_debug* list) noexcept {
+  if (_r_debug.r_version < 2) return nullptr;
+  return reinterpret_cast<const r_debug*>(__atomic_load_n(&reinterpret_cast<const r_debug_extended*>(list)->r_next, __ATOMIC_ACQUIRE));
+}
+
+/// Calls `visit` with each object's place and a copy, until it says false. False also when the lists can't be read.
+template <typename Visit>
+bool for_each_object(Visit&& visit) noexcept {
+  for (const r_debug* list = &_r_debug; list != nullptr; list = next_namespace(list)) {
+    link_map map;
+    for (const link_map* at = list->r_map; at != nullptr; at = map.l_next)
+      if (!read_own(at, &map, sizeof map) || !visit(*list, at, map)) return false;
+  }
+  return true;
+}
+
+/// Objects that have left the lists: another one may come to their place.
 void forget_closed(Memory& memory) noexcept {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < memory.seen_count; ++i) {
     bool there = false;
-    link_map map;
-    for (const link_map* at = _r_debug.r_map; at != nullptr && !there; at = map.l_next) {
-      if (!read_own(at, &map, sizeof map)) return;
+    const bool read = for_each_object([&](const r_debug&, const link_map* at, const link_map& map) {
       there = memory.seen[i] == Seen{at, map.l_addr, map.l_ld};
-    }
+      return !there;
+    });
+    if (!read && !there) return;
     if (there) memory.seen[kept++] = memory.seen[i];
   }
   memory.seen_count = kept;
 }
 
-/// `fresh`: what is new was mapped just now.
-void scan(bool fresh) noexcept {
+/// In RT_ADD a namespace's list is being added to: what is new on it is mapped, and none of its code has run.
+void scan() noexcept {
   bool expected = false;
   if (!__atomic_compare_exchange_n(&g_scanning, &expected, true, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return;
   Memory& memory = *g_memory;
   const std::uint64_t loader = getauxval(AT_BASE);
   const std::uint64_t vdso = getauxval(AT_SYSINFO_EHDR);
-  link_map map;
+  link_map libc{};
   std::size_t met = 0;
-  memory.before_us = true;
-  for (const link_map* at = _r_debug.r_map; at != nullptr; at = map.l_next) {
-    if (!read_own(at, &map, sizeof map)) break;
+  for_each_object([&](const r_debug& list, const link_map* at, const link_map& map) {
     ++met;
-    if (map.l_ld == _DYNAMIC) memory.before_us = false;
-    if (!remember(memory, {at, map.l_addr, map.l_ld})) continue;
-    if (map.l_ld == _DYNAMIC || map.l_addr == loader || (vdso != 0 && map.l_addr == vdso) || map.l_ld == nullptr) continue;
-    look_at(memory, map, fresh || one_thread());
-  }
+    if (!remember(memory, {at, map.l_addr, map.l_ld})) return true;
+    if (map.l_ld == _DYNAMIC || map.l_addr == loader || (vdso != 0 && map.l_addr == vdso) || map.l_ld == nullptr) return true;
+    if (!find_path(memory, map)) return true;
+    const bool safe = list.r_state == r_debug::RT_ADD || one_thread();
+    if (!is_libc(memory.path)) look_at(memory, map, Role::kOther, safe);
+    else if (&list != &_r_debug) look_at(memory, map, Role::kNamespacesLibc, safe);
+    else libc = map;
+    return true;
+  });
+  // When all others are known.
+  if (libc.l_ld != nullptr && memory.loads_others && find_path(memory, libc)) look_at(memory, libc, Role::kLibc, one_thread());
   if (met < memory.seen_count) forget_closed(memory);
   __atomic_store_n(&g_scanning, false, __ATOMIC_RELEASE);
 }
 
-/// The loader allocates or releases. In RT_ADD it is mapping objects; one that is on the list is mapped, and has not run.
+/// The loader allocates or releases.
 void loader_event() noexcept {
   if (recorder::state() != recorder::State::kOn || __atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED)) return;
-  scan(_r_debug.r_state == r_debug::RT_ADD);
+  scan();
 }
 
 }  // namespace
@@ -311,7 +364,7 @@ bool start() noexcept {
   g_memory = static_cast<Memory*>(sys::map_private(sizeof(Memory)));
   if (g_memory == nullptr) return false;
   unwind::hide_frame(reinterpret_cast<std::uint64_t>(heapprof_intercept_returned));
-  scan(false);
+  scan();
   recorder::watch_loader(loader_event);
   return g_program_free_diverted;
 }

@@ -12,8 +12,19 @@
 // the loading thread that calls, and it holds the loader's lock, so that the object stays. What is met in any other way
 // while there are other threads is left alone, and said.
 //
-// Left alone always: libc and the functions that the hooks call for the program (they are recorded there); sanitizers'
-// allocators; functions for which patch.h knows a reason. Each object is told of once in the trace.
+// Functions behind the hooks are diverted as well, where something may reach them past the hooks, and the hooks then
+// call what lies behind the diversion:
+//
+//   those of a library that answers malloc for the program, which itself may be linked so that it reaches its own
+//   (-Bsymbolic);
+//   libc's, when the program or a library of its can load others: one that is loaded with RTLD_DEEPBIND finds libc's
+//   malloc before ours. It is too late for that when it happens, as threads may be in malloc.
+//
+// The libc of another namespace (dlmopen) is an allocator like any other that comes later. Namespaces other than the
+// program's are visible from glibc 2.35 on (r_debug_extended).
+//
+// Left alone always: sanitizers' allocators; functions for which patch.h knows a reason. Each object is told of once in
+// the trace, the program's libc never.
 #pragma once
 
 namespace heapprof::intercept {

@@ -121,6 +121,9 @@ void read_table(const File& file, const ElfW(Shdr)& table, const ElfW(Shdr)& str
   const auto* symbol = reinterpret_cast<const ElfW(Sym)*>(symbols.data());
   for (std::uint64_t left = table.sh_size / sizeof *symbol; left != 0; --left, ++symbol) {
     const unsigned type = symbol->st_info & 0xf;
+    if (symbol->st_shndx == SHN_UNDEF && symbol->st_name < strings.sh_size &&
+        recorder::text_equal(names.data() + symbol->st_name, "dlopen"))
+      result.imports_dlopen = true;
     if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx == SHN_UNDEF || symbol->st_name >= strings.sh_size)
       continue;
     const char* text = names.data() + symbol->st_name;

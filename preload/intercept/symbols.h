@@ -28,6 +28,7 @@ struct Symbols {
   Function functions[kMaxFunctions];
   std::size_t count;
   bool has_symtab;       ///< else only exported functions are known
+  bool imports_dlopen;   ///< the object itself may load others
   bool sanitizer;        ///< the object is or holds a sanitizer's run-time library
   std::uint8_t core;     ///< of the plain names: kCore...
   std::uint64_t text_begin;  ///< of the executable segment that holds the first function, in memory

@@ -1,4 +1,5 @@
-"""callgrind_annotate: each event's total and the sums per function are the report's; nothing on standard error."""
+"""callgrind_annotate: each event's total and the sums per function are the report's; nothing on standard error.
+KCachegrind: it loads every file without a complaint."""
 
 import re
 import shutil
@@ -56,6 +57,17 @@ class Callgrind(consumers.Case):
             self.check_nasty_names(printed, changed=str.strip)
         if name == "real":
             self.assertIn("ledger_names.cpp:", printed)
+
+
+@harness.unittest.skipUnless(shutil.which("kcachegrind") and shutil.which("dbus-run-session"), "KCachegrind is not installed")
+class KCachegrind(consumers.Case):
+    def test_it_loads(self):
+        self.each_sample(self.check)
+
+    def check(self, name, trace):
+        # When all is loaded it shows the tip of the day.
+        said = consumers.window("kcachegrind", self.export("callgrind", trace), until=r"support raise\(\)", folder=self.dir)
+        self.assertEqual([line for line in said if not line.startswith("Selected ")], [])
 
 
 if __name__ == "__main__":

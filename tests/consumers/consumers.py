@@ -6,9 +6,12 @@ Consumers from npm and PyPI are looked for where tools/consumers.sh puts them.""
 import functools
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import harness
@@ -123,6 +126,30 @@ class Case(harness.Case):
         said = done.stderr.decode(errors="replace")
         self.assertEqual((done.returncode, said), (0, ""), f"{command}: {done.stdout[-500:]}")
         return done.stdout.decode(errors="replace")
+
+
+def window(*command, until, folder, timeout=100):
+    """What a program with windows says, to where it says a line that fits `until`; nobody sees the windows. Its settings are
+    in `folder`."""
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
+    environment = harness.clean_environment(QT_QPA_PLATFORM="offscreen", HOME=home, XDG_RUNTIME_DIR=home, LC_ALL="C.UTF-8")
+    shown = folder / "shown.txt"
+    with open(shown, "wb") as output:
+        # A session of its own, so that all that it starts can be ended.
+        process = subprocess.Popen(["dbus-run-session", "--", *map(str, command)], stdin=subprocess.DEVNULL, stdout=output,
+                                   stderr=output, env=environment, cwd=folder, start_new_session=True)
+        try:
+            deadline = time.monotonic() + timeout
+            while not re.search(until, text := shown.read_text(errors="replace"), re.M):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise AssertionError(f"{command} does not say {until!r}: {text}")
+                time.sleep(0.1)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    # What Qt and the bus say about having no screen and no rights.
+    return [line for line in text.splitlines() if not re.match("dbus-|This plugin does not support|QStandardPaths", line)]
 
 
 @functools.cache

@@ -1,4 +1,5 @@
-"""ms_print reads the massif file: the peak and the end are the report's, and its tree accounts for every byte."""
+"""ms_print reads the massif file: the peak and the end are the report's, and its tree accounts for every byte.
+massif-visualizer finds the same peak."""
 
 import re
 import shutil
@@ -55,6 +56,19 @@ class Massif(consumers.Case):
                     sums[-1][1] += int(node.group(3))
                 path.append((int(node.group(2)), int(node.group(3))))
                 sums.append([0, 0])
+
+
+@harness.unittest.skipUnless(shutil.which("massif-visualizer") and shutil.which("dbus-run-session"),
+                             "massif-visualizer is not installed")
+class Visualizer(consumers.Case):
+    def test_it_loads(self):
+        self.each_sample(self.check, leave_out=("empty",))
+
+    def check(self, name, trace):
+        said = "\n".join(consumers.window("massif-visualizer", self.export("massif", trace), until="^peak: ", folder=self.dir))
+        self.assertNotRegex(said, "(?i)error|fail|invalid")
+        moment = float(re.search(r'^peak: snapshot # \d+ after ([\d.e+]+) "ms"', said, re.M).group(1))
+        self.assertAlmostEqual(moment, self.report(trace)["heap"]["peak_time_ns"] / 1e6, delta=max(moment / 1e4, 1e-3))
 
 
 if __name__ == "__main__":

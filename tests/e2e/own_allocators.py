@@ -150,6 +150,18 @@ class Subjects(harness.Case):
         self.assertTrue(notes_of(self.report(run.trace)))
 
 
+    def test_threads_run_already(self):
+        """Nothing is patched under their feet: one line says so, and all else is recorded."""
+        run = self.record(harness.program("own_early"), LOG="warn")
+        self.assertEqual(run.stdout, "1 1\n")
+        reason = "the allocator in own_early is not recorded: it was found when other threads were running already"
+        self.assertEqual(run.stderr, f"heapprof: warning: {reason}\n")
+        report = self.report(run.trace)
+        self.assert_sound(report)
+        self.assertEqual(report["integrity"]["notes"], [reason])
+        self.assertIn(777, [row["bytes"] for row in self.all_stacks(run.trace, "allocated")])
+
+
 class Soak(harness.Case):
     ROUNDS = int(os.environ.get("HEAPPROF_SOAK_ROUNDS", "15"))
 

@@ -1,11 +1,14 @@
 """Rust programs whose #[global_allocator] is jemalloc or mimalloc: the figures are those that an allocator between the
-program and its allocator counted, with optimisation and without, and stacks have Rust's names."""
+program and its allocator counted, with optimisation and without, and stacks have Rust's names. And a service with jemalloc
+and a file capability, recorded as it is."""
 
 import contextlib
 import fcntl
 import os
 import shutil
+import socket
 import subprocess
+import time
 from pathlib import Path
 
 import harness
@@ -41,7 +44,7 @@ def build():
                 break
         harness.skip_unless(result.returncode == 0, "cargo could not build: " + result.stderr[-1500:])
         PROGRAMS.mkdir(exist_ok=True)
-        for name in VARIANTS:
+        for name in (*VARIANTS, "service"):
             shutil.copy(CACHE / "debug" / name, PROGRAMS)
 
 
@@ -79,6 +82,79 @@ class Rust(harness.Case):
             for threads in (1, 4):
                 with self.subTest(f"{name} {threads}"):
                     self.check(name, threads)
+
+
+class Service(harness.Case):
+    """docs/own-allocators-and-privileges.md begins with it."""
+
+    USER = 54321
+    PORT = 82
+
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0 or shutil.which("setcap") is None:
+            self.skipTest("takes root and setcap")
+        # Where the user can reach it, wherever the build folder lies.
+        self.dir.chmod(0o755)
+        for folder, file in (("bin", harness.HEAPPROF), ("lib", harness.LIBRARY), ("", PROGRAMS / "service")):
+            (self.dir / folder).mkdir(exist_ok=True)
+            shutil.copy(file, self.dir / folder)
+        self.service = self.dir / "service"
+        subprocess.run(["setcap", "cap_net_bind_service=ep", self.service], check=True)
+        self.out = self.dir / "out"
+        self.out.mkdir()
+        self.out.chmod(0o777)
+
+    def run_service(self, *command, **environment):
+        """Opens 150 sessions, closes 140, quits. What it said."""
+        process = subprocess.Popen([*command, self.service, str(self.PORT)], cwd=self.out, text=True, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env=harness.clean_environment(**environment))
+        self.addCleanup(lambda: (process.poll() is None and process.kill(), process.wait()))
+        for _ in range(200):
+            try:
+                client = socket.create_connection(("127.0.0.1", self.PORT), timeout=60)
+                break
+            except OSError:
+                self.assertIsNone(process.poll(), process.poll() is not None and process.stderr.read())
+                time.sleep(0.05)
+        with client, client.makefile("rw") as lines:
+            for line in [f"open user{i}" for i in range(150)] + [f"close user{i}" for i in range(140)]:
+                lines.write(line + "\n")
+                lines.flush()
+                self.assertEqual(lines.readline(), "ok\n")
+            lines.write("quit\n")
+            lines.flush()
+            said, error = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, error)
+        return said
+
+    def test_its_leak(self):
+        as_user = ["setpriv", f"--reuid={self.USER}", f"--regid={self.USER}", "--clear-groups", "--"]
+        # current_exe is the program, though it is the loader that the kernel executed.
+        expected = (f"{self.service} listens on 127.0.0.1:{self.PORT}\n"
+                    f"10 open, 150 in the index with {150 * 4000} bytes\n")
+        self.assertEqual(self.run_service(*as_user), expected)
+        trace = self.out / "service.hprof"
+        said = self.run_service(self.dir / "bin" / "heapprof", "record", "-o", trace, "--", SUDO_UID=self.USER, SUDO_GID=self.USER)
+        self.assertEqual(said, expected)
+        self.assertEqual((trace.stat().st_uid, trace.stat().st_mode & 0o777), (self.USER, 0o600))
+        report = self.report(trace)
+        self.assert_sound(report)
+        self.assertEqual(report["program"], str(self.service))
+        self.assertTrue(report["integrity"]["notes"][0].startswith(f"own allocator: jemalloc in {self.service}, "))
+        top = self.all_stacks(trace, "leaked")[0]
+        self.assertEqual((top["bytes"], top["blocks"]), (150 * 4000, 150))
+        functions = [frame["function"] for frame in top["stack"]]
+        self.assertTrue(any(function.endswith("Sessions::open") for function in functions), functions)
+        self.assertTrue(any(function.endswith("service::serve") for function in functions), functions)
+        self.assertIn("session", [thread["name"] for thread in report["threads"]])
+
+    def test_current_exe(self):
+        """By the loader's own option; without the recorder it is the loader."""
+        for how in (["--preload", self.dir / "lib" / "libheapprof.so"], []):
+            trace = self.out / f"loader{len(how)}.hprof"
+            said = self.run_service(harness.LOADER, *how, HEAPPROF_OUTPUT=trace)
+            self.assertEqual(said.startswith(f"{self.service} listens"), bool(how), said)
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ zpty -d session
     def test_zsh(self):
         script = self.script("zsh")
         self.run_shell("zsh", "-f", "-n", str(script))
-        self.assertEqual(set(self.in_zsh("heapprof co")), {"control", "completions"})
+        self.assertEqual(set(self.in_zsh("heapprof co")), {"compact", "control", "completions"})
         self.assertEqual(set(self.in_zsh("heapprof report --cost al")), {"allocated", "allocations"})
 
     def test_manual(self):

@@ -9,6 +9,7 @@ const ROW = 19;            // pixels from row to row
 const BAR = 18;            // height of a frame
 const LEAST = 0.3;         // narrower frames are not drawn one by one
 const LABEL_ROOM = 22;     // narrower frames carry no label
+const ALONE = 8;           // narrower frames of one colour are drawn as one path: thousands of elements would make a zoom stutter
 const FONT = '11.5px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif';
 const GREY = 12;           // hue of what belongs to no module
 
@@ -120,7 +121,8 @@ const legend = make('div', {class: 'legend'});
 const frames = draw('svg', {tabindex: '0', role: 'application', 'aria-label':
   'Flame graph. Arrow keys walk, Enter zooms in, Escape zooms out.'});
 const ring = draw('rect', {class: 'ring', height: BAR, rx: 2});
-frames.append(draw('g', {}), ring);
+const pointed = draw('rect', {class: 'pointed', height: BAR, rx: 2});
+frames.append(draw('g', {}), pointed, ring);
 const chart = make('div', {class: 'chart'}, frames);
 const hiddenNote = make('span', {});
 const tip = make('div', {class: 'tip'});
@@ -285,6 +287,8 @@ function paint(force) {
   if (!force && key === painted) return;
   painted = key;
   const group = draw('g', {class: matches ? 'searching' : ''});
+  const paths = new Map();
+  const wide = document.createDocumentFragment();
   for (let row = first; row <= last; ++row) {
     for (const box of boxRows[row] || []) {
       const {i, x, w, n} = box;
@@ -292,27 +296,49 @@ function paint(force) {
       const stub = n > 0;
       const lit = matches && (stub ? matchesIn(i, i + n) > 0 : matches[i]);
       const shown = Math.max(w - (w > 2 ? 0.7 : w > 1 ? 0.3 : 0), 0.3);
-      const rect = draw('rect', {x: x.toFixed(2), y: rowTop(row), width: shown.toFixed(2), height: BAR});
-      if (w > 6) rect.setAttribute('rx', 2);
       let style = stub ? 'stub' : hueClass(i);
       if (lit) style += ' lit';
       if (!stub && isAbove(i)) style += ' above';
-      if (!stub && w > 3 && isInlined(i)) style += ' inl';
-      rect.setAttribute('class', style);
-      rect.box = box;
-      group.append(rect);
+      if (w < ALONE) {
+        paths.set(style, (paths.get(style) || '') + `M${hundredth(x)} ${rowTop(row)}h${hundredth(shown)}v${BAR}h-${hundredth(shown)}z`);
+        continue;
+      }
+      if (!stub && isInlined(i)) style += ' inl';
+      const rect = draw('rect', {x: hundredth(x), y: rowTop(row), width: hundredth(shown), height: BAR, rx: 2, class: style});
+      wide.append(rect);
       if (stub || w < LABEL_ROOM) continue;
       const label = fit(labelOf(i), w - 9);
       if (!label) continue;
       const text = draw('text', {x: (x + 5).toFixed(2), y: rowTop(row) + BAR - 5,
                                  class: isInlined(i) ? 'label inl' : 'label'});
       text.textContent = label;
-      group.append(text);
+      wide.append(text);
     }
   }
+  for (const [style, d] of paths) group.append(draw('path', {class: style, d}));
+  group.append(wide);
   frames.replaceChild(group, frames.firstChild);
-  hovered = null;
+  point(null);
   placeRing();
+}
+
+function hundredth(x) { return Math.round(x * 100) / 100; }
+
+/// The box under the pointer, or null.
+function boxAt(event) {
+  const area = frames.getBoundingClientRect();
+  const x = event.clientX - area.left;
+  const drawn = Math.floor((event.clientY - area.top) / ROW);
+  const row = boxRows[flames ? spareRows + boxRows.length - 1 - drawn : drawn];
+  if (!row || event.clientY - area.top - drawn * ROW > BAR) return null;
+  let low = 0, high = row.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (row[middle].x <= x) low = middle + 1;
+    else high = middle;
+  }
+  const box = row[low - 1];
+  return box && x <= box.x + box.w ? box : null;
 }
 
 function boxOf(i) { return (boxRows[depth[i]] || []).find(box => box.i === i && box.n === 0); }
@@ -495,24 +521,25 @@ function showTip(box, x, y) {
 }
 function hideTip() { tip.classList.remove('on'); }
 
-let hovered = null;
-function hover(rect) {
-  if (hovered === rect) return;
-  if (hovered) hovered.classList.remove('hover');
-  hovered = rect;
-  if (rect) rect.classList.add('hover');
+function point(box) {
+  pointed.setAttribute('display', box ? 'inline' : 'none');
+  frames.style.cursor = box ? 'pointer' : 'default';
+  if (!box) return;
+  pointed.setAttribute('x', box.x);
+  pointed.setAttribute('y', rowTop(box.row));
+  pointed.setAttribute('width', Math.max(box.w - 0.7, 1));
 }
 
 frames.addEventListener('mousemove', event => {
-  const rect = event.target.box ? event.target : null;
-  hover(rect);
-  if (rect) showTip(rect.box, event.clientX, event.clientY);
+  const box = boxAt(event);
+  point(box);
+  if (box) showTip(box, event.clientX, event.clientY);
   else hideTip();
 });
-frames.addEventListener('mouseleave', () => { hover(null); hideTip(); });
+frames.addEventListener('mouseleave', () => { point(null); hideTip(); });
 frames.addEventListener('click', event => {
   chart.classList.remove('keys');
-  const box = event.target.box;
+  const box = boxAt(event);
   if (!box) return;
   // Frames too narrow to draw: zoom to their caller, where they are wider. The zoomed frame again: out.
   if (box.n > 0) zoom(parent[box.i] === zoomed ? box.i : parent[box.i]);

@@ -71,8 +71,8 @@ TEST_CASE("What is not a trace is refused in words that help") {
 TEST_CASE("A trace of a newer major version is refused by name, one of a newer minor version is read") {
   TraceBuilder trace;
   fill(trace);
-  trace.header.version_major = 2;
-  CHECK_THAT(refusal_of(trace.bytes()), Catch::Contains("trace version 2.0, this heapprof reads up to 1.x"));
+  trace.header.version_major = 3;
+  CHECK_THAT(refusal_of(trace.bytes()), Catch::Contains("trace version 3.0, this heapprof reads up to 2.x"));
   trace.header.version_major = 1;
   trace.header.version_minor = 7;
   CHECK(refusal_of(trace.bytes()).empty());

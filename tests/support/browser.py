@@ -1,0 +1,155 @@
+"""Chromium without a window, with a user who is not patient: loads pages, presses keys, moves the mouse, looks at the screen.
+
+It is spoken to in its own protocol (https://chromedevtools.github.io/devtools-protocol/) through a pair of pipes, so time is
+real: what a click costs until the next picture stands on the screen can be measured.
+
+    with Browser(folder) as browser:
+        browser.open("file:///tmp/flamegraph.svg", dark=True)
+        browser.press("/", "m", "a", "i", "n", "Enter")
+        browser.evaluate("document.title")
+        browser.screenshot("picture.png")
+"""
+
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import time
+
+PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), "Home": (36, ""), "End": (35, ""), "PageUp": (33, ""),
+        "PageDown": (34, ""), "ArrowLeft": (37, ""), "ArrowUp": (38, ""), "ArrowRight": (39, ""), "ArrowDown": (40, "")}
+
+
+class Browser:
+    def __init__(self, folder, width=1400, height=900):
+        """`folder`: where it keeps its files."""
+        to_browser, self.input = os.pipe()
+        self.output, from_browser = os.pipe()
+
+        def take_descriptors():
+            # It reads 3 and writes 4; the copies go out of the way of each other first.
+            first, second = os.dup(to_browser), os.dup(from_browser)
+            os.dup2(first, 3)
+            os.dup2(second, 4)
+
+        self.process = subprocess.Popen(
+            [PROGRAM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe",
+             "--allow-file-access-from-files", f"--user-data-dir={folder}/browser", f"--window-size={width},{height}", "about:blank"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=False,
+            preexec_fn=take_descriptors)
+        os.close(to_browser)
+        os.close(from_browser)
+        self.size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.number = 0
+        self.buffer = b""
+        self.session = None
+        self.errors = []  # what the page said went wrong
+        self.loaded = False
+        try:
+            page = next(target["targetId"] for target in self.call("Target.getTargets")["targetInfos"] if target["type"] == "page")
+            self.session = self.call("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
+            for domain in ("Page", "Runtime"):
+                self.call(f"{domain}.enable")
+            self.call("Performance.enable", timeDomain="threadTicks")
+            self.call("Emulation.setDeviceMetricsOverride", **self.size)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.input)
+        os.close(self.output)
+
+    def _receive(self, deadline):
+        while b"\0" not in self.buffer:
+            if not select.select([self.output], [], [], max(0, deadline - time.monotonic()))[0]:
+                raise TimeoutError("the browser does not answer")
+            piece = os.read(self.output, 1 << 20)
+            if not piece:
+                raise RuntimeError("the browser is gone")
+            self.buffer += piece
+        message, _, self.buffer = self.buffer.partition(b"\0")
+        message = json.loads(message)
+        if message.get("method") == "Page.loadEventFired":
+            self.loaded = True
+        elif message.get("method") == "Runtime.exceptionThrown":
+            details = message["params"]["exceptionDetails"]
+            self.errors.append(details.get("exception", {}).get("description") or details["text"])
+        return message
+
+    def call(self, method, timeout=60, **parameters):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": parameters}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.input, json.dumps(message).encode() + b"\0")
+        deadline = time.monotonic() + timeout
+        while True:
+            answer = self._receive(deadline)
+            if answer.get("id") == self.number:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']}")
+                return answer["result"]
+
+    def open(self, address, dark=False, timeout=60):
+        self.call("Emulation.setEmulatedMedia",
+                  features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        # From an empty page: an address that differs in its last part alone would not be loaded anew.
+        for step in ("about:blank", address):
+            self.loaded = False
+            self.call("Page.navigate", url=step)
+            deadline = time.monotonic() + timeout
+            while not self.loaded:
+                self._receive(deadline)
+
+    def evaluate(self, expression, timeout=60):
+        """The value of a JavaScript expression; promises are waited for."""
+        result = self.call("Runtime.evaluate", timeout=timeout, expression=expression, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in result:
+            raise RuntimeError(result["exceptionDetails"].get("exception", {}).get("description", expression))
+        return result["result"].get("value")
+
+    def settle(self):
+        """Waits until what has changed stands on the screen."""
+        self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def cost_ms(self, expression):
+        """What the expression, and drawing what it changed, costs the page's thread: processor time, whatever else runs."""
+        def spent():
+            return next(metric["value"] for metric in self.call("Performance.getMetrics")["metrics"]
+                        if metric["name"] == "TaskDuration")
+        before = spent()
+        self.evaluate(expression)
+        self.settle()
+        return 1000 * (spent() - before)
+
+    def press(self, *keys, modifiers=0):
+        for key in keys:
+            code, text = KEYS.get(key, (0, key))
+            about = {"key": key, "code": key, "windowsVirtualKeyCode": code, "modifiers": modifiers}
+            self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **about)
+            self.call("Input.dispatchKeyEvent", type="keyUp", **about)
+
+    def move(self, x, y):
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def click(self, x, y):
+        self.move(x, y)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def screenshot(self, path):
+        self.settle()
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
