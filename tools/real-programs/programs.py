@@ -124,7 +124,7 @@ def gxx(run):
     compile_with(run, "g++")
 
 
-@program("clang", "the same with clang", ["clang++"], main=["clang-14", "clang", "ld"])
+@program("clang", "the same with clang", ["clang++"], main=["clang++", "clang-14", "clang", "ld"])
 def clang(run):
     compile_with(run, "clang++")
 
