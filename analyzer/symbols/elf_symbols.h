@@ -2,7 +2,8 @@
 // .dynsym.
 //
 // A symbol with a size covers its bytes. Hand-written assembly often gives none: such a symbol reaches to
-// the next symbol or the end of its section, but never into the bytes of a symbol that has a size.
+// the next symbol, the next function that has unwind information (in a stripped library the next symbol may be far), or the end
+// of its section, but never into the bytes of a symbol that has a size.
 #pragma once
 
 #include <elfutils/libdwfl.h>

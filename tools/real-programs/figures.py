@@ -182,10 +182,12 @@ def table(path):
     for text in path.read_text().splitlines():
         row = json.loads(text)
         rows[row["name"]] = row
-    lines = ["| program | facts | verdicts | differ | processes | events | peak | truncated | without name | mallinfo2 agrees |",
-             "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
+    lines = ["| program | facts | verdicts | differ | processes | events | peak | truncated | unresolved | though symbols are there | "
+             "mallinfo2 agrees, of processes asked |",
+             "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
     for row in rows.values():
+        asked = f"{row['agree']} of {row['witnesses']}" if row["witnesses"] else ""
         lines.append(f"| {row['name']} | {row['facts']} | {row['verdicts'] or ''} | {row['differences']} | {row['traces']} | "
                      f"{row['events']:,} | {row['peak'] / 1048576:.1f} MiB | {percent(row['truncated'])} | {percent(row['unnamed'])} | "
-                     f"{row['witnesses']} |")
+                     f"{percent(row['unnamed_with_symbols'])} | {asked} |")
     return "\n".join(lines)

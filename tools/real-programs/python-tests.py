@@ -56,7 +56,7 @@ def trace_problem(heapprof, traces):
     """A sentence on the traces of a module's main process, which made the largest; None: sound."""
     files = sorted(traces.glob("*.hprof*"), key=lambda path: -path.stat().st_size)
     if not files:
-        return None, 0
+        return "no trace was written", 0
     status, result, errors = figures.report(heapprof, files[0], "--no-symbols", "--top", "1")
     if result is None:
         return f"unreadable ({status}): {errors.strip()[-200:]}", 0

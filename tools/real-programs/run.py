@@ -8,6 +8,7 @@ NAME         which programs (--list names them); default: all of them
 --build DIR  build folder; default build/ of this tree
 --work DIR   where the programs work and the traces go; default a new folder below /tmp, removed afterwards
 --keep       keep the traces
+--read       run nothing: read again the traces that --keep left in --work
 --json FILE  append a line of JSON for each program
 --table FILE add to and print a Markdown table of all that is in FILE (a --json file)
 
@@ -179,6 +180,20 @@ def differences(plain, recorded):
     return lines
 
 
+def read_again(options):
+    """The rows of --json, with the figures that this build reads from the traces."""
+    rows = {row["name"]: row for row in map(json.loads, options.json.read_text().splitlines())}
+    for program in programs.ALL:
+        traces = options.work / f"traces-{program.name}"
+        if program.name not in rows or not traces.exists() or (options.names and program.name not in options.names):
+            continue
+        rows[program.name].update(figures.of(program, traces, options.build / "analyzer" / "heapprof"))
+        for line in (figures.line(rows[program.name]), *(f"  {line}" for line in rows[program.name]["problems"])):
+            print(line, flush=True)
+    options.json.write_text("".join(json.dumps(row) + "\n" for row in rows.values()))
+    return 1 if any(row["problems"] for row in rows.values()) else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
@@ -186,6 +201,7 @@ def main():
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("--work", type=Path)
     parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--read", action="store_true")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--table", type=Path)
     options = parser.parse_args()
@@ -196,6 +212,8 @@ def main():
     if options.table and not options.names:
         print(figures.table(options.table))
         return 0
+    if options.read:
+        return read_again(options)
     chosen = [program for program in programs.ALL if not options.names or program.name in options.names]
     unknown = set(options.names) - {program.name for program in chosen}
     if unknown:

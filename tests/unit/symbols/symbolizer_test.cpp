@@ -369,6 +369,19 @@ TEST_CASE("without debug information there are symbols, without symbols nothing"
     CHECK(text_of(ask(built("mini"), asked)).starts_with("fixture::outermost(int) :0\n--\nstatic_in_c :0\n--\n"));
 }
 
+TEST_CASE("a symbol without size ends where the unwind information has another function begin") {
+  std::map<std::string, std::uint64_t> at;
+  std::istringstream lines(output_of("cat '" + built("late_addresses") + "'"));
+  for (std::string name, address; lines >> name >> address;) at[name] = std::stoull(address, nullptr, 16);
+  REQUIRE(at.at("nameless") > at.at("stub"));
+  const Answer whole = ask(built("late_whole"), {at.at("stub"), at.at("nameless")});
+  CHECK(whole.frames.at(0).at(0).function == "stub");
+  CHECK(whole.frames.at(1).at(0).function == "nameless");
+  const Answer stripped = ask(built("late_stripped"), {at.at("stub"), at.at("nameless")});
+  CHECK(stripped.frames.at(0).at(0).function == "stub");
+  CHECK(stripped.frames.at(1).at(0).function.empty());
+}
+
 TEST_CASE("what has no file is unresolved, with the reason") {
   Folder folder;
   std::ofstream(folder / "text") << "not an ELF file at all, but longer than a header would be, to be sure of it";
