@@ -1,33 +1,43 @@
 #!/usr/bin/env python3
-"""Damages traces at random and asks heapprof for each: a report or a clear refusal, within bounded memory and time.
+"""Damages traces at random and asks heapprof for each: an answer or a clear refusal, within bounded memory and time.
 
-usage: tools/damaged-traces.py [--build DIR] [--count N] [--seed N] [--keep DIR] [TRACE...]
+usage: tools/damaged-traces.py [--build DIR] [--count N] [--first N] [--seed N] [--jobs N] [--keep DIR] [TRACE...]
 
 --build DIR  build folder with heapprof and the recorder; default build/
 --count N    damaged traces; default 10000
+--first N    number of the first, to go on with a campaign or to have one again; default 0
 --seed N     each seed gives other damage, the same seed the same; default 1
+--jobs N     how many at a time; default 1
 --keep DIR   where a damaged trace goes that heapprof did not stand; default the current folder
-TRACE        what is damaged; default: traces of the tests' programs, recorded now
+TRACE        what is damaged; default: traces of the tests' programs, recorded now, one of them also with its names bundled
 
 Each is one of: bits flipped, bytes overwritten (by noise, zeros, ones, or a large number), a piece cut out, doubled, moved or cut off at
 the end, a second trace grafted on; some of them several times over. Half have their checksums made right again afterwards, so that
-the damage reaches what checks behind them. heapprof must exit with 0 or 1 within 20 seconds and 512 MiB; with 1 it must have said why in
-whole sentences, and what it printed must be whole JSON. The last line counts the outcomes. Exit status 1: a trace that did not stand.
+the damage reaches what checks behind them. One in eight comes with an index beside it, damaged too or the undamaged trace's.
+
+Half are asked for a report, the others one question of all commands that read traces. heapprof must exit with 0, or 1 having said why
+in whole sentences (`check` may exit with 3), within 20 seconds of processor time and 512 MiB; what it printed must be whole: JSON, XML
+and gzip are read to their end. The last line counts the outcomes. Exit status 1: a trace that did not stand.
 """
 
 import argparse
 import ctypes
+import gzip
 import json
 import os
 import random
 import resource
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
 import time
+import xml.etree.ElementTree
+import zlib
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 XXHASH = ctypes.CDLL("libxxhash.so.0")
@@ -37,8 +47,49 @@ XXHASH.XXH3_64bits.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
 ROOT = Path(__file__).resolve().parents[1]
 MEMORY = 512 << 20
 SECONDS = 20
+PATIENCE = 600  # of the clock, for machines that do other things
 EXTENT_MAGIC = b"HPFEXNT1"  # common/trace_format.h
 FRAME_MAGIC = b"HFRM"
+SECTION_MAGIC = b"HSEC"  # analyzer/trace/section.h
+NAMES_MAGIC = b"HPFNAME1"  # analyzer/symbols/name_table.h
+
+SLICE = ("--from", "10%", "--to", "90%")
+# What is asked, and how its answer is read.
+QUESTIONS = (
+    (("report", "--json"), "json"),
+    (("report", "--json", *SLICE, "--min-lifetime", "1us"), "json"),
+    (("report", "--live-at", "50%"), "text"),
+    (("report", "--kind", "all"), "text"),
+    (("report", "--cost", "allocations"), "text"),
+    (("leaks", "--json"), "json"),
+    (("leaks",), "text"),
+    (("timeline", "--format", "json"), "json"),
+    (("timeline", "--format", "svg"), "xml"),
+    (("timeline", *SLICE), "text"),
+    (("flamegraph", "--format", "svg"), "xml"),
+    (("flamegraph", "--format", "folded", "--cost", "leaked"), "lines"),
+    (("info", "--json"), "json"),
+    (("histogram", "--json"), "json"),
+    (("churn", "--json"), "json"),
+    (("reallocs", "--json"), "json"),
+    (("threads", "--json"), "json"),
+    (("frees", "--json"), "json"),
+    (("check", "--json", "--max-peak", "1K"), "json"),
+    (("diff", "--json", "OTHER"), "json"),
+    (("diff", "--format", "svg", "OTHER"), "xml"),
+    (("bundle", "-o", "OUTPUT"), "file"),
+    (("index", "-o", "OUTPUT"), "file"),
+    (("export", "heaptrack", "-o", "-"), "text"),
+    (("export", "pprof", "-o", "-"), "gzip"),
+    (("export", "speedscope", "-o", "-"), "json"),
+    (("export", "massif", "-o", "-"), "text"),
+    (("export", "dhat", "-o", "-"), "json"),
+    (("export", "callgrind", "-o", "-"), "text"),
+    (("export", "firefox", "-o", "-"), "json"),
+    (("export", "ndjson", "-o", "-"), "ndjson"),
+    (("export", "ndjson", "--rows", "blocks", "-o", "-"), "ndjson"),
+    (("export", "csv", "--rows", "stacks", "-o", "-"), "text"),
+)
 
 
 def record(build, folder):
@@ -51,11 +102,18 @@ def record(build, folder):
         process = subprocess.Popen([build / "tests" / "programs" / name, *arguments], env=environment, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
         if name == "ledger_mmap":
+            while process.poll() is None and not (trace.exists() and trace.stat().st_size > 64 << 10):
+                time.sleep(0.01)
             time.sleep(0.05)
             process.kill()
         process.wait(60)
         if trace.exists() and trace.stat().st_size <= 4 << 20:
             traces.append(trace)
+    if traces:
+        bundled = folder / "bundled.hprof"
+        subprocess.run([build / "analyzer" / "heapprof", "bundle", traces[0], "-o", bundled], check=True, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+        traces.append(bundled)
     return traces
 
 
@@ -116,33 +174,156 @@ def repair(data):
                 put(at + 64, checksum(bytes(data[at + 80:at + 80 + payload])))
             put(at + 72, checksum(bytes(data[at:at + 72])))
         at = data.find(FRAME_MAGIC, at + 1)
+    repair_sections(data)
+    at = data.find(NAMES_MAGIC)
+    while 0 <= at <= len(data) - 32:
+        packed, = struct.unpack_from("<Q", data, at + 16)
+        if packed <= len(data) - at - 32:
+            put(at + 24, checksum(bytes(data[at + 32:at + 32 + packed])))
+        at = data.find(NAMES_MAGIC, at + 1)
+
+
+def repair_index(data, trace):
+    """The same for an index: and it belongs to `trace`, as far as a file id and a length tell."""
+    def put(at, value):
+        data[at:at + 8] = struct.pack("<Q", value)
+    if len(data) >= 48:
+        put(24, len(trace))
+        put(40, checksum(bytes(data[:40])))
+    repair_sections(data)
+
+
+def repair_sections(data):
+    """What indexes consist of."""
+    def put(at, value):
+        data[at:at + 8] = struct.pack("<Q", value)
+    at = data.find(SECTION_MAGIC)
+    while 0 <= at <= len(data) - 72:
+        payload, = struct.unpack_from("<Q", data, at + 48)
+        if payload <= len(data) - at - 72:
+            put(at + 56, checksum(bytes(data[at + 72:at + 72 + payload])))
+        put(at + 64, checksum(bytes(data[at:at + 64])))
+        at = data.find(SECTION_MAGIC, at + 1)
 
 
 def limit():
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
 
 
-def ask(heapprof, path, command):
-    """None, or what is wrong; and the outcome."""
+def unread(text, kind):
+    """Why an answer is not whole; None: it is."""
     try:
-        result = subprocess.run([heapprof, *command, path], capture_output=True, timeout=SECONDS, preexec_fn=limit, stdin=subprocess.DEVNULL)
+        if kind == "json":
+            json.loads(text)
+        elif kind == "ndjson":
+            for line in text.splitlines():
+                json.loads(line)
+        elif kind == "xml":
+            xml.etree.ElementTree.fromstring(text)
+        elif kind == "gzip":
+            gzip.decompress(text)
+        elif not text.endswith(b"\n"):
+            return "ends within a line"
+        return None
+    except (ValueError, EOFError, OSError, zlib.error, xml.etree.ElementTree.ParseError) as problem:
+        return str(problem)
+
+
+def ask(heapprof, path, command, kind, cache):
+    """None, or what is wrong; and the outcome."""
+    output = path.with_suffix(".output")
+    output.unlink(missing_ok=True)
+    words = [str(output) if word == "OUTPUT" else word for word in command]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "LC_ALL": "C.UTF-8"}
+    process = subprocess.Popen([heapprof, *words, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                               preexec_fn=limit, env=environment)
+    try:
+        printed, said = process.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
-        return f"took more than {SECONDS} s", "hung"
-    said = result.stderr.decode(errors="replace").strip()
-    if result.returncode not in (0, 1):
-        return f"exit status {result.returncode}: {said[-500:]}", "crashed"
-    if result.stdout:
-        try:
-            json.loads(result.stdout)
-        except json.JSONDecodeError as problem:
-            return f"the JSON is broken: {problem}", "broken"
-    elif result.returncode == 0:
-        return "exit status 0 and nothing printed", "broken"
-    if result.returncode == 1 and not said:
+        process.kill()
+        process.communicate()
+        return f"took more than {PATIENCE} s", "hung"
+    said = said.decode(errors="replace").strip()
+    status = process.returncode
+    if status in (-signal.SIGXCPU, -signal.SIGKILL):
+        return f"took more than {SECONDS} s of processor time", "hung"
+    if kind == "file":
+        printed = output.read_bytes() if output.exists() else b""
+        if status == 0 and not printed:
+            return "exit status 0 and nothing written", "broken"
+    if status not in (0, 1) and (command[0], status) != ("check", 3):
+        return f"exit status {status}: {said[-500:]}", "crashed"
+    if status == 1 and not said:
         return "exit status 1 and nothing said", "broken"
     if "bad_alloc" in said or "what()" in said:
         return f"no clear refusal: {said[-500:]}", "crashed"
-    return None, "refused" if not result.stdout else "partial report" if result.returncode == 1 else "report"
+    # Folded stacks and rows may be none at all.
+    if status != 1 and not printed and kind not in ("lines", "ndjson"):
+        return f"exit status {status} and nothing printed", "broken"
+    if printed and kind != "file":
+        problem = unread(printed, kind)
+        if problem:
+            return f"the {kind} is broken: {problem}", "broken"
+    return None, "refused" if status == 1 and not printed else "answered in part" if status == 1 else "answered"
+
+
+class Campaign:
+    def __init__(self, heapprof, folder, traces, options):
+        self.heapprof, self.folder, self.options = heapprof, folder, options
+        self.others = [path.read_bytes() for path in traces]
+        self.names = traces
+        self.indexes = []
+        for number, path in enumerate(traces):
+            index = folder / f"{number}.idx"
+            subprocess.run([heapprof, "index", path, "-o", index], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.indexes.append(index.read_bytes())
+
+    def question(self, dice, number):
+        """With names now and then only: looking them up reads the system's files each time."""
+        command, kind = QUESTIONS[0] if number % 4 < 2 else dice.choice(QUESTIONS)
+        if command[0] != "index" and dice.randrange(16):
+            command = (*command, "--no-symbols")
+        return tuple(str(self.names[0]) if word == "OTHER" else word for word in command), kind
+
+    def one(self, number):
+        """What is wrong or None, the command, the outcome, how long it took."""
+        dice = random.Random(f"{self.options.seed}:{number}")
+        which = dice.randrange(len(self.others))
+        trace = self.others[which]
+        index = None
+        command, kind = self.question(dice, number)
+        if number % 8 == 5:  # an index that is damaged, of a sound trace; or one that is not of this damaged trace
+            if command[0] not in ("index", "bundle", "info", "diff"):
+                command = (*command, *SLICE) if "--from" not in command and "--live-at" not in command else command
+            index = bytearray(self.indexes[which])
+            if dice.randrange(4):
+                index = damage(dice, index, [*self.indexes, self.others[0]])
+                if dice.randrange(2):
+                    repair_index(index, trace)
+            if not dice.randrange(4):
+                trace = damage(dice, trace, self.others)
+        else:
+            trace = damage(dice, trace, self.others)
+            if number % 2:
+                repair(trace)
+        path = self.folder / f"{number}.hprof"
+        beside = Path(f"{path}.idx")
+        path.write_bytes(trace)
+        if index is not None:
+            beside.write_bytes(index)
+        began = time.monotonic()
+        problem, outcome = ask(self.heapprof, path, command, kind, self.folder / "cache")
+        seconds = time.monotonic() - began
+        if problem:
+            kept = self.options.keep / f"damaged-{self.options.seed}-{number}.hprof"
+            shutil.copy(path, kept)
+            if index is not None:
+                shutil.copy(beside, f"{kept}.idx")
+            problem = f"{kept}: heapprof {' '.join(command)}: {problem}"
+        for left in (path, beside, path.with_suffix(".output")):
+            left.unlink(missing_ok=True)
+        return problem, command[0], outcome, seconds
 
 
 def main():
@@ -150,46 +331,45 @@ def main():
     parser.add_argument("traces", nargs="*", type=Path)
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("--count", type=int, default=10000)
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--keep", type=Path, default=Path("."))
     options = parser.parse_args()
     heapprof = (options.build / "analyzer" / "heapprof").resolve()
     folder = Path(tempfile.mkdtemp(prefix="heapprof-damaged-"))
     traces = options.traces or record(options.build.resolve(), folder)
-    originals = [path.read_bytes() for path in traces]
-    if not originals:
+    if not traces:
         print("no traces to damage")
         return 1
     # The undamaged ones must be good, else all that follows proves nothing.
     bad = 0
     for path in traces:
-        problem, outcome = ask(heapprof, path, ["report", "--json", "--no-symbols"])
-        if problem or outcome == "refused":
-            print(f"{path} undamaged: {problem or outcome}")
-            bad += 1
-    commands = (["report", "--json", "--no-symbols"], ["report", "--json", "--no-symbols", "--from", "10%", "--min-lifetime", "1us"],
-                ["leaks", "--json", "--no-symbols"], ["timeline", "--format", "json", "--no-symbols"], ["info", "--json"])
+        for command, kind in QUESTIONS if path == traces[0] else QUESTIONS[:1]:
+            words = [str(path) if word == "OTHER" else word for word in command]
+            problem, outcome = ask(heapprof, path, words, kind, folder / "cache")
+            # Without `record --free-stacks` there are no stacks of releases, and it says so.
+            if problem or outcome == "refused" and command[0] != "frees":
+                print(f"{path} undamaged: heapprof {' '.join(words)}: {problem or outcome}")
+                bad += 1
+    campaign = Campaign(heapprof, folder, traces, options)
     outcomes = Counter()
-    path = folder / "damaged.hprof"
+    commands = Counter()
     slowest = 0.0
-    for index in range(options.count):
-        dice = random.Random(f"{options.seed}:{index}")
-        data = damage(dice, dice.choice(originals), originals)
-        if index % 2:
-            repair(data)
-        path.write_bytes(data)
-        began = time.monotonic()
-        problem, outcome = ask(heapprof, path, commands[0] if index % 4 < 2 else dice.choice(commands))
-        slowest = max(slowest, time.monotonic() - began)
-        outcomes[outcome] += 1
-        if problem:
-            bad += 1
-            kept = options.keep / f"damaged-{options.seed}-{index}.hprof"
-            shutil.copy(path, kept)
-            print(f"{kept}: {problem}", flush=True)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for problem, command, outcome, seconds in pool.map(campaign.one, range(options.first, options.first + options.count)):
+            slowest = max(slowest, seconds)
+            outcomes[outcome] += 1
+            commands[command] += 1
+            if problem:
+                bad += 1
+                print(problem, flush=True)
+            if sum(outcomes.values()) % 1000 == 0:
+                print(f"{sum(outcomes.values())} so far", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
+    print("asked: " + ", ".join(f"{name} {count}" for name, count in commands.most_common()))
     print(f"{options.count} damaged traces: " + ", ".join(f"{count} {name}" for name, count in outcomes.most_common()) +
-          f"; slowest {slowest:.1f} s")
+          f"; slowest {slowest:.1f} s by the clock")
     return 1 if bad else 0
 
 

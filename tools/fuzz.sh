@@ -13,6 +13,8 @@ NAME          trace_file    any bytes as a trace, to the report
               symbols       any file as a module of the profiled program (ELF, DWARF)
               cfi           the recorder's reader of .eh_frame
               texts         suppressions, selections, options
+              settings      the recorder's variables and /etc/heapprof.conf
+              side_files    indexes, tables of names, perf maps
               default: all
 --runs N      executions of each at most; default 1000000
 --seconds N   time for each at most; default 600
@@ -27,7 +29,7 @@ runs=1000000
 seconds=600
 install_option=()
 names=()
-all=(trace_file trace_events codec symbols cfi texts)
+all=(trace_file trace_events codec symbols cfi texts settings side_files)
 while [ $# -gt 0 ]; do
   case $1 in
     --runs) runs=$2; shift ;;
@@ -48,37 +50,51 @@ tools/deps.sh >/dev/null
 folder=build-fuzz
 mkdir -p "$folder/findings"
 # The recorder's own build leaves sanitizers out, so its sources are compiled here.
-analyzer_sources=(analyzer/trace/{input_file,merged_reader,trace_file,writer}.cpp analyzer/{model,replay,symbols}/*.cpp
-  analyzer/render/{text,units}.cpp analyzer/cli/{names,ranking,report_json,report_text,selection,suppressions}.cpp
-  analyzer/launch/options.cpp)
-recorder_sources=(preload/unwind/{cfi,expression,stack_bounds}.cpp preload/sys/kernel.cpp)
+analyzer_sources=(analyzer/{trace,model,replay,symbols}/*.cpp analyzer/render/{text,units}.cpp
+  analyzer/cli/{names,ranking,report_json,report_text,selection,suppressions,trace_command}.cpp analyzer/launch/options.cpp)
+unwind_sources=(preload/unwind/{cfi,expression,stack_bounds}.cpp preload/sys/kernel.cpp)
+settings_sources=(preload/recorder/{settings,log}.cpp preload/sys/kernel.cpp analyzer/launch/options.cpp)
+# Of an input, in bytes: longer ones are not worth the executions that they take.
+longest() { case $1 in cfi | settings) echo 500 ;; texts) echo 200 ;; trace_events) echo 1000 ;; symbols) echo 8192 ;; *) echo 3000 ;; esac }
+as_objects() { local names=("${@/#/$folder/objects/}"); echo "${names[@]/%.cpp/.o}"; }
 {
   echo "cxx = clang++-16"
-  echo "flags = -std=c++20 -g -O1 -fno-omit-frame-pointer -I. -Ipreload/arch/$(uname -m) -fsanitize=address,undefined" \
+  echo "flags = -std=c++20 -g -O2 -fno-omit-frame-pointer -I. -Ipreload/arch/$(uname -m) -fsanitize=address,undefined" \
     "-fno-sanitize-recover=undefined -fsanitize=fuzzer-no-link -DHEAPPROF_VERSION=\\\"fuzz\\\""
+  echo "coverage ="
   echo "rule compile"
-  echo "  command = \$cxx \$flags -MMD -MF \$out.d -c \$in -o \$out"
+  echo "  command = \$cxx \$flags \$coverage -MMD -MF \$out.d -c \$in -o \$out"
   echo "  depfile = \$out.d"
   echo "rule link"
-  echo "  command = \$cxx -fsanitize=address,undefined,fuzzer \$in -ldw -lelf -lz -liberty -llz4 -lpthread -o \$out"
-  objects=()
-  for source in "${analyzer_sources[@]}" "${recorder_sources[@]}"; do
-    object=$folder/objects/${source%.cpp}.o
-    echo "build $object: compile $source"
-    [[ $source = preload/* ]] || objects+=("$object")
+  echo "  command = \$cxx -fsanitize=address,undefined,fuzzer \$in -ldw -lelf -lz -lzstd -liberty -llz4 -lpthread -o \$out"
+  printf '%s\n' "${analyzer_sources[@]}" "${unwind_sources[@]}" "${settings_sources[@]}" | sort -u | while read -r source; do
+    echo "build $folder/objects/${source%.cpp}.o: compile $source"
+    # What works on decoded events compares much, with nothing that a fuzzer should guess: telling it takes a third of the time.
+    case $source in
+      analyzer/trace/* | analyzer/symbols/* | analyzer/launch/* | preload/*) ;;
+      *) echo "  coverage = -fno-sanitize-coverage=trace-cmp" ;;
+    esac
   done
   for name in "${all[@]}"; do
     echo "build $folder/objects/fuzz/$name.o: compile tests/fuzz/$name.cpp"
     case $name in
       codec) needed=() ;;
-      cfi) needed=("${recorder_sources[@]/#/$folder/objects/}"); needed=("${needed[@]/%.cpp/.o}") ;;
-      *) needed=("${objects[@]}") ;;
+      cfi) needed=("${unwind_sources[@]}") ;;
+      settings) needed=("${settings_sources[@]}") ;;
+      *) needed=("${analyzer_sources[@]}") ;;
     esac
-    echo "build $folder/$name: link $folder/objects/fuzz/$name.o ${needed[*]}"
+    echo "build $folder/$name: link $folder/objects/fuzz/$name.o $(as_objects "${needed[@]}")"
   done
 } >"$folder/build.ninja"
-ninja -k 0 -f "$folder/build.ninja" "${names[@]/#/$folder/}" >"$folder/compile.log" 2>&1 || { tail -n 60 "$folder/compile.log" >&2; exit 1; }
+ninja -k 0 -f "$folder/build.ninja" "${names[@]/#/$folder/}" >"$folder/compile.log" 2>&1 || {
+  grep -v "^\[" "$folder/compile.log" | tail -n 60 >&2
+  exit 1
+}
 
+# Short call chains and little kept of what was freed: most of an execution's time would go there.
+export ASAN_OPTIONS=malloc_context_size=2:quarantine_size_mb=8:thread_local_quarantine_size_kb=64:detect_stack_use_after_return=0
+export ASAN_OPTIONS=$ASAN_OPTIONS:allocator_release_to_os_interval_ms=-1
+export UBSAN_OPTIONS=print_stacktrace=1
 status=0
 total=0
 for name in "${names[@]}"; do
@@ -86,8 +102,9 @@ for name in "${names[@]}"; do
   log=$folder/$name.log
   found=none
   # elfutils keeps nothing that matters, but frees less than LeakSanitizer would like at a refused file.
-  ASAN_OPTIONS=detect_leaks=$([ "$name" = symbols ] && echo 0 || echo 1) UBSAN_OPTIONS=print_stacktrace=1 \
-    "$folder/$name" -runs="$runs" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=20 -print_final_stats=1 \
+  ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=$([ "$name" = symbols ] && echo 0 || echo 1) \
+    "$folder/$name" -runs="$runs" -max_len="$(longest "$name")" -entropic=0 -max_total_time="$seconds" \
+    -rss_limit_mb=2048 -timeout=20 -print_final_stats=1 \
     -artifact_prefix="$folder/findings/$name-" "$folder/corpus/$name" "tests/fuzz/corpus/$name" >"$log" 2>&1 || found=$log
   reached=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
   total=$((total + ${reached:-0}))

@@ -150,16 +150,16 @@ inline void Replay::allocate(std::size_t i, std::uint64_t old_address) {
     ++bad_events_;
     return;
   }
-  Thread& thread = thread_of(event.stream());
   bool fresh;
   Block* block = &blocks_.insert(event.address, fresh);
   if (!fresh) [[unlikely]] {
     if (settle_tie<kResolve>(i, event.address, true)) block = &blocks_.insert(event.address, fresh);
     if (!fresh) {
       heap_.implied_frees += (block->thread & kNotSelected) == 0;
-      count_release<kResolve>(*block, false);
+      count_release<kResolve>(*block, false, {});
     }
   }
+  Thread& thread = thread_of(event.stream());  // settling a tie may start threads, which moves them all
   const std::uint64_t size = event.size();
   bool selected = thread.selected && (every_size_ || (size >= selection_.min_size && size <= selection_.max_size));
   if (!every_block_) [[unlikely]] {
@@ -203,8 +203,8 @@ inline void Replay::count_release(const Block& block, bool temporary, [[maybe_un
 }
 
 void Replay::count_rare_release(const Block& block) {
-  if (resolved_ != nullptr) count_release<true>(block, false);
-  else count_release<false>(block, false);
+  if (resolved_ != nullptr) count_release<true>(block, false, {});
+  else count_release<false>(block, false, {});
 }
 
 template <bool kResolve>
@@ -233,10 +233,10 @@ inline void Replay::release(std::size_t i) {
 template <bool kResolve>
 void Replay::realloc_begin(std::size_t i) {
   const MergedEvent event = events_[i];
-  Thread& thread = thread_of(event.stream());
   Block* block = event.address == 0 ? nullptr : blocks_.find(event.address);
   if (block == nullptr && event.address != 0 && settle_tie<kResolve>(i, event.address, false))
     block = blocks_.find(event.address);
+  Thread& thread = thread_of(event.stream());
   StreamState& stream = streams_[event.stream()];
   PendingRealloc pending;
   if (block != nullptr) {

@@ -258,7 +258,7 @@ class Replay {
   template <bool kResolve>
   void realloc_end(std::size_t i);
   template <bool kResolve>
-  void count_release(const Block& block, bool temporary, const Release& by = {});
+  void count_release(const Block& block, bool temporary, const Release& by);
   void count_rare_release(const Block& block);
   template <bool kResolve>
   bool settle_tie(std::size_t i, std::uint64_t address, bool wants_release);

@@ -53,7 +53,11 @@ bool Mailbox::waiting() const noexcept {
          __atomic_load_n(&mapped_->mailbox.acknowledged, __ATOMIC_ACQUIRE);
 }
 
-EndKind Mailbox::end_kind() const noexcept { return __atomic_load_n(&mapped_->end_kind, __ATOMIC_ACQUIRE); }
+EndKind Mailbox::end_kind() const noexcept {
+  EndKind kind;
+  __atomic_load(&mapped_->end_kind, &kind, __ATOMIC_ACQUIRE);
+  return kind;
+}
 
 Mailbox::Answer Mailbox::send(MailboxCommand command, std::string_view text, std::chrono::milliseconds patience) {
   if (descriptor_ < 0)

@@ -132,7 +132,6 @@ void Settings::read(char* const* environment) noexcept {
 
 const char* Settings::read_trusted() noexcept {
   static char text[4096];
-  static char* lines[64];
   const int fd = sys::open(kTrustedSettings, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (sys::failed(fd)) return "which can't be opened (heapprof install-secure makes it)";
   const bool trusted = is_roots_alone(fd, S_IFREG);
@@ -141,6 +140,11 @@ const char* Settings::read_trusted() noexcept {
   if (!trusted) return "which must be root's, and writable by nobody else";
   if (sys::failed(length) || length == sizeof text) return "which can't be read or is longer than 4095 bytes";
   text[length] = '\0';
+  return read_trusted_text(text);
+}
+
+const char* Settings::read_trusted_text(char* text) noexcept {
+  static char* lines[64];
   split_lines(text, lines);
 
   const char* directory = environment_value(lines, "HEAPPROF_DIRECTORY");

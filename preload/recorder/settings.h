@@ -32,6 +32,8 @@ struct Settings {
   /// count. File and directory must be root's and no link, the file writable by nobody else, the directory neither unless
   /// it is sticky. Null, or why there are no settings.
   const char* read_trusted() noexcept;
+  /// The same of a file that holds `text`, which is cut into pieces.
+  const char* read_trusted_text(char* text) noexcept;
 
   /// "NAME=value\n" for every setting in force: the header's echo. Returns the length.
   std::size_t echo(char* buffer, std::size_t size) const noexcept;

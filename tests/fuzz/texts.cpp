@@ -28,8 +28,10 @@ void selection(const std::vector<std::string>& given) {
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (i < 5) *moments[i] = given[i];
     else lists[i % 4]->push_back(given[i].substr(0, 20));
-    // libc's regcomp takes as long as repetitions of repetitions ask for: the user's own affair.
-    for (char& c : *(i < 5 ? moments[i] : &lists[i % 4]->back())) c = c == '{' ? '(' : c;
+    // libc's regcomp takes as long as repetitions of repetitions ask for (a+++ is twice a++): the user's own affair.
+    std::string& text = i < 5 ? *moments[i] : lists[i % 4]->back();
+    for (std::size_t at = 0; at < text.size(); ++at)
+      if (text[at] == '{' || (text[at] == '+' && at != 0 && text[at - 1] == '+')) text[at] = '(';
   }
   try {
     replay::Selection selection;

@@ -50,6 +50,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if ((options & 4) != 0) selection.from = replay::Moment{25, true};
   if ((options & 8) != 0) selection.min_lifetime_ns = 20;
   if ((options & 16) != 0) selection.kind = model::Kind::kMmap;
-  if (memory.fill(bytes.data(), bytes.size())) fuzz::whole_report(memory.path(), selection);
+  if (memory.fill(bytes.data(), bytes.size())) fuzz::whole_report(memory.path(), selection, (options & 32) != 0);
   return 0;
 }

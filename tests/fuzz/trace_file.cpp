@@ -58,6 +58,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::uint8_t> file = (how & 2) != 0 ? unpack(input)
                                                   : std::vector<std::uint8_t>(input.data(), input.data() + input.left());
   if ((how & 1) != 0) repair(file);
-  if (memory.fill(file.data(), file.size())) fuzz::whole_report(memory.path(), {});
+  if (memory.fill(file.data(), file.size())) fuzz::whole_report(memory.path(), {}, (how & 4) != 0);
   return 0;
 }

@@ -1,4 +1,5 @@
-// Everything the analyzer makes of a trace, without symbols: both reports, the events once more.
+// Everything the analyzer makes of a trace, without symbols: both reports and, if asked for, the events twice more, which takes as
+// long as the rest.
 #pragma once
 
 #include <memory>
@@ -13,7 +14,7 @@
 
 namespace heapprof::fuzz {
 
-inline std::size_t whole_report(const std::string& path, const replay::Selection& selection) {
+inline std::size_t whole_report(const std::string& path, const replay::Selection& selection, bool second_pass) {
   std::size_t bytes = 0;
   try {
     const replay::Analysis analysis(path, selection);
@@ -31,6 +32,7 @@ inline std::size_t whole_report(const std::string& path, const replay::Selection
     }
     bytes += cli::ReportText(profile, {}).description().notes({}).text().size();
     bytes += cli::dump(cli::info_json(profile)).size();
+    if (!second_pass) return bytes;
     analysis.for_each_event([&](std::span<const replay::ProfileEvent> events) { bytes += events.size(); });
     const std::vector<std::uint32_t> group(profile.nodes.size(), 0);
     bytes += analysis.live_by_group(group, 1).size();
