@@ -135,13 +135,14 @@ ThreadState* attach_thread() noexcept {
   if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED) != 0) return nullptr;
   const int thread = sys::thread_id();
   const int process = sys::process_id();
-  if (g_process == 0) g_process = process;
+  int home = __atomic_load_n(&g_process, __ATOMIC_RELAXED);
+  if (home == 0) __atomic_store_n(&g_process, home = process, __ATOMIC_RELAXED);
   if (__atomic_load_n(&g_states, __ATOMIC_ACQUIRE) != nullptr) {
     many_threads();
   } else if (&__libc_single_threaded != nullptr) {
     __atomic_store_n(&g_one_thread, &__libc_single_threaded, __ATOMIC_RELAXED);
   }
-  if (process != g_process) return attach_visitor(thread);
+  if (process != home) return attach_visitor(thread);
   ThreadState* state = take_dead_state(thread);
   if (state == nullptr) state = make_state(thread, 0);
   if (state == nullptr) return nullptr;
