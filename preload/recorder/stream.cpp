@@ -92,13 +92,13 @@ bool Stream::flush() noexcept {
   return true;
 }
 
-/// Compresses into private memory and copies: what a child, forked in the middle of it, still writes to the file is then
 void Stream::provide_room() noexcept {
   while (failure_ == nullptr &&
          (extent_size_ < kLargestExtentBytes || extent_bytes_ - extent_used(sequence()) < extent_bytes_ / 2))
     if (!next_extent()) return;
 }
 
+/// Compresses into private memory and copies: what a child, forked in the middle of it, still writes to the file is then
 /// what its parent wrote there.
 bool Stream::append_frame(const EncodedBlock& block) noexcept {
   const std::uint32_t sequence = this->sequence();

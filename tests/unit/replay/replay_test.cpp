@@ -208,6 +208,24 @@ TEST_CASE("Events of one moment go in the order that the address's state asks fo
     CHECK(profile.heap.leaked_bytes == 0);
     check_equations(profile);
   }
+  SECTION("a thread that nobody named begins in a tie") {
+    auto& three = trace.stream();
+    auto& four = trace.stream();
+    one.alloc(10, 0x1000, 10);
+    one.alloc(50, 0x1000, 20);
+    three.free(50, 0x1000);
+    two.alloc(60, 0x2000, 10);
+    two.realloc_begin(70, 0x3000);
+    two.realloc_end(70, 0x4000, 5);
+    four.alloc(70, 0x3000, 1);
+    const model::Profile profile = replay_trace(trace);
+    CHECK(profile.heap.implied_frees == 0);
+    CHECK(profile.heap.leaked_bytes == 35);
+    std::uint64_t allocations = 0;
+    for (const model::Thread& thread : profile.threads) allocations += thread.allocations;
+    CHECK(allocations == profile.heap.allocations);
+    check_equations(profile);
+  }
   SECTION("realloc hands its address on") {
     two.alloc(1, 0x1000, 10);
     one.alloc(50, 0x1000, 20);
