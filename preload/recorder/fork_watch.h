@@ -30,8 +30,9 @@ void watch_for_no_fork() noexcept;
 
 inline bool in_forked_child() noexcept { return __atomic_load_n(&g_fork_page->same_process, __ATOMIC_RELAXED) == 0; }
 
-/// Opens it for threads of this generation (above 0, below all bits).
-inline void open_gate(std::uint32_t generation) noexcept { __atomic_store_n(&g_fork_page->gate, generation, __ATOMIC_RELEASE); }
+/// Opens it for threads of this generation (above 0, below all bits), with bits that are to be raised. What was raised
+/// meanwhile stays: another thread may have stopped the recording.
+inline void open_gate(std::uint32_t generation) noexcept { __atomic_fetch_or(&g_fork_page->gate, generation, __ATOMIC_RELEASE); }
 inline void raise_at_gate(std::uint32_t bit) noexcept { __atomic_fetch_or(&g_fork_page->gate, bit, __ATOMIC_RELEASE); }
 inline void lower_at_gate(std::uint32_t bit) noexcept { __atomic_fetch_and(&g_fork_page->gate, ~bit, __ATOMIC_RELEASE); }
 
