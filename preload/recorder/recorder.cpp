@@ -3,8 +3,9 @@
 // Events come in runs (Stream::begin_run) during which nothing is due. Within one, an allocation whose stack is a known path
 // and a release take the short way: detail::allocated, detail::released, which call nothing. One comparison, of the gate
 // (fork_watch.h), tells them that the process is this one, recording and not paused. Whatever they are not made for they leave,
-// by a jump, to the functions after them, which are made for everything: to the next one while the thread's state is not
-// taken, to ..._entered when it is. In a process with one thread a run has one time, so no event on the short way reads the clock.
+// by a jump, to the functions after them, which are made for everything: to ..._slowly while the thread's state is not
+// taken, to ..._entered when it is. A run has one time, so that its events need not read the clock, in a process with one thread and in
+// the turn of one of several (turn.h).
 #include "preload/recorder/recorder.h"
 
 #include <sys/auxv.h>
@@ -18,6 +19,7 @@
 #include "preload/recorder/settings.h"
 #include "preload/recorder/text.h"
 #include "preload/recorder/thread_state.h"
+#include "preload/recorder/turn.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/unwinder.h"
 
@@ -25,8 +27,10 @@ namespace heapprof::recorder {
 
 namespace {
 
-/// Events with one time, while the process has one thread.
+/// Events with one time, while the process has one thread or it is the thread's turn.
 constexpr std::uint32_t kEventsPerClock = 32;
+/// Events between two times that a thread thinks of taking the turn.
+constexpr std::uint32_t kEventsPerTry = 128;
 /// But not when they come so slowly that this would blur the timeline.
 constexpr std::uint64_t kSlowNs = 100'000;
 
@@ -125,10 +129,24 @@ inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) n
   return now;
 }
 
-/// The first event of a run where each event has a time of its own.
+/// A time that is later than those of all turns that were.
+inline std::uint64_t time_of_its_own(const ThreadState& thread) noexcept {
+  for (;;) {
+    const std::uint64_t now = g_clock.now();
+    const std::uint64_t owner = its_turn_after(now);
+    if (owner == 0 || owner == turn_of(thread)) [[likely]] return now;
+    end_turn(owner);
+  }
+}
+
+/// The first event of a run in a process with several threads.
 [[gnu::noinline]] std::uint64_t event_time_of_many(ThreadState& thread) noexcept {
-  thread.stream.begin_run(thread.name_interval != kLastNameInterval ? thread.name_interval : ~std::uint32_t{0});
-  const std::uint64_t now = g_clock.now();
+  const bool turn = thread.name_interval == kLastNameInterval && keep_or_take_turn(thread);
+  thread.stream.begin_run(turn ? kEventsPerClock : thread.name_interval == kLastNameInterval ? kEventsPerTry : thread.name_interval);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  const std::uint64_t now = time_of_its_own(thread);
+  if (turn && now - thread.stream.last_time() > g_clock.ticks_in(kSlowNs)) thread.stream.end_run();
+  thread.stream.not_before(now);  // also where no event is written now
   look_around(thread, now);
   return now;
 }
@@ -144,7 +162,8 @@ inline std::uint64_t event_time(ThreadState& thread) noexcept {
   if (has_one_thread()) return thread.stream.in_run() ? thread.stream.last_time() : event_time_of_one_thread(thread);
   has_many_threads();
   if (!thread.stream.in_run()) return event_time_of_many(thread);
-  const std::uint64_t now = g_clock.now();
+  if (has_turn(thread)) return thread.stream.last_time();
+  const std::uint64_t now = time_of_its_own(thread);
   if (now >= thread.look_due) [[unlikely]] look_around(thread, now);
   return now;
 }
@@ -188,7 +207,7 @@ inline bool paused() noexcept { return __atomic_load_n(&g_paused, __ATOMIC_RELAX
   if (ThreadState* const thread = enter()) allocated_entered(thread, block, size, pc, sp, fp);
 }
 
-/// The short way of threads that have entered. kTimed: each event has a time of its own.
+/// The short way of threads that have entered. kTimed: in a process with several.
 template <bool kTimed>
 [[gnu::always_inline]] inline void allocated_shortly(ThreadState* thread, const void* block, std::size_t size,
                                                      std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
@@ -199,11 +218,15 @@ template <bool kTimed>
   const std::uint64_t op_and_size = op_size(Op::kAlloc, size);
   if constexpr (kTimed) {
     has_many_threads();
-    const std::uint64_t now = g_clock.now();
-    if (now >= thread->look_due) [[unlikely]] return allocated_entered(thread, block, size, pc, sp, fp);
-    if (!in_forked_child()) [[likely]] stream.commit_next_at(now, block, op_and_size, raw(node));
+    if (!has_turn(*thread)) {
+      const std::uint64_t now = g_clock.now();
+      if (its_turn_after(now) != 0 || now >= thread->look_due) [[unlikely]]
+        return allocated_entered(thread, block, size, pc, sp, fp);
+      stream.not_before(now);
+    }
+    if (!in_forked_child()) [[likely]] stream.commit_next(block, op_and_size, raw(node));
   } else {
-    if (!in_forked_child()) [[likely]] stream.commit_next(stream.last_time(), block, op_and_size, raw(node));
+    if (!in_forked_child()) [[likely]] stream.commit_next(block, op_and_size, raw(node));
   }
   leave(*thread);
 }
@@ -239,9 +262,12 @@ template <bool kTimed>
 [[gnu::noinline]] void released_timed(ThreadState* thread, const void* block, std::uint64_t pc, std::uint64_t sp,
                                       std::uint64_t fp) noexcept {
   has_many_threads();
-  const std::uint64_t now = g_clock.now();
-  if (now >= thread->look_due) [[unlikely]] return released_entered(thread, block, pc, sp, fp);
-  if (!in_forked_child()) [[likely]] thread->stream.commit_next_at(now, block, op_size(Op::kFree, 0), 0);
+  if (!has_turn(*thread)) {
+    const std::uint64_t now = g_clock.now();
+    if (its_turn_after(now) != 0 || now >= thread->look_due) [[unlikely]] return released_entered(thread, block, pc, sp, fp);
+    thread->stream.not_before(now);
+  }
+  if (!in_forked_child()) [[likely]] thread->stream.commit_next(block, op_size(Op::kFree, 0), 0);
   leave(*thread);
 }
 
@@ -265,7 +291,7 @@ void detail::released(const void* block, std::uint64_t pc, std::uint64_t sp, std
   Stream& stream = thread->stream;
   if (unwind::is_loader(pc) || !stream.in_run()) [[unlikely]] return released_entered(thread, block, pc, sp, fp);
   if (!has_one_thread()) return released_timed(thread, block, pc, sp, fp);
-  if (!in_forked_child()) [[likely]] stream.commit_next(stream.last_time(), block, op_size(Op::kFree, 0), 0);
+  if (!in_forked_child()) [[likely]] stream.commit_next(block, op_size(Op::kFree, 0), 0);
   leave(*thread);
 }
 

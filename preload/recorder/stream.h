@@ -38,10 +38,9 @@ class Stream {
     if (used() == limit_) [[unlikely]] {
       if (!flush()) return false;
     }
-    if (time < last_time_) time = last_time_;
-    last_time_ = time;
+    not_before(time);
     if (in_forked_child()) [[unlikely]] return true;
-    slots_[used()] = {time, address, op_size(op, size), node, aux};
+    slots_[used()] = {last_time_, address, op_size(op, size), node, aux};
     commit(at_ + 1);
     return true;
   }
@@ -55,16 +54,15 @@ class Stream {
   void end_run() noexcept { run_end_ = 0; }
   bool in_run() const noexcept { return used() < run_end_; }
 
-  /// append() within a run. `op_size`: as op_size() makes it; `time`: not before last_time().
-  void commit_next(std::uint64_t time, const void* address, std::uint64_t op_size, std::uint32_t node) noexcept {
-    slots_[used()] = {time, reinterpret_cast<std::uint64_t>(address), op_size, node, 0};
-    commit(at_ + 1);
+  /// No event from here on has a time before this.
+  void not_before(std::uint64_t time) noexcept {
+    if (last_time_ < time) last_time_ = time;
   }
-  /// The same with a time that may be anything.
-  void commit_next_at(std::uint64_t time, const void* address, std::uint64_t op_size, std::uint32_t node) noexcept {
-    if (time < last_time_) time = last_time_;
-    last_time_ = time;
-    commit_next(time, address, op_size, node);
+
+  /// append() within a run, at last_time(). `op_size`: as op_size() makes it.
+  void commit_next(const void* address, std::uint64_t op_size, std::uint32_t node) noexcept {
+    slots_[used()] = {last_time_, reinterpret_cast<std::uint64_t>(address), op_size, node, 0};
+    commit(at_ + 1);
   }
 
   /// Commits a text record, cut to kMaxTextBytes or to what a block holds. Two pieces are joined.

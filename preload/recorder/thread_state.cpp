@@ -6,6 +6,7 @@
 #include "preload/recorder/settings.h"
 #include "preload/recorder/text.h"
 #include "preload/recorder/trace_file.h"
+#include "preload/recorder/turn.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/stack_bounds.h"
 
@@ -102,6 +103,7 @@ void announce(ThreadState& state, int thread, std::uint64_t owner_kind) noexcept
   sys::thread_name(state.name);
   state.name_interval = 1;
   state.name_due = state.look_due = 0;
+  state.turn_runs = state.turn_wait = state.turn_last_wait = 0;
   state.seen_sequence = state.stream.sequence();
   state.stream.append_text(TextKind::kThread, static_cast<std::uint64_t>(thread), owner_kind, state.name,
                            text_length(state.name));
@@ -208,6 +210,7 @@ void forget_threads() noexcept {
   g_one_thread = &kManyThreads;
   g_process = 0;
   g_visitor = nullptr;
+  g_turn[0] = 0;
   ++g_process_generation;
 }
 

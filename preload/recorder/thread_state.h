@@ -42,6 +42,9 @@ struct ThreadState {
   std::uint32_t name_interval;  ///< events between two looks at the name, until it is kLastNameInterval
   std::uint64_t name_due;       ///< ticks at which it is looked at in any case
   char name[16];
+  std::uint32_t turn_runs;      ///< begun since it took the turn (turn.h); 0: it has not
+  std::uint32_t turn_wait;      ///< runs until it tries
+  std::uint32_t turn_last_wait;
   std::uint32_t seen_sequence;
   std::uint32_t intercepted;  ///< how many of the next
   InterceptedCall calls[kMaxInterceptedCalls];
