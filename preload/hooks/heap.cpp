@@ -27,12 +27,13 @@ namespace {
   return block;
 }
 
-/// `call_real` makes the real call. libc's reallocarray reaches our realloc, which then finds its block
-/// begun already and says nothing.
+/// `call_real` makes the real call. libc's reallocarray ends in a jump to our realloc, which leaves the telling to
+/// the outer hook, whose caller is the program: it finds the block begun already, or itself called by a hook.
 template <typename Call>
 [[gnu::always_inline]] inline void* reallocate(void* old_block, std::size_t size, const EntryRegisters& entry,
                                                Call&& call_real) noexcept {
   if (old_block == nullptr) {
+    if (is_own(entry.pc)) return call_real();
     AllocatorCall call;
     void* block = call_real();
     call.done();

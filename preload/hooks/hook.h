@@ -11,6 +11,8 @@
 // and the return nothing sets errno.
 #pragma once
 
+#include <cstdint>
+
 #include "preload/arch/arch.h"
 #include "preload/hooks/real.h"
 #include "preload/recorder/recorder.h"
@@ -19,7 +21,18 @@
   extern "C" [[gnu::visibility("default")]] result hook_##name parameters noexcept asm(#name); \
   extern "C" result hook_##name parameters noexcept
 
+// The linker's names for the library's own first and last byte.
+extern "C" {
+[[gnu::visibility("hidden")]] extern const char __ehdr_start[];
+[[gnu::visibility("hidden")]] extern const char _end[];
+}
+
 namespace heapprof::hooks {
+
+/// Whether `address` lies in this library.
+inline bool is_own(std::uint64_t address) noexcept {
+  return address >= reinterpret_cast<std::uint64_t>(__ehdr_start) && address < reinterpret_cast<std::uint64_t>(_end);
+}
 
 /// At the end of a hook whose last act is to tell the recorder: keeps that a call. The recorder knows that somebody
 /// is inside it by the return address into a hook (recorder/thread_state.h), and a jump would leave none.
