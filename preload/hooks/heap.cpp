@@ -17,12 +17,12 @@ using recorder::AllocatorCall;
 
 namespace {
 
-[[gnu::always_inline]] inline void* report(void* block, std::size_t size, const EntryRegisters& entry,
-                                           const AllocatorCall& call) noexcept {
+/// Inlined into the hook, whose registers these are. Read where they are needed: in a variable they would go through memory.
+[[gnu::always_inline]] inline void* report(void* block, std::size_t size, const AllocatorCall& call) noexcept {
   if (block != nullptr) [[likely]] {
-    recorder::allocated(block, size, entry, call);
+    recorder::allocated(block, size, entry_registers(), call);
   } else {
-    recorder::allocation_failed(size, entry);
+    recorder::allocation_failed(size, entry_registers());
   }
   return block;
 }
@@ -37,7 +37,7 @@ template <typename Call>
     AllocatorCall call;
     void* block = call_real();
     call.done();
-    return report(block, size, entry, call);
+    return report(block, size, call);
   }
   const bool begun = recorder::realloc_begin(old_block, entry);
   AllocatorCall call;
@@ -50,21 +50,19 @@ template <typename Call>
 }  // namespace
 
 HEAPPROF_HOOK(void*, malloc, (std::size_t size)) {
-  const EntryRegisters entry = entry_registers();
   AllocatorCall call;
   void* block = real().malloc(size);
   call.done();
-  return report(block, size, entry, call);
+  return report(block, size, call);
 }
 
 HEAPPROF_HOOK(void*, calloc, (std::size_t count, std::size_t size)) {
-  const EntryRegisters entry = entry_registers();
   AllocatorCall call;
   void* block = real().calloc(count, size);
   call.done();
   std::size_t total;
   if (__builtin_mul_overflow(count, size, &total)) total = SIZE_MAX;
-  return report(block, total, entry, call);
+  return report(block, total, call);
 }
 
 HEAPPROF_HOOK(void*, realloc, (void* old_block, std::size_t size)) {
@@ -81,7 +79,7 @@ HEAPPROF_HOOK(void*, reallocarray, (void* old_block, std::size_t count, std::siz
     AllocatorCall call;
     void* block = real().reallocarray(old_block, count, size);
     call.done();
-    return report(block, SIZE_MAX, entry, call);
+    return report(block, SIZE_MAX, call);
   }
   return reallocate(old_block, total, entry, [=] { return real().reallocarray(old_block, count, size); });
 }
@@ -126,45 +124,40 @@ HEAPPROF_HOOK(void, free_aligned_sized, (void* block, std::size_t alignment, std
 }
 
 HEAPPROF_HOOK(int, posix_memalign, (void** block, std::size_t alignment, std::size_t size)) {
-  const EntryRegisters entry = entry_registers();
   AllocatorCall call;
   const int result = real().posix_memalign(block, alignment, size);
   call.done();
   // EINVAL is an alignment that there is not: nothing was asked of the heap.
-  if (result != EINVAL) [[likely]] report(result == 0 ? *block : nullptr, size, entry, call);
+  if (result != EINVAL) [[likely]] report(result == 0 ? *block : nullptr, size, call);
   return result;
 }
 
 HEAPPROF_HOOK(void*, aligned_alloc, (std::size_t alignment, std::size_t size)) {
-  const EntryRegisters entry = entry_registers();
   AllocatorCall call;
   void* block = real().aligned_alloc(alignment, size);
   call.done();
-  return report(block, size, entry, call);
+  return report(block, size, call);
 }
 
 HEAPPROF_HOOK(void*, memalign, (std::size_t alignment, std::size_t size)) {
-  const EntryRegisters entry = entry_registers();
   AllocatorCall call;
   void* block = real().memalign(alignment, size);
   call.done();
-  return report(block, size, entry, call);
+  return report(block, size, call);
 }
 
 HEAPPROF_HOOK(void*, valloc, (std::size_t size)) {
-  const EntryRegisters entry = entry_registers();
   AllocatorCall call;
   void* block = real().valloc(size);
   call.done();
-  return report(block, size, entry, call);
+  return report(block, size, call);
 }
 
 HEAPPROF_HOOK(void*, pvalloc, (std::size_t size)) {
-  const EntryRegisters entry = entry_registers();
   AllocatorCall call;
   void* block = real().pvalloc(size);
   call.done();
-  return report(block, size, entry, call);
+  return report(block, size, call);
 }
 
 }  // namespace heapprof::hooks

@@ -6,7 +6,7 @@
 // Every hook on this list must be on exports.map, and the other way round: tests/abi compares both with the
 // library.
 //
-// A hook that reports to the recorder reads entry_registers() first, in its own body. It makes exactly one
+// A hook that reports to the recorder reads entry_registers() in its own body. It makes exactly one
 // call of the real function, with the arguments it got, and returns what that returned; between that call
 // and the return nothing sets errno.
 #pragma once

@@ -1,0 +1,329 @@
+"""Every output that holds costs, in one table, read by a few lines that know its format and nothing else: each figure that it
+can hold is the report's, for every trace and under every selection; and two outputs of one trace are equal byte by byte,
+also where time zone, language, folder and the way to the file differ. No consumer is needed, so nothing here is skipped.
+(What consumers make of the same files: the other tests of this folder.)"""
+
+import collections
+import csv
+import gzip
+import io
+import json
+import re
+import subprocess
+
+import consumers
+import harness
+import heaptrack_file
+
+BYTES = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocated_bytes", "temporary": "temporary_bytes"}
+IN_PICTURES = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocated_bytes", "allocations": "allocations",
+               "temporary": "temporary"}
+# Several at once, by functions' names as a compiler made them: of ledger_names one block is left.
+MIXED = ("--to", "100%", "--module", "ledger_nam*", "--function", "^company::storage::", "--not-function", "make_row",
+         "--min-size", "1000")
+
+
+def of_heaptrack(data):
+    path = of_heaptrack.folder / "reading"
+    path.write_bytes(data)
+    totals = heaptrack_file.HeaptrackFile(path).totals()
+    return {"allocations": totals.calls, "peak_bytes": totals.peak, "leaked_bytes": totals.leaked,
+            "allocated_bytes": sum(size * count for size, count in totals.sizes.items())}
+
+
+def fields_of(data):
+    """(number, value) of each field of a protocol buffer: an integer, or bytes."""
+    at = 0
+
+    def number():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(data):
+        key = number()
+        if key & 7 == 0:
+            yield key >> 3, number()
+        else:
+            assert key & 7 == 2, key
+            size = number()
+            yield key >> 3, data[at:at + size]
+            at += size
+
+
+def of_pprof(data):
+    sums, types, strings = None, [], []
+    for number, value in fields_of(gzip.decompress(data)):
+        if number == 1:
+            types.append(dict(fields_of(value))[1])
+        elif number == 2:
+            packed = dict(fields_of(value))[2]
+            values = [value for _, value in fields_of(b"".join(b"\x08" + piece for piece in re.findall(rb"[\x80-\xff]*[\0-\x7f]", packed, re.S)))]
+            sums = values if sums is None else [a + b for a, b in zip(sums, values, strict=True)]
+        elif number == 6:
+            strings.append(value.decode())
+    names = [strings[i] for i in types]
+    costs = {"alloc_objects": "allocations", "alloc_space": "allocated_bytes", "inuse_objects": "leaked_blocks",
+             "inuse_space": "leaked_bytes", "peak_objects": "peak_blocks", "peak_space": "peak_bytes",
+             "temporary_objects": "temporary", "temporary_space": "temporary_bytes"}
+    assert names == list(costs), names
+    return dict(zip(costs.values(), sums or [0] * len(costs)))
+
+
+def of_speedscope(data):
+    costs = {"bytes live at the peak": "peak_bytes", "blocks live at the peak": "peak_blocks",
+             "bytes live at the end": "leaked_bytes", "blocks live at the end": "leaked_blocks",
+             "bytes allocated": "allocated_bytes", "allocations": "allocations", "temporary allocations": "temporary",
+             "bytes of temporary allocations": "temporary_bytes"}
+    return {costs[profile["name"]]: sum(profile["weights"]) for profile in json.loads(data)["profiles"]}
+
+
+def of_massif(data):
+    snapshots = re.findall(r"^mem_heap_B=(\d+)\n.*\n.*\nheap_tree=(\w+)$", data.decode(), re.M)
+    return {"peak_bytes": next(int(size) for size, tree in snapshots if tree == "peak"), "leaked_bytes": int(snapshots[-1][0])}
+
+
+def of_dhat(data):
+    points = json.loads(data)["pps"]
+    costs = {"tb": "allocated_bytes", "tbk": "allocations", "gb": "peak_bytes", "gbk": "peak_blocks", "eb": "leaked_bytes",
+             "ebk": "leaked_blocks"}
+    return {cost: sum(point[key] for point in points) for key, cost in costs.items()}
+
+
+def of_callgrind(data):
+    """What each function costs itself: the lines of figures that do not follow a call."""
+    lines = data.decode().split("\n")
+    costs = {"PeakBytes": "peak_bytes", "PeakBlocks": "peak_blocks", "LeakedBytes": "leaked_bytes",
+             "LeakedBlocks": "leaked_blocks", "AllocatedBytes": "allocated_bytes", "Allocations": "allocations",
+             "Temporary": "temporary"}
+    events = next(line for line in lines if line.startswith("events:")).split()[1:]
+    sums = [0] * len(events)
+    for before, line in zip([""] + lines, lines):
+        if re.match(r"\d", line) and not before.startswith("calls="):
+            sums = [a + int(b) for a, b in zip(sums, line.split()[1:], strict=True)]
+    for head in ("summary:", "totals:"):
+        assert [int(word) for word in next(line for line in lines if line.startswith(head)).split()[1:]] == sums, head
+    return dict(zip((costs[event] for event in events), sums))
+
+
+def of_changes(changes):
+    """Of a list of allocations and, negative, of releases."""
+    live = peak = allocated = allocations = 0
+    for change, is_allocation in changes:
+        live += change
+        peak = max(peak, live)
+        if is_allocation:
+            allocated += change
+            allocations += 1
+    return {"peak_bytes": peak, "leaked_bytes": live, "allocated_bytes": allocated, "allocations": allocations}
+
+
+def of_firefox(data):
+    (thread,) = json.loads(data)["threads"]
+    events = thread["nativeAllocations"]
+    live, changes = {}, []
+    for weight, address in zip(events["weight"], events["memoryAddress"]):
+        # A block of no bytes is told from its release by its address.
+        released = live.pop(address, None) is not None
+        if not released:
+            live[address] = weight
+        changes.append((weight, not released))
+    return {**of_changes(changes), "leaked_blocks": len(live)}
+
+
+def rows_of(data, form):
+    if form == "ndjson":
+        return [json.loads(line) for line in data.decode().split("\n")[:-1]]
+    csv.field_size_limit(1 << 30)
+    return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
+
+
+def of_event_rows(form):
+    def read(data):
+        rows = rows_of(data, form)
+        temporary = [row for row in rows if row["temporary"] in (True, "true")]
+        changes = [(int(row["size"]) * (1 if row["event"] == "alloc" else -1), row["event"] == "alloc") for row in rows]
+        return {**of_changes(changes), "temporary": len(temporary), "temporary_bytes": sum(int(row["size"]) for row in temporary)}
+    return read
+
+
+def of_block_rows(form):
+    def read(data):
+        rows = rows_of(data, form)
+        return {"leaked_blocks": len(rows), "leaked_bytes": sum(int(row["size"]) for row in rows)}
+    return read
+
+
+def of_stack_rows(form):
+    def read(data):
+        rows = rows_of(data, form)
+        costs = {"temporary_allocations": "temporary", **{cost: cost for cost in consumers.COSTS if cost != "temporary"}}
+        return {cost: sum(int(row[name]) for row in rows) for name, cost in costs.items()}
+    return read
+
+
+def of_folded(cost):
+    return lambda data: {cost: sum(int(line.rpartition(b" ")[2]) for line in data.split(b"\n")[:-1])}
+
+
+def of_folded_pair(cost):
+    """Two values a line: before, which is nothing here, and after."""
+    def read(data):
+        values = [[int(word) for word in line.rsplit(b" ", 2)[1:]] for line in data.split(b"\n")[:-1]]
+        assert sum(before for before, _ in values) == 0
+        return {cost: sum(after for _, after in values)}
+    return read
+
+
+def data_in(svg):
+    return json.loads(re.search(r'<script type="application/json">(.*?)</script>', svg.decode(), re.S).group(1))
+
+
+def of_picture(cost):
+    return lambda data: {cost: data_in(data)["total"]}
+
+
+def of_timeline_json(data):
+    data = json.loads(data)
+    return {"peak_bytes": data["peak"]["bytes"], "leaked_bytes": ([0] + data["samples"]["live_bytes"])[-1]}
+
+
+def of_timeline_csv(data):
+    rows = rows_of(data, "csv")
+    return {"peak_bytes": max([int(row["highest_bytes"]) for row in rows], default=0),
+            "leaked_bytes": int(rows[-1]["live_bytes"]) if rows else 0}
+
+
+def of_timeline_svg(data):
+    picture = data_in(data)
+    return {"peak_bytes": picture["peak"][1], "leaked_bytes": ([0] + picture["live"])[-1]}
+
+
+def of_openmetrics(data):
+    last = {}
+    for line in data.decode().split("\n"):
+        if line and line[0] != "#" and 'site="' not in line:
+            name, value = re.match(r"(\w+)\{.*\} (\d+)(?: [\d.]+)?$", line).groups()
+            last[name] = int(value)
+    costs = {"heapprof_live_bytes": "leaked_bytes", "heapprof_live_blocks": "leaked_blocks", "heapprof_peak_bytes": "peak_bytes",
+             "heapprof_allocations_total": "allocations", "heapprof_allocated_bytes_total": "allocated_bytes"}
+    return {cost: last.get(name, 0) for name, cost in costs.items()}
+
+
+Output = collections.namedtuple("Output", "command read events compared", defaults=(False, False))
+
+
+def outputs():
+    """{name: Output}. `events`: it holds single events or blocks; `compared`: against a trace of nothing."""
+    table = {
+        "heaptrack": Output(("export", "heaptrack"), of_heaptrack, events=True),
+        "pprof": Output(("export", "pprof"), of_pprof),
+        "speedscope": Output(("export", "speedscope"), of_speedscope),
+        "massif": Output(("export", "massif"), of_massif),
+        "dhat": Output(("export", "dhat"), of_dhat, events=True),
+        "callgrind": Output(("export", "callgrind"), of_callgrind),
+        "firefox": Output(("export", "firefox"), of_firefox, events=True),
+        "timeline json": Output(("timeline", "--json"), of_timeline_json),
+        "timeline csv": Output(("timeline", "--format", "csv"), of_timeline_csv),
+        "timeline svg": Output(("timeline", "--format", "svg"), of_timeline_svg),
+        "openmetrics": Output(("timeline", "--format", "openmetrics"), of_openmetrics),
+    }
+    for form in ("ndjson", "csv"):
+        table[form] = Output(("export", form), of_event_rows(form), events=True)
+        table[f"{form} blocks"] = Output(("export", form, "--rows", "blocks"), of_block_rows(form), events=True)
+        table[f"{form} stacks"] = Output(("export", form, "--rows", "stacks"), of_stack_rows(form))
+    for cost, figure in IN_PICTURES.items():
+        for turned in ((), ("--bottom-up",)):
+            name = " ".join((cost, *turned))
+            table[f"folded {name}"] = Output(("flamegraph", "--format", "folded", "--cost", cost, *turned), of_folded(figure))
+            table[f"svg {name}"] = Output(("flamegraph", "--format", "svg", "--cost", cost, *turned), of_picture(figure))
+        table[f"diff folded {cost}"] = Output(("diff", "--format", "folded", "--cost", cost), of_folded_pair(figure), compared=True)
+        table[f"diff svg {cost}"] = Output(("diff", "--format", "svg", "--cost", cost), of_picture(figure), compared=True)
+    return table
+
+
+OUTPUTS = outputs()
+
+
+class Exports(consumers.Case):
+    def setUp(self):
+        super().setUp()
+        of_heaptrack.folder = self.dir
+
+    def arguments(self, output, trace):
+        traces = (self.folder / "empty.hprof", trace) if output.compared else (trace,)
+        # `export FORMAT` comes first, then the traces.
+        words = 2 if output.command[0] == "export" else 1
+        return (*output.command[:words], *traces, *output.command[words:], *self.options)
+
+    def made(self, output, trace):
+        """The output, made in two ways that must not matter."""
+        path = self.dir / "output"
+        self.heapprof(*self.arguments(output, trace), "-o", path)
+        elsewhere = self.dir / "elsewhere"
+        elsewhere.mkdir(exist_ok=True)
+        again = subprocess.run([harness.HEAPPROF, *map(str, self.arguments(output, trace)), "-o", "-"], stdin=subprocess.DEVNULL,
+                               capture_output=True, check=True, timeout=100, cwd=elsewhere,
+                               env=harness.clean_environment(TZ="Pacific/Chatham", LC_ALL="C", HOME=elsewhere,
+                                                             XDG_CACHE_HOME=elsewhere)).stdout
+        self.assertEqual(path.read_bytes() == again, True, "two outputs differ")
+        return again
+
+    def check(self, name, trace):
+        totals = self.totals(trace)
+        for what, output in OUTPUTS.items():
+            if (name == "many" or self.options) and output.command[0] in ("flamegraph", "diff") and "leaked" not in output.command:
+                continue  # one cost of those is enough
+            with self.subTest(output=what):
+                found = output.read(self.made(output, trace))
+                wanted = {cost: totals[cost] for cost in found}
+                if "--from" in self.options:
+                    # In a slice live memory is of blocks from before it too, where the format shows moments; where it holds the
+                    # slice's own events, its peak is theirs.
+                    moments = "timeline" in output.command or what == "massif"
+                    for cost in ("leaked_bytes", "leaked_blocks") if moments else ("peak_bytes",) if output.events else ():
+                        if cost in found and what != "dhat":
+                            (self.assertGreaterEqual if moments else self.assertLessEqual)(found.pop(cost), wanted.pop(cost), cost)
+                self.assertEqual(found, wanted)
+
+    def test_totals(self):
+        self.each_sample(self.check)
+
+    def test_selections(self):
+        self.each_selection(self.check, of_mappings=False)
+
+    def test_a_selection_of_everything(self):
+        trace = self.real()
+        self.options = MIXED
+        totals = self.totals(trace)
+        self.assertEqual(totals["allocations"], 1)
+        self.check("real", trace)
+
+    def test_compressed(self):
+        """No time of day, and no name of the file, is in what is compressed."""
+        for suffix in (".gz", ".zst"):
+            files = [self.dir / f"{name}{suffix}" for name in ("one", "other")]
+            for file in files:
+                self.heapprof("export", "ndjson", self.folder / "plain.hprof", "-o", file)
+            self.assertEqual(files[0].read_bytes(), files[1].read_bytes())
+
+    def test_nothing_is_left_out(self):
+        """Every format that heapprof can write is in the table above."""
+        listed = re.findall(r"^  (\w+) {4,}\S", self.heapprof("export", "--help").partition("Subcommands:")[2], re.M)
+        self.assertGreaterEqual(len(listed), 9)
+        self.assertEqual(set(listed), {output.command[1] for output in OUTPUTS.values() if output.command[0] == "export"})
+        for command in ("timeline", "flamegraph", "diff"):
+            listed = re.search(r"--format \w+:([\w|]+)", self.heapprof(command, "--help")).group(1).split("|")
+            tested = {output.command[output.command.index("--format") + 1] for output in OUTPUTS.values()
+                      if output.command[0] == command and "--format" in output.command}
+            self.assertEqual(set(listed) - {"text", "json"}, tested)
+
+
+if __name__ == "__main__":
+    harness.main()
