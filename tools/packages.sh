@@ -44,6 +44,8 @@ real=(
   libpython3.11-testsuite perl perl-doc ruby sqlite3 redis-server redis-tools postgresql nginx apache2-utils git clang make nodejs
   openjdk-17-jdk-headless chromium imagemagick ffmpeg gstreamer1.0-tools gstreamer1.0-plugins-base gtk-3-examples heaptrack-gui
   xvfb xauth ripgrep rustc golang-go xz-utils zstd bzip2 lua5.4 php-cli vim emacs-nox
+  neovim memcached mariadb-server mariadb-client libreoffice-writer-nogui libreoffice-calc-nogui tmux gdb ghostscript
+  r-base-core erlang-base cargo
 )
 
 install=yes

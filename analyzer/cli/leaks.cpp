@@ -53,7 +53,7 @@ const char* words_for(Growth growth) {
   switch (growth) {
     case Growth::kGrowing: return "more and more, to the end";
     case Growth::kKept: return "grew once, if at all, and stayed";
-    case Growth::kInUse: return "no older than what the same stacks released: merely alive at that moment";
+    case Growth::kInUse: return "no older than what these stacks released";
   }
   return "";
 }

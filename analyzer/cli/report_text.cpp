@@ -260,6 +260,10 @@ ReportText& ReportText::head() {
   if (profile_.mmap.mappings != 0)
     row("mappings", human_bytes(profile_.mmap.peak_bytes),
         "at their peak, " + human_bytes(profile_.mmap.live_bytes) + (running ? " live now" : " live at the end"));
+  // Heaps of virtual machines (V8, BEAM) are made so: resident memory is then far above all figures, and this says why.
+  constexpr std::uint64_t kWorthALine = 64 << 20;
+  if (profile_.mmap.reserved_bytes >= kWorthALine)
+    row("reserved", human_bytes(profile_.mmap.reserved_bytes), "address space without access; what mprotect makes usable is not counted");
   if (profile_.timeline.peak_rss_bytes != 0)
     row("resident", human_bytes(profile_.timeline.peak_rss_bytes), "highest of " + exact_number(profile_.timeline.samples) +
                                                                         " samples");

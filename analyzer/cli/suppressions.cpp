@@ -49,6 +49,8 @@ constexpr Kept kKept[] = {
     {"localtime_r", "time zones"},
     {"mktime", "time zones"},
     {"strftime", "time zones"},
+    {"__tz_convert", "time zones"},  // where localtime and gmtime end in a jump to it
+    {"register_printf_specifier", "conversions added to printf"},
     {"setenv", "the environment"},
     {"putenv", "the environment"},
     {"__nss_database_get", "name services"},

@@ -5,7 +5,7 @@
 // and goes leaves it alone, a leak raises it part by part.
 //
 //   growing   rose in at least kLeastRises parts, the last of them in the last quarter, with at least kLeastBlocks
-//             blocks: a few singletons made one after the other are no leak
+//             blocks: a few singletons made one after the other are no leak. And still holds most of that at the end
 //   in use    did not grow, released more blocks than it left, and left none older than one that it released
 //   kept      anything else: singletons, tables, caches that filled
 //
@@ -124,7 +124,7 @@ class LeakHistory {
       latest = part;
     }
     if (story.rises >= kLeastRises && latest > LeakStory::kParts * 3 / 4 &&
-        story.left_blocks + story.released_blocks >= kLeastBlocks) {
+        story.left_blocks + story.released_blocks >= kLeastBlocks && end >= high - high / 4) {
       story.growth = Growth::kGrowing;
       return;
     }

@@ -249,9 +249,8 @@ struct Symbolizer::Task {
     if (!missing.empty() && !fingerprint.empty() && reader->can_be_kept())
       NameCache(options.cache_folder).store(reader->build_id(), fingerprint, merged());
     if (!reader->has_all_symbols())
-      why_unnamed = recorded.path + ": it is stripped, and its debug symbols were not found, so some of its functions "
-                    "have no names; install them (Debian: its -dbgsym package), point at them with --debug-dir, or use "
-                    "--debuginfod";
+      why_unnamed = recorded.path + ": without symbols (stripped), and no debug symbols were found; install them (Debian: "
+                    "-dbgsym packages), point at them with --debug-dir, or use --debuginfod";
     reader.reset();
   }
 
@@ -415,12 +414,50 @@ std::vector<ModuleNames> Symbolizer::look_up(const std::vector<CodeAddress>& add
   return result;
 }
 
+namespace {
+
+std::string base_name(const std::string& path) {
+  const std::size_t slash = path.rfind('/') + 1;
+  return slash < path.size() ? path.substr(slash) : path;
+}
+
+/// "a", "a and b", "a, b, c, d and 5 other files".
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 4;
+  std::string text;
+  const bool all = names.size() <= kMost + 1;
+  const std::size_t shown = all ? names.size() : kMost;
+  for (std::size_t i = 0; i < shown; ++i) text += (i == 0 ? "" : all && i + 1 == shown ? " and " : ", ") + names[i];
+  return all ? text : text + " and " + std::to_string(names.size() - shown) + " other files";
+}
+
+}  // namespace
+
 std::vector<std::string> Symbolizer::warnings() const {
-  std::vector<std::string> all;
-  for (const auto& of_module : warnings_)
-    for (const std::string& warning : of_module)
-      if (std::find(all.begin(), all.end(), warning) == all.end()) all.push_back(warning);
-  return all;
+  struct Said {
+    std::string what;                ///< with ": " in front, of files
+    std::vector<std::string> paths;  ///< none: it is of no file
+  };
+  std::vector<Said> all;
+  for (std::size_t i = 0; i < warnings_.size(); ++i) {
+    const std::string& path = modules_[i].path;
+    for (const std::string& warning : warnings_[i]) {
+      const bool of_file = !path.empty() && warning.starts_with(path + ": ");
+      const std::string what = of_file ? warning.substr(path.size()) : warning;
+      auto said = std::find_if(all.begin(), all.end(),
+                               [&](const Said& one) { return one.what == what && one.paths.empty() != of_file; });
+      if (said == all.end()) said = all.insert(all.end(), Said{what, {}});
+      if (of_file && std::find(said->paths.begin(), said->paths.end(), path) == said->paths.end())
+        said->paths.push_back(path);
+    }
+  }
+  std::vector<std::string> texts;
+  for (Said& said : all) {
+    if (said.paths.size() > 1)
+      for (std::string& path : said.paths) path = base_name(path);
+    texts.push_back(listed(said.paths) + said.what);
+  }
+  return texts;
 }
 
 }  // namespace heapprof::symbols

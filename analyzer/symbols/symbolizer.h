@@ -85,7 +85,7 @@ class Symbolizer {
   /// The same by module, each address once, to be stored: name_table.h.
   std::vector<ModuleNames> look_up(const std::vector<CodeAddress>& addresses);
 
-  /// What the calls so far met, a sentence each, ordered by module, no two equal.
+  /// What the calls so far met, a sentence each, ordered by module; what is so with several files is said once.
   std::vector<std::string> warnings() const;
 
  private:

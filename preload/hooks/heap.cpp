@@ -17,26 +17,27 @@ using recorder::AllocatorCall;
 
 namespace {
 
-[[gnu::always_inline]] inline void* report(void* block, std::size_t size, const EntryRegisters& entry,
-                                           const AllocatorCall& call) noexcept {
+/// Inlined into the hook, whose registers these are. Read where they are needed: in a variable they would go through memory.
+[[gnu::always_inline]] inline void* report(void* block, std::size_t size, const AllocatorCall& call) noexcept {
   if (block != nullptr) [[likely]] {
-    recorder::allocated(block, size, entry, call);
+    recorder::allocated(block, size, entry_registers(), call);
   } else {
-    recorder::allocation_failed(size, entry);
+    recorder::allocation_failed(size, entry_registers());
   }
   return block;
 }
 
-/// `call_real` makes the real call. libc's reallocarray reaches our realloc, which then finds its block
-/// begun already and says nothing.
+/// `call_real` makes the real call. libc's reallocarray ends in a jump to our realloc, which leaves the telling to
+/// the outer hook, whose caller is the program: it finds the block begun already, or itself called by a hook.
 template <typename Call>
 [[gnu::always_inline]] inline void* reallocate(void* old_block, std::size_t size, const EntryRegisters& entry,
                                                Call&& call_real) noexcept {
   if (old_block == nullptr) {
+    if (is_own(entry.pc)) return call_real();
     AllocatorCall call;
     void* block = call_real();
     call.done();
-    return report(block, size, entry, call);
+    return report(block, size, call);
   }
   const bool begun = recorder::realloc_begin(old_block, entry);
   AllocatorCall call;
@@ -49,21 +50,19 @@ template <typename Call>
 }  // namespace
 
 HEAPPROF_HOOK(void*, malloc, (std::size_t size)) {
-  const EntryRegisters entry = entry_registers();
   AllocatorCall call;
   void* block = real().malloc(size);
   call.done();
-  return report(block, size, entry, call);
+  return report(block, size, call);
 }
 
 HEAPPROF_HOOK(void*, calloc, (std::size_t count, std::size_t size)) {
-  const EntryRegisters entry = entry_registers();
   AllocatorCall call;
   void* block = real().calloc(count, size);
   call.done();
   std::size_t total;
   if (__builtin_mul_overflow(count, size, &total)) total = SIZE_MAX;
-  return report(block, total, entry, call);
+  return report(block, total, call);
 }
 
 HEAPPROF_HOOK(void*, realloc, (void* old_block, std::size_t size)) {
@@ -80,7 +79,7 @@ HEAPPROF_HOOK(void*, reallocarray, (void* old_block, std::size_t count, std::siz
     AllocatorCall call;
     void* block = real().reallocarray(old_block, count, size);
     call.done();
-    return report(block, SIZE_MAX, entry, call);
+    return report(block, SIZE_MAX, call);
   }
   return reallocate(old_block, total, entry, [=] { return real().reallocarray(old_block, count, size); });
 }
@@ -125,45 +124,40 @@ HEAPPROF_HOOK(void, free_aligned_sized, (void* block, std::size_t alignment, std
 }
 
 HEAPPROF_HOOK(int, posix_memalign, (void** block, std::size_t alignment, std::size_t size)) {
-  const EntryRegisters entry = entry_registers();
   AllocatorCall call;
   const int result = real().posix_memalign(block, alignment, size);
   call.done();
   // EINVAL is an alignment that there is not: nothing was asked of the heap.
-  if (result != EINVAL) [[likely]] report(result == 0 ? *block : nullptr, size, entry, call);
+  if (result != EINVAL) [[likely]] report(result == 0 ? *block : nullptr, size, call);
   return result;
 }
 
 HEAPPROF_HOOK(void*, aligned_alloc, (std::size_t alignment, std::size_t size)) {
-  const EntryRegisters entry = entry_registers();
   AllocatorCall call;
   void* block = real().aligned_alloc(alignment, size);
   call.done();
-  return report(block, size, entry, call);
+  return report(block, size, call);
 }
 
 HEAPPROF_HOOK(void*, memalign, (std::size_t alignment, std::size_t size)) {
-  const EntryRegisters entry = entry_registers();
   AllocatorCall call;
   void* block = real().memalign(alignment, size);
   call.done();
-  return report(block, size, entry, call);
+  return report(block, size, call);
 }
 
 HEAPPROF_HOOK(void*, valloc, (std::size_t size)) {
-  const EntryRegisters entry = entry_registers();
   AllocatorCall call;
   void* block = real().valloc(size);
   call.done();
-  return report(block, size, entry, call);
+  return report(block, size, call);
 }
 
 HEAPPROF_HOOK(void*, pvalloc, (std::size_t size)) {
-  const EntryRegisters entry = entry_registers();
   AllocatorCall call;
   void* block = real().pvalloc(size);
   call.done();
-  return report(block, size, entry, call);
+  return report(block, size, call);
 }
 
 }  // namespace heapprof::hooks

@@ -6,10 +6,12 @@
 // Every hook on this list must be on exports.map, and the other way round: tests/abi compares both with the
 // library.
 //
-// A hook that reports to the recorder reads entry_registers() first, in its own body. It makes exactly one
+// A hook that reports to the recorder reads entry_registers() in its own body. It makes exactly one
 // call of the real function, with the arguments it got, and returns what that returned; between that call
 // and the return nothing sets errno.
 #pragma once
+
+#include <cstdint>
 
 #include "preload/arch/arch.h"
 #include "preload/hooks/real.h"
@@ -19,7 +21,18 @@
   extern "C" [[gnu::visibility("default")]] result hook_##name parameters noexcept asm(#name); \
   extern "C" result hook_##name parameters noexcept
 
+// The linker's names for the library's own first and last byte.
+extern "C" {
+[[gnu::visibility("hidden")]] extern const char __ehdr_start[];
+[[gnu::visibility("hidden")]] extern const char _end[];
+}
+
 namespace heapprof::hooks {
+
+/// Whether `address` lies in this library.
+inline bool is_own(std::uint64_t address) noexcept {
+  return address >= reinterpret_cast<std::uint64_t>(__ehdr_start) && address < reinterpret_cast<std::uint64_t>(_end);
+}
 
 /// At the end of a hook whose last act is to tell the recorder: keeps that a call. The recorder knows that somebody
 /// is inside it by the return address into a hook (recorder/thread_state.h), and a jump would leave none.

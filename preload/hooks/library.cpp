@@ -9,20 +9,13 @@
 #include "preload/recorder/log.h"
 #include "preload/recorder/recorder.h"
 
-// The linker's names for the library's own first and last byte.
-extern "C" {
-[[gnu::visibility("hidden")]] extern const char __ehdr_start[];
-[[gnu::visibility("hidden")]] extern const char _end[];
-}
-
 namespace heapprof::hooks {
 
 namespace {
 
 /// False when another object's free, and then surely its malloc, is found before ours: the program calls hooks never.
 bool program_reaches_hooks() noexcept {
-  const auto* const found = reinterpret_cast<const char*>(real().program_free);
-  return found >= __ehdr_start && found < _end;
+  return is_own(reinterpret_cast<std::uint64_t>(real().program_free));
 }
 
 /// Who answers instead: the program itself, or a preloaded allocator that was named before us.

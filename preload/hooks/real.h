@@ -56,7 +56,7 @@ struct RealFunctions {
 #undef HEAPPROF_MEMBER
 };
 
-extern RealFunctions g_real;
+extern RealFunctions g_real [[gnu::visibility("hidden")]];
 
 void find_real_functions() noexcept;
 

@@ -74,7 +74,9 @@ struct Memory {
 };
 
 constinit Memory* g_memory = nullptr;
-constinit bool g_scanning = false;
+constinit const void* g_scanner = nullptr;  ///< whose thread-local storage: the thread's that scans
+constinit bool g_waited_in_vain = false;
+constexpr std::uint64_t kLongestWaitNs = 200'000'000;
 constinit bool g_program_free_diverted = false;
 using Free = void(void*) noexcept;
 constinit Free* g_release_behind = nullptr;
@@ -325,10 +327,26 @@ void forget_closed(Memory& memory) noexcept {
   memory.seen_count = kept;
 }
 
+/// False: this very thread is at it, or somebody else for too long. Loaders of objects exclude each other, but thread-local
+/// storage is allocated by the loader too, at any time, and who does that may scan, and lose the processor, while another thread
+/// loads an object and would begin to run it. A scan waits for nobody, so waiting for it ends.
+bool begin_scan() noexcept {
+  const void* scanner = nullptr;
+  if (__atomic_compare_exchange_n(&g_scanner, &scanner, &recorder::t_local, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return true;
+  if (scanner == &recorder::t_local || g_waited_in_vain) return false;
+  const std::uint64_t begin = sys::clock_ns(CLOCK_MONOTONIC);
+  do {
+    sys::call(SYS_sched_yield);
+    scanner = nullptr;
+    if (__atomic_compare_exchange_n(&g_scanner, &scanner, &recorder::t_local, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return true;
+  } while (sys::clock_ns(CLOCK_MONOTONIC) - begin < kLongestWaitNs);
+  g_waited_in_vain = true;  // left by a longjmp, perhaps
+  return false;
+}
+
 /// In RT_ADD a namespace's list is being added to: what is new on it is mapped, and none of its code has run.
 void scan() noexcept {
-  bool expected = false;
-  if (!__atomic_compare_exchange_n(&g_scanning, &expected, true, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return;
+  if (!begin_scan()) return;
   Memory& memory = *g_memory;
   const std::uint64_t loader = getauxval(AT_BASE);
   const std::uint64_t vdso = getauxval(AT_SYSINFO_EHDR);
@@ -348,7 +366,7 @@ void scan() noexcept {
   // When all others are known.
   if (libc.l_ld != nullptr && memory.loads_others && find_path(memory, libc)) look_at(memory, libc, Role::kLibc, one_thread());
   if (met < memory.seen_count) forget_closed(memory);
-  __atomic_store_n(&g_scanning, false, __ATOMIC_RELEASE);
+  __atomic_store_n(&g_scanner, nullptr, __ATOMIC_RELEASE);
 }
 
 /// The loader allocates or releases.

@@ -5,6 +5,7 @@
 
 #include "preload/recorder/text.h"
 #include "preload/sys/kernel.h"
+#include "preload/sys/proc_maps.h"
 
 namespace heapprof::intercept {
 
@@ -49,6 +50,7 @@ struct File {
   ElfW(Ehdr) header;
   ElfW(Phdr) segments[32];
   unsigned segment_count;
+  const ElfW(Phdr)* seen_in_memory;  ///< the segment last found by is_in_memory()
 };
 
 bool read_headers(File& file) noexcept {
@@ -72,6 +74,18 @@ const ElfW(Phdr)* code_segment(const File& file, std::uint64_t address, std::uin
   return nullptr;
 }
 
+/// All of the segment can be read where it would have been loaded. Another file under the same name may have longer ones.
+bool is_in_memory(File& file, const ElfW(Phdr)& segment, std::uint64_t load_bias) noexcept {
+  if (file.seen_in_memory == &segment) return true;
+  const std::uint64_t begin = load_bias + segment.p_vaddr;
+  sys::Mapping mapping;
+  char no_path[1];
+  if (!sys::find_mapping(begin, mapping, no_path, sizeof no_path) || !mapping.readable || mapping.end - begin < segment.p_filesz)
+    return false;
+  file.seen_in_memory = &segment;
+  return true;
+}
+
 /// The function's first bytes are in memory what they are in the file.
 bool same_in_memory(const File& file, const ElfW(Phdr)& segment, std::uint64_t value, std::uint64_t load_bias) noexcept {
   constexpr std::uint64_t kBytes = 16;
@@ -85,7 +99,7 @@ bool same_in_memory(const File& file, const ElfW(Phdr)& segment, std::uint64_t v
   return true;
 }
 
-void add(const File& file, const ElfW(Sym)& symbol, const char* text, const Name& name, std::uint64_t load_bias,
+void add(File& file, const ElfW(Sym)& symbol, const char* text, const Name& name, std::uint64_t load_bias,
          Symbols& result) noexcept {
   for (std::size_t i = 0; i < result.count; ++i)  // .symtab and .dynsym name most of them twice
     if (result.functions[i].address == load_bias + symbol.st_value && result.functions[i].name.family == name.family &&
@@ -95,7 +109,8 @@ void add(const File& file, const ElfW(Sym)& symbol, const char* text, const Name
     }
   if (result.count == kMaxFunctions) return;
   const ElfW(Phdr)* segment = code_segment(file, symbol.st_value, 1);
-  if (segment == nullptr || !same_in_memory(file, *segment, symbol.st_value, load_bias)) return;
+  if (segment == nullptr || !is_in_memory(file, *segment, load_bias) ||
+      !same_in_memory(file, *segment, symbol.st_value, load_bias)) return;
   if (result.text_end == 0) {
     result.text_begin = load_bias + segment->p_vaddr;
     result.text_end = result.text_begin + segment->p_filesz;
@@ -109,7 +124,7 @@ void add(const File& file, const ElfW(Sym)& symbol, const char* text, const Name
   recorder::Text(function.symbol, sizeof function.symbol).add(text);
 }
 
-void read_table(const File& file, const ElfW(Shdr)& table, const ElfW(Shdr)& strings, std::uint64_t load_bias,
+void read_table(File& file, const ElfW(Shdr)& table, const ElfW(Shdr)& strings, std::uint64_t load_bias,
                 Symbols& result) noexcept {
   if (table.sh_entsize != sizeof(ElfW(Sym)) || strings.sh_type != SHT_STRTAB || strings.sh_size == 0) return;
   const Buffer symbols(table.sh_size);

@@ -45,6 +45,6 @@ class TickClock {
   std::uint64_t ticks_per_1024_ns_ = 1024;
 };
 
-extern TickClock g_clock;
+extern TickClock g_clock [[gnu::visibility("hidden")]];
 
 }  // namespace heapprof::recorder

@@ -16,7 +16,7 @@ struct ForkPage {
   /// process's generation, and bits of kGate... when something is. 0 in a child.
   std::uint32_t gate;
 };
-extern ForkPage* g_fork_page;
+extern ForkPage* g_fork_page [[gnu::visibility("hidden")]];
 
 /// Bits of the gate. Any of them sends events the slow way, which finds out what there is to do.
 inline constexpr std::uint32_t kGateStopped = std::uint32_t{1} << 31;

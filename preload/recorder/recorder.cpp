@@ -1,7 +1,11 @@
-// The event path: hook -> enter_at_gate() -> stack -> time -> append -> leave(). Everything that is not on it for
-// every event is a call to a function kept out of line; one comparison, of the gate (fork_watch.h), tells that the
-// process is this one, recording and not paused. In a single-threaded program an event whose stack is known costs no
-// clock reading (but one in 32), no lock and no system call.
+// The event path: hook -> enter_at_gate() -> stack -> time -> append -> leave().
+//
+// Events come in runs (Stream::begin_run) during which nothing is due. Within one, an allocation whose stack is a known path
+// and a release take the short way: detail::allocated, detail::released, which call nothing. One comparison, of the gate
+// (fork_watch.h), tells them that the process is this one, recording and not paused. Whatever they are not made for they leave,
+// by a jump, to the functions after them, which are made for everything: to ..._slowly while the thread's state is not
+// taken, to ..._entered when it is. A run has one time, so that its events need not read the clock, in a process with one thread and in
+// the turn of one of several (turn.h).
 #include "preload/recorder/recorder.h"
 
 #include <sys/auxv.h>
@@ -15,6 +19,7 @@
 #include "preload/recorder/settings.h"
 #include "preload/recorder/text.h"
 #include "preload/recorder/thread_state.h"
+#include "preload/recorder/turn.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/unwinder.h"
 
@@ -22,8 +27,10 @@ namespace heapprof::recorder {
 
 namespace {
 
-/// Events that may carry the time of the one before while the process has one thread.
+/// Events with one time, while the process has one thread or it is the thread's turn.
 constexpr std::uint32_t kEventsPerClock = 32;
+/// Events between two times that a thread thinks of taking the turn.
+constexpr std::uint32_t kEventsPerTry = 128;
 /// But not when they come so slowly that this would blur the timeline.
 constexpr std::uint64_t kSlowNs = 100'000;
 
@@ -32,7 +39,7 @@ constexpr std::uint64_t kSlowNs = 100'000;
 void left_by_longjmp(ThreadState& thread) noexcept {
   t_local.allocator_depth = 0;
   t_local.reallocating = nullptr;
-  thread.outrun = true;  // the clock may have been read for an event that was never written
+  thread.stream.end_run();  // the clock may have been read for an event that was never written
   thread.unwinder.capture_left();
   sample_left(thread);
   g_call_tree.growth_left(thread.stream);
@@ -59,10 +66,10 @@ void left_by_longjmp(ThreadState& thread) noexcept {
       break;
     }
     // Two streams of one thread: only times order them, so neither may go on with an old one.
-    thread->outrun = true;
+    thread->stream.end_run();
     thread = nested_state(*thread);
     if (thread == nullptr) return nullptr;
-    thread->outrun = true;
+    thread->stream.end_run();
   }
   thread->busy = stack_pointer;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -84,7 +91,7 @@ inline ThreadState* enter() noexcept {
   return thread != nullptr ? thread : enter_slowly(arch::stack_pointer());
 }
 
-inline void leave(ThreadState& thread) noexcept {
+[[gnu::always_inline]] inline void leave(ThreadState& thread) noexcept {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   thread.busy = 0;
 }
@@ -103,34 +110,61 @@ inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) n
   return raw(thread.unwinder.capture(entry, thread.definitions));
 }
 
-/// What is due when the clock is read: a sample, a letter, the thread's name.
-inline void housekeeping(ThreadState& thread, std::uint64_t now) noexcept {
-  if (sample_if_due(thread, now)) [[unlikely]] read_mailbox(thread);
-  if (--thread.name_checks == 0 || now >= thread.name_due || thread.seen_sequence != thread.stream.sequence()) [[unlikely]]
+/// What may be due at the end of a run, or at look_due: a sample, a letter, the thread's name.
+[[gnu::noinline]] void look_around(ThreadState& thread, std::uint64_t now) noexcept {
+  if (sample_if_due(thread, now)) read_mailbox(thread);
+  if (thread.name_interval != kLastNameInterval || now >= thread.name_due || thread.seen_sequence != thread.stream.sequence())
     check_thread_name(thread, now);
+  const std::uint64_t sample_due = __atomic_load_n(&g_next_sample, __ATOMIC_RELAXED);
+  thread.look_due = sample_due < thread.name_due ? sample_due : thread.name_due;
 }
 
-/// One event in kEventsPerClock of a process with one thread, and those around a nested entry.
+/// The first event of a run in a process with one thread, and those around a nested entry.
 [[gnu::noinline]] std::uint64_t event_time_of_one_thread(ThreadState& thread) noexcept {
-  thread.outrun = false;  // before the clock is read: a handler may come in between
+  thread.stream.begin_run(kEventsPerClock);  // before the clock is read: a handler may come in between, and end it
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   const std::uint64_t now = g_clock.now();
-  const bool slow = now - thread.stream.last_time() > g_clock.ticks_in(kSlowNs);
-  thread.events_to_clock = slow ? 0 : kEventsPerClock - 1;
-  housekeeping(thread, now);
+  if (now - thread.stream.last_time() > g_clock.ticks_in(kSlowNs)) thread.stream.end_run();
+  look_around(thread, now);
   return now;
 }
 
-inline std::uint64_t event_time(ThreadState& thread) noexcept {
-  const char* const one_thread = __atomic_load_n(&g_one_thread, __ATOMIC_RELAXED);
-  if (*one_thread != 0) {
-    if (thread.events_to_clock == 0 || thread.outrun) [[unlikely]] return event_time_of_one_thread(thread);
-    --thread.events_to_clock;
-    return thread.stream.last_time();
+/// A time that is later than those of all turns that were.
+inline std::uint64_t time_of_its_own(const ThreadState& thread) noexcept {
+  for (;;) {
+    const std::uint64_t now = g_clock.now();
+    const std::uint64_t owner = its_turn_after(now);
+    if (owner == 0 || owner == turn_of(thread)) [[likely]] return now;
+    end_turn(owner);
   }
-  if (one_thread != &kManyThreads) [[unlikely]] many_threads();
-  const std::uint64_t now = g_clock.now();
-  housekeeping(thread, now);
+}
+
+/// The first event of a run in a process with several threads.
+[[gnu::noinline]] std::uint64_t event_time_of_many(ThreadState& thread) noexcept {
+  const bool turn = thread.name_interval == kLastNameInterval && keep_or_take_turn(thread);
+  thread.stream.begin_run(turn ? kEventsPerClock : thread.name_interval == kLastNameInterval ? kEventsPerTry : thread.name_interval);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  const std::uint64_t now = time_of_its_own(thread);
+  if (turn && now - thread.stream.last_time() > g_clock.ticks_in(kSlowNs)) thread.stream.end_run();
+  thread.stream.not_before(now);  // also where no event is written now
+  look_around(thread, now);
+  return now;
+}
+
+inline bool has_one_thread() noexcept { return *__atomic_load_n(&g_one_thread, __ATOMIC_RELAXED) != 0; }
+
+/// Once libc has spoken of more threads, it is taken at its word for good: it may say later that there is but one left.
+inline void has_many_threads() noexcept {
+  if (__atomic_load_n(&g_one_thread, __ATOMIC_RELAXED) != &kManyThreads) [[unlikely]] many_threads();
+}
+
+inline std::uint64_t event_time(ThreadState& thread) noexcept {
+  if (has_one_thread()) return thread.stream.in_run() ? thread.stream.last_time() : event_time_of_one_thread(thread);
+  has_many_threads();
+  if (!thread.stream.in_run()) return event_time_of_many(thread);
+  if (has_turn(thread)) return thread.stream.last_time();
+  const std::uint64_t now = time_of_its_own(thread);
+  if (now >= thread.look_due) [[unlikely]] look_around(thread, now);
   return now;
 }
 
@@ -143,12 +177,8 @@ inline void append(ThreadState& thread, Op op, std::uint64_t time, const void* a
 /// `thread` has entered, and it is not paused.
 inline void record_allocation(ThreadState& thread, const void* block, std::size_t size, std::uint32_t node) noexcept {
   append(thread, Op::kAlloc, event_time(thread), block, size, node);
-  ++t_local.allocations;
   t_local.last_block = block;
 }
-
-[[gnu::noinline]] void allocated_slowly(const void* block, std::size_t size, const EntryRegisters& entry) noexcept;
-[[gnu::noinline]] void released_slowly(const void* block, const EntryRegisters& entry) noexcept;
 
 /// A signal handler may take a block and give it back while the real malloc is at work, which then returns the very
 /// same: the outer allocation is another one (AllocatorCall::recorded).
@@ -158,14 +188,110 @@ inline void given_back(const void* block) noexcept {
 
 inline bool paused() noexcept { return __atomic_load_n(&g_paused, __ATOMIC_RELAXED); }
 
+// ---- allocations -----------------------------------------------------------------------------------
+
+/// Its thread has entered.
+[[gnu::noinline]] void allocated_entered(ThreadState* thread, const void* block, std::size_t size, std::uint64_t pc,
+                                         std::uint64_t sp, std::uint64_t fp) noexcept {
+  const EntryRegisters entry{pc, sp, fp};
+  if (!paused()) {
+    record_allocation(*thread, block, size, capture(*thread, entry));
+  } else {
+    event_time(*thread);  // for the mailbox: who only allocates must still hear of the end of the pause
+  }
+  leave(*thread);
+}
+
+[[gnu::noinline]] void allocated_slowly(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp,
+                                        std::uint64_t fp) noexcept {
+  if (ThreadState* const thread = enter()) allocated_entered(thread, block, size, pc, sp, fp);
+}
+
+/// The short way of threads that have entered. kTimed: in a process with several.
+template <bool kTimed>
+[[gnu::always_inline]] inline void allocated_shortly(ThreadState* thread, const void* block, std::size_t size,
+                                                     std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
+  Stream& stream = thread->stream;
+  if (!stream.in_run() || size >= kMaxSize) [[unlikely]] return allocated_entered(thread, block, size, pc, sp, fp);
+  const NodeId node = thread->unwinder.recall({pc, sp, fp}, thread->definitions);
+  if (node == NodeId::kNone) [[unlikely]] return allocated_entered(thread, block, size, pc, sp, fp);
+  const std::uint64_t op_and_size = op_size(Op::kAlloc, size);
+  if constexpr (kTimed) {
+    has_many_threads();
+    if (!has_turn(*thread)) {
+      const std::uint64_t now = g_clock.now();
+      if (its_turn_after(now) != 0 || now >= thread->look_due) [[unlikely]]
+        return allocated_entered(thread, block, size, pc, sp, fp);
+      stream.not_before(now);
+    }
+    if (!in_forked_child()) [[likely]] stream.commit_next(block, op_and_size, raw(node));
+  } else {
+    if (!in_forked_child()) [[likely]] stream.commit_next(block, op_and_size, raw(node));
+  }
+  leave(*thread);
+}
+
+[[gnu::noinline]] void allocated_timed(ThreadState* thread, const void* block, std::size_t size, std::uint64_t pc,
+                                       std::uint64_t sp, std::uint64_t fp) noexcept {
+  allocated_shortly<true>(thread, block, size, pc, sp, fp);
+}
+
+// ---- releases --------------------------------------------------------------------------------------
+
+[[gnu::noinline]] void released_entered(ThreadState* thread, const void* block, std::uint64_t pc, std::uint64_t sp,
+                                        std::uint64_t fp) noexcept {
+  if (g_settings.free_stacks) {
+    const std::uint32_t node = capture(*thread, {pc, sp, fp});
+    append(*thread, Op::kFreeStack, event_time(*thread), block, 0, node);
+  } else {
+    if (unwind::is_loader(pc)) loader_event();
+    append(*thread, Op::kFree, event_time(*thread), block, 0, 0);
+  }
+  leave(*thread);
+}
+
+[[gnu::noinline]] void released_slowly(const void* block, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
+  if (t_local.allocator_depth != 0) {
+    // The real realloc gives up its old block through our free: realloc_begin has recorded that.
+    if (t_local.reallocating == block) return;
+    given_back(block);
+  }
+  if (ThreadState* const thread = enter()) released_entered(thread, block, pc, sp, fp);
+}
+
+[[gnu::noinline]] void released_timed(ThreadState* thread, const void* block, std::uint64_t pc, std::uint64_t sp,
+                                      std::uint64_t fp) noexcept {
+  has_many_threads();
+  if (!has_turn(*thread)) {
+    const std::uint64_t now = g_clock.now();
+    if (its_turn_after(now) != 0 || now >= thread->look_due) [[unlikely]] return released_entered(thread, block, pc, sp, fp);
+    thread->stream.not_before(now);
+  }
+  if (!in_forked_child()) [[likely]] thread->stream.commit_next(block, op_size(Op::kFree, 0), 0);
+  leave(*thread);
+}
+
 }  // namespace
 
-void allocated(const void* block, std::size_t size, const EntryRegisters& entry, const AllocatorCall& call) noexcept {
-  if (call.recorded(block)) return;
+void detail::allocated(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
   ThreadState* const thread = enter_at_gate();
-  if (thread == nullptr) [[unlikely]] return allocated_slowly(block, size, entry);
-  if (unwind::is_loader(entry.pc)) [[unlikely]] loader_event();
-  record_allocation(*thread, block, size, raw(thread->unwinder.capture(entry, thread->definitions)));
+  if (thread == nullptr) [[unlikely]] return allocated_slowly(block, size, pc, sp, fp);
+  if (!has_one_thread()) return allocated_timed(thread, block, size, pc, sp, fp);
+  allocated_shortly<false>(thread, block, size, pc, sp, fp);
+}
+
+void detail::allocated_inside(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
+  allocated_slowly(block, size, pc, sp, fp);
+}
+
+void detail::released(const void* block, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
+  if (t_local.allocator_depth != 0) [[unlikely]] return released_slowly(block, pc, sp, fp);
+  ThreadState* const thread = enter_at_gate();
+  if (thread == nullptr) [[unlikely]] return released_slowly(block, pc, sp, fp);
+  Stream& stream = thread->stream;
+  if (unwind::is_loader(pc) || !stream.in_run()) [[unlikely]] return released_entered(thread, block, pc, sp, fp);
+  if (!has_one_thread()) return released_timed(thread, block, pc, sp, fp);
+  if (!in_forked_child()) [[likely]] stream.commit_next(block, op_size(Op::kFree, 0), 0);
   leave(*thread);
 }
 
@@ -178,19 +304,6 @@ void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept {
     const std::uint32_t node = capture(*thread, entry);
     append(*thread, Op::kAllocFailed, event_time(*thread), nullptr, size, node);
   }
-  leave(*thread);
-}
-
-void released(const void* block, const EntryRegisters& entry) noexcept {
-  if (t_local.allocator_depth != 0) [[unlikely]] {
-    // The real realloc gives up its old block through our free: realloc_begin has recorded that.
-    if (t_local.reallocating == block) return;
-    given_back(block);
-  }
-  ThreadState* const thread = enter_at_gate();
-  if (thread == nullptr) [[unlikely]] return released_slowly(block, entry);
-  if (unwind::is_loader(entry.pc)) [[unlikely]] loader_event();
-  append(*thread, Op::kFree, event_time(*thread), block, 0, 0);
   leave(*thread);
 }
 
@@ -222,37 +335,12 @@ void realloc_end(const void*, const void* new_block, std::size_t size, const Ent
   } else {
     const std::uint32_t node = capture(*thread, entry);
     append(*thread, Op::kReallocEnd, event_time(*thread), new_block, size, node);
-    ++t_local.allocations;
     t_local.last_block = new_block;
   }
   leave(*thread);
 }
 
 namespace {
-
-void allocated_slowly(const void* block, std::size_t size, const EntryRegisters& entry) noexcept {
-  ThreadState* const thread = enter();
-  if (thread == nullptr) return;
-  if (!paused()) {
-    record_allocation(*thread, block, size, capture(*thread, entry));
-  } else {
-    event_time(*thread);  // for the mailbox: who only allocates must still hear of the end of the pause
-  }
-  leave(*thread);
-}
-
-void released_slowly(const void* block, const EntryRegisters& entry) noexcept {
-  ThreadState* const thread = enter();
-  if (thread == nullptr) return;
-  if (g_settings.free_stacks) {
-    const std::uint32_t node = capture(*thread, entry);
-    append(*thread, Op::kFreeStack, event_time(*thread), block, 0, node);
-  } else {
-    if (unwind::is_loader(entry.pc)) loader_event();
-    append(*thread, Op::kFree, event_time(*thread), block, 0, 0);
-  }
-  leave(*thread);
-}
 
 /// The kernel maps and unmaps whole pages, whatever length it is asked for.
 std::size_t whole_pages(std::size_t size) noexcept {

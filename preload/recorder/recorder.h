@@ -35,27 +35,39 @@ class AllocatorCall {
     t_local.allocator_depth = depth_before_ + 1;
     // A signal handler's allocations count as made during this call from here on, or not at all.
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    allocations_before_ = t_local.allocations;
+    if (depth_before_ == 0) [[likely]] t_local.last_block = nullptr;
   }
   /// The real function has returned. Not a destructor: a longjmp or a cancellation passes without it.
   void done() noexcept { t_local.allocator_depth = depth_before_; }
+  /// No other one is around it.
+  bool outermost() const noexcept { return depth_before_ == 0; }
   /// True when an inner hook recorded `block` as its allocation during this call.
-  bool recorded(const void* block) const noexcept {
-    return t_local.allocations != allocations_before_ && t_local.last_block == block;
-  }
+  bool recorded(const void* block) const noexcept { return t_local.last_block == block; }
 
  private:
-  std::uint64_t allocations_before_;
   std::uint32_t depth_before_;
 };
 
-/// `block` was returned for a request of `size` bytes. Does nothing when call.recorded(block).
-void allocated(const void* block, std::size_t size, const EntryRegisters& entry,
-               const AllocatorCall& call) noexcept;
+namespace detail {
+// In registers: on the way of every event.
+void allocated(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept;
+void allocated_inside(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept;
+void released(const void* block, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept;
+}  // namespace detail
+
+/// `block`, not null, was returned for a request of `size` bytes. Does nothing when call.recorded(block).
+[[gnu::always_inline]] inline void allocated(const void* block, std::size_t size, const EntryRegisters& entry,
+                                             const AllocatorCall& call) noexcept {
+  if (call.recorded(block)) [[unlikely]] return;
+  if (call.outermost()) [[likely]] detail::allocated(block, size, entry.pc, entry.sp, entry.fp);
+  else detail::allocated_inside(block, size, entry.pc, entry.sp, entry.fp);
+}
 void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept;
 
 /// `block`, not null, is about to be given to the real free.
-void released(const void* block, const EntryRegisters& entry) noexcept;
+[[gnu::always_inline]] inline void released(const void* block, const EntryRegisters& entry) noexcept {
+  detail::released(block, entry.pc, entry.sp, entry.fp);
+}
 
 /// `old_block`, not null, is about to be given to the real realloc. False: recording is off, or a hook
 /// further out (reallocarray) has told of it already; realloc_end must not be told.

@@ -77,6 +77,8 @@ bool Stream::append_text(TextKind kind, std::uint64_t number, std::uint64_t addr
 bool Stream::flush() noexcept {
   if (failure_ != nullptr) return false;
   const std::uint32_t sequence = this->sequence();
+  run_end_ = 0;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
   limit_ = used();
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   if (frames_ == sequence) {

@@ -38,12 +38,31 @@ class Stream {
     if (used() == limit_) [[unlikely]] {
       if (!flush()) return false;
     }
-    if (time < last_time_) time = last_time_;
-    last_time_ = time;
+    not_before(time);
     if (in_forked_child()) [[unlikely]] return true;
-    slots_[used()] = {time, address, op_size(op, size), node, aux};
+    slots_[used()] = {last_time_, address, op_size(op, size), node, aux};
     commit(at_ + 1);
     return true;
+  }
+
+  /// From here on the next `events` events, or as many as the block still holds, need nothing but commit_next(): no flush, and
+  /// nobody wants to be asked about the time. Any flush ends it, and so does end_run(), also from a signal handler.
+  void begin_run(std::uint32_t events) noexcept {
+    const std::uint32_t room = limit_ - used();
+    run_end_ = used() + (events < room ? events : room);
+  }
+  void end_run() noexcept { run_end_ = 0; }
+  bool in_run() const noexcept { return used() < run_end_; }
+
+  /// No event from here on has a time before this.
+  void not_before(std::uint64_t time) noexcept {
+    if (last_time_ < time) last_time_ = time;
+  }
+
+  /// append() within a run, at last_time(). `op_size`: as op_size() makes it.
+  void commit_next(const void* address, std::uint64_t op_size, std::uint32_t node) noexcept {
+    slots_[used()] = {last_time_, reinterpret_cast<std::uint64_t>(address), op_size, node, 0};
+    commit(at_ + 1);
   }
 
   /// Commits a text record, cut to kMaxTextBytes or to what a block holds. Two pieces are joined.
@@ -81,6 +100,7 @@ class Stream {
   Slot* slots_ = nullptr;
   std::uint64_t at_ = 0;  ///< the commit word: block and slots in it
   std::uint32_t limit_ = 0;     ///< slots at which the block is full: the capacity, or those it has while it is flushed
+  std::uint32_t run_end_ = 0;   ///< slots at which the run ends
   std::uint32_t capacity_ = 0;
   std::uint32_t frames_ = 0;  ///< blocks that are frames: the current one is, for a moment
   std::uint64_t last_time_ = 0;

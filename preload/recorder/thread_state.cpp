@@ -6,6 +6,7 @@
 #include "preload/recorder/settings.h"
 #include "preload/recorder/text.h"
 #include "preload/recorder/trace_file.h"
+#include "preload/recorder/turn.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/stack_bounds.h"
 
@@ -35,7 +36,6 @@ constinit ThreadState* g_visitor = nullptr;      ///< the state that a child wit
 /// States looked at in search of a dead thread's: bounds what a new thread pays when all live.
 constexpr int kSearch = 16;
 constexpr std::uint32_t kDeepest = 4;
-constexpr std::uint32_t kLastNameInterval = 8;
 constexpr std::uint64_t kNameIntervalNs = 10'000'000;
 
 constexpr std::uint64_t claim_after(std::uint64_t claim, int thread) noexcept {
@@ -101,8 +101,9 @@ ThreadState* make_state(int thread, std::uint32_t depth) noexcept {
 
 void announce(ThreadState& state, int thread, std::uint64_t owner_kind) noexcept {
   sys::thread_name(state.name);
-  state.name_interval = state.name_checks = 1;
-  state.name_due = 0;
+  state.name_interval = 1;
+  state.name_due = state.look_due = 0;
+  state.turn_runs = state.turn_wait = state.turn_last_wait = 0;
   state.seen_sequence = state.stream.sequence();
   state.stream.append_text(TextKind::kThread, static_cast<std::uint64_t>(thread), owner_kind, state.name,
                            text_length(state.name));
@@ -121,7 +122,7 @@ ThreadState* attach_visitor(int thread) noexcept {
   state = take_dead_state(thread);
   if (state == nullptr) state = make_state(thread, 0);
   if (state == nullptr) return nullptr;
-  state->events_to_clock = 0;
+  state->stream.end_run();
   state->unwinder.thread_changed();
   announce(*state, thread, kThreadNew);
   __atomic_store_n(&g_visitor, state, __ATOMIC_RELEASE);
@@ -147,7 +148,7 @@ ThreadState* attach_thread() noexcept {
   if (state == nullptr) state = make_state(thread, 0);
   if (state == nullptr) return nullptr;
   state->busy = arch::stack_pointer();
-  state->events_to_clock = 0;
+  state->stream.end_run();
   state->unwinder.thread_changed();
   t_local.generation = g_process_generation;
   t_local.state = state;
@@ -190,11 +191,7 @@ bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexce
 }
 
 void check_thread_name(ThreadState& state, std::uint64_t now) noexcept {
-  // Names are set soon after a thread's start, seldom later: at its first clock readings 1, 2, 4 and 8, then at each new
-  // block and every 10 ms, so that a system call is not one of the things that more events bring.
-  state.name_interval *= 2;
-  state.name_checks = state.name_interval <= kLastNameInterval ? state.name_interval : ~std::uint32_t{0};
-  if (state.name_interval > kLastNameInterval) state.name_interval = kLastNameInterval;
+  if (state.name_interval < kLastNameInterval) state.name_interval *= 2;
   state.name_due = now + g_clock.ticks_in(kNameIntervalNs);
   state.seen_sequence = state.stream.sequence();
   char name[16] = "";
@@ -213,6 +210,7 @@ void forget_threads() noexcept {
   g_one_thread = &kManyThreads;
   g_process = 0;
   g_visitor = nullptr;
+  g_turn[0] = 0;
   ++g_process_generation;
 }
 

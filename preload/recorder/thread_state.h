@@ -32,18 +32,19 @@ inline constexpr std::uint32_t kMaxInterceptedCalls = 8;
 
 struct ThreadState {
   std::uint64_t busy;             ///< stack address of whoever is inside; 0: nobody
-  std::uint32_t events_to_clock;  ///< while the process has one thread: events until the clock is read again
-  bool outrun;                    ///< another stream of this thread has later events: the next must read the clock
-  std::uint32_t name_checks;      ///< clock readings until the thread's name is looked at again
-  std::uint64_t name_due;         ///< ticks at which it is in any case
+  std::uint64_t look_due;  ///< ticks at which a sample, or another look at the thread's name, may be due
   Stream stream;
   unwind::ThreadUnwinder unwinder;
   unwind::Definitions definitions;
 
   std::uint64_t claim;  ///< kernel thread id of the owner, below a count of owners that makes each claim unique
   std::uint32_t depth;  ///< 0: a thread's own; n: for its n-th nested entry
-  std::uint32_t name_interval;
+  std::uint32_t name_interval;  ///< events between two looks at the name, until it is kLastNameInterval
+  std::uint64_t name_due;       ///< ticks at which it is looked at in any case
   char name[16];
+  std::uint32_t turn_runs;      ///< begun since it took the turn (turn.h); 0: it has not
+  std::uint32_t turn_wait;      ///< runs until it tries
+  std::uint32_t turn_last_wait;
   std::uint32_t seen_sequence;
   std::uint32_t intercepted;  ///< how many of the next
   InterceptedCall calls[kMaxInterceptedCalls];
@@ -58,8 +59,8 @@ extern std::uint32_t g_process_generation;
 
 /// Points at what is not 0 while the process has one thread, as far as libc knows; once there have been more, at a 0: every
 /// event needs its own time from then on.
-extern const char* g_one_thread;
-extern const char kManyThreads;  ///< that 0
+extern const char* g_one_thread [[gnu::visibility("hidden")]];
+extern const char kManyThreads [[gnu::visibility("hidden")]];  ///< that 0
 
 /// The process has more than one thread, or has had.
 void many_threads() noexcept;
@@ -73,6 +74,10 @@ ThreadState* nested_state(ThreadState& outer) noexcept;
 /// True when `busy` was certainly left behind by a longjmp. A mark that only may be stale counts as not: its owner's
 /// events then go to the nested state for a while.
 bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexcept;
+
+/// A thread's name is set soon after its start, seldom later: it is looked at after 1, 2, 4 and 8 events, then only with each
+/// new block and every 10 ms, so that a system call is not one of the things that more events bring.
+inline constexpr std::uint32_t kLastNameInterval = 16;
 
 /// Commits the thread's name if it has changed.
 void check_thread_name(ThreadState& state, std::uint64_t now) noexcept;

@@ -51,8 +51,8 @@ bool find_mapping(std::uint64_t address, Mapping& mapping, char* path, std::size
     mapping.begin = hex(bytes, c);
     if (c != '-') break;
     mapping.end = hex(bytes, c);
-    while ((c = bytes.next()) != ' ' && c >= 0) {
-    }
+    mapping.readable = (c = bytes.next()) == 'r';
+    while (c != ' ' && c >= 0) c = bytes.next();
     mapping.file_offset = hex(bytes, c);
     found = address >= mapping.begin && address < mapping.end;
     std::size_t length = 0;

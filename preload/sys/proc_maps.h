@@ -10,6 +10,7 @@ struct Mapping {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   std::uint64_t file_offset = 0;
+  bool readable = false;
 };
 
 /// Finds the mapping that holds `address`; its path, "" for anonymous memory, goes to `path`, cut to

@@ -97,6 +97,7 @@ Span segment_of(const ProgramHeaders& headers, const Span& map, std::uint64_t ad
     const auto& segment = headers.begin[i];
     if (segment.p_type != PT_LOAD || (segment.p_flags & PF_R) == 0) continue;
     const std::uint64_t begin = headers.load_bias + segment.p_vaddr;
+    if (segment.p_filesz > map.end - map.begin) continue;
     const Span span{begin, begin + segment.p_filesz};
     if (span.begin >= map.begin && span.end <= map.end && span.contains(address)) return span;
   }
@@ -113,14 +114,15 @@ Span find_build_id(const ProgramHeaders& headers, const Span& map) noexcept {
     if (segment.end < end) continue;
     const std::uint64_t align = notes.p_align == 8 ? 7 : 3;
     while (end - at >= sizeof(ElfW(Nhdr)) && at < end) {
-      const auto* note = reinterpret_cast<const ElfW(Nhdr)*>(at);
-      const std::uint64_t name = at + sizeof *note;
-      const std::uint64_t description = name + ((note->n_namesz + align) & ~align);
-      if (note->n_namesz > 4096 || note->n_descsz > 4096 || description + note->n_descsz > end) break;
-      if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 &&
+      ElfW(Nhdr) note;  // a copy: where a segment begins is the linker's word
+      std::memcpy(&note, reinterpret_cast<const void*>(at), sizeof note);
+      const std::uint64_t name = at + sizeof note;
+      const std::uint64_t description = name + ((note.n_namesz + align) & ~align);
+      if (note.n_namesz > 4096 || note.n_descsz > 4096 || description + note.n_descsz > end) break;
+      if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
           std::memcmp(reinterpret_cast<const char*>(name), "GNU", 4) == 0)
-        return {description, description + note->n_descsz};
-      at = description + ((note->n_descsz + align) & ~align);
+        return {description, description + note.n_descsz};
+      at = description + ((note.n_descsz + align) & ~align);
     }
   }
   return {};

@@ -53,13 +53,16 @@ struct ModuleState {
 };
 
 namespace detail {
-extern std::atomic<std::uint64_t> generation;
+extern std::atomic<std::uint64_t> generation [[gnu::visibility("hidden")]];
 extern ModuleState module_states[kMaxModules];
 }  // namespace detail
 
 /// Read it before anything that shall be valid in it.
 inline std::uint64_t generation() noexcept { return detail::generation.load(std::memory_order_acquire); }
-inline void raise_generation() noexcept { detail::generation.fetch_add(1, std::memory_order_acq_rel); }
+inline void raise_generation() noexcept {
+  detail::generation.fetch_add(1, std::memory_order_acq_rel);
+  detail::world.fetch_add(1, std::memory_order_acq_rel);
+}
 
 inline ModuleState& state_of(ModuleId id) noexcept { return detail::module_states[raw(id)]; }
 

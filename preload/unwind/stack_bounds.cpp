@@ -3,6 +3,7 @@
 #include <sys/uio.h>
 
 #include "preload/sys/kernel.h"
+#include "preload/unwind/known_paths.h"
 
 extern "C" {
 [[gnu::weak]] extern void* __libc_stack_end;  // ld.so, GLIBC_2.2.5: the main stack pointer at the start
@@ -12,6 +13,7 @@ namespace heapprof::unwind {
 
 namespace detail {
 constinit std::atomic<std::uint32_t> foreign_stacks_forgotten{0};
+constinit std::atomic<std::uint64_t> world{0};
 }
 
 namespace {
@@ -64,6 +66,7 @@ void start_probing() noexcept {
 
 void forget_foreign_stacks() noexcept {
   detail::foreign_stacks_forgotten.fetch_add(1, std::memory_order_relaxed);
+  detail::world.fetch_add(1, std::memory_order_acq_rel);
 }
 
 bool probe(std::uint64_t address) noexcept { return probe_with(g_probe.load(std::memory_order_relaxed), address); }
@@ -145,9 +148,11 @@ void StackBounds::look_again(std::uint64_t address) noexcept {
 void StackBounds::begin_elsewhere(std::uint64_t sp) noexcept {
   if (seen_ != forgotten()) {
     seen_ = forgotten();
-    ++epoch_;
-    for (Stretch& stretch : stretches_)
-      if (!stretch.own) stretch = {};
+    for (Stretch& stretch : stretches_) {
+      if (stretch.own || stretch.high == 0) continue;
+      stretch = {};
+      ++epoch_;
+    }
   }
   select(begun_);
   if (contains(sp - 8)) return;

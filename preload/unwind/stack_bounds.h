@@ -51,6 +51,11 @@ class StackBounds {
     return grow(address);
   }
 
+  /// The current stack is still that of begin(). Its stack pointers begin with first_sp(), of bytes() bytes.
+  bool at_beginning() const noexcept { return index_ == begun_; }
+  std::uint64_t first_sp() const noexcept { return low_ + 8; }
+  std::uint64_t bytes() const noexcept { return bytes_; }
+
   /// Changes whenever something known was dropped: addresses remembered under another number must not be
   /// read any more.
   std::uint32_t epoch() const noexcept { return epoch_; }

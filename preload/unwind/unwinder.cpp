@@ -42,9 +42,6 @@ constexpr std::uint32_t kKnownStepBits = 10;
 constexpr std::uint32_t kKnownNodeBits = 10;
 /// So many frames may lead to a remembered one by known steps; if there are more, the stack is remembered anew.
 constexpr std::uint32_t kMaxKnownSteps = 12;
-constexpr std::uint32_t kFirstReturnBits = 9;
-constexpr std::uint32_t kKnownPathBits = 8;
-constexpr std::uint32_t kPathWords = 11;
 
 constinit RuleCache g_rules;
 constinit std::uint32_t g_max_depth = 1024;
@@ -94,12 +91,6 @@ struct Frame : FrameName {
 };
 static_assert(sizeof(Frame) == 48);
 
-/// A word of the stack that a rule read.
-struct Word {
-  std::uint64_t address;
-  std::uint64_t value;
-};
-
 constexpr std::uint32_t kWordsPerFrame = 3;
 
 /// A step that was taken: from (pc, sp) to a CFA, by a rule of kind kSp or kFp, all of whose reads were found to be
@@ -123,35 +114,6 @@ struct KnownNode {
   NodeId node;               ///< kNone: empty
   std::uint64_t generation;  ///< the module of a pc may change
 };
-
-/// Where the first return address is, when a stack begins at (pc, sp). Together the three tell most stacks apart, also
-/// those that begin at one place of operator new.
-struct FirstReturn {
-  std::uint64_t pc;
-  std::uint64_t sp;
-  std::uint64_t stamp;  ///< as KnownStep's
-  std::uint64_t slot;
-};
-
-/// All known steps of a stack in one: while the words that they read hold their values, they lead from where it begins
-/// to a remembered frame. Steps have to be taken one after the other, since where to look for the next depends on what
-/// the last one read; the words of a path need but be compared.
-struct alignas(64) KnownPath {
-  std::uint64_t pc;  ///< where it begins
-  std::uint64_t sp;
-  std::uint64_t fp;     ///< if it matters
-  std::uint64_t stamp;  ///< as KnownStep's
-  std::uint64_t joint_sp;
-  std::uint64_t joint_fp;
-  FrameName joint_name;
-  std::uint32_t joint;  ///< the remembered frame's index
-  NodeId node;          ///< of the stack
-  bool fp_matters;      ///< a step reads the frame register with which it begins, or the joint is one with that
-  std::uint8_t steps;
-  std::uint8_t words;
-  Word word[kPathWords];
-};
-static_assert(sizeof(KnownPath) == 256);
 
 /// Everything that a walk needs and changes.
 struct Walk {
@@ -404,45 +366,56 @@ struct Arrays {
   // stands one that equals no state and lies above all.
   Frame* frames;
   Word* words;
+  std::uint64_t* marks;  ///< of frames: see known_paths.h
   // What is being walked, innermost first. fresh[i].words: where the words of frame i begin.
   Frame* fresh;
   Word* fresh_words;
 };
 
 constexpr std::size_t kSetBytes = sizeof(Frame) + kWordsPerFrame * sizeof(Word);
+/// What lay_out needs for each frame, and besides.
+constexpr std::size_t kFrameBytes = 2 * kSetBytes + sizeof(std::uint64_t);
+constexpr std::size_t kFixedBytes = sizeof(Frame) + (kWordStride - 1) * sizeof(Word);
+static_assert((kMaxFrames << 1) * kWordsPerFrame < 1u << kMarkShift);
 
-constexpr std::size_t bytes_for(std::uint32_t capacity) noexcept { return capacity * 2 * kSetBytes + sizeof(Frame); }
+constexpr std::size_t bytes_for(std::uint32_t capacity) noexcept { return capacity * kFrameBytes + kFixedBytes; }
 
 void lay_out(Arrays& arrays, std::uint32_t capacity) noexcept {
   char* at = reinterpret_cast<char*>(&arrays + 1);
   const auto take = [&](std::size_t bytes) noexcept { return std::exchange(at, at + bytes); };
   arrays.capacity = capacity;
+  // Words before the first, which always hold.
+  for (std::uint32_t i = 1; i != kWordStride; ++i) {
+    auto* const word = reinterpret_cast<Word*>(take(sizeof(Word)));
+    *word = {reinterpret_cast<std::uint64_t>(&word->value), 0};
+  }
   arrays.words = reinterpret_cast<Word*>(take(capacity * kWordsPerFrame * sizeof(Word)));
   arrays.frames = reinterpret_cast<Frame*>(take((capacity + 1) * sizeof(Frame))) + 1;
   arrays.frames[-1] = {};
   arrays.frames[-1].sp = ~std::uint64_t{0};
   arrays.fresh_words = reinterpret_cast<Word*>(take(capacity * kWordsPerFrame * sizeof(Word)));
   arrays.fresh = reinterpret_cast<Frame*>(take(capacity * sizeof(Frame)));
+  arrays.marks = reinterpret_cast<std::uint64_t*>(take(capacity * sizeof(std::uint64_t)));
 }
 
 }  // namespace
 
 /// First thing in the thread's mapping; the arrays follow it, until they get too small.
-struct ThreadData {
+// Of the remembered stack the length is 0 while it is being rewritten: a capture that is abandoned in between
+// leaves nothing half-done behind.
+struct ThreadData : KnownPaths {
   StackBounds bounds;
   FullFrame full;
   Arrays* arrays;
-  // The remembered stack. Length 0 while it is being rewritten: a capture that is abandoned in between
-  // leaves nothing half-done behind.
-  std::uint32_t length;
+  std::uint64_t remembered;  ///< how often frames were, for their marks
+  std::uint64_t path_stamp;  ///< stamp_of() when the paths were noted: with another, none is left
+  std::uint64_t numbers;     ///< how many FirstReturn::number there were
   std::uint32_t cut;         ///< outermost frames without node
   std::uint32_t epoch;       ///< of bounds, when it was remembered
   Truncation reason;         ///< why its outermost frame is not the thread's
   std::uint64_t generation;  ///< in which it was remembered
   KnownStep known_steps[1u << kKnownStepBits];
   KnownNode known_nodes[1u << kKnownNodeBits];
-  FirstReturn first_returns[1u << kFirstReturnBits];
-  KnownPath known_paths[1u << kKnownPathBits];
   Arrays first;  ///< last: its arrays follow
 };
 
@@ -451,8 +424,9 @@ namespace {
 ThreadData* make_data() noexcept {
   auto* data = static_cast<ThreadData*>(sys::map_private(kFirstMapping));
   if (data == nullptr) return nullptr;
-  lay_out(data->first, (kFirstMapping - sizeof(ThreadData) - sizeof(Frame)) / (2 * kSetBytes));
+  lay_out(data->first, (kFirstMapping - sizeof(ThreadData) - kFixedBytes) / kFrameBytes);
   data->arrays = &data->first;
+  data->world = kNoWorld;
   return data;
 }
 
@@ -468,6 +442,7 @@ ThreadData* make_data() noexcept {
   if (data.length != 0) {
     std::memcpy(larger->frames, old->frames, data.length * sizeof(Frame));
     std::memcpy(larger->words, old->words, old->frames[data.length - 1].words * sizeof(Word));
+    std::memcpy(larger->marks, old->marks, data.length * sizeof(std::uint64_t));
   }
   std::memcpy(larger->fresh, old->fresh, fresh * sizeof(Frame));
   std::memcpy(larger->fresh_words, old->fresh_words, fresh_words * sizeof(Word));
@@ -498,12 +473,9 @@ inline std::uint32_t verify(const Arrays& arrays, const Frame* top) noexcept {
   const std::uint32_t barrier = top->barrier;
   const Word* const stop = arrays.words + frames[static_cast<std::int64_t>(barrier) - 1].words;
   const Word* word = arrays.words + top->words;
-  for (; word - stop >= 4; word -= 4) {
-    if (load(word[-1].address) != word[-1].value || load(word[-2].address) != word[-2].value ||
-        load(word[-3].address) != word[-3].value || load(word[-4].address) != word[-4].value)
-      break;
-  }
-  while (word != stop && load(word[-1].address) == word[-1].value) --word;
+  for (; word - stop >= 4; word -= 4)
+    if (!word[-1].holds() || !word[-2].holds() || !word[-3].holds() || !word[-4].holds()) break;
+  while (word != stop && word[-1].holds()) --word;
   if (word == stop) [[likely]] return barrier;
   const auto changed = static_cast<std::uint32_t>(word - arrays.words);  // the word before this one
   while (top[-1].words >= changed) --top;
@@ -533,52 +505,49 @@ inline void note_step(ThreadData& data, const Walk& walk, Rule rule, const Frame
   at[0] = {frame.pc, frame.sp, cfa, rule, stamp_of(walk.generation, data.bounds.epoch()), NodeId::kNone, NodeId::kNone};
 }
 
-/// Nothing has changed from `frame` outwards.
-inline bool stands(const Arrays& arrays, const Frame& frame) noexcept {
-  if (frame.barrier != 0) return false;
-  const Word* word = arrays.words + frame.words;
-  const Word* const stop = arrays.words;
-  for (; word - stop >= 4; word -= 4) {
-    if (load(word[-1].address) != word[-1].value || load(word[-2].address) != word[-2].value ||
-        load(word[-3].address) != word[-3].value || load(word[-4].address) != word[-4].value)
-      return false;
-  }
-  while (word != stop) {
-    --word;
-    if (load(word->address) != word->value) return false;
-  }
-  return true;
+/// What a remembered frame is known by, when its mark has changed.
+constexpr std::uint64_t name_of(const FrameName& name) noexcept { return std::bit_cast<std::uint64_t>(name); }
+
+/// Odd, so that no two numbers become one.
+constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15;
+
+/// The place of (pc, sp), with nothing that was noted of another.
+inline FirstReturn& first_return_for(ThreadData& data, const arch::EntryRegisters& entry, std::uint64_t slot) noexcept {
+  FirstReturn& first = data.first_returns[KnownPaths::first_return_index(entry.pc, entry.sp)];
+  if (first.number == 0 || first.pc != entry.pc || first.sp != entry.sp || first.slot != slot)
+    first = {entry.pc, entry.sp, slot, ++data.numbers * kSpread};
+  return first;
 }
 
-inline std::uint64_t state_hash(std::uint64_t pc, std::uint64_t sp) noexcept {
-  return (pc ^ sp << 20) * 0x9e3779b97f4a7c15;
-}
-
-inline FirstReturn& first_return(ThreadData& data, std::uint64_t hash) noexcept {
-  return data.first_returns[hash >> (64 - kFirstReturnBits)];
-}
-
-/// The two places for a path with this first return address, the second of them for the one that came before.
-inline KnownPath* known_paths(ThreadData& data, std::uint64_t hash, std::uint64_t returns_to) noexcept {
-  return &data.known_paths[((hash ^ returns_to) * 0x9e3779b97f4a7c15 >> (65 - kKnownPathBits)) * 2];
+/// Notes `path`, of which node, steps and as many `words` are there, as the way from `entry` to the remembered frame `joint`.
+inline void note_path(ThreadData& data, const arch::EntryRegisters& entry, KnownPath& path, std::uint32_t words,
+                      std::uint32_t joint, std::uint64_t slot, bool fp_matters) noexcept {
+  const Frame& end = data.arrays->frames[joint];
+  if (words == 0 || end.words == 0) return;  // find() counts on some
+  const FirstReturn& first = first_return_for(data, entry, slot);
+  path.first = first.number;
+  path.fp = entry.fp;
+  path.fp_mask = fp_matters ? ~std::uint64_t{0} : 0;
+  path.joint = joint;
+  path.mark = data.arrays->marks[joint];
+  path.joint_sp = end.sp;
+  path.joint_fp = end.fp;
+  path.joint_name = name_of(end);
+  if (words % 2 != 0) path.word[words] = path.word[words - 1];
+  path.pairs = (words + 1) / 2;
+  KnownPath* const at = data.paths + KnownPaths::path_index(first.number, load(slot));
+  if (at[0].first != 0) at[1] = at[0];
+  at[0] = path;
 }
 
 /// Notes the `count` steps from `entry` that were taken just now to the remembered frame `joint`.
-[[gnu::noinline]] void note_path(ThreadData& data, const arch::EntryRegisters& entry, KnownStep* const* taken,
-                                 std::uint32_t count, std::uint32_t joint, NodeId node) noexcept {
-  const Frame& end = data.arrays->frames[joint];
+[[gnu::noinline]] void note_steps(ThreadData& data, const arch::EntryRegisters& entry, KnownStep* const* taken,
+                                  std::uint32_t count, std::uint32_t joint, NodeId node) noexcept {
+  if (is_loader(entry.pc)) return;  // its events are looked at more closely
   KnownPath path;
-  path.pc = entry.pc;
-  path.sp = entry.sp;
-  path.fp = entry.fp;
-  path.stamp = stamp_of(data.generation, data.epoch);
-  path.joint_sp = end.sp;
-  path.joint_fp = end.fp;
-  path.joint_name = end;
-  path.joint = joint;
   path.node = node;
-  path.fp_matters = false;
-  path.steps = static_cast<std::uint8_t>(count);
+  path.steps = count;
+  bool fp_matters = false;
   State state{entry.pc, entry.sp, entry.fp, 0};
   Word* word = path.word;
   bool first_fp = true;
@@ -586,7 +555,7 @@ inline KnownPath* known_paths(ThreadData& data, std::uint64_t hash, std::uint64_
     const KnownStep& known = *taken[i];
     if (word + 2 > path.word + kPathWords) return;
     if (known.rule.kind() == RuleKind::kFp) {
-      path.fp_matters = path.fp_matters || first_fp;
+      fp_matters = fp_matters || first_fp;
       read_fp(state, word);
     }
     const std::uint64_t slot = known.cfa + known.rule.ra();
@@ -597,38 +566,36 @@ inline KnownPath* known_paths(ThreadData& data, std::uint64_t hash, std::uint64_
       first_fp = false;
     }
   }
-  if (first_fp && (end.flags & kFpIgnored) == 0) path.fp_matters = true;
-  path.words = static_cast<std::uint8_t>(word - path.word);
-
-  const std::uint64_t hash = state_hash(path.pc, path.sp);
-  first_return(data, hash) = {path.pc, path.sp, path.stamp, taken[0]->cfa + taken[0]->rule.ra()};
-  KnownPath* const at = known_paths(data, hash, load(first_return(data, hash).slot));
-  at[1] = at[0];
-  at[0] = path;
+  if (first_fp && (data.arrays->frames[joint].flags & kFpIgnored) == 0) fp_matters = true;
+  const auto words = static_cast<std::uint32_t>(word - path.word);
+  note_path(data, entry, path, words, joint, taken[0]->cfa + taken[0]->rule.ra(), fp_matters);
 }
 
-/// The path from `entry` that leads to a remembered frame just now; null if there is none known.
-[[gnu::always_inline]] inline const KnownPath* find_path(ThreadData& data, const arch::EntryRegisters& entry) noexcept {
-  const std::uint64_t hash = state_hash(entry.pc, entry.sp);
-  const std::uint64_t stamp = stamp_of(data.generation, data.epoch);
-  const FirstReturn& first = first_return(data, hash);
-  if (first.pc != entry.pc || first.sp != entry.sp || first.stamp != stamp) return nullptr;
-  const KnownPath* path = known_paths(data, hash, load(first.slot));
+/// The same where the stack is the remembered one.
+[[gnu::noinline]] void note_top(ThreadData& data, const arch::EntryRegisters& entry) noexcept {
   const Arrays& arrays = *data.arrays;
+  const Frame& top = arrays.frames[static_cast<std::int64_t>(data.length) - 1];
+  if (is_loader(entry.pc) || top.barrier != 0 || top.words == (&top)[-1].words) return;
+  KnownPath path;
+  path.node = top.node;
+  path.steps = 0;
+  path.word[0] = arrays.words[top.words - 1];
+  note_path(data, entry, path, 1, data.length - 1, path.word[0].address, (top.flags & kFpIgnored) == 0);
+}
+
+/// As KnownPaths::find, when remembered frames were remembered anew, and may be the same.
+[[gnu::noinline]] const KnownPath* find_path(ThreadData& data, const arch::EntryRegisters& entry) noexcept {
+  const FirstReturn& first = data.first_returns[KnownPaths::first_return_index(entry.pc, entry.sp)];
+  if (first.number == 0 || first.pc != entry.pc || first.sp != entry.sp) return nullptr;
+  KnownPath* path = data.paths + KnownPaths::path_index(first.number, load(first.slot));
   for (const KnownPath* const end = path + 2; path != end; ++path) {
-    if (path->pc != entry.pc || path->sp != entry.sp || path->stamp != stamp) continue;
-    if (path->fp_matters && path->fp != entry.fp) continue;
-    if (path->joint >= data.length) continue;
-    const Word* word = path->word;
-    const Word* const stop = word + path->words;
-    while (load(word->address) == word->value)
-      if (++word == stop) {
-        // Node, module and flags tell the program counter.
-        const Frame& joint = arrays.frames[path->joint];
-        if (joint.sp == path->joint_sp && joint.fp == path->joint_fp && joint == path->joint_name && stands(arrays, joint))
-          return path;
-        break;
-      }
+    if (path->first != first.number || !path->begins_so(entry) || path->joint >= data.length) continue;
+    // Node, module and flags tell the program counter.
+    const Frame& joint = data.arrays->frames[path->joint];
+    if (joint.sp != path->joint_sp || joint.fp != path->joint_fp || name_of(joint) != path->joint_name || joint.barrier != 0)
+      continue;
+    path->mark = data.arrays->marks[path->joint];
+    return data.stand(joint.words) ? path : nullptr;
   }
   return nullptr;
 }
@@ -756,6 +723,7 @@ inline NodeId remember(ThreadData& data, const Walk& walk, const Walked& walked,
 
   Frame* to = arrays.frames + walked.kept;
   Word* words = arrays.words + to[-1].words;
+  const std::uint64_t mark = ++data.remembered << kMarkShift;
   std::uint32_t barrier = to[-1].barrier;
   const Word* end = arrays.fresh_words + walked.fresh_words;
   for (const Frame* from = arrays.fresh + walked.fresh; from-- != arrays.fresh; ++to) {
@@ -771,6 +739,7 @@ inline NodeId remember(ThreadData& data, const Walk& walk, const Walked& walked,
     else
       to->flags = from->flags;
     to->words = static_cast<std::uint32_t>(words - arrays.words);
+    arrays.marks[to - arrays.frames] = mark + to->words;
     if ((from->flags & kBarrier) != 0) [[unlikely]] barrier = static_cast<std::uint32_t>(to - arrays.frames) + 1;
     to->barrier = barrier;
   }
@@ -955,65 +924,110 @@ constexpr bool kCheck = false;
     node = step.node;
   }
   data.length = length;
-  if (steps != 0 && top->barrier == 0) note_path(data, entry, taken, steps, joint, node);
+  if (steps != 0 && top->barrier == 0) note_steps(data, entry, taken, steps, joint, node);
   if (kCheck) check(data, entry, definitions, joint, steps, node);  // takes known steps itself
   return node;
 }
 
 }  // namespace
 
-// Where a known path, or none, leads to a remembered frame, and the rest stands, this is all.
-NodeId ThreadUnwinder::capture(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept {
-  if (data_ != nullptr) [[likely]] {
-    ThreadData& data = *data_;
-    data.bounds.begin(entry.sp);
-    if (data.generation == generation() && data.epoch == data.bounds.epoch() && data.cut == 0) [[likely]] {
-      const Frame& top = data.arrays->frames[static_cast<std::int64_t>(data.length) - 1];
-      if (same_state(top, {entry.pc, entry.sp, entry.fp, 0}) && stands(*data.arrays, top)) {
-        if (kCheck) check(data, entry, definitions, data.length - 1, 0, top.node);
-        return top.node;
-      }
-      if (const KnownPath* const path = find_path(data, entry)) {
-        if (kCheck) check(data, entry, definitions, path->joint, path->steps, path->node);
-        return path->node;
-      }
-    }
-  }
-  return capture_slowly(entry, definitions);
+namespace {
+
+/// What is remembered can be believed where the bounds are now.
+inline bool still_good(const ThreadData& data) noexcept {
+  return data.generation == generation() && data.epoch == data.bounds.epoch() && data.cut == 0;
 }
 
-NodeId ThreadUnwinder::capture_slowly(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept {
-  if (data_ == nullptr) [[unlikely]] {
-    data_ = make_data();
-    if (data_ == nullptr) return capture_short(entry, definitions, Truncation::kNoMemory);
-  }
-  ThreadData& data = *data_;
-  data.bounds.begin(entry.sp);
-  if (data.generation == generation() && data.epoch == data.bounds.epoch() && data.cut == 0) [[likely]] {
-    if (const NodeId node = capture_known(data, entry, definitions); node != NodeId::kNone) return node;
-  }
-  bool short_of_memory = false;
-  const NodeId node = capture_changed(data, entry, definitions, short_of_memory);
-  return short_of_memory ? capture_short(entry, definitions, Truncation::kNoMemory) : node;
+/// Paths that were noted with another stamp do not hold.
+inline void drop_old_paths(ThreadData& data) noexcept {
+  const std::uint64_t stamp = stamp_of(data.generation, data.epoch);
+  if (data.path_stamp == stamp) [[likely]] return;
+  for (FirstReturn& first : data.first_returns) first = {};
+  data.path_stamp = stamp;
 }
+
+/// The stack that is remembered, or a known path to it.
+inline NodeId find_remembered(ThreadData& data, const arch::EntryRegisters& entry, const Definitions& definitions) noexcept {
+  drop_old_paths(data);
+  const Frame& top = data.arrays->frames[static_cast<std::int64_t>(data.length) - 1];
+  if (same_state(top, {entry.pc, entry.sp, entry.fp, 0}) && top.barrier == 0 && top.words != 0 && data.stand(top.words)) {
+    note_top(data, entry);
+    if (kCheck) check(data, entry, definitions, data.length - 1, 0, top.node);
+    return top.node;
+  }
+  if (const KnownPath* const path = find_path(data, entry)) {
+    if (kCheck) check(data, entry, definitions, path->joint, path->steps, path->node);
+    return path->node;
+  }
+  return NodeId::kNone;
+}
+
+/// What is remembered now holds while the world is what it was before the capture.
+inline void hold_until_change(ThreadData& data, std::uint64_t world) noexcept {
+  if (!still_good(data) || !data.bounds.at_beginning()) return;
+  drop_old_paths(data);
+  data.first_sp = data.bounds.first_sp();
+  data.sp_bytes = data.bounds.bytes();
+  data.words = data.arrays->words;
+  data.marks = data.arrays->marks;
+  data.world = world;
+}
+
+}  // namespace
+
+NodeId ThreadUnwinder::capture_anew(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept {
+  if (paths_ == nullptr) [[unlikely]] {
+    paths_ = make_data();
+    if (paths_ == nullptr) return capture_short(entry, definitions, Truncation::kNoMemory);
+  }
+  auto& data = static_cast<ThreadData&>(*paths_);
+  const std::uint64_t world = detail::world.load(std::memory_order_acquire);
+  data.world = kNoWorld;
+  data.bounds.begin(entry.sp);
+  NodeId node = NodeId::kNone;
+  if (still_good(data)) [[likely]] {
+    data.words = data.arrays->words;
+    node = find_remembered(data, entry, definitions);
+    if (node == NodeId::kNone) node = capture_known(data, entry, definitions);
+  }
+  if (node == NodeId::kNone) {
+    bool short_of_memory = false;
+    node = capture_changed(data, entry, definitions, short_of_memory);
+    if (short_of_memory) return capture_short(entry, definitions, Truncation::kNoMemory);
+  }
+  hold_until_change(data, world);
+  return node;
+}
+
+#ifdef HEAPPROF_CHECK_STACKS
+void check_path(KnownPaths& paths, const arch::EntryRegisters& entry, const Definitions& definitions,
+                const KnownPath& path) noexcept {
+  auto& data = static_cast<ThreadData&>(paths);
+  const std::uint32_t epoch = data.epoch;
+  check(data, entry, definitions, path.joint, path.steps, path.node);
+  if (data.epoch != epoch || data.words != data.arrays->words) data.world = kNoWorld;
+}
+#endif
 
 void ThreadUnwinder::thread_changed() noexcept {
-  if (data_ == nullptr) return;
-  data_->length = 0;
-  data_->bounds.forget();
+  if (paths_ == nullptr) return;
+  auto& data = static_cast<ThreadData&>(*paths_);
+  data.world = kNoWorld;
+  data.length = 0;
+  data.bounds.forget();
 }
 
 void ThreadUnwinder::capture_left() noexcept {
-  if (data_ == nullptr) return;
-  data_->length = 0;
-  data_->bounds.forget();
-  for (KnownStep& step : data_->known_steps) step = KnownStep{};
-  for (KnownNode& node : data_->known_nodes) node = KnownNode{};
-  for (KnownPath& path : data_->known_paths) path = KnownPath{};
+  if (paths_ == nullptr) return;
+  thread_changed();
+  auto& data = static_cast<ThreadData&>(*paths_);
+  for (KnownStep& step : data.known_steps) step = KnownStep{};
+  for (KnownNode& node : data.known_nodes) node = KnownNode{};
+  for (FirstReturn& first : data.first_returns) first = {};
 }
 
 std::size_t ThreadUnwinder::memory_bytes() const noexcept {
-  return data_ == nullptr ? 0 : kFirstMapping + data_->arrays->mapped;
+  return paths_ == nullptr ? 0 : kFirstMapping + static_cast<const ThreadData&>(*paths_).arrays->mapped;
 }
 
 namespace {

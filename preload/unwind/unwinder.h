@@ -16,6 +16,7 @@
 #include "common/ids.h"
 #include "common/trace_format.h"
 #include "preload/arch/arch.h"
+#include "preload/unwind/known_paths.h"
 
 namespace heapprof::unwind {
 
@@ -59,8 +60,8 @@ struct Settings {
 bool start(const Settings& settings) noexcept;
 
 namespace detail {
-extern std::uint64_t loader_begin;
-extern std::uint64_t loader_bytes;
+extern std::uint64_t loader_begin [[gnu::visibility("hidden")]];
+extern std::uint64_t loader_bytes [[gnu::visibility("hidden")]];
 }  // namespace detail
 
 /// `pc` lies in the text of ld.so: whoever allocates or frees from there may be loading or unloading.
@@ -86,15 +87,20 @@ void restart_in_child() noexcept;
 void register_frame(const void* begin) noexcept;
 void deregister_frame(const void* begin) noexcept;
 
-struct ThreadData;
-
 /// The unwinding state of one thread at a time. Zeroed memory is a valid one. Not to be used while one of
 /// its own captures is under way (a signal handler uses capture_nested), but a capture that was abandoned
 /// by longjmp leaves it usable.
 class ThreadUnwinder {
  public:
+  /// The stack that begins with `entry`, as a node, if it is one of those met of late and nothing in it has changed; never one
+  /// that begins in the loader. NodeId::kNone: ask capture().
+  [[gnu::always_inline]] NodeId recall(const arch::EntryRegisters& entry, const Definitions& definitions) const noexcept;
+
   /// The stack that begins with `entry`, as a node. NodeId::kNone only when the call tree cannot grow.
-  NodeId capture(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept;
+  NodeId capture(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept {
+    const NodeId node = recall(entry, definitions);
+    return node != NodeId::kNone ? node : capture_anew(entry, definitions);
+  }
 
   /// The private state goes to another thread, or to another trace: forgets nodes and stack bounds.
   void thread_changed() noexcept;
@@ -106,10 +112,27 @@ class ThreadUnwinder {
   std::size_t memory_bytes() const noexcept;
 
  private:
-  [[gnu::noinline]] NodeId capture_slowly(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept;
+  [[gnu::noinline]] NodeId capture_anew(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept;
 
-  ThreadData* data_;
+  KnownPaths* paths_;  ///< at the beginning of all that is kept for the thread
 };
+
+#ifdef HEAPPROF_CHECK_STACKS
+/// The checking build: ends the program if unwinding everything does not find what `path` says.
+void check_path(KnownPaths& paths, const arch::EntryRegisters& entry, const Definitions& definitions,
+                const KnownPath& path) noexcept;
+#else
+inline void check_path(KnownPaths&, const arch::EntryRegisters&, const Definitions&, const KnownPath&) noexcept {}
+#endif
+
+inline NodeId ThreadUnwinder::recall(const arch::EntryRegisters& entry, const Definitions& definitions) const noexcept {
+  if (paths_ == nullptr) [[unlikely]] return NodeId::kNone;
+  const KnownPath* const path = paths_->find(entry);
+  if (path == nullptr) [[unlikely]] return NodeId::kNone;
+  check_path(*paths_, entry, definitions, *path);
+  if (path->node == NodeId::kNone) __builtin_unreachable();
+  return path->node;
+}
 
 /// As ThreadUnwinder::capture, for a signal handler that interrupted this thread's own capture or whatever
 /// else of the recorder: uses nothing of the thread. Stacks deeper than some 100 frames lose the outermost

@@ -91,14 +91,20 @@ const char* environment_value(char* const* environment, const char* name) noexce
 
 thread_local constinit ThreadLocal t_local = {};
 
-void allocated(const void* block, std::size_t size, const EntryRegisters& entry, const AllocatorCall& call) noexcept {
-  if (call.recorded(block)) return;
-  ++t_local.allocations;
+void detail::allocated(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
   t_local.last_block = block;
+  const EntryRegisters entry{pc, sp, fp};
   say("allocated", size, &entry);
 }
+void detail::allocated_inside(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp,
+                              std::uint64_t fp) noexcept {
+  allocated(block, size, pc, sp, fp);
+}
 void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept { say("failed", size, &entry); }
-void released(const void*, const EntryRegisters& entry) noexcept { say("released", &entry); }
+void detail::released(const void*, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
+  const EntryRegisters entry{pc, sp, fp};
+  say("released", &entry);
+}
 bool realloc_begin(const void* block, const EntryRegisters& entry) noexcept {
   if (t_local.reallocating == block) return false;
   t_local.reallocating = block;

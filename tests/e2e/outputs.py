@@ -34,6 +34,17 @@ class Outputs(harness.Case):
                 stacks = [json.dumps(row["stack"]) for row in rows]
                 self.assertEqual(len(set(stacks)), len(stacks), "a stack stands twice")
 
+    def test_reserved_address_space(self):
+        """Where a program opens its memory with mprotect, its resident memory is not explained by what is counted: that is said."""
+        script = ("import ctypes; m = ctypes.CDLL(None).mmap; m.restype = ctypes.c_void_p; "
+                  "assert m(None, ctypes.c_size_t(1 << 28), 0, 0x4022, -1, ctypes.c_long(0)) != 2 ** 64 - 1")
+        trace = self.record("/usr/bin/python3", "-S", "-c", script).trace
+        self.assertGreaterEqual(self.report(trace)["mmap"]["reserved_bytes"], 1 << 28)
+        (line,) = [line for line in self.heapprof("report", trace).splitlines() if line.startswith("  reserved ")]
+        self.assertIn("256 MiB", line)
+        self.assertLess(len(line), 99)
+        self.assertNotIn("  reserved ", self.heapprof("report", self.trace))
+
     def test_top(self):
         for count in (1, 5):
             self.assertEqual(len(self.report(self.trace, "--top", count)["top"]), count)

@@ -69,6 +69,7 @@ class Single(harness.Case):
         for row in self.all_stacks(run.trace, "allocations"):
             functions = [harness.plain_name(frame["function"]) for frame in row["stack"]]
             self.assertIsNone(row["truncated"], functions)
+            self.assertFalse([frame for frame in row["stack"] if "libheapprof" in frame["module"]], functions)
             # Where the loader has no symbols (as the emulator's), its own stacks still end in it.
             outermost = {"_start", "_dl_start_user", "_dl_start"} & set(functions)
             self.assertTrue(outermost or (harness.EMULATOR and "/ld-linux" in row["stack"][-1]["module"]), functions)

@@ -77,5 +77,23 @@ class Threads(harness.Case):
         self.check("ledger_threads", 3_000, 6, 4, 2, SHADOW_STACK=0)
 
 
+class Turns(harness.Case):
+    def test_turns(self):
+        """Each of two threads is now and then the only one that allocates, and its events share their times then."""
+        for seed in (1, 2):
+            with self.subTest(seed=seed):
+                run = self.record(harness.program("alternating"), 300, seed,
+                                  _GLIBC_TUNABLES="glibc.malloc.tcache_count=0")
+                first, second, released = map(int, run.stdout.split())
+                report = self.report(run.trace)
+                self.assert_sound(report)
+                self.assertEqual(report["heap"]["frees"], released)
+                worked = sorted(thread["allocations"] for thread in report["threads"])[-2:]
+                self.assertEqual(worked, sorted((first, second)))
+                # Or nobody ever took the turn, and this tests nothing.
+                events = [event for thread in run.read().threads() for event in thread.events if event.op in trace_reader.HEAP_OPS]
+                self.assertLess(len({event.time for event in events}), len(events) // 4)
+
+
 if __name__ == "__main__":
     harness.main()

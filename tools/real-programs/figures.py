@@ -70,6 +70,8 @@ def of(program, traces, heapprof):
         for entry in detail["top"]:
             blocks = entry["blocks"]
             stacks += blocks
+            if any("libheapprof" in frame["module"] for frame in entry["stack"]):
+                problems.append(f"{path.name}: a frame of the recorder's in a stack: {[frame['function'] for frame in entry['stack'][:4]]}")
             if entry["truncated"]:
                 cut += blocks
                 outermost = entry["stack"][-1]["module"].rsplit("/", 1)[-1] if entry["stack"] else "nothing"
@@ -93,7 +95,7 @@ def of(program, traces, heapprof):
         checked += 1
         if problem:
             witness.append(f"{path.name}: {problem}")
-    problems += witness[:5]
+    problems = problems[:20] + witness[:5]
     row.update(
         events=totals["events"], unmatched=totals["unmatched_frees"], implied=totals["implied_frees"],
         ended={key[9:]: value for key, value in totals.items() if key.startswith("ended by ")},

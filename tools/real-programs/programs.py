@@ -8,8 +8,10 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import time
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
@@ -56,7 +58,8 @@ eval { die { code => 5 } }; print $@->{code}, "\n"; exit 9;
 """)
     run("perldoc", "-T", "-o", "text", "-f", "sprintf", name="perldoc")
     run("pod2man", "/usr/bin/pod2man", name="pod2man")
-    run("prove", "-e", "perl", "-", name="prove", input="print qq(1..0 # skip none\\n)", normalise=without_times)
+    run("prove", "-e", "perl", "-", name="prove", input="print qq(1..0 # skip none\\n)",
+        normalise=lambda text: re.sub(r"(?m)^Files=.*", "Files=", text))
 
 
 @program("sqlite", "a database of 20,000 rows: indexes, joins, full text, vacuum", ["sqlite3"], main=["sqlite3"])
@@ -504,3 +507,138 @@ def editors(run):
     run.fact("vim's file", (run.dir / "out").read_text() if (run.dir / "out").exists() else "none")
     run("emacs", "--batch", "--quick", "text", "--eval", "(progn (goto-char 1) (while (re-search-forward \"beta\" nil t) (replace-match \"BETA\")) "
         "(sort-lines nil (point-min) (point-max)) (princ (buffer-size)) (princ (sha1 (buffer-string))))")
+
+
+@program("neovim", "substitution, sorting, Lua, undo of a file in batch", ["nvim"], main=["nvim"])
+def neovim(run):
+    (run.dir / "text").write_text("".join(f"line {i * 7919 % 1009} alpha beta\n" for i in range(5000)))
+    run("nvim", "--headless", "-u", "NONE", "-i", "NONE", "-n", "-es", "text", "-c", "%s/alpha/ALPHA/g", "-c", "sort n", "-c",
+        "lua local t = {} for i = 1, 50000 do t[i % 997] = tostring(i) .. (t[i % 499] or ''):sub(1, 9) end print(#t)", "-c", "undo", "-c", "g/line 7/d",
+        "-c", "%p", "-c", "q!", name="nvim")
+
+
+@program("memcached", "four worker threads, four clients, values that come, go and expire", ["memcached"], main=["memcached"], witness=False)
+def memcached(run):
+    path = run.dir / "socket"
+    server = run.start("memcached", "-u", "root", "-s", path, "-t", "4", "-m", "16")
+    run.wait_for(path.exists, what="memcached's socket")
+    clients = [socket.socket(socket.AF_UNIX) for _ in range(4)]
+    counts = Counter()
+    for client in clients:
+        client.connect(str(path))
+    files = [client.makefile("rwb") for client in clients]
+    for i in range(6000):
+        file = files[i % 4]
+        value = b"x" * (i * 7 % 900)
+        for command in (b"set k%d 0 0 %d\r\n%s\r\n" % (i % 1500, len(value), value), b"append k%d 0 0 2\r\nyy\r\n" % (i % 1500),
+                        b"delete k%d\r\n" % (i * 3 % 1500)):
+            file.write(command)
+            file.flush()
+            counts[file.readline()] += 1
+    for client, file in zip(clients, files):
+        file.close()
+        client.close()
+    run.fact("answers", sorted(counts.items()))
+    run.stop(server, name="memcached")
+
+
+@program("mariadb", "a new database, a server of many threads under four clients, its crash and recovery", ["mariadbd", "mariadb", "mariadb-install-db"],
+         main=["mariadbd", "mariadb"], witness=False, user="mysql")
+def mariadb(run):
+    data, path = run.dir / "data", run.dir / "tmp" / "socket"
+    options = dict(user="mysql")
+    run.quiet("mariadb-install-db", "--no-defaults", f"--datadir={data}", "--auth-root-authentication-method=normal", timeout=300, **options)
+    def ask(text, name):
+        return run("mariadb", "--no-defaults", "-S", path, "-u", "root", "-N", "-e", text, name=name, **options)
+    def start():
+        server = run.start("mariadbd", "--no-defaults", f"--datadir={data}", f"--socket={path}", "--skip-networking", f"--pid-file={run.dir}/tmp/pid",
+                           "--innodb-buffer-pool-size=16M", **options)
+        run.wait_for(lambda: run.execute(["mariadb-admin", "--no-defaults", "-S", path, "-u", "root", "ping"], False, None, 20, None, "mysql", {})[0] == 0,
+                     120, "a mariadb that answers")
+        return server
+    server = start()
+    ask("create database d; create table d.t (a int primary key, b varchar(90), c int, key (c)); "
+        "insert into d.t select seq, hex(seq * seq), seq % 97 from d.seq_1_to_20000; "
+        "select c, count(*), sum(a), max(b) from d.t group by c order by 2 desc, 1 limit 5", "tables")
+    ask("create procedure d.p() begin declare i int default 0; while i < 2000 do update d.t set b = concat(b, i) where a = i; set i = i + 1; end while; end",
+        "procedure")
+    clients = [run.popen(["mariadb", "--no-defaults", "-S", path, "-u", "root", "-N", "-e",
+                          f"select sum(length(x.b)) from d.t x join d.t y on x.a = y.a + {n} where x.c < 40"], True, None, "mysql", {},
+                         stdout=subprocess.PIPE) for n in range(4)]
+    run.fact("clients", [client.communicate(timeout=120)[0] for client in clients])
+    ask("call d.p(); select sum(length(b)) from d.t; select json_arrayagg(a) from (select a from d.t limit 4) s; select nosuch from d.t", "call")
+    run.stop(server, signal.SIGKILL, name="killed mariadbd")
+    server = start()
+    ask("check table d.t; select count(*), sum(length(b)) from d.t", "after recovery")
+    run.stop(server, name="mariadbd")
+
+
+@program("libreoffice", "converts a page to PDF and a table of 2,000 rows to a spreadsheet", ["soffice"], main=["soffice.bin"], witness=False)
+def libreoffice(run):
+    (run.dir / "page.html").write_text("<html><body><h1>Title</h1><table><tr><td>a</td><td>b</td></tr></table>" + "<p>text of a paragraph</p>" * 200)
+    (run.dir / "table.csv").write_text("".join(f"{i},{i * 7 % 1009},text {i},=A{i + 1}*2\n" for i in range(2000)))
+    office = ["soffice", f"-env:UserInstallation=file://{run.dir}/profile", "--headless", "--convert-to"]
+    run(*office, "pdf", "--outdir", "out", "page.html", name="to pdf")
+    run(*office, "ods", "--outdir", "out", "table.csv", name="to ods")
+    run(*office, "csv", "--outdir", "out", "out/table.ods", name="and back")
+    run.fact("table", (run.dir / "out" / "table.csv").read_text())
+
+
+@program("tmux", "a server with two panes, one of which scrolls", ["tmux"], main=["tmux"], witness=False)
+def tmux(run):
+    tmux = ["tmux", "-f", "/dev/null", "-S", run.dir / "socket"]
+    run(*tmux, "new-session", "-d", "-s", "s", "-x", "80", "-y", "24", "for i in $(seq 4000); do echo line $i; done; exec sleep 100", name="new-session")
+    run(*tmux, "split-window", "-t", "s", "exec sleep 100", name="split-window")
+    run.wait_for(lambda: "line 4000" in run.quiet(*tmux, "capture-pane", "-p", "-t", "s:0.0"), what="the last line")
+    run(*tmux, "list-panes", "-t", "s", "-F", "#{pane_index} #{pane_width} #{pane_height}", name="list-panes")
+    run(*tmux, "capture-pane", "-p", "-S", "-3000", "-t", "s:0.0", name="capture-pane")
+    run(*tmux, "kill-server", name="kill-server")
+
+
+@program("gdb", "a program is stopped, looked at and continued; symbols by several threads", ["gdb", "gcc"], main=["gdb"])
+def gdb(run):
+    (run.dir / "p.c").write_text("#include <stdlib.h>\nstruct S { int a; struct S* next; };\n"
+                                 "int f(struct S* s, int n) { return n ? f(s->next, n - 1) + s->a : s->a; }\n"
+                                 "int main() { struct S s = {7, &s}; return f(&s, 5) + atoi(\"1\"); }\n")
+    run.quiet("gcc", "-g", "-O0", "-o", "p", "p.c")
+    run("gdb", "-q", "-nx", "-batch", "-ex", "set debuginfod enabled off", "-ex", "break f if n == 0", "-ex", "run", "-ex", "bt", "-ex", "ptype s", "-ex", "p *s",
+        "-ex", "python print(sum(range(100)), gdb.selected_frame().name())", "-ex", "info functions ^main$", "-ex", "continue", "./p", name="gdb",
+        normalise=lambda text: re.sub(r"process \d+|Thread 0x\w+ \(LWP \d+\)|0x7f[0-9a-f]+", "N", text))
+
+
+@program("ghostscript", "renders a page of text and curves to pictures, and to PDF", ["gs"], main=["gs"])
+def ghostscript(run):
+    (run.dir / "page.ps").write_text("%!\n/Times-Roman findfont 24 scalefont setfont 0 1 30 { dup 20 mul 72 exch moveto (Line of text ) show 9 string cvs show } for\n"
+                                     "0 1 200 { dup 100 div setlinewidth dup 2 mul exch 3 mul moveto 300 400 100 200 500 700 curveto stroke } for showpage\n")
+    run("gs", "-q", "-dBATCH", "-dNOPAUSE", "-dSAFER", "-sDEVICE=png16m", "-r72", "-sOutputFile=page.png", "page.ps", name="png")
+    run("gs", "-q", "-dBATCH", "-dNOPAUSE", "-dSAFER", "-sDEVICE=pdfwrite", "-sOutputFile=page.pdf", "page.ps", name="pdf")
+    run("gs", "-q", "-dBATCH", "-dNOPAUSE", "-dSAFER", "-sDEVICE=txtwrite", "-sOutputFile=-", "page.pdf", name="text")
+    run.fact("picture", (run.dir / "page.png").read_bytes().hex())
+
+
+@program("r", "a linear model, strings, sorting, closures", ["R"], main=["R"])
+def r(run):
+    run("R", "--vanilla", "-q", "-e", "set.seed(1); x <- rnorm(1e5); print(summary(x)); m <- lm(y ~ x, data.frame(x = 1:1000, y = (1:1000) * 2 + sin(1:1000))); "
+        "print(coef(m)); l <- lapply(1:20000, function(i) paste0('k', i)); print(sum(sapply(l, nchar))); print(head(sort(table(x > 0)))); "
+        "r <- try(stop('meant'), silent = TRUE); print(class(r)); gc(); quit(status = 3)", name="R",
+        normalise=lambda text: re.sub(r"(?m)^(N|V)cells.*$|^ +used.*$", "", text))
+
+
+@program("erlang", "processes, messages, tables, the compiler: a just-in-time compiler with allocators of its own", ["erl"], main=["beam.smp"], witness=False,
+         tolerated=0.001)
+def erlang(run):
+    (run.dir / "m.erl").write_text("-module(m).\n-export([f/1]).\nf(0) -> [];\nf(N) -> [{N, integer_to_binary(N * N)} | f(N - 1)].\n")
+    run("erl", "-noshell", "-eval", "{ok, m} = compile:file(m), L = m:f(100000), io:format(\"~p~n\", [erlang:phash2(L)]), T = ets:new(t, [set]), ets:insert(T, L), "
+        "io:format(\"~p~n\", [ets:info(T, size)]), P = [spawn_monitor(fun() -> exit(length(m:f(1000 + N))) end) || N <- lists:seq(1, 50)], "
+        "io:format(\"~p~n\", [lists:sum([receive {_, _, _, Q, R} -> R end || {Q, _} <- P])]), catch error(meant), halt(3).", name="erl", TZ="UTC")
+
+
+@program("cargo", "builds and tests a crate, which fails one of its tests", ["/usr/bin/cargo", "/usr/bin/rustc"], main=["cargo", "rustc"], witness=False)
+def cargo(run):
+    (run.dir / "src").mkdir()
+    (run.dir / "Cargo.toml").write_text('[package]\nname = "crate"\nversion = "0.1.0"\nedition = "2021"\n')
+    (run.dir / "src" / "lib.rs").write_text("pub fn twice(n: u64) -> String { format!(\"{}\", n * 2) }\n#[cfg(test)] mod tests { use super::*;\n"
+                                            "#[test] fn right() { for n in 0..5000 { assert_eq!(twice(n).parse::<u64>().unwrap(), n * 2); } }\n"
+                                            "#[test] fn wrong() { assert_eq!(twice(2), \"5\"); }\n#[test] fn vectors() { assert_eq!(vec![1u8; 70000].len(), 70000); } }\n")
+    run("/usr/bin/cargo", "test", "--offline", "--", "--test-threads=1", name="cargo test", timeout=600, CARGO_TERM_COLOR="never", CARGO_BUILD_JOBS="1",
+        normalise=without_times)

@@ -2,7 +2,6 @@
 #include "preload/recorder/trace_file.h"
 
 #include <catch2/catch.hpp>
-#include <lz4.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -15,83 +14,13 @@
 #include <vector>
 
 #include "common/checksum.h"
-#include "common/event_codec.h"
 #include "preload/recorder/call_tree.h"
 #include "preload/recorder/stream.h"
+#include "tests/unit/recorder/read_back.h"
 
 using namespace heapprof;
 using namespace heapprof::recorder;
-
-namespace {
-
-struct Folder {
-  Folder() {
-    char name[] = "/tmp/heapprof-test-XXXXXX";
-    path = mkdtemp(name);
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string operator/(const std::string& name) const { return path + "/" + name; }
-  std::string path;
-};
-
-std::vector<char> bytes_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-struct Read {
-  std::vector<Slot> records;
-  unsigned frames = 0;
-  unsigned staged = 0;
-};
-
-/// Everything in the file in stream order: frames, then the staging block. A reader as simple as can be.
-Read read_stream(const std::string& path, StreamId stream) {
-  Read result;
-  const std::vector<char> bytes = bytes_of(path);
-  REQUIRE(bytes.size() % kUnitBytes == 0);
-  std::uint32_t next_sequence = 0;
-  std::vector<Slot> staged;
-  for (std::size_t at = kUnitBytes; at < bytes.size();) {
-    ExtentHeader extent;
-    std::memcpy(&extent, bytes.data() + at, sizeof extent);
-    REQUIRE(extent.magic == kExtentMagic);
-    REQUIRE(extent.offset == at);
-    REQUIRE(extent.checksum == checksum(&extent, offsetof(ExtentHeader, checksum)));
-    if (extent.stream == stream && extent.kind == ExtentKind::kStaging) {
-      StagingHeader header;
-      std::memcpy(&header, bytes.data() + at, sizeof header);
-      staged.resize(commit_slots(header.commit));
-      std::memcpy(static_cast<void*>(staged.data()), bytes.data() + at + sizeof header, staged.size() * sizeof(Slot));
-      result.staged = commit_sequence(header.commit);
-    }
-    for (std::size_t frame = at + sizeof extent; extent.stream == stream && extent.kind == ExtentKind::kFrames;) {
-      FrameHeader header;
-      if (frame + sizeof header > at + extent.bytes) break;
-      std::memcpy(&header, bytes.data() + frame, sizeof header);
-      if (header.magic != kFrameMagic) break;
-      REQUIRE(header.header_checksum == checksum(&header, offsetof(FrameHeader, header_checksum)));
-      const char* payload = bytes.data() + frame + sizeof header;
-      REQUIRE(header.payload_checksum == checksum(payload, header.payload_bytes));
-      REQUIRE(header.sequence == next_sequence++);
-      std::vector<char> raw(header.raw_bytes);
-      REQUIRE(LZ4_decompress_safe(payload, raw.data(), static_cast<int>(header.payload_bytes),
-                                  static_cast<int>(raw.size())) == static_cast<int>(raw.size()));
-      REQUIRE(decode_columns(reinterpret_cast<const std::uint8_t*>(raw.data()), raw.size(), header.first_time,
-                             header.record_count, [&](const Slot& slot, const std::uint8_t*) {
-                               result.records.push_back(slot);
-                             }) == DecodeError::kNone);
-      ++result.frames;
-      frame += (sizeof header + header.payload_bytes + 7) & ~std::size_t{7};
-    }
-    at += extent.bytes;
-  }
-  REQUIRE(result.staged == next_sequence);
-  result.records.insert(result.records.end(), staged.begin(), staged.end());
-  return result;
-}
-
-}  // namespace
+using namespace heapprof::test;
 
 TEST_CASE("a pattern's letters are replaced, and dangerous names made harmless") {
   char result[256];

@@ -126,6 +126,20 @@ TEST_CASE("A leak that stopped long ago is no longer growing") {
   CHECK(history.of(1).growth == Growth::kKept);
 }
 
+TEST_CASE("What rose late and was given back for the most part is not growing") {
+  const Profile profile = profile_with_leaks(1);
+  for (const bool given_back : {false, true}) {
+    LeakHistory history(profile, 0, 1600);
+    for (std::uint64_t time = 900; time < 1300; time += 10) history.allocated(1, 10, time);
+    if (given_back)
+      for (std::uint64_t time = 1400; time < 1550; time += 5) history.released(1, 10, time, time - 500);
+    for (std::uint64_t time = given_back ? 1200 : 900; time < 1300; time += 10) history.left(1, 10, time);
+    history.finish();
+    CHECK(history.of(1).rises == 4);
+    CHECK((history.of(1).growth == Growth::kGrowing) == !given_back);
+  }
+}
+
 TEST_CASE("Lifetimes fall into powers of ten, the limits into the upper class") {
   Lifetimes lives;
   lives.released(0, 1);

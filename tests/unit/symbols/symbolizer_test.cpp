@@ -369,6 +369,32 @@ TEST_CASE("without debug information there are symbols, without symbols nothing"
     CHECK(text_of(ask(built("mini"), asked)).starts_with("fixture::outermost(int) :0\n--\nstatic_in_c :0\n--\n"));
 }
 
+TEST_CASE("what is wrong with several files is said once") {
+  std::vector<Module> modules;
+  std::vector<CodeAddress> asked;
+  for (const char* name : {"stripped", "late_stripped", "no_such_file"}) {
+    const std::string path = built(name);
+    asked.push_back({static_cast<std::uint32_t>(modules.size()), probes_of("dwarf4").at("third")});
+    modules.push_back({path, exists(path) ? build_id_of(path) : ""});
+  }
+  Symbolizer symbolizer(modules, {});
+  symbolizer.resolve(asked);
+  const std::vector<std::string> warnings = symbolizer.warnings();
+  REQUIRE(warnings.size() == 2);
+  CHECK(warnings.at(0).starts_with("stripped and late_stripped: without symbols"));
+  CHECK(warnings.at(1).starts_with(built("no_such_file") + ": "));
+
+  for (int i = 0; i < 7; ++i) {
+    const std::string copy = built("stripped") + std::to_string(i);
+    std::filesystem::copy_file(built("stripped"), copy, std::filesystem::copy_options::overwrite_existing);
+    asked.push_back({static_cast<std::uint32_t>(modules.size()), probes_of("dwarf4").at("third")});
+    modules.push_back({copy, build_id_of(copy)});
+  }
+  Symbolizer many(modules, {});
+  many.resolve(asked);
+  CHECK(many.warnings().at(0).starts_with("stripped, late_stripped, stripped0, stripped1 and 5 other files: without symbols"));
+}
+
 TEST_CASE("a symbol without size ends where the unwind information has another function begin") {
   std::map<std::string, std::uint64_t> at;
   std::istringstream lines(output_of("cat '" + built("late_addresses") + "'"));
@@ -405,7 +431,7 @@ TEST_CASE("what has no file is unresolved, with the reason") {
   for (const std::string& path : paths)
     if (!path.empty()) {
       INFO(path);
-      CHECK(answer.warned(path + ": "));
+      CHECK(answer.warned(path.ends_with('/') ? path : path.substr(path.rfind('/') + 1)));  // several of one reason, together
     }
   CHECK(answer.warned("deleted while the program ran"));
   // Asking again warns of nothing twice.

@@ -1,0 +1,80 @@
+// Two threads that allocate in turns: one alone for a while, both for a moment, then the other one alone. Blocks of one size change
+// hands and are reused at once by whoever comes next (the test takes glibc's caches per thread away), so an event
+// with a time that is off by some nanoseconds becomes a release of what nobody has, or an allocation of what somebody has.
+//
+//   alternating TURNS SEED
+//
+// Prints how many blocks each thread allocated and how many both released.
+#include <malloc.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+
+namespace {
+
+constexpr std::size_t kSize = 64;
+constexpr unsigned kPlaces = 64;
+
+std::atomic<void*> g_places[kPlaces];
+std::atomic<long> g_turn{0};  // whose: its lowest bit
+long g_turns;
+long g_allocated[2];
+long g_released[2];
+
+struct Thread {
+  int number;
+  std::mt19937 random;
+
+  [[gnu::noinline]] void* allocate() {
+    void* block = std::malloc(kSize);
+    if (block == nullptr) std::abort();
+    ++g_allocated[number];
+    return block;
+  }
+  [[gnu::noinline]] void release(void* block) {
+    if (block == nullptr) return;
+    ++g_released[number];
+    std::free(block);
+  }
+  void swap_one() { release(g_places[random() % kPlaces].exchange(allocate())); }
+  void drop_one() { release(g_places[random() % kPlaces].exchange(nullptr)); }
+  void pair() { release(allocate()); }
+
+  void work(long count) {
+    for (long i = 0; i < count; ++i) {
+      switch (random() % 4) {
+        case 0: swap_one(); break;
+        case 1: drop_one(); break;
+        default: pair();
+      }
+    }
+  }
+
+  void run() {
+    for (long turn; (turn = g_turn.load(std::memory_order_acquire)) < g_turns;) {
+      if ((turn & 1) == number) {
+        work(static_cast<long>(random() % (turn % 8 == 0 ? 20'000 : 600)));
+        g_turn.store(turn + 1, std::memory_order_release);
+        work(static_cast<long>(random() % 100));  // while the other one begins
+      }
+    }
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  g_turns = std::atol(argv[1]);
+  mallopt(M_ARENA_MAX, 1);
+  static Thread threads[2] = {{0, std::mt19937(std::atoi(argv[2]))}, {1, std::mt19937(std::atoi(argv[2]) + 1000)}};
+  pthread_t handles[2];
+  for (int i = 0; i < 2; ++i)
+    pthread_create(&handles[i], nullptr, [](void* thread) -> void* { return static_cast<Thread*>(thread)->run(), nullptr; }, &threads[i]);
+  for (pthread_t handle : handles) pthread_join(handle, nullptr);
+  std::printf("%ld %ld %ld\n", g_allocated[0], g_allocated[1], g_released[0] + g_released[1]);
+}
