@@ -45,6 +45,17 @@ bool is_allocation_machinery(const std::string& function) {
                      [&](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; });
 }
 
+namespace {
+
+/// The first function with a name from `frame`, which is in the stack, outwards.
+std::string named_caller(const std::vector<Frame>& stack, const Frame& frame) {
+  const auto at = std::find_if(stack.begin() + (&frame - stack.data()), stack.end(),
+                               [](const Frame& caller) { return !caller.function.empty(); });
+  return at == stack.end() ? std::string() : at->function;
+}
+
+}  // namespace
+
 const Frame& call_site_of(const std::vector<Frame>& stack) {
   const auto at = std::find_if(stack.begin(), stack.end(), [](const Frame& frame) {
     return !is_allocation_machinery(frame.function);
@@ -75,7 +86,7 @@ CallSites find_call_sites(const model::Profile& profile, const Names& names, con
     if (stack.empty()) continue;
     const Frame& frame = call_site_of(stack);
     const auto [position, fresh] = known.try_emplace(key_of(frame), static_cast<std::uint32_t>(result.sites.size()));
-    if (fresh) result.sites.push_back({frame, 0});
+    if (fresh) result.sites.push_back({frame, 0, frame.function.empty() ? named_caller(stack, frame) : std::string()});
     result.sites[position->second].peak_bytes += profile.nodes[node].costs.peak_bytes;
     result.site_of_node[node] = position->second;
   }

@@ -17,6 +17,7 @@ namespace heapprof::cli {
 struct CallSite {
   Frame frame;                      ///< of the largest stack in it
   std::uint64_t peak_bytes = 0;     ///< live at the profile's peak
+  std::string called_from;          ///< of a frame without a name: the nearest caller with one, in that stack; or empty
 };
 
 struct CallSites {

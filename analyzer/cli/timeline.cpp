@@ -36,9 +36,12 @@ constexpr std::size_t kMostStacks = 2'000;
 /// A busy program gives a sample every 10 ms; a stretch of this many times that is worth telling.
 constexpr std::uint64_t kLeastGapNs = 100'000'000;
 
-std::string location_of(const Frame& frame) {
+/// What is known of a call site besides its label, which without a name is its place already.
+std::string detail_of(const CallSite& site) {
+  const Frame& frame = site.frame;
   if (!frame.file.empty()) return frame.file + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
-  return place_of(frame);
+  if (!frame.function.empty()) return place_of(frame);
+  return site.called_from.empty() ? std::string() : "called from " + render::short_name(site.called_from);
 }
 
 void add_moments(const model::Profile& profile, render::Timeline& timeline) {
@@ -100,7 +103,7 @@ void add_sites(const TimelineOptions& options, const replay::Analysis& analysis,
     const CallSite& from = sites.sites[i];
     render::Timeline::Site site;
     site.label = render::short_name(from.frame.function.empty() ? place_of(from.frame) : from.frame.function);
-    site.detail = location_of(from.frame);
+    site.detail = detail_of(from);
     site.module = base_name(from.frame.module->path);
     site.bytes = std::move(series[i]);
     site.peak_bytes = from.peak_bytes;

@@ -45,4 +45,8 @@ std::string short_name(std::string_view name);
 /// the end of a name tells most; then the end is clipped.
 std::string fit_name(std::string_view short_name, std::size_t code_points);
 
+/// A path, perhaps with a line behind it, for a place of so many code points: outer folders go first
+/// (`/usr/src/redis/listpack.c:855` becomes `…/listpack.c:855`); then the end is clipped.
+std::string fit_path(std::string_view path, std::size_t code_points);
+
 }  // namespace heapprof::render

@@ -384,7 +384,7 @@ class Picture {
     const double room = kLegendRight - kLegendLeft - 20 - kCharWidth * static_cast<double>(value.size()) - 12;
     label(kLegendLeft + 20, y, "class=\"name\"", fit_name(name, static_cast<std::size_t>(room / kCharWidth)));
     label(kLegendRight, y, "class=\"value\" text-anchor=\"end\"", value);
-    if (!detail.empty()) label(kLegendLeft + 20, y + 14, "class=\"detail\"", clip_utf8(detail, 35));
+    if (!detail.empty()) label(kLegendLeft + 20, y + 14, "class=\"detail\"", fit_path(detail, 35));
     label(kLegendRight, y + 14, "class=\"share\" text-anchor=\"end\"", percent(bytes, peak_.bytes));
     text_ += "</g>\n";
   }
@@ -413,8 +413,10 @@ class Picture {
       text_ += "<g><title>" +
                xml(full + (detail.empty() ? "" : "\n" + detail) + (module.empty() ? "" : "\n" + module)) +
                "</title>\n";
-      legend_row(y, swatch("site" + std::to_string(i), y), short_name(full), detail.empty() ? module : detail,
-                 site.peak_bytes, std::to_string(i));
+      // A place without a name begins with its module.
+      const bool tells_module = full.starts_with(module + "+");
+      legend_row(y, swatch("site" + std::to_string(i), y), short_name(full),
+                 detail.empty() && !tells_module ? module : detail, site.peak_bytes, std::to_string(i));
       text_ += "</g>\n";
       y += kLegendRow;
     }

@@ -101,6 +101,7 @@ class Plot {
   std::string ascii(std::string text) const {
     if (options_.unicode) return text;
     std::string out;
+    for (std::size_t at; (at = text.find("\xe2\x80\xa6")) != std::string::npos;) text.replace(at, 3, "..");
     for (const char c : text) {
       if (static_cast<unsigned char>(c) < 0x80) out += c;
       else if ((static_cast<unsigned char>(c) & 0xc0) != 0x80) out += '?';
@@ -332,7 +333,7 @@ class Plot {
       const std::string name = clip(label, left);
       text_ += name;
       const std::size_t used = length_utf8(name) + 2;
-      if (!detail.empty() && used + 8 < left) text_ += "  " + coloured(clip(detail, left - used), kFaint);
+      if (!detail.empty() && used + 8 < left) text_ += "  " + coloured(clip(fit_path(detail, left - used), left - used), kFaint);
       text_ += '\n';
     };
     for (std::size_t i = 0; i < timeline_.sites.size() && i < options_.sites; ++i) {

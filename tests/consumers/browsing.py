@@ -181,6 +181,32 @@ class Browsing(consumers.Case):
             self.browser.press("Escape")
             self.assertEqual(self.text(".when"), at_peak)
 
+    def test_every_sample_opens(self):
+        """Flame graph, bottom-up too, comparison and timeline of each trace: no error, and the whole of it is told."""
+        self.each_sample(self.check_sample)
+
+    def check_sample(self, name, trace):
+        total = self.totals(trace)["peak_bytes"]
+        for command in (("flamegraph", trace), ("flamegraph", trace, "--bottom-up"),
+                        ("diff", self.folder / "plain.hprof", trace, "--format", "svg"), ("timeline", trace, "--format", "svg")):
+            self.show(*command)
+            self.assertEqual(self.browser.errors, [], command)
+            if command[0] == "flamegraph" and total:
+                self.assertEqual(self.labels()[0], "all: " + self.text(".sum b"))
+                self.assertEqual(self.browser.evaluate(
+                    "JSON.parse(document.querySelector('script[type=\"application/json\"]').textContent).total"), total)
+                self.assertGreater(len(self.labels()), 1)
+            elif command[0] == "flamegraph":
+                self.assertIn("Nothing to show", self.text(".empty"))
+            elif command[0] == "timeline":
+                self.assertEqual(self.browser.evaluate("document.querySelectorAll('.peaklabel').length"), 1 if total else 0)
+
+    def test_nothing_found(self):
+        self.show("flamegraph", self.folder / "plain.hprof")
+        self.browser.press("/")
+        self.type("no such function")
+        self.assertEqual(self.text(".found"), "nothing found")
+
     def test_nasty_names(self):
         """They are shown as they are, in the frames' descriptions, and nothing in them is run."""
         trace = self.nasty()

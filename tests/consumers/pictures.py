@@ -67,6 +67,31 @@ class Pictures(consumers.Case):
             self.assertEqual(picture["live"][-1], totals["leaked_bytes"])
         self.assertEqual((picture["from"], picture["to"]), (data["start_ns"], max(data["duration_ns"], 1)))
 
+    def test_places_without_a_name(self):
+        """The legend does not say the same twice: beneath a place it tells the nearest caller that has a name."""
+        (self.dir / "nameless.c").write_text("""
+            #include <stdlib.h>
+            void* volatile kept;
+            __attribute__((noipa)) static void secret(void) { kept = malloc(1000); }
+            __attribute__((noipa)) static void hidden(void) { secret(); kept = 0; }
+            __attribute__((noipa)) static void known(void) { hidden(); kept = 0; }
+            int main(void) { known(); return 0; }
+            """)
+        self.run_consumer("cc", "-O1", "-fno-builtin", "nameless.c", "-o", "nameless")
+        self.run_consumer("strip", "-N", "secret", "-N", "hidden", "nameless")
+        trace = self.record(self.dir / "nameless").trace
+        options = ("--function", "^known$")
+        (site,) = json.loads(self.heapprof("timeline", trace, "--json", *options))["sites"]
+        self.assertRegex(site["label"], r"^nameless\+0x[0-9a-f]+$")
+        self.assertEqual((site["detail"], site["module"], site["peak_bytes"]), ("called from known", "nameless", 1000))
+        # Where nobody has a name the label stands alone.
+        for trace, options, details in ((trace, options, ["called from known"]), (self.folder / "plain.hprof", (), [])):
+            picture = xml.fromstring(self.heapprof("timeline", trace, "--format", "svg", *options))
+            texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text") if text.get("class") in ("name", "detail")]
+            self.assertEqual(len(texts), len(set(texts)), texts)
+            self.assertEqual([text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")
+                              if text.get("class") == "detail"], details)
+
     def test_a_slice_fills_the_picture(self):
         trace = self.folder / "plain.hprof"
         self.options = ("--from", "0.02", "--to", "0.05")

@@ -46,7 +46,7 @@ class Speedscope(consumers.Case):
         self.assertEqual({profile["name"] for profile in file["profiles"]}, set(PROFILES))
 
     def test_viewer(self):
-        for name in ("plain", "names", "cut", "huge"):
+        for name in ("plain", "names", "cut", "huge", "many"):
             with self.subTest(trace=name):
                 self.check_viewer(name, self.folder / f"{name}.hprof")
         with self.subTest(trace="real"):
@@ -80,11 +80,20 @@ class Speedscope(consumers.Case):
         self.assertIn("\t" + in_units(own[top]) + " (", text)
         return text
 
+    def test_viewer_of_nothing(self):
+        """A program that allocated nothing: it opens, and says that all profiles are of nothing."""
+        path = self.export("speedscope", self.folder / "empty.hprof")
+        script = self.dir / "empty.js"
+        script.write_text(f"speedscope.loadFileFromBase64('empty', '{base64.b64encode(path.read_bytes()).decode()}')")
+        page = self.run_browser(f"file://{PAGE}#view=sandwich&localProfilePath={script}")
+        text = html.unescape(re.sub(r"<[^>]*>", "\t", page))
+        self.assertIn("bytes live at the peak \t(1/8)", text)
+
     def test_folded(self):
         """The text of flamegraph.pl and inferno, as speedscope imports it; bottom-up it comes to the same."""
-        for name in ("plain", "names", "cut", "huge"):
-            trace = self.folder / f"{name}.hprof"
-            for options in ((), ("--bottom-up",)):
+        for name in ("plain", "names", "cut", "huge", "many", "nasty"):
+            trace = self.nasty() if name == "nasty" else self.folder / f"{name}.hprof"
+            for options in ((),) if name == "many" else ((), ("--bottom-up",)):
                 with self.subTest(trace=name, options=options):
                     path = self.dir / "folded.txt"
                     path.write_text(self.heapprof("flamegraph", trace, "--format", "folded", *options))

@@ -157,7 +157,16 @@ class Habits(harness.Case):
         self.assertIsNone(named(short["sites"], "ask_lasting"))
         self.assertEqual(short["total"]["temporary"], self.report(self.trace)["heap"]["temporary_allocations"])
         self.heapprof("churn", self.trace, "--within", "soon", status=2)
-        self.heapprof("churn", self.trace, "--kind", "mmap", status=2)
+
+    def test_kind(self):
+        """What is asked of single blocks is refused for mappings, which are cut and joined while they live, with the reason."""
+        for command in ("histogram", "churn", "reallocs", "threads", "frees"):
+            with self.subTest(command=command):
+                for kind in ("mmap", "all"):
+                    result = self.run_heapprof(command, self.trace, "--kind", kind)
+                    self.assertEqual((result.returncode, result.stdout), (2, ""))
+                    self.assertIn("--kind: this is a question about blocks: --kind heap only", result.stderr)
+                self.assertEqual(self.ask(command, "--kind", "heap"), self.ask(command))
 
     def test_reallocs(self):
         reallocs = self.ask("reallocs", "--top", 0, "--function", "begin_buffer|grow_buffer|trim_buffer")

@@ -3,7 +3,11 @@
 // to a new thread, so that blocks are freed by others than allocated them. Prints operations (an allocation or
 // a release) a second.
 //
-//   larson THREADS ROUNDS     a round: 200,000 pairs by each thread, at whose end another takes over
+//   larson THREADS ROUNDS [company]     a round: 200,000 pairs by each thread, at whose end another takes over
+//
+// In company, one more thread makes a pair every 5 microseconds: enough that no recorder can treat THREADS = 1 as a program
+// with one thread (heapprof: turn.h), too little to take part.
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -16,7 +20,8 @@ namespace {
 constexpr std::size_t kBlocks = 1000;
 constexpr long kRound = 200'000;
 
-struct Worker {
+// Each in cache lines of its own: or the threads slow each other down, whoever records them.
+struct alignas(128) Worker {
   std::vector<void*> blocks = std::vector<void*>(kBlocks);
   std::uint64_t random = 1;
 
@@ -42,14 +47,28 @@ int main(int argc, char** argv) {
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 10;
   std::vector<Worker> workers(static_cast<std::size_t>(threads));
   std::vector<std::thread> drivers;
+  std::atomic<bool> done{false};
+  std::thread company;
+  if (argc > 3) {
+    company = std::thread([&] {
+      while (!done) {
+        std::free(std::malloc(16));
+        const auto next = std::chrono::steady_clock::now() + std::chrono::microseconds(5);
+        while (std::chrono::steady_clock::now() < next) {
+        }
+      }
+    });
+  }
   const auto begin = std::chrono::steady_clock::now();
   for (std::size_t i = 0; i < workers.size(); ++i) {
     workers[i].random = i * 7919 + 1;
     drivers.emplace_back([&worker = workers[i], rounds] { run(worker, rounds); });
   }
   for (std::thread& driver : drivers) driver.join();
+  done = true;
   const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::printf("%.0f\n", 2.0 * kRound * rounds * threads / elapsed);
+  if (company.joinable()) company.join();
   for (Worker& worker : workers)
     for (void* block : worker.blocks) std::free(block);
 }

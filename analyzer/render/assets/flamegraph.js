@@ -243,8 +243,11 @@ function textWidth(text) {
   if (width === undefined) widths.set(text, width = canvas.measureText(text).width);
   return width;
 }
-/// Where the scopes of a name end, outermost first: the part behind is the better label in little room.
+/// Where the scopes of a name end, outermost first: the part behind is the better label in little room. Of a place without
+/// a name that is the offset; the module is told by the colour.
 function scopes(label) {
+  const offset = label.search(/\+0x[0-9a-f]+$/);
+  if (offset > 0) return [offset];
   const ends = [];
   let nested = 0;
   for (let i = 0; i + 2 < label.length; ++i) {
@@ -447,8 +450,9 @@ function search(text, isRegex, remember = true) {
       }
     }
     matchOrder.sort((a, b) => value[b] - value[a] || a - b);
-    found.append(make('b', {}, percent(total, value[0])),
-                 ` ${humanNumber(total)} in ${plural(matchOrder.length, 'frame')}`);
+    if (matchOrder.length === 0) found.append('nothing found');
+    else found.append(make('b', {}, percent(total, value[0])),
+                      ` ${humanNumber(total)} in ${plural(matchOrder.length, 'frame')}`);
   }
   refresh();
   if (remember) saveState();

@@ -84,3 +84,14 @@ TEST_CASE("in little room a name loses its outer scopes, then its end") {
   CHECK(fit_name("plain", 3) == "pl\xe2\x80\xa6");
   CHECK(fit_name("a::", 1) == "\xe2\x80\xa6");
 }
+
+TEST_CASE("Of a path in little room the end is kept") {
+  CHECK(fit_path("/usr/src/redis/listpack.c:855", 29) == "/usr/src/redis/listpack.c:855");
+  CHECK(fit_path("/usr/src/redis/listpack.c:855", 28) == "\xe2\x80\xa6/src/redis/listpack.c:855");
+  CHECK(fit_path("/usr/src/redis/listpack.c:855", 16) == "\xe2\x80\xa6/listpack.c:855");
+  CHECK(fit_path("/usr/src/redis/listpack.c:855", 15) == "listpack.c:855");
+  CHECK(fit_path("/usr/src/redis/listpack.c:855", 9) == "listpack\xe2\x80\xa6");
+  CHECK(fit_path("called from main", 8) == "called \xe2\x80\xa6");
+  CHECK(fit_path("/\xc3\xbc\xc3\xbc/\xc3\xbc", 3) == "\xe2\x80\xa6/\xc3\xbc");
+  CHECK(fit_path("", 3).empty());
+}

@@ -81,6 +81,43 @@ TEST_CASE("Random slices are the same with and without an index") {
   CHECK(began_at_snapshot >= 4);
 }
 
+TEST_CASE("Slices of mappings are the same with and without an index, and so are their events") {
+  const auto seed = static_cast<std::uint64_t>(GENERATE(21, 22, 23));
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, seed, 60'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 6'000)};
+  for (const model::Kind kind : {model::Kind::kMmap, model::Kind::kAll}) {
+    for (const double from : {55.0, 75.0, 95.0}) {
+      Selection selection;
+      selection.kind = kind;
+      selection.from = Moment{from, true};
+      if (from < 60) selection.to = Moment{from + 25, true};
+      const Analysis with(path.path(), selection, {}, kIndex);
+      const Analysis without(path.path(), selection, {}, kNoIndex);
+      INFO("seed " << seed << ", kind " << static_cast<int>(kind) << ", from " << from);
+      REQUIRE(with.began_at_snapshot());
+      REQUIRE(!without.began_at_snapshot());
+      REQUIRE(without.profile().totals.allocations != 0);
+      REQUIRE(without.profile().totals.leaked_bytes != 0);
+      CHECK(heapprof::test::first_difference(text_of(with), text_of(without)) == "");
+      const auto events_of = [](const Analysis& analysis) {
+        std::vector<std::vector<std::uint64_t>> all;
+        analysis.for_each_event(
+            [&](std::span<const ProfileEvent> events) {
+              for (const ProfileEvent& event : events)
+                all.push_back({event.time_ns, event.address, event.size, event.node, event.thread,
+                               static_cast<std::uint64_t>(event.kind)});
+            },
+            {}, false, {}, true);
+        return all;
+      };
+      CHECK((events_of(with) == events_of(without)));
+    }
+  }
+}
+
 TEST_CASE("An index of another or a changed trace is not used, and said so") {
   TraceBuilder trace;
   heapprof::test::random_program(trace, 3, 20'000);
