@@ -12,6 +12,7 @@
 #include "preload/recorder/settings.h"
 #include "preload/recorder/text.h"
 #include "preload/recorder/thread_state.h"
+#include "preload/recorder/tick.h"
 #include "preload/sys/kernel.h"
 #include "preload/sys/proc_maps.h"
 #include "preload/unwind/unwinder.h"
@@ -193,6 +194,7 @@ void describe_process(Stream& stream) noexcept {
 
 void begin(bool forked_child) noexcept {
   g_clock.start();
+  find_tick();
   look_behind_loader();
   find_program();
   const char* program = base_name(g_program);

@@ -27,8 +27,10 @@ namespace heapprof::recorder {
 
 namespace {
 
-/// Events with one time, while the process has one thread or it is the thread's turn.
+/// Events with one time, while the process has one thread or it is the thread's turn. Within a tick, that is: without knowing those,
+/// an event after an hour's sleep would have the time of those before.
 constexpr std::uint32_t kEventsPerClock = 32;
+inline std::uint32_t events_per_clock() noexcept { return tick_is_known() ? kEventsPerClock : 1; }
 /// Events between two times that a thread thinks of taking the turn.
 constexpr std::uint32_t kEventsPerTry = 128;
 /// But not when they come so slowly that this would blur the timeline.
@@ -121,7 +123,7 @@ inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) n
 
 /// The first event of a run in a process with one thread, and those around a nested entry.
 [[gnu::noinline]] std::uint64_t event_time_of_one_thread(ThreadState& thread) noexcept {
-  thread.stream.begin_run(kEventsPerClock);  // before the clock is read: a handler may come in between, and end it
+  thread.stream.begin_run(events_per_clock());  // before the clock is read: a handler may come in between, and end it
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   const std::uint64_t now = g_clock.now();
   if (now - thread.stream.last_time() > g_clock.ticks_in(kSlowNs)) thread.stream.end_run();
@@ -142,7 +144,7 @@ inline std::uint64_t time_of_its_own(const ThreadState& thread) noexcept {
 /// The first event of a run in a process with several threads.
 [[gnu::noinline]] std::uint64_t event_time_of_many(ThreadState& thread) noexcept {
   const bool turn = thread.name_interval == kLastNameInterval && keep_or_take_turn(thread);
-  thread.stream.begin_run(turn ? kEventsPerClock : thread.name_interval == kLastNameInterval ? kEventsPerTry : thread.name_interval);
+  thread.stream.begin_run(turn ? events_per_clock() : thread.name_interval == kLastNameInterval ? kEventsPerTry : thread.name_interval);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   const std::uint64_t now = time_of_its_own(thread);
   if (turn && now - thread.stream.last_time() > g_clock.ticks_in(kSlowNs)) thread.stream.end_run();

@@ -18,6 +18,7 @@
 
 #include "common/trace_format.h"
 #include "preload/recorder/fork_watch.h"
+#include "preload/recorder/tick.h"
 
 namespace heapprof {
 struct EncodedBlock;
@@ -46,13 +47,15 @@ class Stream {
   }
 
   /// From here on the next `events` events, or as many as the block still holds, need nothing but commit_next(): no flush, and
-  /// nobody wants to be asked about the time. Any flush ends it, and so does end_run(), also from a signal handler.
+  /// nobody wants to be asked about the time. Any flush ends it, and so does end_run(), also from a signal handler, and a
+  /// tick of the kernel's timer: whatever the program does between two events, a run is no longer than that.
   void begin_run(std::uint32_t events) noexcept {
     const std::uint32_t room = limit_ - used();
     run_end_ = used() + (events < room ? events : room);
+    run_tick_ = tick();
   }
   void end_run() noexcept { run_end_ = 0; }
-  bool in_run() const noexcept { return used() < run_end_; }
+  bool in_run() const noexcept { return used() < run_end_ && run_tick_ == tick(); }
 
   /// No event from here on has a time before this.
   void not_before(std::uint64_t time) noexcept {
@@ -101,6 +104,7 @@ class Stream {
   std::uint64_t at_ = 0;  ///< the commit word: block and slots in it
   std::uint32_t limit_ = 0;     ///< slots at which the block is full: the capacity, or those it has while it is flushed
   std::uint32_t run_end_ = 0;   ///< slots at which the run ends
+  std::uint64_t run_tick_ = 0;
   std::uint32_t capacity_ = 0;
   std::uint32_t frames_ = 0;  ///< blocks that are frames: the current one is, for a moment
   std::uint64_t last_time_ = 0;

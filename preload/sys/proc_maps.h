@@ -1,4 +1,4 @@
-// One line of /proc/self/maps, found by address, by raw system calls (proc(5)).
+// One line of /proc/self/maps, found by address or name, by raw system calls (proc(5)).
 #pragma once
 
 #include <cstddef>
@@ -16,5 +16,8 @@ struct Mapping {
 /// Finds the mapping that holds `address`; its path, "" for anonymous memory, goes to `path`, cut to
 /// `path_size`. False when there is none or /proc is not there. Uses 1 KB of stack.
 bool find_mapping(std::uint64_t address, Mapping& mapping, char* path, std::size_t path_size) noexcept;
+
+/// Finds the first mapping of a name of the kernel's, "[vvar]", of at most 15 bytes.
+bool find_mapping(const char* name, Mapping& mapping) noexcept;
 
 }  // namespace heapprof::sys

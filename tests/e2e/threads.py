@@ -1,6 +1,7 @@
 """Threads that pass blocks to each other and reuse addresses at once: the live set, the sums per thread and
 per site are exact, nothing is matched wrongly."""
 
+import json
 import harness
 import trace_reader
 
@@ -93,6 +94,14 @@ class Turns(harness.Case):
                 # Or nobody ever took the turn, and this tests nothing.
                 events = [event for thread in run.read().threads() for event in thread.events if event.op in trace_reader.HEAP_OPS]
                 self.assertLess(len({event.time for event in events}), len(events) // 4)
+
+    def test_pauses(self):
+        """Events share their times, but what follows a pause has a time after it."""
+        for arguments in ((), ("idle",)):
+            with self.subTest(arguments):
+                run = self.record(harness.program("pauses"), *arguments)
+                lives = json.loads(self.heapprof("histogram", run.trace, "--min-size", 7777, "--max-size", 7777, "--json"))["lifetimes"]
+                self.assertEqual({life["from_ns"] >= 10_000_000: life["blocks"] for life in lives if life["blocks"] != 0}, {True: 6 * 45})
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 trace; or the recording says why it stopped."""
 
 import os
+import time
 import unittest
 
 import harness
@@ -82,6 +83,7 @@ class Hosts(harness.Case):
         traces = list(self.dir.glob("all.*"))
         deadline = 200
         while len(traces) < 3 and deadline:  # the daemon works on when its parent has gone
+            time.sleep(0.02)
             traces, deadline = list(self.dir.glob("all.*")), deadline - 1
         self.assertGreaterEqual(len(traces), 2)
         for trace in traces:
