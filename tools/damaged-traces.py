@@ -9,11 +9,11 @@ usage: tools/damaged-traces.py [--build DIR] [--count N] [--first N] [--seed N] 
 --seed N     each seed gives other damage, the same seed the same; default 1
 --jobs N     how many at a time; default 1
 --keep DIR   where a damaged trace goes that heapprof did not stand; default the current folder
-TRACE        what is damaged; default: traces of the tests' programs, recorded now, one of them also with its names bundled
+TRACE        what is damaged; default: traces of the tests' programs, recorded now; one also with its names bundled, three also compacted
 
-Each is one of: bits flipped, bytes overwritten (by noise, zeros, ones, or a large number), a piece cut out, doubled, moved or cut off at
-the end, a second trace grafted on; some of them several times over. Half have their checksums made right again afterwards, so that
-the damage reaches what checks behind them. One in eight comes with an index beside it, damaged too or the undamaged trace's.
+Each is one of: bits flipped, bytes overwritten (by noise, zeros, ones, or a large number), a piece cut out, doubled, exchanged with
+another or cut off at the end, a second trace grafted on; some of them several times over. Half have their checksums made right again,
+so that the damage reaches what checks behind them. One in eight comes with an index beside it, damaged too or the undamaged trace's.
 
 Half are asked for a report, the others one question of all commands that read traces. heapprof must exit with 0, or 1 having said why
 in whole sentences (`check` may exit with 3), within 20 seconds of processor time and 512 MiB; what it printed must be whole: JSON, XML
@@ -79,6 +79,7 @@ QUESTIONS = (
     (("diff", "--format", "svg", "OTHER"), "xml"),
     (("bundle", "-o", "OUTPUT"), "file"),
     (("index", "-o", "OUTPUT"), "file"),
+    (("compact", "-o", "OUTPUT"), "file"),
     (("export", "heaptrack", "-o", "-"), "text"),
     (("export", "pprof", "-o", "-"), "gzip"),
     (("export", "speedscope", "-o", "-"), "json"),
@@ -113,7 +114,13 @@ def record(build, folder):
         bundled = folder / "bundled.hprof"
         subprocess.run([build / "analyzer" / "heapprof", "bundle", traces[0], "-o", bundled], check=True, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL)
-        traces.append(bundled)
+        compacted = []
+        for name, options, of in (("compacted", (), traces[1 % len(traces)]), ("exact", ("--exact",), traces[2 % len(traces)]),
+                                  ("compacted_bundled", (), bundled)):
+            compacted.append(folder / f"{name}.hprof")
+            subprocess.run([build / "analyzer" / "heapprof", "compact", *options, of, "-o", compacted[-1]], check=True,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        traces += [bundled, *compacted]
     return traces
 
 
@@ -126,7 +133,7 @@ def damage(dice, data, others):
     data = bytearray(data)
     for _ in range(dice.choice((1, 1, 1, 2, 3, 8, 30))):
         at = number(dice, len(data))
-        kind = dice.randrange(10)
+        kind = dice.randrange(11)
         length = dice.choice((1, 4, 8, 64, 512, 4096))
         if kind <= 2:
             for _ in range(dice.choice((1, 2, 20))):
@@ -146,6 +153,10 @@ def damage(dice, data, others):
             data[at:at] = data[at:at + length]
         elif kind == 8:
             del data[at:]
+        elif kind == 9:
+            one, other = sorted(number(dice, len(data)) & ~dice.choice((7, 4095)) for _ in range(2))
+            length = min(length, other - one)
+            data[one:one + length], data[other:other + length] = data[other:other + length], data[one:one + length]
         else:
             other = dice.choice(others)
             start = number(dice, len(other)) & ~7
@@ -194,7 +205,7 @@ def repair_index(data, trace):
 
 
 def repair_sections(data):
-    """What indexes consist of."""
+    """What indexes and compacted traces consist of."""
     def put(at, value):
         data[at:at + 8] = struct.pack("<Q", value)
     at = data.find(SECTION_MAGIC)
@@ -276,25 +287,26 @@ class Campaign:
         self.indexes = []
         for number, path in enumerate(traces):
             index = folder / f"{number}.idx"
-            subprocess.run([heapprof, "index", path, "-o", index], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            self.indexes.append(index.read_bytes())
+            # A compacted trace has its own, and needs none.
+            made = subprocess.run([heapprof, "index", path, "-o", index], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+            self.indexes.append(index.read_bytes() if made else self.indexes[0])
 
     def question(self, dice, number):
         """With names now and then only: looking them up reads the system's files each time."""
         command, kind = QUESTIONS[0] if number % 4 < 2 else dice.choice(QUESTIONS)
-        if command[0] != "index" and dice.randrange(16):
+        if command[0] not in ("index", "compact") and dice.randrange(16):
             command = (*command, "--no-symbols")
         return tuple(str(self.names[0]) if word == "OTHER" else word for word in command), kind
 
     def one(self, number):
-        """What is wrong or None, the command, the outcome, how long it took."""
+        """What is wrong or None, the trace's name, the command, the outcome, how long it took."""
         dice = random.Random(f"{self.options.seed}:{number}")
         which = dice.randrange(len(self.others))
         trace = self.others[which]
         index = None
         command, kind = self.question(dice, number)
         if number % 8 == 5:  # an index that is damaged, of a sound trace; or one that is not of this damaged trace
-            if command[0] not in ("index", "bundle", "info", "diff"):
+            if command[0] not in ("index", "bundle", "compact", "info", "diff"):
                 command = (*command, *SLICE) if "--from" not in command and "--live-at" not in command else command
             index = bytearray(self.indexes[which])
             if dice.randrange(4):
@@ -323,7 +335,7 @@ class Campaign:
             problem = f"{kept}: heapprof {' '.join(command)}: {problem}"
         for left in (path, beside, path.with_suffix(".output")):
             left.unlink(missing_ok=True)
-        return problem, command[0], outcome, seconds
+        return problem, self.names[which].stem, command[0], outcome, seconds
 
 
 def main():
@@ -355,18 +367,21 @@ def main():
     campaign = Campaign(heapprof, folder, traces, options)
     outcomes = Counter()
     commands = Counter()
+    of = Counter()
     slowest = 0.0
     with ThreadPoolExecutor(options.jobs) as pool:
-        for problem, command, outcome, seconds in pool.map(campaign.one, range(options.first, options.first + options.count)):
+        for problem, name, command, outcome, seconds in pool.map(campaign.one, range(options.first, options.first + options.count)):
             slowest = max(slowest, seconds)
             outcomes[outcome] += 1
             commands[command] += 1
+            of[name] += 1
             if problem:
                 bad += 1
                 print(problem, flush=True)
             if sum(outcomes.values()) % 1000 == 0:
                 print(f"{sum(outcomes.values())} so far", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
+    print("traces: " + ", ".join(f"{name} {count}" for name, count in of.most_common()))
     print("asked: " + ", ".join(f"{name} {count}" for name, count in commands.most_common()))
     print(f"{options.count} damaged traces: " + ", ".join(f"{count} {name}" for name, count in outcomes.most_common()) +
           f"; slowest {slowest:.1f} s by the clock")

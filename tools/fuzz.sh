@@ -9,9 +9,11 @@ usage: tools/fuzz.sh [--no-install] [--runs N] [--seconds N] [NAME...]
 
 NAME          trace_file    any bytes as a trace, to the report
               trace_events  any records in a sound trace, to the report
+              compacted     any sections in a compacted trace, to the report
               codec         event columns, decoded and encoded
               symbols       any file as a module of the profiled program (ELF, DWARF)
               cfi           the recorder's reader of .eh_frame
+              recorder_elf  the recorder's readers of symbol tables and of headers in memory
               texts         suppressions, selections, options
               settings      the recorder's variables and /etc/heapprof.conf
               side_files    indexes, tables of names, perf maps
@@ -21,7 +23,7 @@ NAME          trace_file    any bytes as a trace, to the report
 
 New inputs are kept in build-fuzz/corpus/NAME beside those of tests/fuzz/corpus/NAME and are where the next run begins. A finding
 is written to build-fuzz/findings/NAME-..., and the exit status is 1: turn it into a test, mend it, and put the input into
-tests/fuzz/corpus/NAME. The last lines say how many executions were reached.
+tests/fuzz/corpus/NAME. The last lines say how many executions were reached; build-fuzz/tally keeps count over all runs.
 END
 }
 
@@ -29,7 +31,7 @@ runs=1000000
 seconds=600
 install_option=()
 names=()
-all=(trace_file trace_events codec symbols cfi texts settings side_files)
+all=(trace_file trace_events compacted codec symbols cfi recorder_elf texts settings side_files)
 while [ $# -gt 0 ]; do
   case $1 in
     --runs) runs=$2; shift ;;
@@ -51,23 +53,25 @@ folder=build-fuzz
 mkdir -p "$folder/findings"
 # The recorder's own build leaves sanitizers out, so its sources are compiled here.
 analyzer_sources=(analyzer/{trace,model,replay,symbols}/*.cpp analyzer/render/{text,units}.cpp
-  analyzer/cli/{names,ranking,report_json,report_text,selection,suppressions,trace_command}.cpp analyzer/launch/options.cpp)
+  analyzer/cli/{names,ranking,report_json,report_text,selection,trace_command}.cpp)
+text_sources=(analyzer/cli/suppressions.cpp analyzer/launch/options.cpp)
 unwind_sources=(preload/unwind/{cfi,expression,stack_bounds}.cpp preload/sys/kernel.cpp)
+elf_sources=(preload/intercept/{names,symbols}.cpp preload/sys/{kernel,proc_maps}.cpp preload/unwind/{cfi,expression,stack_bounds}.cpp)
 settings_sources=(preload/recorder/{settings,log}.cpp preload/sys/kernel.cpp analyzer/launch/options.cpp)
 # Of an input, in bytes: longer ones are not worth the executions that they take.
-longest() { case $1 in cfi | settings) echo 500 ;; texts) echo 200 ;; trace_events) echo 1000 ;; symbols) echo 8192 ;; *) echo 3000 ;; esac }
+longest() { case $1 in cfi | settings) echo 500 ;; texts) echo 200 ;; trace_events) echo 1000 ;; symbols | recorder_elf) echo 8192 ;; *) echo 3000 ;; esac }
 as_objects() { local names=("${@/#/$folder/objects/}"); echo "${names[@]/%.cpp/.o}"; }
 {
-  echo "cxx = clang++-16"
-  echo "flags = -std=c++20 -g -O2 -fno-omit-frame-pointer -I. -Ipreload/arch/$(uname -m) -fsanitize=address,undefined" \
-    "-fno-sanitize-recover=undefined -fsanitize=fuzzer-no-link -DHEAPPROF_VERSION=\\\"fuzz\\\""
+  echo "cxx = $(command -v ccache || true) clang++-16"
+  echo "flags = -std=c++20 -gline-tables-only -O1 -fno-omit-frame-pointer -I. -Ipreload/arch/$(uname -m) -fsanitize=address,undefined" \
+    "-fno-sanitize-recover=undefined -fsanitize=fuzzer-no-link -DHEAPPROF_VERSION=\\\"fuzz\\\" -DHEAPPROF_BATCH_EVENTS=64"
   echo "coverage ="
   echo "rule compile"
   echo "  command = \$cxx \$flags \$coverage -MMD -MF \$out.d -c \$in -o \$out"
   echo "  depfile = \$out.d"
   echo "rule link"
-  echo "  command = \$cxx -fsanitize=address,undefined,fuzzer \$in -ldw -lelf -lz -lzstd -liberty -llz4 -lpthread -o \$out"
-  printf '%s\n' "${analyzer_sources[@]}" "${unwind_sources[@]}" "${settings_sources[@]}" | sort -u | while read -r source; do
+  echo "  command = clang++-16 -fsanitize=address,undefined,fuzzer \$in -ldw -lelf -lz -lzstd -liberty -llz4 -lpthread -o \$out"
+  printf '%s\n' "${analyzer_sources[@]}" "${text_sources[@]}" "${unwind_sources[@]}" "${settings_sources[@]}" "${elf_sources[@]}" | sort -u | while read -r source; do
     echo "build $folder/objects/${source%.cpp}.o: compile $source"
     # What works on decoded events compares much, with nothing that a fuzzer should guess: telling it takes a third of the time.
     case $source in
@@ -75,15 +79,20 @@ as_objects() { local names=("${@/#/$folder/objects/}"); echo "${names[@]/%.cpp/.
       *) echo "  coverage = -fno-sanitize-coverage=trace-cmp" ;;
     esac
   done
+  for name in "${all[@]}" whole_report; do
+    echo "build $folder/objects/tests/fuzz/$name.o: compile tests/fuzz/$name.cpp"
+  done
   for name in "${all[@]}"; do
-    echo "build $folder/objects/fuzz/$name.o: compile tests/fuzz/$name.cpp"
     case $name in
       codec) needed=() ;;
       cfi) needed=("${unwind_sources[@]}") ;;
+      recorder_elf) needed=("${elf_sources[@]}") ;;
       settings) needed=("${settings_sources[@]}") ;;
-      *) needed=("${analyzer_sources[@]}") ;;
+      symbols) needed=(analyzer/symbols/*.cpp) ;;
+      texts) needed=("${analyzer_sources[@]}" "${text_sources[@]}") ;;
+      *) needed=("${analyzer_sources[@]}" tests/fuzz/whole_report.cpp) ;;
     esac
-    echo "build $folder/$name: link $folder/objects/fuzz/$name.o $(as_objects "${needed[@]}")"
+    echo "build $folder/$name: link $(as_objects "tests/fuzz/$name.cpp" "${needed[@]}")"
   done
 } >"$folder/build.ninja"
 ninja -k 0 -f "$folder/build.ninja" "${names[@]/#/$folder/}" >"$folder/compile.log" 2>&1 || {
@@ -91,8 +100,10 @@ ninja -k 0 -f "$folder/build.ninja" "${names[@]/#/$folder/}" >"$folder/compile.l
   exit 1
 }
 
-# Short call chains and little kept of what was freed: most of an execution's time would go there.
-export ASAN_OPTIONS=malloc_context_size=2:quarantine_size_mb=8:thread_local_quarantine_size_kb=64:detect_stack_use_after_return=0
+# No call chains, and little kept of what was freed: most of an execution's time would go there. A finding run again with
+# ASAN_OPTIONS= tells them.
+export ASAN_OPTIONS=malloc_context_size=0:max_malloc_fill_size=0:quarantine_size_mb=1:thread_local_quarantine_size_kb=64
+export ASAN_OPTIONS=$ASAN_OPTIONS:detect_stack_use_after_return=0
 export ASAN_OPTIONS=$ASAN_OPTIONS:allocator_release_to_os_interval_ms=-1
 export UBSAN_OPTIONS=print_stacktrace=1
 status=0
@@ -108,11 +119,13 @@ for name in "${names[@]}"; do
     -artifact_prefix="$folder/findings/$name-" "$folder/corpus/$name" "tests/fuzz/corpus/$name" >"$log" 2>&1 || found=$log
   reached=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
   total=$((total + ${reached:-0}))
+  echo "$name ${reached:-0}" >>"$folder/tally"
   echo "$name: ${reached:-?} executions, finding: $found"
   if [ "$found" != none ]; then
     status=1
     grep -m 3 -E 'SUMMARY|ERROR|runtime error' "$log" || true
   fi
 done
-echo "$total executions in all"
+echo "$total executions in all; since $folder/ was made:"
+awk '{ sum[$1] += $2; all += $2 } END { for (name in sum) print "  " name, sum[name]; print "  in all", all }' "$folder/tally"
 exit $status

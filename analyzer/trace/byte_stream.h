@@ -64,7 +64,11 @@ class ByteReader {
   }
   std::uint32_t number32() { return static_cast<std::uint32_t>(number_up_to(0xffffffff)); }
   /// How many things follow, each of at least one byte: a wrong count cannot ask for more memory than there are bytes.
-  std::size_t count() { return static_cast<std::size_t>(number_up_to(left())); }
+  std::size_t count() {
+    const std::uint64_t value = number();
+    if (value > left()) fail();  // what is left behind the number, not with it
+    return static_cast<std::size_t>(value);
+  }
   std::string text() {
     const std::size_t size = count();
     std::string value(reinterpret_cast<const char*>(at_), size);

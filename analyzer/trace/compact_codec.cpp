@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
+#include <new>
 #include <utility>
 
 namespace heapprof::trace {
@@ -55,11 +57,23 @@ class Guesses {
   static std::size_t slot(std::uint64_t a, std::uint64_t b) noexcept {
     return static_cast<std::size_t>((a * 0x9e3779b97f4a7c15u ^ b * 0xc2b2ae3d27d4eb4fu) * 0x165667b19e3779f9u >> (64 - kBits));
   }
-  std::vector<std::uint32_t> nodes_2_ = std::vector<std::uint32_t>(1 << kBits);
-  std::vector<std::uint32_t> nodes_1_ = std::vector<std::uint32_t>(1 << kBits);
-  std::vector<std::uint64_t> sizes_2_ = std::vector<std::uint64_t>(1 << kBits);
-  std::vector<std::uint64_t> sizes_1_ = std::vector<std::uint64_t>(1 << kBits);
-  std::vector<std::uint64_t> ages_ = std::vector<std::uint64_t>(1 << kBits);
+  // Zeros from calloc are pages that nobody has touched: a file of many small chunks must not cost 2 MB of writing for each.
+  struct Free {
+    void operator()(void* memory) const noexcept { std::free(memory); }
+  };
+  template <typename T>
+  using Table = std::unique_ptr<T[], Free>;
+  template <typename T>
+  static Table<T> zeros() {
+    Table<T> table(static_cast<T*>(std::calloc(std::size_t{1} << kBits, sizeof(T))));
+    if (table == nullptr) throw std::bad_alloc();
+    return table;
+  }
+  Table<std::uint32_t> nodes_2_ = zeros<std::uint32_t>();
+  Table<std::uint32_t> nodes_1_ = zeros<std::uint32_t>();
+  Table<std::uint64_t> sizes_2_ = zeros<std::uint64_t>();
+  Table<std::uint64_t> sizes_1_ = zeros<std::uint64_t>();
+  Table<std::uint64_t> ages_ = zeros<std::uint64_t>();
 };
 
 void allocated(Context& at, std::uint32_t node, std::uint64_t size) noexcept {

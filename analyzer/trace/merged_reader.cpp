@@ -347,12 +347,23 @@ struct MergedReader::Chunks {
   std::vector<std::uint8_t> contents;
   std::unique_ptr<ChunkDecoder> decoder;
   std::uint64_t events_left = 0;        // of the one at hand, as its header says
-  std::uint32_t gaps_due = 0;           // streams that are still to be told of a gap
+  std::vector<std::uint32_t> gaps_due;  // streams that are still to be told of a gap
+  // Streams that have had events since they were last told: only those are told, else a file of a few damaged chunks that
+  // claims many streams would take ages.
+  std::vector<std::uint32_t> heard;
+  std::vector<bool> is_heard;
+
+  explicit Chunks(std::size_t streams) : is_heard(streams, false) {}
+  void hear(std::uint32_t stream) {
+    if (is_heard[stream]) return;
+    is_heard[stream] = true;
+    heard.push_back(stream);
+  }
 };
 
 MergedReader::MergedReader(const TraceFile& file) : file_(file) {
   if (file.compacted() != nullptr) {
-    chunks_ = std::make_unique<Chunks>();
+    chunks_ = std::make_unique<Chunks>(file.streams().size());
     goes_on_ = true;
     return;
   }
@@ -376,6 +387,7 @@ MergedReader::MergedReader(const TraceFile& file, const Whole& whole, ByteReader
   frame_bytes_read_ = position.number();
   if (chunks_ != nullptr) {
     chunks_->next = position.number_up_to(file.compacted()->sections.chunks.size());
+    for (std::uint32_t stream = 0; stream < file.streams().size(); ++stream) chunks_->hear(stream);
     return;
   }
   heads_.clear();
@@ -424,7 +436,8 @@ void MergedReader::give_up_chunk(const std::string& why) {
   damage_.damaged(section.offset, next_section(section) - section.offset, "a chunk: " + why);
   damage_.lost_events(chunks_->events_left);
   chunks_->decoder.reset();
-  chunks_->gaps_due = static_cast<std::uint32_t>(file_.streams().size());
+  chunks_->gaps_due.swap(chunks_->heard);
+  for (const std::uint32_t stream : chunks_->gaps_due) chunks_->is_heard[stream] = false;
 }
 
 bool MergedReader::next_compacted(Batch& batch) {
@@ -433,8 +446,9 @@ bool MergedReader::next_compacted(Batch& batch) {
   std::size_t count = 0;
   bool at_chunk_end = false;
   while (count < Batch::kEvents) {
-    if (chunks.gaps_due != 0) {
-      events[count++] = {last_time_, 0, static_cast<std::uint64_t>(kGap), 0, --chunks.gaps_due};
+    if (!chunks.gaps_due.empty()) {
+      events[count++] = {last_time_, 0, static_cast<std::uint64_t>(kGap), 0, chunks.gaps_due.back()};
+      chunks.gaps_due.pop_back();
       continue;
     }
     if (chunks.decoder == nullptr) {
@@ -443,9 +457,11 @@ bool MergedReader::next_compacted(Batch& batch) {
     }
     try {
       const std::size_t got = chunks.decoder->next(events + count, Batch::kEvents - count, batch.texts);
+      std::uint32_t stream = MergedEvent::kStreamMask;
       for (std::size_t i = count; i < count + got; ++i) {
         const MergedEvent& event = events[i];
         chunks.events_left -= is_event({event.time, event.address, event.op_size, 0, 0}) && chunks.events_left != 0;
+        if (event.stream() != stream) chunks.hear(stream = event.stream());
       }
       count += got;
       if (got != 0) {

@@ -55,8 +55,13 @@ struct EventText {
   std::string text;
 };
 
+/// Fuzzers have smaller ones, so that short traces meet their edges too.
+#ifndef HEAPPROF_BATCH_EVENTS
+#define HEAPPROF_BATCH_EVENTS 4096
+#endif
+
 struct Batch {
-  static constexpr std::size_t kEvents = 4096;
+  static constexpr std::size_t kEvents = HEAPPROF_BATCH_EVENTS;
   static constexpr std::size_t kMost = 2 * kEvents;
   std::vector<MergedEvent> storage;     ///< kMost of them, of which the first `count` are the batch
   std::size_t count = 0;

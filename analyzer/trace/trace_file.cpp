@@ -37,7 +37,7 @@ std::string what_instead(const unsigned char* bytes, std::size_t size) {
 std::pair<std::uint64_t, std::uint64_t> nonzero_range(const InputFile& input, std::uint64_t begin,
                                                       std::uint64_t end) {
   constexpr std::size_t kChunk = 1 << 18;
-  const auto buffer = std::make_unique<unsigned char[]>(kChunk);
+  const auto buffer = std::make_unique_for_overwrite<unsigned char[]>(std::min<std::uint64_t>(kChunk, end - begin));
   std::uint64_t first = end;
   std::uint64_t last = end;
   for (std::uint64_t at = begin; at < end;) {
@@ -60,7 +60,7 @@ std::pair<std::uint64_t, std::uint64_t> nonzero_range(const InputFile& input, st
 /// The first sound frame at a multiple of 8 in [begin, end), or `end`.
 std::uint64_t find_frame(const InputFile& input, std::uint64_t file_id, std::uint64_t begin, std::uint64_t end) {
   constexpr std::size_t kChunk = 1 << 18;
-  const auto buffer = std::make_unique<unsigned char[]>(kChunk);
+  const auto buffer = std::make_unique_for_overwrite<unsigned char[]>(std::min<std::uint64_t>(kChunk, end - begin));
   std::uint64_t at = align_up(begin, 8);
   while (at + sizeof(FrameHeader) <= end) {
     const std::size_t got = input.read(at, buffer.get(), std::min<std::uint64_t>(kChunk, end - at));

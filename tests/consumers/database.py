@@ -1,6 +1,9 @@
 """DuckDB loads the rows by itself, ndjson and csv, and SQL finds the report's totals in them."""
 
+import re
 import sys
+from collections import Counter
+from pathlib import Path
 
 import consumers
 import harness
@@ -81,6 +84,21 @@ class Database(consumers.Case):
         if name == "real" and form == "ndjson":
             self.assertGreater(self.ask(f"select count(*) from (select unnest(frames) as f from {stacks}) "
                                         f"where f.file like '%ledger_names.cpp' and f.line > 0")[0], 0)
+
+    def test_the_guides_question(self):
+        """docs/viewers.md asks what each function leaks, whatever it calls: a function that calls itself, or is inlined into
+        itself in part, counts once."""
+        guide = (Path(__file__).parents[2] / "docs" / "viewers.md").read_text()
+        query = re.search(r'^duckdb -c "([^"]+)"', guide, re.M).group(1)
+        for trace in (self.folder / "plain.hprof", self.real()):
+            file = self.export("ndjson", trace, "--rows", "stacks")
+            own = Counter()
+            for stack in self.all_stacks(trace, "leaked"):
+                for name in {frame["function"] or f"{Path(frame['module']).name}+{frame['offset']:#x}" for frame in stack["stack"]}:
+                    own[name] += stack["bytes"]
+            found = duckdb.sql(query.replace("stacks.ndjson", str(file)).replace(" limit 10", "")).fetchall()
+            self.assertEqual({name: int(size) for name, size in found if size}, dict(+own))
+            self.assertEqual([size for _, size in found], sorted((size for _, size in found), reverse=True))
 
     def test_kind(self):
         for form in ("ndjson", "csv", "dhat"):

@@ -9,6 +9,7 @@
 #include "tests/fuzz/input.h"
 
 int main(int argc, char** argv) {
+  heapprof::fuzz::g_each_gets_everything = true;
   int files = 0;
   for (int i = 1; i < argc; ++i) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[i])) {

@@ -1,8 +1,5 @@
 // Files that lie beside a trace or in a cache, and that others may have written: an index of a sound trace, a table of names,
-// a JIT's perf map. Checksums, lengths and compression are made here, so that what they enclose is the fuzzer's.
-#include <zstd.h>
-
-#include <cstdio>
+// a JIT's perf map. Checksums and lengths are made here, so that what they enclose is the fuzzer's.
 #include <cstdlib>
 #include <filesystem>
 #include <vector>
@@ -12,6 +9,7 @@
 #include "analyzer/symbols/perf_map.h"
 #include "common/checksum.h"
 #include "tests/fuzz/input.h"
+#include "tests/fuzz/sections.h"
 #include "tests/fuzz/whole_report.h"
 #include "tests/support/trace_builder.h"
 
@@ -26,7 +24,9 @@ class Folder {
     char name[] = "/tmp/heapprof-fuzz-XXXXXX";
     if (::mkdtemp(name) == nullptr) std::abort();
     folder_ = name;
+    perf_map_.give_name(folder_ + "/perf.map");
     test::TraceBuilder trace;
+    trace.frame_extent_bytes = 16 << 10;
     for (std::uint64_t number : {0u, 1u}) {
       auto& stream = trace.stream();
       stream.thread(static_cast<std::uint32_t>(100 + number), "worker");
@@ -47,13 +47,15 @@ class Folder {
   ~Folder() { std::filesystem::remove_all(folder_); }
 
   std::string path() const { return folder_ + "/trace.hprof"; }
-  std::string perf_map() const { return folder_ + "/perf.map"; }
   fuzz::MemoryFile& index() { return index_; }
+  /// Not a link: those are not believed.
+  fuzz::MemoryFile& perf_map() { return perf_map_; }
 
  private:
   std::string folder_;
   fuzz::MemoryFile trace_;
   fuzz::MemoryFile index_;
+  fuzz::MemoryFile perf_map_;
 };
 
 /// The header that every index of `file` has: what an empty one begins with.
@@ -72,38 +74,32 @@ void index_of_a_trace(Folder& folder, fuzz::Input& input) {
   static const trace::TraceFile file(folder.path());
   static const std::vector<std::uint8_t> header = index_header(file, folder.path() + ".new");
   std::vector<std::uint8_t> bytes = header;
-  std::uint8_t second_pass_bits = 0;
+  std::uint8_t bits = 0;
   while (input.left() >= 4) {
     const auto what = input.take<std::uint8_t>();
-    second_pass_bits ^= what >> 5;
+    bits ^= what >> 5;
     trace::SectionHeader section{};
     section.kind = static_cast<trace::SectionKind>(what & 7);
     section.file_id = file.file_id();
     section.number = (what & 8) != 0 ? input.take<std::uint64_t>() : 100;
     section.last_time = (what & 16) != 0 ? input.take<std::uint64_t>() : 40000;
-    const std::string contents = input.text(input.take<std::uint16_t>());
-    const auto* data = reinterpret_cast<const std::uint8_t*>(contents.data());
-    const std::vector<std::uint8_t> made = trace::make_section(section, {data, contents.size()}, 1);
-    bytes.insert(bytes.end(), made.begin(), made.end());
+    fuzz::add_section(bytes, section, input.text(input.take<std::uint16_t>()));
   }
   if (!folder.index().fill(bytes.data(), bytes.size())) return;
   replay::Selection selection;
   selection.from = replay::Moment{50, true};
   selection.to = replay::Moment{90, true};
-  fuzz::whole_report(folder.path(), selection, (second_pass_bits & 1) != 0);
+  fuzz::whole_report(folder.path(), selection, {.reports = (bits & 6) == 0, .second_pass = (bits & 1) != 0});
 }
 
 /// `sound`: a header that fits; else the bytes as they are.
 void table_of_names(fuzz::Input& input, bool sound) {
   std::string packed;
   if (sound) {
-    packed.resize(32 + ZSTD_compressBound(input.left()));
-    const std::size_t bytes = ZSTD_compress(packed.data() + 32, packed.size() - 32, input.data(), input.left(), 1);
-    if (ZSTD_isError(bytes)) return;
-    packed.resize(32 + bytes);
-    const std::uint64_t numbers[] = {input.left(), bytes, checksum(packed.data() + 32, bytes)};
-    std::memcpy(packed.data(), "HPFNAME1", 8);
-    std::memcpy(packed.data() + 8, numbers, sizeof numbers);
+    const std::vector<std::uint8_t> bytes = fuzz::stored({reinterpret_cast<const char*>(input.data()), input.left()});
+    const std::uint64_t numbers[] = {input.left(), bytes.size(), checksum(bytes.data(), bytes.size())};
+    packed.append("HPFNAME1").append(reinterpret_cast<const char*>(numbers), sizeof numbers);
+    packed.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   } else {
     packed = input.text(input.left());
   }
@@ -117,12 +113,10 @@ void table_of_names(fuzz::Input& input, bool sound) {
   if (!again || again->size() != modules->size()) std::abort();
 }
 
-void perf_map(const Folder& folder, fuzz::Input& input) {
+void perf_map(Folder& folder, fuzz::Input& input) {
   const std::string text = input.text(input.left());
-  std::FILE* const out = std::fopen(folder.perf_map().c_str(), "w");
-  if (out == nullptr || std::fwrite(text.data(), 1, text.size(), out) != text.size() || std::fclose(out) != 0) std::abort();
   symbols::PerfMap map;
-  if (!map.read(folder.perf_map(), 0)) std::abort();
+  if (!folder.perf_map().fill(text.data(), text.size()) || !map.read(folder.perf_map().path(), 0)) std::abort();
   for (std::uint64_t address = 1; address != 0; address <<= 1) map.find(address - 1);
   symbols::frame_of_jit_name(text);
 }

@@ -9,6 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static fuzz::MemoryFile memory;
   fuzz::Input input(data, size);
   test::TraceBuilder trace;
+  trace.frame_extent_bytes = 16 << 10;
   const auto options = input.take<std::uint8_t>();
   trace.header.ticks_per_second = (options & 1) != 0 ? 1'000'000'000 : input.take<std::uint64_t>();
   trace.header.clock = (options & 2) != 0 ? Clock::kMonotonic : static_cast<Clock>(input.take<std::uint8_t>());
@@ -46,10 +47,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
   }
   const std::vector<std::uint8_t> bytes = trace.bytes();
+  if (!memory.fill(bytes.data(), bytes.size())) return 0;
+  if (!fuzz::gets_everything(data, size)) {
+    fuzz::whole_report(memory.path(), {}, {});
+    return 0;
+  }
   replay::Selection selection;
   if ((options & 4) != 0) selection.from = replay::Moment{25, true};
   if ((options & 8) != 0) selection.min_lifetime_ns = 20;
   if ((options & 16) != 0) selection.kind = model::Kind::kMmap;
-  if (memory.fill(bytes.data(), bytes.size())) fuzz::whole_report(memory.path(), selection, (options & 32) != 0);
+  fuzz::whole_report(memory.path(), selection, {.reports = (options & 0xc0) == 0, .second_pass = (options & 32) != 0});
   return 0;
 }

@@ -58,6 +58,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::uint8_t> file = (how & 2) != 0 ? unpack(input)
                                                   : std::vector<std::uint8_t>(input.data(), input.data() + input.left());
   if ((how & 1) != 0) repair(file);
-  if (memory.fill(file.data(), file.size())) fuzz::whole_report(memory.path(), {}, (how & 4) != 0);
+  if (!memory.fill(file.data(), file.size())) return 0;
+  if (!fuzz::gets_everything(data, size)) fuzz::read_events(memory.path());
+  else
+    fuzz::whole_report(memory.path(), {}, {.reports = (how & 0x18) == 0, .second_pass = (how & 4) != 0});
   return 0;
 }

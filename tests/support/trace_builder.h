@@ -27,7 +27,6 @@ namespace heapprof::test {
 class TraceBuilder {
  public:
   static constexpr std::uint64_t kFileId = 0x1122334455667788;
-  static constexpr std::uint32_t kFrameExtentBytes = 64 << 10;
 
   class Stream {
    public:
@@ -132,8 +131,8 @@ class TraceBuilder {
       header.payload_checksum = checksum(payload.data(), static_cast<std::size_t>(bytes));
       header.header_checksum = checksum(&header, offsetof(FrameHeader, header_checksum));
       const std::size_t total = (sizeof header + static_cast<std::size_t>(bytes) + 7) / 8 * 8;
-      if (extent_at_ == 0 || extent_used_ + total > kFrameExtentBytes) {
-        extent_at_ = trace_.add_extent(kFrameExtentBytes, ExtentKind::kFrames, id_, ordinal_++);
+      if (extent_at_ == 0 || extent_used_ + total > trace_.frame_extent_bytes) {
+        extent_at_ = trace_.add_extent(trace_.frame_extent_bytes, ExtentKind::kFrames, id_, ordinal_++);
         extent_used_ = sizeof(ExtentHeader);
       }
       frames_.push_back(extent_at_ + extent_used_);
@@ -185,6 +184,7 @@ class TraceBuilder {
   }
 
   FileHeader header{};  ///< change it before bytes(); its checksum is made there
+  std::uint32_t frame_extent_bytes = 64 << 10;  ///< of the extents to come; a multiple of kUnitBytes with room for a frame
 
   /// The file as it is now.
   std::vector<std::uint8_t> bytes() {

@@ -83,3 +83,28 @@ TEST_CASE("Damaged compacted traces are refused or read as far as they go") {
   }
   CHECK(incomplete > 10);
 }
+
+TEST_CASE("Chunks that are lost one after the other are told to each stream once") {
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, 4, 10'000);
+  const TemporaryFile path, compacted;
+  trace.write(path.path());
+  CompactOptions options;
+  options.chunk_records = 1'000;
+  compact(path.path(), compacted.path(), options);
+  std::ifstream in(compacted.path(), std::ios::binary);
+  std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  const auto chunks = trace::TraceFile(compacted.path()).compacted()->sections.chunks;
+  REQUIRE(chunks.size() > 5);
+  for (std::size_t i = 1; i < chunks.size(); ++i) bytes.at(chunks[i].offset + sizeof(trace::SectionHeader)) ^= 1;
+  TraceBuilder::write_bytes(compacted.path(), bytes);
+  const trace::TraceFile file(compacted.path());
+  trace::MergedReader reader(file);
+  trace::Batch batch;
+  std::size_t events = 0, gaps = 0;
+  while (reader.next(batch))
+    for (const trace::MergedEvent& event : batch.events()) event.op() == trace::kGap ? ++gaps : ++events;
+  CHECK(events == 1'000);
+  CHECK(gaps > 0);
+  CHECK(gaps <= file.streams().size());
+}

@@ -207,3 +207,11 @@ TEST_CASE("Definitions come out of frames and staging blocks alike") {
   const std::uint32_t undefined = merged.events[2].node;
   CHECK((undefined >= merged.definitions.nodes.size() || !merged.definitions.nodes[undefined].defined));
 }
+
+TEST_CASE("A text is as long as what is left behind its length, and not a byte longer") {
+  const std::vector<std::uint8_t> bytes = {4, 'a', 'b', 'c'};  // three bytes are left; with the length's own there are four
+  trace::ByteReader reader(bytes);
+  CHECK_THROWS_AS(reader.text(), trace::FormatError);
+  trace::ByteReader again(bytes);
+  CHECK_THROWS_AS(again.count(), trace::FormatError);
+}

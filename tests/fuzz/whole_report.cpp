@@ -1,0 +1,63 @@
+#include "tests/fuzz/whole_report.h"
+
+#include <vector>
+
+#include "analyzer/cli/names.h"
+#include "analyzer/cli/ranking.h"
+#include "analyzer/cli/report_json.h"
+#include "analyzer/cli/report_text.h"
+#include "analyzer/trace/merged_reader.h"
+
+namespace heapprof::fuzz {
+
+namespace {
+
+std::size_t print_all(const model::Profile& profile) {
+  std::size_t bytes = 0;
+  for (const cli::Cost cost : {cli::Cost::kPeak, cli::Cost::kLeaked}) {
+    const auto stacks = cli::rank_stacks(profile, cost);
+    symbols::Options options;
+    options.symbols = false;
+    std::vector<std::uint32_t> nodes;
+    for (const auto& stack : stacks) nodes.push_back(stack.node);
+    cli::Names names(profile, options);
+    names.resolve(nodes);
+    bytes += cli::ReportText(profile, {}).head().stacks(cost, stacks, stacks.size(), names).notes({}).text().size();
+    bytes += cli::dump(cli::report_json(profile, cost, stacks, names)).size();
+  }
+  bytes += cli::ReportText(profile, {}).description().notes({}).text().size();
+  return bytes + cli::dump(cli::info_json(profile)).size();
+}
+
+}  // namespace
+
+std::size_t read_events(const std::string& path) {
+  std::size_t events = 0;
+  try {
+    const trace::TraceFile file(path);
+    trace::MergedReader reader(file);
+    trace::Batch batch;
+    while (reader.next(batch)) events += batch.count;
+  } catch (const trace::TraceError&) {
+    // a clear refusal
+  }
+  return events;
+}
+
+std::size_t whole_report(const std::string& path, const replay::Selection& selection, const Also& also) {
+  std::size_t bytes = 0;
+  try {
+    const replay::Analysis analysis(path, selection);
+    const model::Profile& profile = analysis.profile();
+    if (also.reports) bytes += print_all(profile);
+    if (!also.second_pass) return bytes;
+    analysis.for_each_event([&](std::span<const replay::ProfileEvent> events) { bytes += events.size(); });
+    const std::vector<std::uint32_t> group(profile.nodes.size(), 0);
+    bytes += analysis.live_by_group(group, 1).size();
+  } catch (const trace::TraceError&) {
+    // a clear refusal
+  }
+  return bytes;
+}
+
+}  // namespace heapprof::fuzz
