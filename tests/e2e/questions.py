@@ -341,7 +341,7 @@ class Selections(harness.Case):
         self.assertEqual(ask("threads", "--top", 0)["pairs"], [])
         folded = self.heapprof("flamegraph", trace, "--format", "folded", "--cost", "allocations", *five)
         self.assertEqual(sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()), 5)
-        events = [json.loads(line) for line in self.heapprof("export", "ndjson", trace, *five).splitlines()]
+        events = [json.loads(line) for line in self.heapprof("export", "ndjson", trace, "-o", "-", *five).splitlines()]
         self.assertEqual(sum(event.get("event") == "alloc" for event in events), 5)
         diff = json.loads(self.heapprof("diff", trace, trace, "--json", *five))
         self.assertEqual(diff["before"]["allocations"], 5)
