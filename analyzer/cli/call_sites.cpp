@@ -12,6 +12,30 @@ std::string key_of(const Frame& frame) {
   return (frame.function.empty() ? place_of(frame) : frame.function) + '\n' + frame.module->path;
 }
 
+/// A name of Rust's own libraries: a path into one, or a trait's method of a type that is theirs, the language's or a
+/// parameter (`<T as alloc::slice::hack::ConvertVec>::to_vec`). `<mine::Type as core::clone::Clone>::clone` is mine.
+bool is_of_rust_libraries(std::string_view name) {
+  static constexpr std::string_view kPaths[] = {"alloc::", "core::", "hashbrown::", "std::alloc::", "std::collections::",
+                                                "std::sys::", "std::io::", "std::path::", "std::ffi::"};
+  const auto is_path = [](std::string_view path) {
+    return std::any_of(std::begin(kPaths), std::end(kPaths), [&](std::string_view of) { return path.starts_with(of); });
+  };
+  if (is_path(name)) return true;
+  if (!name.starts_with('<')) return false;
+  name.remove_prefix(1);
+  while (!name.empty() && (name.front() == '&' || name.front() == '[' || name.front() == '(' || name.front() == '<'))
+    name.remove_prefix(1);
+  for (const std::string_view word : {"mut ", "dyn ", "*const ", "*mut "})
+    if (name.starts_with(word)) name.remove_prefix(word.size());
+  if (is_path(name)) return true;
+  const std::string_view word = name.substr(0, name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"));
+  if (name.substr(word.size()).starts_with("::")) return false;
+  static constexpr std::string_view kPrimitive[] = {"str", "bool", "char", "u8", "u16", "u32", "u64", "u128", "usize", "i8",
+                                                    "i16", "i32", "i64", "i128", "isize", "f32", "f64"};
+  return (word.size() == 1 && std::isupper(static_cast<unsigned char>(word.front()))) ||
+         std::find(std::begin(kPrimitive), std::end(kPrimitive), word) != std::end(kPrimitive);
+}
+
 }  // namespace
 
 bool is_allocation_machinery(const std::string& function) {
@@ -26,10 +50,11 @@ bool is_allocation_machinery(const std::string& function) {
                                                    "std::__cxx11::list<", "std::__cxx11::_List_base<", "std::make_unique<",
                                                    "std::make_shared<", "std::allocate_shared<", "std::__allocate_guarded<",
                                                    "std::__shared_count<", "std::__shared_ptr<", "std::shared_ptr<",
-                                                   "__gnu_cxx::__alloc_traits<", "void* std::", "alloc::", "__rust_alloc",
-                                                   "__rust_realloc", "__rdl_", "__rg_", "<alloc::", "hashbrown::"};
+                                                   "__gnu_cxx::__alloc_traits<", "void* std::", "__rust_alloc", "__rust_realloc",
+                                                   "__rdl_", "__rg_"};
   for (const std::string_view name : kExact)
     if (function == name) return true;
+  if (is_of_rust_libraries(function)) return true;
   // malloc by many names: xmalloc, g_realloc_n, zcalloc_usable, _PyObject_Malloc. Not methods and templates.
   if (function.find_first_of("<:(") == std::string::npos) {
     std::string lower = function;
@@ -56,12 +81,14 @@ std::string named_caller(const std::vector<Frame>& stack, const Frame& frame) {
 
 }  // namespace
 
-const Frame& call_site_of(const std::vector<Frame>& stack) {
+std::size_t frames_of_machinery(const std::vector<Frame>& stack) {
   const auto at = std::find_if(stack.begin(), stack.end(), [](const Frame& frame) {
     return !is_allocation_machinery(frame.function);
   });
-  return at == stack.end() ? stack.back() : *at;
+  return at == stack.end() ? stack.size() - 1 : static_cast<std::size_t>(at - stack.begin());
 }
+
+const Frame& call_site_of(const std::vector<Frame>& stack) { return stack[frames_of_machinery(stack)]; }
 
 std::vector<SiteGroup> group_by_site(const Names& names, const std::vector<std::uint32_t>& nodes) {
   std::vector<SiteGroup> groups;

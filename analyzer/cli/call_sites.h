@@ -1,8 +1,8 @@
 // Call sites: stacks grouped by the function in which the program asked for memory.
 //
 // A stack's site is its innermost frame that is not part of the allocation machinery (operator new, malloc
-// wrappers of libstdc++, container and allocator templates of the standard library): the place a reader
-// would change.
+// wrappers of libstdc++, container and allocator templates of the standard library, Rust's own libraries): the place a
+// reader would change.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,9 @@ struct CallSites {
 /// The `most` largest sites of the stacks that `names` has resolved and `nodes` lists.
 CallSites find_call_sites(const model::Profile& profile, const Names& names, const std::vector<std::uint32_t>& nodes,
                           std::size_t most);
+
+/// How many frames of `stack` (not empty), from the innermost on, only pass memory on. One is always left.
+std::size_t frames_of_machinery(const std::vector<Frame>& stack);
 
 /// The place in `stack` (not empty) that a reader would change.
 const Frame& call_site_of(const std::vector<Frame>& stack);

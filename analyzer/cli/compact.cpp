@@ -1,4 +1,4 @@
-// heapprof compact: a finished trace, smaller and indexed.
+// heapprof compact: a trace, smaller and indexed.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -39,6 +39,7 @@ int compact(const Arguments& arguments) {
     std::printf(" (%.2f bytes an event, was %.2f)", static_cast<double>(result.bytes) / events,
                 static_cast<double>(result.original_bytes) / events);
   std::printf("\n");
+  if (result.running) std::printf("its program still runs: this is what was recorded up to now\n");
   if (!arguments.exact)
     std::printf("times are rounded to microseconds, and blocks have numbers for addresses (--exact keeps both)\n");
   return 0;
@@ -48,8 +49,8 @@ int compact(const Arguments& arguments) {
 
 void add_compact(CLI::App& app, int& status) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* const command = app.add_subcommand("compact", "Rewrite a finished trace smaller and indexed");
-  command->add_option("TRACE", arguments->trace, "Trace to rewrite; its program must have ended")->required();
+  CLI::App* const command = app.add_subcommand("compact", "Rewrite a trace smaller and indexed");
+  command->add_option("TRACE", arguments->trace, "Trace to rewrite; of a program that still runs, what there is so far")->required();
   command->add_option("-o,--output", arguments->output, "The new trace")->required();
   command->add_flag("--exact", arguments->exact, "Keep addresses, and times to the tick");
   command->add_option("--level", arguments->level, "How hard zstd tries")->check(CLI::Range(1, 19))->capture_default_str();

@@ -9,6 +9,7 @@
 
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/report_json.h"
+#include "analyzer/cli/report_text.h"
 #include "analyzer/cli/trace_command.h"
 #include "analyzer/render/flame_tree.h"
 #include "analyzer/render/flamegraph.h"
@@ -148,9 +149,15 @@ std::vector<const Pair*> ranked(const Pairs& pairs, bool by_blocks) {
 }
 
 std::string text_of(const DiffOptions& options, const Side& before, const Side& after, const std::vector<const Pair*>& changed) {
-  const bool colour = wants_colour(options.trace.output);
+  const TextStyle style = style_for(options.trace.output, options.frames);
+  const bool colour = style.colour;
   const bool by_blocks = ranks_by_blocks(options.cost);
-  std::string text = painted(colour, kBold, "From " + options.trace.trace + " to " + options.after) + "\n\n";
+  constexpr std::size_t kIndent = 6, kGap = 2;
+  const std::size_t function_width = (style.width - kIndent - kGap) * 62 / 100;
+  const std::size_t place_width = style.width - kIndent - kGap - function_width;
+  std::string names = "From " + options.trace.trace + " to " + options.after;
+  if (render::length_utf8(names) > style.width) names = "From " + options.trace.trace + "\nto   " + options.after;
+  std::string text = painted(colour, kBold, names) + "\n\n";
   text += "  " + std::string(12, ' ') + right("before", 12) + right("after", 12) + right("change", 12) + "\n";
   const auto row = [&](const char* name, std::uint64_t from, std::uint64_t to, bool bytes) {
     const std::int64_t by = change(from, to);
@@ -185,17 +192,18 @@ std::string text_of(const DiffOptions& options, const Side& before, const Side& 
     const bool grew = by_blocks ? blocks > 0 : bytes > 0;
     text += "\n" + right(std::to_string(i + 1), 3) + "  " +
             painted(colour, grew ? kAdded : kSaved, right(by_blocks ? signed_number(blocks) : signed_bytes(bytes), 10)) + "  " +
-            human_bytes(pair.before.bytes) + " in " + render::block_count(pair.before.blocks) + " before, " +
-            human_bytes(pair.after.bytes) + " in " + render::block_count(pair.after.blocks) + " after\n";
+            render::clip_utf8(human_bytes(pair.before.bytes) + " in " + render::block_count(pair.before.blocks) + " before, " +
+                                  human_bytes(pair.after.bytes) + " in " + render::block_count(pair.after.blocks) + " after",
+                              style.width - 17) + "\n";
     const std::size_t lines = options.frames == 0 ? pair.lines.size() : std::min(options.frames, pair.lines.size());
     for (std::size_t k = 0; k < lines; ++k) {
-      std::string function = render::clip_utf8(render::short_name(render::clean_utf8(pair.lines[k].function)), 60);
-      if (!pair.lines[k].place.empty()) function += std::string(62 - std::min<std::size_t>(render::length_utf8(function), 60), ' ');
-      text += "      " + function + render::clean_utf8(pair.lines[k].place) + "\n";
+      std::string function = render::clip_utf8(render::short_name(render::clean_utf8(pair.lines[k].function)), function_width);
+      if (!pair.lines[k].place.empty()) function += std::string(function_width + kGap - render::length_utf8(function), ' ');
+      text += std::string(kIndent, ' ') + function + render::clip_utf8(render::clean_utf8(pair.lines[k].place), place_width) + "\n";
     }
     if (lines < pair.lines.size()) text += "      ... " + std::to_string(pair.lines.size() - lines) + " more\n";
   }
-  return text;
+  return plain_text(text, style.unicode);
 }
 
 Json totals_json(const std::string& trace, const Side& side) {

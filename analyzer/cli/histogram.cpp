@@ -109,7 +109,9 @@ void print_histogram(const TraceOptions& options, const replay::Analysis& analys
     return write_output(options.output, dump(json));
   }
 
-  ReportText text(profile, style_for(options.output));
+  const TextStyle style = style_for(options.output);
+  const std::size_t bar_columns = style.width < 90 ? 16 : 24;
+  ReportText text(profile, style);
   text.title().line();
   text.row("half", "<= " + human_bytes(quantile(profile, 0.5)), "is what half of all allocations ask for");
   text.row("most", "<= " + human_bytes(quantile(profile, 0.99)), "99 in 100");
@@ -121,7 +123,7 @@ void print_histogram(const TraceOptions& options, const replay::Analysis& analys
   for (const SizeClass& size : sizes)
     rows.push_back({range_of(size), exact_number(size.allocations), percent(size.allocations, profile.heap.allocations),
                     human_bytes(size.bytes), percent(size.bytes, profile.heap.allocated_bytes),
-                    text.bar(size.allocations, most, 24)});
+                    text.bar(size.allocations, most, bar_columns)});
   text.table({"size", "allocations", "", "bytes", "", ""}, rows);
   if (!exact) text.line("  (the largest sizes are counted by powers of two, since there are so many different ones)");
 
@@ -133,7 +135,7 @@ void print_histogram(const TraceOptions& options, const replay::Analysis& analys
   const std::uint64_t bytes = released_bytes + lifetimes.left().bytes;
   const auto add = [&](const std::string& label, const model::Lifetimes::Class& lives) {
     rows.push_back({label, exact_number(lives.blocks), percent(lives.blocks, blocks), human_bytes(lives.bytes),
-                    percent(lives.bytes, bytes), text.bar(lives.blocks, most, 24)});
+                    percent(lives.bytes, bytes), text.bar(lives.blocks, most, bar_columns)});
   };
   std::string before;
   std::size_t shown = lifetimes.classes().size();

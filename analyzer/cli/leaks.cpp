@@ -36,6 +36,7 @@ struct LeakOptions {
   bool history = true;
   std::size_t top = 20;
   std::size_t frames = 12;
+  bool shared_frames = false;
 };
 
 constexpr std::pair<Growth, const char*> kGrowths[] = {
@@ -51,9 +52,9 @@ const char* json_name_of(Growth growth) { return growth == Growth::kInUse ? "in_
 
 const char* words_for(Growth growth) {
   switch (growth) {
-    case Growth::kGrowing: return "more and more, to the end";
-    case Growth::kKept: return "grew once, if at all, and stayed";
-    case Growth::kInUse: return "no older than what these stacks released";
+    case Growth::kGrowing: return "more and more";
+    case Growth::kKept: return "came once, stayed";
+    case Growth::kInUse: return "merely alive then";
   }
   return "";
 }
@@ -101,17 +102,19 @@ model::LeakHistory read_history(const LeakOptions& options, const replay::Analys
 }
 
 void sort_stacks(std::vector<RankedStack>& stacks, Order order, const model::LeakHistory* history) {
-  const auto key = [&](const RankedStack& stack) -> std::pair<std::uint64_t, std::uint64_t> {
+  const auto key = [&](const RankedStack& stack) -> double {
     switch (order) {
-      case Order::kBytes: return {0, ~stack.bytes};
-      case Order::kBlocks: return {0, ~stack.blocks};
-      case Order::kAge: return {0, history == nullptr ? 0 : history->of(stack.node).first_ns};
-      case Order::kGrowth: break;
+      case Order::kBytes: break;
+      case Order::kBlocks: return static_cast<double>(stack.blocks);
+      case Order::kAge: return history == nullptr ? 0 : -static_cast<double>(history->of(stack.node).first_ns);
+      case Order::kGrowth:
+        if (history != nullptr) return model::rank_weight(history->of(stack.node).growth, stack.bytes);
+        break;
     }
-    return {history == nullptr ? 0 : static_cast<std::uint64_t>(history->of(stack.node).growth), ~stack.bytes};
+    return static_cast<double>(stack.bytes);
   };
   std::stable_sort(stacks.begin(), stacks.end(),
-                   [&](const RankedStack& a, const RankedStack& b) { return key(a) < key(b); });
+                   [&](const RankedStack& a, const RankedStack& b) { return key(a) > key(b); });
 }
 
 struct Sums {
@@ -269,7 +272,7 @@ void print_leaks(const LeakOptions& options, const replay::Analysis& analysis) {
           {"bytes", sums[value].bytes}, {"blocks", sums[value].blocks}, {"stacks", sums[value].stacks}};
     for (std::size_t i = 0; i < stacks.size(); ++i) add_story(json["top"][i], known->of(stacks[i].node));
   }
-  write_output(options.trace.output, dump(json));
+  write_report(options.trace.output, std::move(json), stacks, names, options.shared_frames);
 }
 
 }  // namespace
@@ -284,13 +287,14 @@ void add_leaks(CLI::App& app, int& status) {
                     "Show what libc, libstdc++ and the loader keep for themselves, too");
   const std::map<std::string, Order> orders = {
       {"growth", Order::kGrowth}, {"bytes", Order::kBytes}, {"blocks", Order::kBlocks}, {"age", Order::kAge}};
-  command->add_option("--sort", options->order, "What stacks are ranked by; growth: what grows steadily, then what stayed, "
-                                                "then what is merely in use; each by bytes")
+  command->add_option("--sort", options->order, "What stacks are ranked by; growth: bytes, where what grows steadily counts "
+                                                "64-fold and what is merely in use a 64th")
       ->transform(CLI::CheckedTransformer(orders).description("growth|bytes|blocks|age"))
       ->default_str("growth");
   command->add_flag("!--no-history", options->history, "Read the trace once only: no growth, no times");
   command->add_option("--top", options->top, "How many stacks; 0 is all")->capture_default_str();
   command->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")->capture_default_str();
+  add_shared_frames(*command, options->shared_frames);
   command->callback([options, &status] {
     status = run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_leaks(*options, analysis); });
   });

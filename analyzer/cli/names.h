@@ -36,6 +36,12 @@ class Names {
   /// The frames of one node alone: what was inlined there, then the function itself. Empty where the node
   /// stands for no code.
   std::vector<Frame> frames_of_node(std::uint32_t node) const;
+  /// Calls visit(node, place) for the nodes of a stack, innermost first. Nodes of one place have the same frames.
+  template <typename Visit>
+  void for_each_node(std::uint32_t node, Visit&& visit) const {
+    for (; node != 0; node = profile_.nodes[node].parent)
+      visit(node, profile_.nodes[node].address * 2 + (profile_.nodes[node].guessed ? 1 : 0));
+  }
 
   /// What the look-up met, sentences: first which share of the places has no name, if any; then the reasons, and what
   /// to do.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/trace_command.h"
 #include "analyzer/launch/capabilities.h"
 #include "analyzer/launch/options.h"
 #include "analyzer/launch/output.h"
@@ -48,7 +49,11 @@ std::string summary(const std::vector<launch::TraceFound>& traces) {
            "          nothing, or it ran through a program that drops LD_PRELOAD, is statically linked or setuid.\n";
   // The program that the process ended as; what it was before (wrapper scripts, mostly) is named only.
   const std::string& last = traces.back().path;
-  std::string text = "heapprof: " + last + "\n" + launch::summarize_trace(last);
+  ProgressLine progress("Reading " + last);
+  const std::string figures =
+      launch::summarize_trace(last, [&](double share, std::uint64_t records) { progress.show(share, records); });
+  progress.show(1, 0);
+  std::string text = "heapprof: " + last + "\n" + figures;
   for (std::size_t i = 0; i + 1 < traces.size(); ++i) text += "  before  " + traces[i].path + "\n";
   return text + "  look    heapprof report " + quoted(last) + "\n";
 }

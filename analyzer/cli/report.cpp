@@ -16,6 +16,7 @@ struct ReportOptions {
   Cost cost = Cost::kPeak;
   std::size_t top = 10;
   std::size_t frames = 12;
+  bool shared_frames = false;
 };
 
 void print_report(const ReportOptions& options, const replay::Analysis& analysis) {
@@ -28,7 +29,8 @@ void print_report(const ReportOptions& options, const replay::Analysis& analysis
   Names names(profile, options.trace.symbols);
   names.resolve(nodes);
   if (options.trace.json)
-    return write_output(options.trace.output, dump(report_json(profile, options.cost, stacks, names)));
+    return write_report(options.trace.output, report_json(profile, options.cost, stacks, names), stacks, names,
+                        options.shared_frames);
   ReportText text(profile, style_for(options.trace.output, options.frames));
   text.head().stacks(options.cost, stacks, all, names).notes(names.warnings());
   write_output(options.trace.output, text.text());
@@ -42,6 +44,7 @@ void add_report(CLI::App& app, int& status) {
   add_trace_options(*command, options->trace);
   command->add_option("--top", options->top, "How many stacks; 0 is all")->capture_default_str();
   command->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")->capture_default_str();
+  add_shared_frames(*command, options->shared_frames);
   const std::map<std::string, Cost> costs(cost_names().begin(), cost_names().end());
   command->add_option("--cost", options->cost, "What stacks are ranked by")
       ->transform(CLI::CheckedTransformer(costs).description("peak|leaked|allocated|allocations|temporary"))

@@ -1,5 +1,12 @@
 #include "analyzer/cli/report_json.h"
 
+#include <cstring>
+#include <unordered_map>
+#include <utility>
+
+#include "analyzer/cli/trace_command.h"
+#include "analyzer/export/output.h"
+
 namespace heapprof::cli {
 namespace {
 
@@ -123,11 +130,84 @@ Json report_json(const model::Profile& profile, Cost cost, const std::vector<Ran
     entry["share"] = share_of(stack, total, cost);
     const char* const truncated = profile.nodes[stack.node].truncated;
     entry["truncated"] = truncated == nullptr ? Json(nullptr) : Json(truncated);
-    entry["stack"] = stack_json(names, stack.node);
     top.push_back(std::move(entry));
   }
   json["symbol_warnings"] = names.warnings();
   return json;
+}
+
+namespace {
+
+std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+/// Frames as text. Those of one place in the code are written once, or kept for being repeated.
+class FrameTexts {
+ public:
+  explicit FrameTexts(bool shared) : shared_(shared) {}
+
+  void append(std::string& out, const Frame& frame) {
+    std::string text = line_of(frame_json(frame));
+    if (!shared_) {
+      out += text;
+      return;
+    }
+    const auto [known, fresh] = positions_.try_emplace(std::move(text), positions_.size());
+    if (fresh) order_.push_back(&known->first);
+    out += std::to_string(known->second);
+  }
+  const std::vector<const std::string*>& frames() const noexcept { return order_; }
+
+ private:
+  const bool shared_;
+  std::unordered_map<std::string, std::size_t> positions_;
+  std::vector<const std::string*> order_;
+};
+
+}  // namespace
+
+void write_report(const std::string& output, Json report, const std::vector<RankedStack>& stacks, const Names& names,
+                  bool shared) {
+  const Json top = std::move(report["top"]);
+  report.erase("top");
+  std::string head = dump(report);
+  head.resize(head.size() - std::strlen("\n}\n"));
+  exporter::Output out(output);
+  out.write(head);
+  FrameTexts texts(shared);
+  std::unordered_map<std::uint32_t, std::string> of_place;
+  const char* const gap = shared ? "," : ",\n        ";
+  out.write(",\n  \"top\": [");
+  for (std::size_t i = 0; i < stacks.size() && out.ok(); ++i) {
+    std::string entry = line_of(top[i]);
+    entry.pop_back();
+    out.write(i == 0 ? "\n    " : ",\n    ");
+    out.write(entry);
+    out.write(shared ? ",\"stack\":[" : ",\"stack\":[\n        ");
+    bool first = true;
+    names.for_each_node(stacks[i].node, [&](std::uint32_t node, std::uint32_t place) {
+      std::string& text = of_place[place];
+      if (text.empty())
+        for (const Frame& frame : names.frames_of_node(node)) {
+          if (!text.empty()) text += gap;
+          texts.append(text, frame);
+        }
+      if (text.empty()) return;
+      if (!std::exchange(first, false)) out.write(gap);
+      out.write(text);
+    });
+    out.write("]}");
+  }
+  out.write(stacks.empty() ? "]" : "\n  ]");
+  if (shared) {
+    out.write(",\n  \"frames\": [");
+    for (const std::string* const frame : texts.frames()) {
+      out.write(frame == texts.frames().front() ? "\n    " : ",\n    ");
+      out.write(*frame);
+    }
+    out.write(texts.frames().empty() ? "]" : "\n  ]");
+  }
+  out.write("\n}\n");
+  if (!out.close()) throw OutputError(out.error());
 }
 
 Json info_json(const model::Profile& profile) {

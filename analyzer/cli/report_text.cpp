@@ -5,6 +5,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "analyzer/cli/call_sites.h"
 #include "analyzer/cli/trace_command.h"
 #include "analyzer/render/text.h"
 #include "analyzer/render/units.h"
@@ -79,7 +80,7 @@ std::string ending_of(const model::Profile& profile) {
     return "ended by signal " + std::to_string(number) + (name == nullptr ? "" : std::string(" (SIG") + name + ")");
   }
   if (how == "stopped") return "recording stopped: " + integrity.stop_reason.value_or("no reason given");
-  if (how == "running") return "still running";
+  if (how == "running") return profile.recording.compacted ? "was running when this was written" : "still running";
   return "killed, or left by _exit";
 }
 
@@ -128,9 +129,8 @@ std::string one_line(const Frame& frame) {
   return frame.module->path.empty() ? text : text + " in " + clean_utf8(base_name(frame.module->path));
 }
 
-/// Without the characters that heapprof itself uses beyond ASCII, unless the locale has them.
-std::string ReportText::plain(const std::string& text) const {
-  if (style_.unicode) return text;
+std::string plain_text(const std::string& text, bool unicode) {
+  if (unicode) return text;
   static constexpr std::pair<const char*, const char*> kPlain[] = {{"…", "..."}, {"µ", "u"}, {"–", "-"}};
   std::string result = text;
   for (const auto& [fine, ascii] : kPlain)
@@ -319,7 +319,20 @@ ReportText& ReportText::stack(std::size_t number, const std::string& headline, s
 }
 
 ReportText& ReportText::frames(std::uint32_t node, const Names& names) {
-  const std::vector<Frame> frames = names.stack(node);
+  std::vector<Frame> frames = names.stack(node);
+  const auto dots = [this](std::size_t count, const char* one, const char* many) {
+    line(std::string(kFrameIndent, ' ') + paint(kDim, "… " + std::to_string(count) + (count == 1 ? one : many)));
+  };
+  // Of what only passes memory on, the function that was called stands for all: the room is for the program's own.
+  constexpr std::size_t kWorthLeavingOut = 3;
+  if (style_.frames != 0 && frames.size() > 1) {
+    const std::size_t machinery = frames_of_machinery(frames);
+    if (machinery >= kWorthLeavingOut + 1) {
+      frame(frames.front());
+      dots(machinery - 1, " frame of the allocator and containers …", " frames of the allocator and containers …");
+      frames.erase(frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(machinery));
+    }
+  }
   std::size_t shown = frames.size();
   std::size_t tail = 0;
   if (style_.frames != 0 && frames.size() > style_.frames) {
@@ -328,9 +341,7 @@ ReportText& ReportText::frames(std::uint32_t node, const Names& names) {
   }
   for (std::size_t i = 0; i < shown; ++i) frame(frames[i]);
   if (shown < frames.size()) {
-    const std::size_t left_out = frames.size() - shown - tail;
-    line(std::string(kFrameIndent, ' ') +
-         paint(kDim, "… " + std::to_string(left_out) + (left_out == 1 ? " more frame …" : " more frames …")));
+    dots(frames.size() - shown - tail, " more frame …", " more frames …");
     for (std::size_t i = frames.size() - tail; i < frames.size(); ++i) frame(frames[i]);
   }
   const char* const truncated = profile_.nodes[node].truncated;

@@ -19,6 +19,9 @@ struct TextStyle {
   bool unicode = true;      ///< false: ASCII only
 };
 
+/// Without the characters that heapprof itself uses beyond ASCII, unless `unicode`.
+std::string plain_text(const std::string& text, bool unicode);
+
 /// What fits the place where `output` goes: a terminal's width and colours, the locale's characters.
 TextStyle style_for(const std::string& output, std::size_t frames = 12);
 
@@ -56,7 +59,7 @@ class ReportText {
 
  private:
   void frame(const Frame& frame);
-  std::string plain(const std::string& text) const;
+  std::string plain(const std::string& text) const { return plain_text(text, style_.unicode); }
   std::string clip(const std::string& text, std::size_t width) const;
   std::string clip_front(const std::string& text, std::size_t width) const;
   void paragraph(const std::string& text, std::size_t indent);

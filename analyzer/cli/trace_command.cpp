@@ -47,6 +47,11 @@ int guarded(const std::string& trace, const std::function<int()>& work) {
   return 1;
 }
 
+void add_shared_frames(CLI::App& command, bool& shared) {
+  command.add_flag("--shared-frames", shared,
+                   "With --json: each frame once, in \"frames\", and stacks as positions in it (with --top 0 a hundredth of the size)");
+}
+
 void add_trace_options(CLI::App& command, TraceOptions& options, const TraceCommand& has) {
   command.add_option("TRACE", options.trace, "Trace to read: finished, killed or still being written")->required();
   auto* output = command.add_option("-o,--output", options.output, "Where the output goes; - is standard output");

@@ -36,6 +36,9 @@ struct TraceCommand {
   bool output_required = false;
 };
 
+/// Of commands whose JSON may have thousands of stacks.
+void add_shared_frames(CLI::App& command, bool& shared);
+
 /// Adds the options to `command`, which keep their values in `options`.
 void add_trace_options(CLI::App& command, TraceOptions& options, const TraceCommand& has = {});
 

@@ -4,7 +4,6 @@
 #include <exception>
 
 #include "analyzer/render/units.h"
-#include "analyzer/replay/analysis.h"
 
 namespace heapprof::launch {
 
@@ -26,9 +25,9 @@ std::string end_text(const model::Profile& profile) {
 
 }  // namespace
 
-std::string summarize_trace(const std::string& path) {
+std::string summarize_trace(const std::string& path, const replay::Progress& progress) {
   try {
-    const replay::Analysis analysis(path, replay::Selection{});
+    const replay::Analysis analysis(path, replay::Selection{}, progress);
     const model::Profile& profile = analysis.profile();
     const model::HeapTotals& heap = profile.heap;
     const auto blocks = [](std::uint64_t bytes, std::uint64_t count) {

@@ -9,6 +9,9 @@
 //   in use    did not grow, released more blocks than it left, and left none older than one that it released
 //   kept      anything else: singletons, tables, caches that filled
 //
+// Ranked by bytes, of which those that grow weigh kGrowthWeight times as much, and those in use so much less: a leak comes
+// before a cache of its size, and a few growing bytes not before all that stayed.
+//
 // One counter set for each stack that leaks, whatever the length of the trace.
 #pragma once
 
@@ -37,6 +40,13 @@ struct LeakStory {
   unsigned rises = 0;                                 ///< parts in which the lowest sum rose
   Growth growth = Growth::kKept;
 };
+
+/// What `bytes` count for where leaks are ranked.
+constexpr double rank_weight(Growth growth, std::uint64_t bytes) noexcept {
+  constexpr double kGrowthWeight = 64;
+  const double weight = growth == Growth::kGrowing ? kGrowthWeight : growth == Growth::kInUse ? 1 / kGrowthWeight : 1;
+  return static_cast<double>(bytes) * weight;
+}
 
 class LeakHistory {
  public:

@@ -96,8 +96,6 @@ class Compactor {
  public:
   Compactor(const std::string& from, const std::string& to, const CompactOptions& options, const Progress& progress)
       : options_(options), progress_(progress), file_(from), to_(to) {
-    if (file_.writer() == trace::Writer::kRecording)
-      throw trace::TraceError(from + ": is still being written; compact it when its program has ended");
     if (file_.compacted() != nullptr) throw trace::TraceError(from + ": is compacted already");
   }
 
@@ -109,7 +107,7 @@ class Compactor {
     check_and_add_snapshots(out);
     add_symbols(out);
     out.finish();
-    return {out.bytes(), file_.bytes(), whole_.events};
+    return {out.bytes(), file_.bytes(), whole_.events, file_.writer() == trace::Writer::kRecording};
   }
 
  private:
@@ -155,7 +153,8 @@ class Compactor {
 
     trace::Origin origin;
     origin.damage = file_.damage();
-    origin.executed = file_.writer() == trace::Writer::kExecuted;
+    origin.writer = file_.writer();
+    origin.cut_ticks = file_.cut_ticks();
     origin.streams = static_cast<std::uint32_t>(file_.streams().size());
     origin.bytes = file_.bytes();
     origin.quantum = quantum_;

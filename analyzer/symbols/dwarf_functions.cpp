@@ -70,8 +70,8 @@ bool has_scopes(int language) {
 }  // namespace
 
 DwarfFunctions::DwarfFunctions(Dwarf* dwarf, std::function<bool(std::uint64_t)> is_code,
-                               std::vector<std::string> packages)
-    : dwarf_(dwarf), is_code_(std::move(is_code)), package_paths_(std::move(packages)), ranges_left_(kMaxRanges) {
+                               std::function<bool(std::uint64_t)> in_function, std::vector<std::string> packages)
+    : dwarf_(dwarf), is_code_(std::move(is_code)), in_function_(std::move(in_function)), package_paths_(std::move(packages)), ranges_left_(kMaxRanges) {
   list_units();
 }
 
@@ -351,7 +351,7 @@ void DwarfFunctions::resolve_in_unit(std::uint32_t number, const std::vector<std
   for (const std::size_t i : asked) wanted.push_back(addresses[i]);
   Walk quick(*this, wanted, false);
   quick.run(unit.split);
-  std::erase_if(wanted, [&](std::uint64_t address) { return quick.find(address) != nullptr; });
+  std::erase_if(wanted, [&](std::uint64_t address) { return quick.find(address) != nullptr || !in_function_(address); });
   Walk thorough(*this, wanted, true);
   if (!wanted.empty()) thorough.run(unit.split);
 
@@ -361,11 +361,18 @@ void DwarfFunctions::resolve_in_unit(std::uint32_t number, const std::vector<std
 
   Dwarf_Attribute folder_attribute;
   const char* folder = dwarf_formstring(dwarf_attr(&unit.die, DW_AT_comp_dir, &folder_attribute));
+  // A unit's few files are named by most of its addresses.
+  std::unordered_map<const char*, std::string> paths;
+  const auto path_of = [&](const char* file) -> const std::string& {
+    const auto [known, fresh] = paths.try_emplace(file);
+    if (fresh) known->second = absolute(file, folder);
+    return known->second;
+  };
 
   for (const std::size_t i : asked) {
     SourceFrame frame;
     if (Dwarf_Line* line = dwarf_getsrc_die(&unit.die, addresses[i]); line != nullptr) {
-      frame.file = absolute(dwarf_linesrc(line, nullptr, nullptr), folder);
+      frame.file = path_of(dwarf_linesrc(line, nullptr, nullptr));
       int number = 0;
       if (dwarf_lineno(line, &number) == 0 && number > 0) frame.line = number;
     }
@@ -389,7 +396,7 @@ void DwarfFunctions::resolve_in_unit(std::uint32_t number, const std::vector<std
       Dwarf_Attribute attribute;
       Dwarf_Word value = 0;
       if (dwarf_formudata(dwarf_attr(&die, DW_AT_call_file, &attribute), &value) == 0 && value < file_count)
-        frame.file = absolute(dwarf_filesrc(files, value, nullptr, nullptr), folder);
+        frame.file = path_of(dwarf_filesrc(files, value, nullptr, nullptr));
       if (dwarf_formudata(dwarf_attr(&die, DW_AT_call_line, &attribute), &value) == 0 && value <= INT32_MAX)
         frame.line = static_cast<int>(value);
       scope = outer;

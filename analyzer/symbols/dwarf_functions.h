@@ -27,9 +27,11 @@ namespace heapprof::symbols {
 
 class DwarfFunctions {
  public:
-  /// `is_code` tells whether an address of the debug information lies in the module's code; `packages` are files in
+  /// `is_code` tells whether an address of the debug information lies in the module's code, `in_function` whether it may
+  /// lie in a function: no for one between two, which would be looked for in vain, at length. `packages` are files in
   /// which units may stand that were split off (the first that has one counts).
-  DwarfFunctions(Dwarf* dwarf, std::function<bool(std::uint64_t)> is_code, std::vector<std::string> packages = {});
+  DwarfFunctions(Dwarf* dwarf, std::function<bool(std::uint64_t)> is_code, std::function<bool(std::uint64_t)> in_function,
+                 std::vector<std::string> packages = {});
 
   /// Appends to frames[i] what is known about addresses[i] (sorted, distinct, in terms of the debug
   /// information): nothing; or one frame with a line but no function; or the inlined functions and the real
@@ -82,6 +84,7 @@ class DwarfFunctions {
 
   Dwarf* dwarf_;
   std::function<bool(std::uint64_t)> is_code_;
+  std::function<bool(std::uint64_t)> in_function_;
   std::vector<Unit> units_;
   IntervalMap units_by_address_;
   /// Demangled names by the mangled name's place in memory: one function is inlined in many places.

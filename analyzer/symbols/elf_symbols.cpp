@@ -87,6 +87,7 @@ ElfSymbols::ElfSymbols(Dwfl_Module* module) {
       section_end = header.sh_addr + header.sh_size + (address - symbol.st_value);
     }
     const bool local = GELF_ST_BIND(symbol.st_info) == STB_LOCAL;
+    has_local_ |= local;
     const std::uint64_t end = address + symbol.st_size;
     begins.push_back(address);
     if (symbol.st_size == 0) {

@@ -23,6 +23,9 @@ class ElfSymbols {
   /// The mangled name of the function at `address` (of the ELF file), without a symbol version; empty: none.
   std::string name_at(std::uint64_t address) const;
 
+  /// False: the file's local functions may not be in the table, so that nothing follows from an address without name.
+  bool has_local() const noexcept { return has_local_; }
+
  private:
   struct Symbol {
     std::uint64_t begin;
@@ -39,6 +42,7 @@ class ElfSymbols {
   std::vector<const char*> names_;
   IntervalMap sized_;
   IntervalMap unsized_;
+  bool has_local_ = false;
 };
 
 }  // namespace heapprof::symbols

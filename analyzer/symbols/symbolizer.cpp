@@ -117,8 +117,12 @@ class ModuleReader {
     prepared_ = true;
     // Before the symbols, so that libdwfl has found the separate debug file when their table is chosen.
     if (Dwarf* const dwarf = file_.dwarf(bias_); dwarf != nullptr)
-      functions_.emplace(dwarf, [this](std::uint64_t address) { return file_.is_code(address + bias_); },
-                         file_.packages());
+      functions_.emplace(
+          dwarf, [this](std::uint64_t address) { return file_.is_code(address + bias_); },
+          [this](std::uint64_t address) {
+            return !symbols_->has_local() || !symbols_->name_at(address + bias_).empty();
+          },
+          file_.packages());
     symbols_.emplace(file_.dwfl_module());
   }
 

@@ -311,6 +311,8 @@ ChunkDecoder::ChunkDecoder(const ChunkFormat& format, std::span<const std::uint8
 }
 ChunkDecoder::~ChunkDecoder() = default;
 
+bool ChunkDecoder::at_end() const noexcept { return state_->events_left == 0; }
+
 std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t most, std::vector<EventText>& texts) {
   State& state = *state_;
   Guesses& guesses = state.guesses;

@@ -464,13 +464,12 @@ bool MergedReader::next_compacted(Batch& batch) {
         if (event.stream() != stream) chunks.hear(stream = event.stream());
       }
       count += got;
-      if (got != 0) {
-        last_time_ = events[count - 1].time;
-        continue;
-      }
+      if (got != 0) last_time_ = events[count - 1].time;
+      if (!chunks.decoder->at_end()) continue;
+      // A chunk may end with its batch, so that is looked at before the batch is full.
       chunks.decoder.reset();
-      at_chunk_end = position_interval_ != 0 && records_ + count >= next_position_;
-      if (at_chunk_end && count != 0) break;
+      at_chunk_end = count != 0 && position_interval_ != 0 && records_ + count >= next_position_;
+      if (at_chunk_end) break;
     } catch (const FormatError& error) {
       give_up_chunk(error.what());
     }
@@ -480,7 +479,7 @@ bool MergedReader::next_compacted(Batch& batch) {
   batch.records = records_;
   batch.frame_bytes_read = frame_bytes_read_;
   batch.position.clear();
-  if (at_chunk_end && count != 0 && chunks.decoder == nullptr) {
+  if (at_chunk_end) {
     save_position(batch.position);
     next_position_ = records_ + position_interval_;
   }

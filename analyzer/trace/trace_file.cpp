@@ -136,21 +136,24 @@ TraceFile::TraceFile(const std::string& path) : input_(path) {
 
 void save(const Origin& origin, ByteWriter& out) {
   save(origin.damage, out);
-  out.number(origin.executed ? 1 : 0);
+  out.number(origin.writer == Writer::kExecuted ? 1 : origin.writer == Writer::kRecording ? 2 : 0);
   out.number(origin.streams);
   out.number(origin.bytes);
   out.number(origin.quantum);
+  if (origin.writer == Writer::kRecording) out.number(origin.cut_ticks);
 }
 
 Origin load_origin(ByteReader& in) {
   constexpr std::uint64_t kMostStreams = 1 << 20;
   Origin origin;
   origin.damage = load_damage(in);
-  origin.executed = in.number() != 0;
+  constexpr Writer kWriters[] = {Writer::kGone, Writer::kExecuted, Writer::kRecording};
+  origin.writer = kWriters[in.number_up_to(std::size(kWriters) - 1)];
   origin.streams = static_cast<std::uint32_t>(in.number_up_to(kMostStreams));
   origin.bytes = in.number();
   origin.quantum = in.number();
   if (origin.quantum == 0) throw FormatError("its unit of time is nothing");
+  if (origin.writer == Writer::kRecording) origin.cut_ticks = in.number();
   in.expect_end();
   return origin;
 }
@@ -169,7 +172,8 @@ void TraceFile::open_compacted() {
     ByteReader in(contents);
     const Origin origin = load_origin(in);
     damage_ = origin.damage;
-    writer_ = origin.executed ? Writer::kExecuted : Writer::kGone;
+    writer_ = origin.writer;
+    cut_ticks_ = origin.cut_ticks;
     streams_.resize(origin.streams);
     compacted->original_bytes = origin.bytes;
     compacted->quantum = origin.quantum;

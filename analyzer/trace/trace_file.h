@@ -60,7 +60,8 @@ struct Compacted {
 /// The section of kind kOrigin.
 struct Origin {
   Damage damage;                      ///< of the original as a file
-  bool executed = false;              ///< its process went on as another program
+  Writer writer = Writer::kGone;      ///< kRecording: it ran when this snapshot of it was made
+  std::uint64_t cut_ticks = kNoCut;   ///< likewise
   std::uint32_t streams = 0;
   std::uint64_t bytes = 0;
   std::uint64_t quantum = 1;

@@ -197,7 +197,14 @@ class Compact(harness.Case):
                 if trace.exists() and self.run_heapprof("info", trace).returncode == 0:
                     break
                 time.sleep(0.05)
-            self.refused(trace, "-o", self.dir / "result.hprof", words="still being written")
+            snapshot = self.compact(trace)
+            report = self.report(snapshot)
+            self.assert_sound(report, ended_by=("running",))
+            result = self.run_heapprof("bundle", trace, "-o", self.dir / "bundled.hprof")
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("heapprof compact", result.stderr)
+            # A snapshot can be bundled, and stays what it was when the program has ended.
+            self.heapprof("bundle", snapshot, "-o", self.dir / "bundled.hprof")
         finally:
             process.kill()
             process.wait()

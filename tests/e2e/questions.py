@@ -44,20 +44,20 @@ class Growth(harness.Case):
 
     def test_leaks(self):
         leaks = self.leaks("--function", "^ask_")
-        rows = {name: named(leaks["top"], f"ask_{name}", "stack") for name in ("steady", "cache", "ring", "once")}
-        self.assertEqual(len(leaks["top"]), 4)
+        rows = {name: named(leaks["top"], f"ask_{name}", "stack") for name in ("steady", "cache", "ring", "once", "trickle")}
+        self.assertEqual(len(leaks["top"]), 5)
         for name, row in rows.items():
             self.assertEqual([row["bytes"], row["blocks"]], self.truth[name], name)
         self.assertEqual({name: row["growth"] for name, row in rows.items()},
-                         {"steady": "growing", "cache": "kept", "once": "kept", "ring": "in_use"})
-        # What grows first, then what stayed, the larger before the smaller, then what is merely in use.
+                         {"steady": "growing", "trickle": "growing", "cache": "kept", "once": "kept", "ring": "in_use"})
+        # What grows before larger things that stayed, but not a trickle of bytes; last what is merely in use.
         self.assertEqual([row["bytes"] for row in leaks["top"]],
-                         [self.truth[name][0] for name in ("steady", "once", "cache", "ring")])
+                         [self.truth[name][0] for name in ("steady", "once", "cache", "trickle", "ring")])
         self.assertEqual((rows["steady"]["smallest_bytes"], rows["steady"]["largest_bytes"]), (100, 149))
         self.assertEqual(rows["ring"]["released_blocks"], self.truth["ring_released"])
         self.assertEqual(rows["steady"]["low_bytes"][-1], self.truth["steady"][0])
-        self.assertEqual(leaks["growth"]["growing"], {"bytes": self.truth["steady"][0], "blocks": self.truth["steady"][1],
-                                                      "stacks": 1})
+        grown = [sum(of) for of in zip(self.truth["steady"], self.truth["trickle"])]
+        self.assertEqual(leaks["growth"]["growing"], {"bytes": grown[0], "blocks": grown[1], "stacks": 2})
         start = json.loads(self.heapprof("info", self.trace, "--json"))["start_realtime_ns"]
         for name in ("first", "last"):
             self.assertAlmostEqual(start + rows["steady"][f"{name}_ns"], self.truth[name], delta=20_000_000, msg=name)
@@ -235,13 +235,17 @@ class Habits(harness.Case):
 
     def test_terminal(self):
         """As wide as the terminal, with colours; none where NO_COLOR says so."""
+        other = self.record(harness.program("ledger_growth")).trace
         for columns, no_colour in ((70, ""), (132, ""), (70, "1")):
-            for command in ("report", "leaks", "churn", "reallocs"):
-                with self.subTest(command=command, columns=columns, no_colour=no_colour):
-                    text = self.on_terminal(columns, no_colour, command, self.trace)
+            for command in (("report",), ("leaks",), ("churn",), ("reallocs",), ("histogram",), ("timeline",), ("info",),
+                            ("diff", other)):
+                with self.subTest(command=command[0], columns=columns, no_colour=no_colour):
+                    text = self.on_terminal(columns, no_colour, *command, self.trace)
                     self.assertEqual("\x1b[" in text, not no_colour)
                     plain = re.sub(r"\x1b\[[0-9;]*[mK]", "", text)
-                    self.assertLessEqual(max(map(len, plain.splitlines())), columns)
+                    # The names of the files compared are never cut.
+                    lines = [line for line in plain.splitlines() if not re.match("From |to   ", line)]
+                    self.assertLessEqual(max(map(len, lines)), columns)
 
     def on_terminal(self, columns, no_colour, *arguments):
         ours, theirs = pty.openpty()
@@ -269,6 +273,99 @@ class Habits(harness.Case):
                                 text=True, encoding="utf-8", timeout=60)
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stdout
+
+
+class Selections(harness.Case):
+    """Each selection against what the program knows, and one of them through every command."""
+
+    def heap(self, trace, *options):
+        heap = self.report(trace, *options)["heap"]
+        return heap["allocations"], heap["allocated_bytes"]
+
+    def test_blocks(self):
+        run = self.record(harness.program("ledger_habits"))
+        trace, truth = run.trace, json.loads(run.stdout)
+        brief, pairs, lasting, shared = (truth[name] for name in ("brief", "pairs", "lasting", "shared"))
+        own = ("--function", "^ask_")
+        # Every ask_ of the program: sites, how often, how large.
+        sums = {"brief": (brief, 33 * brief), "pair": (2 * pairs, 129 * pairs), "lasting": (lasting, 1000 * lasting),
+                "forever": (truth["forever"], (1 << truth["forever"]) - 1), "shared": (2 * shared, 112 * shared),
+                "left": (50, 500), "right": (97, 1940)}
+
+        def of(*names):
+            return tuple(sum(sums[name][i] for name in names) for i in (0, 1))
+
+        for options, expected in (
+                (own, of(*sums)),
+                ((*own, "--not-function", "ask_brief", "--not-function", "ask_pair"), of(*(sums.keys() - {"brief", "pair"}))),
+                (("--function", "ask_forever", "--min-size", "8", "--max-size", "128"), (5, 8 + 16 + 32 + 64 + 128)),
+                ((*own, "--min-size", "1000", "--max-size", "1000"), of("lasting")),
+                ((*own, "--thread", truth["tid"]), of(*sums)),
+                ((*own, "--thread", truth["tids"][0]), (0, 0)),
+                ((*own, "--module", "ledger_habits"), of(*sums)),
+                ((*own, "--module", "nothing_of_the_kind"), (0, 0)),
+                (("--function", "ask_(lasting|brief)$", "--min-lifetime", "50ms"), of("lasting")),
+                (("--function", "ask_(lasting|brief|forever)$", "--max-lifetime", "50ms"), of("brief")),
+                # What was never released has lived to the end, which is behind the long wait.
+                (("--function", "ask_(lasting|brief|forever)$", "--min-lifetime", "50ms"), of("lasting", "forever"))):
+            with self.subTest(options):
+                self.assertEqual(self.heap(trace, *options), expected)
+
+    def test_moments(self):
+        run = self.record(harness.program("ledger_growth"))
+        truth = json.loads(run.stdout)
+        timeline = json.loads(self.heapprof("timeline", run.trace, "--json", "--sites", 0))
+        half = next(mark["time_ns"] for mark in timeline["marks"] if mark["text"] == "half")
+        made = truth["steady"][1] - truth["half"][1]
+        for site, expected in (("steady", (made, truth["steady"][0] - truth["half"][0])), ("ring", (40, 40 * 300)),
+                               ("once", (1, truth["once"][0])), ("cache", (truth["cache"][1], truth["cache"][0]))):
+            with self.subTest(site):
+                self.assertEqual(self.heap(run.trace, "--function", f"ask_{site}$", "--live-at", f"{half}ns"), expected)
+        self.assertEqual(self.heap(run.trace, "--function", "ask_steady$", "--from", f"{half}ns"),
+                         (truth["half"][1], truth["half"][0]))
+
+    def test_every_command(self):
+        """The five blocks of ask_forever from 8 to 128 bytes."""
+        trace = self.record(harness.program("ledger_habits"), FREE_STACKS=1).trace
+        five = ("--function", "ask_forever", "--min-size", "8", "--max-size", "128")
+
+        def ask(command, *options):
+            return json.loads(self.heapprof(command, trace, "--json", *options, *five))
+
+        self.assertEqual(sum(row["blocks"] for row in ask("leaks", "--top", 0)["top"]), 5)
+        self.assertEqual(ask("histogram")["allocations"], 5)
+        self.assertEqual(max(ask("timeline")["samples"]["live_bytes"]), 8 + 16 + 32 + 64 + 128)
+        self.assertEqual(ask("churn", "--top", 0)["total"]["allocations"], 5)
+        self.assertEqual(ask("reallocs", "--top", 0)["total"]["steps"], 0)
+        self.assertEqual(ask("frees", "--top", 0)["pairs"], [])
+        self.assertEqual(ask("threads", "--top", 0)["pairs"], [])
+        folded = self.heapprof("flamegraph", trace, "--format", "folded", "--cost", "allocations", *five)
+        self.assertEqual(sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()), 5)
+        events = [json.loads(line) for line in self.heapprof("export", "ndjson", trace, "-o", "-", *five).splitlines()]
+        self.assertEqual(sum(event.get("event") == "alloc" for event in events), 5)
+        diff = json.loads(self.heapprof("diff", trace, trace, "--json", *five))
+        self.assertEqual(diff["before"]["allocations"], 5)
+        self.heapprof("check", trace, "--max-allocations", 5, *five)
+        self.heapprof("check", trace, "--max-allocations", 4, *five, status=3)
+
+
+class Json(harness.Case):
+    def test_shared_frames(self):
+        """The same stacks, whichever way they are written."""
+        trace = self.record(harness.program("ledger_growth")).trace
+        for command in ("report", "leaks"):
+            plain = json.loads(self.heapprof(command, trace, "--json", "--top", 0))
+            shared = json.loads(self.heapprof(command, trace, "--json", "--top", 0, "--shared-frames"))
+            frames = shared.pop("frames")
+            self.assertEqual(len({json.dumps(frame) for frame in frames}), len(frames))
+            for row in shared["top"]:
+                row["stack"] = [frames[position] for position in row["stack"]]
+            self.assertEqual(shared, plain)
+            self.assertTrue(all(row["stack"] for row in plain["top"] if row["truncated"] is None))
+        empty = self.heapprof("report", trace, "--json", "--function", "nothing_of_the_kind")
+        self.assertEqual(json.loads(empty)["top"], [])
+        empty = self.heapprof("report", trace, "--json", "--function", "nothing_of_the_kind", "--shared-frames")
+        self.assertEqual(json.loads(empty)["frames"], [])
 
 
 if __name__ == "__main__":

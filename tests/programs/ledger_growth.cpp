@@ -1,7 +1,7 @@
 // What lives how long, and where: ledger_growth. It prints what it knows of itself as JSON.
 //
 // Blocks that are left: a leak, block after block to the end; a cache that fills early and stays; a ring whose blocks
-// are replaced all the time; one large block made at the start. And three phases, parted by marks, each with a peak
+// are replaced all the time; one large block made at the start; a trickle of a few bytes to the end. And three phases, parted by marks, each with a peak
 // of its own made of two sites, the second phase's the highest. A second thread, which does nothing, makes the
 // recorder give every event its time.
 #include <pthread.h>
@@ -52,6 +52,7 @@ SITE void* ask_steady(std::size_t size) { void* block = malloc(size); KEEP_FRAME
 SITE void* ask_cache(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
 SITE void* ask_ring(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
 SITE void* ask_once(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
+SITE void* ask_trickle(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
 SITE void* ask_red(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
 SITE void* ask_blue(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
 
@@ -127,6 +128,7 @@ std::uint64_t steady_bytes = 0, steady_first = 0, steady_last = 0, second_half_b
   if (round < kRounds / 20) kept[kept_count++] = ask_cache(40'000);
   free(ring[round % kRing]);
   ring[round % kRing] = ask_ring(300);
+  if (round % 12 == 11) kept[kept_count++] = ask_trickle(12);
   KEEP_FRAME;
 }
 
@@ -162,7 +164,8 @@ int main() {
       static_cast<unsigned long long>(steady_bytes), kRounds, static_cast<unsigned long long>(steady_first),
       static_cast<unsigned long long>(steady_last), static_cast<unsigned long long>(second_half_bytes),
       static_cast<unsigned long long>(second_half_blocks));
-  say("\"cache\": [%d, %d], \"ring\": [%d, %d], \"ring_released\": %d, \"once\": [%d, 1]}\n", kRounds / 20 * 40'000,
-      kRounds / 20, kRing / 2 * 300, kRing / 2, kRounds - kRing / 2, 1 << 20);
+  say("\"cache\": [%d, %d], \"ring\": [%d, %d], \"ring_released\": %d, \"once\": [%d, 1], "
+      "\"trickle\": [%d, %d]}\n", kRounds / 20 * 40'000, kRounds / 20, kRing / 2 * 300, kRing / 2, kRounds - kRing / 2, 1 << 20,
+      kRounds / 12 * 12, kRounds / 12);
   return write(1, text, used) == static_cast<ssize_t>(used) ? 0 : 1;
 }
