@@ -6,8 +6,8 @@ sees, and photographs it.
 
 All but the comparison show BEFORE. FOLDER: docs/images. NAME: only these (flamegraph, diff, timeline, heaptrack, ...).
 The traces of the guide are two runs of redis-server, built with -g, under redis-benchmark, with all names in them
-(`heapprof bundle`). It takes the packages of `tools/packages.sh test`, what tools/consumers.sh fetches, and xdotool and
-imagemagick. Look at what came out: nobody else does."""
+(`heapprof bundle`). It takes the packages of `tools/packages.sh test`, what tools/consumers.sh fetches, and xdotool, imagemagick,
+curl and fonts-noto-color-emoji. Look at what came out: nobody else does."""
 
 import base64
 import os

@@ -298,12 +298,12 @@ class Exports(consumers.Case):
     def test_selections(self):
         self.each_selection(self.check, of_mappings=False)
 
-    def test_a_selection_of_everything(self):
-        trace = self.real()
-        self.options = MIXED
-        totals = self.totals(trace)
-        self.assertEqual(totals["allocations"], 1)
-        self.check("real", trace)
+    def test_selections_by_name(self):
+        for name, trace, options, allocations in (("real", self.real(), MIXED, 1),
+                                                  ("plain", self.folder / "plain.hprof", ("--thread", 'worker "2", busy'), 2)):
+            self.options = options
+            self.assertEqual(self.totals(trace)["allocations"], allocations)
+            self.check(name, trace)
 
     def test_compressed(self):
         """No time of day, and no name of the file, is in what is compressed."""

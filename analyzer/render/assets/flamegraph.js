@@ -381,7 +381,7 @@ function zoom(i, remember = true) {
   shown.forEach((p, k) => {
     if (k > 0) crumbs.append('\u203a');
     if (p < 0) {
-      crumbs.append(' ' + (path.length - 8) + ' more ');
+      crumbs.append(make('span', {}, (path.length - 8) + ' more'));
       return;
     }
     const crumb = make('button', {type: 'button', title: nameOf(p).slice(0, 400)},
