@@ -62,6 +62,13 @@ bool is_allocation_machinery(const std::string& function) {
     for (const char* name : {"malloc", "calloc", "realloc"})
       if (lower.find(name) != std::string::npos) return true;
   }
+  // Of methods only what goes by exactly these names (os::malloc); and what the Java and JavaScript engines put in front of them.
+  if (const std::string_view plain = std::string_view(function).substr(0, function.find('(')); plain.find('<') == std::string_view::npos) {
+    const std::size_t scope = plain.rfind("::");
+    const std::string_view last = scope == std::string_view::npos ? plain : plain.substr(scope + 2);
+    for (const std::string_view one : {"malloc", "calloc", "realloc", "AllocateHeap", "ReallocateHeap", "AlignedAllocWithRetry"})
+      if (last == one) return true;
+  }
   // Templates may be printed with their return type in front.
   std::string_view name = function;
   for (const std::string_view type : {"void ", "auto "})

@@ -249,7 +249,9 @@ ReportText& ReportText::head() {
   std::string rate;
   if (profile_.recording.duration_ns >= 1'000'000) {
     const std::uint64_t duration_ns =
-        profile_.slice ? std::max<std::uint64_t>(profile_.slice->to_ns - profile_.slice->from_ns, 1'000) : profile_.recording.duration_ns;
+        !profile_.slice ? profile_.recording.duration_ns
+                        : std::max(std::min(profile_.slice->to_ns, profile_.recording.duration_ns), profile_.slice->from_ns + 1'000) -
+                              profile_.slice->from_ns;
     const double seconds = static_cast<double>(duration_ns) / 1e9;
     rate = ", " + exact_number(static_cast<std::uint64_t>(static_cast<double>(heap.allocations) / seconds)) + " a second";
   }

@@ -230,6 +230,8 @@ void Analysis::settle_choice(Passes& passes) {
     model::Slice slice{0, duration_ns};
     if (selection_.from) slice.from_ns = ns_of(*selection_.from, duration_ns);
     if (selection_.to) slice.to_ns = ns_of(*selection_.to, duration_ns);
+    if (slice.from_ns > slice.to_ns && !selection_.to)
+      throw trace::TraceError(file_.input().path() + ": the slice of time begins after the recording's end");
     if (slice.from_ns > slice.to_ns)
       throw trace::TraceError(file_.input().path() + ": the slice of time ends before it begins");
     choice_.from_ticks = ticks_at(clock_, slice.from_ns);

@@ -2,6 +2,7 @@
 // made of it.
 #include <catch2/catch.hpp>
 
+#include "analyzer/cli/call_sites.h"
 #include "analyzer/model/handovers.h"
 #include "analyzer/model/leak_history.h"
 #include "analyzer/model/lifetimes.h"
@@ -138,6 +139,14 @@ TEST_CASE("What rose late and was given back for the most part is not growing") 
     CHECK(history.of(1).rises == 4);
     CHECK((history.of(1).growth == Growth::kGrowing) == !given_back);
   }
+}
+
+TEST_CASE("A call site is who asks, not what stands between it and malloc") {
+  for (const char* name : {"malloc", "xmalloc", "g_realloc_n", "operator new(unsigned long)", "os::malloc(unsigned long, MEMFLAGS)", "os::malloc()",
+                           "AllocateHeap(unsigned long, MEMFLAGS, AllocFailStrategy::AllocFailEnum)", "v8::internal::AlignedAllocWithRetry()"})
+    CHECK(heapprof::cli::is_allocation_machinery(name));
+  for (const char* name : {"main", "Statistics::of_malloc(int)", "Cache<malloc>::fill()", "parse(malloc::State&)", "AllocateHeaps()"})
+    CHECK_FALSE(heapprof::cli::is_allocation_machinery(name));
 }
 
 TEST_CASE("Lifetimes fall into powers of ten, the limits into the upper class") {
