@@ -3,7 +3,8 @@
 # qemu-user: its unit tests, and ledger programs whose recordings the native build's heapprof reads (tools/build.sh --everything
 # makes that first). The last line counts.
 #
-# What qemu-user cannot show: events that share a time (it has no tick to see), memory as the kernel counts it, /proc/self/maps with the signal trampoline (modules on libcs without
+# What qemu-user cannot show: events that share a time (it has no tick to see), memory as the kernel counts it,
+# /proc/self/maps with the signal trampoline (modules on libcs without
 # _dl_find_object), kill and fault campaigns, and speed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
