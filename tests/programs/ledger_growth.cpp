@@ -2,8 +2,8 @@
 //
 // Blocks that are left: a leak, block after block to the end; a cache that fills early and stays; a ring whose blocks
 // are replaced all the time; one large block made at the start; a trickle of a few bytes to the end. And three phases, parted by marks, each with a peak
-// of its own made of two sites, the second phase's the highest. A second thread, which does nothing, makes the
-// recorder give every event its time.
+// of its own made of two sites, the second phase's the highest. A second thread, which does nothing, makes it
+// a program of several, of which one allocates.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // Habits of a program: ledger_habits. It prints what it knows of itself as JSON.
 //
 // Blocks given back at once and later, buffers that grow by realloc, blocks that other threads release, and two
-// sites whose blocks two functions release crosswise. A second thread, which does nothing, makes the recorder give
-// every event its time.
+// sites whose blocks two functions release crosswise. A second thread, which does nothing, makes it a program
+// of several, of which one allocates.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
