@@ -19,6 +19,7 @@
 #include "preload/recorder/settings.h"
 #include "preload/recorder/text.h"
 #include "preload/recorder/thread_state.h"
+#include "preload/recorder/tick.h"
 #include "preload/recorder/turn.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/unwinder.h"
@@ -353,6 +354,7 @@ std::size_t whole_pages(std::size_t size) noexcept {
 }  // namespace
 
 void mapped(const void* address, std::size_t size, int protection, int flags, const EntryRegisters& entry) noexcept {
+  if ((flags & MAP_FIXED) != 0) forget_tick_in(address, whole_pages(size));
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   if ((flags & MAP_FIXED) != 0) unwind::forget_stack_region(reinterpret_cast<std::uint64_t>(address), size);
@@ -367,6 +369,7 @@ void mapped(const void* address, std::size_t size, int protection, int flags, co
 }
 
 void unmap_begin(const void* address, std::size_t size, const EntryRegisters&) noexcept {
+  forget_tick_in(address, whole_pages(size));
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   unwind::forget_stack_region(reinterpret_cast<std::uint64_t>(address), size);
@@ -383,6 +386,7 @@ void unmap_end(bool succeeded) noexcept {
 }
 
 void remap_begin(const void* old_address, std::size_t old_size, const EntryRegisters&) noexcept {
+  forget_tick_in(old_address, whole_pages(old_size));
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   unwind::forget_stack_region(reinterpret_cast<std::uint64_t>(old_address), old_size);

@@ -22,6 +22,12 @@ constinit const std::uint64_t* g_tick = &kStopped;
 
 bool tick_is_known() noexcept { return g_tick != &kStopped; }
 
+void forget_tick_in(const void* begin, std::uint64_t bytes) noexcept {
+  const std::uint64_t* const word = __atomic_load_n(&g_tick, __ATOMIC_RELAXED);
+  if (reinterpret_cast<std::uint64_t>(word) - reinterpret_cast<std::uint64_t>(begin) < bytes && word != &kStopped)
+    __atomic_store_n(&g_tick, &kStopped, __ATOMIC_SEQ_CST);
+}
+
 void find_tick() noexcept {
   g_tick = &kStopped;
   sys::Mapping mapping;

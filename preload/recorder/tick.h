@@ -13,7 +13,11 @@ namespace heapprof::recorder {
 extern const std::uint64_t* g_tick [[gnu::visibility("hidden")]];
 
 /// What is there now: no number to reckon with, but another one after each tick.
-inline std::uint64_t tick() noexcept { return __atomic_load_n(g_tick, __ATOMIC_RELAXED); }
+inline std::uint64_t tick() noexcept { return __atomic_load_n(__atomic_load_n(&g_tick, __ATOMIC_RELAXED), __ATOMIC_RELAXED); }
+
+/// The host is about to unmap or move this memory, or has mapped something else there: if the word is in it, it is not read any more.
+/// Where a host does so by other ways than libc's functions, it dies of the next event.
+void forget_tick_in(const void* begin, std::uint64_t bytes) noexcept;
 
 /// Looks for the word. 30 to 60 us; uses 1 KB of stack.
 void find_tick() noexcept;

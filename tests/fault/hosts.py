@@ -49,6 +49,9 @@ class Hosts(harness.Case):
         run = self.unhurt("setuid", 65534, BLOCK_BYTES=4096)
         self.assertEqual(run.trace.stat().st_uid, 0)
 
+    def test_without_the_kernels_time_data(self):
+        self.unhurt("no_vvar")
+
     def test_dropped_capabilities(self):
         self.unhurt("capabilities")
 

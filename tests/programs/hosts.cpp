@@ -5,6 +5,7 @@
 //   hosts clone               hosts shared_clone      hosts vfork             hosts vfork_first
 //   hosts spawn PROGRAM...    hosts loader_lock       hosts deepbind LIBRARY  hosts dlmopen LIBRARY
 //   hosts static_tls LIBRARY  hosts fail              hosts work              hosts load THREADS
+//   hosts no_vvar
 //
 // Each allocates blocks of 777 bytes before and after what it does, frees all but the last kKept, and prints how many it made in
 // this process. Exit status 1: something about the host is not as it was.
@@ -68,6 +69,21 @@ void say(long number) {
 
 int change_root(const char* folder) {
   if (chroot(folder) != 0 || chdir("/") != 0) return 3;
+  work(20'000);
+  return 0;
+}
+
+/// Gives back the kernel's pages of time data (checkpoint tools do, and sandboxes).
+int unmap_time_data() {
+  FILE* const maps = fopen("/proc/self/maps", "r");
+  unsigned long begin = 0, end = 0;
+  bool found = false;
+  for (char line[512]; !found && fgets(line, sizeof line, maps) != nullptr;)
+    found = strstr(line, "[vvar]") != nullptr && sscanf(line, "%lx-%lx", &begin, &end) == 2;
+  fclose(maps);
+  if (!found) return 3;
+  work(10);
+  if (munmap(reinterpret_cast<void*>(begin), end - begin) != 0) return 3;
   work(20'000);
   return 0;
 }
@@ -445,6 +461,7 @@ int main(int argc, char** argv) {
   int result = 2;
   if (is("work")) work(200'000), result = 0;
   if (is("chroot")) result = change_root(argument);
+  if (is("no_vvar")) result = unmap_time_data();
   if (is("setuid")) result = become_user(argument);
   if (is("capabilities")) result = drop_capabilities();
   if (is("namespaces")) result = change_namespaces();
