@@ -116,12 +116,13 @@ class Turns(harness.Case):
                 timeline = json.loads(self.heapprof("timeline", run.trace, "--format", "json"))
                 marks = {int(mark["text"]): mark["time_ns"] for mark in timeline["marks"]}
                 self.assertEqual(sorted(marks), list(range(1, 201)))
-                exported = self.heapprof("export", "csv", run.trace, "--min-size", 1001, "--max-size", 1200, "-o", "-")
-                rows = csv.DictReader(io.StringIO(exported))
+                sizes = ("--min-size", 1001, "--max-size", 1200)
+                rows = csv.DictReader(io.StringIO(self.heapprof("export", "csv", run.trace, *sizes, "-o", "-")))
                 blocks = {int(row["size"]) - 1000: int(row["time_ns"]) for row in rows if row["event"] == "alloc"}
                 self.assertEqual(sorted(blocks), sorted(marks))
-                wrong = [number for number, time in blocks.items() if not marks[number] < time <= marks.get(number + 1, time)]
-                self.assertEqual(wrong, [])
+                for number, time in blocks.items():
+                    self.assertLess(marks[number], time, number)
+                    self.assertLessEqual(time, marks.get(number + 1, time), number)
 
 
 if __name__ == "__main__":
