@@ -36,6 +36,7 @@ constexpr Kept kKept[] = {
     {"__libc_setup_tls", "thread-local storage"},
     {"__cxa_thread_atexit_impl", "functions to call at exit"},
     {"__cxa_atexit", "functions to call at exit"},
+    {"__internal_atexit", "functions to call at exit"},  // where __cxa_atexit ends in a jump to it
     {"__cxa_at_quick_exit", "functions to call at exit"},
     {"on_exit", "functions to call at exit"},
     {"setlocale", "locales and message catalogues"},
@@ -44,17 +45,47 @@ constexpr Kept kKept[] = {
     {"textdomain", "locales and message catalogues"},
     {"dcgettext", "locales and message catalogues"},
     {"dcngettext", "locales and message catalogues"},
+    {"__dcigettext", "locales and message catalogues"},  // where dcgettext and others end in a jump to it
+    {"_nl_find_locale", "locales and message catalogues"},  // newlocale's files; the locale itself is the program's
+    {"strerror", "locales and message catalogues"},
+    {"strerror_l", "locales and message catalogues"},
+    {"strsignal", "locales and message catalogues"},
+    {"perror", "locales and message catalogues"},
+    {"__wcsmbs_load_conv", "conversions of characters"},
+    {"__gconv_find_shlib", "conversions of characters"},  // iconv_open's modules; the descriptor is the program's
+    {"btowc", "conversions of characters"},
+    {"mblen", "conversions of characters"},
+    {"mbrtowc", "conversions of characters"},
+    {"mbsrtowcs", "conversions of characters"},
+    {"mbsnrtowcs", "conversions of characters"},
+    {"mbstowcs", "conversions of characters"},
+    {"mbtowc", "conversions of characters"},
+    {"wcrtomb", "conversions of characters"},
+    {"wcsrtombs", "conversions of characters"},
+    {"wcsnrtombs", "conversions of characters"},
+    {"wcstombs", "conversions of characters"},
+    {"wctob", "conversions of characters"},
+    {"wctomb", "conversions of characters"},
+    {"_dlerror_run", "the loader's last error"},
+    {"dlclose", "the loader's last error"},
+    {"dlerror", "the loader's last error"},
+    {"dlsym", "the loader's last error"},
+    {"dlvsym", "the loader's last error"},
     {"tzset", "time zones"},
     {"localtime", "time zones"},
     {"localtime_r", "time zones"},
     {"mktime", "time zones"},
     {"strftime", "time zones"},
     {"__tz_convert", "time zones"},  // where localtime and gmtime end in a jump to it
+    {"register_printf_modifier", "conversions added to printf"},
     {"register_printf_specifier", "conversions added to printf"},
+    {"register_printf_type", "conversions added to printf"},
     {"setenv", "the environment"},
     {"putenv", "the environment"},
+    {"__add_to_environ", "the environment"},  // where setenv and putenv end in a jump to it
     {"__nss_database_get", "name services"},
     {"__nss_configure_lookup", "name services"},
+    {"nss_database_check_reload_and_get", "name services"},
     {"getpwnam", "name services"},
     {"getpwuid", "name services"},
     {"getgrnam", "name services"},
@@ -63,7 +94,33 @@ constexpr Kept kKept[] = {
     {"getpwuid_r", "name services"},
     {"getgrnam_r", "name services"},
     {"getgrgid_r", "name services"},
+    {"getservbyname", "name services"},
+    {"getservbyport", "name services"},
+    {"getservbyname_r", "name services"},
+    {"getservbyport_r", "name services"},
+    {"getprotobyname", "name services"},
+    {"getprotobynumber", "name services"},
+    {"getprotobyname_r", "name services"},
+    {"getprotobynumber_r", "name services"},
 };
+
+constexpr const char* kEmergencyPool = "libstdc++'s emergency pool";
+
+/// A libstdc++ that was linked in is no module of its own: its pool is known by its size, and by the constructor,
+/// called by libc or the loader, that asks for it.
+bool is_linked_in_pool(const std::vector<Frame>& stack, std::uint64_t bytes, std::uint64_t blocks) {
+  constexpr std::uint64_t kToGcc12 = 72704;
+  constexpr std::uint64_t kSinceGcc13 = 73728;
+  if (blocks != 1 || (bytes != kToGcc12 && bytes != kSinceGcc13)) return false;
+  constexpr std::size_t kMostFrames = 2;  // the constructor, and that of its file's variables
+  std::size_t own = 0;
+  while (own < stack.size() && runtime_of(stack[own]) == Runtime::kNone) ++own;
+  if (own == 0 || own > kMostFrames || own == stack.size() || stack[own - 1].function == "main") return false;
+  if (runtime_of(stack[own]) == Runtime::kLoader) return true;
+  for (const char* const caller : {"call_init", "__libc_start_main", "__libc_start_main_impl"})
+    if (stack[own].function == caller) return true;
+  return false;
+}
 
 /// What a block is for that the runtime asked for itself and keeps; null: it is the program's.
 const char* runtime_use(const std::vector<Frame>& stack) {
@@ -73,7 +130,7 @@ const char* runtime_use(const std::vector<Frame>& stack) {
   for (const Frame& frame : stack) {
     const Runtime runtime = runtime_of(frame);
     if (runtime == Runtime::kNone) return nullptr;
-    if (runtime == Runtime::kLoader && before == Runtime::kCxx) return "libstdc++'s emergency pool";
+    if (runtime == Runtime::kLoader && before == Runtime::kCxx) return kEmergencyPool;
     if (runtime == Runtime::kLibc)
       for (const Kept& kept : kKept)
         if (frame.function == kept.function) return kept.what;
@@ -126,7 +183,7 @@ std::string Suppressions::add(const std::string& text) {
 void Suppressions::add_built_in() { built_in_ = true; }
 
 bool Suppressions::take(const std::vector<Frame>& stack, std::uint64_t bytes, std::uint64_t blocks) {
-  Hits* const hits = find(stack);
+  Hits* const hits = find(stack, bytes, blocks);
   if (hits == nullptr) return false;
   hits->bytes += bytes;
   hits->blocks += blocks;
@@ -140,7 +197,7 @@ Suppressions::Hits& Suppressions::built_in(const char* name) {
   return built_in_hits_.back();
 }
 
-Suppressions::Hits* Suppressions::find(const std::vector<Frame>& stack) {
+Suppressions::Hits* Suppressions::find(const std::vector<Frame>& stack, std::uint64_t bytes, std::uint64_t blocks) {
   for (Hits& pattern : patterns_)
     for (const Frame& frame : stack)
       if ((!frame.function.empty() && pattern_fits(pattern.name, frame.function)) ||
@@ -148,7 +205,7 @@ Suppressions::Hits* Suppressions::find(const std::vector<Frame>& stack) {
           (!frame.module->path.empty() && pattern_fits(pattern.name, frame.module->path)))
         return &pattern;
   if (!built_in_) return nullptr;
-  const char* const name = runtime_use(stack);
+  const char* const name = is_linked_in_pool(stack, bytes, blocks) ? kEmergencyPool : runtime_use(stack);
   return name == nullptr ? nullptr : &built_in(name);
 }
 

@@ -5,7 +5,8 @@
 // Built-in ones are for what the C and C++ runtimes keep until the process ends by design: the loader's tables,
 // stdio's buffers, thread-local storage, locales, time zones. They are about blocks that the runtime asked for
 // itself, so they look at the frames of runtime libraries that stand innermost, and never hide what the program
-// allocated above those.
+// allocated above those. The emergency pool of a libstdc++ that was linked in is known by its size and by who
+// calls its constructor.
 #pragma once
 
 #include <string>
@@ -35,7 +36,7 @@ class Suppressions {
   std::vector<Hits> hits() const;
 
  private:
-  Hits* find(const std::vector<Frame>& stack);
+  Hits* find(const std::vector<Frame>& stack, std::uint64_t bytes, std::uint64_t blocks);
   Hits& built_in(const char* name);
 
   std::vector<Hits> patterns_;

@@ -12,6 +12,7 @@
 #include "preload/recorder/log.h"
 #include "preload/recorder/recorder.h"
 #include "preload/recorder/text.h"
+#include "preload/recorder/thread_state.h"
 #include "preload/sys/kernel.h"
 #include "preload/sys/proc_maps.h"
 #include "preload/unwind/unwinder.h"
@@ -74,8 +75,8 @@ struct Memory {
 };
 
 constinit Memory* g_memory = nullptr;
-constinit const void* g_scanner = nullptr;  ///< whose thread-local storage: the thread's that scans
-constinit bool g_waited_in_vain = false;
+constinit std::uint64_t g_scanner = 0;         ///< the thread that scans, as a number (this_scanner)
+constinit std::uint64_t g_waited_in_vain = 0;  ///< for that one
 constexpr std::uint64_t kLongestWaitNs = 200'000'000;
 constinit bool g_program_free_diverted = false;
 using Free = void(void*) noexcept;
@@ -327,20 +328,33 @@ void forget_closed(Memory& memory) noexcept {
   memory.seen_count = kept;
 }
 
+constexpr unsigned kGenerationShift = 48;  // above an address of a user's
+
+/// The address of its thread-local storage and, above that, the generation of its process: in a forked child the threads of
+/// the parent are not there, whatever they were at.
+std::uint64_t this_scanner() noexcept {
+  return reinterpret_cast<std::uint64_t>(&recorder::t_local) | std::uint64_t{recorder::g_process_generation} << kGenerationShift;
+}
+
 /// False: this very thread is at it, or somebody else for too long. Loaders of objects exclude each other, but thread-local
 /// storage is allocated by the loader too, at any time, and who does that may scan, and lose the processor, while another thread
 /// loads an object and would begin to run it. A scan waits for nobody, so waiting for it ends.
 bool begin_scan() noexcept {
-  const void* scanner = nullptr;
-  if (__atomic_compare_exchange_n(&g_scanner, &scanner, &recorder::t_local, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return true;
-  if (scanner == &recorder::t_local || g_waited_in_vain) return false;
+  const std::uint64_t self = this_scanner();
+  std::uint64_t scanner = 0;
+  const auto taken = [&] {
+    scanner = __atomic_load_n(&g_scanner, __ATOMIC_RELAXED);
+    if (scanner >> kGenerationShift == self >> kGenerationShift) scanner = 0;
+    return __atomic_compare_exchange_n(&g_scanner, &scanner, self, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+  };
+  if (taken()) return true;
+  if (scanner == self || scanner == __atomic_load_n(&g_waited_in_vain, __ATOMIC_RELAXED)) return false;
   const std::uint64_t begin = sys::clock_ns(CLOCK_MONOTONIC);
   do {
     sys::call(SYS_sched_yield);
-    scanner = nullptr;
-    if (__atomic_compare_exchange_n(&g_scanner, &scanner, &recorder::t_local, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return true;
+    if (taken()) return true;
   } while (sys::clock_ns(CLOCK_MONOTONIC) - begin < kLongestWaitNs);
-  g_waited_in_vain = true;  // left by a longjmp, perhaps
+  __atomic_store_n(&g_waited_in_vain, scanner, __ATOMIC_RELAXED);  // left by a longjmp, perhaps
   return false;
 }
 
@@ -366,7 +380,7 @@ void scan() noexcept {
   // When all others are known.
   if (libc.l_ld != nullptr && memory.loads_others && find_path(memory, libc)) look_at(memory, libc, Role::kLibc, one_thread());
   if (met < memory.seen_count) forget_closed(memory);
-  __atomic_store_n(&g_scanner, nullptr, __ATOMIC_RELEASE);
+  __atomic_store_n(&g_scanner, std::uint64_t{0}, __ATOMIC_RELEASE);
 }
 
 /// The loader allocates or releases.

@@ -2,6 +2,7 @@
 
 #include "preload/recorder/clock.h"
 #include "preload/recorder/lifecycle.h"
+#include "preload/recorder/turn.h"
 
 namespace heapprof::recorder {
 
@@ -18,8 +19,9 @@ void set_paused(ThreadState& state, bool paused) noexcept {
 }
 
 void set_mark(ThreadState& state, const char* text, std::size_t bytes) noexcept {
-  // A text record carries the time of the last event; the sample before it brings that up to date.
-  state.stream.append_text(TextKind::kMark, 0, g_clock.now(), text, bytes < kMaxMark ? bytes : kMaxMark);
+  // No run goes on past it, of this thread or of the one whose turn it is: what comes after a mark has a later time.
+  state.stream.append_text(TextKind::kMark, 0, time_of_its_own(state), text, bytes < kMaxMark ? bytes : kMaxMark);
+  state.stream.end_run();
 }
 
 void read_mailbox(ThreadState& state) noexcept {

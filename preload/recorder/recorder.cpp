@@ -132,16 +132,6 @@ inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) n
   return now;
 }
 
-/// A time that is later than those of all turns that were.
-inline std::uint64_t time_of_its_own(const ThreadState& thread) noexcept {
-  for (;;) {
-    const std::uint64_t now = g_clock.now();
-    const std::uint64_t owner = its_turn_after(now);
-    if (owner == 0 || owner == turn_of(thread)) [[likely]] return now;
-    end_turn(owner);
-  }
-}
-
 /// The first event of a run in a process with several threads.
 [[gnu::noinline]] std::uint64_t event_time_of_many(ThreadState& thread) noexcept {
   const bool turn = thread.name_interval == kLastNameInterval && keep_or_take_turn(thread);

@@ -22,6 +22,7 @@
 
 #include <cstdint>
 
+#include "preload/recorder/clock.h"
 #include "preload/recorder/thread_state.h"
 
 namespace heapprof::recorder {
@@ -40,6 +41,16 @@ inline std::uint64_t its_turn_after(std::uint64_t time) noexcept { return __atom
 /// Ends the turn of `owner`, as its_turn_after() told.
 inline void end_turn(std::uint64_t owner) noexcept {
   __atomic_compare_exchange_n(&g_turn[0], &owner, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+/// A time that is later than those of all turns that were.
+inline std::uint64_t time_of_its_own(const ThreadState& thread) noexcept {
+  for (;;) {
+    const std::uint64_t now = g_clock.now();
+    const std::uint64_t owner = its_turn_after(now);
+    if (owner == 0 || owner == turn_of(thread)) [[likely]] return now;
+    end_turn(owner);
+  }
 }
 
 /// At the end of a run: whether the next one, of whose events the time must be read after this, is one of the thread's turn.

@@ -149,7 +149,6 @@ class Subjects(harness.Case):
         # The linker exports what shared libraries need, so most of it is found all the same.
         self.assertTrue(notes_of(self.report(run.trace)))
 
-
     def test_threads_run_already(self):
         """Nothing is patched under their feet: one line says so, and all else is recorded."""
         run = self.record(harness.program("own_early"), LOG="warn")
@@ -160,6 +159,21 @@ class Subjects(harness.Case):
         self.assert_sound(report)
         self.assertEqual(report["integrity"]["notes"], [reason])
         self.assertIn(777, [row["bytes"] for row in self.all_stacks(run.trace, "allocated")])
+
+
+class Forks(harness.Case):
+    CHILDREN = 150
+
+    def test_a_child_looks_for_itself(self):
+        """A thread of the parent that looked at new libraries when it forked is not there to end that in the child."""
+        traces = self.dir / "traces"
+        run = self.record(harness.program("own_forks"), self.CHILDREN, harness.program("own_plugin.so"), CHILDREN=1,
+                          OUTPUT=traces / "%p.hprof")
+        self.assertEqual(run.stdout, "0\n")
+        reports = [self.report(path) for path in traces.iterdir()]
+        blocks = [report["heap"]["allocations"] for report in reports if notes_of(report)]
+        self.assertEqual((len(reports), len(blocks)), (self.CHILDREN + 1, self.CHILDREN))
+        self.assertGreaterEqual(min(blocks), 101)
 
 
 class Soak(harness.Case):

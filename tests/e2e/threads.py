@@ -1,7 +1,10 @@
 """Threads that pass blocks to each other and reuse addresses at once: the live set, the sums per thread and
 per site are exact, nothing is matched wrongly."""
 
+import csv
+import io
 import json
+
 import harness
 import trace_reader
 
@@ -104,6 +107,22 @@ class Turns(harness.Case):
                 run = self.record(harness.program("pauses"), *arguments)
                 lives = json.loads(self.heapprof("histogram", run.trace, "--min-size", 7777, "--max-size", 7777, "--json"))["lifetimes"]
                 self.assertEqual({life["from_ns"] >= 10_000_000: life["blocks"] for life in lives if life["blocks"] != 0}, {True: 6 * 45})
+
+    def test_marks(self):
+        """What was allocated between two marks, by this thread or by another that knows of them, has a time between theirs."""
+        for arguments in ((), ("other",)):
+            with self.subTest(arguments):
+                run = self.record(harness.program("marks"), *arguments)
+                timeline = json.loads(self.heapprof("timeline", run.trace, "--format", "json"))
+                marks = {int(mark["text"]): mark["time_ns"] for mark in timeline["marks"]}
+                self.assertEqual(sorted(marks), list(range(1, 201)))
+                sizes = ("--min-size", 1001, "--max-size", 1200)
+                rows = csv.DictReader(io.StringIO(self.heapprof("export", "csv", run.trace, *sizes, "-o", "-")))
+                blocks = {int(row["size"]) - 1000: int(row["time_ns"]) for row in rows if row["event"] == "alloc"}
+                self.assertEqual(sorted(blocks), sorted(marks))
+                for number, time in blocks.items():
+                    self.assertLess(marks[number], time, number)
+                    self.assertLessEqual(time, marks.get(number + 1, time), number)
 
 
 if __name__ == "__main__":

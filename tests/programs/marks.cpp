@@ -1,0 +1,63 @@
+// Marks between allocations: each block is allocated after one mark and before the next, so its time must lie
+// between theirs.
+//
+// usage: marks [other]     other: a second thread allocates, each time when it is told that the mark is set
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <atomic>
+
+#include "preload/heapprof.h"
+
+namespace {
+
+constexpr int kMarks = 200;
+constexpr int kBusy = 20'000;  // blocks of 100 bytes before all marks: the recorder has reason to save on clocks
+
+std::atomic<int> asked{0};
+std::atomic<int> answered{0};
+void* volatile kept;
+
+void be_busy() {
+  for (int i = 0; i < kBusy; ++i) {
+    void* volatile block = malloc(100);
+    free(block);
+  }
+}
+
+/// Block N has 1000 + N bytes.
+void allocate(int number) { kept = malloc(1000 + number); }
+
+void* other(void*) {
+  be_busy();
+  answered = 1;
+  for (int number = 1; number <= kMarks; ++number) {
+    while (asked < number) sched_yield();
+    allocate(number);
+    answered = number + 1;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+int main(int argc, char**) {
+  const bool with_other = argc > 1;
+  pthread_t thread;
+  if (with_other && pthread_create(&thread, nullptr, other, nullptr) != 0) return 2;
+  if (!with_other) be_busy();
+  for (int number = 1; number <= kMarks; ++number) {
+    while (with_other && answered < number) sched_yield();
+    char text[16];
+    snprintf(text, sizeof text, "%d", number);
+    heapprof_mark(text);
+    if (with_other)
+      asked = number;
+    else
+      allocate(number);
+  }
+  if (with_other) pthread_join(thread, nullptr);
+  return 0;
+}
