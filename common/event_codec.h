@@ -195,10 +195,12 @@ enum class DecodeError : std::uint8_t {
 
 /// Decodes columns record by record. `visit(slot, text)` is called for each; `text` points to slot.aux
 /// bytes for kText and is null otherwise. What was visited before an error is right as far as it goes,
-/// but a caller that has checked the frame's checksum never sees one.
+/// but a caller that has checked the frame's checksum never sees one. Always inline, so that what `visit` counts can stay in
+/// registers.
 template <typename Visit>
-DecodeError decode_columns(const std::uint8_t* bytes, std::size_t size, std::uint64_t first_time,
-                           std::uint32_t record_count, Visit&& visit) {
+[[gnu::always_inline]] inline DecodeError decode_columns(const std::uint8_t* bytes, std::size_t size,
+                                                         std::uint64_t first_time, std::uint32_t record_count,
+                                                         Visit&& visit) {
   const std::uint8_t* at[kColumns];
   const std::uint8_t* end[kColumns];
   if (size < kColumns * sizeof(std::uint32_t)) return DecodeError::kColumnSizes;
@@ -232,46 +234,56 @@ DecodeError decode_columns(const std::uint8_t* bytes, std::size_t size, std::uin
     else column_at = after;
     return value;
   };
+  const auto get_small = [&ok](const std::uint8_t*& column_at, const std::uint8_t* column_end) noexcept {
+    std::uint64_t value = 0;
+    const std::uint8_t* after = get_small_varint(column_at, column_end, value);
+    if (after == nullptr) [[unlikely]] ok = false;
+    else column_at = after;
+    return value;
+  };
   const auto get_rare = [&]() noexcept { return get(at[kRare], end[kRare]); };
 
   std::uint64_t time = first_time;
   std::uint64_t heap_address = 0;
   for (std::uint32_t i = 0; i < record_count; ++i) {
-    const std::uint64_t head = get(head_at, head_end);
-    time += get(time_at, time_end);
-    Slot slot{};
-    slot.time = time;
-    const std::uint8_t* text = nullptr;
-    if ((head & 3) != 2) [[likely]] {
-      const std::uint64_t kind = head & 3;
+    const std::uint64_t head = get_small(head_at, head_end);
+    time += get_small(time_at, time_end);
+    const std::uint64_t kind = head & 3;
+    if (kind != 2) [[likely]] {
       if (kind == 0 && head != 0) return DecodeError::kBadOp;
       heap_address += static_cast<std::uint64_t>(unzigzag(get(address_at, address_end)));
-      slot.address = std::rotl(heap_address, 4);
-      if (kind != 0) slot.node = static_cast<std::uint32_t>(get(node_at, node_end));
+      std::uint64_t node = 0;
+      if (kind != 0) node = get_small(node_at, node_end);
       if (!ok) [[unlikely]] return DecodeError::kBadVarint;
-      slot.op_size = op_size(kind == 0 ? Op::kFree : kind == 1 ? Op::kAlloc : Op::kReallocEnd, head >> 2);
-    } else {
-      if (head >> 2 == 0 || head >> 2 > static_cast<std::uint64_t>(Op::kLast)) return DecodeError::kBadOp;
-      const Op op = static_cast<Op>(head >> 2);
-      const OpFields fields = fields_of(op);
-      if (fields.heap_address) {
-        heap_address += static_cast<std::uint64_t>(unzigzag(get(address_at, address_end)));
-        slot.address = std::rotl(heap_address, 4);
-      }
-      if (fields.stack) slot.node = static_cast<std::uint32_t>(get(node_at, node_end));
-      slot.op_size = op_size(op, fields.size ? get_rare() : 0);
-      if (fields.address) slot.address = get_rare();
-      if (fields.node) slot.node = static_cast<std::uint32_t>(get_rare());
-      if (fields.aux) slot.aux = static_cast<std::uint32_t>(get_rare());
-      if (!ok) [[unlikely]] return DecodeError::kBadVarint;
-      if (op == Op::kText) {
-        if (slot.aux > kMaxTextBytes || slot.aux > static_cast<std::size_t>(end[kText] - at[kText]))
-          return DecodeError::kTextBounds;
-        text = at[kText];
-        at[kText] += slot.aux;
-      }
+      visit(Slot{time, std::rotl(heap_address, 4),
+                 op_size(kind == 0 ? Op::kFree : kind == 1 ? Op::kAlloc : Op::kReallocEnd, head >> 2),
+                 static_cast<std::uint32_t>(node), 0},
+            static_cast<const std::uint8_t*>(nullptr));
+      continue;
     }
-    visit(static_cast<const Slot&>(slot), text);
+    if (head >> 2 == 0 || head >> 2 > static_cast<std::uint64_t>(Op::kLast)) return DecodeError::kBadOp;
+    const Op op = static_cast<Op>(head >> 2);
+    const OpFields fields = fields_of(op);
+    Slot slot{};
+    slot.time = time;
+    if (fields.heap_address) {
+      heap_address += static_cast<std::uint64_t>(unzigzag(get(address_at, address_end)));
+      slot.address = std::rotl(heap_address, 4);
+    }
+    if (fields.stack) slot.node = static_cast<std::uint32_t>(get_small(node_at, node_end));
+    slot.op_size = op_size(op, fields.size ? get_rare() : 0);
+    if (fields.address) slot.address = get_rare();
+    if (fields.node) slot.node = static_cast<std::uint32_t>(get_rare());
+    if (fields.aux) slot.aux = static_cast<std::uint32_t>(get_rare());
+    if (!ok) [[unlikely]] return DecodeError::kBadVarint;
+    const std::uint8_t* text = nullptr;
+    if (op == Op::kText) {
+      if (slot.aux > kMaxTextBytes || slot.aux > static_cast<std::size_t>(end[kText] - at[kText]))
+        return DecodeError::kTextBounds;
+      text = at[kText];
+      at[kText] += slot.aux;
+    }
+    visit(slot, text);
   }
   at[kHead] = head_at;
   at[kTime] = time_at;

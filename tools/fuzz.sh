@@ -52,8 +52,8 @@ tools/deps.sh >/dev/null
 folder=build-fuzz
 mkdir -p "$folder/findings"
 # The recorder's own build leaves sanitizers out, so its sources are compiled here.
-analyzer_sources=(analyzer/{trace,model,replay,symbols}/*.cpp analyzer/render/{text,units}.cpp
-  analyzer/cli/{names,ranking,report_json,report_text,selection,trace_command}.cpp)
+analyzer_sources=(analyzer/{trace,model,replay,symbols}/*.cpp analyzer/export/output.cpp analyzer/render/{text,units}.cpp
+  analyzer/cli/{call_sites,names,ranking,report_json,report_text,selection,trace_command}.cpp)
 text_sources=(analyzer/cli/suppressions.cpp analyzer/launch/options.cpp)
 unwind_sources=(preload/unwind/{cfi,expression,stack_bounds}.cpp preload/sys/kernel.cpp)
 elf_sources=(preload/intercept/{names,symbols}.cpp preload/sys/{kernel,proc_maps}.cpp preload/unwind/{cfi,expression,stack_bounds}.cpp)

@@ -41,29 +41,33 @@ class BlockTable {
 
   std::size_t size() const noexcept { return size_; }
 
-  /// First step: asks for the control bytes of `address`.
-  void prefetch_group(std::uint64_t address) const noexcept {
-    __builtin_prefetch(&control_[group_of(hash_of(address))], 1);
+  /// What follows takes the hash of the address, so that who looks ahead makes it once.
+  static std::uint64_t hash_of(std::uint64_t address) noexcept {
+    const std::uint64_t product = address * 0x9e3779b97f4a7c15u;
+    return product ^ product >> 32;
   }
-  /// Second step, some events later: asks for the entry that holds `address`, or that it is likely to get.
-  void prefetch_entry(std::uint64_t address) const noexcept {
-    const std::uint64_t hash = hash_of(address);
+
+  /// First step: asks for the control bytes.
+  void prefetch_group(std::uint64_t hash) const noexcept { __builtin_prefetch(&control_[group_of(hash)], 1); }
+  /// Second step, some events later: asks for the entry that holds the address, or that it is likely to get. No branch
+  /// here, as half of them would be mispredicted.
+  void prefetch_entry(std::uint64_t hash) const noexcept {
     const std::size_t group = group_of(hash);
-    std::uint64_t candidates = matches(control_[group], tag_of(hash));
-    if (candidates == 0) candidates = control_[group] & kTopBits;
-    __builtin_prefetch(&entries_[entry_of(group, candidates | kLastTopBit)], 1);
+    const std::uint64_t control = control_[group];
+    const std::uint64_t found = matches(control, tag_of(hash));
+    const std::uint64_t if_none = found == 0 ? ~std::uint64_t{0} : 0;
+    __builtin_prefetch(&entries_[entry_of(group, found | (control & kTopBits & if_none) | kLastTopBit)], 1);
   }
   /// Third step, for blocks that are to go: the entry's node, if it is the right entry; else 0.
-  std::uint32_t peek_node(std::uint64_t address) const noexcept {
-    const std::uint64_t hash = hash_of(address);
+  std::uint32_t peek_node(std::uint64_t address, std::uint64_t hash) const noexcept {
     const std::size_t group = group_of(hash);
     const Block& block = entries_[entry_of(group, matches(control_[group], tag_of(hash)) | kLastTopBit)];
-    return block.address == address ? block.node : 0;
+    return block.node & (block.address == address ? ~std::uint32_t{0} : 0);
   }
 
   /// The block at `address`, or null. Valid until the next change.
-  Block* find(std::uint64_t address) noexcept {
-    const std::uint64_t hash = hash_of(address);
+  Block* find(std::uint64_t address) noexcept { return find(address, hash_of(address)); }
+  Block* find(std::uint64_t address, std::uint64_t hash) noexcept {
     for (std::size_t group = group_of(hash);; group = (group + 1) & mask_) {
       const std::uint64_t control = control_[group];
       for (std::uint64_t found = matches(control, tag_of(hash)); found != 0; found &= found - 1) {
@@ -74,10 +78,10 @@ class BlockTable {
     }
   }
 
-  /// The entry for `address`. A fresh one has that address, the rest is zero.
-  Block& insert(std::uint64_t address, bool& fresh) {
+  /// The entry for `address`. A fresh one has that address, the rest is what was there before.
+  Block& insert(std::uint64_t address, bool& fresh) { return insert(address, hash_of(address), fresh); }
+  Block& insert(std::uint64_t address, std::uint64_t hash, bool& fresh) {
     if (unused_left_ == 0) [[unlikely]] rehash();
-    const std::uint64_t hash = hash_of(address);
     std::size_t free_entry = kNoEntry;
     std::size_t group = group_of(hash);
     for (;; group = (group + 1) & mask_) {
@@ -99,7 +103,6 @@ class BlockTable {
     ++size_;
     fresh = true;
     Block& block = entries_[free_entry];
-    block = Block{};
     block.address = address;
     return block;
   }
@@ -128,10 +131,6 @@ class BlockTable {
   static constexpr std::uint64_t kLastTopBit = std::uint64_t{1} << 63;
   static constexpr std::uint64_t kLowBits = 0x0101010101010101;
 
-  static std::uint64_t hash_of(std::uint64_t address) noexcept {
-    const std::uint64_t product = address * 0x9e3779b97f4a7c15u;
-    return product ^ product >> 32;
-  }
   /// The group by the upper bits of the product, the tag by lower ones.
   std::size_t group_of(std::uint64_t hash) const noexcept { return static_cast<std::size_t>(hash >> shift_); }
   static std::uint64_t tag_of(std::uint64_t hash) noexcept { return hash & 0x7f; }

@@ -59,7 +59,7 @@ class BlockNumbers {
     if (address == 0) return 0;
     bool fresh;
     Block& entry = entries_.insert(address, fresh);
-    if (fresh) entry.size = trace::block_number(stream, next_ordinal_[stream]++);
+    if (fresh) entry = {address, trace::block_number(stream, next_ordinal_[stream]++), 0, 0, 0};
     entry.thread = 1;
     return entry.size;
   }

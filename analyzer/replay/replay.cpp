@@ -1,6 +1,7 @@
 #include "analyzer/replay/replay.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace heapprof::replay {
@@ -16,8 +17,9 @@ constexpr std::size_t kEventAhead = 64;
 constexpr std::size_t kGroupAhead = 32;
 constexpr std::size_t kEntryAhead = 20;
 constexpr std::size_t kNodeAhead = 8;
+constexpr std::size_t kHashes = 64;  // that are kept: more than kGroupAhead, a power of two
 
-constexpr std::size_t kManyNodes = 16'384;  // 1 MB of costs
+constexpr std::size_t kManyNodes = 262'144;  // 16 MB of costs
 
 // How far apart events of one moment may stand for one to be moved before the other.
 constexpr std::size_t kTieWindow = 256;
@@ -82,31 +84,39 @@ template <bool kResolve>
 void Replay::run_part(std::size_t from, std::size_t count) {
   // A tree that fits the cache needs no asking.
   const bool ask_for_nodes = heap_costs_.node_count() > kManyNodes;
+  std::array<std::uint64_t, kHashes> hashes;  // of the events to come, by place
+  const auto look_ahead = [&](std::size_t i) {
+    hashes[i % kHashes] = BlockTable::hash_of(events_[i].address);
+    blocks_.prefetch_group(hashes[i % kHashes]);
+  };
+  for (std::size_t i = from; i < std::min(from + kGroupAhead, count); ++i) look_ahead(i);
   for (std::size_t i = from; i < count; ++i) {
     if (i + kGroupAhead < count) [[likely]] {
       if (i + kEventAhead < count) __builtin_prefetch(&events_[i + kEventAhead]);
-      blocks_.prefetch_group(events_[i + kGroupAhead].address);
-      blocks_.prefetch_entry(events_[i + kEntryAhead].address);
+      look_ahead(i + kGroupAhead);
+      blocks_.prefetch_entry(hashes[(i + kEntryAhead) % kHashes]);
       if (ask_for_nodes) {
         const MergedEvent& soon = events_[i + kNodeAhead];
-        heap_costs_.prefetch(soon.op() == Op::kAlloc ? soon.node : blocks_.peek_node(soon.address));
+        const std::uint32_t given = soon.op() == Op::kAlloc ? ~std::uint32_t{0} : 0;
+        heap_costs_.prefetch((soon.node & given) |
+                             (blocks_.peek_node(soon.address, hashes[(i + kNodeAhead) % kHashes]) & ~given));
       }
     }
-    handle<kResolve>(i);
+    handle<kResolve>(i, hashes[i % kHashes]);
   }
 }
 
 template <bool kResolve>
-inline void Replay::handle(std::size_t i) {
+inline void Replay::handle(std::size_t i, std::uint64_t hash) {
   const MergedEvent& event = events_[i];
   now_ = event.time;
   if constexpr (kResolve)
     if (ordered_ != nullptr && event.op() != Op::kNone) ordered_->push_back(event);
   if (timeline_.must_move(now_ - timeline_start_)) [[unlikely]] timeline_.move_to(now_ - timeline_start_, state());
   switch (event.op()) {
-    case Op::kAlloc: return allocate<kResolve>(i);
+    case Op::kAlloc: return allocate<kResolve>(i, hash);
     case Op::kFree:
-    case Op::kFreeStack: return release<kResolve>(i);
+    case Op::kFreeStack: return release<kResolve>(i, hash);
     case Op::kReallocBegin: return realloc_begin<kResolve>(i);
     case Op::kReallocEnd: return realloc_end<kResolve>(i);
     case Op::kSample:
@@ -144,16 +154,16 @@ inline bool Replay::is_temporary(const Block& block, const StreamState& stream) 
 }
 
 template <bool kResolve>
-inline void Replay::allocate(std::size_t i, std::uint64_t old_address) {
+inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t old_address) {
   const MergedEvent event = events_[i];
   if (event.address == 0) [[unlikely]] {
     ++bad_events_;
     return;
   }
   bool fresh;
-  Block* block = &blocks_.insert(event.address, fresh);
+  Block* block = &blocks_.insert(event.address, hash, fresh);
   if (!fresh) [[unlikely]] {
-    if (settle_tie<kResolve>(i, event.address, true)) block = &blocks_.insert(event.address, fresh);
+    if (settle_tie<kResolve>(i, event.address, true)) block = &blocks_.insert(event.address, hash, fresh);
     if (!fresh) {
       heap_.implied_frees += (block->thread & kNotSelected) == 0;
       count_release<kResolve>(*block, false, {});
@@ -208,12 +218,12 @@ void Replay::count_rare_release(const Block& block) {
 }
 
 template <bool kResolve>
-inline void Replay::release(std::size_t i) {
+inline void Replay::release(std::size_t i, std::uint64_t hash) {
   const MergedEvent event = events_[i];
-  Block* block = event.address == 0 ? nullptr : blocks_.find(event.address);
+  Block* block = event.address == 0 ? nullptr : blocks_.find(event.address, hash);
   if (block == nullptr) [[unlikely]] {
     if (event.address == 0 || !settle_tie<kResolve>(i, event.address, false) ||
-        (block = blocks_.find(event.address)) == nullptr) {
+        (block = blocks_.find(event.address, hash)) == nullptr) {
       ++heap_.frees;
       ++heap_.unmatched_frees;
       return;
@@ -264,7 +274,7 @@ void Replay::realloc_end(std::size_t i) {
       ++heap_.unmatched_frees;
     }
   }
-  if (events_[i].address != 0) allocate<kResolve>(i, old_address);
+  if (events_[i].address != 0) allocate<kResolve>(i, BlockTable::hash_of(events_[i].address), old_address);
 }
 
 /// Two events of one moment in different streams stand in the wrong order: the one at `i` needs `address`
@@ -282,7 +292,7 @@ template <bool kResolve>
     const std::uint32_t stream = other.stream();
     for (std::size_t k = i + 1; k <= j; ++k) {
       if (events_[k].stream() != stream) continue;
-      handle<kResolve>(k);
+      handle<kResolve>(k, BlockTable::hash_of(events_[k].address));
       events_[k].op_size = op_size(Op::kNone, 0);
     }
     in_tie_ = false;

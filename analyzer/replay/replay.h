@@ -248,11 +248,11 @@ class Replay {
     return choice_.nodes == nullptr || (node < choice_.nodes->size() && (*choice_.nodes)[node] != 0);
   }
   template <bool kResolve>
-  void handle(std::size_t i);
+  void handle(std::size_t i, std::uint64_t hash);
   template <bool kResolve>
-  void allocate(std::size_t i, std::uint64_t old_address = 0);
+  void allocate(std::size_t i, std::uint64_t hash, std::uint64_t old_address = 0);
   template <bool kResolve>
-  void release(std::size_t i);
+  void release(std::size_t i, std::uint64_t hash);
   template <bool kResolve>
   void realloc_begin(std::size_t i);
   template <bool kResolve>

@@ -158,12 +158,30 @@ class MergedReader::Stream {
 
     room_for(std::size_t{header.record_count} + 1);
     close_gap(ref.sequence, header.events_before);
+    // What every event needs stays in registers, and is given back for the records that need more.
     std::uint64_t events = 0;
-    const DecodeError error = decode_columns(columns, header.raw_bytes, header.first_time, header.record_count,
-                                             [&](const Slot& slot, const std::uint8_t* text) {
-                                               events += is_event(slot);
-                                               take(slot, text);
-                                             });
+    std::uint64_t last_time = state_.last_time;
+    MergedEvent* out = out_;
+    NodeIndex& node_index = reader_.node_index_;
+    const std::uint64_t cut = reader_.file_.cut_ticks();
+    const std::uint32_t position = position_;
+    const DecodeError error =
+        decode_columns(columns, header.raw_bytes, header.first_time, header.record_count,
+                       [&](const Slot& slot, const std::uint8_t* text) {
+                         last_time = std::max(last_time, slot.time);
+                         events += is_event(slot);
+                         if (slot.op() <= Op::kAllocFailed && last_time <= cut) [[likely]] {
+                           *out++ = {last_time, slot.address, slot.op_size, node_index(slot.node), position};
+                           return;
+                         }
+                         const Slot copy = slot;  // what has an address is made in memory
+                         state_.last_time = last_time;
+                         out_ = out;
+                         take_other(copy, text);
+                         out = out_;
+                       });
+    out_ = out;
+    state_.last_time = last_time;
     if (error != DecodeError::kNone) {
       damaged("columns");
       if (events < header.event_count) reader_.damage_.lost_events(header.event_count - events);
@@ -236,33 +254,27 @@ class MergedReader::Stream {
   void push(const MergedEvent& event) noexcept { *out_++ = event; }
 
   void take(const Slot& slot, const std::uint8_t* text) {
-    if (slot.time > state_.last_time) state_.last_time = slot.time;
-    const Op op = slot.op();
-    if (state_.last_time > reader_.file_.cut_ticks()) [[unlikely]] {
-      // Another stream's event before the cut may already use what is defined here.
-      if (op == Op::kNode || (op == Op::kText && slot.node == static_cast<std::uint32_t>(TextKind::kModule)))
-        take_other(slot, text);
-      return;
-    }
-    if (op <= Op::kAllocFailed) [[likely]] {
-      push({state_.last_time, slot.address, slot.op_size, reader_.node_index_(slot.node), position_});
-      return;
-    }
+    state_.last_time = std::max(state_.last_time, slot.time);
     take_other(slot, text);
   }
 
+  /// state_.last_time is its time.
   [[gnu::noinline]] void take_other(const Slot& slot, const std::uint8_t* text) {
-    switch (slot.op()) {
+    const Op op = slot.op();
+    if (state_.last_time > reader_.file_.cut_ticks()) [[unlikely]] {
+      // Another stream's event before the cut may already use what is defined here.
+      if (op == Op::kNode) define_node(slot);
+      if (op == Op::kText && slot.node == static_cast<std::uint32_t>(TextKind::kModule)) take_text(slot, text);
+      return;
+    }
+    switch (op) {
       case Op::kNode: return define_node(slot);
       case Op::kText: return take_text(slot, text);
       case Op::kBlockStart: return;
-      case Op::kMap:
-        push({state_.last_time, slot.address, slot.op_size, reader_.node_index_(slot.node),
-              position_ | slot.aux << MergedEvent::kFlagsShift});
-        return;
-      default:
-        push({state_.last_time, slot.address, slot.op_size, reader_.node_index_(slot.node), position_});
+      default: break;
     }
+    const std::uint32_t flags = op == Op::kMap ? slot.aux << MergedEvent::kFlagsShift : 0;
+    push({state_.last_time, slot.address, slot.op_size, reader_.node_index_(slot.node), position_ | flags});
   }
 
   void define_node(const Slot& slot) {

@@ -20,7 +20,10 @@ TEST_CASE("a varint comes back as it went in, in the documented length") {
     CHECK(get_varint(bytes, end, read) == end);
     CHECK(read == value);
     // Every proper prefix is refused.
-    for (const std::uint8_t* cut = bytes; cut != end; ++cut) CHECK(get_varint(bytes, cut, read) == nullptr);
+    for (const std::uint8_t* cut = bytes; cut != end; ++cut) {
+      CHECK(get_varint(bytes, cut, read) == nullptr);
+      CHECK(get_small_varint(bytes, cut, read) == nullptr);
+    }
   }
 }
 
@@ -38,6 +41,9 @@ TEST_CASE("a varint is read the same whatever stands behind it") {
       REQUIRE(read == value);
       REQUIRE(get_varint_slowly(bytes, end, read_slowly) == end);
       REQUIRE(read_slowly == value);
+      read = ~value;
+      REQUIRE(get_small_varint(bytes, bytes + sizeof bytes, read) == end);
+      REQUIRE(read == value);
     }
   }
 }
@@ -48,6 +54,8 @@ TEST_CASE("a varint of more than 64 bits is refused") {
   std::uint64_t value;
   CHECK(get_varint(too_large, too_large + sizeof too_large, value) == nullptr);
   CHECK(get_varint(too_long, too_long + sizeof too_long, value) == nullptr);
+  CHECK(get_small_varint(too_large, too_large + sizeof too_large, value) == nullptr);
+  CHECK(get_small_varint(too_long, too_long + sizeof too_long, value) == nullptr);
 }
 
 TEST_CASE("zigzag keeps small magnitudes small and is its own inverse with unzigzag") {
