@@ -52,4 +52,11 @@ std::uint64_t InputFile::inode() const noexcept {
   return ::fstat(descriptor_, &status) == 0 ? status.st_ino : 0;
 }
 
+bool InputFile::is_at(const std::string& path) const noexcept {
+  struct stat own {};
+  struct stat other {};
+  return ::fstat(descriptor_, &own) == 0 && ::stat(path.c_str(), &other) == 0 && own.st_dev == other.st_dev &&
+         own.st_ino == other.st_ino;
+}
+
 }  // namespace heapprof::trace

@@ -33,6 +33,8 @@ class InputFile {
 
   std::uint64_t size() const noexcept;  ///< now; a trace being written grows
   std::uint64_t inode() const noexcept;
+  /// Whether `path` leads to this very file.
+  bool is_at(const std::string& path) const noexcept;
   const std::string& path() const noexcept { return path_; }
 
  private:

@@ -36,10 +36,14 @@ bool same_boot(const FileHeader& header) {
   return digits == 32 && std::memcmp(id, header.boot_id, sizeof id) == 0;
 }
 
-bool same_pid_namespace(const FileHeader& header) {
+/// In which pid namespace `process` ("self" or a pid) is; none when that may not be known.
+std::optional<std::uint64_t> pid_namespace(const std::string& process) {
   struct stat status {};
-  return ::stat("/proc/self/ns/pid", &status) == 0 && status.st_ino == header.pid_namespace;
+  if (::stat(("/proc/" + process + "/ns/pid").c_str(), &status) != 0) return {};
+  return status.st_ino;
 }
+
+bool same_pid_namespace(const FileHeader& header) { return pid_namespace("self") == header.pid_namespace; }
 
 struct ProcessStatus {
   char state = 'X';
@@ -69,6 +73,8 @@ std::optional<bool> maps_trace(std::uint32_t pid, const InputFile& trace) {
   char resolved[PATH_MAX];
   const bool have_path = ::realpath(trace.path().c_str(), resolved) != nullptr;
   const std::uint64_t inode = trace.inode();
+  const std::string root = "/proc/" + std::to_string(pid) + "/root";
+  std::string last_path;
   bool any = false;
   for (std::string line; std::getline(in, line);) {
     any = true;
@@ -76,9 +82,11 @@ std::optional<bool> maps_trace(std::uint32_t pid, const InputFile& trace) {
     int path_at = 0;
     if (std::sscanf(line.c_str(), "%*s %*s %*s %*s %llu %n", &line_inode, &path_at) < 1) continue;
     if (line_inode == inode && inode != 0) return true;
-    // Overlay file systems report another inode here than fstat does.
-    if (have_path && path_at > 0 && line.compare(static_cast<std::size_t>(path_at), std::string::npos, resolved) == 0)
-      return true;
+    // Overlay file systems report another inode here than fstat does, and the process may see the file elsewhere.
+    if (path_at == 0 || line.compare(static_cast<std::size_t>(path_at), std::string::npos, last_path) == 0) continue;
+    last_path = line.substr(static_cast<std::size_t>(path_at));
+    if (last_path.empty() || last_path.front() != '/') continue;
+    if ((have_path && last_path == resolved) || trace.is_at(root + last_path)) return true;
   }
   if (!any) return {};
   return false;
@@ -87,22 +95,20 @@ std::optional<bool> maps_trace(std::uint32_t pid, const InputFile& trace) {
 }  // namespace
 
 Writer find_writer(const FileHeader& header, const InputFile& trace) {
-  if (header.pid == 0 || header.process_start == 0 || header.pid_namespace == 0) return Writer::kGone;
-  if (!same_boot(header) || !same_pid_namespace(header)) return Writer::kGone;
-  const auto status = process_status(header.pid);
-  if (!status || status->start != header.process_start) return Writer::kGone;
-  if (status->state == 'Z' || status->state == 'X' || status->state == 'x') return Writer::kGone;
+  if (header.pid_namespace == 0) return Writer::kGone;
+  const std::uint32_t pid = visible_pid(header);
+  if (pid == 0) return Writer::kGone;
   if (header.end_kind == EndKind::kExec) return Writer::kExecuted;
   // An exec keeps pid and start time, but drops all mappings. A process that may not be looked into (another
   // user's) is taken to be recording.
-  return maps_trace(header.pid, trace).value_or(true) ? Writer::kRecording : Writer::kExecuted;
+  return maps_trace(pid, trace).value_or(true) ? Writer::kRecording : Writer::kExecuted;
 }
 
 std::uint32_t visible_pid(const FileHeader& header) {
   if (header.pid == 0 || header.process_start == 0 || !same_boot(header)) return 0;
   const auto is_it = [&](std::uint32_t pid) {
     const auto status = process_status(pid);
-    return status && status->start == header.process_start && status->state != 'Z' && status->state != 'X';
+    return status && status->start == header.process_start && status->state != 'Z' && status->state != 'X' && status->state != 'x';
   };
   if (same_pid_namespace(header)) return is_it(header.pid) ? header.pid : 0;
   std::error_code error;
@@ -111,6 +117,7 @@ std::uint32_t visible_pid(const FileHeader& header) {
     std::uint32_t pid = 0;
     const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (wrong != std::errc() || end != name.data() + name.size() || !is_it(pid)) continue;
+    if (pid_namespace(name).value_or(header.pid_namespace) != header.pid_namespace) continue;
     // "NSpid: 4711 7": the last number is the one in its own namespace.
     std::ifstream in("/proc/" + name + "/status");
     for (std::string line; std::getline(in, line);)

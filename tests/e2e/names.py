@@ -263,6 +263,9 @@ class Generated(harness.Case):
             self.assertLess(int(line.split()[1]), 100, "not a namespace of its own")
             functions, _ = self.functions(trace)
             self.assertIn("allocate_in_script", functions)
+            # A trace that is being written is read as one.
+            info = json.loads(self.heapprof("info", trace, "--json"))
+            self.assertEqual(info["integrity"]["ended_by"], "running")
         finally:
             process.kill()
             process.wait()
