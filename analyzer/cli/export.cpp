@@ -202,7 +202,8 @@ void export_format(const Format& format, const ExportOptions& options, const rep
   Output output(options.trace.output, format.compression);
   ProgressLine progress("Writing " + options.trace.output);
   const exporter::EventSource source = [&](const auto& sink) {
-    analysis.for_each_event(sink, [&](double share, std::uint64_t events) { progress.show(share, events); }, false, {}, true);
+    analysis.for_each_event(sink, [&](double share, std::uint64_t events) { progress.show(share, events); },
+                            {.of_kind = true});
   };
   format.write(options, table, source, output);
   if (!output.close()) throw OutputError(output.error());

@@ -86,6 +86,9 @@ model::LeakHistory read_history(const LeakOptions& options, const replay::Analys
   if (first != buckets.end()) from_ns = std::max(from_ns, first->start_ns);
   if (last != buckets.rend() && last != buckets.rbegin()) to_ns = std::min(to_ns, std::prev(last)->start_ns);
   model::LeakHistory history(profile, from_ns, to_ns);
+  std::vector<std::uint8_t> leaking;
+  leaking.reserve(profile.nodes.size());
+  for (const auto& node : profile.nodes) leaking.push_back(node.costs.leaked_blocks != 0);
   ProgressLine progress("Reading " + options.trace.trace + " again");
   analysis.for_each_event(
       [&](std::span<const replay::ProfileEvent> events) {
@@ -95,8 +98,9 @@ model::LeakHistory read_history(const LeakOptions& options, const replay::Analys
             history.released(event.node, event.size, event.time_ns, event.born_ns);
         }
       },
-      [&](double share, std::uint64_t events) { progress.show(share, events); }, false,
-      [&](const replay::LiveBlock& block) { history.left(block.node, block.size, block.time_ns); });
+      [&](double share, std::uint64_t events) { progress.show(share, events); },
+      {.nodes = &leaking,
+       .survivors = [&](const replay::LiveBlock& block) { history.left(block.node, block.size, block.time_ns); }});
   history.finish();
   return history;
 }

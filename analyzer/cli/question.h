@@ -24,7 +24,7 @@ void read_again(const TraceOptions& options, const replay::Analysis& analysis, E
       [&](std::span<const replay::ProfileEvent> events) {
         for (const replay::ProfileEvent& one : events) event(one);
       },
-      [&](double share, std::uint64_t events) { progress.show(share, events); }, false, survivors);
+      [&](double share, std::uint64_t events) { progress.show(share, events); }, {.survivors = survivors});
 }
 
 inline std::uint64_t lifetime_of(const replay::ProfileEvent& release) noexcept {

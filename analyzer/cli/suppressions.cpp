@@ -5,6 +5,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "analyzer/symbols/tail_name.h"
+
 namespace heapprof::cli {
 namespace {
 
@@ -45,8 +47,11 @@ constexpr Kept kKept[] = {
     {"textdomain", "locales and message catalogues"},
     {"dcgettext", "locales and message catalogues"},
     {"dcngettext", "locales and message catalogues"},
+    {"dgettext", "locales and message catalogues"},
+    {"dngettext", "locales and message catalogues"},
+    {"gettext", "locales and message catalogues"},
+    {"ngettext", "locales and message catalogues"},
     {"__dcigettext", "locales and message catalogues"},  // where dcgettext and others end in a jump to it
-    {"_nl_find_locale", "locales and message catalogues"},  // newlocale's files; the locale itself is the program's
     {"strerror", "locales and message catalogues"},
     {"strerror_l", "locales and message catalogues"},
     {"strsignal", "locales and message catalogues"},
@@ -74,6 +79,8 @@ constexpr Kept kKept[] = {
     {"tzset", "time zones"},
     {"localtime", "time zones"},
     {"localtime_r", "time zones"},
+    {"gmtime", "time zones"},
+    {"gmtime_r", "time zones"},
     {"mktime", "time zones"},
     {"strftime", "time zones"},
     {"__tz_convert", "time zones"},  // where localtime and gmtime end in a jump to it
@@ -104,6 +111,30 @@ constexpr Kept kKept[] = {
     {"getprotobynumber_r", "name services"},
 };
 
+/// What `function` of libc keeps; null: nothing that is known.
+const char* kept_by(std::string_view function) {
+  for (const Kept& kept : kKept)
+    if (function == kept.function) return kept.what;
+  return nullptr;
+}
+
+/// Of a function without symbol, those that jump to it are known (symbols::kTailOf): what all of them keep.
+const char* kept_by_all(std::string_view function) {
+  constexpr std::string_view kBetween = ", ";
+  if (!function.starts_with(symbols::kTailOf) || !function.ends_with(']')) return nullptr;
+  function.remove_prefix(symbols::kTailOf.size());
+  function.remove_suffix(1);
+  const char* what = nullptr;
+  for (;;) {
+    const std::size_t end = function.find(kBetween);
+    const char* const one = kept_by(function.substr(0, end));
+    if (one == nullptr || (what != nullptr && std::string_view(what) != one)) return nullptr;
+    what = one;
+    if (end == std::string_view::npos) return what;
+    function.remove_prefix(end + kBetween.size());
+  }
+}
+
 constexpr const char* kEmergencyPool = "libstdc++'s emergency pool";
 
 /// A libstdc++ that was linked in is no module of its own: its pool is known by its size, and by the constructor,
@@ -131,9 +162,12 @@ const char* runtime_use(const std::vector<Frame>& stack) {
     const Runtime runtime = runtime_of(frame);
     if (runtime == Runtime::kNone) return nullptr;
     if (runtime == Runtime::kLoader && before == Runtime::kCxx) return kEmergencyPool;
-    if (runtime == Runtime::kLibc)
-      for (const Kept& kept : kKept)
-        if (frame.function == kept.function) return kept.what;
+    if (runtime == Runtime::kLibc) {
+      if (const char* const what = kept_by(frame.function)) return what;
+      if (const char* const what = kept_by_all(frame.function)) return what;
+      // The locale itself is the program's; its files are libc's.
+      if (frame.function == "newlocale" && &frame != &stack.front()) return kept_by("setlocale");
+    }
     before = runtime;
   }
   return nullptr;

@@ -471,12 +471,17 @@ void Analysis::settle_integrity(const Found& found) {
 }
 
 void Analysis::for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink,
-                              const Progress& progress, bool with_older,
-                              const std::function<void(const LiveBlock&)>& survivors, bool of_kind) const {
+                              const Progress& progress, const EventChoice& which) const {
   const std::unique_ptr<Run> run = start();
   trace::MergedReader& reader = *run->reader;
   Replay& replay = run->replay;
-  if (of_kind) replay.resolve_kind();
+  if (which.of_kind) replay.resolve_kind();
+  std::vector<std::uint8_t> resolved_nodes;  // by dense index
+  if (which.nodes != nullptr) {
+    resolved_nodes.reserve(node_of_index_.size());
+    for (const std::uint32_t node : node_of_index_) resolved_nodes.push_back((*which.nodes)[node]);
+    replay.resolve_nodes(resolved_nodes);
+  }
   Passes passes(file_, progress, 1);
   passes.begin(reader, choice_);
   std::vector<ResolvedEvent> resolved;
@@ -490,7 +495,7 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
     std::uint64_t born_ticks = 0;
     std::uint64_t born_ns = 0;
     for (const ResolvedEvent& event : resolved) {
-      if (event.before_slice && !with_older) continue;
+      if (event.before_slice && !which.with_older) continue;
       if (event.time != ticks) {
         ticks = event.time;
         ns = clock_.to_ns(ticks);
@@ -507,7 +512,7 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
     resolved.clear();
     sink(events);
   };
-  if (with_older && !snapshot_.empty()) {
+  if (which.with_older && !snapshot_.empty()) {
     replay.resolve_restored(resolved);
     pass_on();
   }
@@ -519,10 +524,10 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
   });
   replay.finish(0);
   if (!resolved.empty()) pass_on();
-  if (!survivors) return;
+  if (!which.survivors) return;
   replay.for_each_leak([&](const Block& block) {
     const std::uint32_t node = block.node < node_of_index_.size() ? node_of_index_[block.node] : 0;
-    survivors({clock_.to_ns(block.time), block.address, block.size, node, block.thread});
+    which.survivors({clock_.to_ns(block.time), block.address, block.size, node, block.thread});
   });
 }
 
@@ -531,6 +536,9 @@ std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vecto
   const std::vector<model::Timeline::Bucket>& buckets = profile_.timeline.buckets;
   std::vector<std::vector<std::uint64_t>> result(groups, std::vector<std::uint64_t>(buckets.size(), 0));
   std::vector<std::uint64_t> live(groups, 0);
+  std::vector<std::uint8_t> followed;
+  followed.reserve(group_of_node.size());
+  for (const std::uint32_t group : group_of_node) followed.push_back(group < groups);
   std::size_t bucket = 0;
   const auto close_bucket = [&] {
     for (std::uint32_t group = 0; group < groups; ++group) result[group][bucket] = live[group];
@@ -547,7 +555,7 @@ std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vecto
           else live[group] -= event.size;
         }
       },
-      progress, true, {}, true);
+      progress, {.with_older = true, .of_kind = true, .nodes = &followed});
   while (bucket < buckets.size()) close_bucket();
   return result;
 }

@@ -62,6 +62,14 @@ struct LiveBlock {
   std::uint32_t thread;   ///< Profile::threads
 };
 
+/// Which events a second pass hands out.
+struct EventChoice {
+  bool with_older = false;  ///< also of blocks made before the slice, from the trace's beginning or the snapshot's on
+  bool of_kind = false;     ///< of what Selection::kind asks for, mappings too, in place of the heap's
+  const std::vector<std::uint8_t>* nodes = nullptr;  ///< by node of the profile: 0 leaves its blocks out; null: all
+  std::function<void(const LiveBlock&)> survivors{};  ///< gets what is live at the end
+};
+
 class Analysis {
  public:
   /// Throws trace::TraceError when there is nothing to be had.
@@ -75,13 +83,10 @@ class Analysis {
   /// The replay of a slice began at a snapshot.
   bool began_at_snapshot() const noexcept { return !snapshot_.empty(); }
 
-  /// All allocations, releases and samples that count, in order, a batch at a time (Selection::kind aside: of the
-  /// heap). Of a slice, blocks made before it are not among them; `with_older` adds those, from the trace's beginning or
-  /// the snapshot's, where what is live comes first. Then `survivors` gets each block that was live at the end, in no
-  /// order, once: those that the profile counts as leaked. `of_kind`: of what Selection::kind asks for, mappings too.
-  void for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink,
-                      const Progress& progress = {}, bool with_older = false,
-                      const std::function<void(const LiveBlock&)>& survivors = {}, bool of_kind = false) const;
+  /// All allocations, releases and samples that count, in order, a batch at a time; with older ones those first that are
+  /// live where the reading begins. Then the survivors, in no order, once: the blocks that the profile counts as leaked.
+  void for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink, const Progress& progress = {},
+                      const EventChoice& which = {}) const;
 
   /// Live bytes of groups of nodes over time: group_of_node says for each node of the profile its group, from
   /// 0, or kNoIndex. Result: by group, the live bytes at the end of each bucket of the profile's timeline.

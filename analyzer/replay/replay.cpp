@@ -192,7 +192,7 @@ inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t ol
   if (count_all_) all_costs_.add(event.node, size, event.time);
   timeline_.rose(costs().live_bytes());
   if constexpr (kResolve)
-    if (blocks_are_events_)
+    if (is_block_event(event.node))
       resolved_->push_back({event.time, event.address, size, event.node, block->thread, ResolvedKind::kAllocation, false, !in_slice_,
                             old_address != 0, kNoThread, kNoNode, 0, old_address});
 }
@@ -207,7 +207,7 @@ inline void Replay::count_release(const Block& block, bool temporary, [[maybe_un
   if (count_all_) all_costs_.remove(block.node, block.size, temporary);
   timeline_.fell(costs().live_bytes());
   if constexpr (kResolve)
-    if (blocks_are_events_)
+    if (is_block_event(block.node))
       resolved_->push_back({now_, block.address, block.size, block.node, block.thread, ResolvedKind::kRelease, temporary, before_slice,
                             by.in_realloc, by.thread, by.node, block.time, 0});
 }

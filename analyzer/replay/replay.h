@@ -156,6 +156,10 @@ class Replay {
     blocks_are_events_ = selection_.kind != model::Kind::kMmap;
   }
 
+  /// Before the first batch: of the blocks of these nodes alone, by dense index, where 0 leaves a node out and one that is
+  /// missing counts. `nodes` must outlive this. Mappings are not concerned.
+  void resolve_nodes(const std::vector<std::uint8_t>& nodes) noexcept { resolved_nodes_ = nodes; }
+
   /// From here on appends the events to `events` in the order in which they are handled, which differs from the trace's
   /// where times are equal. Works with the second form of replay() only. Texts are those of the batch.
   void tell_order(std::vector<trace::MergedEvent>& events) noexcept { ordered_ = &events; }
@@ -280,6 +284,9 @@ class Replay {
   bool is_temporary(const Block& block, const StreamState& stream) const noexcept;
   void mark(model::Timeline::Mark::Kind kind, std::uint64_t ticks, std::string text = {});
   model::LiveTimeline::State state() const noexcept;
+  bool is_block_event(std::uint32_t node) const noexcept {
+    return blocks_are_events_ && (node >= resolved_nodes_.size() || resolved_nodes_[node] != 0);
+  }
   bool is_mapping_event(std::uint32_t flags) const noexcept {
     return mappings_are_events_ && resolved_ != nullptr && !(count_all_ && (flags & kMapFromAllocator) != 0);
   }
@@ -310,6 +317,7 @@ class Replay {
   std::span<trace::MergedEvent> events_;     // the batch at hand
   std::vector<trace::EventText>* texts_ = nullptr;
   std::vector<ResolvedEvent>* resolved_ = nullptr;
+  std::span<const std::uint8_t> resolved_nodes_;  // empty: all
   bool blocks_are_events_ = true;
   bool mappings_are_events_ = false;
   std::vector<trace::MergedEvent>* ordered_ = nullptr;

@@ -5,7 +5,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <set>
 #include <string_view>
+
+#include "analyzer/symbols/tail_name.h"
 
 namespace heapprof::symbols {
 
@@ -54,6 +58,30 @@ std::vector<std::uint64_t> begins_by_unwind_table(Dwfl_Module* module) {
   return begins;
 }
 
+/// Where the unconditional jumps among these instructions lead, from their begin. On x86-64, where instructions vary in
+/// length: the long ones, and bytes that only look like one. (Bytes that look like a short one are many.)
+std::vector<std::uint64_t> jumps_in(const unsigned char* code, std::uint64_t bytes, unsigned machine) {
+  std::vector<std::uint64_t> targets;
+  if (machine == EM_X86_64) {
+    constexpr std::uint64_t kJump = 5;  // e9, and how far from its end
+    for (std::uint64_t at = 0; at + kJump <= bytes; ++at) {
+      if (code[at] != 0xe9) continue;
+      std::int32_t distance;
+      std::memcpy(&distance, code + at + 1, sizeof distance);
+      targets.push_back(at + kJump + static_cast<std::uint64_t>(std::int64_t{distance}));
+    }
+  } else if (machine == EM_AARCH64) {
+    for (std::uint64_t at = 0; at + 4 <= bytes; at += 4) {
+      std::uint32_t word;
+      std::memcpy(&word, code + at, sizeof word);
+      if (word >> 26 != 0b000101) continue;
+      const std::int32_t words = static_cast<std::int32_t>(word << 6) >> 6;
+      targets.push_back(at + static_cast<std::uint64_t>(std::int64_t{words} * 4));
+    }
+  }
+  return targets;
+}
+
 }  // namespace
 
 /// Whether `a` is the better name of two at the same address.
@@ -96,13 +124,13 @@ ElfSymbols::ElfSymbols(Dwfl_Module* module) {
       sized.push_back({address, end, section_end, name, local});
     }
   }
-  if (!unsized.empty()) {
-    const std::vector<std::uint64_t> more = begins_by_unwind_table(module);
-    begins.insert(begins.end(), more.begin(), more.end());
-  }
+  std::vector<std::uint64_t> unwindable;
+  if (!unsized.empty() || !has_local_) unwindable = begins_by_unwind_table(module);
+  if (!unsized.empty()) begins.insert(begins.end(), unwindable.begin(), unwindable.end());
   std::sort(begins.begin(), begins.end());
   add_sized(sized);
   add_unsized(unsized, begins);
+  if (!has_local_) add_tails(module, sized, unwindable);
 }
 
 void ElfSymbols::add_sized(std::vector<Symbol>& sized) {
@@ -132,6 +160,54 @@ void ElfSymbols::add_unsized(std::vector<Symbol>& unsized, const std::vector<std
     names_.push_back(symbol.name);
   }
   unsized_.build();
+}
+
+/// `sized` in add_sized()'s order. Bytes that only look like a jump lead to the very begin of another function once in
+/// millions.
+void ElfSymbols::add_tails(Dwfl_Module* module, const std::vector<Symbol>& sized,
+                           const std::vector<std::uint64_t>& begins) {
+  constexpr std::size_t kMostNames = 8;
+  Dwarf_Addr bias = 0;
+  Elf* const elf = dwfl_module_getelf(module, &bias);
+  GElf_Ehdr file;
+  if (begins.empty() || elf == nullptr || gelf_getehdr(elf, &file) == nullptr) return;
+  std::map<std::uint64_t, std::set<std::string>> tails;
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
+    GElf_Shdr header;
+    if (gelf_getshdr(section, &header) == nullptr || header.sh_type != SHT_PROGBITS) continue;
+    if ((header.sh_flags & SHF_EXECINSTR) == 0) continue;
+    const Elf_Data* const data = elf_rawdata(section, nullptr);
+    if (data == nullptr || data->d_buf == nullptr) continue;
+    const std::uint64_t low = header.sh_addr + bias;
+    for (std::size_t i = 0; i < sized.size(); ++i) {
+      const Symbol& symbol = sized[i];
+      if (symbol.begin < low || symbol.end > low + data->d_size || symbol.end < symbol.begin) continue;
+      if (i + 1 < sized.size() && sized[i + 1].begin == symbol.begin) continue;  // the best of aliases is the last
+      const std::string name(without_version(symbol.name));
+      if (name.starts_with("_Z") || name.starts_with("_R")) continue;
+      const auto* const code = static_cast<const unsigned char*>(data->d_buf) + (symbol.begin - low);
+      for (const std::uint64_t offset : jumps_in(code, symbol.end - symbol.begin, file.e_machine)) {
+        const std::uint64_t target = symbol.begin + offset;
+        if (target >= symbol.begin && target < symbol.end) continue;
+        if (std::binary_search(begins.begin(), begins.end(), target) && name_at(target).empty())
+          tails[target].insert(name);
+      }
+    }
+  }
+  for (const auto& [begin, names] : tails) {
+    const auto next = std::upper_bound(begins.begin(), begins.end(), begin);
+    if (next == begins.end() || names.size() > kMostNames) continue;
+    std::string text(kTailOf);
+    for (const std::string& name : names) text += (text.size() == kTailOf.size() ? "" : ", ") + name;
+    tails_.add(begin, *next, static_cast<std::uint32_t>(tail_names_.size()));
+    tail_names_.push_back(text + ']');
+  }
+  tails_.build();
+}
+
+std::string ElfSymbols::tail_at(std::uint64_t address) const {
+  const std::uint32_t tail = tails_.find(address);
+  return tail == IntervalMap::kNone ? std::string() : tail_names_[tail];
 }
 
 std::string ElfSymbols::name_at(std::uint64_t address) const {

@@ -4,6 +4,9 @@
 // A symbol with a size covers its bytes. Hand-written assembly often gives none: such a symbol reaches to
 // the next symbol, the next function that has unwind information (in a stripped library the next symbol may be far), or the end
 // of its section, but never into the bytes of a symbol that has a size.
+//
+// In a stripped file local functions have no names. Of those that exported functions jump to (compilers end a function
+// in a jump where it could call and return), this is said: in libc, localtime's and setenv's work is done there.
 #pragma once
 
 #include <elfutils/libdwfl.h>
@@ -23,6 +26,10 @@ class ElfSymbols {
   /// The mangled name of the function at `address` (of the ELF file), without a symbol version; empty: none.
   std::string name_at(std::uint64_t address) const;
 
+  /// The function at `address` has no symbol, but exported ones jump to it: the name with kTailOf. Not where they are
+  /// many. Empty: nothing is known.
+  std::string tail_at(std::uint64_t address) const;
+
   /// False: the file's local functions may not be in the table, so that nothing follows from an address without name.
   bool has_local() const noexcept { return has_local_; }
 
@@ -38,10 +45,13 @@ class ElfSymbols {
   static bool better(const Symbol& a, const Symbol& b);
   void add_sized(std::vector<Symbol>& sized);
   void add_unsized(std::vector<Symbol>& unsized, const std::vector<std::uint64_t>& all_begins);
+  void add_tails(Dwfl_Module* module, const std::vector<Symbol>& sized, const std::vector<std::uint64_t>& begins);
 
   std::vector<const char*> names_;
+  std::vector<std::string> tail_names_;
   IntervalMap sized_;
   IntervalMap unsized_;
+  IntervalMap tails_;
   bool has_local_ = false;
 };
 

@@ -22,6 +22,7 @@
 #include "analyzer/symbols/name_cache.h"
 #include "analyzer/symbols/name_table.h"
 #include "analyzer/symbols/perf_map.h"
+#include "analyzer/symbols/tail_name.h"
 
 namespace heapprof::symbols {
 
@@ -131,7 +132,7 @@ class ModuleReader {
     const std::string symbol = symbols_->name_at(address);
     std::string name = demangle(symbol);
     if (real.function.empty()) {
-      real.function = std::move(name);
+      real.function = symbol.empty() ? symbols_->tail_at(address) : std::move(name);
     } else if (name != symbol && same_function(name, real.function)) {
       // Which of the compiler's copies of the function it is ("[clone .isra.0]") is no part of its name.
       real.function = name.substr(0, name.find(" [clone "));
@@ -162,7 +163,11 @@ const ModuleNames* find_names(const std::vector<ModuleNames>* all, const Module&
   return nullptr;
 }
 
-bool is_unknown(const std::vector<SourceFrame>& frames) { return frames.back().function.empty(); }
+/// A debug file would know more.
+bool is_unknown(const std::vector<SourceFrame>& frames) {
+  const std::string& function = frames.back().function;
+  return function.empty() || function.starts_with(kTailOf);
+}
 
 }  // namespace
 

@@ -56,6 +56,9 @@ TEST_CASE("what libc keeps for itself is not the program's") {
   CHECK(taken_for({{kLibc, ""}, {kLibc, ""}, {kLibc, "mbstowcs"}, {kProgram, "main"}}) == kConversions);
   CHECK(taken_for({{kLibc, "__wcsmbs_load_conv"}, {kLibc, "get_gconv_fcts"}, {kLibc, "mblen"}, {kProgram, "main"}}) ==
         kConversions);
+  CHECK(taken_for({{kLibc, ""}, {kLibc, ""}, {kLibc, "newlocale"}, {kProgram, "main"}}) == kLocales);
+  CHECK(taken_for({{kLibc, ""}, {kLibc, "[tail of putenv, setenv]"}, {kProgram, "main"}}) == "the environment");
+  CHECK(taken_for({{kLibc, "[tail of __cxa_atexit]"}, {kProgram, "main"}}) == "functions to call at exit");
   CHECK(taken_for({{kLibc, "_dlerror_run"}, {kLibc, "dlsym"}, {kLibrary, "init"}}) == "the loader's last error");
   CHECK(taken_for({{kLibc, "__internal_atexit"}, {kProgram, ""}}) == "functions to call at exit");
   CHECK(taken_for({{kLibc, ""}, {kLibc, ""}, {kLibc, "getservbyname"}, {kProgram, "main"}}) == "name services");
@@ -68,6 +71,8 @@ TEST_CASE("what the program asked libc for is the program's") {
   CHECK(taken_for({{kLibc, "getcwd"}, {kProgram, "main"}}) == "");
   CHECK(taken_for({{kLibc, "newlocale"}, {kProgram, "main"}}) == "");
   CHECK(taken_for({{kLibc, "__gconv_open"}, {kLibc, "iconv_open"}, {kProgram, "main"}}) == "");
+  CHECK(taken_for({{kLibc, "[tail of setenv, strdup]"}, {kProgram, "main"}}) == "");
+  CHECK(taken_for({{kLibc, "[tail of setenv, tzset]"}, {kProgram, "main"}}) == "");
   // It stands above the program's own frame: a call back.
   CHECK(taken_for({{kProgram, "compare"}, {kLibc, "setenv"}, {kProgram, "main"}}) == "");
   // A function of the program's may have any name.

@@ -110,7 +110,7 @@ TEST_CASE("Slices of mappings are the same with and without an index, and so are
                 all.push_back({event.time_ns, event.address, event.size, event.node, event.thread,
                                static_cast<std::uint64_t>(event.kind)});
             },
-            {}, false, {}, true);
+            {}, {.of_kind = true});
         return all;
       };
       CHECK((events_of(with) == events_of(without)));

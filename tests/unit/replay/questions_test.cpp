@@ -44,7 +44,7 @@ TEST_CASE("A release tells who did it, by which stack, and how old its block was
           if (event.kind == replay::ResolvedKind::kAllocation) allocations.push_back(event);
         }
       },
-      {}, false, [&](const replay::LiveBlock& block) { left.push_back(block); });
+      {}, {.survivors = [&](const replay::LiveBlock& block) { left.push_back(block); }});
 
   REQUIRE(releases.size() == 3);
   CHECK(releases[0].thread == 0);

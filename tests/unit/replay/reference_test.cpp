@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include <map>
+#include <array>
 #include <random>
 
 #include "analyzer/replay/analysis.h"
@@ -174,6 +175,26 @@ TEST_CASE("Random programs cost what the reference says") {
   CHECK(live_sum == profile.heap.leaked_bytes);
   CHECK(live_peak == profile.heap.peak_bytes);
   CHECK(temporary == profile.heap.temporary_allocations);
+
+  // And of some nodes alone, theirs.
+  std::vector<std::uint8_t> odd(profile.nodes.size());
+  for (std::size_t i = 0; i < odd.size(); ++i) odd[i] = i % 2;
+  const auto events_of = [&](const std::vector<std::uint8_t>* nodes) {
+    std::vector<std::array<std::uint64_t, 5>> events;
+    analysis.for_each_event(
+        [&](std::span<const ProfileEvent> batch) {
+          for (const ProfileEvent& event : batch)
+            if (event.kind == ResolvedKind::kSample || odd[event.node] != 0)
+              events.push_back({event.time_ns, event.address, event.size, event.node, static_cast<std::uint64_t>(event.kind)});
+        },
+        {}, {.nodes = nodes});
+    return events;
+  };
+  std::size_t handed_out = 0;
+  analysis.for_each_event([&](std::span<const ProfileEvent> batch) { handed_out += batch.size(); }, {}, {.nodes = &odd});
+  CHECK(handed_out == events_of(&odd).size());
+  CHECK(handed_out != 0);
+  CHECK((events_of(&odd) == events_of(nullptr)));
 
   // Live bytes by group add up to the timeline.
   std::vector<std::uint32_t> group(profile.nodes.size());

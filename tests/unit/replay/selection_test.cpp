@@ -206,7 +206,7 @@ TEST_CASE("The events of a slice are those of its own blocks") {
             seen.second += event.kind == ResolvedKind::kRelease;
           }
         },
-        {}, with_older);
+        {}, {.with_older = with_older});
     return seen;
   };
   CHECK(count(false) == std::pair(2, 1));

@@ -395,6 +395,19 @@ TEST_CASE("what is wrong with several files is said once") {
   CHECK(many.warnings().at(0).starts_with("stripped, late_stripped, stripped0, stripped1 and 5 other files: without symbols"));
 }
 
+TEST_CASE("a stripped function goes by the exported ones that end in a jump to it") {
+  std::map<std::string, std::uint64_t> at;
+  std::istringstream lines(output_of("cat '" + built("tails_addresses") + "'"));
+  for (std::string name, address; lines >> name >> address;) at[name] = std::stoull(address, nullptr, 16);
+  const std::vector<std::uint64_t> asked = {at.at("jumped_to"), at.at("jumped_to") + 4, at.at("called")};
+  const Answer whole = ask(built("tails_whole"), asked);
+  CHECK(whole.frames.at(0).at(0).function == "jumped_to");
+  const Answer stripped = ask(built("tails_stripped"), asked);
+  CHECK(stripped.frames.at(0).at(0).function == "[tail of answer, ask]");
+  CHECK(stripped.frames.at(1).at(0).function == "[tail of answer, ask]");
+  CHECK(stripped.frames.at(2).at(0).function.empty());
+}
+
 TEST_CASE("a symbol without size ends where the unwind information has another function begin") {
   std::map<std::string, std::uint64_t> at;
   std::istringstream lines(output_of("cat '" + built("late_addresses") + "'"));

@@ -1,0 +1,11 @@
+// Names of functions that have no symbol themselves (elf_symbols.h).
+#pragma once
+
+#include <string_view>
+
+namespace heapprof::symbols {
+
+/// What they begin with: "[tail of putenv, setenv]" is what those jump to where they end.
+inline constexpr std::string_view kTailOf = "[tail of ";
+
+}  // namespace heapprof::symbols
