@@ -86,5 +86,4 @@ printf '    %-42s %s\n' \
   "$results/timeline.svg" 'live memory over time, by call site' \
   "$results/redis.heaptrack.zst" 'for heaptrack_gui and heaptrack_print'
 echo
-echo "Debian's redis-server is a link to redis-check-rdb, so that is the name its functions stand under."
 echo "Your own program:  $heapprof record -- PROGRAM ARGUMENTS"
