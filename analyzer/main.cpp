@@ -6,6 +6,7 @@
 
 #include "analyzer/cli/command_help.h"
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/help_layout.h"
 #include "analyzer/cli/install_secure.h"
 
 int main(int argc, char** argv) {
@@ -13,6 +14,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "record") return cli::record({argv + 2, argv + argc});
 
   CLI::App app{"heapprof tells where a program's memory went."};
+  cli::lay_out_help(app);
   app.require_subcommand(1);
   app.set_version_flag("--version", HEAPPROF_VERSION);
 

@@ -19,11 +19,14 @@
 #include "analyzer/cli/trace_command.h"
 #include "analyzer/render/text.h"
 #include "analyzer/render/units.h"
+#include "analyzer/render/wrap.h"
 #include "analyzer/symbols/name_table.h"
 #include "analyzer/trace/symbol_section.h"
 
 namespace heapprof::cli {
 namespace {
+
+constexpr std::size_t kLineWidth = 100;  ///< of what is printed
 
 /// The copy in the making; removed when it was not finished.
 class Copy {
@@ -101,11 +104,16 @@ void bundle(const std::string& output, const symbols::Options& options, const re
       trace::symbol_extents(packed, trace.file_id(), copy.written(), trace.header().unit_bytes);
   copy.write(run.data(), run.size());
   copy.close();
-  for (const std::string& warning : symbolizer.warnings())
-    std::fprintf(stderr, "heapprof: %s\n", render::clean_utf8(warning).c_str());
-  std::fprintf(stderr, "heapprof: %s holds the names of %s of %s places in code, %s\n", output.c_str(),
-               render::exact_number(named).c_str(), render::exact_number(all).c_str(),
-               render::human_bytes(run.size()).c_str());
+  // On standard error, since the copy may go to standard output.
+  std::fprintf(stderr, "%s: the names of %s of %s places in the code, %s\n", output.c_str(),
+               render::exact_number(named).c_str(), render::exact_number(all).c_str(), render::human_bytes(run.size()).c_str());
+  for (const std::string& warning : symbolizer.warnings()) {
+    const char* indent = "  - ";
+    for (const std::string& line : render::wrapped(render::clean_utf8(warning), kLineWidth - 4)) {
+      std::fprintf(stderr, "%s%s\n", indent, line.c_str());
+      indent = "    ";
+    }
+  }
 }
 
 }  // namespace

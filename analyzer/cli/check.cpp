@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/option_values.h"
 #include "analyzer/cli/report_json.h"
 #include "analyzer/cli/trace_command.h"
 #include "analyzer/render/text.h"
@@ -141,7 +142,7 @@ void add_check(CLI::App& app, int& status) {
   const auto options = std::make_shared<CheckOptions>();
   CLI::App* const command = app.add_subcommand("check", "Compare figures with limits; exit status 3 when one is passed");
   add_trace_options(*command, options->trace);
-  const auto number = CLI::AsSizeValue(false);
+  const auto number = whole_size();
   for (std::size_t i = 0; i < kLimitCount; ++i)
     command->add_option(kLimits[i].option, options->limits[i], kLimits[i].help)->transform(number)->group("Limits");
   command->add_option("--baseline", options->baseline, "A trace, no figure of which may be passed by more than --tolerance")

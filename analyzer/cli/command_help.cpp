@@ -27,16 +27,14 @@ bool names_file(const std::string& option) {
   return std::find(kFiles.begin(), kFiles.end(), option) != kFiles.end();
 }
 
-std::string value_name(const std::string& option, const std::vector<std::string>& choices) {
-  if (!choices.empty()) {
-    std::string list;
-    for (const std::string& choice : choices) list += (list.empty() ? "" : "|") + choice;
-    return list;
-  }
-  if (option == "--sysroot" || option == "--debug-dir" || option == "--directory") return "FOLDER";
-  if (names_file(option)) return "FILE";
-  return "VALUE";
-}
+/// What the value of an option is, by the option's long name; types that say so themselves are not listed.
+const std::pair<const char*, const char*> kValues[] = {
+    {"--sysroot", "FOLDER"},   {"--debug-dir", "FOLDER"},         {"--directory", "FOLDER"},    {"--from", "TIME"},
+    {"--to", "TIME"},          {"--live-at", "TIME"},             {"--min-lifetime", "TIME"},   {"--max-lifetime", "TIME"},
+    {"--within", "TIME"},      {"--wait", "SECONDS"},             {"--thread", "THREAD"},       {"--module", "PATTERN"},
+    {"--function", "REGEX"},   {"--not-function", "REGEX"},       {"--pid", "PID"},             {"--tolerance", "PERCENT"},
+    {"--max-leaked-blocks", "N"}, {"--max-allocations", "N"},     {"--max-temporary", "N"},
+};
 
 void describe(const CLI::App& command, const std::string& name, CommandHelp& help) {
   help.name = name;
@@ -44,26 +42,20 @@ void describe(const CLI::App& command, const std::string& name, CommandHelp& hel
   help.footer = command.get_footer();
   for (const CLI::Option* option : command.get_options()) {
     const std::vector<std::string> choices = choices_of(option->get_type_name());
-    if (option->get_lnames().size() + option->get_snames().size() == 0) {
-      // The words of an operand that is no file stand in its type or its help.
+    launch::OptionHelp one;
+    one.names = option_names(*option);
+    if (one.names.empty()) {
       if (!help.operands.empty()) help.operands += ' ';
-      const std::string type = option->get_type_name();
-      help.operands += choices.empty() && type.find(' ') != std::string::npos ? type : option->get_name(true);
+      help.operands += operand_name(*option);
       if (choices.empty()) help.takes_file = true;
       else help.words = choices;
       continue;
     }
-    launch::OptionHelp one;
-    for (const std::string& letter : option->get_snames()) one.names.push_back("-" + letter);
-    for (const std::string& word : option->get_lnames()) one.names.push_back("--" + word);
-    if (one.names.empty()) continue;
-    const std::string& longest = one.names.back();
-    one.help = option->get_description();
-    if (option->get_items_expected_max() > 0) {
+    one.help = option_help(*option);
+    one.value = value_name(*option);
+    if (!one.value.empty()) {
       one.choices = choices;
-      one.file = names_file(longest);
-      one.value = value_name(longest, choices);
-      if (const std::string& standard = option->get_default_str(); !standard.empty()) one.help += " (default " + standard + ")";
+      one.file = names_file(one.names.back());
     }
     help.options.push_back(std::move(one));
   }
@@ -78,11 +70,41 @@ CommandHelp describe_record(const CLI::App& command) {
   help.options = launch::described_options();
   for (launch::OptionHelp& option : help.options) std::replace(option.help.begin(), option.help.end(), '\n', ' ');
   help.footer = "Options end at PROGRAM. Each of those with a value is also an environment variable: --max-depth is "
-                "HEAPPROF_MAX_DEPTH. The exit status is the program's; 128 + n when signal n ended it.";
+                "HEAPPROF_MAX_DEPTH.";
   return help;
 }
 
 }  // namespace
+
+std::vector<std::string> option_names(const CLI::Option& option) {
+  std::vector<std::string> names;
+  for (const std::string& letter : option.get_snames()) names.push_back("-" + letter);
+  for (const std::string& word : option.get_lnames()) names.push_back("--" + word);
+  return names;
+}
+
+std::string value_name(const CLI::Option& option) {
+  const std::vector<std::string> names = option_names(option);
+  if (names.empty() || option.get_items_expected_max() == 0) return {};
+  const std::string type = option.get_type_name();
+  if (!choices_of(type).empty()) return type.substr(type.rfind(':') + 1);
+  for (const auto& [name, value] : kValues)
+    if (names.back() == name) return value;
+  if (names_file(names.back())) return "FILE";
+  if (type.find("SIZE") != std::string::npos) return "SIZE";
+  return type.find("INT") != std::string::npos ? "N" : "VALUE";
+}
+
+std::string operand_name(const CLI::Option& option) {
+  // Operands of several words name them in their type.
+  const std::string type = option.get_type_name();
+  return type.find(' ') != std::string::npos && choices_of(type).empty() ? type : option.get_name(true);
+}
+
+std::string option_help(const CLI::Option& option) {
+  if (option.get_items_expected_max() == 0 || option.get_default_str().empty()) return option.get_description();
+  return option.get_description() + " (default " + option.get_default_str() + ")";
+}
 
 std::vector<CommandHelp> describe_commands(const CLI::App& app) {
   std::vector<CommandHelp> result;

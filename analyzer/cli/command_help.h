@@ -9,6 +9,7 @@
 
 namespace CLI {
 class App;
+class Option;
 }
 
 namespace heapprof::cli {
@@ -29,6 +30,12 @@ std::vector<CommandHelp> describe_commands(const CLI::App& app);
 
 /// "report", "export": the first words, each once, with their summaries.
 std::vector<std::pair<std::string, std::string>> first_words(const CLI::App& app);
+
+/// An option or operand as help, manual pages and completions tell it.
+std::vector<std::string> option_names(const CLI::Option& option);   ///< "-o", "--output"
+std::string value_name(const CLI::Option& option);                  ///< "FILE", "heap|mmap|all"; empty: takes none
+std::string operand_name(const CLI::Option& option);                ///< "TRACE", "TRACE ACTION"
+std::string option_help(const CLI::Option& option);                 ///< with the value it has when it is not given
 
 std::string bash_completions(const CLI::App& app);
 std::string zsh_completions(const CLI::App& app);

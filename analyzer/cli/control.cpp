@@ -65,14 +65,15 @@ int tell_status(const Mailbox& mailbox, const std::string& path, bool json) {
 int control(const ControlOptions& options) {
   std::vector<std::string> words = options.words;
   std::string path;
+  const auto wrong = [](const std::string& what) {
+    std::fprintf(stderr, "heapprof: %s\n'heapprof control --help' says what there is\n", what.c_str());
+    return 2;
+  };
   if (options.pid == 0) {
+    if (words.empty()) return wrong("control: TRACE or --pid, and an action are missing");
     path = words.front();
     words.erase(words.begin());
   }
-  const auto wrong = [](const std::string& what) {
-    std::fprintf(stderr, "heapprof: %s\nRun with --help for more information.\n", what.c_str());
-    return 2;
-  };
   if (words.empty()) return wrong("control: an action is missing: pause, resume, mark TEXT or status");
   const Action* action = nullptr;
   for (const Action& each : kActions)
@@ -120,12 +121,11 @@ void add_control(CLI::App& app, int& status) {
   command->footer("heapprof control TRACE pause|resume|mark TEXT|status\n"
                   "heapprof control --pid PID pause|resume|mark TEXT|status");
   command->add_option("words", options->words,
-                      "pause: allocations are no longer recorded, releases of recorded blocks are\n"
-                      "resume: they are again\n"
+                      "pause: of what follows only releases of recorded blocks are recorded\n"
+                      "resume: all is recorded again\n"
                       "mark TEXT: puts a named point into the timeline, at most 256 bytes\n"
                       "status: says whether it is recording, paused, stopped or ended")
-      ->type_name("TRACE ACTION")
-      ->required();
+      ->type_name("TRACE ACTION");
   command->add_option("--pid", options->pid, "The program, instead of its TRACE");
   command->add_option("--wait", options->seconds, "Seconds to wait for the recorder, which answers when the program allocates or frees")
       ->capture_default_str()

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/option_values.h"
 #include "analyzer/cli/report_json.h"
 #include "analyzer/cli/report_text.h"
 #include "analyzer/cli/trace_command.h"
@@ -36,6 +37,7 @@ struct DiffOptions {
 struct Line {
   std::string function;  ///< or where it lies, when the name is unknown
   std::string place;     ///< file and line, or module
+  std::string beside;    ///< what text says of the place, as reports do: nothing where `function` is a module and an offset
 };
 
 struct Figures {
@@ -101,14 +103,17 @@ void take(const DiffOptions& options, const replay::Analysis& analysis, Figures 
     std::vector<Line> lines;
     for (const Frame& frame : names.stack(stack.node)) {
       const std::string module = frame.module == nullptr ? std::string() : base_name(frame.module->path);
-      Line line{frame.function.empty() ? place_of(frame) : frame.function, module};
-      if (!frame.file.empty()) line.place = base_name(frame.file) + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
+      Line line{frame.function.empty() ? place_of(frame) : frame.function, module,
+                frame.function.empty() || module.empty() ? "" : "in " + module};
+      if (!frame.file.empty()) {
+        line.beside = line.place = base_name(frame.file) + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
+      }
       key += line.function + '\n';
       lines.push_back(std::move(line));
     }
     if (const char* const cut = profile.nodes[stack.node].truncated; cut != nullptr) {
       key += cut;
-      lines.push_back({std::string("[stack cut: ") + cut + "]", ""});
+      lines.push_back({std::string("[stack cut: ") + cut + "]", "", ""});
     }
     Pair& pair = pairs[key];
     (pair.*side).bytes += stack.bytes;
@@ -164,7 +169,7 @@ std::string text_of(const DiffOptions& options, const Side& before, const Side& 
     std::string share;
     if (from != 0 && by != 0) {
       char number[32];
-      std::snprintf(number, sizeof number, "%+.1f %%", static_cast<double>(by) / static_cast<double>(from) * 100);
+      std::snprintf(number, sizeof number, "%+.1f%%", static_cast<double>(by) / static_cast<double>(from) * 100);
       share = number;
     }
     const std::string moved = by == 0 ? "same" : bytes ? signed_bytes(by) : signed_number(by);
@@ -198,10 +203,12 @@ std::string text_of(const DiffOptions& options, const Side& before, const Side& 
     const std::size_t lines = options.frames == 0 ? pair.lines.size() : std::min(options.frames, pair.lines.size());
     for (std::size_t k = 0; k < lines; ++k) {
       std::string function = render::clip_utf8(render::short_name(render::clean_utf8(pair.lines[k].function)), function_width);
-      if (!pair.lines[k].place.empty()) function += std::string(function_width + kGap - render::length_utf8(function), ' ');
-      text += std::string(kIndent, ' ') + function + render::clip_utf8(render::clean_utf8(pair.lines[k].place), place_width) + "\n";
+      const std::string& beside = pair.lines[k].beside;
+      if (!beside.empty()) function += std::string(function_width + kGap - render::length_utf8(function), ' ');
+      text += std::string(kIndent, ' ') + function + render::clip_utf8(render::clean_utf8(beside), place_width) + "\n";
     }
-    if (lines < pair.lines.size()) text += "      ... " + std::to_string(pair.lines.size() - lines) + " more\n";
+    if (const std::size_t more = pair.lines.size() - lines; more != 0)
+      text += "      … " + std::to_string(more) + (more == 1 ? " more frame …\n" : " more frames …\n");
   }
   return plain_text(text, style.unicode);
 }
@@ -307,13 +314,12 @@ void add_diff(CLI::App& app, int& status) {
       ->required();
   command->add_option("--top", options->top, "How many stacks; 0 is all")->capture_default_str();
   command->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")->capture_default_str();
-  const std::map<std::string, Cost> costs(cost_names().begin(), cost_names().end());
   command->add_option("--cost", options->cost, "What is compared")
-      ->transform(CLI::CheckedTransformer(costs).description("peak|leaked|allocated|allocations|temporary"))
+      ->transform(one_of(cost_names()))
       ->default_str("peak");
-  const std::map<std::string, Format> formats = {{"text", Format::kText}, {"svg", Format::kSvg}, {"folded", Format::kFolded}};
+  const WordsFor<Format> formats = {{"text", Format::kText}, {"svg", Format::kSvg}, {"folded", Format::kFolded}};
   command->add_option("--format", options->format, "A ranking, a flame graph in red and blue, or folded text with two values")
-      ->transform(CLI::CheckedTransformer(formats).description("text|svg|folded"))
+      ->transform(one_of(formats))
       ->default_str("text");
   command->callback([options, &status] {
     if (options->format != Format::kText && options->trace.json)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/option_values.h"
 #include "analyzer/cli/report_text.h"
 #include "analyzer/cli/trace_command.h"
 #include "analyzer/export/callgrind.h"
@@ -228,7 +229,7 @@ void add_export(CLI::App& app, int& status) {
     status = run_on_trace(options->trace, [&](const replay::Analysis& analysis) { export_heaptrack(*options, analysis); });
   });
 
-  const std::map<std::string, exporter::Rows> rows = {
+  const WordsFor<exporter::Rows> rows = {
       {"events", exporter::Rows::kEvents}, {"blocks", exporter::Rows::kBlocks}, {"stacks", exporter::Rows::kStacks}};
   for (const Format& format : formats()) {
     const auto options = std::make_shared<ExportOptions>();
@@ -237,7 +238,7 @@ void add_export(CLI::App& app, int& status) {
     const bool has_rows = std::string_view(format.name) == "ndjson" || std::string_view(format.name) == "csv";
     if (has_rows)
       one->add_option("--rows", options->rows, "What a row is: events, blocks live at the end, or stacks with costs")
-          ->transform(CLI::CheckedTransformer(rows).description("events|blocks|stacks"))
+          ->transform(one_of(rows))
           ->default_str("events");
     one->callback([options, format, has_rows, &status] {
       const bool blocks = format.blocks && !(has_rows && options->rows == exporter::Rows::kStacks);

@@ -1,9 +1,9 @@
 // heapprof flamegraph: all stacks at once, as a picture or as folded text.
 #include <CLI/CLI.hpp>
-#include <map>
 #include <memory>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/option_values.h"
 #include "analyzer/cli/ranking.h"
 #include "analyzer/cli/report_text.h"
 #include "analyzer/cli/trace_command.h"
@@ -145,13 +145,12 @@ void add_flamegraph(CLI::App& app, int& status) {
   const auto options = std::make_shared<FlameGraphOptions>();
   CLI::App* const command = app.add_subcommand("flamegraph", "Draw all stacks: an svg for any browser, or folded text");
   add_trace_options(*command, options->trace, {.json = false});
-  const std::map<std::string, Cost> costs(cost_names().begin(), cost_names().end());
   command->add_option("--cost", options->cost, "What widths mean")
-      ->transform(CLI::CheckedTransformer(costs).description("peak|leaked|allocated|allocations|temporary"))
+      ->transform(one_of(cost_names()))
       ->default_str("peak");
-  const std::map<std::string, Format> formats = {{"svg", Format::kSvg}, {"folded", Format::kFolded}};
+  const WordsFor<Format> formats = {{"svg", Format::kSvg}, {"folded", Format::kFolded}};
   command->add_option("--format", options->format, "How it is written")
-      ->transform(CLI::CheckedTransformer(formats).description("svg|folded"))
+      ->transform(one_of(formats))
       ->default_str("svg");
   command->add_flag("--bottom-up", options->bottom_up, "Begin with the functions that allocate; their callers follow");
   command->callback([options, &status] {

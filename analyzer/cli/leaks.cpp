@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/option_values.h"
 #include "analyzer/cli/report_json.h"
 #include "analyzer/cli/report_text.h"
 #include "analyzer/cli/suppressions.h"
@@ -289,11 +290,11 @@ void add_leaks(CLI::App& app, int& status) {
       ->allow_extra_args(false);
   command->add_flag("!--no-default-suppressions", options->default_suppressions,
                     "Show what libc, libstdc++ and the loader keep for themselves, too");
-  const std::map<std::string, Order> orders = {
+  const WordsFor<Order> orders = {
       {"growth", Order::kGrowth}, {"bytes", Order::kBytes}, {"blocks", Order::kBlocks}, {"age", Order::kAge}};
   command->add_option("--sort", options->order, "What stacks are ranked by; growth: bytes, where what grows steadily counts "
                                                 "64-fold and what is merely in use a 64th")
-      ->transform(CLI::CheckedTransformer(orders).description("growth|bytes|blocks|age"))
+      ->transform(one_of(orders))
       ->default_str("growth");
   command->add_flag("!--no-history", options->history, "Read the trace once only: no growth, no times");
   command->add_option("--top", options->top, "How many stacks; 0 is all")->capture_default_str();

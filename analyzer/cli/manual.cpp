@@ -61,6 +61,14 @@ const char* const kExitStatus =
     ".TP\n2\nThe command line is wrong.\n"
     ".TP\n3\nA limit of \\fBheapprof check\\fR was passed.\n";
 
+const char* const kRecordExitStatus =
+    ".SH EXIT STATUS\n"
+    "That of the program; 128 + n when signal n ended it. When it could not be started:\n"
+    ".TP\n2\nThe command line, a variable or the output is wrong.\n"
+    ".TP\n125\nheapprof itself failed.\n"
+    ".TP\n126\nThe program cannot be executed, or cannot be recorded (static, setuid, another architecture).\n"
+    ".TP\n127\nThere is no such program.\n";
+
 std::string overview(const CLI::App& app) {
   std::string text = head("heapprof", "tells where a program's memory went");
   text += ".SH SYNOPSIS\n.B heapprof\n.I COMMAND\n[\\fIoptions\\fR] ...\n"
@@ -110,7 +118,7 @@ std::string page_of(const CommandHelp& command) {
   }
   text += ".SH OPTIONS\n";
   for (const OptionHelp& option : command.options) text += option_text(option);
-  if (!command.runs_program) text += kExitStatus;
+  text += command.runs_program ? kRecordExitStatus : kExitStatus;
   return text + ".SH SEE ALSO\n.BR heapprof (1)\n";
 }
 

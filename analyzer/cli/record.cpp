@@ -62,7 +62,7 @@ std::string summary(const std::vector<launch::TraceFound>& traces) {
 
 void add_record(CLI::App& app, int&) {
   // Only the name for `heapprof --help`: main() gives this command's arguments to record() as they are.
-  app.add_subcommand("record", "run a program and record its allocations");
+  app.add_subcommand("record", "Run a program and record its allocations");
 }
 
 int record(const std::vector<std::string>& arguments) {

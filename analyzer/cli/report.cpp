@@ -1,9 +1,9 @@
 // heapprof report: totals, and the stacks that cost most.
 #include <CLI/CLI.hpp>
-#include <map>
 #include <memory>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/option_values.h"
 #include "analyzer/cli/report_json.h"
 #include "analyzer/cli/report_text.h"
 #include "analyzer/cli/trace_command.h"
@@ -45,9 +45,8 @@ void add_report(CLI::App& app, int& status) {
   command->add_option("--top", options->top, "How many stacks; 0 is all")->capture_default_str();
   command->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")->capture_default_str();
   add_shared_frames(*command, options->shared_frames);
-  const std::map<std::string, Cost> costs(cost_names().begin(), cost_names().end());
   command->add_option("--cost", options->cost, "What stacks are ranked by")
-      ->transform(CLI::CheckedTransformer(costs).description("peak|leaked|allocated|allocations|temporary"))
+      ->transform(one_of(cost_names()))
       ->default_str("peak");
   command->callback([options, &status] {
     status = run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_report(*options, analysis); });

@@ -9,6 +9,7 @@
 #include "analyzer/cli/trace_command.h"
 #include "analyzer/render/text.h"
 #include "analyzer/render/units.h"
+#include "analyzer/render/wrap.h"
 
 namespace heapprof::cli {
 namespace {
@@ -355,18 +356,9 @@ ReportText& ReportText::frames(std::uint32_t node, const Names& names) {
 }
 
 void ReportText::paragraph(const std::string& text, std::size_t indent) {
-  std::string rest = clean_utf8(text);
   bool first = true;
-  while (!rest.empty()) {
-    const std::size_t room = style_.width - indent;
-    std::size_t cut = rest.size();
-    if (render::length_utf8(rest) > room) {
-      // Bytes, not columns: text that is not ASCII wraps a little early.
-      cut = rest.rfind(' ', room);
-      if (cut == std::string::npos || cut == 0) cut = std::min(rest.find(' ', room), rest.size());
-    }
-    line((first ? std::string(indent - 2, ' ') + "- " : std::string(indent, ' ')) + rest.substr(0, cut));
-    rest.erase(0, cut == rest.size() ? cut : cut + 1);
+  for (const std::string& piece : render::wrapped(clean_utf8(text), style_.width - indent)) {
+    line((first ? std::string(indent - 2, ' ') + "- " : std::string(indent, ' ')) + piece);
     first = false;
   }
 }
@@ -399,7 +391,12 @@ ReportText& ReportText::description() {
   title();
   line();
   field("program", recording.program);
-  field("command line", command_of(profile_));
+  // Whole, as nothing else but JSON shows it so.
+  std::string label = "command line";
+  for (const std::string& piece : render::wrapped(clean_utf8(command_of(profile_)), style_.width - 18)) {
+    if (!piece.empty()) line("  " + padded(label, 16) + piece);
+    label.clear();
+  }
   field("folder", recording.working_directory);
   field("host", recording.host);
   if (recording.start_realtime_ns != 0) {

@@ -6,11 +6,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <memory>
 
 #include "analyzer/cli/call_sites.h"
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/option_values.h"
 #include "analyzer/cli/ranking.h"
 #include "analyzer/cli/report_json.h"
 #include "analyzer/cli/report_text.h"
@@ -159,11 +159,11 @@ void add_timeline(CLI::App& app, int& status) {
   const auto options = std::make_shared<TimelineOptions>();
   CLI::App* const command = app.add_subcommand("timeline", "Show live memory over time, by call site");
   add_trace_options(*command, options->trace);
-  const std::map<std::string, Format> formats = {
+  const WordsFor<Format> formats = {
       {"text", Format::kText}, {"csv", Format::kCsv}, {"json", Format::kJson}, {"svg", Format::kSvg},
       {"openmetrics", Format::kOpenMetrics}};
   CLI::Option* const format = command->add_option("--format", options->format, "How it is shown")
-      ->transform(CLI::CheckedTransformer(formats).description("text|csv|json|svg|openmetrics"))
+      ->transform(one_of(formats))
       ->default_str("text");
   command->add_option("--sites", options->sites, "How many call sites are told apart")->capture_default_str();
   command->callback([options, format, &status] {

@@ -6,12 +6,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <new>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyzer/cli/option_values.h"
 #include "analyzer/render/text.h"
 #include "analyzer/render/units.h"
 #include "analyzer/symbols/name_cache.h"
@@ -49,7 +49,7 @@ int guarded(const std::string& trace, const std::function<int()>& work) {
 
 void add_shared_frames(CLI::App& command, bool& shared) {
   command.add_flag("--shared-frames", shared,
-                   "With --json: each frame once, in \"frames\", and stacks as positions in it (with --top 0 a hundredth of the size)");
+                   "In JSON each frame once, in \"frames\", and stacks as positions in it (with --top 0 a hundredth of the size)");
 }
 
 void add_trace_options(CLI::App& command, TraceOptions& options, const TraceCommand& has) {
@@ -59,7 +59,7 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
   else output->capture_default_str();
   if (has.json) command.add_flag("--json", options.json, "Figures for programs");
 
-  const auto size = CLI::AsSizeValue(false);
+  const auto size = whole_size();
   command.add_option("--min-size", options.selection.min_size, "Only allocations of at least this size (4K, 1M, ...)")
       ->transform(size)->group("Selection");
   command.add_option("--max-size", options.selection.max_size, "Only allocations of at most this size")
@@ -82,10 +82,10 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
   texts("--module", given.modules, "Only stacks through this program or library: name or path, * and ? allowed (repeatable)");
   texts("--function", given.functions, "Only stacks with a function that fits this extended regular expression (repeatable)");
   texts("--not-function", given.not_functions, "Only stacks with no function that fits (repeatable)");
-  const std::map<std::string, model::Kind> kinds = {
+  const WordsFor<model::Kind> kinds = {
       {"heap", model::Kind::kHeap}, {"mmap", model::Kind::kMmap}, {"all", model::Kind::kAll}};
-  command.add_option("--kind", options.selection.kind, "heap (default), mmap, or all; all counts no byte twice")
-      ->transform(CLI::CheckedTransformer(kinds).description("heap|mmap|all"))
+  command.add_option("--kind", options.selection.kind, "Blocks of the heap, mappings, or both; all counts no byte twice")
+      ->transform(one_of(kinds))
       ->default_str("heap")->group("Selection");
   command.add_flag("!--no-index", options.use_index, "Use no index of the trace, and leave none in the cache")
       ->group("Selection");

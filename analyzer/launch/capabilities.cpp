@@ -137,11 +137,14 @@ bool plan_privileges(const std::string& path, const std::string& loader, const s
   if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) privileges.raise &= own.permitted;
   if (const std::uint64_t missing = privileges.raise & ~own.permitted; missing != 0) {
     const std::string names = names_of_capabilities(missing);
-    refusal = {126, path + " has file capabilities, for which its loader ignores LD_PRELOAD; heapprof can raise them itself and start it "
-                           "without that, but lacks " + names + ". One of these helps:\n"
-                    "  sudo heapprof record " + path + "        the program still runs as you, with its own capabilities only\n"
-                    "  sudo setcap " + names + "+p " + self + "        whoever may run heapprof can then use them: think of its mode\n"
-                    "  sudo heapprof install-secure        for programs started by others; see heapprof install-secure --help"};
+    refusal = {126, path + " has file capabilities, for which its loader ignores LD_PRELOAD.\n"
+                    "heapprof can raise them itself and start it without that, but lacks " + names + ". One of these helps:\n"
+                    "  sudo heapprof record " + path + "\n"
+                    "      the program still runs as you, with its own capabilities only\n"
+                    "  sudo setcap " + names + "+p " + self + "\n"
+                    "      whoever may run heapprof can then use them: think of its mode\n"
+                    "  sudo heapprof install-secure\n"
+                    "      for programs started by others; heapprof install-secure --help says more"};
     return false;
   }
   privileges.loader = loader;

@@ -47,7 +47,7 @@ constexpr std::array kSettings = {
     Setting{"--paused", "HEAPPROF_PAUSED", Kind::kFlag, "[on|off]",
             "start paused; `heapprof control` resumes; default off"},
     Setting{"--own-allocators", "HEAPPROF_OWN_ALLOCATORS", Kind::kSwitch, "on|off",
-            "record an allocator that the program carries itself, by patching its functions; default on"},
+            "record an allocator that the program carries itself,\nby patching its functions; default on"},
     Setting{"--max-file-size", "HEAPPROF_MAX_FILE_SIZE", Kind::kSize, "SIZE",
             "stop recording at this size, such as 500M or 2G; default none"},
 };

@@ -126,7 +126,7 @@ bool check_elf(const std::string& path, const File& file, const Architecture& ow
     if (setuid || setgid)
       return refuse(refusal, 126, path + " is " + (setuid ? "setuid" : "setgid") +
                                       ": its loader ignores LD_PRELOAD; record a copy without that bit, as the user "
-                                      "it is to run as");
+                                      "it is to run as, or see heapprof install-secure --help");
   }
   const std::optional<std::string> loader = loader_of(file);
   if (!loader) return refuse(refusal, 126, path + " can't be executed: its ELF headers are damaged");

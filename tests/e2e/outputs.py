@@ -128,6 +128,32 @@ class Outputs(harness.Case):
             self.assertIn("--help", self.heapprof(command, "--help"))
         self.assertRegex(self.heapprof("--version"), r"\d+\.\d+")
 
+    def test_help_is_for_users(self):
+        """Lines that a terminal holds, and no words of the parser's own."""
+        pages = self.heapprof("manual", "--list").split()[1:]
+        names = [page.removeprefix("heapprof-").replace("export-", "export ") for page in pages]
+        commands = [[], ["export"]] + [name.split() for name in names]
+        for command in commands:
+            text = self.heapprof(*command, "--help")
+            self.assertEqual([line for line in text.splitlines() if len(line) > 100], [], command)
+            self.assertNotRegex(text, r"\{|UINT|ENUM|FLOAT|REQUIRED|words\.\.\.|\n\n\n|\n\n$", command)
+
+    def test_wrong_command_lines(self):
+        for words, what in ((["report", self.trace, "--cost", "foo"], "--cost: 'foo' is none of peak, leaked, "),
+                            (["report", self.trace, "--kind", "2"], "--kind: '2' is none of heap, mmap, all"),
+                            (["report", self.trace, "--min-size", "1X"], "--min-size: '1X' is no size"),
+                            (["check", self.trace, "--max-peak", "many"], "--max-peak: 'many' is no size"),
+                            (["nothing", self.trace], "there is no 'heapprof nothing'"),
+                            (["export", "nothing", self.trace], "there is no 'heapprof export nothing'"),
+                            (["export"], "a command is missing behind 'heapprof export'"),
+                            (["report"], "TRACE is required"),
+                            (["control"], "control: TRACE or --pid, and an action are missing")):
+            result = self.run_heapprof(*words)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), words)
+            first, second = result.stderr.splitlines()
+            self.assertTrue(first.startswith("heapprof: " + what), first)
+            self.assertRegex(second, r"^'heapprof.* --help' says what there is$")
+
     def test_closed_pipe(self):
         """`heapprof report | head` is no error worth a word."""
         command = f"'{harness.HEAPPROF}' flamegraph --format svg '{self.trace}' | head -c 10 >/dev/null"

@@ -1,0 +1,125 @@
+// CLI11's help names types as C++ does and leaves lines as long as they are. Here options have the names of values that the
+// manual pages have, what is asked first stands before the selections that every command has, and lines end where a
+// terminal's commonly do.
+#include "analyzer/cli/help_layout.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <sstream>
+
+#include "analyzer/cli/command_help.h"
+#include "analyzer/cli/trace_command.h"
+#include "analyzer/render/text.h"
+#include "analyzer/render/wrap.h"
+
+namespace heapprof::cli {
+namespace {
+
+constexpr std::size_t kColumn = 30;      ///< where descriptions begin
+constexpr std::size_t kMaxWidth = 100;   ///< as wide as reports are
+
+std::string in_lines(const std::string& text, std::size_t width) {
+  std::string result;
+  for (const std::string& line : render::wrapped(text, width)) result += (result.empty() ? "" : "\n") + line;
+  return result;
+}
+
+class Layout : public CLI::Formatter {
+ public:
+  Layout() {
+    column_width(kColumn);
+    label("OPTIONS", "options");
+    label("SUBCOMMAND", "COMMAND");
+    label("Positionals", "Arguments");
+  }
+
+  std::string make_description(const CLI::App* app) const override { return app->get_description() + "\n\n"; }
+
+  std::string make_footer(const CLI::App* app) const override {
+    std::string footer = app->get_footer();
+    if (footer.empty() && app->get_parent() != nullptr) footer = app->get_parent()->get_footer();
+    return footer.empty() ? footer : in_lines(footer, width()) + "\n";
+  }
+
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    // One empty line between parts, none at the end.
+    std::string text = make_description(app) + make_usage(app, name) + make_positionals(app) + options_of(app) +
+                       make_subcommands(app, mode);
+    if (const std::string footer = make_footer(app); !footer.empty()) text += "\n" + footer;
+    return text;
+  }
+
+  std::string make_subcommand(const CLI::App* sub) const override {
+    std::ostringstream out;
+    CLI::detail::format_help(out, sub->get_display_name(true), in_lines(sub->get_description(), width() - kColumn), kColumn);
+    return out.str();
+  }
+
+  std::string make_option_name(const CLI::Option* option, bool positional) const override {
+    if (positional) return operand_name(*option);
+    std::string names;
+    for (const std::string& name : option_names(*option)) names += (names.empty() ? "" : ", ") + name;
+    return names;
+  }
+
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (!option->nonpositional()) return {};
+    const std::string value = value_name(*option);
+    return value.empty() ? value : " " + value;
+  }
+
+  std::string make_option_desc(const CLI::Option* option) const override {
+    return in_lines(option_help(*option), width() - kColumn);
+  }
+
+  std::string make_option_usage(const CLI::Option* option) const override {
+    const std::string name = operand_name(*option);
+    return option->get_required() || name.find(' ') != std::string::npos ? name : "[" + name + "]";
+  }
+
+ private:
+  /// Group by group; what every command has stands last.
+  std::string options_of(const CLI::App* app) const {
+    std::vector<std::string> groups = app->get_groups();
+    std::stable_partition(groups.begin(), groups.end(),
+                          [](const std::string& group) { return group != "Selection" && group != "Symbols"; });
+    std::string text;
+    for (const std::string& group : groups) {
+      const auto options = app->get_options(
+          [&group](const CLI::Option* option) { return option->get_group() == group && option->nonpositional(); });
+      if (!group.empty() && !options.empty()) text += make_group(group, false, options);
+    }
+    return text;
+  }
+
+  static std::size_t width() {
+    const std::size_t columns = terminal_columns("-");
+    return columns == 0 ? kMaxWidth : std::clamp<std::size_t>(columns, 60, kMaxWidth);
+  }
+};
+
+/// What is wrong, and whose --help tells what would be right.
+std::string complaint(const CLI::App* app, const CLI::Error& error) {
+  std::string words = "heapprof";
+  const CLI::App* command = app;
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    words += " " + command->get_name();
+  }
+  std::string what = error.what();
+  if (command->get_require_subcommand_min() > 0 && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError)) {
+    const std::vector<std::string> rest = app->remaining(true);
+    what = rest.empty() ? "a command is missing behind '" + words + "'" : "there is no '" + words + " " + rest.front() + "'";
+  }
+  return "heapprof: " + render::clean_utf8(what) + "\n'" + words + " --help' says what there is\n";
+}
+
+}  // namespace
+
+void lay_out_help(CLI::App& app) {
+  app.formatter(std::make_shared<Layout>());
+  app.failure_message(complaint);
+}
+
+}  // namespace heapprof::cli
