@@ -195,8 +195,8 @@ enum class DecodeError : std::uint8_t {
 
 /// Decodes columns record by record. `visit(slot, text)` is called for each; `text` points to slot.aux
 /// bytes for kText and is null otherwise. What was visited before an error is right as far as it goes,
-/// but a caller that has checked the frame's checksum never sees one. Always inline, so that what `visit` counts can stay in
-/// registers.
+/// but a caller that has checked the frame's checksum never sees one. Always inline, so that what `visit` counts can
+/// stay in registers.
 template <typename Visit>
 [[gnu::always_inline]] inline DecodeError decode_columns(const std::uint8_t* bytes, std::size_t size,
                                                          std::uint64_t first_time, std::uint32_t record_count,

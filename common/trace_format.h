@@ -165,7 +165,9 @@ static_assert(sizeof(StagingHeader) == 64);
 constexpr std::uint64_t commit_word(std::uint32_t sequence, std::uint32_t slots) noexcept {
   return std::uint64_t{sequence} << 32 | slots;
 }
-constexpr std::uint32_t commit_sequence(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word >> 32); }
+constexpr std::uint32_t commit_sequence(std::uint64_t word) noexcept {
+  return static_cast<std::uint32_t>(word >> 32);
+}
 constexpr std::uint32_t commit_slots(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word); }
 
 enum class FrameCodec : std::uint16_t {

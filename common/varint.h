@@ -15,8 +15,8 @@ namespace heapprof {
 inline constexpr std::size_t kMaxVarintBytes = 10;
 
 /// Writes `value` at `out` and returns the byte after it; of the kMaxVarintBytes from `out` those behind it may be
-/// overwritten. Lengths alternate at random, so a loop over bytes would be mispredicted each time: from three bytes to
-/// eight they are made at once.
+/// overwritten. Lengths alternate at random, so a loop over bytes would be mispredicted each time: from three bytes
+/// to eight they are made at once.
 inline std::uint8_t* put_varint(std::uint8_t* out, std::uint64_t value) noexcept {
   if (value < 0x80) {
     *out = static_cast<std::uint8_t>(value);

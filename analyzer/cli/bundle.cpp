@@ -71,7 +71,8 @@ void copy_recording(const trace::TraceFile& trace, Copy& copy) {
   while (copy.written() < trace.bytes()) {
     const std::size_t wanted = std::min<std::uint64_t>(buffer.size(), trace.bytes() - copy.written());
     const std::size_t got = trace.input().read(copy.written(), buffer.data(), wanted);
-    if (got == 0) throw OutputError(trace.input().path() + ": can't be read at byte " + std::to_string(copy.written()));
+    if (got == 0)
+      throw OutputError(trace.input().path() + ": can't be read at byte " + std::to_string(copy.written()));
     copy.write(buffer.data(), got);
   }
   const std::uint32_t unit = trace.header().unit_bytes;
@@ -83,7 +84,8 @@ void bundle(const std::string& output, const symbols::Options& options, const re
   const trace::TraceFile& trace = analysis.file();
   const std::string& path = trace.input().path();
   if (trace.writer() == trace::Writer::kRecording && trace.compacted() == nullptr)
-    throw OutputError(path + ": its program still runs; make a snapshot of it with 'heapprof compact', and bundle that");
+    throw OutputError(path +
+                      ": its program still runs; make a snapshot of it with 'heapprof compact', and bundle that");
   const model::Profile& profile = analysis.profile();
   std::vector<symbols::CodeAddress> wanted;
   for (const model::CodeAddress& address : profile.addresses) wanted.push_back({address.module, address.offset});
@@ -106,7 +108,8 @@ void bundle(const std::string& output, const symbols::Options& options, const re
   copy.close();
   // On standard error, since the copy may go to standard output.
   std::fprintf(stderr, "%s: the names of %s of %s places in the code, %s\n", output.c_str(),
-               render::exact_number(named).c_str(), render::exact_number(all).c_str(), render::human_bytes(run.size()).c_str());
+               render::exact_number(named).c_str(), render::exact_number(all).c_str(),
+               render::human_bytes(run.size()).c_str());
   for (const std::string& warning : symbolizer.warnings()) {
     const char* indent = "  - ";
     for (const std::string& line : render::wrapped(render::clean_utf8(warning), kLineWidth - 4)) {

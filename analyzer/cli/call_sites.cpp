@@ -15,10 +15,12 @@ std::string key_of(const Frame& frame) {
 /// A name of Rust's own libraries: a path into one, or a trait's method of a type that is theirs, the language's or a
 /// parameter (`<T as alloc::slice::hack::ConvertVec>::to_vec`). `<mine::Type as core::clone::Clone>::clone` is mine.
 bool is_of_rust_libraries(std::string_view name) {
-  static constexpr std::string_view kPaths[] = {"alloc::", "core::", "hashbrown::", "std::alloc::", "std::collections::",
-                                                "std::sys::", "std::io::", "std::path::", "std::ffi::"};
+  static constexpr std::string_view kPaths[] = {
+      "alloc::",    "core::",    "hashbrown::", "std::alloc::", "std::collections::",
+      "std::sys::", "std::io::", "std::path::", "std::ffi::"};
   const auto is_path = [](std::string_view path) {
-    return std::any_of(std::begin(kPaths), std::end(kPaths), [&](std::string_view of) { return path.starts_with(of); });
+    return std::any_of(std::begin(kPaths), std::end(kPaths),
+                       [&](std::string_view of) { return path.starts_with(of); });
   };
   if (is_path(name)) return true;
   if (!name.starts_with('<')) return false;
@@ -28,10 +30,12 @@ bool is_of_rust_libraries(std::string_view name) {
   for (const std::string_view word : {"mut ", "dyn ", "*const ", "*mut "})
     if (name.starts_with(word)) name.remove_prefix(word.size());
   if (is_path(name)) return true;
-  const std::string_view word = name.substr(0, name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"));
+  const std::string_view word =
+      name.substr(0, name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"));
   if (name.substr(word.size()).starts_with("::")) return false;
-  static constexpr std::string_view kPrimitive[] = {"str", "bool", "char", "u8", "u16", "u32", "u64", "u128", "usize", "i8",
-                                                    "i16", "i32", "i64", "i128", "isize", "f32", "f64"};
+  static constexpr std::string_view kPrimitive[] = {"str", "bool", "char",  "u8",  "u16", "u32",
+                                                    "u64", "u128", "usize", "i8",  "i16", "i32",
+                                                    "i64", "i128", "isize", "f32", "f64"};
   return (word.size() == 1 && std::isupper(static_cast<unsigned char>(word.front()))) ||
          std::find(std::begin(kPrimitive), std::end(kPrimitive), word) != std::end(kPrimitive);
 }
@@ -42,16 +46,14 @@ bool is_allocation_machinery(const std::string& function) {
   static constexpr std::string_view kExact[] = {"malloc", "calloc", "realloc", "reallocarray", "memalign",
                                                 "posix_memalign", "aligned_alloc", "valloc", "strdup", "__strdup",
                                                 "strndup", "__strndup", "xstrdup"};
-  static constexpr std::string_view kPrefixes[] = {"operator new", "std::__new_allocator<", "__gnu_cxx::new_allocator<",
-                                                   "std::allocator<", "std::allocator_traits<", "std::_Vector_base<",
-                                                   "std::vector<", "std::__cxx11::basic_string<", "std::_Rb_tree<",
-                                                   "std::_Hashtable<", "std::__detail::", "std::_Deque_base<",
-                                                   "std::deque<", "std::map<", "std::unordered_map<", "std::set<",
-                                                   "std::__cxx11::list<", "std::__cxx11::_List_base<", "std::make_unique<",
-                                                   "std::make_shared<", "std::allocate_shared<", "std::__allocate_guarded<",
-                                                   "std::__shared_count<", "std::__shared_ptr<", "std::shared_ptr<",
-                                                   "__gnu_cxx::__alloc_traits<", "void* std::", "__rust_alloc", "__rust_realloc",
-                                                   "__rdl_", "__rg_"};
+  static constexpr std::string_view kPrefixes[] = {
+      "operator new", "std::__new_allocator<", "__gnu_cxx::new_allocator<", "std::allocator<",
+      "std::allocator_traits<", "std::_Vector_base<", "std::vector<", "std::__cxx11::basic_string<",
+      "std::_Rb_tree<", "std::_Hashtable<", "std::__detail::", "std::_Deque_base<", "std::deque<", "std::map<",
+      "std::unordered_map<", "std::set<", "std::__cxx11::list<", "std::__cxx11::_List_base<", "std::make_unique<",
+      "std::make_shared<", "std::allocate_shared<", "std::__allocate_guarded<", "std::__shared_count<",
+      "std::__shared_ptr<", "std::shared_ptr<", "__gnu_cxx::__alloc_traits<", "void* std::", "__rust_alloc",
+      "__rust_realloc", "__rdl_", "__rg_"};
   for (const std::string_view name : kExact)
     if (function == name) return true;
   if (is_of_rust_libraries(function)) return true;
@@ -62,11 +64,14 @@ bool is_allocation_machinery(const std::string& function) {
     for (const char* name : {"malloc", "calloc", "realloc"})
       if (lower.find(name) != std::string::npos) return true;
   }
-  // Of methods only what goes by exactly these names (os::malloc); and what the Java and JavaScript engines put in front of them.
-  if (const std::string_view plain = std::string_view(function).substr(0, function.find('(')); plain.find('<') == std::string_view::npos) {
+  // Of methods only what goes by exactly these names (os::malloc); and what the Java and JavaScript engines put in
+  // front of them.
+  if (const std::string_view plain = std::string_view(function).substr(0, function.find('('));
+      plain.find('<') == std::string_view::npos) {
     const std::size_t scope = plain.rfind("::");
     const std::string_view last = scope == std::string_view::npos ? plain : plain.substr(scope + 2);
-    for (const std::string_view one : {"malloc", "calloc", "realloc", "AllocateHeap", "ReallocateHeap", "AlignedAllocWithRetry"})
+    for (const std::string_view one :
+         {"malloc", "calloc", "realloc", "AllocateHeap", "ReallocateHeap", "AlignedAllocWithRetry"})
       if (last == one) return true;
   }
   // Templates may be printed with their return type in front.
@@ -120,7 +125,8 @@ CallSites find_call_sites(const model::Profile& profile, const Names& names, con
     if (stack.empty()) continue;
     const Frame& frame = call_site_of(stack);
     const auto [position, fresh] = known.try_emplace(key_of(frame), static_cast<std::uint32_t>(result.sites.size()));
-    if (fresh) result.sites.push_back({frame, 0, frame.function.empty() ? named_caller(stack, frame) : std::string()});
+    if (fresh)
+      result.sites.push_back({frame, 0, frame.function.empty() ? named_caller(stack, frame) : std::string()});
     result.sites[position->second].peak_bytes += profile.nodes[node].costs.peak_bytes;
     result.site_of_node[node] = position->second;
   }

@@ -1,8 +1,8 @@
 // Call sites: stacks grouped by the function in which the program asked for memory.
 //
 // A stack's site is its innermost frame that is not part of the allocation machinery (operator new, malloc
-// wrappers of libstdc++, container and allocator templates of the standard library, Rust's own libraries): the place a
-// reader would change.
+// wrappers of libstdc++, container and allocator templates of the standard library, Rust's own libraries): the place
+// a reader would change.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace heapprof::cli {
 struct CallSite {
   Frame frame;                      ///< of the largest stack in it
   std::uint64_t peak_bytes = 0;     ///< live at the profile's peak
-  std::string called_from;          ///< of a frame without a name: the nearest caller with one, in that stack; or empty
+  std::string called_from;  ///< of a frame without a name: the nearest caller with one, in that stack; or empty
 };
 
 struct CallSites {

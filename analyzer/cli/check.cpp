@@ -26,13 +26,18 @@ struct Limit {
 
 // Of the kind asked for, under the selection. Without one, the totals of `report`.
 constexpr Limit kLimits[] = {
-    {"--max-peak", "peak", "Most bytes live at one moment", [](const model::Profile& p) { return p.totals.peak_bytes; }, true},
-    {"--max-leaked", "leaked", "Most bytes live at the end", [](const model::Profile& p) { return p.totals.leaked_bytes; }, true},
+    {"--max-peak", "peak", "Most bytes live at one moment",
+     [](const model::Profile& p) { return p.totals.peak_bytes; }, true},
+    {"--max-leaked", "leaked", "Most bytes live at the end",
+     [](const model::Profile& p) { return p.totals.leaked_bytes; }, true},
     {"--max-leaked-blocks", "leaked blocks", "Most blocks live at the end",
      [](const model::Profile& p) { return p.totals.leaked_blocks; }, false},
-    {"--max-allocated", "allocated", "Most bytes allocated in all", [](const model::Profile& p) { return p.totals.allocated_bytes; }, true},
-    {"--max-allocations", "allocations", "Most allocations", [](const model::Profile& p) { return p.totals.allocations; }, false},
-    {"--max-temporary", "temporary", "Most temporary allocations", [](const model::Profile& p) { return p.totals.temporary; }, false},
+    {"--max-allocated", "allocated", "Most bytes allocated in all",
+     [](const model::Profile& p) { return p.totals.allocated_bytes; }, true},
+    {"--max-allocations", "allocations", "Most allocations",
+     [](const model::Profile& p) { return p.totals.allocations; }, false},
+    {"--max-temporary", "temporary", "Most temporary allocations",
+     [](const model::Profile& p) { return p.totals.temporary; }, false},
 };
 constexpr std::size_t kLimitCount = std::size(kLimits);
 
@@ -55,7 +60,8 @@ struct Verdict {
 
 std::string sentence(const Verdict& verdict) {
   const auto number = [&](std::uint64_t value) {
-    return verdict.bytes ? render::human_bytes(value) + " (" + render::exact_number(value) + ")" : render::exact_number(value);
+    return verdict.bytes ? render::human_bytes(value) + " (" + render::exact_number(value) + ")"
+                         : render::exact_number(value);
   };
   return verdict.name + ": " + number(verdict.figure) + (verdict.passed_over() ? " is above " : " is within ") +
          number(verdict.limit) + (verdict.against_baseline ? ", the baseline's and what is tolerated" : "");
@@ -76,8 +82,9 @@ std::string xml(const std::string& text) {
 std::string junit_of(const std::string& trace, const std::vector<Verdict>& verdicts) {
   std::size_t failures = 0;
   for (const Verdict& verdict : verdicts) failures += verdict.passed_over();
-  std::string text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"heapprof check\" tests=\"" +
-                     std::to_string(verdicts.size()) + "\" failures=\"" + std::to_string(failures) + "\">\n";
+  std::string text =
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"heapprof check\" tests=\"" +
+      std::to_string(verdicts.size()) + "\" failures=\"" + std::to_string(failures) + "\">\n";
   for (const Verdict& verdict : verdicts) {
     text += "    <testcase classname=\"" + xml(base_name(trace)) + "\" name=\"" + verdict.name +
             (verdict.against_baseline ? " against the baseline" : "") + "\"";
@@ -110,7 +117,8 @@ int check(const CheckOptions& options) {
     std::vector<Verdict> verdicts;
     for (std::size_t i = 0; i < kLimitCount; ++i) {
       const std::uint64_t figure = kLimits[i].figure(analysis.profile());
-      if (options.limits[i]) verdicts.push_back({kLimits[i].name, kLimits[i].bytes, figure, *options.limits[i], false});
+      if (options.limits[i])
+        verdicts.push_back({kLimits[i].name, kLimits[i].bytes, figure, *options.limits[i], false});
       if (!baseline) continue;
       const double most = static_cast<double>((*baseline)[i]) * (1 + options.tolerance_percent / 100);
       verdicts.push_back({kLimits[i].name, kLimits[i].bytes, figure,
@@ -140,15 +148,22 @@ int check(const CheckOptions& options) {
 
 void add_check(CLI::App& app, int& status) {
   const auto options = std::make_shared<CheckOptions>();
-  CLI::App* const command = app.add_subcommand("check", "Compare figures with limits; exit status 3 when one is passed");
+  CLI::App* const command =
+      app.add_subcommand("check", "Compare figures with limits; exit status 3 when one is passed");
   add_trace_options(*command, options->trace);
   const auto number = whole_size();
   for (std::size_t i = 0; i < kLimitCount; ++i)
     command->add_option(kLimits[i].option, options->limits[i], kLimits[i].help)->transform(number)->group("Limits");
-  command->add_option("--baseline", options->baseline, "A trace, no figure of which may be passed by more than --tolerance")
+  command
+      ->add_option("--baseline", options->baseline,
+                   "A trace, no figure of which may be passed by more than --tolerance")
       ->group("Limits");
-  command->add_option("--tolerance", options->tolerance_percent, "How much more than the baseline is tolerated, in percent")
-      ->check(CLI::NonNegativeNumber)->capture_default_str()->group("Limits");
+  command
+      ->add_option("--tolerance", options->tolerance_percent,
+                   "How much more than the baseline is tolerated, in percent")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group("Limits");
   command->add_option("--junit", options->junit, "Write the results here, too, as JUnit XML");
   command->callback([options, &status] {
     bool any = !options->baseline.empty();

@@ -48,7 +48,8 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
   ChurnCosts total;
   for (const ChurnCosts& costs : churn.costs()) total += costs;
   Names names(profile, options.trace.symbols);
-  auto sites = costs_by_site(profile, names, churn.costs(), [](const ChurnCosts& costs) { return costs.short_lived + costs.temporary; });
+  auto sites = costs_by_site(profile, names, churn.costs(),
+                             [](const ChurnCosts& costs) { return costs.short_lived + costs.temporary; });
   const std::size_t all = sites.size();
   if (options.top != 0 && sites.size() > options.top) sites.resize(options.top);
   if (options.trace.json) {
@@ -80,7 +81,8 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
     const ChurnCosts& costs = site.costs;
     rows.push_back({exact_number(costs.short_lived), percent(costs.short_lived, costs.allocations),
                     exact_number(costs.temporary), human_bytes(costs.short_lived_bytes),
-                    costs.released == 0 ? "-" : human_time(costs.lifetime_ns / costs.released), site_name(site.frame)});
+                    costs.released == 0 ? "-" : human_time(costs.lifetime_ns / costs.released),
+                    site_name(site.frame)});
   }
   if (rows.empty()) text.line("  none");
   else text.table({"short", "of its", "temporary", "bytes", "mean life", "call site"}, rows);
@@ -94,13 +96,15 @@ void add_churn(CLI::App& app, int& status) {
   const auto options = std::make_shared<ChurnOptions>();
   CLI::App* const command = app.add_subcommand("churn", "Tell who asks for blocks that are given back at once");
   add_trace_options(*command, options->trace);
-  command->add_option("--within", options->within, "The longest lifetime that is short (20us, 5ms, 1)")->capture_default_str();
+  command->add_option("--within", options->within, "The longest lifetime that is short (20us, 5ms, 1)")
+      ->capture_default_str();
   command->add_option("--top", options->top, "How many call sites; 0 is all")->capture_default_str();
   command->callback([options, &status] {
     const auto within = parse_duration_ns(options->within);
     if (!within) throw CLI::ValidationError("--within", "'" + options->within + "' is no duration");
     options->within_ns = *within;
-    status = ask_about_blocks(options->trace, [&](const replay::Analysis& analysis) { print_churn(*options, analysis); });
+    status =
+        ask_about_blocks(options->trace, [&](const replay::Analysis& analysis) { print_churn(*options, analysis); });
   });
 }
 

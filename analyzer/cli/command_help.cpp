@@ -29,11 +29,25 @@ bool names_file(const std::string& option) {
 
 /// What the value of an option is, by the option's long name; types that say so themselves are not listed.
 const std::pair<const char*, const char*> kValues[] = {
-    {"--sysroot", "FOLDER"},   {"--debug-dir", "FOLDER"},         {"--directory", "FOLDER"},    {"--from", "TIME"},
-    {"--to", "TIME"},          {"--live-at", "TIME"},             {"--min-lifetime", "TIME"},   {"--max-lifetime", "TIME"},
-    {"--within", "TIME"},      {"--wait", "SECONDS"},             {"--thread", "THREAD"},       {"--module", "PATTERN"},
-    {"--function", "REGEX"},   {"--not-function", "REGEX"},       {"--pid", "PID"},             {"--tolerance", "PERCENT"},
-    {"--max-leaked-blocks", "N"}, {"--max-allocations", "N"},     {"--max-temporary", "N"},
+    {"--sysroot", "FOLDER"},
+    {"--debug-dir", "FOLDER"},
+    {"--directory", "FOLDER"},
+    {"--from", "TIME"},
+    {"--to", "TIME"},
+    {"--live-at", "TIME"},
+    {"--min-lifetime", "TIME"},
+    {"--max-lifetime", "TIME"},
+    {"--within", "TIME"},
+    {"--wait", "SECONDS"},
+    {"--thread", "THREAD"},
+    {"--module", "PATTERN"},
+    {"--function", "REGEX"},
+    {"--not-function", "REGEX"},
+    {"--pid", "PID"},
+    {"--tolerance", "PERCENT"},
+    {"--max-leaked-blocks", "N"},
+    {"--max-allocations", "N"},
+    {"--max-temporary", "N"},
 };
 
 void describe(const CLI::App& command, const std::string& name, CommandHelp& help) {

@@ -1,5 +1,6 @@
 // The commands of `heapprof`. Each function adds one subcommand to `app`; when the user chose it, it
-// runs during parsing and leaves the exit status (0; 1: the trace lacks something; 2: wrong command line) in `status`.
+// runs during parsing and leaves the exit status (0; 1: the trace lacks something; 2: wrong command line) in
+// `status`.
 #pragma once
 
 #include <string>

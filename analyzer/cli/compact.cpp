@@ -50,12 +50,17 @@ int compact(const Arguments& arguments) {
 void add_compact(CLI::App& app, int& status) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* const command = app.add_subcommand("compact", "Rewrite a trace smaller and indexed");
-  command->add_option("TRACE", arguments->trace, "Trace to rewrite; of a program that still runs, what there is so far")->required();
+  command
+      ->add_option("TRACE", arguments->trace, "Trace to rewrite; of a program that still runs, what there is so far")
+      ->required();
   command->add_option("-o,--output", arguments->output, "The new trace")->required();
   command->add_flag("--exact", arguments->exact, "Keep addresses, and times to the tick");
-  command->add_option("--level", arguments->level, "How hard zstd tries")->check(CLI::Range(1, 19))->capture_default_str();
-  command->footer("Every command reads the new trace as it does the old one, and slices of time sooner. Times are rounded down to\n"
-                  "microseconds and blocks numbered in the place of their addresses; all other figures stay what they were.");
+  command->add_option("--level", arguments->level, "How hard zstd tries")
+      ->check(CLI::Range(1, 19))
+      ->capture_default_str();
+  command->footer(
+      "Every command reads the new trace as it does the old one, and slices of time sooner. Times are rounded down to\n"
+      "microseconds and blocks numbered in the place of their addresses; all other figures stay what they were.");
   command->callback([arguments, &status] {
     status = guarded(arguments->trace, [&] { return compact(*arguments); });
   });

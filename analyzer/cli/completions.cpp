@@ -18,7 +18,8 @@ std::string join(const std::vector<std::string>& words, const char* between) {
 
 std::vector<std::string> option_names(const CommandHelp& command) {
   std::vector<std::string> names;
-  for (const OptionHelp& option : command.options) names.insert(names.end(), option.names.begin(), option.names.end());
+  for (const OptionHelp& option : command.options)
+    names.insert(names.end(), option.names.begin(), option.names.end());
   return names;
 }
 
@@ -99,7 +100,8 @@ std::string bash_completions(const CLI::App& app) {
       for (const std::string& name : option.names) patterns.push_back("'" + command.name + " " + name + "'");
       text += "    " + join(patterns, " | ") + ") ";
       if (option.file) text += "compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\"))";
-      else if (!option.choices.empty()) text += "COMPREPLY=($(compgen -W '" + join(option.choices, " ") + "' -- \"$cur\"))";
+      else if (!option.choices.empty())
+        text += "COMPREPLY=($(compgen -W '" + join(option.choices, " ") + "' -- \"$cur\"))";
       text += (option.file || !option.choices.empty() ? "; return ;;\n" : "return ;;\n");
     }
   text += "  esac\n"
@@ -110,26 +112,31 @@ std::string bash_completions(const CLI::App& app) {
       std::vector<std::string> with_value;
       for (const OptionHelp& option : command.options)
         if (needs_value(option)) with_value.insert(with_value.end(), option.names.begin(), option.names.end());
-      text += "      # Behind the program's name the words are that program's.\n"
-              "      for ((i = 2; i < COMP_CWORD; i++)); do\n"
-              "        if ((skip)); then skip=0; continue; fi\n"
-              "        case ${COMP_WORDS[i]} in\n"
-              "          " + join(with_value, " | ") + ") skip=1 ;;\n"
-              "          --) ((i++)); break ;;\n"
-              "          -*) ;;\n"
-              "          *) break ;;\n"
-              "        esac\n"
-              "      done\n"
-              "      if ((i < COMP_CWORD)) && declare -F _command_offset >/dev/null; then _command_offset \"$i\"; return; fi\n"
-              "      if ((i < COMP_CWORD)); then compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\")); return; fi\n"
-              "      if [[ $cur != -* ]]; then\n"
-              "        compopt -o filenames 2>/dev/null\n"
-              "        COMPREPLY=($(compgen -c -- \"$cur\") $(compgen -f -- \"$cur\"))\n"
-              "        return\n"
-              "      fi\n";
+      text +=
+          "      # Behind the program's name the words are that program's.\n"
+          "      for ((i = 2; i < COMP_CWORD; i++)); do\n"
+          "        if ((skip)); then skip=0; continue; fi\n"
+          "        case ${COMP_WORDS[i]} in\n"
+          "          " +
+          join(with_value, " | ") +
+          ") skip=1 ;;\n"
+          "          --) ((i++)); break ;;\n"
+          "          -*) ;;\n"
+          "          *) break ;;\n"
+          "        esac\n"
+          "      done\n"
+          "      if ((i < COMP_CWORD)) && declare -F _command_offset >/dev/null; then _command_offset \"$i\"; return; fi\n"
+          "      if ((i < COMP_CWORD)); then compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\")); return; fi\n"
+          "      if [[ $cur != -* ]]; then\n"
+          "        compopt -o filenames 2>/dev/null\n"
+          "        COMPREPLY=($(compgen -c -- \"$cur\") $(compgen -f -- \"$cur\"))\n"
+          "        return\n"
+          "      fi\n";
     }
-    text += "      if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W '" + join(option_names(command), " ") + "' -- \"$cur\"))\n";
-    if (!command.words.empty()) text += "      else COMPREPLY=($(compgen -W '" + join(command.words, " ") + "' -- \"$cur\"))\n";
+    text += "      if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W '" + join(option_names(command), " ") +
+            "' -- \"$cur\"))\n";
+    if (!command.words.empty())
+      text += "      else COMPREPLY=($(compgen -W '" + join(command.words, " ") + "' -- \"$cur\"))\n";
     else if (command.takes_file)
       text += "      else compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\"))\n";
     text += "      fi ;;\n";
@@ -147,7 +154,8 @@ std::string zsh_completions(const CLI::App& app) {
       "_heapprof() {\n"
       "  local -a commands\n"
       "  commands=(\n";
-  for (const auto& [name, summary] : first_words(app)) text += "    " + in_quotes(zsh_text(name) + ":" + summary) + "\n";
+  for (const auto& [name, summary] : first_words(app))
+    text += "    " + in_quotes(zsh_text(name) + ":" + summary) + "\n";
   text += "  )\n"
           "  if ((CURRENT == 2)); then\n"
           "    if [[ $words[2] == -* ]]; then compadd -- --help --version\n"
@@ -161,7 +169,8 @@ std::string zsh_completions(const CLI::App& app) {
   for (const auto& [group, members] : groups_of(commands)) {
     text += "  if [[ $command == " + group + " ]]; then\n"
             "    commands=(\n";
-    for (const CommandHelp* member : members) text += "      " + in_quotes(last_word(member->name) + ":" + member->summary) + "\n";
+    for (const CommandHelp* member : members)
+      text += "      " + in_quotes(last_word(member->name) + ":" + member->summary) + "\n";
     text += "    )\n"
             "    if ((CURRENT == 2)); then _describe -t commands format commands; return; fi\n"
             "    command+=\" $words[2]\"\n"
@@ -207,7 +216,8 @@ std::string fish_completions(const CLI::App& app) {
       "complete -c heapprof -n 'test (count (commandline -opc)) -eq 1' -l version -d 'Show the version'\n";
   const auto line = [&](const std::string& rest) { text += "complete -c heapprof " + rest + "\n"; };
   for (const auto& [name, summary] : first_words(app))
-    line("-f -n 'test (count (commandline -opc)) -eq 1' -a " + in_quotes(name, true) + " -d " + in_quotes(summary, true));
+    line("-f -n 'test (count (commandline -opc)) -eq 1' -a " + in_quotes(name, true) + " -d " +
+         in_quotes(summary, true));
   for (const auto& [group, members] : groups_of(commands))
     for (const CommandHelp* member : members)
       line("-f -n '__heapprof_on " + group + "; and test (count (commandline -opc)) -eq 2' -a " +
@@ -241,7 +251,9 @@ void add_completions(CLI::App& app, int& status) {
                   "heapprof completions zsh >FOLDER/_heapprof, where FOLDER is in fpath\n"
                   "heapprof completions fish >~/.config/fish/completions/heapprof.fish");
   command->callback([shell, &app, &status] {
-    const std::string text = *shell == "bash" ? bash_completions(app) : *shell == "zsh" ? zsh_completions(app) : fish_completions(app);
+    const std::string text = *shell == "bash"  ? bash_completions(app)
+                             : *shell == "zsh" ? zsh_completions(app)
+                                               : fish_completions(app);
     status = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0 ? 0 : 1;
   });
 }

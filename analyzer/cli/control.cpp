@@ -56,8 +56,8 @@ int tell_status(const Mailbox& mailbox, const std::string& path, bool json) {
     write_output("-", dump({{"trace", path}, {"pid", mailbox.header().pid}, {"state", state}, {"trace_bytes", bytes},
                             {"letter_waiting", mailbox.waiting()}}));
   } else {
-    write_output("-", state + ": pid " + std::to_string(mailbox.header().pid) + ", " + render::human_bytes(bytes) + " in " +
-                          path + (mailbox.waiting() ? ", a letter waits to be read\n" : "\n"));
+    write_output("-", state + ": pid " + std::to_string(mailbox.header().pid) + ", " + render::human_bytes(bytes) +
+                          " in " + path + (mailbox.waiting() ? ", a letter waits to be read\n" : "\n"));
   }
   return 0;
 }
@@ -80,7 +80,8 @@ int control(const ControlOptions& options) {
     if (each.name == words[0]) action = &each;
   if (action == nullptr) return wrong("control: no action '" + words[0] + "': pause, resume, mark TEXT or status");
   const bool marks = action->command == MailboxCommand::kMark;
-  if (words.size() != (marks ? 2u : 1u)) return wrong(marks ? "control: mark takes one TEXT" : "control: too many words");
+  if (words.size() != (marks ? 2u : 1u))
+    return wrong(marks ? "control: mark takes one TEXT" : "control: too many words");
   if (marks && words[1].size() > Mailbox::kMaxText)
     return wrong("control: a mark has at most " + std::to_string(Mailbox::kMaxText) + " bytes");
 
@@ -103,9 +104,11 @@ int control(const ControlOptions& options) {
         write_output("-", std::string(action->done) + "\n");
         return 0;
       case Mailbox::Answer::kNotYet:
-        return complain("not done yet: the program has neither allocated nor freed since; it will be done when it does");
+        return complain(
+            "not done yet: the program has neither allocated nor freed since; it will be done when it does");
       case Mailbox::Answer::kOccupied:
-        return complain("an earlier letter waits to be read, as the program neither allocates nor frees; nothing was written");
+        return complain(
+            "an earlier letter waits to be read, as the program neither allocates nor frees; nothing was written");
     }
   } catch (const std::runtime_error& error) {  // TraceError, OutputError
     return complain(error.what());
@@ -127,7 +130,9 @@ void add_control(CLI::App& app, int& status) {
                       "status: says whether it is recording, paused, stopped or ended")
       ->type_name("TRACE ACTION");
   command->add_option("--pid", options->pid, "The program, instead of its TRACE");
-  command->add_option("--wait", options->seconds, "Seconds to wait for the recorder, which answers when the program allocates or frees")
+  command
+      ->add_option("--wait", options->seconds,
+                   "Seconds to wait for the recorder, which answers when the program allocates or frees")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 3600.0));
   command->add_flag("--json", options->json, "The state, for programs");

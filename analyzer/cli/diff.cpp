@@ -1,6 +1,6 @@
-// heapprof diff: two recordings of one program, what changed, and which stacks changed it. Stacks are the same when their
-// functions have the same names from the innermost to the outermost: lines, addresses and build ids may differ, so
-// two builds compare.
+// heapprof diff: two recordings of one program, what changed, and which stacks changed it. Stacks are the same when
+// their functions have the same names from the innermost to the outermost: lines, addresses and build ids may differ,
+// so two builds compare.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
@@ -37,7 +37,8 @@ struct DiffOptions {
 struct Line {
   std::string function;  ///< or where it lies, when the name is unknown
   std::string place;     ///< file and line, or module
-  std::string beside;    ///< what text says of the place, as reports do: nothing where `function` is a module and an offset
+  std::string
+      beside;  ///< what text says of the place, as reports do: nothing where `function` is a module and an offset
 };
 
 struct Figures {
@@ -63,9 +64,10 @@ constexpr char kAdded[] = "\x1b[31m";
 constexpr char kSaved[] = "\x1b[32m";
 constexpr char kBold[] = "\x1b[1m";
 
-/// Adds a trace's stacks to the flame graph of both: frames are the same when function, module and file have the same names,
-/// wherever those lie.
-void draw(const DiffOptions& options, const replay::Analysis& analysis, bool before, Side& totals, render::FlameTree& tree) {
+/// Adds a trace's stacks to the flame graph of both: frames are the same when function, module and file have the same
+/// names, wherever those lie.
+void draw(const DiffOptions& options, const replay::Analysis& analysis, bool before, Side& totals,
+          render::FlameTree& tree) {
   const model::Profile& profile = analysis.profile();
   totals = {profile.recording.program, profile.totals};
   const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
@@ -79,10 +81,11 @@ void draw(const DiffOptions& options, const replay::Analysis& analysis, bool bef
       at = tree.child(at, tree.frame({.function = std::string("[stack cut: ") + cut + "]"}));
     const std::vector<Frame> frames = names.stack(stack.node);
     for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame)
-      at = tree.child(at, tree.frame({.function = frame->function.empty() ? place_of(*frame) : frame->function,
-                                      .module = frame->module == nullptr ? std::string() : base_name(frame->module->path),
-                                      .file = base_name(frame->file),
-                                      .inlined = frame->inlined}));
+      at = tree.child(at,
+                      tree.frame({.function = frame->function.empty() ? place_of(*frame) : frame->function,
+                                  .module = frame->module == nullptr ? std::string() : base_name(frame->module->path),
+                                  .file = base_name(frame->file),
+                                  .inlined = frame->inlined}));
     const std::uint64_t value = ranks_by_blocks(options.cost) ? stack.blocks : stack.bytes;
     if (before) tree.add_before(at, value);
     else tree.add(at, value);
@@ -90,7 +93,8 @@ void draw(const DiffOptions& options, const replay::Analysis& analysis, bool bef
 }
 
 /// Adds a trace's stacks to `pairs`.
-void take(const DiffOptions& options, const replay::Analysis& analysis, Figures Pair::*side, Side& totals, Pairs& pairs) {
+void take(const DiffOptions& options, const replay::Analysis& analysis, Figures Pair::*side, Side& totals,
+          Pairs& pairs) {
   const model::Profile& profile = analysis.profile();
   totals = {profile.recording.program, profile.totals};
   const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
@@ -122,7 +126,9 @@ void take(const DiffOptions& options, const replay::Analysis& analysis, Figures 
   }
 }
 
-std::int64_t change(std::uint64_t before, std::uint64_t after) noexcept { return static_cast<std::int64_t>(after - before); }
+std::int64_t change(std::uint64_t before, std::uint64_t after) noexcept {
+  return static_cast<std::int64_t>(after - before);
+}
 
 std::string signed_bytes(std::int64_t bytes) {
   return (bytes < 0 ? "-" : "+") + human_bytes(static_cast<std::uint64_t>(std::llabs(bytes)));
@@ -153,7 +159,8 @@ std::vector<const Pair*> ranked(const Pairs& pairs, bool by_blocks) {
   return result;
 }
 
-std::string text_of(const DiffOptions& options, const Side& before, const Side& after, const std::vector<const Pair*>& changed) {
+std::string text_of(const DiffOptions& options, const Side& before, const Side& after,
+                    const std::vector<const Pair*>& changed) {
   const TextStyle style = style_for(options.trace.output, options.frames);
   const bool colour = style.colour;
   const bool by_blocks = ranks_by_blocks(options.cost);
@@ -174,8 +181,10 @@ std::string text_of(const DiffOptions& options, const Side& before, const Side& 
     }
     const std::string moved = by == 0 ? "same" : bytes ? signed_bytes(by) : signed_number(by);
     text += "  " + std::string(name) + std::string(12 - std::string(name).size(), ' ') +
-            right(bytes ? human_bytes(from) : exact_number(from), 12) + right(bytes ? human_bytes(to) : exact_number(to), 12) +
-            painted(colour && by != 0, by > 0 ? kAdded : kSaved, right(moved, 12)) + (share.empty() ? "" : right(share, 12)) + "\n";
+            right(bytes ? human_bytes(from) : exact_number(from), 12) +
+            right(bytes ? human_bytes(to) : exact_number(to), 12) +
+            painted(colour && by != 0, by > 0 ? kAdded : kSaved, right(moved, 12)) +
+            (share.empty() ? "" : right(share, 12)) + "\n";
   };
   row("peak", before.totals.peak_bytes, after.totals.peak_bytes, true);
   row("leaked", before.totals.leaked_bytes, after.totals.leaked_bytes, true);
@@ -195,17 +204,23 @@ std::string text_of(const DiffOptions& options, const Side& before, const Side& 
     const std::int64_t bytes = change(pair.before.bytes, pair.after.bytes);
     const std::int64_t blocks = change(pair.before.blocks, pair.after.blocks);
     const bool grew = by_blocks ? blocks > 0 : bytes > 0;
-    text += "\n" + right(std::to_string(i + 1), 3) + "  " +
-            painted(colour, grew ? kAdded : kSaved, right(by_blocks ? signed_number(blocks) : signed_bytes(bytes), 10)) + "  " +
-            render::clip_utf8(human_bytes(pair.before.bytes) + " in " + render::block_count(pair.before.blocks) + " before, " +
-                                  human_bytes(pair.after.bytes) + " in " + render::block_count(pair.after.blocks) + " after",
-                              style.width - 17) + "\n";
+    text +=
+        "\n" + right(std::to_string(i + 1), 3) + "  " +
+        painted(colour, grew ? kAdded : kSaved, right(by_blocks ? signed_number(blocks) : signed_bytes(bytes), 10)) +
+        "  " +
+        render::clip_utf8(human_bytes(pair.before.bytes) + " in " + render::block_count(pair.before.blocks) +
+                              " before, " + human_bytes(pair.after.bytes) + " in " +
+                              render::block_count(pair.after.blocks) + " after",
+                          style.width - 17) +
+        "\n";
     const std::size_t lines = options.frames == 0 ? pair.lines.size() : std::min(options.frames, pair.lines.size());
     for (std::size_t k = 0; k < lines; ++k) {
-      std::string function = render::clip_utf8(render::short_name(render::clean_utf8(pair.lines[k].function)), function_width);
+      std::string function =
+          render::clip_utf8(render::short_name(render::clean_utf8(pair.lines[k].function)), function_width);
       const std::string& beside = pair.lines[k].beside;
       if (!beside.empty()) function += std::string(function_width + kGap - render::length_utf8(function), ' ');
-      text += std::string(kIndent, ' ') + function + render::clip_utf8(render::clean_utf8(beside), place_width) + "\n";
+      text +=
+          std::string(kIndent, ' ') + function + render::clip_utf8(render::clean_utf8(beside), place_width) + "\n";
     }
     if (const std::size_t more = pair.lines.size() - lines; more != 0)
       text += "      … " + std::to_string(more) + (more == 1 ? " more frame …\n" : " more frames …\n");
@@ -223,7 +238,8 @@ Json totals_json(const std::string& trace, const Side& side) {
           {"temporary_allocations", side.totals.temporary}};
 }
 
-Json json_of(const DiffOptions& options, const Side& before, const Side& after, const std::vector<const Pair*>& changed) {
+Json json_of(const DiffOptions& options, const Side& before, const Side& after,
+             const std::vector<const Pair*>& changed) {
   Json json{{"before", totals_json(options.trace.trace, before)}, {"after", totals_json(options.after, after)}};
   json["changed_stacks"] = changed.size();
   Json& top = json["top"] = Json::array();
@@ -244,7 +260,8 @@ Json json_of(const DiffOptions& options, const Side& before, const Side& after, 
   return json;
 }
 
-std::string picture_of(const DiffOptions& options, const Side& before, const Side& after, const render::FlameTree& tree) {
+std::string picture_of(const DiffOptions& options, const Side& before, const Side& after,
+                       const render::FlameTree& tree) {
   std::string text;
   const render::TextSink sink = [&](std::string_view piece) { text += piece; };
   if (options.format == Format::kFolded) {
@@ -310,7 +327,9 @@ void add_diff(CLI::App& app, int& status) {
   const auto options = std::make_shared<DiffOptions>();
   CLI::App* const command = app.add_subcommand("diff", "Compare two recordings: TRACE is before, AFTER is after");
   add_trace_options(*command, options->trace);
-  command->add_option("AFTER", options->after, "The later trace; stacks match by their functions' names, so builds may differ")
+  command
+      ->add_option("AFTER", options->after,
+                   "The later trace; stacks match by their functions' names, so builds may differ")
       ->required();
   command->add_option("--top", options->top, "How many stacks; 0 is all")->capture_default_str();
   command->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")->capture_default_str();
@@ -318,7 +337,9 @@ void add_diff(CLI::App& app, int& status) {
       ->transform(one_of(cost_names()))
       ->default_str("peak");
   const WordsFor<Format> formats = {{"text", Format::kText}, {"svg", Format::kSvg}, {"folded", Format::kFolded}};
-  command->add_option("--format", options->format, "A ranking, a flame graph in red and blue, or folded text with two values")
+  command
+      ->add_option("--format", options->format,
+                   "A ranking, a flame graph in red and blue, or folded text with two values")
       ->transform(one_of(formats))
       ->default_str("text");
   command->callback([options, &status] {

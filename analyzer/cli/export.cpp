@@ -172,7 +172,9 @@ std::vector<Format> formats() {
        [](const ExportOptions&, const StackTable& table, const Source&, Output& out) { write_pprof(table, out); },
        Output::Compression::kGzip},
       {"speedscope", "For speedscope.app: a profile for each cost", false,
-       [](const ExportOptions&, const StackTable& table, const Source&, Output& out) { write_speedscope(table, out); }},
+       [](const ExportOptions&, const StackTable& table, const Source&, Output& out) {
+         write_speedscope(table, out);
+       }},
       {"massif", "For ms_print and massif-visualizer", false,
        [](const ExportOptions&, const StackTable& table, const Source& source, Output& out) {
          write_massif(table, source, out);
@@ -182,7 +184,9 @@ std::vector<Format> formats() {
          write_dhat(table, source, out);
        }},
       {"callgrind", "For callgrind_annotate and KCachegrind", false,
-       [](const ExportOptions&, const StackTable& table, const Source&, Output& out) { write_callgrind(table, out); }},
+       [](const ExportOptions&, const StackTable& table, const Source&, Output& out) {
+         write_callgrind(table, out);
+       }},
       {"firefox", "For profiler.firefox.com, with retained memory over any range of time", true,
        [](const ExportOptions&, const StackTable& table, const Source& source, Output& out) {
          write_firefox(table, source, out);
@@ -226,7 +230,8 @@ void add_export(CLI::App& app, int& status) {
   add_trace_options(*heaptrack, heaptrack_options->trace, {.json = false, .output_required = true});
   heaptrack->callback([options = heaptrack_options, &status] {
     refuse_mappings("heaptrack", options->trace);
-    status = run_on_trace(options->trace, [&](const replay::Analysis& analysis) { export_heaptrack(*options, analysis); });
+    status =
+        run_on_trace(options->trace, [&](const replay::Analysis& analysis) { export_heaptrack(*options, analysis); });
   });
 
   const WordsFor<exporter::Rows> rows = {

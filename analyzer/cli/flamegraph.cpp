@@ -71,7 +71,8 @@ render::FlameTree build_bottom_up(const model::Profile& profile, const Names& na
     for (std::uint32_t node = stack.node; node != 0; node = profile.nodes[node].parent) {
       std::vector<render::FlameTree::Frame>& frames = frames_of[node];
       if (frames.empty()) {
-        if (profile.nodes[node].address == model::kNoIndex) frames.push_back(tree.frame(mark_of(profile.nodes[node])));
+        if (profile.nodes[node].address == model::kNoIndex)
+          frames.push_back(tree.frame(mark_of(profile.nodes[node])));
         for (const Frame& frame : names.frames_of_node(node)) frames.push_back(tree.frame(flame_frame(frame)));
       }
       for (const render::FlameTree::Frame frame : frames) at = tree.child(at, frame);
@@ -81,8 +82,8 @@ render::FlameTree build_bottom_up(const model::Profile& profile, const Names& na
   return tree;
 }
 
-render::FlameTree build_tree(const model::Profile& profile, const Names& names, const std::vector<RankedStack>& stacks,
-                             Cost cost) {
+render::FlameTree build_tree(const model::Profile& profile, const Names& names,
+                             const std::vector<RankedStack>& stacks, Cost cost) {
   // Only nodes on the way to a cost: the tree may hold many more.
   std::vector<bool> wanted(profile.nodes.size(), false);
   for (const RankedStack& stack : stacks)
@@ -133,7 +134,9 @@ void print_flamegraph(const FlameGraphOptions& options, const replay::Analysis& 
     if (options.bottom_up) flame.title += ", from where it was allocated";
     flame.unit = ranks_by_blocks(options.cost) ? render::Unit::kCount : render::Unit::kBytes;
     flame.context = {{"Program", command_of(profile)}, {"Ended", ending_of(profile)}};
-    if (options.cost == Cost::kPeak) flame.context.push_back({"Peak", "at " + render::human_time(profile.peak_time_ns)});
+    if (!profile.selected.empty()) flame.context.push_back({"Only", profile.selected});
+    if (options.cost == Cost::kPeak)
+      flame.context.push_back({"Peak", "at " + render::human_time(profile.peak_time_ns)});
     render::write_flamegraph_svg(tree, flame, sink);
   }
   write_output(options.trace.output, text);
@@ -143,7 +146,8 @@ void print_flamegraph(const FlameGraphOptions& options, const replay::Analysis& 
 
 void add_flamegraph(CLI::App& app, int& status) {
   const auto options = std::make_shared<FlameGraphOptions>();
-  CLI::App* const command = app.add_subcommand("flamegraph", "Draw all stacks: an svg for any browser, or folded text");
+  CLI::App* const command =
+      app.add_subcommand("flamegraph", "Draw all stacks: an svg for any browser, or folded text");
   add_trace_options(*command, options->trace, {.json = false});
   command->add_option("--cost", options->cost, "What widths mean")
       ->transform(one_of(cost_names()))
@@ -152,9 +156,11 @@ void add_flamegraph(CLI::App& app, int& status) {
   command->add_option("--format", options->format, "How it is written")
       ->transform(one_of(formats))
       ->default_str("svg");
-  command->add_flag("--bottom-up", options->bottom_up, "Begin with the functions that allocate; their callers follow");
+  command->add_flag("--bottom-up", options->bottom_up,
+                    "Begin with the functions that allocate; their callers follow");
   command->callback([options, &status] {
-    status = run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_flamegraph(*options, analysis); });
+    status =
+        run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_flamegraph(*options, analysis); });
   });
 }
 

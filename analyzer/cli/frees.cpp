@@ -41,7 +41,8 @@ void print_frees(const FreeOptions& options, const replay::Analysis& analysis) {
     pairs.add(event.node, event.freeing_node, event.size);
   });
   std::vector<model::PairSums::Entry> ranked = pairs.entries();
-  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.sum.blocks > b.sum.blocks; });
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.sum.blocks > b.sum.blocks; });
   const std::size_t all = ranked.size();
   if (options.top != 0 && ranked.size() > options.top) ranked.resize(options.top);
   std::vector<std::uint32_t> nodes;
@@ -74,13 +75,15 @@ void print_frees(const FreeOptions& options, const replay::Analysis& analysis) {
     text.line("  Stacks of releases were not recorded: --free-stacks does it.")
         .line("  What follows was released by realloc.");
   std::string heading = "Who releases what whom allocated";
-  if (ranked.size() < all) heading += " (" + std::to_string(ranked.size()) + " of " + exact_number(all) + " pairs of stacks)";
+  if (ranked.size() < all)
+    heading += " (" + std::to_string(ranked.size()) + " of " + exact_number(all) + " pairs of stacks)";
   text.heading(heading);
   if (ranked.empty()) text.line("  none");
   std::size_t number = 0;
   for (const auto& pair : ranked) {
-    text.stack(++number, text.bold(exact_number(pair.sum.blocks)) + (pair.sum.blocks == 1 ? " block, " : " blocks, ") +
-                             human_bytes(pair.sum.bytes) + ", allocated by",
+    text.stack(++number,
+               text.bold(exact_number(pair.sum.blocks)) + (pair.sum.blocks == 1 ? " block, " : " blocks, ") +
+                   human_bytes(pair.sum.bytes) + ", allocated by",
                pair.from, names);
     text.line("     released by");
     text.frames(pair.to, names);
@@ -93,12 +96,14 @@ void print_frees(const FreeOptions& options, const replay::Analysis& analysis) {
 
 void add_frees(CLI::App& app, int& status) {
   const auto options = std::make_shared<FreeOptions>();
-  CLI::App* const command = app.add_subcommand("frees", "Tell who releases what whom allocated (record with --free-stacks)");
+  CLI::App* const command =
+      app.add_subcommand("frees", "Tell who releases what whom allocated (record with --free-stacks)");
   add_trace_options(*command, options->trace);
   command->add_option("--top", options->top, "How many pairs of stacks; 0 is all")->capture_default_str();
   command->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")->capture_default_str();
   command->callback([options, &status] {
-    status = ask_about_blocks(options->trace, [&](const replay::Analysis& analysis) { print_frees(*options, analysis); });
+    status =
+        ask_about_blocks(options->trace, [&](const replay::Analysis& analysis) { print_frees(*options, analysis); });
   });
 }
 

@@ -1,6 +1,6 @@
-// CLI11's help names types as C++ does and leaves lines as long as they are. Here options have the names of values that the
-// manual pages have, what is asked first stands before the selections that every command has, and lines end where a
-// terminal's commonly do.
+// CLI11's help names types as C++ does and leaves lines as long as they are. Here options have the names of values
+// that the manual pages have, what is asked first stands before the selections that every command has, and lines end
+// where a terminal's commonly do.
 #include "analyzer/cli/help_layout.h"
 
 #include <CLI/CLI.hpp>
@@ -52,7 +52,8 @@ class Layout : public CLI::Formatter {
 
   std::string make_subcommand(const CLI::App* sub) const override {
     std::ostringstream out;
-    CLI::detail::format_help(out, sub->get_display_name(true), in_lines(sub->get_description(), width() - kColumn), kColumn);
+    CLI::detail::format_help(out, sub->get_display_name(true), in_lines(sub->get_description(), width() - kColumn),
+                             kColumn);
     return out.str();
   }
 
@@ -108,9 +109,11 @@ std::string complaint(const CLI::App* app, const CLI::Error& error) {
     words += " " + command->get_name();
   }
   std::string what = error.what();
-  if (command->get_require_subcommand_min() > 0 && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError)) {
+  if (command->get_require_subcommand_min() > 0 &&
+      error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError)) {
     const std::vector<std::string> rest = app->remaining(true);
-    what = rest.empty() ? "a command is missing behind '" + words + "'" : "there is no '" + words + " " + rest.front() + "'";
+    what = rest.empty() ? "a command is missing behind '" + words + "'"
+                        : "there is no '" + words + " " + rest.front() + "'";
   }
   return "heapprof: " + render::clean_utf8(what) + "\n'" + words + " --help' says what there is\n";
 }

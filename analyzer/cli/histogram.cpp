@@ -68,7 +68,9 @@ std::string range_of(const SizeClass& sizes) {
 /// Limits are powers of ten, which need no digits behind the point.
 std::string round_time(std::uint64_t ns) {
   const auto whole = [](std::uint64_t value, const char* unit) { return std::to_string(value) + unit; };
-  return ns >= 1'000'000'000 ? whole(ns / 1'000'000'000, " s") : ns >= 1'000'000 ? whole(ns / 1'000'000, " ms") : whole(ns / 1'000, " µs");
+  return ns >= 1'000'000'000 ? whole(ns / 1'000'000'000, " s")
+         : ns >= 1'000'000   ? whole(ns / 1'000'000, " ms")
+                             : whole(ns / 1'000, " µs");
 }
 
 void print_histogram(const TraceOptions& options, const replay::Analysis& analysis) {
@@ -93,7 +95,10 @@ void print_histogram(const TraceOptions& options, const replay::Analysis& analys
     json["sizes_exact"] = exact;
     Json& list = json["sizes"] = Json::array();
     for (const SizeClass& size : sizes)
-      list.push_back({{"from_bytes", size.from}, {"to_bytes", size.to}, {"allocations", size.allocations}, {"bytes", size.bytes}});
+      list.push_back({{"from_bytes", size.from},
+                      {"to_bytes", size.to},
+                      {"allocations", size.allocations},
+                      {"bytes", size.bytes}});
     Json& common = json["common_sizes"] = Json::array();
     for (const model::SizeCount& count : profile.sizes)
       if (count.exact) common.push_back({{"size", count.size}, {"allocations", count.allocations}});
@@ -115,14 +120,16 @@ void print_histogram(const TraceOptions& options, const replay::Analysis& analys
   text.title().line();
   text.row("half", "<= " + human_bytes(quantile(profile, 0.5)), "is what half of all allocations ask for");
   text.row("most", "<= " + human_bytes(quantile(profile, 0.99)), "99 in 100");
-  text.row("average", human_bytes(profile.heap.allocations == 0 ? 0 : profile.heap.allocated_bytes / profile.heap.allocations));
+  text.row("average",
+           human_bytes(profile.heap.allocations == 0 ? 0 : profile.heap.allocated_bytes / profile.heap.allocations));
   text.heading("Sizes");
   std::uint64_t most = 0;
   for (const SizeClass& size : sizes) most = std::max(most, size.allocations);
   std::vector<std::vector<std::string>> rows;
   for (const SizeClass& size : sizes)
-    rows.push_back({range_of(size), exact_number(size.allocations), percent(size.allocations, profile.heap.allocations),
-                    human_bytes(size.bytes), percent(size.bytes, profile.heap.allocated_bytes),
+    rows.push_back({range_of(size), exact_number(size.allocations),
+                    percent(size.allocations, profile.heap.allocations), human_bytes(size.bytes),
+                    percent(size.bytes, profile.heap.allocated_bytes),
                     text.bar(size.allocations, most, bar_columns)});
   text.table({"size", "allocations", "", "bytes", "", ""}, rows);
   if (!exact) text.line("  (the largest sizes are counted by powers of two, since there are so many different ones)");
@@ -160,7 +167,8 @@ void add_histogram(CLI::App& app, int& status) {
   CLI::App* const command = app.add_subcommand("histogram", "Tell how large blocks are, and how long they live");
   add_trace_options(*command, *options);
   command->callback([options, &status] {
-    status = ask_about_blocks(*options, [&](const replay::Analysis& analysis) { print_histogram(*options, analysis); });
+    status =
+        ask_about_blocks(*options, [&](const replay::Analysis& analysis) { print_histogram(*options, analysis); });
   });
 }
 

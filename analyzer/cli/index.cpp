@@ -26,7 +26,8 @@ int make_index(const IndexOptions& options) {
   replay::write_index_header(out, file);
   ProgressLine progress("Indexing " + options.trace);
   replay::add_index(out, file, replay::kSnapshotInterval, [&](const trace::Batch& batch) {
-    progress.show(static_cast<double>(batch.frame_bytes_read) / static_cast<double>(file.frame_bytes()), batch.records);
+    progress.show(static_cast<double>(batch.frame_bytes_read) / static_cast<double>(file.frame_bytes()),
+                  batch.records);
   });
   progress.show(1, 0);
   out.finish();
@@ -41,9 +42,11 @@ void add_index(CLI::App& app, int& status) {
   const auto options = std::make_shared<IndexOptions>();
   CLI::App* const command = app.add_subcommand("index", "Write an index beside a trace, for quick slices of time");
   command->add_option("TRACE", options->trace, "Trace to index; its program must have ended")->required();
-  command->add_option("-o,--output", options->output, "Where the index goes; only TRACE.idx, the default, is found again");
-  command->footer("Without it, the first question about a slice of a large trace leaves an index in the user's cache folder\n"
-                  "($XDG_CACHE_HOME/heapprof/index or ~/.cache/heapprof/index). One beside the trace can be copied with it.");
+  command->add_option("-o,--output", options->output,
+                      "Where the index goes; only TRACE.idx, the default, is found again");
+  command->footer(
+      "Without it, the first question about a slice of a large trace leaves an index in the user's cache folder\n"
+      "($XDG_CACHE_HOME/heapprof/index or ~/.cache/heapprof/index). One beside the trace can be copied with it.");
   command->callback([options, &status] {
     status = guarded(options->trace, [&] { return make_index(*options); });
   });

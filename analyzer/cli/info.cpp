@@ -11,7 +11,8 @@ namespace heapprof::cli {
 
 void add_info(CLI::App& app, int& status) {
   const auto options = std::make_shared<TraceOptions>();
-  CLI::App* const command = app.add_subcommand("info", "Tell what was recorded: program, threads, modules, integrity");
+  CLI::App* const command =
+      app.add_subcommand("info", "Tell what was recorded: program, threads, modules, integrity");
   add_trace_options(*command, *options, {.json = true});
   command->callback([options, &status] {
     status = run_on_trace(*options, [&](const replay::Analysis& analysis) {

@@ -35,8 +35,10 @@ int install(const InstallOptions& options) {
   if (options.remove) {
     if (done.empty()) std::puts("nothing was installed");
   } else {
-    std::printf("\nNow  LD_PRELOAD=libheapprof.so PROGRAM  (the plain name) records setuid, setgid and setcap programs into\n"
-                "%s. Every user of this machine can do so: undo it with  heapprof install-secure --remove\n", options.directory.c_str());
+    std::printf(
+        "\nNow  LD_PRELOAD=libheapprof.so PROGRAM  (the plain name) records setuid, setgid and setcap programs into\n"
+        "%s. Every user of this machine can do so: undo it with  heapprof install-secure --remove\n",
+        options.directory.c_str());
   }
   return 0;
 }
@@ -45,10 +47,12 @@ int install(const InstallOptions& options) {
 
 void add_install_secure(CLI::App& app, int& status) {
   const auto options = std::make_shared<InstallOptions>();
-  CLI::App* const command = app.add_subcommand("install-secure", "Let setuid and setcap programs be recorded, as root");
-  command->footer("Copies libheapprof.so, mode u+s, beside libc, where the loader accepts it for programs with privileges; writes\n"
-                  "/etc/heapprof.conf, which alone decides what the recorder does in them; makes the directory for recordings.\n"
-                  "Until --remove, every user can have every such program record itself there.");
+  CLI::App* const command =
+      app.add_subcommand("install-secure", "Let setuid and setcap programs be recorded, as root");
+  command->footer(
+      "Copies libheapprof.so, mode u+s, beside libc, where the loader accepts it for programs with privileges; writes\n"
+      "/etc/heapprof.conf, which alone decides what the recorder does in them; makes the directory for recordings.\n"
+      "Until --remove, every user can have every such program record itself there.");
   command->add_option("--directory", options->directory, "Where the recordings go")->capture_default_str();
   command->add_flag("--remove", options->remove, "Undo it; recordings stay");
   command->callback([options, &status] { status = install(*options); });

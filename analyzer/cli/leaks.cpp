@@ -94,7 +94,8 @@ model::LeakHistory read_history(const LeakOptions& options, const replay::Analys
   analysis.for_each_event(
       [&](std::span<const replay::ProfileEvent> events) {
         for (const replay::ProfileEvent& event : events) {
-          if (event.kind == replay::ResolvedKind::kAllocation) history.allocated(event.node, event.size, event.time_ns);
+          if (event.kind == replay::ResolvedKind::kAllocation)
+            history.allocated(event.node, event.size, event.time_ns);
           else if (event.kind == replay::ResolvedKind::kRelease)
             history.released(event.node, event.size, event.time_ns, event.born_ns);
         }
@@ -208,7 +209,8 @@ void write_text(const LeakOptions& options, const model::Profile& profile, const
                                                        (hit.built_in ? " (built in)" : ""));
   if (all != 0) {
     std::string heading = live_words(profile) + ", by stack";
-    if (stacks.size() < all) heading += " (" + std::to_string(stacks.size()) + " of " + render::exact_number(all) + " stacks)";
+    if (stacks.size() < all)
+      heading += " (" + std::to_string(stacks.size()) + " of " + render::exact_number(all) + " stacks)";
     text.heading(heading);
   }
   std::size_t number = 0;
@@ -228,7 +230,8 @@ void write_text(const LeakOptions& options, const model::Profile& profile, const
       if (story->released_blocks != 0) {
         const std::string others = render::block_count(story->released_blocks) + " released, the oldest after " +
                                    human_time(story->longest_life_ns);
-        const std::size_t used = 7 + story->low_bytes.size() + 4 + std::strlen(name_of(story->growth)) + times_of(*story).size();
+        const std::size_t used =
+            7 + story->low_bytes.size() + 4 + std::strlen(name_of(story->growth)) + times_of(*story).size();
         headline += (used + 2 + others.size() <= style.width ? "; " : "\n       ") + others;
       }
     }
@@ -284,7 +287,8 @@ void print_leaks(const LeakOptions& options, const replay::Analysis& analysis) {
 
 void add_leaks(CLI::App& app, int& status) {
   const auto options = std::make_shared<LeakOptions>();
-  CLI::App* const command = app.add_subcommand("leaks", "Tell what was live at the end, and who allocated it; first what grows");
+  CLI::App* const command =
+      app.add_subcommand("leaks", "Tell what was live at the end, and who allocated it; first what grows");
   add_trace_options(*command, options->trace);
   command->add_option("--suppressions", options->suppression_files, "File of accepted leaks, LeakSanitizer's format")
       ->allow_extra_args(false);
@@ -292,8 +296,10 @@ void add_leaks(CLI::App& app, int& status) {
                     "Show what libc, libstdc++ and the loader keep for themselves, too");
   const WordsFor<Order> orders = {
       {"growth", Order::kGrowth}, {"bytes", Order::kBytes}, {"blocks", Order::kBlocks}, {"age", Order::kAge}};
-  command->add_option("--sort", options->order, "What stacks are ranked by; growth: bytes, where what grows steadily counts "
-                                                "64-fold and what is merely in use a 64th")
+  command
+      ->add_option("--sort", options->order,
+                   "What stacks are ranked by; growth: bytes, where what grows steadily counts "
+                   "64-fold and what is merely in use a 64th")
       ->transform(one_of(orders))
       ->default_str("growth");
   command->add_flag("!--no-history", options->history, "Read the trace once only: no growth, no times");

@@ -42,8 +42,8 @@ std::string upper(std::string text) {
 }
 
 std::string head(const std::string& name, const std::string& summary) {
-  return ".TH " + roff(upper(name)) + " 1 " + kEdited + " \"heapprof " HEAPPROF_VERSION "\" \"heapprof\"\n.SH NAME\n" + roff(name) +
-         " \\- " + roff(summary) + "\n";
+  return ".TH " + roff(upper(name)) + " 1 " + kEdited +
+         " \"heapprof " HEAPPROF_VERSION "\" \"heapprof\"\n.SH NAME\n" + roff(name) + " \\- " + roff(summary) + "\n";
 }
 
 std::string option_text(const OptionHelp& option) {
@@ -71,18 +71,20 @@ const char* const kRecordExitStatus =
 
 std::string overview(const CLI::App& app) {
   std::string text = head("heapprof", "tells where a program's memory went");
-  text += ".SH SYNOPSIS\n.B heapprof\n.I COMMAND\n[\\fIoptions\\fR] ...\n"
-          ".SH DESCRIPTION\n"
-          "heapprof records every allocation of an unmodified program together with the call stack that made it, and\n"
-          "answers questions about the recording, its trace. Every command works on a finished trace, on one whose\n"
-          "program was killed, and on one that is still being written.\n"
-          ".SH COMMANDS\n";
+  text +=
+      ".SH SYNOPSIS\n.B heapprof\n.I COMMAND\n[\\fIoptions\\fR] ...\n"
+      ".SH DESCRIPTION\n"
+      "heapprof records every allocation of an unmodified program together with the call stack that made it, and\n"
+      "answers questions about the recording, its trace. Every command works on a finished trace, on one whose\n"
+      "program was killed, and on one that is still being written.\n"
+      ".SH COMMANDS\n";
   for (const auto& [name, summary] : first_words(app))
     text += ".TP\n\\fBheapprof " + roff(name) + "\\fR\n" + roff(summary) + ".\n";
   text += kExitStatus;
   text += ".SH SEE ALSO\n";
   const std::vector<std::string> pages = manual_pages(app);
-  for (std::size_t i = 1; i < pages.size(); ++i) text += ".BR " + roff(pages[i]) + " (1)" + (i + 1 < pages.size() ? ",\n" : "\n");
+  for (std::size_t i = 1; i < pages.size(); ++i)
+    text += ".BR " + roff(pages[i]) + " (1)" + (i + 1 < pages.size() ? ",\n" : "\n");
   return text;
 }
 

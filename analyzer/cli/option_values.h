@@ -11,8 +11,8 @@ namespace heapprof::cli {
 template <typename Value>
 using WordsFor = std::vector<std::pair<std::string, Value>>;
 
-/// For Option::transform: one of these words, each of which stands for a value of an enumeration. The option's type, in
-/// help and completions, lists them in this order.
+/// For Option::transform: one of these words, each of which stands for a value of an enumeration. The option's type,
+/// in help and completions, lists them in this order.
 template <typename Value>
 CLI::Validator one_of(const WordsFor<Value>& words) {
   std::string type, list;
@@ -32,7 +32,8 @@ CLI::Validator one_of(const WordsFor<Value>& words) {
       type);
 }
 
-/// For Option::transform: a whole number, which may have a unit that counts in 1024s (4K, 200M, 2G, also 200MB or 200MiB).
+/// For Option::transform: a whole number, which may have a unit that counts in 1024s (4K, 200M, 2G, also 200MB or
+/// 200MiB).
 inline CLI::Validator whole_size() {
   return CLI::Validator(
       [](std::string& text) {
@@ -44,7 +45,8 @@ inline CLI::Validator whole_size() {
         } catch (const CLI::ValidationError& thrown) {  // a number or a unit that it does not know
           error = thrown.what();
         }
-        return error.empty() ? error : "'" + given + "' is no size: give a whole number, alone or with a unit (4K, 200M, 2G)";
+        return error.empty() ? error
+                             : "'" + given + "' is no size: give a whole number, alone or with a unit (4K, 200M, 2G)";
       },
       "SIZE");
 }

@@ -12,6 +12,8 @@ int ask_about_blocks(const TraceOptions& options, const std::function<void(const
   return run_on_trace(options, print);
 }
 
-std::string site_name(const Frame& frame) { return frame.module == nullptr ? "(no stack recorded)" : one_line(frame); }
+std::string site_name(const Frame& frame) {
+  return frame.module == nullptr ? "(no stack recorded)" : one_line(frame);
+}
 
 }  // namespace heapprof::cli

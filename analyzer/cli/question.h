@@ -44,8 +44,8 @@ inline constexpr std::size_t kMostStacksBySite = 20'000;
 
 /// The call sites with a cost, costliest first. `rank_of(costs)` is what a set of figures weighs; 0 is left out.
 template <typename Costs, typename RankOf>
-std::vector<SiteCosts<Costs>> costs_by_site(const model::Profile& profile, Names& names, const std::vector<Costs>& costs,
-                                            RankOf&& rank_of) {
+std::vector<SiteCosts<Costs>> costs_by_site(const model::Profile& profile, Names& names,
+                                            const std::vector<Costs>& costs, RankOf&& rank_of) {
   std::vector<std::uint32_t> nodes;
   for (std::uint32_t node = 0; node < profile.nodes.size(); ++node)
     if (rank_of(costs[node]) != 0) nodes.push_back(node);
@@ -59,7 +59,8 @@ std::vector<SiteCosts<Costs>> costs_by_site(const model::Profile& profile, Names
     for (const std::uint32_t node : group.nodes) site.costs += costs[node];
     sites.push_back(std::move(site));
   }
-  std::stable_sort(sites.begin(), sites.end(), [&](const auto& a, const auto& b) { return rank_of(a.costs) > rank_of(b.costs); });
+  std::stable_sort(sites.begin(), sites.end(),
+                   [&](const auto& a, const auto& b) { return rank_of(a.costs) > rank_of(b.costs); });
   return sites;
 }
 

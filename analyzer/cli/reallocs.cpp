@@ -69,8 +69,9 @@ void print_reallocs(const ReallocOptions& options, const replay::Analysis& analy
   ReportText text(profile, style_for(options.trace.output));
   text.title().line();
   text.row("copied", human_bytes(total.copied_bytes), "at most, by reallocs that moved their block");
-  text.row("steps", exact_number(total.steps), "reallocs of " + exact_number(total.chains) + (total.chains == 1 ? " buffer, " : " buffers, ") +
-                                                   percent(total.moved, total.steps) + " of them moved it");
+  text.row("steps", exact_number(total.steps),
+           "reallocs of " + exact_number(total.chains) + (total.chains == 1 ? " buffer, " : " buffers, ") +
+               percent(total.moved, total.steps) + " of them moved it");
   std::string heading = "Buffers that change their size, by call site";
   if (sites.size() < all) heading += " (" + std::to_string(sites.size()) + " of " + exact_number(all) + " sites)";
   text.heading(heading);
@@ -79,7 +80,9 @@ void print_reallocs(const ReallocOptions& options, const replay::Analysis& analy
     const ChainCosts& costs = site.costs;
     rows.push_back({human_bytes(costs.copied_bytes), exact_number(costs.steps), percent(costs.moved, costs.steps),
                     exact_number(costs.chains), exact_number(costs.longest),
-                    costs.longest == 0 ? "-" : human_bytes(costs.longest_first_bytes) + " to " + human_bytes(costs.longest_last_bytes),
+                    costs.longest == 0
+                        ? "-"
+                        : human_bytes(costs.longest_first_bytes) + " to " + human_bytes(costs.longest_last_bytes),
                     site_name(site.frame)});
   }
   if (rows.empty()) text.line("  none");
@@ -92,11 +95,13 @@ void print_reallocs(const ReallocOptions& options, const replay::Analysis& analy
 
 void add_reallocs(CLI::App& app, int& status) {
   const auto options = std::make_shared<ReallocOptions>();
-  CLI::App* const command = app.add_subcommand("reallocs", "Tell which buffers grow step by step, and what is copied for it");
+  CLI::App* const command =
+      app.add_subcommand("reallocs", "Tell which buffers grow step by step, and what is copied for it");
   add_trace_options(*command, options->trace);
   command->add_option("--top", options->top, "How many call sites; 0 is all")->capture_default_str();
   command->callback([options, &status] {
-    status = ask_about_blocks(options->trace, [&](const replay::Analysis& analysis) { print_reallocs(*options, analysis); });
+    status = ask_about_blocks(options->trace,
+                              [&](const replay::Analysis& analysis) { print_reallocs(*options, analysis); });
   });
 }
 

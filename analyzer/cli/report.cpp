@@ -40,7 +40,8 @@ void print_report(const ReportOptions& options, const replay::Analysis& analysis
 
 void add_report(CLI::App& app, int& status) {
   const auto options = std::make_shared<ReportOptions>();
-  CLI::App* const command = app.add_subcommand("report", "Tell where the memory went: totals and the costliest stacks");
+  CLI::App* const command =
+      app.add_subcommand("report", "Tell where the memory went: totals and the costliest stacks");
   add_trace_options(*command, options->trace);
   command->add_option("--top", options->top, "How many stacks; 0 is all")->capture_default_str();
   command->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")->capture_default_str();
@@ -49,7 +50,8 @@ void add_report(CLI::App& app, int& status) {
       ->transform(one_of(cost_names()))
       ->default_str("peak");
   command->callback([options, &status] {
-    status = run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_report(*options, analysis); });
+    status =
+        run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_report(*options, analysis); });
   });
 }
 

@@ -68,7 +68,9 @@ Json head_json(const model::Profile& profile) {
   json["pid"] = profile.recording.pid;
   json["duration_ns"] = profile.recording.duration_ns;
   json["integrity"] = integrity_json(profile.integrity);
-  json["slice"] = profile.slice ? Json{{"from_ns", profile.slice->from_ns}, {"to_ns", profile.slice->to_ns}} : Json(nullptr);
+  json["slice"] =
+      profile.slice ? Json{{"from_ns", profile.slice->from_ns}, {"to_ns", profile.slice->to_ns}} : Json(nullptr);
+  json["selected"] = profile.selected.empty() ? Json(nullptr) : Json(profile.selected);
   return json;
 }
 

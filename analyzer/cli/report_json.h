@@ -23,13 +23,12 @@ Json head_json(const model::Profile& profile);
 /// A stack's frames, innermost first.
 Json stack_json(const Names& names, std::uint32_t node);
 Json frame_json(const Frame& frame);
-/// What `report` and `leaks` print, but for the stacks of its "top", which write_report() adds. `share` is of the profile's
-/// total cost.
+/// What `report` and `leaks` print, but for the stacks of its "top", which write_report() adds. `share` is of the
+/// profile's total cost.
 Json report_json(const model::Profile& profile, Cost cost, const std::vector<RankedStack>& stacks,
                  const Names& names);
-/// Of all stacks of an interpreter that is some hundred megabytes of few frames that repeat, so they are written one by one.
-/// `shared`: each frame once, in "frames", and the stacks as positions in that.
-/// Throws OutputError.
+/// Of all stacks of an interpreter that is some hundred megabytes of few frames that repeat, so they are written one
+/// by one. `shared`: each frame once, in "frames", and the stacks as positions in that. Throws OutputError.
 void write_report(const std::string& output, Json report, const std::vector<RankedStack>& stacks, const Names& names,
                   bool shared);
 Json info_json(const model::Profile& profile);

@@ -90,7 +90,8 @@ std::string command_of(const model::Profile& profile) {
   std::string command;
   for (const std::string& argument : recording.command_line) {
     if (!command.empty()) command += ' ';
-    const bool plain = !argument.empty() && argument.find_first_of(" \t\n'\"\\$`&|;<>()*?[]#~!{}") == std::string::npos;
+    const bool plain =
+        !argument.empty() && argument.find_first_of(" \t\n'\"\\$`&|;<>()*?[]#~!{}") == std::string::npos;
     if (plain) {
       command += argument;
       continue;
@@ -126,7 +127,8 @@ std::string one_line(const Frame& frame) {
   if (frame.function.empty()) return clean_utf8(place_of(frame));
   std::string text = render::short_name(clean_utf8(frame.function));
   if (!frame.file.empty())
-    return text + " at " + clean_utf8(base_name(frame.file)) + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
+    return text + " at " + clean_utf8(base_name(frame.file)) +
+           (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
   return frame.module->path.empty() ? text : text + " in " + clean_utf8(base_name(frame.module->path));
 }
 
@@ -188,11 +190,13 @@ std::string ReportText::bar(std::uint64_t value, std::uint64_t of, std::size_t c
 
 ReportText& ReportText::heading(const std::string& text) { return line().line(paint(kBold, text)); }
 
-ReportText& ReportText::table(const std::vector<std::string>& headers, const std::vector<std::vector<std::string>>& rows) {
+ReportText& ReportText::table(const std::vector<std::string>& headers,
+                              const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;
   for (const std::string& header : headers) widths.push_back(render::length_utf8(header));
   for (const std::vector<std::string>& cells : rows)
-    for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], render::length_utf8(plain(cells[i])));
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      widths[i] = std::max(widths[i], render::length_utf8(plain(cells[i])));
   // Where a terminal is too narrow, columns go, from the right, until there is room for the last.
   constexpr std::size_t kLeastLast = 16;
   std::size_t shown = widths.empty() ? 0 : widths.size() - 1;
@@ -224,16 +228,18 @@ ReportText& ReportText::line(const std::string& text) {
 }
 
 ReportText& ReportText::row(const std::string& label, const std::string& value, const std::string& more) {
-  return line("  " + padded(label, 11) + paint(kBold, right(value, 10)) + (more.empty() ? "" : "  " + clip(more, style_.width - 25)));
+  return line("  " + padded(label, 11) + paint(kBold, right(value, 10)) +
+              (more.empty() ? "" : "  " + clip(more, style_.width - 25)));
 }
 
 ReportText& ReportText::title() {
   line(paint(kBold, clip(command_of(profile_), style_.width)));
-  std::string what = "pid " + std::to_string(profile_.recording.pid) + ", " + human_time(profile_.recording.duration_ns) +
-                     ", " + ending_of(profile_);
+  std::string what = "pid " + std::to_string(profile_.recording.pid) + ", " +
+                     human_time(profile_.recording.duration_ns) + ", " + ending_of(profile_);
   line(clip(clean_utf8(what), style_.width));
   if (profile_.slice)
     line("only from " + human_time(profile_.slice->from_ns) + " to " + human_time(profile_.slice->to_ns));
+  if (!profile_.selected.empty()) line(clip(clean_utf8("only " + profile_.selected), style_.width));
   return *this;
 }
 
@@ -249,27 +255,32 @@ ReportText& ReportText::head() {
           (profile_.slice ? ", allocated in the slice and live at its end" : running ? "" : ", live at the end"));
   std::string rate;
   if (profile_.recording.duration_ns >= 1'000'000) {
-    const std::uint64_t duration_ns =
-        !profile_.slice ? profile_.recording.duration_ns
-                        : std::max(std::min(profile_.slice->to_ns, profile_.recording.duration_ns), profile_.slice->from_ns + 1'000) -
-                              profile_.slice->from_ns;
+    const std::uint64_t duration_ns = !profile_.slice
+                                          ? profile_.recording.duration_ns
+                                          : std::max(std::min(profile_.slice->to_ns, profile_.recording.duration_ns),
+                                                     profile_.slice->from_ns + 1'000) -
+                                                profile_.slice->from_ns;
     const double seconds = static_cast<double>(duration_ns) / 1e9;
-    rate = ", " + exact_number(static_cast<std::uint64_t>(static_cast<double>(heap.allocations) / seconds)) + " a second";
+    rate = ", " + exact_number(static_cast<std::uint64_t>(static_cast<double>(heap.allocations) / seconds)) +
+           " a second";
   }
-  row("allocated", human_bytes(heap.allocated_bytes), "in " + exact_number(heap.allocations) + (heap.allocations == 1 ? " allocation" : " allocations") + rate);
+  row("allocated", human_bytes(heap.allocated_bytes),
+      "in " + exact_number(heap.allocations) + (heap.allocations == 1 ? " allocation" : " allocations") + rate);
   row("temporary", percent(heap.temporary_allocations, heap.allocations),
       exact_number(heap.temporary_allocations) + " freed before their thread's next allocation");
   if (heap.failed != 0) row("failed", exact_number(heap.failed), "calls found no memory");
   if (profile_.mmap.mappings != 0)
     row("mappings", human_bytes(profile_.mmap.peak_bytes),
         "at their peak, " + human_bytes(profile_.mmap.live_bytes) + (running ? " live now" : " live at the end"));
-  // Heaps of virtual machines (V8, BEAM) are made so: resident memory is then far above all figures, and this says why.
+  // Heaps of virtual machines (V8, BEAM) are made so: resident memory is then far above all figures, and this says
+  // why.
   constexpr std::uint64_t kWorthALine = 64 << 20;
   if (profile_.mmap.reserved_bytes >= kWorthALine)
-    row("reserved", human_bytes(profile_.mmap.reserved_bytes), "address space without access; what mprotect makes usable is not counted");
+    row("reserved", human_bytes(profile_.mmap.reserved_bytes),
+        "address space without access; what mprotect makes usable is not counted");
   if (profile_.timeline.peak_rss_bytes != 0)
-    row("resident", human_bytes(profile_.timeline.peak_rss_bytes), "highest of " + exact_number(profile_.timeline.samples) +
-                                                                        " samples");
+    row("resident", human_bytes(profile_.timeline.peak_rss_bytes),
+        "highest of " + exact_number(profile_.timeline.samples) + " samples");
   return *this;
 }
 
@@ -298,7 +309,8 @@ void ReportText::frame(const Frame& frame) {
   line(text);
 }
 
-ReportText& ReportText::stacks(Cost cost, const std::vector<RankedStack>& stacks, std::size_t of, const Names& names) {
+ReportText& ReportText::stacks(Cost cost, const std::vector<RankedStack>& stacks, std::size_t of,
+                               const Names& names) {
   const RankedStack total = figures_of(profile_.totals, cost);
   const bool by_blocks = ranks_by_blocks(cost);
   std::string text = heading_of(cost, profile_);
@@ -315,7 +327,8 @@ ReportText& ReportText::stacks(Cost cost, const std::vector<RankedStack>& stacks
   return *this;
 }
 
-ReportText& ReportText::stack(std::size_t number, const std::string& headline, std::uint32_t node, const Names& names) {
+ReportText& ReportText::stack(std::size_t number, const std::string& headline, std::uint32_t node,
+                              const Names& names) {
   line();
   line(right(std::to_string(number), 3) + "  " + headline);
   return frames(node, names);
@@ -349,7 +362,8 @@ ReportText& ReportText::frames(std::uint32_t node, const Names& names) {
   }
   const char* const truncated = profile_.nodes[node].truncated;
   if (truncated != nullptr)
-    line(std::string(kFrameIndent, ' ') + paint(kDim, std::string("(stack cut: ") + words_for_truncation(truncated) + ")"));
+    line(std::string(kFrameIndent, ' ') +
+         paint(kDim, std::string("(stack cut: ") + words_for_truncation(truncated) + ")"));
   else if (frames.empty())
     line(std::string(kFrameIndent, ' ') + paint(kDim, "(no stack recorded)"));
   return *this;
@@ -411,7 +425,8 @@ ReportText& ReportText::description() {
   field("process", "pid " + std::to_string(recording.pid) + ", parent " + std::to_string(recording.parent_pid) +
                        (recording.forked_child ? ", forked from a recorded one" : ""));
   field("events", exact_number(profile_.events()));
-  std::string size = human_bytes(recording.trace_bytes) + ", version " + recording.trace_version + ", clock " + recording.clock;
+  std::string size =
+      human_bytes(recording.trace_bytes) + ", version " + recording.trace_version + ", clock " + recording.clock;
   if (recording.compacted)
     size += ", compacted from " + human_bytes(recording.original_bytes) +
             (recording.rounded ? ", times rounded to microseconds, addresses are numbers of blocks" : "");
@@ -434,7 +449,8 @@ ReportText& ReportText::description() {
     char address[32];
     std::snprintf(address, sizeof address, "%016llx", static_cast<unsigned long long>(module.first_address));
     const std::string id = module.build_id.empty() ? "no build id" : module.build_id.substr(0, 16);
-    line("  " + std::string(address) + "  " + padded(id, 16) + "  " + clip_front(clean_utf8(module.path), style_.width - 38) +
+    line("  " + std::string(address) + "  " + padded(id, 16) + "  " +
+         clip_front(clean_utf8(module.path), style_.width - 38) +
          (module.loads > 1 ? " (" + std::to_string(module.loads) + " times)" : ""));
   }
   if (!recording.settings.empty()) {

@@ -1,5 +1,5 @@
-// Reports for people: the answer first, then where it comes from, as wide as the terminal, else 100 columns. Where the
-// locale is not UTF-8, all that heapprof itself writes is ASCII; names stay as they are.
+// Reports for people: the answer first, then where it comes from, as wide as the terminal, else 100 columns. Where
+// the locale is not UTF-8, all that heapprof itself writes is ASCII; names stay as they are.
 #pragma once
 
 #include <cstddef>

@@ -44,7 +44,8 @@ bool any_fits(const std::vector<std::unique_ptr<Expression>>& expressions, const
 
 bool module_fits(const std::vector<std::string>& patterns, const std::string& path) {
   return !path.empty() && std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-    return ::fnmatch(pattern.c_str(), path.c_str(), 0) == 0 || ::fnmatch(pattern.c_str(), base_name(path).c_str(), 0) == 0;
+    return ::fnmatch(pattern.c_str(), path.c_str(), 0) == 0 ||
+           ::fnmatch(pattern.c_str(), base_name(path).c_str(), 0) == 0;
   });
 }
 
@@ -77,7 +78,8 @@ auto parsed(const char* option, const std::string& text, const char* what, Parse
 std::optional<replay::Moment> parse_moment(const std::string& text) {
   const auto number = parse_number(text);
   if (!number) return std::nullopt;
-  if (number->second == "%") return number->first <= 100 ? std::optional(replay::Moment{number->first, true}) : std::nullopt;
+  if (number->second == "%")
+    return number->first <= 100 ? std::optional(replay::Moment{number->first, true}) : std::nullopt;
   const auto unit = seconds_in(number->second);
   if (!unit) return std::nullopt;
   return replay::Moment{number->first * *unit, false};
@@ -133,6 +135,32 @@ std::vector<std::uint8_t> choose_stacks(const model::Profile& profile, const Sel
   return chosen;
 }
 
+namespace {
+
+/// The options that leave blocks out, but for the slice of time, with their values.
+std::string words_of(const SelectionTexts& texts, const replay::Selection& selection) {
+  std::string words;
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) words += (words.empty() ? "" : ", ") + std::string(option) + ' ' + value;
+  };
+  const auto add_all = [&](const char* option, const std::vector<std::string>& values) {
+    for (const std::string& value : values) add(option, value);
+  };
+  add_all("--thread", texts.threads);
+  add_all("--module", texts.modules);
+  add_all("--function", texts.functions);
+  add_all("--not-function", texts.not_functions);
+  const replay::Selection all;
+  if (selection.min_size != all.min_size) add("--min-size", std::to_string(selection.min_size));
+  if (selection.max_size != all.max_size) add("--max-size", std::to_string(selection.max_size));
+  add("--min-lifetime", texts.min_lifetime);
+  add("--max-lifetime", texts.max_lifetime);
+  add("--live-at", texts.live_at);
+  return words;
+}
+
+}  // namespace
+
 void settle_selection(const SelectionTexts& texts, const symbols::Options& symbols, replay::Selection& selection) {
   // Names of threads may be numbers, so a number is both.
   for (const std::string& text : texts.threads) {
@@ -155,10 +183,13 @@ void settle_selection(const SelectionTexts& texts, const symbols::Options& symbo
   selection.min_lifetime_ns = duration("--min-lifetime", texts.min_lifetime);
   selection.max_lifetime_ns = duration("--max-lifetime", texts.max_lifetime);
   if (selection.needs_lifetimes() && selection.kind != model::Kind::kHeap)
-    throw std::invalid_argument("--live-at, --min-lifetime and --max-lifetime are questions about blocks: --kind heap only");
+    throw std::invalid_argument(
+        "--live-at, --min-lifetime and --max-lifetime are questions about blocks: --kind heap only");
   if (selection.min_size > selection.max_size) throw std::invalid_argument("--min-size is above --max-size");
-  if (selection.min_lifetime_ns && selection.max_lifetime_ns && *selection.min_lifetime_ns > *selection.max_lifetime_ns)
+  if (selection.min_lifetime_ns && selection.max_lifetime_ns &&
+      *selection.min_lifetime_ns > *selection.max_lifetime_ns)
     throw std::invalid_argument("--min-lifetime is above --max-lifetime");
+  selection.words = words_of(texts, selection);
   if (!texts.chooses_stacks()) return;
   compile(texts.functions);  // so that a bad one is told before the trace is read
   compile(texts.not_functions);

@@ -42,7 +42,8 @@ struct OfThread {
 std::string thread_name(const model::Profile& profile, std::uint32_t index) {
   if (index >= profile.threads.size()) return "(unseen)";
   const model::Thread& thread = profile.threads[index];
-  return (thread.name.empty() ? "(no name)" : render::clip_utf8(render::clean_utf8(thread.name), 20)) + " " + std::to_string(thread.tid);
+  return (thread.name.empty() ? "(no name)" : render::clip_utf8(render::clean_utf8(thread.name), 20)) + " " +
+         std::to_string(thread.tid);
 }
 
 Json sum_json(const BlockSum& sum) { return {{"blocks", sum.blocks}, {"bytes", sum.bytes}}; }
@@ -68,7 +69,8 @@ void print_threads(const ThreadOptions& options, const replay::Analysis& analysi
     if (block.thread < of_thread.size()) of_thread[block.thread].left.add(block.size);
   });
   std::vector<model::PairSums::Entry> ranked = pairs.entries();
-  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.sum.blocks > b.sum.blocks; });
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.sum.blocks > b.sum.blocks; });
   Names names(profile, options.trace.symbols);
   auto sites = costs_by_site(profile, names, by_node, [](const HandedOver& costs) { return costs.sum.blocks; });
   const std::size_t all_sites = sites.size();
@@ -88,7 +90,10 @@ void print_threads(const ThreadOptions& options, const replay::Analysis& analysi
     }
     Json& pair_list = json["pairs"] = Json::array();
     for (const auto& pair : ranked)
-      pair_list.push_back({{"allocated_by", pair.from}, {"released_by", pair.to}, {"blocks", pair.sum.blocks}, {"bytes", pair.sum.bytes}});
+      pair_list.push_back({{"allocated_by", pair.from},
+                           {"released_by", pair.to},
+                           {"blocks", pair.sum.blocks},
+                           {"bytes", pair.sum.bytes}});
     Json& site_list = json["sites"] = Json::array();
     for (const auto& site : sites) {
       Json entry = sum_json(site.costs.sum);
@@ -116,20 +121,27 @@ void print_threads(const ThreadOptions& options, const replay::Analysis& analysi
     if (options.top != 0 && rows.size() == kMostThreads) break;
     const OfThread& thread = of_thread[i];
     rows.push_back({exact_number(profile.threads[i].allocations), human_bytes(profile.threads[i].allocated_bytes),
-                    exact_number(thread.own.blocks), exact_number(thread.given.blocks), exact_number(thread.taken.blocks),
-                    exact_number(thread.left.blocks), thread_name(profile, i)});
+                    exact_number(thread.own.blocks), exact_number(thread.given.blocks),
+                    exact_number(thread.taken.blocks), exact_number(thread.left.blocks), thread_name(profile, i)});
   }
   text.table({"allocations", "bytes", "frees own", "freed by others", "frees others'", "left", "thread"}, rows);
-  if (rows.size() < of_thread.size()) text.line("  (" + std::to_string(rows.size()) + " of " + exact_number(of_thread.size()) + " threads; --top 0 shows all)");
+  if (rows.size() < of_thread.size())
+    text.line("  (" + std::to_string(rows.size()) + " of " + exact_number(of_thread.size()) +
+              " threads; --top 0 shows all)");
   if (!ranked.empty()) {
     text.heading("Who releases what whom allocated" +
-                 (ranked.size() < all_pairs ? " (" + std::to_string(ranked.size()) + " of " + exact_number(all_pairs) + " pairs)" : std::string()));
+                 (ranked.size() < all_pairs
+                      ? " (" + std::to_string(ranked.size()) + " of " + exact_number(all_pairs) + " pairs)"
+                      : std::string()));
     rows.clear();
     for (const auto& pair : ranked)
-      rows.push_back({exact_number(pair.sum.blocks), human_bytes(pair.sum.bytes), thread_name(profile, pair.from), thread_name(profile, pair.to)});
+      rows.push_back({exact_number(pair.sum.blocks), human_bytes(pair.sum.bytes), thread_name(profile, pair.from),
+                      thread_name(profile, pair.to)});
     text.table({"blocks", "bytes", "allocated by", "released by"}, rows);
     text.heading("Where they were allocated" +
-                 (sites.size() < all_sites ? " (" + std::to_string(sites.size()) + " of " + exact_number(all_sites) + " call sites)" : std::string()));
+                 (sites.size() < all_sites
+                      ? " (" + std::to_string(sites.size()) + " of " + exact_number(all_sites) + " call sites)"
+                      : std::string()));
     rows.clear();
     for (const auto& site : sites)
       rows.push_back({exact_number(site.costs.sum.blocks), human_bytes(site.costs.sum.bytes), site_name(site.frame)});
@@ -143,11 +155,13 @@ void print_threads(const ThreadOptions& options, const replay::Analysis& analysi
 
 void add_threads(CLI::App& app, int& status) {
   const auto options = std::make_shared<ThreadOptions>();
-  CLI::App* const command = app.add_subcommand("threads", "Tell what each thread allocates, and who releases what others allocated");
+  CLI::App* const command =
+      app.add_subcommand("threads", "Tell what each thread allocates, and who releases what others allocated");
   add_trace_options(*command, options->trace);
   command->add_option("--top", options->top, "How many pairs and call sites; 0 is all")->capture_default_str();
   command->callback([options, &status] {
-    status = ask_about_blocks(options->trace, [&](const replay::Analysis& analysis) { print_threads(*options, analysis); });
+    status = ask_about_blocks(options->trace,
+                              [&](const replay::Analysis& analysis) { print_threads(*options, analysis); });
   });
 }
 

@@ -128,10 +128,12 @@ void print_timeline(const TimelineOptions& options, const replay::Analysis& anal
   timeline.live = profile.kind == model::Kind::kHeap   ? "live heap"
                   : profile.kind == model::Kind::kMmap ? "live mappings"
                                                        : "live heap and mappings";
-  timeline.title = "L" + timeline.live.substr(1) + " of " + (program.empty() ? std::string("an unknown program") : program);
+  timeline.title =
+      "L" + timeline.live.substr(1) + " of " + (program.empty() ? std::string("an unknown program") : program);
   timeline.context = {{"Program", command_of(profile)},
                       {"Peak", render::human_bytes(profile.totals.peak_bytes) + " at " +
                                    render::human_time(profile.peak_time_ns)}};
+  if (!profile.selected.empty()) timeline.context.push_back({"Only", profile.selected});
   timeline.start_ns = profile.begin_ns();
   timeline.duration_ns = profile.end_ns();
   add_moments(profile, timeline);
@@ -140,7 +142,9 @@ void print_timeline(const TimelineOptions& options, const replay::Analysis& anal
   std::string text;
   const render::TextSink sink = [&](std::string_view piece) { text += piece; };
   switch (options.format) {
-    case Format::kText: render::write_timeline_text(timeline, plot_options(options.trace.output, options.sites), sink); break;
+    case Format::kText:
+      render::write_timeline_text(timeline, plot_options(options.trace.output, options.sites), sink);
+      break;
     case Format::kCsv: render::write_timeline_csv(timeline, sink); break;
     case Format::kSvg: render::write_timeline_svg(timeline, sink); break;
     case Format::kOpenMetrics: exporter::write_openmetrics(profile, timeline, program, sink); break;
@@ -170,7 +174,8 @@ void add_timeline(CLI::App& app, int& status) {
     if (options->trace.json && format->count() != 0 && options->format != Format::kJson)
       throw CLI::ValidationError("--json", "cannot be had together with another --format");
     if (options->trace.json) options->format = Format::kJson;
-    status = run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_timeline(*options, analysis); });
+    status =
+        run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_timeline(*options, analysis); });
   });
 }
 

@@ -21,7 +21,8 @@ namespace {
 
 std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
 }
 
 void warn_of_losses(const std::string& trace, const model::Integrity& integrity) {
@@ -48,8 +49,9 @@ int guarded(const std::string& trace, const std::function<int()>& work) {
 }
 
 void add_shared_frames(CLI::App& command, bool& shared) {
-  command.add_flag("--shared-frames", shared,
-                   "In JSON each frame once, in \"frames\", and stacks as positions in it (with --top 0 a hundredth of the size)");
+  command.add_flag(
+      "--shared-frames", shared,
+      "In JSON each frame once, in \"frames\", and stacks as positions in it (with --top 0 a hundredth of the size)");
 }
 
 void add_trace_options(CLI::App& command, TraceOptions& options, const TraceCommand& has) {
@@ -71,22 +73,28 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
     command.add_option(name, values, help)->allow_extra_args(false)->group("Selection");
   };
   SelectionTexts& given = options.texts;
-  text("--from", given.from,
-       "Only what happens from this moment on: seconds since the start, with a unit (300ms), or 40%. Its peak is made of "
-       "all that was live then; leaks are blocks allocated in the slice and live at its end");
+  text(
+      "--from", given.from,
+      "Only what happens from this moment on: seconds since the start, with a unit (300ms), or 40%. Its peak is made of "
+      "all that was live then; leaks are blocks allocated in the slice and live at its end");
   text("--to", given.to, "Only what happens up to this moment");
   text("--live-at", given.live_at, "Only blocks that were live at this moment");
-  text("--min-lifetime", given.min_lifetime, "Only blocks that lived at least so long (20us, 1.5); to the trace's end, if never released");
+  text("--min-lifetime", given.min_lifetime,
+       "Only blocks that lived at least so long (20us, 1.5); to the trace's end, if never released");
   text("--max-lifetime", given.max_lifetime, "Only blocks released within this time");
   texts("--thread", given.threads, "Only allocations of this thread: its tid or name (repeatable)");
-  texts("--module", given.modules, "Only stacks through this program or library: name or path, * and ? allowed (repeatable)");
-  texts("--function", given.functions, "Only stacks with a function that fits this extended regular expression (repeatable)");
+  texts("--module", given.modules,
+        "Only stacks through this program or library: name or path, * and ? allowed (repeatable)");
+  texts("--function", given.functions,
+        "Only stacks with a function that fits this extended regular expression (repeatable)");
   texts("--not-function", given.not_functions, "Only stacks with no function that fits (repeatable)");
   const WordsFor<model::Kind> kinds = {
       {"heap", model::Kind::kHeap}, {"mmap", model::Kind::kMmap}, {"all", model::Kind::kAll}};
-  command.add_option("--kind", options.selection.kind, "Blocks of the heap, mappings, or both; all counts no byte twice")
+  command
+      .add_option("--kind", options.selection.kind, "Blocks of the heap, mappings, or both; all counts no byte twice")
       ->transform(one_of(kinds))
-      ->default_str("heap")->group("Selection");
+      ->default_str("heap")
+      ->group("Selection");
   command.add_flag("!--no-index", options.use_index, "Use no index of the trace, and leave none in the cache")
       ->group("Selection");
   add_symbol_options(command, options.symbols);
@@ -155,7 +163,8 @@ void write_output(const std::string& path, const std::string& text) {
   const int error = errno;
   const bool closed = standard || std::fclose(file) == 0;
   if (!written || !closed)
-    throw OutputError((standard ? std::string("standard output") : path) + ": " + std::strerror(written ? errno : error));
+    throw OutputError((standard ? std::string("standard output") : path) + ": " +
+                      std::strerror(written ? errno : error));
 }
 
 bool wants_colour(const std::string& path) {
@@ -204,8 +213,8 @@ void ProgressLine::show(double share, std::uint64_t events) {
   const double seconds = static_cast<double>(now - started_ns_) / 1e9;
   constexpr int kCells = 20;
   const int full = static_cast<int>(share * kCells);
-  std::fprintf(stderr, "\r%s  [%.*s%*s] %3.0f%%  %.1f M events, %.1f M/s", what_.c_str(), full, "####################",
-               kCells - full, "", share * 100, static_cast<double>(events) / 1e6,
+  std::fprintf(stderr, "\r%s  [%.*s%*s] %3.0f%%  %.1f M events, %.1f M/s", what_.c_str(), full,
+               "####################", kCells - full, "", share * 100, static_cast<double>(events) / 1e6,
                static_cast<double>(events) / 1e6 / seconds);
   if (share > 0.01) std::fprintf(stderr, ", %.0f s left", seconds / share - seconds + 0.5);
   std::fputs("\x1b[K", stderr);

@@ -77,8 +77,8 @@ std::size_t terminal_columns(const std::string& path);
 /// Whether the environment's locale is one of UTF-8.
 bool locale_is_utf8();
 
-/// A progress line on standard error, if that is a terminal, after the first second: share done, events read and their
-/// rate, time left.
+/// A progress line on standard error, if that is a terminal, after the first second: share done, events read and
+/// their rate, time left.
 class ProgressLine {
  public:
   explicit ProgressLine(std::string what);

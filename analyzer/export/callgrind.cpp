@@ -16,8 +16,10 @@ struct Event {
   const char* name;
   std::uint64_t model::Costs::*figure;
 };
-constexpr Event kEvents[] = {{"PeakBytes", &model::Costs::peak_bytes},       {"PeakBlocks", &model::Costs::peak_blocks},
-                             {"LeakedBytes", &model::Costs::leaked_bytes},   {"LeakedBlocks", &model::Costs::leaked_blocks},
+constexpr Event kEvents[] = {{"PeakBytes", &model::Costs::peak_bytes},
+                             {"PeakBlocks", &model::Costs::peak_blocks},
+                             {"LeakedBytes", &model::Costs::leaked_bytes},
+                             {"LeakedBlocks", &model::Costs::leaked_blocks},
                              {"AllocatedBytes", &model::Costs::allocated_bytes},
                              {"Allocations", &model::Costs::allocations},
                              {"Temporary", &model::Costs::temporary}};
@@ -78,9 +80,10 @@ void write_callgrind(const StackTable& table, Output& output) {
 
   std::string events;
   for (const Event& event : kEvents) events += std::string(" ") + event.name;
-  output.write("# callgrind format\nversion: 1\ncreator: heapprof\npid: " +
-               std::to_string(table.profile->recording.pid) + "\ncmd: " + table.command +
-               "\npart: 1\npositions: line\nevents:" + events + "\nsummary:" + figures_of(table.profile->totals) + "\n");
+  output.write(
+      "# callgrind format\nversion: 1\ncreator: heapprof\npid: " + std::to_string(table.profile->recording.pid) +
+      "\ncmd: " + table.command + "\npart: 1\npositions: line\nevents:" + events +
+      "\nsummary:" + figures_of(table.profile->totals) + "\n");
   Names file_names, function_names, object_names;
   const auto place = [&](const char* prefix, std::uint32_t number) {
     const StackTable::Function& function = table.functions[number];
@@ -92,10 +95,12 @@ void write_callgrind(const StackTable& table, Output& output) {
   for (std::uint32_t i = 0; i < functions.size(); ++i) {
     if (functions[i].lines.empty() && functions[i].calls.empty()) continue;
     output.write("\n" + place("", i));
-    for (const auto& [line, costs] : functions[i].lines) output.write(std::to_string(line) + figures_of(costs) + "\n");
+    for (const auto& [line, costs] : functions[i].lines)
+      output.write(std::to_string(line) + figures_of(costs) + "\n");
     for (const auto& [call, costs] : functions[i].calls)
-      output.write(place("c", call.callee) + "calls=" + std::to_string(std::max<std::uint64_t>(costs.allocations, 1)) +
-                   " 0\n" + std::to_string(call.line) + figures_of(costs) + "\n");
+      output.write(place("c", call.callee) +
+                   "calls=" + std::to_string(std::max<std::uint64_t>(costs.allocations, 1)) + " 0\n" +
+                   std::to_string(call.line) + figures_of(costs) + "\n");
   }
   output.write("\ntotals:" + figures_of(table.profile->totals) + "\n");
 }

@@ -54,7 +54,8 @@ void write_dhat(const StackTable& table, const EventSource& events, Output& outp
       "{\"dhatFileVersion\":2,\"mode\":\"heap\",\"verb\":\"Allocated\",\"bklt\":true,\"bkacc\":false,\n"
       "\"tu\":\"\xc2\xb5s\",\"Mtu\":\"s\",\"tuth\":500,\n\"cmd\":";
   append_json(text, table.command);
-  text += ",\"pid\":" + std::to_string(profile.recording.pid) + ",\"tg\":" + std::to_string(profile.peak_time_ns / 1000) +
+  text += ",\"pid\":" + std::to_string(profile.recording.pid) +
+          ",\"tg\":" + std::to_string(profile.peak_time_ns / 1000) +
           ",\"te\":" + std::to_string(profile.end_ns() / 1000) + ",\n\"pps\":[";
 
   // A frame of each line of each location: two stacks never look the same, which the viewer refuses.
@@ -69,7 +70,9 @@ void write_dhat(const StackTable& table, const EventSource& events, Output& outp
   for (const std::uint32_t node : table.stacks) {
     const model::Costs& costs = profile.nodes[node].costs;
     const Life& life = lives[node];
-    const auto put = [&](const char* name, std::uint64_t value) { text += std::string(name) + std::to_string(value); };
+    const auto put = [&](const char* name, std::uint64_t value) {
+      text += std::string(name) + std::to_string(value);
+    };
     text += first ? "\n" : ",\n";
     first = false;
     put("{\"tb\":", costs.allocated_bytes);

@@ -70,17 +70,18 @@ class Strings {
   std::string json_;
 };
 
-/// Of `meta`, one millisecond. The viewer's ranges of time leave their end out: the profile ends this far behind its last
-/// event, as the viewer's own recordings do.
+/// Of `meta`, one millisecond. The viewer's ranges of time leave their end out: the profile ends this far behind its
+/// last event, as the viewer's own recordings do.
 constexpr std::uint64_t kInterval = 1'000'000;
 
 void write_meta(const StackTable& table, Output& output) {
   const model::Recording& recording = table.profile->recording;
-  std::string text = "{\"meta\":{\"interval\":1,\"startTime\":" + milliseconds(recording.start_realtime_ns) +
-                     ",\"profilingStartTime\":" + milliseconds(table.profile->begin_ns()) + ",\"profilingEndTime\":" +
-                     milliseconds(table.profile->end_ns() + kInterval) +
-                     ",\"processType\":0,\"stackwalk\":1,\"debug\":false,\"version\":27,\"preprocessedProfileVersion\":48,"
-                     "\"symbolicated\":true,\"importedFrom\":\"heapprof\",\"product\":";
+  std::string text =
+      "{\"meta\":{\"interval\":1,\"startTime\":" + milliseconds(recording.start_realtime_ns) +
+      ",\"profilingStartTime\":" + milliseconds(table.profile->begin_ns()) +
+      ",\"profilingEndTime\":" + milliseconds(table.profile->end_ns() + kInterval) +
+      ",\"processType\":0,\"stackwalk\":1,\"debug\":false,\"version\":27,\"preprocessedProfileVersion\":48,"
+      "\"symbolicated\":true,\"importedFrom\":\"heapprof\",\"product\":";
   append_json(text, table.program.empty() ? "unknown program" : table.program);
   text += ",\"arguments\":";
   append_json(text, table.command);
@@ -101,7 +102,8 @@ void write_meta(const StackTable& table, Output& output) {
     append_json(text, path.substr(path.rfind('/') + 1));
     text += ",\"debugPath\":";
     append_json(text, path);
-    text += ",\"breakpadId\":\"\",\"codeId\":" + (build_id.empty() ? std::string("null") : "\"" + build_id + "\"") + "}";
+    text +=
+        ",\"breakpadId\":\"\",\"codeId\":" + (build_id.empty() ? std::string("null") : "\"" + build_id + "\"") + "}";
   }
   output.write(text + "],\n\"pages\":[],\n");
 }
@@ -135,15 +137,18 @@ void write_firefox(const StackTable& table, const EventSource& source, Output& o
   output.write("\"threads\":[{\"processType\":\"default\",\"processName\":");
   std::string text;
   append_json(text, table.program);
-  output.write(text + ",\"processStartupTime\":0,\"processShutdownTime\":null,\"registerTime\":0,\"unregisterTime\":null,"
-                      "\"pausedRanges\":[],\"name\":\"All threads\",\"isMainThread\":true,\"pid\":\"" + pid +
-               "\",\"tid\":" + pid + ",\n\"samples\":{\"weightType\":\"samples\",\"weight\":null,\"stack\":[],\"time\":[],"
+  output.write(text +
+               ",\"processStartupTime\":0,\"processShutdownTime\":null,\"registerTime\":0,\"unregisterTime\":null,"
+               "\"pausedRanges\":[],\"name\":\"All threads\",\"isMainThread\":true,\"pid\":\"" +
+               pid + "\",\"tid\":" + pid +
+               ",\n\"samples\":{\"weightType\":\"samples\",\"weight\":null,\"stack\":[],\"time\":[],"
                "\"length\":0},\n\"markers\":{\"data\":[],\"name\":[],\"startTime\":[],\"endTime\":[],\"phase\":[],"
                "\"category\":[],\"length\":0},\n");
 
   Table resources({"lib", "name", "host", "type"});
   for (std::size_t i = 1; i < table.modules.size(); ++i)
-    resources.row({std::to_string(i - 1), strings.number(table.modules[i].substr(table.modules[i].rfind('/') + 1)), "null", "1"});
+    resources.row({std::to_string(i - 1), strings.number(table.modules[i].substr(table.modules[i].rfind('/') + 1)),
+                   "null", "1"});
   Table functions({"isJS", "relevantForJS", "name", "resource", "fileName", "lineNumber", "columnNumber"});
   for (const StackTable::Function& function : table.functions)
     functions.row({"false", "false", strings.number(function.name),
@@ -157,8 +162,8 @@ void write_firefox(const StackTable& table, const EventSource& source, Output& o
     for (std::size_t i = 0; i < location.lines.size(); ++i) {
       const StackTable::Line& line = location.lines[i];
       frames.row({location.module == 0 ? "-1" : std::to_string(location.offset),
-                  std::to_string(location.lines.size() - 1 - i), "1", "0", std::to_string(line.function), "null", "0", "null",
-                  line.line == 0 ? "null" : std::to_string(line.line), "null"});
+                  std::to_string(location.lines.size() - 1 - i), "1", "0", std::to_string(line.function), "null", "0",
+                  "null", line.line == 0 ? "null" : std::to_string(line.line), "null"});
     }
   }
   // Parents stand before their children, as the format wants it.
@@ -182,9 +187,10 @@ void write_firefox(const StackTable& table, const EventSource& source, Output& o
     for (const replay::ProfileEvent& event : events) {
       if (event.kind == replay::ResolvedKind::kSample) continue;
       const bool release = event.kind == replay::ResolvedKind::kRelease;
-      allocations.row({milliseconds(event.time_ns), (release ? "-" : "") + std::to_string(event.size),
-                       stack_of_node[event.node], std::to_string(event.address),
-                       std::to_string(event.thread < profile.threads.size() ? profile.threads[event.thread].tid : 0)});
+      allocations.row(
+          {milliseconds(event.time_ns), (release ? "-" : "") + std::to_string(event.size), stack_of_node[event.node],
+           std::to_string(event.address),
+           std::to_string(event.thread < profile.threads.size() ? profile.threads[event.thread].tid : 0)});
     }
   });
   output.write("\"nativeAllocations\":");

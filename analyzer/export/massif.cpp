@@ -36,7 +36,8 @@ using Composition = std::vector<Held>;
 
 class TreeWriter {
  public:
-  TreeWriter(const StackTable& table, const Composition& composition, Output& output) : table_(table), output_(output) {
+  TreeWriter(const StackTable& table, const Composition& composition, Output& output)
+      : table_(table), output_(output) {
     for (const Held& held : composition) {
       stacks_.push_back({held.node, 0, held.bytes});
       total_ += held.bytes;
@@ -98,7 +99,8 @@ class TreeWriter {
         ++small;
       }
     }
-    std::stable_sort(children.begin(), children.end(), [](const Child& a, const Child& b) { return a.bytes > b.bytes; });
+    std::stable_sort(children.begin(), children.end(),
+                     [](const Child& a, const Child& b) { return a.bytes > b.bytes; });
     const std::string indent(depth, ' ');
     output_.write(indent + "n" + std::to_string(children.size() + (small != 0)) + ": " + std::to_string(bytes) + " " +
                   label + "\n");
@@ -121,7 +123,8 @@ class TreeWriter {
   }
 
   std::string label_of(std::uint64_t frame) const {
-    return no_comment(frame_label(table_, static_cast<std::uint32_t>(frame >> 32), static_cast<std::uint32_t>(frame)));
+    return no_comment(
+        frame_label(table_, static_cast<std::uint32_t>(frame >> 32), static_cast<std::uint32_t>(frame)));
   }
 
   const StackTable& table_;
@@ -199,16 +202,18 @@ void add_peak_and_end(const StackTable& table, std::vector<Snapshot>& snapshots)
 void write_massif(const StackTable& table, const EventSource& source, Output& output) {
   std::vector<Snapshot> snapshots = snapshots_of(table);
   const auto has_tree = [](const Snapshot& snapshot) { return std::string_view(snapshot.kind) != "empty"; };
-  if (std::any_of(snapshots.begin(), snapshots.end(), has_tree)) compose(source, table.profile->nodes.size(), snapshots);
+  if (std::any_of(snapshots.begin(), snapshots.end(), has_tree))
+    compose(source, table.profile->nodes.size(), snapshots);
   add_peak_and_end(table, snapshots);
   output.write("desc: heapprof\ncmd: " + no_comment(table.command) + "\ntime_unit: ms\n");
   std::size_t number = 0;
   char time[32];
   for (const Snapshot& snapshot : snapshots) {
-    std::snprintf(time, sizeof time, "%" PRIu64 ".%06" PRIu64, snapshot.time_ns / 1'000'000, snapshot.time_ns % 1'000'000);
+    std::snprintf(time, sizeof time, "%" PRIu64 ".%06" PRIu64, snapshot.time_ns / 1'000'000,
+                  snapshot.time_ns % 1'000'000);
     output.write("#-----------\nsnapshot=" + std::to_string(number++) + "\n#-----------\ntime=" + time +
-                 "\nmem_heap_B=" + std::to_string(snapshot.bytes) + "\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree=" +
-                 snapshot.kind + "\n");
+                 "\nmem_heap_B=" + std::to_string(snapshot.bytes) +
+                 "\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree=" + snapshot.kind + "\n");
     if (has_tree(snapshot)) TreeWriter(table, snapshot.tree, output).write();
   }
 }

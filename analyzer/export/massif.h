@@ -1,5 +1,5 @@
-// For ms_print and massif-visualizer: what was live over time, with the tree of call sites at every tenth moment, at the
-// peak and at the end. The moments between come from a second replay; in a slice of time there are none.
+// For ms_print and massif-visualizer: what was live over time, with the tree of call sites at every tenth moment, at
+// the peak and at the end. The moments between come from a second replay; in a slice of time there are none.
 //
 // Massif's tree begins at the allocation: a node's children are its callers. Callers that hold less than one
 // percent are summed up in one line, as massif does by default, so a file stays small however many stacks there

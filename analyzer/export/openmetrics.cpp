@@ -8,8 +8,8 @@
 namespace heapprof::exporter {
 namespace {
 
-/// Prometheus keeps milliseconds, cut from a floating-point number of seconds, and refuses two values of one: what is this
-/// far apart stays apart.
+/// Prometheus keeps milliseconds, cut from a floating-point number of seconds, and refuses two values of one: what is
+/// this far apart stays apart.
 constexpr std::uint64_t kLeastApartNs = 1'001'000;
 
 std::string label(const char* name, const std::string& text) {
@@ -31,8 +31,8 @@ class Writer {
   using Value = std::function<std::optional<std::uint64_t>(std::size_t bucket)>;
 
   void family(const std::string& name, const char* type, bool bytes, const std::string& help) {
-    out_("# TYPE " + name + " " + type + "\n" + (bytes ? "# UNIT " + name + " bytes\n" : "") + "# HELP " + name + " " +
-         help + "\n");
+    out_("# TYPE " + name + " " + type + "\n" + (bytes ? "# UNIT " + name + " bytes\n" : "") + "# HELP " + name +
+         " " + help + "\n");
   }
   void series(const std::string& name, const std::string& more_labels, const Value& value) {
     const std::string head = name + "{" + labels_ + more_labels + "} ";
@@ -81,7 +81,8 @@ void write_openmetrics(const model::Profile& profile, const render::Timeline& ti
   writer.series("heapprof_live_bytes", "", [&](std::size_t i) { return buckets[i].last_bytes; });
   writer.family("heapprof_live_blocks", "gauge", false, "How many " + what + " were live.");
   writer.series("heapprof_live_blocks", "", [&](std::size_t i) { return buckets[i].last_blocks; });
-  writer.family("heapprof_peak_bytes", "gauge", true, "The most bytes of " + what + " that were live, at that moment.");
+  writer.family("heapprof_peak_bytes", "gauge", true,
+                "The most bytes of " + what + " that were live, at that moment.");
   writer.point("heapprof_peak_bytes", profile.totals.peak_bytes, profile.peak_time_ns);
   writer.family("heapprof_mapped_bytes", "gauge", true, "Bytes of mappings that the program had made.");
   writer.series("heapprof_mapped_bytes", "", [&](std::size_t i) { return buckets[i].mapped_bytes; });

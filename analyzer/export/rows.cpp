@@ -157,14 +157,15 @@ void write_blocks(const StackTable& table, const EventSource& source, RowFormat 
 
 void write_stacks(const StackTable& table, RowFormat format, Output& output) {
   RowWriter row(format,
-                {"stack", "peak_bytes", "peak_blocks", "leaked_bytes", "leaked_blocks", "allocated_bytes", "allocations",
-                 "temporary_allocations", "temporary_bytes", "truncated", "frames"},
+                {"stack", "peak_bytes", "peak_blocks", "leaked_bytes", "leaked_blocks", "allocated_bytes",
+                 "allocations", "temporary_allocations", "temporary_bytes", "truncated", "frames"},
                 output);
   for (const std::uint32_t node : table.stacks) {
     const model::Costs& costs = table.profile->nodes[node].costs;
     row.number(node);
-    for (const std::uint64_t figure : {costs.peak_bytes, costs.peak_blocks, costs.leaked_bytes, costs.leaked_blocks,
-                                       costs.allocated_bytes, costs.allocations, costs.temporary, costs.temporary_bytes})
+    for (const std::uint64_t figure :
+         {costs.peak_bytes, costs.peak_blocks, costs.leaked_bytes, costs.leaked_blocks, costs.allocated_bytes,
+          costs.allocations, costs.temporary, costs.temporary_bytes})
       row.number(figure);
     if (table.profile->nodes[node].truncated == nullptr) row.null();
     else row.text(table.profile->nodes[node].truncated);

@@ -25,7 +25,8 @@ std::vector<std::uint32_t> lines_of(const StackTable& table) {
 }  // namespace
 
 void write_speedscope(const StackTable& table, Output& output) {
-  std::string text = "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"heapprof\",\"name\":";
+  std::string text =
+      "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"heapprof\",\"name\":";
   append_json(text, table.command);
   text += ",\"activeProfileIndex\":0,\n\"shared\":{\"frames\":[";
   const std::vector<std::uint32_t> lines = lines_of(table);

@@ -23,12 +23,13 @@ namespace heapprof::launch {
 namespace {
 
 constexpr std::array kNames = {
-    "cap_chown", "cap_dac_override", "cap_dac_read_search", "cap_fowner", "cap_fsetid", "cap_kill", "cap_setgid", "cap_setuid",
-    "cap_setpcap", "cap_linux_immutable", "cap_net_bind_service", "cap_net_broadcast", "cap_net_admin", "cap_net_raw",
-    "cap_ipc_lock", "cap_ipc_owner", "cap_sys_module", "cap_sys_rawio", "cap_sys_chroot", "cap_sys_ptrace", "cap_sys_pacct",
-    "cap_sys_admin", "cap_sys_boot", "cap_sys_nice", "cap_sys_resource", "cap_sys_time", "cap_sys_tty_config", "cap_mknod",
-    "cap_lease", "cap_audit_write", "cap_audit_control", "cap_setfcap", "cap_mac_override", "cap_mac_admin", "cap_syslog",
-    "cap_wake_alarm", "cap_block_suspend", "cap_audit_read", "cap_perfmon", "cap_bpf", "cap_checkpoint_restore"};
+    "cap_chown", "cap_dac_override", "cap_dac_read_search", "cap_fowner", "cap_fsetid", "cap_kill", "cap_setgid",
+    "cap_setuid", "cap_setpcap", "cap_linux_immutable", "cap_net_bind_service", "cap_net_broadcast", "cap_net_admin",
+    "cap_net_raw", "cap_ipc_lock", "cap_ipc_owner", "cap_sys_module", "cap_sys_rawio", "cap_sys_chroot",
+    "cap_sys_ptrace", "cap_sys_pacct", "cap_sys_admin", "cap_sys_boot", "cap_sys_nice", "cap_sys_resource",
+    "cap_sys_time", "cap_sys_tty_config", "cap_mknod", "cap_lease", "cap_audit_write", "cap_audit_control",
+    "cap_setfcap", "cap_mac_override", "cap_mac_admin", "cap_syslog", "cap_wake_alarm", "cap_block_suspend",
+    "cap_audit_read", "cap_perfmon", "cap_bpf", "cap_checkpoint_restore"};
 
 constexpr std::uint64_t bit(unsigned capability) noexcept { return std::uint64_t{1} << capability; }
 
@@ -66,8 +67,8 @@ std::uint64_t bounding_set() {
   return set;
 }
 
-/// The file's capabilities where the kernel heeds them: not on a nosuid mount, nor those of another user namespace's root
-/// (a third revision whose owner is not ours; the kernel shows our own root's as the second).
+/// The file's capabilities where the kernel heeds them: not on a nosuid mount, nor those of another user namespace's
+/// root (a third revision whose owner is not ours; the kernel shows our own root's as the second).
 std::optional<FileCapabilities> heeded_capabilities(const std::string& path) {
   vfs_ns_cap_data data{};
   const ssize_t size = getxattr(path.c_str(), XATTR_NAME_CAPS, &data, sizeof data);
@@ -104,7 +105,8 @@ bool find_invoking_user(Privileges& privileges) {
     int count = 0;
     getgrouplist(entry->pw_name, privileges.group, nullptr, &count);
     std::vector<gid_t> groups(static_cast<std::size_t>(count));
-    if (count > 0 && getgrouplist(entry->pw_name, privileges.group, groups.data(), &count) >= 0) privileges.groups = groups;
+    if (count > 0 && getgrouplist(entry->pw_name, privileges.group, groups.data(), &count) >= 0)
+      privileges.groups = groups;
   }
   return true;
 }
@@ -121,14 +123,15 @@ std::string names_of_capabilities(std::uint64_t set) {
   return names;
 }
 
-bool plan_privileges(const std::string& path, const std::string& loader, const std::string& self, Privileges& privileges,
-                     Refusal& refusal) {
+bool plan_privileges(const std::string& path, const std::string& loader, const std::string& self,
+                     Privileges& privileges, Refusal& refusal) {
   privileges = {};
   const std::optional<FileCapabilities> file = heeded_capabilities(path);
   if (!file) return true;
   Sets own;
   if (!get_sets(own)) return true;
-  if (geteuid() == 0 && getuid() == 0 && !find_invoking_user(privileges)) return true;  // root has all without the file's help
+  if (geteuid() == 0 && getuid() == 0 && !find_invoking_user(privileges))
+    return true;  // root has all without the file's help
 
   privileges.inheritable = privileges.as_user ? 0 : own.inheritable;
   privileges.raise = (file->permitted & bounding_set()) | (file->inheritable & privileges.inheritable);
@@ -155,15 +158,17 @@ bool take_privileges(const Privileges& privileges) {
   Sets sets;
   if (privileges.as_user) {
     if (setgroups(privileges.groups.size(), privileges.groups.data()) != 0 ||
-        setresgid(privileges.group, privileges.group, privileges.group) != 0 || prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0 ||
-        setresuid(privileges.user, privileges.user, privileges.user) != 0)
+        setresgid(privileges.group, privileges.group, privileges.group) != 0 ||
+        prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0 || setresuid(privileges.user, privileges.user, privileges.user) != 0)
       return false;
   }
   sets.permitted = sets.effective = privileges.raise;
   sets.inheritable = privileges.raise | privileges.inheritable;
   if (!set_sets(sets)) return false;
   for (unsigned capability = 0; capability < 64; ++capability)
-    if ((privileges.raise & bit(capability)) != 0 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0) != 0) return false;
+    if ((privileges.raise & bit(capability)) != 0 &&
+        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0) != 0)
+      return false;
   return true;
 }
 

@@ -1,7 +1,8 @@
-// Programs with file capabilities. Their loader ignores LD_PRELOAD, because the kernel gave them privileges (AT_SECURE). So they
-// are started through the loader, with the same capabilities raised as ambient ones beforehand, which gives no AT_SECURE; inside,
-// the recorder takes the ambient set away again (preload/recorder/loader_start.h), and the program has exactly what the
-// kernel would have given it. Nothing is raised that it would not have given. (capabilities(7))
+// Programs with file capabilities. Their loader ignores LD_PRELOAD, because the kernel gave them privileges
+// (AT_SECURE). So they are started through the loader, with the same capabilities raised as ambient ones beforehand,
+// which gives no AT_SECURE; inside, the recorder takes the ambient set away again (preload/recorder/loader_start.h),
+// and the program has exactly what the kernel would have given it. Nothing is raised that it would not have given.
+// (capabilities(7))
 #pragma once
 
 #include <sys/types.h>
@@ -33,13 +34,14 @@ struct Privileges {
   std::vector<gid_t> groups;
 };
 
-/// Decides how `path`, whose loader is `loader`, is started by this process, which heapprof is in itself as `self` (a path, for
-/// advice). A file without capabilities that count gives empty Privileges. False: it can't be; `refusal` says what is
-/// missing and what would help.
-bool plan_privileges(const std::string& path, const std::string& loader, const std::string& self, Privileges& privileges,
-                     Refusal& refusal);
+/// Decides how `path`, whose loader is `loader`, is started by this process, which heapprof is in itself as `self` (a
+/// path, for advice). A file without capabilities that count gives empty Privileges. False: it can't be; `refusal`
+/// says what is missing and what would help.
+bool plan_privileges(const std::string& path, const std::string& loader, const std::string& self,
+                     Privileges& privileges, Refusal& refusal);
 
-/// In the process that is to execute the loader: becomes the user, raises what is to be ambient. False with errno set: it may not.
+/// In the process that is to execute the loader: becomes the user, raises what is to be ambient. False with errno
+/// set: it may not.
 bool take_privileges(const Privileges& privileges);
 
 /// The value of HEAPPROF_CAPABILITIES for the calling process.

@@ -118,8 +118,8 @@ class Supervisor {
 }
 
 [[noreturn]] void become(const std::string& path, const std::vector<std::string>& arguments,
-                         const std::vector<std::pair<std::string, std::string>>& variables, const Privileges& privileges,
-                         int report_fd) {
+                         const std::vector<std::pair<std::string, std::string>>& variables,
+                         const Privileges& privileges, int report_fd) {
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
   const std::string session = std::to_string(getpid()) + "." + std::to_string(start_time_of(getpid()));
   setenv("HEAPPROF_SESSION", session.c_str(), 1);
@@ -150,7 +150,8 @@ class Supervisor {
 }  // namespace
 
 ProcessResult run_process(const std::string& path, const std::vector<std::string>& arguments,
-                          const std::vector<std::pair<std::string, std::string>>& variables, const Privileges& privileges) {
+                          const std::vector<std::pair<std::string, std::string>>& variables,
+                          const Privileges& privileges) {
   ProcessResult result;
   // Closed by a successful exec; otherwise it carries errno.
   int report[2];

@@ -25,8 +25,10 @@ struct ProcessResult {
 
 /// Runs the executable `path` with `arguments` (the first is its name) and `variables` set on top of our own
 /// environment, and returns when it has ended. HEAPPROF_SESSION, which tells the recorder that this process is
-/// the one to record, is set in addition. With `privileges` that name a loader, that is executed, and they are taken before.
+/// the one to record, is set in addition. With `privileges` that name a loader, that is executed, and they are taken
+/// before.
 ProcessResult run_process(const std::string& path, const std::vector<std::string>& arguments,
-                          const std::vector<std::pair<std::string, std::string>>& variables, const Privileges& privileges = {});
+                          const std::vector<std::pair<std::string, std::string>>& variables,
+                          const Privileges& privileges = {});
 
 }  // namespace heapprof::launch

@@ -139,8 +139,10 @@ bool check_elf(const std::string& path, const File& file, const Architecture& ow
     return refuse(refusal, 126, path + " is linked with musl, and the recorder with glibc; build it with glibc to "
                                        "record it");
   if (const std::string sanitizer = sanitizer_of(path); !sanitizer.empty())
-    return refuse(refusal, 126, path + " is built with " + sanitizer + ", which has a malloc of its own and lets none come "
-                                       "before it; build it without (-fsanitize) to record it");
+    return refuse(refusal, 126,
+                  path + " is built with " + sanitizer +
+                      ", which has a malloc of its own and lets none come "
+                      "before it; build it without (-fsanitize) to record it");
   if (access(loader->c_str(), F_OK) != 0)
     return refuse(refusal, 127, path + " needs the loader " + *loader + ", which does not exist");
   if (getxattr(path.c_str(), "security.capability", nullptr, 0) > 0) loader_to_use = *loader;
@@ -208,8 +210,10 @@ bool check_program(const std::string& path, const Architecture& recorder, std::s
     const File file(current);
     if (!file.is_open()) {
       if (errno == EACCES)
-        return refuse(refusal, 126, current + " may be executed, but not read: neither its loader nor heapprof could see what is in "
-                                              "it; record a copy that you can read, or as a user who can");
+        return refuse(refusal, 126,
+                      current +
+                          " may be executed, but not read: neither its loader nor heapprof could see what is in "
+                          "it; record a copy that you can read, or as a user who can");
       if (current == path || errno != ENOENT) return true;
       return refuse(refusal, 127, path + " names an interpreter that does not exist: " + current);
     }
@@ -218,8 +222,10 @@ bool check_program(const std::string& path, const Architecture& recorder, std::s
     if (read_ident(start, own)) {
       if (!check_elf(current, file, own, recorder, loader, refusal)) return false;
       if (loader.empty() || depth == 0) return true;
-      return refuse(refusal, 126, path + " is a script, and its interpreter " + current + " has file capabilities; record the interpreter, "
-                                         "with the script as its argument");
+      return refuse(refusal, 126,
+                    path + " is a script, and its interpreter " + current +
+                        " has file capabilities; record the interpreter, "
+                        "with the script as its argument");
     }
     if (!start.starts_with("#!")) {
       // execvp(3) and shells give a text without "#!" to sh.

@@ -28,8 +28,8 @@ struct Refusal {
 /// Finds `name` as execvp(3) does, by PATH unless it has a slash. False: `refusal` says why.
 bool find_program(const std::string& name, std::string& path, Refusal& refusal);
 
-/// Whether the file at `path` can be recorded. False: `refusal` says why not. `loader`: the file's own dynamic loader when it
-/// has file capabilities (capabilities.h has the rest), else empty.
+/// Whether the file at `path` can be recorded. False: `refusal` says why not. `loader`: the file's own dynamic loader
+/// when it has file capabilities (capabilities.h has the rest), else empty.
 bool check_program(const std::string& path, const Architecture& recorder, std::string& loader, Refusal& refusal);
 
 }  // namespace heapprof::launch

@@ -90,7 +90,8 @@ void give_to_invoking_user(const std::vector<TraceFound>& traces) {
     if (fd < 0) continue;
     struct stat status {};
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == 0 && status.st_nlink == 1 &&
-        fchown(fd, static_cast<uid_t>(std::strtoul(user, nullptr, 10)), static_cast<gid_t>(std::strtoul(group, nullptr, 10))) != 0)
+        fchown(fd, static_cast<uid_t>(std::strtoul(user, nullptr, 10)),
+               static_cast<gid_t>(std::strtoul(group, nullptr, 10))) != 0)
       std::fprintf(stderr, "heapprof: %s stays root's: %s\n", trace.path.c_str(), std::strerror(errno));
     close(fd);
   }

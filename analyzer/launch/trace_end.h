@@ -25,7 +25,8 @@ std::vector<TraceFound> traces_of(const std::vector<std::string>& candidates, in
 /// yet, that another program was executed. The process must be dead. `code`: exit status or signal number.
 void write_end(std::vector<TraceFound>& traces, bool signaled, int code);
 
-/// Under sudo the traces become the invoking user's, now that nobody writes them any more. Only files of root's that have one name.
+/// Under sudo the traces become the invoking user's, now that nobody writes them any more. Only files of root's that
+/// have one name.
 void give_to_invoking_user(const std::vector<TraceFound>& traces);
 
 }  // namespace heapprof::launch

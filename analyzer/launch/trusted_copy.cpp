@@ -34,7 +34,8 @@ bool copy_library(const std::string& from, const std::string& to, std::string& e
   std::ofstream out(fresh, std::ios::binary);
   out << in.rdbuf();
   out.close();
-  if (in && out && chown(fresh.c_str(), 0, 0) == 0 && chmod(fresh.c_str(), 04755) == 0 && rename(fresh.c_str(), to.c_str()) == 0)
+  if (in && out && chown(fresh.c_str(), 0, 0) == 0 && chmod(fresh.c_str(), 04755) == 0 &&
+      rename(fresh.c_str(), to.c_str()) == 0)
     return true;
   error = failed(to + " can't be written");
   unlink(fresh.c_str());
@@ -48,8 +49,10 @@ bool make_directory(const std::string& directory, std::string& done, std::string
     return true;
   }
   struct stat status {};
-  if (errno != EEXIST || lstat(directory.c_str(), &status) != 0) return error = failed(directory + " can't be made"), false;
-  if (S_ISDIR(status.st_mode) && status.st_uid == 0 && ((status.st_mode & 022) == 0 || (status.st_mode & S_ISVTX) != 0)) {
+  if (errno != EEXIST || lstat(directory.c_str(), &status) != 0)
+    return error = failed(directory + " can't be made"), false;
+  if (S_ISDIR(status.st_mode) && status.st_uid == 0 &&
+      ((status.st_mode & 022) == 0 || (status.st_mode & S_ISVTX) != 0)) {
     done += directory + " exists and stays as it is\n";
     return true;
   }
@@ -83,7 +86,8 @@ std::string trusted_library() {
   return error ? std::string() : (file.parent_path() / "libheapprof.so").string();
 }
 
-bool install_trusted(const std::string& recorder, const std::string& directory, std::string& done, std::string& error) {
+bool install_trusted(const std::string& recorder, const std::string& directory, std::string& done,
+                     std::string& error) {
   const std::string library = trusted_library();
   if (library.empty()) return error = "can't tell where this system's loader looks for libraries", false;
   if (directory.empty() || directory[0] != '/' || directory.find('\n') != std::string::npos)
@@ -104,9 +108,12 @@ bool install_trusted(const std::string& recorder, const std::string& directory, 
     done += std::string(kConfiguration) + " exists and stays as it is\n";
   } else {
     const int fd = open(kConfiguration, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-    const std::string text = "# heapprof in programs with privileges of their own (AT_SECURE). The settings that count there are these alone.\n"
-                             "HEAPPROF_DIRECTORY=" + directory + "\nHEAPPROF_MAX_FILE_SIZE=1G\n";
-    const bool written = fd >= 0 && fchmod(fd, 0644) == 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    const std::string text =
+        "# heapprof in programs with privileges of their own (AT_SECURE). The settings that count there are these alone.\n"
+        "HEAPPROF_DIRECTORY=" +
+        directory + "\nHEAPPROF_MAX_FILE_SIZE=1G\n";
+    const bool written =
+        fd >= 0 && fchmod(fd, 0644) == 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
     if (fd >= 0) close(fd);
     if (!written) return error = failed(std::string(kConfiguration) + " can't be written"), false;
     done += std::string("wrote ") + kConfiguration + ", root's, mode 0644\n";

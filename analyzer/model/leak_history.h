@@ -9,8 +9,8 @@
 //   in use    did not grow, released more blocks than it left, and left none older than one that it released
 //   kept      anything else: singletons, tables, caches that filled
 //
-// Ranked by bytes, of which those that grow weigh kGrowthWeight times as much, and those in use so much less: a leak comes
-// before a cache of its size, and a few growing bytes not before all that stayed.
+// Ranked by bytes, of which those that grow weigh kGrowthWeight times as much, and those in use so much less: a leak
+// comes before a cache of its size, and a few growing bytes not before all that stayed.
 //
 // One counter set for each stack that leaks, whatever the length of the trace.
 #pragma once

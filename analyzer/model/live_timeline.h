@@ -35,7 +35,10 @@ class LiveTimeline {
   };
 
   explicit LiveTimeline(std::uint64_t first_width_ticks = 1)
-      : buckets_(kBuckets), first_width_(std::max<std::uint64_t>(first_width_ticks, 1)), width_(first_width_), end_(0) {}
+      : buckets_(kBuckets),
+        first_width_(std::max<std::uint64_t>(first_width_ticks, 1)),
+        width_(first_width_),
+        end_(0) {}
 
   bool must_move(std::uint64_t time) const noexcept { return time >= end_; }
 

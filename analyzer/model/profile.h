@@ -195,6 +195,7 @@ struct Slice {
 struct Profile {
   Recording recording;
   std::optional<Slice> slice;               ///< none: all of it. How figures of a slice count: replay.h
+  std::string selected;                     ///< which blocks count besides, as the user put it; empty: all
   Integrity integrity;
   Kind kind = Kind::kHeap;                  ///< of the nodes' costs
   HeapTotals heap;

@@ -58,7 +58,8 @@ class ReallocChains {
   }
   /// `node`'s realloc gave this block for the one at `old_address`.
   void stepped(std::uint64_t old_address, std::uint64_t address, std::uint64_t size, std::uint32_t node) {
-    const auto at = std::find_if(taken_.rbegin(), taken_.rend(), [&](const auto& entry) { return entry.first == old_address; });
+    const auto at =
+        std::find_if(taken_.rbegin(), taken_.rend(), [&](const auto& entry) { return entry.first == old_address; });
     if (at == taken_.rend()) return;  // its block does not count
     Chain chain = at->second;
     taken_.erase(std::next(at).base());

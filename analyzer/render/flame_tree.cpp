@@ -65,12 +65,13 @@ void FlameTree::add_stack(std::span<const Frame> outermost_first, std::uint64_t 
 
 namespace {
 
-/// A name that ends like a line of two values would make the whole file a comparison to its readers (flamegraph.pl and
-/// inferno: ` 12` before the value); so the blank there becomes one that does not break.
+/// A name that ends like a line of two values would make the whole file a comparison to its readers (flamegraph.pl
+/// and inferno: ` 12` before the value); so the blank there becomes one that does not break.
 std::string folded_name(std::string text) {
   std::replace(text.begin(), text.end(), ';', ':');
   const std::size_t number = text.find_last_not_of("0123456789.");
-  if (number + 1 < text.size() && number != std::string::npos && text[number] == ' ') text.replace(number, 1, "\xc2\xa0");
+  if (number + 1 < text.size() && number != std::string::npos && text[number] == ' ')
+    text.replace(number, 1, "\xc2\xa0");
   return text;
 }
 

@@ -257,7 +257,8 @@ void draw(const FlameTree& tree, const Layout& layout, const Modules& modules, c
   text += "<text class=\"context\" x=\"16\" y=\"54\">" + xml(clip_utf8(context_line(options), 175)) + "</text>\n";
 
   if (options.comparison) {
-    text += "<text class=\"legend muted\" x=\"16\" y=\"79\">red: more than before, blue: less; as wide as the larger of both</text>\n";
+    text +=
+        "<text class=\"legend muted\" x=\"16\" y=\"79\">red: more than before, blue: less; as wide as the larger of both</text>\n";
   }
   double x = kMargin;
   for (std::size_t i = 0; !options.comparison && i < std::min(modules.names.size(), kLegendModules); ++i) {

@@ -193,7 +193,8 @@ std::string fit_name(std::string_view short_name, std::size_t code_points) {
 std::string fit_path(std::string_view path, std::size_t code_points) {
   if (length_utf8(path) <= code_points) return std::string(path);
   for (std::size_t at = path.find('/', 1); at != std::string_view::npos; at = path.find('/', at + 1))
-    if (const std::string_view rest = path.substr(at); length_utf8(rest) + 1 <= code_points) return std::string(kEllipsis).append(rest);
+    if (const std::string_view rest = path.substr(at); length_utf8(rest) + 1 <= code_points)
+      return std::string(kEllipsis).append(rest);
   return clip_utf8(path.substr(path.rfind('/') + 1), code_points);
 }
 

@@ -57,7 +57,8 @@ std::vector<std::size_t> envelope(std::size_t count, std::uint64_t start, std::u
   std::vector<std::size_t> kept;
   for (std::size_t i = 0; i < count;) {
     const auto column = [&](std::size_t k) {
-      return static_cast<std::size_t>(static_cast<double>(time(k) - start) / static_cast<double>(end - start) * kColumns);
+      return static_cast<std::size_t>(static_cast<double>(time(k) - start) / static_cast<double>(end - start) *
+                                      kColumns);
     };
     const std::size_t here = column(i);
     std::size_t low = i;
@@ -466,7 +467,8 @@ class Picture {
       }
       text_ += ']';
     };
-    text_ += "<script type=\"application/json\">{\"from\":" + std::to_string(start_) + ",\"to\":" + std::to_string(end_);
+    text_ +=
+        "<script type=\"application/json\">{\"from\":" + std::to_string(start_) + ",\"to\":" + std::to_string(end_);
     text_ += ",\"top\":" + std::to_string(axis_.top) + ",\"left\":";
     append_number(text_, kLeft);
     text_ += ",\"right\":";

@@ -333,7 +333,8 @@ class Plot {
       const std::string name = clip(label, left);
       text_ += name;
       const std::size_t used = length_utf8(name) + 2;
-      if (!detail.empty() && used + 8 < left) text_ += "  " + coloured(clip(fit_path(detail, left - used), left - used), kFaint);
+      if (!detail.empty() && used + 8 < left)
+        text_ += "  " + coloured(clip(fit_path(detail, left - used), left - used), kFaint);
       text_ += '\n';
     };
     for (std::size_t i = 0; i < timeline_.sites.size() && i < options_.sites; ++i) {

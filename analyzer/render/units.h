@@ -22,8 +22,8 @@ std::string human_time(std::uint64_t ns);             ///< "350 µs", "1.25 s", 
 
 /// An axis from 0: ticks at multiples of `step`, the last at or above the largest value.
 struct Axis {
-  std::uint64_t top = 0;              ///< value at the end of the axis, > 0
-  std::vector<std::uint64_t> ticks;   ///< ascending, none above `top`; the first is 0, in an axis of a slice of time above
+  std::uint64_t top = 0;             ///< value at the end of the axis, > 0
+  std::vector<std::uint64_t> ticks;  ///< ascending, none above `top`; the first is 0, of a slice of time above
 };
 
 /// Steps are powers of two, so that labels are whole numbers of a binary unit. At least 2 and at most

@@ -15,7 +15,8 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t code_points)
       continue;
     }
     const std::string_view word = text.substr(at, std::min(text.find_first_of(" \n", at), text.size()) - at);
-    if (!lines.back().empty() && length_utf8(lines.back()) + 1 + length_utf8(word) > code_points) lines.emplace_back();
+    if (!lines.back().empty() && length_utf8(lines.back()) + 1 + length_utf8(word) > code_points)
+      lines.emplace_back();
     lines.back().append(lines.back().empty() ? "" : " ").append(word);
     at += word.size();
   }

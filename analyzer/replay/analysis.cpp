@@ -42,7 +42,9 @@ class Analysis::Passes {
   void show(const trace::Batch& batch) {
     if (!progress_) return;
     const auto part = [](std::uint64_t at, std::uint64_t from, std::uint64_t to) {
-      return at <= from || to <= from ? 0 : std::min(1.0, static_cast<double>(at - from) / static_cast<double>(to - from));
+      return at <= from || to <= from
+                 ? 0
+                 : std::min(1.0, static_cast<double>(at - from) / static_cast<double>(to - from));
     };
     double share = part(batch.frame_bytes_read, first_bytes_, file_.frame_bytes());
     if (choice_.has_end() && batch.count != 0)
@@ -99,6 +101,7 @@ std::uint64_t ns_of(const Moment& moment, std::uint64_t duration_ns) {
 Analysis::Analysis(const std::string& path, const Selection& selection, const Progress& progress,
                    const IndexUse& index_use)
     : selection_(selection), file_(path), index_use_(index_use) {
+  profile_.selected = selection_.words;
   read_bundle();
   const bool whole_first = selection_.needs_scouting() || file_.compacted() != nullptr;
   Passes passes(file_, progress, 1u + whole_first + selection_.needs_lifetimes());
@@ -132,7 +135,8 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
   fill_costs(replay);
   fill_timeline(replay);
   if (whole_ == nullptr)
-    settle_integrity({reader.damage(), reader.definitions(), replay.bad_events(), replay.unfinished(), replay.paused_once()});
+    settle_integrity(
+        {reader.damage(), reader.definitions(), replay.bad_events(), replay.unfinished(), replay.paused_once()});
   else {
     trace::Damage damage = whole_->damage;
     if (file_.compacted() != nullptr) damage.add(reader.damage());
@@ -288,7 +292,8 @@ void Analysis::choose_blocks(Passes& passes) {
   passes.end(reader);
   replay.finish(whole_->last_time);
   look_at();
-  ordinals.for_each([&](const Block& block) { chosen_blocks_[block.size] = fits(clock.to_ns(block.time), end_ns, false); });
+  ordinals.for_each(
+      [&](const Block& block) { chosen_blocks_[block.size] = fits(clock.to_ns(block.time), end_ns, false); });
   choice_.blocks = &chosen_blocks_;
 }
 
@@ -452,7 +457,8 @@ void Analysis::settle_integrity(const Found& found) {
   std::vector<std::string>& notes = integrity.notes;
   notes = found.definitions.notes;
   notes.insert(notes.end(), damage.notes.begin(), damage.notes.end());
-  if (damage.notes_left_out != 0) notes.push_back("and " + std::to_string(damage.notes_left_out) + " more of that kind");
+  if (damage.notes_left_out != 0)
+    notes.push_back("and " + std::to_string(damage.notes_left_out) + " more of that kind");
   if (found.bad_events != 0)
     notes.push_back(count_of(found.bad_events, "event", "events") + " without an address left out");
   if (found.unfinished != 0)
@@ -488,7 +494,9 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
   std::vector<ProfileEvent> events;
   const auto pass_on = [&] {
     events.clear();
-    const auto node_of = [&](std::uint32_t index) { return index < node_of_index_.size() ? node_of_index_[index] : 0; };
+    const auto node_of = [&](std::uint32_t index) {
+      return index < node_of_index_.size() ? node_of_index_[index] : 0;
+    };
     // Times come in order, and neighbours often share one; so do the births of what dies young.
     std::uint64_t ticks = 0;
     std::uint64_t ns = 0;
@@ -532,7 +540,8 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
 }
 
 std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vector<std::uint32_t>& group_of_node,
-                                                                std::uint32_t groups, const Progress& progress) const {
+                                                                std::uint32_t groups,
+                                                                const Progress& progress) const {
   const std::vector<model::Timeline::Bucket>& buckets = profile_.timeline.buckets;
   std::vector<std::vector<std::uint64_t>> result(groups, std::vector<std::uint64_t>(buckets.size(), 0));
   std::vector<std::uint64_t> live(groups, 0);

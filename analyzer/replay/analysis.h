@@ -26,8 +26,8 @@
 
 namespace heapprof::replay {
 
-/// Called now and then while a trace is read, with the share done (0 to 1, of all passes together) and the records read
-/// so far.
+/// Called now and then while a trace is read, with the share done (0 to 1, of all passes together) and the records
+/// read so far.
 using Progress = std::function<void(double share, std::uint64_t records)>;
 
 /// Where indexes may come from, besides the trace itself.
@@ -50,7 +50,7 @@ struct ProfileEvent {
   std::uint32_t freeing_thread = kNoThread;     ///< of a release; kNoThread: nobody saw it
   std::uint32_t freeing_node = model::kNoIndex; ///< of a release: the stack that did it, where recorded
   std::uint64_t born_ns = 0;                    ///< of a release: when its block was allocated
-  std::uint64_t old_address = 0;                ///< of an allocation in a realloc: the block whose release came before
+  std::uint64_t old_address = 0;  ///< of an allocation in a realloc: the block whose release came before
 };
 
 /// A block that nobody released.
@@ -83,8 +83,9 @@ class Analysis {
   /// The replay of a slice began at a snapshot.
   bool began_at_snapshot() const noexcept { return !snapshot_.empty(); }
 
-  /// All allocations, releases and samples that count, in order, a batch at a time; with older ones those first that are
-  /// live where the reading begins. Then the survivors, in no order, once: the blocks that the profile counts as leaked.
+  /// All allocations, releases and samples that count, in order, a batch at a time; with older ones those first that
+  /// are live where the reading begins. Then the survivors, in no order, once: the blocks that the profile counts as
+  /// leaked.
   void for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink, const Progress& progress = {},
                       const EventChoice& which = {}) const;
 

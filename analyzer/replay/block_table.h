@@ -49,8 +49,8 @@ class BlockTable {
 
   /// First step: asks for the control bytes.
   void prefetch_group(std::uint64_t hash) const noexcept { __builtin_prefetch(&control_[group_of(hash)], 1); }
-  /// Second step, some events later: asks for the entry that holds the address, or that it is likely to get. No branch
-  /// here, as half of them would be mispredicted.
+  /// Second step, some events later: asks for the entry that holds the address, or that it is likely to get. No
+  /// branch here, as half of them would be mispredicted.
   void prefetch_entry(std::uint64_t hash) const noexcept {
     const std::size_t group = group_of(hash);
     const std::uint64_t control = control_[group];

@@ -17,9 +17,9 @@ namespace {
 using trace::EventText;
 using trace::MergedEvent;
 
-/// Gives blocks numbers in the place of their addresses, so that whoever compares numbers finds the same ones equal as who
-/// compares addresses. An address keeps its number while its block lives and while a realloc has it in hand, as that may
-/// fail and bring the block back.
+/// Gives blocks numbers in the place of their addresses, so that whoever compares numbers finds the same ones equal
+/// as who compares addresses. An address keeps its number while its block lives and while a realloc has it in hand,
+/// as that may fail and bring the block back.
 class BlockNumbers {
  public:
   explicit BlockNumbers(std::size_t streams) : next_ordinal_(streams, 0), in_hand_(streams) {}
@@ -29,7 +29,8 @@ class BlockNumbers {
     switch (event.op()) {
       case Op::kAlloc: event.address = give(stream, event.address); return;
       case Op::kReallocEnd: {
-        const bool in_place = event.address != 0 && !in_hand_[stream].empty() && in_hand_[stream].back() == event.address;
+        const bool in_place =
+            event.address != 0 && !in_hand_[stream].empty() && in_hand_[stream].back() == event.address;
         drop(stream, in_place);
         event.address = in_place ? entries_.find(event.address)->size : give(stream, event.address);
         return;
@@ -132,7 +133,8 @@ class Compactor {
     whole_ = whole_of(reader, replay);
     // What is lost of a time is less than a microsecond.
     const std::uint64_t rate = file_.header().ticks_per_second;
-    if (!options_.exact) quantum_ = rate == 0 ? whole_.clock.ticks_per_us() : std::max<std::uint64_t>(rate / 1'000'000, 1);
+    if (!options_.exact)
+      quantum_ = rate == 0 ? whole_.clock.ticks_per_us() : std::max<std::uint64_t>(rate / 1'000'000, 1);
     // Events of the new file name stacks by dense index.
     for (std::uint32_t index = 0; index < whole_.node_ids.size(); ++index) whole_.node_ids[index] = index;
   }
@@ -172,8 +174,8 @@ class Compactor {
     std::vector<MergedEvent> ordered;
     replay.tell_order(ordered);
     BlockNumbers numbers(file_.streams().size());
-    trace::ChunkEncoder encoder({static_cast<std::uint32_t>(file_.streams().size()), whole_.definitions.node_count, quantum_,
-                                 options_.exact});
+    trace::ChunkEncoder encoder({static_cast<std::uint32_t>(file_.streams().size()), whole_.definitions.node_count,
+                                 quantum_, options_.exact});
     std::uint64_t events = 0;
     // A chunk is compressed while the next one is made.
     std::future<std::vector<std::uint8_t>> compressing;
@@ -228,7 +230,8 @@ class Compactor {
     const bool same = is.allocations == was.allocations && is.allocated_bytes == was.allocated_bytes &&
                       is.frees == was.frees && is.failed == was.failed && is.peak_bytes == was.peak_bytes &&
                       is.peak_blocks == was.peak_blocks && is.leaked_bytes == was.leaked_bytes &&
-                      is.leaked_blocks == was.leaked_blocks && is.temporary_allocations == was.temporary_allocations &&
+                      is.leaked_blocks == was.leaked_blocks &&
+                      is.temporary_allocations == was.temporary_allocations &&
                       is.unmatched_frees == was.unmatched_frees && is.implied_frees == was.implied_frees &&
                       replay.mmap_costs().live_bytes() == live_mapped_ && reader.records() == whole_.records;
     if (!same)

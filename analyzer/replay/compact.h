@@ -1,9 +1,9 @@
 // Rewriting a trace denser: what `heapprof compact` does.
 //
 // Three passes. The first finds what only the whole tells, which goes to the front. The second replays the
-// events, which puts those of equal times in order, names blocks by numbers instead of addresses, and writes chunks. The
-// third reads what was written, compares its figures with those of the first, and adds snapshots: a compacted trace has
-// been read once before anybody sees it.
+// events, which puts those of equal times in order, names blocks by numbers instead of addresses, and writes chunks.
+// The third reads what was written, compares its figures with those of the first, and adds snapshots: a compacted
+// trace has been read once before anybody sees it.
 //
 // Of a program that still runs, what was recorded up to the moment of opening is taken.
 #pragma once

@@ -242,7 +242,8 @@ void tidy_index_cache() {
   for (const auto& entry : fs::directory_iterator(cache_folder(), error)) {
     struct stat status {};
     if (::lstat(entry.path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
-    entries.push_back({entry.path(), std::max(status.st_atime, status.st_mtime), static_cast<std::uint64_t>(status.st_size)});
+    entries.push_back(
+        {entry.path(), std::max(status.st_atime, status.st_mtime), static_cast<std::uint64_t>(status.st_size)});
   }
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used > b.used; });
   const std::time_t now = std::time(nullptr);

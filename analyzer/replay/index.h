@@ -1,10 +1,10 @@
-// The index of a trace: what only the whole trace tells (analyzer/trace/whole.h), and snapshots of the replay every so
-// often. With it a question about a slice of time starts at the last snapshot before the slice, not at the beginning,
-// and gives the same answer.
+// The index of a trace: what only the whole trace tells (analyzer/trace/whole.h), and snapshots of the replay every
+// so often. With it a question about a slice of time starts at the last snapshot before the slice, not at the
+// beginning, and gives the same answer.
 //
 // It stands inside a compacted trace, beside a trace (TRACE.idx, by `heapprof index`), or in the user's cache
-// folder, where the first question that reads a large trace twice leaves it. It is bound to its trace by file id, size
-// and fingerprint; one that does not fit is not used.
+// folder, where the first question that reads a large trace twice leaves it. It is bound to its trace by file id,
+// size and fingerprint; one that does not fit is not used.
 //
 //   index file = header section*      sections: analyzer/trace/section.h; the last is the whole
 //      0      8  magic 89 48 50 52 58 0d 0a 1a
@@ -61,15 +61,15 @@ void write_index_header(trace::NewFile& out, const trace::TraceFile& file);
 /// And its last section.
 void write_whole(trace::NewFile& out, std::uint64_t file_id, const trace::Whole& whole);
 
-/// Adds snapshots, about `interval` records apart, and the whole to `out`, in one pass over the trace. `each`, if given,
-/// is called with every batch after it was replayed. Returns the finished replay.
+/// Adds snapshots, about `interval` records apart, and the whole to `out`, in one pass over the trace. `each`, if
+/// given, is called with every batch after it was replayed. Returns the finished replay.
 std::unique_ptr<Replay> add_index(trace::NewFile& out, const trace::TraceFile& file, std::uint64_t interval,
                                   const std::function<void(const trace::Batch&)>& each = {});
 
 class Index {
  public:
-  /// The index in `path`. None: there is no such file, or it is not of this trace or damaged; then `why_not` says so in a
-  /// sentence (empty: no such file).
+  /// The index in `path`. None: there is no such file, or it is not of this trace or damaged; then `why_not` says so
+  /// in a sentence (empty: no such file).
   static std::optional<Index> open(const std::string& path, const trace::TraceFile& file, std::string& why_not);
 
   const std::shared_ptr<const trace::Whole>& whole() const noexcept { return whole_; }
@@ -79,8 +79,8 @@ class Index {
   const std::string& path() const noexcept { return input_->path(); }
   std::size_t snapshots() const noexcept { return table_.snapshots.size(); }
 
-  /// The latest snapshot all of whose events have a time before `ticks`: its contents, a reader's position and a replay's
-  /// state. Empty: there is none. Throws FormatError.
+  /// The latest snapshot all of whose events have a time before `ticks`: its contents, a reader's position and a
+  /// replay's state. Empty: there is none. Throws FormatError.
   std::vector<std::uint8_t> snapshot_before(std::uint64_t ticks) const;
 
  private:
@@ -98,8 +98,8 @@ struct Restart {
 /// Throws FormatError.
 Restart parse_snapshot(std::span<const std::uint8_t> contents);
 
-/// An index that is made by the way, while a large trace is replayed, and left in the cache. What goes wrong with that
-/// is nobody's trouble: there will be no index, then.
+/// An index that is made by the way, while a large trace is replayed, and left in the cache. What goes wrong with
+/// that is nobody's trouble: there will be no index, then.
 class CachedIndex {
  public:
   explicit CachedIndex(const trace::TraceFile& file) noexcept;

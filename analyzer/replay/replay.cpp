@@ -46,7 +46,8 @@ bool Replay::run(trace::Batch& batch) {
   texts_ = &batch.texts;
   const auto before = [&](std::uint64_t ticks) {
     return static_cast<std::size_t>(
-        std::partition_point(events_.begin(), events_.end(), [&](const MergedEvent& event) { return event.time < ticks; }) -
+        std::partition_point(events_.begin(), events_.end(),
+                             [&](const MergedEvent& event) { return event.time < ticks; }) -
         events_.begin());
   };
   const bool last = choice_.has_end() && !events_.empty() && events_.back().time >= choice_.end_ticks;
@@ -128,8 +129,8 @@ inline void Replay::handle(std::size_t i, std::uint64_t hash) {
 }
 
 inline model::LiveTimeline::State Replay::state() const noexcept {
-  model::LiveTimeline::State state{costs().live_bytes(), costs().live_blocks(), heap_.allocations, heap_.allocated_bytes,
-                                   mmap_costs_.live_bytes()};
+  model::LiveTimeline::State state{costs().live_bytes(), costs().live_blocks(), heap_.allocations,
+                                   heap_.allocated_bytes, mmap_costs_.live_bytes()};
   if (selection_.kind == model::Kind::kHeap) return state;
   if (selection_.kind == model::Kind::kMmap) state.allocations = state.allocated_bytes = 0;
   state.allocations += mappings_.mappings - (count_all_ ? mappings_.from_allocator : 0);
@@ -193,8 +194,8 @@ inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t ol
   timeline_.rose(costs().live_bytes());
   if constexpr (kResolve)
     if (is_block_event(event.node))
-      resolved_->push_back({event.time, event.address, size, event.node, block->thread, ResolvedKind::kAllocation, false, !in_slice_,
-                            old_address != 0, kNoThread, kNoNode, 0, old_address});
+      resolved_->push_back({event.time, event.address, size, event.node, block->thread, ResolvedKind::kAllocation,
+                            false, !in_slice_, old_address != 0, kNoThread, kNoNode, 0, old_address});
 }
 
 template <bool kResolve>
@@ -208,8 +209,8 @@ inline void Replay::count_release(const Block& block, bool temporary, [[maybe_un
   timeline_.fell(costs().live_bytes());
   if constexpr (kResolve)
     if (is_block_event(block.node))
-      resolved_->push_back({now_, block.address, block.size, block.node, block.thread, ResolvedKind::kRelease, temporary, before_slice,
-                            by.in_realloc, by.thread, by.node, block.time, 0});
+      resolved_->push_back({now_, block.address, block.size, block.node, block.thread, ResolvedKind::kRelease,
+                            temporary, before_slice, by.in_realloc, by.thread, by.node, block.time, 0});
 }
 
 void Replay::count_rare_release(const Block& block) {
@@ -409,8 +410,9 @@ void Replay::mapping_changed(const Region& region, std::int64_t bytes, std::int6
   if (bytes > 0) timeline_.rose(costs().live_bytes());
   else timeline_.fell(costs().live_bytes());
   if (is_mapping_event(region.flags))
-    resolved_->push_back({now_, region.begin, static_cast<std::uint64_t>(bytes > 0 ? bytes : -bytes), region.node, region.thread,
-                          bytes > 0 ? ResolvedKind::kAllocation : ResolvedKind::kRelease, false, !in_slice_});
+    resolved_->push_back({now_, region.begin, static_cast<std::uint64_t>(bytes > 0 ? bytes : -bytes), region.node,
+                          region.thread, bytes > 0 ? ResolvedKind::kAllocation : ResolvedKind::kRelease, false,
+                          !in_slice_});
 }
 
 bool Replay::is_selected(std::uint32_t tid, const std::string& name) const {

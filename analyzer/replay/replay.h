@@ -12,8 +12,8 @@
 //     highest sum in it, made of all that was live then, also of older blocks, and may be that of its first
 //     moment. Its leaks are the blocks allocated in it and live at its end.
 //
-// The state between two batches can be saved, and a replay that is asked about a later slice of time goes on from there
-// (analyzer/replay/index.h).
+// The state between two batches can be saved, and a replay that is asked about a later slice of time goes on from
+// there (analyzer/replay/index.h).
 //
 // One pass, no memory of its own but the live blocks, one record a node and a stream. Whoever needs the
 // single events (exports) gets them resolved, a batch at a time, from replay(batch, events).
@@ -69,6 +69,7 @@ struct Selection {
   std::optional<std::uint64_t> max_lifetime_ns;  ///< a block never released does not fit
   /// Says for each node of a profile whose tree is linked (costs are zero yet) whether its stack counts.
   std::function<std::vector<std::uint8_t>(const model::Profile&)> choose_stacks;
+  std::string words;                        ///< the selection as the user put it, but for the slice: for reports
   std::uint64_t min_size = 0;
   std::uint64_t max_size = std::numeric_limits<std::uint64_t>::max();
   std::vector<std::uint32_t> thread_ids;    ///< tids; empty: all
@@ -101,7 +102,7 @@ struct ResolvedEvent {
   ResolvedKind kind;
   bool temporary;         ///< of a release
   bool before_slice;      ///< its block was allocated before the slice
-  bool in_realloc = false;  ///< of a release: realloc did it; of an allocation: it is what realloc gave for another block
+  bool in_realloc = false;  ///< of a release: realloc did it; of an allocation: realloc gave it for another block
   // Of a release:
   std::uint32_t freeing_thread = kNoThread;  ///< kNoThread: the release was not seen
   std::uint32_t freeing_node = kNoNode;      ///< dense index of its stack; kNoNode: not recorded
@@ -149,19 +150,19 @@ class Replay {
     return run<true>(batch);
   }
 
-  /// Before the first batch: events are what the selection's kind counts, so mappings besides the blocks of the heap, or
-  /// in their place. A mapping's parts may come and go in other pieces than it was made of.
+  /// Before the first batch: events are what the selection's kind counts, so mappings besides the blocks of the heap,
+  /// or in their place. A mapping's parts may come and go in other pieces than it was made of.
   void resolve_kind() {
     mappings_are_events_ = selection_.kind != model::Kind::kHeap;
     blocks_are_events_ = selection_.kind != model::Kind::kMmap;
   }
 
-  /// Before the first batch: of the blocks of these nodes alone, by dense index, where 0 leaves a node out and one that is
-  /// missing counts. `nodes` must outlive this. Mappings are not concerned.
+  /// Before the first batch: of the blocks of these nodes alone, by dense index, where 0 leaves a node out and one
+  /// that is missing counts. `nodes` must outlive this. Mappings are not concerned.
   void resolve_nodes(const std::vector<std::uint8_t>& nodes) noexcept { resolved_nodes_ = nodes; }
 
-  /// From here on appends the events to `events` in the order in which they are handled, which differs from the trace's
-  /// where times are equal. Works with the second form of replay() only. Texts are those of the batch.
+  /// From here on appends the events to `events` in the order in which they are handled, which differs from the
+  /// trace's where times are equal. Works with the second form of replay() only. Texts are those of the batch.
   void tell_order(std::vector<trace::MergedEvent>& events) noexcept { ordered_ = &events; }
 
   /// After the last batch. `end_time`: ticks to which the recording is known to have gone on. May append to

@@ -1,8 +1,8 @@
 // Saving and restoring the state of a replay: Replay::save() and Replay::restore().
 //
-// What is saved is what the events to come can meet: live blocks and mappings, calls that have begun, threads. Sums are
-// not, as a slice begins with none, but for what is live, which is counted again. Blocks stand in the order of their
-// allocation, so that times and stacks differ little from one to the next.
+// What is saved is what the events to come can meet: live blocks and mappings, calls that have begun, threads. Sums
+// are not, as a slice begins with none, but for what is live, which is counted again. Blocks stand in the order of
+// their allocation, so that times and stacks differ little from one to the next.
 #include <algorithm>
 #include <utility>
 
@@ -233,7 +233,8 @@ bool Replay::restore(ByteReader& in, std::uint32_t node_count) {
 void Replay::resolve_restored(std::vector<ResolvedEvent>& events) const {
   const auto add = [&](const Block& block) {
     if (block.address == 0 || (block.thread & kNotSelected) != 0 || !is_block_event(block.node)) return;
-    events.push_back({block.time, block.address, block.size, block.node, block.thread, ResolvedKind::kAllocation, false, true});
+    events.push_back(
+        {block.time, block.address, block.size, block.node, block.thread, ResolvedKind::kAllocation, false, true});
   };
   if (blocks_are_events_) {
     blocks_.for_each(add);
@@ -244,8 +245,11 @@ void Replay::resolve_restored(std::vector<ResolvedEvent>& events) const {
   // When a mapping was made is not kept: before all that follows.
   if (mappings_are_events_)
     mapping_table_.for_each([&](const Region& region) {
-      if ((region.flags & (kNotSelected | kMapReserve)) != 0 || (count_all_ && (region.flags & kMapFromAllocator) != 0)) return;
-      events.push_back({0, region.begin, region.end - region.begin, region.node, region.thread, ResolvedKind::kAllocation, false, true});
+      if ((region.flags & (kNotSelected | kMapReserve)) != 0 ||
+          (count_all_ && (region.flags & kMapFromAllocator) != 0))
+        return;
+      events.push_back({0, region.begin, region.end - region.begin, region.node, region.thread,
+                        ResolvedKind::kAllocation, false, true});
     });
   std::sort(events.begin(), events.end(), [](const ResolvedEvent& a, const ResolvedEvent& b) {
     return a.time != b.time ? a.time < b.time : a.address < b.address;

@@ -14,8 +14,8 @@ std::string demangle(std::string_view name);
 
 /// A demangled name without the contents of its template and generic arguments and of its parameters:
 /// `std::vector<...>::push_back(...)`, `<Vec<...> as Extend<...>>::extend`. What tells a function from another of the
-/// same scope stays: operators, casts, clones, Rust's `<Type as Trait>`, `(anonymous namespace)`, lambdas. A name whose
-/// brackets don't match, or that is short as it is (kShortEnough), comes back unchanged.
+/// same scope stays: operators, casts, clones, Rust's `<Type as Trait>`, `(anonymous namespace)`, lambdas. A name
+/// whose brackets don't match, or that is short as it is (kShortEnough), comes back unchanged.
 std::string shorten(std::string_view name);
 
 inline constexpr std::size_t kShortEnough = 48;

@@ -71,7 +71,11 @@ bool has_scopes(int language) {
 
 DwarfFunctions::DwarfFunctions(Dwarf* dwarf, std::function<bool(std::uint64_t)> is_code,
                                std::function<bool(std::uint64_t)> in_function, std::vector<std::string> packages)
-    : dwarf_(dwarf), is_code_(std::move(is_code)), in_function_(std::move(in_function)), package_paths_(std::move(packages)), ranges_left_(kMaxRanges) {
+    : dwarf_(dwarf),
+      is_code_(std::move(is_code)),
+      in_function_(std::move(in_function)),
+      package_paths_(std::move(packages)),
+      ranges_left_(kMaxRanges) {
   list_units();
 }
 
@@ -351,7 +355,8 @@ void DwarfFunctions::resolve_in_unit(std::uint32_t number, const std::vector<std
   for (const std::size_t i : asked) wanted.push_back(addresses[i]);
   Walk quick(*this, wanted, false);
   quick.run(unit.split);
-  std::erase_if(wanted, [&](std::uint64_t address) { return quick.find(address) != nullptr || !in_function_(address); });
+  std::erase_if(wanted,
+                [&](std::uint64_t address) { return quick.find(address) != nullptr || !in_function_(address); });
   Walk thorough(*this, wanted, true);
   if (!wanted.empty()) thorough.run(unit.split);
 

@@ -27,11 +27,11 @@ namespace heapprof::symbols {
 
 class DwarfFunctions {
  public:
-  /// `is_code` tells whether an address of the debug information lies in the module's code, `in_function` whether it may
-  /// lie in a function: no for one between two, which would be looked for in vain, at length. `packages` are files in
-  /// which units may stand that were split off (the first that has one counts).
-  DwarfFunctions(Dwarf* dwarf, std::function<bool(std::uint64_t)> is_code, std::function<bool(std::uint64_t)> in_function,
-                 std::vector<std::string> packages = {});
+  /// `is_code` tells whether an address of the debug information lies in the module's code, `in_function` whether it
+  /// may lie in a function: no for one between two, which would be looked for in vain, at length. `packages` are
+  /// files in which units may stand that were split off (the first that has one counts).
+  DwarfFunctions(Dwarf* dwarf, std::function<bool(std::uint64_t)> is_code,
+                 std::function<bool(std::uint64_t)> in_function, std::vector<std::string> packages = {});
 
   /// Appends to frames[i] what is known about addresses[i] (sorted, distinct, in terms of the debug
   /// information): nothing; or one frame with a line but no function; or the inlined functions and the real
@@ -72,8 +72,9 @@ class DwarfFunctions {
   void list_units();
   std::vector<Range> ranges_of(Dwarf_Die& die);
   void find_in_packages(Unit& unit);
-  void resolve_in_unit(std::uint32_t number, const std::vector<std::uint64_t>& addresses, const std::vector<std::size_t>& asked,
-                       std::vector<std::vector<SourceFrame>>& frames, std::vector<bool>& plain_name);
+  void resolve_in_unit(std::uint32_t number, const std::vector<std::uint64_t>& addresses,
+                       const std::vector<std::size_t>& asked, std::vector<std::vector<SourceFrame>>& frames,
+                       std::vector<bool>& plain_name);
   template <typename Visit>
   bool each_child(Dwarf_Die& parent, Dwarf_Off& last_offset, int depth, Visit&& visit);
   std::string function_name(Dwarf_Die& die, bool& plain);

@@ -35,7 +35,8 @@ constexpr std::size_t kMaxAddresses = 16u << 20;
 
 std::uint32_t u32_at(const std::vector<unsigned char>& bytes, std::uint64_t offset) {
   std::uint32_t value = 0;
-  if (offset <= bytes.size() && bytes.size() - offset >= sizeof value) std::memcpy(&value, bytes.data() + offset, sizeof value);
+  if (offset <= bytes.size() && bytes.size() - offset >= sizeof value)
+    std::memcpy(&value, bytes.data() + offset, sizeof value);
   return value;
 }
 
@@ -62,7 +63,8 @@ std::vector<unsigned char> addresses_of(Dwarf* main, Dwarf_Die& skeleton) {
     // Before the base stand the length of all behind itself, version, address size and segment size.
     std::uint32_t length = 0;
     std::memcpy(&length, bytes + base - 8, sizeof length);
-    const std::uint64_t size = std::min<std::uint64_t>({length < 4 ? 0 : length - 4, data->d_size - base, kMaxAddresses});
+    const std::uint64_t size =
+        std::min<std::uint64_t>({length < 4 ? 0 : length - 4, data->d_size - base, kMaxAddresses});
     return {bytes + base, bytes + base + size};
   }
   return {};
@@ -129,7 +131,8 @@ struct DwarfPackage::Unit {
     memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return false;
     auto* const at = static_cast<unsigned char*>(memory);
-    if (mmap(at + front, file_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED) return false;
+    if (mmap(at + front, file_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED)
+      return false;
     std::memcpy(at, &header, sizeof header);
     std::memcpy(at + sizeof header, headers.data(), headers.size() * sizeof(Elf64_Shdr));
     std::memcpy(at + sizeof header + headers.size() * sizeof(Elf64_Shdr), names.data(), names.size());
@@ -170,7 +173,8 @@ bool DwarfPackage::read(int fd) {
   std::vector<unsigned char> index;
   for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf.get(), section)) != nullptr;) {
     GElf_Shdr at;
-    if (gelf_getshdr(section, &at) == nullptr || at.sh_type == SHT_NOBITS || (at.sh_flags & SHF_COMPRESSED) != 0) continue;
+    if (gelf_getshdr(section, &at) == nullptr || at.sh_type == SHT_NOBITS || (at.sh_flags & SHF_COMPRESSED) != 0)
+      continue;
     if (at.sh_offset > file_bytes_ || at.sh_size > file_bytes_ - at.sh_offset) continue;
     const char* const text = elf_strptr(elf.get(), names, at.sh_name);
     if (text == nullptr) continue;
@@ -188,10 +192,11 @@ bool DwarfPackage::read(int fd) {
 
 bool DwarfPackage::read_index(const std::vector<unsigned char>& index, const Part (&sections)[9]) {
   const std::uint64_t columns = u32_at(index, 4), units = u32_at(index, 8), slots = u32_at(index, 12);
-  if (index.size() < 16 || (u32_at(index, 0) & 0xffff) != 5 || columns > 16 || units > kMaxUnits || slots > 4 * kMaxUnits)
+  if (index.size() < 16 || (u32_at(index, 0) & 0xffff) != 5 || columns > 16 || units > kMaxUnits ||
+      slots > 4 * kMaxUnits)
     return false;
-  const std::uint64_t rows_at = 16 + slots * 8, columns_at = rows_at + slots * 4, offsets_at = columns_at + columns * 4,
-                      sizes_at = offsets_at + units * columns * 4;
+  const std::uint64_t rows_at = 16 + slots * 8, columns_at = rows_at + slots * 4,
+                      offsets_at = columns_at + columns * 4, sizes_at = offsets_at + units * columns * 4;
   if (sizes_at + units * columns * 4 > index.size()) return false;
   for (std::uint64_t slot = 0; slot < slots; ++slot) {
     const std::uint64_t row = u32_at(index, rows_at + slot * 4);

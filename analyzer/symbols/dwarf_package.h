@@ -2,8 +2,8 @@
 // DWARF 5, section 7.3.5; packages of DWARF 4 (index version 2) are not read.
 //
 // elfutils reads packages from version 0.191 on, and Debian 12 has an older one. So each unit that is asked for is
-// given to libdw as an ELF file of its own, in memory: section headers that point into the mapped package at the unit's
-// contributions, under the names of ordinary debug sections, and the unit's part of the program's .debug_addr.
+// given to libdw as an ELF file of its own, in memory: section headers that point into the mapped package at the
+// unit's contributions, under the names of ordinary debug sections, and the unit's part of the program's .debug_addr.
 // Without the link between skeleton and split unit, libdw takes the unit's base address for 0.
 #pragma once
 

@@ -28,10 +28,11 @@ bool names_a_function(const GElf_Sym& symbol, const char* name) {
   return name != nullptr && *name != '\0' && *name != '$' && *name != '@';
 }
 
-/// Where functions begin, by the table in the main file's .eh_frame_hdr (LSB 5.0, 10.6.2), sorted; empty when there is none
-/// in the encodings that linkers write.
+/// Where functions begin, by the table in the main file's .eh_frame_hdr (LSB 5.0, 10.6.2), sorted; empty when there
+/// is none in the encodings that linkers write.
 std::vector<std::uint64_t> begins_by_unwind_table(Dwfl_Module* module) {
-  constexpr unsigned char kUsual[4] = {1, DW_EH_PE_pcrel | DW_EH_PE_sdata4, DW_EH_PE_udata4, DW_EH_PE_datarel | DW_EH_PE_sdata4};
+  constexpr unsigned char kUsual[4] = {1, DW_EH_PE_pcrel | DW_EH_PE_sdata4, DW_EH_PE_udata4,
+                                       DW_EH_PE_datarel | DW_EH_PE_sdata4};
   constexpr std::size_t kHeader = 12, kEntry = 8;
   std::vector<std::uint64_t> begins;
   Dwarf_Addr bias = 0;
@@ -58,8 +59,8 @@ std::vector<std::uint64_t> begins_by_unwind_table(Dwfl_Module* module) {
   return begins;
 }
 
-/// Where the unconditional jumps among these instructions lead, from their begin. On x86-64, where instructions vary in
-/// length: the long ones, and bytes that only look like one. (Bytes that look like a short one are many.)
+/// Where the unconditional jumps among these instructions lead, from their begin. On x86-64, where instructions vary
+/// in length: the long ones, and bytes that only look like one. (Bytes that look like a short one are many.)
 std::vector<std::uint64_t> jumps_in(const unsigned char* code, std::uint64_t bytes, unsigned machine) {
   std::vector<std::uint64_t> targets;
   if (machine == EM_X86_64) {
@@ -162,8 +163,8 @@ void ElfSymbols::add_unsized(std::vector<Symbol>& unsized, const std::vector<std
   unsized_.build();
 }
 
-/// `sized` in add_sized()'s order. Bytes that only look like a jump lead to the very begin of another function once in
-/// millions.
+/// `sized` in add_sized()'s order. Bytes that only look like a jump lead to the very begin of another function once
+/// in millions.
 void ElfSymbols::add_tails(Dwfl_Module* module, const std::vector<Symbol>& sized,
                            const std::vector<std::uint64_t>& begins) {
   constexpr std::size_t kMostNames = 8;

@@ -2,11 +2,12 @@
 // .dynsym.
 //
 // A symbol with a size covers its bytes. Hand-written assembly often gives none: such a symbol reaches to
-// the next symbol, the next function that has unwind information (in a stripped library the next symbol may be far), or the end
-// of its section, but never into the bytes of a symbol that has a size.
+// the next symbol, the next function that has unwind information (in a stripped library the next symbol may be far),
+// or the end of its section, but never into the bytes of a symbol that has a size.
 //
-// In a stripped file local functions have no names. Of those that exported functions jump to (compilers end a function
-// in a jump where it could call and return), this is said: in libc, localtime's and setenv's work is done there.
+// In a stripped file local functions have no names. Of those that exported functions jump to (compilers end a
+// function in a jump where it could call and return), this is said: in libc, localtime's and setenv's work is done
+// there.
 #pragma once
 
 #include <elfutils/libdwfl.h>

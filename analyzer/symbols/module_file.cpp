@@ -156,7 +156,8 @@ ModuleFile::ModuleFile(const Module& module, const Options& options, const Origi
   std::string reason;
   if (open_main(path_in_sysroot(options_.sysroot, original_), deleted, &reason) == Acceptance::kAccepted) return;
   if (const std::string other = with_line_feeds(original_);
-      other != original_ && open_main(path_in_sysroot(options_.sysroot, other), deleted, nullptr) == Acceptance::kAccepted)
+      other != original_ &&
+      open_main(path_in_sysroot(options_.sysroot, other), deleted, nullptr) == Acceptance::kAccepted)
     return;
   if (open_mapped()) return;
   // This machine's own file will do when it is certain to be the same.
@@ -254,7 +255,8 @@ ModuleFile::Acceptance ModuleFile::accept_main(Descriptor fd, const std::string&
   main_path_ = path;
   locate_debug_file(elf.get());
   elf.reset();
-  if (!report(with_plain_sections(std::move(fd)), path)) return refuse(Acceptance::kRefused, std::string("unreadable: ") + dwfl_errmsg(-1));
+  if (!report(with_plain_sections(std::move(fd)), path))
+    return refuse(Acceptance::kRefused, std::string("unreadable: ") + dwfl_errmsg(-1));
   main_state_ = std::move(state);
   return Acceptance::kAccepted;
 }
@@ -264,7 +266,8 @@ std::string ModuleFile::sign_of_change(const Descriptor& fd, Elf* elf) const {
   if (origin_.recorded_at_ns != 0 && fstat(fd.get(), &status) == 0 && options_.sysroot.empty()) {
     const auto written = static_cast<std::uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000u +
                          static_cast<std::uint64_t>(status.st_mtim.tv_nsec);
-    if (written > origin_.recorded_at_ns) return "the file was written after the recording began, and has no build id";
+    if (written > origin_.recorded_at_ns)
+      return "the file was written after the recording began, and has no build id";
   }
   constexpr std::uint64_t kPage = 1 << 16;  // the largest of all machines
   std::uint64_t begin = UINT64_MAX, end = 0;
@@ -427,7 +430,8 @@ int ModuleFile::find_debug_file(const char* link, std::uint32_t link_crc, std::s
     const std::string real = folder_of(std::filesystem::canonical(main_path_, error).string());
     if (!error && real != folders.front()) folders.push_back(real);
     // A deleted program that still runs was opened through /proc; its debug file may have stayed.
-    if (const std::string own = folder_of(original_); options_.sysroot.empty() && own != folders.front()) folders.push_back(own);
+    if (const std::string own = folder_of(original_); options_.sysroot.empty() && own != folders.front())
+      folders.push_back(own);
     std::vector<std::string> candidates;
     for (const std::string& folder : folders)
       candidates.insert(candidates.end(), {folder + "/" + link, folder + "/.debug/" + link});
@@ -485,10 +489,10 @@ int ModuleFile::find_debuginfo(Dwfl_Module*, void** userdata, const char*, Dwarf
   std::string path;
   // libdwfl asks for the supplementary file of dwz through the same callback.
   const bool alt = self->alt_link_ && link != nullptr && self->alt_link_->name == link;
-  const int fd =
-      alt ? with_plain_sections(Descriptor(self->find_alt_file(file_name != nullptr ? file_name : self->main_path_, path)))
-                .release()
-          : self->debug_file(path);
+  const int fd = alt ? with_plain_sections(
+                           Descriptor(self->find_alt_file(file_name != nullptr ? file_name : self->main_path_, path)))
+                           .release()
+                     : self->debug_file(path);
   if (fd < 0) {
     errno = 0;  // not found, which is no error
     return -1;

@@ -46,8 +46,9 @@ bool take_last_number(std::string_view& text, int& value) {
 
 }  // namespace
 
-/// V8 (`node --perf-basic-prof`) writes KIND:MARK NAME PLACE:LINE:COLUMN, where KIND is "JS", "LazyCompile", "Function",
-/// "Script" and so on, and MARK tells the compiler: '*', '+', '^', '~' or nothing. Without a place it is code of V8 itself.
+/// V8 (`node --perf-basic-prof`) writes KIND:MARK NAME PLACE:LINE:COLUMN, where KIND is "JS", "LazyCompile",
+/// "Function", "Script" and so on, and MARK tells the compiler: '*', '+', '^', '~' or nothing. Without a place it is
+/// code of V8 itself.
 SourceFrame frame_of_jit_name(const std::string& name) {
   SourceFrame frame;
   frame.function = name;
@@ -108,8 +109,8 @@ bool PerfMap::read(const std::string& path, std::uint64_t written_since_ns) {
   const auto take_line = [&] {
     std::string_view rest(line);
     std::uint64_t begin = 0, size = 0;
-    if (!cut && pieces_.size() < kMaxPieces && take_number(rest, begin) && take_number(rest, size) && !rest.empty() && size != 0 &&
-        begin + size > begin)
+    if (!cut && pieces_.size() < kMaxPieces && take_number(rest, begin) && take_number(rest, size) && !rest.empty() &&
+        size != 0 && begin + size > begin)
       add(begin, begin + size, std::string(rest));
     line.clear();
     cut = false;

@@ -69,7 +69,8 @@ bool unpack_section(int in, std::uint64_t from, std::uint64_t size, int out, std
 Descriptor with_plain_sections(Descriptor file) {
   Elf64_Ehdr header;
   struct stat status {};
-  if (!file.is_open() || fstat(file.get(), &status) != 0 || !read_at(file.get(), 0, &header, sizeof header)) return file;
+  if (!file.is_open() || fstat(file.get(), &status) != 0 || !read_at(file.get(), 0, &header, sizeof header))
+    return file;
   constexpr unsigned char kOwnOrder = std::endian::native == std::endian::little ? ELFDATA2LSB : ELFDATA2MSB;
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
       header.e_ident[EI_DATA] != kOwnOrder || header.e_shentsize != sizeof(Elf64_Shdr))
@@ -86,8 +87,8 @@ Descriptor with_plain_sections(Descriptor file) {
   for (std::size_t i = 0; i < sections.size(); ++i) {
     Elf64_Shdr& section = sections[i];
     Elf64_Chdr packed;
-    if ((section.sh_flags & SHF_COMPRESSED) == 0 || section.sh_type == SHT_NOBITS || section.sh_size < sizeof packed ||
-        section.sh_offset > size || section.sh_size > size - section.sh_offset ||
+    if ((section.sh_flags & SHF_COMPRESSED) == 0 || section.sh_type == SHT_NOBITS ||
+        section.sh_size < sizeof packed || section.sh_offset > size || section.sh_size > size - section.sh_offset ||
         !read_at(file.get(), section.sh_offset, &packed, sizeof packed) || packed.ch_type != kZstd)
       continue;
     if (packed.ch_size > left) continue;
@@ -98,8 +99,8 @@ Descriptor with_plain_sections(Descriptor file) {
         if (sendfile(copy.get(), file.get(), &at, static_cast<std::size_t>(status.st_size - at)) <= 0) return file;
       if (!copy.is_open()) return file;
     }
-    if (!unpack_section(file.get(), section.sh_offset + sizeof packed, section.sh_size - sizeof packed, copy.get(), end,
-                        packed.ch_size))
+    if (!unpack_section(file.get(), section.sh_offset + sizeof packed, section.sh_size - sizeof packed, copy.get(),
+                        end, packed.ch_size))
       continue;
     section.sh_flags &= ~static_cast<Elf64_Xword>(SHF_COMPRESSED);
     section.sh_offset = end;

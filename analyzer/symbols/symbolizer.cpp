@@ -258,7 +258,8 @@ struct Symbolizer::Task {
     if (!missing.empty() && !fingerprint.empty() && reader->can_be_kept())
       NameCache(options.cache_folder).store(reader->build_id(), fingerprint, merged());
     if (!reader->has_all_symbols())
-      why_unnamed = recorded.path + ": without symbols (stripped), and no debug symbols were found; install them (Debian: "
+      why_unnamed = recorded.path +
+                    ": without symbols (stripped), and no debug symbols were found; install them (Debian: "
                     "-dbgsym packages), point at them with --debug-dir, or use --debuginfod";
     reader.reset();
   }

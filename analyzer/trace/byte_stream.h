@@ -63,7 +63,8 @@ class ByteReader {
     return value;
   }
   std::uint32_t number32() { return static_cast<std::uint32_t>(number_up_to(0xffffffff)); }
-  /// How many things follow, each of at least one byte: a wrong count cannot ask for more memory than there are bytes.
+  /// How many things follow, each of at least one byte: a wrong count cannot ask for more memory than there are
+  /// bytes.
   std::size_t count() {
     const std::uint64_t value = number();
     if (value > left()) fail();  // what is left behind the number, not with it

@@ -20,8 +20,8 @@ enum What : std::uint8_t {
   kReallocEndSame,  // of the block that the stream's latest realloc began with
 };
 constexpr unsigned kWhatBits = 3;
-// Above `what`: of what allocates, which guess of the node and which of the size was right; of what releases, which of
-// the block.
+// Above `what`: of what allocates, which guess of the node and which of the size was right; of what releases, which
+// of the block.
 constexpr unsigned kNodeShift = kWhatBits;
 constexpr unsigned kSizeShift = kWhatBits + 2;
 constexpr unsigned kBlockShift = kWhatBits;
@@ -55,9 +55,11 @@ class Guesses {
  private:
   static constexpr unsigned kBits = 16;
   static std::size_t slot(std::uint64_t a, std::uint64_t b) noexcept {
-    return static_cast<std::size_t>((a * 0x9e3779b97f4a7c15u ^ b * 0xc2b2ae3d27d4eb4fu) * 0x165667b19e3779f9u >> (64 - kBits));
+    return static_cast<std::size_t>((a * 0x9e3779b97f4a7c15u ^ b * 0xc2b2ae3d27d4eb4fu) * 0x165667b19e3779f9u >>
+                                    (64 - kBits));
   }
-  // Zeros from calloc are pages that nobody has touched: a file of many small chunks must not cost 2 MB of writing for each.
+  // Zeros from calloc are pages that nobody has touched: a file of many small chunks must not cost 2 MB of writing
+  // for each.
   struct Free {
     void operator()(void* memory) const noexcept { std::free(memory); }
   };
@@ -82,7 +84,9 @@ void allocated(Context& at, std::uint32_t node, std::uint64_t size) noexcept {
   at.releases = 0;
 }
 
-std::uint64_t difference(std::uint64_t a, std::uint64_t b) noexcept { return zigzag(static_cast<std::int64_t>(a - b)); }
+std::uint64_t difference(std::uint64_t a, std::uint64_t b) noexcept {
+  return zigzag(static_cast<std::int64_t>(a - b));
+}
 
 }  // namespace
 
@@ -155,7 +159,8 @@ void ChunkEncoder::add(const MergedEvent& event, const EventText* text) {
   const bool own = format_.exact ? event.address != 0
                                  : event.address > block_number(event.stream(), 0) - 1 &&
                                        event.address <= block_number(event.stream(), at.next_ordinal) - 1;
-  const bool next = format_.exact ? event.address != 0 : event.address == block_number(event.stream(), at.next_ordinal);
+  const bool next =
+      format_.exact ? event.address != 0 : event.address == block_number(event.stream(), at.next_ordinal);
   const bool same = !format_.exact && op == Op::kReallocEnd && event.address != 0 && event.address == at.in_realloc;
   if (((op == Op::kAlloc || op == Op::kReallocEnd) && next) || same) {
     const std::uint32_t node = event.node;
@@ -229,7 +234,8 @@ std::vector<std::uint8_t> ChunkEncoder::take() {
   ByteWriter out;
   out.number(events_);
   out.number(state.time_before);
-  const auto used = std::count_if(state.streams.begin(), state.streams.end(), [](const Stream& one) { return one.used; });
+  const auto used =
+      std::count_if(state.streams.begin(), state.streams.end(), [](const Stream& one) { return one.used; });
   out.number(static_cast<std::uint64_t>(used));
   for (std::size_t position = 0; position < state.streams.size(); ++position) {
     const Stream& stream = state.streams[position];
@@ -362,7 +368,9 @@ std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t most, std::vector<E
         std::uint64_t& size_2 = guesses.size_after(at, node);
         std::uint64_t& size_1 = guesses.size_of(node);
         const unsigned size_guess = kind >> kSizeShift & 3;
-        const std::uint64_t size = size_guess == kFirst ? size_2 : size_guess == kSecond ? size_1 : stream.sizes.number();
+        const std::uint64_t size = size_guess == kFirst    ? size_2
+                                   : size_guess == kSecond ? size_1
+                                                           : stream.sizes.number();
         size_2 = size_1 = size;
         event.op_size = op_size(what == kAllocNext ? Op::kAlloc : Op::kReallocEnd, size);
         event.node = node;
@@ -376,7 +384,10 @@ std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t most, std::vector<E
       case kFreeOwn:
       case kFreeStackOwn:
       case kReallocBeginOwn: {
-        event.op_size = op_size(what == kFreeOwn ? Op::kFree : what == kFreeStackOwn ? Op::kFreeStack : Op::kReallocBegin, 0);
+        event.op_size = op_size(what == kFreeOwn        ? Op::kFree
+                                : what == kFreeStackOwn ? Op::kFreeStack
+                                                        : Op::kReallocBegin,
+                                0);
         if (format_.exact) {
           event.address = get_address();
         } else {
@@ -404,7 +415,8 @@ std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t most, std::vector<E
       }
       case kRare: {
         const auto op = static_cast<Op>(stream.rare.number_up_to(0xff));
-        event.stream_and_flags |= static_cast<std::uint32_t>(stream.rare.number_up_to(15)) << MergedEvent::kFlagsShift;
+        event.stream_and_flags |= static_cast<std::uint32_t>(stream.rare.number_up_to(15))
+                                  << MergedEvent::kFlagsShift;
         event.op_size = op_size(op, stream.rare.number());
         event.address = stream.rare.number();
         if (op == Op::kReallocBegin) at.in_realloc = event.address;

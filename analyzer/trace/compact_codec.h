@@ -1,8 +1,8 @@
-// Chunks of a compacted trace: merged events, in the order in which the replay handled them, by columns that hold only
-// what could not be guessed. Encoder and decoder side by side.
+// Chunks of a compacted trace: merged events, in the order in which the replay handled them, by columns that hold
+// only what could not be guessed. Encoder and decoder side by side.
 //
-// A program repeats itself: after an allocation by one stack comes one by the stack that followed it last time, of the
-// size that it had there, and the block released next is as old as it was. Encoder and decoder keep the same
+// A program repeats itself: after an allocation by one stack comes one by the stack that followed it last time, of
+// the size that it had there, and the block released next is as old as it was. Encoder and decoder keep the same
 // small tables of what came last in which context (Guesses); an event whose guess was right costs its kind byte, and
 // zstd, which comes behind, finds repetitions in those.
 //
@@ -12,15 +12,17 @@
 //              kinds     a byte an event: what it is, and which guesses were right
 //              nodes     stacks not guessed, less the stack before, zigzag
 //              sizes     sizes not guessed
-//              blocks    blocks released and not guessed: ordinal less that expected, zigzag; of other streams' blocks
-//                        position and ordinal. In exact traces: all addresses, rotated right by 4 bits, less the one before
+//              blocks    blocks released and not guessed: ordinal less that expected, zigzag; of other streams'
+//              blocks
+//                        position and ordinal. In exact traces: all addresses, rotated right by 4 bits, less the one
+//                        before
 //              rare      all other events, whole
 //
 // Times are counted in the trace's quantum of ticks (1 in exact traces) and stand as steps: so many events have this
 // time, then it goes on by so much. Which stream an event is of stands likewise, as runs.
 //
-// A block's number, where addresses are not kept, is that of its stream and of its allocation in that: the allocation need
-// not name it. No two blocks share one, but for a realloc that stays in place, whose block keeps its own.
+// A block's number, where addresses are not kept, is that of its stream and of its allocation in that: the allocation
+// need not name it. No two blocks share one, but for a realloc that stays in place, whose block keeps its own.
 #pragma once
 
 #include <cstdint>
@@ -75,8 +77,8 @@ class ChunkDecoder {
   ChunkDecoder(const ChunkFormat& format, std::span<const std::uint8_t> contents);
   ~ChunkDecoder();
 
-  /// Writes up to `most` events to `out` and returns how many; 0: the chunk is over. Texts are appended to `texts`, and
-  /// their events point there. Throws FormatError.
+  /// Writes up to `most` events to `out` and returns how many; 0: the chunk is over. Texts are appended to `texts`,
+  /// and their events point there. Throws FormatError.
   std::size_t next(MergedEvent* out, std::size_t most, std::vector<EventText>& texts);
   /// next() has nothing more.
   bool at_end() const noexcept;

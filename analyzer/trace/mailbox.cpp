@@ -32,9 +32,10 @@ Mailbox::Mailbox(const std::string& path) : input_(path) {
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor_ < 0) open_error_ = errno;
   const int readable = descriptor_ >= 0 ? descriptor_ : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  void* const page = readable < 0 ? MAP_FAILED
-                                  : ::mmap(nullptr, sizeof(FileHeader), descriptor_ >= 0 ? PROT_READ | PROT_WRITE : PROT_READ,
-                                           MAP_SHARED, readable, 0);
+  void* const page = readable < 0
+                         ? MAP_FAILED
+                         : ::mmap(nullptr, sizeof(FileHeader), descriptor_ >= 0 ? PROT_READ | PROT_WRITE : PROT_READ,
+                                  MAP_SHARED, readable, 0);
   const int error = errno;
   if (descriptor_ < 0 && readable >= 0) ::close(readable);
   if (page == MAP_FAILED) throw TraceError(path + ": cannot be mapped: " + std::strerror(error));
@@ -61,7 +62,8 @@ EndKind Mailbox::end_kind() const noexcept {
 
 Mailbox::Answer Mailbox::send(MailboxCommand command, std::string_view text, std::chrono::milliseconds patience) {
   if (descriptor_ < 0)
-    throw TraceError(input_.path() + ": only who may write it can talk to its program: " + std::strerror(open_error_));
+    throw TraceError(input_.path() +
+                     ": only who may write it can talk to its program: " + std::strerror(open_error_));
   FileHeader::Mailbox& box = mapped_->mailbox;
   const auto deadline = std::chrono::steady_clock::now() + patience;
   const auto read_by = [&](auto until) {
@@ -95,7 +97,8 @@ std::string trace_of_process(std::uint32_t pid) {
     const std::size_t path_at = line.find('/');
     if (path_at == std::string::npos || line.size() < 30 || line.find(" rw-s ") == std::string::npos) continue;
     // As that process sees it, which may be under another root.
-    for (const std::string& path : {line.substr(path_at), "/proc/" + std::to_string(pid) + "/root" + line.substr(path_at)}) {
+    for (const std::string& path :
+         {line.substr(path_at), "/proc/" + std::to_string(pid) + "/root" + line.substr(path_at)}) {
       if (!seen.insert(path).second) continue;
       FileHeader header;
       std::ifstream file(path, std::ios::binary);

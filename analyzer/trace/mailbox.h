@@ -1,8 +1,8 @@
 // Letters to a running program's recorder, through the mailbox in the trace's header (common/trace_format.h).
 //
-// The recorder looks at its mailbox with each timeline sample: about every 10 ms while the program allocates or frees, and
-// not at all while it does neither. A letter that was not read yet stays until it is; nobody else can write
-// meanwhile. Who may write the file may write letters, nobody else can.
+// The recorder looks at its mailbox with each timeline sample: about every 10 ms while the program allocates or
+// frees, and not at all while it does neither. A letter that was not read yet stays until it is; nobody else can
+// write meanwhile. Who may write the file may write letters, nobody else can.
 #pragma once
 
 #include <chrono>
@@ -43,8 +43,8 @@ class Mailbox {
     kNotYet,     ///< it has not looked within `patience`; it will
     kOccupied,   ///< an earlier letter still lies there; nothing was written
   };
-  /// Writes a letter and waits for the answer. `text`: at most kMaxText bytes. Throws TraceError when the file may not
-  /// be written.
+  /// Writes a letter and waits for the answer. `text`: at most kMaxText bytes. Throws TraceError when the file may
+  /// not be written.
   Answer send(MailboxCommand command, std::string_view text, std::chrono::milliseconds patience);
 
  private:

@@ -247,8 +247,8 @@ class MergedReader::Stream {
   void lost_at_end() {
     if (state_.expected_end <= state_.events_seen) return;
     reader_.damage_.lost_events(state_.expected_end - state_.events_seen);
-    reader_.damage_.note(name_of(index_.id) + ": its last " + std::to_string(state_.expected_end - state_.events_seen) +
-                         " events are missing");
+    reader_.damage_.note(name_of(index_.id) + ": its last " +
+                         std::to_string(state_.expected_end - state_.events_seen) + " events are missing");
   }
 
   void push(const MergedEvent& event) noexcept { *out_++ = event; }
@@ -360,8 +360,8 @@ struct MergedReader::Chunks {
   std::unique_ptr<ChunkDecoder> decoder;
   std::uint64_t events_left = 0;        // of the one at hand, as its header says
   std::vector<std::uint32_t> gaps_due;  // streams that are still to be told of a gap
-  // Streams that have had events since they were last told: only those are told, else a file of a few damaged chunks that
-  // claims many streams would take ages.
+  // Streams that have had events since they were last told: only those are told, else a file of a few damaged chunks
+  // that claims many streams would take ages.
   std::vector<std::uint32_t> heard;
   std::vector<bool> is_heard;
 
@@ -433,8 +433,8 @@ bool MergedReader::load_chunk() {
   chunks.events_left = section.header.events;
   try {
     chunks.contents = read_contents(file_.input(), section);
-    const ChunkFormat format{static_cast<std::uint32_t>(file_.streams().size()), compacted.whole->definitions.node_count,
-                             compacted.quantum, compacted.exact};
+    const ChunkFormat format{static_cast<std::uint32_t>(file_.streams().size()),
+                             compacted.whole->definitions.node_count, compacted.quantum, compacted.exact};
     chunks.decoder = std::make_unique<ChunkDecoder>(format, chunks.contents);
   } catch (const FormatError& error) {
     give_up_chunk(error.what());

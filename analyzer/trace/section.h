@@ -26,9 +26,10 @@
 namespace heapprof::trace {
 
 enum class SectionKind : std::uint32_t {
-  kWhole = 1,     ///< analyzer/trace/whole.h
-  kOrigin = 2,    ///< of a compacted trace: what of the file it came from is not in its header
-  kChunk = 3,     ///< of a compacted trace: compact_codec.h; number: records; events: how many of them are events (is_event)
+  kWhole = 1,   ///< analyzer/trace/whole.h
+  kOrigin = 2,  ///< of a compacted trace: what of the file it came from is not in its header
+  kChunk =
+      3,  ///< of a compacted trace: compact_codec.h; number: records; events: how many of them are events (is_event)
   kSnapshot = 4,  ///< the state of a replay; number: records before it; last_time: of the latest of them
 };
 

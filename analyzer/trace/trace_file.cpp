@@ -11,7 +11,9 @@ namespace {
 
 constexpr std::uint32_t kMaxUnitBytes = 1 << 20;
 
-constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t to) noexcept { return (value + to - 1) / to * to; }
+constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t to) noexcept {
+  return (value + to - 1) / to * to;
+}
 
 std::string at_byte(std::uint64_t at) { return "byte " + std::to_string(at); }
 
@@ -164,7 +166,8 @@ void TraceFile::open_compacted() {
   compacted->sections = walk_sections(input_, header_.file_id, header_.header_bytes, size_);
   const SectionTable& sections = compacted->sections;
   try {
-    if (sections.wholes.empty() || sections.origins.empty()) throw FormatError("the section that tells what it holds is damaged");
+    if (sections.wholes.empty() || sections.origins.empty())
+      throw FormatError("the section that tells what it holds is damaged");
     const std::vector<std::uint8_t> whole = read_contents(input_, sections.wholes.front());
     ByteReader whole_in(whole);
     compacted->whole = std::make_shared<const Whole>(load_whole(whole_in, header_));
@@ -253,7 +256,8 @@ bool TraceFile::recover_file_id() {
 bool TraceFile::is_extent(const ExtentHeader& header, std::uint64_t offset) const noexcept {
   return header.magic == kExtentMagic && header.file_id == header_.file_id && header.offset == offset &&
          header.checksum == checksum(&header, offsetof(ExtentHeader, checksum)) && header.bytes != 0 &&
-         header.bytes % header_.unit_bytes == 0 && header.bytes <= kMaxExtentBytes && header.stream != StreamId::kNone;
+         header.bytes % header_.unit_bytes == 0 && header.bytes <= kMaxExtentBytes &&
+         header.stream != StreamId::kNone;
 }
 
 void TraceFile::add_to_fingerprint(const void* bytes, std::size_t size) noexcept {

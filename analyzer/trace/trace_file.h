@@ -81,7 +81,9 @@ class TraceFile {
   const InputFile& input() const noexcept { return input_; }
   const FileHeader& header() const noexcept { return header_; }
   std::uint64_t file_id() const noexcept { return header_.file_id; }
-  const std::vector<StreamIndex>& streams() const noexcept { return streams_; }  ///< by id; of a compacted one: empty ones
+  const std::vector<StreamIndex>& streams() const noexcept {
+    return streams_;
+  }  ///< by id; of a compacted one: empty ones
   /// Null: as the recorder wrote it.
   const Compacted* compacted() const noexcept { return compacted_.get(); }
   /// Length of the file as recorded.
@@ -94,8 +96,8 @@ class TraceFile {
   std::uint64_t cut_ticks() const noexcept { return cut_ticks_; }
   Writer writer() const noexcept { return writer_; }
 
-  /// Of header, frame headers (and so of payloads, whose checksums they hold) and staging blocks: two files with the same
-  /// are the same, as far as nobody forges them.
+  /// Of header, frame headers (and so of payloads, whose checksums they hold) and staging blocks: two files with the
+  /// same are the same, as far as nobody forges them.
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
 
   /// What was found missing while indexing. Gaps within streams show when they are read.

@@ -108,7 +108,8 @@ std::uint32_t visible_pid(const FileHeader& header) {
   if (header.pid == 0 || header.process_start == 0 || !same_boot(header)) return 0;
   const auto is_it = [&](std::uint32_t pid) {
     const auto status = process_status(pid);
-    return status && status->start == header.process_start && status->state != 'Z' && status->state != 'X' && status->state != 'x';
+    return status && status->start == header.process_start && status->state != 'Z' && status->state != 'X' &&
+           status->state != 'x';
   };
   if (same_pid_namespace(header)) return is_it(header.pid) ? header.pid : 0;
   std::error_code error;
@@ -121,7 +122,8 @@ std::uint32_t visible_pid(const FileHeader& header) {
     // "NSpid: 4711 7": the last number is the one in its own namespace.
     std::ifstream in("/proc/" + name + "/status");
     for (std::string line; std::getline(in, line);)
-      if (line.starts_with("NSpid:") && line.substr(line.find_last_of("\t ") + 1) == std::to_string(header.pid)) return pid;
+      if (line.starts_with("NSpid:") && line.substr(line.find_last_of("\t ") + 1) == std::to_string(header.pid))
+        return pid;
   }
   return 0;
 }

@@ -1,6 +1,6 @@
 // Is the process that writes a trace still at it? A header names its writer by pid, start time, boot and
-// pid namespace, so neither a reused pid nor a trace from another machine is mistaken. One in a container is found among the
-// processes that can be seen from here.
+// pid namespace, so neither a reused pid nor a trace from another machine is mistaken. One in a container is found
+// among the processes that can be seen from here.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,8 @@ using recorder::AllocatorCall;
 
 namespace {
 
-/// Inlined into the hook, whose registers these are. Read where they are needed: in a variable they would go through memory.
+/// Inlined into the hook, whose registers these are. Read where they are needed: in a variable they would go through
+/// memory.
 [[gnu::always_inline]] inline void* report(void* block, std::size_t size, const AllocatorCall& call) noexcept {
   if (block != nullptr) [[likely]] {
     recorder::allocated(block, size, entry_registers(), call);

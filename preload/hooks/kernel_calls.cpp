@@ -89,7 +89,8 @@ void* pointer(Integer value) noexcept {
 }
 
 /// Likewise.
-[[gnu::noinline]] int watched_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) noexcept {
+[[gnu::noinline]] int watched_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
+                                    unsigned long d) noexcept {
   return call_with_loss(loss_by_prctl(option, a, b), [=] { return real().prctl(option, a, b, c, d); });
 }
 

@@ -1,6 +1,6 @@
-// readlink, realpath and their kin: a program that was started through its loader asks /proc/self/exe where it lies, and the
-// kernel would say: in the loader's place. Node, perl, Python and Rust's current_exe find their files that way. Everything
-// else goes to libc as it is.
+// readlink, realpath and their kin: a program that was started through its loader asks /proc/self/exe where it lies,
+// and the kernel would say: in the loader's place. Node, perl, Python and Rust's current_exe find their files that
+// way. Everything else goes to libc as it is.
 #include <cstddef>
 
 #include "preload/hooks/hook.h"

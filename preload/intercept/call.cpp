@@ -16,7 +16,8 @@ using recorder::ThreadState;
 
 /// The calling thread's state, for the calls it is in; null: nothing can be recorded.
 ThreadState* thread_state() noexcept {
-  if (t_local.state != nullptr && t_local.generation == recorder::g_process_generation) [[likely]] return t_local.state;
+  if (t_local.state != nullptr && t_local.generation == recorder::g_process_generation) [[likely]]
+    return t_local.state;
   return recorder::state() == recorder::State::kOn ? recorder::attach_thread() : nullptr;
 }
 

@@ -9,8 +9,8 @@
 //  - One that is reached through other functions of the allocator records; the outer call then finds its own block
 //    recorded and is silent (recorder::AllocatorCall). A release of the block that an outer call gives up is silent.
 //
-// A call that ends by an exception (operator new) or longjmp leaves a mark; it is recognised, as the recorder's own, by
-// the next call that comes from higher up the stack.
+// A call that ends by an exception (operator new) or longjmp leaves a mark; it is recognised, as the recorder's own,
+// by the next call that comes from higher up the stack.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct Target {
   /// A function behind the hooks, or of a libc. Those who reach it otherwise are recorded, but not what allocators do
   /// among themselves: a call made while the thread is in any allocator's function is that one's own business.
   bool behind;
-  /// Of a function of the program's libc: libc itself. What it wants recorded it calls by the hooks; when a thread ends,
-  /// it gives back by free what had been released before (malloc.c, tcache_thread_shutdown).
+  /// Of a function of the program's libc: libc itself. What it wants recorded it calls by the hooks; when a thread
+  /// ends, it gives back by free what had been released before (malloc.c, tcache_thread_shutdown).
   std::uint64_t silent_begin;
   std::uint64_t silent_end;
 };
@@ -47,7 +47,8 @@ enum class Begin : std::uint32_t {
 // The first of each pair uses no vector register and calls nothing that does (this file's code is compiled so, and
 // tests/abi looks): the thunk saves those only for the second, which records.
 extern "C" {
-[[gnu::visibility("hidden")]] heapprof::intercept::Begin heapprof_intercept_begin(heapprof::arch::CallFrame* frame) noexcept;
+[[gnu::visibility("hidden")]] heapprof::intercept::Begin heapprof_intercept_begin(
+    heapprof::arch::CallFrame* frame) noexcept;
 [[gnu::visibility("hidden")]] heapprof::intercept::Begin heapprof_intercept_begin_recorded(
     heapprof::arch::CallFrame* frame) noexcept;
 /// False: that was all.

@@ -92,7 +92,8 @@ bool read_own(const void* from, void* to, std::size_t bytes) noexcept {
 /// The kernel counts a link for each thread in /proc/self/task.
 bool one_thread() noexcept {
   struct statx status;
-  return !sys::failed(sys::call(SYS_statx, AT_FDCWD, sys::word("/proc/self/task"), 0, STATX_NLINK, sys::word(&status))) &&
+  return !sys::failed(
+             sys::call(SYS_statx, AT_FDCWD, sys::word("/proc/self/task"), 0, STATX_NLINK, sys::word(&status))) &&
          status.stx_nlink == 3;
 }
 
@@ -113,8 +114,13 @@ bool is_libc(const char* path) noexcept {
 LogLevel level_for(Role role) noexcept { return role == Role::kLibc ? LogLevel::kInfo : LogLevel::kWarn; }
 
 void say(Memory& memory, Role role, const char* reason, const Function& function) noexcept {
-  log(level_for(role),
-      Text(memory.text).add(function.symbol).add(" of ").add(base_name(memory.path)).add(" is not recorded: ").add(reason).c_str());
+  log(level_for(role), Text(memory.text)
+                           .add(function.symbol)
+                           .add(" of ")
+                           .add(base_name(memory.path))
+                           .add(" is not recorded: ")
+                           .add(reason)
+                           .c_str());
 }
 
 /// Which of the object's functions are to be diverted; in `functions`. The object's family, for the note.
@@ -168,7 +174,8 @@ arch::Refusal find_place(Memory& memory, std::size_t count, Place& place) noexce
 /// Tells the trace, once.
 void note(Memory& memory) noexcept {
   std::uint64_t hash = 14695981039346656037u;
-  for (const char* at = memory.text; *at != '\0'; ++at) hash = (hash ^ static_cast<unsigned char>(*at)) * 1099511628211u;
+  for (const char* at = memory.text; *at != '\0'; ++at)
+    hash = (hash ^ static_cast<unsigned char>(*at)) * 1099511628211u;
   for (std::size_t i = 0; i < memory.noted_count; ++i)
     if (memory.noted[i] == hash) return;
   if (memory.noted_count == kMaxObjects) return;
@@ -212,7 +219,8 @@ std::size_t divert(Memory& memory, std::size_t count, Role role) noexcept {
     target.silent_end = role == Role::kLibc ? symbols.image_end : 0;
     target.behind = role != Role::kOther ||
                     hooks::is_real_function(reinterpret_cast<const void*>(function.address));
-    if (const arch::Refusal reason = arch::prepare(room, function.address, function.size, target, memory.patches[prepared])) {
+    if (const arch::Refusal reason =
+            arch::prepare(room, function.address, function.size, target, memory.patches[prepared])) {
       say(memory, role, reason, function);
       continue;
     }
@@ -222,7 +230,12 @@ std::size_t divert(Memory& memory, std::size_t count, Role role) noexcept {
   }
   if (refusal == nullptr) refusal = arch::seal(room);
   if (refusal != nullptr) {
-    log(level_for(role), Text(memory.text).add("the allocator in ").add(base_name(memory.path)).add(" is not recorded: ").add(refusal).c_str());
+    log(level_for(role), Text(memory.text)
+                             .add("the allocator in ")
+                             .add(base_name(memory.path))
+                             .add(" is not recorded: ")
+                             .add(refusal)
+                             .c_str());
     return 0;
   }
   arch::find_branches(symbols.text_begin, symbols.text_end, memory.patches, prepared, memory.refused);
@@ -236,8 +249,10 @@ std::size_t divert(Memory& memory, std::size_t count, Role role) noexcept {
       continue;
     }
     memory.functions[done++] = &function;
-    if (hooks::is_real_function(reinterpret_cast<const void*>(function.address))) lead_hooks_past(function, *memory.targets[i], role == Role::kLibc);
-    if (function.address == reinterpret_cast<std::uint64_t>(hooks::real().program_free)) g_program_free_diverted = true;
+    if (hooks::is_real_function(reinterpret_cast<const void*>(function.address)))
+      lead_hooks_past(function, *memory.targets[i], role == Role::kLibc);
+    if (function.address == reinterpret_cast<std::uint64_t>(hooks::real().program_free))
+      g_program_free_diverted = true;
   }
   return done;
 }
@@ -261,9 +276,10 @@ void look_at(Memory& memory, const link_map& map, Role role, bool safe) noexcept
     const char* allocator = main && !memory.symbols.has_symtab ? recognise(memory.path) : nullptr;
     if (allocator == nullptr) return;
     Text text(memory.text);
-    text.add("the program seems to carry ").add(allocator).add(
-        " inside, but its symbols are stripped: what it allocates that way is not recorded. Record an unstripped build, or one "
-        "that links the allocator as a shared library");
+    text.add("the program seems to carry ")
+        .add(allocator)
+        .add(" inside, but its symbols are stripped: what it allocates that way is not recorded. ")
+        .add("Record an unstripped build, or one that links the allocator as a shared library");
     log(LogLevel::kWarn, memory.text);
     note(memory);
     return;
@@ -272,14 +288,25 @@ void look_at(Memory& memory, const link_map& map, Role role, bool safe) noexcept
   if (memory.symbols.sanitizer) reason = "it belongs to a sanitizer";
   else if (!safe) reason = "it was found when other threads were running already";
   if (reason != nullptr) {
-    log(level_for(role), Text(memory.text).add("the allocator in ").add(base_name(memory.path)).add(" is not recorded: ").add(reason).c_str());
+    log(level_for(role), Text(memory.text)
+                             .add("the allocator in ")
+                             .add(base_name(memory.path))
+                             .add(" is not recorded: ")
+                             .add(reason)
+                             .c_str());
     if (role != Role::kLibc) note(memory);
     return;
   }
   const std::size_t done = divert(memory, count, role);
   if (role == Role::kLibc) return;
   Text text(memory.text);
-  text.add("own allocator: ").add(role == Role::kNamespacesLibc ? "the libc of another namespace" : family_name(family)).add(" in ").add(memory.path).add(", ").number(done).add(" functions patched");
+  text.add("own allocator: ")
+      .add(role == Role::kNamespacesLibc ? "the libc of another namespace" : family_name(family))
+      .add(" in ")
+      .add(memory.path)
+      .add(", ")
+      .number(done)
+      .add(" functions patched");
   if (done != count) text.add(", ").number(count - done).add(" left alone");
   text.add(done != 0 ? " (" : "");
   for (std::size_t i = 0; i < done && i < 6; ++i) text.add(i == 0 ? "" : ", ").add(memory.functions[i]->symbol);
@@ -299,7 +326,8 @@ bool remember(Memory& memory, const Seen& object) noexcept {
 /// never taken away again.
 const r_debug* next_namespace(const r_debug* list) noexcept {
   if (_r_debug.r_version < 2) return nullptr;
-  return reinterpret_cast<const r_debug*>(__atomic_load_n(&reinterpret_cast<const r_debug_extended*>(list)->r_next, __ATOMIC_ACQUIRE));
+  return reinterpret_cast<const r_debug*>(
+      __atomic_load_n(&reinterpret_cast<const r_debug_extended*>(list)->r_next, __ATOMIC_ACQUIRE));
 }
 
 /// Calls `visit` with each object's place and a copy, until it says false. False also when the lists can't be read.
@@ -330,15 +358,17 @@ void forget_closed(Memory& memory) noexcept {
 
 constexpr unsigned kGenerationShift = 48;  // above an address of a user's
 
-/// The address of its thread-local storage and, above that, the generation of its process: in a forked child the threads of
-/// the parent are not there, whatever they were at.
+/// The address of its thread-local storage and, above that, the generation of its process: in a forked child the
+/// threads of the parent are not there, whatever they were at.
 std::uint64_t this_scanner() noexcept {
-  return reinterpret_cast<std::uint64_t>(&recorder::t_local) | std::uint64_t{recorder::g_process_generation} << kGenerationShift;
+  const std::uint64_t generation = recorder::g_process_generation;
+  return reinterpret_cast<std::uint64_t>(&recorder::t_local) | generation << kGenerationShift;
 }
 
-/// False: this very thread is at it, or somebody else for too long. Loaders of objects exclude each other, but thread-local
-/// storage is allocated by the loader too, at any time, and who does that may scan, and lose the processor, while another thread
-/// loads an object and would begin to run it. A scan waits for nobody, so waiting for it ends.
+/// False: this very thread is at it, or somebody else for too long. Loaders of objects exclude each other, but
+/// thread-local storage is allocated by the loader too, at any time, and who does that may scan, and lose the
+/// processor, while another thread loads an object and would begin to run it. A scan waits for nobody, so waiting for
+/// it ends.
 bool begin_scan() noexcept {
   const std::uint64_t self = this_scanner();
   std::uint64_t scanner = 0;
@@ -369,7 +399,8 @@ void scan() noexcept {
   for_each_object([&](const r_debug& list, const link_map* at, const link_map& map) {
     ++met;
     if (!remember(memory, {at, map.l_addr, map.l_ld})) return true;
-    if (map.l_ld == _DYNAMIC || map.l_addr == loader || (vdso != 0 && map.l_addr == vdso) || map.l_ld == nullptr) return true;
+    if (map.l_ld == _DYNAMIC || map.l_addr == loader || (vdso != 0 && map.l_addr == vdso) || map.l_ld == nullptr)
+      return true;
     if (!find_path(memory, map)) return true;
     const bool safe = list.r_state == r_debug::RT_ADD || one_thread();
     if (!is_libc(memory.path)) look_at(memory, map, Role::kOther, safe);
@@ -378,7 +409,8 @@ void scan() noexcept {
     return true;
   });
   // When all others are known.
-  if (libc.l_ld != nullptr && memory.loads_others && find_path(memory, libc)) look_at(memory, libc, Role::kLibc, one_thread());
+  if (libc.l_ld != nullptr && memory.loads_others && find_path(memory, libc))
+    look_at(memory, libc, Role::kLibc, one_thread());
   if (met < memory.seen_count) forget_closed(memory);
   __atomic_store_n(&g_scanner, std::uint64_t{0}, __ATOMIC_RELEASE);
 }
@@ -392,7 +424,8 @@ void loader_event() noexcept {
 }  // namespace
 
 bool start() noexcept {
-  if (recorder::state() != recorder::State::kOn || !recorder::g_settings.own_allocators || &_r_debug == nullptr) return false;
+  if (recorder::state() != recorder::State::kOn || !recorder::g_settings.own_allocators || &_r_debug == nullptr)
+    return false;
   g_memory = static_cast<Memory*>(sys::map_private(sizeof(Memory)));
   if (g_memory == nullptr) return false;
   unwind::hide_frame(reinterpret_cast<std::uint64_t>(heapprof_intercept_returned));

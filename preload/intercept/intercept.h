@@ -1,5 +1,6 @@
 // Programs that bring their own allocator: its functions are found by name in the loaded objects and diverted at
-// their entry, so that the allocator stays in charge and its calls are recorded (docs/own-allocators-and-privileges.md).
+// their entry, so that the allocator stays in charge and its calls are recorded
+// (docs/own-allocators-and-privileges.md).
 //
 //   names      which functions, and where they find their arguments
 //   symbols    those of one object, read from its file
@@ -8,9 +9,9 @@
 //   intercept  which objects, and when
 //
 // When. All objects that came with the program: in the library's constructor, before main, while there is one thread.
-// An object loaded later: at the loader's own allocations, when the object is mapped and none of its code has run; it is
-// the loading thread that calls, and it holds the loader's lock, so that the object stays. What is met in any other way
-// while there are other threads is left alone, and said.
+// An object loaded later: at the loader's own allocations, when the object is mapped and none of its code has run; it
+// is the loading thread that calls, and it holds the loader's lock, so that the object stays. What is met in any
+// other way while there are other threads is left alone, and said.
 //
 // Functions behind the hooks are diverted as well, where something may reach them past the hooks, and the hooks then
 // call what lies behind the diversion:
@@ -23,8 +24,8 @@
 // The libc of another namespace (dlmopen) is an allocator like any other that comes later. Namespaces other than the
 // program's are visible from glibc 2.35 on (r_debug_extended).
 //
-// Left alone always: sanitizers' allocators; functions for which patch.h knows a reason. Each object is told of once in
-// the trace, the program's libc never.
+// Left alone always: sanitizers' allocators; functions for which patch.h knows a reason. Each object is told of once
+// in the trace, the program's libc never.
 #pragma once
 
 namespace heapprof::intercept {

@@ -205,20 +205,24 @@ bool match(const char* symbol, Name& name) noexcept {
   }
   for (const char* prefix : {"_rjem_", "je_"})
     if (const char* rest = after_prefix(symbol, prefix))
-      return set(name, find(kCommon, rest), Family::kJemalloc) || set(name, find(kJemallocRows, rest), Family::kJemalloc);
+      return set(name, find(kCommon, rest), Family::kJemalloc) ||
+             set(name, find(kJemallocRows, rest), Family::kJemalloc);
   if (const char* rest = after_prefix(symbol, "mi_")) return match_mimalloc(rest, name);
   if (const char* rest = after_prefix(symbol, "tc_"))
-    return set(name, find(kCommon, rest), Family::kTcmalloc) || set(name, find(kTcmallocRows, rest), Family::kTcmalloc);
+    return set(name, find(kCommon, rest), Family::kTcmalloc) ||
+           set(name, find(kTcmallocRows, rest), Family::kTcmalloc);
   if (const char* rest = after_prefix(symbol, "TCMallocInternal"))
     return set(name, find(kTcmallocInternalRows, rest), Family::kTcmalloc);
   if (const char* rest = after_prefix(symbol, "sn_"))
-    return set(name, find(kSnmallocRows, rest), Family::kSnmalloc) || set(name, find(kCommon, rest), Family::kSnmalloc);
+    return set(name, find(kSnmallocRows, rest), Family::kSnmalloc) ||
+           set(name, find(kCommon, rest), Family::kSnmalloc);
   if (const char* rest = after_prefix(symbol, "scudo_")) return set(name, find(kCommon, rest), Family::kScudo);
   std::uint8_t core = 0;
   if (text_equal(symbol, "malloc")) core = kCoreMalloc;
   else if (text_equal(symbol, "free")) core = kCoreFree;
   else if (text_equal(symbol, "calloc") || text_equal(symbol, "realloc")) core = kCoreOther;
-  return set(name, find(kCommon, symbol), Family::kPlain, core) || set(name, find(kJemallocRows, symbol), Family::kPlain, 0);
+  return set(name, find(kCommon, symbol), Family::kPlain, core) ||
+         set(name, find(kJemallocRows, symbol), Family::kPlain, 0);
 }
 
 const char* family_name(Family family) noexcept {

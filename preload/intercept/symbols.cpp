@@ -74,20 +74,23 @@ const ElfW(Phdr)* code_segment(const File& file, std::uint64_t address, std::uin
   return nullptr;
 }
 
-/// All of the segment can be read where it would have been loaded. Another file under the same name may have longer ones.
+/// All of the segment can be read where it would have been loaded. Another file under the same name may have longer
+/// ones.
 bool is_in_memory(File& file, const ElfW(Phdr)& segment, std::uint64_t load_bias) noexcept {
   if (file.seen_in_memory == &segment) return true;
   const std::uint64_t begin = load_bias + segment.p_vaddr;
   sys::Mapping mapping;
   char no_path[1];
-  if (!sys::find_mapping(begin, mapping, no_path, sizeof no_path) || !mapping.readable || mapping.end - begin < segment.p_filesz)
+  if (!sys::find_mapping(begin, mapping, no_path, sizeof no_path) || !mapping.readable ||
+      mapping.end - begin < segment.p_filesz)
     return false;
   file.seen_in_memory = &segment;
   return true;
 }
 
 /// The function's first bytes are in memory what they are in the file.
-bool same_in_memory(const File& file, const ElfW(Phdr)& segment, std::uint64_t value, std::uint64_t load_bias) noexcept {
+bool same_in_memory(const File& file, const ElfW(Phdr)& segment, std::uint64_t value,
+                    std::uint64_t load_bias) noexcept {
   constexpr std::uint64_t kBytes = 16;
   unsigned char bytes[kBytes];
   const std::uint64_t left = segment.p_filesz - (value - segment.p_vaddr);
@@ -102,8 +105,8 @@ bool same_in_memory(const File& file, const ElfW(Phdr)& segment, std::uint64_t v
 void add(File& file, const ElfW(Sym)& symbol, const char* text, const Name& name, std::uint64_t load_bias,
          Symbols& result) noexcept {
   for (std::size_t i = 0; i < result.count; ++i)  // .symtab and .dynsym name most of them twice
-    if (result.functions[i].address == load_bias + symbol.st_value && result.functions[i].name.family == name.family &&
-        result.functions[i].name.signature == name.signature) {
+    if (result.functions[i].address == load_bias + symbol.st_value &&
+        result.functions[i].name.family == name.family && result.functions[i].name.signature == name.signature) {
       result.core |= name.family == Family::kPlain ? name.core : 0;
       return;
     }
@@ -139,13 +142,15 @@ void read_table(File& file, const ElfW(Shdr)& table, const ElfW(Shdr)& strings, 
     if (symbol->st_shndx == SHN_UNDEF && symbol->st_name < strings.sh_size &&
         recorder::text_equal(names.data() + symbol->st_name, "dlopen"))
       result.imports_dlopen = true;
-    if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx == SHN_UNDEF || symbol->st_name >= strings.sh_size)
+    if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx == SHN_UNDEF ||
+        symbol->st_name >= strings.sh_size)
       continue;
     const char* text = names.data() + symbol->st_name;
     Name name;
     if (match(text, name)) add(file, *symbol, text, name, load_bias, result);
-    else if (text[0] == '_' && text[1] == '_' && (recorder::text_equal(text, "__asan_init") || recorder::text_equal(text, "__tsan_init") ||
-                                                  recorder::text_equal(text, "__msan_init") || recorder::text_equal(text, "__lsan_init")))
+    else if (text[0] == '_' && text[1] == '_' &&
+             (recorder::text_equal(text, "__asan_init") || recorder::text_equal(text, "__tsan_init") ||
+              recorder::text_equal(text, "__msan_init") || recorder::text_equal(text, "__lsan_init")))
       result.sanitizer = true;
   }
 }
@@ -169,13 +174,15 @@ bool read_symbols(const char* path, std::uint64_t load_bias, Symbols& result) no
         result.image_end = load_bias + segment.p_vaddr + segment.p_memsz;
     }
     const ElfW(Ehdr)& header = file.header;
-    const Buffer memory_of_sections(header.e_shentsize == sizeof(ElfW(Shdr)) ? header.e_shnum * sizeof(ElfW(Shdr)) : 0);
+    const Buffer memory_of_sections(header.e_shentsize == sizeof(ElfW(Shdr)) ? header.e_shnum * sizeof(ElfW(Shdr))
+                                                                             : 0);
     const auto* sections = reinterpret_cast<const ElfW(Shdr)*>(memory_of_sections.data());
     if (sections != nullptr &&
         read_at(file.fd, memory_of_sections.data(), header.e_shnum * sizeof(ElfW(Shdr)), header.e_shoff)) {
       for (unsigned i = 0; i < header.e_shnum; ++i) {
         const ElfW(Shdr)& section = sections[i];
-        if ((section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) || section.sh_link >= header.e_shnum) continue;
+        if ((section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) || section.sh_link >= header.e_shnum)
+          continue;
         result.has_symtab |= section.sh_type == SHT_SYMTAB;
         read_table(file, section, sections[section.sh_link], load_bias, result);
       }
@@ -199,8 +206,8 @@ constexpr Mark kMarks[] = {{"jemalloc", "<jemalloc>: ", 3},
                            {"tcmalloc", "TCMALLOC_SAMPLE_PARAMETER", 2},
                            {"tcmalloc", "tcmalloc: large alloc", 2}};
 
-/// The allocator whose mark is among these bytes; null. Whole programs are searched: sixteen bytes at a time for "mal",
-/// which all marks have and little else.
+/// The allocator whose mark is among these bytes; null. Whole programs are searched: sixteen bytes at a time for
+/// "mal", which all marks have and little else.
 const char* find_mark(const char* begin, std::size_t bytes) noexcept {
   using Vector [[gnu::vector_size(16)]] = unsigned char;
   const auto load = [](const char* at) {
@@ -238,7 +245,8 @@ const char* recognise(const char* path) noexcept {
   const char* found = nullptr;
   for (unsigned i = 0; read_headers(file) && i < file.segment_count && found == nullptr; ++i) {
     const ElfW(Phdr)& segment = file.segments[i];
-    if (segment.p_type != PT_LOAD || (segment.p_flags & (PF_X | PF_W)) != 0 || segment.p_filesz > kMaxTableBytes) continue;
+    if (segment.p_type != PT_LOAD || (segment.p_flags & (PF_X | PF_W)) != 0 || segment.p_filesz > kMaxTableBytes)
+      continue;
     for (std::uint64_t at = 0; at < segment.p_filesz && found == nullptr; at += kPiece - kOverlap) {
       const long got = sys::pread(file.fd, piece.data(), kPiece, segment.p_offset + at);
       if (got <= 0) break;

@@ -1,8 +1,8 @@
 // Functions of a loaded object by name, from its file: .symtab, which most programs that carry their own allocator
 // have and which names what the object does not export, and .dynsym.
 //
-// The file is read into memory of ours (a mapping could be cut under us, which raises SIGBUS), and believed only where
-// its bytes are those in memory: it may have been replaced since it was loaded.
+// The file is read into memory of ours (a mapping could be cut under us, which raises SIGBUS), and believed only
+// where its bytes are those in memory: it may have been replaced since it was loaded.
 #pragma once
 
 #include <cstddef>

@@ -67,7 +67,8 @@ NodeId CallTree::insert(Table& table, std::uint64_t path, std::uint64_t key, Nod
   for (std::uint64_t at = path;; ++at) {
     Slot& slot = table.slots[at & table.mask];
     std::uint64_t other = __atomic_load_n(&slot.key, __ATOMIC_RELAXED);
-    if (other == 0 && __atomic_compare_exchange_n(&slot.key, &other, key, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    if (other == 0 &&
+        __atomic_compare_exchange_n(&slot.key, &other, key, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
       __atomic_store_n(&slot.parent, raw(parent), __ATOMIC_RELAXED);
       __atomic_store_n(&slot.id, raw(id), __ATOMIC_RELEASE);
       return id;

@@ -34,7 +34,8 @@ class CallTree {
 
   /// A node with this path will be asked for soon.
   void expect(std::uint64_t path) const noexcept {
-    if (const Table* table = __atomic_load_n(&table_, __ATOMIC_RELAXED)) __builtin_prefetch(&table->slots[path & table->mask]);
+    if (const Table* table = __atomic_load_n(&table_, __ATOMIC_RELAXED))
+      __builtin_prefetch(&table->slots[path & table->mask]);
   }
 
   /// Nodes made so far.

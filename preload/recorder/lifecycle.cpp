@@ -69,7 +69,9 @@ bool parse_session(const char* text, Session& session, std::uint64_t& file_id, c
   session.process = static_cast<int>(process);
   if (*text != '.') return *text == '\0';
   for (++text; *text != ':'; ++text) {
-    const int digit = *text >= '0' && *text <= '9' ? *text - '0' : *text >= 'a' && *text <= 'f' ? *text - 'a' + 10 : -1;
+    const int digit = *text >= '0' && *text <= '9'   ? *text - '0'
+                      : *text >= 'a' && *text <= 'f' ? *text - 'a' + 10
+                                                     : -1;
     if (digit < 0) return false;
     file_id = file_id << 4 | static_cast<unsigned>(digit);
   }
@@ -109,7 +111,8 @@ const char* called_path() noexcept {
 
 /// The executable: /proc/self/exe names the loader when that was executed, but the loader makes AT_PHDR
 /// the program's (glibc, elf/rtld.c). Where the program was called by another name, a link to the same file
-/// (redis-server), that is what its user knows it by; but not under AT_SECURE, where that name is the caller's choice.
+/// (redis-server), that is what its user knows it by; but not under AT_SECURE, where that name is the caller's
+/// choice.
 void find_program() noexcept {
   if (g_program[0] == '/') return;  // a forked child: the same program, perhaps in another folder
   sys::Mapping mapping;
@@ -119,7 +122,8 @@ void find_program() noexcept {
   }
   const char* called = getauxval(AT_SECURE) == 0 ? called_path() : nullptr;
   sys::FileIdentity file, link;
-  if (called != nullptr && text_length(called) < sizeof g_program && sys::identify(g_program, file) && sys::identify(called, link) && file == link)
+  if (called != nullptr && text_length(called) < sizeof g_program && sys::identify(g_program, file) &&
+      sys::identify(called, link) && file == link)
     Text(g_program).add(called);
 }
 
@@ -169,7 +173,11 @@ void fill_header(FileHeader& header) noexcept {
 void write_session_entry() noexcept {
   const Session session = this_session();
   Text entry(g_session_entry);
-  entry.add(kSession).add('=').number(static_cast<std::uint64_t>(session.process)).add('.').number(session.process_start);
+  entry.add(kSession)
+      .add('=')
+      .number(static_cast<std::uint64_t>(session.process))
+      .add('.')
+      .number(session.process_start);
   if (state() == State::kOn) entry.add('.').hex(g_trace_file.file_id()).add(':').add(g_trace_file.path());
 }
 
@@ -184,7 +192,8 @@ void describe_process(Stream& stream) noexcept {
     stream.append_text(TextKind::kCommandLine, 0, length == sizeof g_scratch - 1, g_scratch, length);
   } else {
     const CommandLine line = command_line_behind_loader(g_scratch, length);
-    stream.append_text(TextKind::kCommandLine, 0, length == sizeof g_scratch - 1, line.name, line.name_bytes, line.rest, line.rest_bytes);
+    stream.append_text(TextKind::kCommandLine, 0, length == sizeof g_scratch - 1, line.name, line.name_bytes,
+                       line.rest, line.rest_bytes);
   }
   if (!sys::failed(sys::call(SYS_getcwd, sys::word(g_scratch), sizeof g_scratch)))
     commit_text(stream, TextKind::kWorkingDirectory, g_scratch);
@@ -211,7 +220,8 @@ void begin(bool forked_child) noexcept {
                  (g_trace_file.rewrites_in_place() ? 0 : kHeaderTailNotKillSafe);
   g_trace_file.publish_header();
   if (!watch_for_fork())
-    log(LogLevel::kWarn, "this kernel does not tell forked children apart (before 4.14): they would write into this trace");
+    log(LogLevel::kWarn,
+        "this kernel does not tell forked children apart (before 4.14): they would write into this trace");
   start_sampler();
   __atomic_store_n(&g_state, State::kOn, __ATOMIC_RELEASE);
 
@@ -244,8 +254,13 @@ void start() noexcept {
     // Nothing that the caller decides has a say: no session either, and nothing is prepared for what is executed.
     if (const char* reason = g_settings.read_trusted()) {
       static char message[256];
-      log(LogLevel::kWarn, Text(message).add("not recording: the program runs with privileges of its own, so settings come only from ")
-                               .add(kTrustedSettings).add(", ").add(reason).c_str());
+      log(LogLevel::kWarn,
+          Text(message)
+              .add("not recording: the program runs with privileges of its own, so settings come only from ")
+              .add(kTrustedSettings)
+              .add(", ")
+              .add(reason)
+              .c_str());
       __atomic_store_n(&g_state, State::kOff, __ATOMIC_RELEASE);
       return;
     }
@@ -314,7 +329,8 @@ void prepare_environment() noexcept {
 
 void stop(Failure reason) noexcept {
   State expected = State::kOn;
-  if (!__atomic_compare_exchange_n(&g_state, &expected, State::kOff, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return;
+  if (!__atomic_compare_exchange_n(&g_state, &expected, State::kOff, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    return;
   raise_at_gate(kGateStopped);
   FileHeader& header = *g_trace_file.header();
   Text(header.stop_reason).add(reason);
@@ -322,7 +338,8 @@ void stop(Failure reason) noexcept {
   header.end_monotonic_ns = g_clock.origin_monotonic_ns();
   __atomic_store_n(&header.end_kind, EndKind::kStopped, __ATOMIC_RELEASE);
   char message[256];
-  log(LogLevel::kWarn, Text(message).add("recording stopped: ").add(reason).add("; what was recorded until now is in ").c_str(),
+  log(LogLevel::kWarn,
+      Text(message).add("recording stopped: ").add(reason).add("; what was recorded until now is in ").c_str(),
       g_trace_file.path());
 }
 

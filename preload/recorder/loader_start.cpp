@@ -28,7 +28,8 @@ const char* last_part(const char* path) noexcept {
 /// The names that loaders go by, cheaply: /proc/self/maps is read only for them.
 bool may_be_loader(const char* path) noexcept {
   const char* name = last_part(path);
-  return after_prefix(name, "ld-") != nullptr || after_prefix(name, "ld.so") != nullptr || after_prefix(name, "ld64") != nullptr;
+  return after_prefix(name, "ld-") != nullptr || after_prefix(name, "ld.so") != nullptr ||
+         after_prefix(name, "ld64") != nullptr;
 }
 
 /// The loader's options that take a value (ld.so(8)).
@@ -45,7 +46,9 @@ bool takes_value(const char* option) noexcept {
 std::uint64_t read_hex(const char*& text) noexcept {
   std::uint64_t value = 0;
   for (;; ++text) {
-    const int digit = *text >= '0' && *text <= '9' ? *text - '0' : *text >= 'a' && *text <= 'f' ? *text - 'a' + 10 : -1;
+    const int digit = *text >= '0' && *text <= '9'   ? *text - '0'
+                      : *text >= 'a' && *text <= 'f' ? *text - 'a' + 10
+                                                     : -1;
     if (digit < 0) return value;
     value = value << 4 | static_cast<unsigned>(digit);
   }
@@ -137,7 +140,8 @@ bool names_own_executable(const char* path) noexcept {
   if (rest == nullptr) return false;
   if (text_equal(rest, "self/exe") || text_equal(rest, "thread-self/exe")) return true;
   std::uint64_t process;
-  return parse_number(rest, process) && process == static_cast<std::uint64_t>(sys::process_id()) && text_equal(rest, "/exe");
+  return parse_number(rest, process) && process == static_cast<std::uint64_t>(sys::process_id()) &&
+         text_equal(rest, "/exe");
 }
 
 }  // namespace heapprof::recorder

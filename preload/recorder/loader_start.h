@@ -1,6 +1,7 @@
-// What goes differently for a program that is started through its loader, as `ld-linux --preload ... PROGRAM` and as the launcher
-// starts programs with file capabilities: the kernel executes the loader, so the thread is called ld-linux, /proc/self/exe
-// names the loader, and capabilities come as ambient ones, which every child would inherit. This sets it right.
+// What goes differently for a program that is started through its loader, as `ld-linux --preload ... PROGRAM` and as
+// the launcher starts programs with file capabilities: the kernel executes the loader, so the thread is called
+// ld-linux, /proc/self/exe names the loader, and capabilities come as ambient ones, which every child would inherit.
+// This sets it right.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,8 @@ const char* program_behind_loader() noexcept;
 /// While there is one thread; again, it does nothing.
 void look_behind_loader() noexcept;
 
-/// The program's own command line in the loader's (arguments that each end with 0, as /proc/PID/cmdline has them): what the program
-/// is called, with its 0, and the arguments behind that.
+/// The program's own command line in the loader's (arguments that each end with 0, as /proc/PID/cmdline has them):
+/// what the program is called, with its 0, and the arguments behind that.
 struct CommandLine {
   const char* name;
   std::size_t name_bytes;
@@ -24,11 +25,12 @@ struct CommandLine {
 };
 CommandLine command_line_behind_loader(const char* text, std::size_t bytes) noexcept;
 
-/// Once, by the library's constructor, before main and while there is one thread: names the thread as the kernel would have,
-/// takes HEAPPROF_CAPABILITIES out of the environment and does what it says, if it is for this process.
+/// Once, by the library's constructor, before main and while there is one thread: names the thread as the kernel
+/// would have, takes HEAPPROF_CAPABILITIES out of the environment and does what it says, if it is for this process.
 ///
-/// HEAPPROF_CAPABILITIES is PID:INHERITABLE:EFFECTIVE, the numbers hexadecimal: the ambient set is cleared, the inheritable
-/// one becomes INHERITABLE, and with EFFECTIVE 0 nothing stays effective, as after executing a file without the effective bit.
+/// HEAPPROF_CAPABILITIES is PID:INHERITABLE:EFFECTIVE, the numbers hexadecimal: the ambient set is cleared, the
+/// inheritable one becomes INHERITABLE, and with EFFECTIVE 0 nothing stays effective, as after executing a file
+/// without the effective bit.
 void set_right_after_loader() noexcept;
 
 /// True for a path that names this process's executable under /proc.

@@ -14,12 +14,13 @@ bool standard_error_is_ours() noexcept {
   sys::FileIdentity now;
   return g_standard_error.inode == 0 || (sys::identify(2, now) && now == g_standard_error);
 }
-/// Says nothing rather than make the host wait for a full pipe, or end it for one that nobody reads (SIGPIPE) or for a
-/// file that is as large as it may be (SIGXFSZ).
+/// Says nothing rather than make the host wait for a full pipe, or end it for one that nobody reads (SIGPIPE) or for
+/// a file that is as large as it may be (SIGXFSZ).
 void write_unnoticed(int fd, const char* line, std::size_t bytes) noexcept {
   pollfd ready{fd, POLLOUT, 0};
   const timespec now{};
-  if (sys::call(SYS_ppoll, sys::word(&ready), 1, sys::word(&now), 0, 0) != 1 || (ready.revents & POLLOUT) == 0) return;
+  if (sys::call(SYS_ppoll, sys::word(&ready), 1, sys::word(&now), 0, 0) != 1 || (ready.revents & POLLOUT) == 0)
+    return;
   constexpr int kBrokenPipe = -32, kTooBig = -27;
   sys::SignalsHeld held(sys::signal_bit(SIGPIPE) | sys::signal_bit(SIGXFSZ));
   const long result = sys::write(fd, line, bytes);
@@ -45,7 +46,8 @@ void log(LogLevel level, const char* message, const char* detail) noexcept {
     if (standard_error_is_ours()) write_unnoticed(2, buffer, line.length());
     return;
   }
-  const int fd = sys::open(g_settings.log_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+  const int fd =
+      sys::open(g_settings.log_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (sys::failed(fd)) return;
   write_unnoticed(fd, buffer, line.length());
   sys::close(fd);

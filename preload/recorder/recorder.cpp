@@ -1,11 +1,11 @@
 // The event path: hook -> enter_at_gate() -> stack -> time -> append -> leave().
 //
-// Events come in runs (Stream::begin_run) during which nothing is due. Within one, an allocation whose stack is a known path
-// and a release take the short way: detail::allocated, detail::released, which call nothing. One comparison, of the gate
-// (fork_watch.h), tells them that the process is this one, recording and not paused. Whatever they are not made for they leave,
-// by a jump, to the functions after them, which are made for everything: to ..._slowly while the thread's state is not
-// taken, to ..._entered when it is. A run has one time, so that its events need not read the clock, in a process with one thread and in
-// the turn of one of several (turn.h).
+// Events come in runs (Stream::begin_run) during which nothing is due. Within one, an allocation whose stack is a
+// known path and a release take the short way: detail::allocated, detail::released, which call nothing. One
+// comparison, of the gate (fork_watch.h), tells them that the process is this one, recording and not paused. Whatever
+// they are not made for they leave, by a jump, to the functions after them, which are made for everything: to
+// ..._slowly while the thread's state is not taken, to ..._entered when it is. A run has one time, so that its events
+// need not read the clock, in a process with one thread and in the turn of one of several (turn.h).
 #include "preload/recorder/recorder.h"
 
 #include <sys/auxv.h>
@@ -28,8 +28,8 @@ namespace heapprof::recorder {
 
 namespace {
 
-/// Events with one time, while the process has one thread or it is the thread's turn. Within a tick, that is: without knowing those,
-/// an event after an hour's sleep would have the time of those before.
+/// Events with one time, while the process has one thread or it is the thread's turn. Within a tick, that is: without
+/// knowing those, an event after an hour's sleep would have the time of those before.
 constexpr std::uint32_t kEventsPerClock = 32;
 inline std::uint32_t events_per_clock() noexcept { return tick_is_known() ? kEventsPerClock : 1; }
 /// Events between two times that a thread thinks of taking the turn.
@@ -54,7 +54,8 @@ void left_by_longjmp(ThreadState& thread) noexcept {
   if (state() != State::kOn) return nullptr;
   if (in_forked_child()) {
     // Forked by a handler that interrupted this very thread in the recorder: let that come to its end first.
-    if (t_local.state != nullptr && t_local.state->busy != 0 && !busy_is_stale(*t_local.state, stack_pointer)) return nullptr;
+    if (t_local.state != nullptr && t_local.state->busy != 0 && !busy_is_stale(*t_local.state, stack_pointer))
+      return nullptr;
     forked();
     if (state() != State::kOn) return nullptr;
   }
@@ -79,10 +80,12 @@ void left_by_longjmp(ThreadState& thread) noexcept {
   return thread;
 }
 
-/// The same where nothing is out of the ordinary: recording, not paused, nobody inside. Null: nothing is said by that.
+/// The same where nothing is out of the ordinary: recording, not paused, nobody inside. Null: nothing is said by
+/// that.
 inline ThreadState* enter_at_gate() noexcept {
   ThreadState* thread = t_local.state;
-  if (thread == nullptr || thread->busy != 0 || __atomic_load_n(&g_fork_page->gate, __ATOMIC_RELAXED) != t_local.generation) [[unlikely]]
+  if (thread == nullptr || thread->busy != 0 ||
+      __atomic_load_n(&g_fork_page->gate, __ATOMIC_RELAXED) != t_local.generation) [[unlikely]]
     return nullptr;
   thread->busy = arch::stack_pointer();
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -116,7 +119,8 @@ inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) n
 /// What may be due at the end of a run, or at look_due: a sample, a letter, the thread's name.
 [[gnu::noinline]] void look_around(ThreadState& thread, std::uint64_t now) noexcept {
   if (sample_if_due(thread, now)) read_mailbox(thread);
-  if (thread.name_interval != kLastNameInterval || now >= thread.name_due || thread.seen_sequence != thread.stream.sequence())
+  if (thread.name_interval != kLastNameInterval || now >= thread.name_due ||
+      thread.seen_sequence != thread.stream.sequence())
     check_thread_name(thread, now);
   const std::uint64_t sample_due = __atomic_load_n(&g_next_sample, __ATOMIC_RELAXED);
   thread.look_due = sample_due < thread.name_due ? sample_due : thread.name_due;
@@ -135,7 +139,9 @@ inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) n
 /// The first event of a run in a process with several threads.
 [[gnu::noinline]] std::uint64_t event_time_of_many(ThreadState& thread) noexcept {
   const bool turn = thread.name_interval == kLastNameInterval && keep_or_take_turn(thread);
-  thread.stream.begin_run(turn ? events_per_clock() : thread.name_interval == kLastNameInterval ? kEventsPerTry : thread.name_interval);
+  thread.stream.begin_run(turn                                        ? events_per_clock()
+                          : thread.name_interval == kLastNameInterval ? kEventsPerTry
+                                                                      : thread.name_interval);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   const std::uint64_t now = time_of_its_own(thread);
   if (turn && now - thread.stream.last_time() > g_clock.ticks_in(kSlowNs)) thread.stream.end_run();
@@ -146,7 +152,8 @@ inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) n
 
 inline bool has_one_thread() noexcept { return *__atomic_load_n(&g_one_thread, __ATOMIC_RELAXED) != 0; }
 
-/// Once libc has spoken of more threads, it is taken at its word for good: it may say later that there is but one left.
+/// Once libc has spoken of more threads, it is taken at its word for good: it may say later that there is but one
+/// left.
 inline void has_many_threads() noexcept {
   if (__atomic_load_n(&g_one_thread, __ATOMIC_RELAXED) != &kManyThreads) [[unlikely]] many_threads();
 }
@@ -243,7 +250,8 @@ template <bool kTimed>
   leave(*thread);
 }
 
-[[gnu::noinline]] void released_slowly(const void* block, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
+[[gnu::noinline]] void released_slowly(const void* block, std::uint64_t pc, std::uint64_t sp,
+                                       std::uint64_t fp) noexcept {
   if (t_local.allocator_depth != 0) {
     // The real realloc gives up its old block through our free: realloc_begin has recorded that.
     if (t_local.reallocating == block) return;
@@ -257,7 +265,8 @@ template <bool kTimed>
   has_many_threads();
   if (!has_turn(*thread)) {
     const std::uint64_t now = g_clock.now();
-    if (its_turn_after(now) != 0 || now >= thread->look_due) [[unlikely]] return released_entered(thread, block, pc, sp, fp);
+    if (its_turn_after(now) != 0 || now >= thread->look_due) [[unlikely]]
+      return released_entered(thread, block, pc, sp, fp);
     thread->stream.not_before(now);
   }
   if (!in_forked_child()) [[likely]] thread->stream.commit_next(block, op_size(Op::kFree, 0), 0);
@@ -266,14 +275,16 @@ template <bool kTimed>
 
 }  // namespace
 
-void detail::allocated(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
+void detail::allocated(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp,
+                       std::uint64_t fp) noexcept {
   ThreadState* const thread = enter_at_gate();
   if (thread == nullptr) [[unlikely]] return allocated_slowly(block, size, pc, sp, fp);
   if (!has_one_thread()) return allocated_timed(thread, block, size, pc, sp, fp);
   allocated_shortly<false>(thread, block, size, pc, sp, fp);
 }
 
-void detail::allocated_inside(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
+void detail::allocated_inside(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp,
+                              std::uint64_t fp) noexcept {
   allocated_slowly(block, size, pc, sp, fp);
 }
 

@@ -51,7 +51,8 @@ class AllocatorCall {
 namespace detail {
 // In registers: on the way of every event.
 void allocated(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept;
-void allocated_inside(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept;
+void allocated_inside(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp,
+                      std::uint64_t fp) noexcept;
 void released(const void* block, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept;
 }  // namespace detail
 

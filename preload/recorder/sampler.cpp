@@ -61,7 +61,9 @@ void take_sample(ThreadState& state) noexcept {
   state.stream.append(Op::kSample, now, monotonic_ns, resident, 0, 0);
   g_clock.learn(now, monotonic_ns);
   const std::uint64_t elapsed_ns = monotonic_ns - g_clock.origin_monotonic_ns();
-  const std::uint64_t interval_ns = elapsed_ns < 500'000 ? 500'000 : elapsed_ns < kIntervalNs ? elapsed_ns : kIntervalNs;
+  const std::uint64_t interval_ns = elapsed_ns < 500'000       ? 500'000
+                                    : elapsed_ns < kIntervalNs ? elapsed_ns
+                                                               : kIntervalNs;
   __atomic_store_n(&g_next_sample, now + g_clock.ticks_in(interval_ns), __ATOMIC_RELAXED);
 }
 

@@ -35,7 +35,8 @@ inline bool sample_if_due(ThreadState& state, std::uint64_t now) noexcept {
   std::uint64_t due = __atomic_load_n(&g_next_sample, __ATOMIC_RELAXED);
   if (now < due) [[likely]] return false;
   // The winner moves it out of reach, then to the right time.
-  if (!__atomic_compare_exchange_n(&g_next_sample, &due, being_taken_by(state), false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+  if (!__atomic_compare_exchange_n(&g_next_sample, &due, being_taken_by(state), false, __ATOMIC_RELAXED,
+                                   __ATOMIC_RELAXED))
     return false;
   take_sample(state);
   return true;

@@ -68,7 +68,8 @@ void warn_value(const char* name, const char* value, const char* allowed) noexce
 /// Whether `fd` is root's, of `type` (S_IFREG, S_IFDIR), and nobody else can change what it says.
 bool is_roots_alone(int fd, unsigned type) noexcept {
   struct statx status;
-  if (sys::failed(sys::call(SYS_statx, fd, sys::word(""), AT_EMPTY_PATH, STATX_TYPE | STATX_MODE | STATX_UID, sys::word(&status))))
+  if (sys::failed(sys::call(SYS_statx, fd, sys::word(""), AT_EMPTY_PATH, STATX_TYPE | STATX_MODE | STATX_UID,
+                            sys::word(&status))))
     return false;
   const bool others_write = (status.stx_mode & (S_IWGRP | S_IWOTH)) != 0;
   const bool sticky_folder = type == S_IFDIR && (status.stx_mode & S_ISVTX) != 0;
@@ -109,7 +110,8 @@ void Settings::read(char* const* environment) noexcept {
   const auto boolean = [&](const char* name, bool& result) noexcept {
     with(name, "on, off, 1, 0, yes or no", [&](const char* value) noexcept { return read_switch(value, result); });
   };
-  with("HEAPPROF_LOG_FILE", "a path", [&](const char* v) noexcept { return read_text(v, log_file, sizeof log_file); });
+  with("HEAPPROF_LOG_FILE", "a path",
+       [&](const char* v) noexcept { return read_text(v, log_file, sizeof log_file); });
   with("HEAPPROF_LOG", "off, error, warn, info or debug", [&](const char* v) noexcept { return read_level(v, log); });
   with("HEAPPROF_OUTPUT", "a path", [&](const char* v) noexcept { return read_text(v, output, sizeof output); });
   with("HEAPPROF_MAX_DEPTH", "1 to 65536",
@@ -152,7 +154,8 @@ const char* Settings::read_trusted_text(char* text) noexcept {
   const int folder = sys::open(directory, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   const bool folder_trusted = !sys::failed(folder) && is_roots_alone(folder, S_IFDIR);
   if (!sys::failed(folder)) sys::close(folder);
-  if (!folder_trusted) return "whose HEAPPROF_DIRECTORY must be a folder of root's, writable by nobody else unless it is sticky";
+  if (!folder_trusted)
+    return "whose HEAPPROF_DIRECTORY must be a folder of root's, writable by nobody else unless it is sticky";
 
   read(lines);
   log_file[0] = '\0';

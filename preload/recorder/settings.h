@@ -27,10 +27,10 @@ struct Settings {
   /// stays. The log's own settings are read first, so that the warnings go where they should.
   void read(char* const* environment) noexcept;
 
-  /// The settings of a program under AT_SECURE, from kTrustedSettings: lines NAME=VALUE of the same variables, `#` begins a
-  /// comment. HEAPPROF_DIRECTORY must be there and says where traces go; HEAPPROF_OUTPUT and HEAPPROF_LOG_FILE do not
-  /// count. File and directory must be root's and no link, the file writable by nobody else, the directory neither unless
-  /// it is sticky. Null, or why there are no settings.
+  /// The settings of a program under AT_SECURE, from kTrustedSettings: lines NAME=VALUE of the same variables, `#`
+  /// begins a comment. HEAPPROF_DIRECTORY must be there and says where traces go; HEAPPROF_OUTPUT and
+  /// HEAPPROF_LOG_FILE do not count. File and directory must be root's and no link, the file writable by nobody else,
+  /// the directory neither unless it is sticky. Null, or why there are no settings.
   const char* read_trusted() noexcept;
   /// The same of a file that holds `text`, which is cut into pieces.
   const char* read_trusted_text(char* text) noexcept;

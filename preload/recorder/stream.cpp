@@ -100,8 +100,8 @@ void Stream::provide_room() noexcept {
     if (!next_extent()) return;
 }
 
-/// Compresses into private memory and copies: what a child, forked in the middle of it, still writes to the file is then
-/// what its parent wrote there.
+/// Compresses into private memory and copies: what a child, forked in the middle of it, still writes to the file is
+/// then what its parent wrote there.
 bool Stream::append_frame(const EncodedBlock& block) noexcept {
   const std::uint32_t sequence = this->sequence();
   const auto raw_bytes = static_cast<int>(block.raw_bytes);
@@ -133,7 +133,8 @@ bool Stream::append_frame(const EncodedBlock& block) noexcept {
   filled.header_checksum = checksum(&filled, offsetof(FrameHeader, header_checksum));
   __builtin_memcpy(at + sizeof filled, packed_, packed_bytes);
   __builtin_memcpy(reinterpret_cast<char*>(header) + sizeof header->magic,
-                   reinterpret_cast<const char*>(&filled) + sizeof header->magic, sizeof filled - sizeof header->magic);
+                   reinterpret_cast<const char*>(&filled) + sizeof header->magic,
+                   sizeof filled - sizeof header->magic);
   __atomic_store_n(&header->magic, kFrameMagic, __ATOMIC_RELEASE);
   const std::size_t end = align_up(extent_used(sequence) + frame_bytes, 8);
   extent_used(sequence + 1) = end < extent_bytes_ ? static_cast<std::uint32_t>(end) : extent_bytes_;

@@ -46,9 +46,10 @@ class Stream {
     return true;
   }
 
-  /// From here on the next `events` events, or as many as the block still holds, need nothing but commit_next(): no flush, and
-  /// nobody wants to be asked about the time. Any flush ends it, and so does end_run(), also from a signal handler, and a
-  /// tick of the kernel's timer: whatever the program does between two events, a run is no longer than that.
+  /// From here on the next `events` events, or as many as the block still holds, need nothing but commit_next(): no
+  /// flush, and nobody wants to be asked about the time. Any flush ends it, and so does end_run(), also from a signal
+  /// handler, and a tick of the kernel's timer: whatever the program does between two events, a run is no longer than
+  /// that.
   void begin_run(std::uint32_t events) noexcept {
     const std::uint32_t room = limit_ - used();
     run_end_ = used() + (events < room ? events : room);
@@ -102,7 +103,7 @@ class Stream {
 
   Slot* slots_ = nullptr;
   std::uint64_t at_ = 0;  ///< the commit word: block and slots in it
-  std::uint32_t limit_ = 0;     ///< slots at which the block is full: the capacity, or those it has while it is flushed
+  std::uint32_t limit_ = 0;  ///< slots at which the block is full: the capacity, or those it has while it is flushed
   std::uint32_t run_end_ = 0;   ///< slots at which the run ends
   std::uint64_t run_tick_ = 0;
   std::uint32_t capacity_ = 0;

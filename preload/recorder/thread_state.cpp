@@ -51,8 +51,8 @@ ThreadState* take_dead_state(int thread) noexcept {
     __atomic_store_n(&g_cursor, state, __ATOMIC_RELEASE);
     std::uint64_t claim = __atomic_load_n(&candidate->claim, __ATOMIC_ACQUIRE);
     const int owner = static_cast<int>(claim);
-    // The kernel gave the caller this number, so an earlier owner of the same number is dead (or is the caller itself,
-    // in a child that shares our memory, and then may be inside).
+    // The kernel gave the caller this number, so an earlier owner of the same number is dead (or is the caller
+    // itself, in a child that shares our memory, and then may be inside).
     if (candidate->depth != 0 || (owner == thread ? candidate->busy != 0 : sys::thread_exists(owner))) continue;
     if (__atomic_compare_exchange_n(&candidate->claim, &claim, claim_after(claim, thread), false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE))
@@ -77,7 +77,8 @@ void define_module(void* context, const unwind::ModuleInfo& module) {
     ModuleText text;
     std::uint8_t build_id[64];
   } fixed;
-  const std::uint32_t id_bytes = module.build_id_bytes < sizeof fixed.build_id ? module.build_id_bytes : sizeof fixed.build_id;
+  const std::uint32_t id_bytes =
+      module.build_id_bytes < sizeof fixed.build_id ? module.build_id_bytes : sizeof fixed.build_id;
   fixed.text = {module.map_end - module.map_begin, module.load_bias, id_bytes, module.main ? kModuleMain : 0};
   __builtin_memcpy(fixed.build_id, module.build_id, id_bytes);
   static_cast<ThreadState*>(context)->stream.append_text(TextKind::kModule, raw(module.id), module.map_begin, &fixed,
@@ -113,9 +114,9 @@ void announce(ThreadState& state, int thread, std::uint64_t owner_kind) noexcept
 
 namespace {
 
-/// A child that shares our memory (vfork, clone with CLONE_VM) and came by no state from the thread that it runs on: that
-/// had no event yet. It must not leave one there either: the claim would end with the child, in the middle of its
-/// parent's life. So it attaches for each event anew.
+/// A child that shares our memory (vfork, clone with CLONE_VM) and came by no state from the thread that it runs on:
+/// that had no event yet. It must not leave one there either: the claim would end with the child, in the middle of
+/// its parent's life. So it attaches for each event anew.
 ThreadState* attach_visitor(int thread) noexcept {
   ThreadState* state = __atomic_load_n(&g_visitor, __ATOMIC_ACQUIRE);
   if (state != nullptr && state->owner() == thread && state->busy == 0) return state;
@@ -198,7 +199,8 @@ void check_thread_name(ThreadState& state, std::uint64_t now) noexcept {
   sys::thread_name(name);
   if (name[0] == '\0' || text_equal(name, state.name)) return;
   __builtin_memcpy(state.name, name, sizeof name);
-  state.stream.append_text(TextKind::kThreadName, static_cast<std::uint64_t>(state.owner()), 0, name, text_length(name));
+  state.stream.append_text(TextKind::kThreadName, static_cast<std::uint64_t>(state.owner()), 0, name,
+                           text_length(name));
 }
 
 void many_threads() noexcept { __atomic_store_n(&g_one_thread, &kManyThreads, __ATOMIC_RELAXED); }

@@ -57,8 +57,8 @@ struct ThreadState {
 /// Above 0; raised in a forked child: thread-local pointers of before are the parent's.
 extern std::uint32_t g_process_generation;
 
-/// Points at what is not 0 while the process has one thread, as far as libc knows; once there have been more, at a 0: every
-/// event needs its own time from then on.
+/// Points at what is not 0 while the process has one thread, as far as libc knows; once there have been more, at a 0:
+/// every event needs its own time from then on.
 extern const char* g_one_thread [[gnu::visibility("hidden")]];
 extern const char kManyThreads [[gnu::visibility("hidden")]];  ///< that 0
 
@@ -75,8 +75,8 @@ ThreadState* nested_state(ThreadState& outer) noexcept;
 /// events then go to the nested state for a while.
 bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexcept;
 
-/// A thread's name is set soon after its start, seldom later: it is looked at after 1, 2, 4 and 8 events, then only with each
-/// new block and every 10 ms, so that a system call is not one of the things that more events bring.
+/// A thread's name is set soon after its start, seldom later: it is looked at after 1, 2, 4 and 8 events, then only
+/// with each new block and every 10 ms, so that a system call is not one of the things that more events bring.
 inline constexpr std::uint32_t kLastNameInterval = 16;
 
 /// Commits the thread's name if it has changed.

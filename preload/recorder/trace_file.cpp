@@ -19,7 +19,8 @@ namespace {
 
 // Kernel numbers that are not in the headers' magic.h.
 constexpr long kFuseMagic = 0x65735546, kZfsMagic = 0x2fc12fc1, kBcachefsMagic = static_cast<long>(0xca451a4e),
-               kCephMagic = 0x00c36400, kCifsMagic = static_cast<long>(0xff534d42), kSmb2Magic = static_cast<long>(0xfe534d42);
+               kCephMagic = 0x00c36400, kCifsMagic = static_cast<long>(0xff534d42),
+               kSmb2Magic = static_cast<long>(0xfe534d42);
 
 constexpr int kNotFound = -2, kExists = -17, kTooBig = -27, kNoSpace = -28, kQuota = -122, kNotSupported = -95;
 
@@ -50,8 +51,8 @@ void keep_in_place(int fd, long file_system) noexcept {
 }
 
 /// Whether a btrfs quota limits the subvolume of `fd`. Such a quota can refuse a page that was reserved when it is
-/// written, and a refused page of a mapping is SIGBUS for the host (tried on Linux 6.18). Limits of quota groups above the
-/// subvolume's own are not seen.
+/// written, and a refused page of a mapping is SIGBUS for the host (tried on Linux 6.18). Limits of quota groups
+/// above the subvolume's own are not seen.
 bool quota_is_limited(int fd) noexcept {
   static btrfs_ioctl_fs_info_args file_system;
   static btrfs_ioctl_ino_lookup_args subvolume;
@@ -102,7 +103,8 @@ bool expand_pattern(const char* pattern, const char* program, int pid, std::uint
                     char* result, std::size_t size) noexcept {
   Text text(result, size);
   const auto add_name = [&](const char* name) noexcept {
-    for (std::size_t i = 0; name[i] != '\0'; ++i) text.add(name[i] == '/' || (i == 0 && name[i] == '.') ? '_' : name[i]);
+    for (std::size_t i = 0; name[i] != '\0'; ++i)
+      text.add(name[i] == '/' || (i == 0 && name[i] == '.') ? '_' : name[i]);
   };
   for (; *pattern != '\0'; ++pattern) {
     if (*pattern != '%') {

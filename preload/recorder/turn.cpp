@@ -25,7 +25,9 @@ bool keep_or_take_turn(ThreadState& thread) noexcept {
   }
   if (thread.turn_runs != 0) {
     const std::uint32_t last_wait = thread.turn_last_wait;
-    thread.turn_last_wait = thread.turn_runs > kLongTurn ? 0 : last_wait < kLongestWait ? last_wait * 2 + 1 : kLongestWait;
+    thread.turn_last_wait = thread.turn_runs > kLongTurn ? 0
+                            : last_wait < kLongestWait   ? last_wait * 2 + 1
+                                                         : kLongestWait;
     thread.turn_wait = thread.turn_last_wait;
     thread.turn_runs = 0;
   }

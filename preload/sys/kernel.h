@@ -107,8 +107,8 @@ class SignalsHeld {
   explicit SignalsHeld(uint64_t signals) noexcept : signals_(signals) {
     if (signals_ != 0) call(SYS_rt_sigprocmask, SIG_BLOCK, word(&signals_), word(&before_), sizeof signals_);
   }
-  /// `raised`: the call failed in a way that raises one: takes it away, unless the host had it blocked before and waits
-  /// for its own; then one too many stays pending, which is what the failing call means to it anyway.
+  /// `raised`: the call failed in a way that raises one: takes it away, unless the host had it blocked before and
+  /// waits for its own; then one too many stays pending, which is what the failing call means to it anyway.
   void finish(bool raised) noexcept {
     if (signals_ == 0) return;
     const uint64_t ours = signals_ & ~before_;

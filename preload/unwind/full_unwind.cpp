@@ -9,7 +9,9 @@ namespace {
 
 constexpr unsigned kMaxOwnFrames = 64;
 
-std::uint64_t load(std::uint64_t address) noexcept { return *reinterpret_cast<const volatile std::uint64_t*>(address); }
+std::uint64_t load(std::uint64_t address) noexcept {
+  return *reinterpret_cast<const volatile std::uint64_t*>(address);
+}
 
 bool read_word(std::uint64_t address, StackBounds& bounds, std::uint64_t& value) noexcept {
   if (address % 8 != 0 || !bounds.readable(address)) return false;
@@ -54,7 +56,8 @@ Lookup look_up(const Module* module, std::uint64_t pc, bool exact, CfiRow& row) 
       return Lookup::kOutermost;
     return Lookup::kNone;
   }
-  if (result == CfiResult::kBad || entry.ra_register != arch::kDwarfRa || !run_cfi(entry, at, row)) return Lookup::kBad;
+  if (result == CfiResult::kBad || entry.ra_register != arch::kDwarfRa || !run_cfi(entry, at, row))
+    return Lookup::kBad;
   return Lookup::kRow;
 }
 
@@ -118,7 +121,8 @@ bool read_signal_frame(std::uint64_t sp, StackBounds& bounds, FullFrame& frame) 
   frame.valid = true;
   const std::uint64_t interrupted = frame.sp();
   if (interrupted % 8 != 0) return false;
-  return bounds.contains(interrupted) || (interrupted > sp && bounds.readable(interrupted)) || bounds.cross(interrupted);
+  return bounds.contains(interrupted) || (interrupted > sp && bounds.readable(interrupted)) ||
+         bounds.cross(interrupted);
 }
 
 StepResult step_full(FullFrame& frame, StackBounds& bounds, std::uint64_t generation, Truncation& reason) noexcept {
@@ -143,8 +147,8 @@ StepResult step_full(FullFrame& frame, StackBounds& bounds, std::uint64_t genera
       frame.registers.value[arch::kDwarfSp] = frame.fp() + 16;
       frame.registers.value[arch::kDwarfFp] = record[0];
       frame.registers.value[arch::kPcColumn] = record[1];
-      frame.registers.known =
-          std::uint64_t{1} << arch::kDwarfSp | std::uint64_t{1} << arch::kDwarfFp | std::uint64_t{1} << arch::kPcColumn;
+      frame.registers.known = std::uint64_t{1} << arch::kDwarfSp | std::uint64_t{1} << arch::kDwarfFp |
+                              std::uint64_t{1} << arch::kPcColumn;
       frame.exact = false;
       return StepResult::kCaller;
     }

@@ -1,15 +1,16 @@
 // The stacks that a thread met of late, as paths: what is looked at before anything else when a stack is asked for.
 //
-// A path is what led from one place (pc, sp) to a remembered frame (unwinder.cpp): the words of the stack that were read on the
-// way. While they and all that was read from that frame outwards hold their values, the stack is the same, and its node known.
-// docs/unwinding.md, 3, has the argument.
+// A path is what led from one place (pc, sp) to a remembered frame (unwinder.cpp): the words of the stack that were
+// read on the way. While they and all that was read from that frame outwards hold their values, the stack is the
+// same, and its node known. docs/unwinding.md, 3, has the argument.
 //
-// The two tables are found by what changes least: the first by (pc, sp) tells where the first return address lies, the second
-// by that return address too, so that the callers of operator new are told apart without trying one after the other.
+// The two tables are found by what changes least: the first by (pc, sp) tells where the first return address lies,
+// the second by that return address too, so that the callers of operator new are told apart without trying one after
+// the other.
 //
-// find() is all that an event of a busy program costs its stack, so it is written for few instructions: conditions that
-// change seldom are one number (world), a remembered frame is known again by one number (mark), and words are compared
-// two and four at a time, for which their lists are filled up with words that hold anyway.
+// find() is all that an event of a busy program costs its stack, so it is written for few instructions: conditions
+// that change seldom are one number (world), a remembered frame is known again by one number (mark), and words are
+// compared two and four at a time, for which their lists are filled up with words that hold anyway.
 #pragma once
 
 #include <atomic>
@@ -38,7 +39,8 @@ struct Word {
   bool holds() const noexcept { return *reinterpret_cast<const volatile std::uint64_t*>(address) == value; }
 };
 
-/// Words of a list are compared so many at a time, from the end, so it may be read by so many less one before its beginning.
+/// Words of a list are compared so many at a time, from the end, so it may be read by so many less one before its
+/// beginning.
 inline constexpr std::uint32_t kWordStride = 4;
 
 /// Where the first return address is when a stack begins at (pc, sp).
@@ -104,7 +106,9 @@ struct KnownPaths {
     return std::size_t{scramble(number ^ returns_to) >> (33 - kKnownPathBits)} * 2;
   }
   /// Fibonacci hashing: the upper bits count.
-  static constexpr std::uint32_t scramble(std::uint64_t key) noexcept { return static_cast<std::uint32_t>(key) * 0x9e3779b1; }
+  static constexpr std::uint32_t scramble(std::uint64_t key) noexcept {
+    return static_cast<std::uint32_t>(key) * 0x9e3779b1;
+  }
 
   /// All words of the remembered stack from its outermost one up to the `end`th hold. `end` is above 0.
   [[gnu::always_inline]] bool stand(std::uint32_t end) const noexcept {

@@ -397,7 +397,8 @@ void find_main_map() noexcept {
   for (std::uint64_t i = 0; segments != nullptr && i < count; ++i) {
     if (segments[i].p_type != PT_LOAD) continue;
     const std::uint64_t begin = (g_main->l_addr + segments[i].p_vaddr) & ~std::uint64_t{4095};
-    const std::uint64_t end = (g_main->l_addr + segments[i].p_vaddr + segments[i].p_memsz + 4095) & ~std::uint64_t{4095};
+    const std::uint64_t end =
+        (g_main->l_addr + segments[i].p_vaddr + segments[i].p_memsz + 4095) & ~std::uint64_t{4095};
     if (begin < map.begin) map.begin = begin;
     if (end > map.end) map.end = end;
   }
@@ -412,7 +413,8 @@ void start_modules() noexcept {
     g_chunks[0].store(static_cast<Module*>(sys::map_private(kChunk * sizeof(Module))), std::memory_order_release);
   g_executed = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   ProgramHeaders headers;
-  if (const std::uint64_t vdso = getauxval(AT_SYSINFO_EHDR); vdso != 0 && read_headers({vdso, vdso + 4096}, headers)) {
+  if (const std::uint64_t vdso = getauxval(AT_SYSINFO_EHDR);
+      vdso != 0 && read_headers({vdso, vdso + 4096}, headers)) {
     for (std::uint32_t i = 0; i < headers.count; ++i)
       if (headers.begin[i].p_type == PT_LOAD) g_vdso = {vdso, vdso + ((headers.begin[i].p_memsz + 4095) & ~4095ul)};
   }

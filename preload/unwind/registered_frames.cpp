@@ -70,7 +70,8 @@ Span find_registered(std::uint64_t pc) noexcept {
     const std::uint32_t version = row.version.load(std::memory_order_acquire);
     const Span code{row.code_begin.load(std::memory_order_relaxed), row.code_end.load(std::memory_order_relaxed)};
     if (!code.contains(pc)) continue;
-    const Span frames{row.frames_begin.load(std::memory_order_relaxed), row.frames_end.load(std::memory_order_relaxed)};
+    const Span frames{row.frames_begin.load(std::memory_order_relaxed),
+                      row.frames_end.load(std::memory_order_relaxed)};
     std::atomic_thread_fence(std::memory_order_acquire);
     if (version % 2 == 0 && version == row.version.load(std::memory_order_relaxed)) return frames;
   }

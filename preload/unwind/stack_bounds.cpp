@@ -122,8 +122,8 @@ void StackBounds::make(std::uint64_t address) noexcept {
   ++epoch_;
   const std::uint64_t page = page_of(address);
   Stretch fresh{page, page + kPage, kNoLimit, false};
-  // The main thread's pointer lies in some mapping between libraries: the way there from an alternate stack that happens
-  // to stand below would be thousands of pages, none of them stack.
+  // The main thread's pointer lies in some mapping between libraries: the way there from an alternate stack that
+  // happens to stand below would be thousands of pages, none of them stack.
   const bool main_thread = sys::thread_id() == sys::process_id();
   const std::uint64_t top = !main_thread                  ? arch::thread_pointer()
                             : &__libc_stack_end == nullptr ? 0

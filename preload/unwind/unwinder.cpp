@@ -126,7 +126,9 @@ struct Walk {
   Truncation reason = Truncation::kNone;
 };
 
-std::uint64_t load(std::uint64_t address) noexcept { return *reinterpret_cast<const volatile std::uint64_t*>(address); }
+std::uint64_t load(std::uint64_t address) noexcept {
+  return *reinterpret_cast<const volatile std::uint64_t*>(address);
+}
 
 // ---- finding rules ---------------------------------------------------------------------------------
 
@@ -281,7 +283,8 @@ StepResult step_guess(Walk& walk, Word*& words) noexcept {
   } else if (rule.kind() == RuleKind::kRealigned) {
     const std::uint64_t fp = read_fp(state, words);
     const std::uint64_t slot = fp + rule.cfa();
-    if (slot % 8 != 0 || slot < state.sp || !walk.bounds.readable(slot)) return truncated(walk, Truncation::kBadAddress);
+    if (slot % 8 != 0 || slot < state.sp || !walk.bounds.readable(slot))
+      return truncated(walk, Truncation::kBadAddress);
     cfa = load(slot);
     *words++ = {slot, cfa};
     fp_slot = fp + rule.fp();
@@ -298,7 +301,8 @@ StepResult step_guess(Walk& walk, Word*& words) noexcept {
   const std::uint64_t ra = load(ra_slot);
   *words++ = {ra_slot, ra};
   if (!rule.fp_is_same()) {
-    if (fp_slot % 8 != 0 || !walk.bounds.readable(fp_slot)) [[unlikely]] return truncated(walk, Truncation::kBadAddress);
+    if (fp_slot % 8 != 0 || !walk.bounds.readable(fp_slot)) [[unlikely]]
+      return truncated(walk, Truncation::kBadAddress);
     state.fp = fp_slot;
     state.flags = kFpSaved;
   } else {
@@ -320,9 +324,10 @@ inline std::uint64_t offset_of(const KnownStep& step) noexcept {
   return step.pc - 1 - state_of(step.rule.module()).load_bias;
 }
 
-/// The path (Definitions::intern) of what is called from `caller`. Two rounds of multiply and shift: the low bits have
-/// to depend on everything.
-inline std::uint64_t path_of(std::uint64_t caller, std::uint64_t offset, std::uint32_t module, unsigned flags) noexcept {
+/// The path (Definitions::intern) of what is called from `caller`. Two rounds of multiply and shift: the low bits
+/// have to depend on everything.
+inline std::uint64_t path_of(std::uint64_t caller, std::uint64_t offset, std::uint32_t module,
+                             unsigned flags) noexcept {
   std::uint64_t hash = caller ^ offset ^ std::uint64_t{module} << 48 ^ std::uint64_t{flags & kGuessed} << 40;
   hash *= 0x9e3779b97f4a7c15;
   hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93;
@@ -502,7 +507,8 @@ inline void note_step(ThreadData& data, const Walk& walk, Rule rule, const Frame
   if (rule.kind() != RuleKind::kSp && rule.kind() != RuleKind::kFp) return;
   KnownStep* const at = known_steps(data, frame.pc, frame.sp);
   if (at[0].pc != frame.pc || at[0].sp != frame.sp) at[1] = at[0];
-  at[0] = {frame.pc, frame.sp, cfa, rule, stamp_of(walk.generation, data.bounds.epoch()), NodeId::kNone, NodeId::kNone};
+  at[0] = {frame.pc,      frame.sp,     cfa, rule, stamp_of(walk.generation, data.bounds.epoch()),
+           NodeId::kNone, NodeId::kNone};
 }
 
 /// What a remembered frame is known by, when its mark has changed.
@@ -512,14 +518,16 @@ constexpr std::uint64_t name_of(const FrameName& name) noexcept { return std::bi
 constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15;
 
 /// The place of (pc, sp), with nothing that was noted of another.
-inline FirstReturn& first_return_for(ThreadData& data, const arch::EntryRegisters& entry, std::uint64_t slot) noexcept {
+inline FirstReturn& first_return_for(ThreadData& data, const arch::EntryRegisters& entry,
+                                     std::uint64_t slot) noexcept {
   FirstReturn& first = data.first_returns[KnownPaths::first_return_index(entry.pc, entry.sp)];
   if (first.number == 0 || first.pc != entry.pc || first.sp != entry.sp || first.slot != slot)
     first = {entry.pc, entry.sp, slot, ++data.numbers * kSpread};
   return first;
 }
 
-/// Notes `path`, of which node, steps and as many `words` are there, as the way from `entry` to the remembered frame `joint`.
+/// Notes `path`, of which node, steps and as many `words` are there, as the way from `entry` to the remembered frame
+/// `joint`.
 inline void note_path(ThreadData& data, const arch::EntryRegisters& entry, KnownPath& path, std::uint32_t words,
                       std::uint32_t joint, std::uint64_t slot, bool fp_matters) noexcept {
   const Frame& end = data.arrays->frames[joint];
@@ -592,7 +600,8 @@ inline void note_path(ThreadData& data, const arch::EntryRegisters& entry, Known
     if (path->first != first.number || !path->begins_so(entry) || path->joint >= data.length) continue;
     // Node, module and flags tell the program counter.
     const Frame& joint = data.arrays->frames[path->joint];
-    if (joint.sp != path->joint_sp || joint.fp != path->joint_fp || name_of(joint) != path->joint_name || joint.barrier != 0)
+    if (joint.sp != path->joint_sp || joint.fp != path->joint_fp || name_of(joint) != path->joint_name ||
+        joint.barrier != 0)
       continue;
     path->mark = data.arrays->marks[path->joint];
     return data.stand(joint.words) ? path : nullptr;
@@ -804,8 +813,9 @@ inline NodeId remember(ThreadData& data, const Walk& walk, const Walked& walked,
 }
 
 /// The same for a stack found by `steps` known steps to the remembered frame `joint`.
-[[maybe_unused, gnu::noinline]] void check(ThreadData& data, const arch::EntryRegisters& entry, const Definitions& definitions,
-                                           std::uint32_t joint, std::uint32_t steps, NodeId expected) noexcept {
+[[maybe_unused, gnu::noinline]] void check(ThreadData& data, const arch::EntryRegisters& entry,
+                                           const Definitions& definitions, std::uint32_t joint, std::uint32_t steps,
+                                           NodeId expected) noexcept {
   Walk walk{{entry.pc, entry.sp, entry.fp, 0}, data.bounds, data.full, entry, definitions, data.generation};
   data.full.valid = false;
   data.bounds.begin(entry.sp);
@@ -830,8 +840,8 @@ constexpr bool kCheck = true;
 constexpr bool kCheck = false;
 #endif
 
-/// Whatever is not the stack of last time, or its outer part. kNone with `short_of_memory`: the arrays could not grow;
-/// the caller goes on without them, and without this frame on the stack.
+/// Whatever is not the stack of last time, or its outer part. kNone with `short_of_memory`: the arrays could not
+/// grow; the caller goes on without them, and without this frame on the stack.
 [[gnu::noinline]] NodeId capture_changed(ThreadData& data, const arch::EntryRegisters& entry,
                                          const Definitions& definitions, bool& short_of_memory) noexcept {
   Walk walk{{entry.pc, entry.sp, entry.fp, 0}, data.bounds, data.full, entry, definitions, generation()};
@@ -865,8 +875,8 @@ constexpr bool kCheck = false;
   State state{entry.pc, entry.sp, entry.fp, 0};
   KnownStep* taken[kMaxKnownSteps];
   std::uint32_t steps = 0;
-  // Where a remembered frame is met whose outer part does not stand, it is left by a step too, and so are all up to the
-  // one that does not stand.
+  // Where a remembered frame is met whose outer part does not stand, it is left by a step too, and so are all up to
+  // the one that does not stand.
   const Frame* sound = top + 1;
   for (;;) {
     if (top < sound && same_state(*top, state)) {
@@ -947,10 +957,12 @@ inline void drop_old_paths(ThreadData& data) noexcept {
 }
 
 /// The stack that is remembered, or a known path to it.
-inline NodeId find_remembered(ThreadData& data, const arch::EntryRegisters& entry, const Definitions& definitions) noexcept {
+inline NodeId find_remembered(ThreadData& data, const arch::EntryRegisters& entry,
+                              const Definitions& definitions) noexcept {
   drop_old_paths(data);
   const Frame& top = data.arrays->frames[static_cast<std::int64_t>(data.length) - 1];
-  if (same_state(top, {entry.pc, entry.sp, entry.fp, 0}) && top.barrier == 0 && top.words != 0 && data.stand(top.words)) {
+  if (same_state(top, {entry.pc, entry.sp, entry.fp, 0}) && top.barrier == 0 && top.words != 0 &&
+      data.stand(top.words)) {
     note_top(data, entry);
     if (kCheck) check(data, entry, definitions, data.length - 1, 0, top.node);
     return top.node;

@@ -75,8 +75,8 @@ void loader_activity() noexcept;
 /// The host unmapped this range: stacks that are not a thread's own are checked again before they are read.
 void forget_stack_region(std::uint64_t begin, std::uint64_t bytes) noexcept;
 
-/// Frames that return to `pc` are the recorder's own, in the middle of a stack, and not part of it. One at most; before
-/// stacks can meet it.
+/// Frames that return to `pc` are the recorder's own, in the middle of a stack, and not part of it. One at most;
+/// before stacks can meet it.
 void hide_frame(std::uint64_t pc) noexcept;
 
 /// In a forked child that goes on recording into a trace of its own, before its first capture: every module
@@ -92,9 +92,10 @@ void deregister_frame(const void* begin) noexcept;
 /// by longjmp leaves it usable.
 class ThreadUnwinder {
  public:
-  /// The stack that begins with `entry`, as a node, if it is one of those met of late and nothing in it has changed; never one
-  /// that begins in the loader. NodeId::kNone: ask capture().
-  [[gnu::always_inline]] NodeId recall(const arch::EntryRegisters& entry, const Definitions& definitions) const noexcept;
+  /// The stack that begins with `entry`, as a node, if it is one of those met of late and nothing in it has changed;
+  /// never one that begins in the loader. NodeId::kNone: ask capture().
+  [[gnu::always_inline]] NodeId recall(const arch::EntryRegisters& entry,
+                                       const Definitions& definitions) const noexcept;
 
   /// The stack that begins with `entry`, as a node. NodeId::kNone only when the call tree cannot grow.
   NodeId capture(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept {
@@ -125,7 +126,8 @@ void check_path(KnownPaths& paths, const arch::EntryRegisters& entry, const Defi
 inline void check_path(KnownPaths&, const arch::EntryRegisters&, const Definitions&, const KnownPath&) noexcept {}
 #endif
 
-inline NodeId ThreadUnwinder::recall(const arch::EntryRegisters& entry, const Definitions& definitions) const noexcept {
+inline NodeId ThreadUnwinder::recall(const arch::EntryRegisters& entry,
+                                     const Definitions& definitions) const noexcept {
   if (paths_ == nullptr) [[unlikely]] return NodeId::kNone;
   const KnownPath* const path = paths_->find(entry);
   if (path == nullptr) [[unlikely]] return NodeId::kNone;

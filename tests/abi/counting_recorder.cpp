@@ -4,8 +4,8 @@
 //
 //   loaded   allocated SIZE   failed SIZE   released   realloc-begin   realloc-end SIZE   realloc-failed SIZE
 //   mapped SIZE   unmap-begin SIZE   unmap-end RESULT   remap-begin SIZE   remap-end SIZE   break-moved BYTES
-//   realloc-end-inner   restricted NO-CLOCK   refused NO-CLOCK   frame-registered   frame-deregistered   paused   resumed
-//   mark TEXT   exit
+//   realloc-end-inner   restricted NO-CLOCK   refused NO-CLOCK   frame-registered   frame-deregistered   paused
+//   resumed mark TEXT   exit
 //
 // A line ends with " from-program" when the entry registers point into the program itself.
 #include <link.h>
@@ -91,7 +91,8 @@ const char* environment_value(char* const* environment, const char* name) noexce
 
 thread_local constinit ThreadLocal t_local = {};
 
-void detail::allocated(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
+void detail::allocated(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp,
+                       std::uint64_t fp) noexcept {
   t_local.last_block = block;
   const EntryRegisters entry{pc, sp, fp};
   say("allocated", size, &entry);

@@ -84,7 +84,8 @@ void names(const std::string& path) {
   for (std::uint32_t i = 0; i < hostile.size(); ++i) {
     const std::uint32_t module = 10 + i;
     const std::string name = hostile[i][0] == '/' ? hostile[i] : "/opt/" + hostile[i];
-    main.module(module, name, "", 0x7f1000000000 + (std::uint64_t{i} << 24), 0x7f1000000000 + (std::uint64_t{i} << 24));
+    main.module(module, name, "", 0x7f1000000000 + (std::uint64_t{i} << 24),
+                0x7f1000000000 + (std::uint64_t{i} << 24));
     main.node(node + 1, node, module, 0x10 + i);
     ++node;
     main.alloc(at(i), 0x1000 + 4096 * i, 100 + i, node);

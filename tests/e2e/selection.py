@@ -54,6 +54,17 @@ class Selection(harness.Case):
         self.assertGreater(live["peak_bytes"], 0)
         self.assertLessEqual(live["peak_bytes"], self.whole["peak_bytes"])
 
+    def test_reports_say_what_was_selected(self):
+        """Figures of a part never look like those of all."""
+        chosen = ("--function", "site_.*", "--min-size", "8K", "--live-at", "50%")
+        words = "--function site_.*, --min-size 8192, --live-at 50%"
+        for command, head in (("report", "only "), ("leaks", "only "), ("timeline", "Only: ")):
+            self.assertIn(f"\n{head}{words}\n", self.heapprof(command, self.trace, *chosen), command)
+            self.assertNotIn(head, self.heapprof(command, self.trace).split("\n\n")[0], command)
+        self.assertIn(words, self.heapprof("flamegraph", self.trace, *chosen))
+        self.assertEqual(self.report(self.trace, *chosen)["selected"], words)
+        self.assertIsNone(self.report(self.trace)["selected"])
+
     def test_wrong_ones_are_refused(self):
         for options in (("--from", "x"), ("--from", "101%"), ("--function", "(("), ("--min-lifetime", "5%"),
                         ("--live-at", "1", "--kind", "mmap"), ("--min-size", "9", "--max-size", "8")):

@@ -1,5 +1,5 @@
-// The recorder's reader of .eh_frame and .eh_frame_hdr on any bytes, and the evaluation of what comes out. Expressions may read
-// the stack: they get one of their own, between pages that cannot be read.
+// The recorder's reader of .eh_frame and .eh_frame_hdr on any bytes, and the evaluation of what comes out.
+// Expressions may read the stack: they get one of their own, between pages that cannot be read.
 #include <cstdlib>
 #include <memory>
 
@@ -17,7 +17,8 @@ constexpr std::size_t kStackBytes = 16384;
 
 std::uint64_t make_stack() {
   start_probing();
-  auto* pages = static_cast<char*>(::mmap(nullptr, kStackBytes + 2 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto* pages =
+      static_cast<char*>(::mmap(nullptr, kStackBytes + 2 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   if (::mprotect(pages + 4096, kStackBytes, PROT_READ | PROT_WRITE) != 0) std::abort();
   std::memset(pages + 4096, 0x5a, kStackBytes);
   return reinterpret_cast<std::uint64_t>(pages) + 4096;
@@ -61,7 +62,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   CfiEntry entry;
   if ((how & 1) != 0) {  // instructions alone
     const std::uint64_t middle = begin + (bytes == 0 ? 0 : split % bytes);
-    entry = {0x1000, 0x2000, {begin, middle}, {middle, begin + bytes}, how % 16u, static_cast<std::int8_t>(distance), 16, 0x1b, false};
+    entry = {
+        0x1000, 0x2000, {begin, middle}, {middle, begin + bytes}, how % 16u, static_cast<std::int8_t>(distance), 16,
+        0x1b,   false};
     if ((how & 2) != 0) entry.data_factor = static_cast<std::int64_t>(std::uint64_t{distance} << 32);
     run(entry, 0x1000 + split % 0x1000);
     return 0;
@@ -75,7 +78,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Module module{};
   module.eh_frame_hdr = begin + (bytes == 0 ? 0 : split % bytes);
   module.headers = module.frames = {begin, begin + bytes};
-  for (const std::uint64_t pc : {begin + distance, module.eh_frame_hdr + static_cast<std::uint64_t>(static_cast<std::int32_t>(distance))})
+  for (const std::uint64_t pc :
+       {begin + distance, module.eh_frame_hdr + static_cast<std::uint64_t>(static_cast<std::int32_t>(distance))})
     if (find_cfi(module, pc, entry) == CfiResult::kFound) run(entry, pc);
   return 0;
 }

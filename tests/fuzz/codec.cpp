@@ -1,5 +1,5 @@
-// Columns that nobody encoded: decoded within their bounds or refused. And slots that nobody wrote: encoded within theirs; what
-// decodes again encodes to the same bytes.
+// Columns that nobody encoded: decoded within their bounds or refused. And slots that nobody wrote: encoded within
+// theirs; what decodes again encodes to the same bytes.
 #include <cstdlib>
 #include <memory>
 #include <vector>
@@ -18,14 +18,15 @@ void decode(fuzz::Input input) {
   const std::unique_ptr<std::uint8_t[]> exact(new std::uint8_t[input.left()]);
   std::copy(input.data(), input.data() + input.left(), exact.get());
   std::vector<Slot> slots;
-  const DecodeError error = decode_columns(exact.get(), input.left(), first_time, records, [&](const Slot& slot, const std::uint8_t* text) {
-    slots.push_back(slot);
-    if (slot.op() == Op::kText) {
-      const std::size_t at = slots.size();
-      slots.resize(at + text_slots(slot.aux));
-      if (slot.aux != 0) std::memcpy(reinterpret_cast<char*>(slots.data() + at), text, slot.aux);
-    }
-  });
+  const DecodeError error =
+      decode_columns(exact.get(), input.left(), first_time, records, [&](const Slot& slot, const std::uint8_t* text) {
+        slots.push_back(slot);
+        if (slot.op() == Op::kText) {
+          const std::size_t at = slots.size();
+          slots.resize(at + text_slots(slot.aux));
+          if (slot.aux != 0) std::memcpy(reinterpret_cast<char*>(slots.data() + at), text, slot.aux);
+        }
+      });
   if (error != DecodeError::kNone) return;
   // Sound columns: once more there and back gives the same records.
   std::vector<std::uint8_t> columns(column_bytes_bound(slots.size()));
@@ -49,7 +50,8 @@ void encode(fuzz::Input input) {
   const std::unique_ptr<std::uint8_t[]> columns(new std::uint8_t[bound]);
   const EncodedBlock block = encode_columns(slots.data(), static_cast<std::uint32_t>(slots.size()), columns.get());
   if (block.raw_bytes > bound) std::abort();
-  decode_columns(columns.get(), block.raw_bytes, block.first_time, block.record_count, [](const Slot&, const std::uint8_t*) {});
+  decode_columns(columns.get(), block.raw_bytes, block.first_time, block.record_count,
+                 [](const Slot&, const std::uint8_t*) {});
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// A compacted trace whose sections hold what the fuzzer likes; lengths, checksums and compression around them are right.
+// A compacted trace whose sections hold what the fuzzer likes; lengths, checksums and compression around them are
+// right.
 #include <vector>
 
 #include "analyzer/trace/section.h"

@@ -19,8 +19,9 @@ namespace heapprof::fuzz {
 /// Set where the corpus is a test.
 inline bool g_each_gets_everything = false;
 
-/// Whether an input goes all the way; else only through what reads it, or once through what replays it, which takes a fraction of
-/// the time. A fuzzer gives one in eight everything, as their bytes happen to say, so that the same input does the same again.
+/// Whether an input goes all the way; else only through what reads it, or once through what replays it, which takes a
+/// fraction of the time. A fuzzer gives one in eight everything, as their bytes happen to say, so that the same input
+/// does the same again.
 inline bool gets_everything(const std::uint8_t* data, std::size_t size) {
   std::uint32_t hash = 0x811c9dc5;
   for (std::size_t i = 0; i < size; ++i) hash = (hash ^ data[i]) * 0x01000193;

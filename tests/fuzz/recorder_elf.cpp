@@ -1,5 +1,6 @@
-// What the recorder reads of objects that the profiled program has loaded: names of functions in the file, and in memory the
-// headers that lead to the unwind information. The memory is the file's bytes, and nothing can be read around it.
+// What the recorder reads of objects that the profiled program has loaded: names of functions in the file, and in
+// memory the headers that lead to the unwind information. The memory is the file's bytes, and nothing can be read
+// around it.
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -34,7 +35,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0 || size > kMost || !file.fill(data, size)) return 0;
   if (const std::size_t pages = (size + 4095) / 4096 * 4096; pages != mapped) {
     mapped = pages;
-    if (::mprotect(memory, kMost, PROT_NONE) != 0 || ::mprotect(memory, mapped, PROT_READ | PROT_WRITE) != 0) std::abort();
+    if (::mprotect(memory, kMost, PROT_NONE) != 0 || ::mprotect(memory, mapped, PROT_READ | PROT_WRITE) != 0)
+      std::abort();
   }
   std::memcpy(memory, data, size);
   std::memset(memory + size, 0, mapped - size);

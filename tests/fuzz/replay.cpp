@@ -1,5 +1,5 @@
-// Runs a fuzz target over the files of folders: the corpus as a test, without a fuzzer. It fails by crashing, or by taking
-// longer than the test's time limit.
+// Runs a fuzz target over the files of folders: the corpus as a test, without a fuzzer. It fails by crashing, or by
+// taking longer than the test's time limit.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>

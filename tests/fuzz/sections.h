@@ -1,5 +1,5 @@
-// Sections as section.h describes them, around contents that the fuzzer wrote. Nothing is compressed: that would take most of an
-// execution's time and change nothing behind it.
+// Sections as section.h describes them, around contents that the fuzzer wrote. Nothing is compressed: that would take
+// most of an execution's time and change nothing behind it.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The recorder's settings, from an environment and from /etc/heapprof.conf; and that `heapprof record` accepts exactly what the
-// recorder can read, since it promises so.
+// The recorder's settings, from an environment and from /etc/heapprof.conf; and that `heapprof record` accepts
+// exactly what the recorder can read, since it promises so.
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -14,9 +14,10 @@ namespace {
 using namespace heapprof;
 using recorder::Settings;
 
-constexpr const char* kVariables[] = {
-    "HEAPPROF_OUTPUT", "HEAPPROF_LOG", "HEAPPROF_LOG_FILE", "HEAPPROF_SHADOW_STACK", "HEAPPROF_MAX_DEPTH", "HEAPPROF_MMAP",
-    "HEAPPROF_FREE_STACKS", "HEAPPROF_CHILDREN", "HEAPPROF_PAUSED", "HEAPPROF_OWN_ALLOCATORS", "HEAPPROF_MAX_FILE_SIZE"};
+constexpr const char* kVariables[] = {"HEAPPROF_OUTPUT",         "HEAPPROF_LOG",          "HEAPPROF_LOG_FILE",
+                                      "HEAPPROF_SHADOW_STACK",   "HEAPPROF_MAX_DEPTH",    "HEAPPROF_MMAP",
+                                      "HEAPPROF_FREE_STACKS",    "HEAPPROF_CHILDREN",     "HEAPPROF_PAUSED",
+                                      "HEAPPROF_OWN_ALLOCATORS", "HEAPPROF_MAX_FILE_SIZE"};
 
 std::string echo_of(const Settings& settings) {
   char echo[8192];
@@ -38,8 +39,8 @@ Settings turned() {
   settings.log = recorder::LogLevel::kDebug;
   settings.max_depth = 7;
   settings.max_file_bytes = 1;
-  for (bool* one : {&settings.shadow_stack, &settings.mmap, &settings.free_stacks, &settings.children, &settings.paused,
-                    &settings.own_allocators})
+  for (bool* one : {&settings.shadow_stack, &settings.mmap, &settings.free_stacks, &settings.children,
+                    &settings.paused, &settings.own_allocators})
     *one = !*one;
   return settings;
 }

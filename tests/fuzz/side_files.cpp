@@ -1,5 +1,5 @@
-// Files that lie beside a trace or in a cache, and that others may have written: an index of a sound trace, a table of names,
-// a JIT's perf map. Checksums and lengths are made here, so that what they enclose is the fuzzer's.
+// Files that lie beside a trace or in a cache, and that others may have written: an index of a sound trace, a table
+// of names, a JIT's perf map. Checksums and lengths are made here, so that what they enclose is the fuzzer's.
 #include <cstdlib>
 #include <filesystem>
 #include <vector>

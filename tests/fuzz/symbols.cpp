@@ -1,5 +1,5 @@
-// Any file as a module of the profiled program: ELF, symbol tables, DWARF, through elfutils. Addresses are those of the first
-// segments and, by the last bytes of the input, others.
+// Any file as a module of the profiled program: ELF, symbol tables, DWARF, through elfutils. Addresses are those of
+// the first segments and, by the last bytes of the input, others.
 #include "analyzer/symbols/symbolizer.h"
 #include "tests/fuzz/input.h"
 

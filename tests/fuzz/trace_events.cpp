@@ -1,5 +1,6 @@
-// Any records in sound frames and staging blocks: what the fuzzer writes are slots of several streams, which stand in the
-// trace as a recorder would have put them. All checks of the container pass, and the replay sees what it should never see.
+// Any records in sound frames and staging blocks: what the fuzzer writes are slots of several streams, which stand in
+// the trace as a recorder would have put them. All checks of the container pass, and the replay sees what it should
+// never see.
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/whole_report.h"
 #include "tests/support/trace_builder.h"
@@ -28,12 +29,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const auto how = input.take<std::uint8_t>();
       const std::uint64_t tid = (how & 1) != 0 ? input.take<std::uint64_t>() : how;
       const std::uint64_t address = (how & 2) != 0 ? input.take<std::uint64_t>() : how >> 4;
-      streams[number]->text(kind, tid, address, input.text((how & 4) != 0 ? input.take<std::uint16_t>() % 3000 : how >> 3));
+      streams[number]->text(kind, tid, address,
+                            input.text((how & 4) != 0 ? input.take<std::uint16_t>() % 3000 : how >> 3));
     } else if ((what & 0x1f) == 0x1f) {
       streams[number]->flush();
     } else if ((what & 0x1f) == 0x1e) {  // a record with every bit the fuzzer's
       Slot slot = input.take<Slot>();
-      if (slot.op() != Op::kText) streams[number]->add(slot.op(), slot.time, slot.address, slot.size(), slot.node, slot.aux);
+      if (slot.op() != Op::kText)
+        streams[number]->add(slot.op(), slot.time, slot.address, slot.size(), slot.node, slot.aux);
     } else {  // a short one: blocks are few, so that they meet
       const auto time = input.take<std::uint8_t>();
       const auto block = input.take<std::uint8_t>();
@@ -56,6 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if ((options & 4) != 0) selection.from = replay::Moment{25, true};
   if ((options & 8) != 0) selection.min_lifetime_ns = 20;
   if ((options & 16) != 0) selection.kind = model::Kind::kMmap;
-  fuzz::whole_report(memory.path(), selection, {.reports = (options & 0xc0) == 0, .second_pass = (options & 32) != 0});
+  fuzz::whole_report(memory.path(), selection,
+                     {.reports = (options & 0xc0) == 0, .second_pass = (options & 32) != 0});
   return 0;
 }

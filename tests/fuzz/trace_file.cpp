@@ -1,5 +1,6 @@
-// A whole file of any bytes as a trace. The first byte of the input decides whether checksums are repaired first: a fuzzer does
-// not guess them, and a forger knows them. Extents are made small: `spread` puts the input's pieces where the reader looks.
+// A whole file of any bytes as a trace. The first byte of the input decides whether checksums are repaired first: a
+// fuzzer does not guess them, and a forger knows them. Extents are made small: `spread` puts the input's pieces where
+// the reader looks.
 #include <vector>
 
 #include "common/checksum.h"
@@ -38,7 +39,8 @@ void repair(std::vector<std::uint8_t>& file) {
   }
 }
 
-/// The input without the zeros: pieces of {offset in 8 bytes, length, bytes}, so that a trace of 100 KB is an input of a few.
+/// The input without the zeros: pieces of {offset in 8 bytes, length, bytes}, so that a trace of 100 KB is an input
+/// of a few.
 std::vector<std::uint8_t> unpack(fuzz::Input& input) {
   std::vector<std::uint8_t> file(std::size_t{input.take<std::uint16_t>()} * 64, 0);
   while (input.left() > 4) {
@@ -55,8 +57,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static fuzz::MemoryFile memory;
   fuzz::Input input(data, size);
   const auto how = input.take<std::uint8_t>();
-  std::vector<std::uint8_t> file = (how & 2) != 0 ? unpack(input)
-                                                  : std::vector<std::uint8_t>(input.data(), input.data() + input.left());
+  std::vector<std::uint8_t> file =
+      (how & 2) != 0 ? unpack(input) : std::vector<std::uint8_t>(input.data(), input.data() + input.left());
   if ((how & 1) != 0) repair(file);
   if (!memory.fill(file.data(), file.size())) return 0;
   if (!fuzz::gets_everything(data, size)) fuzz::read_events(memory.path());

@@ -1,6 +1,7 @@
-// Two threads that allocate in turns: one alone for a while, both for a moment, then the other one alone. Blocks of one size change
-// hands and are reused at once by whoever comes next (the test takes glibc's caches per thread away), so an event
-// with a time that is off by some nanoseconds becomes a release of what nobody has, or an allocation of what somebody has.
+// Two threads that allocate in turns: one alone for a while, both for a moment, then the other one alone. Blocks of
+// one size change hands and are reused at once by whoever comes next (the test takes glibc's caches per thread away),
+// so an event with a time that is off by some nanoseconds becomes a release of what nobody has, or an allocation of
+// what somebody has.
 //
 //   alternating TURNS SEED
 //
@@ -74,7 +75,9 @@ int main(int argc, char** argv) {
   static Thread threads[2] = {{0, std::mt19937(std::atoi(argv[2]))}, {1, std::mt19937(std::atoi(argv[2]) + 1000)}};
   pthread_t handles[2];
   for (int i = 0; i < 2; ++i)
-    pthread_create(&handles[i], nullptr, [](void* thread) -> void* { return static_cast<Thread*>(thread)->run(), nullptr; }, &threads[i]);
+    pthread_create(
+        &handles[i], nullptr, [](void* thread) -> void* { return static_cast<Thread*>(thread)->run(), nullptr; },
+        &threads[i]);
   for (pthread_t handle : handles) pthread_join(handle, nullptr);
   std::printf("%ld %ld %ld\n", g_allocated[0], g_allocated[1], g_released[0] + g_released[1]);
 }

@@ -1,10 +1,11 @@
 // Loads bypass_plugin so that it reaches malloc past the preloaded recorder, while other threads allocate:
 //   bypass deepbind|lazy|dlmopen|linked PLUGIN ROUNDS THREADS
-// deepbind: RTLD_DEEPBIND; lazy: the same, bound at the first call; dlmopen: a namespace of its own, which is closed and
-// made again; linked: the program was linked to it, and finds its functions by their names.
+// deepbind: RTLD_DEEPBIND; lazy: the same, bound at the first call; dlmopen: a namespace of its own, which is closed
+// and made again; linked: the program was linked to it, and finds its functions by their names.
 //
-// Each round is one bypass_work; the block that it gives away is released by the program, but with dlmopen and linked by the
-// plugin; and a block of the program's by the plugin likewise. Prints "program N": how many blocks it took itself.
+// Each round is one bypass_work; the block that it gives away is released by the program, but with dlmopen and linked
+// by the plugin; and a block of the program's by the plugin likewise. Prints "program N": how many blocks it took
+// itself.
 #include <dlfcn.h>
 #include <unistd.h>
 

@@ -1,6 +1,7 @@
 // Signal handlers that do what recorders die of, on a host that keeps a ledger:
 //   handlers longjmp TIMES   the handler leaves by siglongjmp, again and again, whenever it interrupted the recorder
-//   handlers fork CHILDREN   the handler forks; the child rests, then comes back to the interrupted call and works on,
+//   handlers fork CHILDREN   the handler forks; the child rests, then comes back to the interrupted call and works
+//   on,
 //                            while the parent has gone far ahead and is then killed
 //   handlers altstack        handlers that allocate on alternate stacks as small as this program can do with
 //   handlers deep            handlers that interrupt handlers, eight deep, each allocating
@@ -163,7 +164,8 @@ void allocate_here(int, siginfo_t*, void*) {
 
 /// The smallest alternate stack on which this handler runs `rounds` times, found by a child for each size.
 int on_small_stacks(std::uint64_t bytes) {
-  static char* area = static_cast<char*>(mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  static char* area =
+      static_cast<char*>(mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   const std::size_t page = 4096;
   mprotect(area, page, PROT_NONE);  // whoever goes below the stack dies
   stack_t stack{};

@@ -7,8 +7,8 @@
 //   hosts static_tls LIBRARY  hosts fail              hosts work              hosts load THREADS
 //   hosts no_vvar
 //
-// Each allocates blocks of 777 bytes before and after what it does, frees all but the last kKept, and prints how many it made in
-// this process. Exit status 1: something about the host is not as it was.
+// Each allocates blocks of 777 bytes before and after what it does, frees all but the last kKept, and prints how many
+// it made in this process. Exit status 1: something about the host is not as it was.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -177,8 +177,8 @@ int become_daemon() {
   exit(0);
 }
 
-/// Standard error is a pipe that nobody reads any more, or that is full: what the recorder says must not end or stop the
-/// host. HEAPPROF_MAX_FILE_SIZE makes it say something.
+/// Standard error is a pipe that nobody reads any more, or that is full: what the recorder says must not end or stop
+/// the host. HEAPPROF_MAX_FILE_SIZE makes it say something.
 int bad_standard_error(bool full) {
   int ends[2];
   if (pipe(ends) != 0) return 3;
@@ -201,7 +201,8 @@ int bad_standard_error(bool full) {
   return status == 0 ? 0 : 1;
 }
 
-// Coroutines -----------------------------------------------------------------------------------------------------------
+// Coroutines
+// -----------------------------------------------------------------------------------------------------------
 
 constexpr size_t kCoroutineStack = 16 << 10;
 ucontext_t main_context, coroutine_context;
@@ -222,7 +223,8 @@ void coroutine() {
 /// Each on a stack of its own of 16 KB between closed pages, the first events of a thread too.
 void* run_coroutines(void*) {
   for (int i = 0; i < 200; ++i) {
-    auto* area = static_cast<char*>(mmap(nullptr, kCoroutineStack + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    auto* area =
+        static_cast<char*>(mmap(nullptr, kCoroutineStack + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     mprotect(area + 4096, kCoroutineStack, PROT_READ | PROT_WRITE);
     getcontext(&coroutine_context);
     coroutine_context.uc_stack.ss_sp = area + 4096;
@@ -320,7 +322,8 @@ int full_load(int count) {
         void*& block = blocks[k * 7 % 64];
         free(block);
         block = malloc(16 + k % 500);
-        for (volatile int spin = 0; spin < 2000; spin = spin + 1) {}  // work of its own, or the trace grows by a gigabyte in 10 s
+        for (volatile int spin = 0; spin < 2000; spin = spin + 1) {
+        }  // work of its own, or the trace grows by a gigabyte in 10 s
         mine.store(mine.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
       }
       for (void* block : blocks) free(block);
@@ -388,7 +391,8 @@ int spawn(char** command) {
   return 0;
 }
 
-// A lock of the host's own inside and around the loader's -------------------------------------------------------------------
+// A lock of the host's own inside and around the loader's
+// -------------------------------------------------------------------
 
 pthread_mutex_t own_lock = PTHREAD_MUTEX_INITIALIZER;
 

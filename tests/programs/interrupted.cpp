@@ -1,7 +1,7 @@
 // One thread that allocates and frees small blocks, and a signal handler that does too, every 50 microseconds:
 //   interrupted TIMES
-// Prints how many pairs both made. The handler gives back what it took before it returns, so the allocator, wherever it was
-// interrupted, finds its lists as they were.
+// Prints how many pairs both made. The handler gives back what it took before it returns, so the allocator, wherever
+// it was interrupted, finds its lists as they were.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -19,7 +19,8 @@ void fails(int expected_errno, Call call) {
 
 // calloc's and reallocarray's products overflow here: how much was asked for is nobody's to say.
 LEDGER_SITE void* site_calloc_overflow(std::size_t count, std::size_t size) {
-  ledger::Entry& entry = ledger::begin(ledger::Kind::kCalloc, ledger::k_site_calloc, nullptr, 0, 0, ledger::kFlagSizeUnknown);
+  ledger::Entry& entry =
+      ledger::begin(ledger::Kind::kCalloc, ledger::k_site_calloc, nullptr, 0, 0, ledger::kFlagSizeUnknown);
   return ledger::done(entry, calloc(count, size));
 }
 

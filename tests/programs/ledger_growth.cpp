@@ -1,9 +1,9 @@
 // What lives how long, and where: ledger_growth. It prints what it knows of itself as JSON.
 //
 // Blocks that are left: a leak, block after block to the end; a cache that fills early and stays; a ring whose blocks
-// are replaced all the time; one large block made at the start; a trickle of a few bytes to the end. And three phases, parted by marks, each with a peak
-// of its own made of two sites, the second phase's the highest. A second thread, which does nothing, makes it
-// a program of several, of which one allocates.
+// are replaced all the time; one large block made at the start; a trickle of a few bytes to the end. And three
+// phases, parted by marks, each with a peak of its own made of two sites, the second phase's the highest. A second
+// thread, which does nothing, makes it a program of several, of which one allocates.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +77,8 @@ void phase(const char* name, std::uint64_t seed, int most, bool last) {
     (one.red ? red : blue) += one.size;
     ++(one.red ? red_blocks : blue_blocks);
   }
-  std::uint64_t peak = red + blue, peak_red = red, peak_blue = blue, peak_red_blocks = red_blocks, peak_blue_blocks = blue_blocks;
+  std::uint64_t peak = red + blue, peak_red = red, peak_blue = blue, peak_red_blocks = red_blocks,
+                peak_blue_blocks = blue_blocks;
   for (int step = 0; step < 3000; ++step) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     Held& one = held[(seed >> 33) % static_cast<unsigned>(most)];
@@ -165,7 +166,8 @@ int main() {
       static_cast<unsigned long long>(steady_last), static_cast<unsigned long long>(second_half_bytes),
       static_cast<unsigned long long>(second_half_blocks));
   say("\"cache\": [%d, %d], \"ring\": [%d, %d], \"ring_released\": %d, \"once\": [%d, 1], "
-      "\"trickle\": [%d, %d]}\n", kRounds / 20 * 40'000, kRounds / 20, kRing / 2 * 300, kRing / 2, kRounds - kRing / 2, 1 << 20,
+      "\"trickle\": [%d, %d]}\n",
+      kRounds / 20 * 40'000, kRounds / 20, kRing / 2 * 300, kRing / 2, kRounds - kRing / 2, 1 << 20,
       kRounds / 12 * 12, kRounds / 12);
   return write(1, text, used) == static_cast<ssize_t>(used) ? 0 : 1;
 }

@@ -134,7 +134,7 @@ int main() {
       "{\"brief\": %d, \"pairs\": %d, \"lasting\": %d, \"forever\": %d, \"shared\": %d, \"tid\": %d, \"tids\": [%u, %u],\n"
       " \"grow\": {\"steps\": %llu, \"moved\": %llu, \"copied\": %llu, \"longest\": %llu},\n"
       " \"trim\": {\"steps\": %llu, \"moved\": %llu, \"copied\": %llu, \"longest\": %llu}}\n",
-      kBrief, kPairs, kLasting, kForever, kShared, static_cast<int>(getpid()), tids[0], tids[1], grown.steps, grown.moved,
-      grown.copied, grown.longest, trimmed.steps, trimmed.moved, trimmed.copied, trimmed.longest);
+      kBrief, kPairs, kLasting, kForever, kShared, static_cast<int>(getpid()), tids[0], tids[1], grown.steps,
+      grown.moved, grown.copied, grown.longest, trimmed.steps, trimmed.moved, trimmed.copied, trimmed.longest);
   return write(1, text, static_cast<std::size_t>(used)) == used ? 0 : 1;
 }

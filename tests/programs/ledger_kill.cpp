@@ -1,10 +1,11 @@
 // Allocates until it ends: ledger_kill NANOSECONDS [SEED] [THREADS] [HOW]
 //
-// HOW is kill (if not given): a kernel timer with SIGKILL as its signal strikes NANOSECONDS after the threads set out,
-// wherever they are then: in the program, the allocator, or the recorder. 0: no timer, somebody else does it. A thread whose
-// ledger is full waits for the blow.
+// HOW is kill (if not given): a kernel timer with SIGKILL as its signal strikes NANOSECONDS after the threads set
+// out, wherever they are then: in the program, the allocator, or the recorder. 0: no timer, somebody else does it. A
+// thread whose ledger is full waits for the blow.
 //
-//   calls                              SIGKILL when the threads together have made as many calls as NANOSECONDS says: a
+//   calls                              SIGKILL when the threads together have made as many calls as NANOSECONDS says:
+//   a
 //                                      moment that does not depend on how busy the machine is
 //   segv abort _exit quick_exit exec   the main thread does that after NANOSECONDS, while the others work on
 //   hog                                the threads take more and more memory and touch it, until they are killed for
@@ -33,7 +34,8 @@ std::atomic<int> refused{0};
     return;
   }
   void* block = table[random.below(kTable)].exchange(nullptr);
-  if (block == nullptr) block = random.below(3) == 0 ? site_calloc(1, 8 + random.below(500)) : site_small(8 + random.below(2000));
+  if (block == nullptr)
+    block = random.below(3) == 0 ? site_calloc(1, 8 + random.below(500)) : site_small(8 + random.below(2000));
   else if (random.below(2) == 0) {
     // Refused, the old block lives on.
     if (void* const moved = site_realloc_stamped(block, 8 + random.below(3000))) block = moved;

@@ -102,7 +102,8 @@ int main(int argc, char** argv) {
     Range& range = ranges[random.below(kRanges)];
     if (range.address == nullptr) {
       range.size = (1 + random.below(64)) * kPage;
-      range.address = static_cast<char*>(site_mmap(nullptr, range.size - random.below(kPage), PROT_READ | PROT_WRITE, 0));
+      range.address =
+          static_cast<char*>(site_mmap(nullptr, range.size - random.below(kPage), PROT_READ | PROT_WRITE, 0));
       range.address[0] = 1;
     } else if (random.below(2) == 0) {
       unmap_some(random, range);

@@ -1,8 +1,8 @@
 // Known names on known lines: prints, for each of its stacks, what a report must show: ledger_names
 //
 // One line of JSON each: the site's size (all different, so that a test finds the stack by it) and the frames
-// from the inside out as [function, line, inlined]; a name that ends in * is the beginning of one. Compiled with optimisation and debug information. Lines are
-// taken with __LINE__ on the very line of each call.
+// from the inside out as [function, line, inlined]; a name that ends in * is the beginning of one. Compiled with
+// optimisation and debug information. Lines are taken with __LINE__ on the very line of each call.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 // One thread, every way to allocate, a random mix decided by a seed: ledger_single WORK [SEED] [PLAIN]
 //
-// PLAIN 1 keeps to the calls that heaptrack records and counts as we do, so that its own recording of the same run can
-// be compared: none of memalign, valloc, pvalloc, reallocarray, and no realloc to nothing.
+// PLAIN 1 keeps to the calls that heaptrack records and counts as we do, so that its own recording of the same run
+// can be compared: none of memalign, valloc, pvalloc, reallocarray, and no realloc to nothing.
 //
 // All figures are exact here, the peak included. The depth of the stack wanders, so that the sums per stack
 // are spread over many stacks of the same site.

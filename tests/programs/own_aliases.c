@@ -1,6 +1,6 @@
-/* A program with a malloc of its own, of the kind that browsers have: free, cfree and operator delete are one function
- * under many names, as linkers that fold equal functions leave them. Every block is a new address, so that what is known
- * of one never stands for another.
+/* A program with a malloc of its own, of the kind that browsers have: free, cfree and operator delete are one
+ * function under many names, as linkers that fold equal functions leave them. Every block is a new address, so that
+ * what is known of one never stands for another.
  *
  * usage: own_aliases COUNT    allocates COUNT blocks of 48 bytes and frees all but every tenth */
 #include <errno.h>

@@ -1,5 +1,5 @@
-// Forks while other threads are in the loader's allocations, where the recorder looks for allocators of new libraries:
-// each child then loads a library that brings its own, alone, and allocates in it.
+// Forks while other threads are in the loader's allocations, where the recorder looks for allocators of new
+// libraries: each child then loads a library that brings its own, alone, and allocates in it.
 //
 // usage: own_forks CHILDREN PLUGIN
 // Exit status 0: all children came to their end.
@@ -18,8 +18,8 @@ std::atomic<bool> g_stop{false};
 
 void* nothing(void*) { return nullptr; }
 
-/// A thread's thread-local storage is allocated by the loader, unless libc has kept a stack on which it lies already: it
-/// keeps no more than 40 MiB of them.
+/// A thread's thread-local storage is allocated by the loader, unless libc has kept a stack on which it lies already:
+/// it keeps no more than 40 MiB of them.
 constexpr std::size_t kStackBytes = 64 << 20;
 
 void* begin_threads(void*) {

@@ -1,5 +1,6 @@
-/* A program with its own lz4, libunwind and mimalloc, of other versions than the recorder's, loaded the ordinary way: each
- * call must reach the program's own. own_libraries LZ4 LIBUNWIND MIMALLOC (paths; "-" for one that is not there) */
+/* A program with its own lz4, libunwind and mimalloc, of other versions than the recorder's, loaded the ordinary way:
+ * each call must reach the program's own. own_libraries LZ4 LIBUNWIND MIMALLOC (paths; "-" for one that is not there)
+ */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,13 +29,16 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 1000; ++i) free(malloc(100 + i));
   if (lz4 != NULL) {
     int (*bound)(int) = (int (*)(int))dlsym(lz4, "LZ4_compressBound");
-    int (*compress)(const char*, char*, int, int) = (int (*)(const char*, char*, int, int))dlsym(lz4, "LZ4_compress_default");
-    int (*expand)(const char*, char*, int, int) = (int (*)(const char*, char*, int, int))dlsym(lz4, "LZ4_decompress_safe");
+    int (*compress)(const char*, char*, int, int) =
+        (int (*)(const char*, char*, int, int))dlsym(lz4, "LZ4_compress_default");
+    int (*expand)(const char*, char*, int, int) =
+        (int (*)(const char*, char*, int, int))dlsym(lz4, "LZ4_decompress_safe");
     static char text[10000], packed[20000], again[10000];
     memset(text, 'x', sizeof text);
     if (!own(lz4, "LZ4_compress_fast_extState") || bound(10000) > (int)sizeof packed) return 1;
     int bytes = compress(text, packed, sizeof text, sizeof packed);
-    if (expand(packed, again, bytes, sizeof again) != (int)sizeof text || memcmp(text, again, sizeof text) != 0) return 1;
+    if (expand(packed, again, bytes, sizeof again) != (int)sizeof text || memcmp(text, again, sizeof text) != 0)
+      return 1;
   }
   if (unwind != NULL) {
     int (*backtrace)(void**, int) = (int (*)(void**, int))dlsym(unwind, "unw_backtrace");

@@ -1,8 +1,8 @@
 // Threads that allocate, from an allocator in the program and from libc's, while libraries that carry allocators of
 // their own are loaded, used and unloaded: own_soak ROUNDS THREADS PLUGIN...
 //
-// One thread works with each plugin, the rest with the program's allocator. Prints "plugin N" and "program N": how many
-// blocks each gave out.
+// One thread works with each plugin, the rest with the program's allocator. Prints "plugin N" and "program N": how
+// many blocks each gave out.
 #include <dlfcn.h>
 #include <pthread.h>
 

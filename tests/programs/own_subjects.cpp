@@ -116,7 +116,8 @@ struct alignas(64) Registers {
 Registers before, after;
 
 [[gnu::noinline]] bool registers_hold(bool wide) {
-  for (std::size_t i = 0; i < sizeof before; ++i) reinterpret_cast<unsigned char*>(&before)[i] = static_cast<unsigned char>(i * 7 + 1);
+  for (std::size_t i = 0; i < sizeof before; ++i)
+    reinterpret_cast<unsigned char*>(&before)[i] = static_cast<unsigned char>(i * 7 + 1);
   before.numbers[3] = 4096;  // rdi: the size
   after = before;
 #define LOAD(n) "vmovdqa " #n "*32(%0), %%ymm" #n "\n\t"
@@ -130,20 +131,24 @@ Registers before, after;
 #define NUMBERS_OUT                                                                                             \
   "movq %%rcx, 512(%1)\n\tmovq %%rdx, 520(%1)\n\tmovq %%rsi, 528(%1)\n\tmovq %%rdi, 536(%1)\n\t"                   \
   "movq %%r8, 544(%1)\n\tmovq %%r9, 552(%1)\n\tmovq %%r10, 560(%1)\n\tmovq %%r11, 568(%1)\n\t"
-#define CLOBBERS                                                                                                \
-  "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6",  \
-      "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "memory", "cc"
+#define CLOBBERS                                                                                               \
+  "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", \
+      "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "memory", "cc"
   register Registers* in asm("rbx") = &before;
   register Registers* out asm("r12") = &after;
   register void* stack asm("r13");
   if (wide) {
-    asm volatile("movq %%rsp, %2\n\tsubq $128, %%rsp\n\tandq $-16, %%rsp\n\t" ALL(LOAD) NUMBERS_IN "call je_malloc\n\t"
-                 ALL(STORE) NUMBERS_OUT "movq %2, %%rsp\n\tvzeroupper"
-                 : "+r"(in), "+r"(out), "=&r"(stack) : : CLOBBERS);
+    asm volatile("movq %%rsp, %2\n\tsubq $128, %%rsp\n\tandq $-16, %%rsp\n\t" ALL(LOAD) NUMBERS_IN
+                 "call je_malloc\n\t" ALL(STORE) NUMBERS_OUT "movq %2, %%rsp\n\tvzeroupper"
+                 : "+r"(in), "+r"(out), "=&r"(stack)
+                 :
+                 : CLOBBERS);
   } else {
-    asm volatile("movq %%rsp, %2\n\tsubq $128, %%rsp\n\tandq $-16, %%rsp\n\t" ALL(LOADX) NUMBERS_IN "call je_malloc\n\t"
-                 ALL(STOREX) NUMBERS_OUT "movq %2, %%rsp"
-                 : "+r"(in), "+r"(out), "=&r"(stack) : : CLOBBERS);
+    asm volatile("movq %%rsp, %2\n\tsubq $128, %%rsp\n\tandq $-16, %%rsp\n\t" ALL(LOADX) NUMBERS_IN
+                 "call je_malloc\n\t" ALL(STOREX) NUMBERS_OUT "movq %2, %%rsp"
+                 : "+r"(in), "+r"(out), "=&r"(stack)
+                 :
+                 : CLOBBERS);
   }
   return std::memcmp(&before, &after, sizeof before) == 0;
 }

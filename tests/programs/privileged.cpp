@@ -1,5 +1,5 @@
-// What a program is told of itself and may do: printed, so that a recorded run and an unrecorded one can be compared, and the same by a
-// child that it executes. It leaks one block of 4321 bytes.
+// What a program is told of itself and may do: printed, so that a recorded run and an unrecorded one can be compared,
+// and the same by a child that it executes. It leaks one block of 4321 bytes.
 //
 //   privileged [PORT]     binds the TCP port first; says why it can't
 #include <netinet/in.h>
@@ -68,7 +68,8 @@ int main(int argc, char** argv) {
   describe();
   std::fflush(stdout);
   // A child that executes another file: its capabilities are what this program passes on.
-  char* const command[] = {const_cast<char*>("grep"), const_cast<char*>("Cap"), const_cast<char*>("/proc/self/status"), nullptr};
+  char* const command[] = {const_cast<char*>("grep"), const_cast<char*>("Cap"),
+                           const_cast<char*>("/proc/self/status"), nullptr};
   pid_t child;
   if (posix_spawn(&child, "/bin/grep", nullptr, nullptr, command, environ) != 0) return 1;
   int status;

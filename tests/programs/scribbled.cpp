@@ -63,8 +63,9 @@ int main(int argc, char** argv) {
   clock_gettime(CLOCK_MONOTONIC, &begin);
   long words = 0;
   do {
-    // The mappings change: those that went away meanwhile must not be written, so the recorder's own threads stand still
-    // only for the header, which stays. The staging blocks stay too; extents of frames are let go, and are left alone.
+    // The mappings change: those that went away meanwhile must not be written, so the recorder's own threads stand
+    // still only for the header, which stays. The staging blocks stay too; extents of frames are let go, and are left
+    // alone.
     find_trace();
     for (int round = 0; round < 20'000; ++round) {
       if (range_count == 0) return 1;
@@ -77,7 +78,8 @@ int main(int argc, char** argv) {
       ++words;
     }
     clock_gettime(CLOCK_MONOTONIC, &now);
-  } while (static_cast<double>(now.tv_sec - begin.tv_sec) + static_cast<double>(now.tv_nsec - begin.tv_nsec) / 1e9 < seconds);
+  } while (static_cast<double>(now.tv_sec - begin.tv_sec) + static_cast<double>(now.tv_nsec - begin.tv_nsec) / 1e9 <
+           seconds);
   stop = true;
   for (pthread_t thread : threads) pthread_join(thread, nullptr);
   printf("%ld\n", words);

@@ -4,8 +4,8 @@
 //   trouble many          1,000 threads at once
 //   trouble fork          300 forks while three threads allocate
 //   trouble descriptors   closes every descriptor, and puts a file of its own on every number it can
-// Each prints how many blocks of kMark bytes it allocated in this process; blocks that were cancelled away count too. Exit
-// status 1: something about the host is not as it was.
+// Each prints how many blocks of kMark bytes it allocated in this process; blocks that were cancelled away count too.
+// Exit status 1: something about the host is not as it was.
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>

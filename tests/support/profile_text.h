@@ -22,17 +22,20 @@ inline std::string text_of(const replay::Analysis& analysis, bool addresses = tr
       << (p.integrity.events_lost ? std::to_string(*p.integrity.events_lost) : "?") << '\n';
   for (const std::string& note : p.integrity.notes) out << "note " << note << '\n';
   const model::HeapTotals& h = p.heap;
-  out << "heap " << h.allocations << ' ' << h.allocated_bytes << ' ' << h.frees << ' ' << h.failed << ' ' << h.peak_bytes
-      << ' ' << h.peak_time_ns << ' ' << h.peak_blocks << ' ' << h.leaked_bytes << ' ' << h.leaked_blocks << ' '
-      << h.temporary_allocations << ' ' << h.unmatched_frees << ' ' << h.implied_frees << '\n';
+  out << "heap " << h.allocations << ' ' << h.allocated_bytes << ' ' << h.frees << ' ' << h.failed << ' '
+      << h.peak_bytes << ' ' << h.peak_time_ns << ' ' << h.peak_blocks << ' ' << h.leaked_bytes << ' '
+      << h.leaked_blocks << ' ' << h.temporary_allocations << ' ' << h.unmatched_frees << ' ' << h.implied_frees
+      << '\n';
   const model::MmapTotals& m = p.mmap;
-  out << "mmap " << m.mappings << ' ' << m.mapped_bytes << ' ' << m.reserved_bytes << ' ' << m.from_allocator_bytes << ' '
-      << m.peak_bytes << ' ' << m.peak_time_ns << ' ' << m.live_bytes << '\n';
+  out << "mmap " << m.mappings << ' ' << m.mapped_bytes << ' ' << m.reserved_bytes << ' ' << m.from_allocator_bytes
+      << ' ' << m.peak_bytes << ' ' << m.peak_time_ns << ' ' << m.live_bytes << '\n';
   costs(p.totals);
-  for (const model::Module& module : p.modules) out << module.path << ' ' << module.build_id << ' ' << module.loads << '\n';
+  for (const model::Module& module : p.modules)
+    out << module.path << ' ' << module.build_id << ' ' << module.loads << '\n';
   for (const model::CallNode& node : p.nodes) {
     out << node.parent << ' ' << node.address << ' ';
-    if (node.address != model::kNoIndex) out << p.addresses[node.address].module << '+' << p.addresses[node.address].offset << ' ';
+    if (node.address != model::kNoIndex)
+      out << p.addresses[node.address].module << '+' << p.addresses[node.address].offset << ' ';
     costs(node.costs);
   }
   for (const model::Thread& thread : p.threads)
@@ -41,8 +44,8 @@ inline std::string text_of(const replay::Analysis& analysis, bool addresses = tr
   for (const model::SizeCount& size : p.sizes) out << size.size << ':' << size.allocations << ' ';
   out << '\n';
   for (const model::Timeline::Bucket& b : p.timeline.buckets)
-    out << b.start_ns << ' ' << b.min_bytes << ' ' << b.max_bytes << ' ' << b.last_bytes << ' ' << b.last_blocks << ' '
-        << b.allocations << ' ' << b.allocated_bytes << ' ' << b.mapped_bytes << ' ' << b.rss_bytes << '\n';
+    out << b.start_ns << ' ' << b.min_bytes << ' ' << b.max_bytes << ' ' << b.last_bytes << ' ' << b.last_blocks
+        << ' ' << b.allocations << ' ' << b.allocated_bytes << ' ' << b.mapped_bytes << ' ' << b.rss_bytes << '\n';
   for (const auto& mark : p.timeline.marks) out << "mark " << mark.time_ns << ' ' << mark.text << '\n';
   out << p.timeline.samples << ' ' << p.timeline.peak_rss_bytes << '\n';
 
@@ -53,8 +56,8 @@ inline std::string text_of(const replay::Analysis& analysis, bool addresses = tr
       std::uint64_t address = event.address;
       if (!addresses && event.kind == replay::ResolvedKind::kAllocation) numbers[address] = ++next;
       if (!addresses && event.kind != replay::ResolvedKind::kSample) address = numbers[address];
-      out << static_cast<int>(event.kind) << ' ' << event.time_ns << ' ' << address << ' ' << event.size << ' ' << event.node
-          << ' ' << event.thread << ' ' << event.temporary << event.before_slice << '\n';
+      out << static_cast<int>(event.kind) << ' ' << event.time_ns << ' ' << address << ' ' << event.size << ' '
+          << event.node << ' ' << event.thread << ' ' << event.temporary << event.before_slice << '\n';
     }
   });
   std::vector<std::uint32_t> group_of_node(p.nodes.size());

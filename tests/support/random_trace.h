@@ -1,5 +1,6 @@
 // A trace of a random program with several threads, which does everything that a replay must remember between two
-// moments: blocks freed by others, reallocs that end late or fail, mappings cut in pieces, threads handed on and renamed.
+// moments: blocks freed by others, reallocs that end late or fail, mappings cut in pieces, threads handed on and
+// renamed.
 #pragma once
 
 #include <map>

@@ -186,13 +186,15 @@ LEDGER_SITE void* site_pvalloc(std::size_t size) {
 }
 
 LEDGER_SITE void* site_new(std::size_t size) {
-  ledger::Entry& entry = ledger::begin(ledger::Kind::kNew, ledger::k_site_new, nullptr, size == 0 ? ledger::kEmptyNew : size);
+  ledger::Entry& entry =
+      ledger::begin(ledger::Kind::kNew, ledger::k_site_new, nullptr, size == 0 ? ledger::kEmptyNew : size);
   errno = ledger::kMannerlyErrno;
   return ledger::stamped(entry, ::operator new(size), size);
 }
 
 LEDGER_SITE void* site_new_array(std::size_t size) {
-  ledger::Entry& entry = ledger::begin(ledger::Kind::kNew, ledger::k_site_new_array, nullptr, size == 0 ? ledger::kEmptyNew : size);
+  ledger::Entry& entry =
+      ledger::begin(ledger::Kind::kNew, ledger::k_site_new_array, nullptr, size == 0 ? ledger::kEmptyNew : size);
   errno = ledger::kMannerlyErrno;
   return ledger::stamped(entry, ::operator new[](size), size);
 }
@@ -208,7 +210,8 @@ LEDGER_SITE void* site_new_aligned(std::size_t size) {
 
 /// Null when memory can't be had.
 LEDGER_SITE void* site_new_nothrow(std::size_t size) {
-  ledger::Entry& entry = ledger::begin(ledger::Kind::kNew, ledger::k_site_new_nothrow, nullptr, size == 0 ? ledger::kEmptyNew : size);
+  ledger::Entry& entry =
+      ledger::begin(ledger::Kind::kNew, ledger::k_site_new_nothrow, nullptr, size == 0 ? ledger::kEmptyNew : size);
   errno = ledger::kMannerlyErrno;
   return ledger::stamped(entry, ::operator new(size, std::nothrow), size);
 }

@@ -177,14 +177,16 @@ class TraceBuilder {
     const auto id = static_cast<std::uint32_t>(streams_.size() + 1);
     streams_.push_back(Stream(*this, id, slots));
     Stream& made = streams_.back();
-    made.staging_at_ = add_extent(static_cast<std::uint32_t>((sizeof(StagingHeader) + slots * sizeof(Slot) + kUnitBytes - 1) /
-                                                             kUnitBytes * kUnitBytes),
-                                  ExtentKind::kStaging, id, made.ordinal_++);
+    made.staging_at_ =
+        add_extent(static_cast<std::uint32_t>((sizeof(StagingHeader) + slots * sizeof(Slot) + kUnitBytes - 1) /
+                                              kUnitBytes * kUnitBytes),
+                   ExtentKind::kStaging, id, made.ordinal_++);
     return made;
   }
 
   FileHeader header{};  ///< change it before bytes(); its checksum is made there
-  std::uint32_t frame_extent_bytes = 64 << 10;  ///< of the extents to come; a multiple of kUnitBytes with room for a frame
+  std::uint32_t frame_extent_bytes =
+      64 << 10;  ///< of the extents to come; a multiple of kUnitBytes with room for a frame
 
   /// The file as it is now.
   std::vector<std::uint8_t> bytes() {

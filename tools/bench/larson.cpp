@@ -5,8 +5,8 @@
 //
 //   larson THREADS ROUNDS [company]     a round: 200,000 pairs by each thread, at whose end another takes over
 //
-// In company, one more thread makes a pair every 5 microseconds: enough that no recorder can treat THREADS = 1 as a program
-// with one thread (heapprof: turn.h), too little to take part.
+// In company, one more thread makes a pair every 5 microseconds: enough that no recorder can treat THREADS = 1 as a
+// program with one thread (heapprof: turn.h), too little to take part.
 #include <atomic>
 #include <chrono>
 #include <cstdint>

@@ -29,7 +29,8 @@ double g_best = 1e9;
       site_d(500);
     }
     const auto end = std::chrono::steady_clock::now();
-    g_best = std::min(g_best, std::chrono::duration<double, std::nano>(end - begin).count() / static_cast<double>(g_pairs));
+    g_best = std::min(g_best,
+                      std::chrono::duration<double, std::nano>(end - begin).count() / static_cast<double>(g_pairs));
   }
 }
 

@@ -73,9 +73,10 @@ int main(int argc, char** argv) {
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
-    std::printf("%-22s %7.2f s  %llu places, %llu named, %llu with a line, %llu frames  %ld MB\n", what, seconds.count(),
-                static_cast<unsigned long long>(count), static_cast<unsigned long long>(named),
-                static_cast<unsigned long long>(lines), static_cast<unsigned long long>(frames), usage.ru_maxrss / 1024);
+    std::printf("%-22s %7.2f s  %llu places, %llu named, %llu with a line, %llu frames  %ld MB\n", what,
+                seconds.count(), static_cast<unsigned long long>(count), static_cast<unsigned long long>(named),
+                static_cast<unsigned long long>(lines), static_cast<unsigned long long>(frames),
+                usage.ru_maxrss / 1024);
     std::fflush(stdout);
     for (const std::string& warning : symbolizer.warnings()) std::printf("  %s\n", warning.c_str());
   };

@@ -1,9 +1,9 @@
-/* Preloaded beside the recorder: what the allocator itself says it has handed out when the process exits, and what the
- * recorder is told at that moment. tools/real-programs/figures.py compares the two.
+/* Preloaded beside the recorder: what the allocator itself says it has handed out when the process exits, and what
+ * the recorder is told at that moment. tools/real-programs/figures.py compares the two.
  *
- * mallinfo2 counts chunks: each block with its header and rounding (8 to 24 bytes more than was asked, a page more where the
- * block is a mapping). Chunks kept in a thread's cache count as handed out, so the runner turns these caches off by
- * GLIBC_TUNABLES. */
+ * mallinfo2 counts chunks: each block with its header and rounding (8 to 24 bytes more than was asked, a page more
+ * where the block is a mapping). Chunks kept in a thread's cache count as handed out, so the runner turns these
+ * caches off by GLIBC_TUNABLES. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-// The mirror of arch/x86_64/intercept_call.h. Functions are not diverted here yet (patch.cpp), so that no thunk fills it.
+// The mirror of arch/x86_64/intercept_call.h. Functions are not diverted here yet (patch.cpp), so that no thunk fills
+// it.
 #pragma once
 
 #include <cstdint>

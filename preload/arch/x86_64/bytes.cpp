@@ -1,6 +1,7 @@
-// libc's memory functions, for the library alone. libc's own use the widest vector registers that the processor has; a
-// patched function's caller may have something in them, and saving that for every call would cost more than recording it
-// (thunk.S). These use general registers. What is copied by them is rare: names, tables that grow, a block's last literals.
+// libc's memory functions, for the library alone. libc's own use the widest vector registers that the processor has;
+// a patched function's caller may have something in them, and saving that for every call would cost more than
+// recording it (thunk.S). These use general registers. What is copied by them is rare: names, tables that grow, a
+// block's last literals.
 #include <cstddef>
 #include <cstdint>
 
@@ -15,7 +16,8 @@ extern "C" {
 [[gnu::visibility("hidden")]] void* memmove(void* to, const void* from, std::size_t bytes) noexcept {
   const auto* in = static_cast<const std::uint8_t*>(from);
   auto* out = static_cast<std::uint8_t*>(to);
-  if (reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from) >= bytes) return memcpy(to, from, bytes);
+  if (reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from) >= bytes)
+    return memcpy(to, from, bytes);
   while (bytes >= 8) {
     bytes -= 8;
     std::uint64_t word;

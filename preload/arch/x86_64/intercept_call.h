@@ -22,7 +22,8 @@ struct CallFrame {
   const void* block;              ///< what is given up
   std::uint64_t size;             ///< what is asked for
   const void* outer_reallocating; ///< what ThreadLocal held before
-  alignas(16) recorder::AllocatorCall call;  ///< set for calls that allocate; the frame is a multiple of what stacks are aligned to
+  /// Set for calls that allocate. The frame is a multiple of what stacks are aligned to.
+  alignas(16) recorder::AllocatorCall call;
   const intercept::Target* target;
   // The frame that the stub made.
   std::uint64_t host_fp;

@@ -58,7 +58,8 @@ class Code {
   Room& room_;
 };
 
-bool decode(const ZydisDecoder& decoder, std::uint64_t at, std::size_t bytes, ZydisDecodedInstruction& instruction) noexcept {
+bool decode(const ZydisDecoder& decoder, std::uint64_t at, std::size_t bytes,
+            ZydisDecodedInstruction& instruction) noexcept {
   return ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, reinterpret_cast<const void*>(at),
                                                     bytes < 15 ? bytes : 15, &instruction));
 }
@@ -87,17 +88,20 @@ bool is_padding(const ZydisDecodedInstruction& instruction) noexcept {
 }
 
 /// Writes the instruction so that it does at its new place what it did at `at`.
-Refusal move(Code& code, const ZydisDecodedInstruction& instruction, std::uint64_t at, std::uint64_t resume) noexcept {
+Refusal move(Code& code, const ZydisDecodedInstruction& instruction, std::uint64_t at,
+             std::uint64_t resume) noexcept {
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(at);
   if (is_relative(instruction)) {
     const std::uint64_t target = branch_target(instruction, at);
     if (is_default(instruction, 0xe9) || is_default(instruction, 0xeb)) {
       code.jump(target);
-    } else if (instruction.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && instruction.opcode >= 0x70 && instruction.opcode <= 0x7f) {
+    } else if (instruction.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && instruction.opcode >= 0x70 &&
+               instruction.opcode <= 0x7f) {
       code.byte(0x0f);
       code.byte(instruction.opcode + 0x10u);
       code.relative(target);
-    } else if (instruction.opcode_map == ZYDIS_OPCODE_MAP_0F && instruction.opcode >= 0x80 && instruction.opcode <= 0x8f) {
+    } else if (instruction.opcode_map == ZYDIS_OPCODE_MAP_0F && instruction.opcode >= 0x80 &&
+               instruction.opcode <= 0x8f) {
       code.byte(0x0f);
       code.byte(instruction.opcode);
       code.relative(target);
@@ -118,8 +122,9 @@ Refusal move(Code& code, const ZydisDecodedInstruction& instruction, std::uint64
   }
   if (is_default(instruction, 0xff) && (instruction.raw.modrm.reg == 2 || instruction.raw.modrm.reg == 3))
     return "its first instructions hold a call that cannot be moved";
-  const bool rip_relative = (instruction.attributes & ZYDIS_ATTRIB_HAS_MODRM) != 0 && instruction.raw.modrm.mod == 0 &&
-                            instruction.raw.modrm.rm == 5 && instruction.raw.disp.size == 32;
+  const bool rip_relative = (instruction.attributes & ZYDIS_ATTRIB_HAS_MODRM) != 0 &&
+                            instruction.raw.modrm.mod == 0 && instruction.raw.modrm.rm == 5 &&
+                            instruction.raw.disp.size == 32;
   if (!rip_relative) {
     code.bytes(bytes, instruction.length);
     return nullptr;
@@ -133,7 +138,9 @@ Refusal move(Code& code, const ZydisDecodedInstruction& instruction, std::uint64
   return nullptr;
 }
 
-bool inside(const Patch& patch, std::uint64_t address) noexcept { return address - patch.address - 1 < patch.length - 1; }
+bool inside(const Patch& patch, std::uint64_t address) noexcept {
+  return address - patch.address - 1 < patch.length - 1;
+}
 
 }  // namespace
 
@@ -150,7 +157,8 @@ Refusal make_room(Room& room, std::uint64_t begin, std::uint64_t end, std::size_
     if (i == 200) distance = 256u << 20;
     const std::uint64_t at = below ? begin - size - distance : ((end + kPage - 1) & ~(kPage - 1)) + distance;
     distance += (i % 200) < 64 ? kStep : 8u << 20;
-    if ((below && (begin < size + distance + kLowest || end - at > kReach)) || (!below && at + size - begin > kReach)) continue;
+    if ((below && (begin < size + distance + kLowest || end - at > kReach)) || (!below && at + size - begin > kReach))
+      continue;
     void* const hint = reinterpret_cast<void*>(at);
     void* const memory =
         sys::map(hint, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | kMapFixedNoReplace, -1, 0);
@@ -165,7 +173,8 @@ Refusal make_room(Room& room, std::uint64_t begin, std::uint64_t end, std::size_
   return "there is no free memory near its code";
 }
 
-Refusal prepare(Room& room, std::uint64_t address, std::uint64_t size, intercept::Target& target, Patch& patch) noexcept {
+Refusal prepare(Room& room, std::uint64_t address, std::uint64_t size, intercept::Target& target,
+                Patch& patch) noexcept {
   ZydisDecoder decoder;
   ZydisDecodedInstruction instruction;
   ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
@@ -221,7 +230,8 @@ Refusal prepare(Room& room, std::uint64_t address, std::uint64_t size, intercept
   }
   if (falls_through) code.jump(resume);
   const std::uint64_t after_jump = patch.address + kJumpBytes;
-  if (refusal == nullptr && (code.failed || !reaches(after_jump, stub))) refusal = "there is no free memory near its code";
+  if (refusal == nullptr && (code.failed || !reaches(after_jump, stub)))
+    refusal = "there is no free memory near its code";
   if (refusal != nullptr) {
     room.used = used;
     return refusal;
@@ -234,7 +244,8 @@ Refusal prepare(Room& room, std::uint64_t address, std::uint64_t size, intercept
   return nullptr;
 }
 
-void find_branches(std::uint64_t begin, std::uint64_t end, const Patch* patches, std::size_t count, bool* refused) noexcept {
+void find_branches(std::uint64_t begin, std::uint64_t end, const Patch* patches, std::size_t count,
+                   bool* refused) noexcept {
   if (count == 0 || end - begin < 16) return;
   std::uint64_t low = UINT64_MAX;
   std::uint64_t high = 0;
@@ -275,13 +286,15 @@ void find_branches(std::uint64_t begin, std::uint64_t end, const Patch* patches,
 }
 
 Refusal seal(Room& room) noexcept {
-  const long result = sys::call(SYS_mprotect, sys::word(room.begin), static_cast<long>(room.size), PROT_READ | PROT_EXEC);
+  const long result =
+      sys::call(SYS_mprotect, sys::word(room.begin), static_cast<long>(room.size), PROT_READ | PROT_EXEC);
   return sys::failed(result) ? "memory cannot be made executable here" : nullptr;
 }
 
 Refusal unseal(Room& room) noexcept {
   room.used = 0;
-  const long result = sys::call(SYS_mprotect, sys::word(room.begin), static_cast<long>(room.size), PROT_READ | PROT_WRITE);
+  const long result =
+      sys::call(SYS_mprotect, sys::word(room.begin), static_cast<long>(room.size), PROT_READ | PROT_WRITE);
   return sys::failed(result) ? "memory cannot be made writable here" : nullptr;
 }
 
@@ -302,8 +315,9 @@ Refusal apply(const Patch& patch) noexcept {
     __builtin_memcpy(reinterpret_cast<void*>(patch.address), patch.jump, sizeof patch.jump);
     sys::call(SYS_mprotect, static_cast<long>(page), bytes, PROT_READ | PROT_EXEC);
   }
-  return __builtin_memcmp(reinterpret_cast<const void*>(patch.address), patch.jump, sizeof patch.jump) == 0 ? nullptr
-                                                                                                           : kUnwritable;
+  return __builtin_memcmp(reinterpret_cast<const void*>(patch.address), patch.jump, sizeof patch.jump) == 0
+             ? nullptr
+             : kUnwritable;
 }
 
 }  // namespace heapprof::arch

@@ -1,8 +1,8 @@
 // Diverting a function at its entry, on x86-64.
 //
 // Its first instructions, five bytes or more, are replaced by a jump to a stub in a room of ours within reach of it.
-// The replaced instructions are kept runnable in the same room, those that refer to their own place rewritten, and lead
-// back into the function. After endbr64, which stays.
+// The replaced instructions are kept runnable in the same room, those that refer to their own place rewritten, and
+// lead back into the function. After endbr64, which stays.
 //
 // What cannot be moved without doubt is refused, with the reason: a function that is too short; instructions that the
 // decoder does not know, or that cannot be moved (loop, jrcxz, a call that is not the last); a branch into the middle
@@ -36,11 +36,14 @@ struct Patch {
 /// Room for some `functions` functions of an object that lies in [begin, end). Writable; not yet executable.
 Refusal make_room(Room& room, std::uint64_t begin, std::uint64_t end, std::size_t functions) noexcept;
 
-/// Writes stub and moved instructions of the function at `address` (`size` bytes; 0: unknown), whose Target they fill.
-Refusal prepare(Room& room, std::uint64_t address, std::uint64_t size, intercept::Target& target, Patch& patch) noexcept;
+/// Writes stub and moved instructions of the function at `address` (`size` bytes; 0: unknown), whose Target they
+/// fill.
+Refusal prepare(Room& room, std::uint64_t address, std::uint64_t size, intercept::Target& target,
+                Patch& patch) noexcept;
 
 /// A branch from elsewhere in the code [begin, end) into the middle of a patch: true for those in `refused`.
-void find_branches(std::uint64_t begin, std::uint64_t end, const Patch* patches, std::size_t count, bool* refused) noexcept;
+void find_branches(std::uint64_t begin, std::uint64_t end, const Patch* patches, std::size_t count,
+                   bool* refused) noexcept;
 
 /// Makes the room executable and unwritable.
 Refusal seal(Room& room) noexcept;

@@ -1,5 +1,6 @@
-/* What a library does that reaches malloc past the program's preloaded libraries: loaded with RTLD_DEEPBIND, or into a
- * namespace of its own (bypass.cpp); or linked with -Bsymbolic and, compiled with OWN_MALLOC, answering malloc itself. */
+/* What a library does that reaches malloc past the program's preloaded libraries: loaded with RTLD_DEEPBIND, or into
+ * a namespace of its own (bypass.cpp); or linked with -Bsymbolic and, compiled with OWN_MALLOC, answering malloc
+ * itself. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdlib.h>
@@ -65,7 +66,8 @@ SITE void* site_bypass_aligned(size_t bytes) {
   return block;
 }
 
-/* malloc 1000, grown to 300000 and shrunk to 5000; calloc 200; posix_memalign 320, kept; and a block to give away, 70. */
+/* malloc 1000, grown to 300000 and shrunk to 5000; calloc 200; posix_memalign 320, kept; and a block to give
+ * away, 70. */
 SITE void* bypass_work(void) {
   void* grown = site_bypass_malloc(1000);
   grown = site_bypass_realloc(grown, 300000);

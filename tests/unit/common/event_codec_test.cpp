@@ -48,12 +48,14 @@ Record random_record(std::mt19937_64& random, std::uint64_t& time) {
   return record;
 }
 
-std::vector<Record> decode_all(const std::vector<std::uint8_t>& bytes, const EncodedBlock& block, DecodeError& error) {
+std::vector<Record> decode_all(const std::vector<std::uint8_t>& bytes, const EncodedBlock& block,
+                               DecodeError& error) {
   std::vector<Record> records;
   error = decode_columns(bytes.data(), block.raw_bytes, block.first_time, block.record_count,
                          [&](const Slot& slot, const std::uint8_t* text) {
                            records.push_back({slot, {}});
-                           if (text != nullptr) records.back().text.assign(reinterpret_cast<const char*>(text), slot.aux);
+                           if (text != nullptr)
+                             records.back().text.assign(reinterpret_cast<const char*>(text), slot.aux);
                          });
   return records;
 }
@@ -108,7 +110,9 @@ TEST_CASE("slots that were scribbled over stay within the bound") {
   std::mt19937_64 random(2);
   for (int round = 0; round < 200; ++round) {
     std::vector<Slot> slots(100);
-    for (Slot& slot : slots) slot = {random(), random(), random(), static_cast<std::uint32_t>(random()), static_cast<std::uint32_t>(random())};
+    for (Slot& slot : slots)
+      slot = {random(), random(), random(), static_cast<std::uint32_t>(random()),
+              static_cast<std::uint32_t>(random())};
     for (unsigned i = 0; i < 20; ++i) slots[random() % 100].op_size = op_size(Op::kText, 3);
     std::vector<std::uint8_t> bytes(column_bytes_bound(slots.size()) + 16, 0xee);
     const EncodedBlock block = encode_columns(slots.data(), 100, bytes.data());

@@ -96,7 +96,8 @@ TEST_CASE("own memory: the first block takes little of the host", "[own_memory][
     const long addresses = addresses_kb() - addresses_before;
     std::printf("first block: %ld KB of addresses, %ld KB resident\n", addresses, dirty);
     std::fflush(stdout);
-    _exit(made && dirty_before > 0 && addresses >= 4096 && addresses <= 8 * 1024 && dirty > 0 && dirty <= 256 ? 0 : 1);
+    _exit(made && dirty_before > 0 && addresses >= 4096 && addresses <= 8 * 1024 && dirty > 0 && dirty <= 256 ? 0
+                                                                                                              : 1);
   }
   int status = 0;
   waitpid(child, &status, 0);

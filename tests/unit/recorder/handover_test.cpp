@@ -1,4 +1,5 @@
-// Threads that come and go: each takes over the state, and in the middle of its block the stream, of one that has died.
+// Threads that come and go: each takes over the state, and in the middle of its block the stream, of one that has
+// died.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -37,13 +38,15 @@ TEST_CASE("threads that come and go hand their streams on, and each event stays 
           return;
         }
         for (unsigned event = 0; event < kEvents; ++event) {
-          const NodeId node = g_call_tree.child(NodeId::kNone, ModuleId{2}, event % 50, 0, event % 50 * 0x9e3779b97f4a7c15, state->stream);
+          const NodeId node = g_call_tree.child(NodeId::kNone, ModuleId{2}, event % 50, 0,
+                                                event % 50 * 0x9e3779b97f4a7c15, state->stream);
           if (!state->stream.append(Op::kAlloc, event, number, event, raw(node), 0)) ++failures;
         }
-        // What a thread has written is seen by whom the kernel tells that it is dead: its stores come before the kernel's,
-        // which takes the number out of its table behind several full barriers (do_exit), and who finds it gone comes back
-        // by a return from the kernel. ThreadSanitizer knows nothing of that, so it is told by a release of the word that
-        // attach_thread() acquires first. It changes nothing there: the word stays as it is, and this thread lives.
+        // What a thread has written is seen by whom the kernel tells that it is dead: its stores come before the
+        // kernel's, which takes the number out of its table behind several full barriers (do_exit), and who finds it
+        // gone comes back by a return from the kernel. ThreadSanitizer knows nothing of that, so it is told by a
+        // release of the word that attach_thread() acquires first. It changes nothing there: the word stays as it is,
+        // and this thread lives.
         __atomic_fetch_add(&state->claim, 0, __ATOMIC_RELEASE);
       });
     }

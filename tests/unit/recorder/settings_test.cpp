@@ -62,7 +62,8 @@ TEST_CASE("switches, sizes and levels are read in all their spellings") {
 }
 
 TEST_CASE("a value that can't be read is one warning, and the default stays") {
-  const Settings settings = read({"HEAPPROF_MAX_DEPTH=many", "HEAPPROF_MAX_FILE_SIZE=99999999999999T", "HEAPPROF_MMAP=maybe"});
+  const Settings settings =
+      read({"HEAPPROF_MAX_DEPTH=many", "HEAPPROF_MAX_FILE_SIZE=99999999999999T", "HEAPPROF_MMAP=maybe"});
   CHECK(settings.max_depth == 1024);
   CHECK(settings.max_file_bytes == 0);
   CHECK(settings.mmap);

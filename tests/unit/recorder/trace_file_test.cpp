@@ -109,7 +109,8 @@ TEST_CASE("a stream that meets the size limit says so and keeps what it has") {
   std::uint64_t state = 1;
   unsigned committed = 0;
   const auto random = [&] { return state = state * 6364136223846793005 + 1442695040888963407; };
-  while (stream.append(Op::kAlloc, committed, random() >> 20, random() >> 50, static_cast<std::uint32_t>(random() >> 40), 0))
+  while (stream.append(Op::kAlloc, committed, random() >> 20, random() >> 50,
+                       static_cast<std::uint32_t>(random() >> 40), 0))
     ++committed;
   CHECK(std::string(stream.failure()) == "HEAPPROF_MAX_FILE_SIZE is reached");
   unsigned events = 0;

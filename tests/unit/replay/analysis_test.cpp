@@ -219,7 +219,8 @@ TEST_CASE("Random bytes behind a sound header are survived") {
   const std::vector<std::uint8_t> whole = trace.bytes();
   for (int round = 0; round < 200; ++round) {
     std::vector<std::uint8_t> bytes = whole;
-    for (int i = 0; i < 400; ++i) bytes[4096 + random() % (bytes.size() - 4096)] = static_cast<std::uint8_t>(random());
+    for (int i = 0; i < 400; ++i)
+      bytes[4096 + random() % (bytes.size() - 4096)] = static_cast<std::uint8_t>(random());
     const model::Profile profile = profile_of(bytes);
     CHECK(profile.events() <= trace.events() + 1'000);
   }

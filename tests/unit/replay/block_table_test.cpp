@@ -14,7 +14,8 @@ TEST_CASE("The table holds what a map would") {
   BlockTable table;
   std::unordered_map<std::uint64_t, std::uint64_t> expected;
   std::vector<std::uint64_t> addresses;
-  for (int i = 0; i < 20'000; ++i) addresses.push_back(0x7f0000000000 + 16 * (random() % 40'000) + 0x4000000 * (random() % 3));
+  for (int i = 0; i < 20'000; ++i)
+    addresses.push_back(0x7f0000000000 + 16 * (random() % 40'000) + 0x4000000 * (random() % 3));
   for (int step = 0; step < 400'000; ++step) {
     const std::uint64_t address = addresses[random() % addresses.size()];
     // Grows in the first half, shrinks in the second.

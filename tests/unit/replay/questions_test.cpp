@@ -142,10 +142,13 @@ TEST_CASE("What rose late and was given back for the most part is not growing") 
 }
 
 TEST_CASE("A call site is who asks, not what stands between it and malloc") {
-  for (const char* name : {"malloc", "xmalloc", "g_realloc_n", "operator new(unsigned long)", "os::malloc(unsigned long, MEMFLAGS)", "os::malloc()",
-                           "AllocateHeap(unsigned long, MEMFLAGS, AllocFailStrategy::AllocFailEnum)", "v8::internal::AlignedAllocWithRetry()"})
+  for (const char* name :
+       {"malloc", "xmalloc", "g_realloc_n", "operator new(unsigned long)", "os::malloc(unsigned long, MEMFLAGS)",
+        "os::malloc()", "AllocateHeap(unsigned long, MEMFLAGS, AllocFailStrategy::AllocFailEnum)",
+        "v8::internal::AlignedAllocWithRetry()"})
     CHECK(heapprof::cli::is_allocation_machinery(name));
-  for (const char* name : {"main", "Statistics::of_malloc(int)", "Cache<malloc>::fill()", "parse(malloc::State&)", "AllocateHeaps()"})
+  for (const char* name :
+       {"main", "Statistics::of_malloc(int)", "Cache<malloc>::fill()", "parse(malloc::State&)", "AllocateHeaps()"})
     CHECK_FALSE(heapprof::cli::is_allocation_machinery(name));
 }
 

@@ -74,7 +74,8 @@ TEST_CASE("Random programs cost what the reference says") {
   }
   // A chain of stacks, each defined by a thread, some by two under different numbers.
   for (std::uint32_t node = 1; node <= kNodes; ++node) {
-    streams[random() % threads]->node(node, node == 1 ? 0 : 1 + static_cast<std::uint32_t>(random() % (node - 1)), 1, node);
+    streams[random() % threads]->node(node, node == 1 ? 0 : 1 + static_cast<std::uint32_t>(random() % (node - 1)), 1,
+                                      node);
   }
   Reference reference;
   std::vector<std::uint64_t> live;
@@ -185,13 +186,15 @@ TEST_CASE("Random programs cost what the reference says") {
         [&](std::span<const ProfileEvent> batch) {
           for (const ProfileEvent& event : batch)
             if (event.kind == ResolvedKind::kSample || odd[event.node] != 0)
-              events.push_back({event.time_ns, event.address, event.size, event.node, static_cast<std::uint64_t>(event.kind)});
+              events.push_back(
+                  {event.time_ns, event.address, event.size, event.node, static_cast<std::uint64_t>(event.kind)});
         },
         {}, {.nodes = nodes});
     return events;
   };
   std::size_t handed_out = 0;
-  analysis.for_each_event([&](std::span<const ProfileEvent> batch) { handed_out += batch.size(); }, {}, {.nodes = &odd});
+  analysis.for_each_event([&](std::span<const ProfileEvent> batch) { handed_out += batch.size(); }, {},
+                          {.nodes = &odd});
   CHECK(handed_out == events_of(&odd).size());
   CHECK(handed_out != 0);
   CHECK((events_of(&odd) == events_of(nullptr)));

@@ -53,7 +53,8 @@ Moment at_ns(double ns) { return {ns / 1e9, false}; }
 std::map<std::uint64_t, model::Costs> by_offset(const model::Profile& profile) {
   std::map<std::uint64_t, model::Costs> result;
   for (const model::CallNode& node : profile.nodes)
-    if (node.address != model::kNoIndex && !node.costs.empty()) result[profile.addresses[node.address].offset] = node.costs;
+    if (node.address != model::kNoIndex && !node.costs.empty())
+      result[profile.addresses[node.address].offset] = node.costs;
   return result;
 }
 

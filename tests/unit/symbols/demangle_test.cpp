@@ -106,25 +106,31 @@ TEST_CASE("any text at all can be given") {
 
 TEST_CASE("long names are shortened between their brackets") {
   const std::string inner = "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >";
-  CHECK(heapprof::symbols::shorten("std::vector<" + inner + ", std::allocator<" + inner + " > >::push_back(" + inner + " const&)") ==
-        "std::vector<...>::push_back(...)");
-  CHECK(heapprof::symbols::shorten("void space::(anonymous namespace)::Box<" + inner + ">::operator()(" + inner + ", int) const") ==
+  CHECK(heapprof::symbols::shorten("std::vector<" + inner + ", std::allocator<" + inner + " > >::push_back(" + inner +
+                                   " const&)") == "std::vector<...>::push_back(...)");
+  CHECK(heapprof::symbols::shorten("void space::(anonymous namespace)::Box<" + inner + ">::operator()(" + inner +
+                                   ", int) const") ==
         "void space::(anonymous namespace)::Box<...>::operator()(...) const");
-  CHECK(heapprof::symbols::shorten("std::basic_ostream<char>& std::operator<< <std::char_traits<char> >(std::basic_ostream<char>&, int)") ==
+  CHECK(heapprof::symbols::shorten(
+            "std::basic_ostream<char>& std::operator<< <std::char_traits<char> >(std::basic_ostream<char>&, int)") ==
         "std::basic_ostream<...>& std::operator<< <...>(...)");
-  CHECK(heapprof::symbols::shorten("bool space::operator><" + inner + ">(" + inner + " const&, " + inner + " const&)") ==
-        "bool space::operator><...>(...)");
-  CHECK(heapprof::symbols::shorten("Iterator<" + inner + ">::operator->() const [clone .isra.0] and some more text") ==
-        "Iterator<...>::operator->() const [clone .isra.0] and some more text");
-  CHECK(heapprof::symbols::shorten("<alloc::vec::Vec<alloc::string::String> as core::iter::traits::collect::Extend<&str>>::extend") ==
+  CHECK(heapprof::symbols::shorten("bool space::operator><" + inner + ">(" + inner + " const&, " + inner +
+                                   " const&)") == "bool space::operator><...>(...)");
+  CHECK(
+      heapprof::symbols::shorten("Iterator<" + inner + ">::operator->() const [clone .isra.0] and some more text") ==
+      "Iterator<...>::operator->() const [clone .isra.0] and some more text");
+  CHECK(heapprof::symbols::shorten(
+            "<alloc::vec::Vec<alloc::string::String> as core::iter::traits::collect::Extend<&str>>::extend") ==
         "<alloc::vec::Vec<...> as core::iter::traits::collect::Extend<...>>::extend");
-  CHECK(heapprof::symbols::shorten("core::ops::function::FnOnce::call_once::<fn(&str, usize) -> alloc::string::String, (usize,)>") ==
+  CHECK(heapprof::symbols::shorten(
+            "core::ops::function::FnOnce::call_once::<fn(&str, usize) -> alloc::string::String, (usize,)>") ==
         "core::ops::function::FnOnce::call_once::<...>");
-  CHECK(heapprof::symbols::shorten("work(int, " + inner + ")::{lambda(" + inner + ")#1}::operator()(" + inner + ") const") ==
-        "work(...)::{lambda(...)#1}::operator()(...) const");
+  CHECK(heapprof::symbols::shorten("work(int, " + inner + ")::{lambda(" + inner + ")#1}::operator()(" + inner +
+                                   ") const") == "work(...)::{lambda(...)#1}::operator()(...) const");
   // Short ones, and what is no name of that kind, stay.
   for (const std::string& name :
-       {std::string("std::vector<int>::push_back(int)"), "broken<" + inner + "<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<",
-        std::string(100, ')'), std::string(100, 'x'), std::string(5000, '<') + std::string(5000, '>') + ">"})
+       {std::string("std::vector<int>::push_back(int)"),
+        "broken<" + inner + "<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<", std::string(100, ')'), std::string(100, 'x'),
+        std::string(5000, '<') + std::string(5000, '>') + ">"})
     CHECK(heapprof::symbols::shorten(name) == name);
 }

@@ -27,8 +27,10 @@ std::vector<ModuleNames> sample(std::size_t addresses = 50) {
   for (std::size_t i = 0; i < addresses; ++i) {
     module.addresses.push_back(0x1000 + i * i * 7);
     auto& frames = module.frames.emplace_back();
-    for (std::size_t f = 0; f < i % 3; ++f) frames.push_back({"inlined_" + std::to_string(f), "/src/a.h", int(i), true});
-    frames.push_back({i % 5 == 0 ? "" : "function_" + std::to_string(i / 4), i % 7 == 0 ? "" : "/src/b.cpp", int(i * 3), false});
+    for (std::size_t f = 0; f < i % 3; ++f)
+      frames.push_back({"inlined_" + std::to_string(f), "/src/a.h", int(i), true});
+    frames.push_back(
+        {i % 5 == 0 ? "" : "function_" + std::to_string(i / 4), i % 7 == 0 ? "" : "/src/b.cpp", int(i * 3), false});
   }
   ModuleNames empty;
   empty.path = "/nothing";
@@ -97,7 +99,8 @@ TEST_CASE("damaged names are refused, and hostile ones cost neither time nor mem
   // zstd refuses most of what is wrong in it; what it lets pass the decoder has to bear.
   for (int round = 0; round < 5000; ++round) {
     std::string damaged = whole;
-    for (unsigned i = 0, n = 1 + random() % 4; i < n; ++i) damaged[8 + random() % (damaged.size() - 8)] = char(random());
+    for (unsigned i = 0, n = 1 + random() % 4; i < n; ++i)
+      damaged[8 + random() % (damaged.size() - 8)] = char(random());
     const std::uint64_t packed_bytes = damaged.size() - 32;
     std::memcpy(damaged.data() + 16, &packed_bytes, sizeof packed_bytes);
     seal(damaged);

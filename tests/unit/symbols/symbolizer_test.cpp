@@ -392,7 +392,8 @@ TEST_CASE("what is wrong with several files is said once") {
   }
   Symbolizer many(modules, {});
   many.resolve(asked);
-  CHECK(many.warnings().at(0).starts_with("stripped, late_stripped, stripped0, stripped1 and 5 other files: without symbols"));
+  CHECK(many.warnings().at(0).starts_with(
+      "stripped, late_stripped, stripped0, stripped1 and 5 other files: without symbols"));
 }
 
 TEST_CASE("a stripped function goes by the exported ones that end in a jump to it") {
@@ -444,7 +445,8 @@ TEST_CASE("what has no file is unresolved, with the reason") {
   for (const std::string& path : paths)
     if (!path.empty()) {
       INFO(path);
-      CHECK(answer.warned(path.ends_with('/') ? path : path.substr(path.rfind('/') + 1)));  // several of one reason, together
+      CHECK(answer.warned(
+          path.ends_with('/') ? path : path.substr(path.rfind('/') + 1)));  // several of one reason, together
     }
   CHECK(answer.warned("deleted while the program ran"));
   // Asking again warns of nothing twice.
@@ -550,8 +552,9 @@ TEST_CASE("llvm-symbolizer says the same of every address of the program") {
     std::ofstream list(folder / "addresses");
     for (const std::uint64_t address : addresses) list << "0x" << std::hex << address << "\n";
     list.close();
-    std::istringstream lines(output_of("llvm-symbolizer --obj='" + path + "' --functions=linkage --demangle --inlines <'" +
-                                       (folder / "addresses") + "' 2>/dev/null"));
+    std::istringstream lines(output_of("llvm-symbolizer --obj='" + path +
+                                       "' --functions=linkage --demangle --inlines <'" + (folder / "addresses") +
+                                       "' 2>/dev/null"));
     // A name and a place for each frame, an empty line after each address.
     std::vector<std::vector<std::pair<std::string, std::string>>> theirs(1);
     for (std::string name, place; std::getline(lines, name);) {
@@ -572,11 +575,13 @@ TEST_CASE("llvm-symbolizer says the same of every address of the program") {
       REQUIRE(frames.size() == theirs[i].size());
       for (std::size_t f = 0; f < frames.size(); ++f) {
         const SourceFrame& frame = frames[f];
-        REQUIRE(frame.file.substr(frame.file.rfind('/') + 1) + ":" + std::to_string(frame.line) == theirs[i][f].second);
+        REQUIRE(frame.file.substr(frame.file.rfind('/') + 1) + ":" + std::to_string(frame.line) ==
+                theirs[i][f].second);
         // Names without linkage name stand alone there; ours have their scopes.
         const std::string& name = theirs[i][f].first;
         // What is local to a function, lambdas above all, each demangler writes in its own way.
-        const bool local = name.find("operator()") != std::string::npos || frame.function.find(")::") != std::string::npos;
+        const bool local =
+            name.find("operator()") != std::string::npos || frame.function.find(")::") != std::string::npos;
         if (!local && frame.function != "fixture_public") REQUIRE(closed(frame.function).ends_with(closed(name)));
       }
       ++compared;
@@ -598,7 +603,8 @@ TEST_CASE("functions of the vdso are named, when it is this kernel's") {
     build_id = build_id_of(folder / "vdso");
     std::istringstream symbols(output_of("nm -D '" + (folder / "vdso") + "'"));
     for (std::string line; std::getline(symbols, line);)
-      if (line.find("__vdso_clock_gettime") != std::string::npos || line.find("__kernel_clock_gettime") != std::string::npos)
+      if (line.find("__vdso_clock_gettime") != std::string::npos ||
+          line.find("__kernel_clock_gettime") != std::string::npos)
         address = std::stoull(line, nullptr, 16);
   }
   if (address == 0 || build_id.empty()) return;
@@ -694,7 +700,8 @@ TEST_CASE("with a cache the second answer is the same, and files that change are
   const std::string program = folder / "program";
   std::filesystem::copy_file(built("stripped"), program);
   const std::vector<std::uint64_t> addresses = text_section(built("dwarf4"));
-  const std::vector<std::uint64_t> half(addresses.begin(), addresses.begin() + static_cast<std::ptrdiff_t>(addresses.size() / 2));
+  const std::vector<std::uint64_t> half(addresses.begin(),
+                                        addresses.begin() + static_cast<std::ptrdiff_t>(addresses.size() / 2));
   const Answer bare = ask(program, addresses, options);
   CHECK(exists(options.cache_folder));
   CHECK(text_of(ask(program, addresses, options)) == text_of(bare));

@@ -76,7 +76,8 @@ TEST_CASE("Streams are merged by time, each in its own order") {
 TEST_CASE("A process killed between frame and commit word leaves one copy of the block") {
   TraceBuilder trace;
   auto& stream = trace.stream();
-  for (int i = 0; i < 10; ++i) stream.alloc(static_cast<std::uint64_t>(i), 0x1000u + 16u * static_cast<unsigned>(i), 1);
+  for (int i = 0; i < 10; ++i)
+    stream.alloc(static_cast<std::uint64_t>(i), 0x1000u + 16u * static_cast<unsigned>(i), 1);
   stream.flush_and_die();
   const Merged merged = merge_bytes(trace.bytes());
   CHECK(merged.events.size() == 10);
@@ -86,7 +87,8 @@ TEST_CASE("A process killed between frame and commit word leaves one copy of the
 TEST_CASE("When that frame is damaged, the staging block serves") {
   TraceBuilder trace;
   auto& stream = trace.stream();
-  for (int i = 0; i < 10; ++i) stream.alloc(static_cast<std::uint64_t>(i), 0x1000u + 16u * static_cast<unsigned>(i), 1);
+  for (int i = 0; i < 10; ++i)
+    stream.alloc(static_cast<std::uint64_t>(i), 0x1000u + 16u * static_cast<unsigned>(i), 1);
   stream.flush_and_die();
   auto bytes = trace.bytes();
   bytes[trace.frame_offsets(0)[0] + sizeof(FrameHeader) + 5] ^= 1;
@@ -101,7 +103,8 @@ TEST_CASE("A frame whose payload is damaged loses exactly its events") {
   auto& stream = trace.stream();
   for (int block = 0; block < 4; ++block) {
     for (int i = 0; i < 10 + block; ++i)
-      stream.alloc(static_cast<std::uint64_t>(100 * block + i), 0x1000u + 16u * static_cast<unsigned>(100 * block + i), 1);
+      stream.alloc(static_cast<std::uint64_t>(100 * block + i),
+                   0x1000u + 16u * static_cast<unsigned>(100 * block + i), 1);
     stream.flush();
   }
   stream.alloc(1000, 0x9000, 1);
@@ -209,7 +212,8 @@ TEST_CASE("Definitions come out of frames and staging blocks alike") {
 }
 
 TEST_CASE("A text is as long as what is left behind its length, and not a byte longer") {
-  const std::vector<std::uint8_t> bytes = {4, 'a', 'b', 'c'};  // three bytes are left; with the length's own there are four
+  const std::vector<std::uint8_t> bytes = {4, 'a', 'b',
+                                           'c'};  // three bytes are left; with the length's own there are four
   trace::ByteReader reader(bytes);
   CHECK_THROWS_AS(reader.text(), trace::FormatError);
   trace::ByteReader again(bytes);

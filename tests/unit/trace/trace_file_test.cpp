@@ -41,7 +41,9 @@ void fill(TraceBuilder& trace) {
   auto& first = trace.stream();
   first.thread(100, "main");
   for (int block = 0; block < 3; ++block) {
-    for (int i = 0; i < 50; ++i) first.alloc(static_cast<std::uint64_t>(block * 100 + i), 0x1000u + 16u * static_cast<unsigned>(block * 50 + i), 32);
+    for (int i = 0; i < 50; ++i)
+      first.alloc(static_cast<std::uint64_t>(block * 100 + i), 0x1000u + 16u * static_cast<unsigned>(block * 50 + i),
+                  32);
     first.flush();
   }
   first.alloc(400, 0x9000, 8);

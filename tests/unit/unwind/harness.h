@@ -61,7 +61,9 @@ struct Recorder {
   Tree tree;
   unwind::ThreadUnwinder unwinder{};
 
-  Stack capture(const arch::EntryRegisters& entry) { return resolve(tree, unwinder.capture(entry, tree.definitions())); }
+  Stack capture(const arch::EntryRegisters& entry) {
+    return resolve(tree, unwinder.capture(entry, tree.definitions()));
+  }
 };
 
 /// What the oracle finds (oracle_libunwind.cpp; oracle_glibc.cpp where there is no libunwind), from the caller

@@ -54,7 +54,9 @@ struct OneStack {
 
 // Modules are announced once; the biases are kept where a handler can read them.
 std::array<std::uint64_t, 1000> g_biases;
-void module_found(void*, const heapprof::unwind::ModuleInfo& module) { g_biases.at(raw(module.id)) = module.load_bias; }
+void module_found(void*, const heapprof::unwind::ModuleInfo& module) {
+  g_biases.at(raw(module.id)) = module.load_bias;
+}
 
 [[gnu::noinline]] void sample() {
   const auto entry = arch::entry_registers();

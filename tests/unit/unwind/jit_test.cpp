@@ -39,7 +39,8 @@ class Code {
     *at++ = 0xd7;
     for (unsigned i = 0; i < words; ++i) *at++ = 0x5b;
     *at++ = 0xc3;
-    const std::uint8_t common[] = {0x14, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x00, 0x0c, 7, 8, 0x90, 1, 0, 0};
+    const std::uint8_t common[] = {0x14, 0,    0,  0, 0,    0,    0, 0, 1,    'z', 'R', 0,
+                                   1,    0x78, 16, 1, 0x00, 0x0c, 7, 8, 0x90, 1,   0,   0};
     const std::uint8_t entry[] = {0x1c, 0, 0, 0, 0x1c, 0, 0, 0};
     std::memcpy(frames_, common, sizeof common);
     std::memcpy(frames_ + 24, entry, sizeof entry);

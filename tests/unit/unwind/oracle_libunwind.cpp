@@ -39,6 +39,8 @@ std::size_t oracle_frames(const arch::EntryRegisters& entry, std::uint64_t* addr
   return count;
 }
 
-bool same_stack(const std::vector<std::uint64_t>& ours, const std::vector<std::uint64_t>& theirs) { return ours == theirs; }
+bool same_stack(const std::vector<std::uint64_t>& ours, const std::vector<std::uint64_t>& theirs) {
+  return ours == theirs;
+}
 
 }  // namespace unwind_test

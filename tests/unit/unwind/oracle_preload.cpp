@@ -67,7 +67,8 @@ NodeId intern(void*, NodeId parent, ModuleId module, std::uint64_t offset, std::
     std::uint64_t empty = 0;
     if (__atomic_load_n(&node.address, __ATOMIC_ACQUIRE) == 0) {
       if (g_next.fetch_add(1) > kMaxNodes / 2) return NodeId::kNone;
-      if (__atomic_compare_exchange_n(&node.address, &empty, address + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+      if (__atomic_compare_exchange_n(&node.address, &empty, address + 1, false, __ATOMIC_ACQ_REL,
+                                      __ATOMIC_ACQUIRE)) {
         node.parent = raw(parent);
         __atomic_store_n(&node.flags, marked | 0x80000000, __ATOMIC_RELEASE);
         return NodeId{at};
@@ -75,7 +76,8 @@ NodeId intern(void*, NodeId parent, ModuleId module, std::uint64_t offset, std::
     }
     while (__atomic_load_n(&node.flags, __ATOMIC_ACQUIRE) == 0) {
     }
-    if (node.address == address + 1 && node.parent == raw(parent) && node.flags == (marked | 0x80000000)) return NodeId{at};
+    if (node.address == address + 1 && node.parent == raw(parent) && node.flags == (marked | 0x80000000))
+      return NodeId{at};
   }
 }
 
@@ -101,7 +103,8 @@ void print_frames(int fd, const char* whose, const std::uint64_t* frames, unsign
     Dl_info info{};
     dladdr(reinterpret_cast<void*>(frames[i]), &info);
     write_line(fd, "  %#lx %s+%#lx (%s)\n", frames[i], info.dli_sname != nullptr ? info.dli_sname : "?",
-               frames[i] - reinterpret_cast<std::uint64_t>(info.dli_saddr), info.dli_fname != nullptr ? info.dli_fname : "?");
+               frames[i] - reinterpret_cast<std::uint64_t>(info.dli_saddr),
+               info.dli_fname != nullptr ? info.dli_fname : "?");
   }
 }
 
@@ -177,7 +180,9 @@ void start() {
                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   if (const char* every = getenv("ORACLE_EVERY")) g_every = static_cast<unsigned>(atoi(every));
   if (g_every == 0) g_every = 1;
-  if (g_nodes != MAP_FAILED && unwind::start({.max_depth = 1u << 16, .shadow_stack = getenv("ORACLE_PLAIN") == nullptr})) g_state = 2;
+  if (g_nodes != MAP_FAILED &&
+      unwind::start({.max_depth = 1u << 16, .shadow_stack = getenv("ORACLE_PLAIN") == nullptr}))
+    g_state = 2;
 }
 
 [[gnu::always_inline]] inline bool begin() {
@@ -211,9 +216,12 @@ void start() {
 
 void report_totals() {
   const int fd = open_report();
-  write_line(fd, "%s: %lu captures, %lu compared, %lu frames, %lu different, %lu truncated, %lu with guesses, %lu where libunwind gave up, %lu where both did\n",
-             program_invocation_short_name, g_totals.captures.load(), g_totals.compared.load(), g_totals.frames.load(),
-             g_totals.different.load(), g_totals.truncated.load(), g_totals.guessed.load(), g_totals.libunwind_short.load(), g_totals.both_short.load());
+  write_line(
+      fd,
+      "%s: %lu captures, %lu compared, %lu frames, %lu different, %lu truncated, %lu with guesses, %lu where libunwind gave up, %lu where both did\n",
+      program_invocation_short_name, g_totals.captures.load(), g_totals.compared.load(), g_totals.frames.load(),
+      g_totals.different.load(), g_totals.truncated.load(), g_totals.guessed.load(), g_totals.libunwind_short.load(),
+      g_totals.both_short.load());
   if (fd != 2) close(fd);
 }
 

@@ -125,7 +125,8 @@ Counts compare(const std::string& path, std::uint64_t base) {
           differs(pc, "no row");
           continue;
         }
-        const std::string cfa = row.cfa_is_expression ? "exp" : kNames[row.cfa_register] + signed_number(row.cfa_offset);
+        const std::string cfa =
+            row.cfa_is_expression ? "exp" : kNames[row.cfa_register] + signed_number(row.cfa_offset);
         if (cfa != expected.cfa) differs(pc, "CFA " + cfa + ", not " + expected.cfa);
         for (const auto& [name, where] : expected.registers) {
           for (unsigned number = 0; number < arch::kDwarfRegisters; ++number) {
@@ -143,7 +144,8 @@ Counts compare(const std::string& path, std::uint64_t base) {
             const std::string base_name = rule.kind() == RuleKind::kSp ? "rsp" : "rbp";
             const std::string again = base_name + signed_number(static_cast<std::int64_t>(rule.cfa()));
             if (again != expected.cfa) differs(pc, "compact CFA " + again + ", not " + expected.cfa);
-            const std::string fp = rule.fp_is_same() ? "u" : "c" + signed_number(static_cast<std::int64_t>(rule.fp()));
+            const std::string fp =
+                rule.fp_is_same() ? "u" : "c" + signed_number(static_cast<std::int64_t>(rule.fp()));
             const std::string fp_row = print(row.rule[arch::kDwarfFp], row.value[arch::kDwarfFp]);
             if (fp != fp_row && fp_row != "exp") differs(pc, "compact rbp " + fp + ", not " + fp_row);
             if (static_cast<std::int64_t>(rule.ra()) != -8) differs(pc, "compact return address");
@@ -187,10 +189,11 @@ TEST_CASE("every row of real libraries reads as readelf reads it") {
     const Counts counts = compare(real_path, object.base);
     if (counts.rows == 0) continue;
     ++compared;
-    std::cout << real_path << ": " << counts.rows << " rows; of " << counts.addresses << " addresses " << counts.simple
-              << " simple, " << counts.realigned << " realigned, " << counts.end << " outermost, " << counts.signal
-              << " signal, " << counts.full << " by all registers, which is "
-              << 100.0 * static_cast<double>(counts.full_bytes) / static_cast<double>(counts.bytes) << "% of the code\n";
+    std::cout << real_path << ": " << counts.rows << " rows; of " << counts.addresses << " addresses "
+              << counts.simple << " simple, " << counts.realigned << " realigned, " << counts.end << " outermost, "
+              << counts.signal << " signal, " << counts.full << " by all registers, which is "
+              << 100.0 * static_cast<double>(counts.full_bytes) / static_cast<double>(counts.bytes)
+              << "% of the code\n";
     CHECK(counts.simple + counts.realigned > counts.addresses * 98 / 100);
   }
   CHECK(compared >= 4);
