@@ -106,7 +106,9 @@ class Turns(harness.Case):
             with self.subTest(arguments):
                 run = self.record(harness.program("pauses"), *arguments)
                 lives = json.loads(self.heapprof("histogram", run.trace, "--min-size", 7777, "--max-size", 7777, "--json"))["lifetimes"]
-                self.assertEqual({life["from_ns"] >= 10_000_000: life["blocks"] for life in lives if life["blocks"] != 0}, {True: 6 * 45})
+                # On a busy machine a pause may be longer than it was to be, and fall into another row.
+                self.assertEqual(sum(life["blocks"] for life in lives if life["from_ns"] >= 10_000_000), 6 * 45, lives)
+                self.assertEqual(sum(life["blocks"] for life in lives), 6 * 45, lives)
 
     def test_marks(self):
         """What was allocated between two marks, by this thread or by another that knows of them, has a time between theirs."""
