@@ -140,7 +140,7 @@ void Replay::restore_threads(ByteReader& in) {
 
 /// What this block adds to what is live, if it counts at all.
 void Replay::count_restored(const Block& block) {
-  if (block.address == 0 || (block.thread & kNotSelected) != 0 || !is_block_event(block.node)) return;
+  if (block.address == 0 || (block.thread & kNotSelected) != 0) return;
   heap_costs_.adjust(block.node, static_cast<std::int64_t>(block.size), 1);
   if (count_all_) all_costs_.adjust(block.node, static_cast<std::int64_t>(block.size), 1);
 }

@@ -13,9 +13,8 @@
 //              nodes     stacks not guessed, less the stack before, zigzag
 //              sizes     sizes not guessed
 //              blocks    blocks released and not guessed: ordinal less that expected, zigzag; of other streams'
-//              blocks
-//                        position and ordinal. In exact traces: all addresses, rotated right by 4 bits, less the one
-//                        before
+//                        blocks position and ordinal. In exact traces: all addresses, rotated right by 4 bits, less
+//                        the one before
 //              rare      all other events, whole
 //
 // Times are counted in the trace's quantum of ticks (1 in exact traces) and stand as steps: so many events have this

@@ -123,6 +123,16 @@ void say(Memory& memory, Role role, const char* reason, const Function& function
                            .c_str());
 }
 
+/// The same of all that the object has.
+void say(Memory& memory, Role role, const char* reason) noexcept {
+  log(level_for(role), Text(memory.text)
+                           .add("the allocator in ")
+                           .add(base_name(memory.path))
+                           .add(" is not recorded: ")
+                           .add(reason)
+                           .c_str());
+}
+
 /// Which of the object's functions are to be diverted; in `functions`. The object's family, for the note.
 std::size_t choose(Memory& memory, Role role, Family& family) noexcept {
   Symbols& symbols = memory.symbols;
@@ -230,12 +240,7 @@ std::size_t divert(Memory& memory, std::size_t count, Role role) noexcept {
   }
   if (refusal == nullptr) refusal = arch::seal(room);
   if (refusal != nullptr) {
-    log(level_for(role), Text(memory.text)
-                             .add("the allocator in ")
-                             .add(base_name(memory.path))
-                             .add(" is not recorded: ")
-                             .add(refusal)
-                             .c_str());
+    say(memory, role, refusal);
     return 0;
   }
   arch::find_branches(symbols.text_begin, symbols.text_end, memory.patches, prepared, memory.refused);
@@ -288,12 +293,7 @@ void look_at(Memory& memory, const link_map& map, Role role, bool safe) noexcept
   if (memory.symbols.sanitizer) reason = "it belongs to a sanitizer";
   else if (!safe) reason = "it was found when other threads were running already";
   if (reason != nullptr) {
-    log(level_for(role), Text(memory.text)
-                             .add("the allocator in ")
-                             .add(base_name(memory.path))
-                             .add(" is not recorded: ")
-                             .add(reason)
-                             .c_str());
+    say(memory, role, reason);
     if (role != Role::kLibc) note(memory);
     return;
   }

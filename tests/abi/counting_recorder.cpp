@@ -5,7 +5,7 @@
 //   loaded   allocated SIZE   failed SIZE   released   realloc-begin   realloc-end SIZE   realloc-failed SIZE
 //   mapped SIZE   unmap-begin SIZE   unmap-end RESULT   remap-begin SIZE   remap-end SIZE   break-moved BYTES
 //   realloc-end-inner   restricted NO-CLOCK   refused NO-CLOCK   frame-registered   frame-deregistered   paused
-//   resumed mark TEXT   exit
+//   resumed   mark TEXT   exit
 //
 // A line ends with " from-program" when the entry registers point into the program itself.
 #include <link.h>

@@ -1,8 +1,7 @@
 // Signal handlers that do what recorders die of, on a host that keeps a ledger:
 //   handlers longjmp TIMES   the handler leaves by siglongjmp, again and again, whenever it interrupted the recorder
 //   handlers fork CHILDREN   the handler forks; the child rests, then comes back to the interrupted call and works
-//   on,
-//                            while the parent has gone far ahead and is then killed
+//                            on, while the parent has gone far ahead and is then killed
 //   handlers altstack        handlers that allocate on alternate stacks as small as this program can do with
 //   handlers deep            handlers that interrupt handlers, eight deep, each allocating
 //

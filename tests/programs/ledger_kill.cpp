@@ -5,8 +5,7 @@
 // thread whose ledger is full waits for the blow.
 //
 //   calls                              SIGKILL when the threads together have made as many calls as NANOSECONDS says:
-//   a
-//                                      moment that does not depend on how busy the machine is
+//                                      a moment that does not depend on how busy the machine is
 //   segv abort _exit quick_exit exec   the main thread does that after NANOSECONDS, while the others work on
 //   hog                                the threads take more and more memory and touch it, until they are killed for
 //                                      it or cannot have more; then _exit(3)
