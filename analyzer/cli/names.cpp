@@ -83,6 +83,7 @@ std::vector<Frame> Names::frames_of_node(std::uint32_t node) const {
     frame.file = source.file;
     frame.line = source.line;
     frame.inlined = source.inlined;
+    frame.function_begin = source.function_begin;
     frames.push_back(frame);
   }
   return frames;
@@ -102,7 +103,7 @@ std::string base_name(const std::string& path) {
 
 std::string place_of(const Frame& frame) {
   char number[32];
-  std::snprintf(number, sizeof number, "0x%" PRIx64, frame.offset);
+  std::snprintf(number, sizeof number, "0x%" PRIx64, frame.function_begin != 0 ? frame.function_begin : frame.offset);
   if (frame.module == nullptr || frame.module->path.empty()) return number;
   return base_name(frame.module->path) + "+" + number;
 }

@@ -21,6 +21,7 @@ struct Frame {
   bool guessed = false;              ///< found without unwind information
   const model::Module* module = nullptr;
   std::uint64_t offset = 0;          ///< address in the module's file
+  std::uint64_t function_begin = 0;  ///< of a function without name, likewise; 0: unknown
   std::uint64_t address = 0;         ///< absolute, when it ran
 };
 
@@ -60,7 +61,8 @@ class Names {
 /// What looks up the addresses of a profile, its modules numbered as there.
 symbols::Symbolizer symbolizer_of(const model::Profile& profile, const symbols::Options& options);
 
-/// "libfoo.so+0x1234", or "0x7f..." of code of no object.
+/// "libfoo.so+0x1234", or "0x7f..." of code of no object. Of a function without name, if it is known where that begins,
+/// its begin: then all its frames are of one name.
 std::string place_of(const Frame& frame);
 /// The last part of a path.
 std::string base_name(const std::string& path);

@@ -53,6 +53,7 @@ Json frame_json(const Frame& frame) {
   json["line"] = frame.line > 0 ? Json(frame.line) : Json(nullptr);
   json["inlined"] = frame.inlined;
   if (frame.guessed) json["guessed"] = true;
+  if (frame.function_begin != 0) json["function_begin"] = frame.function_begin;
   return json;
 }
 

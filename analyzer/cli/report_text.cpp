@@ -1,6 +1,7 @@
 #include "analyzer/cli/report_text.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -65,6 +66,13 @@ std::string heading_of(Cost cost, const model::Profile& profile) {
     case Cost::kTemporary: return "Temporary allocations, by stack";
   }
   return "";
+}
+
+/// "+0x2a": where in a function without name, as its name is where it begins.
+std::string distance_into_function(const Frame& frame) {
+  char text[24];
+  std::snprintf(text, sizeof text, "+0x%" PRIx64, frame.offset - frame.function_begin);
+  return text;
 }
 
 }  // namespace
@@ -289,6 +297,7 @@ void ReportText::frame(const Frame& frame) {
   std::string function = clean_utf8(frame.function);
   if (function.empty()) {
     function = clean_utf8(place_of(frame));
+    if (frame.function_begin != 0) place = distance_into_function(frame);
   } else if (!frame.file.empty()) {
     place = clean_utf8(base_name(frame.file)) + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
   } else if (!frame.module->path.empty()) {

@@ -1,6 +1,5 @@
 #include "analyzer/symbols/elf_symbols.h"
 
-#include <dwarf.h>
 #include <gelf.h>
 
 #include <algorithm>
@@ -26,37 +25,6 @@ bool names_a_function(const GElf_Sym& symbol, const char* name) {
   if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) return false;
   // "$x", "$d" and the like tell code from data on Arm (ELF for the Arm architecture, "mapping symbols").
   return name != nullptr && *name != '\0' && *name != '$' && *name != '@';
-}
-
-/// Where functions begin, by the table in the main file's .eh_frame_hdr (LSB 5.0, 10.6.2), sorted; empty when there
-/// is none in the encodings that linkers write.
-std::vector<std::uint64_t> begins_by_unwind_table(Dwfl_Module* module) {
-  constexpr unsigned char kUsual[4] = {1, DW_EH_PE_pcrel | DW_EH_PE_sdata4, DW_EH_PE_udata4,
-                                       DW_EH_PE_datarel | DW_EH_PE_sdata4};
-  constexpr std::size_t kHeader = 12, kEntry = 8;
-  std::vector<std::uint64_t> begins;
-  Dwarf_Addr bias = 0;
-  Elf* const elf = dwfl_module_getelf(module, &bias);
-  std::size_t names = 0;
-  if (elf == nullptr || elf_getshdrstrndx(elf, &names) != 0) return begins;
-  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
-    GElf_Shdr header;
-    if (gelf_getshdr(section, &header) == nullptr || header.sh_type == SHT_NOBITS) continue;
-    const char* const name = elf_strptr(elf, names, header.sh_name);
-    if (name == nullptr || std::strcmp(name, ".eh_frame_hdr") != 0) continue;
-    const Elf_Data* const data = elf_rawdata(section, nullptr);
-    if (data == nullptr || data->d_buf == nullptr || data->d_size < kHeader) break;
-    const auto* const bytes = static_cast<const unsigned char*>(data->d_buf);
-    if (std::memcmp(bytes, kUsual, sizeof kUsual) != 0) break;
-    for (std::size_t at = kHeader; at + kEntry <= data->d_size; at += kEntry) {
-      std::int32_t begin;
-      std::memcpy(&begin, bytes + at, sizeof begin);
-      begins.push_back(header.sh_addr + bias + static_cast<std::uint64_t>(std::int64_t{begin}));
-    }
-    break;
-  }
-  std::sort(begins.begin(), begins.end());
-  return begins;
 }
 
 /// Where the unconditional jumps among these instructions lead, from their begin. On x86-64, where instructions vary
@@ -95,7 +63,7 @@ bool ElfSymbols::better(const Symbol& a, const Symbol& b) {
   return name_a < name_b;
 }
 
-ElfSymbols::ElfSymbols(Dwfl_Module* module) {
+ElfSymbols::ElfSymbols(Dwfl_Module* module) : unwind_functions_(module) {
   std::vector<Symbol> sized, unsized;
   std::vector<std::uint64_t> begins;
   const int count = dwfl_module_getsymtab(module);
@@ -125,8 +93,7 @@ ElfSymbols::ElfSymbols(Dwfl_Module* module) {
       sized.push_back({address, end, section_end, name, local});
     }
   }
-  std::vector<std::uint64_t> unwindable;
-  if (!unsized.empty() || !has_local_) unwindable = begins_by_unwind_table(module);
+  const std::vector<std::uint64_t>& unwindable = unwind_functions_.begins();
   if (!unsized.empty()) begins.insert(begins.end(), unwindable.begin(), unwindable.end());
   std::sort(begins.begin(), begins.end());
   add_sized(sized);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "analyzer/symbols/interval_map.h"
+#include "analyzer/symbols/unwind_functions.h"
 
 namespace heapprof::symbols {
 
@@ -30,6 +31,9 @@ class ElfSymbols {
   /// The function at `address` has no symbol, but exported ones jump to it: the name with kTailOf. Not where they are
   /// many. Empty: nothing is known.
   std::string tail_at(std::uint64_t address) const;
+
+  /// Where the function at `address` begins, by its unwind information, whether it has a name or not; 0: unknown.
+  std::uint64_t begin_at(std::uint64_t address) const { return unwind_functions_.begin_at(address); }
 
   /// False: the file's local functions may not be in the table, so that nothing follows from an address without name.
   bool has_local() const noexcept { return has_local_; }
@@ -48,6 +52,7 @@ class ElfSymbols {
   void add_unsized(std::vector<Symbol>& unsized, const std::vector<std::uint64_t>& all_begins);
   void add_tails(Dwfl_Module* module, const std::vector<Symbol>& sized, const std::vector<std::uint64_t>& begins);
 
+  UnwindFunctions unwind_functions_;
   std::vector<const char*> names_;
   std::vector<std::string> tail_names_;
   IntervalMap sized_;

@@ -128,6 +128,15 @@ class TextBudget {
   std::size_t left_ = 2 * kMaxTableBytes;
 };
 
+/// A line would mean nothing: its place holds where the function begins.
+bool has_no_source(const SourceFrame& frame) { return frame.function.empty() && frame.file.empty(); }
+
+/// Plus one; 0: unknown, or too far for a line.
+std::uint64_t distance_behind_begin(std::uint64_t address, std::uint64_t begin) {
+  const std::uint64_t distance = address - begin;
+  return begin == 0 || begin > address || distance >= INT_MAX ? 0 : distance + 1;
+}
+
 }  // namespace
 
 const std::vector<SourceFrame>* ModuleNames::find(std::uint64_t address) const {
@@ -155,7 +164,9 @@ std::string pack(const std::vector<ModuleNames>& modules) {
       for (const SourceFrame& frame : module.frames[i]) {
         encoder.text(frame.function);
         encoder.text(frame.file);
-        encoder.number(static_cast<std::uint64_t>(std::max(frame.line, 0)) << 1 | (frame.inlined ? 1 : 0));
+        std::uint64_t line = static_cast<std::uint64_t>(std::max(frame.line, 0));
+        if (has_no_source(frame)) line = distance_behind_begin(module.addresses[i], frame.function_begin);
+        encoder.number(line << 1 | (frame.inlined ? 1 : 0));
       }
     }
   }
@@ -223,8 +234,9 @@ std::optional<std::vector<ModuleNames>> unpack(std::string_view packed) {
         frame.file = decoder.text();
         const std::uint64_t line = decoder.number();
         if (line >> 1 > INT_MAX) return std::nullopt;
-        frame.line = static_cast<int>(line >> 1);
         frame.inlined = (line & 1) != 0;
+        if (!has_no_source(frame)) frame.line = static_cast<int>(line >> 1);
+        else if (line >> 1 != 0 && (line >> 1) - 1 < address) frame.function_begin = address - ((line >> 1) - 1);
         if (!budget.take(sizeof frame + frame.function.size() + frame.file.size())) return std::nullopt;
       }
       if (frames.empty() || frames.back().inlined) return std::nullopt;

@@ -8,7 +8,8 @@
 //   module  = path build_id map_bytes warnings why_unnamed addresses    path and build id: numbers of strings
 //   warnings  = count string*
 //   addresses = count (delta frames)*              ascending
-//   frames  = count (function file line<<1|inlined)*
+//   frames  = count (function file line<<1|inlined)*    where function and file are empty, the line is how far
+//             behind the function's begin the address lies, plus one; 0: unknown
 //
 // Such bytes come from anybody: reading believes no count before the bytes behind it were seen, and no more
 // than kMaxTableBytes are ever unpacked.

@@ -133,6 +133,7 @@ class ModuleReader {
     std::string name = demangle(symbol);
     if (real.function.empty()) {
       real.function = symbol.empty() ? symbols_->tail_at(address) : std::move(name);
+      if (real.function.empty() && real.file.empty()) real.function_begin = symbols_->begin_at(address);
     } else if (name != symbol && same_function(name, real.function)) {
       // Which of the compiler's copies of the function it is ("[clone .isra.0]") is no part of its name.
       real.function = name.substr(0, name.find(" [clone "));

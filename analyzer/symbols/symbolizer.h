@@ -25,6 +25,9 @@ struct SourceFrame {
   std::string file;      ///< as the compiler recorded it, made absolute with its folder; empty: unknown
   int line = 0;          ///< from 1; 0: unknown
   bool inlined = false;  ///< the function has no frame of its own here: it was inlined into the next one
+  /// Of a function without a name (and without a file): its first address in the ELF file, by the unwind information,
+  /// so that what is called from several places in it can be told to be one. 0: unknown.
+  std::uint64_t function_begin = 0;
 };
 
 struct Module {

@@ -60,6 +60,38 @@ class Names(harness.Case):
             for frame in row["stack"]:
                 self.assertNotIn("outer_function", frame["function"])
 
+    def test_stripped_function_is_one(self):
+        """Called from two places in it: one function, by where it begins, in the picture, the tables, and a bundle."""
+        source, program = self.dir / "two.c", self.dir / "two"
+        source.write_text("""
+            #include <stdlib.h>
+            void* volatile kept[3];
+            static __attribute__((noinline, noclone)) void maker(int n) {
+              kept[0] = malloc(1000 + n);
+              kept[1] = malloc(2000 + n);
+            }
+            int main(int argc, char** argv) { maker(argc); kept[2] = argv; return 0; }""")
+        subprocess.run(["cc", "-O1", "-o", program, source], check=True)
+        symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+        begin = {line.split()[2]: int(line.split()[0], 16) for line in symbols.splitlines() if len(line.split()) == 3}
+        subprocess.run(["strip", program], check=True)
+        run = self.record(program)
+        bundled = self.dir / "bundled.hprof"
+        self.heapprof("bundle", run.trace, "-o", bundled)
+        program.unlink()
+        for trace, known in ((run.trace, False), (bundled, True)):
+            name = f"two+{begin['maker']:#x}"
+            rows = {row["bytes"]: row["stack"] for row in self.all_stacks(trace, "leaked") if row["bytes"] > 999}
+            frames = [next(frame for frame in rows[size] if frame["module"] == str(program)) for size in (1001, 2001)]
+            self.assertEqual([frame["function"] for frame in frames], ["", ""])
+            self.assertNotEqual(frames[0]["offset"], frames[1]["offset"])
+            self.assertEqual([frame.get("function_begin") for frame in frames],
+                             [begin["maker"]] * 2 if known else [None] * 2)
+            folded = self.heapprof("flamegraph", "--format", "folded", "--cost", "leaked", trace)
+            self.assertEqual(sum(f";{name} 3002" in line for line in folded.splitlines()), known, folded)
+            chosen = self.report(trace, "--cost", "leaked", "--function", name)
+            self.assertEqual(chosen["heap"]["leaked_bytes"], 3002 if known else 0)
+
     def test_plugins(self):
         """Found through the caller's RUNPATH, loaded and unloaded at the same addresses, and iconv's hidden loads."""
         run = self.record(harness.program("ledger_plugins"), 60)

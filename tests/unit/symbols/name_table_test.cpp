@@ -31,6 +31,10 @@ std::vector<ModuleNames> sample(std::size_t addresses = 50) {
       frames.push_back({"inlined_" + std::to_string(f), "/src/a.h", int(i), true});
     frames.push_back(
         {i % 5 == 0 ? "" : "function_" + std::to_string(i / 4), i % 7 == 0 ? "" : "/src/b.cpp", int(i * 3), false});
+    if (i % 35 == 0) {
+      frames.back() = SourceFrame{};
+      if (i != 0) frames.back().function_begin = module.addresses.back() - (i - 35);
+    }
   }
   ModuleNames empty;
   empty.path = "/nothing";
@@ -41,7 +45,8 @@ bool equal(const std::vector<ModuleNames>& a, const std::vector<ModuleNames>& b)
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const ModuleNames& x, const ModuleNames& y) {
     const auto same_frames = [](const std::vector<SourceFrame>& f, const std::vector<SourceFrame>& g) {
       return std::equal(f.begin(), f.end(), g.begin(), g.end(), [](const SourceFrame& p, const SourceFrame& q) {
-        return p.function == q.function && p.file == q.file && p.line == q.line && p.inlined == q.inlined;
+        return p.function == q.function && p.file == q.file && p.line == q.line && p.inlined == q.inlined &&
+               p.function_begin == q.function_begin;
       });
     };
     return x.path == y.path && x.build_id_hex == y.build_id_hex && x.map_bytes == y.map_bytes &&

@@ -369,6 +369,36 @@ TEST_CASE("without debug information there are symbols, without symbols nothing"
     CHECK(text_of(ask(built("mini"), asked)).starts_with("fixture::outermost(int) :0\n--\nstatic_in_c :0\n--\n"));
 }
 
+TEST_CASE("a function without a name is known by where it begins") {
+  const std::string assembly = "unsized_assembly";  // it has no unwind information
+  std::vector<std::uint64_t> asked, expected;
+  std::istringstream lines(output_of("nm -S --defined-only '" + built("dwarf4") + "'"));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    std::uint64_t begin = 0, size = 0;
+    std::string type, name;
+    if (!(fields >> std::hex >> begin >> size >> type >> name) || (type != "t" && type != "T") || size < 2) continue;
+    for (const std::uint64_t at : {begin, begin + size / 2, begin + size - 1}) {
+      asked.push_back(at);
+      expected.push_back(begin);
+    }
+  }
+  REQUIRE(asked.size() > 20);
+  const std::size_t functions = asked.size();
+  asked.push_back(probes_of("dwarf4").at("assembly"));
+  expected.push_back(0);
+  asked.push_back(text_section(built("dwarf4")).back() + 0x100000);
+  expected.push_back(0);
+  const Answer answer = ask(built("stripped"), asked);
+  REQUIRE(unresolved(answer));
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    INFO(std::hex << asked[i]);
+    CHECK(answer.frames[i].back().function_begin == expected[i]);
+  }
+  const Answer named = ask(built("symbols_only"), {asked.begin(), asked.begin() + static_cast<long>(functions)});
+  for (const auto& frames : named.frames) CHECK(frames.back().function_begin == 0);
+}
+
 TEST_CASE("what is wrong with several files is said once") {
   std::vector<Module> modules;
   std::vector<CodeAddress> asked;
