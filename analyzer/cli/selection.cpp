@@ -12,10 +12,11 @@ namespace heapprof::cli {
 namespace {
 
 /// libc's expressions: unlike the standard library's they bring no recursion that a long template name could
-/// drive through the stack.
+/// drive through the stack. A name that contains the text as it stands fits as well: names are pasted from reports, and
+/// `git+0x2896c0` or `parse(char*)` are expressions for something else.
 class Expression {
  public:
-  explicit Expression(const std::string& text) {
+  explicit Expression(const std::string& text) : text_(text) {
     const int error = ::regcomp(&expression_, text.c_str(), REG_EXTENDED | REG_NOSUB);
     if (error == 0) return;
     char reason[128] = "";
@@ -26,9 +27,12 @@ class Expression {
   Expression(const Expression&) = delete;
   Expression& operator=(const Expression&) = delete;
 
-  bool fits(const std::string& text) const { return ::regexec(&expression_, text.c_str(), 0, nullptr, 0) == 0; }
+  bool fits(const std::string& name) const {
+    return ::regexec(&expression_, name.c_str(), 0, nullptr, 0) == 0 || name.find(text_) != std::string::npos;
+  }
 
  private:
+  const std::string text_;
   regex_t expression_;
 };
 

@@ -17,7 +17,7 @@ namespace heapprof::cli {
 struct SelectionTexts {
   std::vector<std::string> threads;        ///< tids or names
   std::vector<std::string> modules;        ///< base names or paths; * and ? stand for any text, any character
-  std::vector<std::string> functions;      ///< extended regular expressions (POSIX)
+  std::vector<std::string> functions;      ///< extended regular expressions (POSIX), or parts of names
   std::vector<std::string> not_functions;  ///< likewise
   std::string from, to, live_at;           ///< moments
   std::string min_lifetime, max_lifetime;  ///< durations

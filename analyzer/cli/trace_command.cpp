@@ -86,7 +86,8 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
   texts("--module", given.modules,
         "Only stacks through this program or library: name or path, * and ? allowed (repeatable)");
   texts("--function", given.functions,
-        "Only stacks with a function that fits this extended regular expression (repeatable)");
+        "Only stacks with a function that fits this extended regular expression, or contains it as it stands "
+        "(repeatable)");
   texts("--not-function", given.not_functions, "Only stacks with no function that fits (repeatable)");
   const WordsFor<model::Kind> kinds = {
       {"heap", model::Kind::kHeap}, {"mmap", model::Kind::kMmap}, {"all", model::Kind::kAll}};

@@ -32,6 +32,9 @@ class Selection(harness.Case):
         rows = self.report(self.trace, "--top", 0, "--cost", "allocated")["top"]
         name = next(frame["function"] for row in rows for frame in row["stack"] if frame["function"] not in ("", "main"))
         pattern = "^" + re.sub(r"([^\w ])", r"[\1]", name).replace("[^]", r"\^") + "$"
+        pasted = next(frame["function"] for row in rows for frame in row["stack"] if "(" in frame["function"])
+        self.assertEqual(self.heap("--function", pasted)["allocated_bytes"],
+                         sum(row["bytes"] for row in rows if any(pasted in frame["function"] for frame in row["stack"])))
         expected = sum(row["bytes"] for row in rows if any(frame["function"] == name for frame in row["stack"]))
         with_it = self.heap("--function", pattern)
         without = self.heap("--not-function", pattern)
