@@ -144,13 +144,16 @@ int fork_in_handler(std::uint64_t wanted) {
   }
   often(0);
   int failed = 0;
+  static char how[64];
   for (;;) {
     int status = 0;
     const pid_t child = waitpid(-1, &status, 0);
     if (child < 0 && errno == ECHILD) break;
-    if (child > 0 && status != 0) ++failed;
+    if (child < 0 || status == 0) continue;
+    ++failed;
+    snprintf(how, sizeof how, "a child ended with wait status %#x", static_cast<unsigned>(status));
   }
-  if (failed != 0) ledger::fail("a child did not end well");
+  if (failed != 0) ledger::fail(how);
   return failed;
 }
 
