@@ -16,7 +16,7 @@ using recorder::ThreadState;
 
 /// The calling thread's state, for the calls it is in; null: nothing can be recorded.
 ThreadState* thread_state() noexcept {
-  if (t_local.state != nullptr && t_local.generation == recorder::g_process_generation) [[likely]]
+  if (t_local.state != nullptr && t_local.state->generation == recorder::g_process_generation) [[likely]]
     return t_local.state;
   return recorder::state() == recorder::State::kOn ? recorder::attach_thread() : nullptr;
 }
@@ -113,7 +113,7 @@ heapprof::intercept::Begin heapprof_intercept_begin(arch::CallFrame* frame) noex
   frame->original = target.original;
   if (recorder::state() == recorder::State::kOff) return Begin::kReplace;
   recorder::ThreadState* const thread = recorder::t_local.state;
-  if (thread == nullptr || recorder::t_local.generation != recorder::g_process_generation) return Begin::kRecord;
+  if (thread == nullptr || thread->generation != recorder::g_process_generation) return Begin::kRecord;
   if (intercept::gives_up_a_block(kind)) {
     if (frame->argument(target.signature.pointer) != 0) return Begin::kRecord;
     if (kind == Kind::kRelease) return Begin::kReplace;

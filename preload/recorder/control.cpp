@@ -1,6 +1,7 @@
 #include "preload/recorder/control.h"
 
 #include "preload/recorder/clock.h"
+#include "preload/recorder/fork_watch.h"
 #include "preload/recorder/lifecycle.h"
 #include "preload/recorder/turn.h"
 
@@ -25,6 +26,7 @@ void set_mark(ThreadState& state, const char* text, std::size_t bytes) noexcept 
 }
 
 void read_mailbox(ThreadState& state) noexcept {
+  if (in_forked_child()) return;
   FileHeader::Mailbox& mailbox = g_trace_file.header()->mailbox;
   const std::uint32_t request = __atomic_load_n(&mailbox.request, __ATOMIC_ACQUIRE);
   if (request == __atomic_load_n(&g_last_request, __ATOMIC_RELAXED)) return;

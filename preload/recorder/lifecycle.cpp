@@ -222,6 +222,7 @@ void begin(bool forked_child) noexcept {
   if (!watch_for_fork())
     log(LogLevel::kWarn,
         "this kernel does not tell forked children apart (before 4.14): they would write into this trace");
+  if (!forked_child) part_at_fork();
   start_sampler();
   __atomic_store_n(&g_state, State::kOn, __ATOMIC_RELEASE);
 
@@ -328,6 +329,7 @@ void prepare_environment() noexcept {
 }
 
 void stop(Failure reason) noexcept {
+  if (in_forked_child()) return;  // it came back into an event of its parent's
   State expected = State::kOn;
   if (!__atomic_compare_exchange_n(&g_state, &expected, State::kOff, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
     return;

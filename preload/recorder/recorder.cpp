@@ -60,7 +60,7 @@ void left_by_longjmp(ThreadState& thread) noexcept {
     if (state() != State::kOn) return nullptr;
   }
   ThreadState* thread = t_local.state;
-  if (thread == nullptr || t_local.generation != g_process_generation) {
+  if (thread == nullptr || thread->generation != g_process_generation) {
     thread = attach_thread();
     if (thread == nullptr) return nullptr;
   }
@@ -77,19 +77,23 @@ void left_by_longjmp(ThreadState& thread) noexcept {
   }
   thread->busy = stack_pointer;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  return thread;
+  // A handler may have forked before the mark was there, and its child begun anew since: then this is an event of the
+  // parent's.
+  if (thread->generation == g_process_generation && !in_forked_child()) [[likely]] return thread;
+  thread->busy = 0;
+  return nullptr;
 }
 
 /// The same where nothing is out of the ordinary: recording, not paused, nobody inside. Null: nothing is said by
-/// that.
+/// that. The mark comes before the question: from there on a child, forked by a handler, finds that somebody is inside.
 inline ThreadState* enter_at_gate() noexcept {
   ThreadState* thread = t_local.state;
-  if (thread == nullptr || thread->busy != 0 ||
-      __atomic_load_n(&g_fork_page->gate, __ATOMIC_RELAXED) != t_local.generation) [[unlikely]]
-    return nullptr;
+  if (thread == nullptr || thread->busy != 0) [[unlikely]] return nullptr;
   thread->busy = arch::stack_pointer();
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  return thread;
+  if (__atomic_load_n(&g_fork_page->gate, __ATOMIC_RELAXED) == thread->generation) [[likely]] return thread;
+  thread->busy = 0;
+  return nullptr;
 }
 
 inline ThreadState* enter() noexcept {

@@ -94,6 +94,15 @@ bool Stream::flush() noexcept {
   return true;
 }
 
+void Stream::part_from_parent() noexcept {
+  if (staging_ == nullptr) return;
+  const std::size_t bytes = align_up(sizeof(StagingHeader) + capacity_ * sizeof(Slot), kUnitBytes);
+  void* const copy = sys::map_private(bytes);
+  if (copy == nullptr) return;
+  __builtin_memcpy(copy, staging_, bytes);
+  sys::move_over(copy, bytes, staging_);
+}
+
 void Stream::provide_room() noexcept {
   while (failure_ == nullptr &&
          (extent_size_ < kLargestExtentBytes || extent_bytes_ - extent_used(sequence()) < extent_bytes_ / 2))

@@ -80,6 +80,9 @@ class Stream {
   /// Maps room for some hundred thousand events now, as there is no later.
   void provide_room() noexcept;
 
+  /// In a child forked in the middle of an event: what it still writes to the staging block goes to a copy.
+  void part_from_parent() noexcept;
+
   /// Time of the last event, ticks since the start.
   std::uint64_t last_time() const noexcept { return last_time_; }
   /// Blocks finished so far: changes when one was.

@@ -12,7 +12,6 @@ struct ThreadLocal {
   const void* last_block;         ///< the last one recorded inside a call of the real allocator, or null
   const void* reallocating;       ///< block whose realloc has begun
   std::uint32_t allocator_depth;  ///< real allocator calls this thread is inside of
-  std::uint32_t generation;       ///< g_process_generation when `state` was set
 };
 extern thread_local constinit ThreadLocal t_local [[gnu::tls_model("initial-exec"), gnu::visibility("hidden")]];
 

@@ -13,6 +13,8 @@
 extern "C" {
 // glibc 2.32 and later: not 0 while the process has never had a second thread. Weak: older ones lack it.
 [[gnu::weak]] extern char __libc_single_threaded;
+// pthread_atfork's way into glibc, since 2.3.2. Handlers of null's library stay for good.
+[[gnu::weak]] int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* library);
 // The linker's names for the library's own first and last byte.
 [[gnu::visibility("hidden")]] extern const char __ehdr_start[];
 [[gnu::visibility("hidden")]] extern const char _end[];
@@ -89,6 +91,7 @@ ThreadState* make_state(int thread, std::uint32_t depth) noexcept {
   auto* state = static_cast<ThreadState*>(sys::map_private(sizeof(ThreadState)));
   if (state == nullptr) return stop("no memory for a thread's state"), nullptr;
   state->claim = claim_after(0, thread);
+  state->generation = g_process_generation;
   state->depth = depth;
   state->definitions = {state, intern_frame, define_module, expect_frame};
   const StreamId id{__atomic_add_fetch(&g_last_stream, 1, __ATOMIC_RELAXED)};
@@ -151,7 +154,6 @@ ThreadState* attach_thread() noexcept {
   state->busy = arch::stack_pointer();
   state->stream.end_run();
   state->unwinder.thread_changed();
-  t_local.generation = g_process_generation;
   t_local.state = state;
   announce(*state, thread, kThreadNew);
   state->busy = 0;
@@ -204,6 +206,21 @@ void check_thread_name(ThreadState& state, std::uint64_t now) noexcept {
 }
 
 void many_threads() noexcept { __atomic_store_n(&g_one_thread, &kManyThreads, __ATOMIC_RELAXED); }
+
+namespace {
+
+/// Handlers that fork, and whose child comes back: it may be between the question whether this is a child and the
+/// stores of an event, and nothing there can ask once more.
+void returns_in_child() noexcept {
+  for (ThreadState* state = t_local.state; state != nullptr; state = state->nested)
+    if (state->busy != 0 && state->generation == g_process_generation) state->stream.part_from_parent();
+}
+
+}  // namespace
+
+void part_at_fork() noexcept {
+  if (&__register_atfork != nullptr) __register_atfork(nullptr, nullptr, returns_in_child, nullptr);
+}
 
 void forget_threads() noexcept {
   g_states = nullptr;

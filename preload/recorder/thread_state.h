@@ -32,13 +32,14 @@ inline constexpr std::uint32_t kMaxInterceptedCalls = 8;
 
 struct ThreadState {
   std::uint64_t busy;             ///< stack address of whoever is inside; 0: nobody
-  std::uint64_t look_due;  ///< ticks at which a sample, or another look at the thread's name, may be due
+  std::uint32_t generation;       ///< g_process_generation when it was made: another one's stream is the parent's
+  std::uint32_t depth;            ///< 0: a thread's own; n: for its n-th nested entry
   Stream stream;
   unwind::ThreadUnwinder unwinder;
   unwind::Definitions definitions;
 
   std::uint64_t claim;  ///< kernel thread id of the owner, below a count of owners that makes each claim unique
-  std::uint32_t depth;  ///< 0: a thread's own; n: for its n-th nested entry
+  std::uint64_t look_due;  ///< ticks at which a sample, or another look at the thread's name, may be due
   std::uint32_t name_interval;  ///< events between two looks at the name, until it is kLastNameInterval
   std::uint64_t name_due;       ///< ticks at which it is looked at in any case
   char name[16];
@@ -54,7 +55,7 @@ struct ThreadState {
   int owner() const noexcept { return static_cast<int>(__atomic_load_n(&claim, __ATOMIC_ACQUIRE)); }
 };
 
-/// Above 0; raised in a forked child: thread-local pointers of before are the parent's.
+/// Above 0; raised in a forked child: states of before are the parent's.
 extern std::uint32_t g_process_generation;
 
 /// Points at what is not 0 while the process has one thread, as far as libc knows; once there have been more, at a 0:
@@ -81,6 +82,10 @@ inline constexpr std::uint32_t kLastNameInterval = 16;
 
 /// Commits the thread's name if it has changed.
 void check_thread_name(ThreadState& state, std::uint64_t now) noexcept;
+
+/// Has libc's fork call, in the child and before anything else, what parts the calling thread's unfinished events from
+/// the parent's trace. Once a process, and only at its start: libc takes a lock for it.
+void part_at_fork() noexcept;
 
 /// In a forked child: forgets all states, whose streams are the parent's.
 void forget_threads() noexcept;

@@ -11,6 +11,7 @@
 #include <sys/vfs.h>
 
 #include "common/checksum.h"
+#include "preload/recorder/fork_watch.h"
 #include "preload/recorder/text.h"
 
 namespace heapprof::recorder {
@@ -257,6 +258,11 @@ void* TraceFile::allocate_extent(std::uint32_t bytes, ExtentKind kind, StreamId 
     return nullptr;
   }
   const std::uint64_t offset = __atomic_fetch_add(&next_offset_, bytes, __ATOMIC_RELAXED);
+  // What a child still does behind this, forked in the middle of it, is what its parent did there.
+  if (in_forked_child()) {
+    failure = "this is a forked child";
+    return nullptr;
+  }
   if (max_bytes_ != 0 && offset + bytes > max_bytes_) {
     failure = "HEAPPROF_MAX_FILE_SIZE is reached";
     return nullptr;

@@ -89,6 +89,11 @@ inline void* map(void* address, size_t bytes, int protection, int flags, int fd,
 inline void unmap(void* address, size_t bytes) noexcept {
   call(SYS_munmap, word(address), static_cast<long>(bytes));
 }
+/// Moves private memory to where something else is mapped, which goes.
+inline long move_over(void* from, size_t bytes, void* to) noexcept {
+  return call(SYS_mremap, word(from), static_cast<long>(bytes), static_cast<long>(bytes),
+              MREMAP_MAYMOVE | MREMAP_FIXED, word(to));
+}
 inline long advise(void* address, size_t bytes, int advice) noexcept {
   return call(SYS_madvise, word(address), static_cast<long>(bytes), advice);
 }

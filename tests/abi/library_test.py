@@ -33,7 +33,7 @@ FROM_LIBC = set("environ clock_gettime getauxval getpagesize __stack_chk_fail ab
 if os.uname().machine != "x86_64":
     FROM_LIBC |= set("memchr memcmp memcpy memmove memset stpcpy strcmp strcpy strlen strncpy strrchr".split())
 # Weak, without version, null where the libc or loader does not have them.
-WEAK = set("__libc_single_threaded __libc_stack_end _dl_find_object _r_debug".split())
+WEAK = set("__libc_single_threaded __register_atfork __libc_stack_end _dl_find_object _r_debug".split())
 
 OLDEST_GLIBC = (2, 31)  # Debian 11
 

@@ -1,6 +1,8 @@
 """Signal handlers that allocate, jump away, fork (tests/programs/handlers.cpp): also while a capture is under way."""
 
+import platform
 import signal
+import unittest
 
 import harness
 import killed
@@ -42,6 +44,21 @@ class Handlers(harness.Case):
                     marked = self.report(trace, "--min-size", 66, "--max-size", 66)["heap"]["allocations"]
                     self.assertGreaterEqual(marked, 2000)
                 for trace in traces:
+                    trace.unlink()
+
+    @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
+    def test_a_fork_at_every_instruction(self):
+        """As above, wherever in an event: the child leaves its parent's trace alone, and is unhurt."""
+        for children in (0, 1):
+            with self.subTest(children=children):
+                run = self.record(harness.program("handlers"), "forkstep", 1 + children, "kill", BLOCK_BYTES=4096,
+                                  CHILDREN=children, status=-signal.SIGKILL)
+                ledger = run.ledger()
+                self.assert_ledger_clean(ledger)
+                self.assertGreater(int(run.stdout), 500)
+                self.assertEqual(self.report(run.trace)["integrity"]["bytes_damaged"], 0)
+                self.check_calls(ledger.threads[0], run.read())
+                for trace in self.dir.glob(f"{run.trace.name}.*"):
                     trace.unlink()
 
     def test_handlers_in_handlers(self):

@@ -2,6 +2,8 @@
 //   handlers longjmp TIMES   the handler leaves by siglongjmp, again and again, whenever it interrupted the recorder
 //   handlers fork CHILDREN   the handler forks; the child rests, then comes back to the interrupted call and works
 //                            on, while the parent has gone far ahead and is then killed
+//   handlers forkstep FIRST  forks at the FIRST instruction that a call executes in the recorder, at the second after
+//                            that, the fourth, ... (x86-64); the children come back when the parent has gone far ahead
 //   handlers altstack        handlers that allocate on alternate stacks as small as this program can do with
 //   handlers deep            handlers that interrupt handlers, eight deep, each allocating
 //
@@ -112,16 +114,36 @@ volatile long children = 0;
 long children_wanted = 0;
 bool in_child = false;
 
+/// In a child: the interrupted call would write its result into its parent's ledger.
+void leave_the_book() {
+  const ledger::Header& book = *ledger::book.header;
+  mmap(ledger::book.header, sizeof book + book.slot_bytes * book.max_slots, PROT_READ | PROT_WRITE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+/// How the children ended; waits for them.
+int failed_children() {
+  int failed = 0;
+  static char how[64];
+  for (;;) {
+    int status = 0;
+    const pid_t child = waitpid(-1, &status, 0);
+    if (child < 0 && errno == ECHILD) break;
+    if (child < 0 || status == 0) continue;
+    ++failed;
+    snprintf(how, sizeof how, "a child ended with wait status %#x", static_cast<unsigned>(status));
+  }
+  if (failed != 0) ledger::fail(how);
+  return failed;
+}
+
 void fork_here(int, siginfo_t*, void* context) {
   if (in_child || children >= children_wanted || !in_recorder(context)) return;
   children = children + 1;
   if (fork() != 0) return;
   in_child = true;
   often(0);
-  // The interrupted call would write its result into its parent's ledger.
-  const ledger::Header& book = *ledger::book.header;
-  mmap(ledger::book.header, sizeof book + book.slot_bytes * book.max_slots, PROT_READ | PROT_WRITE,
-       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  leave_the_book();
   usleep(30'000);
   if (children % 2 == 0) free(malloc(44));  // the child's first event comes while it is still inside the recorder
 }
@@ -143,19 +165,69 @@ int fork_in_handler(std::uint64_t wanted) {
     _exit(0);
   }
   often(0);
-  int failed = 0;
-  static char how[64];
-  for (;;) {
-    int status = 0;
-    const pid_t child = waitpid(-1, &status, 0);
-    if (child < 0 && errno == ECHILD) break;
-    if (child < 0 || status == 0) continue;
-    ++failed;
-    snprintf(how, sizeof how, "a child ended with wait status %#x", static_cast<unsigned>(status));
-  }
-  if (failed != 0) ledger::fail(how);
-  return failed;
+  return failed_children();
 }
+
+#ifdef __x86_64__
+volatile long steps_left = 0;  // in the recorder, until the fork
+volatile sig_atomic_t stepping = 0;
+int parent_goes_on[2];  // a pipe: its end is the word to come back
+
+void fork_at_step(int, siginfo_t*, void* context) {
+  constexpr greg_t kTrapFlag = 0x100;
+  greg_t& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
+  if (stepping != 0) {
+    if (in_recorder(context)) steps_left = steps_left - 1;
+    if (steps_left > 0) {
+      flags |= kTrapFlag;
+      return;
+    }
+  }
+  flags &= ~kTrapFlag;
+  if (stepping == 0) return;
+  stepping = 0;
+  children = children + 1;
+  if (fork() != 0) return;
+  in_child = true;
+  leave_the_book();
+  close(parent_goes_on[1]);
+  char none;
+  read(parent_goes_on[0], &none, 1);
+  if (children % 2 == 0) free(malloc(44));
+}
+
+int fork_at_each_step(long first) {
+  if (pipe(parent_goes_on) != 0) return 3;
+  struct sigaction action {};
+  action.sa_sigaction = fork_at_step;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGTRAP, &action, nullptr);
+  // A call of each kind in turn. A usual event has some 400 instructions.
+  for (long at = first; at < 500 && !in_child; at += 2) {
+    void* block = nullptr;
+    for (int kind = 0; kind < 3 && !in_child; ++kind) {
+      steps_left = at;
+      stepping = 1;
+      raise(SIGTRAP);
+      if (kind == 0) block = site_malloc(next_size());
+      if (kind == 1) block = site_realloc(block, next_size());
+      if (kind == 2) site_free(block);
+      stepping = 0;
+      raise(SIGTRAP);  // the trap flag is still set where the call was over before
+    }
+  }
+  if (in_child) {
+    for (int i = 0; i < 500; ++i) free(malloc(66));
+    _exit(0);
+  }
+  // The children's block is a frame by now, and this one has other events at the same places.
+  for (int i = 0; i < 500; ++i) site_free(site_malloc(next_size()));
+  close(parent_goes_on[1]);
+  printf("%ld\n", children);
+  fflush(stdout);
+  return failed_children();
+}
+#endif
 
 volatile long handled = 0;
 void allocate_here(int, siginfo_t*, void*) {
@@ -225,6 +297,9 @@ int main(int argc, char** argv) {
   int result = 2;
   if (strcmp(what, "longjmp") == 0) result = leave_by_jump(number);
   if (strcmp(what, "fork") == 0) result = fork_in_handler(number);
+#ifdef __x86_64__
+  if (strcmp(what, "forkstep") == 0) result = fork_at_each_step(static_cast<long>(number));
+#endif
   if (strcmp(what, "altstack") == 0) result = on_small_stacks(number);
   if (strcmp(what, "deep") == 0) result = handlers_in_handlers(number);
   ledger::set_phase(ledger::Phase::kFinished);
