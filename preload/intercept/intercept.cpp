@@ -243,12 +243,12 @@ std::size_t divert(Memory& memory, std::size_t count, Role role) noexcept {
     say(memory, role, refusal);
     return 0;
   }
-  arch::find_branches(symbols.text_begin, symbols.text_end, memory.patches, prepared, memory.refused);
+  arch::find_branches(symbols, memory.patches, prepared, memory.refused);
   std::size_t done = 0;
   for (std::size_t i = 0; i < prepared; ++i) {
     const Function& function = *memory.functions[i];
     const arch::Refusal reason =
-        memory.refused[i] ? "other code branches into its first instructions" : arch::apply(memory.patches[i]);
+        memory.refused[i] ? "other code branches into its first instructions, or may" : arch::apply(memory.patches[i]);
     if (reason != nullptr) {
       say(memory, role, reason, function);
       continue;
