@@ -207,6 +207,7 @@ const char* what_is_missing(Kind kind) noexcept {
   switch (kind) {
     case Kind::kAllocate:
     case Kind::kStore:
+    case Kind::kCopy:
       return "Blocks made there are missing, and their releases count as releases of unknown blocks";
     case Kind::kReallocate:
     case Kind::kReallocateOrFree:

@@ -117,9 +117,12 @@ constexpr Row kMimallocHeapRows[] = {
     {"rezalloc_aligned_at", {Kind::kReallocate, false, 0, 1, kNone}},
     {"recalloc_aligned", {Kind::kReallocate, false, 0, 1, 2}},
     {"recalloc_aligned_at", {Kind::kReallocate, false, 0, 1, 2}},
+    {"strdup", {Kind::kCopy, false, 0, kNone, kNone}},
+    {"strndup", {Kind::kCopy, false, 0, 1, kNone}},
 };
 
 constexpr Row kMimallocRows[] = {
+    {"mbsdup", {Kind::kCopy, false, 0, kNone, kNone}},
     {"zalloc_small", {Kind::kAllocate, false, kNone, 0, kNone}},
     {"free_size", {Kind::kRelease, false, 0, kNone, kNone}},
     {"free_size_aligned", {Kind::kRelease, false, 0, kNone, kNone}},

@@ -1,0 +1,28 @@
+// mimalloc's functions that copy text: mimalloc allocates in them without calling another function of its own.
+#include <stddef.h>
+
+char* mi_strdup(const char* text);
+char* mi_strndup(const char* text, size_t most);
+char* mi_mbsdup(const char* text);
+char* mi_realpath(const char* path, char* resolved);
+void* mi_heap_get_default(void);
+char* mi_heap_strdup(void* heap, const char* text);
+char* mi_heap_strndup(void* heap, const char* text, size_t most);
+void mi_free(void* block);
+
+const char* volatile nothing = NULL;
+
+int main(int count, char** arguments) {
+  if (count < 2 || arguments[1][0] == '0') return 0;
+  for (int i = 0; i < 10; ++i) {
+    mi_strdup("ten bytes");
+    mi_strndup("eleven bytes", 10);
+    mi_strndup("twelve bytes", 40);
+    mi_mbsdup("fourteen bytes");
+    mi_free(mi_heap_strdup(mi_heap_get_default(), "it has eighteen b"));
+    mi_heap_strndup(mi_heap_get_default(), "it has fifteen bytes", 14);
+    mi_realpath("/proc/version", NULL);
+    if (mi_strdup(nothing) != NULL || mi_strndup(nothing, 3) != NULL) return 1;
+  }
+  return 0;
+}
