@@ -121,9 +121,9 @@ class Subjects(harness.Case):
         self.assertEqual((by_line.pop(4096, 0) >= 50, by_line), (True, {15: 10, 70: 10, 90: 10, 170: 10}))
         self.assertRegex(run.stderr, r"je_pvalloc of own_subjects is not recorded: it branches into its own")
         self.assertRegex(run.stderr, r"je_valloc of own_subjects is not recorded: ")
-        for branched in ("_rjem_calloc", "_rjem_mallocx", "_rjem_memalign"):
+        for branched in ("_rjem_calloc", "_rjem_valloc", "_rjem_mallocx", "_rjem_memalign"):
             self.assertRegex(run.stderr, f"{branched} of own_subjects is not recorded: other code ")
-        self.assertEqual(len(re.findall("is not recorded", run.stderr)), 5, run.stderr)
+        self.assertEqual(len(re.findall("is not recorded", run.stderr)), 6, run.stderr)
 
     def test_left_alone(self):
         """The report names the functions, says why, and what its figures lack; they lack that and nothing else."""

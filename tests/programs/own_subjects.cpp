@@ -19,6 +19,7 @@ void* _rjem_malloc(std::size_t);
 void* _rjem_calloc(std::size_t, std::size_t);
 void* _rjem_mallocx(std::size_t, int);
 void* _rjem_memalign(std::size_t, std::size_t);
+void* _rjem_valloc(std::size_t);
 void own_bystander(std::size_t);
 void je_free(void*);
 alignas(64) char own_area[1 << 20];
@@ -145,6 +146,19 @@ asm(R"(
         jmp     _rjem_calloc + 4
         end_of  own_intruder
 
+        # It is one, with a prefix, as linkers make them of calls through the table of addresses.
+        .balign 16
+        function _rjem_valloc
+        movq    %rdi, %rax
+        movq    %rax, %rdi
+        jmp     own_helper
+        end_of  _rjem_valloc
+        function own_linked
+        .byte   0x67
+        branch_bytes _rjem_valloc + 3
+        ret
+        end_of  own_linked
+
         # It may be one: code between the two is jumped into in the middle of an instruction.
         .balign 16
         function _rjem_mallocx
@@ -241,6 +255,7 @@ int main() {
     _rjem_calloc(10, 19);
     _rjem_mallocx(210, 0);
     _rjem_memalign(64, 230);
+    _rjem_valloc(250);
     own_bystander(1);
   }
   je_free(kept);

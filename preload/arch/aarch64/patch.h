@@ -20,7 +20,8 @@ struct Patch {
 Refusal make_room(Room& room, std::uint64_t begin, std::uint64_t end, std::size_t functions) noexcept;
 Refusal prepare(Room& room, std::uint64_t address, std::uint64_t size, intercept::Target& target,
                 Patch& patch) noexcept;
-void find_branches(const intercept::Symbols& object, const Patch* patches, std::size_t count, bool* refused) noexcept;
+void find_branches(const intercept::Symbols& object, const Patch* patches, std::size_t count,
+                   bool* refused) noexcept;
 Refusal seal(Room& room) noexcept;
 Refusal unseal(Room& room) noexcept;
 Refusal apply(const Patch& patch) noexcept;

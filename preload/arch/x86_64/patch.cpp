@@ -144,15 +144,13 @@ bool inside(const Patch& patch, std::uint64_t address) noexcept {
   return address - patch.address - 1 < patch.length - 1;
 }
 
-/// The instructions of a function, found by decoding it from its begin to its end.
+/// What runs in a function: the instructions found by decoding it from its begin to its end, one behind the other.
 class Instructions {
  public:
   explicit Instructions(const unwind::Span& function) noexcept
       : function_(function), bytes_((function.end - function.begin + 7) / 8) {
     constexpr std::uint64_t kLongest = 16u << 20;
-    if (function.end - function.begin > kLongest) return;
-    begins_ = static_cast<std::uint8_t*>(sys::map_private(bytes_));
-    complete_ = begins_ != nullptr && decode_all();
+    if (function.end - function.begin <= kLongest) begins_ = static_cast<std::uint8_t*>(sys::map_private(bytes_));
   }
   Instructions(const Instructions&) = delete;
   void operator=(const Instructions&) = delete;
@@ -160,15 +158,25 @@ class Instructions {
     if (begins_ != nullptr) sys::unmap(begins_, bytes_);
   }
 
-  /// There are no others: the last one ends where the function does, and all of its direct branches that stay in it
-  /// lead to one of them.
-  bool complete() const noexcept { return complete_; }
-  bool has(std::uint64_t at) const noexcept {
-    const std::uint64_t offset = at - function_.begin;
-    return (begins_[offset / 8] >> offset % 8 & 1) != 0;
+  /// All of them are known, as the last one ends where the function does and none branches into the middle of
+  /// another; and none branches into the middle of the patch.
+  bool stay_out_of(const Patch& patch) noexcept {
+    return begins_ != nullptr && for_each([&](const ZydisDecodedInstruction&, std::uint64_t at) noexcept {
+      const std::uint64_t offset = at - function_.begin;
+      begins_[offset / 8] = static_cast<std::uint8_t>(begins_[offset / 8] | 1u << offset % 8);
+      return true;
+    }) && for_each([&](const ZydisDecodedInstruction& instruction, std::uint64_t at) noexcept {
+      if (!is_relative(instruction)) return true;
+      const std::uint64_t to = branch_target(instruction, at);
+      return !inside(patch, to) && (!function_.contains(to) || is_begin(to));
+    });
   }
 
  private:
+  bool is_begin(std::uint64_t at) const noexcept {
+    const std::uint64_t offset = at - function_.begin;
+    return (begins_[offset / 8] >> offset % 8 & 1) != 0;
+  }
   /// False when `visit` says so, or the bytes cannot be understood.
   template <typename Visit>
   bool for_each(Visit&& visit) const noexcept {
@@ -179,22 +187,10 @@ class Instructions {
       if (!decode(decoder, at, function_.end - at, instruction) || !visit(instruction, at)) return false;
     return true;
   }
-  bool decode_all() noexcept {
-    return for_each([&](const ZydisDecodedInstruction&, std::uint64_t at) noexcept {
-      const std::uint64_t offset = at - function_.begin;
-      begins_[offset / 8] = static_cast<std::uint8_t>(begins_[offset / 8] | 1u << offset % 8);
-      return true;
-    }) && for_each([&](const ZydisDecodedInstruction& instruction, std::uint64_t at) noexcept {
-      if (!is_relative(instruction)) return true;
-      const std::uint64_t to = branch_target(instruction, at);
-      return !function_.contains(to) || has(to);
-    });
-  }
 
   const unwind::Span function_;
   const std::size_t bytes_;
   std::uint8_t* begins_ = nullptr;
-  bool complete_ = false;
 };
 
 /// The image is known from the file, which may have been replaced since it was loaded.
@@ -205,17 +201,17 @@ bool is_mapped(std::uint64_t at) noexcept {
   return sys::call(SYS_process_vm_readv, sys::process_id(), sys::word(&local), 1, sys::word(&remote), 1) == 1;
 }
 
-/// What the bytes at `at`, which look like a branch, are. Without the code's unwind information nobody knows.
+/// What the bytes at `at` are, which look like a branch into the patch or the end of one that has prefixes. Without
+/// the code's unwind information nobody knows.
 enum class Look : std::uint8_t { kBranch, kOther, kUnknown };
 
-Look look_closer(const intercept::Symbols& object, std::uint64_t at) noexcept {
+Look look_closer(const intercept::Symbols& object, std::uint64_t at, const Patch& patch) noexcept {
   const unwind::Span image{object.image_begin & ~(kPage - 1), object.image_end};
   unwind::Span function;
   if (!is_mapped(image.begin) || !unwind::find_function(image, at, function) ||
       function.begin < object.text_begin || function.end > object.text_end)
     return Look::kUnknown;
-  const Instructions instructions(function);
-  return instructions.complete() && !instructions.has(at) ? Look::kOther : Look::kBranch;
+  return Instructions(function).stay_out_of(patch) ? Look::kOther : Look::kBranch;
 }
 
 /// Short branches that lead into the middle of the patch.
@@ -230,7 +226,7 @@ bool has_short_branch(const intercept::Symbols& object, const Patch& patch) noex
     if (bytes[0] != 0xeb && (bytes[0] & 0xf0) != 0x70 && (bytes[0] & 0xfc) != 0xe0) continue;
     const auto distance = static_cast<std::int8_t>(bytes[1]);
     if (inside(patch, at + 2 + static_cast<std::uint64_t>(std::int64_t{distance})) &&
-        look_closer(object, at) == Look::kBranch)
+        look_closer(object, at, patch) == Look::kBranch)
       return true;
   }
   return false;
@@ -338,7 +334,8 @@ Refusal prepare(Room& room, std::uint64_t address, std::uint64_t size, intercept
   return nullptr;
 }
 
-void find_branches(const intercept::Symbols& object, const Patch* patches, std::size_t count, bool* refused) noexcept {
+void find_branches(const intercept::Symbols& object, const Patch* patches, std::size_t count,
+                   bool* refused) noexcept {
   std::uint64_t begin = object.text_begin;
   std::uint64_t end = object.text_end;
   if (count == 0 || end - begin < 16) return;
@@ -364,7 +361,7 @@ void find_branches(const intercept::Symbols& object, const Patch* patches, std::
     const std::uint64_t to = place + 4 + static_cast<std::uint64_t>(static_cast<std::int64_t>(distance));
     if (to - low >= high - low) return;
     for (std::size_t i = 0; i < count; ++i)
-      if (inside(patches[i], to) && !refused[i]) refused[i] = look_closer(object, at) != Look::kOther;
+      if (inside(patches[i], to) && !refused[i]) refused[i] = look_closer(object, at, patches[i]) != Look::kOther;
   };
   // Sixteen bytes at a time: most begin no branch, and libc has a million and a half.
   const __m128i call = _mm_set1_epi8(static_cast<char>(0xe8));

@@ -14,7 +14,7 @@
 // and $0x1ffff8, in whose middle stands a call 515 KB back. So the function around what was found, whose first
 // instruction the unwind information tells, is decoded from there to its end. The instructions found are all that run
 // in it: each leads to the next, and no direct branch of the function leads to anything else (else it counts as not
-// understood). What looks like a branch and is none of them is none. Where that cannot be shown, a branch with a
+// understood). If none of them branches into the patch, nothing does there. Where that cannot be shown, a branch with a
 // 32-bit displacement counts as one; a short one, from within 128 bytes, does in functions with unwind information
 // only: compilers make none from one function into the middle of another, and assembly that does has a name there.
 #pragma once
@@ -52,7 +52,8 @@ Refusal prepare(Room& room, std::uint64_t address, std::uint64_t size, intercept
                 Patch& patch) noexcept;
 
 /// A branch from elsewhere in the object's code into the middle of a patch: true for those in `refused`.
-void find_branches(const intercept::Symbols& object, const Patch* patches, std::size_t count, bool* refused) noexcept;
+void find_branches(const intercept::Symbols& object, const Patch* patches, std::size_t count,
+                   bool* refused) noexcept;
 
 /// Makes the room executable and unwritable.
 Refusal seal(Room& room) noexcept;
