@@ -464,16 +464,21 @@ void Analysis::settle_integrity(const Found& found) {
   if (found.unfinished != 0)
     notes.push_back(count_of(found.unfinished, "call", "calls") +
                     " of realloc, munmap or mremap began and had not returned at the end: taken as not made");
+  // The recorder's words: preload/intercept/intercept.cpp.
+  const bool part_unrecorded = std::ranges::any_of(
+      found.definitions.notes, [](const std::string& note) { return note.find(" not recorded: ") != note.npos; });
+  const std::string because = part_unrecorded ? ", perhaps because of what is not recorded" : "";
   if (profile_.heap.unmatched_frees != 0) {
     std::string why = " of blocks whose allocation is not in the trace";
     if (profile_.recording.forked_child) why += ": they were made before the fork";
     else if (found.paused_once) why += ": recording was paused meanwhile";
     else if (!integrity.complete) why += ", parts of which are lost";
+    else why += because;
     notes.push_back(count_of(profile_.heap.unmatched_frees, "release", "releases") + why);
   }
   if (profile_.heap.implied_frees != 0)
     notes.push_back(count_of(profile_.heap.implied_frees, "block was", "blocks were") +
-                    " released unseen: the address was given out again");
+                    " released unseen: the address was given out again" + because);
 }
 
 void Analysis::for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink,

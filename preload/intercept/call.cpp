@@ -51,7 +51,16 @@ void pop(const CallFrame& frame) noexcept {
   t_local.allocator_depth = frame.outer_depth;
 }
 
+std::uint64_t size_of_copy(const CallFrame& frame, const Signature& signature) noexcept {
+  const auto* text = reinterpret_cast<const char*>(frame.argument(signature.pointer));
+  const std::uint64_t most = signature.size == kNoArgument ? UINT64_MAX : frame.argument(signature.size);
+  std::uint64_t length = 0;
+  while (length != most && text[length] != '\0') ++length;
+  return length + 1;
+}
+
 std::uint64_t size_of(const CallFrame& frame, const Signature& signature) noexcept {
+  if (signature.kind == Kind::kCopy) return size_of_copy(frame, signature);
   const std::uint64_t size = frame.argument(signature.size);
   if (signature.count == kNoArgument) return size;
   std::uint64_t total;
@@ -90,7 +99,9 @@ void keep_outer(CallFrame& frame) noexcept {
   frame.block = nullptr;
 }
 
-bool gives_up_a_block(Kind kind) noexcept { return kind != Kind::kAllocate && kind != Kind::kStore; }
+bool gives_up_a_block(Kind kind) noexcept {
+  return kind != Kind::kAllocate && kind != Kind::kStore && kind != Kind::kCopy;
+}
 
 /// The call allocates, and is under way.
 void begin_allocation(ThreadState& thread, CallFrame& frame) noexcept {
@@ -118,6 +129,7 @@ heapprof::intercept::Begin heapprof_intercept_begin(arch::CallFrame* frame) noex
     if (frame->argument(target.signature.pointer) != 0) return Begin::kRecord;
     if (kind == Kind::kRelease) return Begin::kReplace;
   }
+  if (kind == Kind::kCopy && frame->argument(target.signature.pointer) == 0) return Begin::kReplace;
   if (!intercept::is_own_call(*thread, *frame)) return Begin::kReplace;
   intercept::keep_outer(*frame);
   intercept::begin_allocation(*thread, *frame);
@@ -128,6 +140,7 @@ heapprof::intercept::Begin heapprof_intercept_begin_recorded(arch::CallFrame* fr
   using intercept::Begin;
   const intercept::Signature& signature = frame->target->signature;
   recorder::ThreadState* const thread = intercept::thread_state();
+  if (signature.kind == Kind::kCopy && frame->argument(signature.pointer) == 0) return Begin::kReplace;
   if (thread == nullptr || !intercept::is_own_call(*thread, *frame)) return Begin::kReplace;
   intercept::keep_outer(*frame);
   if (intercept::gives_up_a_block(signature.kind)) {
@@ -163,7 +176,8 @@ void heapprof_intercept_end_recorded(arch::CallFrame* frame) noexcept {
     case Kind::kStore:
       block = static_cast<std::int32_t>(frame->result()) == 0 ? *static_cast<void* const*>(frame->block) : nullptr;
       break;
-    case Kind::kAllocate: break;
+    case Kind::kAllocate:
+    case Kind::kCopy: break;
     case Kind::kResize: {
       // In place: the block has the size asked for, or kept its own.
       const bool resized = frame->result() >= frame->size;

@@ -56,6 +56,11 @@ struct Place {
 };
 constexpr std::size_t kMaxPlaces = 512;
 
+struct LeftAlone {
+  const Function* function;
+  const char* reason;
+};
+
 /// Working memory of one scan, and what lives on.
 struct Memory {
   Place places[kMaxPlaces];
@@ -71,6 +76,8 @@ struct Memory {
   Target* targets[kMaxFunctions];
   const Function* functions[kMaxFunctions];
   bool refused[kMaxFunctions];
+  LeftAlone left_alone[kMaxFunctions];  ///< of the object looked at
+  std::size_t left_alone_count;
   char text[2048];
 };
 
@@ -113,7 +120,8 @@ bool is_libc(const char* path) noexcept {
 /// Of the program's libc only those miss blocks who pass by the hooks: few programs, and it can't be said which.
 LogLevel level_for(Role role) noexcept { return role == Role::kLibc ? LogLevel::kInfo : LogLevel::kWarn; }
 
-void say(Memory& memory, Role role, const char* reason, const Function& function) noexcept {
+void leave_alone(Memory& memory, Role role, const char* reason, const Function& function) noexcept {
+  memory.left_alone[memory.left_alone_count++] = {&function, reason};
   log(level_for(role), Text(memory.text)
                            .add(function.symbol)
                            .add(" of ")
@@ -154,7 +162,7 @@ std::size_t choose(Memory& memory, Role role, Family& family) noexcept {
     if (of < Family::kPlain) family = of;
     if (of == Family::kPlain && recorder::text_equal(function.symbol, "mallocx")) jemalloc_names = true;
     if (function.indirect) {
-      say(memory, role, "it is chosen when the program starts (IFUNC)", function);
+      leave_alone(memory, role, "it is chosen when the program starts (IFUNC)", function);
       continue;
     }
     bool known = false;
@@ -194,6 +202,45 @@ void note(Memory& memory) noexcept {
   recorder::note(memory.text);
 }
 
+/// What the figures lack when a function of the kind is left alone.
+const char* what_is_missing(Kind kind) noexcept {
+  switch (kind) {
+    case Kind::kAllocate:
+    case Kind::kStore:
+    case Kind::kCopy:
+      return "Blocks made there are missing, and their releases count as releases of unknown blocks";
+    case Kind::kReallocate:
+    case Kind::kReallocateOrFree:
+    case Kind::kResize: return "Blocks moved or resized there stay in the figures with their old address and size";
+    case Kind::kRelease: return "Blocks released there count as live, and as leaked at the end";
+  }
+  return "";
+}
+
+/// Tells the trace of the object's functions that were left alone: those of one reason and consequence together.
+void note_left_alone(Memory& memory) noexcept {
+  constexpr std::size_t kMostNames = 20;
+  for (std::size_t i = 0; i < memory.left_alone_count; ++i) {
+    const LeftAlone& first = memory.left_alone[i];
+    if (first.function == nullptr) continue;  // told already
+    const char* const missing = what_is_missing(first.function->name.signature.kind);
+    Text text(memory.text);
+    std::size_t names = 0;
+    for (std::size_t j = i; j < memory.left_alone_count; ++j) {
+      LeftAlone& other = memory.left_alone[j];
+      if (other.function == nullptr || !recorder::text_equal(other.reason, first.reason) ||
+          what_is_missing(other.function->name.signature.kind) != missing)
+        continue;
+      if (names++ < kMostNames) text.add(names == 1 ? "" : ", ").add(other.function->symbol);
+      if (j != i) other.function = nullptr;
+    }
+    if (names > kMostNames) text.add(" and ").number(names - kMostNames).add(" more");
+    text.add(" of ").add(base_name(memory.path)).add(names == 1 ? " is" : " are").add(" not recorded: ");
+    text.add(first.reason).add(". ").add(missing);
+    note(memory);
+  }
+}
+
 /// The free behind the hooks, where an allocator's functions may call each other by ways that are diverted.
 void release_behind(void* block) noexcept {
   const void* const outer = recorder::t_local.reallocating;
@@ -231,7 +278,7 @@ std::size_t divert(Memory& memory, std::size_t count, Role role) noexcept {
                     hooks::is_real_function(reinterpret_cast<const void*>(function.address));
     if (const arch::Refusal reason =
             arch::prepare(room, function.address, function.size, target, memory.patches[prepared])) {
-      say(memory, role, reason, function);
+      leave_alone(memory, role, reason, function);
       continue;
     }
     memory.refused[prepared] = false;
@@ -241,16 +288,17 @@ std::size_t divert(Memory& memory, std::size_t count, Role role) noexcept {
   if (refusal == nullptr) refusal = arch::seal(room);
   if (refusal != nullptr) {
     say(memory, role, refusal);
+    if (role != Role::kLibc) note(memory);
     return 0;
   }
-  arch::find_branches(symbols.text_begin, symbols.text_end, memory.patches, prepared, memory.refused);
+  arch::find_branches(symbols, memory.patches, prepared, memory.refused);
   std::size_t done = 0;
   for (std::size_t i = 0; i < prepared; ++i) {
     const Function& function = *memory.functions[i];
     const arch::Refusal reason =
-        memory.refused[i] ? "other code branches into its first instructions" : arch::apply(memory.patches[i]);
+        memory.refused[i] ? "other code branches into its first instructions, or may" : arch::apply(memory.patches[i]);
     if (reason != nullptr) {
-      say(memory, role, reason, function);
+      leave_alone(memory, role, reason, function);
       continue;
     }
     memory.functions[done++] = &function;
@@ -272,12 +320,14 @@ bool find_path(Memory& memory, const link_map& map) noexcept {
 /// `safe`: no other thread can be in the object's functions.
 void look_at(Memory& memory, const link_map& map, Role role, bool safe) noexcept {
   __builtin_memset(&memory.symbols, 0, sizeof memory.symbols);
+  memory.left_alone_count = 0;
   if (!read_symbols(memory.path, map.l_addr, memory.symbols)) return;
   if (role == Role::kOther) memory.loads_others |= memory.symbols.imports_dlopen;
   Family family;
   const std::size_t count = choose(memory, role, family);
   const bool main = &map == _r_debug.r_map || map.l_addr == _r_debug.r_map->l_addr;
   if (count == 0) {
+    if (role != Role::kLibc) note_left_alone(memory);
     const char* allocator = main && !memory.symbols.has_symtab ? recognise(memory.path) : nullptr;
     if (allocator == nullptr) return;
     Text text(memory.text);
@@ -298,7 +348,7 @@ void look_at(Memory& memory, const link_map& map, Role role, bool safe) noexcept
     return;
   }
   const std::size_t done = divert(memory, count, role);
-  if (role == Role::kLibc) return;
+  if (role == Role::kLibc || (done == 0 && memory.left_alone_count == 0)) return;
   Text text(memory.text);
   text.add("own allocator: ")
       .add(role == Role::kNamespacesLibc ? "the libc of another namespace" : family_name(family))
@@ -307,11 +357,12 @@ void look_at(Memory& memory, const link_map& map, Role role, bool safe) noexcept
       .add(", ")
       .number(done)
       .add(" functions patched");
-  if (done != count) text.add(", ").number(count - done).add(" left alone");
+  if (memory.left_alone_count != 0) text.add(", ").number(memory.left_alone_count).add(" left alone");
   text.add(done != 0 ? " (" : "");
   for (std::size_t i = 0; i < done && i < 6; ++i) text.add(i == 0 ? "" : ", ").add(memory.functions[i]->symbol);
   text.add(done > 6 ? ", ..." : "").add(done != 0 ? ")" : "");
   note(memory);
+  note_left_alone(memory);
 }
 
 bool remember(Memory& memory, const Seen& object) noexcept {

@@ -93,7 +93,7 @@ constexpr Row kTcmallocInternalRows[] = {
     {"Pvalloc", {Kind::kAllocate, false, kNone, 0, kNone}},
 };
 
-/// mimalloc.h: those that exist with a heap as first parameter too, under heap_.
+/// mimalloc.h: those that exist with a heap as first parameter too, under heap_ (alloc_new: only so).
 constexpr Row kMimallocHeapRows[] = {
     {"malloc", {Kind::kAllocate, false, kNone, 0, kNone}},
     {"malloc_small", {Kind::kAllocate, false, kNone, 0, kNone}},
@@ -117,9 +117,14 @@ constexpr Row kMimallocHeapRows[] = {
     {"rezalloc_aligned_at", {Kind::kReallocate, false, 0, 1, kNone}},
     {"recalloc_aligned", {Kind::kReallocate, false, 0, 1, 2}},
     {"recalloc_aligned_at", {Kind::kReallocate, false, 0, 1, 2}},
+    {"alloc_new", {Kind::kAllocate, true, kNone, 0, kNone}},
+    {"alloc_new_n", {Kind::kAllocate, true, kNone, 0, 1}},
+    {"strdup", {Kind::kCopy, false, 0, kNone, kNone}},
+    {"strndup", {Kind::kCopy, false, 0, 1, kNone}},
 };
 
 constexpr Row kMimallocRows[] = {
+    {"mbsdup", {Kind::kCopy, false, 0, kNone, kNone}},
     {"zalloc_small", {Kind::kAllocate, false, kNone, 0, kNone}},
     {"free_size", {Kind::kRelease, false, 0, kNone, kNone}},
     {"free_size_aligned", {Kind::kRelease, false, 0, kNone, kNone}},

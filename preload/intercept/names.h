@@ -20,6 +20,7 @@ enum class Family : std::uint8_t {
 enum class Kind : std::uint8_t {
   kAllocate,    ///< returns a block of `size` bytes, or null
   kStore,       ///< posix_memalign: an int, and the block through a pointer
+  kCopy,        ///< returns a copy of the text `pointer`, of `size` characters at most (kNoArgument: of all), or null
   kReallocate,  ///< gives up `pointer`, returns another; null: failed, the old one lives on
   kReallocateOrFree,  ///< the same, but gives up the old one in any case (reallocf)
   kResize,      ///< xallocx: in place, returns the size there is
@@ -30,8 +31,8 @@ enum class Kind : std::uint8_t {
 struct Signature {
   Kind kind;
   bool throws;           ///< may be left by an exception: operator new
-  std::uint8_t pointer;  ///< the block; kStore: where the result goes
-  std::uint8_t size;
+  std::uint8_t pointer;  ///< the block; kStore: where the result goes; kCopy: the text
+  std::uint8_t size;     ///< kNoArgument: see kCopy
   std::uint8_t count;    ///< size is to be multiplied with it; kNoArgument: not
   bool operator==(const Signature&) const = default;
 };

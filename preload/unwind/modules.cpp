@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "preload/sys/kernel.h"
+#include "preload/unwind/cfi.h"
 
 // Tests name another symbol, one that does not exist, to be on an older libc.
 #ifndef HEAPPROF_FIND_OBJECT
@@ -466,6 +467,17 @@ Module* find_module(std::uint64_t pc, std::uint64_t generation) noexcept {
 bool is_code(std::uint64_t pc) noexcept {
   Object object;
   return find_object(pc, object);
+}
+
+bool find_function(const Span& map, std::uint64_t pc, Span& function) noexcept {
+  Object object;
+  object.map = map;
+  Module module{};
+  describe(object, module);
+  CfiEntry entry;
+  if (find_cfi(module, pc, entry) != CfiResult::kFound) return false;
+  function = {entry.pc_begin, entry.pc_end};
+  return true;
 }
 
 void announce(Module& module, const Definitions& definitions) noexcept {

@@ -15,6 +15,12 @@ void* je_aligned_alloc(std::size_t, std::size_t);
 void* je_valloc(std::size_t);
 void* je_pvalloc(std::size_t);
 void* je_mallocx(std::size_t, int);
+void* _rjem_malloc(std::size_t);
+void* _rjem_calloc(std::size_t, std::size_t);
+void* _rjem_mallocx(std::size_t, int);
+void* _rjem_memalign(std::size_t, std::size_t);
+void* _rjem_valloc(std::size_t);
+void own_bystander(std::size_t);
 void je_free(void*);
 alignas(64) char own_area[1 << 20];
 char* own_next = own_area;
@@ -105,6 +111,83 @@ asm(R"(
         nop
         ret
         end_of  je_free
+
+        # What looks like a branch into a function's first instructions.
+        .macro branch_bytes to
+        .byte   0xe8
+        .long   \to - . - 4
+        .endm
+
+        # Bytes of another instruction look so: diverted.
+        .balign 16
+        function _rjem_malloc
+        movq    %rdi, %rax
+        movq    %rax, %rdi
+        jmp     own_helper
+        end_of  _rjem_malloc
+        function own_bystander
+        testq   %rdi, %rdi
+        je      1f
+        .byte   0x48, 0xb8      # movabsq
+        branch_bytes _rjem_malloc + 3
+        .byte   0, 0, 0
+1:      ret
+        end_of  own_bystander
+
+        # It is a branch.
+        .balign 16
+        function _rjem_calloc
+        imulq   %rsi, %rdi
+        movq    %rdi, %rax
+        jmp     own_helper
+        end_of  _rjem_calloc
+        function own_intruder
+        movq    %rdi, %rcx
+        jmp     _rjem_calloc + 4
+        end_of  own_intruder
+
+        # It is one, with a prefix, as linkers make them of calls through the table of addresses.
+        .balign 16
+        function _rjem_valloc
+        movq    %rdi, %rax
+        movq    %rax, %rdi
+        jmp     own_helper
+        end_of  _rjem_valloc
+        function own_linked
+        .byte   0x67
+        branch_bytes _rjem_valloc + 3
+        ret
+        end_of  own_linked
+
+        # It may be one: code between the two is jumped into in the middle of an instruction.
+        .balign 16
+        function _rjem_mallocx
+        movq    %rdi, %rax
+        movq    %rax, %rdi
+        jmp     own_helper
+        end_of  _rjem_mallocx
+        function own_prefixed
+        testq   %rdi, %rdi
+        je      1f
+        lock
+1:      addq    $1, own_next(%rip)
+        .byte   0x48, 0xb8
+        branch_bytes _rjem_mallocx + 3
+        .byte   0, 0, 0
+        ret
+        end_of  own_prefixed
+
+        # It may be one: nobody knows what function it stands in.
+        .balign 16
+        function _rjem_memalign
+        movq    %rsi, %rax
+        movq    %rax, %rdi
+        jmp     own_helper
+        end_of  _rjem_memalign
+        .byte   0x48, 0xb8
+        branch_bytes _rjem_memalign + 3
+        .byte   0, 0, 0
+        ret
 )");
 
 namespace {
@@ -168,6 +251,12 @@ int main() {
     je_aligned_alloc(64, 90);
     je_pvalloc(130);
     je_valloc(150);
+    _rjem_malloc(170);
+    _rjem_calloc(10, 19);
+    _rjem_mallocx(210, 0);
+    _rjem_memalign(64, 230);
+    _rjem_valloc(250);
+    own_bystander(1);
   }
   je_free(kept);
   std::printf("registers %d\n", held);

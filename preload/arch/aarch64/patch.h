@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "preload/intercept/call.h"
+#include "preload/intercept/symbols.h"
 
 namespace heapprof::arch {
 
@@ -19,7 +20,7 @@ struct Patch {
 Refusal make_room(Room& room, std::uint64_t begin, std::uint64_t end, std::size_t functions) noexcept;
 Refusal prepare(Room& room, std::uint64_t address, std::uint64_t size, intercept::Target& target,
                 Patch& patch) noexcept;
-void find_branches(std::uint64_t begin, std::uint64_t end, const Patch* patches, std::size_t count,
+void find_branches(const intercept::Symbols& object, const Patch* patches, std::size_t count,
                    bool* refused) noexcept;
 Refusal seal(Room& room) noexcept;
 Refusal unseal(Room& room) noexcept;

@@ -3,8 +3,10 @@
 #include <Zydis/Decoder.h>
 #include <emmintrin.h>
 #include <sys/auxv.h>
+#include <sys/uio.h>
 
 #include "preload/sys/kernel.h"
+#include "preload/unwind/modules.h"
 
 extern "C" {
 [[gnu::visibility("hidden")]] extern const char heapprof_intercept_entry[];
@@ -142,6 +144,94 @@ bool inside(const Patch& patch, std::uint64_t address) noexcept {
   return address - patch.address - 1 < patch.length - 1;
 }
 
+/// What runs in a function: the instructions found by decoding it from its begin to its end, one behind the other.
+class Instructions {
+ public:
+  explicit Instructions(const unwind::Span& function) noexcept
+      : function_(function), bytes_((function.end - function.begin + 7) / 8) {
+    constexpr std::uint64_t kLongest = 16u << 20;
+    if (function.end - function.begin <= kLongest) begins_ = static_cast<std::uint8_t*>(sys::map_private(bytes_));
+  }
+  Instructions(const Instructions&) = delete;
+  void operator=(const Instructions&) = delete;
+  ~Instructions() {
+    if (begins_ != nullptr) sys::unmap(begins_, bytes_);
+  }
+
+  /// All of them are known, as the last one ends where the function does and none branches into the middle of
+  /// another; and none branches into the middle of the patch.
+  bool stay_out_of(const Patch& patch) noexcept {
+    return begins_ != nullptr && for_each([&](const ZydisDecodedInstruction&, std::uint64_t at) noexcept {
+      const std::uint64_t offset = at - function_.begin;
+      begins_[offset / 8] = static_cast<std::uint8_t>(begins_[offset / 8] | 1u << offset % 8);
+      return true;
+    }) && for_each([&](const ZydisDecodedInstruction& instruction, std::uint64_t at) noexcept {
+      if (!is_relative(instruction)) return true;
+      const std::uint64_t to = branch_target(instruction, at);
+      return !inside(patch, to) && (!function_.contains(to) || is_begin(to));
+    });
+  }
+
+ private:
+  bool is_begin(std::uint64_t at) const noexcept {
+    const std::uint64_t offset = at - function_.begin;
+    return (begins_[offset / 8] >> offset % 8 & 1) != 0;
+  }
+  /// False when `visit` says so, or the bytes cannot be understood.
+  template <typename Visit>
+  bool for_each(Visit&& visit) const noexcept {
+    ZydisDecoder decoder;
+    ZydisDecodedInstruction instruction;
+    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    for (std::uint64_t at = function_.begin; at != function_.end; at += instruction.length)
+      if (!decode(decoder, at, function_.end - at, instruction) || !visit(instruction, at)) return false;
+    return true;
+  }
+
+  const unwind::Span function_;
+  const std::size_t bytes_;
+  std::uint8_t* begins_ = nullptr;
+};
+
+/// The image is known from the file, which may have been replaced since it was loaded.
+bool is_mapped(std::uint64_t at) noexcept {
+  char byte;
+  const iovec local{&byte, 1};
+  const iovec remote{reinterpret_cast<void*>(at), 1};
+  return sys::call(SYS_process_vm_readv, sys::process_id(), sys::word(&local), 1, sys::word(&remote), 1) == 1;
+}
+
+/// What the bytes at `at` are, which look like a branch into the patch or the end of one that has prefixes. Without
+/// the code's unwind information nobody knows.
+enum class Look : std::uint8_t { kBranch, kOther, kUnknown };
+
+Look look_closer(const intercept::Symbols& object, std::uint64_t at, const Patch& patch) noexcept {
+  const unwind::Span image{object.image_begin & ~(kPage - 1), object.image_end};
+  unwind::Span function;
+  if (!is_mapped(image.begin) || !unwind::find_function(image, at, function) ||
+      function.begin < object.text_begin || function.end > object.text_end)
+    return Look::kUnknown;
+  return Instructions(function).stay_out_of(patch) ? Look::kOther : Look::kBranch;
+}
+
+/// Short branches that lead into the middle of the patch.
+bool has_short_branch(const intercept::Symbols& object, const Patch& patch) noexcept {
+  constexpr std::uint64_t kReach = 128;
+  const unwind::Span text{object.text_begin, object.text_end};
+  if (!text.contains(patch.address)) return false;
+  const std::uint64_t begin = patch.address - text.begin < kReach ? text.begin : patch.address - kReach;
+  const std::uint64_t end = text.end - patch.address < 2 * kReach ? text.end : patch.address + 2 * kReach;
+  for (std::uint64_t at = begin; at + 2 <= end; ++at) {
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(at);
+    if (bytes[0] != 0xeb && (bytes[0] & 0xf0) != 0x70 && (bytes[0] & 0xfc) != 0xe0) continue;
+    const auto distance = static_cast<std::int8_t>(bytes[1]);
+    if (inside(patch, at + 2 + static_cast<std::uint64_t>(std::int64_t{distance})) &&
+        look_closer(object, at, patch) == Look::kBranch)
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Refusal make_room(Room& room, std::uint64_t begin, std::uint64_t end, std::size_t functions) noexcept {
@@ -244,8 +334,10 @@ Refusal prepare(Room& room, std::uint64_t address, std::uint64_t size, intercept
   return nullptr;
 }
 
-void find_branches(std::uint64_t begin, std::uint64_t end, const Patch* patches, std::size_t count,
+void find_branches(const intercept::Symbols& object, const Patch* patches, std::size_t count,
                    bool* refused) noexcept {
+  std::uint64_t begin = object.text_begin;
+  std::uint64_t end = object.text_end;
   if (count == 0 || end - begin < 16) return;
   std::uint64_t low = UINT64_MAX;
   std::uint64_t high = 0;
@@ -258,6 +350,7 @@ void find_branches(std::uint64_t begin, std::uint64_t end, const Patch* patches,
   constexpr std::uint64_t kNear = 16u << 20;
   if (low - begin > kNear && low > begin) begin = low - kNear;
   if (end > high && end - high > kNear) end = high + kNear;
+  for (std::size_t i = 0; i < count; ++i) refused[i] = refused[i] || has_short_branch(object, patches[i]);
   const auto look_at = [&](std::uint64_t at) noexcept {
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(at);
     std::uint64_t place = at + 1;
@@ -268,7 +361,7 @@ void find_branches(std::uint64_t begin, std::uint64_t end, const Patch* patches,
     const std::uint64_t to = place + 4 + static_cast<std::uint64_t>(static_cast<std::int64_t>(distance));
     if (to - low >= high - low) return;
     for (std::size_t i = 0; i < count; ++i)
-      if (inside(patches[i], to)) refused[i] = true;
+      if (inside(patches[i], to) && !refused[i]) refused[i] = look_closer(object, at, patches[i]) != Look::kOther;
   };
   // Sixteen bytes at a time: most begin no branch, and libc has a million and a half.
   const __m128i call = _mm_set1_epi8(static_cast<char>(0xe8));

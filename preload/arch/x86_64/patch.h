@@ -6,14 +6,24 @@
 //
 // What cannot be moved without doubt is refused, with the reason: a function that is too short; instructions that the
 // decoder does not know, or that cannot be moved (loop, jrcxz, a call that is not the last); a branch into the middle
-// of the replaced bytes, from the function itself or by a 32-bit displacement from elsewhere in the object's code.
+// of the replaced bytes, from the function itself or from elsewhere in the object's code.
 // Nothing of the host has changed until apply().
+//
+// Branches from elsewhere are looked for byte by byte, wherever instructions may begin, so none is missed. But
+// many a pair of other instructions has bytes that look like one: jemalloc's look-up of an address holds shr $9 and
+// and $0x1ffff8, in whose middle stands a call 515 KB back. So the function around what was found, whose first
+// instruction the unwind information tells, is decoded from there to its end. The instructions found are all that run
+// in it: each leads to the next, and no direct branch of the function leads to anything else (else it counts as not
+// understood). If none of them branches into the patch, nothing does there. Where that cannot be shown, a branch with a
+// 32-bit displacement counts as one; a short one, from within 128 bytes, does in functions with unwind information
+// only: compilers make none from one function into the middle of another, and assembly that does has a name there.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "preload/intercept/call.h"
+#include "preload/intercept/symbols.h"
 
 namespace heapprof::arch {
 
@@ -41,8 +51,8 @@ Refusal make_room(Room& room, std::uint64_t begin, std::uint64_t end, std::size_
 Refusal prepare(Room& room, std::uint64_t address, std::uint64_t size, intercept::Target& target,
                 Patch& patch) noexcept;
 
-/// A branch from elsewhere in the code [begin, end) into the middle of a patch: true for those in `refused`.
-void find_branches(std::uint64_t begin, std::uint64_t end, const Patch* patches, std::size_t count,
+/// A branch from elsewhere in the object's code into the middle of a patch: true for those in `refused`.
+void find_branches(const intercept::Symbols& object, const Patch* patches, std::size_t count,
                    bool* refused) noexcept;
 
 /// Makes the room executable and unwritable.

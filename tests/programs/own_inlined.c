@@ -1,0 +1,32 @@
+// Functions of mimalloc's that are seldom called, and allocate without calling another of its functions: most copy text.
+#include <stddef.h>
+
+char* mi_strdup(const char* text);
+char* mi_strndup(const char* text, size_t most);
+char* mi_mbsdup(const char* text);
+char* mi_realpath(const char* path, char* resolved);
+void* mi_heap_get_default(void);
+char* mi_heap_strdup(void* heap, const char* text);
+char* mi_heap_strndup(void* heap, const char* text, size_t most);
+void* mi_heap_alloc_new(void* heap, size_t bytes);
+void* mi_heap_alloc_new_n(void* heap, size_t count, size_t bytes);
+void mi_free(void* block);
+
+const char* volatile nothing = NULL;
+
+int main(int count, char** arguments) {
+  if (count < 2 || arguments[1][0] == '0') return 0;
+  for (int i = 0; i < 10; ++i) {
+    mi_strdup("ten bytes");
+    mi_strndup("eleven bytes", 10);
+    mi_strndup("twelve bytes", 40);
+    mi_mbsdup("fourteen bytes");
+    mi_free(mi_heap_strdup(mi_heap_get_default(), "it has eighteen b"));
+    mi_heap_strndup(mi_heap_get_default(), "it has fifteen bytes", 14);
+    mi_realpath("/proc/version", NULL);
+    mi_heap_alloc_new(mi_heap_get_default(), 33);
+    mi_heap_alloc_new_n(mi_heap_get_default(), 3, 15);
+    if (mi_strdup(nothing) != NULL || mi_strndup(nothing, 3) != NULL) return 1;
+  }
+  return 0;
+}
