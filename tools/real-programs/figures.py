@@ -179,17 +179,21 @@ def line(row):
 
 
 def table(path):
-    """The newest row of each program in a --json file, as Markdown."""
-    rows = {}
-    for text in path.read_text().splitlines():
-        row = json.loads(text)
-        rows[row["name"]] = row
-    lines = ["| program | facts | verdicts | differ | processes | events | peak | truncated | unresolved | though symbols are there | "
-             "mallinfo2 agrees, of processes asked |",
-             "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
-    for row in rows.values():
-        asked = f"{row['agree']} of {row['witnesses']}" if row["witnesses"] else ""
-        lines.append(f"| {row['name']} | {row['facts']} | {row['verdicts'] or ''} | {row['differences']} | {row['traces']} | "
-                     f"{row['events']:,} | {row['peak'] / 1048576:.1f} MiB | {percent(row['truncated'])} | {percent(row['unnamed'])} | "
-                     f"{percent(row['unnamed_with_symbols'])} | {asked} |")
-    return "\n".join(lines)
+    """The newest row of each program in a --json file, as Markdown. ValueError names the line that is no such row."""
+    lines = {}
+    for number, text in enumerate(path.read_text().splitlines(), 1):
+        try:
+            row = json.loads(text)
+            lines[row["name"]] = table_line(row)
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(f"{path}: line {number} is not what --json writes") from None
+    return "\n".join(["| program | facts | verdicts | differ | processes | events | peak | truncated | unresolved | "
+                      "though symbols are there | mallinfo2 agrees, of processes asked |",
+                      "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|", *lines.values()])
+
+
+def table_line(row):
+    asked = f"{row['agree']} of {row['witnesses']}" if row["witnesses"] else ""
+    return (f"| {row['name']} | {row['facts']} | {row['verdicts'] or ''} | {row['differences']} | {row['traces']} | "
+            f"{row['events']:,} | {row['peak'] / 1048576:.1f} MiB | {percent(row['truncated'])} | "
+            f"{percent(row['unnamed'])} | {percent(row['unnamed_with_symbols'])} | {asked} |")
