@@ -55,7 +55,8 @@ class Run:
         self.user = user
 
     def environment(self, recorded, extra):
-        environment = {"PATH": PATH, "HOME": str(self.dir), "LANG": "C.UTF-8", "TZ": "UTC", "TMPDIR": str(self.dir / "tmp")}
+        environment = {"PATH": PATH, "HOME": str(self.dir), "LANG": "C.UTF-8", "TZ": "UTC",
+                       "TMPDIR": str(self.dir / "tmp")}
         environment.update({key: str(value) for key, value in extra.items()})
         if recorded and self.recorded:
             environment.update(self.variables)
@@ -64,7 +65,8 @@ class Run:
     def fact(self, name, value):
         self.facts.append((name, str(value)))
 
-    def __call__(self, *command, name=None, input=None, timeout=600, normalise=None, output=True, errors=True, cwd=None,
+    def __call__(self, *command, name=None, input=None, timeout=600, normalise=None, output=True, errors=True,
+                 cwd=None,
                  user=None, **extra):
         """Runs to the end and notes status and outputs; returns standard output. `extra`: environment."""
         name = name or " ".join(map(str, command))[:100]
@@ -148,7 +150,8 @@ def execute(program, work, recorded, library, witness, traces):
     if program.user:
         for path in (folder, folder / "tmp"):
             shutil.chown(path, program.user, program.user)
-    variables = {"LD_PRELOAD": str(library), "HEAPPROF_CHILDREN": "on", "HEAPPROF_OUTPUT": str(traces / "%e.%p.hprof"),
+    variables = {"LD_PRELOAD": str(library), "HEAPPROF_CHILDREN": "on",
+                 "HEAPPROF_OUTPUT": str(traces / "%e.%p.hprof"),
                  "HEAPPROF_LOG_FILE": str(traces / "log")}
     if program.witness and witness:
         variables["LD_PRELOAD"] += f":{witness}"
