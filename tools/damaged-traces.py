@@ -9,15 +9,18 @@ usage: tools/damaged-traces.py [--build DIR] [--count N] [--first N] [--seed N] 
 --seed N     each seed gives other damage, the same seed the same; default 1
 --jobs N     how many at a time; default 1
 --keep DIR   where a damaged trace goes that heapprof did not stand; default the current folder
-TRACE        what is damaged; default: traces of the tests' programs, recorded now; one also with its names bundled, three also compacted
+TRACE        what is damaged; default: traces of the tests' programs, recorded now; one also with its names bundled,
+             three also compacted
 
-Each is one of: bits flipped, bytes overwritten (by noise, zeros, ones, or a large number), a piece cut out, doubled, exchanged with
-another or cut off at the end, a second trace grafted on; some of them several times over. Half have their checksums made right again,
-so that the damage reaches what checks behind them. One in eight comes with an index beside it, damaged too or the undamaged trace's.
+Each is one of: bits flipped, bytes overwritten (by noise, zeros, ones, or a large number), a piece cut out, doubled,
+exchanged with another or cut off at the end, a second trace grafted on; some of them several times over. Half have
+their checksums made right again, so that the damage reaches what checks behind them. One in eight comes with an index
+beside it, damaged too or the undamaged trace's.
 
-Half are asked for a report, the others one question of all commands that read traces. heapprof must exit with 0, or 1 having said why
-in whole sentences (`check` may exit with 3), within 20 seconds of processor time and 512 MiB; what it printed must be whole: JSON, XML
-and gzip are read to their end. The last line counts the outcomes. Exit status 1: a trace that did not stand.
+Half are asked for a report, the others one question of all commands that read traces. heapprof must exit with 0, or 1
+having said why in whole sentences (`check` may exit with 3), within 20 seconds of processor time and 512 MiB; what it
+printed must be whole: JSON, XML and gzip are read to their end. The last line counts the outcomes. Exit status 1: a
+trace that did not stand.
 """
 
 import argparse
@@ -96,11 +99,14 @@ QUESTIONS = (
 def record(build, folder):
     """Some small traces: one thread, several, mappings, a killed process."""
     traces = []
-    for name, arguments in (("ledger_single", ("200",)), ("ledger_threads", ()), ("ledger_mmap", ()), ("ledger_realloc", ())):
+    for name, arguments in (("ledger_single", ("200",)), ("ledger_threads", ()), ("ledger_mmap", ()),
+                            ("ledger_realloc", ())):
         trace = folder / f"{name}.hprof"
-        environment = {"PATH": os.environ["PATH"], "LD_PRELOAD": str(build / "preload" / "libheapprof.so"), "HEAPPROF_OUTPUT": str(trace),
+        environment = {"PATH": os.environ["PATH"], "LD_PRELOAD": str(build / "preload" / "libheapprof.so"),
+                       "HEAPPROF_OUTPUT": str(trace),
                        "LEDGER_FILE": str(folder / "ledger"), "HEAPPROF_BLOCK_BYTES": "4096"}
-        process = subprocess.Popen([build / "tests" / "programs" / name, *arguments], env=environment, stdout=subprocess.DEVNULL,
+        process = subprocess.Popen([build / "tests" / "programs" / name, *arguments], env=environment,
+                                   stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
         if name == "ledger_mmap":
             while process.poll() is None and not (trace.exists() and trace.stat().st_size > 64 << 10):
@@ -112,13 +118,16 @@ def record(build, folder):
             traces.append(trace)
     if traces:
         bundled = folder / "bundled.hprof"
-        subprocess.run([build / "analyzer" / "heapprof", "bundle", traces[0], "-o", bundled], check=True, stdout=subprocess.DEVNULL,
+        subprocess.run([build / "analyzer" / "heapprof", "bundle", traces[0], "-o", bundled], check=True,
+                       stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL)
         compacted = []
-        for name, options, of in (("compacted", (), traces[1 % len(traces)]), ("exact", ("--exact",), traces[2 % len(traces)]),
+        for name, options, of in (("compacted", (), traces[1 % len(traces)]),
+                                  ("exact", ("--exact",), traces[2 % len(traces)]),
                                   ("compacted_bundled", (), bundled)):
             compacted.append(folder / f"{name}.hprof")
-            subprocess.run([build / "analyzer" / "heapprof", "compact", *options, of, "-o", compacted[-1]], check=True,
+            subprocess.run([build / "analyzer" / "heapprof", "compact", *options, of, "-o", compacted[-1]],
+                           check=True,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         traces += [bundled, *compacted]
     return traces
@@ -144,7 +153,8 @@ def damage(dice, data, others):
         elif kind == 4:
             data[at:at + length] = bytes((dice.choice((0, 0xff)),)) * length
         elif kind == 5:
-            value = dice.choice((0, 1, 0x7fffffff, 0x80000000, 0xffffffff, 1 << 63, (1 << 64) - 1, dice.getrandbits(64), len(data)))
+            value = dice.choice((0, 1, 0x7fffffff, 0x80000000, 0xffffffff, 1 << 63, (1 << 64) - 1,
+                                 dice.getrandbits(64), len(data)))
             at &= ~7
             data[at:at + 8] = struct.pack("<Q", value & (1 << 64) - 1)
         elif kind == 6:
@@ -247,7 +257,8 @@ def ask(heapprof, path, command, kind, cache):
     output.unlink(missing_ok=True)
     words = [str(output) if word == "OUTPUT" else word for word in command]
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "LC_ALL": "C.UTF-8"}
-    process = subprocess.Popen([heapprof, *words, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    process = subprocess.Popen([heapprof, *words, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               stdin=subprocess.DEVNULL,
                                preexec_fn=limit, env=environment)
     try:
         printed, said = process.communicate(timeout=PATIENCE)
@@ -288,7 +299,8 @@ class Campaign:
         for number, path in enumerate(traces):
             index = folder / f"{number}.idx"
             # A compacted trace has its own, and needs none.
-            made = subprocess.run([heapprof, "index", path, "-o", index], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+            made = subprocess.run([heapprof, "index", path, "-o", index], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL).returncode == 0
             self.indexes.append(index.read_bytes() if made else self.indexes[0])
 
     def question(self, dice, number):
@@ -370,7 +382,8 @@ def main():
     of = Counter()
     slowest = 0.0
     with ThreadPoolExecutor(options.jobs) as pool:
-        for problem, name, command, outcome, seconds in pool.map(campaign.one, range(options.first, options.first + options.count)):
+        for problem, name, command, outcome, seconds in pool.map(campaign.one,
+                                                                 range(options.first, options.first + options.count)):
             slowest = max(slowest, seconds)
             outcomes[outcome] += 1
             commands[command] += 1
@@ -383,7 +396,8 @@ def main():
     shutil.rmtree(folder, ignore_errors=True)
     print("traces: " + ", ".join(f"{name} {count}" for name, count in of.most_common()))
     print("asked: " + ", ".join(f"{name} {count}" for name, count in commands.most_common()))
-    print(f"{options.count} damaged traces: " + ", ".join(f"{count} {name}" for name, count in outcomes.most_common()) +
+    print(f"{options.count} damaged traces: " +
+          ", ".join(f"{count} {name}" for name, count in outcomes.most_common()) +
           f"; slowest {slowest:.1f} s by the clock")
     return 1 if bad else 0
 

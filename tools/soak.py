@@ -4,18 +4,20 @@
 usage: tools/soak.py [--build DIR] [--minutes N] [--json FILE] [--plot FILE.svg]
        tools/soak.py --again FILE.json [--plot FILE.svg]
 
-Two redis servers, one recorded and one not, each with io-threads and a data set that is full after the first rounds, get the same
-rounds of load in turn, each leading in every other round: so the machine's moods hit both alike. After each round is noted, for both:
-private memory, pages of files (the trace's mappings are such), open descriptors, mappings, threads, operations a second; and
-what the trace takes. Every tenth round the servers also write a snapshot, which forks.
+Two redis servers, one recorded and one not, each with io-threads and a data set that is full after the first rounds,
+get the same rounds of load in turn, each leading in every other round: so the machine's moods hit both alike. After
+each round is noted, for both:
+private memory, pages of files (the trace's mappings are such), open descriptors, mappings, threads, operations a
+second; and what the trace takes. Every tenth round the servers also write a snapshot, which forks.
 
-A round during which the whole tool stood still for more than half a second (a suspended machine, a frozen control group) says
-nothing of throughput: its memory counts, its pace does not.
+A round during which the whole tool stood still for more than half a second (a suspended machine, a frozen control
+group) says nothing of throughput: its memory counts, its pace does not.
 
-Printed at the end, and drawn with --plot: by quarter, the recorded server's private memory above the plain one's, and the median
-ratio of the two paces. Sound, exit status 0: the trace is complete; after the first quarter the difference in memory grows by no
-more than 4 MiB (the call tree, and the allocator's own moods), descriptors, mappings and threads are as many as they were,
-and the ratio of the last quarter is at least 0.9 of the second's. --again judges and draws the measurements of an earlier run.
+Printed at the end, and drawn with --plot: by quarter, the recorded server's private memory above the plain one's, and
+the median ratio of the two paces. Sound, exit status 0: the trace is complete; after the first quarter the difference
+in memory grows by no more than 4 MiB (the call tree, and the allocator's own moods), descriptors, mappings and
+threads are as many as they were, and the ratio of the last quarter is at least 0.9 of the second's. --again judges
+and draws the measurements of an earlier run.
 """
 
 import argparse
@@ -63,14 +65,17 @@ class Clock:
 def state(pid):
     """Private and file memory apart: staging blocks are pages of the trace, which the kernel may drop."""
     fields = dict(re.findall(r"(RssAnon|RssFile|Threads):\s+(\d+)", Path(f"/proc/{pid}/status").read_text()))
-    return {"anonymous": int(fields["RssAnon"]) * 1024, "files": int(fields["RssFile"]) * 1024, "threads": int(fields["Threads"]),
-            "descriptors": len(os.listdir(f"/proc/{pid}/fd")), "mappings": Path(f"/proc/{pid}/maps").read_text().count("\n")}
+    return {"anonymous": int(fields["RssAnon"]) * 1024, "files": int(fields["RssFile"]) * 1024,
+            "threads": int(fields["Threads"]),
+            "descriptors": len(os.listdir(f"/proc/{pid}/fd")),
+            "mappings": Path(f"/proc/{pid}/maps").read_text().count("\n")}
 
 
 def load(socket):
     """One round of load on one server; its operations a second. Raises when server or load died."""
     start = time.monotonic()
-    done = subprocess.run(["redis-benchmark", "-s", socket, "-q", "-n", str(REQUESTS), "-r", "20000", "-c", "20", "-P", "8", "-d", "100",
+    done = subprocess.run(["redis-benchmark", "-s", socket, "-q", "-n", str(REQUESTS), "-r", "20000", "-c", "20",
+                           "-P", "8", "-d", "100",
                            "-t", COMMANDS], capture_output=True, text=True, timeout=1800)
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-300:])
@@ -92,10 +97,13 @@ def soak(options):
             (folder / name).mkdir()
             environment = {"PATH": os.environ["PATH"]}
             if name == "recorded":
-                environment.update(LD_PRELOAD=str((options.build / "preload" / "libheapprof.so").resolve()), HEAPPROF_OUTPUT=str(trace))
+                environment.update(LD_PRELOAD=str((options.build / "preload" / "libheapprof.so").resolve()),
+                                   HEAPPROF_OUTPUT=str(trace))
             servers[name] = subprocess.Popen(
-                ["redis-server", "--port", "0", "--unixsocket", folder / name / "socket", "--save", "", "--dir", folder / name,
-                 "--io-threads", "2", "--io-threads-do-reads", "yes"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+                ["redis-server", "--port", "0", "--unixsocket", folder / name / "socket", "--save", "", "--dir",
+                 folder / name,
+                 "--io-threads", "2", "--io-threads-do-reads", "yes"], env=environment, stdout=subprocess.DEVNULL,
+                stderr=subprocess.STDOUT)
         try:
             time.sleep(2)
             began = time.monotonic()
@@ -113,7 +121,8 @@ def soak(options):
                             time.sleep(0.1)
                 for name in NAMES:
                     row[name].update(state(servers[name].pid))
-                    row[name]["used"] = int(re.search(r"used_memory:(\d+)", ask(folder / name / "socket", "info", "memory"))[1])
+                    row[name]["used"] = int(re.search(r"used_memory:(\d+)",
+                                                      ask(folder / name / "socket", "info", "memory"))[1])
                 row["trace"] = trace.stat().st_size
                 rounds.append(row)
                 if options.json:
@@ -122,7 +131,8 @@ def soak(options):
             for server in servers.values():
                 server.terminate()
                 server.wait(60)
-        report = subprocess.run([options.build / "analyzer" / "heapprof", "report", trace, "--json", "--top", "1", "--no-symbols"],
+        report = subprocess.run([options.build / "analyzer" / "heapprof", "report", trace, "--json", "--top", "1",
+                                 "--no-symbols"],
                                 capture_output=True, text=True)
         result = json.loads(report.stdout)
     measured = {"rounds": rounds, "events": result["events"], "complete": result["integrity"]["complete"]}
@@ -139,7 +149,8 @@ def judge(measured):
     """Prints the quarters; sentences that say what is wrong, none when all is well."""
     rounds = measured["rounds"]
     still = sum(row["stood_still"] > 0.5 for row in rounds)
-    print(f"{len(rounds)} rounds of {2 * 9 * REQUESTS:,} operations in {rounds[-1]['seconds'] / 60:.0f} minutes, of which "
+    print(f"{len(rounds)} rounds of {2 * 9 * REQUESTS:,} operations in {rounds[-1]['seconds'] / 60:.0f} "
+          "minutes, of which "
           f"{still} without a pace; {measured['events']:,} events, complete: {measured['complete']}, "
           f"trace {rounds[-1]['trace'] / MIB:.0f} MiB")
     wrong = [] if measured["complete"] else ["the trace is not complete"]
@@ -150,10 +161,12 @@ def judge(measured):
     for number, part in enumerate(quarters, 1):
         above.append(statistics.median(row["recorded"]["anonymous"] - row["plain"]["anonymous"] for row in part))
         ratios.append(statistics.median(paces(part)))
-        print(f"quarter {number}: {above[-1] / MIB:6.1f} MiB of private memory above the plain server, {ratios[-1]:.2f} of its pace; "
+        print(f"quarter {number}: {above[-1] / MIB:6.1f} MiB of private memory above the plain server, "
+              f"{ratios[-1]:.2f} of its pace; "
               f"pages of files {statistics.median(row['recorded']['files'] for row in part) / MIB:.1f} MiB")
     if above[3] - above[1] > ALLOWED_GROWTH:
-        wrong.append(f"private memory grew by {(above[3] - above[1]) / MIB:.1f} MiB between the second quarter and the last")
+        wrong.append(f"private memory grew by {(above[3] - above[1]) / MIB:.1f} MiB between the second "
+                     "quarter and the last")
     if ratios[3] < ALLOWED_PACE * ratios[1]:
         wrong.append(f"the pace fell from {ratios[1]:.2f} to {ratios[3]:.2f} of the plain server's")
     for what in ("descriptors", "mappings", "threads"):
@@ -180,35 +193,45 @@ def plot(measured, path):
         parts.append(f'<text x="{left}" y="{base - high - 10}" font-weight="bold">{title}</text>')
         for tick in range(5):
             value = top * tick / 4
-            parts.append(f'<line x1="{left}" y1="{y(value):.1f}" x2="{width - 30}" y2="{y(value):.1f}" stroke="#ddd"/>'
+            parts.append(f'<line x1="{left}" y1="{y(value):.1f}" x2="{width - 30}" '
+                         f'y2="{y(value):.1f}" stroke="#ddd"/>'
                          f'<text x="{left - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{value:.4g}{unit}</text>')
         for position, (label, colour, points, dots) in enumerate(series):
             if dots:
-                parts.extend(f'<circle cx="{x(when):.1f}" cy="{y(min(value, top)):.1f}" r="1.6" fill="{colour}"/>' for when, value in points)
+                parts.extend(f'<circle cx="{x(when):.1f}" cy="{y(min(value, top)):.1f}" r="1.6" fill="{colour}"/>'
+                             for when, value in points)
             else:
                 line = " ".join(f"{x(when):.1f},{y(value):.1f}" for when, value in points)
                 parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
-            parts.append(f'<text x="{width - 30 - 150 * position}" y="{base - high - 10}" text-anchor="end" fill="{colour}">{label}</text>')
+            parts.append(f'<text x="{width - 30 - 150 * position}" y="{base - high - 10}" text-anchor="end" '
+                         f'fill="{colour}">{label}</text>')
         for tick in range(7):
             minute = end * tick / 6
-            parts.append(f'<text x="{x(minute):.1f}" y="{base + 16}" text-anchor="middle">{minute:.0f}{" min" if tick == 6 else ""}</text>')
+            parts.append(f'<text x="{x(minute):.1f}" y="{base + 16}" '
+                         f'text-anchor="middle">{minute:.0f}{" min" if tick == 6 else ""}</text>')
     def nice(value):
         for step in (1, 2, 4, 6, 8, 10, 15, 20, 30, 40, 60, 80, 100, 200, 400, 1000, 2000, 4000, 10000):
             if value <= step:
                 return step
         return value
     memory = {name: [(when, row[name]["anonymous"] / MIB) for when, row in zip(minutes, rounds)] for name in NAMES}
-    strip(0, "Private memory, MiB", [("recorded", "#c0392b", memory["recorded"], False), ("plain", "#2c6fbb", memory["plain"], False)],
+    strip(0, "Private memory, MiB",
+          [("recorded", "#c0392b", memory["recorded"], False), ("plain", "#2c6fbb", memory["plain"], False)],
           nice(max(value for points in memory.values() for _, value in points)), "")
-    ratio = [(when, row["recorded"]["rate"] / row["plain"]["rate"]) for when, row in zip(minutes, rounds) if row["stood_still"] <= 0.5]
-    running = [(ratio[n][0], statistics.median(value for _, value in ratio[max(0, n - 15):n + 16])) for n in range(len(ratio))]
+    ratio = [(when, row["recorded"]["rate"] / row["plain"]["rate"]) for when, row in zip(minutes, rounds)
+             if row["stood_still"] <= 0.5]
+    running = [(ratio[n][0], statistics.median(value for _, value in ratio[max(0, n - 15):n + 16]))
+               for n in range(len(ratio))]
     strip(1, "Pace of the recorded server, of the plain one's", [("median of 31 rounds", "#c0392b", running, False),
                                                                  ("a round", "#e6b0aa", ratio, True)], 2, "")
-    strip(2, "Trace, MiB", [("file", "#555555", [(when, row["trace"] / MIB) for when, row in zip(minutes, rounds)], False)],
+    strip(2, "Trace, MiB",
+          [("file", "#555555", [(when, row["trace"] / MIB) for when, row in zip(minutes, rounds)], False)],
           nice(rounds[-1]["trace"] / MIB), "")
     tall = 40 + 3 * (high + gap)
-    path.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{tall}" viewBox="0 0 {width} {tall}" '
-                    f'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>{"".join(parts)}</svg>\n')
+    path.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{tall}" viewBox="0 0 '
+                    f'{width} {tall}" '
+                    'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" '
+                    f'fill="white"/>{"".join(parts)}</svg>\n')
 
 
 def main():

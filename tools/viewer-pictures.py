@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Takes the pictures of docs/viewers.md and README.md anew: opens exports of two traces in each viewer, on a screen that nobody
-sees, and photographs it.
+"""Takes the pictures of docs/viewers.md and README.md anew: opens exports of two traces in each viewer, on a screen
+that nobody sees, and photographs it.
 
     tools/viewer-pictures.py BEFORE AFTER [FOLDER] [NAME...]
 
-All but the comparison show BEFORE. FOLDER: docs/images. NAME: only these (flamegraph, diff, timeline, heaptrack, ...).
-The traces of the guide are two runs of redis-server, built with -g, under redis-benchmark, with all names in them
-(`heapprof bundle`). It takes the packages of `tools/packages.sh test`, what tools/consumers.sh fetches, and xdotool, imagemagick,
-curl and fonts-noto-color-emoji. Look at what came out: nobody else does."""
+All but the comparison show BEFORE. FOLDER: docs/images. NAME: only these (flamegraph, diff, timeline, heaptrack,
+...). The traces of the guide are two runs of redis-server, built with -g, under redis-benchmark, with all names in
+them (`heapprof bundle`). It takes the packages of `tools/packages.sh test`, what tools/consumers.sh fetches, and
+xdotool, imagemagick, curl and fonts-noto-color-emoji. Look at what came out: nobody else does."""
 
 import base64
 import os
@@ -36,7 +36,8 @@ class Studio:
         self.before, self.after = Path("before.hprof"), Path("after.hprof")
         shutil.copy(before, work / self.before)
         shutil.copy(after, work / self.after)
-        self.environment = {**os.environ, "HOME": str(work), "XDG_RUNTIME_DIR": str(work), "XDG_CONFIG_HOME": str(work),
+        self.environment = {**os.environ, "HOME": str(work), "XDG_RUNTIME_DIR": str(work),
+                            "XDG_CONFIG_HOME": str(work),
                             "XDG_CACHE_HOME": str(work), "DISPLAY": DISPLAY, "LC_ALL": "C.UTF-8"}
 
     def heapprof(self, *arguments):
@@ -99,19 +100,24 @@ class Studio:
         self.heapprof("flamegraph", self.before, "--format", "folded", "--cost", "leaked", "-o", stacks)
         program = BUILD / "consumers" / "debian" / "usr/share/perl5/Devel/NYTProf/flamegraph.pl"
         svg = self.work / "leaked.svg"
-        svg.write_bytes(subprocess.run(["perl", program, "--countname", "bytes", "--width", "1260", "--title", "Leaked by redis-server",
+        svg.write_bytes(subprocess.run(["perl", program, "--countname", "bytes", "--width", "1260", "--title",
+                                        "Leaked by redis-server",
                                         stacks], check=True, stdout=subprocess.PIPE).stdout)
         self.page("viewer-flamegraph-pl", svg.as_uri(), height=620)
 
     def pprof(self):
         go = shutil.which("go") or "/usr/local/go/bin/go"
-        server = subprocess.Popen([go, "tool", "pprof", "-http=localhost:7787", "-no_browser", "-sample_index=peak_space",
+        server = subprocess.Popen([go, "tool", "pprof", "-http=localhost:7787", "-no_browser",
+                                   "-sample_index=peak_space",
                                    "-symbolize=none", self.export("pprof", "redis.pb.gz")],
-                                  env={**self.environment, "HOME": os.environ.get("HOME", "/")},  # where go keeps the program
+                                  # In HOME go keeps the program.
+                                  env={**self.environment, "HOME": os.environ.get("HOME", "/")},
                                   cwd=self.work, start_new_session=True, stderr=subprocess.DEVNULL)
         try:
-            self.until(lambda: subprocess.run(["curl", "-sf", "-o", "/dev/null", "http://localhost:7787/ui/flamegraph"]).returncode == 0)
-            self.page("viewer-pprof", "http://localhost:7787/ui/flamegraph", lambda page: self.wait(page, 2), height=680)
+            self.until(lambda: subprocess.run(["curl", "-sf", "-o", "/dev/null",
+                                               "http://localhost:7787/ui/flamegraph"]).returncode == 0)
+            self.page("viewer-pprof", "http://localhost:7787/ui/flamegraph", lambda page: self.wait(page, 2),
+                      height=680)
         finally:
             os.killpg(server.pid, signal.SIGKILL)
             server.wait()
@@ -136,7 +142,8 @@ class Studio:
             page.call("DOM.setFileInputFiles", nodeId=field, files=[str(self.work / "redis.dhat.json")])
             self.wait(page, 3)
             page.evaluate("(() => { const list = [...document.querySelectorAll('select')][0];"
-                          "list.selectedIndex = [...list.options].findIndex(one => one.textContent.startsWith('At t-gmax (bytes)'));"
+                          "list.selectedIndex = [...list.options].findIndex(one => one.textContent.startsWith('At "
+                          "t-gmax (bytes)'));"
                           "list.dispatchEvent(new Event('change')); })()")
             self.wait(page, 1)
         self.page("viewer-dhat", viewer.as_uri(), act, height=900)
@@ -144,9 +151,11 @@ class Studio:
     # ---- In windows
 
     def window(self, name, command, seconds, act=lambda: None, width=WIDTH, height=HEIGHT):
-        screen = subprocess.Popen(["Xvfb", DISPLAY, "-screen", "0", f"{width}x{height}x24"], stderr=subprocess.DEVNULL)
+        screen = subprocess.Popen(["Xvfb", DISPLAY, "-screen", "0", f"{width}x{height}x24"],
+                                  stderr=subprocess.DEVNULL)
         time.sleep(1)
-        process = subprocess.Popen(["dbus-run-session", "--", *map(str, command)], env=self.environment, cwd=self.work,
+        process = subprocess.Popen(["dbus-run-session", "--", *map(str, command)], env=self.environment,
+                                   cwd=self.work,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         try:
             # The largest window fills the screen; there is no window manager.
@@ -166,18 +175,21 @@ class Studio:
 
     def largest_window(self):
         windows = self.xdo("search", "--onlyvisible", "--name", ".").split()
-        widths = {one: int((re.findall(r"WIDTH=(\d+)", self.xdo("getwindowgeometry", "--shell", one)) or [0])[0]) for one in windows}
+        widths = {one: int((re.findall(r"WIDTH=(\d+)", self.xdo("getwindowgeometry", "--shell", one)) or [0])[0])
+                  for one in windows}
         return max((one for one in widths if widths[one] > 300), key=widths.get, default=None)
 
     def xdo(self, *arguments):
-        return subprocess.run(["xdotool", *map(str, arguments)], env=self.environment, capture_output=True, text=True).stdout
+        return subprocess.run(["xdotool", *map(str, arguments)], env=self.environment, capture_output=True,
+                              text=True).stdout
 
     def click(self, x, y):
         self.xdo("mousemove", x, y, "click", 1)
         time.sleep(1)
 
     def heaptrack(self):
-        self.window("viewer-heaptrack", ["heaptrack_gui", self.export("heaptrack", "redis.heaptrack.zst")], 8, lambda: (self.click(443, 37), self.xdo("mousemove", 480, 456)))
+        self.window("viewer-heaptrack", ["heaptrack_gui", self.export("heaptrack", "redis.heaptrack.zst")], 8,
+                    lambda: (self.click(443, 37), self.xdo("mousemove", 480, 456)))
 
     def massif(self):
         self.window("viewer-massif", ["massif-visualizer", self.export("massif", "massif.out.redis")], 8)
@@ -189,7 +201,8 @@ class Studio:
                     lambda: self.click(615, 99))
 
 
-PICTURES = ("flamegraph", "diff", "timeline", "folded", "heaptrack", "pprof", "speedscope", "massif", "dhat", "kcachegrind")
+PICTURES = ("flamegraph", "diff", "timeline", "folded", "heaptrack", "pprof", "speedscope", "massif", "dhat",
+            "kcachegrind")
 
 
 def main():

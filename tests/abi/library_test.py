@@ -177,7 +177,8 @@ class Registers(unittest.TestCase):
 
     def test_vector_registers_are_saved_where_they_are_used(self):
         """What runs before the thunk has saved them uses none, on no path."""
-        begun = ["heapprof_intercept_begin", "heapprof_intercept_end", "memcpy", "memset", "memmove", "memcmp", "memchr", "strlen"]
+        begun = ["heapprof_intercept_begin", "heapprof_intercept_end", "memcpy", "memset", "memmove", "memcmp",
+                 "memchr", "strlen"]
         met = set()
         while begun:
             function = begun.pop()

@@ -1,5 +1,5 @@
-"""A user in Chromium: flame graph and timeline of real exports, by keyboard alone and by mouse, in light and dark, with
-ten thousand frames in the window."""
+"""A user in Chromium: flame graph and timeline of real exports, by keyboard alone and by mouse, in light and dark,
+with ten thousand frames in the window."""
 
 import html
 import json
@@ -37,12 +37,14 @@ class Browsing(consumers.Case):
     def place(self, label):
         """The middle of the frame that bears this label."""
         return self.browser.evaluate(
-            "(() => { const text = [...document.querySelectorAll('.chart svg text')].find(text => text.textContent === "
+            "(() => { const text = [...document.querySelectorAll('.chart svg text')].find(text => "
+            "text.textContent === "
             f"{json.dumps(label)}); const at = text.previousSibling.getBoundingClientRect();"
             "return [at.left + at.width / 2, at.top + at.height / 2]; })()")
 
     def labels(self):
-        return self.browser.evaluate("[...document.querySelectorAll('.chart svg text')].map(text => text.textContent)")
+        return self.browser.evaluate(
+            "[...document.querySelectorAll('.chart svg text')].map(text => text.textContent)")
 
     def type(self, text):
         self.browser.press(*text)
@@ -54,7 +56,8 @@ class Browsing(consumers.Case):
         self.show("flamegraph", trace, "--cost", "allocated")
         total = self.totals(trace)["allocated_bytes"]
         stacks = self.all_stacks(trace, "allocated")
-        wanted = sum(stack["bytes"] for stack in stacks if any("libleaf" in frame["module"] for frame in stack["stack"]))
+        wanted = sum(stack["bytes"] for stack in stacks
+                     if any("libleaf" in frame["module"] for frame in stack["stack"]))
         self.browser.press("/")
         self.type("libleaf")
         self.assertTrue(self.text(".found").startswith(f"{100 * wanted / total:.1f}% "), self.text(".found"))
@@ -90,7 +93,8 @@ class Browsing(consumers.Case):
         self.browser.click(*self.place("demo+0x200"))
         self.assertLess(len(self.labels()), len(everything))
         self.assertEqual(self.text(".crumbs [aria-current]"), "demo+0x200")
-        x, y = self.browser.evaluate("(() => { const at = document.querySelector('.bar > button').getBoundingClientRect();"
+        x, y = self.browser.evaluate("(() => { const at = document.querySelector('.bar > "
+                                     "button').getBoundingClientRect();"
                                      "return [at.left + 5, at.top + 5]; })()")
         self.browser.click(x, y)
         self.assertEqual(self.labels(), everything)
@@ -101,7 +105,8 @@ class Browsing(consumers.Case):
         for stack in self.all_stacks(self.nasty(), "allocated", "--function", "run_[0-9]$"):
             own[stack["stack"][0]["function"]] = own.get(stack["stack"][0]["function"], 0) + stack["bytes"]
         first_row = self.browser.evaluate(
-            "(() => { const texts = [...document.querySelectorAll('.chart svg text')]; const y = texts[1].getAttribute('y');"
+            "(() => { const texts = [...document.querySelectorAll('.chart svg text')]; const y = "
+            "texts[1].getAttribute('y');"
             "return texts.filter(text => text.getAttribute('y') === y).map(text => text.textContent); })()")
         self.assertEqual(len(first_row), len(nasty.FUNCTIONS))
         self.assertLessEqual({function for function in own if len(function) < 6}, set(first_row))
@@ -138,7 +143,8 @@ class Browsing(consumers.Case):
 
     def test_no_stutter(self):
         """10,000 frames, most of them drawn; and 111,000, of which the file keeps 50,000."""
-        subprocess.run([harness.BUILD / "tests" / "unit" / "render" / "render_samples", self.dir], check=True, timeout=60)
+        subprocess.run([harness.BUILD / "tests" / "unit" / "render" / "render_samples", self.dir], check=True,
+                       timeout=60)
         self.heapprof("flamegraph", self.folder / "many.hprof", "--cost", "allocated", "-o", self.dir / "many.svg")
         for name in ("large", "many"):
             with self.subTest(picture=name):
@@ -148,9 +154,11 @@ class Browsing(consumers.Case):
     def check_steps(self, name):
         self.browser.evaluate("window.press = key => document.querySelector('.chart svg').dispatchEvent("
                               "new KeyboardEvent('keydown', {key, bubbles: true, cancelable: true})); 0")
-        steps = {"zoom in": "press('Home'); press('ArrowDown'); press('ArrowDown'); press('Enter')", "zoom out": "press('Home')",
+        steps = {"zoom in": "press('Home'); press('ArrowDown'); press('ArrowDown'); press('Enter')",
+                 "zoom out": "press('Home')",
                  "turn": "press('f')",
-                 "search": "document.querySelector('input').value = 'n'; document.querySelector('.search button').click()"}
+                 "search": "document.querySelector('input').value = 'n'; document.querySelector('.search "
+                           "button').click()"}
         taken = {step: min(self.browser.cost_ms(what) for _ in range(3)) for step, what in steps.items()}
         print(f"{name}: " + ", ".join(f"{step} {ms:.0f} ms" for step, ms in taken.items()))
         self.assertLess(max(taken.values()), LONGEST_STEP_MS, taken)
@@ -182,24 +190,28 @@ class Browsing(consumers.Case):
             self.assertEqual(self.text(".when"), at_peak)
 
     def test_every_sample_opens(self):
-        """Flame graph, bottom-up too, comparison and timeline of each trace: no error, and the whole of it is told."""
+        """Flame graph, bottom-up too, comparison and timeline of each trace: no error, and the whole of it is
+        told."""
         self.each_sample(self.check_sample)
 
     def check_sample(self, name, trace):
         total = self.totals(trace)["peak_bytes"]
         for command in (("flamegraph", trace), ("flamegraph", trace, "--bottom-up"),
-                        ("diff", self.folder / "plain.hprof", trace, "--format", "svg"), ("timeline", trace, "--format", "svg")):
+                        ("diff", self.folder / "plain.hprof", trace, "--format", "svg"),
+                        ("timeline", trace, "--format", "svg")):
             self.show(*command)
             self.assertEqual(self.browser.errors, [], command)
             if command[0] == "flamegraph" and total:
                 self.assertEqual(self.labels()[0], "all: " + self.text(".sum b"))
                 self.assertEqual(self.browser.evaluate(
-                    "JSON.parse(document.querySelector('script[type=\"application/json\"]').textContent).total"), total)
+                    "JSON.parse(document.querySelector('script[type=\"application/json\"]').textContent).total"),
+                                 total)
                 self.assertGreater(len(self.labels()), 1)
             elif command[0] == "flamegraph":
                 self.assertIn("Nothing to show", self.text(".empty"))
             elif command[0] == "timeline":
-                self.assertEqual(self.browser.evaluate("document.querySelectorAll('.peaklabel').length"), 1 if total else 0)
+                self.assertEqual(self.browser.evaluate("document.querySelectorAll('.peaklabel').length"),
+                                 1 if total else 0)
 
     def test_nothing_found(self):
         self.show("flamegraph", self.folder / "plain.hprof")
@@ -214,7 +226,8 @@ class Browsing(consumers.Case):
         for name in nasty.clean_functions():
             self.browser.press("/")
             self.browser.evaluate(f"document.querySelector('input').value = {json.dumps(name)};"
-                                  "document.querySelector('input').dispatchEvent(new Event('input', {bubbles: true})); 0")
+                                  "document.querySelector('input').dispatchEvent(new Event('input', "
+                                  "{bubbles: true})); 0")
             self.browser.evaluate("new Promise(done => setTimeout(done, 150))")
             for _ in range(len(nasty.FUNCTIONS)):  # others may hold the same letters
                 self.browser.press("Enter")

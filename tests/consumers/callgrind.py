@@ -44,10 +44,12 @@ class Callgrind(consumers.Case):
         # "(calculated)" when all are 0.
         whole = next(place for place in rows if place.startswith("PROGRAM TOTALS"))
         self.assertEqual(rows.pop(whole), [wanted])
-        own = [sum(column) for column in zip(*(row for several in rows.values() for row in several))] or [0] * len(wanted)
+        own = [sum(column) for column in zip(*(row for several in rows.values()
+                                               for row in several))] or [0] * len(wanted)
         self.assertEqual(own, wanted)
         if totals["allocations"]:
-            inclusive = self.rows(self.run_consumer("callgrind_annotate", "--auto=no", "--threshold=100", "--inclusive=yes",
+            inclusive = self.rows(self.run_consumer("callgrind_annotate", "--auto=no", "--threshold=100",
+                                                    "--inclusive=yes",
                                                     "--show-percs=no", "--tree=both", file))
             if name == "plain":  # parse calls itself; main calls all but nothing
                 main = [row for place, several in inclusive.items() if "demo+0x100" in place for row in several]
@@ -59,14 +61,16 @@ class Callgrind(consumers.Case):
             self.assertIn("ledger_names.cpp:", printed)
 
 
-@harness.unittest.skipUnless(shutil.which("kcachegrind") and shutil.which("dbus-run-session"), "KCachegrind is not installed")
+@harness.unittest.skipUnless(shutil.which("kcachegrind") and shutil.which("dbus-run-session"),
+                             "KCachegrind is not installed")
 class KCachegrind(consumers.Case):
     def test_it_loads(self):
         self.each_sample(self.check)
 
     def check(self, name, trace):
         # When all is loaded it shows the tip of the day.
-        said = consumers.window("kcachegrind", self.export("callgrind", trace), until=r"support raise\(\)", folder=self.dir)
+        said = consumers.window("kcachegrind", self.export("callgrind", trace), until=r"support raise\(\)",
+                                folder=self.dir)
         self.assertEqual([line for line in said if not line.startswith("Selected ")], [])
 
 

@@ -43,11 +43,12 @@ class Case(harness.Case):
         cls.known = {}
         cls.folder = Path(tempfile.mkdtemp(prefix="heapprof-consumers-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
-        subprocess.run([harness.BUILD / "tests" / "consumers" / "consumer_samples", cls.folder], check=True, timeout=60)
+        subprocess.run([harness.BUILD / "tests" / "consumers" / "consumer_samples", cls.folder], check=True,
+                       timeout=60)
 
     def each_sample(self, check, leave_out=()):
-        """Calls check(name, path) for each trace and, last, for two of real programs with symbols, one of which has names that no
-        format likes (nasty.py); each as a subtest."""
+        """Calls check(name, path) for each trace and, last, for two of real programs with symbols, one of which has
+        names that no format likes (nasty.py); each as a subtest."""
         for name in SAMPLES:
             if name not in leave_out:
                 with self.subTest(trace=name):
@@ -63,8 +64,8 @@ class Case(harness.Case):
             self.assertTrue(changed(name) in text, f"{changed(name)[:100]!r} is not among what the consumer shows")
 
     def each_selection(self, check, of_mappings):
-        """Calls check("plain", its path) under each selection. `of_mappings`: the format holds mappings; otherwise those must be
-        refused."""
+        """Calls check("plain", its path) under each selection. `of_mappings`: the format holds mappings; otherwise
+        those must be refused."""
         trace = self.folder / "plain.hprof"
         for self.options in SELECTIONS + (OF_MAPPINGS if of_mappings else ()):
             with self.subTest(options=self.options):
@@ -72,8 +73,8 @@ class Case(harness.Case):
         self.options = ()
 
     def check_peak(self, running, totals):
-        """`running`: the highest sum of the events exported. Those of a slice of time are its own, while its peak counts the blocks
-        that were there before, too (docs/analysis.md)."""
+        """`running`: the highest sum of the events exported. Those of a slice of time are its own, while its peak
+        counts the blocks that were there before, too (docs/analysis.md)."""
         if "--from" in self.options:
             self.assertLessEqual(running, totals["peak_bytes"])
         else:
@@ -81,7 +82,8 @@ class Case(harness.Case):
 
     def refuses_mappings(self, format_name):
         for options in OF_MAPPINGS:
-            self.heapprof("export", format_name, self.folder / "plain.hprof", "-o", self.dir / "none", *options, status=2)
+            self.heapprof("export", format_name, self.folder / "plain.hprof", "-o", self.dir / "none", *options,
+                          status=2)
 
     def real(self):
         if "real" not in self.known:
@@ -129,15 +131,17 @@ class Case(harness.Case):
 
 
 def window(*command, until, folder, timeout=100):
-    """What a program with windows says, to where it says a line that fits `until`; nobody sees the windows. Its settings are
-    in `folder`."""
+    """What a program with windows says, to where it says a line that fits `until`; nobody sees the windows. Its
+    settings are in `folder`."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
-    environment = harness.clean_environment(QT_QPA_PLATFORM="offscreen", HOME=home, XDG_RUNTIME_DIR=home, LC_ALL="C.UTF-8")
+    environment = harness.clean_environment(QT_QPA_PLATFORM="offscreen", HOME=home, XDG_RUNTIME_DIR=home,
+                                            LC_ALL="C.UTF-8")
     shown = folder / "shown.txt"
     with open(shown, "wb") as output:
         # A session of its own, so that all that it starts can be ended.
-        process = subprocess.Popen(["dbus-run-session", "--", *map(str, command)], stdin=subprocess.DEVNULL, stdout=output,
+        process = subprocess.Popen(["dbus-run-session", "--", *map(str, command)], stdin=subprocess.DEVNULL,
+                                   stdout=output,
                                    stderr=output, env=environment, cwd=folder, start_new_session=True)
         try:
             deadline = time.monotonic() + timeout
@@ -149,7 +153,8 @@ def window(*command, until, folder, timeout=100):
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     # What Qt and the bus say about having no screen and no rights.
-    return [line for line in text.splitlines() if not re.match("dbus-|This plugin does not support|QStandardPaths", line)]
+    return [line for line in text.splitlines()
+            if not re.match("dbus-|This plugin does not support|QStandardPaths", line)]
 
 
 @functools.cache

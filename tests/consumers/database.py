@@ -20,7 +20,8 @@ class Database(consumers.Case):
     def table(self, trace, format_name, rows):
         file = self.export(format_name, trace, "--rows", rows, suffix=f".{rows}")
         reader = "read_json" if format_name == "ndjson" else "read_csv"
-        options = ", maximum_object_size=100000000" if format_name == "ndjson" else ", header=true, max_line_size=10000000"
+        options = (", maximum_object_size=100000000" if format_name == "ndjson"
+                   else ", header=true, max_line_size=10000000")
         return f"{reader}('{file}'{options})"
 
     def ask(self, query):
@@ -67,15 +68,17 @@ class Database(consumers.Case):
         self.assertEqual(
             self.ask(f"select sum(peak_bytes), sum(peak_blocks), sum(leaked_bytes), sum(leaked_blocks), "
                      f"sum(allocated_bytes), sum(allocations), sum(temporary_allocations) from {stacks}"),
-            [totals[cost] for cost in ("peak_bytes", "peak_blocks", "leaked_bytes", "leaked_blocks", "allocated_bytes",
-                                       "allocations", "temporary")])
+            [totals[cost]
+             for cost in ("peak_bytes", "peak_blocks", "leaked_bytes", "leaked_blocks", "allocated_bytes",
+                          "allocations", "temporary")])
         # `stack` joins them.
         self.assertEqual(self.ask(f"select sum(e.size) from {events} e join {stacks} s using (stack) "
                                   f"where e.event = 'alloc'"), [totals["allocated_bytes"]])
         if name == "many":
             self.assertEqual(self.ask(f"select count(distinct stack) from {events}"), [100_000])
         if name == "nasty" and form == "ndjson":
-            shown = duckdb.sql(f"select distinct f.function, f.file from (select unnest(frames) as f from {stacks})").fetchall()
+            shown = duckdb.sql("select distinct f.function, f.file from "
+                               f"(select unnest(frames) as f from {stacks})").fetchall()
             self.check_nasty_names({function for function, _ in shown})
             self.check_nasty_names({file.rpartition("/")[2] for _, file in shown if file}, nasty.clean_files())
         if name == "nasty":
@@ -86,15 +89,16 @@ class Database(consumers.Case):
                                         f"where f.file like '%ledger_names.cpp' and f.line > 0")[0], 0)
 
     def test_the_guides_question(self):
-        """docs/viewers.md asks what each function leaks, whatever it calls: a function that calls itself, or is inlined into
-        itself in part, counts once."""
+        """docs/viewers.md asks what each function leaks, whatever it calls: a function that calls itself, or is
+        inlined into itself in part, counts once."""
         guide = (Path(__file__).parents[2] / "docs" / "viewers.md").read_text()
         query = re.search(r'^duckdb -c "([^"]+)"', guide, re.M).group(1)
         for trace in (self.folder / "plain.hprof", self.real()):
             file = self.export("ndjson", trace, "--rows", "stacks")
             own = Counter()
             for stack in self.all_stacks(trace, "leaked"):
-                for name in {frame["function"] or f"{Path(frame['module']).name}+{frame['offset']:#x}" for frame in stack["stack"]}:
+                for name in {frame["function"] or f"{Path(frame['module']).name}+{frame['offset']:#x}"
+                             for frame in stack["stack"]}:
                     own[name] += stack["bytes"]
             found = duckdb.sql(query.replace("stacks.ndjson", str(file)).replace(" limit 10", "")).fetchall()
             self.assertEqual({name: int(size) for name, size in found if size}, dict(+own))
@@ -102,7 +106,8 @@ class Database(consumers.Case):
 
     def test_kind(self):
         for form in ("ndjson", "csv", "dhat"):
-            result = self.run_heapprof("export", form, self.folder / "plain.hprof", "-o", self.dir / "x", "--kind", "mmap")
+            result = self.run_heapprof("export", form, self.folder / "plain.hprof", "-o", self.dir / "x", "--kind",
+                                       "mmap")
             self.assertEqual(result.returncode, 2)
             self.assertIn("holds blocks of the heap", result.stderr)
 

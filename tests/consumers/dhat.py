@@ -57,7 +57,8 @@ class Dhat(consumers.Case):
         if name == "many":
             self.assertEqual(seen["leaves"], 100_000)
         if name == "plain" and not self.options:
-            # 25 blocks of 1000 bytes never lived together, so that stack's most is one of them and the thread's other.
+            # 25 blocks of 1000 bytes never lived together, so that stack's most is one of them and the thread's
+            # other.
             data = consumers.load(file)
             stack = next(pp for pp in data["pps"] if pp["tbk"] == 26)
             self.assertEqual((stack["tb"], stack["mb"], stack["mbk"]), (32_777, 8_777, 2))

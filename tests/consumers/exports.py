@@ -1,7 +1,7 @@
-"""Every output that holds costs, in one table, read by a few lines that know its format and nothing else: each figure that it
-can hold is the report's, for every trace and under every selection; and two outputs of one trace are equal byte by byte,
-also where time zone, language, folder and the way to the file differ. No consumer is needed, so nothing here is skipped.
-(What consumers make of the same files: the other tests of this folder.)"""
+"""Every output that holds costs, in one table, read by a few lines that know its format and nothing else: each figure
+that it can hold is the report's, for every trace and under every selection; and two outputs of one trace are equal
+byte by byte, also where time zone, language, folder and the way to the file differ. No consumer is needed, so nothing
+here is skipped. (What consumers make of the same files: the other tests of this folder.)"""
 
 import collections
 import csv
@@ -15,8 +15,10 @@ import consumers
 import harness
 import heaptrack_file
 
-BYTES = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocated_bytes", "temporary": "temporary_bytes"}
-IN_PICTURES = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocated_bytes", "allocations": "allocations",
+BYTES = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocated_bytes",
+         "temporary": "temporary_bytes"}
+IN_PICTURES = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocated_bytes",
+               "allocations": "allocations",
                "temporary": "temporary"}
 # Several at once, by functions' names as a compiler made them: of ledger_names one block is left.
 MIXED = ("--to", "100%", "--module", "ledger_nam*", "--function", "^company::storage::", "--not-function", "make_row",
@@ -64,7 +66,9 @@ def of_pprof(data):
             types.append(dict(fields_of(value))[1])
         elif number == 2:
             packed = dict(fields_of(value))[2]
-            values = [value for _, value in fields_of(b"".join(b"\x08" + piece for piece in re.findall(rb"[\x80-\xff]*[\0-\x7f]", packed, re.S)))]
+            values = [value for _, value in fields_of(b"".join(b"\x08" + piece
+                                                               for piece in re.findall(rb"[\x80-\xff]*[\0-\x7f]",
+                                                                                       packed, re.S)))]
             sums = values if sums is None else [a + b for a, b in zip(sums, values, strict=True)]
         elif number == 6:
             strings.append(value.decode())
@@ -86,12 +90,14 @@ def of_speedscope(data):
 
 def of_massif(data):
     snapshots = re.findall(r"^mem_heap_B=(\d+)\n.*\n.*\nheap_tree=(\w+)$", data.decode(), re.M)
-    return {"peak_bytes": next(int(size) for size, tree in snapshots if tree == "peak"), "leaked_bytes": int(snapshots[-1][0])}
+    return {"peak_bytes": next(int(size) for size, tree in snapshots if tree == "peak"),
+            "leaked_bytes": int(snapshots[-1][0])}
 
 
 def of_dhat(data):
     points = json.loads(data)["pps"]
-    costs = {"tb": "allocated_bytes", "tbk": "allocations", "gb": "peak_bytes", "gbk": "peak_blocks", "eb": "leaked_bytes",
+    costs = {"tb": "allocated_bytes", "tbk": "allocations", "gb": "peak_bytes", "gbk": "peak_blocks",
+             "eb": "leaked_bytes",
              "ebk": "leaked_blocks"}
     return {cost: sum(point[key] for point in points) for key, cost in costs.items()}
 
@@ -148,8 +154,10 @@ def of_event_rows(form):
     def read(data):
         rows = rows_of(data, form)
         temporary = [row for row in rows if row["temporary"] in (True, "true")]
-        changes = [(int(row["size"]) * (1 if row["event"] == "alloc" else -1), row["event"] == "alloc") for row in rows]
-        return {**of_changes(changes), "temporary": len(temporary), "temporary_bytes": sum(int(row["size"]) for row in temporary)}
+        changes = [(int(row["size"]) * (1 if row["event"] == "alloc" else -1), row["event"] == "alloc")
+                   for row in rows]
+        return {**of_changes(changes), "temporary": len(temporary),
+                "temporary_bytes": sum(int(row["size"]) for row in temporary)}
     return read
 
 
@@ -163,7 +171,8 @@ def of_block_rows(form):
 def of_stack_rows(form):
     def read(data):
         rows = rows_of(data, form)
-        costs = {"temporary_allocations": "temporary", **{cost: cost for cost in consumers.COSTS if cost != "temporary"}}
+        costs = {"temporary_allocations": "temporary",
+                 **{cost: cost for cost in consumers.COSTS if cost != "temporary"}}
         return {cost: sum(int(row[name]) for row in rows) for name, cost in costs.items()}
     return read
 
@@ -211,7 +220,8 @@ def of_openmetrics(data):
         if line and line[0] != "#" and 'site="' not in line:
             name, value = re.match(r"(\w+)\{.*\} (\d+)(?: [\d.]+)?$", line).groups()
             last[name] = int(value)
-    costs = {"heapprof_live_bytes": "leaked_bytes", "heapprof_live_blocks": "leaked_blocks", "heapprof_peak_bytes": "peak_bytes",
+    costs = {"heapprof_live_bytes": "leaked_bytes", "heapprof_live_blocks": "leaked_blocks",
+             "heapprof_peak_bytes": "peak_bytes",
              "heapprof_allocations_total": "allocations", "heapprof_allocated_bytes_total": "allocated_bytes"}
     return {cost: last.get(name, 0) for name, cost in costs.items()}
 
@@ -241,10 +251,14 @@ def outputs():
     for cost, figure in IN_PICTURES.items():
         for turned in ((), ("--bottom-up",)):
             name = " ".join((cost, *turned))
-            table[f"folded {name}"] = Output(("flamegraph", "--format", "folded", "--cost", cost, *turned), of_folded(figure))
-            table[f"svg {name}"] = Output(("flamegraph", "--format", "svg", "--cost", cost, *turned), of_picture(figure))
-        table[f"diff folded {cost}"] = Output(("diff", "--format", "folded", "--cost", cost), of_folded_pair(figure), compared=True)
-        table[f"diff svg {cost}"] = Output(("diff", "--format", "svg", "--cost", cost), of_picture(figure), compared=True)
+            table[f"folded {name}"] = Output(("flamegraph", "--format", "folded", "--cost", cost, *turned),
+                                             of_folded(figure))
+            table[f"svg {name}"] = Output(("flamegraph", "--format", "svg", "--cost", cost, *turned),
+                                          of_picture(figure))
+        table[f"diff folded {cost}"] = Output(("diff", "--format", "folded", "--cost", cost), of_folded_pair(figure),
+                                              compared=True)
+        table[f"diff svg {cost}"] = Output(("diff", "--format", "svg", "--cost", cost), of_picture(figure),
+                                           compared=True)
     return table
 
 
@@ -268,7 +282,8 @@ class Exports(consumers.Case):
         self.heapprof(*self.arguments(output, trace), "-o", path)
         elsewhere = self.dir / "elsewhere"
         elsewhere.mkdir(exist_ok=True)
-        again = subprocess.run([harness.HEAPPROF, *map(str, self.arguments(output, trace)), "-o", "-"], stdin=subprocess.DEVNULL,
+        again = subprocess.run([harness.HEAPPROF, *map(str, self.arguments(output, trace)), "-o", "-"],
+                               stdin=subprocess.DEVNULL,
                                capture_output=True, check=True, timeout=100, cwd=elsewhere,
                                env=harness.clean_environment(TZ="Pacific/Chatham", LC_ALL="C", HOME=elsewhere,
                                                              XDG_CACHE_HOME=elsewhere)).stdout
@@ -278,18 +293,21 @@ class Exports(consumers.Case):
     def check(self, name, trace):
         totals = self.totals(trace)
         for what, output in OUTPUTS.items():
-            if (name == "many" or self.options) and output.command[0] in ("flamegraph", "diff") and "leaked" not in output.command:
+            if (name == "many" or self.options) and output.command[0] in ("flamegraph",
+                                                                          "diff") and "leaked" not in output.command:
                 continue  # one cost of those is enough
             with self.subTest(output=what):
                 found = output.read(self.made(output, trace))
                 wanted = {cost: totals[cost] for cost in found}
                 if "--from" in self.options:
-                    # In a slice live memory is of blocks from before it too, where the format shows moments; where it holds the
-                    # slice's own events, its peak is theirs.
+                    # In a slice live memory is of blocks from before it too, where the format shows moments; where it
+                    # holds the slice's own events, its peak is theirs.
                     moments = "timeline" in output.command or what == "massif"
-                    for cost in ("leaked_bytes", "leaked_blocks") if moments else ("peak_bytes",) if output.events else ():
+                    for cost in ("leaked_bytes", "leaked_blocks") if moments else ("peak_bytes",
+                                                                                   ) if output.events else ():
                         if cost in found and what != "dhat":
-                            (self.assertGreaterEqual if moments else self.assertLessEqual)(found.pop(cost), wanted.pop(cost), cost)
+                            (self.assertGreaterEqual if moments else self.assertLessEqual)(found.pop(cost),
+                                                                                           wanted.pop(cost), cost)
                 self.assertEqual(found, wanted)
 
     def test_totals(self):
@@ -300,7 +318,8 @@ class Exports(consumers.Case):
 
     def test_selections_by_name(self):
         for name, trace, options, allocations in (("real", self.real(), MIXED, 1),
-                                                  ("plain", self.folder / "plain.hprof", ("--thread", 'worker "2", busy'), 2)):
+                                                  ("plain", self.folder / "plain.hprof",
+                                                   ("--thread", 'worker "2", busy'), 2)):
             self.options = options
             self.assertEqual(self.totals(trace)["allocations"], allocations)
             self.check(name, trace)
@@ -317,7 +336,8 @@ class Exports(consumers.Case):
         """Every format that heapprof can write is in the table above."""
         listed = re.findall(r"^  (\w+) {4,}\S", self.heapprof("export", "--help").partition("Subcommands:")[2], re.M)
         self.assertGreaterEqual(len(listed), 9)
-        self.assertEqual(set(listed), {output.command[1] for output in OUTPUTS.values() if output.command[0] == "export"})
+        self.assertEqual(set(listed),
+                         {output.command[1] for output in OUTPUTS.values() if output.command[0] == "export"})
         for command in ("timeline", "flamegraph", "diff"):
             listed = re.search(r"--format ([\w|]+)", self.heapprof(command, "--help")).group(1).split("|")
             tested = {output.command[output.command.index("--format") + 1] for output in OUTPUTS.values()

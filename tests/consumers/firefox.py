@@ -1,7 +1,7 @@
-"""The Firefox Profiler itself, as its command line has it (profiler-cli from npm: the viewer's own importer and its call
-trees): what was allocated and what is retained, in all and of each function, is the report's. And a reader of the format as documented: every
-table's columns are of one length, every index is in range, parents stand before children; and retained memory,
-matched by address as the viewer does it, is the report's."""
+"""The Firefox Profiler itself, as its command line has it (profiler-cli from npm: the viewer's own importer and its
+call trees): what was allocated and what is retained, in all and of each function, is the report's. And a reader of
+the format as documented: every table's columns are of one length, every index is in range, parents stand before
+children; and retained memory, matched by address as the viewer does it, is the report's."""
 
 import json
 import shutil
@@ -158,7 +158,8 @@ class Firefox(consumers.Case):
         self.assertEqual(events["time"], sorted(events["time"]))
         counts = profile["counters"][0]["samples"]["count"]
         # The track shows all that lives, in a slice what came before too.
-        (self.assertGreaterEqual if "--from" in self.options else self.assertEqual)(sum(counts), totals["leaked_bytes"])
+        (self.assertGreaterEqual if "--from" in self.options else self.assertEqual)(sum(counts),
+                                                                                    totals["leaked_bytes"])
         if name == "real":
             self.assertTrue(any(text.endswith("ledger_names.cpp") for text in thread["stringArray"]))
 

@@ -1,5 +1,5 @@
-"""flamegraph.pl and inferno-flamegraph (the same for the Rust world): they read folded stacks without a complaint, and
-the total of their picture is the report's; of a comparison too."""
+"""flamegraph.pl and inferno-flamegraph (the same for the Rust world): they read folded stacks without a complaint,
+and the total of their picture is the report's; of a comparison too."""
 
 import html
 import re
@@ -52,7 +52,8 @@ class Tests:
         for command in (("flamegraph", self.nasty()), ("diff", self.real(), self.nasty())):
             with self.subTest(command=command[0]):
                 picture = self.picture(self.folded(*command, "--cost", "leaked"))
-                titles = {html.unescape(title) for title in re.findall(r"<title>(.*?) \([\d,]+ units, [^)]*\)", picture)}
+                titles = {html.unescape(title)
+                          for title in re.findall(r"<title>(.*?) \([\d,]+ units, [^)]*\)", picture)}
                 self.check_nasty_names(titles, changed=self.shown)
                 if command[0] == "flamegraph":
                     self.assertNotRegex(picture, r"%; [-+\d]", "taken for a comparison")

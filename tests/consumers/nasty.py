@@ -1,7 +1,7 @@
 """A program whose functions, source files, threads, arguments and own file are called what no format likes.
 
-No compiler writes such names, so one is given placeholders of the same length, and the names are put in their place in the
-finished file: in the symbol table and in the debug information, where debuggers and recorders find them.
+No compiler writes such names, so one is given placeholders of the same length, and the names are put in their place
+in the finished file: in the symbol table and in the debug information, where debuggers and recorders find them.
 
 Each function of FUNCTIONS allocates one block, SIZES[i] bytes, in a thread of its own and keeps it."""
 
@@ -12,8 +12,10 @@ import subprocess
 FUNCTIONS = (
     b"semi;colon;", b"hash # {lambda()#1}", b"quotes \" ' ` \\", b"line\nfeed\r\ttab", b"bytes \xff\xfe\xc3(",
     b"<script>alert(1)</script>", b"]]></script><!--", b"&amp;&#x41;", b"comma,=(1) fn=(2)", b"%s%n%d%%", b" blanks ",
-    b"n3: 99 0x1: x", b"(7)", b"[]{}${x}#{y}", b"\xe2\x80\xa8line separator", b"=1+1", b"@SUM(A1)", b"-", b"escape \x1b[31m\x07",
-    b"__proto__", b"fl=(1) /x.c", b"C:\\new\\table", b"\xf0\x9f\x94\xa5 fire", b"ends with 12", b"ends with a [k]_[k]", b"'; drop table x; --",
+    b"n3: 99 0x1: x", b"(7)", b"[]{}${x}#{y}", b"\xe2\x80\xa8line separator", b"=1+1", b"@SUM(A1)", b"-",
+    b"escape \x1b[31m\x07",
+    b"__proto__", b"fl=(1) /x.c", b"C:\\new\\table", b"\xf0\x9f\x94\xa5 fire", b"ends with 12",
+    b"ends with a [k]_[k]", b"'; drop table x; --",
     b"std::map<" + b"std::vector<std::pair<int, long> >, " * 280 + b"int>::operator()(char const*)",
 )
 SIZES = tuple(1000 + i for i in range(len(FUNCTIONS)))
@@ -32,7 +34,8 @@ def clean_functions():
 
 
 def clean_program():
-    """The program's file, as the kernel's list of mappings tells it and so everything does: a line feed as four characters."""
+    """The program's file, as the kernel's list of mappings tells it and so everything does: a line feed as four
+    characters."""
     return clean(PROGRAM.replace(b"\n", b"\\012"))
 
 
@@ -73,13 +76,15 @@ def build(folder):
         function = placeholder("function_", i, name)
         source += [f'#line 7 "{placeholder("file_", i, file_of(i))}"',
                    f"__attribute__((noipa)) static void {function}(void) {{ kept = malloc({SIZES[i]}); }}",
-                   f'static void* run_{i}(void* none) {{ prctl(PR_SET_NAME, "{octal(thread_of(i))}"); {function}(); return none; }}']
+                   f'static void* run_{i}(void* none) {{ prctl(PR_SET_NAME, "{octal(thread_of(i))}"); '
+                   f'{function}(); return none; }}']
     source.append("int main(void) { pthread_t thread;")
     for i in range(len(FUNCTIONS)):
         source.append(f"pthread_create(&thread, 0, run_{i}, 0); pthread_join(thread, 0);")
     source.append("return 0; }")
     (folder / "nasty.c").write_text("\n".join(source))
-    subprocess.run(["cc", "-O1", "-g", "-fno-builtin", "-pthread", "-o", "nasty", "nasty.c"], cwd=folder, check=True, timeout=60)
+    subprocess.run(["cc", "-O1", "-g", "-fno-builtin", "-pthread", "-o", "nasty", "nasty.c"], cwd=folder, check=True,
+                   timeout=60)
     image = (folder / "nasty").read_bytes()
     for text, name in names.items():
         assert image.count(text) >= 1, text

@@ -34,7 +34,8 @@ class Promtool(consumers.Case):
         self.run_consumer(PROMTOOL, "tsdb", "create-blocks-from", "openmetrics", "-q", file, database)
         (database / "wal").mkdir()  # which dump wants to see
         last, moments = {}, {}
-        for line in self.run_consumer(PROMTOOL, "tsdb", "dump", database, environment={"HOME": self.dir}).splitlines():
+        for line in self.run_consumer(PROMTOOL, "tsdb", "dump", database,
+                                      environment={"HOME": self.dir}).splitlines():
             metric, value, time = re.fullmatch(r'\{__name__="(\w+)".*\} (\S+) (\d+)', line).groups()
             if "site=" not in line:
                 last[metric] = float(value)
@@ -73,7 +74,8 @@ class Parser(consumers.Case):
             # In a slice what came before lives, too.
             older = "--from" in self.options and "_live_" in metric
             if totals["allocations"]:
-                (self.assertGreaterEqual if older else self.assertEqual)(series[metric, None][-1].value, totals[cost], metric)
+                (self.assertGreaterEqual if older else self.assertEqual)(series[metric, None][-1].value, totals[cost],
+                                                                         metric)
         self.assertEqual(totals["peak_bytes"], series["heapprof_peak_bytes", None][-1].value)
         if name == "plain":
             sites = sum(samples[-1].value for (metric, site), samples in series.items() if site)

@@ -83,11 +83,14 @@ class Pictures(consumers.Case):
         options = ("--function", "^known$")
         (site,) = json.loads(self.heapprof("timeline", trace, "--json", *options))["sites"]
         self.assertRegex(site["label"], r"^nameless\+0x[0-9a-f]+$")
-        self.assertEqual((site["detail"], site["module"], site["peak_bytes"]), ("called from known", "nameless", 1000))
+        self.assertEqual((site["detail"], site["module"], site["peak_bytes"]),
+                         ("called from known", "nameless", 1000))
         # Where nobody has a name the label stands alone.
-        for trace, options, details in ((trace, options, ["called from known"]), (self.folder / "plain.hprof", (), [])):
+        for trace, options, details in ((trace, options, ["called from known"]),
+                                        (self.folder / "plain.hprof", (), [])):
             picture = xml.fromstring(self.heapprof("timeline", trace, "--format", "svg", *options))
-            texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text") if text.get("class") in ("name", "detail")]
+            texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")
+                     if text.get("class") in ("name", "detail")]
             self.assertEqual(len(texts), len(set(texts)), texts)
             self.assertEqual([text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")
                               if text.get("class") == "detail"], details)

@@ -60,7 +60,8 @@ class Speedscope(consumers.Case):
     def check_viewer(self, name, trace):
         path = self.export("speedscope", trace)
         script = self.dir / f"{name}.js"
-        script.write_text(f"speedscope.loadFileFromBase64('{name}', '{base64.b64encode(path.read_bytes()).decode()}')")
+        content = base64.b64encode(path.read_bytes()).decode()
+        script.write_text(f"speedscope.loadFileFromBase64('{name}', '{content}')")
         page = self.run_browser(f"file://{PAGE}#view=sandwich&localProfilePath={script}")
         text = html.unescape(re.sub(r"<[^>]*>", "\t", page))
         self.assertIn("bytes live at the peak \t(1/8)", text)
@@ -113,7 +114,8 @@ class Speedscope(consumers.Case):
                     self.assertIn(f"\t{max(own.values()):,} (", text)
 
     def run_browser(self, address):
-        done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
+        done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu",
+                               "--allow-file-access-from-files",
                                f"--user-data-dir={self.dir}/browser", "--virtual-time-budget=30000",
                                "--window-size=1400,2000", "--dump-dom", address],
                               capture_output=True, timeout=90, text=True, errors="replace")

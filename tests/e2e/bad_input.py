@@ -164,7 +164,8 @@ class BadInput(harness.Case):
         while at + 80 <= len(data):
             magic, header, _, identity = struct.unpack_from("<IHHQ", data, at)
             if magic == trace_reader.FRAME_MAGIC and identity == file_id:
-                events, payload = struct.unpack_from("<I", data, at + 28)[0], struct.unpack_from("<I", data, at + 60)[0]
+                events, payload = struct.unpack_from("<I", data, at + 28)[0], struct.unpack_from("<I", data, at +
+                                                                                                 60)[0]
                 found.append((at, header, payload, events))
                 at += (header + payload + 7) // 8 * 8
             else:

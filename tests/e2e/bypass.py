@@ -1,6 +1,6 @@
-"""Libraries that reach malloc past the recorder's hooks, by the rules of symbol lookup: loaded with RTLD_DEEPBIND, into a
-namespace of their own (dlmopen), or answering malloc themselves and linked with -Bsymbolic. What they do counts exactly, with
-whole stacks, whoever releases the blocks."""
+"""Libraries that reach malloc past the recorder's hooks, by the rules of symbol lookup: loaded with RTLD_DEEPBIND,
+into a namespace of their own (dlmopen), or answering malloc themselves and linked with -Bsymbolic. What they do
+counts exactly, with whole stacks, whoever releases the blocks."""
 
 import os
 from collections import defaultdict
@@ -9,7 +9,8 @@ import harness
 
 harness.skip_unless(os.uname().machine == "x86_64", "functions are diverted on x86-64 only")
 # bypass_plugin's sites, in one round: blocks and bytes.
-ROUND = {"site_bypass_malloc": (2, 1000 + 70), "site_bypass_realloc": (2, 300_000 + 5000), "site_bypass_calloc": (1, 200),
+ROUND = {"site_bypass_malloc": (2, 1000 + 70), "site_bypass_realloc": (2, 300_000 + 5000),
+         "site_bypass_calloc": (1, 200),
          "site_bypass_aligned": (1, 320)}
 
 

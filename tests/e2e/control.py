@@ -12,7 +12,8 @@ class Control(harness.Case):
     def start(self, *command):
         trace = self.dir / "trace.hprof"
         environment = harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace)
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True)
         self.addCleanup(lambda: process.poll() is None and process.kill())
         return process, trace
 
@@ -22,7 +23,8 @@ class Control(harness.Case):
         return process, trace
 
     def control(self, *words):
-        result = subprocess.run([harness.HEAPPROF, "control", *map(str, words)], capture_output=True, text=True, check=False)
+        result = subprocess.run([harness.HEAPPROF, "control", *map(str, words)], capture_output=True, text=True,
+                                check=False)
         return result.returncode, result.stdout, result.stderr
 
     def state(self, *where):
@@ -93,7 +95,8 @@ class Control(harness.Case):
 
     def test_wrong_words(self):
         process, trace = self.steady()
-        for words in ((trace,), (trace, "stop"), (trace, "mark"), (trace, "pause", "more"), (trace, "mark", "x" * 257), ()):
+        for words in ((trace,), (trace, "stop"), (trace, "mark"), (trace, "pause", "more"),
+                      (trace, "mark", "x" * 257), ()):
             with self.subTest(words=words):
                 status, out, errors = self.control(*words)
                 self.assertEqual((status, out), (2, ""))
@@ -101,7 +104,8 @@ class Control(harness.Case):
         process.kill()
 
     def test_no_such_program(self):
-        for words, reason in (((__file__, "status"), "not a heapprof trace"), ((self.dir / "none", "status"), "No such file"),
+        for words, reason in (((__file__, "status"), "not a heapprof trace"),
+                              ((self.dir / "none", "status"), "No such file"),
                               (("--pid", 1, "status"), "writes no trace")):
             with self.subTest(words=words):
                 status, _, errors = self.control(*words)

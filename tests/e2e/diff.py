@@ -41,10 +41,12 @@ class Diff(harness.Case):
         self.assertIn("none", self.heapprof("diff", trace, trace))
 
     def test_flame_graph(self):
-        """Red and blue: each frame has both values, is as wide as the larger one, and the whole is what the traces say."""
+        """Red and blue: each frame has both values, is as wide as the larger one, and the whole is what the traces
+        say."""
         few, many = self.trace(1000), self.trace(1700)
         other = self.record(harness.program("ledger_single"), 500, 1).trace
-        for before, after, cost, name in ((few, many, "allocated", "allocated_bytes"), (many, few, "allocations", "allocations"),
+        for before, after, cost, name in ((few, many, "allocated", "allocated_bytes"),
+                                          (many, few, "allocations", "allocations"),
                                           (few, other, "leaked", "leaked_bytes")):
             with self.subTest(cost):
                 expected = tuple(self.report(trace)["heap"][name] for trace in (before, after))
@@ -53,7 +55,8 @@ class Diff(harness.Case):
                 self.assertEqual((data["was"][0], data["is"][0]), expected)
                 for value, was, now, grade in zip(data["value"], data["was"], data["is"], data["grade"]):
                     self.assertGreaterEqual(value, max(was, now))
-                    self.assertEqual((grade > 4) - (grade < 4), (now > was * 1.0101) - (was > now * 1.0101), (was, now))
+                    self.assertEqual((grade > 4) - (grade < 4), (now > was * 1.0101) - (was > now * 1.0101),
+                                     (was, now))
                 folded = self.heapprof("diff", before, after, "--cost", cost, "--format", "folded")
                 rows = [line.rsplit(" ", 2) for line in folded.splitlines()]
                 self.assertEqual(tuple(sum(int(row[i]) for row in rows) for i in (1, 2)), expected)

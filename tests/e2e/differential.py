@@ -28,7 +28,8 @@ class Differential(harness.Case):
                         (line.split("\t") for line in sizes.read_text().splitlines())})
 
     def by_function(self, path, cost):
-        """The program's own sums, by its innermost function that asks for memory; by heaptrack_print's folded stacks."""
+        """The program's own sums, by its innermost function that asks for memory; by heaptrack_print's folded
+        stacks."""
         stacks = self.dir / "stacks"
         heaptrack_file.run_heaptrack_print(path, "-F", stacks, "--flamegraph-cost-type", cost,
                                            "--shorten-templates=0")

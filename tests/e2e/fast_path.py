@@ -1,5 +1,5 @@
-"""What an event costs, by counts that do not depend on the machine's speed: no system call while the block has room, and no
-more instructions than are on record."""
+"""What an event costs, by counts that do not depend on the machine's speed: no system call while the block has room,
+and no more instructions than are on record."""
 
 import functools
 import shutil
@@ -20,20 +20,23 @@ def needs(*programs):
 
 @functools.cache
 def same_addresses():
-    """What runs a command with all its memory where it was the last time, if that is allowed here: how many pages of stack are
-    looked at depends on where it lies."""
+    """What runs a command with all its memory where it was the last time, if that is allowed here: how many pages of
+    stack are looked at depends on where it lies."""
     command = ["setarch", "-R"]
-    return command if shutil.which("setarch") and subprocess.run([*command, "true"], capture_output=True, check=False).returncode == 0 else []
+    return command if shutil.which("setarch") and subprocess.run([*command, "true"], capture_output=True,
+                                                                 check=False).returncode == 0 else []
 
 
 class FastPath(harness.Case):
     def system_calls(self, times):
-        """Fewest of some runs; without the samples of resident memory, which come with the time (one in 10 ms), not with events."""
+        """Fewest of some runs; without the samples of resident memory, which come with the time (one in 10 ms), not
+        with events."""
         counts = []
         for _ in range(5):
             log, trace = self.dir / "strace", self.dir / "trace"
             trace.unlink(missing_ok=True)
-            subprocess.run([*same_addresses(), "strace", "-o", log, "-E", f"LD_PRELOAD={harness.LIBRARY}", "-E", f"HEAPPROF_OUTPUT={trace}",
+            subprocess.run([*same_addresses(), "strace", "-o", log, "-E", f"LD_PRELOAD={harness.LIBRARY}", "-E",
+                            f"HEAPPROF_OUTPUT={trace}",
                             harness.program("burst"), str(times)], check=True, env=harness.clean_environment())
             calls = [line.partition("(")[0] for line in log.read_text().splitlines()]
             samples = sum(calls[i:i + 3] == ["statx", "pread64", "clock_gettime"] for i in range(len(calls)))
@@ -52,7 +55,8 @@ class FastPath(harness.Case):
 
     @needs("valgrind", "g++")
     def test_instructions_on_record(self):
-        result = subprocess.run([sys.executable, TOOL, "--build", harness.BUILD, "--check", TOOL.with_suffix(".json")],
+        result = subprocess.run([sys.executable, TOOL, "--build", harness.BUILD, "--check",
+                                 TOOL.with_suffix(".json")],
                                 capture_output=True, text=True, env=harness.clean_environment(), check=False)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 

@@ -46,7 +46,8 @@ def make(prefix):
         shutil.copy(harness.LIBRARY, work)
         assignments = " ".join(f"{key}={value}" for key, value in environment.items())
         subprocess.run(["unshare", "--uts", "sh", "-c",
-                        f"hostname golden && cd {work} && exec env -i {assignments} ./ledger_threads 120 1 2 2"], check=True)
+                        f"hostname golden && cd {work} && exec env -i {assignments} ./ledger_threads 120 1 2 2"],
+                       check=True)
         shutil.copy(work / "golden.hprof", f"{prefix}.hprof")
         Path(f"{prefix}.json").write_text(json.dumps(summary(f"{prefix}.hprof"), indent=1) + "\n")
     finally:

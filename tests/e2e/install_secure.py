@@ -1,5 +1,6 @@
-"""`heapprof install-secure`: setuid and setcap programs record themselves, with nothing of their caller's deciding anything, and it is undone by
---remove. As root; it changes this machine for as long as it runs, and is skipped where heapprof is installed so already."""
+"""`heapprof install-secure`: setuid and setcap programs record themselves, with nothing of their caller's deciding
+anything, and it is undone by --remove. As root; it changes this machine for as long as it runs, and is skipped where
+heapprof is installed so already."""
 
 import os
 import pathlib
@@ -22,7 +23,8 @@ class Installed(harness.Case):
         self.said = self.install("--directory", self.spool)
 
     def install(self, *options, status=0):
-        done = subprocess.run([harness.HEAPPROF, "install-secure", *map(str, options)], capture_output=True, text=True, check=False)
+        done = subprocess.run([harness.HEAPPROF, "install-secure", *map(str, options)], capture_output=True,
+                              text=True, check=False)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
@@ -46,7 +48,8 @@ class Installed(harness.Case):
         return sorted(self.spool.glob("*"))
 
     def test_records(self):
-        for name, mode, capabilities, owner in (("setuid", 0o4755, None, 0), ("setcap", 0o755, "cap_net_raw=ep", USER)):
+        for name, mode, capabilities, owner in (("setuid", 0o4755, None, 0),
+                                                ("setcap", 0o755, "cap_net_raw=ep", USER)):
             with self.subTest(name):
                 app = self.make_app(name, mode, capabilities)
                 before = self.traces()
@@ -72,13 +75,15 @@ class Installed(harness.Case):
         recorded, said = self.run_as_user(
             link, LD_PRELOAD="libheapprof.so", HEAPPROF_OUTPUT=open_folder / "%e", HEAPPROF_LOG="debug",
             HEAPPROF_LOG_FILE=open_folder / "log", HEAPPROF_PAUSED="1", HEAPPROF_CHILDREN="1", HEAPPROF_MAX_DEPTH="1",
-            HEAPPROF_SESSION="1.1", HEAPPROF_CAPABILITIES="1:0:0", HEAPPROF_DIRECTORY=open_folder, HEAPPROF_MAX_FILE_SIZE="1")
+            HEAPPROF_SESSION="1.1", HEAPPROF_CAPABILITIES="1:0:0", HEAPPROF_DIRECTORY=open_folder,
+            HEAPPROF_MAX_FILE_SIZE="1")
         self.assertEqual((recorded, said), (plain, ""))
         self.assertEqual([path.name for path in open_folder.iterdir()], ["..another"])
         (trace,) = self.traces()
         self.assertTrue(trace.name.startswith("heapprof.setuid."), trace.name)
         settings = "\n".join("=".join(line.split()) for line in self.heapprof("info", trace).splitlines())
-        for setting in ("HEAPPROF_PAUSED=0", "HEAPPROF_CHILDREN=0", "HEAPPROF_MAX_DEPTH=1024", "HEAPPROF_MAX_FILE_SIZE=1073741824"):
+        for setting in ("HEAPPROF_PAUSED=0", "HEAPPROF_CHILDREN=0", "HEAPPROF_MAX_DEPTH=1024",
+                        "HEAPPROF_MAX_FILE_SIZE=1073741824"):
             self.assertIn(setting, settings)
 
     def test_settings_that_are_not_roots_alone(self):
@@ -132,7 +137,8 @@ class Installed(harness.Case):
     def test_a_user_may_not(self):
         user_copy = self.dir / "heapprof"
         shutil.copy(harness.HEAPPROF, user_copy)
-        done = subprocess.run(["setpriv", f"--reuid={USER}", "--clear-groups", "--", str(user_copy), "install-secure", "--remove"],
+        done = subprocess.run(["setpriv", f"--reuid={USER}", "--clear-groups", "--", str(user_copy), "install-secure",
+                               "--remove"],
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("needs root", done.stderr)

@@ -1,8 +1,9 @@
-"""Debian's redis-server, which keeps its own account of the memory that it takes from a shared jemalloc: after a load the
-recording says the same to within what answering the question took.
+"""Debian's redis-server, which keeps its own account of the memory that it takes from a shared jemalloc: after a load
+the recording says the same to within what answering the question took.
 
-The two count differently, and the test says how: the recorder what was asked for, redis what the allocator gave for it,
-which jemalloc's manual tells (jemalloc(3), "Implementation notes"); and redis counts its own blocks (zmalloc and its kin), not its libraries'."""
+The two count differently, and the test says how: the recorder what was asked for, redis what the allocator gave for
+it, which jemalloc's manual tells (jemalloc(3), "Implementation notes"); and redis counts its own blocks (zmalloc and
+its kin), not its libraries'."""
 
 import json
 import re
@@ -56,8 +57,10 @@ class Redis(harness.Case):
         path = Path(folder.name) / "s"
         trace = self.dir / "redis.hprof"
         server = subprocess.Popen(
-            ["redis-server", "--port", "0", "--unixsocket", path, "--dir", folder.name, "--save", "", "--appendonly", "no"],
-            env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace), stdout=subprocess.DEVNULL)
+            ["redis-server", "--port", "0", "--unixsocket", path, "--dir", folder.name, "--save", "", "--appendonly",
+             "no"],
+            env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace),
+            stdout=subprocess.DEVNULL)
         self.addCleanup(lambda: (server.poll() is None and server.kill(), server.wait()))
         client = socket.socket(socket.AF_UNIX)
         client.settimeout(60)
@@ -84,7 +87,8 @@ class Redis(harness.Case):
         self.assert_sound(report, ended_by=("unknown", "signal"))
         own = given = asked = 0
         callers = set()
-        for block in map(json.loads, self.heapprof("export", "ndjson", trace, "--rows", "blocks", "-o", "-").splitlines()):
+        for block in map(json.loads, self.heapprof("export", "ndjson", trace, "--rows", "blocks", "-o",
+                                                   "-").splitlines()):
             functions = [frame["function"] for frame in block["frames"]]
             asked += block["size"]
             if ZMALLOC.match(functions[0]):

@@ -1,6 +1,6 @@
-"""Rust programs whose #[global_allocator] is jemalloc or mimalloc: the figures are those that an allocator between the
-program and its allocator counted, with optimisation and without, and stacks have Rust's names. And a service with jemalloc
-and a file capability, recorded as it is."""
+"""Rust programs whose #[global_allocator] is jemalloc or mimalloc: the figures are those that an allocator between
+the program and its allocator counted, with optimisation and without, and stacks have Rust's names. And a service with
+jemalloc and a file capability, recorded as it is."""
 
 import contextlib
 import fcntl
@@ -19,8 +19,8 @@ VARIANTS = ("plain_jemalloc", "plain_mimalloc", "optimised_jemalloc", "optimised
 # Compiling jemalloc takes most of a minute, so what cargo makes is kept where tools/deps.sh keeps what it builds.
 CACHE = Path(os.environ.get("HEAPPROF_DEPS") or
              Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "heapprof-deps") / "rust"
-# jemalloc's makefile would compile every file three times: position-dependent, which is not linked; to read off names that
-# it then hides behind a prefix; and what is needed.
+# jemalloc's makefile would compile every file three times: position-dependent, which is not linked; to read off names
+# that it then hides behind a prefix; and what is needed.
 JEMALLOC = {"MAKEFLAGS": "C_OBJS= C_SYMS=/dev/null", "CFLAGS": "-g0"}
 
 
@@ -36,7 +36,8 @@ def alone(folder):
 def build():
     harness.skip_unless(os.uname().machine == "x86_64", "functions are diverted on x86-64 only")
     harness.skip_unless(shutil.which("cargo"), "no cargo here")
-    command = ["cargo", "build", "--manifest-path", str(SOURCE / "Cargo.toml"), "--target-dir", str(CACHE), "--locked"]
+    command = ["cargo", "build", "--manifest-path", str(SOURCE / "Cargo.toml"), "--target-dir", str(CACHE),
+               "--locked"]
     with alone(CACHE):
         for options in (["--offline"], []):
             result = subprocess.run(command + options, capture_output=True, text=True, env={**os.environ, **JEMALLOC})
@@ -62,10 +63,12 @@ class Rust(harness.Case):
         # What libc allocates for itself, for its threads above all, is not Rust's: the same without work.
         _, idle_counted, idle_report = self.run_once(program, 0, threads)
         for figure, number in (("allocations", 0), ("allocated_bytes", 1), ("frees", 2)):
-            self.assertEqual(heap[figure] - counted[number], idle_report["heap"][figure] - idle_counted[number], figure)
+            self.assertEqual(heap[figure] - counted[number], idle_report["heap"][figure] - idle_counted[number],
+                             figure)
         self.assertEqual(heap["leaked_bytes"] - (counted[1] - counted[3]),
                          idle_report["heap"]["leaked_bytes"] - (idle_counted[1] - idle_counted[3]))
-        self.assertTrue([n for n in report["integrity"]["notes"] if n.startswith(f"own allocator: {name.split('_')[1]} in ")])
+        self.assertTrue([n for n in report["integrity"]["notes"]
+                         if n.startswith(f"own allocator: {name.split('_')[1]} in ")])
         leaked = 0
         for row in self.all_stacks(run.trace, "leaked"):
             functions = [frame["function"] for frame in row["stack"]]
@@ -92,8 +95,10 @@ class Rust(harness.Case):
                 shutil.copy(PROGRAMS / f"optimised_{allocator}", program)
                 subprocess.run(["strip", program], check=True)
                 run = self.record(program, 100, 1)
-                said = (f"the program seems to carry {allocator} inside, but its symbols are stripped: what it allocates that way "
-                        "is not recorded. Record an unstripped build, or one that links the allocator as a shared library")
+                said = (f"the program seems to carry {allocator} inside, but its symbols are stripped: what it "
+                        "allocates that way "
+                        "is not recorded. Record an unstripped build, or one that links the allocator as "
+                        "a shared library")
                 self.assertIn(f"heapprof: warning: {said}\n", run.stderr)
                 report = self.report(run.trace)
                 self.assertEqual(report["integrity"]["notes"], [said])
@@ -123,7 +128,8 @@ class Service(harness.Case):
 
     def run_service(self, *command, **environment):
         """Opens 150 sessions, closes 140, quits. What it said."""
-        process = subprocess.Popen([*command, self.service, str(self.PORT)], cwd=self.out, text=True, stdout=subprocess.PIPE,
+        process = subprocess.Popen([*command, self.service, str(self.PORT)], cwd=self.out, text=True,
+                                   stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, env=harness.clean_environment(**environment))
         self.addCleanup(lambda: (process.poll() is None and process.kill(), process.wait()))
         for _ in range(200):
@@ -151,7 +157,8 @@ class Service(harness.Case):
                     f"10 open, 150 in the index with {150 * 4000} bytes\n")
         self.assertEqual(self.run_service(*as_user), expected)
         trace = self.out / "service.hprof"
-        said = self.run_service(self.dir / "bin" / "heapprof", "record", "-o", trace, "--", SUDO_UID=self.USER, SUDO_GID=self.USER)
+        said = self.run_service(self.dir / "bin" / "heapprof", "record", "-o", trace, "--", SUDO_UID=self.USER,
+                                SUDO_GID=self.USER)
         self.assertEqual(said, expected)
         self.assertEqual((trace.stat().st_uid, trace.stat().st_mode & 0o777), (self.USER, 0o600))
         report = self.report(trace)

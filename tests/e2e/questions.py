@@ -44,12 +44,14 @@ class Growth(harness.Case):
 
     def test_leaks(self):
         leaks = self.leaks("--function", "^ask_")
-        rows = {name: named(leaks["top"], f"ask_{name}", "stack") for name in ("steady", "cache", "ring", "once", "trickle")}
+        rows = {name: named(leaks["top"], f"ask_{name}", "stack")
+                for name in ("steady", "cache", "ring", "once", "trickle")}
         self.assertEqual(len(leaks["top"]), 5)
         for name, row in rows.items():
             self.assertEqual([row["bytes"], row["blocks"]], self.truth[name], name)
         self.assertEqual({name: row["growth"] for name, row in rows.items()},
-                         {"steady": "growing", "trickle": "growing", "cache": "kept", "once": "kept", "ring": "in_use"})
+                         {"steady": "growing", "trickle": "growing", "cache": "kept", "once": "kept",
+                          "ring": "in_use"})
         # What grows before larger things that stayed, but not a trickle of bytes; last what is merely in use.
         self.assertEqual([row["bytes"] for row in leaks["top"]],
                          [self.truth[name][0] for name in ("steady", "once", "cache", "trickle", "ring")])
@@ -76,7 +78,8 @@ class Growth(harness.Case):
         text = self.heapprof("leaks", self.trace, *options)
         self.assertIn("live at the end of the slice", text)
         self.assertNotIn("Leaked (live at the end)", text)
-        self.assertIn("Live at the end of the slice", self.heapprof("report", self.trace, "--cost", "leaked", *options))
+        self.assertIn("Live at the end of the slice",
+                      self.heapprof("report", self.trace, "--cost", "leaked", *options))
 
     def test_suppressions(self):
         """Built-in ones take the runtime's own blocks and none of the program's; all adds up."""
@@ -125,14 +128,17 @@ class Habits(harness.Case):
 
     def test_sizes(self):
         forever = self.ask("histogram", "--function", "ask_forever")
-        expected = [{"from_bytes": (1 << i) // 2 + 1 if i else 1, "to_bytes": 1 << i, "allocations": 1, "bytes": 1 << i}
+        expected = [{"from_bytes": (1 << i) // 2 + 1 if i else 1, "to_bytes": 1 << i, "allocations": 1,
+                     "bytes": 1 << i}
                     for i in range(self.truth["forever"])]
         self.assertEqual(forever["sizes"], expected)
-        self.assertEqual(forever["not_released"], {"blocks": self.truth["forever"], "bytes": (1 << self.truth["forever"]) - 1})
+        self.assertEqual(forever["not_released"],
+                         {"blocks": self.truth["forever"], "bytes": (1 << self.truth["forever"]) - 1})
         whole = self.ask("histogram")
         self.assertEqual(sum(size["allocations"] for size in whole["sizes"]), whole["allocations"])
         self.assertEqual(sum(size["bytes"] for size in whole["sizes"]), whole["allocated_bytes"])
-        self.assertEqual({size["size"]: size["allocations"] for size in whole["common_sizes"]}[33], self.truth["brief"])
+        self.assertEqual({size["size"]: size["allocations"] for size in whole["common_sizes"]}[33],
+                         self.truth["brief"])
 
     def test_lifetimes(self):
         lasting = self.ask("histogram", "--function", "ask_lasting")
@@ -147,11 +153,13 @@ class Habits(harness.Case):
     def test_churn(self):
         churn = self.ask("churn", "--within", "100s", "--top", 0)
         brief = named(churn["sites"], "ask_brief")
-        self.assertEqual([brief[key] for key in ("allocations", "allocated_bytes", "released", "short_lived", "temporary")],
+        self.assertEqual([brief[key] for key in ("allocations", "allocated_bytes", "released", "short_lived",
+                                                 "temporary")],
                          [self.truth["brief"], 33 * self.truth["brief"]] + 3 * [self.truth["brief"]])
         pair = named(churn["sites"], "ask_pair")
         self.assertEqual([pair["allocations"], pair["short_lived"], pair["short_lived_bytes"], pair["temporary"]],
-                         [2 * self.truth["pairs"], 2 * self.truth["pairs"], 129 * self.truth["pairs"], self.truth["pairs"]])
+                         [2 * self.truth["pairs"], 2 * self.truth["pairs"], 129 * self.truth["pairs"],
+                          self.truth["pairs"]])
         self.assertIsNone(named(churn["sites"], "ask_forever"))
         short = self.ask("churn", "--within", "5ms", "--top", 0)
         self.assertIsNone(named(short["sites"], "ask_lasting"))
@@ -159,7 +167,8 @@ class Habits(harness.Case):
         self.heapprof("churn", self.trace, "--within", "soon", status=2)
 
     def test_kind(self):
-        """What is asked of single blocks is refused for mappings, which are cut and joined while they live, with the reason."""
+        """What is asked of single blocks is refused for mappings, which are cut and joined while they live, with the
+        reason."""
         for command in ("histogram", "churn", "reallocs", "threads", "frees"):
             with self.subTest(command=command):
                 for kind in ("mmap", "all"):
@@ -184,14 +193,18 @@ class Habits(harness.Case):
     def test_threads(self):
         threads = self.ask("threads", "--top", 0)
         index = {thread["tid"]: thread["index"] for thread in threads["threads"]}
-        pairs = {(pair["allocated_by"], pair["released_by"]): (pair["blocks"], pair["bytes"]) for pair in threads["pairs"]}
+        pairs = {(pair["allocated_by"], pair["released_by"]): (pair["blocks"], pair["bytes"])
+                 for pair in threads["pairs"]}
         main, first, second = (index[tid] for tid in (self.truth["tid"], *self.truth["tids"]))
         shared = self.truth["shared"]
         crossed = named(threads["sites"], "ask_shared")
-        self.assertEqual((crossed["blocks"], crossed["bytes"]), (shared + shared // 4, 48 * shared + 64 * shared // 4))
+        self.assertEqual((crossed["blocks"], crossed["bytes"]),
+                         (shared + shared // 4, 48 * shared + 64 * shared // 4))
         of_ours = self.ask("threads", "--top", 0, "--function", "ask_shared")
-        ours = {(pair["allocated_by"], pair["released_by"]): (pair["blocks"], pair["bytes"]) for pair in of_ours["pairs"]}
-        self.assertEqual(ours, {(main, first): (shared, 48 * shared), (main, second): (shared // 4, 64 * shared // 4)})
+        ours = {(pair["allocated_by"], pair["released_by"]): (pair["blocks"], pair["bytes"])
+                for pair in of_ours["pairs"]}
+        self.assertEqual(ours, {(main, first): (shared, 48 * shared),
+                                (main, second): (shared // 4, 64 * shared // 4)})
         self.assertEqual(of_ours["threads"][main]["released_by_itself"], {"blocks": shared - shared // 4,
                                                                           "bytes": 64 * (shared - shared // 4)})
         self.assertEqual(sum(blocks for blocks, _ in pairs.values()), threads["crossed"]["blocks"])
@@ -202,7 +215,8 @@ class Habits(harness.Case):
         self.assertEqual(frees["unknown"]["blocks"], 0)
 
         def key(stack, names):
-            return next(name for name in names if any(harness.plain_name(frame["function"]) == name for frame in stack))
+            return next(name for name in names
+                        if any(harness.plain_name(frame["function"]) == name for frame in stack))
         found = {}
         for pair in frees["pairs"]:
             names = (key(pair["allocated_by"], ("ask_left", "ask_right")),
@@ -237,7 +251,8 @@ class Habits(harness.Case):
         """As wide as the terminal, with colours; none where NO_COLOR says so."""
         other = self.record(harness.program("ledger_growth")).trace
         for columns, no_colour in ((70, ""), (132, ""), (70, "1")):
-            for command in (("report",), ("leaks",), ("churn",), ("reallocs",), ("histogram",), ("timeline",), ("info",),
+            for command in (("report",), ("leaks",), ("churn",), ("reallocs",), ("histogram",), ("timeline",),
+                            ("info",),
                             ("diff", other)):
                 with self.subTest(command=command[0], columns=columns, no_colour=no_colour):
                     text = self.on_terminal(columns, no_colour, *command, self.trace)
@@ -297,7 +312,8 @@ class Selections(harness.Case):
 
         for options, expected in (
                 (own, of(*sums)),
-                ((*own, "--not-function", "ask_brief", "--not-function", "ask_pair"), of(*(sums.keys() - {"brief", "pair"}))),
+                ((*own, "--not-function", "ask_brief", "--not-function", "ask_pair"),
+                 of(*(sums.keys() - {"brief", "pair"}))),
                 (("--function", "ask_forever", "--min-size", "8", "--max-size", "128"), (5, 8 + 16 + 32 + 64 + 128)),
                 ((*own, "--min-size", "1000", "--max-size", "1000"), of("lasting")),
                 ((*own, "--thread", truth["tid"]), of(*sums)),
@@ -320,7 +336,8 @@ class Selections(harness.Case):
         for site, expected in (("steady", (made, truth["steady"][0] - truth["half"][0])), ("ring", (40, 40 * 300)),
                                ("once", (1, truth["once"][0])), ("cache", (truth["cache"][1], truth["cache"][0]))):
             with self.subTest(site):
-                self.assertEqual(self.heap(run.trace, "--function", f"ask_{site}$", "--live-at", f"{half}ns"), expected)
+                self.assertEqual(self.heap(run.trace, "--function", f"ask_{site}$", "--live-at", f"{half}ns"),
+                                 expected)
         self.assertEqual(self.heap(run.trace, "--function", "ask_steady$", "--from", f"{half}ns"),
                          (truth["half"][1], truth["half"][0]))
 
@@ -341,7 +358,8 @@ class Selections(harness.Case):
         self.assertEqual(ask("threads", "--top", 0)["pairs"], [])
         folded = self.heapprof("flamegraph", trace, "--format", "folded", "--cost", "allocations", *five)
         self.assertEqual(sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()), 5)
-        events = [json.loads(line) for line in self.heapprof("export", "ndjson", trace, "-o", "-", *five).splitlines()]
+        events = [json.loads(line)
+                  for line in self.heapprof("export", "ndjson", trace, "-o", "-", *five).splitlines()]
         self.assertEqual(sum(event.get("event") == "alloc" for event in events), 5)
         diff = json.loads(self.heapprof("diff", trace, trace, "--json", *five))
         self.assertEqual(diff["before"]["allocations"], 5)

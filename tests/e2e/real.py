@@ -61,7 +61,8 @@ class Real(harness.Case):
     def test_python_threads_and_children(self):
         script = "import subprocess, sys, threading\n" \
                  "said = []\n" \
-                 "def work(): said.append(subprocess.run([sys.executable, '-c', 'print(1)'], capture_output=True).stdout)\n" \
+                 "def work(): said.append(subprocess.run([sys.executable, '-c', 'print(1)'], " \
+                 "capture_output=True).stdout)\n" \
                  "threads = [threading.Thread(target=work) for _ in range(4)]\n" \
                  "[t.start() for t in threads]; [t.join() for t in threads]\n" \
                  "print(said)\n" \
@@ -78,7 +79,8 @@ class Real(harness.Case):
         for i in range(200):
             (repository / f"file{i}.txt").write_text("line\n" * i)
         subprocess.run(["git", "-C", repository, "add", "."], check=True)
-        subprocess.run(["git", "-C", repository, "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-q",
+        subprocess.run(["git", "-C", repository, "-c", "user.name=t", "-c", "user.email=t@example.org", "commit",
+                        "-q",
                         "-m", "m"], check=True)
         self.compare("git", "-C", repository, "log", "--stat", "-p", "--no-color", **environment)
         self.compare("git", "-C", repository, "fsck", "--full", "--no-progress", **environment)
@@ -86,7 +88,8 @@ class Real(harness.Case):
     @needs("sqlite3")
     def test_sqlite(self):
         self.compare("sqlite3", ":memory:",
-                     "create table t(a, b); with recursive c(x) as (select 1 union all select x + 1 from c where x < 20000) "
+                     "create table t(a, b); with recursive c(x) as (select 1 union all select x + 1 from c "
+                     "where x < 20000) "
                      "insert into t select x, hex(x * x) from c; create index i on t(b); "
                      "select count(*), max(b) from t where b like '%7%';")
 
@@ -136,7 +139,8 @@ class Real(harness.Case):
             saved = subprocess.run(["redis-cli", "-s", socket, "bgsave"], capture_output=True, text=True)
             self.assertIn("started", saved.stdout)
             for _ in range(200):
-                info = subprocess.run(["redis-cli", "-s", socket, "info", "persistence"], capture_output=True, text=True)
+                info = subprocess.run(["redis-cli", "-s", socket, "info", "persistence"], capture_output=True,
+                                      text=True)
                 if "rdb_bgsave_in_progress:0" in info.stdout:
                     break
                 time.sleep(0.05)

@@ -97,7 +97,8 @@ class Turns(harness.Case):
                 if harness.EMULATOR:  # which has no tick (recorder/tick.h), so that every event reads the clock
                     continue
                 # Or nobody ever took the turn, and this tests nothing.
-                events = [event for thread in run.read().threads() for event in thread.events if event.op in trace_reader.HEAP_OPS]
+                events = [event for thread in run.read().threads() for event in thread.events
+                          if event.op in trace_reader.HEAP_OPS]
                 self.assertLess(len({event.time for event in events}), len(events) // 4)
 
     def test_pauses(self):
@@ -105,13 +106,16 @@ class Turns(harness.Case):
         for arguments in ((), ("idle",)):
             with self.subTest(arguments):
                 run = self.record(harness.program("pauses"), *arguments)
-                lives = json.loads(self.heapprof("histogram", run.trace, "--min-size", 7777, "--max-size", 7777, "--json"))["lifetimes"]
+                lives = json.loads(self.heapprof("histogram", run.trace, "--min-size", 7777, "--max-size", 7777,
+                                                 "--json"))["lifetimes"]
                 # On a busy machine a pause may be longer than it was to be, and fall into another row.
-                self.assertEqual(sum(life["blocks"] for life in lives if life["from_ns"] >= 10_000_000), 6 * 45, lives)
+                self.assertEqual(sum(life["blocks"] for life in lives if life["from_ns"] >= 10_000_000), 6 * 45,
+                                 lives)
                 self.assertEqual(sum(life["blocks"] for life in lives), 6 * 45, lives)
 
     def test_marks(self):
-        """What was allocated between two marks, by this thread or by another that knows of them, has a time between theirs."""
+        """What was allocated between two marks, by this thread or by another that knows of them, has a time between
+        theirs."""
         for arguments in ((), ("other",)):
             with self.subTest(arguments):
                 run = self.record(harness.program("marks"), *arguments)

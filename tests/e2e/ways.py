@@ -70,7 +70,8 @@ class Ways(harness.Case):
         for name, command, wanted in (
                 ("path", [str(link), "3000", "1"], str(link)),
                 ("relative path", ["sh", "-c", "cd called && exec ./server 3000 1"], str(link)),
-                ("relative path above", ["sh", "-c", "cd called && exec ../called/server 3000 1"], f"{link.parent}/../called/server"),
+                ("relative path above", ["sh", "-c", "cd called && exec ../called/server 3000 1"],
+                 f"{link.parent}/../called/server"),
                 ("descriptor", ["/usr/bin/python3", "-c", by_descriptor], program)):
             with self.subTest(name):
                 found = self.run_into_folder(*command)
@@ -104,7 +105,8 @@ class Ways(harness.Case):
                 self.assertEqual(len(found), 2)
                 self.assertEqual(len({report["pid"] for _, report in found}), 2)
                 in_child = [path for path, _ in found
-                            if (77_000, 1000) in [(row["bytes"], row["blocks"]) for row in self.all_stacks(path, "allocated")]]
+                            if (77_000, 1000) in [(row["bytes"], row["blocks"])
+                                                  for row in self.all_stacks(path, "allocated")]]
                 self.assertEqual(len(in_child), 1)
                 for path, report in found:
                     self.assertTrue(report["integrity"]["complete"])
@@ -119,7 +121,8 @@ class Ways(harness.Case):
 
     def test_endings(self):
         for how in harness.WAYS:
-            for mode, status, endings in (("_exit", 7, ("exit", "unknown")), ("abort", -signal.SIGABRT, ("signal", "unknown"))):
+            for mode, status, endings in (("_exit", 7, ("exit", "unknown")),
+                                          ("abort", -signal.SIGABRT, ("signal", "unknown"))):
                 with self.subTest(how=how, mode=mode):
                     if how == "record":
                         status = status if status >= 0 else 128 - status
@@ -128,7 +131,8 @@ class Ways(harness.Case):
                     report = self.report(run.trace)
                     self.assertTrue(report["integrity"]["complete"])
                     self.assertIn(report["integrity"]["ended_by"], endings)
-                    self.assertIn((5_500, 100), [(row["bytes"], row["blocks"]) for row in self.all_stacks(run.trace, "leaked")])
+                    self.assertIn((5_500, 100),
+                                  [(row["bytes"], row["blocks"]) for row in self.all_stacks(run.trace, "leaked")])
 
     def test_record_passes_on_what_matters(self):
         """Exit status, arguments, standard streams; a summary on standard error, and none with -q."""

@@ -20,8 +20,10 @@ class Children(harness.Case):
         pattern = out / "%e.%p.hprof"
         if how == "record":
             self.count += 1
-            done = subprocess.run([harness.HEAPPROF, "record", "-q", "--children", "-o", pattern, "--", *map(str, command)],
-                                  env=harness.clean_environment(**{k[1:]: v for k, v in variables.items()}), cwd=self.dir,
+            done = subprocess.run([harness.HEAPPROF, "record", "-q", "--children", "-o", pattern, "--",
+                                   *map(str, command)],
+                                  env=harness.clean_environment(**{k[1:]: v for k, v in variables.items()}),
+                                  cwd=self.dir,
                                   capture_output=True, text=True, timeout=timeout)
             self.assertEqual(done.returncode, status, done.stdout[-1000:] + done.stderr[-2000:])
         else:
@@ -40,7 +42,8 @@ class Children(harness.Case):
     def test_shell_pipelines(self):
         for how in harness.WAYS:
             with self.subTest(how=how):
-                programs = self.family("bash", "-c", "seq 1 2000 | sort -r | head -n 3 | (read x; echo $x | cat) >/dev/null; "
+                programs = self.family("bash", "-c", "seq 1 2000 | sort -r | head -n 3 | (read x; echo $x | "
+                                                     "cat) >/dev/null; "
                                        "for i in 1 2 3; do /bin/true; done", how=how, at_least=8)
                 for name in ("sort", "head", "cat"):
                     self.assertIn(name, programs)
@@ -48,7 +51,8 @@ class Children(harness.Case):
     def test_make_with_jobs(self):
         if shutil.which("make") is None:
             self.skipTest("make is not installed")
-        (self.dir / "Makefile").write_text("all: 1 2 3 4 5 6 7 8\n1 2 3 4 5 6 7 8:\n\t@sort Makefile | md5sum > $@.out\n")
+        (self.dir / "Makefile").write_text("all: 1 2 3 4 5 6 7 8\n1 2 3 4 5 6 7 8:\n\t@sort Makefile | "
+                                           "md5sum > $@.out\n")
         programs = self.family("make", "-s", "-j", "4", at_least=17)
         self.assertEqual(len(programs["md5sum"]), 8)
         for number in range(1, 9):
@@ -73,7 +77,8 @@ class Children(harness.Case):
             self.skipTest("cmake is not installed")
         (self.dir / "CMakeLists.txt").write_text(
             "cmake_minimum_required(VERSION 3.16)\nproject(p NONE)\nenable_testing()\n"
-            "foreach(i RANGE 1 4)\n  add_test(NAME t${i} COMMAND sort ${CMAKE_SOURCE_DIR}/CMakeLists.txt)\nendforeach()\n")
+            "foreach(i RANGE 1 4)\n  add_test(NAME t${i} COMMAND sort "
+            "${CMAKE_SOURCE_DIR}/CMakeLists.txt)\nendforeach()\n")
         subprocess.run(["cmake", "-S", self.dir, "-B", self.dir / "build"], check=True, capture_output=True)
         programs = self.family("ctest", "-j2", "--test-dir", self.dir / "build", at_least=5)
         self.assertEqual(len(programs["sort"]), 4)
@@ -101,7 +106,8 @@ class Children(harness.Case):
                 command = ["bash", "-c", "sort /etc/passwd | head -n 1 >/dev/null; /bin/true; exec sort /etc/passwd"]
                 if how == "record":
                     subprocess.run([harness.HEAPPROF, "record", "-q", "-o", pattern, "--", *command], check=True,
-                                   stdout=subprocess.DEVNULL, env=harness.clean_environment(), cwd=self.dir, timeout=60)
+                                   stdout=subprocess.DEVNULL, env=harness.clean_environment(), cwd=self.dir,
+                                   timeout=60)
                 else:
                     self.record(*command, how=how, OUTPUT=pattern)
                 reports = [self.report(path) for path in out.iterdir()]

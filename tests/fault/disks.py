@@ -35,8 +35,8 @@ class Disks(harness.Case):
         return folder
 
     def fill(self, folder, leave):
-        """Takes all space but `leave` bytes, which are set aside first: what a file system says is free is not what it
-        gives."""
+        """Takes all space but `leave` bytes, which are set aside first: what a file system says is free is not what
+        it gives."""
         aside = folder / "aside"
         with open(aside, "wb") as file:
             file.write(os.urandom(leave))
@@ -54,7 +54,8 @@ class Disks(harness.Case):
 
     def ends_well(self, trace, times=100_000, reason=None, stopped=True, **options):
         """The program's own checks hold, one line is said, and what is in the trace adds up."""
-        run = self.record(harness.program("ledger_threads"), times, 1, 4, 1, OUTPUT=trace, BLOCK_BYTES=4096, **options)
+        run = self.record(harness.program("ledger_threads"), times, 1, 4, 1, OUTPUT=trace, BLOCK_BYTES=4096,
+                          **options)
         self.assert_ledger_clean(run.ledger())
         said = [line for line in run.stderr.splitlines() if line.startswith("heapprof")]
         self.assertEqual(len(said), 1 if stopped else 0, run.stderr)
@@ -102,7 +103,8 @@ class Disks(harness.Case):
                                   env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin:/sbin"))
             if done.returncode != 0:
                 self.skipTest(f"no quota here: {done.stderr.strip()}")
-        # There a page that was reserved can still be refused when it is written, which would end the program (SIGBUS).
+        # There a page that was reserved can still be refused when it is written, which would end the program
+        # (SIGBUS).
         run = self.record(harness.program("ledger_threads"), 100_000, 1, 4, 1, OUTPUT=folder / "quota.hprof")
         self.assert_ledger_clean(run.ledger())
         self.assertRegex(run.stderr, "not recording: .*quota")
@@ -121,7 +123,8 @@ class Disks(harness.Case):
         """Pulled over by force, as after an error of the disk."""
         folder = self.mounted("ext4")
         trace = folder / "x.hprof"
-        process = subprocess.Popen([harness.program("steady"), "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        process = subprocess.Popen([harness.program("steady"), "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True,
                                    env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace,
                                                                  HEAPPROF_BLOCK_BYTES=4096))
         self.assertEqual(process.stdout.readline(), "up\n")
@@ -154,7 +157,8 @@ class Disks(harness.Case):
 
     def while_it_runs(self, change):
         trace = self.dir / "here.hprof"
-        process = subprocess.Popen([harness.program("steady"), "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        process = subprocess.Popen([harness.program("steady"), "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True,
                                    env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace,
                                                                  HEAPPROF_BLOCK_BYTES=4096))
         self.assertEqual(process.stdout.readline(), "up\n")

@@ -55,7 +55,8 @@ class Endings(harness.Case):
         """Ctrl-C: launcher and program get it at the same moment."""
         trace, ledger = self.dir / "group.hprof", self.dir / "group.ledger"
         for delay in (0.02, 0.05):
-            process = subprocess.Popen([harness.HEAPPROF, "record", "-o", trace, harness.program("ledger_kill"), "0", "5", "3"],
+            process = subprocess.Popen([harness.HEAPPROF, "record", "-o", trace, harness.program("ledger_kill"), "0",
+                                        "5", "3"],
                                        env=harness.clean_environment(LEDGER_FILE=ledger, HEAPPROF_BLOCK_BYTES=4096),
                                        stderr=subprocess.PIPE, text=True, start_new_session=True)
             deadline = time.monotonic() + 20
@@ -83,15 +84,17 @@ class Endings(harness.Case):
         def join():
             (GROUP / "cgroup.procs").write_text(str(os.getpid()))
 
-        # A memory group that is killed in the middle of its page cache takes some time on a slow disk: once is enough.
-        process = subprocess.Popen([harness.program("ledger_kill"), "0", "9", "3", "hog"], env=environment, preexec_fn=join)
+        # A memory group that is killed in the middle of its page cache takes some time on a slow disk: once is
+        # enough.
+        process = subprocess.Popen([harness.program("ledger_kill"), "0", "9", "3", "hog"], env=environment,
+                                   preexec_fn=join)
         self.assertEqual(process.wait(timeout=120), -signal.SIGKILL)
         self.check(harness.Recording(trace, -9, "", "", ledger), ("unknown",))
         GROUP.rmdir()
 
     def test_address_space_used_up(self):
-        """ulimit -v: the host gets what it would get alone, a null pointer; the recorder goes on in what it has and, when
-        it needs more, stops with a reason. Until then all is there, of every thread."""
+        """ulimit -v: the host gets what it would get alone, a null pointer; the recorder goes on in what it has and,
+        when it needs more, stops with a reason. Until then all is there, of every thread."""
         trace, ledger = self.dir / "limit.hprof", self.dir / "limit.ledger"
         environment = harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace, LEDGER_FILE=ledger,
                                                 HEAPPROF_BLOCK_BYTES=4096)
@@ -99,7 +102,8 @@ class Endings(harness.Case):
         def limit():
             resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20))
 
-        process = subprocess.run([harness.program("ledger_kill"), "0", "9", "3", "hog"], env=environment, preexec_fn=limit,
+        process = subprocess.run([harness.program("ledger_kill"), "0", "9", "3", "hog"], env=environment,
+                                 preexec_fn=limit,
                                  capture_output=True, text=True, timeout=120)
         self.assertEqual(process.returncode, 3, process.stderr)
         report = self.report(trace)

@@ -145,7 +145,8 @@ class Hosts(harness.Case):
 
     def test_static_tls_nearly_used_up(self):
         """A library that takes nearly all of what libc keeps loads as it does alone."""
-        alone = self.record(harness.program("hosts"), "static_tls", library("host_library_tls"), how="plain", status=None)
+        alone = self.record(harness.program("hosts"), "static_tls", library("host_library_tls"), how="plain",
+                            status=None)
         if alone.status != 0:
             self.skipTest("this libc keeps less: " + alone.stderr)
         for how in harness.WAYS:

@@ -7,7 +7,8 @@ from pathlib import Path
 import harness
 
 FOLDER = Path("/usr/lib/x86_64-linux-gnu")
-ALLOCATORS = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4", "mimalloc": "libmimalloc.so.2.0"}
+ALLOCATORS = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4",
+              "mimalloc": "libmimalloc.so.2.0"}
 
 
 def installed(name):
@@ -27,15 +28,18 @@ class Neighbours(harness.Case):
 
     def after_us(self, library):
         """The recorder in front: the other allocator serves, and every call of the program's is recorded, once."""
-        run = self.record(harness.program("hosts"), "coroutines", how="plain", _LD_PRELOAD=f"{harness.LIBRARY}:{library}")
+        run = self.record(harness.program("hosts"), "coroutines", how="plain",
+                          _LD_PRELOAD=f"{harness.LIBRARY}:{library}")
         self.assertEqual(run.stderr, "")
         self.assert_sound(self.report(run.trace))
         marked = self.report(run.trace, "--min-size", 777, "--max-size", 777)["heap"]
         self.assertEqual((marked["allocations"], marked["leaked_blocks"]), (int(run.stdout), 10))
 
     def before_us(self, library):
-        """In front of the recorder: it answers malloc. Its own functions are diverted, and the recording is the same."""
-        run = self.record(harness.program("hosts"), "coroutines", how="plain", _LD_PRELOAD=f"{library}:{harness.LIBRARY}")
+        """In front of the recorder: it answers malloc. Its own functions are diverted, and the recording is the
+        same."""
+        run = self.record(harness.program("hosts"), "coroutines", how="plain",
+                          _LD_PRELOAD=f"{library}:{harness.LIBRARY}")
         self.assertEqual(run.stderr, "")
         self.assert_sound(self.report(run.trace))
         marked = self.report(run.trace, "--min-size", 777, "--max-size", 777)["heap"]
@@ -75,7 +79,8 @@ class Neighbours(harness.Case):
 
     # --- sanitizers -----------------------------------------------------------------------------------
 
-    HELLO = "#include <stdio.h>\n#include <stdlib.h>\nint main(void) { free(malloc(10)); puts(\"done\"); return 0; }\n"
+    HELLO = ("#include <stdio.h>\n#include <stdlib.h>\n"
+             "int main(void) { free(malloc(10)); puts(\"done\"); return 0; }\n")
 
     def refused(self, program):
         run = self.record(program, how="record", status=126)
@@ -85,7 +90,8 @@ class Neighbours(harness.Case):
         self.assertFalse(run.trace.exists())
 
     def test_address_sanitizer_of_gcc(self):
-        """Its run-time library insists on being the first: refused with the reason, instead of a program that ends."""
+        """Its run-time library insists on being the first: refused with the reason, instead of a program that
+        ends."""
         self.refused(self.program_of(self.HELLO, "-fsanitize=address"))
 
     def test_address_sanitizer_inside_the_executable(self):

@@ -19,7 +19,8 @@ def as_root(test):
 
 class Security(harness.Case):
     def steady(self, trace):
-        process = subprocess.Popen([harness.program("steady"), "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        process = subprocess.Popen([harness.program("steady"), "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True,
                                    env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace,
                                                                  SECRET_TOKEN="swordfish-4711"))
         self.addCleanup(lambda: process.poll() is None and process.kill())
@@ -68,16 +69,19 @@ class Security(harness.Case):
         run = self.record(harness.program("ledger_single"), 1_000, _SECRET_TOKEN="swordfish-4711", LOG="debug")
         self.assertNotIn(b"swordfish", run.trace.read_bytes())
         trace = self.dir / "children.%p"
-        self.record("sh", "-c", f"{harness.program('ledger_single')} 100; true", _SECRET_TOKEN="swordfish-4711", OUTPUT=trace,
+        self.record("sh", "-c", f"{harness.program('ledger_single')} 100; true", _SECRET_TOKEN="swordfish-4711",
+                    OUTPUT=trace,
                     CHILDREN=1)
         for path in self.dir.glob("children.*"):
             self.assertNotIn(b"swordfish", path.read_bytes())
 
     @as_root
     def test_privileged_programs_take_nothing_from_the_environment(self):
-        """AT_SECURE, with the library where the loader takes it even so: no variable decides a path or a behaviour."""
+        """AT_SECURE, with the library where the loader takes it even so: no variable decides a path or a
+        behaviour."""
         # Some path the loader trusts, only for the test's time; mode u+s as ld.so(8) asks for.
-        trusted = Path("/usr/lib/x86_64-linux-gnu") if Path("/usr/lib/x86_64-linux-gnu").is_dir() else Path("/usr/lib")
+        of_debian = Path("/usr/lib/x86_64-linux-gnu")
+        trusted = of_debian if of_debian.is_dir() else Path("/usr/lib")
         library = trusted / "libheapprof-test-secure.so"
         folder = self.public_folder()
         program = folder / "setuid"
@@ -90,7 +94,8 @@ class Security(harness.Case):
         environment = harness.clean_environment(LD_PRELOAD=library.name, HEAPPROF_OUTPUT=folder / "stolen.hprof",
                                                 HEAPPROF_LOG="debug", HEAPPROF_LOG_FILE=folder / "stolen.log",
                                                 HEAPPROF_SESSION=f"1.1.0:{folder / 'stolen.session'}")
-        run = subprocess.run([program, "100"], env=environment, capture_output=True, text=True, cwd=folder, user=1, group=1,
+        run = subprocess.run([program, "100"], env=environment, capture_output=True, text=True, cwd=folder, user=1,
+                             group=1,
                              extra_groups=())
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual([path.name for path in folder.iterdir() if path.name.startswith("stolen")], [])
@@ -102,9 +107,11 @@ class Security(harness.Case):
         process = self.steady(trace)
         heapprof = folder / "heapprof"
         shutil.copy(harness.HEAPPROF, heapprof)
-        for command in (["control", trace, "pause"], ["control", trace, "mark", "x"], ["control", "--pid", str(process.pid), "pause"],
+        for command in (["control", trace, "pause"], ["control", trace, "mark", "x"],
+                        ["control", "--pid", str(process.pid), "pause"],
                         ["report", trace]):
-            done = subprocess.run([heapprof, *command], user=NOBODY, group=NOBODY, extra_groups=(), capture_output=True, text=True,
+            done = subprocess.run([heapprof, *command], user=NOBODY, group=NOBODY, extra_groups=(),
+                                  capture_output=True, text=True,
                                   env=harness.clean_environment(), cwd="/")
             self.assertNotEqual(done.returncode, 0, done.stdout)
             self.assertRegex(done.stderr, "[Pp]ermission|may not|denied|is it yours")

@@ -36,8 +36,10 @@ int main(void) {
 class Talking(harness.Case):
     def load(self):
         trace = self.dir / "load.hprof"
-        process = subprocess.Popen([harness.program("hosts"), "load", "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   text=True, env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace,
+        process = subprocess.Popen([harness.program("hosts"), "load", "2"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE,
+                                   text=True, env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY,
+                                                                            HEAPPROF_OUTPUT=trace,
                                                                             HEAPPROF_MAX_FILE_SIZE="3G"))
         self.addCleanup(lambda: process.poll() is None and process.kill())
         process.stdout.readline()
@@ -59,7 +61,8 @@ class Talking(harness.Case):
             events = report["events"]
             self.assertLessEqual(report["heap"]["leaked_blocks"], 2 * 64 + 30)
             self.assertLessEqual(report["heap"]["leaked_blocks"], report["heap"]["peak_blocks"] + 2 * 64)
-        for command in (("info", "--json"), ("leaks", "--json"), ("timeline", "--format", "json"), ("flamegraph", "--format", "folded")):
+        for command in (("info", "--json"), ("leaks", "--json"), ("timeline", "--format", "json"),
+                        ("flamegraph", "--format", "folded")):
             out = self.heapprof(command[0], trace, *command[1:])
             if "json" in command[-1]:
                 json.loads(out)
@@ -91,7 +94,8 @@ class Talking(harness.Case):
             with self.subTest(source=source):
                 (self.dir / source).write_text(TALKER)
                 program = self.dir / source.replace(".", "_")
-                subprocess.run([compiler, *options, "-O1", "-fno-builtin", f"-I{HEADER.parent}", "-o", program, self.dir / source],
+                subprocess.run([compiler, *options, "-O1", "-fno-builtin", f"-I{HEADER.parent}", "-o", program,
+                                self.dir / source],
                                check=True)
                 self.assertEqual(self.record(program, how="plain").stdout, "000\n")
                 for how in harness.WAYS:

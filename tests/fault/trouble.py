@@ -1,4 +1,5 @@
-"""Hosts that recorders die of (tests/programs/trouble.cpp): they end as they would alone, and every event is there."""
+"""Hosts that recorders die of (tests/programs/trouble.cpp): they end as they would alone, and every event is
+there."""
 
 import harness
 

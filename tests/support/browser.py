@@ -1,7 +1,8 @@
-"""Chromium without a window, with a user who is not patient: loads pages, presses keys, moves the mouse, looks at the screen.
+"""Chromium without a window, with a user who is not patient: loads pages, presses keys, moves the mouse, looks at the
+screen.
 
-It is spoken to in its own protocol (https://chromedevtools.github.io/devtools-protocol/) through a pair of pipes, so time is
-real: what a click costs until the next picture stands on the screen can be measured.
+It is spoken to in its own protocol (https://chromedevtools.github.io/devtools-protocol/) through a pair of pipes, so
+time is real: what a click costs until the next picture stands on the screen can be measured.
 
     with Browser(folder) as browser:
         browser.open("file:///tmp/flamegraph.svg", dark=True)
@@ -19,8 +20,10 @@ import subprocess
 import time
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), "Home": (36, ""), "End": (35, ""), "PageUp": (33, ""),
-        "PageDown": (34, ""), "ArrowLeft": (37, ""), "ArrowUp": (38, ""), "ArrowRight": (39, ""), "ArrowDown": (40, "")}
+KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), "Home": (36, ""), "End": (35, ""),
+        "PageUp": (33, ""),
+        "PageDown": (34, ""), "ArrowLeft": (37, ""), "ArrowUp": (38, ""), "ArrowRight": (39, ""),
+        "ArrowDown": (40, "")}
 
 
 class Browser:
@@ -37,7 +40,8 @@ class Browser:
 
         self.process = subprocess.Popen(
             [PROGRAM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe",
-             "--allow-file-access-from-files", f"--user-data-dir={folder}/browser", f"--window-size={width},{height}", "about:blank"],
+             "--allow-file-access-from-files", f"--user-data-dir={folder}/browser", f"--window-size={width},{height}",
+             "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=False,
             preexec_fn=take_descriptors)
         os.close(to_browser)
@@ -49,7 +53,8 @@ class Browser:
         self.errors = []  # what the page said went wrong
         self.loaded = False
         try:
-            page = next(target["targetId"] for target in self.call("Target.getTargets")["targetInfos"] if target["type"] == "page")
+            page = next(target["targetId"] for target in self.call("Target.getTargets")["targetInfos"]
+                        if target["type"] == "page")
             self.session = self.call("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
             for domain in ("Page", "Runtime"):
                 self.call(f"{domain}.enable")
@@ -115,7 +120,8 @@ class Browser:
 
     def evaluate(self, expression, timeout=60):
         """The value of a JavaScript expression; promises are waited for."""
-        result = self.call("Runtime.evaluate", timeout=timeout, expression=expression, awaitPromise=True, returnByValue=True)
+        result = self.call("Runtime.evaluate", timeout=timeout, expression=expression, awaitPromise=True,
+                           returnByValue=True)
         if "exceptionDetails" in result:
             raise RuntimeError(result["exceptionDetails"].get("exception", {}).get("description", expression))
         return result["result"].get("value")
@@ -125,7 +131,8 @@ class Browser:
         self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def cost_ms(self, expression):
-        """What the expression, and drawing what it changed, costs the page's thread: processor time, whatever else runs."""
+        """What the expression, and drawing what it changed, costs the page's thread: processor time, whatever else
+        runs."""
         def spent():
             return next(metric["value"] for metric in self.call("Performance.getMetrics")["metrics"]
                         if metric["name"] == "TaskDuration")

@@ -21,7 +21,8 @@ import ledger as ledger_module
 import trace_reader
 
 BUILD = Path(os.environ.get("HEAPPROF_TEST_BUILD", "build")).resolve()
-# What records may be another machine's: its build folder, and the emulator to run its programs with (qemu-user's command line).
+# What records may be another machine's: its build folder, and the emulator to run its programs with (qemu-user's
+# command line).
 TARGET = Path(os.environ.get("HEAPPROF_TEST_TARGET", BUILD)).resolve()
 EMULATOR = os.environ.get("HEAPPROF_TEST_EMULATOR", "").split()
 HEAPPROF = BUILD / "analyzer" / "heapprof"
@@ -115,7 +116,8 @@ class Case(unittest.TestCase):
         """Runs heapprof; returns standard output. `status`: the exit status, or a collection of those allowed."""
         result = self.run_heapprof(*arguments, timeout=timeout)
         allowed = (status,) if isinstance(status, int) else status
-        self.assertIn(result.returncode, allowed, f"heapprof {arguments}\n{result.stdout[-1000:]}{result.stderr[-4000:]}")
+        self.assertIn(result.returncode, allowed,
+                      f"heapprof {arguments}\n{result.stdout[-1000:]}{result.stderr[-4000:]}")
         return result.stdout
 
     def run_heapprof(self, *arguments, timeout=120):

@@ -201,7 +201,8 @@ class HeaptrackFile:
 
 def run_heaptrack_print(path, *options):
     """heaptrack_print's output, in full precision where it has it. Fails when it says anything on standard error."""
-    result = subprocess.run(["heaptrack_print", "--disable-builtin-suppressions", "--disable-embedded-suppressions", "-f", str(path), *options],
+    result = subprocess.run(["heaptrack_print", "--disable-builtin-suppressions", "--disable-embedded-suppressions",
+                             "-f", str(path), *options],
                             capture_output=True, text=True, timeout=300)
     if result.returncode != 0 or result.stderr.strip():
         raise Malformed(f"heaptrack_print: status {result.returncode}, says: {result.stderr[:2000]}")

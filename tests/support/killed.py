@@ -15,7 +15,8 @@ def compare(trace_path, ledger_path, skip_main=True):
     events = {}
     for thread in trace.threads():
         if not thread.nested:
-            events.setdefault(thread.tid, []).extend(e.tuple() for e in thread.events if e.op in trace_reader.HEAP_OPS)
+            events.setdefault(thread.tid, []).extend(e.tuple() for e in thread.events
+                                                     if e.op in trace_reader.HEAP_OPS)
     for thread in ledger.threads[1 if skip_main else 0:]:
         problem = compare_thread(thread, events.get(thread.tid, []))
         if problem:
@@ -33,7 +34,8 @@ def compare_thread(thread, actual):
         for wanted in expected_events(entry):
             if position == len(actual):
                 if entry.done:
-                    return f"thread {thread.index}: call {number} of {len(thread.entries)} is done, and {wanted} is missing"
+                    return (f"thread {thread.index}: call {number} of {len(thread.entries)} is done, "
+                            f"and {wanted} is missing")
                 return None
             if not matches(wanted, actual[position]):
                 return f"thread {thread.index}, event {position}, call {number}: {actual[position]}, not {wanted}"
@@ -44,7 +46,8 @@ def compare_thread(thread, actual):
 
 
 def compare_jumps(entries, actual):
-    """As compare_thread, where any call may have been left in the middle. The first event must be the first call's."""
+    """As compare_thread, where any call may have been left in the middle. The first event must be the first
+    call's."""
     position = 0
     for number, entry in enumerate(entries):
         for wanted in expected_events(entry):

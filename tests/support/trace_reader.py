@@ -330,7 +330,8 @@ class Trace:
             sequence = 0
             count = 0
             while (number, sequence) in frames:
-                at, codec, record_count, event_count, before, first, last, raw, payload = frames.pop((number, sequence))
+                frame = frames.pop((number, sequence))
+                at, codec, record_count, event_count, before, first, last, raw, payload = frame
                 body = data[at:at + payload]
                 if codec == 2:
                     body = lz4_block(body, raw)
@@ -405,7 +406,8 @@ class Trace:
             current = None
             for event in stream:
                 if event.op == TEXT and event.node == TEXT_THREAD:
-                    current = TraceThread(event.size, event.text.decode("utf-8", "replace"), number, bool(event.address))
+                    current = TraceThread(event.size, event.text.decode("utf-8", "replace"), number,
+                                          bool(event.address))
                     result.append(current)
                 elif event.op == TEXT and event.node == TEXT_THREAD_NAME:
                     if current is None or current.tid != event.size:
@@ -459,7 +461,8 @@ def replay(events):
     failed leaves its block live, unless its address was given out again.
     """
     live = {}
-    figures = dict(allocations=0, allocated_bytes=0, frees=0, failed=0, peak_bytes=0, peak_blocks=0, unmatched_frees=0,
+    figures = dict(allocations=0, allocated_bytes=0, frees=0, failed=0, peak_bytes=0, peak_blocks=0,
+                   unmatched_frees=0,
                    implied_frees=0)
     current = 0
     begun = {}  # thread -> [(address, size)] of reallocs under way: an end belongs to the latest begin

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """How heapprof's analysis grows with the trace, beside heaptrack's.
 
-  tools/bench/analyzer.py [--millions 1,10,100] [--live 900000] [--heaptrack 10] [--work DIR] [--build DIR] [-o FILE.md]
+  tools/bench/analyzer.py [--millions 1,10,100] [--live 900000] [--heaptrack 10] [--work DIR] [--build DIR] [-o
+  FILE.md]
 
 The program is CPython with four threads, of which two parse and write JSON and two ask SQLite, which runs beside the
-interpreter's lock; PYTHONMALLOC=malloc, so that each object is an allocation. It is recorded once for each length, and once
-more for the largest with --live blocks kept in addition. Then, of each trace:
+interpreter's lock; PYTHONMALLOC=malloc, so that each object is an allocation. It is recorded once for each length,
+and once more for the largest with --live blocks kept in addition. Then, of each trace:
 
   report         everything, from the beginning, with names (they are in the cache)
   leaks          the same for what is left
@@ -14,9 +15,10 @@ more for the largest with --live blocks kept in addition. Then, of each trace:
   compact        heapprof compact; and of what it made:
   report of it, slice of it
 
-Each: wall and processor seconds, events a second of wall time, peak resident memory. Traces up to --heaptrack million events are
-recorded by heaptrack's library as well, and interpreted and printed by its own programs. Needs some 10 bytes of --work for
-each event of the largest trace (40 with heaptrack's). Traces are kept there, for another run, with --keep.
+Each: wall and processor seconds, events a second of wall time, peak resident memory. Traces up to --heaptrack million
+events are recorded by heaptrack's library as well, and interpreted and printed by its own programs. Needs some 10
+bytes of --work for each event of the largest trace (40 with heaptrack's). Traces are kept there, for another run,
+with --keep.
 """
 
 import argparse
@@ -152,9 +154,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--millions", default="1,10,100", help="lengths of the traces, in million events")
     parser.add_argument("--live", type=int, default=900_000, help="blocks kept in the last trace; 0: no such trace")
-    parser.add_argument("--heaptrack", type=float, default=10, help="million events up to which heaptrack is measured, too")
+    parser.add_argument("--heaptrack", type=float, default=10,
+                        help="million events up to which heaptrack is measured, too")
     parser.add_argument("--work", help="folder for the traces (default: a temporary one)")
-    parser.add_argument("--keep", action="store_true", help="leave the traces in --work, and use those that are there")
+    parser.add_argument("--keep", action="store_true",
+                        help="leave the traces in --work, and use those that are there")
     parser.add_argument("--build", default=os.path.join(run.HERE, "../../build"), help="build folder")
     parser.add_argument("-o", "--output", help="write the table to this file too")
     options = parser.parse_args()
@@ -168,7 +172,8 @@ def main():
             runs.append((f"{lengths[-1]:g}-live", lengths[-1], options.live))
         for name, length, live in runs:
             label = bench.measure(name, length, live)
-            if not live and length <= options.heaptrack and shutil.which("heaptrack_print") and os.path.exists(INTERPRETER):
+            if (not live and length <= options.heaptrack and shutil.which("heaptrack_print")
+                    and os.path.exists(INTERPRETER)):
                 bench.measure_heaptrack(label, length * 1e6)
             if not options.keep:
                 os.unlink(os.path.join(work, f"{name}.hprof"))

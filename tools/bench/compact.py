@@ -4,8 +4,8 @@
   tools/bench/compact.py [--only NAME,...] [--build DIR] [-o FILE.md]
 
 The programs are those of run.py. Bytes an event; an event is an allocation or a release. heaptrack's file is what its
-interpreter writes, compressed as its launcher does it: `zstd -c` where there is a zstd, else `gzip -c`; both are shown. The
-last column is processor time of `heapprof compact`, of its three passes together.
+interpreter writes, compressed as its launcher does it: `zstd -c` where there is a zstd, else `gzip -c`; both are
+shown. The last column is processor time of `heapprof compact`, of its three passes together.
 """
 
 import argparse
@@ -52,7 +52,8 @@ def measure(bench, program):
         bench.run("ht-library", program)
         sizes |= heaptrack_sizes(bench.trace)
     figures["sizes"] = {name: size / figures["events"] for name, size in sizes.items()}
-    print(f"{program.name}: " + ", ".join(f"{name} {size:.3f}" for name, size in figures["sizes"].items()), file=sys.stderr,
+    print(f"{program.name}: " + ", ".join(f"{name} {size:.3f}" for name, size in figures["sizes"].items()),
+          file=sys.stderr,
           flush=True)
     return figures
 
@@ -61,7 +62,9 @@ def describe(results):
     columns = [name for name in COLUMNS if all(name in figures["sizes"] for figures in results.values())]
     rows = [[name, f"{figures['events'] / 1e6:.2f}", *(f"{figures['sizes'][column]:.2f}" for column in columns),
              f"{figures['seconds'] / figures['events'] * 1e6:.2f}"] for name, figures in results.items()]
-    rows.append(["median", "", *(f"{statistics.median(f['sizes'][column] for f in results.values()):.2f}" for column in columns), ""])
+    rows.append(["median", "",
+                 *(f"{statistics.median(f['sizes'][column] for f in results.values()):.2f}" for column in columns),
+                 ""])
     return "Bytes an event:\n\n" + run.table(["program", "million events", *columns, "s a million"], rows)
 
 

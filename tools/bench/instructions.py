@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""How many instructions the recorder executes for a malloc/free pair, counted by valgrind's callgrind: exact, and the same on
-every machine with the same compiler and libc, where nanoseconds are not.
+"""How many instructions the recorder executes for a malloc/free pair, counted by valgrind's callgrind: exact, and the
+same on every machine with the same compiler and libc, where nanoseconds are not.
 
   tools/bench/instructions.py [--build DIR] [--depth N] [--check FILE | --write FILE]
 
-Prints instructions a pair by function of libheapprof.so, for `pair` (pair.cpp) at one depth: the difference between a run of N
-and of 2N pairs, so that start-up cancels out; coding and compressing full blocks is in it. --write keeps the figures in FILE,
---check compares with it and ends with status 1 when the total differs by more than a tenth. instructions.json beside this file
-is Debian 12's.
+Prints instructions a pair by function of libheapprof.so, for `pair` (pair.cpp) at one depth: the difference between a
+run of N and of 2N pairs, so that start-up cancels out; coding and compressing full blocks is in it. --write keeps the
+figures in FILE, --check compares with it and ends with status 1 when the total differs by more than a tenth.
+instructions.json beside this file is Debian 12's.
 """
 
 import argparse
@@ -76,7 +76,8 @@ def measure(build, depth):
     with tempfile.TemporaryDirectory(prefix="heapprof-instructions-") as top:
         pair, folder = os.path.join(top, "pair"), os.path.join(top, "run")
         os.mkdir(folder)
-        subprocess.run(["g++", "-O2", "-g", "-std=c++20", "-fno-builtin-malloc", os.path.join(HERE, "pair.cpp"), "-o", pair],
+        subprocess.run(["g++", "-O2", "-g", "-std=c++20", "-fno-builtin-malloc", os.path.join(HERE, "pair.cpp"), "-o",
+                        pair],
                        check=True)
         once, twice = (count(build, pair, depth, n, folder) for n in (PAIRS, 2 * PAIRS))
     added = PAIRS * ROUNDS
@@ -104,7 +105,8 @@ def main():
         with open(options.check) as file:
             expected = json.load(file)["total"]
         if abs(total - expected) > TOLERANCE * expected:
-            sys.exit(f"{total} instructions, {expected} are on record in {options.check}: find out why, or --write it anew")
+            sys.exit(f"{total} instructions, {expected} are on record in {options.check}: find out why, "
+                     "or --write it anew")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 
   tools/bench/own_allocator.py [--runs N] [--build DIR]
 
-Both programs are pair.cpp. They run in turn, unrecorded and recorded, and each figure is the fastest of N runs: what the
-machine does besides only adds. The last line is the ratio of what the recorder adds to a pair, diverted over hooked.
+Both programs are pair.cpp. They run in turn, unrecorded and recorded, and each figure is the fastest of N runs: what
+the machine does besides only adds. The last line is the ratio of what the recorder adds to a pair, diverted over
+hooked.
 
 Needs a build (tools/test.sh), g++ and Debian's libjemalloc-dev.
 """
@@ -29,9 +30,11 @@ def main():
     if not os.path.exists(library):
         sys.exit(f"{library} is missing: run tools/test.sh first, or name the build folder with --build")
     with tempfile.TemporaryDirectory(prefix="heapprof-bench-") as folder:
-        linked = {"libc": [], "jemalloc": ["-Wl,--whole-archive", "-l:libjemalloc.a", "-Wl,--no-whole-archive", "-lm"]}
+        linked = {"libc": [], "jemalloc": ["-Wl,--whole-archive", "-l:libjemalloc.a", "-Wl,--no-whole-archive",
+                                           "-lm"]}
         for name, flags in linked.items():
-            subprocess.run(["g++", "-O2", "-g", "-std=c++20", "-fno-builtin-malloc", "-pthread", os.path.join(HERE, "pair.cpp"),
+            subprocess.run(["g++", "-O2", "-g", "-std=c++20", "-fno-builtin-malloc", "-pthread",
+                            os.path.join(HERE, "pair.cpp"),
                             "-o", os.path.join(folder, name), *flags], check=True)
         best = {}
         for _ in range(options.runs):
@@ -39,7 +42,8 @@ def main():
                 for recorded in (False, True):
                     trace = os.path.join(folder, "trace")
                     more = {"LD_PRELOAD": library, "HEAPPROF_OUTPUT": trace} if recorded else {}
-                    took = subprocess.run([os.path.join(folder, name), DEPTH, PAIRS], env={**os.environ, **more}, check=True,
+                    took = subprocess.run([os.path.join(folder, name), DEPTH, PAIRS], env={**os.environ, **more},
+                                          check=True,
                                           capture_output=True, text=True).stdout
                     best[name, recorded] = min(float(took), best.get((name, recorded), float("inf")))
                     if recorded:

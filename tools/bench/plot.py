@@ -1,4 +1,5 @@
-"""The whole programs' costs as a bar chart (SVG), on a logarithmic scale: the recorders are orders of magnitude apart."""
+"""The whole programs' costs as a bar chart (SVG), on a logarithmic scale: the recorders are orders of magnitude
+apart."""
 
 import html
 import math
@@ -15,9 +16,11 @@ def plot(programs, recorders):
     height = TOP + len(programs) * group + 30
     def x(ns):
         return LEFT + (WIDTH - LEFT - RIGHT) * math.log10(max(1, ns)) / decades
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 '
+           f'{WIDTH} {height}" '
            'font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="#fff"/>',
-           f'<text x="{LEFT}" y="20" font-size="14" font-weight="bold">cpu time added per allocation event (ns, logarithmic)</text>']
+           f'<text x="{LEFT}" y="20" font-size="14" font-weight="bold">cpu time added per allocation event (ns, '
+           'logarithmic)</text>']
     for i, recorder in enumerate(recorders):
         out.append(f'<rect x="{LEFT + i * 110}" y="31" width="10" height="10" fill="{COLOURS[recorder]}"/>'
                    f'<text x="{LEFT + i * 110 + 15}" y="40">{recorder}</text>')
@@ -27,10 +30,12 @@ def plot(programs, recorders):
                    f'<text x="{at:.1f}" y="{height - 10}" text-anchor="middle" fill="#666">{10 ** decade}</text>')
     y = TOP
     for name, program in programs.items():
-        out.append(f'<text x="{LEFT - 8}" y="{y + len(recorders) * BAR / 2 + 4:.1f}" text-anchor="end">{html.escape(name)}</text>')
+        out.append(f'<text x="{LEFT - 8}" y="{y + len(recorders) * BAR / 2 + 4:.1f}" '
+                   f'text-anchor="end">{html.escape(name)}</text>')
         for recorder in recorders:
             ns = program["recorders"][recorder]["added_ns_per_event"]
-            out.append(f'<rect x="{LEFT}" y="{y}" width="{max(1, x(ns) - LEFT):.1f}" height="{BAR - 1}" fill="{COLOURS[recorder]}"/>'
+            out.append(f'<rect x="{LEFT}" y="{y}" width="{max(1, x(ns) - LEFT):.1f}" height="{BAR - 1}" '
+                       f'fill="{COLOURS[recorder]}"/>'
                        f'<text x="{x(ns) + 4:.1f}" y="{y + BAR - 2}" font-size="9" fill="#444">{ns:.0f}</text>')
             y += BAR
         y += GAP

@@ -70,8 +70,10 @@ class Redis(Program):
                 break
             time.sleep(0.05)
         for tests in ("set,lpush,hset,sadd", "lrange_100"):
-            subprocess.run(["redis-benchmark", "-p", str(REDIS_PORT), "-q", "-n", "60000", "-P", "16", "-r", "20000", "-d", "64",
-                            "-t", tests], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=100, check=False)
+            subprocess.run(["redis-benchmark", "-p", str(REDIS_PORT), "-q", "-n", "60000", "-P", "16", "-r", "20000",
+                            "-d", "64",
+                            "-t", tests], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=100,
+                           check=False)
         subprocess.run(cli + ["shutdown", "nosave"], capture_output=True, check=False)
 
 
@@ -82,7 +84,8 @@ def cc1plus(folder):
         file.write("#include <regex>\n#include <map>\n#include <iostream>\n#include <functional>\n")
         for i in range(20):
             file.write(f"std::map<std::string, std::function<int({'int' if i % 2 else 'long'})>> m{i}() "
-                       f"{{ std::regex r(\"a{i}+b\"); return {{{{\"x\", [](auto v) {{ return int(v) + {i}; }}}}}}; }}\n")
+                       f"{{ std::regex r(\"a{i}+b\"); return {{{{\"x\", [](auto v) {{ return int(v) + "
+                       f"{i}; }}}}}}; }}\n")
     lines = subprocess.run(["g++", "-###", "-O1", "-std=c++17", "-S", source, "-o", os.path.join(folder, "large.s")],
                            stderr=subprocess.PIPE, text=True, check=True).stderr.split("\n")
     return shlex.split(next(line for line in lines if "cc1plus" in line and line.startswith(" ")))
@@ -98,7 +101,8 @@ def script(folder, name, text):
 def json_text(folder):
     path = os.path.join(folder, "in.json")
     with open(path, "w") as file:
-        file.write("[" + ",".join(f'{{"id": {i}, "name": "n{i * 7919 % 1000}", "tags": ["a{i % 7}", "b{i % 3}"], "x": {{"y": {i}}}}}'
+        file.write("[" + ",".join(f'{{"id": {i}, "name": "n{i * 7919 % 1000}", "tags": ["a{i % 7}", "b{i % 3}"], '
+                                  f'"x": {{"y": {i}}}}}'
                                   for i in range(60000)) + "]")
     return path
 
@@ -119,7 +123,8 @@ def svg(folder):
     path = os.path.join(folder, "in.svg")
     with open(path, "w") as file:
         file.write('<svg xmlns="http://www.w3.org/2000/svg" width="1000" height="1000">' + "".join(
-            f'<g transform="translate({i % 100 * 10},{i // 100 * 10})"><rect width="9" height="9" rx="2" fill="#{i * 7919 % 4096:03x}"/>'
+            f'<g transform="translate({i % 100 * 10},{i // 100 * 10})"><rect width="9" height="9" rx="2" '
+            f'fill="#{i * 7919 % 4096:03x}"/>'
             f'<text x="1" y="8" font-size="5">{i}</text></g>' for i in range(4000)) + "</svg>")
     return path
 
@@ -129,20 +134,24 @@ def programs(folder):
     everything = [
         lambda: Program("cc1plus", cc1plus(folder)),
         # Its own pools would hide most allocations.
-        lambda: Program("python3", [sys.executable, script(folder, "in.py", PYTHON)], environment={"PYTHONMALLOC": "malloc"}),
+        lambda: Program("python3", [sys.executable, script(folder, "in.py", PYTHON)],
+                        environment={"PYTHONMALLOC": "malloc"}),
         lambda: Program("perl", ["perl", script(folder, "in.pl", PERL)]),
         lambda: Program("sqlite3", ["sqlite3", ":memory:"], stdin=script(folder, "in.sql", SQL)),
-        lambda: Program("jq", ["jq", "-c", "group_by(.name) | map({n: .[0].name, s: map(.id) | add, t: map(.tags[]) | unique})",
+        lambda: Program("jq", ["jq", "-c", "group_by(.name) | map({n: .[0].name, s: map(.id) | add, t: "
+                                           "map(.tags[]) | unique})",
                                json_text(folder)]),
         lambda: Program("git", ["git", "--no-pager", "-C", repository(folder), "log", "-p", "--stat", "--no-color"]),
         lambda: Program("rsvg-convert", ["rsvg-convert", svg(folder), "-o", os.path.join(folder, "out.png")]),
         lambda: Redis(folder),
-        lambda: Program("python3-threads", [sys.executable, script(folder, "threads.py", PYTHON_THREADS)], threads=True,
+        lambda: Program("python3-threads", [sys.executable, script(folder, "threads.py", PYTHON_THREADS)],
+                        threads=True,
                         environment={"PYTHONMALLOC": "malloc"}),
         lambda: Program("larson", [os.path.join(folder, "larson"), "2", "10"], threads=True),
     ]
     needs = {"cc1plus": "g++", "python3-threads": "python3"}
-    names = ["cc1plus", "python3", "perl", "sqlite3", "jq", "git", "rsvg-convert", "redis-server", "python3-threads", "larson"]
+    names = ["cc1plus", "python3", "perl", "sqlite3", "jq", "git", "rsvg-convert", "redis-server", "python3-threads",
+             "larson"]
     for name, make in zip(names, everything):
         if name == "larson" or shutil.which(needs.get(name, name)):
             yield make()

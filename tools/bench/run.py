@@ -3,8 +3,8 @@
 
   tools/bench/run.py [--runs N] [--only NAME,...] [--build DIR] [-o FILE.md] [--json FILE] [--plot FILE.svg]
 
-Each program runs N times under each recorder in turn, so that what the machine does meanwhile meets all alike, and the
-figures are medians:
+Each program runs N times under each recorder in turn, so that what the machine does meanwhile meets all alike, and
+the figures are medians:
 
   native       no recorder
   heapprof     with its defaults
@@ -12,10 +12,11 @@ figures are medians:
   ht-library   heaptrack's preload library alone, writing to a file
   ht-full      `heaptrack -o FILE PROGRAM`, with its interpreter and compressor
 
-Three tables: a malloc/free pair at the bottom of stacks of three depths (nanoseconds added); an allocator stress on 1, 2
-and 4 threads, and on 1 whose every event needs a time because another thread is about (operations a second); and whole programs: cpu time added per event (a malloc is one, a free another), wall
-time as a multiple of native, megabytes added to the peak of resident memory (mapped file pages included), bytes of trace
-per event. What cannot be had here is left out and named.
+Three tables: a malloc/free pair at the bottom of stacks of three depths (nanoseconds added); an allocator stress on
+1, 2 and 4 threads, and on 1 whose every event needs a time because another thread is about (operations a second); and
+whole programs: cpu time added per event (a malloc is one, a free another), wall time as a multiple of native,
+megabytes added to the peak of resident memory (mapped file pages included), bytes of trace per event. What cannot be
+had here is left out and named.
 
 Needs a build (tools/test.sh), Debian's heaptrack, g++, and the programs of programs.py as far as installed.
 """
@@ -81,21 +82,24 @@ class Bench:
             command = ["heaptrack", "-o", self.trace] + command
         with open(program.stdin or os.devnull) as stdin, open(os.path.join(self.folder, "output"), "w+") as output:
             begin = time.monotonic()
-            process = subprocess.Popen(command, env=environment, stdin=stdin, stdout=output, stderr=subprocess.DEVNULL)
+            process = subprocess.Popen(command, env=environment, stdin=stdin, stdout=output,
+                                       stderr=subprocess.DEVNULL)
             program.drive(process)
             _, status, usage = os.wait4(process.pid, 0)
             wall = time.monotonic() - begin
             process.returncode = os.waitstatus_to_exitcode(status)
             output.seek(0)
             text = output.read()
-        # Debian's heaptrack script ends with SIGPIPE's status, whatever the program's, where its output is no terminal.
+        # Debian's heaptrack script ends with SIGPIPE's status, whatever the program's, where its output is no
+        # terminal.
         if process.returncode != 0 and recorder != "ht-full":
             sys.exit(f"{program.name} under {recorder} ended with status {process.returncode}")
         size = sum(os.stat(os.path.join(self.trace_folder, n)).st_blocks * 512 for n in os.listdir(self.trace_folder))
         return Run(text, wall, usage, size)
 
     def events(self):
-        report = subprocess.run([self.analyzer, "report", "--no-symbols", "--json", self.trace], stdout=subprocess.PIPE,
+        report = subprocess.run([self.analyzer, "report", "--no-symbols", "--json", self.trace],
+                                stdout=subprocess.PIPE,
                                 check=False)
         return json.loads(report.stdout)["events"]
 
@@ -122,7 +126,8 @@ class Bench:
     def micro(self):
         result = {}
         for depth in DEPTHS:
-            pair = programs.Program(f"pair at depth {depth}", [os.path.join(self.folder, "pair"), str(depth), "400000"])
+            pair = programs.Program(f"pair at depth {depth}",
+                                    [os.path.join(self.folder, "pair"), str(depth), "400000"])
             result[str(depth)] = self.printed(pair)
         return result
 
@@ -139,7 +144,8 @@ class Bench:
         median = {r: {what: statistics.median(getattr(run, what) for run in each)
                       for what in ("wall", "cpu", "rss", "trace_bytes")} for r, each in runs.items()}
         native = median["native"]
-        figures = {r: {"added_ns_per_event": (m["cpu"] - native["cpu"]) / events * 1e9, "wall_ratio": m["wall"] / native["wall"],
+        figures = {r: {"added_ns_per_event": (m["cpu"] - native["cpu"]) / events * 1e9,
+                       "wall_ratio": m["wall"] / native["wall"],
                        "added_rss_bytes": m["rss"] - native["rss"], "bytes_per_event": m["trace_bytes"] / events}
                    for r, m in median.items() if r != "native"}
         return {"events": events, "threads": program.threads, "native_cpu_s": native["cpu"],
@@ -148,7 +154,8 @@ class Bench:
 
 def build(folder):
     for name in ("pair", "larson"):
-        subprocess.run(["g++", "-O2", "-g", "-std=c++20", "-fno-builtin-malloc", "-pthread", os.path.join(HERE, name + ".cpp"),
+        subprocess.run(["g++", "-O2", "-g", "-std=c++20", "-fno-builtin-malloc", "-pthread",
+                        os.path.join(HERE, name + ".cpp"),
                         "-o", os.path.join(folder, name)], check=True)
 
 
@@ -164,25 +171,30 @@ def describe(results, recorders):
     if results["micro"]:
         text += "Nanoseconds a malloc/free pair, and what a recorder adds:\n\n" + table(
             ["depth", *recorders],
-            [[depth, f"{m['native']:.0f}"] + [f"+{m[r] - m['native']:.0f}" for r in others] for depth, m in results["micro"].items()])
+            [[depth, f"{m['native']:.0f}"] + [f"+{m[r] - m['native']:.0f}" for r in others]
+             for depth, m in results["micro"].items()])
     if results["threads"]:
         text += "Allocator stress, million operations a second:\n\n" + table(
-            ["threads", *recorders], [[count] + [f"{m[r] / 1e6:.1f}" for r in recorders] for count, m in results["threads"].items()])
+            ["threads", *recorders],
+            [[count] + [f"{m[r] / 1e6:.1f}" for r in recorders] for count, m in results["threads"].items()])
     whole = results["programs"]
     if whole:
         text += "Whole programs, cpu nanoseconds added per event:\n\n" + table(
             ["program", "million events", "native s", *others],
             [[name, f"{p['events'] / 1e6:.2f}", f"{p['native_cpu_s']:.2f}"] +
              [f"{p['recorders'][r]['added_ns_per_event']:.0f}" for r in others] for name, p in whole.items()])
-        text += "Whole programs, wall time as a multiple of native / MB added to peak resident memory / trace bytes per event:\n\n"
+        text += ("Whole programs, wall time as a multiple of native / MB added to peak resident memory / "
+                 "trace bytes per event:\n\n")
         text += table(["program", *others], [
             [name] + [f"{f['wall_ratio']:.2f} / {f['added_rss_bytes'] / 1e6:.1f} / {f['bytes_per_event']:.2f}"
                       for f in (p["recorders"][r] for r in others)] for name, p in whole.items()])
         for other in ("ht-full", "ht-library"):
             if {"heapprof", other} <= set(recorders):
-                ratios = [p["recorders"]["heapprof"]["added_ns_per_event"] / p["recorders"][other]["added_ns_per_event"]
+                ratios = [p["recorders"]["heapprof"]["added_ns_per_event"] /
+                          p["recorders"][other]["added_ns_per_event"]
                           for p in whole.values()]
-                text += (f"heapprof's added cpu per event over that of {other}: median {statistics.median(ratios):.3f}, "
+                text += (f"heapprof's added cpu per event over that of {other}: median "
+                         f"{statistics.median(ratios):.3f}, "
                          f"worst {max(ratios):.3f}\n")
     return text
 
@@ -190,8 +202,10 @@ def describe(results, recorders):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5, help="runs of each program under each recorder")
-    parser.add_argument("--only", default="", help="names, comma separated: micro, threads, or a program of programs.py")
-    parser.add_argument("--recorders", default=",".join(RECORDERS[1:]), help="which to run, besides native (default: all)")
+    parser.add_argument("--only", default="", help="names, comma separated: micro, threads, or a "
+                                                   "program of programs.py")
+    parser.add_argument("--recorders", default=",".join(RECORDERS[1:]),
+                        help="which to run, besides native (default: all)")
     parser.add_argument("--build", default=os.path.join(HERE, "../../build"), help="build folder")
     parser.add_argument("-o", "--output", help="write the tables to this file too")
     parser.add_argument("--json", help="write all figures to this file")

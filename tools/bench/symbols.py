@@ -64,8 +64,10 @@ def make_library(work, megabytes):
     objects = []
     for kind in range(3):
         source = work / f"source{kind}.cpp"
-        source.write_text(SOURCE.replace("CALLS", " + ".join(f"work<{n}>(text)" for n in range(kind * 40 + 1, kind * 40 + 9))))
-        run("c++", "-std=c++17", "-O2", "-g", "-fPIC", "-ffunction-sections", "-c", source, "-o", work / f"object{kind}.o")
+        source.write_text(SOURCE.replace("CALLS", " + ".join(f"work<{n}>(text)"
+                                                             for n in range(kind * 40 + 1, kind * 40 + 9))))
+        run("c++", "-std=c++17", "-O2", "-g", "-fPIC", "-ffunction-sections", "-c", source, "-o",
+            work / f"object{kind}.o")
         objects.append(work / f"object{kind}.o")
     copies = []
     total = 0
@@ -76,7 +78,8 @@ def make_library(work, megabytes):
         copies.append(copy)
         # Strings are merged by the linker, so relocations and .debug_str of the objects don't count.
         total += debug_bytes(copy)
-    run("c++", "-shared", "-nostdlib", "-Wl,--unresolved-symbols=ignore-all", "-Wl,--build-id", "-o", library, *copies)
+    run("c++", "-shared", "-nostdlib", "-Wl,--unresolved-symbols=ignore-all", "-Wl,--build-id", "-o", library,
+        *copies)
     for copy in copies:
         copy.unlink()
     return library
@@ -103,7 +106,8 @@ def main():
     options.work.mkdir(parents=True, exist_ok=True)
     run("ninja", "-C", options.build, "analyzer/symbols_bench", stdout=subprocess.DEVNULL)
     library = options.library or make_library(options.work, options.megabytes)
-    print(f"{library}: {library.stat().st_size / 1e6:.0f} MB, {debug_bytes(library) / 1e6:.0f} MB of it debug information")
+    print(f"{library}: {library.stat().st_size / 1e6:.0f} MB, {debug_bytes(library) / 1e6:.0f} MB of it "
+          "debug information")
     with open(library, "rb") as file:
         while file.read(1 << 24):
             pass
@@ -115,7 +119,8 @@ def main():
     begin, size = int(text[3], 16), int(text[5], 16)
     few = 2000
     addresses = "".join(f"{begin + i * size // options.places:#x}\n" for i in range(few))
-    for command in (["llvm-symbolizer", f"--obj={library}", "--inlines"], ["addr2line", "-a", "-i", "-f", "-C", "-e", library]):
+    for command in (["llvm-symbolizer", f"--obj={library}", "--inlines"],
+                    ["addr2line", "-a", "-i", "-f", "-C", "-e", library]):
         if shutil.which(command[0]) is None:
             continue
         start = time.monotonic()

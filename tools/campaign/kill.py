@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """SIGKILL at random moments, and every event compared: none lost, none twice, none invented.
 
-A program of three threads that keep a ledger (tests/programs/ledger_kill.cpp) is killed again and again, by a kernel timer
-or after a number of calls.
-Blocks are so small that a frame is made every hundred events. What the ledger has as done must be in the trace, in order;
-what it never began must not; and heapprof's figures must be those of a replay of the events.
+A program of three threads that keep a ledger (tests/programs/ledger_kill.cpp) is killed again and again, by a kernel
+timer or after a number of calls. Blocks are so small that a frame is made every hundred events. What the ledger has
+as done must be in the trace, in order; what it never began must not; and heapprof's figures must be those of a replay
+of the events.
 
 usage: tools/campaign/kill.py [--runs N] [--seed N] [--build FOLDER]
 """
@@ -54,7 +54,8 @@ def strike(plan):
     case.count = 0
     with tempfile.TemporaryDirectory(prefix="heapprof-campaign-") as folder:
         case.dir = Path(folder)
-        run = case.record(harness.program("ledger_kill"), plan["moment"], plan["seed"], 3, plan["by"], how=plan["how"],
+        run = case.record(harness.program("ledger_kill"), plan["moment"], plan["seed"], 3, plan["by"],
+                          how=plan["how"],
                           status=None, timeout=600,
                           BLOCK_BYTES=plan["block_bytes"])
         if run.status != (137 if plan["how"] == "record" else -9):
@@ -94,7 +95,8 @@ def main():
             fell.update(set(where))
             if (run + 1) % 100 == 0:
                 print(f"{run + 1} kills, {events} events compared, {failed} failed", flush=True)
-    print(f"\n{options.runs} kills, {events} events compared one by one, {time.monotonic() - begin:.0f} s: {failed} failed")
+    print(f"\n{options.runs} kills, {events} events compared one by one, {time.monotonic() - begin:.0f} "
+          f"s: {failed} failed")
     for where, times in fell.most_common():
         print(f"  {times:5} fell {where}")
     sys.exit(1 if failed else 0)

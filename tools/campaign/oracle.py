@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Stacks of real programs against libunwind, at length: each program of tools/bench/programs.py and some more runs under the
-oracle (tests/unit/unwind/oracle_preload.cpp), which captures a stack at every allocation as the recorder does, compares each with a
-walk from scratch, and every N-th, frame by frame, with libunwind's local interface.
+"""Stacks of real programs against libunwind, at length: each program of tools/bench/programs.py and some more runs
+under the oracle (tests/unit/unwind/oracle_preload.cpp), which captures a stack at every allocation as the recorder
+does, compares each with a walk from scratch, and every N-th, frame by frame, with libunwind's local interface.
 
   tools/campaign/oracle.py [--only NAME,...] [--seconds S] [-o FILE.md]
 
-Prints a table. Status 1 when a stack differed, or a program died under the oracle. A program that takes longer than S seconds
-(default 200) is ended; what was compared until then counts. Needs a build with the tests (tools/test.sh).
+Prints a table. Status 1 when a stack differed, or a program died under the oracle. A program that takes longer than S
+seconds (default 200) is ended; what was compared until then counts. Needs a build with the tests (tools/test.sh).
 """
 
 import argparse
@@ -22,10 +22,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../bench"))
 import programs  # noqa: E402  (the path is set just above)
 
-NODE = "let t = 0; for (let i = 0; i < 3e5; i++) { t += JSON.stringify({a: [i, 'x'.repeat(i % 50)]}).length } console.log(t)"
+NODE = ("let t = 0; for (let i = 0; i < 3e5; i++) { t += JSON.stringify({a: [i, 'x'.repeat(i % 50)]}).length } "
+        "console.log(t)")
 
 # The share of stacks that libunwind is asked about: it needs 20 to 100 us for one.
-EVERY = {"cc1plus": 200, "rsvg-convert": 20, "redis-server": 50, "larson": 500, "node": 200, "python3": 20, "python3-threads": 50,
+EVERY = {"cc1plus": 200, "rsvg-convert": 20, "redis-server": 50, "larson": 500, "node": 200, "python3": 20,
+         "python3-threads": 50,
          "perl": 50, "sqlite3": 20, "jq": 20, "git": 10}
 
 
@@ -42,12 +44,13 @@ def more():
 
 
 def totals_of(report):
-    """(captures, compared, frames, different, truncated) of the oracle's report, whose lines are sums so far: the last of each
-    program. (Of processes that share a name the largest counts, so that none counts twice.)"""
+    """(captures, compared, frames, different, truncated) of the oracle's report, whose lines are sums so far: the
+    last of each program. (Of processes that share a name the largest counts, so that none counts twice.)"""
     last = {}
     if os.path.exists(report):
         with open(report) as file:
-            for name, *row in re.findall(r"(\S+): (\d+) captures, (\d+) compared, (\d+) frames, (\d+) different, (\d+) truncated",
+            for name, *row in re.findall(r"(\S+): (\d+) captures, (\d+) compared, (\d+) frames, (\d+) "
+                                         r"different, (\d+) truncated",
                                          file.read()):
                 last[name] = max(last.get(name, [0] * 5), [int(figure) for figure in row])
     return [sum(column) for column in zip([0] * 5, *last.values())]
@@ -58,7 +61,8 @@ def run(program, oracle, folder, seconds):
     environment = dict(os.environ, **program.environment, LD_PRELOAD=oracle, ORACLE_REPORT=report,
                        ORACLE_EVERY=str(EVERY.get(program.name, 10)))
     stdin = open(program.stdin) if program.stdin else subprocess.DEVNULL
-    process = subprocess.Popen(program.command, env=environment, stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    process = subprocess.Popen(program.command, env=environment, stdin=stdin, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE,
                                start_new_session=True)
     program.drive(process)
     try:
@@ -91,16 +95,18 @@ def main():
         for program in [*programs.programs(folder), *more()]:
             if options.only and program.name not in options.only.split(","):
                 continue
-            (captures, compared, frames, different, truncated), died, errors, report = run(program, oracle, folder, options.seconds)
-            lines.append(f"| {program.name} | {captures:,} | {compared:,} | {frames:,} | {different:,} | {truncated:,} |")
+            (captures, compared, frames, different, truncated), died, errors, report = run(program, oracle, folder,
+                                                                                           options.seconds)
+            lines.append(f"| {program.name} | {captures:,} | {compared:,} | {frames:,} | {different:,} "
+                         f"| {truncated:,} |")
             print(lines[-1], flush=True)
             if different or died or captures == 0:
                 bad = True
                 if os.path.exists(report):
                     with open(report) as file:
                         print(file.read()[:3000], file=sys.stderr)
-                print(f"{program.name}: {'died' if died else 'nothing was captured' if captures == 0 else 'stacks differ'} {errors}",
-                      file=sys.stderr)
+                what = "died" if died else "nothing was captured" if captures == 0 else "stacks differ"
+                print(f"{program.name}: {what} {errors}", file=sys.stderr)
     if options.output:
         with open(options.output, "w") as file:
             file.write("\n".join(lines) + "\n")

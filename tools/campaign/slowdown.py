@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Whether looking at a running program slows it: its own count of pairs per 100 ms, while nobody looks and while heapprof
-reads its trace again and again. The program has one processor for itself, heapprof another; without two there is nothing
-to measure. Processors share caches, memory and, where they are threads of one core, more: so gzip, which knows nothing of the
-program, works in heapprof's place for a third of the time, and what heapprof costs is the difference.
+"""Whether looking at a running program slows it: its own count of pairs per 100 ms, while nobody looks and while
+heapprof reads its trace again and again. The program has one processor for itself, heapprof another; without two
+there is nothing to measure. Processors share caches, memory and, where they are threads of one core, more: so gzip,
+which knows nothing of the program, works in heapprof's place for a third of the time, and what heapprof costs is the
+difference.
 
 usage: tools/campaign/slowdown.py [--rounds N] [--build FOLDER]
 """

@@ -35,7 +35,8 @@ def main():
                     case.assert_sound(case.report(run.trace))
                     marked = case.report(run.trace, "--min-size", 777, "--max-size", 777)["heap"]["allocations"]
                     case.assertEqual(marked, int(run.stdout))
-                    print(f"{what}: {times} threads, blocks of {block_bytes} bytes, {marked} allocations, all in the trace, "
+                    print(f"{what}: {times} threads, blocks of {block_bytes} bytes, {marked} allocations, "
+                          "all in the trace, "
                           f"{time.monotonic() - begin:.0f} s", flush=True)
                 except AssertionError as problem:
                     failed += 1

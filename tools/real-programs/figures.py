@@ -19,7 +19,8 @@ MOST_WITNESSES = 2
 
 
 def report(heapprof, trace, *options):
-    result = subprocess.run([heapprof, "report", trace, "--json", *options], capture_output=True, text=True, timeout=900)
+    result = subprocess.run([heapprof, "report", trace, "--json", *options], capture_output=True, text=True,
+                            timeout=900)
     try:
         return result.returncode, json.loads(result.stdout), result.stderr
     except json.JSONDecodeError:
@@ -50,8 +51,8 @@ def of(program, traces, heapprof):
         totals["events"] += result["events"]
         for key in ("unmatched_frees", "implied_frees"):
             totals[key] += heap[key]
-            # A forked child releases what its parent allocated; an own allocator serves libraries' constructors before its
-            # functions can be diverted (docs/own-allocators-and-privileges.md).
+            # A forked child releases what its parent allocated; an own allocator serves libraries' constructors
+            # before its functions can be diverted (docs/own-allocators-and-privileges.md).
             if heap[key] > program.tolerated * heap["frees"] and not forked(path):
                 problems.append(f"{path.name}: {heap[key]} {key} of {heap['frees']} releases")
         if not integrity["complete"]:
@@ -71,7 +72,8 @@ def of(program, traces, heapprof):
             blocks = entry["blocks"]
             stacks += blocks
             if any("libheapprof" in frame["module"] for frame in entry["stack"]):
-                problems.append(f"{path.name}: a frame of the recorder's in a stack: {[frame['function'] for frame in entry['stack'][:4]]}")
+                problems.append(f"{path.name}: a frame of the recorder's in a stack: "
+                                f"{[frame['function'] for frame in entry['stack'][:4]]}")
             if entry["truncated"]:
                 cut += blocks
                 outermost = entry["stack"][-1]["module"].rsplit("/", 1)[-1] if entry["stack"] else "nothing"
@@ -101,7 +103,8 @@ def of(program, traces, heapprof):
         ended={key[9:]: value for key, value in totals.items() if key.startswith("ended by ")},
         main=len(main), allocations=sum(result["heap"]["allocations"] for _, result in main),
         peak=max((result["heap"]["peak_bytes"] for _, result in main), default=0),
-        by_stack=stacks / considered if considered else None, truncated=cut / stacks if stacks else None, reasons=reasons.most_common(4),
+        by_stack=stacks / considered if considered else None, truncated=cut / stacks if stacks else None,
+        reasons=reasons.most_common(4),
         unnamed=unnamed / frames if frames else None, unnamed_with_symbols=inexcusable / frames if frames else None,
         guessed=guessed / frames if frames else None, no_module=lost / frames if frames else None,
         unnamed_in=missing.most_common(4), witnesses=checked, agree=checked - len(witness), problems=problems)
@@ -132,7 +135,8 @@ def name_of(path):
 
 def last_of_process(trace, files):
     """The last of the traces of one process, which got a new one at each exec."""
-    return max((path for path in files if process_of(path) == process_of(trace)), key=lambda path: path.stat().st_mtime_ns)
+    return max((path for path in files if process_of(path) == process_of(trace)),
+               key=lambda path: path.stat().st_mtime_ns)
 
 
 def process_of(path):
@@ -149,8 +153,8 @@ def witnessed(heapprof, trace, said):
     if result is None:
         return errors.strip()
     live, blocks = result["heap"]["leaked_bytes"], result["heap"]["leaked_blocks"]
-    # Header and rounding of a chunk: 8 to 24 bytes, at least 32 in all; mapped ones up to a page more. The loader's blocks from
-    # before the program's start are in no trace.
+    # Header and rounding of a chunk: 8 to 24 bytes, at least 32 in all; mapped ones up to a page more. The loader's
+    # blocks from before the program's start are in no trace.
     low, high = live + 8 * blocks, live + 32 * blocks + 65536 + mapped // 16
     if low - 4096 <= used + mapped <= high:
         return None
@@ -158,7 +162,8 @@ def witnessed(heapprof, trace, said):
 
 
 def witness_time(heapprof, trace):
-    result = subprocess.run([heapprof, "timeline", trace, "--format", "json"], capture_output=True, text=True, timeout=900)
+    result = subprocess.run([heapprof, "timeline", trace, "--format", "json"], capture_output=True, text=True,
+                            timeout=900)
     try:
         marks = json.loads(result.stdout).get("marks", [])
     except json.JSONDecodeError:
@@ -173,23 +178,29 @@ def percent(share):
 
 def line(row):
     return (f"{row['name']}: {row['facts']} facts, {row['differences']} differ; {row['traces']} traces, "
-            f"{row['events']:,} events; truncated {percent(row['truncated'])}, without name {percent(row['unnamed'])}, "
+            f"{row['events']:,} events; truncated {percent(row['truncated'])}, without name "
+            f"{percent(row['unnamed'])}, "
             f"outside modules {percent(row['no_module'])}; mallinfo2 asked {row['witnesses']} times; "
-            f"{row['plain_seconds']} s plain, {row['recorded_seconds']} s recorded; cut: {row['reasons'][:2]}; no name: {row['unnamed_in'][:2]}")
+            f"{row['plain_seconds']} s plain, {row['recorded_seconds']} s recorded; cut: {row['reasons'][:2]}; no "
+            f"name: {row['unnamed_in'][:2]}")
 
 
 def table(path):
-    """The newest row of each program in a --json file, as Markdown."""
-    rows = {}
-    for text in path.read_text().splitlines():
-        row = json.loads(text)
-        rows[row["name"]] = row
-    lines = ["| program | facts | verdicts | differ | processes | events | peak | truncated | unresolved | though symbols are there | "
-             "mallinfo2 agrees, of processes asked |",
-             "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
-    for row in rows.values():
-        asked = f"{row['agree']} of {row['witnesses']}" if row["witnesses"] else ""
-        lines.append(f"| {row['name']} | {row['facts']} | {row['verdicts'] or ''} | {row['differences']} | {row['traces']} | "
-                     f"{row['events']:,} | {row['peak'] / 1048576:.1f} MiB | {percent(row['truncated'])} | {percent(row['unnamed'])} | "
-                     f"{percent(row['unnamed_with_symbols'])} | {asked} |")
-    return "\n".join(lines)
+    """The newest row of each program in a --json file, as Markdown. ValueError names the line that is no such row."""
+    lines = {}
+    for number, text in enumerate(path.read_text().splitlines(), 1):
+        try:
+            row = json.loads(text)
+            lines[row["name"]] = table_line(row)
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(f"{path}: line {number} is not what --json writes") from None
+    return "\n".join(["| program | facts | verdicts | differ | processes | events | peak | truncated | unresolved | "
+                      "though symbols are there | mallinfo2 agrees, of processes asked |",
+                      "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|", *lines.values()])
+
+
+def table_line(row):
+    asked = f"{row['agree']} of {row['witnesses']}" if row["witnesses"] else ""
+    return (f"| {row['name']} | {row['facts']} | {row['verdicts'] or ''} | {row['differences']} | {row['traces']} | "
+            f"{row['events']:,} | {row['peak'] / 1048576:.1f} MiB | {percent(row['truncated'])} | "
+            f"{percent(row['unnamed'])} | {percent(row['unnamed_with_symbols'])} | {asked} |")

@@ -3,13 +3,16 @@
 
 usage: tools/real-programs/independent.py [--build DIR] [--json FILE] [NAME...]
 
-Each program, one process that does the same at every start, runs four times: alone, recorded, under valgrind's memcheck ("total heap
-usage", "in use at exit") and under heaptrack. All of them count a realloc as an allocation, memcheck and heapprof as a release
-too. heaptrack's peak is compared to the three digits that it prints; the block of 72,704 bytes that its own libstdc++ takes is allowed for. Printed is a Markdown table; of each figure heapprof's, and
+Each program, one process that does the same at every start, runs four times: alone, recorded, under valgrind's
+memcheck ("total heap usage", "in use at exit") and under heaptrack. All of them count a realloc as an allocation,
+memcheck and heapprof as a release too. heaptrack's peak is compared to the three digits that it prints; the block of
+72,704 bytes that its own libstdc++ takes is allowed for. Printed is a Markdown table; of each figure heapprof's, and
 how far the others are from it.
 
-  redis     used_memory of INFO against the sum of the usable sizes of the blocks that were live at that moment and came from zmalloc
-  python3   tracemalloc's growth between two points of a script under PYTHONMALLOC=malloc, against heapprof's between the same points
+  redis     used_memory of INFO against the sum of the usable sizes of the blocks that were live at that moment and
+            came from zmalloc
+  python3   tracemalloc's growth between two points of a script under PYTHONMALLOC=malloc, against heapprof's between
+            the same points
 
 Exit status: 1 when a figure is further away than one in a hundred, or the program did something else when recorded.
 """
@@ -32,32 +35,47 @@ PATH = "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 TIMEOUT = 400
 ALLOWED = 0.01  # share by which a figure may be off, or 300 of it: environments differ by a variable or two
 HEAPTRACK_ITSELF = 72704  # bytes, one block: the reserve of the libstdc++ that heaptrack brings into the process
-COMPARED = (("valgrind", "allocations"), ("valgrind", "frees"), ("valgrind", "allocated_bytes"), ("valgrind", "leaked_bytes"),
+COMPARED = (("valgrind", "allocations"), ("valgrind", "frees"), ("valgrind", "allocated_bytes"),
+            ("valgrind", "leaked_bytes"),
             ("heaptrack", "allocations"))
 
 CC1PLUS = next(iter(sorted(Path("/usr/lib/gcc/x86_64-linux-gnu").glob("*/cc1plus"))), Path("/none"))
 
 # name: (files, command)
 PROGRAMS = {
-    "perl": ({}, ["perl", "-e", "my %h; $h{$_ % 997} .= chr(65 + $_ % 26) x 30 for 1..20000; print length(join ',', map { $h{$_} } sort keys %h)"]),
-    "sqlite3": ({"in.sql": "create table t(a integer primary key, b); with recursive n(x) as (select 1 union all select x + 1 from n where x < 3000) "
-                 "insert into t select x, hex(x * x) from n; create index i on t(b); select count(*), max(b) from t where b like '%7%';"},
+    "perl": ({}, ["perl", "-e", "my %h; $h{$_ % 997} .= chr(65 + $_ % 26) x 30 for 1..20000; print length(join ',', "
+                                "map { $h{$_} } sort keys %h)"]),
+    "sqlite3": ({"in.sql": "create table t(a integer primary key, b); with recursive n(x) as (select 1 union all "
+                           "select x + 1 from n where x < 3000) "
+                 "insert into t select x, hex(x * x) from n; create index i on t(b); select count(*), max(b) from t "
+                 "where b like '%7%';"},
                 ["sqlite3", ":memory:", ".read in.sql"]),
-    "bash": ({}, ["bash", "--norc", "-c", "declare -A s; for i in {1..3000}; do s[$((i % 501))]+=x; done; echo ${#s[@]} ${s[7]//x/y}"]),
-    "lua": ({}, ["lua5.4", "-e", "local t = {} for i = 1, 50000 do t[i % 997] = (t[i % 997] or '') .. i % 10 end print(#t)"]),
+    "bash": ({}, ["bash", "--norc", "-c", "declare -A s; for i in {1..3000}; do s[$((i % 501))]+=x; done; echo "
+                                          "${#s[@]} ${s[7]//x/y}"]),
+    "lua": ({}, ["lua5.4", "-e", "local t = {} for i = 1, 50000 do t[i % 997] = (t[i % 997] or '') .. i % "
+                                 "10 end print(#t)"]),
     "git": ({}, ["git", "--no-pager", "-C", "repository", "log", "-p", "--no-color", "-n", "30"]),
-    "cc1plus": ({"a.cpp": "#include <string>\n#include <map>\nstd::map<std::string, int> m; int main() { m[\"a\"] = 1; return m.size(); }\n"},
-                [str(CC1PLUS), "-quiet", "-D_GNU_SOURCE", "-imultiarch", "x86_64-linux-gnu", "a.cpp", "-O1", "-std=c++17", "-o", "a.s"]),
-    "python3": ({}, ["/usr/bin/python3", "-s", "-S", "-c", "d = {i: str(i) * 3 for i in range(20000)}; print(sum(map(len, d.values())))"]),
-    "php": ({}, ["php", "-n", "-r", "for ($i = 0; $i < 20000; $i++) $a['k' . $i % 997][] = $i; echo count($a), strlen(serialize($a));"]),
-    "ruby": ({}, ["ruby", "--disable=gems", "-e", "h = Hash.new(0); 20_000.times { |i| h[\"k#{i % 997}\"] += i }; puts h.size"]),
+    "cc1plus": ({"a.cpp": "#include <string>\n#include <map>\nstd::map<std::string, int> m; int main() { m[\"a\"] = "
+                          "1; return m.size(); }\n"},
+                [str(CC1PLUS), "-quiet", "-D_GNU_SOURCE", "-imultiarch", "x86_64-linux-gnu", "a.cpp", "-O1",
+                 "-std=c++17", "-o", "a.s"]),
+    "python3": ({}, ["/usr/bin/python3", "-s", "-S", "-c", "d = {i: str(i) * 3 for i in range(20000)}; "
+                                                           "print(sum(map(len, d.values())))"]),
+    "php": ({}, ["php", "-n", "-r", "for ($i = 0; $i < 20000; $i++) $a['k' . $i % 997][] = $i; echo count($a), "
+                                    "strlen(serialize($a));"]),
+    "ruby": ({}, ["ruby", "--disable=gems", "-e", "h = Hash.new(0); 20_000.times { |i| h[\"k#{i % 997}\"] += "
+                                                  "i }; puts h.size"]),
     "convert": ({}, ["/usr/bin/convert-im6.q16", "-size", "80x60", "gradient:red-blue", "-resize", "50%", "a.png"]),
     "xz": ({"f": "text of many words\n" * 20000}, ["xz", "-T1", "-k", "-6", "-f", "f"]),
-    "sort": ({"f": "".join(f"{i * 7919 % 10007} line\n" for i in range(20000))}, ["sort", "--parallel=1", "-S", "1M", "f"]),
+    "sort": ({"f": "".join(f"{i * 7919 % 10007} line\n" for i in range(20000))},
+             ["sort", "--parallel=1", "-S", "1M", "f"]),
     "vim": ({"t": "".join(f"line {i * 7919 % 1009} alpha\n" for i in range(2000))},
-            ["vim.basic", "-u", "NONE", "-i", "NONE", "-es", "-N", "-c", "%s/alpha/ALPHA/g", "-c", "sort n", "-c", "w! out", "-c", "q!", "t"]),
-    "ripgrep": ({f"f{i}.txt": "line needle1\n" * 200 for i in range(20)}, ["rg", "-j1", "--sort", "path", "-c", "needle1", "."]),
-    "make": ({"Makefile": "all: a b\n%: %.in\n\t@cp $< $@\na b: common\ncommon:\n\t@echo > common\n", "a.in": "1", "b.in": "2"}, ["make", "-n"]),
+            ["vim.basic", "-u", "NONE", "-i", "NONE", "-es", "-N", "-c", "%s/alpha/ALPHA/g", "-c", "sort n", "-c",
+             "w! out", "-c", "q!", "t"]),
+    "ripgrep": ({f"f{i}.txt": "line needle1\n" * 200 for i in range(20)},
+                ["rg", "-j1", "--sort", "path", "-c", "needle1", "."]),
+    "make": ({"Makefile": "all: a b\n%: %.in\n\t@cp $< $@\na b: common\ncommon:\n\t@echo > common\n", "a.in": "1",
+              "b.in": "2"}, ["make", "-n"]),
     "ffprobe": ({}, ["ffprobe", "-v", "error", "-f", "lavfi", "-show_format", "-i", "sine=duration=1"]),
 }
 
@@ -70,14 +88,16 @@ def environment(**more):
 
 def run(command, folder, **more):
     try:
-        return subprocess.run([str(part) for part in command], cwd=folder, env=environment(**more), capture_output=True, text=True,
+        return subprocess.run([str(part) for part in command], cwd=folder, env=environment(**more),
+                              capture_output=True, text=True,
                               errors="replace", timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
         return None
 
 
 def report(options, trace, *more):
-    return json.loads(subprocess.run([options.build / "analyzer" / "heapprof", "report", trace, "--json", "--no-symbols", "--top", "1", *more],
+    return json.loads(subprocess.run([options.build / "analyzer" / "heapprof", "report", trace, "--json",
+                                      "--no-symbols", "--top", "1", *more],
                                      capture_output=True, text=True, check=True).stdout)
 
 
@@ -98,7 +118,8 @@ def prepare(name, folder):
     for file, text in PROGRAMS[name][0].items():
         (folder / file).write_text(text)
     if name == "git":
-        who = {"GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org", "GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org"}
+        who = {"GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org", "GIT_COMMITTER_NAME": "t",
+               "GIT_COMMITTER_EMAIL": "t@example.org"}
         run(["git", "init", "-q", "repository"], folder)
         for i in range(40):
             (folder / "repository" / f"f{i % 7}").write_text("".join(f"line {j * i % 101}\n" for j in range(200)))
@@ -116,15 +137,19 @@ def compare(name, options, folder):
     row = {"name": name, "same": alone is not None and recorded is not None and
            (alone.returncode, alone.stdout) == (recorded.returncode, recorded.stdout)}
     heap = report(options, trace)["heap"]
-    row["heapprof"] = {key: heap[key] for key in ("allocations", "frees", "allocated_bytes", "peak_bytes", "leaked_bytes", "leaked_blocks")}
+    row["heapprof"] = {key: heap[key]
+                       for key in ("allocations", "frees", "allocated_bytes", "peak_bytes", "leaked_bytes",
+                                   "leaked_blocks")}
     log = folder / "valgrind.log"
-    watched = run(["valgrind", "--tool=memcheck", "--leak-check=no", "--undef-value-errors=no", "--run-libc-freeres=no",
+    watched = run(["valgrind", "--tool=memcheck", "--leak-check=no", "--undef-value-errors=no",
+                   "--run-libc-freeres=no",
                    "--run-cxx-freeres=no", f"--log-file={log}", *command], folder)
     text = log.read_text() if watched is not None and log.exists() else ""
     usage = re.search(r"total heap usage: ([\d,]+) allocs, ([\d,]+) frees, ([\d,]+) bytes", text)
     left = re.search(r"in use at exit: ([\d,]+) bytes in ([\d,]+) blocks", text)
     if usage and left:
-        row["valgrind"] = {"allocations": number(usage[1]), "frees": number(usage[2]), "allocated_bytes": number(usage[3]),
+        row["valgrind"] = {"allocations": number(usage[1]), "frees": number(usage[2]),
+                           "allocated_bytes": number(usage[3]),
                            "leaked_bytes": number(left[1]), "leaked_blocks": number(left[2])}
     tracked = run(["heaptrack", "-o", folder / "h", *command], folder)
     files = list(folder.glob("h.*"))
@@ -163,25 +188,29 @@ def peak_difference(row):
 
 
 def table(rows):
-    lines = ["| program | allocations | valgrind | heaptrack | bytes | valgrind | live at exit | valgrind | peak | heaptrack |",
+    lines = ["| program | allocations | valgrind | heaptrack | bytes | valgrind | live at exit | valgrind | "
+             "peak | heaptrack |",
              "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
     for row in rows:
         ours = row["heapprof"]
         lines.append(f"| {row['name']} | {ours['allocations']:,} | {difference(row, 'valgrind', 'allocations')} | "
                      f"{difference(row, 'heaptrack', 'allocations')} | {ours['allocated_bytes']:,} | "
                      f"{difference(row, 'valgrind', 'allocated_bytes')} | {ours['leaked_bytes']:,} | "
-                     f"{difference(row, 'valgrind', 'leaked_bytes')} | {ours['peak_bytes']:,} | {peak_difference(row)} |")
+                     f"{difference(row, 'valgrind', 'leaked_bytes')} | {ours['peak_bytes']:,} | "
+                     f"{peak_difference(row)} |")
     return "\n".join(lines)
 
 
 def mark_times(options, trace):
-    told = json.loads(subprocess.run([options.build / "analyzer" / "heapprof", "timeline", trace, "--format", "json"], capture_output=True,
+    told = json.loads(subprocess.run([options.build / "analyzer" / "heapprof", "timeline", trace, "--format", "json"],
+                                     capture_output=True,
                                      text=True, check=True).stdout)
     return {item["text"]: item["time_ns"] for item in told["marks"]}
 
 
 def jemalloc_class(size):
-    """The size class that serves `size` bytes (jemalloc 5, "size classes"): 8, to 128 by 16, then four to each doubling."""
+    """The size class that serves `size` bytes (jemalloc 5, "size classes"): 8, to 128 by 16, then four to each
+    doubling."""
     if size <= 8:
         return 8
     step = 16 if size <= 128 else 1 << ((size - 1).bit_length() - 3)
@@ -189,26 +218,30 @@ def jemalloc_class(size):
 
 
 def redis(options, folder):
-    """(redis' used_memory, the same from the trace). Redis adds up malloc_usable_size of what zmalloc and its kin returned."""
+    """(redis' used_memory, the same from the trace). Redis adds up malloc_usable_size of what zmalloc and its kin
+    returned."""
     trace, socket = folder / "r.hprof", folder / "s"
     def ask(*command):
         return run(["redis-cli", "-s", socket, *command], folder).stdout
-    server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--hz", "1"], cwd=folder, stdout=subprocess.DEVNULL,
+    server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--hz", "1"],
+                              cwd=folder, stdout=subprocess.DEVNULL,
                               env=environment(LD_PRELOAD=recorder(options), HEAPPROF_OUTPUT=str(trace)))
     try:
         while "PONG" not in ask("ping"):
             time.sleep(0.1)
-        run(["redis-benchmark", "-s", socket, "-q", "-n", "3000", "-r", "1000", "-t", "set,lpush,sadd,zadd,hset"], folder)
+        run(["redis-benchmark", "-s", socket, "-q", "-n", "3000", "-r", "1000", "-t", "set,lpush,sadd,zadd,hset"],
+            folder)
         time.sleep(2)
-        # The mark is set while the client that asked is still there: its buffers count. A script, so that the reply is short and
-        # needs no buffer of its own; asked twice, so that the script is known already.
+        # The mark is set while the client that asked is still there: its buffers count. A script, so that the reply
+        # is short and needs no buffer of its own; asked twice, so that the script is known already.
         with unix_socket.socket(unix_socket.AF_UNIX) as client:
             client.connect(str(socket))
             script = "return string.match(redis.call('info','memory'), 'used_memory:(%d+)')"
             for _ in range(2):
                 client.sendall(f'EVAL "{script}" 0\r\n'.encode())
                 used = int(re.search(rb"(\d{5,})", client.recv(65536))[1])
-            subprocess.run([options.build / "analyzer" / "heapprof", "control", trace, "mark", "asked"], check=True, capture_output=True,
+            subprocess.run([options.build / "analyzer" / "heapprof", "control", trace, "mark", "asked"], check=True,
+                           capture_output=True,
                            timeout=60)
         ask("shutdown", "nosave")
     finally:
@@ -216,7 +249,8 @@ def redis(options, folder):
         server.wait(60)
     when = mark_times(options, trace)["asked"]
     rows = folder / "r.csv"
-    subprocess.run([options.build / "analyzer" / "heapprof", "export", "csv", trace, "--function", "^z(try)?(malloc|calloc|realloc)", "--no-inlines",
+    subprocess.run([options.build / "analyzer" / "heapprof", "export", "csv", trace, "--function",
+                    "^z(try)?(malloc|calloc|realloc)", "--no-inlines",
                     "-o", rows], check=True, capture_output=True)
     live = {}
     for row in csv.DictReader(rows.open()):
@@ -246,7 +280,8 @@ if sys.argv[1] == 'tracemalloc':
 
 
 def python_growth(options, folder):
-    """(tracemalloc's growth between two points, heapprof's between the same). Two runs: tracemalloc's bookkeeping is malloc's too."""
+    """(tracemalloc's growth between two points, heapprof's between the same). Two runs: tracemalloc's bookkeeping is
+    malloc's too."""
     command = ["/usr/bin/python3", "-s", "-S", "-c", GROWTH]
     told = int(run([*command, "tracemalloc"], folder).stdout)
     trace = folder / "p.hprof"
@@ -282,7 +317,10 @@ def main():
             else:
                 row = compare(name, options, folder)
                 rows.append(row)
-                good &= row["same"] and peak_difference(row)[0] in "s-" and all(abs(row[who][key] - row["heapprof"][key]) <= max(300, ALLOWED * row["heapprof"][key])
+                good &= row["same"] and peak_difference(row)[0] in "s-" and all(abs(row[who][key] -
+                                                                                    row["heapprof"][key]) <=
+                                                                                max(300, ALLOWED *
+                                                                                    row["heapprof"][key])
                                             for who, key in COMPARED if who in row)
                 if options.json:
                     options.json.write_text(json.dumps(rows))

@@ -36,13 +36,15 @@ class Program:
 
 def program(name, description, needs, main=None, witness=True, user=None, tolerated=0.0):
     def add(function):
-        ALL.append(Program(name, description, function, tuple(needs), tuple(main) if main else None, witness, user, tolerated))
+        ALL.append(Program(name, description, function, tuple(needs), tuple(main) if main else None, witness, user,
+                           tolerated))
         return function
     return add
 
 
 def without_times(text):
-    return re.sub(r" *\d+(\.\d+)? ?(ms|s|us|seconds|secs?|wallclock secs|usr|sys|cusr|csys|CPU)\b", "N s", re.sub(r"0x[0-9a-f]{6,}", "0x...", text))
+    return re.sub(r" *\d+(\.\d+)? ?(ms|s|us|seconds|secs?|wallclock secs|usr|sys|cusr|csys|CPU)\b", "N s",
+                  re.sub(r"0x[0-9a-f]{6,}", "0x...", text))
 
 
 @program("perl", "hashes, regular expressions, sort, threads of data through pipes", ["perl"], main=["perl"])
@@ -86,14 +88,16 @@ select count(*) from t; select nosuch from t;
 
 @program("git", "a repository of 4,000 files and 400 commits: everyday commands, gc, clone", ["git"], main=["git"])
 def git(run):
-    quiet = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_DATE": "@1600000000 +0000", "GIT_COMMITTER_DATE": "@1600000000 +0000"}
+    quiet = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_DATE": "@1600000000 +0000",
+             "GIT_COMMITTER_DATE": "@1600000000 +0000"}
     repository = run.dir / "repository"
     run.quiet("git", "init", "-q", "-b", "main", repository)
     for key, value in (("user.name", "t"), ("user.email", "t@example.org"), ("gc.auto", "0")):
         run.quiet("git", "-C", repository, "config", key, value)
     lines = []
     for commit in range(400):
-        lines.append(f"commit refs/heads/main\ncommitter t <t@example.org> {1500000000 + commit * 60} +0000\ndata 8\n{commit:8}\n")
+        lines.append(f"commit refs/heads/main\ncommitter t <t@example.org> {1500000000 + commit * 60} "
+                     f"+0000\ndata 8\n{commit:8}\n")
         for n in range(10):
             number = commit * 10 + n if commit % 2 else (commit * 7 + n) % (commit * 10 + 10)
             body = "".join(f"line {i * number % 1009} of {commit}\n" for i in range(20))
@@ -122,7 +126,8 @@ def git(run):
     go("rev-parse", "HEAD^{tree}")
 
 
-@program("g++", "compiles and links a program of templates, and runs it", ["g++"], main=["cc1plus", "as", "ld", "collect2"])
+@program("g++", "compiles and links a program of templates, and runs it", ["g++"],
+         main=["cc1plus", "as", "ld", "collect2"])
 def gxx(run):
     compile_with(run, "g++")
 
@@ -150,7 +155,8 @@ int main() {
   std::cout << m.size() << ' ' << Sum<500>::value << ' ' << std::regex_match("aab", std::regex("a+b")) << u[1] << '\\n';
 }
 """)
-    (run.dir / "wrong.cpp").write_text("#include <vector>\nint main() { std::vector<int> v = \"text\"; return v.nothing; }\n")
+    (run.dir / "wrong.cpp").write_text("#include <vector>\nint main() { std::vector<int> v = \"text\"; "
+                                       "return v.nothing; }\n")
     run(compiler, "-std=c++17", "-O2", "-g", "-c", "unit.cpp", "-o", "unit.o")
     run(compiler, "unit.o", "-o", "unit")
     run.fact("object", (run.dir / "unit.o").read_bytes().hex())
@@ -174,10 +180,13 @@ f() { local n=$1; ((n > 0)) && f $((n - 1)) || echo deep; }; f 50; exec sh -c 'e
 def archives(run):
     for i in range(300):
         (run.dir / f"file{i:03}").write_text("".join(f"{j * i % 977} text\n" for j in range(400)))
-    run("sh", "-c", "tar --sort=name --mtime=@0 -cf - file* | tee all.tar | sha256sum; xz -T2 -k -6 all.tar; zstd -q -T2 -k -9 all.tar; "
+    run("sh", "-c", "tar --sort=name --mtime=@0 -cf - file* | tee all.tar | sha256sum; xz -T2 -k -6 all.tar; zstd -q "
+                    "-T2 -k -9 all.tar; "
         "gzip -kn all.tar; bzip2 -k all.tar; sha256sum all.tar.*")
-    run("sh", "-c", "xz -dc all.tar.xz | cmp - all.tar && zstd -dc all.tar.zst | cmp - all.tar && mkdir out && tar -C out -xzf all.tar.gz && "
-        "diff -r file007 out/file007; sort --parallel=2 -S 1M file* | uniq -c | sort -rn | head; find out -name 'file1*' | sort | xargs wc -l")
+    run("sh", "-c", "xz -dc all.tar.xz | cmp - all.tar && zstd -dc all.tar.zst | cmp - all.tar && mkdir out && tar "
+                    "-C out -xzf all.tar.gz && "
+        "diff -r file007 out/file007; sort --parallel=2 -S 1M file* | uniq -c | sort -rn | head; find out -name "
+        "'file1*' | sort | xargs wc -l")
 
 
 # Waits for ever, also without the recorder, in a virtual machine whose host does not answer on vsock.
@@ -185,11 +194,13 @@ WAITS = "test.test_socket.ThreadedVSOCKSocketStreamTest*"
 
 
 def python_verdicts(run, module, timeout, recorded=True, only=()):
-    """Runs one module of CPython's own tests, or only some of its tests: (exit status, [verdict of each test], what it said)."""
+    """Runs one module of CPython's own tests, or only some of its tests: (exit status, [verdict of each test], what
+    it said)."""
     result = run.dir / f"{module}.xml"
     result.unlink(missing_ok=True)
     status, out, err = run.execute(["/usr/bin/python3", "-m", "test", "--junit-xml", result, "-q", "-i", WAITS,
-                                    *(option for name in only for option in ("-m", name)), module], recorded, None, timeout, None, None,
+                                    *(option for name in only for option in ("-m", name)), module], recorded, None,
+                                   timeout, None, None,
                                    {"PYTHONHASHSEED": "0"})
     verdicts = []
     if result.exists():
@@ -211,17 +222,20 @@ def python_tests(run, *modules, timeout=1500):
     run.fact("verdicts", run.total)
 
 
-PYTHON_QUICK = ("test_json", "test_re", "test_list", "test_dict", "test_unicode", "test_generators", "test_exceptions", "test_ctypes",
+PYTHON_QUICK = ("test_json", "test_re", "test_list", "test_dict", "test_unicode", "test_generators",
+                "test_exceptions", "test_ctypes",
                 "test_pickle", "test_zlib")
 
 
-@program("python", "CPython's own tests: ten quick modules, test by test", ["/usr/bin/python3", "/usr/lib/python3.11/test/regrtest.py"],
+@program("python", "CPython's own tests: ten quick modules, test by test",
+         ["/usr/bin/python3", "/usr/lib/python3.11/test/regrtest.py"],
          main=["python3.11", "python3"])
 def python(run):
     python_tests(run, *PYTHON_QUICK)
 
 
-@program("redis", "a server under redis-benchmark, a snapshot by fork, a replica, an append-only file", ["redis-server", "redis-benchmark"],
+@program("redis", "a server under redis-benchmark, a snapshot by fork, a replica, an append-only file",
+         ["redis-server", "redis-benchmark"],
          main=["redis-server"], witness=False)
 def redis(run):
     sockets = [run.dir / "s0", run.dir / "s1"]
@@ -232,11 +246,14 @@ def redis(run):
     for number, more in enumerate((["--port", port], ["--port", "0", "--replicaof", "127.0.0.1", port])):
         folder = run.dir / f"data{number}"
         folder.mkdir()
-        servers.append(run.start("redis-server", "--unixsocket", sockets[number], "--dir", folder, "--save", "", "--appendonly",
+        servers.append(run.start("redis-server", "--unixsocket", sockets[number], "--dir", folder, "--save", "",
+                                 "--appendonly",
                                  "yes" if number == 0 else "no", *more))
         run.wait_for(lambda: ask(number, "ping") == "PONG", what="a redis that answers")
-    run.quiet("redis-benchmark", "-s", sockets[0], "-q", "-n", "8000", "-r", "1000", "-t", "set,get,lpush,sadd,zadd,hset", timeout=300)
-    run.quiet("redis-cli", "-s", sockets[0], input="".join(f"set key{i} {'v' * (i % 300)}\n" for i in range(5000)), timeout=120)
+    run.quiet("redis-benchmark", "-s", sockets[0], "-q", "-n", "8000", "-r", "1000", "-t",
+              "set,get,lpush,sadd,zadd,hset", timeout=300)
+    run.quiet("redis-cli", "-s", sockets[0], input="".join(f"set key{i} {'v' * (i % 300)}\n" for i in range(5000)),
+              timeout=120)
     run.fact("bgsave", ask(0, "bgsave"))
     run.wait_for(lambda: "rdb_bgsave_in_progress:0" in ask(0, "info", "persistence"), what="the snapshot")
     run.fact("bgsave status", re.findall(r"rdb_last_bgsave_status:\w+", ask(0, "info", "persistence")))
@@ -256,15 +273,18 @@ def free_port():
         return listener.getsockname()[1]
 
 
-@program("postgresql", "initdb, pgbench, a backend killed (crash recovery), the postmaster killed, restart", ["/usr/lib/postgresql/15/bin/initdb"],
+@program("postgresql", "initdb, pgbench, a backend killed (crash recovery), the postmaster killed, restart",
+         ["/usr/lib/postgresql/15/bin/initdb"],
          main=["postgres", "initdb", "pgbench", "psql"], witness=False, user="postgres")
 def postgresql(run):
     bin = Path("/usr/lib/postgresql/15/bin")
     data = run.dir / "data"
     options = dict(user="postgres", PGHOST=run.dir / "tmp", PGUSER="postgres", PGDATABASE="postgres")
-    run(bin / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync", name="initdb", output=False, **options)
+    run(bin / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync", name="initdb", output=False,
+        **options)
     def start():
-        server = run.start(bin / "postgres", "-D", data, "-k", run.dir / "tmp", "-c", "listen_addresses=", "-c", "fsync=off", user="postgres")
+        server = run.start(bin / "postgres", "-D", data, "-k", run.dir / "tmp", "-c", "listen_addresses=", "-c",
+                           "fsync=off", user="postgres")
         run.wait_for(lambda: run.execute([bin / "pg_isready", "-q"], False, None, 20, None, "postgres",
                                          {"PGHOST": run.dir / "tmp"})[0] == 0, 120, "a postgres that answers")
         return server
@@ -273,13 +293,18 @@ def postgresql(run):
     server = start()
     run(bin / "pgbench", "-i", "-q", "-s", "1", name="pgbench -i", output=False, errors=False, **options)
     # Several clients meet in another order each time; one with a seed does the same.
-    run(bin / "pgbench", "-n", "-c", "4", "-j", "2", "-t", "50", "-S", name="pgbench, four clients", output=False, errors=False, **options)
-    run(bin / "pgbench", "-n", "-c", "1", "-t", "200", "--random-seed=7", name="pgbench", output=False, errors=False, **options)
-    sql("select count(*), sum(abalance) = (select sum(bbalance) from pgbench_branches) from pgbench_accounts", "consistent")
+    run(bin / "pgbench", "-n", "-c", "4", "-j", "2", "-t", "50", "-S", name="pgbench, four clients", output=False,
+        errors=False, **options)
+    run(bin / "pgbench", "-n", "-c", "1", "-t", "200", "--random-seed=7", name="pgbench", output=False, errors=False,
+        **options)
+    sql("select count(*), sum(abalance) = (select sum(bbalance) from pgbench_branches) from pgbench_accounts",
+        "consistent")
     sql("select count(*) from pgbench_history", "history")
     sql("create table t as select g, md5(g::text) m from generate_series(1, 20000) g; create index on t(m); "
-        "select count(*), min(m) from t where m > 'f'; select t1.m from t t1 join t t2 on t1.g = t2.g + 1 order by 1 limit 3", "queries")
-    sql("select regexp_replace(repeat('abc', 300), 'b', 'x', 'g') = repeat('axc', 300), jsonb_agg(g) from generate_series(1,5) g", "functions")
+        "select count(*), min(m) from t where m > 'f'; select t1.m from t t1 join t t2 on t1.g = t2.g + 1 "
+        "order by 1 limit 3", "queries")
+    sql("select regexp_replace(repeat('abc', 300), 'b', 'x', 'g') = repeat('axc', 300), jsonb_agg(g) from "
+        "generate_series(1,5) g", "functions")
     # A backend that dies takes all others with it, and the server recovers.
     backend = run.start(bin / "psql", "-qAtX", "-c", "select pg_sleep(100)", **options)
     find = "select pid from pg_stat_activity where query like 'select pg_sleep%'"
@@ -287,14 +312,16 @@ def postgresql(run):
     run.quiet("kill", "-KILL", run.quiet(bin / "psql", "-qAtX", "-c", find, **options).strip(), user="postgres")
     run.fact("client of the killed backend", backend.wait(60))
     run.wait_for(lambda: run.execute([bin / "psql", "-qAtX", "-c", "select 1"], False, None, 20, None, "postgres",
-                                     {key: str(value) for key, value in options.items() if key != "user"})[0] == 0, 120, "recovery")
+                                     {key: str(value) for key, value in options.items() if key != "user"})[0] == 0,
+                 120, "recovery")
     sql("select count(*), min(m) from t", "after recovery")
     run.stop(server, signal.SIGKILL, name="killed postmaster")
     time.sleep(1)
     (data / "postmaster.pid").unlink(missing_ok=True)
     server = start()
     sql("select count(*), min(m) from t", "after the second recovery")
-    run(bin / "pg_dump", "-T", "pgbench_history", name="pg_dump", normalise=lambda text: re.sub(r"(?m)^\\(un)?restrict .*$", "", text), **options)
+    run(bin / "pg_dump", "-T", "pgbench_history", name="pg_dump",
+        normalise=lambda text: re.sub(r"(?m)^\\(un)?restrict .*$", "", text), **options)
     run.stop(server, signal.SIGINT, name="postgres")
 
 
@@ -302,7 +329,8 @@ def children_of(pid):
     return set(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
 
 
-@program("nginx", "a master and two workers serving files, gzip and errors to ab; reload under way", ["nginx", "ab", "curl"], main=["nginx"],
+@program("nginx", "a master and two workers serving files, gzip and errors to ab; reload under way",
+         ["nginx", "ab", "curl"], main=["nginx"],
          witness=False)
 def nginx(run):
     port = free_port()
@@ -321,11 +349,13 @@ user root;
     base = f"http://127.0.0.1:{port}"
     run.wait_for(lambda: run.execute(["curl", "-s", base], False, None, 10, None, None, {})[0] == 0, what="nginx")
     for path in ("10.txt", "5000.txt", "300000.txt", "none", "move"):
-        run.fact(path, run.quiet("curl", "-s", "-o", run.dir / "got", "-w", "%{http_code} %{size_download} %{redirect_url}", "-H",
+        run.fact(path, run.quiet("curl", "-s", "-o", run.dir / "got", "-w",
+                                 "%{http_code} %{size_download} %{redirect_url}", "-H",
                                  "Accept-Encoding: gzip", f"{base}/{path}").replace(base, ""))
         run.fact(f"{path} bytes", (run.dir / "got").read_bytes()[12:40].hex())
     run.quiet("ab", "-q", "-n", "3000", "-c", "20", f"{base}/5000.txt")
-    # Workers that retire close their connections, with requests on them: what fails then is a matter of time, so that is counted after.
+    # Workers that retire close their connections, with requests on them: what fails then is a matter of time, so that
+    # is counted after.
     workers = children_of(server.pid)
     server.send_signal(signal.SIGHUP)
     run.quiet("ab", "-q", "-r", "-k", "-n", "2000", "-c", "20", "-H", "Accept-Encoding: gzip", f"{base}/5000.txt")
@@ -335,7 +365,8 @@ user root;
     run.stop(server, signal.SIGQUIT, name="nginx")
 
 
-@program("node", "JSON, buffers, compression, workers, child processes, modules", ["node"], main=["node"], witness=False)
+@program("node", "JSON, buffers, compression, workers, child processes, modules", ["node"], main=["node"],
+         witness=False)
 def node(run):
     run("node", "-e", """
 const zlib = require('zlib'), crypto = require('crypto'), {Worker, isMainThread} = require('worker_threads'), cp = require('child_process');
@@ -349,7 +380,8 @@ let left = 3; for (let n = 0; n < 3; n++) { const w = new Worker(
 """)
 
 
-@program("jvm", "compiles a class and runs it: threads, collections, strings, a heap under pressure", ["java", "javac"], main=["java", "javac"],
+@program("jvm", "compiles a class and runs it: threads, collections, strings, a heap under pressure",
+         ["java", "javac"], main=["java", "javac"],
          witness=False)
 def jvm(run):
     (run.dir / "Main.java").write_text("""
@@ -371,7 +403,8 @@ public class Main {
     run("java", "-Xmx128m", "Main", timeout=900)
 
 
-@program("chromium", "headless, its sandbox off as root: renders a page with script and canvas, prints its DOM", ["chromium"], main=["chromium"],
+@program("chromium", "headless, its sandbox off as root: renders a page with script and canvas, prints its DOM",
+         ["chromium"], main=["chromium"],
          witness=False, tolerated=0.05)
 def chromium(run):
     (run.dir / "page.html").write_text("""<!DOCTYPE html><title>t</title><body><canvas id=c width=200 height=200></canvas><table id=t></table><script>
@@ -379,24 +412,29 @@ const c = document.getElementById('c').getContext('2d'); for (let i = 0; i < 100
 for (let i = 0; i < 300; i++) document.getElementById('t').insertRow().insertCell().textContent = 'row ' + i;
 document.title = c.getImageData(50, 50, 1, 1).data.join(); </script>""")
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-    run("chromium", "--headless", *sandbox, "--disable-gpu", "--disable-dev-shm-usage", "--user-data-dir=" + str(run.dir / "profile"),
+    run("chromium", "--headless", *sandbox, "--disable-gpu", "--disable-dev-shm-usage",
+        "--user-data-dir=" + str(run.dir / "profile"),
         "--dump-dom", f"file://{run.dir}/page.html", errors=False, timeout=400)
 
 
-@program("imagemagick", "draws, blurs, resizes, converts between formats", ["/usr/bin/convert-im6.q16"], main=["convert-im6.q16", "identify-im6.q16"])
+@program("imagemagick", "draws, blurs, resizes, converts between formats", ["/usr/bin/convert-im6.q16"],
+         main=["convert-im6.q16", "identify-im6.q16"])
 def imagemagick(run):
     convert = "/usr/bin/convert-im6.q16"
-    run(convert, "-size", "320x240", "gradient:red-blue", "-fill", "white", "-draw", "circle 160,120 160,40", "-blur", "0x3", "a.png")
+    run(convert, "-size", "320x240", "gradient:red-blue", "-fill", "white", "-draw", "circle 160,120 160,40", "-blur",
+        "0x3", "a.png")
     run(convert, "a.png", "-resize", "50%", "-rotate", "30", "-colors", "64", "b.gif")
     run(convert, "a.png", "-quality", "80", "c.jpg")
     run("/usr/bin/identify-im6.q16", "-format", "%m %w %h %k %#\\n", "a.png", "b.gif", "c.jpg", name="identify")
     run(convert, "missing.png", "d.png", name="no such file")
 
 
-@program("ffmpeg", "encodes a test picture and tone with several threads, and decodes it", ["ffmpeg"], main=["ffmpeg"])
+@program("ffmpeg", "encodes a test picture and tone with several threads, and decodes it", ["ffmpeg"],
+         main=["ffmpeg"])
 def ffmpeg(run):
     common = ["-hide_banner", "-loglevel", "error", "-nostdin", "-y", "-threads", "2"]
-    run("ffmpeg", *common, "-f", "lavfi", "-i", "testsrc=size=160x120:rate=10:duration=2", "-f", "lavfi", "-i", "sine=duration=2", "-c:v", "mpeg4",
+    run("ffmpeg", *common, "-f", "lavfi", "-i", "testsrc=size=160x120:rate=10:duration=2", "-f", "lavfi", "-i",
+        "sine=duration=2", "-c:v", "mpeg4",
         "-c:a", "aac", "-bitexact", "out.mkv", name="encode")
     run("ffmpeg", *common, "-i", "out.mkv", "-f", "framemd5", "-", name="decode")
 
@@ -404,30 +442,38 @@ def ffmpeg(run):
 @program("gstreamer", "a pipeline of six threads: two sources, filters, encoders, a muxer", ["gst-launch-1.0"],
          main=["gst-launch-1.0"], witness=False)
 def gstreamer(run):
-    run("gst-launch-1.0", "-q", "videotestsrc", "num-buffers=30", "!", "video/x-raw,width=160,height=120", "!", "queue", "!", "videoconvert", "!",
-        "theoraenc", "!", "queue", "!", "oggmux", "name=m", "!", "filesink", "location=out.ogg", "audiotestsrc", "num-buffers=40", "!", "queue", "!",
+    run("gst-launch-1.0", "-q", "videotestsrc", "num-buffers=30", "!", "video/x-raw,width=160,height=120", "!",
+        "queue", "!", "videoconvert", "!",
+        "theoraenc", "!", "queue", "!", "oggmux", "name=m", "!", "filesink", "location=out.ogg", "audiotestsrc",
+        "num-buffers=40", "!", "queue", "!",
         "audioconvert", "!", "vorbisenc", "!", "queue", "!", "m.", timeout=300)
-    run("gst-launch-1.0", "-q", "filesrc", "location=out.ogg", "!", "oggdemux", "!", "theoradec", "!", "fakesink", name="decode", timeout=300)
+    run("gst-launch-1.0", "-q", "filesrc", "location=out.ogg", "!", "oggdemux", "!", "theoradec", "!", "fakesink",
+        name="decode", timeout=300)
     run("gst-inspect-1.0", "playbin", name="inspect", errors=False)
 
 
-@program("gtk", "gtk3-demo's list store example under Xvfb", ["gtk3-demo", "xvfb-run"], main=["gtk3-demo"], witness=False)
+@program("gtk", "gtk3-demo's list store example under Xvfb", ["gtk3-demo", "xvfb-run"], main=["gtk3-demo"],
+         witness=False)
 def gtk(run):
     for example in ("list_store", "textview", "builder"):
-        run("xvfb-run", "-a", "gtk3-demo", f"--run={example}", "--autoquit", name=example, errors=False, timeout=300, NO_AT_BRIDGE="1",
+        run("xvfb-run", "-a", "gtk3-demo", f"--run={example}", "--autoquit", name=example, errors=False, timeout=300,
+            NO_AT_BRIDGE="1",
             LIBGL_ALWAYS_SOFTWARE="1")
 
 
-@program("qt", "heaptrack_gui shows a profile under Xvfb until it is told to end", ["heaptrack_gui", "xvfb-run"], main=["heaptrack_gui"],
+@program("qt", "heaptrack_gui shows a profile under Xvfb until it is told to end", ["heaptrack_gui", "xvfb-run"],
+         main=["heaptrack_gui"],
          witness=False)
 def qt(run):
     shutil.copy("/bin/true", run.dir / "true")
     run.quiet("heaptrack", "-o", run.dir / "profile", run.dir / "true", timeout=300)
     profile = next(run.dir.glob("profile*"))
-    run("xvfb-run", "-a", "timeout", "20", "heaptrack_gui", profile, name="heaptrack_gui", errors=False, timeout=300, LIBGL_ALWAYS_SOFTWARE="1")
+    run("xvfb-run", "-a", "timeout", "20", "heaptrack_gui", profile, name="heaptrack_gui", errors=False, timeout=300,
+        LIBGL_ALWAYS_SOFTWARE="1")
 
 
-@program("rust", "rustc compiles a program of threads and maps, which then runs; ripgrep searches a tree", ["rg"], main=["rustc", "main", "rg"])
+@program("rust", "rustc compiles a program of threads and maps, which then runs; ripgrep searches a tree", ["rg"],
+         main=["rustc", "main", "rg"])
 def rust(run):
     if shutil.which("rustc", path="/usr/bin"):
         (run.dir / "main.rs").write_text("""
@@ -443,10 +489,12 @@ fn main() { let t: Vec<_> = (0..4).map(|k| thread::spawn(move || { let mut m: Ha
     for i in range(200):
         (run.dir / f"f{i:03}.txt").write_text("".join(f"line {j * i % 991} needle{j % 37}\n" for j in range(300)))
     run("rg", "--sort", "path", "-c", r"needle1\b.*|line 77 ", ".", name="rg")
-    run("rg", "-j4", "--count-matches", "--no-filename", "needle36", ".", name="rg -j4", normalise=lambda text: "".join(sorted(text.splitlines(True))))
+    run("rg", "-j4", "--count-matches", "--no-filename", "needle36", ".", name="rg -j4",
+        normalise=lambda text: "".join(sorted(text.splitlines(True))))
 
 
-@program("go", "a program of goroutines and C memory by cgo: the C side is recorded; the compiler itself", ["/usr/bin/go", "gcc"],
+@program("go", "a program of goroutines and C memory by cgo: the C side is recorded; the compiler itself",
+         ["/usr/bin/go", "gcc"],
          main=["main"])
 def go(run):
     (run.dir / "main.go").write_text("""package main
@@ -480,11 +528,16 @@ puts `echo shell`; GC.start; puts 'x'.gsub(/x/) { 'y' * 5 }; puts (2**2000).to_s
 def make(run):
     names = [f"unit{i}" for i in range(12)]
     for i, name in enumerate(names):
-        (run.dir / f"{name}.c").write_text(f"#include <stdio.h>\n#include <stdlib.h>\nint {name}(int n) {{ return n * {i} + (int)strtol(\"{i}\", 0, 10); }}\n")
-    (run.dir / "main.c").write_text("".join(f"int {name}(int);\n" for name in names) + "#include <stdio.h>\nint main(void) { int s = 0;" +
-                                    "".join(f" s += {name}(s);" for name in names) + ' printf("%d\\n", s); return 0; }\n')
-    (run.dir / "Makefile").write_text("SOURCES := $(wildcard *.c)\nOBJECTS := $(SOURCES:.c=.o)\nCFLAGS := -O2 -g\nall: program\n"
-                                      "program: $(OBJECTS)\n\t$(CC) -o $@ $(sort $^)\nclean:\n\trm -f program *.o\n.PHONY: all clean\n")
+        (run.dir / f"{name}.c").write_text(f"#include <stdio.h>\n#include <stdlib.h>\nint {name}(int n) {{ return n "
+                                           f"* {i} + (int)strtol(\"{i}\", 0, 10); }}\n")
+    (run.dir / "main.c").write_text("".join(f"int {name}(int);\n" for name in names) +
+                                    "#include <stdio.h>\nint main(void) { int s = 0;" +
+                                    "".join(f" s += {name}(s);" for name in names) +
+                                    ' printf("%d\\n", s); return 0; }\n')
+    (run.dir / "Makefile").write_text("SOURCES := $(wildcard *.c)\nOBJECTS := $(SOURCES:.c=.o)\nCFLAGS := -O2 "
+                                      "-g\nall: program\n"
+                                      "program: $(OBJECTS)\n\t$(CC) -o $@ $(sort $^)\nclean:\n\trm -f program "
+                                      "*.o\n.PHONY: all clean\n")
     run("make", "-j3", "CC=gcc", normalise=lambda text: "".join(sorted(text.splitlines(True))))
     run("./program")
     run("make", "CC=gcc", name="make again")
@@ -493,35 +546,45 @@ def make(run):
 
 @program("php", "arrays, strings, regular expressions, exceptions", ["php"], main=["php8.2", "php"])
 def php(run):
-    run("php", "-n", "-r", "for ($i = 0; $i < 100000; $i++) $a['k' . $i % 997][] = $i; echo count($a), ' ', strlen(serialize($a)), ' ', "
-        "preg_match_all('/7/', json_encode($a)), PHP_EOL; try { intdiv(1, 0); } catch (DivisionByZeroError $e) { echo $e->getMessage(); } exit(5);")
+    run("php", "-n", "-r", "for ($i = 0; $i < 100000; $i++) $a['k' . $i % 997][] = $i; echo count($a), ' ', "
+                           "strlen(serialize($a)), ' ', "
+        "preg_match_all('/7/', json_encode($a)), PHP_EOL; try { intdiv(1, 0); } catch (DivisionByZeroError $e) { "
+        "echo $e->getMessage(); } exit(5);")
 
 
 @program("lua", "tables, strings, coroutines", ["lua5.4"], main=["lua5.4"])
 def lua(run):
-    run("lua5.4", "-e", "local t = {} for i = 1, 200000 do t[i % 997] = (t[i % 997] or '') .. i % 10 end local n = 0 for _, v in pairs(t) do n = n + #v end print(n) "
-        "local c = coroutine.wrap(function() for i = 1, 1000 do coroutine.yield({i}) end end) for i = 1, 1000 do c() end print(select('#', table.unpack({1, 2, 3}))) "
+    run("lua5.4", "-e", "local t = {} for i = 1, 200000 do t[i % 997] = (t[i % 997] or '') .. i % 10 end local n = 0 "
+                        "for _, v in pairs(t) do n = n + #v end print(n) "
+        "local c = coroutine.wrap(function() for i = 1, 1000 do coroutine.yield({i}) end end) for i = 1, 1000 do c() "
+        "end print(select('#', table.unpack({1, 2, 3}))) "
         "print(pcall(error, 'meant')) os.exit(4, true)")
 
 
-@program("editors", "vim and emacs in batch: substitution, sorting, folding of a file", ["vim.basic", "emacs"], main=["vim.basic", "emacs-nox"])
+@program("editors", "vim and emacs in batch: substitution, sorting, folding of a file", ["vim.basic", "emacs"],
+         main=["vim.basic", "emacs-nox"])
 def editors(run):
     (run.dir / "text").write_text("".join(f"line {i * 7919 % 1009} alpha beta\n" for i in range(5000)))
-    run("vim.basic", "-u", "NONE", "-es", "-N", "-c", "%s/alpha/ALPHA/g", "-c", "sort n", "-c", "g/line 7/d", "-c", "w out", "-c", "q!", "text")
+    run("vim.basic", "-u", "NONE", "-es", "-N", "-c", "%s/alpha/ALPHA/g", "-c", "sort n", "-c", "g/line 7/d", "-c",
+        "w out", "-c", "q!", "text")
     run.fact("vim's file", (run.dir / "out").read_text() if (run.dir / "out").exists() else "none")
-    run("emacs", "--batch", "--quick", "text", "--eval", "(progn (goto-char 1) (while (re-search-forward \"beta\" nil t) (replace-match \"BETA\")) "
+    run("emacs", "--batch", "--quick", "text", "--eval", "(progn (goto-char 1) (while (re-search-forward \"beta\" "
+                                                         "nil t) (replace-match \"BETA\")) "
         "(sort-lines nil (point-min) (point-max)) (princ (buffer-size)) (princ (sha1 (buffer-string))))")
 
 
 @program("neovim", "substitution, sorting, Lua, undo of a file in batch", ["nvim"], main=["nvim"])
 def neovim(run):
     (run.dir / "text").write_text("".join(f"line {i * 7919 % 1009} alpha beta\n" for i in range(5000)))
-    run("nvim", "--headless", "-u", "NONE", "-i", "NONE", "-n", "-es", "text", "-c", "%s/alpha/ALPHA/g", "-c", "sort n", "-c",
-        "lua local t = {} for i = 1, 50000 do t[i % 997] = tostring(i) .. (t[i % 499] or ''):sub(1, 9) end print(#t)", "-c", "undo", "-c", "g/line 7/d",
+    run("nvim", "--headless", "-u", "NONE", "-i", "NONE", "-n", "-es", "text", "-c", "%s/alpha/ALPHA/g", "-c",
+        "sort n", "-c",
+        "lua local t = {} for i = 1, 50000 do t[i % 997] = tostring(i) .. (t[i % 499] or ''):sub(1, 9) end print(#t)",
+        "-c", "undo", "-c", "g/line 7/d",
         "-c", "%p", "-c", "q!", name="nvim")
 
 
-@program("memcached", "four worker threads, four clients, values that come, go and expire", ["memcached"], main=["memcached"], witness=False)
+@program("memcached", "four worker threads, four clients, values that come, go and expire", ["memcached"],
+         main=["memcached"], witness=False)
 def memcached(run):
     path = run.dir / "socket"
     server = run.start("memcached", "-u", "root", "-s", path, "-t", "4", "-m", "16")
@@ -534,7 +597,8 @@ def memcached(run):
     for i in range(6000):
         file = files[i % 4]
         value = b"x" * (i * 7 % 900)
-        for command in (b"set k%d 0 0 %d\r\n%s\r\n" % (i % 1500, len(value), value), b"append k%d 0 0 2\r\nyy\r\n" % (i % 1500),
+        for command in (b"set k%d 0 0 %d\r\n%s\r\n" % (i % 1500, len(value), value),
+                        b"append k%d 0 0 2\r\nyy\r\n" % (i % 1500),
                         b"delete k%d\r\n" % (i * 3 % 1500)):
             file.write(command)
             file.flush()
@@ -546,40 +610,49 @@ def memcached(run):
     run.stop(server, name="memcached")
 
 
-@program("mariadb", "a new database, a server of many threads under four clients, its crash and recovery", ["mariadbd", "mariadb", "mariadb-install-db"],
+@program("mariadb", "a new database, a server of many threads under four clients, its crash and recovery",
+         ["mariadbd", "mariadb", "mariadb-install-db"],
          main=["mariadbd", "mariadb"], witness=False, user="mysql")
 def mariadb(run):
     data, path = run.dir / "data", run.dir / "tmp" / "socket"
     options = dict(user="mysql")
-    run.quiet("mariadb-install-db", "--no-defaults", f"--datadir={data}", "--auth-root-authentication-method=normal", timeout=300, **options)
+    run.quiet("mariadb-install-db", "--no-defaults", f"--datadir={data}", "--auth-root-authentication-method=normal",
+              timeout=300, **options)
     def ask(text, name):
         return run("mariadb", "--no-defaults", "-S", path, "-u", "root", "-N", "-e", text, name=name, **options)
     def start():
-        server = run.start("mariadbd", "--no-defaults", f"--datadir={data}", f"--socket={path}", "--skip-networking", f"--pid-file={run.dir}/tmp/pid",
+        server = run.start("mariadbd", "--no-defaults", f"--datadir={data}", f"--socket={path}", "--skip-networking",
+                           f"--pid-file={run.dir}/tmp/pid",
                            "--innodb-buffer-pool-size=16M", **options)
-        run.wait_for(lambda: run.execute(["mariadb-admin", "--no-defaults", "-S", path, "-u", "root", "ping"], False, None, 20, None, "mysql", {})[0] == 0,
+        run.wait_for(lambda: run.execute(["mariadb-admin", "--no-defaults", "-S", path, "-u", "root", "ping"], False,
+                                         None, 20, None, "mysql", {})[0] == 0,
                      120, "a mariadb that answers")
         return server
     server = start()
     ask("create database d; create table d.t (a int primary key, b varchar(90), c int, key (c)); "
         "insert into d.t select seq, hex(seq * seq), seq % 97 from d.seq_1_to_20000; "
         "select c, count(*), sum(a), max(b) from d.t group by c order by 2 desc, 1 limit 5", "tables")
-    ask("create procedure d.p() begin declare i int default 0; while i < 2000 do update d.t set b = concat(b, i) where a = i; set i = i + 1; end while; end",
+    ask("create procedure d.p() begin declare i int default 0; while i < 2000 do update d.t set b = concat(b, i) "
+        "where a = i; set i = i + 1; end while; end",
         "procedure")
     clients = [run.popen(["mariadb", "--no-defaults", "-S", path, "-u", "root", "-N", "-e",
-                          f"select sum(length(x.b)) from d.t x join d.t y on x.a = y.a + {n} where x.c < 40"], True, None, "mysql", {},
+                          f"select sum(length(x.b)) from d.t x join d.t y on x.a = y.a + {n} where x.c < 40"], True,
+                         None, "mysql", {},
                          stdout=subprocess.PIPE) for n in range(4)]
     run.fact("clients", [client.communicate(timeout=120)[0] for client in clients])
-    ask("call d.p(); select sum(length(b)) from d.t; select json_arrayagg(a) from (select a from d.t limit 4) s; select nosuch from d.t", "call")
+    ask("call d.p(); select sum(length(b)) from d.t; select json_arrayagg(a) from (select a from d.t limit 4) s; "
+        "select nosuch from d.t", "call")
     run.stop(server, signal.SIGKILL, name="killed mariadbd")
     server = start()
     ask("check table d.t; select count(*), sum(length(b)) from d.t", "after recovery")
     run.stop(server, name="mariadbd")
 
 
-@program("libreoffice", "converts a page to PDF and a table of 2,000 rows to a spreadsheet", ["soffice"], main=["soffice.bin"], witness=False)
+@program("libreoffice", "converts a page to PDF and a table of 2,000 rows to a spreadsheet", ["soffice"],
+         main=["soffice.bin"], witness=False)
 def libreoffice(run):
-    (run.dir / "page.html").write_text("<html><body><h1>Title</h1><table><tr><td>a</td><td>b</td></tr></table>" + "<p>text of a paragraph</p>" * 200)
+    (run.dir / "page.html").write_text("<html><body><h1>Title</h1><table><tr><td>a</td><td>b</td></tr></table>" +
+                                       "<p>text of a paragraph</p>" * 200)
     (run.dir / "table.csv").write_text("".join(f"{i},{i * 7 % 1009},text {i},=A{i + 1}*2\n" for i in range(2000)))
     office = ["soffice", f"-env:UserInstallation=file://{run.dir}/profile", "--headless", "--convert-to"]
     run(*office, "pdf", "--outdir", "out", "page.html", name="to pdf")
@@ -591,7 +664,8 @@ def libreoffice(run):
 @program("tmux", "a server with two panes, one of which scrolls", ["tmux"], main=["tmux"], witness=False)
 def tmux(run):
     tmux = ["tmux", "-f", "/dev/null", "-S", run.dir / "socket"]
-    run(*tmux, "new-session", "-d", "-s", "s", "-x", "80", "-y", "24", "for i in $(seq 4000); do echo line $i; done; exec sleep 100", name="new-session")
+    run(*tmux, "new-session", "-d", "-s", "s", "-x", "80", "-y", "24",
+        "for i in $(seq 4000); do echo line $i; done; exec sleep 100", name="new-session")
     run(*tmux, "split-window", "-t", "s", "exec sleep 100", name="split-window")
     run.wait_for(lambda: "line 4000" in run.quiet(*tmux, "capture-pane", "-p", "-t", "s:0.0"), what="the last line")
     run(*tmux, "list-panes", "-t", "s", "-F", "#{pane_index} #{pane_width} #{pane_height}", name="list-panes")
@@ -599,50 +673,69 @@ def tmux(run):
     run(*tmux, "kill-server", name="kill-server")
 
 
-@program("gdb", "a program is stopped, looked at and continued; symbols by several threads", ["gdb", "gcc"], main=["gdb"])
+@program("gdb", "a program is stopped, looked at and continued; symbols by several threads", ["gdb", "gcc"],
+         main=["gdb"])
 def gdb(run):
     (run.dir / "p.c").write_text("#include <stdlib.h>\nstruct S { int a; struct S* next; };\n"
                                  "int f(struct S* s, int n) { return n ? f(s->next, n - 1) + s->a : s->a; }\n"
                                  "int main() { struct S s = {7, &s}; return f(&s, 5) + atoi(\"1\"); }\n")
     run.quiet("gcc", "-g", "-O0", "-o", "p", "p.c")
-    run("gdb", "-q", "-nx", "-batch", "-ex", "set debuginfod enabled off", "-ex", "break f if n == 0", "-ex", "run", "-ex", "bt", "-ex", "ptype s", "-ex", "p *s",
-        "-ex", "python print(sum(range(100)), gdb.selected_frame().name())", "-ex", "info functions ^main$", "-ex", "continue", "./p", name="gdb",
+    run("gdb", "-q", "-nx", "-batch", "-ex", "set debuginfod enabled off", "-ex", "break f if n == 0", "-ex", "run",
+        "-ex", "bt", "-ex", "ptype s", "-ex", "p *s",
+        "-ex", "python print(sum(range(100)), gdb.selected_frame().name())", "-ex", "info functions ^main$", "-ex",
+        "continue", "./p", name="gdb",
         normalise=lambda text: re.sub(r"process \d+|Thread 0x\w+ \(LWP \d+\)|0x7f[0-9a-f]+", "N", text))
 
 
 @program("ghostscript", "renders a page of text and curves to pictures, and to PDF", ["gs"], main=["gs"])
 def ghostscript(run):
-    (run.dir / "page.ps").write_text("%!\n/Times-Roman findfont 24 scalefont setfont 0 1 30 { dup 20 mul 72 exch moveto (Line of text ) show 9 string cvs show } for\n"
-                                     "0 1 200 { dup 100 div setlinewidth dup 2 mul exch 3 mul moveto 300 400 100 200 500 700 curveto stroke } for showpage\n")
-    run("gs", "-q", "-dBATCH", "-dNOPAUSE", "-dSAFER", "-sDEVICE=png16m", "-r72", "-sOutputFile=page.png", "page.ps", name="png")
-    run("gs", "-q", "-dBATCH", "-dNOPAUSE", "-dSAFER", "-sDEVICE=pdfwrite", "-sOutputFile=page.pdf", "page.ps", name="pdf")
+    (run.dir / "page.ps").write_text("%!\n/Times-Roman findfont 24 scalefont setfont 0 1 30 { dup 20 mul 72 exch "
+                                     "moveto (Line of text ) show 9 string cvs show } for\n"
+                                     "0 1 200 { dup 100 div setlinewidth dup 2 mul exch 3 mul moveto 300 400 100 200 "
+                                     "500 700 curveto stroke } for showpage\n")
+    run("gs", "-q", "-dBATCH", "-dNOPAUSE", "-dSAFER", "-sDEVICE=png16m", "-r72", "-sOutputFile=page.png", "page.ps",
+        name="png")
+    run("gs", "-q", "-dBATCH", "-dNOPAUSE", "-dSAFER", "-sDEVICE=pdfwrite", "-sOutputFile=page.pdf", "page.ps",
+        name="pdf")
     run("gs", "-q", "-dBATCH", "-dNOPAUSE", "-dSAFER", "-sDEVICE=txtwrite", "-sOutputFile=-", "page.pdf", name="text")
     run.fact("picture", (run.dir / "page.png").read_bytes().hex())
 
 
 @program("r", "a linear model, strings, sorting, closures", ["R"], main=["R"])
 def r(run):
-    run("R", "--vanilla", "-q", "-e", "set.seed(1); x <- rnorm(1e5); print(summary(x)); m <- lm(y ~ x, data.frame(x = 1:1000, y = (1:1000) * 2 + sin(1:1000))); "
-        "print(coef(m)); l <- lapply(1:20000, function(i) paste0('k', i)); print(sum(sapply(l, nchar))); print(head(sort(table(x > 0)))); "
+    run("R", "--vanilla", "-q", "-e", "set.seed(1); x <- rnorm(1e5); print(summary(x)); m <- lm(y ~ x, data.frame(x "
+                                      "= 1:1000, y = (1:1000) * 2 + sin(1:1000))); "
+        "print(coef(m)); l <- lapply(1:20000, function(i) paste0('k', i)); print(sum(sapply(l, nchar))); "
+        "print(head(sort(table(x > 0)))); "
         "r <- try(stop('meant'), silent = TRUE); print(class(r)); gc(); quit(status = 3)", name="R",
         normalise=lambda text: re.sub(r"(?m)^(N|V)cells.*$|^ +used.*$", "", text))
 
 
-@program("erlang", "processes, messages, tables, the compiler: a just-in-time compiler with allocators of its own", ["erl"], main=["beam.smp"], witness=False,
+@program("erlang", "processes, messages, tables, the compiler: a just-in-time compiler with allocators of its own",
+         ["erl"], main=["beam.smp"], witness=False,
          tolerated=0.001)
 def erlang(run):
-    (run.dir / "m.erl").write_text("-module(m).\n-export([f/1]).\nf(0) -> [];\nf(N) -> [{N, integer_to_binary(N * N)} | f(N - 1)].\n")
-    run("erl", "-noshell", "-eval", "{ok, m} = compile:file(m), L = m:f(100000), io:format(\"~p~n\", [erlang:phash2(L)]), T = ets:new(t, [set]), ets:insert(T, L), "
-        "io:format(\"~p~n\", [ets:info(T, size)]), P = [spawn_monitor(fun() -> exit(length(m:f(1000 + N))) end) || N <- lists:seq(1, 50)], "
-        "io:format(\"~p~n\", [lists:sum([receive {_, _, _, Q, R} -> R end || {Q, _} <- P])]), catch error(meant), halt(3).", name="erl", TZ="UTC")
+    (run.dir / "m.erl").write_text("-module(m).\n-export([f/1]).\nf(0) -> [];\nf(N) -> [{N, integer_to_binary(N * "
+                                   "N)} | f(N - 1)].\n")
+    run("erl", "-noshell", "-eval", "{ok, m} = compile:file(m), L = m:f(100000), io:format(\"~p~n\", "
+                                    "[erlang:phash2(L)]), T = ets:new(t, [set]), ets:insert(T, L), "
+        "io:format(\"~p~n\", [ets:info(T, size)]), P = [spawn_monitor(fun() -> exit(length(m:f(1000 + N))) end) || N "
+        "<- lists:seq(1, 50)], "
+        "io:format(\"~p~n\", [lists:sum([receive {_, _, _, Q, R} -> R end || {Q, _} <- P])]), catch "
+        "error(meant), halt(3).", name="erl", TZ="UTC")
 
 
-@program("cargo", "builds and tests a crate, which fails one of its tests", ["/usr/bin/cargo", "/usr/bin/rustc"], main=["cargo", "rustc"], witness=False)
+@program("cargo", "builds and tests a crate, which fails one of its tests", ["/usr/bin/cargo", "/usr/bin/rustc"],
+         main=["cargo", "rustc"], witness=False)
 def cargo(run):
     (run.dir / "src").mkdir()
     (run.dir / "Cargo.toml").write_text('[package]\nname = "crate"\nversion = "0.1.0"\nedition = "2021"\n')
-    (run.dir / "src" / "lib.rs").write_text("pub fn twice(n: u64) -> String { format!(\"{}\", n * 2) }\n#[cfg(test)] mod tests { use super::*;\n"
-                                            "#[test] fn right() { for n in 0..5000 { assert_eq!(twice(n).parse::<u64>().unwrap(), n * 2); } }\n"
-                                            "#[test] fn wrong() { assert_eq!(twice(2), \"5\"); }\n#[test] fn vectors() { assert_eq!(vec![1u8; 70000].len(), 70000); } }\n")
-    run("/usr/bin/cargo", "test", "--offline", "--", "--test-threads=1", name="cargo test", timeout=600, CARGO_TERM_COLOR="never", CARGO_BUILD_JOBS="1",
+    (run.dir / "src" / "lib.rs").write_text("pub fn twice(n: u64) -> String { format!(\"{}\", n * 2) }\n#[cfg(test)] "
+                                            "mod tests { use super::*;\n"
+                                            "#[test] fn right() { for n in 0..5000 { "
+                                            "assert_eq!(twice(n).parse::<u64>().unwrap(), n * 2); } }\n"
+                                            "#[test] fn wrong() { assert_eq!(twice(2), \"5\"); }\n#[test] fn "
+                                            "vectors() { assert_eq!(vec![1u8; 70000].len(), 70000); } }\n")
+    run("/usr/bin/cargo", "test", "--offline", "--", "--test-threads=1", name="cargo test", timeout=600,
+        CARGO_TERM_COLOR="never", CARGO_BUILD_JOBS="1",
         normalise=without_times)

@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
-"""Runs the whole of CPython's own tests (Debian's libpython3.11-testsuite), module by module, without and with the recorder.
+"""Runs the whole of CPython's own tests (Debian's libpython3.11-testsuite), module by module, without and with the
+recorder.
 
 usage: tools/real-programs/python-tests.py [options] [MODULE...]
 
 MODULE        default: all that `python3 -m test --list-tests` names
 --part K/N    every Nth module only, beginning with the Kth: so that parts can run in turn, or at once
 --jobs N      modules at once; default 1
---timeout S   seconds for one run of one module; default 600. A module that needs more is reported as cut, not compared
+--timeout S   seconds for one run of one module; default 600. A module that needs more is reported as cut, not
+              compared
 --results F   a line of JSON for each module; modules that F has are not run again
 --summary     print what is in F, run nothing
 --build DIR   build folder; default build/ of this tree
 
-Each module runs plain and then recorded, as do all processes it starts, and the verdicts are compared test by test. Where they
-differ both run twice more: a test that has had the same verdict in both ways at least once is unstable by itself (races, times,
-the network); the others *differ* because of the recorder. The trace of the module's own process must be readable and complete.
+Each module runs plain and then recorded, as do all processes it starts, and the verdicts are compared test by test.
+Where they differ both run twice more: a test that has had the same verdict in both ways at least once is unstable by
+itself (races, times, the network); the others *differ* because of the recorder. The trace of the module's own process
+must be readable and complete.
 
 Exit status: 0 when nothing differs; 1 otherwise.
 """
@@ -70,7 +73,8 @@ def examine(module, options, library):
         folder = Path(folder)
         traces = folder / "traces"
         traces.mkdir()
-        variables = {"LD_PRELOAD": str(library), "HEAPPROF_CHILDREN": "on", "HEAPPROF_OUTPUT": str(traces / "%e.%p.hprof"),
+        variables = {"LD_PRELOAD": str(library), "HEAPPROF_CHILDREN": "on",
+                     "HEAPPROF_OUTPUT": str(traces / "%e.%p.hprof"),
                      "HEAPPROF_LOG_FILE": str(traces / "log")}
 
         def once(recorded, only=()):
@@ -91,7 +95,8 @@ def examine(module, options, library):
         row["problem"], row["events"] = trace_problem(options.build / "analyzer" / "heapprof", traces)
         row["traces"] = len(list(traces.glob("*.hprof*")))
         log = traces / "log"
-        row["log"] = sorted({line.split(": ", 2)[-1] for line in log.read_text(errors="replace").splitlines()}) if log.exists() else []
+        row["log"] = sorted({line.split(": ", 2)[-1]
+                             for line in log.read_text(errors="replace").splitlines()}) if log.exists() else []
         if cut:
             return row | {"cut": "recorded"}
         row["tests"] = len(plain) - 1
@@ -99,7 +104,8 @@ def examine(module, options, library):
         differing = first = unequal(plain, recorded)
         seen = {name: ({plain.get(name)}, {recorded.get(name)}) for name in first}
         tests = [name for name in first if name.startswith("test.")]
-        only = tests if row["recorded_seconds"] > LONG and tests and len(tests) + (EXIT_STATUS in first) == len(first) else ()
+        all_tests = tests and len(tests) + (EXIT_STATUS in first) == len(first)
+        only = tests if row["recorded_seconds"] > LONG and all_tests else ()
         for _ in range(AGAIN):
             if not differing:
                 break
@@ -118,11 +124,14 @@ def examine(module, options, library):
 
 
 def summary(path):
-    rows = {row["module"]: row for row in map(json.loads, path.read_text().splitlines())}.values() if path.exists() else ()
+    rows = {row["module"]: row
+            for row in map(json.loads, path.read_text().splitlines())}.values() if path.exists() else ()
     compared = [row for row in rows if "cut" not in row]
     print(f"{len(rows)} modules, of which {len(rows) - len(compared)} were cut by the timeout; "
-          f"{sum(row['tests'] for row in compared):,} tests compared, {sum(len(row['unstable']) for row in compared)} unstable by themselves, "
-          f"{sum(len(row['differ']) for row in compared)} differ; {sum(row.get('traces', 0) for row in rows):,} processes recorded")
+          f"{sum(row['tests'] for row in compared):,} tests compared, "
+          f"{sum(len(row['unstable']) for row in compared)} unstable by themselves, "
+          f"{sum(len(row['differ']) for row in compared)} differ; {sum(row.get('traces', 0) for row in rows):,} "
+          "processes recorded")
     bad = False
     for row in rows:
         if "cut" in row:
@@ -154,8 +163,10 @@ def main():
     if options.summary:
         return summary(options.results)
     part, parts = map(int, options.part.split("/"))
-    listed = options.modules or subprocess.run([PYTHON, "-m", "test", "--list-tests"], capture_output=True, text=True, check=True).stdout.split()
-    done = {json.loads(line)["module"] for line in options.results.read_text().splitlines()} if options.results.exists() else set()
+    listed = options.modules or subprocess.run([PYTHON, "-m", "test", "--list-tests"], capture_output=True, text=True,
+                                               check=True).stdout.split()
+    done = {json.loads(line)["module"]
+            for line in options.results.read_text().splitlines()} if options.results.exists() else set()
     modules = [module for module in listed[part - 1::parts] if module not in done]
     library = (options.build / "preload" / "libheapprof.so").resolve()
     lock = Lock()

@@ -6,18 +6,20 @@ usage: tools/real-programs/run.py [options] [NAME...]
 NAME         which programs (--list names them); default: all of them
 --list       names and descriptions
 --build DIR  build folder; default build/ of this tree
---work DIR   where the programs work and the traces go; default a new folder below /tmp, removed afterwards
+--work DIR   where programs work and traces go; default a new folder below /tmp, then removed
 --keep       keep the traces
 --read       run nothing: read again the traces that --keep left in --work
 --json FILE  append a line of JSON for each program
---table FILE add to and print a Markdown table of all that is in FILE (a --json file)
+--table FILE run nothing: print a Markdown table of the lines in FILE, written by --json
 
-Each program has a function in programs.py that runs it (with its helpers, servers, children) and notes facts: exit statuses,
-outputs, files, verdicts of its own test suite. The function is executed twice, in a fresh folder of the same name: plain,
-then with libheapprof.so preloaded into everything it starts. Any fact that differs is printed as a difference. Then every trace is
-read: it must be complete, no release may be unexplained, and its figures go to the table (figures.py).
+Each program has a function in programs.py that runs it (with its helpers, servers, children)
+and notes facts: exit statuses, outputs, files, verdicts of its own test suite. The function is
+executed twice, in a fresh folder of the same name: plain, then with libheapprof.so preloaded
+into everything it starts. Any fact that differs is printed as a difference. Then every trace is
+read: it must be complete, no release may be unexplained, and its figures are printed (figures.py).
 
-Exit status: 0 no difference and all traces sound; 1 otherwise. Programs not installed are skipped by name.
+Exit status: 0 no difference and all traces sound; 1 otherwise; 2 for a wrong command line or
+a FILE that --table can't read. Programs not installed are skipped by name.
 """
 
 import argparse
@@ -53,7 +55,8 @@ class Run:
         self.user = user
 
     def environment(self, recorded, extra):
-        environment = {"PATH": PATH, "HOME": str(self.dir), "LANG": "C.UTF-8", "TZ": "UTC", "TMPDIR": str(self.dir / "tmp")}
+        environment = {"PATH": PATH, "HOME": str(self.dir), "LANG": "C.UTF-8", "TZ": "UTC",
+                       "TMPDIR": str(self.dir / "tmp")}
         environment.update({key: str(value) for key, value in extra.items()})
         if recorded and self.recorded:
             environment.update(self.variables)
@@ -62,7 +65,8 @@ class Run:
     def fact(self, name, value):
         self.facts.append((name, str(value)))
 
-    def __call__(self, *command, name=None, input=None, timeout=600, normalise=None, output=True, errors=True, cwd=None,
+    def __call__(self, *command, name=None, input=None, timeout=600, normalise=None, output=True, errors=True,
+                 cwd=None,
                  user=None, **extra):
         """Runs to the end and notes status and outputs; returns standard output. `extra`: environment."""
         name = name or " ".join(map(str, command))[:100]
@@ -146,7 +150,8 @@ def execute(program, work, recorded, library, witness, traces):
     if program.user:
         for path in (folder, folder / "tmp"):
             shutil.chown(path, program.user, program.user)
-    variables = {"LD_PRELOAD": str(library), "HEAPPROF_CHILDREN": "on", "HEAPPROF_OUTPUT": str(traces / "%e.%p.hprof"),
+    variables = {"LD_PRELOAD": str(library), "HEAPPROF_CHILDREN": "on",
+                 "HEAPPROF_OUTPUT": str(traces / "%e.%p.hprof"),
                  "HEAPPROF_LOG_FILE": str(traces / "log")}
     if program.witness and witness:
         variables["LD_PRELOAD"] += f":{witness}"
@@ -195,7 +200,10 @@ def read_again(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    # The text above is the help: it says usage and options itself.
+    parser = argparse.ArgumentParser(add_help=False, usage=argparse.SUPPRESS)
+    parser.format_help = lambda: __doc__
+    parser.add_argument("-h", "--help", action="help")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--build", type=Path, default=ROOT / "build")
@@ -209,8 +217,14 @@ def main():
         for program in programs.ALL:
             print(f"{program.name:14} {program.description}")
         return 0
-    if options.table and not options.names:
-        print(figures.table(options.table))
+    if options.table:
+        if options.names or options.json or options.read:
+            parser.error("--table runs nothing and reads one FILE: give neither names nor --json nor --read with it")
+        try:
+            print(figures.table(options.table))
+        except (OSError, ValueError) as error:
+            print(f"--table: {error}", file=sys.stderr)
+            return 2
         return 0
     if options.read:
         return read_again(options)
@@ -226,7 +240,8 @@ def main():
     library = work / "libheapprof.so"
     shutil.copy(options.build / "preload" / "libheapprof.so", library)
     witness = work / "witness.so"
-    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-I", ROOT, "-o", witness, Path(__file__).parent / "witness.c"], check=True)
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-I", ROOT, "-o", witness, Path(__file__).parent / "witness.c"],
+                   check=True)
     bad = False
     for program in chosen:
         missing = program.missing(PATH)
@@ -259,8 +274,6 @@ def main():
             shutil.rmtree(traces)
     if not options.keep and not options.work:
         shutil.rmtree(work, ignore_errors=True)
-    if options.table:
-        print(figures.table(options.table))
     return 1 if bad else 0
 
 

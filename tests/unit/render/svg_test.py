@@ -78,7 +78,8 @@ def main():
                 problems.append(f"{picture.name}: {error}")
                 continue
             check(root.tag == SVG + "svg", f"{picture.name}: the root is {root.tag}")
-            check(all(root.get(name) for name in ("viewBox", "width", "height")), f"{picture.name}: no size of its own")
+            check(all(root.get(name) for name in ("viewBox", "width", "height")),
+                  f"{picture.name}: no size of its own")
             check(root.find(SVG + "title") is not None, f"{picture.name}: no title")
             data, code = scripts_of(root)
             check(len(data) == 1 and len(code) == 1, f"{picture.name}: {len(data)} data and {len(code)} scripts")

@@ -49,7 +49,8 @@ class RealPrograms(unittest.TestCase):
                            input=b"int main() {}", timeout=200)
             with open(report) as file:
                 text = file.read()
-        totals = re.findall(r"(\S+): (\d+) captures, (\d+) compared, \d+ frames, (\d+) different, (\d+) truncated", text)
+        totals = re.findall(r"(\S+): (\d+) captures, (\d+) compared, \d+ frames, (\d+) different, (\d+) truncated",
+                            text)
         self.assertTrue(totals, text)
         for who, captures, compared, different, truncated in totals:
             with self.subTest(who):
