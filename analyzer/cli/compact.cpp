@@ -59,7 +59,7 @@ void add_compact(CLI::App& app, int& status) {
       ->check(CLI::Range(1, 19))
       ->capture_default_str();
   command->footer(
-      "Every command reads the new trace as it does the old one, and slices of time sooner. Times are rounded down to\n"
+      "Every command reads the new trace as it does the old one, and slices of time sooner. Times are rounded down to "
       "microseconds and blocks numbered in the place of their addresses; all other figures stay what they were.");
   command->callback([arguments, &status] {
     status = guarded(arguments->trace, [&] { return compact(*arguments); });

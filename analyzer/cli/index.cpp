@@ -45,7 +45,7 @@ void add_index(CLI::App& app, int& status) {
   command->add_option("-o,--output", options->output,
                       "Where the index goes; only TRACE.idx, the default, is found again");
   command->footer(
-      "Without it, the first question about a slice of a large trace leaves an index in the user's cache folder\n"
+      "Without it, the first question about a slice of a large trace leaves an index in the user's cache folder "
       "($XDG_CACHE_HOME/heapprof/index or ~/.cache/heapprof/index). One beside the trace can be copied with it.");
   command->callback([options, &status] {
     status = guarded(options->trace, [&] { return make_index(*options); });

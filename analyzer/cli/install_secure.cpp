@@ -50,8 +50,8 @@ void add_install_secure(CLI::App& app, int& status) {
   CLI::App* const command =
       app.add_subcommand("install-secure", "Let setuid and setcap programs be recorded, as root");
   command->footer(
-      "Copies libheapprof.so, mode u+s, beside libc, where the loader accepts it for programs with privileges; writes\n"
-      "/etc/heapprof.conf, which alone decides what the recorder does in them; makes the directory for recordings.\n"
+      "Copies libheapprof.so, mode u+s, beside libc, where the loader accepts it for programs with privileges; writes "
+      "/etc/heapprof.conf, which alone decides what the recorder does in them; makes the folder for recordings.\n"
       "Until --remove, every user can have every such program record itself there.");
   command->add_option("--directory", options->directory, "Where the recordings go")->capture_default_str();
   command->add_flag("--remove", options->remove, "Undo it; recordings stay");

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <sstream>
 
 #include "analyzer/cli/command_help.h"
 
@@ -15,6 +16,9 @@ using launch::OptionHelp;
 
 /// When what the pages say last changed; not the day of the build, so that equal sources give equal files.
 constexpr char kEdited[] = "2026-11-21";
+
+/// What man leaves of 80 columns.
+constexpr std::size_t kLineWidth = 72;
 
 /// Text between macros: nothing in it is a request, hyphens stay hyphens for whoever copies an option.
 std::string roff(const std::string& text) {
@@ -54,12 +58,14 @@ std::string option_text(const OptionHelp& option) {
   return text + left + "\n" + (option.help.empty() ? "\\&" : roff(option.help)) + ".\n";
 }
 
-const char* const kExitStatus =
-    ".SH EXIT STATUS\n"
-    ".TP\n0\nAll is well.\n"
-    ".TP\n1\nThe trace could not be read, or lacks something that was recorded; what it has was printed.\n"
-    ".TP\n2\nThe command line is wrong.\n"
-    ".TP\n3\nA limit of \\fBheapprof check\\fR was passed.\n";
+std::string exit_status(bool reads_trace, bool has_limits) {
+  std::string text = ".SH EXIT STATUS\n.TP\n0\nAll is well.\n.TP\n1\n";
+  text += reads_trace ? "The trace could not be read, or lacks something that was recorded; what it has was printed.\n"
+                      : "It could not be done; a message says why.\n";
+  text += ".TP\n2\nThe command line is wrong.\n";
+  if (has_limits) text += ".TP\n3\nA limit of \\fBheapprof check\\fR was passed.\n";
+  return text;
+}
 
 const char* const kRecordExitStatus =
     ".SH EXIT STATUS\n"
@@ -80,7 +86,7 @@ std::string overview(const CLI::App& app) {
       ".SH COMMANDS\n";
   for (const auto& [name, summary] : first_words(app))
     text += ".TP\n\\fBheapprof " + roff(name) + "\\fR\n" + roff(summary) + ".\n";
-  text += kExitStatus;
+  text += exit_status(true, true);
   text += ".SH SEE ALSO\n";
   const std::vector<std::string> pages = manual_pages(app);
   for (std::size_t i = 1; i < pages.size(); ++i)
@@ -99,28 +105,19 @@ std::string page_of(const CommandHelp& command) {
     text += ".\n";
   }
   if (!command.footer.empty()) {
-    // Each line of it stands for itself.
+    // Each line of it stands for itself; those that 80 columns do not hold are paragraphs.
     text += ".PP\n.nf\n";
-    std::string line;
-    for (const char c : command.footer + "\n") {
-      if (c != '\n') {
-        line += c;
-        continue;
-      }
-      while (line.size() > 100) {
-        const std::size_t cut = line.rfind(' ', 100);
-        if (cut == std::string::npos || cut == 0) break;
-        text += roff(line.substr(0, cut)) + "\n";
-        line.erase(0, cut + 1);
-      }
-      text += (line.empty() ? "\\&" : roff(line)) + "\n";
-      line.clear();
+    std::istringstream lines(command.footer);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.size() > kLineWidth) text += ".fi\n" + roff(line) + "\n.nf\n";
+      else text += (line.empty() ? "\\&" : roff(line)) + "\n";
     }
     text += ".fi\n";
   }
   text += ".SH OPTIONS\n";
   for (const OptionHelp& option : command.options) text += option_text(option);
-  text += command.runs_program ? kRecordExitStatus : kExitStatus;
+  const bool reads_trace = command.operands.find("TRACE") != std::string::npos && command.name != "control";
+  text += command.runs_program ? kRecordExitStatus : exit_status(reads_trace, command.name == "check");
   return text + ".SH SEE ALSO\n.BR heapprof (1)\n";
 }
 

@@ -93,7 +93,12 @@ int record(const std::vector<std::string>& arguments) {
   const char* variable = std::getenv("HEAPPROF_OUTPUT");
   const std::string pattern =
       launch::absolute_pattern(options.output ? *options.output : variable != nullptr ? variable : kDefaultPattern);
-  if (!launch::check_writable(pattern, error)) return fail(kWrongUse, error);
+  error = launch::ask_as_user(privileges, [&] {
+    std::string reason;
+    launch::check_writable(pattern, reason);
+    return reason;
+  });
+  if (!error.empty()) return fail(kWrongUse, error);
   // A name given by hand is that of one trace. By variable it may serve many runs: they get .1, .2, ...
   if (options.output)
     if (const std::string name = launch::fixed_name(pattern); !name.empty())

@@ -366,7 +366,11 @@ ReportText& ReportText::frames(std::uint32_t node, const Names& names) {
   }
   for (std::size_t i = 0; i < shown; ++i) frame(frames[i]);
   if (shown < frames.size()) {
-    dots(frames.size() - shown - tail, " more frame …", " more frames …");
+    // The first time also how to see them; what matters may be among them, as the script below an interpreter is.
+    if (out_.find("--frames 0 shows all") == std::string::npos)
+      dots(frames.size() - shown - tail, " more frame, --frames 0 shows all …", " more frames, --frames 0 shows all …");
+    else
+      dots(frames.size() - shown - tail, " more frame …", " more frames …");
     for (std::size_t i = frames.size() - tail; i < frames.size(); ++i) frame(frames[i]);
   }
   const char* const truncated = profile_.nodes[node].truncated;

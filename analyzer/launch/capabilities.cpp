@@ -1,6 +1,7 @@
 #include "analyzer/launch/capabilities.h"
 
 #include <endian.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/xattr.h>
@@ -8,6 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -111,6 +113,12 @@ bool find_invoking_user(Privileges& privileges) {
   return true;
 }
 
+bool become_user(const Privileges& privileges) {
+  return setgroups(privileges.groups.size(), privileges.groups.data()) == 0 &&
+         setresgid(privileges.group, privileges.group, privileges.group) == 0 &&
+         setresuid(privileges.user, privileges.user, privileges.user) == 0;
+}
+
 }  // namespace
 
 std::string names_of_capabilities(std::uint64_t set) {
@@ -150,18 +158,45 @@ bool plan_privileges(const std::string& path, const std::string& loader, const s
                     "      for programs started by others; heapprof install-secure --help says more"};
     return false;
   }
+  // The loader opens what the kernel would only have executed.
+  const std::string problem = ask_as_user(privileges, [&] {
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? std::string(std::strerror(errno)) : (close(fd), std::string());
+  });
+  if (!problem.empty()) {
+    refusal = {126, path + " can't be read by the user that it runs as (" + problem +
+                        "), and so not by its loader; record a copy that the user can read"};
+    return false;
+  }
   privileges.loader = loader;
   return true;
 }
 
+std::string ask_as_user(const Privileges& privileges, const std::function<std::string()>& question) {
+  if (!privileges.as_user) return question();
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return question();
+  const pid_t child = fork();
+  if (child == 0) {
+    // Without capabilities: they go with the last of the user ids that was root's.
+    const bool became = become_user(privileges);
+    const std::string answer = became ? question() : std::string("can't become that user: ") + std::strerror(errno);
+    const ssize_t written = write(ends[1], answer.data(), answer.size());
+    _exit(written == static_cast<ssize_t>(answer.size()) ? 0 : 1);
+  }
+  close(ends[1]);
+  std::string answer;
+  char part[512];
+  for (ssize_t got; (got = read(ends[0], part, sizeof part)) > 0;) answer.append(part, static_cast<std::size_t>(got));
+  close(ends[0]);
+  if (child < 0) return question();
+  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
+  return answer;
+}
+
 bool take_privileges(const Privileges& privileges) {
   Sets sets;
-  if (privileges.as_user) {
-    if (setgroups(privileges.groups.size(), privileges.groups.data()) != 0 ||
-        setresgid(privileges.group, privileges.group, privileges.group) != 0 ||
-        prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0 || setresuid(privileges.user, privileges.user, privileges.user) != 0)
-      return false;
-  }
+  if (privileges.as_user && (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0 || !become_user(privileges))) return false;
   sets.permitted = sets.effective = privileges.raise;
   sets.inheritable = privileges.raise | privileges.inheritable;
   if (!set_sets(sets)) return false;

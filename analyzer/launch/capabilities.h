@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,10 @@ struct Privileges {
 /// says what is missing and what would help.
 bool plan_privileges(const std::string& path, const std::string& loader, const std::string& self,
                      Privileges& privileges, Refusal& refusal);
+
+/// What `question` answers when the user asks it who the program is going to be: in a process of its own, if that is
+/// another than this one's. An answer is at most a pipe's buffer long.
+std::string ask_as_user(const Privileges& privileges, const std::function<std::string()>& question);
 
 /// In the process that is to execute the loader: becomes the user, raises what is to be ambient. False with errno
 /// set: it may not.

@@ -18,10 +18,10 @@ namespace heapprof::launch {
 
 namespace {
 
-/// The fields of /proc/PID/stat from the third one, the state, on. The second, the name, may hold anything, so
+/// The fields of /proc/PROCESS/stat from the third one, the state, on. The second, the name, may hold anything, so
 /// they are counted from its last parenthesis. Empty: there is no such process.
-std::vector<std::string> stat_fields(int pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+std::vector<std::string> stat_fields(const std::string& process) {
+  std::ifstream file("/proc/" + process + "/stat");
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return {};
@@ -29,13 +29,15 @@ std::vector<std::string> stat_fields(int pid) {
   return {std::istream_iterator<std::string>(rest), {}};
 }
 
-std::uint64_t start_time_of(int pid) {
-  const std::vector<std::string> fields = stat_fields(pid);
+/// By "self", as the recorder asks: /proc may be that of another pid namespace (unshare --pid without --mount-proc),
+/// where our numbers are other processes'.
+std::uint64_t own_start_time() {
+  const std::vector<std::string> fields = stat_fields("self");
   return fields.size() > 22 - 3 ? std::strtoull(fields[22 - 3].c_str(), nullptr, 10) : 0;
 }
 
 bool is_stopped(int pid) {
-  const std::vector<std::string> fields = stat_fields(pid);
+  const std::vector<std::string> fields = stat_fields(std::to_string(pid));
   return !fields.empty() && fields[0] == "T";
 }
 
@@ -121,7 +123,9 @@ class Supervisor {
                          const std::vector<std::pair<std::string, std::string>>& variables,
                          const Privileges& privileges, int report_fd) {
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
-  const std::string session = std::to_string(getpid()) + "." + std::to_string(start_time_of(getpid()));
+  const std::uint64_t start_time = own_start_time();
+  if (write(report_fd, &start_time, sizeof start_time) != sizeof start_time) _exit(126);
+  const std::string session = std::to_string(getpid()) + "." + std::to_string(start_time);
   setenv("HEAPPROF_SESSION", session.c_str(), 1);
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -153,7 +157,7 @@ ProcessResult run_process(const std::string& path, const std::vector<std::string
                           const std::vector<std::pair<std::string, std::string>>& variables,
                           const Privileges& privileges) {
   ProcessResult result;
-  // Closed by a successful exec; otherwise it carries errno.
+  // Carries the child's start time, and errno unless a successful exec closes it.
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0) {
     result.start_error = errno;
@@ -182,10 +186,13 @@ ProcessResult run_process(const std::string& path, const std::vector<std::string
   }
   close(report[1]);
   result.pid = pid;
-  result.start_time = start_time_of(pid);
+  const auto receive = [&](void* what, std::size_t bytes) {
+    ssize_t size;
+    while ((size = read(report[0], what, bytes)) < 0 && errno == EINTR) {}
+    return size == static_cast<ssize_t>(bytes);
+  };
   int error = 0;
-  ssize_t size;
-  while ((size = read(report[0], &error, sizeof error)) < 0 && errno == EINTR) {}
+  const bool failed = receive(&result.start_time, sizeof result.start_time) && receive(&error, sizeof error);
   close(report[0]);
   const int status = [&] {
     GroupWitness witness;
@@ -196,7 +203,7 @@ ProcessResult run_process(const std::string& path, const std::vector<std::string
   while (sigtimedwait(&signals, nullptr, &now) > 0) {}
   sigaction(SIGCHLD, &child_action_before, nullptr);
   sigprocmask(SIG_SETMASK, &mask_before, nullptr);
-  if (size == sizeof error) {
+  if (failed) {
     result.start_error = error;
     return result;
   }

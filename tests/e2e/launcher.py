@@ -482,6 +482,18 @@ class Launcher(harness.Case):
                     self.assertIn(str(trace), result.stderr)
                     trace.unlink()
 
+    def test_another_namespaces_proc(self):
+        """Where /proc is still that of the pid namespace outside, numbers in it are other processes'."""
+        enter = ["unshare", "--pid", "--fork"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--pid", "--fork"]
+        if not shutil.which("unshare") or subprocess.run([*enter, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no pid namespaces can be made here")
+        trace = self.dir / "inside.hprof"
+        result = subprocess.run([*enter, str(harness.HEAPPROF), "record", "-o", trace, "sh", "-c", "ls -d / && exit 3"],
+                                env=harness.clean_environment(), capture_output=True, text=True, timeout=60)
+        self.assertEqual((result.returncode, result.stdout), (3, "/\n"), result.stderr)
+        self.assertIn(str(trace), result.stderr)
+        self.assertEqual(self.end_of(trace), (END_KINDS["exit"], 3))
+
 
 if __name__ == "__main__":
     harness.main()

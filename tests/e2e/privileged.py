@@ -141,6 +141,20 @@ class Privileged(harness.Case):
         _, said = self.run_as_user(self.heapprof_path, "record", "-o", self.out / "none", script, status=126)
         self.assertIn("record the interpreter", said)
 
+    def test_refused_under_sudo(self):
+        """What root may do and the user may not, whose program it is: write there, read the program."""
+        app = self.make_app("service", "cap_net_bind_service=ep")
+        closed = self.dir / "closed"
+        closed.mkdir(mode=0o755)
+        as_alice = {"SUDO_UID": USER, "SUDO_GID": USER}
+        _, said = self.run_as_root(self.heapprof_path, "record", "-o", closed / "x", app, status=2, **as_alice)
+        self.assertIn(f"{closed}: Permission denied; choose another place with -o", said)
+        self.assertEqual(list(closed.iterdir()), [])
+        app.chmod(0o711)
+        _, said = self.run_as_root(self.heapprof_path, "record", "-o", self.out / "none", app, status=126, **as_alice)
+        self.assertIn("can't be read by the user that it runs as (Permission denied)", said)
+        self.assertFalse((self.out / "none").exists())
+
     def test_an_unprivileged_program_under_sudo(self):
         """It is root's, as it would be; its trace becomes the user's when it has ended."""
         plain, _ = self.run_as_root(self.app)

@@ -124,9 +124,15 @@ zpty -d session
         self.heapprof("manual", "--directory", self.dir)
         for path in self.dir.glob("*.1"):
             result = subprocess.run(["man", "--warnings", "-l", str(path)], capture_output=True, text=True, timeout=60,
-                                    env=harness.clean_environment(MANWIDTH="100", LC_ALL="C.UTF-8"))
+                                    env=harness.clean_environment(MANWIDTH="80", LC_ALL="C.UTF-8"))
             self.assertEqual((result.returncode, result.stderr), (0, ""), path.name)
             self.assertIn("SYNOPSIS", result.stdout, path.name)
+            self.assertEqual([line for line in result.stdout.splitlines() if len(line) > 80], [], path.name)
+            # What a command cannot end with is not said of it.
+            status = " ".join(result.stdout.split("EXIT STATUS")[1].split())
+            self.assertEqual("A limit of" in status, path.stem in ("heapprof", "heapprof-check"), path.name)
+            self.assertEqual("The trace could not" in status, path.stem.removeprefix("heapprof-") not in
+                             ("record", "install-secure", "completions", "manual", "control"), path.name)
 
 
 if __name__ == "__main__":

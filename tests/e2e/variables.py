@@ -94,6 +94,9 @@ class Variables(harness.Case):
         self.assertEqual(len(rows), 1)
         self.assertIsNone(rows[0]["truncated"])
         self.assertEqual(sum("recurse" in frame["function"] for frame in rows[0]["stack"]), 901)
+        # A report for people leaves most of that out, and says once how to see it.
+        self.assertEqual(self.heapprof("report", run.trace).count("more frames, --frames 0 shows all"), 1)
+        self.assertNotIn("more frames", self.heapprof("report", run.trace, "--frames", "0"))
 
     def test_mmap(self):
         run = self.record(harness.program("ledger_mmap"), 300, MMAP=0)
