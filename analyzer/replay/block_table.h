@@ -43,8 +43,8 @@ class BlockTable {
 
   /// What follows takes the hash of the address, so that who looks ahead makes it once.
   static std::uint64_t hash_of(std::uint64_t address) noexcept {
-    const std::uint64_t product = address * 0x9e3779b97f4a7c15u;
-    return product ^ product >> 32;
+    const std::uint64_t product = (address >> 3) * 0x9e3779b97f4a7c15u;
+    return product ^ product >> 32 ^ (address & 7);
   }
 
   /// First step: asks for the control bytes.
