@@ -41,7 +41,9 @@ class BlockTable {
 
   std::size_t size() const noexcept { return size_; }
 
-  /// What follows takes the hash of the address, so that who looks ahead makes it once.
+  /// What follows takes the hash of the address, so that who looks ahead makes it once. Eight neighbouring numbers share
+  /// a group: in compacted traces, where blocks are numbered in turn, an allocation finds its lines of memory as its
+  /// predecessor left them. Addresses are multiples of eight, so that all of them have hashes of their own.
   static std::uint64_t hash_of(std::uint64_t address) noexcept {
     const std::uint64_t product = (address >> 3) * 0x9e3779b97f4a7c15u;
     return product ^ product >> 32 ^ (address & 7);

@@ -97,13 +97,14 @@ int leave_by_jump(std::uint64_t times) {
   static volatile std::uint64_t done = 0;
   handle(jump_out);
   often(130);
-  for (; done < times; done = done + 1) {
+  while (done < times) {
     const std::size_t which = random.below(64);
     // After a jump it is unknown how far the call got: the block is given up.
     if (sigsetjmp(before_call, 1) != 0) blocks[which] = nullptr;
     may_jump = 1;
     step(random, blocks[which], static_cast<unsigned>(random.below(30)));
     may_jump = 0;
+    done = done + 1;
   }
   often(0);
   printf("%ld\n", jumps);
