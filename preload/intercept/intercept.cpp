@@ -295,8 +295,8 @@ std::size_t divert(Memory& memory, std::size_t count, Role role) noexcept {
   std::size_t done = 0;
   for (std::size_t i = 0; i < prepared; ++i) {
     const Function& function = *memory.functions[i];
-    const arch::Refusal reason =
-        memory.refused[i] ? "other code branches into its first instructions, or may" : arch::apply(memory.patches[i]);
+    const arch::Refusal reason = memory.refused[i] ? "other code branches into its first instructions, or may"
+                                                   : arch::apply(memory.patches[i]);
     if (reason != nullptr) {
       leave_alone(memory, role, reason, function);
       continue;

@@ -76,8 +76,8 @@ Module* find_module(std::uint64_t pc, std::uint64_t generation) noexcept;
 /// Some object holds this address. It need not be on a stack.
 bool is_code(std::uint64_t pc) noexcept;
 
-/// The code of the function that holds `pc`, by the unwind information of the object loaded at `map`, of which none has
-/// to be on a stack but which has to stay. False: none says so.
+/// The code of the function that holds `pc`, by the unwind information of the object loaded at `map`. It need not be
+/// on a stack, but has to stay. False: nothing says so.
 bool find_function(const Span& map, std::uint64_t pc, Span& function) noexcept;
 
 /// Tells the trace about the module unless that has been done.

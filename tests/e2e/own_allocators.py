@@ -130,8 +130,8 @@ class Subjects(harness.Case):
         runs = [self.record(harness.program("own_left_alone"), calls) for calls in (1, 0)]
         reports = [self.report(run.trace) for run in runs]
         heap = {figure: count - reports[1]["heap"][figure] for figure, count in reports[0]["heap"].items()}
-        # 18 calls of je_malloc. Released: 7 blocks of je_calloc and one of je_rallocx. Given out again: where the block
-        # lay that je_rallocx moved, and 2 of the 5 that je_sdallocx released.
+        # 18 calls of je_malloc. Released: 7 blocks of je_calloc and one of je_rallocx. Given out again: where the
+        # block lay that je_rallocx moved, and 2 of the 5 that je_sdallocx released.
         self.assertEqual((heap["allocations"], heap["frees"], heap["unmatched_frees"], heap["implied_frees"]),
                          (18, 8, 8, 3))
         self.assertEqual((heap["leaked_blocks"], heap["leaked_bytes"]), (15, 10 * 100 + 3 * 300 + 2 * 310))
@@ -140,14 +140,15 @@ class Subjects(harness.Case):
         reason = "it branches into its own first instructions"
         self.assertEqual(set(reports[0]["integrity"]["notes"]), {
             f"own allocator: jemalloc in {program}, 2 functions patched, 3 left alone (je_dallocx, je_malloc)",
-            f"je_calloc of own_left_alone is not recorded: {reason}. Blocks made there are missing, and their releases "
-            "count as releases of unknown blocks",
+            f"je_calloc of own_left_alone is not recorded: {reason}. Blocks made there are missing, and their "
+            "releases count as releases of unknown blocks",
             f"je_sdallocx of own_left_alone is not recorded: {reason}. Blocks released there count as live, and as "
             "leaked at the end",
-            f"je_rallocx of own_left_alone is not recorded: {reason}. Blocks moved or resized there stay in the figures "
-            "with their old address and size",
+            f"je_rallocx of own_left_alone is not recorded: {reason}. Blocks moved or resized there stay in the "
+            "figures with their old address and size",
             "8 releases of blocks whose allocation is not in the trace, perhaps because of what is not recorded",
-            "3 blocks were released unseen: the address was given out again, perhaps because of what is not recorded"})
+            "3 blocks were released unseen: the address was given out again, perhaps because of what is not "
+            "recorded"})
 
     def test_inlined_allocations(self):
         """mimalloc allocates in its strdup, and in some others, without calling any function of its own."""

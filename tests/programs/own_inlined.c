@@ -1,4 +1,5 @@
-// Functions of mimalloc's that are seldom called, and allocate without calling another of its functions: most copy text.
+// Functions of mimalloc's that are seldom called, and allocate without calling another of its functions: most copy
+// text.
 #include <stddef.h>
 
 char* mi_strdup(const char* text);

@@ -9,14 +9,15 @@
 // of the replaced bytes, from the function itself or from elsewhere in the object's code.
 // Nothing of the host has changed until apply().
 //
-// Branches from elsewhere are looked for byte by byte, wherever instructions may begin, so none is missed. But
-// many a pair of other instructions has bytes that look like one: jemalloc's look-up of an address holds shr $9 and
-// and $0x1ffff8, in whose middle stands a call 515 KB back. So the function around what was found, whose first
+// Branches from elsewhere are looked for byte by byte, wherever instructions may begin, so none is missed. But many a
+// pair of other instructions has bytes that look like one: jemalloc's look-up of an address holds shr $9 and and
+// $0x1ffff8, in whose middle stands a call 515 KB back. So the function around what was found, whose first
 // instruction the unwind information tells, is decoded from there to its end. The instructions found are all that run
 // in it: each leads to the next, and no direct branch of the function leads to anything else (else it counts as not
-// understood). If none of them branches into the patch, nothing does there. Where that cannot be shown, a branch with a
-// 32-bit displacement counts as one; a short one, from within 128 bytes, does in functions with unwind information
-// only: compilers make none from one function into the middle of another, and assembly that does has a name there.
+// understood). If none of them branches into the patch, the function does not. Where that cannot be shown, a branch
+// with a 32-bit displacement counts as one; a short one, from within 128 bytes, does in functions with unwind
+// information only: compilers make none from one function into the middle of another, and assembly that does has a
+// name there.
 #pragma once
 
 #include <cstddef>
