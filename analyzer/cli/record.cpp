@@ -18,6 +18,7 @@
 #include "analyzer/launch/program.h"
 #include "analyzer/launch/recorder_library.h"
 #include "analyzer/launch/summary.h"
+#include "analyzer/launch/survivors.h"
 #include "analyzer/launch/trace_end.h"
 
 namespace heapprof::cli {
@@ -121,6 +122,7 @@ int record(const std::vector<std::string>& arguments) {
 
   auto traces = launch::traces_of(launch::candidates(pattern, result.pid), result.pid, result.start_time);
   launch::write_end(traces, result.signaled, result.code);
+  if (!options.quiet) std::fputs(launch::note_of_survivors(result.pid, result.start_time).c_str(), stderr);
   launch::give_to_invoking_user(traces);
   if (!options.quiet) std::fputs(summary(traces).c_str(), stderr);
   return result.signaled ? 128 + result.code : result.code;

@@ -482,6 +482,18 @@ class Launcher(harness.Case):
                     self.assertIn(str(trace), result.stderr)
                     trace.unlink()
 
+    def test_what_goes_on_is_named(self):
+        """A daemon: what was started ends at once, and the summary says that it was not all."""
+        ended = self.run_record("sh", "-c", "sleep 0.01")
+        self.assertNotIn("go on", ended.stderr)
+        with open(os.devnull, "r+") as nothing:
+            left = subprocess.run([str(harness.HEAPPROF), "record", "-o", self.dir / "left.hprof", "sh", "-c",
+                                   f"sleep 60 </dev/null >/dev/null 2>&1 & echo $! >{self.dir / 'pid'}"], stdin=nothing,
+                                  env=harness.clean_environment(), capture_output=True, text=True, timeout=60)
+        pid = int((self.dir / "pid").read_text())
+        self.addCleanup(os.kill, pid, signal.SIGKILL)
+        self.assertIn(f"children of it go on: pid {pid}; they are recorded with --children only", left.stderr)
+
     def test_another_namespaces_proc(self):
         """Where /proc is still that of the pid namespace outside, numbers in it are other processes'."""
         enter = ["unshare", "--pid", "--fork"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--pid", "--fork"]
