@@ -12,6 +12,11 @@ HEAPPROF = str(harness.HEAPPROF)
 
 
 class Shells(harness.Case):
+    ACTIONS = {"pause", "resume", "mark", "status"}
+
+    def pages(self):
+        return set(self.heapprof("manual", "--list").split())
+
     def commands(self):
         pages = self.heapprof("manual", "--list").split()[1:]
         return {"export" if page.startswith("heapprof-export-") else page.removeprefix("heapprof-") for page in pages}
@@ -78,6 +83,13 @@ zpty -d session
         self.assertIn("some.hprof", self.in_bash("heapprof", "report", "some"))
         self.assertIn("some.hprof", self.in_bash("heapprof", "report", "-o", "some"))
         self.assertIn("true", self.in_bash("heapprof", "record", "-o", "x", "tru"))
+        self.assertIn("true", self.in_bash("heapprof", "record", "--max-depth", "=", "5", "tru"))
+        self.assertEqual(set(self.in_bash("heapprof", "control", "s")), {"some.hprof"})
+        for where in (["some.hprof"], ["--pid", "12"], ["--pid", "=", "12"], ["--wait", "1", "some.hprof"]):
+            self.assertEqual(set(self.in_bash("heapprof", "control", *where, "")), self.ACTIONS, where)
+            self.assertEqual(self.in_bash("heapprof", "control", *where, "pause", ""), [], where)
+        self.assertEqual(self.pages() - set(self.in_bash("heapprof", "manual", "")), set())
+        self.assertEqual(self.in_bash("heapprof", "manual", "rep"), ["report"])
 
     @unittest.skipUnless(shutil.which("fish"), "fish is not installed")
     def test_fish(self):
@@ -88,6 +100,13 @@ zpty -d session
         self.assertIn("pprof", self.in_fish("heapprof export p"))
         self.assertIn("--rows", self.in_fish("heapprof export csv --r"))
         self.assertEqual(self.in_fish("heapprof completions z"), ["zsh"])
+        (self.dir / "some.hprof").touch()
+        self.assertEqual(self.in_fish("heapprof control s"), ["some.hprof"])
+        for where in ("some.hprof", "--pid 12", "--pid=12", "--wait 1 some.hprof"):
+            self.assertEqual(set(self.in_fish(f"heapprof control {where} ")), self.ACTIONS, where)
+            self.assertEqual(self.in_fish(f"heapprof control {where} pause "), [], where)
+        self.assertEqual(self.pages() - set(self.in_fish("heapprof manual ")), set())
+        self.assertEqual(self.in_fish("heapprof manual rep"), ["report"])
 
     @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
     def test_zsh(self):
@@ -95,6 +114,10 @@ zpty -d session
         self.run_shell("zsh", "-f", "-n", str(script))
         self.assertEqual(set(self.in_zsh("heapprof co")), {"compact", "control", "completions"})
         self.assertEqual(set(self.in_zsh("heapprof report --cost al")), {"allocated", "allocations"})
+        (self.dir / "some.hprof").touch()
+        self.assertEqual(set(self.in_zsh("heapprof control some.hprof ")), self.ACTIONS)
+        self.assertEqual(set(self.in_zsh("heapprof control --pid 12 ")), self.ACTIONS)
+        self.assertEqual(self.pages() - set(self.in_zsh("heapprof manual heapprof")), set())
 
     def test_manual(self):
         pages = self.heapprof("manual", "--list").split()
