@@ -51,16 +51,14 @@ tools/packages.sh "${install_option[@]}" build fuzz
 tools/deps.sh >/dev/null
 folder=build-fuzz
 mkdir -p "$folder/findings"
-# The recorder's own build leaves sanitizers out, so its sources are compiled here.
-analyzer_sources=(analyzer/{trace,model,replay,symbols}/*.cpp analyzer/export/output.cpp analyzer/render/{text,units}.cpp
-  analyzer/cli/{call_sites,names,ranking,report_json,report_text,selection,trace_command}.cpp)
-text_sources=(analyzer/cli/suppressions.cpp analyzer/launch/options.cpp)
-unwind_sources=(preload/unwind/{cfi,expression,stack_bounds}.cpp preload/sys/kernel.cpp)
-elf_sources=(preload/intercept/{names,symbols}.cpp preload/sys/{kernel,proc_maps}.cpp preload/unwind/{cfi,expression,stack_bounds}.cpp)
-settings_sources=(preload/recorder/{settings,log}.cpp preload/sys/kernel.cpp analyzer/launch/options.cpp)
+# The recorder's own build leaves sanitizers out, so sources are compiled here. What a target needs of them the linker finds
+# in one archive; a list for each target would go stale, as no test links them. Left out is what no target can need: the
+# commands themselves, what includes generated files, the recorder's parts that work on a live process.
+sources=(analyzer/{trace,model,replay,symbols,export,launch}/*.cpp analyzer/render/{flame_tree,palette,text,units,wrap}.cpp
+  $(grep -L '"analyzer/cli/commands.h"' analyzer/cli/*.cpp) preload/sys/*.cpp preload/intercept/{names,symbols}.cpp
+  preload/unwind/{cfi,expression,stack_bounds}.cpp preload/recorder/{settings,log}.cpp)
 # Of an input, in bytes: longer ones are not worth the executions that they take.
 longest() { case $1 in cfi | settings) echo 500 ;; texts) echo 200 ;; trace_events) echo 1000 ;; symbols | recorder_elf) echo 8192 ;; *) echo 3000 ;; esac }
-as_objects() { local names=("${@/#/$folder/objects/}"); echo "${names[@]/%.cpp/.o}"; }
 {
   echo "cxx = $(command -v ccache || true) clang++-16"
   echo "flags = -std=c++20 -gline-tables-only -O1 -fno-omit-frame-pointer -I. -Ipreload/arch/$(uname -m) -fsanitize=address,undefined" \
@@ -71,7 +69,9 @@ as_objects() { local names=("${@/#/$folder/objects/}"); echo "${names[@]/%.cpp/.
   echo "  depfile = \$out.d"
   echo "rule link"
   echo "  command = clang++-16 -fsanitize=address,undefined,fuzzer \$in -ldw -lelf -lz -lzstd -liberty -llz4 -lpthread -o \$out"
-  printf '%s\n' "${analyzer_sources[@]}" "${text_sources[@]}" "${unwind_sources[@]}" "${settings_sources[@]}" "${elf_sources[@]}" | sort -u | while read -r source; do
+  echo "rule archive"
+  echo "  command = rm -f \$out && ar rcs \$out \$in"
+  for source in "${sources[@]}"; do
     echo "build $folder/objects/${source%.cpp}.o: compile $source"
     # What works on decoded events compares much, with nothing that a fuzzer should guess: telling it takes a third of the time.
     case $source in
@@ -82,17 +82,10 @@ as_objects() { local names=("${@/#/$folder/objects/}"); echo "${names[@]/%.cpp/.
   for name in "${all[@]}" whole_report; do
     echo "build $folder/objects/tests/fuzz/$name.o: compile tests/fuzz/$name.cpp"
   done
+  objects=("${sources[@]/#/$folder/objects/}")
+  echo "build $folder/objects/all.a: archive ${objects[*]/%.cpp/.o} $folder/objects/tests/fuzz/whole_report.o"
   for name in "${all[@]}"; do
-    case $name in
-      codec) needed=() ;;
-      cfi) needed=("${unwind_sources[@]}") ;;
-      recorder_elf) needed=("${elf_sources[@]}") ;;
-      settings) needed=("${settings_sources[@]}") ;;
-      symbols) needed=(analyzer/symbols/*.cpp) ;;
-      texts) needed=("${analyzer_sources[@]}" "${text_sources[@]}") ;;
-      *) needed=("${analyzer_sources[@]}" tests/fuzz/whole_report.cpp) ;;
-    esac
-    echo "build $folder/$name: link $(as_objects "tests/fuzz/$name.cpp" "${needed[@]}")"
+    echo "build $folder/$name: link $folder/objects/tests/fuzz/$name.o $folder/objects/all.a"
   done
 } >"$folder/build.ninja"
 ninja -k 0 -f "$folder/build.ninja" "${names[@]/#/$folder/}" >"$folder/compile.log" 2>&1 || {
