@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 #include <sstream>
+#include <string_view>
 
 #include "analyzer/cli/command_help.h"
 #include "analyzer/cli/trace_command.h"
@@ -128,6 +129,18 @@ std::vector<std::string> commands_of(const CLI::App* group) {
   return names;
 }
 
+/// The parser's sentences name types as C++ does, and begin like sentences of their own.
+std::string in_our_words(const CLI::Error& error) {
+  const std::string text = error.what();
+  const std::string_view no_conversion = "Could not convert: ";
+  if (const std::size_t equals = text.find(" = "); text.starts_with(no_conversion) && equals != std::string::npos)
+    return text.substr(no_conversion.size(), equals - no_conversion.size()) + ": '" + text.substr(equals + 3) +
+           "' can't be read";
+  if (const std::size_t colon = text.find(": 1 required "); colon != std::string::npos && text.ends_with(" missing"))
+    return text.substr(0, colon) + " needs a value";
+  return text;
+}
+
 /// What is wrong, and whose --help tells what would be right.
 std::string complaint(const CLI::App* app, const CLI::Error& error) {
   std::string words = "heapprof";
@@ -136,11 +149,12 @@ std::string complaint(const CLI::App* app, const CLI::Error& error) {
     command = command->get_subcommands().front();
     words += " " + command->get_name();
   }
-  std::string what = error.what();
+  std::string what = in_our_words(error);
   const bool missing = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError);
   const bool extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
   const bool wants_command = command->get_require_subcommand_min() > 0;
-  const std::string word = unexpected_word(app->remaining(true), wants_command);
+  const std::vector<std::string> rest = app->remaining(true);
+  const std::string word = unexpected_word(rest, wants_command);
   if ((missing || extra) && word.starts_with('-')) {
     // Said first: it may be why something required is missing.
     what = "unknown option " + word + launch::did_you_mean(word, all_option_names(command));
@@ -149,6 +163,7 @@ std::string complaint(const CLI::App* app, const CLI::Error& error) {
                ? "a command is missing behind '" + words + "'"
                : "there is no '" + words + " " + word + "'" + launch::did_you_mean(word, commands_of(command));
   }
+  if (extra && word.empty() && !rest.empty()) what = "one word too many: '" + rest.front() + "'";
   return "heapprof: " + render::clean_utf8(what) + "\n'" + words + " --help' says what there is\n";
 }
 
