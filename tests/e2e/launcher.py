@@ -243,7 +243,8 @@ class Launcher(harness.Case):
     def test_a_signal_to_the_group_comes_once(self):
         """As from `timeout` or a shell's `kill %1`: the program is in the group itself."""
         numbers = [signal.SIGUSR1, signal.SIGHUP, signal.SIGINT, 40, signal.SIGTERM]
-        process = subprocess.Popen(self.command("-q", sys.executable, "-c", CATCHER, *map(int, numbers)), process_group=0,
+        process = subprocess.Popen(self.command("-q", sys.executable, "-c", CATCHER, *map(int, numbers)),
+                                   process_group=0,
                                    stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir)
         self.assertEqual(process.stdout.readline(), b"ready\n")
         for number in numbers[:-1] * 2:
@@ -466,7 +467,8 @@ class Launcher(harness.Case):
         folder.mkdir()
 
         def said(pattern, command, **environment):
-            result = subprocess.run([str(harness.HEAPPROF), "record", "--children", "-o", folder / pattern, "sh", "-c",
+            result = subprocess.run([str(harness.HEAPPROF), "record", "--children", "-o", folder / pattern, "sh",
+                                     "-c",
                                      command], env=harness.clean_environment(**environment), capture_output=True,
                                     text=True, timeout=60)
             self.assertEqual(result.returncode, 0, result.stderr)
@@ -477,11 +479,13 @@ class Launcher(harness.Case):
         before = set(folder.iterdir())
         text = said("%e.%p.hprof", "ls /; (ls /; ls /); true")
         traces = set(folder.iterdir()) - before
-        pids = {json.loads(subprocess.run([harness.HEAPPROF, "info", trace, "--json"], capture_output=True, timeout=60,
+        pids = {json.loads(subprocess.run([harness.HEAPPROF, "info", trace, "--json"], capture_output=True,
+                                          timeout=60,
                                           check=True).stdout)["pid"] for trace in traces}
         # The shell itself is not a child; it has one trace.
         self.assertGreaterEqual(len(pids), 4)
-        self.assertIn(f"  with    {len(pids) - 1} child processes in {len(traces) - 1} traces: {folder}/*.*.hprof\n", text)
+        self.assertIn(f"  with    {len(pids) - 1} child processes in {len(traces) - 1} traces: {folder}/*.*.hprof\n",
+                      text)
         largest = re.findall(r"(?m)^(?:  largest |          )(/.*\.hprof), [\d.]+ [KM]iB$", text)
         self.assertEqual(len(largest), 3)
         self.assertEqual({str(trace) for trace in traces} & set(largest), set(largest))

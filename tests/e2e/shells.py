@@ -40,7 +40,8 @@ class Shells(harness.Case):
     def in_bash(self, *words):
         quoted = " ".join(f"'{word}'" for word in words)
         return self.run_shell("bash", "--norc", "-c", f"source {self.script('bash')}; COMP_WORDS=({quoted}); "
-                              f"COMP_CWORD={len(words) - 1}; _heapprof 2>/dev/null; printf '%s\\n' \"${{COMPREPLY[@]}}\"").split()
+                              f"COMP_CWORD={len(words) - 1}; _heapprof 2>/dev/null; printf '%s\\n' "
+                              f"\"${{COMPREPLY[@]}}\"").split()
 
     def in_fish(self, line):
         out = self.run_shell("fish", "--no-config", "-c", f"source {self.script('fish')}; complete -C '{line}'")
@@ -65,7 +66,8 @@ while zpty -rt session piece; do out+=$piece; done
 print -r -- $out
 zpty -d session
 """)
-        out = subprocess.run(["timeout", "40", "zsh", "-f", str(driver)], capture_output=True, text=True, errors="replace", timeout=60,
+        out = subprocess.run(["timeout", "40", "zsh", "-f", str(driver)], capture_output=True, text=True,
+                             errors="replace", timeout=60,
                              env=harness.clean_environment(HOME=self.dir, TERM="dumb")).stdout
         return re.findall(r"START-(\S+?)-HIT", out)
 
@@ -73,7 +75,8 @@ zpty -d session
     def test_bash(self):
         self.assertEqual(set(self.in_bash("heapprof", "")) - {"--help", "--version"}, self.commands())
         for command in ("report", "leaks", "record", "check"):
-            self.assertEqual(self.long_options(command) - set(self.in_bash("heapprof", command, "--")), set(), command)
+            self.assertEqual(self.long_options(command) - set(self.in_bash("heapprof", command, "--")), set(),
+                             command)
         self.assertEqual(set(self.in_bash("heapprof", "report", "--cost", "a")), {"allocated", "allocations"})
         self.assertEqual(set(self.in_bash("heapprof", "report", "--kind", "=", "m")), {"mmap"})
         self.assertIn("pprof", self.in_bash("heapprof", "export", ""))
@@ -139,7 +142,8 @@ zpty -d session
     def test_mandoc(self):
         self.heapprof("manual", "--directory", self.dir)
         pages = sorted(str(path) for path in self.dir.glob("*.1"))
-        result = subprocess.run(["mandoc", "-Tlint", "-W", "warning", *pages], capture_output=True, text=True, timeout=60)
+        result = subprocess.run(["mandoc", "-Tlint", "-W", "warning", *pages], capture_output=True, text=True,
+                                timeout=60)
         self.assertEqual(result.stdout + result.stderr, "")
 
     @unittest.skipUnless(shutil.which("man"), "man is not installed")
