@@ -113,6 +113,9 @@ class Picture {
     if (timeline_.time_ns.empty())
       label((kLeft + kRight) / 2, kHeight / 2, "class=\"muted\" text-anchor=\"middle\"",
             "No samples: nothing was recorded.");
+    else if (peak_.bytes == 0)
+      label((kLeft + kRight) / 2, (kTop + bottom_) / 2, "class=\"muted\" text-anchor=\"middle\"",
+            "Nothing to show: no byte was live.");
     pointer();
     out(text_);
     text_.clear();

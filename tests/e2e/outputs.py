@@ -199,6 +199,8 @@ class Outputs(harness.Case):
             result = self.run_heapprof("flamegraph", self.trace, *words)
             self.assertEqual((result.returncode, result.stderr.count("\n")), (0, 1), result.stderr)
             self.assertRegex(result.stdout, r"<text[^>]*>Nothing to show: no bytes live at the \w+\.</text>")
+        self.assertIn(">Nothing to show: no byte was live.<",
+                      self.heapprof("timeline", self.trace, "--format", "svg", "--function", "nosuch"))
         result = self.run_heapprof("export", "csv", self.trace, "--rows", "blocks", "-o", "-", "--max-lifetime",
                                    "1000")
         self.assertEqual((result.returncode, result.stdout.count("\n"), result.stderr),
