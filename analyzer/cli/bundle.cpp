@@ -35,7 +35,7 @@ class Copy {
     // As private as the recorder makes a trace.
     const int fd = standard_ ? STDOUT_FILENO
                              : ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
-    if (fd < 0) throw OutputError(path + ": " + std::strerror(errno));
+    if (fd < 0) throw OutputError(path + ": cannot be written: " + std::strerror(errno));
     file_ = standard_ ? stdout : ::fdopen(fd, "wb");
   }
   ~Copy() {
@@ -57,7 +57,8 @@ class Copy {
 
  private:
   [[noreturn]] void fail() {
-    throw OutputError((standard_ ? std::string("standard output") : path_) + ": " + std::strerror(errno));
+    throw OutputError((standard_ ? std::string("standard output") : path_) +
+                      ": cannot be written: " + std::strerror(errno));
   }
 
   std::string path_;

@@ -1,5 +1,7 @@
 // heapprof check: limits for continuous integration. Exit status 3 when one was passed, 0 when none was; a trace
-// that lacks something gives 1 and no verdict in its favour.
+// that lacks something gives 1 and no verdict in its favour. So does one in which nothing goes by the names that were
+// asked for (--function, --module, --thread): a limit on a function that was renamed would hold for ever. Only where
+// a limit of 0 says that nothing shall be allocated there is that what was asked for.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
@@ -22,22 +24,23 @@ struct Limit {
   const char* help;
   std::uint64_t (*figure)(const model::Profile&);
   bool bytes;
+  bool of_all;  ///< of all that is allocated: a limit of 0 means that nothing shall be
 };
 
 // Of the kind asked for, under the selection. Without one, the totals of `report`.
 constexpr Limit kLimits[] = {
     {"--max-peak", "peak", "Most bytes live at one moment",
-     [](const model::Profile& p) { return p.totals.peak_bytes; }, true},
+     [](const model::Profile& p) { return p.totals.peak_bytes; }, true, true},
     {"--max-leaked", "leaked", "Most bytes live at the end",
-     [](const model::Profile& p) { return p.totals.leaked_bytes; }, true},
+     [](const model::Profile& p) { return p.totals.leaked_bytes; }, true, false},
     {"--max-leaked-blocks", "leaked blocks", "Most blocks live at the end",
-     [](const model::Profile& p) { return p.totals.leaked_blocks; }, false},
+     [](const model::Profile& p) { return p.totals.leaked_blocks; }, false, false},
     {"--max-allocated", "allocated", "Most bytes allocated in all",
-     [](const model::Profile& p) { return p.totals.allocated_bytes; }, true},
+     [](const model::Profile& p) { return p.totals.allocated_bytes; }, true, true},
     {"--max-allocations", "allocations", "Most allocations",
-     [](const model::Profile& p) { return p.totals.allocations; }, false},
+     [](const model::Profile& p) { return p.totals.allocations; }, false, true},
     {"--max-temporary", "temporary", "Most temporary allocations",
-     [](const model::Profile& p) { return p.totals.temporary; }, false},
+     [](const model::Profile& p) { return p.totals.temporary; }, false, false},
 };
 constexpr std::size_t kLimitCount = std::size(kLimits);
 
@@ -79,25 +82,40 @@ std::string xml(const std::string& text) {
   return result;
 }
 
-std::string junit_of(const std::string& trace, const std::vector<Verdict>& verdicts) {
-  std::size_t failures = 0;
+/// `names_missing`: a sentence, or empty.
+std::string junit_of(const std::string& trace, const std::vector<Verdict>& verdicts,
+                     const std::string& names_missing) {
+  std::size_t failures = names_missing.empty() ? 0 : 1;
+  const std::size_t tests = verdicts.size() + failures;
   for (const Verdict& verdict : verdicts) failures += verdict.passed_over();
   std::string text =
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"heapprof check\" tests=\"" +
-      std::to_string(verdicts.size()) + "\" failures=\"" + std::to_string(failures) + "\">\n";
+      std::to_string(tests) + "\" failures=\"" + std::to_string(failures) + "\">\n";
+  const auto open_case = [&](const std::string& name) {
+    text += "    <testcase classname=\"" + xml(base_name(trace)) + "\" name=\"" + name + "\"";
+  };
+  if (!names_missing.empty()) {
+    open_case("names");
+    text += "><failure message=\"" + xml(names_missing) + "\"/></testcase>\n";
+  }
   for (const Verdict& verdict : verdicts) {
-    text += "    <testcase classname=\"" + xml(base_name(trace)) + "\" name=\"" + verdict.name +
-            (verdict.against_baseline ? " against the baseline" : "") + "\"";
+    open_case(verdict.name + (verdict.against_baseline ? " against the baseline" : ""));
     text += verdict.passed_over() ? "><failure message=\"" + xml(sentence(verdict)) + "\"/></testcase>\n" : "/>\n";
   }
   return text + "  </testsuite>\n</testsuites>\n";
+}
+
+/// Whether a limit of 0 says that nothing shall be allocated.
+bool wants_nothing(const CheckOptions& options) {
+  for (std::size_t i = 0; i < kLimitCount; ++i)
+    if (kLimits[i].of_all && options.limits[i] == 0) return true;
+  return false;
 }
 
 /// The baseline's figures under the same selection.
 std::optional<std::vector<std::uint64_t>> figures_of_baseline(const CheckOptions& options) {
   TraceOptions trace = options.trace;
   trace.trace = options.baseline;
-  trace.output = "-";
   std::vector<std::uint64_t> figures;
   const int status = run_on_trace(trace, [&](const replay::Analysis& analysis) {
     for (const Limit& limit : kLimits) figures.push_back(limit.figure(analysis.profile()));
@@ -113,6 +131,7 @@ int check(const CheckOptions& options) {
     if (!baseline) return 1;
   }
   bool passed_over = false;
+  std::string names_missing;
   const int status = run_on_trace(options.trace, [&](const replay::Analysis& analysis) {
     std::vector<Verdict> verdicts;
     for (std::size_t i = 0; i < kLimitCount; ++i) {
@@ -124,7 +143,10 @@ int check(const CheckOptions& options) {
       verdicts.push_back({kLimits[i].name, kLimits[i].bytes, figure,
                           most >= 1.8e19 ? ~std::uint64_t{0} : static_cast<std::uint64_t>(most), true});
     }
-    std::string text;
+    if (!analysis.names_found() && !wants_nothing(options))
+      names_missing =
+          "nothing in the recording goes by " + analysis.profile().selected + " (renamed?), so there is no verdict";
+    std::string text = names_missing.empty() ? "" : "FAILED  names: " + names_missing + "\n";
     Json json;
     json["integrity"] = integrity_json(analysis.profile().integrity);
     Json& list = json["checks"] = Json::array();
@@ -134,14 +156,16 @@ int check(const CheckOptions& options) {
       list.push_back({{"name", verdict.name}, {"figure", verdict.figure}, {"limit", verdict.limit},
                       {"against_baseline", verdict.against_baseline}, {"ok", !verdict.passed_over()}});
     }
-    json["ok"] = !passed_over;
+    json["names_found"] = analysis.names_found();
+    json["ok"] = !passed_over && names_missing.empty();
     write_output(options.trace.output, options.trace.json ? dump(json) : text);
     if (!options.junit.empty()) {
       refuse_trace_as_output(options.junit, analysis);
-      write_output(options.junit, junit_of(options.trace.trace, verdicts));
+      write_output(options.junit, junit_of(options.trace.trace, verdicts, names_missing));
     }
   });
-  return passed_over ? kLimitPassed : status;
+  if (!names_missing.empty()) complain(options.trace.trace + ": " + names_missing);
+  return passed_over ? kLimitPassed : names_missing.empty() ? status : 1;
 }
 
 }  // namespace
@@ -165,6 +189,11 @@ void add_check(CLI::App& app, int& status) {
       ->capture_default_str()
       ->group("Limits");
   command->add_option("--junit", options->junit, "Write the results here, too, as JUnit XML");
+  command->footer(
+      "Exit status: 3 when a limit was passed; 1 when there is no verdict, because the trace lacks something that "
+      "was recorded, or because no stack or thread in it goes by the names asked for with --function, --module or "
+      "--thread: was something renamed? A limit of 0 for --max-peak, --max-allocated or --max-allocations accepts "
+      "that: nothing shall be allocated there.");
   command->callback([options, &status] {
     bool any = !options->baseline.empty();
     for (const auto& limit : options->limits) any |= limit.has_value();

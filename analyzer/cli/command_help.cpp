@@ -6,15 +6,16 @@
 namespace heapprof::cli {
 namespace {
 
-/// "TEXT:heap|mmap|all" says that three words are allowed.
+/// "TEXT:heap|mmap|all" says that three words are allowed; so does "TRACE pause|resume|mark TEXT", behind a file.
 std::vector<std::string> choices_of(const std::string& type) {
-  const std::size_t colon = type.rfind(':');
-  const std::string list = colon == std::string::npos ? type : type.substr(colon + 1);
-  if (list.find('|') == std::string::npos) return {};
+  const std::size_t bar = type.find('|');
+  if (bar == std::string::npos) return {};
+  const std::size_t before = type.find_last_of(": ", bar);
+  const std::string list = before == std::string::npos ? type : type.substr(before + 1);
   std::vector<std::string> words;
   for (std::size_t at = 0; at <= list.size();) {
     const std::size_t end = std::min(list.find('|', at), list.size());
-    words.push_back(list.substr(at, end - at));
+    words.push_back(list.substr(at, std::min(list.find(' ', at), end) - at));
     at = end + 1;
   }
   return words;
@@ -61,8 +62,8 @@ void describe(const CLI::App& command, const std::string& name, CommandHelp& hel
     if (one.names.empty()) {
       if (!help.operands.empty()) help.operands += ' ';
       help.operands += operand_name(*option);
-      if (choices.empty()) help.takes_file = true;
-      else help.words = choices;
+      if (choices.empty() || help.operands.find(' ') != std::string::npos) help.takes_file = true;
+      if (!choices.empty()) help.words = choices;
       continue;
     }
     one.help = option_help(*option);
@@ -72,6 +73,16 @@ void describe(const CLI::App& command, const std::string& name, CommandHelp& hel
       one.file = names_file(one.names.back());
     }
     help.options.push_back(std::move(one));
+  }
+}
+
+/// Where pages are asked for, by their own names or by their commands'.
+void offer_pages(CommandHelp& manual, const std::vector<CommandHelp>& commands) {
+  manual.takes_file = false;
+  manual.words = {"heapprof"};
+  for (const CommandHelp& command : commands) {
+    manual.words.push_back(page_name(command.name));
+    if (command.name.find(' ') == std::string::npos) manual.words.push_back(command.name);
   }
 }
 
@@ -112,7 +123,7 @@ std::string value_name(const CLI::Option& option) {
 std::string operand_name(const CLI::Option& option) {
   // Operands of several words name them in their type.
   const std::string type = option.get_type_name();
-  return type.find(' ') != std::string::npos && choices_of(type).empty() ? type : option.get_name(true);
+  return type.find(' ') != std::string::npos ? type : option.get_name(true);
 }
 
 std::string option_help(const CLI::Option& option) {
@@ -133,7 +144,10 @@ std::vector<CommandHelp> describe_commands(const CLI::App& app) {
       if (result.back().footer.empty()) result.back().footer = command->get_footer();
     }
     if (inner.empty()) describe(*command, command->get_name(), result.emplace_back());
+    if (command->get_name() == "control") result.back().instead_of_file = "--pid";
   }
+  for (CommandHelp& command : result)
+    if (command.name == "manual") offer_pages(command, result);
   return result;
 }
 

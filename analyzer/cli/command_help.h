@@ -18,8 +18,9 @@ struct CommandHelp {
   std::string name;                              ///< "report", "export pprof"
   std::string summary;
   std::string operands;                          ///< "TRACE", "[--] PROGRAM [ARGUMENT...]"
-  std::vector<std::string> words;                ///< what the operand may be, where it is no file: "bash", "zsh"
-  bool takes_file = false;                       ///< an operand is a file
+  std::vector<std::string> words;                ///< what the operand may be: "bash", "zsh"
+  bool takes_file = false;                       ///< an operand is a file; with `words` one of these follows it
+  std::string instead_of_file;                   ///< the option that may stand in that file's place: "--pid"
   bool runs_program = false;                     ///< what follows the options is a program with its arguments
   std::vector<launch::OptionHelp> options;
   std::string footer;
@@ -41,7 +42,9 @@ std::string bash_completions(const CLI::App& app);
 std::string zsh_completions(const CLI::App& app);
 std::string fish_completions(const CLI::App& app);
 
-/// The manual page of `name` ("heapprof", "heapprof-report"), in roff's man macros; empty: there is none.
+/// "heapprof-export-pprof": the manual page of the command "export pprof".
+std::string page_name(const std::string& command);
+/// The manual page of `name` ("heapprof", "heapprof-report" or "report"), in roff's man macros; empty: there is none.
 std::string manual_page(const CLI::App& app, const std::string& name);
 /// The names for which there is one.
 std::vector<std::string> manual_pages(const CLI::App& app);

@@ -20,8 +20,6 @@ struct Arguments {
 };
 
 int compact(const Arguments& arguments) {
-  if (arguments.output == "-")
-    throw OutputError("a compacted trace is read back while it is made, so it needs a file: give -o a name");
   std::error_code error;
   if (std::filesystem::equivalent(arguments.trace, arguments.output, error))
     throw OutputError(arguments.output + ": is the trace itself; give the output another name");
@@ -62,6 +60,9 @@ void add_compact(CLI::App& app, int& status) {
       "Every command reads the new trace as it does the old one, and slices of time sooner. Times are rounded down to "
       "microseconds and blocks numbered in the place of their addresses; all other figures stay what they were.");
   command->callback([arguments, &status] {
+    if (arguments->output == "-")
+      throw CLI::ValidationError("--output",
+                                 "a compacted trace is read back while it is made, so it needs a file with a name");
     status = guarded(arguments->trace, [&] { return compact(*arguments); });
   });
 }

@@ -25,6 +25,13 @@ std::vector<std::string> option_names(const CommandHelp& command) {
 
 bool needs_value(const OptionHelp& option) { return !option.value.empty() && option.value.front() != '['; }
 
+std::vector<std::string> options_with_value(const CommandHelp& command) {
+  std::vector<std::string> names;
+  for (const OptionHelp& option : command.options)
+    if (needs_value(option)) names.insert(names.end(), option.names.begin(), option.names.end());
+  return names;
+}
+
 /// "export": the words that may follow it.
 std::map<std::string, std::vector<const CommandHelp*>> groups_of(const std::vector<CommandHelp>& commands) {
   std::map<std::string, std::vector<const CommandHelp*>> groups;
@@ -72,7 +79,8 @@ std::string bash_completions(const CLI::App& app) {
   std::string text =
       "# bash completion for heapprof, written by `heapprof completions bash`.\n"
       "_heapprof() {\n"
-      "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} i skip=0\n"
+      "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}\n"
+      "  local i skip=0 operands=0\n"
       "  COMPREPLY=()\n"
       "  # --option=value is three words to bash.\n"
       "  if [[ $cur == = ]]; then cur=; prev=${COMP_WORDS[COMP_CWORD-1]}\n"
@@ -109,33 +117,59 @@ std::string bash_completions(const CLI::App& app) {
   for (const CommandHelp& command : commands) {
     text += "    " + in_quotes(command.name) + ")\n";
     if (command.runs_program) {
-      std::vector<std::string> with_value;
-      for (const OptionHelp& option : command.options)
-        if (needs_value(option)) with_value.insert(with_value.end(), option.names.begin(), option.names.end());
       text +=
           "      # Behind the program's name the words are that program's.\n"
           "      for ((i = 2; i < COMP_CWORD; i++)); do\n"
-          "        if ((skip)); then skip=0; continue; fi\n"
+          "        if ((skip)); then [[ ${COMP_WORDS[i]} == = ]] || skip=0; continue; fi\n"
           "        case ${COMP_WORDS[i]} in\n"
           "          " +
-          join(with_value, " | ") +
+          join(options_with_value(command), " | ") +
           ") skip=1 ;;\n"
           "          --) ((i++)); break ;;\n"
           "          -*) ;;\n"
           "          *) break ;;\n"
           "        esac\n"
           "      done\n"
-          "      if ((i < COMP_CWORD)) && declare -F _command_offset >/dev/null; then _command_offset \"$i\"; return; fi\n"
-          "      if ((i < COMP_CWORD)); then compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\")); return; fi\n"
+          "      if ((i < COMP_CWORD)) && declare -F _command_offset >/dev/null; then\n"
+          "        _command_offset \"$i\"\n"
+          "        return\n"
+          "      fi\n"
+          "      if ((i < COMP_CWORD)); then\n"
+          "        compopt -o filenames 2>/dev/null\n"
+          "        COMPREPLY=($(compgen -f -- \"$cur\"))\n"
+          "        return\n"
+          "      fi\n"
           "      if [[ $cur != -* ]]; then\n"
           "        compopt -o filenames 2>/dev/null\n"
           "        COMPREPLY=($(compgen -c -- \"$cur\") $(compgen -f -- \"$cur\"))\n"
           "        return\n"
           "      fi\n";
     }
+    const bool word_follows_file = command.takes_file && !command.words.empty();
+    if (word_follows_file)
+      text +=
+          "      for ((i = 2; i < COMP_CWORD; i++)); do\n"
+          "        if ((skip)); then [[ ${COMP_WORDS[i]} == = ]] || skip=0; continue; fi\n"
+          "        case ${COMP_WORDS[i]} in\n"
+          "          " +
+          command.instead_of_file +
+          ") skip=1; ((operands++)) ;;\n"
+          "          " +
+          join(options_with_value(command), " | ") +
+          ") skip=1 ;;\n"
+          "          -*) ;;\n"
+          "          *) ((operands++)) ;;\n"
+          "        esac\n"
+          "      done\n";
     text += "      if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W '" + join(option_names(command), " ") +
             "' -- \"$cur\"))\n";
-    if (!command.words.empty())
+    if (word_follows_file)
+      text += "      elif ((operands == 0)); then\n"
+              "        compopt -o filenames 2>/dev/null\n"
+              "        COMPREPLY=($(compgen -f -- \"$cur\"))\n"
+              "      elif ((operands == 1)); then COMPREPLY=($(compgen -W '" +
+              join(command.words, " ") + "' -- \"$cur\"))\n";
+    else if (!command.words.empty())
       text += "      else COMPREPLY=($(compgen -W '" + join(command.words, " ") + "' -- \"$cur\"))\n";
     else if (command.takes_file)
       text += "      else compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\"))\n";
@@ -180,7 +214,14 @@ std::string zsh_completions(const CLI::App& app) {
   }
   text += "  case $command in\n";
   for (const CommandHelp& command : commands) {
-    text += "    " + in_quotes(command.name) + ")\n      _arguments -S";
+    text += "    " + in_quotes(command.name) + ")\n";
+    const bool word_follows_file = command.takes_file && !command.words.empty();
+    if (word_follows_file)
+      text += "      local -a operands\n"
+              "      operands=('1:file:_files' '2:word:(" + join(command.words, " ") + ")')\n"
+              "      if ((${words[(I)" + command.instead_of_file + "*]})); then operands=('1:word:(" +
+              join(command.words, " ") + ")'); fi\n";
+    text += "      _arguments -S";
     for (const OptionHelp& option : command.options)
       for (const std::string& name : option.names) {
         std::string spec = "*" + name + "[" + zsh_text(brief(option.help)) + "]";
@@ -192,6 +233,7 @@ std::string zsh_completions(const CLI::App& app) {
         text += " \\\n        " + in_quotes(spec);
       }
     if (command.runs_program) text += " \\\n        '*::program:_normal'";
+    else if (word_follows_file) text += " \\\n        $operands";
     else if (!command.words.empty()) text += " \\\n        " + in_quotes("*:word:(" + join(command.words, " ") + ")");
     else if (command.takes_file) text += " \\\n        '*:file:_files'";
     text += " ;;\n";
@@ -211,6 +253,25 @@ std::string fish_completions(const CLI::App& app) {
       "    set -l words (commandline -opc)\n"
       "    set -l last (math 1 + (count $argv))\n"
       "    test (count $words) -ge $last; and test \"$words[2..$last]\" = \"$argv\"\n"
+      "end\n"
+      "function __heapprof_operands\n"
+      "    # How many operands stand behind the command; $argv: its options that take a value, first the one\n"
+      "    # that is itself in the place of an operand.\n"
+      "    set -l words (commandline -opc)\n"
+      "    set -e words[1..2]\n"
+      "    set -l operands 0\n"
+      "    set -l skip 0\n"
+      "    for word in $words\n"
+      "        if test $skip = 1\n"
+      "            set skip 0\n"
+      "            continue\n"
+      "        end\n"
+      "        if string match -qr -- \"^$argv[1](=|\\$)\" $word; or not string match -q -- '-*' $word\n"
+      "            set operands (math $operands + 1)\n"
+      "        end\n"
+      "        contains -- $word $argv; and set skip 1\n"
+      "    end\n"
+      "    echo $operands\n"
       "end\n"
       "complete -c heapprof -n 'test (count (commandline -opc)) -eq 1' -l help -d 'Show help'\n"
       "complete -c heapprof -n 'test (count (commandline -opc)) -eq 1' -l version -d 'Show the version'\n";
@@ -235,7 +296,12 @@ std::string fish_completions(const CLI::App& app) {
       }
       line(rest + "-d " + in_quotes(brief(option.help), true));
     }
-    if (!command.words.empty()) line("-f " + on + "-a " + in_quotes(join(command.words, " "), true));
+    if (command.takes_file && !command.words.empty()) {
+      const std::string operands = "-f -n '__heapprof_on " + command.name + "; and test (__heapprof_operands " +
+                                   command.instead_of_file + " " + join(options_with_value(command), " ") + ") ";
+      line(operands + "-eq 1' -a " + in_quotes(join(command.words, " "), true));
+      line(operands + "-gt 1'");
+    } else if (!command.words.empty()) line("-f " + on + "-a " + in_quotes(join(command.words, " "), true));
     if (command.runs_program) line("-f " + on + "-a '(__fish_complete_subcommand --fcs-skip=2)'");
   }
   return text;

@@ -128,7 +128,7 @@ void add_control(CLI::App& app, int& status) {
                       "resume: all is recorded again\n"
                       "mark TEXT: puts a named point into the timeline, at most 256 bytes\n"
                       "status: says whether it is recording, paused, stopped or ended")
-      ->type_name("TRACE ACTION");
+      ->type_name("TRACE pause|resume|mark TEXT|status");
   command->add_option("--pid", options->pid, "The program, instead of its TRACE");
   command
       ->add_option("--wait", options->seconds,

@@ -298,6 +298,8 @@ int diff_as_picture(const DiffOptions& options) {
   const int second = run_on_trace(later, [&](const replay::Analysis& analysis) {
     draw(options, analysis, false, after, tree);
     write_output(options.trace.output, picture_of(options, before, after, tree));
+    if (tree.nodes().size() == 1 && !(before.totals.empty() && after.totals.empty()))
+      complain("nothing to show: neither recording has a stack with this --cost");
   });
   return first != 0 ? first : second;
 }

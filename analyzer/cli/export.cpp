@@ -212,6 +212,9 @@ void export_format(const Format& format, const ExportOptions& options, const rep
   };
   format.write(options, table, source, output);
   if (!output.close()) throw OutputError(output.error());
+  const model::Costs& totals = analysis.profile().totals;
+  if (options.rows == exporter::Rows::kBlocks && totals.leaked_blocks == 0 && !totals.empty())
+    complain(options.trace.trace + ": no rows: no block is live at the end");
 }
 
 /// For formats that hold single blocks.

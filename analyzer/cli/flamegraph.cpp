@@ -140,6 +140,8 @@ void print_flamegraph(const FlameGraphOptions& options, const replay::Analysis& 
     render::write_flamegraph_svg(tree, flame, sink);
   }
   write_output(options.trace.output, text);
+  if (stacks.empty() && !profile.totals.empty())
+    complain(options.trace.trace + ": nothing to show: no " + words_for(options.cost));
 }
 
 }  // namespace

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <memory>
 #include <sstream>
+#include <string_view>
 
 #include "analyzer/cli/command_help.h"
 #include "analyzer/cli/trace_command.h"
+#include "analyzer/launch/near_miss.h"
 #include "analyzer/render/text.h"
 #include "analyzer/render/wrap.h"
 
@@ -100,6 +102,45 @@ class Layout : public CLI::Formatter {
   }
 };
 
+/// Of what the parser did not know the first word if it should be a command, else the first option without its value;
+/// empty: there is none.
+std::string unexpected_word(const std::vector<std::string>& words, bool command) {
+  const auto is_option = [](const std::string& word) {
+    return word.size() > 1 && word.front() == '-' && word != "--";
+  };
+  const auto found = command ? words.begin() : std::find_if(words.begin(), words.end(), is_option);
+  if (found == words.end()) return {};
+  return is_option(*found) ? found->substr(0, found->find('=')) : *found;
+}
+
+std::vector<std::string> all_option_names(const CLI::App* command) {
+  std::vector<std::string> all;
+  for (const CLI::Option* option : command->get_options()) {
+    const std::vector<std::string> names = option_names(*option);
+    all.insert(all.end(), names.begin(), names.end());
+  }
+  return all;
+}
+
+std::vector<std::string> commands_of(const CLI::App* group) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : group->get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+/// The parser's sentences name types as C++ does, and begin like sentences of their own.
+std::string in_our_words(const CLI::Error& error) {
+  const std::string text = error.what();
+  const std::string_view no_conversion = "Could not convert: ";
+  if (const std::size_t equals = text.find(" = "); text.starts_with(no_conversion) && equals != std::string::npos)
+    return text.substr(no_conversion.size(), equals - no_conversion.size()) + ": '" + text.substr(equals + 3) +
+           "' can't be read";
+  if (const std::size_t colon = text.find(": 1 required "); colon != std::string::npos && text.ends_with(" missing"))
+    return text.substr(0, colon) + " needs a value";
+  return text;
+}
+
 /// What is wrong, and whose --help tells what would be right.
 std::string complaint(const CLI::App* app, const CLI::Error& error) {
   std::string words = "heapprof";
@@ -108,13 +149,21 @@ std::string complaint(const CLI::App* app, const CLI::Error& error) {
     command = command->get_subcommands().front();
     words += " " + command->get_name();
   }
-  std::string what = error.what();
-  if (command->get_require_subcommand_min() > 0 &&
-      error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError)) {
-    const std::vector<std::string> rest = app->remaining(true);
-    what = rest.empty() ? "a command is missing behind '" + words + "'"
-                        : "there is no '" + words + " " + rest.front() + "'";
+  std::string what = in_our_words(error);
+  const bool missing = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError);
+  const bool extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  const bool wants_command = command->get_require_subcommand_min() > 0;
+  const std::vector<std::string> rest = app->remaining(true);
+  const std::string word = unexpected_word(rest, wants_command);
+  if ((missing || extra) && word.starts_with('-')) {
+    // Said first: it may be why something required is missing.
+    what = "unknown option " + word + launch::did_you_mean(word, all_option_names(command));
+  } else if (missing && wants_command) {
+    what = word.empty()
+               ? "a command is missing behind '" + words + "'"
+               : "there is no '" + words + " " + word + "'" + launch::did_you_mean(word, commands_of(command));
   }
+  if (extra && word.empty() && !rest.empty()) what = "one word too many: '" + rest.front() + "'";
   return "heapprof: " + render::clean_utf8(what) + "\n'" + words + " --help' says what there is\n";
 }
 

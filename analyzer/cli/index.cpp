@@ -1,6 +1,7 @@
 // heapprof index: snapshots beside a trace, so that questions about parts of it need not read it from the start.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "analyzer/cli/commands.h"
@@ -21,7 +22,9 @@ int make_index(const IndexOptions& options) {
   if (file.writer() == trace::Writer::kRecording)
     throw trace::TraceError(options.trace + ": is still being written; index it when its program has ended");
   const std::string path = options.output.empty() ? replay::index_beside(file) : options.output;
-  if (path == options.trace) throw OutputError(path + ": is the trace itself; give the output another name");
+  std::error_code error;
+  if (std::filesystem::equivalent(options.trace, path, error))
+    throw OutputError(path + ": is the trace itself; give the output another name");
   trace::NewFile out(path);
   replay::write_index_header(out, file);
   ProgressLine progress("Indexing " + options.trace);
@@ -48,6 +51,8 @@ void add_index(CLI::App& app, int& status) {
       "Without it, the first question about a slice of a large trace leaves an index in the user's cache folder "
       "($XDG_CACHE_HOME/heapprof/index or ~/.cache/heapprof/index). One beside the trace can be copied with it.");
   command->callback([options, &status] {
+    if (options->output == "-")
+      throw CLI::ValidationError("--output", "an index is a file beside its trace, and not for standard output");
     status = guarded(options->trace, [&] { return make_index(*options); });
   });
 }

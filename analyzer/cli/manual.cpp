@@ -34,12 +34,6 @@ std::string roff(const std::string& text) {
   return result;
 }
 
-std::string page_name(const std::string& command) {
-  std::string name = "heapprof-" + command;
-  std::replace(name.begin(), name.end(), ' ', '-');
-  return name;
-}
-
 std::string upper(std::string text) {
   for (char& c : text) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c);
   return text;
@@ -99,7 +93,7 @@ std::string page_of(const CommandHelp& command) {
   text += ".SH SYNOPSIS\n.B heapprof " + roff(command.name) + "\n[\\fIoptions\\fR]";
   if (!command.operands.empty()) text += "\n" + roff(command.operands);
   text += "\n.SH DESCRIPTION\n" + roff(command.summary) + ".\n";
-  if (!command.words.empty()) {
+  if (!command.words.empty() && !command.takes_file) {
     text += ".PP\nAllowed: ";
     for (const std::string& word : command.words) text += (&word == &command.words.front() ? "" : ", ") + roff(word);
     text += ".\n";
@@ -122,6 +116,12 @@ std::string page_of(const CommandHelp& command) {
 }
 
 }  // namespace
+
+std::string page_name(const std::string& command) {
+  std::string name = "heapprof-" + command;
+  std::replace(name.begin(), name.end(), ' ', '-');
+  return name;
+}
 
 std::vector<std::string> manual_pages(const CLI::App& app) {
   std::vector<std::string> names = {"heapprof"};
@@ -158,8 +158,9 @@ void add_manual(CLI::App& app, int& status) {
       for (const std::string& name : manual_pages(app)) {
         std::ofstream out(options->directory + "/" + name + ".1", std::ios::binary);
         if (out << manual_page(app, name) && out.flush()) continue;
-        std::fprintf(stderr, "heapprof: %s/%s.1 cannot be written\n", options->directory.c_str(), name.c_str());
+        std::fprintf(stderr, "heapprof: %s/%s.1: cannot be written\n", options->directory.c_str(), name.c_str());
         status = 1;
+        return;
       }
       // Build tools go by the folder's time, which rewriting its files leaves alone.
       std::filesystem::last_write_time(options->directory, std::filesystem::file_time_type::clock::now(), ignored);

@@ -1,11 +1,14 @@
 // heapprof record: starts a program with the recorder preloaded, stays beside it, and says what came of it.
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +23,7 @@
 #include "analyzer/launch/summary.h"
 #include "analyzer/launch/survivors.h"
 #include "analyzer/launch/trace_end.h"
+#include "analyzer/render/units.h"
 
 namespace heapprof::cli {
 
@@ -44,7 +48,29 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-std::string summary(const std::vector<launch::TraceFound>& traces) {
+/// How many processes were recorded besides the program, and where; which of them recorded most. A process has a
+/// trace for each program that it executed.
+std::string summary_of_children(const std::string& pattern, std::vector<launch::TraceFound> children) {
+  constexpr std::size_t kNamed = 3;
+  if (children.empty()) return "  with    no child process that allocated\n";
+  std::set<std::uint32_t> pids;
+  for (const launch::TraceFound& trace : children) pids.insert(trace.header.pid);
+  std::string text = "  with    " + render::exact_number(pids.size()) +
+                     (pids.size() == 1 ? " child process in " : " child processes in ") +
+                     render::exact_number(children.size()) + (children.size() == 1 ? " trace: " : " traces: ") +
+                     launch::files_of(pattern) + "\n";
+  std::stable_sort(children.begin(), children.end(), [](const launch::TraceFound& a, const launch::TraceFound& b) {
+    return a.header.file_bytes > b.header.file_bytes;
+  });
+  for (std::size_t i = 0; i < std::min(kNamed, children.size()); ++i)
+    text += std::string(i == 0 ? "  largest " : "          ") + children[i].path + ", " +
+            render::human_bytes(children[i].header.file_bytes) + "\n";
+  return text + "          (each is asked by itself: heapprof report TRACE)\n";
+}
+
+std::string summary(const std::vector<launch::TraceFound>& traces, const std::string& children) {
+  if (traces.empty() && !children.empty())
+    return "heapprof: the program itself left no trace\n" + children;
   if (traces.empty())
     return "heapprof: no trace was written. The recorder may have said why, above. Otherwise the program allocated\n"
            "          nothing, or it ran through a program that drops LD_PRELOAD, is statically linked or setuid.\n";
@@ -56,7 +82,16 @@ std::string summary(const std::vector<launch::TraceFound>& traces) {
   progress.show(1, 0);
   std::string text = "heapprof: " + last + "\n" + figures;
   for (std::size_t i = 0; i + 1 < traces.size(); ++i) text += "  before  " + traces[i].path + "\n";
-  return text + "  look    heapprof report " + quoted(last) + "\n";
+  return text + children + "  look    heapprof report " + quoted(last) + "\n";
+}
+
+/// Whether children are recorded too, by option or variable: both are known to be readable.
+bool children_recorded(const launch::Options& options) {
+  const char* const variable = std::getenv("HEAPPROF_CHILDREN");
+  std::string value = variable != nullptr ? variable : "off";
+  for (const auto& [name, given] : options.settings)
+    if (name == "HEAPPROF_CHILDREN") value = given;
+  return value == "on" || value == "1" || value == "yes";
 }
 
 }  // namespace
@@ -112,6 +147,8 @@ int record(const std::vector<std::string>& arguments) {
   const char* preloaded = std::getenv("LD_PRELOAD");
   variables.emplace_back("LD_PRELOAD", launch::preload_list(recorder, preloaded != nullptr ? preloaded : ""));
 
+  const auto started_ns = static_cast<std::uint64_t>(
+      std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
   const launch::ProcessResult result = launch::run_process(program, options.command, variables, privileges);
   if (!result.started) {
     if (result.pid == 0)
@@ -120,11 +157,16 @@ int record(const std::vector<std::string>& arguments) {
                 program + " can't be executed: " + std::strerror(result.start_error));
   }
 
+  std::string children;
+  if (!options.quiet && children_recorded(options))
+    children = summary_of_children(
+        pattern, launch::traces_of_children(launch::candidates(pattern, 0), result.pid, started_ns));
+
   auto traces = launch::traces_of(launch::candidates(pattern, result.pid), result.pid, result.start_time);
   launch::write_end(traces, result.signaled, result.code);
   if (!options.quiet) std::fputs(launch::note_of_survivors(result.pid, result.start_time).c_str(), stderr);
   launch::give_to_invoking_user(traces);
-  if (!options.quiet) std::fputs(summary(traces).c_str(), stderr);
+  if (!options.quiet) std::fputs(summary(traces, children).c_str(), stderr);
   return result.signaled ? 128 + result.code : result.code;
 }
 

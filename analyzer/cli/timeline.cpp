@@ -4,6 +4,7 @@
 // comes from a second replay, with one counter a site. The alternative, counters for every stack and bucket
 // in the first, would make every command pay for this one, in memory that grows with stacks times buckets.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -70,9 +71,14 @@ void add_moments(const model::Profile& profile, render::Timeline& timeline) {
     to_ns = std::min(to_ns, end);
     if (from_ns < to_ns) timeline.pauses.push_back({from_ns, to_ns});
   };
-  std::uint64_t paused_at = 0;
-  bool paused = false;
-  for (const model::Timeline::Mark& mark : profile.timeline.marks) {
+  // What is resumed first was paused when the time shown began: a slice has no earlier marks.
+  const std::vector<model::Timeline::Mark>& marks = profile.timeline.marks;
+  const auto first = std::find_if(marks.begin(), marks.end(), [](const model::Timeline::Mark& mark) {
+    return mark.kind != model::Timeline::Mark::Kind::kUser;
+  });
+  std::uint64_t paused_at = begin;
+  bool paused = first != marks.end() && first->kind == model::Timeline::Mark::Kind::kResumed;
+  for (const model::Timeline::Mark& mark : marks) {
     if (mark.kind == model::Timeline::Mark::Kind::kUser) {
       if (begin <= mark.time_ns && mark.time_ns <= end) timeline.marks.push_back({mark.time_ns, mark.text});
     } else if (mark.kind == model::Timeline::Mark::Kind::kPaused && !paused) {

@@ -33,6 +33,16 @@ void warn_of_losses(const std::string& trace, const model::Integrity& integrity)
   complain(text + ". The rest was read; 'heapprof info' tells more");
 }
 
+/// What a user without an answer should know: why every figure is 0.
+void tell_of_nothing(const std::string& trace, const replay::Selection& selection) {
+  if (selection.is_slice() || selection.needs_lifetimes() || selection.choose_stacks || !selection.all_sizes())
+    complain(trace + ": nothing fits the selection");
+  else if (!selection.all_threads())
+    complain(trace + ": no allocation of that thread; 'heapprof info' lists the threads");
+  else if (selection.kind == model::Kind::kMmap) complain(trace + ": no mapping was recorded");
+  else complain(trace + ": no allocation was recorded");
+}
+
 }  // namespace
 
 void complain(const std::string& text) { std::fprintf(stderr, "heapprof: %s\n", render::clean_utf8(text).c_str()); }
@@ -75,8 +85,8 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
   SelectionTexts& given = options.texts;
   text(
       "--from", given.from,
-      "Only what happens from this moment on: seconds since the start, with a unit (300ms), or 40%. Its peak is made of "
-      "all that was live then; leaks are blocks allocated in the slice and live at its end");
+      "Only what happens from this moment on: seconds since the start, with a unit (300ms), or 40%. Its peak is made "
+      "of all that was live then; leaks are blocks allocated in the slice and live at its end");
   text("--to", given.to, "Only what happens up to this moment");
   text("--live-at", given.live_at, "Only blocks that were live at this moment");
   text("--min-lifetime", given.min_lifetime,
@@ -137,10 +147,7 @@ int run_on_trace(const TraceOptions& options, const std::function<void(const rep
     for (const std::string& warning : analysis.warnings()) complain(warning);
     refuse_trace_as_output(options.output, analysis);
     print(analysis);
-    if (selection.needs_lifetimes() || selection.choose_stacks) {
-      if (analysis.profile().totals.empty()) complain(options.trace + ": nothing fits the selection");
-    } else if (!selection.all_threads() && analysis.profile().totals.empty())
-      complain(options.trace + ": no allocation of that thread; 'heapprof info' lists the threads");
+    if (analysis.profile().totals.empty()) tell_of_nothing(options.trace, selection);
     if (analysis.profile().integrity.complete) return 0;
     warn_of_losses(options.trace, analysis.profile().integrity);
     return 1;
@@ -159,12 +166,12 @@ void refuse_trace_as_output(const std::string& path, const replay::Analysis& ana
 void write_output(const std::string& path, const std::string& text) {
   const bool standard = path == "-";
   std::FILE* const file = standard ? stdout : std::fopen(path.c_str(), "wb");
-  if (file == nullptr) throw OutputError(path + ": " + std::strerror(errno));
+  if (file == nullptr) throw OutputError(path + ": cannot be written: " + std::strerror(errno));
   const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0;
   const int error = errno;
   const bool closed = standard || std::fclose(file) == 0;
   if (!written || !closed)
-    throw OutputError((standard ? std::string("standard output") : path) + ": " +
+    throw OutputError((standard ? std::string("standard output") : path) + ": cannot be written: " +
                       std::strerror(written ? errno : error));
 }
 

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "analyzer/launch/near_miss.h"
+
 namespace heapprof::launch {
 
 namespace {
@@ -146,6 +148,15 @@ class Parser {
     return false;
   }
 
+  bool unknown(const std::string& name) {
+    std::vector<std::string> names;
+    for (const OptionHelp& option : described_options())
+      names.insert(names.end(), option.names.begin(), option.names.end());
+    const std::string meant = did_you_mean(name, names);
+    return fail("unknown option " + name + (meant.empty() ? ";" : meant) +
+                " 'heapprof record --help' says what there is");
+  }
+
   bool long_option(const std::string& argument) {
     const std::size_t equals = argument.find('=');
     const std::string name = argument.substr(0, equals);
@@ -159,7 +170,7 @@ class Parser {
       return *flag = true;
     }
     const Setting* setting = find_setting(name);
-    if (setting == nullptr) return fail("unknown option " + name + "; heapprof record --help lists them");
+    if (setting == nullptr) return unknown(name);
     if (has_value) return set(*setting, name, value);
     if (setting->kind == Kind::kFlag) {
       // A word that could be a value is one if a program can still follow.
@@ -180,7 +191,7 @@ class Parser {
           const Setting& output = *find_setting("--output");
           return i + 1 < argument.size() ? set(output, "-o", argument.substr(i + 1)) : set_next(output, "-o");
         }
-        default: return fail(std::string("unknown option -") + argument[i] + "; heapprof record --help lists them");
+        default: return unknown(std::string("-") + argument[i]);
       }
     }
     return true;

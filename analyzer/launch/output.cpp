@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
@@ -135,7 +136,7 @@ std::vector<std::string> candidates(const std::string& pattern, int pid) {
     if (std::strchr("*?[\\", c) != nullptr) wanted += '\\';
     wanted += c;
   };
-  read_pattern(pattern, literal, [&](char c) { wanted += c == 'p' ? std::to_string(pid) : "*"; });
+  read_pattern(pattern, literal, [&](char c) { wanted += c == 'p' && pid != 0 ? std::to_string(pid) : "*"; });
 
   std::vector<std::string> found;
   glob_t matches{};
@@ -148,7 +149,16 @@ std::vector<std::string> candidates(const std::string& pattern, int pid) {
       if (is_suffix(path.substr(path.rfind('.')))) found.emplace_back(path);
     }
   globfree(&matches);
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
+}
+
+std::string files_of(const std::string& pattern) {
+  std::string files;
+  bool fixed = true;
+  read_pattern(pattern, [&](char c) { files += c; }, [&](char) { files += '*', fixed = false; });
+  return fixed ? files + ".*" : files;
 }
 
 }  // namespace heapprof::launch

@@ -21,8 +21,11 @@ bool check_writable(const std::string& pattern, std::string& error);
 /// `error` says what to do. True: nothing is in the way.
 bool make_way(const std::string& name, bool force, std::string& error);
 
-/// Existing files that the process `pid` may have made by `pattern` (absolute), with the suffixes .1, .2, ... of
-/// names that were taken; whatever %e, %t and %h stood for. In no particular order.
+/// Existing files that the process `pid` (0: any) may have made by `pattern` (absolute), with the suffixes .1, .2,
+/// ... of names that were taken; whatever %e, %t and %h stood for. By name, each once.
 std::vector<std::string> candidates(const std::string& pattern, int pid);
+
+/// `pattern` with * in the place of %e, %p, %t and %h, or of the suffix if it has none of them: to be read by people.
+std::string files_of(const std::string& pattern);
 
 }  // namespace heapprof::launch

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 
 #include "common/checksum.h"
 
@@ -17,8 +18,8 @@ namespace heapprof::launch {
 
 namespace {
 
-/// Opens `path` and reads its header; -1 when it is not a trace of this process.
-int open_trace(const std::string& path, int flags, int pid, std::uint64_t start_time, FileHeader& header) {
+/// Opens `path` and reads its header; -1 when it is no trace.
+int open_trace(const std::string& path, int flags, FileHeader& header) {
   const int fd = open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return -1;
   struct stat status {};
@@ -26,9 +27,16 @@ int open_trace(const std::string& path, int flags, int pid, std::uint64_t start_
                     pread(fd, &header, sizeof header, 0) == sizeof header &&
                     std::memcmp(header.magic, kFileMagic, sizeof kFileMagic) == 0 &&
                     header.version_major == kVersionMajor &&
-                    header.checksum == checksum(&header, offsetof(FileHeader, checksum)) &&
-                    header.pid == static_cast<std::uint32_t>(pid) && header.process_start == start_time;
+                    header.checksum == checksum(&header, offsetof(FileHeader, checksum));
   if (ours) return fd;
+  close(fd);
+  return -1;
+}
+
+/// The same; -1 also when it is not this process's.
+int open_trace(const std::string& path, int flags, int pid, std::uint64_t start_time, FileHeader& header) {
+  const int fd = open_trace(path, flags, header);
+  if (fd < 0 || (header.pid == static_cast<std::uint32_t>(pid) && header.process_start == start_time)) return fd;
   close(fd);
   return -1;
 }
@@ -66,6 +74,28 @@ std::vector<TraceFound> traces_of(const std::vector<std::string>& candidates, in
     return a.header.start_monotonic_ns < b.header.start_monotonic_ns;
   });
   return traces;
+}
+
+std::vector<TraceFound> traces_of_children(const std::vector<std::string>& candidates, int pid,
+                                           std::uint64_t since_ns) {
+  std::vector<TraceFound> all;
+  for (const std::string& path : candidates) {
+    FileHeader header;
+    const int fd = open_trace(path, O_RDONLY, header);
+    if (fd < 0) continue;
+    close(fd);
+    if (header.start_realtime_ns >= since_ns) all.push_back({path, header});
+  }
+  std::set<std::uint32_t> family = {static_cast<std::uint32_t>(pid)};
+  for (std::size_t known = 0; known != family.size();) {
+    known = family.size();
+    for (const TraceFound& trace : all)
+      if (family.count(trace.header.parent_pid) != 0) family.insert(trace.header.pid);
+  }
+  std::erase_if(all, [&](const TraceFound& trace) {
+    return trace.header.pid == static_cast<std::uint32_t>(pid) || family.count(trace.header.pid) == 0;
+  });
+  return all;
 }
 
 void write_end(std::vector<TraceFound>& traces, bool signaled, int code) {

@@ -21,6 +21,11 @@ struct TraceFound {
 /// executes another program goes on in a new trace.
 std::vector<TraceFound> traces_of(const std::vector<std::string>& candidates, int pid, std::uint64_t start_time);
 
+/// Of `candidates` those of processes that `pid` started, or that these started, since `since_ns` (CLOCK_REALTIME):
+/// as far as each of their ancestors is recorded too. In the order of `candidates`.
+std::vector<TraceFound> traces_of_children(const std::vector<std::string>& candidates, int pid,
+                                           std::uint64_t since_ns);
+
 /// Writes how the process ended into the last of its `traces`, and into earlier ones, where nothing is written
 /// yet, that another program was executed. The process must be dead. `code`: exit status or signal number.
 void write_end(std::vector<TraceFound>& traces, bool signaled, int code);

@@ -109,7 +109,8 @@ bool install_trusted(const std::string& recorder, const std::string& directory, 
   } else {
     const int fd = open(kConfiguration, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     const std::string text =
-        "# heapprof in programs with privileges of their own (AT_SECURE). The settings that count there are these alone.\n"
+        "# heapprof in programs with privileges of their own (AT_SECURE). "
+        "The settings that count there are these alone.\n"
         "HEAPPROF_DIRECTORY=" +
         directory + "\nHEAPPROF_MAX_FILE_SIZE=1G\n";
     const bool written =

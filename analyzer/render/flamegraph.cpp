@@ -258,7 +258,8 @@ void draw(const FlameTree& tree, const Layout& layout, const Modules& modules, c
 
   if (options.comparison) {
     text +=
-        "<text class=\"legend muted\" x=\"16\" y=\"79\">red: more than before, blue: less; as wide as the larger of both</text>\n";
+        "<text class=\"legend muted\" x=\"16\" y=\"79\">red: more than before, blue: less; "
+        "as wide as the larger of both</text>\n";
   }
   double x = kMargin;
   for (std::size_t i = 0; !options.comparison && i < std::min(modules.names.size(), kLegendModules); ++i) {
@@ -314,6 +315,11 @@ void draw(const FlameTree& tree, const Layout& layout, const Modules& modules, c
     text += '\n';
     out(text);
     text.clear();
+  }
+  if (layout.boxes.front().value == 0) {
+    text += "<text class=\"label\" x=\"16\" y=\"";
+    append_number(text, first_row + kBarHeight - 5);
+    text += "\">" + xml("Nothing to show: no " + options.cost) + ".</text>\n";
   }
   text += "<text class=\"muted\" x=\"16\" y=\"";
   append_number(text, height - 12);

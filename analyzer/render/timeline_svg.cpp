@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/render/palette.h"
@@ -27,6 +28,7 @@ constexpr double kStripGap = 34;
 constexpr double kLegendLeft = 884;
 constexpr double kLegendRight = 1180;
 constexpr double kLegendRow = 37;
+constexpr double kLegendLine = 20;  // of a row without a second line
 constexpr double kCharWidth = 7;
 constexpr std::size_t kSites = 10;
 constexpr std::size_t kColumns = 400;
@@ -111,6 +113,9 @@ class Picture {
     if (timeline_.time_ns.empty())
       label((kLeft + kRight) / 2, kHeight / 2, "class=\"muted\" text-anchor=\"middle\"",
             "No samples: nothing was recorded.");
+    else if (peak_.bytes == 0)
+      label((kLeft + kRight) / 2, (kTop + bottom_) / 2, "class=\"muted\" text-anchor=\"middle\"",
+            "Nothing to show: no byte was live.");
     pointer();
     out(text_);
     text_.clear();
@@ -278,13 +283,18 @@ class Picture {
     text_ += "\"/>\n";
   }
 
+  /// Stretches of two kinds, which may cover one another: their labels stand in lines of their own. The legend has
+  /// both, for those too narrow for a label.
   void spans() {
-    const auto draw = [&](const std::vector<Timeline::Span>& list, const char* style, const char* name, double y) {
+    const auto draw = [&](const std::vector<Timeline::Span>& list, const char* style, double least_width,
+                          const char* name, double y) {
       for (std::size_t i = 0; i < list.size(); ++i) {
         // What is hardly apart is one: a sleeper that wakes once a second.
-        const double left = x_of(list[i].from_ns);
+        double left = x_of(list[i].from_ns);
         double right = x_of(list[i].to_ns);
         while (i + 1 < list.size() && x_of(list[i + 1].from_ns) - right < 3) right = x_of(list[++i].to_ns);
+        right = std::max(right, left + least_width);
+        if (right > kRight) left -= std::exchange(right, kRight) - kRight;
         const double width = right - left;
         if (width < 0.8) continue;
         text_.append("<rect class=\"").append(style).append("\" x=\"");
@@ -299,8 +309,8 @@ class Picture {
         if (width > 70) label(left + width / 2, y, "class=\"note\" text-anchor=\"middle\"", name);
       }
     };
-    draw(timeline_.gaps, "idle", "no events", bottom_ - 12);
-    draw(timeline_.pauses, "paused", "paused", bottom_ - 12);
+    draw(timeline_.gaps, "idle", 0, "no events", bottom_ - (timeline_.pauses.empty() ? 12 : 28));
+    draw(timeline_.pauses, "paused", 1.5, "paused", bottom_ - 12);
   }
 
   /// The line of resident memory, broken where there are no samples.
@@ -426,12 +436,21 @@ class Picture {
                others == 0 ? "" : exact_number(others) + " more call sites and smaller ones",
                peak_.bytes > in_sites ? peak_.bytes - in_sites : 0, "other");
     y += kLegendRow;
-    if (most_resident_ == 0) return;
-    text_ += "<g class=\"row\" data-key=\"rss\">\n";
-    rule("resident", kLegendLeft, y - 4, kLegendLeft + 13, y - 4);
-    label(kLegendLeft + 20, y, "class=\"name\"", "resident memory (RSS)");
-    label(kLegendRight, y, "class=\"value\" text-anchor=\"end\"", human_bytes(resident_at(peak_.time_ns)));
-    text_ += "</g>\n";
+    if (most_resident_ != 0) {
+      text_ += "<g class=\"row\" data-key=\"rss\">\n";
+      rule("resident", kLegendLeft, y - 4, kLegendLeft + 13, y - 4);
+      label(kLegendLeft + 20, y, "class=\"name\"", "resident memory (RSS)");
+      label(kLegendRight, y, "class=\"value\" text-anchor=\"end\"", human_bytes(resident_at(peak_.time_ns)));
+      text_ += "</g>\n";
+      y += kLegendLine;
+    }
+    const auto stretch = [&](const char* style, const char* meaning) {
+      text_ += swatch(style, y);
+      label(kLegendLeft + 20, y, "class=\"detail\"", meaning);
+      y += kLegendLine;
+    };
+    if (!timeline_.gaps.empty()) stretch("idle", "no events: live bytes stay what they were");
+    if (!timeline_.pauses.empty()) stretch("paused", "paused: live bytes are a lower bound");
   }
 
   std::uint64_t resident_at(std::uint64_t time) const {

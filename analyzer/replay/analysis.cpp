@@ -247,6 +247,7 @@ void Analysis::settle_choice(Passes& passes) {
     chosen_nodes_.reserve(node_of_index_.size());
     for (const std::uint32_t node : node_of_index_) chosen_nodes_.push_back(chosen[node]);
     choice_.nodes = &chosen_nodes_;
+    stacks_found_ = std::count(chosen.begin(), chosen.end(), 0) != static_cast<std::ptrdiff_t>(chosen.size());
   }
   if (selection_.needs_lifetimes()) choose_blocks(passes);
 }
@@ -389,6 +390,7 @@ void Analysis::fill_costs(const Replay& replay) {
     thread.start_ns = clock_.to_ns(from.start_ticks);
     thread.allocations = from.allocations;
     thread.allocated_bytes = from.allocated_bytes;
+    threads_found_ |= from.selected;
     profile_.threads.push_back(std::move(thread));
   }
   profile_.sizes = replay.sizes().sorted();

@@ -80,6 +80,9 @@ class Analysis {
   const model::Profile& profile() const noexcept { return profile_; }
   /// Sentences for the user: an index that does not fit.
   const std::vector<std::string>& warnings() const noexcept { return warnings_; }
+  /// Whether the stacks (by module and function) and the threads that the selection asks for are in the recording at
+  /// all, whatever else keeps their blocks out of the figures. True without such a selection.
+  bool names_found() const noexcept { return stacks_found_ && threads_found_; }
   /// The replay of a slice began at a snapshot.
   bool began_at_snapshot() const noexcept { return !snapshot_.empty(); }
 
@@ -118,6 +121,8 @@ class Analysis {
   std::vector<std::uint32_t> node_of_index_;
   std::uint64_t lost_nodes_ = 0;
   bool bundle_damaged_ = false;
+  bool stacks_found_ = true;
+  bool threads_found_ = false;
   Choice choice_;
   std::vector<std::uint8_t> chosen_nodes_;  // by dense index
   std::vector<bool> chosen_blocks_;         // by ordinal

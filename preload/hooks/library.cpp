@@ -22,7 +22,8 @@ bool program_reaches_hooks() noexcept {
 const char* who_answers() noexcept {
   return program_defines("free")
              ? "the program answers malloc itself: nothing it serves is recorded"
-             : "another preloaded library answers malloc: nothing it serves is recorded; name libheapprof.so before it";
+             : "another preloaded library answers malloc: nothing it serves is recorded; "
+               "name libheapprof.so before it";
 }
 
 [[gnu::constructor]] void library_loaded() noexcept {

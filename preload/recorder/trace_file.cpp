@@ -183,7 +183,8 @@ Failure TraceFile::create(const char* pattern, const char* program, std::uint64_
   rewrites_in_place_ = recorder::rewrites_in_place(static_cast<long>(file_system.f_type));
   keep_in_place(fd_, static_cast<long>(file_system.f_type));
   if (file_system.f_type == BTRFS_SUPER_MAGIC && quota_is_limited(fd_))
-    return "a btrfs quota limits the folder, which could end the program; choose another file system (HEAPPROF_OUTPUT)";
+    return "a btrfs quota limits the folder, which could end the program; "
+           "choose another file system (HEAPPROF_OUTPUT)";
 
   const std::uint64_t page = getauxval(AT_PAGESZ);
   unit_bytes_ = page > kUnitBytes ? page : kUnitBytes;

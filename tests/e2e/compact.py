@@ -1,5 +1,5 @@
-"""A compacted trace answers as the one it was made from: byte for byte with --exact, else but for microseconds and the
-numbers that stand for addresses. What cannot be compacted, or was damaged afterwards, is said."""
+"""A compacted trace answers as the one it was made from: byte for byte with --exact, else but for microseconds and
+the numbers that stand for addresses. What cannot be compacted, or was damaged afterwards, is said."""
 
 import gzip
 import json
@@ -72,7 +72,8 @@ class Compact(harness.Case):
             exact = self.compact(trace, "--exact")
             self.assertLess(exact.stat().st_size, trace.stat().st_size / 2)
             for question in QUESTIONS + tuple(("export", name) for name in EXPORTS) + (
-                    ("report", "--json", "--top", "100", "--from", "20%", "--to", "70%"), ("leaks", "--json", "--from", "50%"),
+                    ("report", "--json", "--top", "100", "--from", "20%", "--to", "70%"),
+                    ("leaks", "--json", "--from", "50%"),
                     ("report", "--json", "--min-lifetime", "10us"), ("report", "--json", "--live-at", "30%"),
                     ("export", "ndjson", "--from", "30%", "--to", "60%")):
                 with self.subTest(trace=trace.name, question=question):
@@ -130,7 +131,8 @@ class Compact(harness.Case):
             elif event.get("event") == "free" and event["address"] in born:
                 lives.append(event["time_ns"] - born.pop(event["address"]))
         lives.sort()
-        between = [(before + after) // 2 for before, after in zip([0, *lives], [*lives, 10**18]) if after - before > 8_000]
+        between = [(before + after) // 2 for before, after in zip([0, *lives], [*lives, 10**18])
+                   if after - before > 8_000]
         return f"{min(between, key=lambda life: abs(life - 1_000_000))}ns"
 
     def test_rounded(self):
@@ -140,8 +142,10 @@ class Compact(harness.Case):
             info = json.loads(self.heapprof("info", rounded, "--json"))
             self.assertTrue(info["compacted"] and info["rounded"])
             self.assertEqual(info["original_bytes"], trace.stat().st_size)
-            for question in REPORTS + (("report", "--json", "--kind", "all"), ("reallocs", "--json"), ("threads", "--json"),
-                                       ("frees", "--json"), ("churn", "--json", "--within", self.quiet_lifetime(trace))):
+            for question in REPORTS + (("report", "--json", "--kind", "all"), ("reallocs", "--json"),
+                                       ("threads", "--json"),
+                                       ("frees", "--json"),
+                                       ("churn", "--json", "--within", self.quiet_lifetime(trace))):
                 with self.subTest(trace=trace.name, question=question):
                     self.same(json.loads(self.ask(trace, question)), json.loads(self.ask(rounded, question)))
             for question in (("flamegraph", "--format", "folded"), ("export", "callgrind"), ("export", "speedscope")):
@@ -193,10 +197,10 @@ class Compact(harness.Case):
         self.refused(compacted, "-o", self.dir / "again.hprof", words="compacted already")
         self.refused(trace, "-o", trace, words="is the trace itself")
         self.refused(trace, "-o", self.dir / "no" / "folder.hprof", words="No such file")
-        self.refused(trace, "-o", "-", words="a file")
         (self.dir / "notes.txt").write_text("these are notes\n" * 1000)
         self.refused(self.dir / "notes.txt", "-o", self.dir / "again.hprof", words="not a")
         self.assertEqual(self.run_heapprof("compact", trace).returncode, 2)
+        self.assertEqual(self.run_heapprof("compact", trace, "-o", "-").returncode, 2)
         self.assertFalse((self.dir / "again.hprof").exists())
         self.assertFalse((self.dir / "-").exists())
 
@@ -239,8 +243,10 @@ class Compact(harness.Case):
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
 
-        result = subprocess.run([harness.HEAPPROF, "compact", trace, "-o", target], preexec_fn=limit, restore_signals=False,
-                                capture_output=True, text=True, env=harness.clean_environment(), timeout=60, check=False)
+        result = subprocess.run([harness.HEAPPROF, "compact", trace, "-o", target], preexec_fn=limit,
+                                restore_signals=False,
+                                capture_output=True, text=True, env=harness.clean_environment(), timeout=60,
+                                check=False)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("result.hprof: cannot be written: File too large", result.stderr)
         self.assertEqual(target.read_text(), "older")

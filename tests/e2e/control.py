@@ -55,6 +55,12 @@ class Control(harness.Case):
         self.assertTrue(self.report(trace)["integrity"]["complete"])
         timeline = json.loads(self.heapprof("timeline", trace, "--format", "json"))
         self.assertEqual(len(timeline["pauses"]), 1)
+        # A slice that begins within the pause is paused from its beginning.
+        pause = timeline["pauses"][0]
+        middle = (pause["from_ns"] + pause["to_ns"]) // 2
+        slice_ = json.loads(self.heapprof("timeline", trace, "--format", "json", "--from", f"{middle / 1e9:.9f}"))
+        self.assertEqual([span["to_ns"] for span in slice_["pauses"]], [pause["to_ns"]])
+        self.assertLess(abs(slice_["pauses"][0]["from_ns"] - middle), 1000)
         status, _, errors = self.control(trace, "pause")
         self.assertEqual(status, 1)
         self.assertIn("has ended", errors)

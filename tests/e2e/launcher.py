@@ -3,8 +3,10 @@
 Most of it is seen through a stand-in for the recorder, a library that writes down what it was loaded into.
 """
 
+import json
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -241,7 +243,8 @@ class Launcher(harness.Case):
     def test_a_signal_to_the_group_comes_once(self):
         """As from `timeout` or a shell's `kill %1`: the program is in the group itself."""
         numbers = [signal.SIGUSR1, signal.SIGHUP, signal.SIGINT, 40, signal.SIGTERM]
-        process = subprocess.Popen(self.command("-q", sys.executable, "-c", CATCHER, *map(int, numbers)), process_group=0,
+        process = subprocess.Popen(self.command("-q", sys.executable, "-c", CATCHER, *map(int, numbers)),
+                                   process_group=0,
                                    stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir)
         self.assertEqual(process.stdout.readline(), b"ready\n")
         for number in numbers[:-1] * 2:
@@ -457,6 +460,39 @@ class Launcher(harness.Case):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         for word in ("--output", "--children", "--max-file-size", "126", "127", "PROGRAM"):
             self.assertIn(word, result.stdout)
+
+    def test_children_are_counted(self):
+        """With the real recorder: how many processes were recorded, and in which files."""
+        folder = self.dir / "traces"
+        folder.mkdir()
+
+        def said(pattern, command, **environment):
+            result = subprocess.run([str(harness.HEAPPROF), "record", "--children", "-o", folder / pattern, "sh",
+                                     "-c",
+                                     command], env=harness.clean_environment(**environment), capture_output=True,
+                                    text=True, timeout=60)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return result.stderr
+
+        # What lay there before is not counted.
+        said("%e.%p.hprof", "ls /; ls /; true")
+        before = set(folder.iterdir())
+        text = said("%e.%p.hprof", "ls /; (ls /; ls /); true")
+        traces = set(folder.iterdir()) - before
+        pids = {json.loads(subprocess.run([harness.HEAPPROF, "info", trace, "--json"], capture_output=True,
+                                          timeout=60,
+                                          check=True).stdout)["pid"] for trace in traces}
+        # The shell itself is not a child; it has one trace.
+        self.assertGreaterEqual(len(pids), 4)
+        self.assertIn(f"  with    {len(pids) - 1} child processes in {len(traces) - 1} traces: {folder}/*.*.hprof\n",
+                      text)
+        largest = re.findall(r"(?m)^(?:  largest |          )(/.*\.hprof), [\d.]+ [KM]iB$", text)
+        self.assertEqual(len(largest), 3)
+        self.assertEqual({str(trace) for trace in traces} & set(largest), set(largest))
+        # A shell may allocate in the child before that becomes the other program.
+        self.assertRegex(said("one.hprof", "ls / >/dev/null; true"),
+                         rf"\n  with    1 child process in (1 trace|2 traces): {folder}/one\.hprof\.\*\n")
+        self.assertIn("with    no child process that allocated\n", said("alone.hprof", "true"))
 
     def end_of(self, trace):
         with open(trace, "rb") as file:

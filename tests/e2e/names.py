@@ -146,7 +146,8 @@ class Bundle(harness.Case):
         bundled = self.dir / "bundled.hprof"
         self.heapprof("bundle", trace, "-o", bundled)
         def read(command, environment):
-            result = subprocess.run(command, capture_output=True, env=environment, stdin=subprocess.DEVNULL, timeout=60)
+            result = subprocess.run(command, capture_output=True, env=environment, stdin=subprocess.DEVNULL,
+                                    timeout=60)
             self.assertEqual(result.returncode, 0, result.stderr)
             return result.stdout
 
@@ -161,7 +162,8 @@ class Bundle(harness.Case):
         shutil.copy(trace, root / "bare.hprof")
 
         def there(*options, name="trace.hprof"):
-            return read([shutil.which("chroot") or "/usr/sbin/chroot", root, "/bin/heapprof", *options, "/" + name, "-o", "-"], language)
+            return read([shutil.which("chroot") or "/usr/sbin/chroot", root, "/bin/heapprof", *options, "/" + name,
+                         "-o", "-"], language)
 
         self.assertNotIn(b"outer_function", there("report", name="bare.hprof"))
         for options, text in self.outputs(there).items():
@@ -287,7 +289,8 @@ class Generated(harness.Case):
         command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--mount", "sh", "-c",
                    f"mount -t tmpfs tmpfs /tmp && exec env LD_PRELOAD={library} "
                    + " ".join((self.node, *NODE_OPTIONS, str(script)))]
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                   text=True,
                                    stdin=subprocess.DEVNULL)
         try:
             line = process.stdout.readline()

@@ -35,7 +35,8 @@ class Outputs(harness.Case):
                 self.assertEqual(len(set(stacks)), len(stacks), "a stack stands twice")
 
     def test_reserved_address_space(self):
-        """Where a program opens its memory with mprotect, its resident memory is not explained by what is counted: that is said."""
+        """Where a program opens its memory with mprotect, its resident memory is not explained by what is counted:
+        that is said."""
         script = ("import ctypes; m = ctypes.CDLL(None).mmap; m.restype = ctypes.c_void_p; "
                   "assert m(None, ctypes.c_size_t(1 << 28), 0, 0x4022, -1, ctypes.c_long(0)) != 2 ** 64 - 1")
         trace = self.record("/usr/bin/python3", "-S", "-c", script).trace
@@ -138,6 +139,74 @@ class Outputs(harness.Case):
             self.assertEqual([line for line in text.splitlines() if len(line) > 100], [], command)
             self.assertNotRegex(text, r"\{|UINT|ENUM|FLOAT|REQUIRED|words\.\.\.|\n\n\n|\n\n$", command)
 
+    def test_every_command_names_the_unknown_option(self):
+        for page in self.heapprof("manual", "--list").split()[1:]:
+            words = page.removeprefix("heapprof-")
+            command = words.split("-") if words.startswith("export-") else [words]
+            result = self.run_heapprof(*command, "--bogus")
+            self.assertEqual(result.returncode, 2, command)
+            self.assertRegex(result.stderr, r"^heapprof: unknown option --bogus[\n;]", command)
+        self.assertIn("unknown option --childern; did you mean --children?",
+                      self.run_heapprof("record", "--childern", "true").stderr)
+
+    def test_the_trace_is_never_replaced(self):
+        """Whatever name it is given for the output."""
+        bytes_before = self.trace.read_bytes()
+        link = self.dir / "link.hprof"
+        link.symlink_to(self.trace)
+        other = self.dir / "other.hprof"
+        shutil.copy(self.trace, other)
+        for name in (self.trace, f"{self.trace.parent}/./{self.trace.name}", link):
+            for command in (["report"], ["flamegraph"], ["export", "csv"], ["compact"], ["bundle"], ["index"],
+                            ["check", "--max-peak", "1T"], ["check", "--baseline", self.trace, other]):
+                words = command if other in command else [*command, self.trace]
+                result = self.run_heapprof(*words, "-o", name)
+                self.assertEqual(result.returncode, 1, command)
+                self.assertIn("is the trace itself", result.stderr, command)
+                self.assertEqual(self.trace.read_bytes(), bytes_before, command)
+
+    def test_outputs_that_cannot_be(self):
+        """The same words and the same exit status, whichever command it is."""
+        nowhere = self.dir / "nowhere" / "x"
+        for command in (["report"], ["flamegraph"], ["timeline"], ["export", "csv"], ["compact"], ["bundle"],
+                        ["index"],
+                        ["check", "--max-peak", "1T"]):
+            result = self.run_heapprof(*command, self.trace, "-o", nowhere)
+            self.assertEqual((result.returncode, result.stderr),
+                             (1, f"heapprof: {nowhere}: cannot be written: No such file or directory\n"), command)
+        for command in ("compact", "index"):
+            result = self.run_heapprof(command, self.trace, "-o", "-")
+            self.assertEqual((result.returncode, result.stdout), (2, ""), command)
+            self.assertIn("--output: ", result.stderr)
+            self.assertFalse((self.dir / "-").exists())
+
+    def test_empty_results_say_so(self):
+        """Every picture and every export of nothing: a sentence, once for each recording, and exit status 0."""
+        asked = [["report"], ["leaks"], ["histogram"], ["threads"]]
+        asked += [["flamegraph", "--format", form] for form in ("svg", "folded")]
+        asked += [["timeline", "--format", form] for form in ("text", "csv", "json", "svg", "openmetrics")]
+        asked += [["export", form, "-o", self.dir / "x"] for form in
+                  ("heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "ndjson", "csv")]
+        for command in asked:
+            for selection in (["--function", "nosuch"], ["--min-size", "1T"]):
+                result = self.run_heapprof(*command, self.trace, *selection)
+                self.assertEqual((result.returncode, result.stderr),
+                                 (0, f"heapprof: {self.trace}: nothing fits the selection\n"), (command, selection))
+        for form in ("text", "svg", "folded"):
+            result = self.run_heapprof("diff", self.trace, self.trace, "--format", form, "--function", "nosuch")
+            self.assertEqual((result.returncode, result.stderr.count("nothing fits the selection")), (0, 2), form)
+        for words in (["--function", "nosuch"], ["--cost", "leaked", "--max-lifetime", "1000"]):
+            result = self.run_heapprof("flamegraph", self.trace, *words)
+            self.assertEqual((result.returncode, result.stderr.count("\n")), (0, 1), result.stderr)
+            self.assertRegex(result.stdout, r"<text[^>]*>Nothing to show: no bytes live at the \w+\.</text>")
+        self.assertIn(">Nothing to show: no byte was live.<",
+                      self.heapprof("timeline", self.trace, "--format", "svg", "--function", "nosuch"))
+        result = self.run_heapprof("export", "csv", self.trace, "--rows", "blocks", "-o", "-", "--max-lifetime",
+                                   "1000")
+        self.assertEqual((result.returncode, result.stdout.count("\n"), result.stderr),
+                         (0, 1, f"heapprof: {self.trace}: no rows: no block is live at the end\n"))
+        self.assertNotIn(">Nothing to show", self.heapprof("flamegraph", self.trace))
+
     def test_wrong_command_lines(self):
         for words, what in ((["report", self.trace, "--cost", "foo"], "--cost: 'foo' is none of peak, leaked, "),
                             (["report", self.trace, "--kind", "2"], "--kind: '2' is none of heap, mmap, all"),
@@ -147,6 +216,21 @@ class Outputs(harness.Case):
                             (["export", "nothing", self.trace], "there is no 'heapprof export nothing'"),
                             (["export"], "a command is missing behind 'heapprof export'"),
                             (["report"], "TRACE is required"),
+                            (["repotr", self.trace, "--bogus"],
+                             "there is no 'heapprof repotr'; did you mean report?"),
+                            (["--bogus"], "unknown option --bogus"),
+                            (["report", self.trace, "--top", "x"], "--top: 'x' can't be read"),
+                            (["report", self.trace, "--top"], "--top needs a value"),
+                            (["report", self.trace, "-o"], "--output needs a value"),
+                            (["report", self.trace, "two"], "one word too many: 'two'"),
+                            (["report", "--bogus"], "unknown option --bogus"),
+                            (["report", self.trace, "--bogus=3"], "unknown option --bogus"),
+                            (["report", "--functon", "x"], "unknown option --functon; did you mean --function?"),
+                            (["leaks", self.trace, "--suppress=x"],
+                             "unknown option --suppress; did you mean --suppressions?"),
+                            (["export", "--bogus"], "unknown option --bogus"),
+                            (["export", "csv", "--row"], "unknown option --row; did you mean --rows?"),
+                            (["completions", "--bogus"], "unknown option --bogus"),
                             (["control"], "control: TRACE or --pid, and an action are missing")):
             result = self.run_heapprof(*words)
             self.assertEqual((result.returncode, result.stdout), (2, ""), words)

@@ -1,5 +1,5 @@
-"""Programs that carry their own allocator: the same ledger as any program's, call by call, though no symbol of libc is
-reached; what cannot be diverted is left alone and said."""
+"""Programs that carry their own allocator: the same ledger as any program's, call by call, though no symbol of libc
+is reached; what cannot be diverted is left alone and said."""
 
 import os
 import re
@@ -68,7 +68,8 @@ class Ledgers(single.Single):
 
     def test_off(self):
         self.allocator = f"own_{ALLOCATORS[0]}"
-        run = self.record(harness.program(self.allocator), 1000, 1, 1, how="record", options=["--own-allocators", "off"])
+        run = self.record(harness.program(self.allocator), 1000, 1, 1, how="record",
+                          options=["--own-allocators", "off"])
         self.assert_ledger_clean(run.ledger())
         report = self.report(run.trace)
         self.assertEqual(notes_of(report), [])
@@ -212,7 +213,8 @@ class Forks(harness.Case):
     CHILDREN = 150
 
     def test_a_child_looks_for_itself(self):
-        """A thread of the parent that looked at new libraries when it forked is not there to end that in the child."""
+        """A thread of the parent that looked at new libraries when it forked is not there to end that in the
+        child."""
         traces = self.dir / "traces"
         run = self.record(harness.program("own_forks"), self.CHILDREN, harness.program("own_plugin.so"), CHILDREN=1,
                           OUTPUT=traces / "%p.hprof")
@@ -244,7 +246,8 @@ class Soak(harness.Case):
                         if function in found:
                             found[function] += row["blocks"]
                             break
-                self.assertEqual(found, {"site_plugin_own": int(truth["plugin"]), "site_program": int(truth["program"])})
+                self.assertEqual(found, {"site_plugin_own": int(truth["plugin"]),
+                                         "site_program": int(truth["program"])})
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""Programs with file capabilities: they have under `heapprof record` exactly what they have without, and so have their children. And programs
-that were started through their loader: they find themselves. As root; the programs run as a user of the test's own."""
+"""Programs with file capabilities: they have under `heapprof record` exactly what they have without, and so have
+their children. And programs that were started through their loader: they find themselves. As root; the programs run
+as a user of the test's own."""
 
 import os
 import shutil
@@ -37,11 +38,13 @@ class Privileged(harness.Case):
 
     def run_as_user(self, *command, options=(), status=OUTPUT_STATUS, **environment):
         """(standard output, standard error) of a command run as the user."""
-        return self.run_as_root("setpriv", f"--reuid={USER}", f"--regid={USER}", f"--groups={USER}", *options, "--", *command,
+        return self.run_as_root("setpriv", f"--reuid={USER}", f"--regid={USER}", f"--groups={USER}", *options, "--",
+                                *command,
                                 status=status, **environment)
 
     def run_as_root(self, *command, status=OUTPUT_STATUS, **environment):
-        done = subprocess.run([str(part) for part in command], env=harness.clean_environment(**environment), capture_output=True,
+        done = subprocess.run([str(part) for part in command], env=harness.clean_environment(**environment),
+                              capture_output=True,
                               text=True, cwd=self.out, timeout=60, stdin=subprocess.DEVNULL)
         self.assertEqual(done.returncode, status, f"{command}\n{done.stdout}{done.stderr}")
         return done.stdout, done.stderr
@@ -50,7 +53,8 @@ class Privileged(harness.Case):
         self.count += 1
         trace = self.out / f"{self.count}.hprof"
         # What sudo tells of its caller.
-        output, said = self.run_as_root(self.heapprof_path, "record", "-o", trace, app, *arguments, SUDO_UID=USER, SUDO_GID=USER,
+        output, said = self.run_as_root(self.heapprof_path, "record", "-o", trace, app, *arguments, SUDO_UID=USER,
+                                        SUDO_GID=USER,
                                         **options)
         return output, said, trace
 
@@ -65,7 +69,8 @@ class Privileged(harness.Case):
 
     def test_exactly_its_own(self):
         """Every kind of file capability, through sudo: the same sets in the program and in a child, the same port."""
-        for number, capabilities in enumerate(("cap_net_bind_service=ep", "cap_net_bind_service=p", "cap_net_bind_service,cap_chown=ep",
+        for number, capabilities in enumerate(("cap_net_bind_service=ep", "cap_net_bind_service=p",
+                                               "cap_net_bind_service,cap_chown=ep",
                                                "cap_net_raw=eip", "cap_net_bind_service=i")):
             with self.subTest(capabilities):
                 app = self.make_app(f"app{number}", capabilities)
@@ -90,7 +95,8 @@ class Privileged(harness.Case):
         app = self.make_app("service", "cap_net_bind_service,cap_net_raw=ep")
         output, said = self.run_as_user(self.heapprof_path, "record", "-o", self.out / "none", app, PORT, status=126)
         self.assertEqual(output, "")
-        for text in ("cap_net_bind_service,cap_net_raw", "sudo heapprof record", f"setcap cap_net_bind_service,cap_net_raw+p {self.heapprof_path}",
+        for text in ("cap_net_bind_service,cap_net_raw", "sudo heapprof record",
+                     f"setcap cap_net_bind_service,cap_net_raw+p {self.heapprof_path}",
                      "install-secure"):
             self.assertIn(text, said)
         self.assertFalse((self.out / "none").exists())
@@ -117,7 +123,8 @@ class Privileged(harness.Case):
 
         mount = self.dir / "mount"
         mount.mkdir()
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "nosuid", "none", str(mount)], capture_output=True, check=False).returncode != 0:
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "nosuid", "none", str(mount)], capture_output=True,
+                          check=False).returncode != 0:
             self.skipTest("no mounts can be made here")
         self.addCleanup(subprocess.run, ["umount", "-l", str(mount)], check=True)
         app = self.make_app("nosuid", "cap_net_bind_service=ep", folder=mount)
@@ -182,10 +189,13 @@ class BehindTheLoader(harness.Case):
 
     def test_real_ones(self):
         for program, *arguments in (
-                ("/usr/bin/python3", "-c", "import sys, os; print(sys.executable, sys.prefix, os.readlink('/proc/self/exe'), "
-                                           "os.path.realpath('/proc/%d/exe' % os.getpid()), open('/proc/self/comm').read())"),
+                ("/usr/bin/python3", "-c", "import sys, os; print(sys.executable, sys.prefix, "
+                                           "os.readlink('/proc/self/exe'), "
+                                           "os.path.realpath('/proc/%d/exe' % os.getpid()), "
+                                           "open('/proc/self/comm').read())"),
                 ("/usr/bin/perl", "-e", 'print "$^X $0\\n"; exec $^X, "-e", q(print "$^X\\n")'),
-                ("/usr/bin/node", "-e", "console.log(process.execPath, process.argv[0], require('fs').readlinkSync('/proc/self/exe'))")):
+                ("/usr/bin/node", "-e", "console.log(process.execPath, process.argv[0], "
+                                        "require('fs').readlinkSync('/proc/self/exe'))")):
             if not os.path.exists(program):
                 continue
             with self.subTest(program):

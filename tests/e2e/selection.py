@@ -30,7 +30,8 @@ class Selection(harness.Case):
 
     def test_functions_split(self):
         rows = self.report(self.trace, "--top", 0, "--cost", "allocated")["top"]
-        name = next(frame["function"] for row in rows for frame in row["stack"] if frame["function"] not in ("", "main"))
+        name = next(frame["function"] for row in rows for frame in row["stack"]
+                    if frame["function"] not in ("", "main"))
         pattern = "^" + re.sub(r"([^\w ])", r"[\1]", name).replace("[^]", r"\^") + "$"
         pasted = next(frame["function"] for row in rows for frame in row["stack"] if "(" in frame["function"])
         self.assertEqual(self.heap("--function", pasted)["allocated_bytes"],
@@ -45,7 +46,8 @@ class Selection(harness.Case):
 
     def test_modules(self):
         self.assertEqual(self.heap("--module", "ledger_singl?")["allocations"],
-                         sum(row["blocks"] for row in self.report(self.trace, "--top", 0, "--cost", "allocations")["top"]
+                         sum(row["blocks"]
+                             for row in self.report(self.trace, "--top", 0, "--cost", "allocations")["top"]
                              if any(frame["module"].endswith("/ledger_single") for frame in row["stack"])))
 
     def test_lifetimes_split(self):

@@ -12,6 +12,11 @@ HEAPPROF = str(harness.HEAPPROF)
 
 
 class Shells(harness.Case):
+    ACTIONS = {"pause", "resume", "mark", "status"}
+
+    def pages(self):
+        return set(self.heapprof("manual", "--list").split())
+
     def commands(self):
         pages = self.heapprof("manual", "--list").split()[1:]
         return {"export" if page.startswith("heapprof-export-") else page.removeprefix("heapprof-") for page in pages}
@@ -35,7 +40,8 @@ class Shells(harness.Case):
     def in_bash(self, *words):
         quoted = " ".join(f"'{word}'" for word in words)
         return self.run_shell("bash", "--norc", "-c", f"source {self.script('bash')}; COMP_WORDS=({quoted}); "
-                              f"COMP_CWORD={len(words) - 1}; _heapprof 2>/dev/null; printf '%s\\n' \"${{COMPREPLY[@]}}\"").split()
+                              f"COMP_CWORD={len(words) - 1}; _heapprof 2>/dev/null; printf '%s\\n' "
+                              f"\"${{COMPREPLY[@]}}\"").split()
 
     def in_fish(self, line):
         out = self.run_shell("fish", "--no-config", "-c", f"source {self.script('fish')}; complete -C '{line}'")
@@ -60,7 +66,8 @@ while zpty -rt session piece; do out+=$piece; done
 print -r -- $out
 zpty -d session
 """)
-        out = subprocess.run(["timeout", "40", "zsh", "-f", str(driver)], capture_output=True, text=True, errors="replace", timeout=60,
+        out = subprocess.run(["timeout", "40", "zsh", "-f", str(driver)], capture_output=True, text=True,
+                             errors="replace", timeout=60,
                              env=harness.clean_environment(HOME=self.dir, TERM="dumb")).stdout
         return re.findall(r"START-(\S+?)-HIT", out)
 
@@ -68,7 +75,8 @@ zpty -d session
     def test_bash(self):
         self.assertEqual(set(self.in_bash("heapprof", "")) - {"--help", "--version"}, self.commands())
         for command in ("report", "leaks", "record", "check"):
-            self.assertEqual(self.long_options(command) - set(self.in_bash("heapprof", command, "--")), set(), command)
+            self.assertEqual(self.long_options(command) - set(self.in_bash("heapprof", command, "--")), set(),
+                             command)
         self.assertEqual(set(self.in_bash("heapprof", "report", "--cost", "a")), {"allocated", "allocations"})
         self.assertEqual(set(self.in_bash("heapprof", "report", "--kind", "=", "m")), {"mmap"})
         self.assertIn("pprof", self.in_bash("heapprof", "export", ""))
@@ -78,6 +86,13 @@ zpty -d session
         self.assertIn("some.hprof", self.in_bash("heapprof", "report", "some"))
         self.assertIn("some.hprof", self.in_bash("heapprof", "report", "-o", "some"))
         self.assertIn("true", self.in_bash("heapprof", "record", "-o", "x", "tru"))
+        self.assertIn("true", self.in_bash("heapprof", "record", "--max-depth", "=", "5", "tru"))
+        self.assertEqual(set(self.in_bash("heapprof", "control", "s")), {"some.hprof"})
+        for where in (["some.hprof"], ["--pid", "12"], ["--pid", "=", "12"], ["--wait", "1", "some.hprof"]):
+            self.assertEqual(set(self.in_bash("heapprof", "control", *where, "")), self.ACTIONS, where)
+            self.assertEqual(self.in_bash("heapprof", "control", *where, "pause", ""), [], where)
+        self.assertEqual(self.pages() - set(self.in_bash("heapprof", "manual", "")), set())
+        self.assertEqual(self.in_bash("heapprof", "manual", "rep"), ["report"])
 
     @unittest.skipUnless(shutil.which("fish"), "fish is not installed")
     def test_fish(self):
@@ -88,6 +103,13 @@ zpty -d session
         self.assertIn("pprof", self.in_fish("heapprof export p"))
         self.assertIn("--rows", self.in_fish("heapprof export csv --r"))
         self.assertEqual(self.in_fish("heapprof completions z"), ["zsh"])
+        (self.dir / "some.hprof").touch()
+        self.assertEqual(self.in_fish("heapprof control s"), ["some.hprof"])
+        for where in ("some.hprof", "--pid 12", "--pid=12", "--wait 1 some.hprof"):
+            self.assertEqual(set(self.in_fish(f"heapprof control {where} ")), self.ACTIONS, where)
+            self.assertEqual(self.in_fish(f"heapprof control {where} pause "), [], where)
+        self.assertEqual(self.pages() - set(self.in_fish("heapprof manual ")), set())
+        self.assertEqual(self.in_fish("heapprof manual rep"), ["report"])
 
     @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
     def test_zsh(self):
@@ -95,6 +117,10 @@ zpty -d session
         self.run_shell("zsh", "-f", "-n", str(script))
         self.assertEqual(set(self.in_zsh("heapprof co")), {"compact", "control", "completions"})
         self.assertEqual(set(self.in_zsh("heapprof report --cost al")), {"allocated", "allocations"})
+        (self.dir / "some.hprof").touch()
+        self.assertEqual(set(self.in_zsh("heapprof control some.hprof ")), self.ACTIONS)
+        self.assertEqual(set(self.in_zsh("heapprof control --pid 12 ")), self.ACTIONS)
+        self.assertEqual(self.pages() - set(self.in_zsh("heapprof manual heapprof")), set())
 
     def test_manual(self):
         pages = self.heapprof("manual", "--list").split()
@@ -116,7 +142,8 @@ zpty -d session
     def test_mandoc(self):
         self.heapprof("manual", "--directory", self.dir)
         pages = sorted(str(path) for path in self.dir.glob("*.1"))
-        result = subprocess.run(["mandoc", "-Tlint", "-W", "warning", *pages], capture_output=True, text=True, timeout=60)
+        result = subprocess.run(["mandoc", "-Tlint", "-W", "warning", *pages], capture_output=True, text=True,
+                                timeout=60)
         self.assertEqual(result.stdout + result.stderr, "")
 
     @unittest.skipUnless(shutil.which("man"), "man is not installed")

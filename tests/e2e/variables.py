@@ -18,7 +18,8 @@ class Variables(harness.Case):
         self.assertEqual(self.single().stderr, "")
 
     def test_output_pattern(self):
-        run = self.record(harness.program("ledger_single"), 10, OUTPUT=self.dir / "new" / "folder" / "%e-%p-%t-%h-%%.hprof")
+        run = self.record(harness.program("ledger_single"), 10,
+                          OUTPUT=self.dir / "new" / "folder" / "%e-%p-%t-%h-%%.hprof")
         (path,) = (self.dir / "new" / "folder").iterdir()
         pid = run.ledger().pid
         match = re.fullmatch(rf"ledger_single-{pid}-(.+)-(.+)-%\.hprof", path.name)
@@ -124,7 +125,8 @@ class Variables(harness.Case):
         report = self.report(run.trace)
         heap = report["heap"]
         # The recorder cannot tell whose releases these are, so all are recorded; none matches a block.
-        self.assertEqual((heap["allocations"], heap["frees"] - heap["unmatched_frees"], heap["peak_bytes"]), (0, 0, 0))
+        self.assertEqual((heap["allocations"], heap["frees"] - heap["unmatched_frees"], heap["peak_bytes"]),
+                         (0, 0, 0))
         self.assertTrue(any("paused" in note for note in report["integrity"]["notes"]), report["integrity"]["notes"])
 
     def test_max_file_size(self):
@@ -142,7 +144,8 @@ class Variables(harness.Case):
         self.assertEqual((settings["HEAPPROF_MAX_DEPTH"], settings["HEAPPROF_MMAP"]), ("77", "0"))
 
     def test_record_options(self):
-        run = self.record(harness.program("deep"), 300, 5, how="record", options=("--max-depth", "100", "--mmap", "off"))
+        run = self.record(harness.program("deep"), 300, 5, how="record",
+                          options=("--max-depth", "100", "--mmap", "off"))
         settings = run.read().settings
         self.assertEqual((settings["HEAPPROF_MAX_DEPTH"], settings["HEAPPROF_MMAP"]), ("100", "0"))
         marker = self.dir / "ran"

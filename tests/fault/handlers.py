@@ -26,10 +26,12 @@ class Handlers(harness.Case):
                 self.check_calls(ledger.threads[0], run.read())
 
     def test_handlers_that_fork(self):
-        """The child comes back into its parent's event, which the parent has long finished; and into its own events."""
+        """The child comes back into its parent's event, which the parent has long finished; and into its own
+        events."""
         for children in (0, 1):
             with self.subTest(children=children):
-                run = self.record(harness.program("handlers"), "fork", 25, "kill", BLOCK_BYTES=4096, CHILDREN=children,
+                run = self.record(harness.program("handlers"), "fork", 25, "kill", BLOCK_BYTES=4096,
+                                  CHILDREN=children,
                                   status=-signal.SIGKILL)
                 ledger = run.ledger()
                 self.assert_ledger_clean(ledger)

@@ -131,7 +131,8 @@ int main() {
   static char text[2048];
   const int used = snprintf(
       text, sizeof text,
-      "{\"brief\": %d, \"pairs\": %d, \"lasting\": %d, \"forever\": %d, \"shared\": %d, \"tid\": %d, \"tids\": [%u, %u],\n"
+      "{\"brief\": %d, \"pairs\": %d, \"lasting\": %d, \"forever\": %d, \"shared\": %d, \"tid\": %d, "
+      "\"tids\": [%u, %u],\n"
       " \"grow\": {\"steps\": %llu, \"moved\": %llu, \"copied\": %llu, \"longest\": %llu},\n"
       " \"trim\": {\"steps\": %llu, \"moved\": %llu, \"copied\": %llu, \"longest\": %llu}}\n",
       kBrief, kPairs, kLasting, kForever, kShared, static_cast<int>(getpid()), tids[0], tids[1], grown.steps,

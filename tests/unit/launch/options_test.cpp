@@ -1,3 +1,4 @@
+#include "analyzer/launch/near_miss.h"
 #include "analyzer/launch/options.h"
 
 #include <stdlib.h>
@@ -125,4 +126,20 @@ TEST_CASE("variables in the environment are held to the same rules") {
   CHECK(error.find("on, off") != std::string::npos);
   unsetenv("HEAPPROF_MAX_DEPTH");
   unsetenv("HEAPPROF_CHILDREN");
+}
+
+TEST_CASE("the word that was meant is near, and the only one") {
+  const Words words = {"-o", "--output", "--top", "--to", "--from", "--max-size", "--max-lifetime"};
+  CHECK(nearest_word("--ouptut", words) == "--output");
+  CHECK(nearest_word("--outpt", words) == "--output");
+  CHECK(nearest_word("--max-s", words) == "--max-size");
+  CHECK(nearest_word("--form", words) == "--from");
+  CHECK(nearest_word("--max", words).empty());
+  CHECK(nearest_word("--bogus", words).empty());
+  CHECK(nearest_word("-x", words).empty());
+  CHECK(nearest_word("-", words).empty());
+  CHECK(nearest_word("--", words).empty());
+  CHECK(nearest_word("", words).empty());
+  CHECK(did_you_mean("--form", words) == "; did you mean --from?");
+  CHECK(did_you_mean("--bogus", words).empty());
 }

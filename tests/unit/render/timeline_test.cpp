@@ -54,6 +54,41 @@ std::string plot(const Timeline& timeline, const PlotOptions& options) {
 
 }  // namespace
 
+TEST_CASE("stretches without events and pauses are told apart in the picture, also where both are") {
+  Timeline timeline = example();
+  // All of the gap and more, as good as nothing at both ends, and many side by side.
+  timeline.pauses = {{0, 1}, {3'900'000'000, 7'100'000'000}};
+  for (std::uint64_t i = 0; i < 40; ++i)
+    timeline.pauses.push_back({8 * kSecond + i * 20'000'000, 8 * kSecond + i * 20'000'000 + 10'000'000});
+  timeline.pauses.push_back({10 * kSecond - 1, 10 * kSecond});
+  const std::string svg = text_of([&](const TextSink& out) { write_timeline_svg(timeline, out); });
+  std::vector<std::string> heights;
+  std::size_t narrow = 0;
+  for (const std::string& line : lines_of(svg)) {
+    const auto value = [&](const std::string& name) {
+      const std::size_t from = line.find(" " + name + "=\"") + name.size() + 3;
+      return line.substr(from, line.find('"', from) - from);
+    };
+    if (line.find(">no events<") != std::string::npos || line.find(">paused<") != std::string::npos)
+      heights.push_back(value("y"));
+    if (line.find("class=\"paused\"") == std::string::npos || line.find("rx=") != std::string::npos) continue;
+    const double left = std::stod(value("x")), width = std::stod(value("width"));
+    CHECK(width >= 1.5);
+    CHECK((left >= 76 && left + width <= 846.05));
+    if (width < 10) ++narrow;
+  }
+  REQUIRE(heights.size() == 2);
+  CHECK(heights[0] != heights[1]);
+  CHECK(narrow >= 2);
+  CHECK(svg.find("no events: live bytes stay what they were") != std::string::npos);
+  CHECK(svg.find("paused: live bytes are a lower bound") != std::string::npos);
+  timeline.pauses.clear();
+  timeline.gaps.clear();
+  const std::string plain = text_of([&](const TextSink& out) { write_timeline_svg(timeline, out); });
+  CHECK(plain.find("no events: live bytes") == std::string::npos);
+  CHECK(plain.find("paused: live bytes") == std::string::npos);
+}
+
 TEST_CASE("gaps: long stretches without samples, the beginning and the end included") {
   const auto gaps = find_gaps({5, 6, 20, 21}, 40, 4);
   REQUIRE(gaps.size() == 3);

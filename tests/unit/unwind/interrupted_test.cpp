@@ -59,8 +59,8 @@ void module_found(void*, const heapprof::unwind::ModuleInfo& module) {
 }
 
 /// Whether the compiler's rules are wrong at `pc`. At the end of a function that aligned its stack, gcc 12 goes on
-/// saying that the caller's rbp lies where rbp points, after it was popped. The caller's caller then takes some number
-/// for an address; libunwind, which reads through it, may crash.
+/// saying that the caller's rbp lies where rbp points, after it was popped. The caller's caller then takes some
+/// number for an address; libunwind, which reads through it, may crash.
 bool rules_are_wrong(const std::uint8_t* pc) {
   static constexpr std::uint8_t kDropAlignedFrame[] = {0x49, 0x8d, 0x62, 0xf8};  // lea -8(%r10),%rsp
   constexpr std::uint8_t kReturn = 0xc3;

@@ -218,7 +218,8 @@ void report_totals() {
   const int fd = open_report();
   write_line(
       fd,
-      "%s: %lu captures, %lu compared, %lu frames, %lu different, %lu truncated, %lu with guesses, %lu where libunwind gave up, %lu where both did\n",
+      "%s: %lu captures, %lu compared, %lu frames, %lu different, "
+      "%lu truncated, %lu with guesses, %lu where libunwind gave up, %lu where both did\n",
       program_invocation_short_name, g_totals.captures.load(), g_totals.compared.load(), g_totals.frames.load(),
       g_totals.different.load(), g_totals.truncated.load(), g_totals.guessed.load(), g_totals.libunwind_short.load(),
       g_totals.both_short.load());

@@ -1,0 +1,51 @@
+#include "analyzer/launch/near_miss.h"
+
+#include <algorithm>
+
+namespace heapprof::launch {
+
+namespace {
+
+/// Edits between two words: letters wrong, missing, added, or exchanged with their neighbours.
+std::size_t distance(const std::string& a, const std::string& b) {
+  std::vector<std::vector<std::size_t>> edits(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        edits[i][j] = i + j;
+        continue;
+      }
+      const std::size_t wrong = a[i - 1] != b[j - 1] ? 1 : 0;
+      edits[i][j] = std::min({edits[i - 1][j] + 1, edits[i][j - 1] + 1, edits[i - 1][j - 1] + wrong});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        edits[i][j] = std::min(edits[i][j], edits[i - 2][j - 2] + 1);
+    }
+  }
+  return edits[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::string nearest_word(const std::string& typed, const std::vector<std::string>& words) {
+  constexpr std::size_t kLongest = 40;  // of what anybody types for an option
+  const std::size_t letters = typed.size() - std::min(typed.find_first_not_of('-'), typed.size());
+  if (letters == 0 || typed.size() > kLongest) return {};
+  std::string nearest;
+  std::size_t least = letters / 3 + 1;  // one more than is allowed
+  bool unique = true;
+  for (const std::string& word : words) {
+    const std::size_t edits = letters > 1 && word.starts_with(typed) ? 0 : distance(typed, word);
+    if (edits > least || (edits == least && nearest.empty())) continue;
+    unique = edits < least;
+    least = edits;
+    nearest = word;
+  }
+  return unique ? nearest : std::string();
+}
+
+std::string did_you_mean(const std::string& typed, const std::vector<std::string>& words) {
+  const std::string nearest = nearest_word(typed, words);
+  return nearest.empty() ? nearest : "; did you mean " + nearest + "?";
+}
+
+}  // namespace heapprof::launch
