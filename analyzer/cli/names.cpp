@@ -55,7 +55,8 @@ void Names::count_unnamed(const std::vector<symbols::CodeAddress>& wanted) {
   std::vector<std::pair<std::string, std::size_t>> most(by_module.begin(), by_module.end());
   std::stable_sort(most.begin(), most.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string text = render::exact_number(unnamed) + " of " + render::exact_number(wanted.size()) +
-                     " places in the code (" + render::percent(unnamed, wanted.size()) + ") have no function name:";
+                     " places in the code (" + render::percent(unnamed, wanted.size()) + ") " +
+                     (unnamed == 1 ? "has" : "have") + " no function name:";
   constexpr std::size_t kMost = 4;
   for (std::size_t i = 0; i < std::min(kMost, most.size()); ++i)
     text += (i == 0 ? " " : ", ") + most[i].first + " (" + render::exact_number(most[i].second) + ")";

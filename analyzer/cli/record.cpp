@@ -164,7 +164,8 @@ int record(const std::vector<std::string>& arguments) {
 
   auto traces = launch::traces_of(launch::candidates(pattern, result.pid), result.pid, result.start_time);
   launch::write_end(traces, result.signaled, result.code);
-  if (!options.quiet) std::fputs(launch::note_of_survivors(result.pid, result.start_time).c_str(), stderr);
+  if (!options.quiet)
+    std::fputs(launch::note_of_survivors(result.pid, result.start_time, children_recorded(options)).c_str(), stderr);
   launch::give_to_invoking_user(traces);
   if (!options.quiet) std::fputs(summary(traces, children).c_str(), stderr);
   return result.signaled ? 128 + result.code : result.code;

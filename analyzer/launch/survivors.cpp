@@ -33,14 +33,15 @@ std::vector<int> survivors_of(int pid, std::uint64_t start_time) {
   return found;
 }
 
-std::string note_of_survivors(int pid, std::uint64_t start_time) {
+std::string note_of_survivors(int pid, std::uint64_t start_time, bool recorded) {
   constexpr std::size_t kNamed = 5;
   const std::vector<int> survivors = survivors_of(pid, start_time);
   if (survivors.empty()) return {};
   std::string text = "heapprof: the program has ended, but children of it go on: pid";
   for (std::size_t i = 0; i < std::min(kNamed, survivors.size()); ++i)
     text += (i == 0 ? " " : ", ") + std::to_string(survivors[i]);
-  return text + (survivors.size() > kNamed ? ", ..." : "") + "; they are recorded with --children only\n";
+  return text + (survivors.size() > kNamed ? ", ..." : "") +
+         (recorded ? "; so do their recordings\n" : "; they are recorded with --children only\n");
 }
 
 }  // namespace heapprof::launch

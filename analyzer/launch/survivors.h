@@ -13,6 +13,6 @@ namespace heapprof::launch {
 std::vector<int> survivors_of(int pid, std::uint64_t start_time);
 
 /// A line that names them; empty: there are none.
-std::string note_of_survivors(int pid, std::uint64_t start_time);
+std::string note_of_survivors(int pid, std::uint64_t start_time, bool recorded);
 
 }  // namespace heapprof::launch

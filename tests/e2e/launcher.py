@@ -522,13 +522,17 @@ class Launcher(harness.Case):
         """A daemon: what was started ends at once, and the summary says that it was not all."""
         ended = self.run_record("sh", "-c", "sleep 0.01")
         self.assertNotIn("go on", ended.stderr)
-        with open(os.devnull, "r+") as nothing:
-            left = subprocess.run([str(harness.HEAPPROF), "record", "-o", self.dir / "left.hprof", "sh", "-c",
-                                   f"sleep 60 </dev/null >/dev/null 2>&1 & echo $! >{self.dir / 'pid'}"], stdin=nothing,
+        daemon = ("import os, time\n"
+                  "pid = os.fork()\n"
+                  f"if pid: open('{self.dir}/pid', 'w').write(str(pid)); os._exit(0)\n"
+                  "os.dup2(0, 1); os.dup2(0, 2); time.sleep(60)")
+        for option, what in (([], "they are recorded with --children only"), (["--children"], "so do their recordings")):
+            left = subprocess.run([str(harness.HEAPPROF), "record", *option, "-o", self.dir / "%p.hprof",
+                                   "/usr/bin/python3", "-c", daemon], stdin=subprocess.DEVNULL,
                                   env=harness.clean_environment(), capture_output=True, text=True, timeout=60)
-        pid = int((self.dir / "pid").read_text())
-        self.addCleanup(os.kill, pid, signal.SIGKILL)
-        self.assertIn(f"children of it go on: pid {pid}; they are recorded with --children only", left.stderr)
+            pid = int((self.dir / "pid").read_text())
+            self.addCleanup(os.kill, pid, signal.SIGKILL)
+            self.assertIn(f"children of it go on: pid {pid}; {what}\n", left.stderr)
 
     def test_another_namespaces_proc(self):
         """Where /proc is still that of the pid namespace outside, numbers in it are other processes'."""
