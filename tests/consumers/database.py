@@ -97,7 +97,8 @@ class Database(consumers.Case):
             file = self.export("ndjson", trace, "--rows", "stacks")
             own = Counter()
             for stack in self.all_stacks(trace, "leaked"):
-                for name in {frame["function"] or f"{Path(frame['module']).name}+{frame['offset']:#x}"
+                for name in {frame["function"] or
+                             f"{Path(frame['module']).name}+{frame.get('function_begin', frame['offset']):#x}"
                              for frame in stack["stack"]}:
                     own[name] += stack["bytes"]
             found = duckdb.sql(query.replace("stacks.ndjson", str(file)).replace(" limit 10", "")).fetchall()
