@@ -13,7 +13,7 @@
 extern "C" {
 // glibc 2.32 and later: not 0 while the process has never had a second thread. Weak: older ones lack it.
 [[gnu::weak]] extern char __libc_single_threaded;
-// pthread_atfork's way into glibc, since 2.3.2. Handlers of null's library stay for good.
+// pthread_atfork's way into glibc, since 2.3.2. With no library, handlers are never taken back.
 [[gnu::weak]] int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* library);
 // The linker's names for the library's own first and last byte.
 [[gnu::visibility("hidden")]] extern const char __ehdr_start[];
