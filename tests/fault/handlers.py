@@ -50,7 +50,7 @@ class Handlers(harness.Case):
 
     @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
     def test_a_fork_at_every_instruction(self):
-        """As above, at each of an event's first 500 instructions: the child leaves its parent's trace alone, and is unhurt."""
+        """As above, at each of an event's first 500 instructions: the child leaves its parent's trace alone."""
         for children in (0, 1):
             with self.subTest(children=children):
                 run = self.record(harness.program("handlers"), "forkstep", 1 + children, "kill", BLOCK_BYTES=4096,
