@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   using namespace heapprof;
   if (argc > 1 && std::string_view(argv[1]) == "record") return cli::record({argv + 2, argv + argc});
 
-  CLI::App app{"heapprof tells where a program's memory went."};
+  CLI::App app{"heapprof tells where a program's memory went.", "heapprof"};
   cli::lay_out_help(app);
   app.require_subcommand(1);
   app.set_version_flag("--version", HEAPPROF_VERSION);

@@ -136,6 +136,8 @@ class Outputs(harness.Case):
         commands = [[], ["export"]] + [name.split() for name in names]
         for command in commands:
             text = self.heapprof(*command, "--help")
+            # By its name, not by the way it was called: lines have a known length then.
+            self.assertIn("Usage: " + " ".join(["heapprof", *command]), text)
             self.assertEqual([line for line in text.splitlines() if len(line) > 100], [], command)
             self.assertNotRegex(text, r"\{|UINT|ENUM|FLOAT|REQUIRED|words\.\.\.|\n\n\n|\n\n$", command)
 
