@@ -38,17 +38,39 @@ bool is_inner(const CallFrame& frame, const Target& outer) noexcept {
          frame.return_address - outer.begin - 1 < outer.end - outer.begin;
 }
 
+/// A signal handler that comes while a place is being filled takes the same one, and leaves it as it found it. Where
+/// there is no frame, nobody was about to fill it.
 void push(ThreadState& thread, CallFrame& frame) noexcept {
   frame.index = thread.intercepted;
   if (frame.index == recorder::kMaxInterceptedCalls) return;
-  thread.calls[frame.index] = {&frame, frame.target, frame.outer_reallocating, frame.outer_depth};
+  InterceptedCall& place = thread.calls[frame.index];
+  frame.interrupted.frame = place.frame;
+  if (place.frame != nullptr) [[unlikely]] frame.interrupted = place;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  place.frame = &frame;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  place = {&frame, frame.target, frame.outer_reallocating, frame.outer_depth};
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   thread.intercepted = frame.index + 1;
 }
 
 void pop(const CallFrame& frame) noexcept {
-  if (t_local.state != nullptr) t_local.state->intercepted = frame.index;
+  if (ThreadState* const thread = t_local.state) {
+    thread->intercepted = frame.index;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (frame.index == recorder::kMaxInterceptedCalls) {
+    } else if (frame.interrupted.frame == nullptr) [[likely]] {
+      thread->calls[frame.index].frame = nullptr;
+    } else {
+      thread->calls[frame.index] = frame.interrupted;
+    }
+  }
   t_local.allocator_depth = frame.outer_depth;
+}
+
+/// The outer call's block, unless it is `block`, which has been given up or given out since.
+void return_to_outer(const CallFrame& frame, const void* block) noexcept {
+  t_local.reallocating = frame.outer_reallocating == block ? nullptr : frame.outer_reallocating;
 }
 
 std::uint64_t size_of_copy(const CallFrame& frame, const Signature& signature) noexcept {
@@ -162,7 +184,7 @@ heapprof::intercept::Begin heapprof_intercept_begin_recorded(arch::CallFrame* fr
 bool heapprof_intercept_end(arch::CallFrame* frame) noexcept {
   if (frame->target->signature.kind != Kind::kRelease) return true;
   intercept::pop(*frame);
-  recorder::t_local.reallocating = frame->outer_reallocating;
+  intercept::return_to_outer(*frame, frame->block);
   return false;
 }
 
@@ -183,7 +205,7 @@ void heapprof_intercept_end_recorded(arch::CallFrame* frame) noexcept {
       const bool resized = frame->result() >= frame->size;
       if (frame->begun != 0 && (resized || frame->size != 0))
         recorder::realloc_end(frame->block, resized ? frame->block : nullptr, frame->size, entry, frame->call);
-      recorder::t_local.reallocating = frame->outer_reallocating;
+      intercept::return_to_outer(*frame, frame->block);
       return;
     }
     case Kind::kReallocate:
@@ -196,7 +218,7 @@ void heapprof_intercept_end_recorded(arch::CallFrame* frame) noexcept {
       } else {
         recorder::realloc_end(frame->block, block, frame->size, entry, frame->call);
       }
-      recorder::t_local.reallocating = frame->outer_reallocating;
+      intercept::return_to_outer(*frame, block);
       return;
   }
   if (block != nullptr) recorder::allocated(block, frame->size, entry, frame->call);

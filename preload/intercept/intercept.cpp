@@ -247,7 +247,7 @@ void release_behind(void* block) noexcept {
   ++recorder::t_local.allocator_depth;
   recorder::t_local.reallocating = block;
   g_release_behind(block);
-  recorder::t_local.reallocating = outer;
+  recorder::t_local.reallocating = outer == block ? nullptr : outer;
   --recorder::t_local.allocator_depth;
 }
 

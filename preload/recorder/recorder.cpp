@@ -178,17 +178,22 @@ inline void append(ThreadState& thread, Op op, std::uint64_t time, const void* a
     stop(thread.stream.failure());
 }
 
+/// For the outer call's AllocatorCall::recorded.
+inline void told_inside(const void* block) noexcept {
+  if (t_local.allocator_depth != 0) t_local.inner_blocks.add(block);
+}
+
 /// `thread` has entered, and it is not paused.
 inline void record_allocation(ThreadState& thread, const void* block, std::size_t size, std::uint32_t node) noexcept {
   append(thread, Op::kAlloc, event_time(thread), block, size, node);
-  t_local.last_block = block;
+  told_inside(block);
+  // The real realloc has given up its old block by now, and a signal handler was given it.
+  if (t_local.reallocating == block) t_local.reallocating = nullptr;
 }
 
 /// A signal handler may take a block and give it back while the real malloc is at work, which then returns the very
 /// same: the outer allocation is another one (AllocatorCall::recorded).
-inline void given_back(const void* block) noexcept {
-  if (t_local.last_block == block) t_local.last_block = nullptr;
-}
+inline void given_back(const void* block) noexcept { t_local.inner_blocks.remove(block); }
 
 inline bool paused() noexcept { return __atomic_load_n(&g_paused, __ATOMIC_RELAXED); }
 
@@ -343,7 +348,7 @@ void realloc_end(const void*, const void* new_block, std::size_t size, const Ent
   } else {
     const std::uint32_t node = capture(*thread, entry);
     append(*thread, Op::kReallocEnd, event_time(*thread), new_block, size, node);
-    t_local.last_block = new_block;
+    told_inside(new_block);
   }
   leave(*thread);
 }

@@ -33,19 +33,25 @@ class AllocatorCall {
  public:
   AllocatorCall() noexcept : depth_before_(t_local.allocator_depth) {
     t_local.allocator_depth = depth_before_ + 1;
-    // A signal handler's allocations count as made during this call from here on, or not at all.
+    // A signal handler's allocations count as made during this call from here on, or not at all. One that comes
+    // before the next line finds the last call's blocks, which is why inner calls look only at what was added since.
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (depth_before_ == 0) [[likely]] t_local.last_block = nullptr;
+    if (depth_before_ == 0) [[likely]] t_local.inner_blocks.clear();
+    else blocks_before_ = t_local.inner_blocks.count();
   }
   /// The real function has returned. Not a destructor: a longjmp or a cancellation passes without it.
   void done() noexcept { t_local.allocator_depth = depth_before_; }
   /// No other one is around it.
   bool outermost() const noexcept { return depth_before_ == 0; }
   /// True when an inner hook recorded `block` as its allocation during this call.
-  bool recorded(const void* block) const noexcept { return t_local.last_block == block; }
+  bool recorded(const void* block) const noexcept {
+    if (t_local.inner_blocks.count() == 0) [[likely]] return false;
+    return t_local.inner_blocks.has(block, outermost() ? 0 : blocks_before_);
+  }
 
  private:
   std::uint32_t depth_before_;
+  std::uint32_t blocks_before_;  ///< unless this is the outermost
 };
 
 namespace detail {

@@ -3,14 +3,16 @@
 
 #include <cstdint>
 
+#include "preload/recorder/inner_blocks.h"
+
 namespace heapprof::recorder {
 
 struct ThreadState;
 
 struct ThreadLocal {
   ThreadState* state;
-  const void* last_block;         ///< the last one recorded inside a call of the real allocator, or null
   const void* reallocating;       ///< block whose realloc has begun
+  InnerBlocks inner_blocks;       ///< meaningful inside a real allocator call
   std::uint32_t allocator_depth;  ///< real allocator calls this thread is inside of
 };
 extern thread_local constinit ThreadLocal t_local [[gnu::tls_model("initial-exec"), gnu::visibility("hidden")]];

@@ -93,7 +93,7 @@ thread_local constinit ThreadLocal t_local = {};
 
 void detail::allocated(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp,
                        std::uint64_t fp) noexcept {
-  t_local.last_block = block;
+  if (t_local.allocator_depth != 0) t_local.inner_blocks.add(block);
   const EntryRegisters entry{pc, sp, fp};
   say("allocated", size, &entry);
 }

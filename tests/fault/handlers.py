@@ -1,5 +1,6 @@
 """Signal handlers that allocate, jump away, fork (tests/programs/handlers.cpp): also while a capture is under way."""
 
+import os
 import platform
 import signal
 import unittest
@@ -62,6 +63,21 @@ class Handlers(harness.Case):
                 self.check_calls(ledger.threads[0], run.read())
                 for trace in self.dir.glob(f"{run.trace.name}.*"):
                     trace.unlink()
+
+    @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
+    def test_allocations_at_every_instruction(self):
+        """Between any two instructions of the recorder a handler may take the block that the program has just given
+        back, or give back the one that it will get: each allocation is recorded, once, and in its place."""
+        own = [name for name in ("own_jemalloc_handlers", "own_tcmalloc_handlers", "own_mimalloc_handlers")
+               if os.path.exists(harness.program(name))]
+        for program, threads in (("handlers", ""), ("handlers", "-threads"), *((name, "") for name in own)):
+            with self.subTest(program=program, threads=threads):
+                run = self.record(harness.program(program), "allocstep" + threads, 10, BLOCK_BYTES=4096)
+                allocated = int(run.stdout)
+                self.assertGreater(allocated, 20_000)
+                self.assert_sound(self.report(run.trace))
+                heap = self.report(run.trace, "--min-size", 44, "--max-size", 44)["heap"]
+                self.assertEqual((heap["allocations"], heap["leaked_blocks"]), (allocated, 0))
 
     def test_handlers_in_handlers(self):
         """Eight deep, each interrupting the one before: the host is unhurt, nothing is torn."""

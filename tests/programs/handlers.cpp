@@ -4,12 +4,18 @@
 //                            on, while the parent has gone far ahead and is then killed
 //   handlers forkstep FIRST  forks at the FIRST instruction that a call executes in the recorder, at the second after
 //                            that, the fourth, ... (x86-64); the children come back when the parent has gone far ahead
+//   handlers allocstep ROUNDS
+//                            allocates and releases at every instruction of the recorder (x86-64), blocks of 44 bytes
+//                            as the calls that it interrupts do; prints how many all allocated
+//   handlers allocstep-threads ROUNDS
+//                            the same beside a thread that allocates too, blocks of 99 bytes
 //   handlers altstack        handlers that allocate on alternate stacks as small as this program can do with
 //   handlers deep            handlers that interrupt handlers, eight deep, each allocating
 //
 // A handler may leave by a jump only where it interrupted the recorder: there a program is as free to as before and
 // after its call of malloc, while inside malloc itself it would break malloc. Without a recorder no handler jumps.
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -228,6 +234,72 @@ int fork_at_each_step(long first) {
   fflush(stdout);
   return failed_children();
 }
+
+volatile long allocated = 0;
+void* kept = nullptr;  // by one handler, for another to release
+
+void allocate_at_step(int, siginfo_t*, void* context) {
+  constexpr greg_t kTrapFlag = 0x100;
+  static ledger::Random random{11};
+  greg_t& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
+  if (stepping > 0) flags |= kTrapFlag;
+  else flags &= ~kTrapFlag;
+  if (stepping <= 0 || !in_recorder(context)) return;
+  if (random.below(2) == 0) {
+    void* volatile block = malloc(44);
+    allocated = allocated + 1;
+    if (random.below(4) == 0) block = realloc(block, 440);
+    free(block);
+  } else if (kept == nullptr) {
+    kept = malloc(44);
+    allocated = allocated + 1;
+  } else {
+    free(kept);
+    kept = nullptr;
+  }
+}
+
+void* allocate_beside(void*) {
+  sigset_t traps;
+  sigemptyset(&traps);
+  sigaddset(&traps, SIGTRAP);
+  pthread_sigmask(SIG_BLOCK, &traps, nullptr);
+  while (stepping >= 0) {
+    for (int i = 0; i < 1000; ++i) free(malloc(99));
+    usleep(1000);
+  }
+  return nullptr;
+}
+
+int allocate_at_each_step(std::uint64_t rounds, bool threads) {
+  pthread_t thread;
+  if (threads && pthread_create(&thread, nullptr, allocate_beside, nullptr) != 0) return 3;
+  struct sigaction action {};
+  action.sa_sigaction = allocate_at_step;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGTRAP, &action, nullptr);
+  stepping = 1;
+  raise(SIGTRAP);
+  for (std::uint64_t i = 0; i < rounds; ++i) {
+    void* volatile block = malloc(44);
+    free(block);
+    block = calloc(1, 44);
+    block = realloc(block, 20);  // stays where it is
+    block = realloc(block, 44);
+    free(block);
+    block = realloc(nullptr, 44);
+    block = realloc(block, 440);  // moves: a handler may have what it leaves
+    free(block);
+    allocated = allocated + 4;
+  }
+  stepping = 0;
+  raise(SIGTRAP);
+  stepping = -1;
+  if (threads) pthread_join(thread, nullptr);
+  free(kept);
+  printf("%ld\n", allocated);
+  return 0;
+}
 #endif
 
 volatile long handled = 0;
@@ -300,6 +372,8 @@ int main(int argc, char** argv) {
   if (strcmp(what, "fork") == 0) result = fork_in_handler(number);
 #ifdef __x86_64__
   if (strcmp(what, "forkstep") == 0) result = fork_at_each_step(static_cast<long>(number));
+  if (strcmp(what, "allocstep") == 0) result = allocate_at_each_step(number, false);
+  if (strcmp(what, "allocstep-threads") == 0) result = allocate_at_each_step(number, true);
 #endif
   if (strcmp(what, "altstack") == 0) result = on_small_stacks(number);
   if (strcmp(what, "deep") == 0) result = handlers_in_handlers(number);

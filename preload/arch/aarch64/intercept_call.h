@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "preload/recorder/recorder.h"
+#include "preload/recorder/thread_state.h"
 
 namespace heapprof::intercept {
 struct Target;
@@ -17,6 +18,7 @@ struct CallFrame {
   std::uint32_t index;            ///< among the patched calls that the thread is in
   const void* block;              ///< what is given up
   std::uint64_t size;             ///< what is asked for
+  recorder::InterceptedCall interrupted;  ///< where this call stands in the list: what stood there
   recorder::AllocatorCall call;   ///< set for calls that allocate
   const void* outer_reallocating;
   std::uint32_t outer_depth;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "preload/recorder/recorder.h"
+#include "preload/recorder/thread_state.h"
 
 namespace heapprof::intercept {
 struct Target;
@@ -22,6 +23,7 @@ struct CallFrame {
   const void* block;              ///< what is given up
   std::uint64_t size;             ///< what is asked for
   const void* outer_reallocating; ///< what ThreadLocal held before
+  recorder::InterceptedCall interrupted;  ///< where this call stands in the list: what stood there
   /// Set for calls that allocate. The frame is a multiple of what stacks are aligned to.
   alignas(16) recorder::AllocatorCall call;
   const intercept::Target* target;
@@ -46,6 +48,6 @@ struct CallFrame {
 };
 // thunk.S has these as numbers.
 static_assert(offsetof(CallFrame, original) == 72 && offsetof(CallFrame, has_after) == 80 &&
-              offsetof(CallFrame, host_fp) == 144);
+              offsetof(CallFrame, host_fp) == 176);
 
 }  // namespace heapprof::arch

@@ -15,10 +15,10 @@
  *    XGETBV or more each way, 25 ns where this was measured. tests/abi looks at every instruction of the library.
  *
  * rbp makes a frame as the ABI describes it, so that whoever walks frame pointers passes it, and the unwind
- * information below lets exceptions through. Frame, from rbp down: CallFrame (144 bytes and Target), sixteen vector
- * registers; 416 bytes with the return address. */
+ * information below lets exceptions through. Frame, from rbp down: CallFrame (176 bytes and Target), sixteen vector
+ * registers; 448 bytes with the return address. */
 
-#define FRAME -144
+#define FRAME -176
 
         .text
         .hidden heapprof_intercept_entry
@@ -96,7 +96,7 @@ heapprof_intercept_entry:
         .cfi_startproc
         .cfi_def_cfa %rbp, 16
         .cfi_offset %rbp, -16
-        subq    $392, %rsp
+        subq    $424, %rsp
         save_registers
         leaq    FRAME(%rbp), %rdi
         call    heapprof_intercept_begin
@@ -134,7 +134,7 @@ heapprof_intercept_returned:
         leave
         .cfi_def_cfa %rsp, 8
         .cfi_same_value %rbp
-        notrack jmp *-80(%rsp)
+        notrack jmp *-112(%rsp)
         .cfi_endproc
         .size   heapprof_intercept_entry, . - heapprof_intercept_entry
 
