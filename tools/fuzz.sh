@@ -13,7 +13,7 @@ NAME          trace_file    any bytes as a trace, to the report
               codec         event columns, decoded and encoded
               symbols       any file as a module of the profiled program (ELF, DWARF)
               cfi           the recorder's reader of .eh_frame
-              recorder_elf  the recorder's readers of symbol tables and of headers in memory
+              recorder_elf  the recorder's readers of symbol tables, of headers in memory, and of code to be diverted
               texts         suppressions, selections, options
               settings      the recorder's variables and /etc/heapprof.conf
               side_files    indexes, tables of names, perf maps
@@ -49,6 +49,9 @@ if [ ${#names[@]} -eq 0 ]; then names=("${all[@]}"); fi
 
 tools/packages.sh "${install_option[@]}" build fuzz
 tools/deps.sh >/dev/null
+deps=$(tools/deps.sh --path)
+zydis=
+if [ -f "$deps/lib/libzydis.a" ]; then zydis=$deps/lib/libzydis.a; fi
 folder=build-fuzz
 mkdir -p "$folder/findings"
 # The recorder's own build leaves sanitizers out, so sources are compiled here. What a target needs of them the linker finds
@@ -56,19 +59,19 @@ mkdir -p "$folder/findings"
 # commands themselves, what includes generated files, the recorder's parts that work on a live process.
 sources=(analyzer/{trace,model,replay,symbols,export,launch}/*.cpp analyzer/render/{flame_tree,palette,text,units,wrap}.cpp
   $(grep -L '"analyzer/cli/commands.h"' analyzer/cli/*.cpp) preload/sys/*.cpp preload/intercept/{names,symbols}.cpp
-  preload/unwind/{cfi,expression,stack_bounds}.cpp preload/recorder/{settings,log}.cpp)
+  preload/arch/$(uname -m)/patch.cpp preload/unwind/{cfi,expression,stack_bounds}.cpp preload/recorder/{settings,log}.cpp)
 # Of an input, in bytes: longer ones are not worth the executions that they take.
 longest() { case $1 in cfi | settings) echo 500 ;; texts) echo 200 ;; trace_events) echo 1000 ;; symbols | recorder_elf) echo 8192 ;; *) echo 3000 ;; esac }
 {
   echo "cxx = $(command -v ccache || true) clang++-16"
-  echo "flags = -std=c++20 -gline-tables-only -O1 -fno-omit-frame-pointer -I. -Ipreload/arch/$(uname -m) -fsanitize=address,undefined" \
+  echo "flags = -std=c++20 -gline-tables-only -O1 -fno-omit-frame-pointer -I. -Ipreload/arch/$(uname -m) -I$deps/include -fsanitize=address,undefined" \
     "-fno-sanitize-recover=undefined -fsanitize=fuzzer-no-link -DHEAPPROF_VERSION=\\\"fuzz\\\" -DHEAPPROF_BATCH_EVENTS=64"
   echo "coverage ="
   echo "rule compile"
   echo "  command = \$cxx \$flags \$coverage -MMD -MF \$out.d -c \$in -o \$out"
   echo "  depfile = \$out.d"
   echo "rule link"
-  echo "  command = clang++-16 -fsanitize=address,undefined,fuzzer \$in -ldw -lelf -lz -lzstd -liberty -llz4 -lpthread -o \$out"
+  echo "  command = clang++-16 -fsanitize=address,undefined,fuzzer \$in -ldw -lelf -lz -lzstd -liberty -llz4 -lpthread $zydis -o \$out"
   echo "rule archive"
   echo "  command = rm -f \$out && ar rcs \$out \$in"
   for source in "${sources[@]}"; do

@@ -277,7 +277,8 @@ std::size_t divert(Memory& memory, std::size_t count, Role role) noexcept {
     target.behind = role != Role::kOther ||
                     hooks::is_real_function(reinterpret_cast<const void*>(function.address));
     if (const arch::Refusal reason =
-            arch::prepare(room, function.address, function.size, target, memory.patches[prepared])) {
+            arch::prepare(room, {symbols.text_begin, symbols.text_end}, function.address, function.size, target,
+                          memory.patches[prepared])) {
       leave_alone(memory, role, reason, function);
       continue;
     }

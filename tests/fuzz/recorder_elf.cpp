@@ -1,15 +1,21 @@
 // What the recorder reads of objects that the profiled program has loaded: names of functions in the file, and in
-// memory the headers that lead to the unwind information. The memory is the file's bytes, and nothing can be read
-// around it.
+// memory the headers that lead to the unwind information, and the code of the functions to be diverted, which are not
+// written to. The memory is the file's bytes, and nothing can be read around it.
 #include <sys/mman.h>
 
 #include <cstdlib>
 #include <cstring>
 
+#include "patch.h"
 #include "preload/intercept/symbols.h"
 #include "preload/unwind/cfi.h"
 #include "preload/unwind/modules.cpp"  // describe() is nobody else's affair
 #include "tests/fuzz/input.h"
+
+extern "C" {
+extern const char heapprof_intercept_entry[1] = {};
+extern const char heapprof_intercept_returned[1] = {};
+}
 
 namespace {
 
@@ -24,6 +30,34 @@ char* make_memory() {
   if (around == MAP_FAILED) std::abort();
   return around + kAround;
 }
+
+#ifdef __x86_64__
+constexpr std::size_t kRoom = 32768;
+
+/// As preload/intercept/intercept.cpp does, but for the last step.
+void divert(const intercept::Symbols& symbols, char* room_begin) {
+  static auto* const targets = new intercept::Target[intercept::kMaxFunctions];
+  static auto* const patches = new arch::Patch[intercept::kMaxFunctions];
+  static auto* const refused = new bool[intercept::kMaxFunctions];
+  arch::Room room;
+  room.begin = reinterpret_cast<std::uint8_t*>(room_begin);
+  room.size = kRoom;
+  const unwind::Span text{symbols.text_begin, symbols.text_end};
+  std::size_t prepared = 0;
+  for (std::size_t i = 0; i < symbols.count; ++i) {
+    const intercept::Function& function = symbols.functions[i];
+    intercept::Target& target = targets[prepared];
+    const arch::Patch& patch = patches[prepared];
+    if (arch::prepare(room, text, function.address, function.size, target, patches[prepared]) != nullptr) continue;
+    const auto original = reinterpret_cast<std::uint64_t>(target.original) - reinterpret_cast<std::uint64_t>(room.begin);
+    if (patch.address < function.address || patch.length < sizeof patch.jump || patch.length > 19 ||
+        patch.address + patch.length > text.end || original >= room.used || room.used > room.size)
+      std::abort();
+    refused[prepared++] = false;
+  }
+  arch::find_branches(symbols, patches, prepared, refused);
+}
+#endif
 
 }  // namespace
 
@@ -51,6 +85,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (function.address < begin || function.address >= begin + mapped) std::abort();
     }
   intercept::recognise(path.c_str());
+#ifdef __x86_64__
+  static char* const room = memory - kAround / 2;
+  static const bool has_room = ::mprotect(room, kRoom, PROT_READ | PROT_WRITE) == 0;
+  if (!has_room) std::abort();
+  divert(symbols, room);
+#endif
 
   unwind::Object object;
   object.map = {begin, begin + mapped};

@@ -9,7 +9,9 @@ constexpr Refusal kNotHere = "on this architecture functions are not diverted";
 }
 
 Refusal make_room(Room&, std::uint64_t, std::uint64_t, std::size_t) noexcept { return kNotHere; }
-Refusal prepare(Room&, std::uint64_t, std::uint64_t, intercept::Target&, Patch&) noexcept { return kNotHere; }
+Refusal prepare(Room&, const unwind::Span&, std::uint64_t, std::uint64_t, intercept::Target&, Patch&) noexcept {
+  return kNotHere;
+}
 void find_branches(const intercept::Symbols&, const Patch*, std::size_t, bool*) noexcept {}
 Refusal seal(Room&) noexcept { return kNotHere; }
 Refusal unseal(Room&) noexcept { return kNotHere; }

@@ -6,6 +6,7 @@
 
 #include "preload/intercept/call.h"
 #include "preload/intercept/symbols.h"
+#include "preload/unwind/modules.h"
 
 namespace heapprof::arch {
 
@@ -18,8 +19,8 @@ struct Patch {
 };
 
 Refusal make_room(Room& room, std::uint64_t begin, std::uint64_t end, std::size_t functions) noexcept;
-Refusal prepare(Room& room, std::uint64_t address, std::uint64_t size, intercept::Target& target,
-                Patch& patch) noexcept;
+Refusal prepare(Room& room, const unwind::Span& text, std::uint64_t address, std::uint64_t size,
+                intercept::Target& target, Patch& patch) noexcept;
 void find_branches(const intercept::Symbols& object, const Patch* patches, std::size_t count,
                    bool* refused) noexcept;
 Refusal seal(Room& room) noexcept;

@@ -6,7 +6,6 @@
 #include <sys/uio.h>
 
 #include "preload/sys/kernel.h"
-#include "preload/unwind/modules.h"
 
 extern "C" {
 [[gnu::visibility("hidden")]] extern const char heapprof_intercept_entry[];
@@ -263,21 +262,26 @@ Refusal make_room(Room& room, std::uint64_t begin, std::uint64_t end, std::size_
   return "there is no free memory near its code";
 }
 
-Refusal prepare(Room& room, std::uint64_t address, std::uint64_t size, intercept::Target& target,
-                Patch& patch) noexcept {
+Refusal prepare(Room& room, const unwind::Span& text, std::uint64_t address, std::uint64_t size,
+                intercept::Target& target, Patch& patch) noexcept {
+  if (!text.contains(address)) return "it lies in another segment than other functions";
+  const std::uint64_t left = text.end - address;
+  if (size > left) return "it would end behind the code, going by its size";
   ZydisDecoder decoder;
   ZydisDecodedInstruction instruction;
   ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(address);
-  const bool marked = bytes[0] == 0xf3 && bytes[1] == 0x0f && bytes[2] == 0x1e && bytes[3] == 0xfa;  // endbr64
+  const bool marked =  // endbr64
+      left > 4 && bytes[0] == 0xf3 && bytes[1] == 0x0f && bytes[2] == 0x1e && bytes[3] == 0xfa;
   patch.address = address + (marked ? 4 : 0);
-  const std::uint64_t end = size != 0 ? address + size : address + 64;
+  const std::uint64_t end = address + (size != 0 ? size : left < 64 ? left : 64);
 
   // How many bytes.
   std::uint32_t length = 0;
   bool ended = false;
   while (length < kJumpBytes) {
-    if (!decode(decoder, patch.address + length, 15, instruction)) return "its first instructions cannot be decoded";
+    if (!decode(decoder, patch.address + length, text.end - patch.address - length, instruction))
+      return "its first instructions cannot be decoded";
     // Behind the function's end there may be padding, to where the next one can begin.
     const std::uint64_t next = (end + 15) & ~std::uint64_t{15};
     if (ended ? !is_padding(instruction) || patch.address + length + instruction.length > next
@@ -314,7 +318,7 @@ Refusal prepare(Room& room, std::uint64_t address, std::uint64_t size, intercept
   Refusal refusal = nullptr;
   bool falls_through = true;
   for (std::uint32_t at = 0; at < length && falls_through && refusal == nullptr; at += instruction.length) {
-    decode(decoder, patch.address + at, 15, instruction);
+    decode(decoder, patch.address + at, length - at, instruction);
     refusal = move(code, instruction, patch.address + at, resume);
     falls_through = !ends(instruction) && !is_default(instruction, 0xe8);
   }

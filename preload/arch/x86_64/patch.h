@@ -25,6 +25,7 @@
 
 #include "preload/intercept/call.h"
 #include "preload/intercept/symbols.h"
+#include "preload/unwind/modules.h"
 
 namespace heapprof::arch {
 
@@ -48,9 +49,9 @@ struct Patch {
 Refusal make_room(Room& room, std::uint64_t begin, std::uint64_t end, std::size_t functions) noexcept;
 
 /// Writes stub and moved instructions of the function at `address` (`size` bytes; 0: unknown), whose Target they
-/// fill.
-Refusal prepare(Room& room, std::uint64_t address, std::uint64_t size, intercept::Target& target,
-                Patch& patch) noexcept;
+/// fill. `text` is mapped code, beyond which nothing is read: the symbol's size may be anything.
+Refusal prepare(Room& room, const unwind::Span& text, std::uint64_t address, std::uint64_t size,
+                intercept::Target& target, Patch& patch) noexcept;
 
 /// A branch from elsewhere in the object's code into the middle of a patch: true for those in `refused`.
 void find_branches(const intercept::Symbols& object, const Patch* patches, std::size_t count,
