@@ -9,6 +9,10 @@ import harness
 import killed
 import trace_reader
 
+# With allocators of their own, as far as there are any here.
+OWN = [name for name in ("own_jemalloc_handlers", "own_tcmalloc_handlers", "own_mimalloc_handlers")
+       if os.path.exists(harness.program(name))]
+
 
 class Handlers(harness.Case):
     def test_handlers_that_leave_by_longjmp(self):
@@ -22,6 +26,19 @@ class Handlers(harness.Case):
                 integrity = report["integrity"]
                 self.assertTrue(integrity["complete"], integrity)
                 self.assertEqual(integrity["bytes_damaged"], 0)
+                ledger = run.ledger()
+                self.assert_ledger_clean(ledger)
+                self.check_calls(ledger.threads[0], run.read())
+
+    @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
+    def test_a_jump_at_every_instruction(self):
+        """As above, at each of an event's first 700 instructions."""
+        for program in ["handlers", *OWN]:
+            with self.subTest(program=program):
+                run = self.record(harness.program(program), "jumpstep", 5, BLOCK_BYTES=4096)
+                self.assertGreater(int(run.stdout), 300)
+                integrity = self.report(run.trace)["integrity"]
+                self.assertEqual((integrity["complete"], integrity["bytes_damaged"]), (True, 0), integrity)
                 ledger = run.ledger()
                 self.assert_ledger_clean(ledger)
                 self.check_calls(ledger.threads[0], run.read())
@@ -68,9 +85,7 @@ class Handlers(harness.Case):
     def test_allocations_at_every_instruction(self):
         """Between any two instructions of the recorder a handler may take the block that the program has just given
         back, or give back the one that it will get: each allocation is recorded, once, and in its place."""
-        own = [name for name in ("own_jemalloc_handlers", "own_tcmalloc_handlers", "own_mimalloc_handlers")
-               if os.path.exists(harness.program(name))]
-        for program, threads in (("handlers", ""), ("handlers", "-threads"), *((name, "") for name in own)):
+        for program, threads in (("handlers", ""), ("handlers", "-threads"), *((name, "") for name in OWN)):
             with self.subTest(program=program, threads=threads):
                 run = self.record(harness.program(program), "allocstep" + threads, 10, BLOCK_BYTES=4096)
                 allocated = int(run.stdout)

@@ -1,5 +1,7 @@
 // Signal handlers that do what recorders die of, on a host that keeps a ledger:
 //   handlers longjmp TIMES   the handler leaves by siglongjmp, again and again, whenever it interrupted the recorder
+//   handlers jumpstep ROUNDS leaves at the first instruction that a call executes in the recorder, at the second, ...
+//                            (x86-64): in each round at every ROUNDS-th of the first 700
 //   handlers fork CHILDREN   the handler forks; the child rests, then comes back to the interrupted call and works
 //                            on, while the parent has gone far ahead and is then killed
 //   handlers forkstep FIRST  forks at the FIRST instruction that a call executes in the recorder, at the second after
@@ -259,6 +261,51 @@ void allocate_at_step(int, siginfo_t*, void* context) {
   }
 }
 
+void jump_at_step(int, siginfo_t*, void* context) {
+  constexpr greg_t kTrapFlag = 0x100;
+  greg_t& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
+  if (stepping != 0 && in_recorder(context)) steps_left = steps_left - 1;
+  if (stepping != 0 && steps_left > 0) {
+    flags |= kTrapFlag;
+    return;
+  }
+  flags &= ~kTrapFlag;
+  if (stepping == 0) return;
+  stepping = 0;
+  jumps = jumps + 1;
+  siglongjmp(before_call, 1);
+}
+
+int jump_at_each_step(std::uint64_t rounds) {
+  static ledger::Random random{23};
+  static void* blocks[64];
+  static volatile long at = 0;
+  static volatile std::uint64_t round = 0;
+  struct sigaction action {};
+  action.sa_sigaction = jump_at_step;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGTRAP, &action, nullptr);
+  for (; round < rounds; round = round + 1)
+    for (at = 1 + static_cast<long>(round); at < 700; at = at + static_cast<long>(rounds)) {
+      const std::size_t which = random.below(64);
+      const auto depth = static_cast<unsigned>(random.below(30));
+      if (sigsetjmp(before_call, 1) == 0) {
+        steps_left = at;
+        stepping = 1;
+        raise(SIGTRAP);
+        step(random, blocks[which], depth);
+        stepping = 0;
+        raise(SIGTRAP);
+      } else {
+        blocks[which] = nullptr;
+      }
+      // What comes next finds everything as it should be.
+      step(random, blocks[random.below(64)], depth);
+    }
+  printf("%ld\n", jumps);
+  return 0;
+}
+
 void* allocate_beside(void*) {
   sigset_t traps;
   sigemptyset(&traps);
@@ -372,6 +419,7 @@ int main(int argc, char** argv) {
   if (strcmp(what, "fork") == 0) result = fork_in_handler(number);
 #ifdef __x86_64__
   if (strcmp(what, "forkstep") == 0) result = fork_at_each_step(static_cast<long>(number));
+  if (strcmp(what, "jumpstep") == 0) result = jump_at_each_step(number);
   if (strcmp(what, "allocstep") == 0) result = allocate_at_each_step(number, false);
   if (strcmp(what, "allocstep-threads") == 0) result = allocate_at_each_step(number, true);
 #endif
