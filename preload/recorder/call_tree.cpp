@@ -113,11 +113,14 @@ void CallTree::grow(Table* full, const Stream& stream) noexcept {
   if (__atomic_load_n(&table_, __ATOMIC_ACQUIRE) == full) {
     if (Table* larger = make_table((full->mask + 1) * 2)) {
       for (std::uint32_t from = 0; from <= full->mask; ++from) {
-        const std::uint32_t id = __atomic_load_n(&full->slots[from].id, __ATOMIC_ACQUIRE);
+        const Slot& slot = full->slots[from];
+        const std::uint32_t id = __atomic_load_n(&slot.id, __ATOMIC_ACQUIRE);
         if (id == 0) continue;
         std::uint64_t to = paths_[id / kChunkNodes][id % kChunkNodes];
         while (larger->slots[to & larger->mask].key != 0) ++to;
-        larger->slots[to & larger->mask] = full->slots[from];
+        // Atomically: once the old table is emptied below, others that are still in it may fill the place again.
+        larger->slots[to & larger->mask] = {__atomic_load_n(&slot.key, __ATOMIC_RELAXED),
+                                            __atomic_load_n(&slot.parent, __ATOMIC_RELAXED), id};
         ++larger->used;
       }
       __atomic_store_n(&table_, larger, __ATOMIC_RELEASE);
