@@ -58,11 +58,10 @@ void pop(const CallFrame& frame) noexcept {
   if (ThreadState* const thread = t_local.state) {
     thread->intercepted = frame.index;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (frame.index == recorder::kMaxInterceptedCalls) {
-    } else if (frame.interrupted.frame == nullptr) [[likely]] {
-      thread->calls[frame.index].frame = nullptr;
-    } else {
-      thread->calls[frame.index] = frame.interrupted;
+    if (frame.index != recorder::kMaxInterceptedCalls) [[likely]] {
+      InterceptedCall& place = thread->calls[frame.index];
+      if (frame.interrupted.frame == nullptr) [[likely]] place.frame = nullptr;
+      else place = frame.interrupted;
     }
   }
   t_local.allocator_depth = frame.outer_depth;
