@@ -36,9 +36,9 @@ class InnerBlocks {
     }
   }
 
-  /// `block` is among those after the first `count`.
+  /// `block` is among those after the first `count`. The last place of a full list may have another since.
   bool has(const void* block, std::uint32_t count) const noexcept {
-    for (std::uint32_t place = count; place < count_; ++place)
+    for (std::uint32_t place = count < kMost ? count : kMost - 1; place < count_; ++place)
       if (blocks_[place] == block) return true;
     return false;
   }
