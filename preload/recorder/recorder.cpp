@@ -46,6 +46,7 @@ void left_by_longjmp(ThreadState& thread) noexcept {
   thread.unwinder.capture_left();
   sample_left(thread);
   g_call_tree.growth_left(thread.stream);
+  announce_if_left(thread);
 }
 
 /// Takes the thread's state for one event; null when nothing is to be recorded.

@@ -103,14 +103,17 @@ ThreadState* make_state(int thread, std::uint32_t depth) noexcept {
   return state;
 }
 
+/// name_interval is 0 until it is done: a signal handler may leave by longjmp before.
 void announce(ThreadState& state, int thread, std::uint64_t owner_kind) noexcept {
+  state.name_interval = 0;
   sys::thread_name(state.name);
-  state.name_interval = 1;
   state.name_due = state.look_due = 0;
   state.turn_runs = state.turn_wait = state.turn_last_wait = 0;
   state.seen_sequence = state.stream.sequence();
   state.stream.append_text(TextKind::kThread, static_cast<std::uint64_t>(thread), owner_kind, state.name,
                            text_length(state.name));
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  state.name_interval = 1;
 }
 
 }  // namespace
@@ -154,10 +157,16 @@ ThreadState* attach_thread() noexcept {
   state->busy = arch::stack_pointer();
   state->stream.end_run();
   state->unwinder.thread_changed();
+  state->name_interval = 0;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
   t_local.state = state;
   announce(*state, thread, kThreadNew);
   state->busy = 0;
   return state;
+}
+
+void announce_if_left(ThreadState& state) noexcept {
+  if (state.name_interval == 0) announce(state, state.owner(), state.depth == 0 ? kThreadNew : kThreadNested);
 }
 
 ThreadState* nested_state(ThreadState& outer) noexcept {

@@ -40,7 +40,8 @@ struct ThreadState {
 
   std::uint64_t claim;  ///< kernel thread id of the owner, below a count of owners that makes each claim unique
   std::uint64_t look_due;  ///< ticks at which a sample, or another look at the thread's name, may be due
-  std::uint32_t name_interval;  ///< events between two looks at the name, until it is kLastNameInterval
+  std::uint32_t name_interval;  ///< events between two looks at the name, until it is kLastNameInterval; 0: the
+                                ///< trace has not been told yet whose state this is
   std::uint64_t name_due;       ///< ticks at which it is looked at in any case
   char name[16];
   std::uint32_t turn_runs;      ///< begun since it took the turn (turn.h); 0: it has not
@@ -68,6 +69,9 @@ void many_threads() noexcept;
 
 /// Gives the calling thread a state. Null with recording stopped when there is no memory or file space.
 ThreadState* attach_thread() noexcept;
+
+/// Tells the trace whose the state is, where a longjmp came before that was done.
+void announce_if_left(ThreadState& state) noexcept;
 
 /// The state for an entry while `outer` is busy; null when too deep.
 ThreadState* nested_state(ThreadState& outer) noexcept;

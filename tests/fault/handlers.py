@@ -4,6 +4,7 @@ import os
 import platform
 import signal
 import unittest
+from collections import Counter
 
 import harness
 import killed
@@ -42,6 +43,15 @@ class Handlers(harness.Case):
                 ledger = run.ledger()
                 self.assert_ledger_clean(ledger)
                 self.check_calls(ledger.threads[0], run.read())
+
+    @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
+    def test_a_jump_out_of_first_events(self):
+        """The thread is known all the same, and what it does afterwards is its own."""
+        run = self.record(harness.program("handlers"), "jumpfirst", 900)
+        self.assertGreater(int(run.stdout), 100)
+        made = Counter(thread.tid for thread in run.read().threads() for event in thread.events
+                       if event.op == trace_reader.ALLOC and event.size == 55)
+        self.assertEqual(list(made.values()), [20] * 300)
 
     def test_handlers_that_fork(self):
         """The child comes back into its parent's event, which the parent has long finished; and into its own

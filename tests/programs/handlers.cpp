@@ -2,6 +2,8 @@
 //   handlers longjmp TIMES   the handler leaves by siglongjmp, again and again, whenever it interrupted the recorder
 //   handlers jumpstep ROUNDS leaves at the first instruction that a call executes in the recorder, at the second, ...
 //                            (x86-64): in each round at every ROUNDS-th of the first 700
+//   handlers jumpfirst STEPS leaves a thread's first event at its first instruction in the recorder, a second thread's
+//                            at its fourth, and so on up to STEPS; each makes 20 blocks of 55 bytes then
 //   handlers fork CHILDREN   the handler forks; the child rests, then comes back to the interrupted call and works
 //                            on, while the parent has gone far ahead and is then killed
 //   handlers forkstep FIRST  forks at the FIRST instruction that a call executes in the recorder, at the second after
@@ -306,6 +308,34 @@ int jump_at_each_step(std::uint64_t rounds) {
   return 0;
 }
 
+void* jump_out_of_first_event(void* argument) {
+  if (sigsetjmp(before_call, 1) == 0) {
+    steps_left = reinterpret_cast<long>(argument);
+    stepping = 1;
+    raise(SIGTRAP);
+    free(malloc(44));
+    stepping = 0;
+    raise(SIGTRAP);
+  }
+  for (int i = 0; i < 20; ++i) free(malloc(55));
+  return nullptr;
+}
+
+/// A thread for each step of a thread's first event.
+int jump_out_of_first_events(std::uint64_t rounds) {
+  struct sigaction action {};
+  action.sa_sigaction = jump_at_step;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGTRAP, &action, nullptr);
+  for (long at = 1; at < static_cast<long>(rounds); at += 3) {
+    pthread_t thread;
+    if (pthread_create(&thread, nullptr, jump_out_of_first_event, reinterpret_cast<void*>(at)) != 0) return 3;
+    pthread_join(thread, nullptr);
+  }
+  printf("%ld\n", jumps);
+  return 0;
+}
+
 void* allocate_beside(void*) {
   sigset_t traps;
   sigemptyset(&traps);
@@ -420,6 +450,7 @@ int main(int argc, char** argv) {
 #ifdef __x86_64__
   if (strcmp(what, "forkstep") == 0) result = fork_at_each_step(static_cast<long>(number));
   if (strcmp(what, "jumpstep") == 0) result = jump_at_each_step(number);
+  if (strcmp(what, "jumpfirst") == 0) result = jump_out_of_first_events(number);
   if (strcmp(what, "allocstep") == 0) result = allocate_at_each_step(number, false);
   if (strcmp(what, "allocstep-threads") == 0) result = allocate_at_each_step(number, true);
 #endif
