@@ -114,9 +114,7 @@ class Endings(harness.Case):
             self.assertEqual(len(process.stderr.splitlines()), 1, process.stderr)
         else:
             problem, _ = killed.compare(trace, ledger)
-            # libc alone does that, too: where its heap can't grow and a mapping can, errno stays what the first was.
-            if problem is None or "errno == kMannerlyErrno" not in problem:
-                self.assertIsNone(problem)
+            self.assertIsNone(problem)
         self.assertGreater(report["events"], 1000)
 
 

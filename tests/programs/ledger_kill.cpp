@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
   mallopt(M_ARENA_MAX, 1);
   ledger::open(ledger::kSiteNames, threads + 1, kEntries);
   const char* const how = argc > 4 ? argv[4] : "kill";
-  hog = strcmp(how, "hog") == 0;
+  hog = ledger::out_of_addresses = strcmp(how, "hog") == 0;
   if (delay_ns != 0 && strcmp(how, "kill") == 0) {
     sigevent event{};
     event.sigev_notify = SIGEV_SIGNAL;
