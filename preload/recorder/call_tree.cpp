@@ -42,7 +42,7 @@ NodeId CallTree::child(NodeId parent, ModuleId module, std::uint64_t offset, std
   const NodeId id = make_id(path);
   if (id == NodeId::kNone || !stream.define_node(id, parent, module, offset, flags)) return NodeId::kNone;
   if (key == 0) [[unlikely]] return id;
-  if (__atomic_load_n(&table->used, __ATOMIC_RELAXED) > table->mask / 8 * 5) grow(table, stream);
+  if (__atomic_load_n(&table->used, __ATOMIC_RELAXED) > table->mask / 8 * 5) grow(table);
   return insert(*__atomic_load_n(&table_, __ATOMIC_ACQUIRE), path, key, parent, id);
 }
 
@@ -105,11 +105,17 @@ CallTree::Table* CallTree::make_table(std::uint32_t slots) noexcept {
   return table;
 }
 
-/// Doubles the table. One thread does it, while the others go on with the old one.
-void CallTree::grow(Table* full, const Stream& stream) noexcept {
+/// Doubles the table. One thread does it, while the others go on with the old one. Should that thread have died, the
+/// next one takes its place once the table is 3/4 full: not before, as each new node then asks the kernel. growing_
+/// only saves work; what decides is who replaces the table.
+void CallTree::grow(Table* full) noexcept {
   if (__atomic_load_n(&table_, __ATOMIC_ACQUIRE) != full || full->mask > kChunkNodes * kMaxChunks) return;
-  const Stream* nobody = nullptr;
-  if (!__atomic_compare_exchange_n(&growing_, &nobody, &stream, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
+  const int self = sys::thread_id();
+  int owner = 0;
+  if (!__atomic_compare_exchange_n(&growing_, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED) &&
+      (__atomic_load_n(&full->used, __ATOMIC_RELAXED) <= full->mask / 4 * 3 || sys::thread_exists(owner) ||
+       !__atomic_compare_exchange_n(&growing_, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)))
+    return;
   if (__atomic_load_n(&table_, __ATOMIC_ACQUIRE) == full) {
     if (Table* larger = make_table((full->mask + 1) * 2)) {
       for (std::uint32_t from = 0; from <= full->mask; ++from) {
@@ -123,18 +129,21 @@ void CallTree::grow(Table* full, const Stream& stream) noexcept {
                                             __atomic_load_n(&slot.parent, __ATOMIC_RELAXED), id};
         ++larger->used;
       }
-      __atomic_store_n(&table_, larger, __ATOMIC_RELEASE);
-      // Whole pages of slots only: the mask in front stays valid for readers that are still inside.
-      constexpr std::size_t kPage = 4096;
-      sys::advise(reinterpret_cast<char*>(full) + kPage, table_bytes(full->mask + 1) - kPage, MADV_DONTNEED);
+      Table* expected = full;
+      if (__atomic_compare_exchange_n(&table_, &expected, larger, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        // Whole pages of slots only: the mask in front stays valid for readers that are still inside.
+        constexpr std::size_t kPage = 4096;
+        sys::advise(reinterpret_cast<char*>(full) + kPage, table_bytes(full->mask + 1) - kPage, MADV_DONTNEED);
+      } else {
+        sys::unmap(larger, table_bytes(larger->mask + 1));
+      }
     }
   }
-  __atomic_store_n(&growing_, nullptr, __ATOMIC_RELEASE);
+  growth_left(self);
 }
 
-void CallTree::growth_left(const Stream& stream) noexcept {
-  const Stream* owner = &stream;
-  __atomic_compare_exchange_n(&growing_, &owner, nullptr, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+void CallTree::growth_left(int thread) noexcept {
+  __atomic_compare_exchange_n(&growing_, &thread, 0, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 void CallTree::reset() noexcept {
@@ -147,7 +156,7 @@ void CallTree::reset() noexcept {
     paths_[chunk] = nullptr;
   }
   next_ = 1;
-  growing_ = nullptr;
+  growing_ = 0;
 }
 
 }  // namespace heapprof::recorder

@@ -41,8 +41,9 @@ class CallTree {
   /// Nodes made so far.
   std::uint32_t size() const noexcept { return __atomic_load_n(&next_, __ATOMIC_RELAXED) - 1; }
 
-  /// `stream`'s owner was left by a longjmp: if that was while it doubled the table, another may.
-  void growth_left(const Stream& stream) noexcept;
+  /// The kernel's thread `thread` has left the recorder by a longjmp, or died there: if it was doubling the table,
+  /// another thread may.
+  void growth_left(int thread) noexcept;
 
   /// Empties the tree, in a forked child that begins a trace of its own. The parent's pages are dropped
   /// from this process as far as they were copied; no other thread exists.
@@ -73,11 +74,11 @@ class CallTree {
   NodeId insert(Table& table, std::uint64_t path, std::uint64_t key, NodeId parent, NodeId id) noexcept;
   NodeId make_id(std::uint64_t path) noexcept;
   static Table* make_table(std::uint32_t slots) noexcept;
-  void grow(Table* full, const Stream& stream) noexcept;
+  void grow(Table* full) noexcept;
 
   Table* table_ = nullptr;
   std::uint32_t next_ = 1;
-  const Stream* growing_ = nullptr;  ///< whose owner is doubling the table
+  int growing_ = 0;  ///< the kernel's number of the thread that is doubling the table
   std::uint64_t* paths_[kMaxChunks] = {};  ///< by node
 };
 

@@ -42,10 +42,7 @@ constexpr std::uint64_t kSlowNs = 100'000;
 void left_by_longjmp(ThreadState& thread) noexcept {
   t_local.allocator_depth = 0;
   t_local.reallocating = nullptr;
-  thread.stream.end_run();  // the clock may have been read for an event that was never written
-  thread.unwinder.capture_left();
-  sample_left(thread);
-  g_call_tree.growth_left(thread.stream);
+  recover_abandoned(thread, thread.owner());
   announce_if_left(thread);
 }
 

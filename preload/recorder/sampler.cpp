@@ -45,10 +45,7 @@ void start_sampler() noexcept {
   else sys::identify(g_statm, g_statm_identity);
 }
 
-void sample_left(const ThreadState& state) noexcept {
-  std::uint64_t taken = being_taken_by(state);
-  __atomic_compare_exchange_n(&g_next_sample, &taken, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-}
+std::uint64_t latest_next_sample(std::uint64_t now) noexcept { return now + g_clock.ticks_in(kIntervalNs); }
 
 void stop_sampler() noexcept { __atomic_store_n(&g_next_sample, ~std::uint64_t{0}, __ATOMIC_RELAXED); }
 void resume_sampler() noexcept { __atomic_store_n(&g_next_sample, 0, __ATOMIC_RELAXED); }

@@ -16,26 +16,21 @@ void start_sampler() noexcept;
 void stop_sampler() noexcept;
 void resume_sampler() noexcept;
 
-/// When the next sample is due, in ticks.
+/// When the next sample is due, in ticks. Whoever takes one moves it on before and sets it after. Nobody holds it
+/// meanwhile: a thread that dies in the middle of a sample, or leaves by longjmp, delays the next one by an interval.
 extern std::uint64_t g_next_sample;
 
 /// Commits a sample to the thread's stream and sets when the next is due.
 void take_sample(ThreadState& state) noexcept;
 
-/// What g_next_sample is while `state` takes a sample: out of reach, and says whose it is.
-inline std::uint64_t being_taken_by(const ThreadState& state) noexcept {
-  return reinterpret_cast<std::uint64_t>(&state) | std::uint64_t{0xffff} << 48;
-}
+/// The longest interval after `now`.
+std::uint64_t latest_next_sample(std::uint64_t now) noexcept;
 
-/// `state` was left by a longjmp: if that was while it took a sample, the next is due at once.
-void sample_left(const ThreadState& state) noexcept;
-
-/// Takes a sample if one is due and no other thread is at it; true when it did.
+/// Takes a sample if one is due and no other thread takes it; true when it did.
 inline bool sample_if_due(ThreadState& state, std::uint64_t now) noexcept {
   std::uint64_t due = __atomic_load_n(&g_next_sample, __ATOMIC_RELAXED);
   if (now < due) [[likely]] return false;
-  // The winner moves it out of reach, then to the right time.
-  if (!__atomic_compare_exchange_n(&g_next_sample, &due, being_taken_by(state), false, __ATOMIC_RELAXED,
+  if (!__atomic_compare_exchange_n(&g_next_sample, &due, latest_next_sample(now), false, __ATOMIC_RELAXED,
                                    __ATOMIC_RELAXED))
     return false;
   take_sample(state);

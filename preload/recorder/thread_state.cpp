@@ -44,6 +44,19 @@ constexpr std::uint64_t claim_after(std::uint64_t claim, int thread) noexcept {
   return ((claim >> 32) + 1) << 32 | static_cast<std::uint32_t>(thread);
 }
 
+/// The thread `owner`, which had this state, may have died anywhere: inside the recorder, there in an event of a
+/// signal handler's, or in a call of a patched function, whose frame is gone.
+void recover_from_dead(ThreadState& state, int owner) noexcept {
+  state.intercepted = 0;
+  for (InterceptedCall& call : state.calls) call.frame = nullptr;
+  for (ThreadState* each = &state; each != nullptr; each = each->nested) {
+    if (each->busy == 0) continue;
+    recover_abandoned(*each, owner);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    each->busy = 0;
+  }
+}
+
 ThreadState* take_dead_state(int thread) noexcept {
   ThreadState* state = __atomic_load_n(&g_cursor, __ATOMIC_ACQUIRE);
   for (int i = 0; i < kSearch; ++i) {
@@ -57,8 +70,10 @@ ThreadState* take_dead_state(int thread) noexcept {
     // itself, in a child that shares our memory, and then may be inside).
     if (candidate->depth != 0 || (owner == thread ? candidate->busy != 0 : sys::thread_exists(owner))) continue;
     if (__atomic_compare_exchange_n(&candidate->claim, &claim, claim_after(claim, thread), false, __ATOMIC_ACQ_REL,
-                                    __ATOMIC_ACQUIRE))
+                                    __ATOMIC_ACQUIRE)) {
+      recover_from_dead(*candidate, owner);
       return candidate;
+    }
   }
   return nullptr;
 }
@@ -181,6 +196,12 @@ ThreadState* nested_state(ThreadState& outer) noexcept {
     announce(nested, nested.owner(), kThreadNested);
   }
   return &nested;
+}
+
+void recover_abandoned(ThreadState& state, int owner) noexcept {
+  state.stream.end_run();  // the clock may have been read for an event that was never written
+  state.unwinder.capture_left();
+  g_call_tree.growth_left(owner);
 }
 
 bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexcept {

@@ -8,8 +8,9 @@
 // stack address of the recorder's caller while it is inside; a second entry then works on a state of its
 // own, with its own stream, so that nothing is lost and nothing half-written is touched. If the handler
 // left by longjmp the mark is stale: the next entry comes from higher up on the same stack, or finds that
-// the stack at the mark holds something else by now, and takes the state back. Whatever was left half done is
-// done again by the next event, or given back (left_by_longjmp).
+// the stack at the mark holds something else by now, and takes the state back. A thread may also die inside the
+// recorder, and its state is handed on with the mark. Whatever was left half done is done again by the next event, or
+// given back (recover_abandoned).
 #pragma once
 
 #include <cstdint>
@@ -75,6 +76,10 @@ void announce_if_left(ThreadState& state) noexcept;
 
 /// The state for an entry while `outer` is busy; null when too deep.
 ThreadState* nested_state(ThreadState& outer) noexcept;
+
+/// The state's owner, the kernel's thread `owner`, was inside and never came back: it left by a longjmp, or has died.
+/// Gives back what was taken for the time of the event. May be called twice.
+void recover_abandoned(ThreadState& state, int owner) noexcept;
 
 /// True when `busy` was certainly left behind by a longjmp. A mark that only may be stale counts as not: its owner's
 /// events then go to the nested state for a while.

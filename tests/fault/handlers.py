@@ -104,6 +104,18 @@ class Handlers(harness.Case):
                 heap = self.report(run.trace, "--min-size", 44, "--max-size", 44)["heap"]
                 self.assertEqual((heap["allocations"], heap["leaked_blocks"]), (allocated, 0))
 
+    @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
+    def test_threads_that_die_inside_the_recorder(self):
+        """What they had taken for the time of the call is free again: the timeline goes on after the last one."""
+        run = self.record(harness.program("handlers"), "diestep", 120)
+        self.assertGreater(int(run.stdout), 60)
+        integrity = self.report(run.trace)["integrity"]
+        self.assertEqual((integrity["complete"], integrity["bytes_damaged"]), (True, 0), integrity)
+        events = [event for stream in run.read().streams.values() for event in stream]
+        end = next(event.time for event in events if event.op == trace_reader.ALLOC and event.size == 77)
+        samples = sum(event.op == trace_reader.SAMPLE and event.time > end for event in events)
+        self.assertGreaterEqual(samples, 10)
+
     def test_handlers_in_handlers(self):
         """Eight deep, each interrupting the one before: the host is unhurt, nothing is torn."""
         run = self.record(harness.program("handlers"), "deep", 300_000, status=0)

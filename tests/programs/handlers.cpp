@@ -13,6 +13,11 @@
 //                            as the calls that it interrupts do; prints how many all allocated
 //   handlers allocstep-threads ROUNDS
 //                            the same beside a thread that allocates too, blocks of 99 bytes
+//   handlers diestep THREADS
+//                            threads whose handler calls pthread_exit at an instruction of the recorder (x86-64),
+//                            each a little later than the one before in its first event or, of four threads three,
+//                            in one that takes a sample; the main thread then makes a block of 77 bytes and ten of
+//                            55, one every 12 ms; prints how many threads died
 //   handlers altstack        handlers that allocate on alternate stacks as small as this program can do with
 //   handlers deep            handlers that interrupt handlers, eight deep, each allocating
 //
@@ -26,6 +31,7 @@
 #include <sys/auxv.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <ucontext.h>
 
 #include "tests/support/sites.h"
@@ -377,6 +383,83 @@ int allocate_at_each_step(std::uint64_t rounds, bool threads) {
   printf("%ld\n", allocated);
   return 0;
 }
+
+volatile long deaths = 0;
+void die_at_step(int, siginfo_t*, void* context) {
+  constexpr greg_t kTrapFlag = 0x100;
+  greg_t& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
+  if (stepping != 0 && in_recorder(context)) steps_left = steps_left - 1;
+  if (stepping != 0 && steps_left > 0) {
+    flags |= kTrapFlag;
+    return;
+  }
+  flags &= ~kTrapFlag;
+  if (stepping == 0) return;
+  stepping = 0;
+  deaths = deaths + 1;
+  pthread_exit(nullptr);
+}
+
+std::uint64_t milliseconds() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1000 + static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
+}
+
+/// Longer than from one sample to the next.
+void let_a_sample_be_due() {
+  const std::uint64_t begin = milliseconds();
+  while (milliseconds() - begin < 12) continue;
+}
+
+constexpr long kNever = 1 << 30;
+bool in_first_event = false;
+
+void* die_in_event(void* argument) {
+  if (!in_first_event) {
+    free(malloc(44));
+    let_a_sample_be_due();
+  }
+  steps_left = reinterpret_cast<long>(argument);
+  stepping = 1;
+  raise(SIGTRAP);
+  free(malloc(44));
+  stepping = 0;
+  raise(SIGTRAP);
+  return nullptr;
+}
+
+/// How many steps it took.
+long run_until_death(long at) {
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, die_in_event, reinterpret_cast<void*>(at)) != 0) return 0;
+  pthread_join(thread, nullptr);
+  return at - steps_left;
+}
+
+int die_in_events(long threads) {
+  struct sigaction action {};
+  action.sa_sigaction = die_at_step;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGTRAP, &action, nullptr);
+  // The first threads have more to do: places that nobody met before.
+  long steps_of_sample = 0, steps_of_first = 0;
+  for (int i = 0; i < 2; ++i) steps_of_sample = run_until_death(kNever);
+  in_first_event = true;
+  for (int i = 0; i < 2; ++i) steps_of_first = run_until_death(kNever);
+  run_until_death(1);  // loads what pthread_exit needs
+  for (long i = 0; i < threads; ++i) {
+    in_first_event = i % 4 == 0;
+    run_until_death(1 + (in_first_event ? steps_of_first : steps_of_sample) * i / threads);
+  }
+  free(malloc(77));
+  for (int i = 0; i < 10; ++i) {
+    let_a_sample_be_due();
+    free(malloc(55));
+  }
+  printf("%ld\n", deaths);
+  return 0;
+}
 #endif
 
 volatile long handled = 0;
@@ -453,6 +536,7 @@ int main(int argc, char** argv) {
   if (strcmp(what, "jumpfirst") == 0) result = jump_out_of_first_events(number);
   if (strcmp(what, "allocstep") == 0) result = allocate_at_each_step(number, false);
   if (strcmp(what, "allocstep-threads") == 0) result = allocate_at_each_step(number, true);
+  if (strcmp(what, "diestep") == 0) result = die_in_events(static_cast<long>(number));
 #endif
   if (strcmp(what, "altstack") == 0) result = on_small_stacks(number);
   if (strcmp(what, "deep") == 0) result = handlers_in_handlers(number);
