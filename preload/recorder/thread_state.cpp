@@ -206,14 +206,19 @@ void recover_abandoned(ThreadState& state, int owner) noexcept {
 
 bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexcept {
   if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED) != 0) return false;
+  // This very place belongs to the caller's frame by now.
+  if (stack_pointer == state.busy) return true;
   if (stack_pointer > state.busy) {
     stack_t alternate{};
     sys::call(SYS_sigaltstack, 0, sys::word(&alternate));
-    if ((alternate.ss_flags & SS_ONSTACK) == 0) return true;
-    // A handler on the alternate stack is above anything on a stack that lies lower: only a mark from the
-    // alternate stack itself can be stale.
-    const auto begin = reinterpret_cast<std::uint64_t>(alternate.ss_sp);
-    if (state.busy >= begin && state.busy < begin + alternate.ss_size) return true;
+    if ((alternate.ss_flags & SS_ONSTACK) == 0) {
+      if (unwind::on_own_stack(state.busy, stack_pointer)) return true;
+    } else {
+      // A handler on the alternate stack is above anything on a stack that lies lower: only a mark from the
+      // alternate stack itself can be stale.
+      const auto begin = reinterpret_cast<std::uint64_t>(alternate.ss_sp);
+      if (state.busy >= begin && state.busy < begin + alternate.ss_size) return true;
+    }
   }
   // As long as somebody is inside, the word above the mark is the return address into the hook that called. Where a
   // deeper call of later has put something else there, nobody is. (The stack may be gone altogether.)

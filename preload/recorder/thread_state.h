@@ -82,7 +82,8 @@ ThreadState* nested_state(ThreadState& outer) noexcept;
 void recover_abandoned(ThreadState& state, int owner) noexcept;
 
 /// True when `busy` was certainly left behind by a longjmp. A mark that only may be stale counts as not: its owner's
-/// events then go to the nested state for a while.
+/// events then go to the nested state for a while. A higher stack pointer alone proves nothing: a handler may have
+/// swapped to a fiber whose stack lies higher, and will swap back into the event.
 bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexcept;
 
 /// A thread's name is set soon after its start, seldom later: it is looked at after 1, 2, 4 and 8 events, then only

@@ -47,6 +47,16 @@ bool probe_with(Probe kind, std::uint64_t address) noexcept {
   return false;
 }
 
+/// Where the calling thread's own stack ends; 0: unknown.
+std::uint64_t own_top() noexcept {
+  // The main thread's pointer lies in some mapping between libraries: the way there from an alternate stack that
+  // happens to stand below would be thousands of pages, none of them stack.
+  const bool main_thread = sys::thread_id() == sys::process_id();
+  return !main_thread                  ? arch::thread_pointer()
+         : &__libc_stack_end == nullptr ? 0
+                                        : reinterpret_cast<std::uint64_t>(__libc_stack_end);
+}
+
 }  // namespace
 
 void start_probing() noexcept {
@@ -70,6 +80,14 @@ void forget_foreign_stacks() noexcept {
 }
 
 bool probe(std::uint64_t address) noexcept { return probe_with(g_probe.load(std::memory_order_relaxed), address); }
+
+bool on_own_stack(std::uint64_t address, std::uint64_t higher) noexcept {
+  const std::uint64_t top = own_top();
+  if (address >= top || higher >= top || top - address > kMaxGrowth) return false;
+  for (std::uint64_t page = page_of(address); page < top; page += kPage)
+    if (!probe(page)) return false;
+  return true;
+}
 
 bool StackBounds::extend(Stretch& stretch, std::uint64_t address) noexcept {
   if (address >= stretch.limit || (address > stretch.high && address - stretch.high > kMaxGrowth)) return false;
@@ -122,12 +140,7 @@ void StackBounds::make(std::uint64_t address) noexcept {
   ++epoch_;
   const std::uint64_t page = page_of(address);
   Stretch fresh{page, page + kPage, kNoLimit, false};
-  // The main thread's pointer lies in some mapping between libraries: the way there from an alternate stack that
-  // happens to stand below would be thousands of pages, none of them stack.
-  const bool main_thread = sys::thread_id() == sys::process_id();
-  const std::uint64_t top = !main_thread                  ? arch::thread_pointer()
-                            : &__libc_stack_end == nullptr ? 0
-                                                           : reinterpret_cast<std::uint64_t>(__libc_stack_end);
+  const std::uint64_t top = own_top();
   if (top > address && top - address <= kMaxGrowth) {
     Stretch own{fresh.low, fresh.high, top & ~std::uint64_t{7}, true};
     if (own.high > own.limit) own.high = own.limit;

@@ -28,6 +28,10 @@ void forget_foreign_stacks() noexcept;
 /// The byte at `address`, hence its page, can be read.
 bool probe(std::uint64_t address) noexcept;
 
+/// `address` and `higher` are on the calling thread's own stack, for all that can be seen: they lie below its top,
+/// and there is no gap from `address` on. A fiber whose stack is a part of the thread's own cannot be told from it.
+bool on_own_stack(std::uint64_t address, std::uint64_t higher) noexcept;
+
 class StackBounds {
  public:
   /// A capture begins with this stack pointer: what lies just below it is in use.

@@ -105,6 +105,16 @@ class Handlers(harness.Case):
                 self.assertEqual((heap["allocations"], heap["leaked_blocks"]), (allocated, 0))
 
     @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
+    def test_a_preempted_fiber_at_every_instruction(self):
+        """The fiber that is swapped in has its stack above: its events go elsewhere until the interrupted one is
+        over, and none of either is lost or overwritten."""
+        run = self.record(harness.program("handlers"), "swapstep", 5, BLOCK_BYTES=4096)
+        allocated = int(run.stdout)
+        self.assert_sound(self.report(run.trace))
+        heap = self.report(run.trace, "--min-size", 44, "--max-size", 44)["heap"]
+        self.assertEqual((heap["allocations"], heap["leaked_blocks"]), (allocated, 0))
+
+    @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
     def test_threads_that_die_inside_the_recorder(self):
         """What they had taken for the time of the call is free again: the timeline goes on after the last one."""
         run = self.record(harness.program("handlers"), "diestep", 120)

@@ -13,6 +13,10 @@
 //                            as the calls that it interrupts do; prints how many all allocated
 //   handlers allocstep-threads ROUNDS
 //                            the same beside a thread that allocates too, blocks of 99 bytes
+//   handlers swapstep STRIDE a fiber is preempted at the first instruction that a call executes in the recorder, at
+//                            every STRIDE-th after that (x86-64): the handler swaps to a fiber whose stack lies
+//                            higher, which makes blocks of 44 bytes as the first does, and swaps back; prints how
+//                            many both allocated
 //   handlers diestep THREADS
 //                            threads whose handler calls pthread_exit at an instruction of the recorder (x86-64),
 //                            each a little later than the one before in its first event or, of four threads three,
@@ -384,6 +388,72 @@ int allocate_at_each_step(std::uint64_t rounds, bool threads) {
   return 0;
 }
 
+ucontext_t low_fiber, high_fiber;
+volatile bool low_fiber_ended = false;
+
+void swap_at_step(int, siginfo_t*, void* context) {
+  constexpr greg_t kTrapFlag = 0x100;
+  greg_t& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
+  if (stepping != 0 && in_recorder(context)) steps_left = steps_left - 1;
+  if (stepping != 0 && steps_left > 0) {
+    flags |= kTrapFlag;
+    return;
+  }
+  flags &= ~kTrapFlag;
+  if (stepping == 0) return;
+  stepping = 0;
+  jumps = jumps + 1;
+  swapcontext(&low_fiber, &high_fiber);
+}
+
+long stride = 1;
+
+void be_preempted() {
+  for (long at = 1; at < 700; at += stride) {
+    void* volatile block = nullptr;
+    for (int kind = 0; kind < 3; ++kind) {
+      steps_left = at + kind;
+      stepping = 1;
+      raise(SIGTRAP);
+      if (kind == 0) block = malloc(44);
+      if (kind == 1) block = realloc(block, 440);
+      if (kind == 2) free(block);
+      stepping = 0;
+      raise(SIGTRAP);  // the trap flag is still set where the call was over before
+    }
+    allocated = allocated + 1;
+  }
+}
+
+void run_low_fiber() {
+  be_preempted();
+  low_fiber_ended = true;
+}
+
+int preempt_at_steps(std::uint64_t steps_between) {
+  static char stack[256 << 10];
+  struct sigaction action {};
+  action.sa_sigaction = swap_at_step;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGTRAP, &action, nullptr);
+  if (reinterpret_cast<char*>(&action) < stack) return 3;  // the main stack would be the lower one
+  stride = static_cast<long>(steps_between);
+  getcontext(&low_fiber);
+  low_fiber.uc_stack.ss_sp = stack;
+  low_fiber.uc_stack.ss_size = sizeof stack;
+  low_fiber.uc_link = &high_fiber;
+  makecontext(&low_fiber, run_low_fiber, 0);
+  // The excursion is short most of the time; every tenth one fills a block of the stream.
+  for (long count = 0; swapcontext(&high_fiber, &low_fiber) == 0 && !low_fiber_ended; ++count)
+    for (int i = count % 10 == 0 ? 200 : 2; i > 0; --i) {
+      void* volatile block = malloc(44);
+      allocated = allocated + 1;
+      free(block);
+    }
+  printf("%ld\n", allocated);
+  return jumps > 150 ? 0 : 3;
+}
+
 volatile long deaths = 0;
 void die_at_step(int, siginfo_t*, void* context) {
   constexpr greg_t kTrapFlag = 0x100;
@@ -536,6 +606,7 @@ int main(int argc, char** argv) {
   if (strcmp(what, "jumpfirst") == 0) result = jump_out_of_first_events(number);
   if (strcmp(what, "allocstep") == 0) result = allocate_at_each_step(number, false);
   if (strcmp(what, "allocstep-threads") == 0) result = allocate_at_each_step(number, true);
+  if (strcmp(what, "swapstep") == 0) result = preempt_at_steps(number);
   if (strcmp(what, "diestep") == 0) result = die_in_events(static_cast<long>(number));
 #endif
   if (strcmp(what, "altstack") == 0) result = on_small_stacks(number);

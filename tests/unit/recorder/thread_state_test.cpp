@@ -1,11 +1,193 @@
-// How a thread's state survives its owner: what a dead thread had taken is free again.
+// How a thread's state survives its owner: marks that a longjmp left behind are told from those of frames that will
+// go on, and what a dead thread had taken is free again.
 #include "preload/recorder/thread_state.h"
+
+#include <cstring>
 
 #include "tests/unit/recorder/recording.h"
 
 using namespace heapprof;
 using namespace heapprof::recorder;
 using namespace heapprof::test;
+
+namespace {
+
+ThreadState g_marked;
+
+std::uint64_t& word_above_mark() { return *reinterpret_cast<std::uint64_t*>(g_marked.busy + sizeof(std::uint64_t)); }
+
+/// As the recorder marks that somebody is inside: the return address of this call lies above.
+[[gnu::noinline]] void mark_here() {
+  g_marked.busy = arch::stack_pointer();
+  asm volatile("" ::: "memory");
+}
+
+[[gnu::noinline]] bool stale_from_here() {
+  const bool stale = busy_is_stale(g_marked, arch::stack_pointer());
+  asm volatile("" ::: "memory");
+  return stale;
+}
+
+/// So many bytes further down.
+template <std::size_t kBytes, typename Action>
+[[gnu::noinline]] void deeper(Action action) {
+  char room[kBytes];
+  asm volatile("" : : "r"(room) : "memory");
+  action();
+  asm volatile("" : : "r"(room) : "memory");
+}
+
+ucontext_t g_main, g_low_fiber, g_high_fiber;
+
+void begin_fiber(ucontext_t& fiber, char* stack, std::size_t bytes, void (*body)()) {
+  REQUIRE(getcontext(&fiber) == 0);
+  fiber.uc_stack.ss_sp = stack;
+  fiber.uc_stack.ss_size = bytes;
+  fiber.uc_link = &g_main;
+  makecontext(&fiber, body, 0);
+}
+
+/// Inside the recorder, and preempted there: a handler swaps to another fiber.
+[[gnu::noinline]] void be_inside_and_swap() {
+  g_marked.busy = arch::stack_pointer();
+  swapcontext(&g_low_fiber, &g_main);
+  asm volatile("" ::: "memory");
+}
+
+volatile bool g_stale;
+
+void low_fiber() {
+  be_inside_and_swap();
+  asm volatile("" ::: "memory");
+}
+
+void high_fiber() {
+  g_stale = stale_from_here();
+  asm volatile("" ::: "memory");
+}
+
+constexpr std::size_t kFiberBytes = 64 << 10;
+alignas(4096) char g_fiber_stacks[2 * kFiberBytes];  // no gap between them
+
+}  // namespace
+
+TEST_CASE("A mark is stale for who stands at its very place, or above on the thread's own stack") {
+  unwind::start_probing();
+  SECTION("the same frame") {
+    g_marked.busy = arch::stack_pointer();
+    CHECK(busy_is_stale(g_marked, arch::stack_pointer()));
+  }
+  SECTION("the main thread") {
+    deeper<300>(mark_here);
+    CHECK(stale_from_here());
+  }
+  SECTION("the main thread, many pages above") {
+    deeper<100'000>(mark_here);
+    CHECK(stale_from_here());
+  }
+  SECTION("another thread") {
+    run_to_death([] {
+      deeper<9000>(mark_here);
+      g_stale = stale_from_here();
+    });
+    CHECK(g_stale);
+  }
+}
+
+TEST_CASE("A mark is not stale for a handler that interrupted its owner") {
+  unwind::start_probing();
+  const auto inside = [] {
+    g_marked.busy = arch::stack_pointer();
+    deeper<300>([] { g_stale = stale_from_here(); });
+    asm volatile("" ::: "memory");
+  };
+  g_stale = true;
+  deeper<100>(inside);
+  CHECK_FALSE(g_stale);
+}
+
+TEST_CASE("A mark is stale where its return address was overwritten, or its memory is gone") {
+  unwind::start_probing();
+  auto* const page = static_cast<char*>(sys::map_private(4096));
+  REQUIRE(page != nullptr);
+  g_marked.busy = reinterpret_cast<std::uint64_t>(page) + 1024;
+  void (*const code)() = mark_here;
+  std::memcpy(&word_above_mark(), &code, sizeof code);
+  const std::uint64_t below = g_marked.busy - 512;
+  CHECK_FALSE(busy_is_stale(g_marked, below));
+  void* (*const elsewhere)(std::size_t) = std::malloc;
+  std::memcpy(&word_above_mark(), &elsewhere, sizeof elsewhere);
+  CHECK(busy_is_stale(g_marked, below));
+  sys::unmap(page, 4096);
+  CHECK(busy_is_stale(g_marked, below));
+}
+
+TEST_CASE("The mark of a preempted fiber is not stale for those on higher stacks") {
+  unwind::start_probing();
+  begin_fiber(g_low_fiber, g_fiber_stacks, kFiberBytes, low_fiber);
+  REQUIRE(swapcontext(&g_main, &g_low_fiber) == 0);
+  REQUIRE(g_marked.busy < arch::stack_pointer());
+  SECTION("the thread's own") {
+    CHECK_FALSE(stale_from_here());
+  }
+  SECTION("another fiber's, which begins where the first one ends") {
+    begin_fiber(g_high_fiber, g_fiber_stacks + kFiberBytes, kFiberBytes, high_fiber);
+    g_stale = true;
+    REQUIRE(swapcontext(&g_main, &g_high_fiber) == 0);
+    CHECK_FALSE(g_stale);
+  }
+  SECTION("until its stack holds something else") {
+    word_above_mark() = 0;
+    CHECK(stale_from_here());
+    return;  // it cannot go on
+  }
+  REQUIRE(swapcontext(&g_main, &g_low_fiber) == 0);
+}
+
+TEST_CASE("An alternate stack that lies above proves nothing, but within itself") {
+  unwind::start_probing();
+  auto* const memory = static_cast<char*>(sys::map_private(2 * kFiberBytes));
+  REQUIRE(memory != nullptr);
+  stack_t alternate{}, before{};
+  alternate.ss_sp = memory;
+  alternate.ss_size = 2 * kFiberBytes;
+  REQUIRE(sigaltstack(&alternate, &before) == 0);
+  struct sigaction action {}, action_before {};
+  action.sa_flags = SA_ONSTACK;
+  SECTION("a mark from a stack below") {
+    begin_fiber(g_low_fiber, g_fiber_stacks, kFiberBytes, low_fiber);
+    REQUIRE(swapcontext(&g_main, &g_low_fiber) == 0);
+    REQUIRE(g_marked.busy < reinterpret_cast<std::uint64_t>(memory));
+    action.sa_handler = [](int) { g_stale = stale_from_here(); };
+    REQUIRE(sigaction(SIGUSR1, &action, &action_before) == 0);
+    g_stale = true;
+    raise(SIGUSR1);
+    CHECK_FALSE(g_stale);
+    REQUIRE(swapcontext(&g_main, &g_low_fiber) == 0);
+  }
+  SECTION("a mark from itself") {
+    action.sa_handler = [](int) {
+      deeper<5000>(mark_here);
+      g_stale = stale_from_here();
+    };
+    REQUIRE(sigaction(SIGUSR1, &action, &action_before) == 0);
+    g_stale = false;
+    raise(SIGUSR1);
+    CHECK(g_stale);
+  }
+  sigaction(SIGUSR1, &action_before, nullptr);
+  sigaltstack(&before, nullptr);
+  sys::unmap(memory, 2 * kFiberBytes);
+}
+
+TEST_CASE("Where no system call is allowed, no mark is called stale") {
+  unwind::start_probing();
+  deeper<300>(mark_here);
+  sys::g_forbidden = 1;
+  const bool stale = stale_from_here();
+  sys::g_forbidden = 0;
+  CHECK_FALSE(stale);
+}
 
 TEST_CASE("Who gets the state of a thread that died inside the recorder is not inside") {
   const Recording recording(4096);
