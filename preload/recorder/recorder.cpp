@@ -138,6 +138,13 @@ inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) n
   return now;
 }
 
+/// Looks around before an event whose time was to be `now`; the time that it has then. A sample or a letter may have
+/// raised the stream's time beyond `now`, which was all that was checked against the turn.
+inline std::uint64_t time_after_looking_around(ThreadState& thread, std::uint64_t now) noexcept {
+  look_around(thread, now);
+  return thread.stream.last_time() <= now ? now : time_of_its_own(thread);
+}
+
 /// The first event of a run in a process with several threads.
 [[gnu::noinline]] std::uint64_t event_time_of_many(ThreadState& thread) noexcept {
   const bool turn = thread.name_interval == kLastNameInterval && keep_or_take_turn(thread);
@@ -145,10 +152,10 @@ inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) n
                           : thread.name_interval == kLastNameInterval ? kEventsPerTry
                                                                       : thread.name_interval);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  const std::uint64_t now = time_of_its_own(thread);
+  std::uint64_t now = time_of_its_own(thread);
   if (turn && now - thread.stream.last_time() > g_clock.ticks_in(kSlowNs)) thread.stream.end_run();
+  now = time_after_looking_around(thread, now);
   thread.stream.not_before(now);  // also where no event is written now
-  look_around(thread, now);
   return now;
 }
 
@@ -166,8 +173,7 @@ inline std::uint64_t event_time(ThreadState& thread) noexcept {
   if (!thread.stream.in_run()) return event_time_of_many(thread);
   if (has_turn(thread)) return thread.stream.last_time();
   const std::uint64_t now = time_of_its_own(thread);
-  if (now >= thread.look_due) [[unlikely]] look_around(thread, now);
-  return now;
+  return now >= thread.look_due ? time_after_looking_around(thread, now) : now;
 }
 
 inline void append(ThreadState& thread, Op op, std::uint64_t time, const void* address, std::uint64_t size,
