@@ -33,7 +33,7 @@ TEST_CASE("The table grows, and nodes keep their numbers") {
   add_and_find(1, kFirstSlots * 20, state->stream);
 }
 
-#ifdef __x86_64__
+#ifdef HEAPPROF_TEST_SINGLE_STEPS
 TEST_CASE("A thread that dies while it doubles the table does not keep others from it") {
   const Recording recording(65536);
   ThreadState* const state = attach_thread();

@@ -83,7 +83,7 @@ TEST_CASE("A signal handler's events take no turn") {
   CHECK(g_turn[0] == 0);
 }
 
-#ifdef __x86_64__
+#ifdef HEAPPROF_TEST_SINGLE_STEPS
 namespace {
 
 volatile bool g_took;
