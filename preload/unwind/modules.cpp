@@ -303,6 +303,18 @@ std::uint64_t mix_bytes(std::uint64_t hash, const void* bytes, std::size_t size)
   return mix(hash, word);
 }
 
+/// Where the last segment ends, as the kernel maps it.
+std::uint64_t end_of_segments(const ProgramHeaders& headers) noexcept {
+  std::uint64_t last = 0;
+  for (std::uint32_t i = 0; i < headers.count; ++i) {
+    const auto& segment = headers.begin[i];
+    if (segment.p_type != PT_LOAD) continue;
+    const std::uint64_t end = (headers.load_bias + segment.p_vaddr + segment.p_memsz + 4095) & ~std::uint64_t{4095};
+    if (end > last) last = end;
+  }
+  return last;
+}
+
 /// Reads what there is to know about an object that is on the caller's stack.
 void describe(const Object& object, Module& module) noexcept {
   module.map = object.map;
@@ -315,6 +327,9 @@ void describe(const Object& object, Module& module) noexcept {
   if (read_headers(object.map, headers)) {
     if (object.load_bias_known) headers.load_bias = object.load_bias;
     module.load_bias = headers.load_bias;
+    // In /proc/self/maps, memory of the program's that lies right behind the object looks like a part of it.
+    if (const std::uint64_t end = end_of_segments(headers); end > module.map.begin && end < module.map.end)
+      module.map.end = end;
     module.text = {};
     for (std::uint32_t i = 0; i < headers.count; ++i) {
       const auto& segment = headers.begin[i];
@@ -362,9 +377,9 @@ std::atomic<std::uint32_t>& head_of(std::uint64_t map_begin) noexcept {
 }
 static_assert(kHeads == 1u << (64 - 56));
 
-Module* find_known(const Module& wanted) noexcept {
-  std::uint32_t index = head_of(wanted.map.begin).load(std::memory_order_acquire);
-  while (index != 0) {
+/// Searches the modules from `index` on, along `next`, before `end`.
+Module* find_known(const Module& wanted, std::uint32_t index, std::uint32_t end) noexcept {
+  while (index != end) {
     Module* module = module_at(index);
     if (module->identity == wanted.identity && module->map.begin == wanted.map.begin) return module;
     index = module->next;
@@ -377,7 +392,7 @@ Module* allocate(std::uint32_t& index) noexcept {
   index = g_count.load(std::memory_order_relaxed);
   do {
     if (index >= kMaxModules) return nullptr;
-  } while (!g_count.compare_exchange_weak(index, index + 1, std::memory_order_relaxed));
+  } while (!g_count.compare_exchange_weak(index, index + 1, std::memory_order_acquire, std::memory_order_relaxed));
   auto& chunk = g_chunks[index / kChunk];
   Module* modules = chunk.load(std::memory_order_acquire);
   if (modules == nullptr) {
@@ -387,6 +402,45 @@ Module* allocate(std::uint32_t& index) noexcept {
     else sys::unmap(fresh, kChunk * sizeof(Module));
   }
   return &modules[index % kChunk];
+}
+
+/// Gives back what allocate() gave, and no other thread has seen. When another thread has allocated since, the index
+/// stays unused.
+void give_back(std::uint32_t index) noexcept {
+  std::uint32_t count = index + 1;
+  g_count.compare_exchange_strong(count, index, std::memory_order_release, std::memory_order_relaxed);
+}
+
+/// The module that equals `found`; null: there is no memory. When several threads find a module at once, the first one
+/// that puts it at the head of its list gives it its id: the others fail to, look at what was added before theirs, and
+/// find it there.
+Module* find_or_add(const Module& found) noexcept {
+  auto& head = head_of(found.map.begin);
+  std::uint32_t first = head.load(std::memory_order_acquire);
+  if (Module* known = find_known(found, first, 0)) return known;
+  std::uint32_t index;
+  Module* const module = allocate(index);
+  if (module == nullptr) return nullptr;
+  module->id = ModuleId{index};
+  module->main = found.main;
+  module->map = found.map;
+  module->load_bias = found.load_bias;
+  module->identity = found.identity;
+  module->eh_frame_hdr = found.eh_frame_hdr;
+  module->headers = found.headers;
+  module->frames = found.frames;
+  module->text = found.text;
+  module->build_id = found.build_id;
+  detail::module_states[index].load_bias = found.load_bias;
+  module->next = first;
+  while (!head.compare_exchange_strong(first, index, std::memory_order_acq_rel, std::memory_order_acquire)) {
+    if (Module* known = find_known(found, first, module->next)) {
+      give_back(index);
+      return known;
+    }
+    module->next = first;
+  }
+  return module;
 }
 
 /// The program's segments, from the first to the last. The loader sets AT_PHDR right when it was started by
@@ -438,27 +492,8 @@ Module* find_module(std::uint64_t pc, std::uint64_t generation) noexcept {
   if (!find_object(pc, object)) return nullptr;
   Module found{};
   describe(object, found);
-  Module* module = find_known(found);
-  if (module == nullptr) {
-    std::uint32_t index;
-    module = allocate(index);
-    if (module == nullptr) return nullptr;
-    module->id = ModuleId{index};
-    module->main = found.main;
-    module->map = found.map;
-    module->load_bias = found.load_bias;
-    module->identity = found.identity;
-    module->eh_frame_hdr = found.eh_frame_hdr;
-    module->headers = found.headers;
-    module->frames = found.frames;
-    module->text = found.text;
-    module->build_id = found.build_id;
-    detail::module_states[index].load_bias = found.load_bias;
-    auto& head = head_of(found.map.begin);
-    module->next = head.load(std::memory_order_relaxed);
-    while (!head.compare_exchange_weak(module->next, index, std::memory_order_release, std::memory_order_relaxed)) {
-    }
-  }
+  Module* const module = find_or_add(found);
+  if (module == nullptr) return nullptr;
   module->name.store(object.name, std::memory_order_relaxed);
   state_of(module->id).confirmed.store(generation, std::memory_order_release);
   return module;

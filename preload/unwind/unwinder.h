@@ -41,7 +41,7 @@ struct Definitions {
   NodeId (*intern)(void* context, NodeId parent, ModuleId module, std::uint64_t offset,
                    std::uint32_t node_flags, std::uint64_t path);
   /// Called before the first node of a module is interned, by whichever thread meets the module first.
-  /// When two threads meet it at once it may be told twice, under two ids.
+  /// When two threads meet it at once it may be told twice, under one id.
   void (*module_found)(void* context, const ModuleInfo& module);
   /// A node of this path may be interned next. May be null.
   void (*expect)(std::uint64_t path) = nullptr;

@@ -11,7 +11,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "copies.h"
 #include "harness.h"
+#include "preload/unwind/modules.h"
 
 using namespace unwind_test;
 
@@ -153,4 +155,67 @@ TEST_CASE("interrupted at every instruction") {
   INFO(differences.substr(0, 8000));
   CHECK(g_compared > 10'000);
   CHECK(g_different_count == 0);
+}
+
+namespace {
+
+// A module found inside of finding it.
+constexpr std::uint64_t kMaxInstructions = 20'000;
+std::uint64_t g_address;
+volatile std::uint64_t g_instructions, g_interrupt_at;
+ModuleId volatile g_found_inside;
+
+ModuleId find(std::uint64_t address) {
+  const auto* const module = heapprof::unwind::find_module(address, heapprof::unwind::generation());
+  return module == nullptr ? ModuleId::kAnonymous : module->id;
+}
+
+void find_at_instruction(int, siginfo_t*, void* opaque) {
+  auto& registers = static_cast<ucontext_t*>(opaque)->uc_mcontext.gregs;
+  const std::uint64_t instruction = g_instructions;
+  g_instructions = instruction + 1;
+  if (g_stepping && instruction < kMaxInstructions) registers[REG_EFL] |= kTrapFlag;
+  else registers[REG_EFL] &= ~kTrapFlag;
+  if (g_stepping && instruction == g_interrupt_at) g_found_inside = find(g_address);
+}
+
+/// Finds the module at `address`, and again when it has executed `instructions` of that. All instructions that it
+/// took without the interruption are in g_instructions.
+ModuleId find_twice(std::uint64_t address, std::uint64_t instructions) {
+  g_address = address;
+  g_interrupt_at = instructions;
+  g_instructions = 0;
+  g_found_inside = ModuleId::kAnonymous;
+  g_stepping = true;
+  raise(SIGTRAP);
+  const ModuleId id = find(address);
+  g_stepping = false;
+  return id;
+}
+
+}  // namespace
+
+TEST_CASE("a module that is found while it is being found has one id") {
+  REQUIRE(g_started);
+  const Copies copies(PLUGIN_1, 100);
+  struct sigaction action {}, before {};
+  action.sa_sigaction = find_at_instruction;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGTRAP, &action, &before);
+  find_twice(copies.address(0), ~std::uint64_t{0});
+  const std::uint64_t all = g_instructions;
+  if (all > kMaxInstructions) {  // an old libc: /proc/self/maps is read, which takes too long to step through
+    sigaction(SIGTRAP, &before, nullptr);
+    return;
+  }
+  std::size_t interrupted = 0, different = 0;
+  for (std::size_t i = 1; i < copies.size(); ++i) {
+    const ModuleId id = find_twice(copies.address(i), all * i / copies.size());
+    if (g_found_inside == ModuleId::kAnonymous) continue;
+    ++interrupted;
+    different += id != g_found_inside ? 1 : 0;
+  }
+  sigaction(SIGTRAP, &before, nullptr);
+  CHECK(interrupted > copies.size() / 2);
+  CHECK(different == 0);
 }

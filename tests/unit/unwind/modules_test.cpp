@@ -6,15 +6,20 @@
 #include <gnu/libc-version.h>
 #include <link.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
 #include <set>
 #include <thread>
 
+#include "copies.h"
 #include "harness.h"
+#include "preload/unwind/modules.h"
 
 using namespace unwind_test;
 
@@ -181,6 +186,62 @@ TEST_CASE("libraries come and go while other threads capture") {
   INFO(result.first_difference);
   CHECK(result.stacks > 0);
   CHECK(result.different == 0);
+}
+
+TEST_CASE("a module that several threads meet at once has one id") {
+  REQUIRE(g_started);
+  constexpr std::size_t kThreads = 2;  // with more than there are cores they seldom begin together
+  const Copies copies(PLUGIN_1, 150);
+  std::array<std::vector<ModuleId>, kThreads> ids;
+  std::atomic<std::size_t> arrived = 0;
+  std::array<std::thread, kThreads> threads;
+  for (std::size_t thread = 0; thread < kThreads; ++thread) {
+    threads[thread] = std::thread([&, thread] {
+      for (std::size_t i = 0; i < copies.size(); ++i) {
+        ++arrived;
+        for (unsigned spins = 0; arrived < (i + 1) * kThreads; ++spins)
+          if (spins % 10'000 == 9'999) std::this_thread::yield();
+        const auto* const module = heapprof::unwind::find_module(copies.address(i), heapprof::unwind::generation());
+        ids[thread].push_back(module == nullptr ? ModuleId::kAnonymous : module->id);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::size_t modules_with_several_ids = 0;
+  std::set<ModuleId> all;
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    std::set<ModuleId> of_one;
+    for (const auto& of_thread : ids) of_one.insert(of_thread[i]);
+    REQUIRE_FALSE(of_one.contains(ModuleId::kAnonymous));
+    modules_with_several_ids += of_one.size() > 1 ? 1 : 0;
+    all.insert(of_one.begin(), of_one.end());
+  }
+  CHECK(modules_with_several_ids == 0);
+  CHECK(all.size() == copies.size());
+}
+
+TEST_CASE("memory that is mapped right behind a library does not make another module of it") {
+  REQUIRE(g_started);
+  Copies copies(PLUGIN_1, 20);
+  std::size_t tried = 0;
+  for (std::size_t i = 1; i < copies.size(); i += 2) {
+    copies.close(i - 1);  // the kernel maps each library below the last one
+    const auto find = [&] {
+      heapprof::unwind::loader_activity();
+      const auto* const module = heapprof::unwind::find_module(copies.address(i), heapprof::unwind::generation());
+      REQUIRE(module != nullptr);
+      return module;
+    };
+    const auto* const module = find();
+    void* const end = reinterpret_cast<void*>((module->map.end + 4095) & ~std::uint64_t{4095});
+    void* const behind = mmap(end, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (behind == end) {
+      ++tried;
+      CHECK(raw(find()->id) == raw(module->id));
+    }
+    munmap(behind, 4096);
+  }
+  CHECK(tried > 0);
 }
 
 TEST_CASE("a resolver of an ifunc, called by lazy binding") {
