@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include "preload/hooks/hook.h"
+#include "preload/hooks/jit_frames.h"
 #include "preload/hooks/mappings.h"
 #include "preload/sys/kernel.h"
 
@@ -39,6 +40,7 @@ template <typename Call>
 [[gnu::always_inline]] inline auto call_with_loss(Loss loss, Call&& call) noexcept {
   if (loss == Loss::kNothing) return call();
   const bool clock = loss == Loss::kSystemCallsAndClock;
+  find_unwinding_library();
   recorder::restrict_system_calls(clock);
   const auto result = call();
   if (result < 0) recorder::restriction_refused(clock);

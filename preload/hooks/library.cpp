@@ -1,6 +1,7 @@
 // The library's start and end. Recording itself starts at the first event that finds libc ready, which may
 // be earlier; the constructor sees to programs that never allocate.
 #include "preload/hooks/hook.h"
+#include "preload/hooks/jit_frames.h"
 #include "preload/hooks/next_symbol.h"
 #include "preload/hooks/real.h"
 #include "preload/intercept/intercept.h"
@@ -31,6 +32,7 @@ const char* who_answers() noexcept {
   recorder::set_right_after_loader();
   if (recorder::state() == recorder::State::kNew) recorder::start();
   recorder::prepare_environment();
+  find_unwinding_library();
   const bool diverted = intercept::start();
   if (recorder::state() == recorder::State::kOn && !diverted && !program_reaches_hooks())
     recorder::log(recorder::LogLevel::kWarn, who_answers());
@@ -39,6 +41,7 @@ const char* who_answers() noexcept {
 /// Runs after the handlers of atexit and the destructors of whatever depends on us; what others free after
 /// this is still recorded.
 [[gnu::destructor]] void exiting() noexcept {
+  report_lost_registrations();
   recorder::exit_reached();
   return_here();
 }

@@ -3,13 +3,12 @@
 #include <elf.h>
 #include <link.h>
 #include <sys/auxv.h>
-#include <sys/uio.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 
-#include "preload/sys/kernel.h"
+#include "preload/sys/guarded_read.h"
 
 // ld.so's, GLIBC_2.2.5. Weak, so that the link needs no library for it: the loader is always there.
 #pragma weak _r_debug
@@ -28,15 +27,27 @@ struct Symbols {
   const std::uint32_t* sysv_hash = nullptr;
 };
 
-Symbols symbols_of(const link_map& object) noexcept {
-  Symbols result;
+/// Reads objects that stay where they are; the counterpart of sys::GuardedReader.
+struct DirectReader {
+  template <typename T>
+  bool read(const T* from, T& to) const noexcept {
+    to = *from;
+    return true;
+  }
+};
+
+template <typename Reader>
+bool symbols_of(const link_map& object, Reader& reader, Symbols& result) noexcept {
   result.base = object.l_addr;
-  if (object.l_ld == nullptr) return result;
-  for (const ElfW(Dyn)* entry = object.l_ld; entry->d_tag != DT_NULL; ++entry) {
+  if (object.l_ld == nullptr) return false;
+  ElfW(Dyn) entry;
+  for (const ElfW(Dyn)* at = object.l_ld;; ++at) {
+    if (!reader.read(at, entry)) return false;
+    if (entry.d_tag == DT_NULL) break;
     // glibc has made these absolute, but where the section is read-only, as the vDSO's.
-    std::uintptr_t address = entry->d_un.d_ptr;
+    std::uintptr_t address = entry.d_un.d_ptr;
     if (address < result.base) address += result.base;
-    switch (entry->d_tag) {
+    switch (entry.d_tag) {
       case DT_SYMTAB: result.symbols = reinterpret_cast<const ElfW(Sym)*>(address); break;
       case DT_STRTAB: result.names = reinterpret_cast<const char*>(address); break;
       case DT_VERSYM: result.versions = reinterpret_cast<const ElfW(Versym)*>(address); break;
@@ -45,70 +56,87 @@ Symbols symbols_of(const link_map& object) noexcept {
       default: break;
     }
   }
-  return result;
+  return result.symbols != nullptr && result.names != nullptr;
 }
 
-bool equal(const char* a, const char* b) noexcept {
-  while (*a != '\0' && *a == *b) ++a, ++b;
-  return *a == *b;
-}
-
-/// Defined, a function, and not one of the old versions kept for old programs (hidden bit of its version).
-bool matches(const Symbols& object, std::uint32_t index, const char* name) noexcept {
-  const ElfW(Sym)& symbol = object.symbols[index];
-  const unsigned type = symbol.st_info & 0xf;
-  if (symbol.st_shndx == SHN_UNDEF || symbol.st_value == 0) return false;
-  if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) return false;
-  if (object.versions != nullptr && (object.versions[index] & 0x8000) != 0) return false;
-  return equal(object.names + symbol.st_name, name);
-}
-
-std::uint32_t find_by_gnu_hash(const Symbols& object, const char* name) noexcept {
-  std::uint32_t hash = 5381;
-  for (const char* at = name; *at != '\0'; ++at) hash = hash * 33 + static_cast<unsigned char>(*at);
-  const std::uint32_t bucket_count = object.gnu_hash[0];
-  const std::uint32_t first_symbol = object.gnu_hash[1];
-  const std::uint32_t bloom_words = object.gnu_hash[2];
-  if (bucket_count == 0) return 0;
-  const auto* bloom = reinterpret_cast<const ElfW(Addr)*>(object.gnu_hash + 4);
-  const auto* buckets = reinterpret_cast<const std::uint32_t*>(bloom + bloom_words);
-  const std::uint32_t* chain = buckets + bucket_count;
-  std::uint32_t index = buckets[hash % bucket_count];
-  if (index < first_symbol) return 0;
-  for (;; ++index) {
-    const std::uint32_t entry = chain[index - first_symbol];
-    if ((entry | 1) == (hash | 1) && matches(object, index, name)) return index;
-    if ((entry & 1) != 0) return 0;
+template <typename Reader>
+bool is_text(const char* at, const char* text, Reader& reader) noexcept {
+  for (;; ++at, ++text) {
+    char c;
+    if (!reader.read(at, c) || c != *text) return false;
+    if (c == '\0') return true;
   }
 }
 
-std::uint32_t find_by_sysv_hash(const Symbols& object, const char* name) noexcept {
+/// Defined, a function, and not one of the old versions kept for old programs (hidden bit of its version).
+template <typename Reader>
+bool matches(const Symbols& object, std::uint32_t index, const char* name, Reader& reader,
+             ElfW(Sym)& symbol) noexcept {
+  if (!reader.read(object.symbols + index, symbol)) return false;
+  const unsigned type = symbol.st_info & 0xf;
+  if (symbol.st_shndx == SHN_UNDEF || symbol.st_value == 0) return false;
+  if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) return false;
+  ElfW(Versym) version = 0;
+  if (object.versions != nullptr && !reader.read(object.versions + index, version)) return false;
+  return (version & 0x8000) == 0 && is_text(object.names + symbol.st_name, name, reader);
+}
+
+template <typename Reader>
+bool find_by_gnu_hash(const Symbols& object, const char* name, Reader& reader, ElfW(Sym)& symbol) noexcept {
+  std::uint32_t hash = 5381;
+  for (const char* at = name; *at != '\0'; ++at) hash = hash * 33 + static_cast<unsigned char>(*at);
+  struct Header {
+    std::uint32_t bucket_count;
+    std::uint32_t first_symbol;
+    std::uint32_t bloom_words;
+  } header;
+  if (!reader.read(reinterpret_cast<const Header*>(object.gnu_hash), header) || header.bucket_count == 0) return false;
+  const auto* bloom = reinterpret_cast<const ElfW(Addr)*>(object.gnu_hash + 4);
+  const auto* buckets = reinterpret_cast<const std::uint32_t*>(bloom + header.bloom_words);
+  const std::uint32_t* chain = buckets + header.bucket_count;
+  std::uint32_t index;
+  if (!reader.read(buckets + hash % header.bucket_count, index) || index < header.first_symbol) return false;
+  for (;; ++index) {
+    std::uint32_t entry;
+    if (!reader.read(chain + (index - header.first_symbol), entry)) return false;
+    if ((entry | 1) == (hash | 1) && matches(object, index, name, reader, symbol)) return true;
+    if ((entry & 1) != 0) return false;
+  }
+}
+
+template <typename Reader>
+bool find_by_sysv_hash(const Symbols& object, const char* name, Reader& reader, ElfW(Sym)& symbol) noexcept {
   std::uint32_t hash = 0;
   for (const char* at = name; *at != '\0'; ++at) {
     hash = (hash << 4) + static_cast<unsigned char>(*at);
     hash ^= hash >> 24 & 0xf0;
     hash &= 0x0fffffff;
   }
-  const std::uint32_t bucket_count = object.sysv_hash[0];
-  if (bucket_count == 0) return 0;
+  std::uint32_t bucket_count;
+  if (!reader.read(object.sysv_hash, bucket_count) || bucket_count == 0) return false;
   const std::uint32_t* chain = object.sysv_hash + 2 + bucket_count;
-  for (std::uint32_t index = object.sysv_hash[2 + hash % bucket_count]; index != 0; index = chain[index])
-    if (matches(object, index, name)) return index;
-  return 0;
+  std::uint32_t index;
+  if (!reader.read(object.sysv_hash + 2 + hash % bucket_count, index)) return false;
+  while (index != 0) {
+    if (matches(object, index, name, reader, symbol)) return true;
+    if (!reader.read(chain + index, index)) return false;
+  }
+  return false;
+}
+
+template <typename Reader>
+bool find_symbol(const Symbols& object, const char* name, Reader& reader, ElfW(Sym)& symbol) noexcept {
+  if (object.gnu_hash != nullptr) return find_by_gnu_hash(object, name, reader, symbol);
+  return object.sysv_hash != nullptr && find_by_sysv_hash(object, name, reader, symbol);
 }
 
 void* find_in(const link_map& map, const char* name) noexcept {
-  const Symbols object = symbols_of(map);
-  if (object.symbols == nullptr || object.names == nullptr) return nullptr;
-  std::uint32_t index = 0;
-  if (object.gnu_hash != nullptr) {
-    index = find_by_gnu_hash(object, name);
-  } else if (object.sysv_hash != nullptr) {
-    index = find_by_sysv_hash(object, name);
-  }
-  if (index == 0) return nullptr;
-  const std::uintptr_t address = object.base + object.symbols[index].st_value;
-  if ((object.symbols[index].st_info & 0xf) != STT_GNU_IFUNC) return reinterpret_cast<void*>(address);
+  Symbols object;
+  DirectReader reader;
+  ElfW(Sym) symbol;
+  if (!symbols_of(map, reader, object) || !find_symbol(object, name, reader, symbol)) return nullptr;
+  const std::uintptr_t address = object.base + symbol.st_value;
+  if ((symbol.st_info & 0xf) != STT_GNU_IFUNC) return reinterpret_cast<void*>(address);
   // The resolver's arguments are those of AArch64 (sys/ifunc.h); others ignore them.
   const std::uint64_t hardware[3] = {sizeof hardware, getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
   constexpr std::uint64_t kHasSecondArgument = std::uint64_t{1} << 62;
@@ -120,27 +148,6 @@ const link_map* this_library() noexcept {
   const link_map* map = _r_debug.r_map;
   while (map != nullptr && map->l_ld != _DYNAMIC) map = map->l_next;
   return map;
-}
-
-/// Copies what may have gone away. False when it has.
-bool read_own(const void* from, void* to, std::size_t bytes) noexcept {
-  const iovec local{to, bytes};
-  const iovec remote{const_cast<void*>(from), bytes};
-  return sys::call(SYS_process_vm_readv, sys::process_id(), sys::word(&local), 1, sys::word(&remote), 1) ==
-         static_cast<long>(bytes);
-}
-
-/// Copies a text, page by page as far as needed. False when it is longer than the buffer or has gone.
-bool read_own_text(const char* from, char* to, std::size_t size) noexcept {
-  constexpr std::size_t kPage = 4096;
-  for (std::size_t length = 0; length < size;) {
-    std::size_t bytes = kPage - reinterpret_cast<std::uintptr_t>(from + length) % kPage;
-    if (bytes > size - length) bytes = size - length;
-    if (!read_own(from + length, to + length, bytes)) return false;
-    for (; bytes != 0; --bytes)
-      if (to[length++] == '\0') return true;
-  }
-  return false;
 }
 
 /// Whether a path's last part begins with a name under which an unwinder is found.
@@ -186,17 +193,30 @@ bool program_defines(const char* name) noexcept {
   return &_r_debug != nullptr && _r_debug.r_map != nullptr && find_in(*_r_debug.r_map, name) != nullptr;
 }
 
-void* unwinder_symbol(const char* name) noexcept {
-  if (&_r_debug == nullptr) return nullptr;
+UnwinderSearch find_unwinder(const char* const* names, void** functions, std::size_t count) noexcept {
+  if (&_r_debug == nullptr) return UnwinderSearch::kUnreadable;
+  sys::GuardedReader reader;
+  bool complete = true;
+  bool found = false;
   link_map map;
   for (const link_map* at = _r_debug.r_map; at != nullptr; at = map.l_next) {
-    if (!read_own(at, &map, sizeof map)) return nullptr;
+    complete = reader.read(at, map);
+    if (!complete) break;
     char path[1024];
-    if (!read_own_text(map.l_name, path, sizeof path) || !is_unwinder(path)) continue;
-    // Whoever registers frames uses this object, so it stays.
-    if (void* found = find_in(map, name)) return found;
+    Symbols object;
+    if (!reader.read_text(map.l_name, path, sizeof path) || !is_unwinder(path) || !symbols_of(map, reader, object))
+      continue;
+    for (std::size_t i = 0; i < count; ++i) {
+      ElfW(Sym) symbol;
+      if (functions[i] != nullptr || !find_symbol(object, names[i], reader, symbol) ||
+          (symbol.st_info & 0xf) == STT_GNU_IFUNC)
+        continue;
+      functions[i] = reinterpret_cast<void*>(object.base + symbol.st_value);
+      found = true;
+    }
   }
-  return nullptr;
+  reader.close();
+  return found ? UnwinderSearch::kFound : complete ? UnwinderSearch::kNone : UnwinderSearch::kUnreadable;
 }
 
 }  // namespace heapprof::hooks

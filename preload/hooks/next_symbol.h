@@ -12,6 +12,8 @@
 // asked for here is found among those: libc is the last resort and one of them.
 #pragma once
 
+#include <cstddef>
+
 namespace heapprof::hooks {
 
 /// Null when no object after this library (nor one before it: a program that is libc itself) defines `name`.
@@ -26,9 +28,15 @@ void* first_symbol(const char* name) noexcept;
 /// Whether the program itself, not a library, exports a function `name`, which then is the first.
 bool program_defines(const char* name) noexcept;
 
-/// The function in libgcc_s or LLVM's libunwind, wherever and whenever it was loaded: where a JIT's
-/// registrations have to arrive. Read from the list through the kernel, which fails where another thread's
-/// dlclose has taken away what is being read. Null when there is none.
-void* unwinder_symbol(const char* name) noexcept;
+enum class UnwinderSearch {
+  kFound,
+  kNone,        ///< no object is called libgcc_s or libunwind and has one of the functions
+  kUnreadable,  ///< the list could not be read to its end
+};
+
+/// The functions of these names in libgcc_s or LLVM's libunwind, wherever and whenever it was loaded: where a JIT's
+/// registrations have to arrive. A function that is not found stays what it is in `functions`: null. The objects are read through the kernel
+/// (sys/guarded_read.h), as another thread's dlclose may take one away meanwhile.
+UnwinderSearch find_unwinder(const char* const* names, void** functions, std::size_t count) noexcept;
 
 }  // namespace heapprof::hooks

@@ -504,6 +504,11 @@ bool is_code(std::uint64_t pc) noexcept {
   return find_object(pc, object);
 }
 
+bool is_unloaded(const void* address) noexcept {
+  Object object;
+  return heapprof_dl_find_object != nullptr && !find_object(reinterpret_cast<std::uint64_t>(address), object);
+}
+
 bool find_function(const Span& map, std::uint64_t pc, Span& function) noexcept {
   Object object;
   object.map = map;

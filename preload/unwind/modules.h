@@ -76,6 +76,10 @@ Module* find_module(std::uint64_t pc, std::uint64_t generation) noexcept;
 /// Some object holds this address. It need not be on a stack.
 bool is_code(std::uint64_t pc) noexcept;
 
+/// No object holds this address, for certain. Asks neither the kernel nor a lock; without _dl_find_object it cannot
+/// tell, and says false.
+bool is_unloaded(const void* address) noexcept;
+
 /// The code of the function that holds `pc`, by the unwind information of the object loaded at `map`. It need not be
 /// on a stack, but has to stay. False: nothing says so.
 bool find_function(const Span& map, std::uint64_t pc, Span& function) noexcept;

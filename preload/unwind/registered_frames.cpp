@@ -18,6 +18,7 @@ struct Row {
   std::atomic<std::uint64_t> frames_end;
   std::atomic<std::uint64_t> code_begin;
   std::atomic<std::uint64_t> code_end;
+  std::atomic<std::uint64_t> key;  ///< deregister_frame's
 };
 
 constexpr std::uint32_t kChunkRows = 1024;
@@ -53,7 +54,8 @@ Row* claim() noexcept {
   return nullptr;
 }
 
-void write(Row& row, Span frames, Span code) noexcept {
+void write(Row& row, Span frames, Span code, std::uint64_t key) noexcept {
+  row.key.store(key, std::memory_order_relaxed);
   row.frames_begin.store(frames.begin, std::memory_order_relaxed);
   row.frames_end.store(frames.end, std::memory_order_relaxed);
   row.code_begin.store(code.begin, std::memory_order_relaxed);
@@ -78,29 +80,30 @@ Span find_registered(std::uint64_t pc) noexcept {
   return {};
 }
 
-void register_frame(const void* begin) noexcept {
+void register_frame(const void* begin, const void* key) noexcept {
   // The host says where the entries begin; they end with a length of 0.
   constexpr std::uint64_t kLongest = 64u << 20;
   const auto address = reinterpret_cast<std::uint64_t>(begin);
   Span frames{address, address + kLongest};
   Span code;
   if (begin == nullptr || !cfi_range(frames, code)) return;
-  if (Row* row = claim()) write(*row, frames, code);
+  if (Row* row = claim()) write(*row, frames, code, reinterpret_cast<std::uint64_t>(key));
   raise_generation();
 }
 
-void deregister_frame(const void* begin) noexcept {
-  const auto address = reinterpret_cast<std::uint64_t>(begin);
+void deregister_frame(const void* key) noexcept {
+  const auto address = reinterpret_cast<std::uint64_t>(key);
   if (address == 0) return;
   const std::uint32_t rows = g_rows.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < rows; ++i) {
     Row& row = row_at(i);
     std::uint32_t version = row.version.load(std::memory_order_acquire);
-    if (row.frames_begin.load(std::memory_order_relaxed) != address || version % 2 != 0 ||
+    const bool alone = row.frames_begin.load(std::memory_order_relaxed) == address;
+    if (row.key.load(std::memory_order_relaxed) != address || version % 2 != 0 ||
         !row.version.compare_exchange_strong(version, version + 1, std::memory_order_acq_rel))
       continue;
-    write(row, {}, {});
-    break;
+    write(row, {}, {}, 0);
+    if (alone) break;
   }
   raise_generation();
 }

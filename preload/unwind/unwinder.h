@@ -83,9 +83,11 @@ void hide_frame(std::uint64_t pc) noexcept;
 /// is announced again. The thread unwinders that live on need thread_changed() too.
 void restart_in_child() noexcept;
 
-/// __register_frame and friends: `begin` is what the host passed, a terminated sequence of .eh_frame entries.
-void register_frame(const void* begin) noexcept;
-void deregister_frame(const void* begin) noexcept;
+/// __register_frame and friends: `begin` is a terminated sequence of .eh_frame entries, `key` the pointer under which
+/// the host will take it back: `begin` itself, or the array that names this sequence among others.
+void register_frame(const void* begin, const void* key) noexcept;
+/// Takes back all that was registered under `key`.
+void deregister_frame(const void* key) noexcept;
 
 /// The unwinding state of one thread at a time. Zeroed memory is a valid one. Not to be used while one of
 /// its own captures is under way (a signal handler uses capture_nested), but a capture that was abandoned

@@ -19,6 +19,7 @@
 #include "preload/recorder/settings.h"
 #include "preload/recorder/text.h"
 #include "preload/sys/kernel.h"
+#include "preload/unwind/modules.h"
 #include "preload/unwind/unwinder.h"
 
 namespace heapprof {
@@ -145,6 +146,7 @@ void mark(const char* text) noexcept {
   say(line.add("mark ").add(text));
 }
 bool is_recording() noexcept { return true; }
+void note(const char*) noexcept {}
 
 }  // namespace recorder
 
@@ -153,7 +155,11 @@ bool start() noexcept { return false; }
 }  // namespace intercept
 
 namespace unwind {
-void register_frame(const void*) noexcept { say("frame-registered"); }
+namespace detail {
+constinit std::atomic<std::uint64_t> generation{1};
+}  // namespace detail
+bool is_unloaded(const void*) noexcept { return false; }
+void register_frame(const void*, const void*) noexcept { say("frame-registered"); }
 void deregister_frame(const void*) noexcept { say("frame-deregistered"); }
 }  // namespace unwind
 

@@ -2,11 +2,13 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <memory>
 
 #include "harness.h"
+#include "preload/unwind/registered_frames.h"
 
 using namespace unwind_test;
 
@@ -53,6 +55,7 @@ class Code {
   }
   void call() { reinterpret_cast<void (*)(void (*)())>(page_)(hook); }
   const void* frames() const { return frames_; }
+  std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(page_); }
   bool contains(std::uint64_t address) const { return address - reinterpret_cast<std::uint64_t>(page_) < 4096; }
 
  private:
@@ -73,7 +76,7 @@ TEST_CASE("registered code is unwound by its tables, and by no others later") {
   Code code;
   for (int round = 0; round < 6; ++round) {
     code.write(round % 2 == 0 ? 1 : 5);
-    heapprof::unwind::register_frame(code.frames());
+    heapprof::unwind::register_frame(code.frames(), code.frames());
     for (int i = 0; i < 3; ++i) {
       code.call();
       const Stack& through = here.last;
@@ -105,7 +108,7 @@ TEST_CASE("many registrations come and go") {
   for (int i = 0; i < 1500; ++i) {
     codes.push_back(std::make_unique<Code>());
     codes.back()->write(static_cast<std::uint8_t>(1 + 2 * (i % 4)));
-    heapprof::unwind::register_frame(codes.back()->frames());
+    heapprof::unwind::register_frame(codes.back()->frames(), codes.back()->frames());
     if (i % 3 == 0) heapprof::unwind::deregister_frame(codes[static_cast<std::size_t>(i) / 2]->frames());
   }
   for (std::size_t i = 1400; i < 1500; ++i) {
@@ -115,4 +118,18 @@ TEST_CASE("many registrations come and go") {
   }
   for (const auto& code : codes) heapprof::unwind::deregister_frame(code->frames());
   t_hook = nullptr;
+}
+
+TEST_CASE("sequences registered as one table are forgotten together") {
+  REQUIRE(g_started);
+  std::array<Code, 3> codes;
+  std::array<const void*, 4> table{};
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    codes[i].write(static_cast<std::uint8_t>(1 + 2 * i));
+    table[i] = codes[i].frames();
+    heapprof::unwind::register_frame(codes[i].frames(), table.data());
+  }
+  for (const Code& code : codes) CHECK(heapprof::unwind::find_registered(code.address()).begin != 0);
+  heapprof::unwind::deregister_frame(table.data());
+  for (const Code& code : codes) CHECK(heapprof::unwind::find_registered(code.address()).begin == 0);
 }

@@ -1,0 +1,53 @@
+#include "preload/sys/guarded_read.h"
+
+#include <sys/uio.h>
+
+#include <cstdint>
+
+#include "preload/sys/kernel.h"
+
+namespace heapprof::sys {
+
+namespace {
+
+constexpr long kFault = -14;  // EFAULT
+
+}  // namespace
+
+bool GuardedReader::read(const void* from, void* to, std::size_t bytes) noexcept {
+  ++reads_;
+  if (refused_) return false;
+  if (memory_fd_ < 0) {
+    if (process_ == 0) process_ = process_id();
+    const iovec local{to, bytes};
+    const iovec remote{const_cast<void*>(from), bytes};
+    const long got = call(SYS_process_vm_readv, process_, word(&local), 1, word(&remote), 1);
+    if (got >= 0 || got == kFault) return got == static_cast<long>(bytes);
+    memory_fd_ = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    if (failed(memory_fd_)) {
+      memory_fd_ = -1;
+      refused_ = true;
+      return false;
+    }
+  }
+  return pread(memory_fd_, to, bytes, reinterpret_cast<std::uint64_t>(from)) == static_cast<long>(bytes);
+}
+
+bool GuardedReader::read_text(const char* from, char* to, std::size_t size) noexcept {
+  constexpr std::size_t kPage = 4096;
+  for (std::size_t length = 0; length < size;) {
+    std::size_t bytes = kPage - reinterpret_cast<std::uintptr_t>(from + length) % kPage;
+    if (bytes > size - length) bytes = size - length;
+    if (!read(from + length, to + length, bytes)) return false;
+    for (; bytes != 0; --bytes)
+      if (to[length++] == '\0') return true;
+  }
+  return false;
+}
+
+void GuardedReader::close() noexcept {
+  if (memory_fd_ >= 0) sys::close(memory_fd_);
+  memory_fd_ = -1;
+}
+
+}  // namespace heapprof::sys

@@ -1,0 +1,36 @@
+"""Unwind tables that a program registers at run time reach its own unwinding library, or the trace says that they did
+not."""
+
+import harness
+
+
+class JitFrames(harness.Case):
+    def outcome(self, mode):
+        run = self.record(harness.program("jit_frames"), mode)
+        notes = [note for note in self.report(run.trace)["integrity"]["notes"] if note.startswith("__register_frame")]
+        return run.stdout, notes
+
+    def test_passed_on_where_a_policy_refuses_process_vm_readv(self):
+        self.assertEqual(self.outcome("policy"), ("1 0\n", []))
+
+    def test_passed_on_in_a_sandbox(self):
+        self.assertEqual(self.outcome("sandbox"), ("1 0\n", []))
+
+    def test_taken_back_in_a_sandbox(self):
+        self.assertEqual(self.outcome("before"), ("1 0\n", []))
+
+    def test_no_library_could_be_found(self):
+        """The loader's list cannot be read any more. The tables are not taken back either: libgcc would abort."""
+        stdout, notes = self.outcome("late")
+        self.assertEqual(stdout, "0 0\n")
+        self.assertEqual(len(notes), 2)
+        self.assertIn("1 registration", notes[1])
+
+    def test_there_was_no_library(self):
+        stdout, notes = self.outcome("without")
+        self.assertEqual(stdout, "0 0\n")
+        self.assertEqual(len(notes), 2)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,90 @@
+/* Registers unwind tables as a compiler at run time does, and asks libgcc whether it got them: jit_frames MODE
+ *
+ *   policy    process_vm_readv is refused from the start, as by a container's policy; libgcc_s is loaded then
+ *   sandbox   libgcc_s is loaded, system calls are restricted, then tables are registered
+ *   before    the same, but tables are registered before the restriction and taken back after it
+ *   late      system calls are restricted before libgcc_s is loaded
+ *   without   registered while there is no libgcc_s, taken back when there is
+ *
+ * Prints whether libgcc finds the tables once they are registered, and once they are taken back. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+static char code[64];
+static _Alignas(8) unsigned char tables[80];
+
+/* A common entry and one for `code`, in .eh_frame's form, with absolute addresses; then a length of 0. */
+static void write_tables(void) {
+  static const unsigned char common[] = {0x14, 0,    0,  0, 0,    0,    0, 0, 1,    'z', 'R', 0,
+                                         1,    0x78, 16, 1, 0x00, 0x0c, 7, 8, 0x90, 1,   0,   0};
+  static const unsigned char entry[] = {0x1c, 0, 0, 0, 0x1c, 0, 0, 0};
+  const uint64_t range[] = {(uint64_t)(uintptr_t)code, sizeof code};
+  memcpy(tables, common, sizeof common);
+  memcpy(tables + 24, entry, sizeof entry);
+  memcpy(tables + 32, range, sizeof range);
+}
+
+/* `seen`: by a call that the recorder watches. */
+static void restrict_calls(int seen) {
+  struct sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                                 BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+                                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+  /* dlsym finds the recorder's, dlvsym libc's. */
+  int (*call)(int, ...) = prctl;
+  if (!seen) {
+    void* libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    call = (int (*)(int, ...))dlsym(libc, "prctl");
+  }
+  if (call(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || call(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0)
+    exit(3);
+}
+
+static const void* (*find)(void*, void*);
+
+static void load(void) {
+  void* library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == NULL) exit(77);
+  find = (const void* (*)(void*, void*))dlsym(library, "_Unwind_Find_FDE");
+}
+
+static int found(void) {
+  void* bases[3];
+  return find(code + 8, bases) != NULL;
+}
+
+int main(int argc, char** argv) {
+  const char* mode = argc > 1 ? argv[1] : "";
+  write_tables();
+  if (dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_NOLOAD) != NULL) return 2;
+  if (strcmp(mode, "policy") == 0) restrict_calls(0);
+  if (strcmp(mode, "late") == 0) restrict_calls(1);
+  if (strcmp(mode, "without") != 0) load();
+  if (strcmp(mode, "sandbox") == 0) restrict_calls(1);
+  /* Without the recorder, libgcc's own. */
+  void* self = dlopen(NULL, RTLD_LAZY);
+  void* library = dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  void (*add)(void*) = (void (*)(void*))dlsym(self, "__register_frame");
+  void (*take_back)(void*) = (void (*)(void*))dlsym(self, "__deregister_frame");
+  if (add == NULL && library == NULL) return 4;
+  if (add == NULL) add = (void (*)(void*))dlsym(library, "__register_frame");
+  if (take_back == NULL) take_back = (void (*)(void*))dlsym(library, "__deregister_frame");
+  add(tables);
+  if (strcmp(mode, "without") == 0) load();
+  const int registered = found();
+  if (strcmp(mode, "before") == 0) restrict_calls(1);
+  take_back(tables);
+  printf("%d %d\n", registered, found());
+  return 0;
+}
