@@ -3,16 +3,17 @@
 #include <elf.h>
 #include <link.h>
 #include <sys/auxv.h>
-#include <sys/uio.h>
 
 #include "patch.h"
 #include "preload/hooks/real.h"
+#include "preload/intercept/loaded_objects.h"
 #include "preload/intercept/symbols.h"
 #include "preload/recorder/lifecycle.h"
 #include "preload/recorder/log.h"
 #include "preload/recorder/recorder.h"
 #include "preload/recorder/text.h"
 #include "preload/recorder/thread_state.h"
+#include "preload/sys/guarded_read.h"
 #include "preload/sys/kernel.h"
 #include "preload/sys/proc_maps.h"
 #include "preload/unwind/unwinder.h"
@@ -27,7 +28,8 @@ using recorder::log;
 using recorder::LogLevel;
 using recorder::Text;
 
-constexpr std::size_t kMaxObjects = 4096;
+constexpr std::size_t kMaxNotes = 4096;
+constexpr std::size_t kMaxNamespaces = 16;  // glibc has no more (ldsodefs.h, DL_NNS)
 constexpr std::size_t kPathBytes = 4096;
 
 /// What an object is to the program.
@@ -35,14 +37,6 @@ enum class Role : std::uint8_t {
   kOther,
   kLibc,            ///< the program's, which the hooks stand in front of
   kNamespacesLibc,  ///< of a namespace made by dlmopen
-};
-
-/// What tells an object of the loader's list from another one that was given the same place later.
-struct Seen {
-  const link_map* map;
-  std::uint64_t load_bias;
-  const void* dynamic;
-  bool operator==(const Seen&) const = default;
 };
 
 /// What was made for an object. When another one lies where it was, that is for the taking: who was in the old one's
@@ -65,12 +59,13 @@ struct LeftAlone {
 struct Memory {
   Place places[kMaxPlaces];
   std::size_t place_count;
-  std::uint64_t noted[kMaxObjects];  ///< hashes of what the trace has been told
+  std::uint64_t noted[kMaxNotes];  ///< hashes of what the trace has been told
   std::size_t noted_count;
-  Seen seen[kMaxObjects];
-  std::size_t seen_count;
+  LoadedObjects objects[kMaxNamespaces];  ///< in the order of the loader's lists
+  LoadedObjects::Scratch scratch;
   bool loads_others;  ///< some object besides libc calls dlopen
   char path[kPathBytes];
+  bool path_is_mapped;  ///< `path` is the kernel's, else the loader's
   Symbols symbols;
   arch::Patch patches[kMaxFunctions];
   Target* targets[kMaxFunctions];
@@ -84,17 +79,11 @@ struct Memory {
 constinit Memory* g_memory = nullptr;
 constinit std::uint64_t g_scanner = 0;         ///< the thread that scans, as a number (this_scanner)
 constinit std::uint64_t g_waited_in_vain = 0;  ///< for that one
+constinit bool g_scan_was_missed = false;      ///< some object may have been loaded, and run, that no scan has seen
 constexpr std::uint64_t kLongestWaitNs = 200'000'000;
 constinit bool g_program_free_diverted = false;
 using Free = void(void*) noexcept;
 constinit Free* g_release_behind = nullptr;
-
-bool read_own(const void* from, void* to, std::size_t bytes) noexcept {
-  const iovec local{to, bytes};
-  const iovec remote{const_cast<void*>(from), bytes};
-  return sys::call(SYS_process_vm_readv, sys::process_id(), sys::word(&local), 1, sys::word(&remote), 1) ==
-         static_cast<long>(bytes);
-}
 
 /// The kernel counts a link for each thread in /proc/self/task.
 bool one_thread() noexcept {
@@ -196,7 +185,7 @@ void note(Memory& memory) noexcept {
     hash = (hash ^ static_cast<unsigned char>(*at)) * 1099511628211u;
   for (std::size_t i = 0; i < memory.noted_count; ++i)
     if (memory.noted[i] == hash) return;
-  if (memory.noted_count == kMaxObjects) return;
+  if (memory.noted_count == kMaxNotes) return;
   memory.noted[memory.noted_count++] = hash;
   log(LogLevel::kInfo, memory.text);
   recorder::note(memory.text);
@@ -311,18 +300,35 @@ std::size_t divert(Memory& memory, std::size_t count, Role role) noexcept {
   return done;
 }
 
-/// False: the object's file is not known.
-bool find_path(Memory& memory, const link_map& map) noexcept {
+/// The path of the file that is mapped there. False: it is not known. Reads all of /proc/self/maps up to there.
+bool find_mapped_path(Memory& memory, const link_map& map) noexcept {
   sys::Mapping mapping;
+  memory.path_is_mapped = true;
   return sys::find_mapping(reinterpret_cast<std::uint64_t>(map.l_ld), mapping, memory.path, sizeof memory.path) &&
          memory.path[0] == '/';
 }
 
+/// By the loader's name, which costs the same however many objects there are, where that is a path.
+bool find_path(Memory& memory, const link_map& map, sys::GuardedReader& reader) noexcept {
+  memory.path_is_mapped = false;
+  return (reader.read_text(map.l_name, memory.path, sizeof memory.path) && memory.path[0] == '/') ||
+         find_mapped_path(memory, map);
+}
+
+/// Of an object that has any to patch, they are read from the file that is mapped, which may not be the one that goes
+/// by the loader's name now.
+bool find_symbols(Memory& memory, const link_map& map) noexcept {
+  __builtin_memset(&memory.symbols, 0, sizeof memory.symbols);
+  if (!read_symbols(memory.path, map.l_addr, memory.symbols)) return false;
+  if (memory.path_is_mapped || memory.symbols.count == 0) return true;
+  __builtin_memset(&memory.symbols, 0, sizeof memory.symbols);
+  return find_mapped_path(memory, map) && read_symbols(memory.path, map.l_addr, memory.symbols);
+}
+
 /// `safe`: no other thread can be in the object's functions.
 void look_at(Memory& memory, const link_map& map, Role role, bool safe) noexcept {
-  __builtin_memset(&memory.symbols, 0, sizeof memory.symbols);
   memory.left_alone_count = 0;
-  if (!read_symbols(memory.path, map.l_addr, memory.symbols)) return;
+  if (!find_symbols(memory, map)) return;
   if (role == Role::kOther) memory.loads_others |= memory.symbols.imports_dlopen;
   Family family;
   const std::size_t count = choose(memory, role, family);
@@ -366,46 +372,12 @@ void look_at(Memory& memory, const link_map& map, Role role, bool safe) noexcept
   note_left_alone(memory);
 }
 
-bool remember(Memory& memory, const Seen& object) noexcept {
-  for (std::size_t i = 0; i < memory.seen_count; ++i)
-    if (memory.seen[i] == object) return false;
-  if (memory.seen_count == kMaxObjects) return false;
-  memory.seen[memory.seen_count++] = object;
-  return true;
-}
-
 /// The loader's list of another namespace after this one; null: there is none, or glibc is older than 2.35. Lists are
 /// never taken away again.
 const r_debug* next_namespace(const r_debug* list) noexcept {
   if (_r_debug.r_version < 2) return nullptr;
   return reinterpret_cast<const r_debug*>(
       __atomic_load_n(&reinterpret_cast<const r_debug_extended*>(list)->r_next, __ATOMIC_ACQUIRE));
-}
-
-/// Calls `visit` with each object's place and a copy, until it says false. False also when the lists can't be read.
-template <typename Visit>
-bool for_each_object(Visit&& visit) noexcept {
-  for (const r_debug* list = &_r_debug; list != nullptr; list = next_namespace(list)) {
-    link_map map;
-    for (const link_map* at = list->r_map; at != nullptr; at = map.l_next)
-      if (!read_own(at, &map, sizeof map) || !visit(*list, at, map)) return false;
-  }
-  return true;
-}
-
-/// Objects that have left the lists: another one may come to their place.
-void forget_closed(Memory& memory) noexcept {
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < memory.seen_count; ++i) {
-    bool there = false;
-    const bool read = for_each_object([&](const r_debug&, const link_map* at, const link_map& map) {
-      there = memory.seen[i] == Seen{at, map.l_addr, map.l_ld};
-      return !there;
-    });
-    if (!read && !there) return;
-    if (there) memory.seen[kept++] = memory.seen[i];
-  }
-  memory.seen_count = kept;
 }
 
 constexpr unsigned kGenerationShift = 48;  // above an address of a user's
@@ -440,36 +412,46 @@ bool begin_scan() noexcept {
   return false;
 }
 
-/// In RT_ADD a namespace's list is being added to: what is new on it is mapped, and none of its code has run.
+void miss_scan() noexcept { __atomic_store_n(&g_scan_was_missed, true, __ATOMIC_RELEASE); }
+
+/// In RT_ADD a namespace's list is being added to: what is new on it is mapped, and none of its code has run. Unless
+/// a scan was missed: then it may be new to this scan only.
 void scan() noexcept {
-  if (!begin_scan()) return;
+  if (!begin_scan()) return miss_scan();
   Memory& memory = *g_memory;
+  const bool missed = __atomic_exchange_n(&g_scan_was_missed, false, __ATOMIC_ACQ_REL);
   const std::uint64_t loader = getauxval(AT_BASE);
   const std::uint64_t vdso = getauxval(AT_SYSINFO_EHDR);
+  sys::GuardedReader reader;
   link_map libc{};
-  std::size_t met = 0;
-  for_each_object([&](const r_debug& list, const link_map* at, const link_map& map) {
-    ++met;
-    if (!remember(memory, {at, map.l_addr, map.l_ld})) return true;
-    if (map.l_ld == _DYNAMIC || map.l_addr == loader || (vdso != 0 && map.l_addr == vdso) || map.l_ld == nullptr)
-      return true;
-    if (!find_path(memory, map)) return true;
-    const bool safe = list.r_state == r_debug::RT_ADD || one_thread();
-    if (!is_libc(memory.path)) look_at(memory, map, Role::kOther, safe);
-    else if (&list != &_r_debug) look_at(memory, map, Role::kNamespacesLibc, safe);
-    else libc = map;
-    return true;
-  });
+  bool complete = true;
+  LoadedObjects* objects = memory.objects;
+  for (const r_debug* list = &_r_debug; list != nullptr && objects != memory.objects + kMaxNamespaces;
+       list = next_namespace(list), ++objects) {
+    complete &= objects->update(list->r_map, reader, memory.scratch, missed, [&](const link_map& map) {
+      if (map.l_ld == _DYNAMIC || map.l_addr == loader || (vdso != 0 && map.l_addr == vdso) || map.l_ld == nullptr)
+        return;
+      if (!find_path(memory, map, reader)) return;
+      const bool safe = (list->r_state == r_debug::RT_ADD && !missed && !objects->overflowed() &&
+                         !__atomic_load_n(&g_scan_was_missed, __ATOMIC_ACQUIRE)) ||
+                        one_thread();
+      if (!is_libc(memory.path)) look_at(memory, map, Role::kOther, safe);
+      else if (list != &_r_debug) look_at(memory, map, Role::kNamespacesLibc, safe);
+      else libc = map;
+    });
+  }
   // When all others are known.
-  if (libc.l_ld != nullptr && memory.loads_others && find_path(memory, libc))
+  if (libc.l_ld != nullptr && memory.loads_others && find_path(memory, libc, reader))
     look_at(memory, libc, Role::kLibc, one_thread());
-  if (met < memory.seen_count) forget_closed(memory);
+  reader.close();
+  if (!complete) miss_scan();
   __atomic_store_n(&g_scanner, std::uint64_t{0}, __ATOMIC_RELEASE);
 }
 
 /// The loader allocates or releases.
 void loader_event() noexcept {
-  if (recorder::state() != recorder::State::kOn || __atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED)) return;
+  if (recorder::state() != recorder::State::kOn || __atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED))
+    return miss_scan();
   scan();
 }
 

@@ -210,6 +210,7 @@ inline bool paused() noexcept { return __atomic_load_n(&g_paused, __ATOMIC_RELAX
   if (!paused()) {
     record_allocation(*thread, block, size, capture(*thread, entry));
   } else {
+    if (unwind::is_loader(pc)) [[unlikely]] loader_event();  // objects come and go in a pause, too
     event_time(*thread);  // for the mailbox: who only allocates must still hear of the end of the pause
   }
   leave(*thread);

@@ -227,6 +227,19 @@ class Forks(harness.Case):
         self.assertGreaterEqual(min(blocks), 101)
 
 
+class LoadedInAPause(harness.Case):
+    def test_recorded_after_it_and_not_patched_while_it_runs(self):
+        plugins = [self.dir / f"plugin{i}.so" for i in range(2)]
+        for plugin in plugins:
+            shutil.copy(harness.program("own_plugin.so"), plugin)
+        run = self.record(harness.program("own_paused"), *plugins)
+        self.assertEqual(run.stdout, "same\n")
+        self.assertEqual(len(notes_of(self.report(run.trace))), 2)
+        blocks = sum(row["blocks"] for row in self.all_stacks(run.trace, "allocations")
+                     if any(harness.plain_name(frame["function"]) == "site_plugin_own" for frame in row["stack"]))
+        self.assertEqual(blocks, 20 + 1)  # the other plugin's constructor makes one
+
+
 class Soak(harness.Case):
     ROUNDS = int(os.environ.get("HEAPPROF_SOAK_ROUNDS", "15"))
 
