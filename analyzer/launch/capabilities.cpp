@@ -174,23 +174,38 @@ bool plan_privileges(const std::string& path, const std::string& loader, const s
 
 std::string ask_as_user(const Privileges& privileges, const std::function<std::string()>& question) {
   if (!privileges.as_user) return question();
+  // An empty answer is a good one, so a process that was killed must not seem to give it. Its exit status cannot tell
+  // where SIGCHLD is ignored.
+  constexpr char kEndOfAnswer = '\0';
+  const auto not_asked = [&](const std::string& why) {
+    return "cannot ask as user " + std::to_string(privileges.user) + ": " + why;
+  };
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return question();
+  if (pipe2(ends, O_CLOEXEC) != 0) return not_asked(std::strerror(errno));
   const pid_t child = fork();
   if (child == 0) {
     // Without capabilities: they go with the last of the user ids that was root's.
     const bool became = become_user(privileges);
-    const std::string answer = became ? question() : std::string("can't become that user: ") + std::strerror(errno);
+    std::string answer = became ? question() : not_asked(std::strerror(errno));
+    answer += kEndOfAnswer;
     const ssize_t written = write(ends[1], answer.data(), answer.size());
     _exit(written == static_cast<ssize_t>(answer.size()) ? 0 : 1);
   }
+  const int fork_error = errno;
   close(ends[1]);
   std::string answer;
   char part[512];
-  for (ssize_t got; (got = read(ends[0], part, sizeof part)) > 0;) answer.append(part, static_cast<std::size_t>(got));
+  for (;;) {
+    const ssize_t got = read(ends[0], part, sizeof part);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    answer.append(part, static_cast<std::size_t>(got));
+  }
   close(ends[0]);
-  if (child < 0) return question();
+  if (child < 0) return not_asked(std::strerror(fork_error));
   while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
+  if (!answer.ends_with(kEndOfAnswer)) return not_asked("the process that asks was killed");
+  answer.pop_back();
   return answer;
 }
 
