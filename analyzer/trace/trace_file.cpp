@@ -35,6 +35,11 @@ std::string what_instead(const unsigned char* bytes, std::size_t size) {
   return text ? "is a text file, not a heapprof trace" : "is not a heapprof trace";
 }
 
+/// "trace version 3.0".
+std::string version_of(const FileHeader& header) {
+  return "trace version " + std::to_string(header.version_major) + "." + std::to_string(header.version_minor);
+}
+
 /// What of [begin, end) is not zero: the first such byte, and the one after the last; {end, end}: nothing.
 std::pair<std::uint64_t, std::uint64_t> nonzero_range(const InputFile& input, std::uint64_t begin,
                                                       std::uint64_t end) {
@@ -209,42 +214,53 @@ void TraceFile::read_header() {
     throw TraceError(path + ": " + what_instead(bytes, std::min<std::size_t>(got, 512)));
   if (got < offsetof(FileHeader, zero_1))
     throw TraceError(path + ": ends after " + std::to_string(got) + " bytes, within its header");
-  if (header_.version_major > kCompactedVersionMajor)
-    throw TraceError(path + ": trace version " + std::to_string(header_.version_major) + "." +
-                     std::to_string(header_.version_minor) + ", this heapprof reads up to " +
-                     std::to_string(kCompactedVersionMajor) + ".x; use a newer heapprof");
-
   if (got < sizeof header_) {
     damage_.lost_unknown();
     damage_.note("the file ends after " + std::to_string(got) + " bytes, within its header");
   }
-  if (header_.checksum != checksum(&header_, offsetof(FileHeader, checksum))) {
-    damage_.damaged(0, offsetof(FileHeader, zero_1), "header checksum");
-    if (header_.version_major == kCompactedVersionMajor || !recover_file_id())
-      throw TraceError(path + ": its header is damaged, and no part behind it tells what it belonged to");
-    // Whatever a damaged header says of the process is not believed.
-    header_.process_start = 0;
-  }
+  // Nothing in a header is believed before its checksum is known to be right, the version included.
+  const bool sound = header_.checksum == checksum(&header_, offsetof(FileHeader, checksum));
+  if (!sound) return recover_header();
+  if (header_.version_major > kCompactedVersionMajor)
+    throw TraceError(path + ": " + version_of(header_) + ", but this heapprof reads versions up to " +
+                     std::to_string(kCompactedVersionMajor) + ".x; use a newer heapprof");
   // The unit is the larger of 4096 bytes and the page of the machine that recorded.
   const std::uint32_t unit = header_.unit_bytes;
   if (unit < kUnitBytes || (unit & (unit - 1)) != 0 || unit > kMaxUnitBytes || header_.slot_bytes != sizeof(Slot) ||
-      header_.header_bytes < unit || header_.header_bytes % unit != 0) {
-    if (damage_.bytes == 0)
-      throw TraceError(path + ": has units of " + std::to_string(header_.unit_bytes) + " and slots of " +
-                       std::to_string(header_.slot_bytes) + " bytes, which this heapprof cannot read");
-    header_.unit_bytes = kUnitBytes;
-    header_.slot_bytes = sizeof(Slot);
-    header_.header_bytes = kUnitBytes;
-  }
+      header_.header_bytes < unit || header_.header_bytes % unit != 0)
+    throw TraceError(path + ": has units of " + std::to_string(header_.unit_bytes) + " and slots of " +
+                     std::to_string(header_.slot_bytes) + " bytes, which this heapprof cannot read");
 }
 
-/// With the header's checksum wrong, its file id may be as well: extents repeat it under checksums of their own.
+/// The header's checksum is wrong. Extents tell the file's id under checksums of their own; only traces of version 1
+/// have extents of events, so they tell the version, too.
+void TraceFile::recover_header() {
+  damage_.damaged(0, offsetof(FileHeader, zero_1), "header checksum");
+  if (!recover_file_id()) {
+    const std::string& path = input_.path();
+    if (header_.version_major > kCompactedVersionMajor)
+      throw TraceError(path + ": " + version_of(header_) + " and a wrong header checksum: it is damaged, or needs a " +
+                       "newer heapprof (this one reads versions up to " + std::to_string(kCompactedVersionMajor) +
+                       ".x)");
+    throw TraceError(path + ": its header is damaged, and no part behind it tells what it belonged to");
+  }
+  header_.version_major = kVersionMajor;
+  header_.version_minor = kVersionMinor;
+  // The smallest unit finds the extents of larger ones as well.
+  header_.unit_bytes = kUnitBytes;
+  header_.slot_bytes = sizeof(Slot);
+  header_.header_bytes = kUnitBytes;
+  // Whatever a damaged header says of the process is not believed.
+  header_.process_start = 0;
+}
+
+/// Takes the file's id from the first sound extent of events. False: there is none.
 bool TraceFile::recover_file_id() {
   const std::uint64_t size = input_.size();
   for (std::uint64_t at = kUnitBytes; at < size; at += kUnitBytes) {
     ExtentHeader header;
     if (!input_.read_all(at, &header, sizeof header)) break;
-    if (header.magic != kExtentMagic || header.offset != at ||
+    if (header.magic != kExtentMagic || header.offset != at || header.kind == ExtentKind::kSymbols ||
         header.checksum != checksum(&header, offsetof(ExtentHeader, checksum)))
       continue;
     header_.file_id = header.file_id;

@@ -109,6 +109,7 @@ class TraceFile {
 
  private:
   void read_header();
+  void recover_header();
   void open_compacted();
   bool recover_file_id();
   void walk(bool staging_pass);

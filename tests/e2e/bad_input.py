@@ -61,12 +61,20 @@ class BadInput(harness.Case):
         self.refused("/dev/null")
 
     def test_newer_version(self):
+        """A version is believed with its checksum: a damaged one hides nothing, and behind the header of a newer
+        one stands nothing that is known."""
         run = self.record(harness.program("ledger_single"), 100)
+        whole = self.report(run.trace)
         data = bytearray(run.trace.read_bytes())
         struct.pack_into("<H", data, 8, 99)
+        damaged = self.dir / "damaged.hprof"
+        damaged.write_bytes(data)
+        report = self.report(damaged, status=1)
+        self.assertEqual(report["heap"], whole["heap"])
+        self.assertEqual(report["integrity"]["bytes_damaged"], 128)
         newer = self.dir / "newer.hprof"
-        newer.write_bytes(data)
-        self.refused(newer, "version", "99")
+        newer.write_bytes(data[:4096])
+        self.refused(newer, "version", "99", "newer heapprof")
 
     def test_wrong_command_lines(self):
         run = self.record(harness.program("ledger_single"), 10)

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "analyzer/trace/symbol_section.h"
 #include "analyzer/trace/trace_file.h"
 #include "tests/support/temporary_file.h"
 #include "tests/support/trace_builder.h"
@@ -74,7 +75,7 @@ TEST_CASE("A trace of a newer major version is refused by name, one of a newer m
   TraceBuilder trace;
   fill(trace);
   trace.header.version_major = 3;
-  CHECK_THAT(refusal_of(trace.bytes()), Catch::Contains("trace version 3.0, this heapprof reads up to 2.x"));
+  CHECK_THAT(refusal_of(trace.bytes()), Catch::Contains("trace version 3.0, but this heapprof reads versions up to 2.x"));
   trace.header.version_major = 1;
   trace.header.version_minor = 7;
   CHECK(refusal_of(trace.bytes()).empty());
@@ -215,6 +216,49 @@ TEST_CASE("With a damaged header the extents tell the file's id") {
   CHECK(file.streams()[0].frames.size() == 3);
   CHECK(file.damage().incomplete);
   CHECK(file.damage().bytes == 128);
+}
+
+TEST_CASE("A damaged byte of the header, the version's too, hides none of the streams") {
+  TraceBuilder trace;
+  fill(trace);
+  const auto sound = trace.bytes();
+  const TemporaryFile path;
+  for (std::size_t at = offsetof(FileHeader, version_major); at < offsetof(FileHeader, zero_1); ++at) {
+    for (const unsigned char bits : {0x01, 0x02, 0x10, 0x80, 0xff}) {
+      CAPTURE(at, bits);
+      auto bytes = sound;
+      bytes[at] ^= bits;
+      TraceBuilder::write_bytes(path.path(), bytes);
+      CHECK(refusal(path.path()).empty());
+      if (!refusal(path.path()).empty()) continue;
+      const TraceFile file(path.path());
+      REQUIRE(file.streams().size() == 2);
+      CHECK(file.streams()[0].frames.size() == 3);
+      CHECK(file.streams()[1].staging.size() == 4);
+      CHECK(file.header().version_major == kVersionMajor);
+      CHECK(file.damage().bytes == 128);
+      CHECK(file.damage().incomplete);
+    }
+  }
+}
+
+TEST_CASE("A compacted trace with a damaged header is not taken for one without events because it carries names") {
+  TraceBuilder trace;
+  trace.header.version_major = kCompactedVersionMajor;
+  auto bytes = trace.bytes();
+  const std::string names = symbol_extents("names", TraceBuilder::kFileId, bytes.size(), kUnitBytes);
+  bytes.insert(bytes.end(), names.begin(), names.end());
+  bytes[offsetof(FileHeader, clock)] ^= 1;
+  CHECK_THAT(refusal_of(bytes), Catch::Contains("its header is damaged"));
+}
+
+TEST_CASE("A header of a newer version that fails its checksum is refused with both explanations") {
+  using Catch::Matchers::Contains;
+  TraceBuilder trace;
+  trace.header.version_major = 99;
+  auto bytes = trace.bytes();
+  bytes[offsetof(FileHeader, checksum)] ^= 1;
+  CHECK_THAT(refusal_of(bytes), Contains("trace version 99.0") && Contains("header checksum"));
 }
 
 TEST_CASE("Settings are the header's lines") {
