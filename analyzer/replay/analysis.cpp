@@ -125,7 +125,8 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
     passes.show(batch);
     return goes_on;
   });
-  replay.finish(end_ticks(file_));
+  // A replay that began at a snapshot has not met all samples.
+  replay.finish(end_ticks(file_, whole_ != nullptr ? clock_ : replay.clock()));
   if (whole_ == nullptr) {
     clock_ = replay.clock();
     link(reader.definitions());
@@ -220,7 +221,7 @@ void Analysis::scout(Passes& passes) {
     return goes_on;
   });
   passes.end(*run.reader);
-  run.replay.finish(end_ticks(file_));
+  run.replay.finish(end_ticks(file_, run.replay.clock()));
   whole_ = std::make_shared<const trace::Whole>(whole_of(*run.reader, run.replay));
   if (!cached || !cached->finish(*whole_)) return;
   std::string why_not;

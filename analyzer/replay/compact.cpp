@@ -127,7 +127,7 @@ class Compactor {
       show(0, batch, file_.frame_bytes());
       return replay.replay(batch);
     });
-    replay.finish(end_ticks(file_));
+    replay.finish(end_ticks(file_, replay.clock()));
     totals_ = replay.heap();
     live_mapped_ = replay.mmap_costs().live_bytes();
     whole_ = whole_of(reader, replay);
@@ -224,7 +224,7 @@ class Compactor {
       show(2, batch, file.frame_bytes());
       return goes_on;
     });
-    replay.finish(end_ticks(file));
+    replay.finish(end_ticks(file, replay.clock()));
     const model::HeapTotals& is = replay.heap();
     const model::HeapTotals& was = totals_;
     const bool same = is.allocations == was.allocations && is.allocated_bytes == was.allocated_bytes &&

@@ -120,18 +120,18 @@ std::unique_ptr<Replay> add_index(trace::NewFile& out, const trace::TraceFile& f
     if (each) each(batch);
     return goes_on;
   });
-  replay->finish(end_ticks(file));
+  replay->finish(end_ticks(file, replay->clock()));
   write_whole(out, file.file_id(), whole_of(reader, *replay));
   return replay;
 }
 
-std::uint64_t end_ticks(const trace::TraceFile& file) {
+std::uint64_t end_ticks(const trace::TraceFile& file, const trace::TickClock& clock) {
   if (file.cut_ticks() != trace::kNoCut) return file.cut_ticks();
   const FileHeader& header = file.header();
   if (header.end_kind == EndKind::kNone) return 0;
   // The mark is not under the header's checksum: a year is more than anybody records.
-  const std::uint64_t rate = std::max<std::uint64_t>(header.ticks_per_second, 1'000'000);
-  return header.end_ticks / rate < 366 * 86400 ? header.end_ticks : 0;
+  constexpr std::uint64_t kYearNs = std::uint64_t{366} * 86400 * 1'000'000'000;
+  return clock.to_ns(header.end_ticks) < kYearNs ? header.end_ticks : 0;
 }
 
 std::optional<Index> Index::open(const std::string& path, const trace::TraceFile& file, std::string& why_not) {

@@ -241,3 +241,28 @@ TEST_CASE("A hostile frame cannot ask for memory or time it does not pay for") {
   CHECK(profile.heap.allocations == 101);
   CHECK(profile.timeline.buckets.size() <= model::Timeline::kMaxBuckets);
 }
+
+TEST_CASE("A recording's end is believed for a year, by the clock that its samples give") {
+  // A processor of 3 GHz whose rate the header does not know.
+  constexpr std::uint64_t kRate = 3'000'000'000;
+  constexpr std::uint64_t kHour = 3600;
+  constexpr std::uint64_t kYear = 365 * 24 * kHour;
+  TraceBuilder trace;
+  trace.header.clock = Clock::kTsc;
+  trace.header.ticks_per_second = 0;
+  auto& stream = trace.stream();
+  stream.alloc(100, 0x1000, 1);
+  for (std::uint64_t second = 1; second <= 10; ++second)
+    stream.sample(second * kRate, trace.header.start_monotonic_ns + second * 1'000'000'000, 1 << 20);
+  trace.header.end_kind = EndKind::kExit;
+  trace.header.end_status = 0;
+  const auto duration_s = [&](std::uint64_t end_ticks) {
+    trace.header.end_ticks = end_ticks;
+    return profile_of(trace.bytes()).recording.duration_ns / 1'000'000'000;
+  };
+  CHECK(duration_s(4 * kHour * kRate) == 4 * kHour);
+  CHECK(duration_s(kYear * kRate) == kYear);
+  // What no recording reaches is a damaged mark.
+  CHECK(duration_s(2 * kYear * kRate) == 10);
+  CHECK(duration_s(~std::uint64_t{0}) == 10);
+}
