@@ -88,19 +88,24 @@ void PerfMap::add(std::uint64_t begin, std::uint64_t end, std::string name) {
   pieces_.insert_or_assign(begin, Piece{end, std::move(name)});
 }
 
-bool PerfMap::read(const std::string& path, std::uint64_t written_since_ns) {
+PerfMap::Result PerfMap::read(const std::string& path, std::uint64_t written_since_ns, uid_t& owner) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0) return false;
+  if (fd < 0) return Result::kMissing;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(fdopen(fd, "r"), std::fclose);
   if (file == nullptr) {
     close(fd);
-    return false;
+    return Result::kMissing;
   }
   struct stat status {};
-  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return Result::kMissing;
+  // As perf decides (tools/perf/util/symbol.c of Linux, dso__load).
+  if (status.st_uid != 0 && status.st_uid != geteuid()) {
+    owner = status.st_uid;
+    return Result::kForeign;
+  }
   const auto written = static_cast<std::uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000u +
                        static_cast<std::uint64_t>(status.st_mtim.tv_nsec);
-  if (written < written_since_ns) return false;
+  if (written < written_since_ns) return Result::kOutdated;
 
   std::string line;
   std::array<char, 65536> buffer;
@@ -127,7 +132,7 @@ bool PerfMap::read(const std::string& path, std::uint64_t written_since_ns) {
     }
   }
   take_line();
-  return true;
+  return Result::kRead;
 }
 
 SourceFrame PerfMap::find(std::uint64_t address) const {
@@ -139,7 +144,7 @@ SourceFrame PerfMap::find(std::uint64_t address) const {
 
 bool find_perf_map(const Options& options, const Origin& origin, PerfMap& map, std::string& reason) {
   if (origin.pid == 0) {
-    reason = "which process it was is not known";
+    reason = "the process id is not known";
     return false;
   }
   const std::string name = "/tmp/perf-" + std::to_string(origin.pid) + ".map";
@@ -147,9 +152,17 @@ bool find_perf_map(const Options& options, const Origin& origin, PerfMap& map, s
   if (!options.sysroot.empty()) roots.push_back(options.sysroot);
   if (origin.live_pid != 0) roots.push_back("/proc/" + std::to_string(origin.live_pid) + "/root");
   if (options.sysroot.empty()) roots.emplace_back();
-  for (const std::string& root : roots)
-    if (map.read(path_in_sysroot(root, name), origin.recorded_at_ns)) return true;
-  reason = name + " is not there, or older than the recording";
+  reason = name + " is not there, or older than the recording (just-in-time compilers write one when asked: node "
+           "--perf-basic-prof)";
+  for (const std::string& root : roots) {
+    const std::string path = path_in_sysroot(root, name);
+    uid_t owner = 0;
+    const PerfMap::Result result = map.read(path, origin.recorded_at_ns, owner);
+    if (result == PerfMap::Result::kRead) return true;
+    if (result == PerfMap::Result::kForeign)
+      reason = path + " is owned by user " + std::to_string(owner) + ", not by root or by the current user (" +
+               std::to_string(geteuid()) + "), and is ignored; if it can be trusted, change its owner";
+  }
   return false;
 }
 

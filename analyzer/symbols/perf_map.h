@@ -3,6 +3,8 @@
 // in it, so of pieces at one place the last one counts.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,10 +15,16 @@ namespace heapprof::symbols {
 
 class PerfMap {
  public:
-  /// Reads the file at `path`, which anybody may have written; lines that are none are passed over. At most
-  /// kMaxBytes are read. False: it could not be opened, or is no regular file, or was last written before
-  /// `written_since_ns` (since 1970), by an earlier process then.
-  bool read(const std::string& path, std::uint64_t written_since_ns);
+  enum class Result : std::uint8_t {
+    kRead,
+    kMissing,   ///< it cannot be opened, or is not a regular file
+    kOutdated,  ///< it was last written before `written_since_ns`: by an earlier process
+    kForeign,   ///< it belongs to neither root nor this process's user: anybody can write into /tmp
+  };
+
+  /// Reads the file at `path`; lines that are none are passed over. At most kMaxBytes are read. `written_since_ns`
+  /// counts from 1970. `owner` is set when the result is kForeign.
+  Result read(const std::string& path, std::uint64_t written_since_ns, uid_t& owner);
 
   /// The code around `address`. V8's names ("JS:*work /srv/app.js:12:3") are taken apart into function, file
   /// and line. No function: there is none.
@@ -35,7 +43,7 @@ class PerfMap {
 };
 
 /// Finds and reads the map of the process that `origin` names: in its own root when it runs, below the sysroot,
-/// here. False, with `reason`, when there is none.
+/// here. False, with `reason`, when there is none that can be believed.
 bool find_perf_map(const Options& options, const Origin& origin, PerfMap& map, std::string& reason);
 
 /// V8's names taken apart; any other is a function's name as it is.

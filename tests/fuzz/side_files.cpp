@@ -116,7 +116,10 @@ void table_of_names(fuzz::Input& input, bool sound) {
 void perf_map(Folder& folder, fuzz::Input& input) {
   const std::string text = input.text(input.left());
   symbols::PerfMap map;
-  if (!folder.perf_map().fill(text.data(), text.size()) || !map.read(folder.perf_map().path(), 0)) std::abort();
+  uid_t owner = 0;
+  if (!folder.perf_map().fill(text.data(), text.size()) ||
+      map.read(folder.perf_map().path(), 0, owner) != symbols::PerfMap::Result::kRead)
+    std::abort();
   for (std::uint64_t address = 1; address != 0; address <<= 1) map.find(address - 1);
   symbols::frame_of_jit_name(text);
 }

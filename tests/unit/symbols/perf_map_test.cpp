@@ -21,6 +21,11 @@ class MapFile {
   const std::string path;
 };
 
+PerfMap::Result read(PerfMap& map, const std::string& path, std::uint64_t written_since_ns = 0) {
+  uid_t owner = 0;
+  return map.read(path, written_since_ns, owner);
+}
+
 std::string function_at(const PerfMap& map, std::uint64_t address) { return map.find(address).function; }
 
 }  // namespace
@@ -36,7 +41,7 @@ TEST_CASE("generated code is named by its map") {
       "1040 20 newer inside\n"
       "5000 8 unfinished line");
   PerfMap map;
-  REQUIRE(map.read(file.path, 0));
+  REQUIRE(read(map, file.path) == PerfMap::Result::kRead);
   CHECK(function_at(map, 0xfff).empty());
   CHECK(function_at(map, 0x1000) == "first");
   CHECK(function_at(map, 0x1040) == "newer inside");
@@ -52,13 +57,13 @@ TEST_CASE("generated code is named by its map") {
 TEST_CASE("of pieces of code at one place the last counts") {
   const MapFile file("1000 100 a\n1080 100 b\n1040 60 c\n1000 20 d\n900 2000 e\n1000 10 f\n");
   PerfMap map;
-  REQUIRE(map.read(file.path, 0));
+  REQUIRE(read(map, file.path) == PerfMap::Result::kRead);
   CHECK(function_at(map, 0x1000) == "f");
   CHECK(function_at(map, 0x1010) == "e");
   CHECK(function_at(map, 0x28ff) == "e");
   const MapFile other("1000 100 a\n1080 100 b\n1040 60 c\n1000 20 d\n");
   PerfMap pieces;
-  REQUIRE(pieces.read(other.path, 0));
+  REQUIRE(read(pieces, other.path) == PerfMap::Result::kRead);
   CHECK(function_at(pieces, 0x101f) == "d");
   CHECK(function_at(pieces, 0x1020) == "a");
   CHECK(function_at(pieces, 0x1040) == "c");
@@ -69,16 +74,50 @@ TEST_CASE("of pieces of code at one place the last counts") {
 TEST_CASE("a map of an earlier process, or no file at all, is not read") {
   const MapFile file("1000 100 old\n");
   PerfMap map;
-  CHECK(!map.read(file.path, UINT64_MAX));
-  CHECK(!map.read("/tmp", 0));
-  CHECK(!map.read("/nowhere", 0));
+  CHECK(read(map, file.path, UINT64_MAX) == PerfMap::Result::kOutdated);
+  CHECK(read(map, "/tmp") == PerfMap::Result::kMissing);
+  CHECK(read(map, "/nowhere") == PerfMap::Result::kMissing);
   std::filesystem::create_symlink(file.path, file.path + ".link");
-  CHECK(!map.read(file.path + ".link", 0));
+  CHECK(read(map, file.path + ".link") == PerfMap::Result::kMissing);
   std::filesystem::remove(file.path + ".link");
   const MapFile long_line("1000 100 " + std::string(1 << 20, 'x') + "\n2000 10 after\n");
-  REQUIRE(map.read(long_line.path, 0));
+  REQUIRE(read(map, long_line.path) == PerfMap::Result::kRead);
   CHECK(function_at(map, 0x1000).empty());
   CHECK(function_at(map, 0x2000) == "after");
+}
+
+TEST_CASE("a map of another user is not believed, and the reason names the owner") {
+  if (geteuid() != 0) return;  // only root can give a file away
+  constexpr uid_t kOther = 54321;
+  const std::string root = "/tmp/heapprof_perf_map_root_" + std::to_string(getpid());
+  std::filesystem::create_directories(root + "/tmp");
+  const std::string path = root + "/tmp/perf-77.map";
+  std::ofstream(path) << "1000 100 planted\n";
+  Options options;
+  options.sysroot = root;
+  Origin origin;
+  origin.pid = 77;
+  PerfMap map;
+  std::string reason;
+
+  REQUIRE(chown(path.c_str(), kOther, kOther) == 0);
+  CHECK(!find_perf_map(options, origin, map, reason));
+  CHECK(function_at(map, 0x1000).empty());
+  CHECK_THAT(reason, Catch::Contains(path) && Catch::Contains("owned by user 54321"));
+  // Its owner may read it, and so may everybody read root's.
+  REQUIRE(seteuid(kOther) == 0);
+  PerfMap own;
+  const bool read_own = find_perf_map(options, origin, own, reason);
+  REQUIRE(seteuid(0) == 0);
+  CHECK(read_own);
+  CHECK(function_at(own, 0x1000) == "planted");
+  REQUIRE(chown(path.c_str(), 0, 0) == 0);
+  REQUIRE(seteuid(kOther) == 0);
+  PerfMap roots;
+  const bool read_roots = find_perf_map(options, origin, roots, reason);
+  REQUIRE(seteuid(0) == 0);
+  CHECK(read_roots);
+  std::filesystem::remove_all(root);
 }
 
 TEST_CASE("V8's names have a function, a file and a line in them") {
