@@ -458,7 +458,7 @@ void Analysis::settle_integrity(const Found& found) {
   integrity.events_lost = damage.events_lost;
 
   std::vector<std::string>& notes = integrity.notes;
-  notes = found.definitions.notes;
+  for (const trace::Note& note : found.definitions.notes) notes.push_back(note.text);
   notes.insert(notes.end(), damage.notes.begin(), damage.notes.end());
   if (damage.notes_left_out != 0)
     notes.push_back("and " + std::to_string(damage.notes_left_out) + " more of that kind");
@@ -467,9 +467,8 @@ void Analysis::settle_integrity(const Found& found) {
   if (found.unfinished != 0)
     notes.push_back(count_of(found.unfinished, "call", "calls") +
                     " of realloc, munmap or mremap began and had not returned at the end: taken as not made");
-  // The recorder's words: preload/intercept/intercept.cpp.
-  const bool part_unrecorded = std::ranges::any_of(
-      found.definitions.notes, [](const std::string& note) { return note.find(" not recorded: ") != note.npos; });
+  const bool part_unrecorded =
+      std::ranges::any_of(found.definitions.notes, [](const auto& note) { return note.is_about_unrecorded(); });
   const std::string because = part_unrecorded ? ", perhaps because of what is not recorded" : "";
   if (profile_.heap.unmatched_frees != 0) {
     std::string why = " of blocks whose allocation is not in the trace";

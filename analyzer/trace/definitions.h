@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/ids.h"
+#include "common/note_kind.h"
 
 namespace heapprof::trace {
 
@@ -30,6 +31,18 @@ struct ModuleDefinition {
   std::string build_id;       ///< bytes
   std::string path;
   bool is_main = false;
+};
+
+/// What the recorder wrote for the reader of a report.
+struct Note {
+  NoteKind kind = NoteKind::kUntyped;
+  std::string text;
+
+  /// Whether figures can be off because of what it tells. Before notes had kinds the recorder's phrase said it.
+  bool is_about_unrecorded() const {
+    if (kind != NoteKind::kUntyped) return kind == NoteKind::kNotRecorded;
+    return text.find(" not recorded: ") != text.npos;
+  }
 };
 
 /// Raw ids to dense indices: an array while ids are as dense as a recorder makes them, else a hash map, so
@@ -96,7 +109,7 @@ struct Definitions {
   bool command_line_cut = false;
   std::string working_directory;
   std::string host;
-  std::vector<std::string> notes;       ///< of the recorder
+  std::vector<Note> notes;              ///< of the recorder
 };
 
 }  // namespace heapprof::trace

@@ -322,7 +322,8 @@ class MergedReader::Stream {
       case TextKind::kHost: definitions.host = std::move(text); return;
       case TextKind::kModule: return define_module(slot, text);
       case TextKind::kNote:
-        if (definitions.notes.size() < Damage::kMaxNotes) definitions.notes.push_back(std::move(text));
+        if (definitions.notes.size() < Damage::kMaxNotes)
+          definitions.notes.push_back({static_cast<NoteKind>(slot.size()), std::move(text)});
         return;
       default: return;
     }

@@ -68,7 +68,7 @@ void save_texts(const Definitions& definitions, ByteWriter& out) {
   out.text(definitions.working_directory);
   out.text(definitions.host);
   out.number(definitions.notes.size());
-  for (const std::string& note : definitions.notes) out.text(note);
+  for (const Note& note : definitions.notes) out.text(note.text);
 }
 
 void load_texts(Definitions& definitions, ByteReader& in) {
@@ -90,7 +90,7 @@ void load_texts(Definitions& definitions, ByteReader& in) {
   definitions.working_directory = in.text();
   definitions.host = in.text();
   const std::size_t notes = in.number_up_to(Damage::kMaxNotes);
-  for (std::size_t i = 0; i < notes; ++i) definitions.notes.push_back(in.text());
+  for (std::size_t i = 0; i < notes; ++i) definitions.notes.push_back({NoteKind::kUntyped, in.text()});
 }
 
 }  // namespace
@@ -135,6 +135,7 @@ void save(const Whole& whole, ByteWriter& out) {
   }
   save_texts(whole.definitions, out);
   save_nodes(whole, out);
+  for (const Note& note : whole.definitions.notes) out.number(static_cast<std::uint64_t>(note.kind));
 }
 
 Whole load_whole(ByteReader& in, const FileHeader& header) {
@@ -160,6 +161,9 @@ Whole load_whole(ByteReader& in, const FileHeader& header) {
   whole.clock = TickClock(header, std::move(points));
   load_texts(whole.definitions, in);
   load_nodes(whole, in);
+  // Files from before notes had kinds end here.
+  if (in.left() != 0)
+    for (Note& note : whole.definitions.notes) note.kind = static_cast<NoteKind>(in.number32());
   in.expect_end();
   return whole;
 }

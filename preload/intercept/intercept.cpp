@@ -178,8 +178,8 @@ arch::Refusal find_place(Memory& memory, std::size_t count, Place& place) noexce
   return nullptr;
 }
 
-/// Tells the trace, once.
-void note(Memory& memory) noexcept {
+/// Writes the text as a note into the trace, once.
+void note(Memory& memory, NoteKind kind) noexcept {
   std::uint64_t hash = 14695981039346656037u;
   for (const char* at = memory.text; *at != '\0'; ++at)
     hash = (hash ^ static_cast<unsigned char>(*at)) * 1099511628211u;
@@ -188,7 +188,7 @@ void note(Memory& memory) noexcept {
   if (memory.noted_count == kMaxNotes) return;
   memory.noted[memory.noted_count++] = hash;
   log(LogLevel::kInfo, memory.text);
-  recorder::note(memory.text);
+  recorder::note(memory.text, kind);
 }
 
 /// What the figures lack when a function of the kind is left alone.
@@ -226,7 +226,7 @@ void note_left_alone(Memory& memory) noexcept {
     if (names > kMostNames) text.add(" and ").number(names - kMostNames).add(" more");
     text.add(" of ").add(base_name(memory.path)).add(names == 1 ? " is" : " are").add(" not recorded: ");
     text.add(first.reason).add(". ").add(missing);
-    note(memory);
+    note(memory, NoteKind::kNotRecorded);
   }
 }
 
@@ -278,7 +278,7 @@ std::size_t divert(Memory& memory, std::size_t count, Role role) noexcept {
   if (refusal == nullptr) refusal = arch::seal(room);
   if (refusal != nullptr) {
     say(memory, role, refusal);
-    if (role != Role::kLibc) note(memory);
+    if (role != Role::kLibc) note(memory, NoteKind::kNotRecorded);
     return 0;
   }
   arch::find_branches(symbols, memory.patches, prepared, memory.refused);
@@ -343,7 +343,7 @@ void look_at(Memory& memory, const link_map& map, Role role, bool safe) noexcept
         .add(" inside, but its symbols are stripped: what it allocates that way is not recorded. ")
         .add("Record an unstripped build, or one that links the allocator as a shared library");
     log(LogLevel::kWarn, memory.text);
-    note(memory);
+    note(memory, NoteKind::kNotRecorded);
     return;
   }
   const char* reason = nullptr;
@@ -351,7 +351,7 @@ void look_at(Memory& memory, const link_map& map, Role role, bool safe) noexcept
   else if (!safe) reason = "it was found when other threads were running already";
   if (reason != nullptr) {
     say(memory, role, reason);
-    if (role != Role::kLibc) note(memory);
+    if (role != Role::kLibc) note(memory, NoteKind::kNotRecorded);
     return;
   }
   const std::size_t done = divert(memory, count, role);
@@ -368,7 +368,7 @@ void look_at(Memory& memory, const link_map& map, Role role, bool safe) noexcept
   text.add(done != 0 ? " (" : "");
   for (std::size_t i = 0; i < done && i < 6; ++i) text.add(i == 0 ? "" : ", ").add(memory.functions[i]->symbol);
   text.add(done > 6 ? ", ..." : "").add(done != 0 ? ")" : "");
-  note(memory);
+  note(memory, NoteKind::kInformation);
   note_left_alone(memory);
 }
 

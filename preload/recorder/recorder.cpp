@@ -481,10 +481,10 @@ void mark(const char* text) noexcept {
   leave(*thread);
 }
 
-void note(const char* text) noexcept {
+void note(const char* text, NoteKind kind) noexcept {
   ThreadState* thread = enter();
   if (thread == nullptr) return;
-  thread->stream.append_text(TextKind::kNote, 0, 0, text, text_length(text));
+  thread->stream.append_text(TextKind::kNote, static_cast<std::uint64_t>(kind), 0, text, text_length(text));
   leave(*thread);
 }
 

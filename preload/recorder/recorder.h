@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/note_kind.h"
 #include "preload/arch/arch.h"
 #include "preload/recorder/thread_local.h"
 
@@ -105,8 +106,8 @@ void restriction_refused(bool no_cycle_clock) noexcept;
 /// still follow are recorded.
 void exit_reached() noexcept;
 
-/// Something about the recording that its reader should be told, in English.
-void note(const char* text) noexcept;
+/// Something about the recording that its reader should be told, in English. `kind`: what it means for the figures.
+void note(const char* text, NoteKind kind = NoteKind::kInformation) noexcept;
 
 /// `watcher` is called at every event that comes out of the loader (unwind::is_loader), on the thread that makes it,
 /// which may be inside the recorder. Once, before there are threads.

@@ -146,7 +146,7 @@ void mark(const char* text) noexcept {
   say(line.add("mark ").add(text));
 }
 bool is_recording() noexcept { return true; }
-void note(const char*) noexcept {}
+void note(const char*, NoteKind) noexcept {}
 
 }  // namespace recorder
 

@@ -137,6 +137,7 @@ class Subjects(harness.Case):
                          (18, 8, 8, 3))
         self.assertEqual((heap["leaked_blocks"], heap["leaked_bytes"]), (15, 10 * 100 + 3 * 300 + 2 * 310))
         self.assertTrue(reports[0]["integrity"]["complete"])
+        self.assertEqual(sorted(kind for kind, _ in runs[0].read().notes), [1, 2, 2, 2, 2])
         program = harness.program("own_left_alone")
         reason = "it branches into its own first instructions"
         self.assertEqual(set(reports[0]["integrity"]["notes"]), {

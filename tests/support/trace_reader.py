@@ -260,7 +260,7 @@ class Trace:
         self.nodes = {}
         self.modules = {}
         self.program = self.command_line = self.directory = self.host = None
-        self.notes = []
+        self.notes = []  # (kind, text)
         self.marks = []
         for stream in self.streams.values():
             for event in stream:
@@ -392,7 +392,7 @@ class Trace:
             elif event.node == TEXT_MARK:
                 self.marks.append(text)
             elif event.node == TEXT_NOTE:
-                self.notes.append(text)
+                self.notes.append((event.size, text))
             elif event.node == TEXT_MODULE:
                 size, bias, id_bytes, flags = struct.unpack_from("<QQII", event.text)
                 body = event.text[24:]

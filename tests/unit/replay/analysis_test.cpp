@@ -5,6 +5,7 @@
 #include <random>
 
 #include "analyzer/replay/analysis.h"
+#include "analyzer/replay/compact.h"
 #include "tests/support/temporary_file.h"
 #include "tests/support/trace_builder.h"
 
@@ -265,4 +266,31 @@ TEST_CASE("A recording's end is believed for a year, by the clock that its sampl
   // What no recording reaches is a damaged mark.
   CHECK(duration_s(2 * kYear * kRate) == 10);
   CHECK(duration_s(~std::uint64_t{0}) == 10);
+}
+
+TEST_CASE("Notes tell by their kind, not by their words, that figures can be off") {
+  const auto reason_follows = [](NoteKind kind, std::string_view words) {
+    TraceBuilder trace;
+    auto& stream = trace.stream();
+    stream.thread(100, "main");
+    stream.text(TextKind::kNote, static_cast<std::uint64_t>(kind), 0, words);
+    stream.free(10, 0x1000);
+    const TemporaryFile path, compacted;
+    trace.write(path.path());
+    const auto notes_of = [](const std::string& file) {
+      return Analysis(file, {}, {}, {.use = false, .keep = false}).profile().integrity.notes;
+    };
+    const std::vector<std::string> notes = notes_of(path.path());
+    REQUIRE(notes.size() == 2);
+    CHECK(notes[0] == words);
+    compact(path.path(), compacted.path(), {});
+    CHECK(notes_of(compacted.path()) == notes);
+    return notes[1].ends_with(", perhaps because of what is not recorded");
+  };
+  CHECK(reason_follows(NoteKind::kNotRecorded, "frees by worker threads are missing"));
+  CHECK_FALSE(reason_follows(NoteKind::kInformation, "the setting X was not recorded: it has its default"));
+  CHECK_FALSE(reason_follows(static_cast<NoteKind>(77), "of a later version"));
+  // Recorders that knew no kinds.
+  CHECK(reason_follows(NoteKind::kUntyped, "je_malloc of app is not recorded: it is too short"));
+  CHECK_FALSE(reason_follows(NoteKind::kUntyped, "something to know"));
 }
