@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <lz4.h>
+#include <utility>
 
 #include "analyzer/trace/compact_codec.h"
+#include "analyzer/trace/limits.h"
 #include "common/checksum.h"
 #include "common/event_codec.h"
 
@@ -84,7 +86,8 @@ class MergedReader::Stream {
   };
 
   void begin_block() {
-    texts.clear();
+    reader_.decoded_bytes_ -= std::exchange(text_bytes_, 0);
+    std::vector<EventText>().swap(texts);
     if (buffer_.empty() && !reader_.spare_buffers_.empty()) {
       buffer_ = std::move(reader_.spare_buffers_.back());
       reader_.spare_buffers_.pop_back();
@@ -98,9 +101,19 @@ class MergedReader::Stream {
     at = end = out_ = nullptr;
   }
 
-  void room_for(std::size_t events) {
-    if (buffer_.size() < events) buffer_.resize(events);
+  /// False: all streams together would hold more than the file can.
+  bool room_for(std::size_t events) {
+    if (buffer_.size() < events) {
+      const std::uint64_t others = reader_.decoded_bytes_ - buffer_.size() * sizeof(MergedEvent);
+      const std::uint64_t bytes = events * sizeof(MergedEvent);
+      if (others + bytes > max_decoded_bytes(reader_.file_.bytes())) return false;
+      std::vector<MergedEvent>().swap(buffer_);
+      reader_.decoded_bytes_ = others;
+      buffer_.resize(events);
+      reader_.decoded_bytes_ = others + bytes;
+    }
     out_ = buffer_.data();
+    return true;
   }
 
   /// A block that comes after `events_before` of the stream's events is about to be decoded.
@@ -156,7 +169,8 @@ class MergedReader::Stream {
       return damaged("unknown coding");
     }
 
-    room_for(std::size_t{header.record_count} + 1);
+    if (!room_for(std::size_t{header.record_count} + 1))
+      return damaged("the decoded blocks of all streams would exceed what a file of this size can hold");
     close_gap(ref.sequence, header.events_before);
     // What every event needs stays in registers, and is given back for the records that need more.
     std::uint64_t events = 0;
@@ -222,7 +236,13 @@ class MergedReader::Stream {
       }
       return;
     }
-    room_for(slots.size() + 1);
+    if (!room_for(slots.size() + 1)) {
+      damage.damaged(index_.staging_offset, slots.size() * sizeof(Slot),
+                     name_of(index_.id) + ": the decoded blocks of all streams would exceed what a file of this size "
+                     "can hold");
+      damage.lost_unknown();
+      return lost_at_end();
+    }
     std::uint64_t expected = state_.events_seen;
     if (slots.front().op() == Op::kBlockStart) expected = slots.front().address;
     close_gap(sequence, expected);
@@ -302,10 +322,16 @@ class MergedReader::Stream {
     Definitions& definitions = reader_.definitions_;
     std::string text(reinterpret_cast<const char*>(bytes), slot.aux);
     const auto kind = static_cast<TextKind>(slot.node);
+    const bool is_event =
+        kind == TextKind::kThread || kind == TextKind::kThreadName || kind == TextKind::kMark;
+    if ((is_event || kind == TextKind::kModule) && !reader_.take_text(text.size())) return;
+    const std::uint64_t held = sizeof(EventText) + text.size();
     switch (kind) {
       case TextKind::kThread:
       case TextKind::kThreadName:
       case TextKind::kMark:
+        text_bytes_ += held;
+        reader_.decoded_bytes_ += held;
         push({state_.last_time, 0, slot.op_size, static_cast<std::uint32_t>(texts.size()), position_});
         texts.push_back({kind, slot.size(), slot.address, std::move(text)});
         return;
@@ -352,7 +378,22 @@ class MergedReader::Stream {
   State before_;  // when the block at hand was loaded
   std::vector<MergedEvent> buffer_;
   MergedEvent* out_ = nullptr;
+  std::uint64_t text_bytes_ = 0;  // of decoded_bytes_: of the block at hand
 };
+
+/// False: the file has more texts than one of its size can hold. The caller leaves this one out.
+bool MergedReader::take_text(std::uint64_t bytes) noexcept {
+  const std::uint64_t limit = max_text_bytes(file_.bytes());
+  const bool had_room = text_bytes_ <= limit;
+  text_bytes_ += text_cost_bytes(bytes);
+  if (text_bytes_ <= limit) return true;
+  if (had_room) {
+    damage_.lost_unknown();
+    damage_.note("names of threads, marks and modules exceed what a file of this size can hold: the rest of them is "
+                 "left out");
+  }
+  return false;
+}
 
 /// The chunk at hand of a compacted trace.
 struct MergedReader::Chunks {
@@ -469,7 +510,11 @@ bool MergedReader::next_compacted(Batch& batch) {
       continue;
     }
     try {
+      const std::size_t texts_before = batch.texts.size();
       const std::size_t got = chunks.decoder->next(events + count, Batch::kEvents - count, batch.texts);
+      for (std::size_t i = texts_before; i < batch.texts.size(); ++i)
+        if (!take_text(batch.texts[i].text.size()))
+          throw FormatError("its texts exceed what a file of this size can hold");
       std::uint32_t stream = MergedEvent::kStreamMask;
       for (std::size_t i = count; i < count + got; ++i) {
         const MergedEvent& event = events[i];

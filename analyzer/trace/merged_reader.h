@@ -2,7 +2,7 @@
 //
 // Each stream is decoded a frame at a time, when the merge reaches it, so memory is one decoded frame for
 // each stream that is in the middle of one. Most events come from the stream the last one came from; that
-// path is a comparison and a copy.
+// path is a comparison and a copy. What a hostile trace can make this ask for is bounded: limits.h.
 //
 // Of events of equal time, those of one stream stay together, streams in order of id. That order can be
 // wrong for two streams' events at one address; the replay, which knows the address's state, puts it
@@ -113,6 +113,7 @@ class MergedReader {
   void sift_down(std::size_t at) noexcept;
   void save_position(ByteWriter& out) const;
   bool next_compacted(Batch& batch);
+  bool take_text(std::uint64_t bytes) noexcept;
   bool load_chunk();
   void give_up_chunk(const std::string& why);
 
@@ -125,6 +126,8 @@ class MergedReader {
   NodeIndex node_index_;
   Definitions definitions_;
   Damage damage_;
+  std::uint64_t decoded_bytes_ = 0;  // in the buffers of all streams, and texts in the blocks at hand
+  std::uint64_t text_bytes_ = 0;     // text_cost_bytes() of all texts so far
   std::uint64_t frame_bytes_read_ = 0;
   std::uint64_t last_time_ = 0;
   std::uint64_t records_ = 0;

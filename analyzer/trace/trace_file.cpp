@@ -4,12 +4,15 @@
 #include <cstring>
 #include <memory>
 
+#include "analyzer/trace/limits.h"
 #include "common/checksum.h"
+#include "common/event_codec.h"
 
 namespace heapprof::trace {
 namespace {
 
 constexpr std::uint32_t kMaxUnitBytes = 1 << 20;
+constexpr std::uint64_t kMinStreamLimit = 4096;
 
 constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t to) noexcept {
   return (value + to - 1) / to * to;
@@ -92,8 +95,8 @@ bool is_frame(const FrameHeader& header, std::uint64_t file_id, std::uint64_t of
   return header.magic == kFrameMagic && header.file_id == file_id &&
          header.header_checksum == checksum(&header, offsetof(FrameHeader, header_checksum)) &&
          header.header_bytes >= sizeof(FrameHeader) && header.stream != StreamId::kNone &&
-         header.raw_bytes <= kMaxRawBytes && header.payload_bytes <= kMaxExtentBytes &&
-         header.record_count <= header.raw_bytes && header.event_count <= header.record_count &&
+         header.raw_bytes <= column_bytes_bound(kMaxBlockSlots) && header.payload_bytes <= kMaxExtentBytes &&
+         header.record_count <= kMaxBlockSlots && header.event_count <= header.record_count &&
          offset + header.header_bytes + header.payload_bytes <= end;
 }
 
@@ -151,12 +154,12 @@ void save(const Origin& origin, ByteWriter& out) {
 }
 
 Origin load_origin(ByteReader& in) {
-  constexpr std::uint64_t kMostStreams = 1 << 20;
+  constexpr std::uint64_t kMaxStreams = 1 << 20;
   Origin origin;
   origin.damage = load_damage(in);
   constexpr Writer kWriters[] = {Writer::kGone, Writer::kExecuted, Writer::kRecording};
   origin.writer = kWriters[in.number_up_to(std::size(kWriters) - 1)];
-  origin.streams = static_cast<std::uint32_t>(in.number_up_to(kMostStreams));
+  origin.streams = static_cast<std::uint32_t>(in.number_up_to(kMaxStreams));
   origin.bytes = in.number();
   origin.quantum = in.number();
   if (origin.quantum == 0) throw FormatError("its unit of time is nothing");
@@ -182,6 +185,9 @@ void TraceFile::open_compacted() {
     damage_ = origin.damage;
     writer_ = origin.writer;
     cut_ticks_ = origin.cut_ticks;
+    // Every stream has its thread's text in a chunk.
+    if (origin.streams > kMinStreamLimit + size_)
+      throw FormatError("it claims more streams than a file of its size can hold");
     streams_.resize(origin.streams);
     compacted->original_bytes = origin.bytes;
     compacted->quantum = origin.quantum;
@@ -316,7 +322,8 @@ void TraceFile::walk(bool staging_pass) {
 void TraceFile::copy_staging(const ExtentHeader& extent) {
   const std::uint64_t commit_at = extent.offset + offsetof(StagingHeader, commit);
   const std::uint64_t slots_at = extent.offset + sizeof(StagingHeader);
-  const std::uint32_t room = (extent.bytes - sizeof(StagingHeader)) / sizeof(Slot);
+  const std::uint32_t room =
+      std::min<std::uint32_t>((extent.bytes - sizeof(StagingHeader)) / sizeof(Slot), kMaxBlockSlots);
   StreamIndex& into = stream(extent.stream);
   if (into.has_staging) damage_.note("stream " + std::to_string(raw(extent.stream)) + " has two staging blocks");
 

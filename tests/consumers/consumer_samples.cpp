@@ -131,7 +131,7 @@ void huge(const std::string& path) {
 
 void many(const std::string& path) {
   TraceBuilder trace;
-  auto& main = trace.stream(4000);
+  auto& main = trace.stream(2000);
   start(main);
   main.node(1, 0, kDemo, 0x100);
   std::uint32_t next = 2;

@@ -1,0 +1,73 @@
+"""Small traces that ask for much memory: heapprof takes an amount that goes with the size of the file, keeps what is
+sound, and says what it left out."""
+
+import os
+import resource
+import subprocess
+
+import harness
+
+# What no file makes larger: the program with its libraries, and the constants of analyzer/trace/limits.h.
+BASE_BYTES = 256 << 20
+BYTES_PER_FILE_BYTE = 64
+
+
+class Hostile(harness.Case):
+    def setUp(self):
+        super().setUp()
+        made = subprocess.run([str(harness.BUILD / "tests" / "e2e" / "hostile_traces"), str(self.dir)], check=True,
+                              capture_output=True, text=True)
+        self.sound = int(made.stdout)
+
+    def ask(self, *arguments, limit_bytes):
+        """Runs heapprof with so much memory; returns exit status, outputs and the most that was resident."""
+        def lower_limit():
+            resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
+
+        out, err = self.dir / "out", self.dir / "err"
+        with open(out, "w") as stdout, open(err, "w") as stderr:
+            process = subprocess.Popen([str(harness.HEAPPROF), *map(str, arguments)], stdout=stdout, stderr=stderr,
+                                       stdin=subprocess.DEVNULL, preexec_fn=lower_limit, cwd=self.dir,
+                                       env=harness.clean_environment(XDG_CACHE_HOME=self.dir / "cache"))
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        return process.returncode, out.read_text(), err.read_text(), usage.ru_maxrss * 1024
+
+    def check(self, name, keeps_sound_part=True, lines=1):
+        path = self.dir / name
+        size = path.stat().st_size
+        allowed = BASE_BYTES + BYTES_PER_FILE_BYTE * size
+        status, out, err, resident = self.ask("report", path, "--json", limit_bytes=allowed)
+        print(f"{name}: {size} bytes, {resident >> 20} MB resident, exit status {status}", flush=True)
+        self.assertEqual(status, 1, err)
+        self.assertEqual(len(err.strip().splitlines()), lines, err)
+        self.assertNotIn("not enough memory", err)
+        self.assertLess(resident, allowed)
+        if not keeps_sound_part:
+            self.assertIn(name, err)
+            return err
+        report = self.report(path, status=1)
+        self.assertGreaterEqual(report["heap"]["allocations"], self.sound)
+        self.assertEqual(report["heap"]["leaked_blocks"], self.sound)
+        self.assertFalse(report["integrity"]["complete"])
+        return " ".join(report["integrity"]["notes"])
+
+    def test_frames_of_more_records_than_a_block(self):
+        self.check("large_frames.hprof")
+
+    def test_many_streams_in_the_middle_of_a_block(self):
+        self.assertIn("exceed what a file of this size can hold", self.check("many_streams.hprof"))
+
+    def test_texts(self):
+        for name in ("threads", "long_names", "marks", "modules"):
+            with self.subTest(name):
+                self.assertIn("exceed what a file of this size can hold", self.check(f"{name}.hprof"))
+
+    def test_compacted(self):
+        self.assertIn("claims to hold", self.check("compacted_nodes.hprof", keeps_sound_part=False))
+        # Its only chunk is damaged: nothing is left, and that is said as well.
+        self.check("compacted_streams.hprof", keeps_sound_part=False, lines=2)
+
+
+if __name__ == "__main__":
+    harness.main()
