@@ -292,12 +292,12 @@ ChunkDecoder::ChunkDecoder(const ChunkFormat& format, std::span<const std::uint8
   ByteReader in(contents);
   state.events_left = in.number();
   state.time = in.number();
-  const std::size_t count = in.count();
+  const std::size_t count = static_cast<std::size_t>(in.number_up_to(format.streams));
   state.place.resize(format.streams, 0);
   std::vector<std::uint64_t> sizes(count * kColumnsOfStream);
   for (std::size_t i = 0; i < count; ++i) {
-    if (format.streams == 0) throw FormatError("it has no streams");
     const auto position = static_cast<std::uint32_t>(in.number_up_to(format.streams - 1));
+    if (state.place[position] != 0) throw FormatError("a stream stands in it twice");
     Stream& stream = state.streams.emplace_back();
     state.place[position] = static_cast<std::uint32_t>(state.streams.size());
     stream.context.next_ordinal = in.number_up_to((std::uint64_t{1} << 40) - 2);
