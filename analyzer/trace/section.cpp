@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <new>
+#include <string>
 #include <zstd.h>
 
 #include "analyzer/trace/byte_stream.h"
@@ -37,6 +38,9 @@ SectionTable walk_sections(const InputFile& input, std::uint64_t file_id, std::u
 
 std::vector<std::uint8_t> read_contents(const InputFile& input, const Section& section) {
   const SectionHeader& header = section.header;
+  if (header.raw_bytes > max_contents_bytes(header.payload_bytes))
+    throw FormatError("a section of " + std::to_string(header.payload_bytes) + " bytes claims to hold " +
+                      std::to_string(header.raw_bytes));
   std::vector<std::uint8_t> payload(header.payload_bytes);
   if (!input.read_all(section.offset + sizeof header, payload.data(), payload.size()))
     throw FormatError("it cannot be read");
@@ -52,9 +56,18 @@ std::vector<std::uint8_t> read_contents(const InputFile& input, const Section& s
 
 std::vector<std::uint8_t> make_section(SectionHeader header, std::span<const std::uint8_t> contents, int level) {
   std::vector<std::uint8_t> bytes(sizeof header + ZSTD_compressBound(contents.size()));
-  const std::size_t got = ZSTD_compress(bytes.data() + sizeof header, bytes.size() - sizeof header, contents.data(),
-                                        contents.size(), level);
+  std::size_t got = ZSTD_compress(bytes.data() + sizeof header, bytes.size() - sizeof header, contents.data(),
+                                  contents.size(), level);
   if (ZSTD_isError(got)) throw std::bad_alloc();
+  if (contents.size() > max_contents_bytes(got)) {
+    constexpr std::uint32_t kSkippableMagic = ZSTD_MAGIC_SKIPPABLE_START;
+    const auto missing = static_cast<std::uint32_t>((contents.size() - max_contents_bytes(got) + 15) / 16);
+    bytes.resize(sizeof header + got);
+    bytes.resize(bytes.size() + sizeof kSkippableMagic + sizeof missing + missing, 0);
+    std::memcpy(bytes.data() + sizeof header + got, &kSkippableMagic, sizeof kSkippableMagic);
+    std::memcpy(bytes.data() + sizeof header + got + sizeof kSkippableMagic, &missing, sizeof missing);
+    got = bytes.size() - sizeof header;
+  }
   header.magic = kSectionMagic;
   header.raw_bytes = contents.size();
   header.payload_bytes = got;

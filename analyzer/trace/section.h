@@ -13,7 +13,8 @@
 //     56      8  payload_checksum
 //     64      8  header_checksum   of bytes 0 to 63
 //
-// The payload is one zstd frame of raw_bytes bytes.
+// The payload is one zstd frame of raw_bytes bytes. Where that packs better than max_contents_bytes() allows, a
+// skippable frame of zeros follows (RFC 8878, 3.1.2), so that every reader can refuse what is packed better.
 #pragma once
 
 #include <cstddef>
@@ -51,6 +52,11 @@ inline constexpr std::uint32_t kSectionMagic = 0x43455348;  // "HSEC"
 /// No writer exceeds this, so a damaged length cannot ask for more.
 inline constexpr std::uint64_t kMaxSectionBytes = std::uint64_t{1} << 30;
 
+/// Contents are at most this long for a payload of so many bytes: a few bytes of zstd could stand for a gigabyte.
+constexpr std::uint64_t max_contents_bytes(std::uint64_t payload_bytes) noexcept {
+  return (std::uint64_t{16} << 20) + 16 * payload_bytes;
+}
+
 /// A section found in a file.
 struct Section {
   SectionHeader header{};
@@ -76,7 +82,7 @@ struct SectionTable {
 /// Walks from section to section in [begin, end).
 SectionTable walk_sections(const InputFile& input, std::uint64_t file_id, std::uint64_t begin, std::uint64_t end);
 
-/// Its contents. Throws FormatError when checksum or compression are wrong.
+/// Its contents. Throws FormatError when checksum, compression or lengths are wrong.
 std::vector<std::uint8_t> read_contents(const InputFile& input, const Section& section);
 
 /// Header, compressed payload and padding, ready to be appended to a file at a multiple of 8. `level`: of zstd.

@@ -17,6 +17,9 @@ namespace heapprof::trace {
 
 class TickClock {
  public:
+  /// points() are at most one more.
+  static constexpr std::size_t kMaxPoints = 4096;
+
   struct Point {
     std::uint64_t ticks = 0;
     std::uint64_t ns = 0;
@@ -81,7 +84,6 @@ class TickClock {
   }
 
  private:
-  static constexpr std::size_t kMaxPoints = 4096;
   static std::uint64_t scale(std::uint64_t ticks, std::uint64_t ns, std::uint64_t per_ticks) noexcept {
     __extension__ using Wide = unsigned __int128;
     const Wide result = static_cast<Wide>(ticks) * ns / per_ticks;

@@ -1,5 +1,6 @@
 #include "analyzer/trace/whole.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -147,7 +148,7 @@ Whole load_whole(ByteReader& in, const FileHeader& header) {
   whole.unfinished = in.number();
   whole.paused_once = in.number() != 0;
   whole.damage = load_damage(in);
-  std::vector<TickClock::Point> points(in.count());
+  std::vector<TickClock::Point> points(in.number_up_to(std::min(in.left(), TickClock::kMaxPoints + 1)));
   TickClock::Point last;
   for (TickClock::Point& point : points) {
     const std::uint64_t ticks = in.number();
