@@ -27,6 +27,11 @@ struct Header {
 };
 static_assert(sizeof(Header) == 32);
 
+/// No table of different names is packed better than this.
+std::uint64_t max_raw_bytes(std::uint64_t packed_bytes) {
+  return std::min<std::uint64_t>(kMaxTableBytes, (std::uint64_t{16} << 20) + 64 * packed_bytes);
+}
+
 class Encoder {
  public:
   void number(std::uint64_t value) {
@@ -63,11 +68,11 @@ class Decoder {
  public:
   explicit Decoder(std::string_view bytes)
       : at_(reinterpret_cast<const std::uint8_t*>(bytes.data())), end_(at_ + bytes.size()) {
-    const std::uint64_t strings = count(1);
+    const std::uint64_t strings = count(2);  // none is empty
     strings_.reserve(strings);
     for (std::uint64_t i = 0; i < strings && ok_; ++i) {
       const std::uint64_t size = number();
-      if (size > left()) {
+      if (size == 0 || size > left()) {
         fail();
         return;
       }
@@ -188,7 +193,8 @@ std::optional<std::vector<ModuleNames>> unpack(std::string_view packed) {
   if (packed.size() < sizeof header) return std::nullopt;
   std::memcpy(&header, packed.data(), sizeof header);
   const std::string_view body = packed.substr(sizeof header);
-  if (header.magic != kMagic || header.packed_bytes != body.size() || header.raw_bytes > kMaxTableBytes ||
+  if (header.magic != kMagic || header.packed_bytes != body.size() ||
+      header.raw_bytes > max_raw_bytes(header.packed_bytes) ||
       header.checksum != checksum(body.data(), body.size()))
     return std::nullopt;
   // Memory is asked for as bytes come out, not as the header says.

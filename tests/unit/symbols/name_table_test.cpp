@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <utime.h>
+#include <zstd.h>
 
 #include "analyzer/symbols/name_cache.h"
 #include "common/checksum.h"
@@ -173,4 +174,19 @@ TEST_CASE("the cache stays below its limit, and what was used last stays") {
   }
   CHECK(cache.load(id, "state 39").has_value());
   CHECK(!cache.load(id, "state 20").has_value());
+}
+
+TEST_CASE("A table that claims to unpack to more than its length allows, or that has empty names, is refused") {
+  const auto table = [](const std::string& raw, std::uint64_t claimed) {
+    std::string body(ZSTD_compressBound(raw.size()), '\0');
+    body.resize(ZSTD_compress(body.data(), body.size(), raw.data(), raw.size(), 1));
+    const std::uint64_t header[] = {0x31454d414e465048, claimed, body.size(),
+                                    heapprof::checksum(body.data(), body.size())};
+    return std::string(reinterpret_cast<const char*>(header), sizeof header) + body;
+  };
+  // A number of strings, each with its length in front, and no modules.
+  CHECK(unpack(table(std::string("\1\1a\0", 4), 4)));
+  CHECK_FALSE(unpack(table(std::string("\1\0\0", 3), 3)));
+  const std::string zeros(std::size_t{32} << 20, '\0');
+  CHECK_FALSE(unpack(table(zeros, zeros.size())));
 }
