@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/trace/limits.h"
+
 using namespace heapprof::recorder;
 
 namespace {
@@ -36,6 +38,13 @@ Settings read(std::vector<std::string> lines) {
 }
 
 }  // namespace
+
+TEST_CASE("a block is never larger than readers allow") {
+  constexpr std::uint32_t kMax = heapprof::trace::kMaxBlockBytes;
+  CHECK(Settings{}.block_bytes <= kMax);
+  CHECK(read({"HEAPPROF_BLOCK_BYTES=" + std::to_string(kMax)}).block_bytes == kMax);
+  CHECK(read({"HEAPPROF_BLOCK_BYTES=" + std::to_string(kMax + 1)}).block_bytes <= kMax);
+}
 
 TEST_CASE("without variables the documented defaults hold") {
   const Settings settings = read({});
