@@ -24,7 +24,7 @@ void write_unnoticed(int fd, const char* line, std::size_t bytes) noexcept {
   constexpr int kBrokenPipe = -32, kTooBig = -27;
   sys::SignalsHeld held(sys::signal_bit(SIGPIPE) | sys::signal_bit(SIGXFSZ));
   const long result = sys::write(fd, line, bytes);
-  held.finish(result == kBrokenPipe || result == kTooBig);
+  held.finish(result == kBrokenPipe ? sys::signal_bit(SIGPIPE) : result == kTooBig ? sys::signal_bit(SIGXFSZ) : 0);
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ constexpr long kFuseMagic = 0x65735546, kZfsMagic = 0x2fc12fc1, kBcachefsMagic =
                kCephMagic = 0x00c36400, kCifsMagic = static_cast<long>(0xff534d42),
                kSmb2Magic = static_cast<long>(0xfe534d42);
 
-constexpr int kNotFound = -2, kExists = -17, kTooBig = -27, kNoSpace = -28, kQuota = -122, kNotSupported = -95;
+constexpr int kNotFound = -2, kInputOutput = -5, kExists = -17, kTooBig = -27, kNoSpace = -28, kQuota = -122,
+              kNotSupported = -95;
 
 // Paths are put together in static buffers: only one thread at a time opens a trace (lifecycle.cpp), and it may
 // be on a small stack.
@@ -96,6 +97,22 @@ bool file_size_is_limited() noexcept {
   rlimit limit{};
   sys::call(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, sys::word(&limit));
   return limit.rlim_cur != RLIM_INFINITY;
+}
+
+/// Takes the space on the disk. Returns a negated errno, sys::kInterrupted among them, or 0.
+long take_space(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  const long result = sys::fallocate(fd, offset, bytes);
+  if (result != kNotSupported) return result;
+  // A file system without reservation: written zeros are as good where it does not copy on write. All of them: a page
+  // of the mapping that lies behind the end of the file is SIGBUS for the host.
+  static constexpr char kZeros[kUnitBytes] = {};
+  for (const std::uint64_t end = offset + bytes; offset < end;) {
+    const std::uint64_t left = end - offset;
+    const long written = sys::pwrite(fd, kZeros, left < sizeof kZeros ? left : sizeof kZeros, offset);
+    if (written <= 0) return written < 0 ? written : kInputOutput;
+    offset += static_cast<std::uint64_t>(written);
+  }
+  return 0;
 }
 
 }  // namespace
@@ -177,7 +194,12 @@ Failure TraceFile::create(const char* pattern, const char* program, std::uint64_
   }
   fd_ = fd;
   sys::identify(fd_, identity_);
+  const Failure failure = prepare(start_realtime_ns);
+  if (failure != nullptr) remove();
+  return failure;
+}
 
+Failure TraceFile::prepare(std::uint64_t start_realtime_ns) noexcept {
   struct statfs file_system {};
   sys::call(SYS_fstatfs, fd_, sys::word(&file_system));
   rewrites_in_place_ = recorder::rewrites_in_place(static_cast<long>(file_system.f_type));
@@ -195,6 +217,13 @@ Failure TraceFile::create(const char* pattern, const char* program, std::uint64_
   next_offset_ = unit_bytes_;
   if (!sys::random(&file_id_, sizeof file_id_)) file_id_ = start_realtime_ns * 0x9e3779b97f4a7c15 + identity_.inode;
   return nullptr;
+}
+
+void TraceFile::remove() noexcept {
+  sys::FileIdentity now;
+  if (sys::identify(path_, now) && now == identity_) sys::unlink(path_);
+  sys::close(fd_);
+  fd_ = -1;
 }
 
 void TraceFile::publish_header() noexcept {
@@ -234,16 +263,18 @@ bool TraceFile::recover_descriptor() noexcept {
 }
 
 Failure TraceFile::reserve(std::uint64_t offset, std::uint64_t bytes) noexcept {
-  sys::SignalsHeld held(file_size_is_limited() ? sys::signal_bit(SIGXFSZ) : 0);
-  long result = sys::fallocate(fd_, offset, bytes);
-  if (result == kNotSupported) {
-    // A file system without reservation: written zeros are as good where it does not copy on write.
-    static constexpr char kZeros[kUnitBytes] = {};
-    result = 0;
-    for (std::uint64_t at = offset; at < offset + bytes && !sys::failed(result); at += sizeof kZeros)
-      result = sys::pwrite(fd_, kZeros, sizeof kZeros, at);
+  // All signals, so that no handler leaves by longjmp while SIGXFSZ is held.
+  sys::SignalsHeld held(file_size_is_limited() ? sys::kAllButFaults : 0);
+  long result = take_space(fd_, offset, bytes);
+  held.finish(result == kTooBig ? sys::signal_bit(SIGXFSZ) : 0);
+  // A signal may end a reservation (fallocate(2), EINTR; tmpfs in older kernels). The host may have a timer that
+  // always comes first, so the next attempts are made without its signals.
+  constexpr int kMaxAttempts = 100;
+  for (int i = 0; i < kMaxAttempts && result == sys::kInterrupted; ++i) {
+    sys::SignalsHeld all(sys::kAllButFaults);
+    result = take_space(fd_, offset, bytes);
+    all.finish(result == kTooBig ? sys::signal_bit(SIGXFSZ) : 0);
   }
-  held.finish(result == kTooBig);
   if (!sys::failed(result)) return nullptr;
   if (result == kNoSpace) return kFailureDisk;
   if (result == kQuota) return "the disk quota for the trace is used up";

@@ -23,7 +23,8 @@ using Failure = const char*;
 class TraceFile {
  public:
   /// Makes the file that `pattern` (HEAPPROF_OUTPUT) names, missing folders included, with `program` for
-  /// %e and `start_realtime_ns` for %t, and maps its header page, which it leaves for the caller to fill.
+  /// %e and `start_realtime_ns` for %t, and maps its header page, which it leaves for the caller to fill. After a
+  /// failure there is no file; path() still has the name.
   Failure create(const char* pattern, const char* program, std::uint64_t start_realtime_ns,
                  std::uint64_t max_bytes) noexcept;
 
@@ -46,6 +47,10 @@ class TraceFile {
   void abandon() noexcept;
 
  private:
+  /// What create() does once the file exists.
+  Failure prepare(std::uint64_t start_realtime_ns) noexcept;
+  /// Undoes what create() did.
+  void remove() noexcept;
   bool descriptor_is_ours() const noexcept;
   bool recover_descriptor() noexcept;
   Failure reserve(std::uint64_t offset, std::uint64_t bytes) noexcept;

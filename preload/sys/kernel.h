@@ -27,31 +27,43 @@ inline long call(long number, long a = 0, long b = 0, long c = 0, long d = 0, lo
   return raw_syscall(number, a, b, c, d, e, f);
 }
 
+inline bool forbidden() noexcept { return __atomic_load_n(&g_forbidden, __ATOMIC_RELAXED) != 0; }
+
 constexpr bool failed(long result) noexcept { return result < 0 && result >= -4095; }
 inline bool failed(const void* result) noexcept { return failed(reinterpret_cast<long>(result)); }
 
 inline long word(const void* pointer) noexcept { return reinterpret_cast<long>(pointer); }
 
+constexpr long kInterrupted = -4;  ///< EINTR
+
+/// The same for calls that a signal of the host may interrupt: on FUSE, for example, every call that takes a file.
+/// Repeats an interrupted call, but not for ever: signals may come faster than the kernel gets on.
+long call_again(long number, long a, long b, long c, long d = 0, long e = 0) noexcept;
+
 inline int open(const char* path, int flags, int mode = 0) noexcept {
-  return static_cast<int>(call(SYS_openat, AT_FDCWD, word(path), flags, mode));
+  return static_cast<int>(call_again(SYS_openat, AT_FDCWD, word(path), flags, mode));
 }
-inline void close(int fd) noexcept { call(SYS_close, fd); }
+inline void close(int fd) noexcept { call(SYS_close, fd); }  // closed, also when it was interrupted
+inline void unlink(const char* path) noexcept { call_again(SYS_unlinkat, AT_FDCWD, word(path), 0); }
+
+// Results may be short.
 inline long read(int fd, void* buffer, size_t bytes) noexcept {
-  return call(SYS_read, fd, word(buffer), static_cast<long>(bytes));
+  return call_again(SYS_read, fd, word(buffer), static_cast<long>(bytes));
 }
 inline long write(int fd, const void* buffer, size_t bytes) noexcept {
-  return call(SYS_write, fd, word(buffer), static_cast<long>(bytes));
+  return call_again(SYS_write, fd, word(buffer), static_cast<long>(bytes));
 }
 inline long pread(int fd, void* buffer, size_t bytes, uint64_t offset) noexcept {
-  return call(SYS_pread64, fd, word(buffer), static_cast<long>(bytes), static_cast<long>(offset));
+  return call_again(SYS_pread64, fd, word(buffer), static_cast<long>(bytes), static_cast<long>(offset));
 }
 inline long pwrite(int fd, const void* buffer, size_t bytes, uint64_t offset) noexcept {
-  return call(SYS_pwrite64, fd, word(buffer), static_cast<long>(bytes), static_cast<long>(offset));
+  return call_again(SYS_pwrite64, fd, word(buffer), static_cast<long>(bytes), static_cast<long>(offset));
 }
 inline long readlink(const char* path, char* buffer, size_t bytes) noexcept {
   return call(SYS_readlinkat, AT_FDCWD, word(path), word(buffer), static_cast<long>(bytes));
 }
 inline long mkdir(const char* path, int mode) noexcept { return call(SYS_mkdirat, AT_FDCWD, word(path), mode); }
+/// kInterrupted: a signal came first, and nothing was reserved.
 inline long fallocate(int fd, uint64_t offset, uint64_t bytes) noexcept {
   return call(SYS_fallocate, fd, 0, static_cast<long>(offset), static_cast<long>(bytes));
 }
@@ -70,14 +82,14 @@ struct FileIdentity {
 };
 inline bool identify(int fd, FileIdentity& identity) noexcept {
   struct statx status;
-  const long result = call(SYS_statx, fd, word(""), AT_EMPTY_PATH, STATX_INO, word(&status));
+  const long result = call_again(SYS_statx, fd, word(""), AT_EMPTY_PATH, STATX_INO, word(&status));
   if (failed(result)) return false;
   identity = {uint64_t{status.stx_dev_major} << 32 | status.stx_dev_minor, status.stx_ino};
   return true;
 }
 inline bool identify(const char* path, FileIdentity& identity) noexcept {
   struct statx status;
-  if (failed(call(SYS_statx, AT_FDCWD, word(path), 0, STATX_INO, word(&status)))) return false;
+  if (failed(call_again(SYS_statx, AT_FDCWD, word(path), 0, STATX_INO, word(&status)))) return false;
   identity = {uint64_t{status.stx_dev_major} << 32 | status.stx_dev_minor, status.stx_ino};
   return true;
 }
@@ -105,19 +117,26 @@ inline void* map_private(size_t bytes) noexcept {
 
 constexpr uint64_t signal_bit(int signal) noexcept { return uint64_t{1} << (signal - 1); }
 
-/// Holds back signals that a call of ours may raise in this thread, so that the host never sees them.
+/// Every signal but those that report a fault of the thread's own: the kernel kills a process that blocks one of them
+/// when the fault happens.
+constexpr uint64_t kAllButFaults = ~(signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) |
+                                     signal_bit(SIGFPE) | signal_bit(SIGTRAP) | signal_bit(SIGSYS));
+
+/// Holds back signals for the time of a call: those that the call may raise in this thread, so that the host never
+/// sees them, and those that would interrupt it.
 class SignalsHeld {
  public:
   /// None held: costs nothing.
   explicit SignalsHeld(uint64_t signals) noexcept : signals_(signals) {
     if (signals_ != 0) call(SYS_rt_sigprocmask, SIG_BLOCK, word(&signals_), word(&before_), sizeof signals_);
   }
-  /// `raised`: the call failed in a way that raises one: takes it away, unless the host had it blocked before and
-  /// waits for its own; then one too many stays pending, which is what the failing call means to it anyway.
-  void finish(bool raised) noexcept {
+  /// `raised`: the signal that the call raised, if any (its signal_bit): takes it away, unless the host had it
+  /// blocked before and waits for its own; then one too many stays pending, which is what the failing call means to
+  /// it anyway.
+  void finish(uint64_t raised) noexcept {
     if (signals_ == 0) return;
-    const uint64_t ours = signals_ & ~before_;
-    if (raised && ours != 0) {
+    const uint64_t ours = raised & signals_ & ~before_;
+    if (ours != 0) {
       timespec now{};
       call(SYS_rt_sigtimedwait, word(&ours), 0, word(&now), sizeof ours);
     }

@@ -67,10 +67,6 @@ void say(const char* what, std::uint64_t number, const arch::EntryRegisters* ent
 
 }  // namespace
 
-namespace sys {
-constinit std::uint32_t g_forbidden = 0;
-}
-
 namespace recorder {
 
 constinit State g_state = State::kNew;

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include "common/checksum.h"
 #include "preload/recorder/call_tree.h"
 #include "preload/recorder/stream.h"
+#include "tests/support/system_calls.h"
 #include "tests/unit/recorder/read_back.h"
 
 using namespace heapprof;
@@ -136,6 +138,200 @@ TEST_CASE("RLIMIT_FSIZE stops the trace without a signal") {
   sigset_t pending;
   sigpending(&pending);
   CHECK_FALSE(sigismember(&pending, SIGXFSZ));
+}
+
+/// File sizes are limited to this while it lives.
+struct FileSizeLimit {
+  explicit FileSizeLimit(rlim_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit limit{bytes, before.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before); }
+  rlimit before;
+};
+
+/// Signals that the calling thread has blocked, as text.
+std::string blocked_signals() {
+  sigset_t blocked;
+  pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  std::string result;
+  for (int signal = 1; signal < NSIG; ++signal) result += sigismember(&blocked, signal) == 1 ? '1' : '0';
+  return result;
+}
+
+/// Descriptors that are open, by what they lead to.
+std::vector<std::string> open_files() {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    files.push_back(std::filesystem::read_symlink(entry, gone));
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+TEST_CASE("Signals that interrupt the reservation of space do not end the recording") {
+  Folder folder;
+  TraceFile file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  const std::string blocked_before = blocked_signals();
+  std::string blocked_after;
+  int interruptions = 0;
+  Failure failure = nullptr;
+  void* extent = nullptr;
+  const bool answered = with_answered_calls(
+      {SYS_fallocate},
+      [&](SystemCall& call) { return interruptions < 3 ? ++interruptions, -EINTR : call.make(); },
+      [&] {
+        extent = file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure);
+        blocked_after = blocked_signals();
+      });
+  if (!answered) {
+    WARN("no seccomp filter here");
+    return;
+  }
+  CHECK(failure == nullptr);
+  REQUIRE(extent != nullptr);
+  CHECK(interruptions == 3);
+  CHECK(std::filesystem::file_size(folder / "t") == 4096 + 65536);
+  CHECK(blocked_after == blocked_before);
+}
+
+TEST_CASE("A reservation that is always interrupted fails; it does not repeat for ever") {
+  Folder folder;
+  TraceFile file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  Failure failure = nullptr;
+  void* extent = nullptr;
+  const bool answered = with_answered_calls(
+      {SYS_fallocate}, [](SystemCall&) { return -EINTR; },
+      [&] { extent = file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure); });
+  if (!answered) {
+    WARN("no seccomp filter here");
+    return;
+  }
+  CHECK(extent == nullptr);
+  CHECK(failure != nullptr);
+}
+
+TEST_CASE("Without reservation, short and interrupted writes are completed") {
+  Folder folder;
+  TraceFile file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  int writes = 0;
+  Failure failure = nullptr;
+  void* extent = nullptr;
+  const bool answered = with_answered_calls(
+      {SYS_fallocate, SYS_pwrite64},
+      [&](SystemCall& call) -> long {
+        if (call.number == SYS_fallocate) return -EOPNOTSUPP;
+        if (++writes % 3 == 0) return -EINTR;
+        call.arguments[2] = std::min(call.arguments[2], 1000L);
+        return call.make();
+      },
+      [&] { extent = file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure); });
+  if (!answered) {
+    WARN("no seccomp filter here");
+    return;
+  }
+  CHECK(failure == nullptr);
+  REQUIRE(extent != nullptr);
+  CHECK(std::filesystem::file_size(folder / "t") == 4096 + 65536);
+}
+
+TEST_CASE("Without reservation, a write that the size limit cuts short is a failure") {
+  Folder folder;
+  TraceFile file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  Failure failure = nullptr;
+  void* extent = nullptr;
+  bool answered;
+  {
+    const FileSizeLimit limit(4096 + 65536 - 100);  // inside the last page, of which the kernel writes a part
+    answered = with_answered_calls(
+        {SYS_fallocate}, [](SystemCall&) { return -EOPNOTSUPP; },
+        [&] { extent = file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure); });
+  }
+  if (!answered) {
+    WARN("no seccomp filter here");
+    return;
+  }
+  CHECK(extent == nullptr);
+  REQUIRE(failure != nullptr);
+  CHECK(std::string(failure).find("ulimit -f") != std::string::npos);
+}
+
+TEST_CASE("Without reservation, a write that writes nothing is a failure") {
+  Folder folder;
+  TraceFile file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  Failure failure = nullptr;
+  void* extent = nullptr;
+  const bool answered = with_answered_calls(
+      {SYS_fallocate, SYS_pwrite64},
+      [](SystemCall& call) -> long { return call.number == SYS_fallocate ? -EOPNOTSUPP : 0; },
+      [&] { extent = file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure); });
+  if (!answered) {
+    WARN("no seccomp filter here");
+    return;
+  }
+  CHECK(extent == nullptr);
+  CHECK(failure != nullptr);
+}
+
+TEST_CASE("Signals that interrupt the opening of the trace do not prevent the recording") {
+  Folder folder;
+  TraceFile file;
+  int interruptions = 0;
+  Failure failure = "not tried";
+  const bool answered = with_answered_calls(
+      {SYS_openat, SYS_statx},
+      [&](SystemCall& call) { return ++interruptions % 3 != 0 ? -EINTR : call.make(); },
+      [&] {
+        failure = file.create((folder / "t").c_str(), "p", 0, 0);
+        if (failure == nullptr) file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure);
+      });
+  if (!answered) {
+    WARN("no seccomp filter here");
+    return;
+  }
+  CHECK(failure == nullptr);
+  CHECK(interruptions > 3);
+  CHECK(file.path() == folder / "t");
+}
+
+TEST_CASE("A trace that can't be extended at its start leaves neither a file nor a descriptor") {
+  Folder folder;
+  const std::vector<std::string> before = open_files();
+  TraceFile file;
+  Failure failure;
+  {
+    const FileSizeLimit limit(100);
+    failure = file.create((folder / "t").c_str(), "p", 0, 0);
+  }
+  REQUIRE(failure != nullptr);
+  CHECK(std::string(failure).find("ulimit -f") != std::string::npos);
+  CHECK(open_files() == before);
+  CHECK(std::filesystem::is_empty(folder.path));
+  CHECK(file.path() == folder / "t");  // for the message
+}
+
+TEST_CASE("A new block begins with its block start committed") {
+  Folder folder;
+  TraceFile file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  Stream stream;
+  REQUIRE(stream.open(file, StreamId{1}, 4096) == nullptr);
+  const auto commit = [&] {
+    std::uint64_t word;
+    std::memcpy(&word, bytes_of(folder / "t").data() + 4096 + offsetof(StagingHeader, commit), sizeof word);
+    return word;
+  };
+  CHECK(commit() == commit_word(0, 1));
+  while (stream.sequence() == 0) REQUIRE(stream.append(Op::kAlloc, 1, 16, 1, 1, 0));
+  CHECK(commit() == commit_word(1, 2));  // the block start, and the event that found the block before full
+  CHECK(read_stream(folder / "t", StreamId{1}).records.rbegin()[1].op() == Op::kBlockStart);
 }
 
 TEST_CASE("a descriptor that the host closed is found again by path, one it took over is left alone") {
