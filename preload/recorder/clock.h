@@ -16,7 +16,7 @@ class TickClock {
 
   /// Ticks now, after everything this thread did before (arch/*/ticks.h). 9 to 14 ns.
   std::uint64_t now() const noexcept {
-    if (kind_ == arch::kCycleClock) [[likely]] return arch::read_ordered() - origin_;
+    if (state() == static_cast<std::uint32_t>(arch::kCycleClock)) [[likely]] return arch::read_ordered() - origin_;
     return slow_now();
   }
 
@@ -25,23 +25,28 @@ class TickClock {
   void freeze() noexcept;
   void thaw() noexcept;
 
-  Clock kind() const noexcept { return announced_; }
+  Clock kind() const noexcept { return static_cast<Clock>(state() % kFreeze); }
   std::uint64_t origin() const noexcept { return origin_; }
   std::uint64_t origin_monotonic_ns() const noexcept { return origin_monotonic_ns_; }
   /// Ticks in `ns` nanoseconds: a guess at first, then measured by each learn().
   std::uint64_t ticks_in(std::uint64_t ns) const noexcept;
+  /// CLOCK_MONOTONIC at `ticks`, computed by the rate learned so far: for where the kernel may not be asked.
+  std::uint64_t monotonic_ns_at(std::uint64_t ticks) const noexcept;
   /// Learns the rate from a pair of readings taken together.
   void learn(std::uint64_t ticks, std::uint64_t monotonic_ns) noexcept;
 
  private:
+  static constexpr std::uint32_t kFreeze = 256;
+
+  std::uint32_t state() const noexcept { return __atomic_load_n(&state_, __ATOMIC_RELAXED); }
   std::uint64_t slow_now() const noexcept;
 
-  Clock kind_ = Clock::kMonotonic;  ///< what now() reads; none of the enumerators when frozen
-  Clock announced_ = Clock::kMonotonic;
+  /// The Clock that now() reads, plus kFreeze for each freeze() without its thaw(): one word, so that no thread sees
+  /// a running clock while another one's freeze() is in force.
+  std::uint32_t state_ = static_cast<std::uint32_t>(Clock::kMonotonic);
   std::uint64_t origin_ = 0;
   std::uint64_t origin_monotonic_ns_ = 0;
   std::uint64_t frozen_at_ = 0;
-  std::uint32_t freezes_ = 0;
   std::uint64_t ticks_per_1024_ns_ = 1024;
 };
 

@@ -1,0 +1,50 @@
+// Interrupts code between two of its instructions, chosen by number: what a signal handler, or another thread, may do
+// there at the worst moment. x86-64 only (the trap flag).
+#pragma once
+
+#include <signal.h>
+#include <ucontext.h>
+
+namespace heapprof::test {
+
+namespace detail {
+
+inline constexpr greg_t kTrapFlag = 1 << 8;
+inline volatile bool g_stepping = false;
+inline volatile unsigned g_steps_left = 0;
+inline void (*g_interrupt)() = nullptr;
+
+inline void step(int, siginfo_t*, void* context) {
+  auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+  if (g_stepping && g_steps_left != 0) {
+    g_steps_left = g_steps_left - 1;
+    registers[REG_EFL] |= kTrapFlag;
+    return;
+  }
+  registers[REG_EFL] &= ~kTrapFlag;
+  if (!g_stepping) return;
+  g_stepping = false;
+  g_interrupt();
+}
+
+}  // namespace detail
+
+/// Calls `body`, and `interrupt` when `steps` instructions have been executed. False when `body` ended before that.
+inline bool interrupt_after(unsigned steps, void (*body)(), void (*interrupt)()) {
+  struct sigaction action {};
+  struct sigaction before {};
+  action.sa_sigaction = detail::step;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGTRAP, &action, &before);
+  detail::g_interrupt = interrupt;
+  detail::g_steps_left = steps;
+  detail::g_stepping = true;
+  raise(SIGTRAP);
+  body();
+  const bool interrupted = !detail::g_stepping;
+  detail::g_stepping = false;
+  sigaction(SIGTRAP, &before, nullptr);
+  return interrupted;
+}
+
+}  // namespace heapprof::test

@@ -1,0 +1,100 @@
+// Ticks, and when they may not be read.
+#include "preload/recorder/clock.h"
+
+#include <catch2/catch.hpp>
+#include <ctime>
+
+#ifdef __x86_64__
+#include "tests/support/single_step.h"
+#endif
+
+using namespace heapprof;
+using namespace heapprof::recorder;
+
+namespace {
+
+/// Two readings are never equal unless time stands still: the coarsest clock in use counts nanoseconds.
+bool is_frozen(const TickClock& clock) {
+  const std::uint64_t first = clock.now();
+  timespec before{}, now{};
+  clock_gettime(CLOCK_MONOTONIC, &before);
+  do clock_gettime(CLOCK_MONOTONIC, &now);
+  while (now.tv_sec == before.tv_sec && now.tv_nsec == before.tv_nsec);
+  return clock.now() == first;
+}
+
+TickClock g_subject;
+
+}  // namespace
+
+TEST_CASE("A clock begins at 0 and runs") {
+  TickClock clock;
+  clock.start();
+  const std::uint64_t first = clock.now();
+  CHECK(first < clock.ticks_in(60'000'000'000));
+  CHECK_FALSE(is_frozen(clock));
+  CHECK(clock.now() > first);
+}
+
+TEST_CASE("A frozen clock stands still until it was thawed as often as it was frozen") {
+  TickClock clock;
+  clock.start();
+  const Clock kind = clock.kind();
+  const std::uint64_t before = clock.now();
+  clock.freeze();
+  CHECK(is_frozen(clock));
+  const std::uint64_t frozen = clock.now();
+  CHECK(frozen >= before);
+  CHECK(clock.kind() == kind);  // what the trace's header says does not change
+  clock.freeze();
+  CHECK(clock.now() == frozen);
+  clock.thaw();
+  CHECK(is_frozen(clock));
+  clock.thaw();
+  CHECK_FALSE(is_frozen(clock));
+  CHECK(clock.now() > frozen);
+}
+
+#ifdef __x86_64__
+TEST_CASE("A clock stays frozen when one thread freezes it while another thaws it") {
+  // In the end it was frozen once more often than thawed, wherever in one call the other comes.
+  const auto check = [](void (*body)(), void (*interrupt)()) {
+    for (unsigned steps = 0;; ++steps) {
+      g_subject = TickClock();
+      g_subject.start();
+      g_subject.freeze();
+      if (!heapprof::test::interrupt_after(steps, body, interrupt)) {
+        CHECK(steps > 10);
+        return;
+      }
+      INFO("interrupted after " << steps << " instructions");
+      REQUIRE(is_frozen(g_subject));
+    }
+  };
+  const auto freeze = [] { g_subject.freeze(); };
+  const auto thaw = [] { g_subject.thaw(); };
+  SECTION("thaw is interrupted") { check(thaw, freeze); }
+  SECTION("freeze is interrupted") { check(freeze, thaw); }
+}
+#endif
+
+TEST_CASE("A clock learns its rate from two readings taken together") {
+  TickClock clock;
+  clock.start();
+  const std::uint64_t origin = clock.origin_monotonic_ns();
+  if (clock.kind() == Clock::kMonotonic) {
+    clock.learn(1'000'000, origin + 3'000'000);
+    CHECK(clock.ticks_in(1024) == 1024);
+    CHECK(clock.monotonic_ns_at(5'000'000) == origin + 5'000'000);
+    return;
+  }
+  clock.learn(3'000'000'000, origin + 1'000'000'000);  // 3 ticks a nanosecond
+  const auto near = [](std::uint64_t value, std::uint64_t expected) {
+    return value >= expected - expected / 100 && value <= expected + expected / 100;
+  };
+  CHECK(near(clock.ticks_in(1'000'000), 3'000'000));
+  CHECK(near(clock.monotonic_ns_at(6'000'000'000) - origin, 2'000'000'000));
+  // A hundred days are no overflow.
+  constexpr std::uint64_t kLong = 100ull * 86400 * 1'000'000'000;
+  CHECK(near(clock.monotonic_ns_at(3 * kLong) - origin, kLong));
+}
