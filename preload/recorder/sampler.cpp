@@ -34,9 +34,15 @@ std::uint64_t resident_bytes() noexcept {
 
 }  // namespace
 
-void start_sampler() noexcept {
-  const int fd = sys::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+void abandon_sampler() noexcept {
+  sys::FileIdentity now;
+  if (g_statm >= 0 && sys::identify(g_statm, now) && now == g_statm_identity) sys::close(g_statm);
   g_statm = -1;
+}
+
+void start_sampler() noexcept {
+  abandon_sampler();
+  const int fd = sys::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   if (sys::failed(fd)) return;
   g_statm = sys::duplicate_high(fd, 1000);
   if (sys::failed(g_statm)) g_statm = sys::duplicate_high(fd, 100);
@@ -51,17 +57,22 @@ void stop_sampler() noexcept { __atomic_store_n(&g_next_sample, ~std::uint64_t{0
 void resume_sampler() noexcept { __atomic_store_n(&g_next_sample, 0, __ATOMIC_RELAXED); }
 
 void take_sample(ThreadState& state) noexcept {
+  if (sys::forbidden()) return;
+  std::uint64_t due = __atomic_load_n(&g_next_sample, __ATOMIC_RELAXED);
   const std::uint64_t resident = resident_bytes();
   // The pair is read together, and after the file, so that no system call lies between the two clocks.
   const std::uint64_t now = g_clock.now();
   const std::uint64_t monotonic_ns = sys::clock_ns(CLOCK_MONOTONIC);
+  if (monotonic_ns == 0) return;  // forbidden meanwhile
   state.stream.append(Op::kSample, now, monotonic_ns, resident, 0, 0);
   g_clock.learn(now, monotonic_ns);
   const std::uint64_t elapsed_ns = monotonic_ns - g_clock.origin_monotonic_ns();
   const std::uint64_t interval_ns = elapsed_ns < 500'000       ? 500'000
                                     : elapsed_ns < kIntervalNs ? elapsed_ns
                                                                : kIntervalNs;
-  __atomic_store_n(&g_next_sample, now + g_clock.ticks_in(interval_ns), __ATOMIC_RELAXED);
+  // Not when another thread has stopped the sampler meanwhile.
+  __atomic_compare_exchange_n(&g_next_sample, &due, now + g_clock.ticks_in(interval_ns), false, __ATOMIC_RELAXED,
+                              __ATOMIC_RELAXED);
 }
 
 }  // namespace heapprof::recorder

@@ -12,6 +12,9 @@ namespace heapprof::recorder {
 /// Opens what samples read. Once a trace.
 void start_sampler() noexcept;
 
+/// In a forked child: closes what samples read, which is the parent's.
+void abandon_sampler() noexcept;
+
 /// No system call from here on; and again, when the host could not forbid them.
 void stop_sampler() noexcept;
 void resume_sampler() noexcept;
@@ -20,7 +23,8 @@ void resume_sampler() noexcept;
 /// meanwhile: a thread that dies in the middle of a sample, or leaves by longjmp, delays the next one by an interval.
 extern std::uint64_t g_next_sample;
 
-/// Commits a sample to the thread's stream and sets when the next is due.
+/// Commits a sample to the thread's stream and sets when the next is due. Does neither where system calls are
+/// forbidden.
 void take_sample(ThreadState& state) noexcept;
 
 /// The longest interval after `now`.

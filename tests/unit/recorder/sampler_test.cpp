@@ -1,0 +1,98 @@
+// Timeline samples, and when none may be taken.
+#include "preload/recorder/sampler.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/system_calls.h"
+#include "tests/unit/recorder/recording.h"
+
+using namespace heapprof;
+using namespace heapprof::recorder;
+using namespace heapprof::test;
+
+namespace {
+
+/// As after the host entered seccomp.
+struct Forbidden {
+  Forbidden() { __atomic_fetch_add(&sys::g_forbidden, 1, __ATOMIC_SEQ_CST); }
+  ~Forbidden() { __atomic_fetch_sub(&sys::g_forbidden, 1, __ATOMIC_SEQ_CST); }
+};
+
+constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
+}  // namespace
+
+TEST_CASE("A sample has the resident bytes and two clocks, and the next one is due later") {
+  Recording recording;
+  start_sampler();
+  resume_sampler();
+  const std::uint64_t before_ns = sys::clock_ns(CLOCK_MONOTONIC);
+  const std::uint64_t before = g_clock.now();
+  CHECK(sample_if_due(*recording.state, before));
+  const std::uint64_t after_ns = sys::clock_ns(CLOCK_MONOTONIC);
+  const std::vector<Slot> records = recording.records();
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].op() == Op::kSample);
+  CHECK(records[0].time >= before);
+  CHECK(records[0].address >= before_ns);
+  CHECK(records[0].address <= after_ns);
+  CHECK(records[0].size() > 0);
+  CHECK(g_next_sample > records[0].time);
+  CHECK_FALSE(sample_if_due(*recording.state, records[0].time));
+  CHECK(recording.records().size() == 1);
+}
+
+TEST_CASE("Where system calls are forbidden no sample is taken, and the clock's rate stays") {
+  Recording recording;
+  start_sampler();
+  resume_sampler();
+  const std::uint64_t rate = g_clock.ticks_in(1 << 20);
+  {
+    const Forbidden forbidden;
+    SECTION("asked for, at the end of the program") { take_sample(*recording.state); }
+    SECTION("due") { sample_if_due(*recording.state, g_clock.now()); }
+    SECTION("never due again, once the sampler was stopped") {
+      stop_sampler();
+      take_sample(*recording.state);
+      CHECK(g_next_sample == kNever);
+    }
+  }
+  CHECK(recording.records().empty());
+  CHECK(g_clock.ticks_in(1 << 20) == rate);
+}
+
+TEST_CASE("A sampler that is stopped while a sample is taken stays stopped") {
+  Recording recording;
+  start_sampler();
+  resume_sampler();
+  bool stopped = false;
+  const bool answered = with_answered_calls(
+      {SYS_pread64},
+      [&](SystemCall& call) {
+        // Another thread enters seccomp here.
+        stop_sampler();
+        stopped = true;
+        return call.make();
+      },
+      [&] { sample_if_due(*recording.state, g_clock.now()); });
+  if (!answered) {
+    WARN("no seccomp filter here");
+    return;
+  }
+  REQUIRE(stopped);
+  CHECK(g_next_sample == kNever);
+}
+
+TEST_CASE("A sampler that starts again gives back its descriptor") {
+  start_sampler();
+  for (int i = 0; i < 5; ++i) start_sampler();
+  const auto descriptors = [] {
+    std::size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      count += std::filesystem::read_symlink(entry, gone).filename() == "statm";
+    }
+    return count;
+  };
+  CHECK(descriptors() == 1);
+}
