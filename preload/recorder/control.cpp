@@ -10,13 +10,25 @@ namespace heapprof::recorder {
 namespace {
 constinit std::uint32_t g_last_request = 0;  ///< private: what the mailbox says of itself is not trusted
 constexpr std::size_t kMaxMark = sizeof FileHeader::Mailbox::text;
+
+/// Makes the gate and the header agree with g_paused. Another thread may change that meanwhile: whoever finds that it
+/// has changed writes both again.
+void publish_paused() noexcept {
+  bool paused;
+  do {
+    paused = __atomic_load_n(&g_paused, __ATOMIC_SEQ_CST);
+    paused ? raise_at_gate(kGatePaused) : lower_at_gate(kGatePaused);
+    __atomic_store_n(&g_trace_file.header()->mailbox.paused, paused ? 1u : 0u, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  } while (__atomic_load_n(&g_paused, __ATOMIC_SEQ_CST) != paused);
+}
+
 }  // namespace
 
 void set_paused(ThreadState& state, bool paused) noexcept {
-  if (__atomic_exchange_n(&g_paused, paused, __ATOMIC_RELAXED) == paused) return;
-  paused ? raise_at_gate(kGatePaused) : lower_at_gate(kGatePaused);
+  if (__atomic_exchange_n(&g_paused, paused, __ATOMIC_SEQ_CST) == paused) return;
+  publish_paused();
   state.stream.append(paused ? Op::kPause : Op::kResume, g_clock.now(), 0, 0, 0, 0);
-  __atomic_store_n(&g_trace_file.header()->mailbox.paused, paused ? 1u : 0u, __ATOMIC_RELAXED);
 }
 
 void set_mark(ThreadState& state, const char* text, std::size_t bytes) noexcept {
@@ -24,6 +36,8 @@ void set_mark(ThreadState& state, const char* text, std::size_t bytes) noexcept 
   state.stream.append_text(TextKind::kMark, 0, time_of_its_own(state), text, bytes < kMaxMark ? bytes : kMaxMark);
   state.stream.end_run();
 }
+
+void forget_mailbox() noexcept { __atomic_store_n(&g_last_request, 0, __ATOMIC_RELAXED); }
 
 void read_mailbox(ThreadState& state) noexcept {
   if (in_forked_child()) return;

@@ -15,6 +15,9 @@ void set_paused(ThreadState& state, bool paused) noexcept;
 /// Commits a mark of at most 256 bytes.
 void set_mark(ThreadState& state, const char* text, std::size_t bytes) noexcept;
 
+/// Before a new trace: no letter in it has been read.
+void forget_mailbox() noexcept;
+
 /// Does what a new letter in the mailbox asks for.
 void read_mailbox(ThreadState& state) noexcept;
 

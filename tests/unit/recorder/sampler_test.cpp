@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/support/system_calls.h"
-#include "tests/unit/recorder/recording.h"
+#include "tests/unit/recorder/stream_recording.h"
 
 using namespace heapprof;
 using namespace heapprof::recorder;
@@ -23,7 +23,7 @@ constexpr std::uint64_t kNever = ~std::uint64_t{0};
 }  // namespace
 
 TEST_CASE("A sample has the resident bytes and two clocks, and the next one is due later") {
-  Recording recording;
+  StreamRecording recording;
   start_sampler();
   resume_sampler();
   const std::uint64_t before_ns = sys::clock_ns(CLOCK_MONOTONIC);
@@ -43,7 +43,7 @@ TEST_CASE("A sample has the resident bytes and two clocks, and the next one is d
 }
 
 TEST_CASE("Where system calls are forbidden no sample is taken, and the clock's rate stays") {
-  Recording recording;
+  StreamRecording recording;
   start_sampler();
   resume_sampler();
   const std::uint64_t rate = g_clock.ticks_in(1 << 20);
@@ -62,7 +62,7 @@ TEST_CASE("Where system calls are forbidden no sample is taken, and the clock's 
 }
 
 TEST_CASE("A sampler that is stopped while a sample is taken stays stopped") {
-  Recording recording;
+  StreamRecording recording;
   start_sampler();
   resume_sampler();
   bool stopped = false;

@@ -1,0 +1,157 @@
+// Pause, resume and mark, from the program and through the mailbox.
+#include "preload/recorder/control.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <string_view>
+
+#ifdef __x86_64__
+#include "tests/support/single_step.h"
+#endif
+#include "tests/unit/recorder/stream_recording.h"
+
+using namespace heapprof;
+using namespace heapprof::recorder;
+using namespace heapprof::test;
+
+namespace {
+
+bool gate_is_paused() { return (g_fork_page->gate & kGatePaused) != 0; }
+
+/// What `heapprof control` writes.
+void send(StreamRecording& recording, MailboxCommand command, std::string_view text = {}) {
+  FileHeader::Mailbox& mailbox = recording.header().mailbox;
+  std::memcpy(mailbox.text, text.data(), text.size());
+  mailbox.text_bytes = static_cast<std::uint32_t>(text.size());
+  mailbox.command = static_cast<std::uint32_t>(command);
+  ++mailbox.request;
+}
+
+bool is_acknowledged(const StreamRecording& recording) {
+  return recording.header().mailbox.acknowledged == recording.header().mailbox.request;
+}
+
+/// The text of the last record, which is a mark in a block that is not full.
+std::string last_mark(const StreamRecording& recording) {
+  const std::vector<char> bytes = bytes_of(recording.folder / "t");
+  const std::vector<Slot> slots = recording.records();
+  for (std::size_t i = slots.size(); i-- > 0;) {
+    if (slots[i].op() != Op::kText || slots[i].node != static_cast<std::uint32_t>(TextKind::kMark)) continue;
+    std::string text(slots[i].aux, '\0');
+    const std::size_t room = sizeof(Slot) * (slots.size() - i - 1);
+    if (room != 0) std::memcpy(text.data(), &slots[i + 1], std::min(text.size(), room));
+    return text;
+  }
+  return "no mark";
+}
+
+}  // namespace
+
+TEST_CASE("A pause is recorded once, shown in the header, and ended by a resume") {
+  StreamRecording recording;
+  set_paused(*recording.state, true);
+  set_paused(*recording.state, true);
+  CHECK(g_paused);
+  CHECK(gate_is_paused());
+  CHECK(recording.header().mailbox.paused == 1);
+  CHECK(recording.ops() == std::vector{Op::kPause});
+  set_paused(*recording.state, false);
+  set_paused(*recording.state, false);
+  CHECK_FALSE(g_paused);
+  CHECK_FALSE(gate_is_paused());
+  CHECK(recording.header().mailbox.paused == 0);
+  CHECK(recording.ops() == std::vector{Op::kPause, Op::kResume});
+}
+
+#ifdef __x86_64__
+namespace {
+
+// Each thread has a stream of its own.
+ThreadState* g_pausing;
+ThreadState* g_resuming;
+
+}  // namespace
+
+TEST_CASE("The gate and the header agree when one thread pauses while another resumes") {
+  const auto check = [](bool paused_before, void (*body)(), void (*interrupt)()) {
+    for (unsigned steps = 0;; ++steps) {
+      StreamRecording recording;
+      ThreadState other{};
+      REQUIRE(other.stream.open(g_trace_file, StreamId{2}, 4096) == nullptr);
+      g_pausing = recording.state.get();
+      g_resuming = &other;
+      if (paused_before) set_paused(*g_pausing, true);
+      const bool interrupted = interrupt_after(steps, body, interrupt);
+      INFO("interrupted after " << steps << " instructions");
+      REQUIRE(gate_is_paused() == g_paused);
+      REQUIRE((recording.header().mailbox.paused != 0) == g_paused);
+      set_paused(*g_resuming, false);
+      if (!interrupted) {
+        CHECK(steps > 10);
+        return;
+      }
+    }
+  };
+  const auto pause = [] { set_paused(*g_pausing, true); };
+  const auto resume = [] { set_paused(*g_resuming, false); };
+  SECTION("the pause is interrupted") { check(false, pause, resume); }
+  SECTION("the resume is interrupted") { check(true, resume, pause); }
+}
+#endif
+
+TEST_CASE("A letter is followed once and acknowledged") {
+  StreamRecording recording;
+  forget_mailbox();
+  read_mailbox(*recording.state);
+  CHECK(recording.records().empty());
+  send(recording, MailboxCommand::kPause);
+  CHECK_FALSE(is_acknowledged(recording));
+  for (int i = 0; i < 3; ++i) read_mailbox(*recording.state);
+  CHECK(is_acknowledged(recording));
+  CHECK(recording.ops() == std::vector{Op::kPause});
+  send(recording, MailboxCommand::kResume);
+  for (int i = 0; i < 3; ++i) read_mailbox(*recording.state);
+  CHECK(is_acknowledged(recording));
+  CHECK(recording.ops() == std::vector{Op::kPause, Op::kResume});
+}
+
+TEST_CASE("A mark has the letter's text, cut to the mailbox whatever length the letter claims") {
+  StreamRecording recording;
+  forget_mailbox();
+  const std::string text(sizeof FileHeader::Mailbox::text, 'x');
+  send(recording, MailboxCommand::kMark, "halfway");
+  read_mailbox(*recording.state);
+  CHECK(last_mark(recording) == "halfway");
+  send(recording, MailboxCommand::kMark, text);
+  recording.header().mailbox.text_bytes = ~0u;
+  read_mailbox(*recording.state);
+  CHECK(last_mark(recording) == text);
+  CHECK(is_acknowledged(recording));
+}
+
+TEST_CASE("A letter with an unknown command is acknowledged and changes nothing") {
+  StreamRecording recording;
+  forget_mailbox();
+  send(recording, static_cast<MailboxCommand>(77));
+  read_mailbox(*recording.state);
+  CHECK(is_acknowledged(recording));
+  CHECK(recording.records().empty());
+  CHECK_FALSE(g_paused);
+}
+
+TEST_CASE("A new trace's first letter is followed, however many the trace before had") {
+  {
+    StreamRecording parent;
+    forget_mailbox();
+    send(parent, MailboxCommand::kMark, "parent's");
+    read_mailbox(*parent.state);
+  }
+  // A forked child begins its own trace. It has its first letter before it looks for one.
+  StreamRecording child;
+  forget_mailbox();
+  send(child, MailboxCommand::kPause);
+  read_mailbox(*child.state);
+  CHECK(is_acknowledged(child));
+  CHECK(child.ops() == std::vector{Op::kPause});
+  set_paused(*child.state, false);
+}

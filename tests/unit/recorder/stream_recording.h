@@ -1,0 +1,49 @@
+// A recording without hooks: the recorder's global trace, and a thread's state with a stream in it.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <memory>
+
+#include "preload/recorder/clock.h"
+#include "preload/recorder/fork_watch.h"
+#include "preload/recorder/lifecycle.h"
+#include "preload/recorder/thread_state.h"
+#include "tests/unit/recorder/read_back.h"
+
+namespace heapprof::test {
+
+struct StreamRecording {
+  StreamRecording() {
+    recorder::g_clock = recorder::TickClock();
+    recorder::g_clock.start();
+    recorder::g_paused = false;
+    recorder::lower_at_gate(recorder::kGatePaused | recorder::kGateStopped);
+    REQUIRE(recorder::g_trace_file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+    recorder::g_trace_file.publish_header();
+    REQUIRE(state->stream.open(recorder::g_trace_file, StreamId{1}, 65536) == nullptr);
+  }
+  ~StreamRecording() { recorder::g_trace_file.abandon(); }
+
+  FileHeader& header() const { return *recorder::g_trace_file.header(); }
+
+  /// What the trace holds, but the starts of blocks.
+  std::vector<Slot> records() const {
+    std::vector<Slot> result = read_stream(folder / "t", StreamId{1}).records;
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      if (result[i].op() != Op::kBlockStart) continue;
+      result.erase(result.begin() + static_cast<std::ptrdiff_t>(i));
+      --i;
+    }
+    return result;
+  }
+  std::vector<Op> ops() const {
+    std::vector<Op> result;
+    for (const Slot& slot : records()) result.push_back(slot.op());
+    return result;
+  }
+
+  Folder folder;
+  std::unique_ptr<recorder::ThreadState> state = std::make_unique<recorder::ThreadState>();
+};
+
+}  // namespace heapprof::test
