@@ -6,6 +6,7 @@
 
 #include "preload/recorder/call_tree.h"
 #include "preload/recorder/clock.h"
+#include "preload/recorder/control.h"
 #include "preload/recorder/loader_start.h"
 #include "preload/recorder/log.h"
 #include "preload/recorder/sampler.h"
@@ -223,6 +224,7 @@ void begin(bool forked_child) noexcept {
     log(LogLevel::kWarn,
         "this kernel does not tell forked children apart (before 4.14): they would write into this trace");
   if (!forked_child) part_at_fork();
+  forget_mailbox();
   start_sampler();
   __atomic_store_n(&g_state, State::kOn, __ATOMIC_RELEASE);
 
@@ -328,6 +330,12 @@ void prepare_environment() noexcept {
   g_environment_prepared = true;
 }
 
+void write_end_time(FileHeader& header) noexcept {
+  header.end_ticks = g_clock.now();
+  const std::uint64_t monotonic_ns = sys::clock_ns(CLOCK_MONOTONIC);
+  header.end_monotonic_ns = monotonic_ns != 0 ? monotonic_ns : g_clock.monotonic_ns_at(header.end_ticks);
+}
+
 void stop(Failure reason) noexcept {
   if (in_forked_child()) return;  // it came back into an event of its parent's
   State expected = State::kOn;
@@ -336,8 +344,7 @@ void stop(Failure reason) noexcept {
   raise_at_gate(kGateStopped);
   FileHeader& header = *g_trace_file.header();
   Text(header.stop_reason).add(reason);
-  header.end_ticks = g_clock.now();
-  header.end_monotonic_ns = g_clock.origin_monotonic_ns();
+  write_end_time(header);
   __atomic_store_n(&header.end_kind, EndKind::kStopped, __ATOMIC_RELEASE);
   char message[256];
   log(LogLevel::kWarn,
@@ -350,10 +357,12 @@ void forked() noexcept {
   if (!__atomic_compare_exchange_n(&g_state, &expected, State::kStarting, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
     return;
   g_trace_file.abandon();
+  abandon_sampler();
   forget_threads();
   t_local.state = nullptr;
   watch_for_no_fork();
-  if (!g_settings.children) {
+  // What its parent was forbidden, the child is too: system calls, and perhaps the clock.
+  if (!g_settings.children || sys::forbidden()) {
     __atomic_store_n(&g_state, State::kOff, __ATOMIC_RELEASE);
     return;
   }

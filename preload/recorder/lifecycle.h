@@ -36,6 +36,9 @@ void start() noexcept;
 /// constructor, before main and while there is one thread.
 void prepare_environment() noexcept;
 
+/// Writes the time of the recording's end, by both clocks.
+void write_end_time(FileHeader& header) noexcept;
+
 /// Switches recording off for good: `reason` goes to the header and, once, to the log.
 void stop(Failure reason) noexcept;
 

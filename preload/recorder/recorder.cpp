@@ -453,8 +453,7 @@ void exit_reached() noexcept {
   if (thread == nullptr) return;
   take_sample(*thread);
   FileHeader& header = *g_trace_file.header();
-  header.end_ticks = g_clock.now();
-  header.end_monotonic_ns = sys::clock_ns(CLOCK_MONOTONIC);
+  write_end_time(header);
   header.end_status = kEndStatusUnknown;
   __atomic_store_n(&header.end_kind, EndKind::kExit, __ATOMIC_RELEASE);
   leave(*thread);

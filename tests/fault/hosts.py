@@ -6,6 +6,7 @@ import time
 import unittest
 
 import harness
+import trace_reader
 
 MARK = 777
 REFUSED = 3  # the program's status where the kernel lets it not do what the test is about
@@ -78,7 +79,19 @@ class Hosts(harness.Case):
         self.unhurt("filter_refused")
 
     def test_cycle_clock_forbidden(self):
-        self.unhurt("no_clock")
+        run = self.unhurt("no_clock")
+        # Nothing was sampled that could not be read.
+        trace = run.read()
+        samples = [event for stream in trace.streams.values() for event in stream if event.op == trace_reader.SAMPLE]
+        self.assertGreater(len(samples), 0)
+        for sample in samples:
+            self.assertGreaterEqual(sample.address, trace.start_monotonic_ns)
+            self.assertGreater(sample.size, 0)
+        self.assertGreaterEqual(trace.end_monotonic_ns, max(sample.address for sample in samples))
+
+    def test_cycle_clock_forbidden_to_a_forked_child(self):
+        self.unhurt("no_clock_fork")
+        self.host("no_clock_fork", CHILDREN=1, OUTPUT=self.dir / "children.%p")
 
     def test_daemon_by_double_fork(self):
         self.unhurt("daemon")

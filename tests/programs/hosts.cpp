@@ -5,7 +5,7 @@
 //   hosts clone               hosts shared_clone      hosts vfork             hosts vfork_first
 //   hosts spawn PROGRAM...    hosts loader_lock       hosts deepbind LIBRARY  hosts dlmopen LIBRARY
 //   hosts static_tls LIBRARY  hosts fail              hosts work              hosts load THREADS
-//   hosts no_vvar
+//   hosts no_vvar             hosts no_clock_fork
 //
 // Each allocates blocks of 777 bytes before and after what it does, frees all but the last kKept, and prints how many
 // it made in this process. Exit status 1: something about the host is not as it was.
@@ -443,6 +443,21 @@ int use_library(void* library) {
   return 0;
 }
 
+/// A child has no clock either.
+int fork_without_clock() {
+  if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) != 0) return 3;
+  const pid_t child = fork();
+  if (child == 0) {
+    work(2000);
+    syscall(SYS_exit_group, 0);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  work(2000);
+  prctl(PR_SET_TSC, PR_TSC_ENABLE, 0, 0, 0);
+  return status;
+}
+
 /// What cannot be had fails once, whatever the allocator is made of.
 int fail() {
   void* block = malloc(kMark);
@@ -484,6 +499,7 @@ int main(int argc, char** argv) {
     work(2000);
     prctl(PR_SET_TSC, PR_TSC_ENABLE, 0, 0, 0);
   }
+  if (is("no_clock_fork")) result = fork_without_clock();
   if (is("daemon")) result = become_daemon();
   if (is("broken_stderr")) result = bad_standard_error(false);
   if (is("full_stderr")) result = bad_standard_error(true);

@@ -276,7 +276,7 @@ class Trace:
             raise Malformed(f"version {self.major}, unit {unit}, slot {slot}")
         self.unit = unit
         self.flags = struct.unpack_from("<I", data, 112)[0]
-        end_kind, self.end_status, self.end_ticks = struct.unpack_from("<IiQ", data, 512)
+        end_kind, self.end_status, self.end_ticks, self.end_monotonic_ns = struct.unpack_from("<IiQQ", data, 512)
         self.ended_by = END_KINDS[end_kind]
         self.stop_reason = data[536:768].split(b"\0")[0].decode()
         file_bytes = struct.unpack_from("<Q", data, 768)[0]
