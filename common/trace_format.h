@@ -15,7 +15,7 @@
 // A stream's events are its frames in order of `sequence`, then the slots that the commit word of its
 // staging block covers. A full block becomes the frame with the block's sequence, and only then does
 // the commit word move on to the next sequence. A process killed between those two leaves both, with
-// one sequence number and equal contents: the reader takes one.
+// one sequence number: the reader takes the frame, as slot 0 may be the next block's start already.
 #pragma once
 
 #include <cstddef>
