@@ -18,7 +18,6 @@ extern char** _environ __attribute__((alias("__environ")));
 /* The kernel's parameters; the clock, read without a system call. */
 FUNCTION(clock_gettime)
 FUNCTION(getauxval)
-FUNCTION(getpagesize)
 
 /* Memory and text. On x86-64 the library has its own (arch/x86_64/bytes.cpp). */
 #ifndef __x86_64__
@@ -35,6 +34,5 @@ FUNCTION(strncpy)
 FUNCTION(strrchr)
 #endif
 
-/* How mimalloc, libunwind and LZ4 end a process that is already broken. */
+/* How LZ4 ends a process whose stack was overwritten. */
 FUNCTION(__stack_chk_fail)
-FUNCTION(abort)

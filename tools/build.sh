@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds heapprof into build/ (or $BUILD_DIR): packages, the two libraries of tools/deps.sh, meson, ninja. Release code
+# Builds heapprof into build/ (or $BUILD_DIR): packages, the libraries of tools/deps.sh, meson, ninja. Release code
 # with debug symbols. Run again, it does only what is left to do.
 set -euo pipefail
 cd "$(dirname "$0")/.."

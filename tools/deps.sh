@@ -1,15 +1,12 @@
 #!/bin/bash
-# Builds what the recorder links statically and Debian does not offer in a usable form (docs/design.md, 2.8):
+# Builds what Debian does not offer in a usable form:
 #
-#   mimalloc   one static, position-independent library that overrides nothing, has no constructor, no
-#              thread-local storage and no pthread key, reads no environment
-#   libunwind  its generic interface as a static, position-independent library that keeps no cache, takes no
-#              lock and opens nothing; and its local interface, the tests' oracle
-#   Zydis      its instruction decoder, which takes nothing from libc (x86-64 only; its headers of types come with
-#              Debian's libzycore-dev)
+#   Zydis      its instruction decoder, for the recorder (docs/design.md): static, position-independent, takes nothing
+#              from libc but functions of memory (x86-64 only; its headers of types come with Debian's libzycore-dev)
+#   libunwind  its local interface, static and position-independent: the oracle of the unwinder's tests (x86-64 only)
+#   mimalloc   static and in malloc's place, as a program carries it: for test programs
 #
-# The first two reach the kernel and memory only through preload/memory/guest.h, which is put in front of each of
-# their files. The result is checked symbol by symbol: a version that needs more does not get in.
+# What goes into the recorder is checked symbol by symbol: a version that needs more does not get in.
 #
 #   tools/deps.sh           builds unless it is there; prints one line
 #   tools/deps.sh --path    prints the folder that holds or would hold the result, nothing else
@@ -21,20 +18,13 @@
 #                   that neither root nor any change to the machine is needed.
 set -euo pipefail
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-guest=$here/../preload/memory/guest.h
 store=${HEAPPROF_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/heapprof-deps}
 
-flags=(-O2 -g -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-omit-frame-pointer
-       -fno-stack-protector -U_FORTIFY_SOURCE -fstack-usage
-       -ffunction-sections -fdata-sections -fasynchronous-unwind-tables
-       -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free
-       -D_GNU_SOURCE -DNDEBUG -w)
-# There the default is a call into libgcc, which chooses the instructions in a constructor.
-case $(cc -dumpmachine) in aarch64*) flags+=(-mno-outline-atomics) ;; esac
+flags=(-O2 -g -fPIC -fvisibility=hidden -fno-omit-frame-pointer -fno-stack-protector -U_FORTIFY_SOURCE
+       -ffunction-sections -fdata-sections -fasynchronous-unwind-tables -D_GNU_SOURCE -DNDEBUG -w)
 
 # This script holds the flags, so its own text stands for them.
-key=$({ cat "${BASH_SOURCE[0]}" "$guest"; cc --version; cc -dumpmachine; } | sha256sum | cut -c1-16)
+key=$({ cat "${BASH_SOURCE[0]}"; cc --version; cc -dumpmachine; } | sha256sum | cut -c1-16)
 result=$store/$key
 
 case "${1:-}" in
@@ -118,10 +108,10 @@ CONF
 
 fetch() {
   command -v apt-get > /dev/null ||
-    fail "no apt-get here: set HEAPPROF_SOURCES to a folder with the sources of mimalloc and libunwind"
+    fail "no apt-get here: set HEAPPROF_SOURCES to a folder with the sources of ${packages[*]}"
   private_apt "$work/apt"
   run apt-get -q -c "$work/apt/apt.conf" update
-  (cd "$work/fetched" && run apt-get -q -c "$work/apt/apt.conf" source --download-only mimalloc libunwind zydis)
+  (cd "$work/fetched" && run apt-get -q -c "$work/apt/apt.conf" source --download-only "${packages[@]}")
 }
 
 # source_tree NAME MARKER: prints the tree of NAME, unpacked where it is a tarball. MARKER is a file of it.
@@ -146,19 +136,13 @@ source_tree() {
 
 # ---- checks ------------------------------------------------------------------------------------------
 
-# What the two libraries may take from libc: functions of memory and text that call nothing, and page size.
-# Everything else comes from preload/memory/guest.cpp, or is dropped by the recorder's link.
-pure='memcpy|memset|memmove|memcmp|memchr|strlen|strcpy|strncpy|strcmp|strncmp|strchr|strrchr|strstr|strcat|stpcpy'
-pure="$pure|strtol|toupper|tolower|abort|getpagesize|sigfillset|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail"
-pure="$pure|__ctype_(to|b)(upper|lower)?_loc|heapprof_guest_[a-z_]+"
-
-# check_library ARCHIVE ALSO: undefined symbols of the archive that it does not define and that are neither
-# pure nor match ALSO; sections that would run code or need thread-local storage.
+# check_library ARCHIVE: what it takes from elsewhere are functions of memory, and it has no section that would run
+# code or need thread-local storage.
 check_library() {
-  local archive=$1 also=$2 undefined sections
+  local archive=$1 undefined sections
   undefined=$(nm -A "$archive" 2> /dev/null | awk '$(NF-1) ~ /^[Uw]$/ { print $NF }' | sort -u |
     comm -23 - <(nm "$archive" 2> /dev/null | awk 'NF == 3 && $2 ~ /^[A-Z]$/ { print $3 }' | sort -u) |
-    grep -vE "^($pure|$also)$" || true)
+    grep -vE "^(memcpy|memset|memmove|memcmp|_GLOBAL_OFFSET_TABLE_)$" || true)
   [ -z "$undefined" ] || fail "$(basename "$archive") needs what it must not: $(echo $undefined)"
   sections=$(objdump -h "$archive" | awk '$2 ~ /^\.(init_array|fini_array|ctors|dtors|tdata|tbss)/ { print $2 }')
   [ -z "$sections" ] || fail "$(basename "$archive") has sections it must not have: $(echo $sections)"
@@ -167,42 +151,24 @@ check_library() {
 # ---- builds ------------------------------------------------------------------------------------------
 
 build_mimalloc() {
-  local source=$1 object=$work/mimalloc.o
-  mkdir -p "$work/result/include" "$work/result/lib" "$work/result/stack-usage"
-  # As a program would carry it, in malloc's place: for tests.
+  local source=$1
   run cc -std=gnu11 -O2 -g -fPIC -D_GNU_SOURCE -DNDEBUG -DMI_MALLOC_OVERRIDE -w -I "$source/include" \
     -c "$source/src/static.c" -o "$work/mimalloc_program.o"
   run ar rcs "$work/result/lib/libmimalloc_program.a" "$work/mimalloc_program.o"
-  # Segments of 4 MiB instead of 32: the host may live under `ulimit -v`, and the recorder's tables are small.
-  run sed -i -E 's/^(#define MI_SEGMENT_SHIFT +\( *)9( *\+ *MI_SEGMENT_SLICE_SHIFT)/\16\2/' \
-    "$source/include/mimalloc-types.h"
-  grep -qE '^#define MI_SEGMENT_SHIFT +\( *6 ' "$source/include/mimalloc-types.h" ||
-    fail "this version of mimalloc defines its segments differently; 2.0.9 is known to work"
-  run cc -std=gnu11 "${flags[@]}" -include "$guest" -I "$source/include" -c "$source/src/static.c" -o "$object"
-  # One object whose only names are these.
-  run objcopy --keep-global-symbol=mi_malloc --keep-global-symbol=mi_free \
-    --keep-global-symbol=mi_usable_size "$object"
-  run ar rcs "$work/result/lib/libmimalloc.a" "$object"
-  run cp "$source/include/mimalloc.h" "$work/result/include/"
-  run cp "${object%.o}.su" "$work/result/stack-usage/"
-  check_library "$work/result/lib/libmimalloc.a" 'none'
 }
 
-# build_libunwind SOURCE BUILD_FOLDER LIBRARY FLAG...
 build_libunwind() {
-  local source=$1 build=$2 library=$3
-  shift 3
+  local source=$1 build=$work/libunwind
   mkdir -p "$build"
-  if [ ! -f "$build/Makefile" ]; then
-    [ -x "$source/configure" ] || (cd "$source" && run autoreconf -i)
-    (cd "$build" && run "$source/configure" --host="$(cc -dumpmachine)" --disable-shared --enable-static --with-pic --disable-tests \
-      --disable-documentation --disable-cxx-exceptions --disable-minidebuginfo --disable-zlibdebuginfo \
-      --disable-coredump --disable-ptrace --disable-setjmp --disable-debug-frame --enable-per-thread-cache=no \
-      CC=cc CFLAGS="-O2 -fPIC")
-  fi
-  run make -C "$build/src" clean
-  run make -C "$build/src" -j"$(nproc)" CFLAGS="$*" "$library.la"
-  run cp "$build/src/.libs/$library.a" "$work/result/lib/"
+  [ -x "$source/configure" ] || (cd "$source" && run autoreconf -i)
+  (cd "$build" && run "$source/configure" --disable-shared --enable-static --with-pic --disable-tests \
+    --disable-documentation --disable-cxx-exceptions --disable-minidebuginfo --disable-zlibdebuginfo \
+    --disable-coredump --disable-ptrace --disable-setjmp --disable-debug-frame --enable-per-thread-cache=no \
+    CC=cc CFLAGS="-O2 -fPIC")
+  run make -C "$build/src" -j"$(nproc)" CFLAGS="${flags[*]}" libunwind.la
+  run cp "$build/src/.libs/libunwind.a" "$work/result/lib/"
+  run cp "$build/include/libunwind.h" "$build/include/libunwind-common.h" \
+    "$source/include/libunwind-x86_64.h" "$source/include/libunwind-dynamic.h" "$work/result/include/"
 }
 
 # The decoder alone, by the tables that instruction lengths and operands' places take.
@@ -213,41 +179,33 @@ build_zydis() {
     run cc -std=gnu11 "${flags[@]}" -DZYDIS_STATIC_BUILD -DZYCORE_STATIC_BUILD -DZYAN_NO_LIBC -DZYDIS_MINIMAL_MODE \
       -DZYDIS_DISABLE_FORMATTER -DZYDIS_DISABLE_ENCODER -DZYDIS_DISABLE_SEGMENT -DZYDIS_DISABLE_AVX512 \
       -DZYDIS_DISABLE_KNC -I "$source/include" -I "$source/src" -c "$source/src/$file.c" -o "$work/zydis_$file.o"
-    run cp "$work/zydis_$file.su" "$work/result/stack-usage/"
   done
   run ar rcs "$work/result/lib/libzydis.a" "$work"/zydis_*.o
   run cp -r "$source/include/Zydis" "$work/result/include/"
-  check_library "$work/result/lib/libzydis.a" 'none'
+  check_library "$work/result/lib/libzydis.a"
 }
 
-mkdir -p "$work/fetched"
-[ -n "${HEAPPROF_SOURCES:-}" ] || fetch
-mimalloc=$(source_tree mimalloc src/static.c)
-libunwind=$(source_tree libunwind include/libunwind-common.h.in)
-
-build_mimalloc "$mimalloc"
-
 machine=$(cc -dumpmachine)
-machine=${machine%%-*}
-build_libunwind "$libunwind" "$work/libunwind" libunwind "${flags[@]}"
-build_libunwind "$libunwind" "$work/libunwind" "libunwind-$machine" "${flags[@]}" -include "$(realpath "$guest")"
-run cp "$work/libunwind/include/libunwind.h" "$work/libunwind/include/libunwind-common.h" \
-  "$libunwind/include/libunwind-$machine.h" "$libunwind/include/libunwind-dynamic.h" "$work/result/include/"
-# What is left stands in the default accessors, which ours replace; the test on the built recorder sees that
-# it has gone.
-check_library "$work/result/lib/libunwind-$machine.a" \
-  'dl_iterate_phdr|_Uelf64_[a-z_]+|_U[a-z0-9_]*_setcontext|_U_dyn_info_list_addr'
+packages=(mimalloc)
+case $machine in x86_64*) packages+=(libunwind zydis) ;; esac
 
-if [ "$machine" = x86_64 ]; then
-  zydis=$(source_tree zydis src/Decoder.c)
-  build_zydis "$zydis"
-fi
+mkdir -p "$work/fetched" "$work/result/include" "$work/result/lib"
+[ -n "${HEAPPROF_SOURCES:-}" ] || fetch
+sources=()
+mimalloc=$(source_tree mimalloc src/static.c)
+build_mimalloc "$mimalloc"
+sources+=("$(basename "$mimalloc")")
+case $machine in
+  x86_64*)
+    libunwind=$(source_tree libunwind include/libunwind-common.h.in)
+    build_libunwind "$libunwind"
+    zydis=$(source_tree zydis src/Decoder.c)
+    build_zydis "$zydis"
+    sources+=("$(basename "$libunwind")" "$(basename "$zydis")")
+    ;;
+esac
 
-{
-  basename "$mimalloc"
-  basename "$libunwind"
-  if [ "$machine" = x86_64 ]; then basename "$zydis"; fi
-} > "$work/result/versions"
+printf '%s\n' "${sources[@]}" > "$work/result/versions"
 rm -rf "$result"
 mv "$work/result" "$result"
 report "built"

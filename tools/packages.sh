@@ -22,7 +22,7 @@ build=(
   build-essential meson ninja-build pkg-config python3
   libcli11-dev nlohmann-json3-dev libxxhash-dev liblz4-dev libzstd-dev zlib1g-dev
   libdw-dev libelf-dev libiberty-dev
-  # tools/deps.sh builds three libraries from Debian's source packages
+  # tools/deps.sh builds libraries from Debian's source packages
   autoconf automake libtool xz-utils ca-certificates libzycore-dev
 )
 test=(

@@ -29,7 +29,7 @@ THUNK = {"heapprof_intercept_entry", "_ZN8heapprof9intercept12_GLOBAL__N_112load
 HOOKS = set(HEAP + MAPPINGS + KERNEL + OWN_PATH + FRAMES + HOST_CALLS)
 
 # All that may be taken from libc. None of these allocates, locks, sets errno or is a cancellation point.
-FROM_LIBC = set("environ clock_gettime getauxval getpagesize __stack_chk_fail abort".split())
+FROM_LIBC = set("environ clock_gettime getauxval __stack_chk_fail".split())
 if os.uname().machine != "x86_64":
     FROM_LIBC |= set("memchr memcmp memcpy memmove memset stpcpy strcmp strcpy strlen strncpy strrchr".split())
 # Weak, without version, null where the libc or loader does not have them.
