@@ -26,12 +26,7 @@ FUNCTION(memcmp)
 FUNCTION(memcpy)
 FUNCTION(memmove)
 FUNCTION(memset)
-FUNCTION(stpcpy)
-FUNCTION(strcmp)
-FUNCTION(strcpy)
 FUNCTION(strlen)
-FUNCTION(strncpy)
-FUNCTION(strrchr)
 #endif
 
 /* How LZ4 ends a process whose stack was overwritten. */

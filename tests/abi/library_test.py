@@ -31,7 +31,7 @@ HOOKS = set(HEAP + MAPPINGS + KERNEL + OWN_PATH + FRAMES + HOST_CALLS)
 # All that may be taken from libc. None of these allocates, locks, sets errno or is a cancellation point.
 FROM_LIBC = set("environ clock_gettime getauxval __stack_chk_fail".split())
 if os.uname().machine != "x86_64":
-    FROM_LIBC |= set("memchr memcmp memcpy memmove memset stpcpy strcmp strcpy strlen strncpy strrchr".split())
+    FROM_LIBC |= set("memchr memcmp memcpy memmove memset strlen".split())
 # Weak, without version, null where the libc or loader does not have them.
 WEAK = set("__libc_single_threaded __register_atfork __libc_stack_end _dl_find_object _r_debug".split())
 
