@@ -2,6 +2,8 @@
 // that lacks something gives 1 and no verdict in its favour. So does one in which nothing goes by the names that were
 // asked for (--function, --module, --thread): a limit on a function that was renamed would hold for ever. Only where
 // a limit of 0 says that nothing shall be allocated there is that what was asked for.
+//
+// Leaks are compared as `heapprof leaks` lists them: without the blocks that a suppression accepts.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
@@ -9,6 +11,7 @@
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/option_values.h"
 #include "analyzer/cli/report_json.h"
+#include "analyzer/cli/suppression_options.h"
 #include "analyzer/cli/trace_command.h"
 #include "analyzer/render/text.h"
 #include "analyzer/render/units.h"
@@ -25,16 +28,17 @@ struct Limit {
   std::uint64_t (*figure)(const model::Profile&);
   bool bytes;
   bool of_all;  ///< of all that is allocated: a limit of 0 means that nothing shall be
+  std::uint64_t Suppressed::*suppressed = nullptr;  ///< the part of the figure that suppressions accept; null: none
 };
 
 // Of the kind asked for, under the selection. Without one, the totals of `report`.
 constexpr Limit kLimits[] = {
     {"--max-peak", "peak", "Most bytes live at one moment",
      [](const model::Profile& p) { return p.totals.peak_bytes; }, true, true},
-    {"--max-leaked", "leaked", "Most bytes live at the end",
-     [](const model::Profile& p) { return p.totals.leaked_bytes; }, true, false},
-    {"--max-leaked-blocks", "leaked blocks", "Most blocks live at the end",
-     [](const model::Profile& p) { return p.totals.leaked_blocks; }, false, false},
+    {"--max-leaked", "leaked", "Most bytes live at the end, without suppressed ones",
+     [](const model::Profile& p) { return p.totals.leaked_bytes; }, true, false, &Suppressed::bytes},
+    {"--max-leaked-blocks", "leaked blocks", "Most blocks live at the end, without suppressed ones",
+     [](const model::Profile& p) { return p.totals.leaked_blocks; }, false, false, &Suppressed::blocks},
     {"--max-allocated", "allocated", "Most bytes allocated in all",
      [](const model::Profile& p) { return p.totals.allocated_bytes; }, true, true},
     {"--max-allocations", "allocations", "Most allocations",
@@ -46,10 +50,17 @@ constexpr std::size_t kLimitCount = std::size(kLimits);
 
 struct CheckOptions {
   TraceOptions trace;
+  SuppressionOptions suppressions;
   std::optional<std::uint64_t> limits[kLimitCount];
   std::string baseline;
   double tolerance_percent = 10;
   std::string junit;
+};
+
+/// What a trace has of each limit's figure.
+struct Figures {
+  std::uint64_t compared[kLimitCount] = {};  ///< without what is suppressed
+  Suppressed suppressed;
 };
 
 struct Verdict {
@@ -58,6 +69,7 @@ struct Verdict {
   std::uint64_t figure = 0;
   std::uint64_t limit = 0;
   bool against_baseline = false;
+  std::uint64_t suppressed = 0;  ///< not in `figure`
   bool passed_over() const noexcept { return figure > limit; }
 };
 
@@ -67,7 +79,8 @@ std::string sentence(const Verdict& verdict) {
                          : render::exact_number(value);
   };
   return verdict.name + ": " + number(verdict.figure) + (verdict.passed_over() ? " is above " : " is within ") +
-         number(verdict.limit) + (verdict.against_baseline ? ", the baseline's and what is tolerated" : "");
+         number(verdict.limit) + (verdict.against_baseline ? ", the baseline's and what is tolerated" : "") +
+         (verdict.suppressed != 0 ? "; " + number(verdict.suppressed) + " suppressed" : "");
 }
 
 std::string xml(const std::string& text) {
@@ -100,7 +113,12 @@ std::string junit_of(const std::string& trace, const std::vector<Verdict>& verdi
   }
   for (const Verdict& verdict : verdicts) {
     open_case(verdict.name + (verdict.against_baseline ? " against the baseline" : ""));
-    text += verdict.passed_over() ? "><failure message=\"" + xml(sentence(verdict)) + "\"/></testcase>\n" : "/>\n";
+    if (verdict.passed_over())
+      text += "><failure message=\"" + xml(sentence(verdict)) + "\"/></testcase>\n";
+    else if (verdict.suppressed != 0)
+      text += "><system-out>" + xml(sentence(verdict)) + "</system-out></testcase>\n";
+    else
+      text += "/>\n";
   }
   return text + "  </testsuite>\n</testsuites>\n";
 }
@@ -112,20 +130,46 @@ bool wants_nothing(const CheckOptions& options) {
   return false;
 }
 
-/// The baseline's figures under the same selection.
-std::optional<std::vector<std::uint64_t>> figures_of_baseline(const CheckOptions& options) {
+bool compares_leaks(const CheckOptions& options) {
+  if (!options.baseline.empty()) return true;
+  for (std::size_t i = 0; i < kLimitCount; ++i)
+    if (kLimits[i].suppressed != nullptr && options.limits[i]) return true;
+  return false;
+}
+
+/// Only names tell what is suppressed, and looking them up takes time: it is done when leaks are compared.
+Figures figures_of(const CheckOptions& options, const replay::Analysis& analysis) {
+  const model::Profile& profile = analysis.profile();
+  Figures figures;
+  Suppressions suppressions = read_suppressions(options.suppressions);
+  if (compares_leaks(options) && !suppressions.empty()) {
+    std::vector<RankedStack> stacks = rank_stacks(profile, Cost::kLeaked);
+    std::vector<std::uint32_t> nodes;
+    for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
+    Names names(profile, options.trace.symbols);
+    names.resolve(nodes);
+    figures.suppressed = suppress(suppressions, names, stacks);
+  }
+  for (std::size_t i = 0; i < kLimitCount; ++i) {
+    figures.compared[i] = kLimits[i].figure(profile);
+    if (kLimits[i].suppressed != nullptr) figures.compared[i] -= figures.suppressed.*kLimits[i].suppressed;
+  }
+  return figures;
+}
+
+/// The baseline's figures under the same selection and suppressions.
+std::optional<Figures> figures_of_baseline(const CheckOptions& options) {
   TraceOptions trace = options.trace;
   trace.trace = options.baseline;
-  std::vector<std::uint64_t> figures;
-  const int status = run_on_trace(trace, [&](const replay::Analysis& analysis) {
-    for (const Limit& limit : kLimits) figures.push_back(limit.figure(analysis.profile()));
-  });
+  Figures figures;
+  const int status =
+      run_on_trace(trace, [&](const replay::Analysis& analysis) { figures = figures_of(options, analysis); });
   if (status != 0) return std::nullopt;
   return figures;
 }
 
 int check(const CheckOptions& options) {
-  std::optional<std::vector<std::uint64_t>> baseline;
+  std::optional<Figures> baseline;
   if (!options.baseline.empty()) {
     baseline = figures_of_baseline(options);
     if (!baseline) return 1;
@@ -133,15 +177,20 @@ int check(const CheckOptions& options) {
   bool passed_over = false;
   std::string names_missing;
   const int status = run_on_trace(options.trace, [&](const replay::Analysis& analysis) {
+    const Figures figures = figures_of(options, analysis);
     std::vector<Verdict> verdicts;
     for (std::size_t i = 0; i < kLimitCount; ++i) {
-      const std::uint64_t figure = kLimits[i].figure(analysis.profile());
-      if (options.limits[i])
-        verdicts.push_back({kLimits[i].name, kLimits[i].bytes, figure, *options.limits[i], false});
+      Verdict verdict{kLimits[i].name, kLimits[i].bytes, figures.compared[i]};
+      if (kLimits[i].suppressed != nullptr) verdict.suppressed = figures.suppressed.*kLimits[i].suppressed;
+      if (options.limits[i]) {
+        verdict.limit = *options.limits[i];
+        verdicts.push_back(verdict);
+      }
       if (!baseline) continue;
-      const double most = static_cast<double>((*baseline)[i]) * (1 + options.tolerance_percent / 100);
-      verdicts.push_back({kLimits[i].name, kLimits[i].bytes, figure,
-                          most >= 1.8e19 ? ~std::uint64_t{0} : static_cast<std::uint64_t>(most), true});
+      const double most = static_cast<double>(baseline->compared[i]) * (1 + options.tolerance_percent / 100);
+      verdict.limit = most >= 1.8e19 ? ~std::uint64_t{0} : static_cast<std::uint64_t>(most);
+      verdict.against_baseline = true;
+      verdicts.push_back(verdict);
     }
     if (!analysis.names_found() && !wants_nothing(options))
       names_missing =
@@ -149,6 +198,11 @@ int check(const CheckOptions& options) {
     std::string text = names_missing.empty() ? "" : "FAILED  names: " + names_missing + "\n";
     Json json;
     json["integrity"] = integrity_json(analysis.profile().integrity);
+    if (compares_leaks(options)) {
+      json["leaked_bytes"] = analysis.profile().totals.leaked_bytes;
+      json["leaked_blocks"] = analysis.profile().totals.leaked_blocks;
+      add_suppressed(json, figures.suppressed);
+    }
     Json& list = json["checks"] = Json::array();
     for (const Verdict& verdict : verdicts) {
       passed_over |= verdict.passed_over();
@@ -188,6 +242,7 @@ void add_check(CLI::App& app, int& status) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->group("Limits");
+  add_suppression_options(*command, options->suppressions);
   command->add_option("--junit", options->junit, "Write the results here, too, as JUnit XML");
   command->footer(
       "Exit status: 3 when a limit was passed; 1 when there is no verdict, because the trace lacks something that "

@@ -5,16 +5,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <memory>
-#include <sstream>
 
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/option_values.h"
 #include "analyzer/cli/report_json.h"
 #include "analyzer/cli/report_text.h"
-#include "analyzer/cli/suppressions.h"
+#include "analyzer/cli/suppression_options.h"
 #include "analyzer/cli/trace_command.h"
 #include "analyzer/model/leak_history.h"
 #include "analyzer/render/units.h"
@@ -31,8 +29,7 @@ enum class Order { kGrowth, kBytes, kBlocks, kAge };
 
 struct LeakOptions {
   TraceOptions trace;
-  std::vector<std::string> suppression_files;
-  bool default_suppressions = true;
+  SuppressionOptions suppressions;
   Order order = Order::kGrowth;
   bool history = true;
   std::size_t top = 20;
@@ -58,19 +55,6 @@ const char* words_for(Growth growth) {
     case Growth::kInUse: return "merely alive then";
   }
   return "";
-}
-
-Suppressions read_suppressions(const LeakOptions& options) {
-  Suppressions suppressions;
-  for (const std::string& path : options.suppression_files) {
-    std::ifstream in(path);
-    std::ostringstream text;
-    if (!in || !(text << in.rdbuf())) throw OutputError(path + ": the suppressions cannot be read");
-    if (const std::string bad = suppressions.add(text.str()); !bad.empty())
-      throw OutputError(path + ": '" + bad + "' is no suppression; lines read leak:PATTERN");
-  }
-  if (options.default_suppressions) suppressions.add_built_in();
-  return suppressions;
 }
 
 /// The second reading. Idle time before the first allocation and after the last one tells nothing of growth.
@@ -142,22 +126,6 @@ SumsByGrowth sums_by_growth(const std::vector<RankedStack>& stacks, const model:
   return sums;
 }
 
-Json suppressed_json(const std::vector<Suppressions::Hits>& hits) {
-  Json json;
-  std::uint64_t bytes = 0;
-  std::uint64_t blocks = 0;
-  Json by = Json::array();
-  for (const Suppressions::Hits& hit : hits) {
-    bytes += hit.bytes;
-    blocks += hit.blocks;
-    by.push_back({{"name", hit.name}, {"built_in", hit.built_in}, {"bytes", hit.bytes}, {"blocks", hit.blocks}});
-  }
-  json["bytes"] = bytes;
-  json["blocks"] = blocks;
-  json["by"] = std::move(by);
-  return json;
-}
-
 void add_story(Json& entry, const LeakStory& story) {
   entry["growth"] = json_name_of(story.growth);
   entry["rises"] = story.rises;
@@ -182,7 +150,7 @@ std::string times_of(const LeakStory& story) {
 }
 
 void write_text(const LeakOptions& options, const model::Profile& profile, const std::vector<RankedStack>& stacks,
-                std::size_t all, const std::vector<Suppressions::Hits>& hits, const model::LeakHistory* history,
+                std::size_t all, const Suppressed& suppressed, const model::LeakHistory* history,
                 const SumsByGrowth& sums, const Names& names) {
   const TextStyle style = style_for(options.trace.output, options.frames);
   ReportText text(profile, style);
@@ -204,9 +172,12 @@ void write_text(const LeakOptions& options, const model::Profile& profile, const
     text.row(name_of(growth), human_bytes(sum.bytes),
              "in " + render::block_count(sum.blocks) + " of " + render::exact_number(sum.stacks) +
                  (sum.stacks == 1 ? " stack: " : " stacks: ") + words_for(growth));
-  for (const Suppressions::Hits& hit : hits)
+  for (const Suppressions::Hits& hit : suppressed.by)
     text.row("suppressed", human_bytes(hit.bytes), "in " + render::block_count(hit.blocks) + ": " + hit.name +
                                                        (hit.built_in ? " (built in)" : ""));
+  if (all == 0 && suppressed.blocks != 0)
+    text.line(running ? "  All of it is suppressed (--no-suppressions shows it)."
+                      : "  All of it is suppressed: no leaks (--no-suppressions shows it).");
   if (all != 0) {
     std::string heading = live_words(profile) + ", by stack";
     if (stacks.size() < all)
@@ -242,7 +213,7 @@ void write_text(const LeakOptions& options, const model::Profile& profile, const
 }
 
 void print_leaks(const LeakOptions& options, const replay::Analysis& analysis) {
-  Suppressions suppressions = read_suppressions(options);
+  Suppressions suppressions = read_suppressions(options.suppressions);
   const model::Profile& profile = analysis.profile();
   std::vector<RankedStack> stacks = rank_stacks(profile, Cost::kLeaked);
   // Only names tell which stacks are suppressed, so with suppressions all are looked up.
@@ -253,10 +224,7 @@ void print_leaks(const LeakOptions& options, const replay::Analysis& analysis) {
   for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
   Names names(profile, options.trace.symbols);
   names.resolve(nodes);
-  std::erase_if(stacks, [&](const RankedStack& stack) {
-    return suppressions.take(names.stack(stack.node), stack.bytes, stack.blocks);
-  });
-  const std::vector<Suppressions::Hits> hits = suppressions.hits();
+  const Suppressed suppressed = suppress(suppressions, names, stacks);
 
   // Mappings have no history: they are cut and joined while they live.
   std::optional<model::LeakHistory> history;
@@ -269,10 +237,10 @@ void print_leaks(const LeakOptions& options, const replay::Analysis& analysis) {
   sort_stacks(stacks, options.order, known);
   const std::size_t all = stacks.size();
   if (options.top != 0 && stacks.size() > options.top) stacks.resize(options.top);
-  if (!options.trace.json) return write_text(options, profile, stacks, all, hits, known, sums, names);
+  if (!options.trace.json) return write_text(options, profile, stacks, all, suppressed, known, sums, names);
 
   Json json = report_json(profile, Cost::kLeaked, stacks, names);
-  json["suppressed"] = suppressed_json(hits);
+  add_suppressed(json, suppressed);
   if (known != nullptr) {
     Json& growth = json["growth"] = Json::object();
     for (const auto& [value, name] : kGrowths)
@@ -290,10 +258,7 @@ void add_leaks(CLI::App& app, int& status) {
   CLI::App* const command =
       app.add_subcommand("leaks", "Tell what was live at the end, and who allocated it; first what grows");
   add_trace_options(*command, options->trace);
-  command->add_option("--suppressions", options->suppression_files, "File of accepted leaks, LeakSanitizer's format")
-      ->allow_extra_args(false);
-  command->add_flag("!--no-default-suppressions", options->default_suppressions,
-                    "Show what libc, libstdc++ and the loader keep for themselves, too");
+  add_suppression_options(*command, options->suppressions);
   const WordsFor<Order> orders = {
       {"growth", Order::kGrowth}, {"bytes", Order::kBytes}, {"blocks", Order::kBlocks}, {"age", Order::kAge}};
   command

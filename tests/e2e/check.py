@@ -18,8 +18,8 @@ class Check(harness.Case):
                    "--max-temporary": "temporary_allocations"}
         for option, name in figures.items():
             with self.subTest(option=option):
-                self.heapprof("check", self.trace, option, self.heap[name])
-                self.heapprof("check", self.trace, option, self.heap[name] - 1, status=3)
+                self.heapprof("check", self.trace, option, self.heap[name], "--no-suppressions")
+                self.heapprof("check", self.trace, option, self.heap[name] - 1, "--no-suppressions", status=3)
 
     def test_junit_and_json(self):
         junit = self.dir / "junit.xml"
@@ -63,6 +63,58 @@ class Check(harness.Case):
         self.heapprof("check", self.trace, "--function", "^main$", "--min-size", "1T", "--max-leaked", 0)
         self.heapprof("check", self.trace, "--min-size", "1T", "--max-leaked", 0)
         self.heapprof("check", self.trace, "--function", "^main$", "--max-allocations", "100G")
+
+    def test_a_program_without_leaks_has_none(self):
+        """What the runtime keeps (stdio's buffer, libstdc++'s pool) is suppressed as in `leaks`, and said."""
+        trace = self.record(harness.program("hello")).trace
+        leaks = json.loads(self.heapprof("leaks", trace, "--json"))
+        whole = leaks["heap"]["leaked_bytes"], leaks["heap"]["leaked_blocks"]
+        self.assertGreater(whole[0], 0)
+        self.assertEqual((leaks["suppressed_bytes"], leaks["suppressed_blocks"]), whole)
+        self.assertIn("no leaks", self.heapprof("leaks", trace))
+        junit = self.dir / "junit.xml"
+        limits = ("--max-leaked", 0, "--max-leaked-blocks", 0)
+        text = self.heapprof("check", trace, *limits, "--junit", junit)
+        self.assertRegex(text, rf"(?m)^ok +leaked: 0 B .*\({whole[0]:,}\) suppressed$")
+        self.assertRegex(text, rf"(?m)^ok +leaked blocks: 0 .*; {whole[1]:,} suppressed$")
+        cases = xml.etree.ElementTree.parse(junit).getroot().find("testsuite").findall("testcase")
+        for case in cases:
+            self.assertIsNone(case.find("failure"))
+            self.assertIn("suppressed", case.find("system-out").text)
+        answer = json.loads(self.heapprof("check", trace, *limits, "--json"))
+        self.assertEqual((answer["suppressed_bytes"], answer["suppressed_blocks"]), whole)
+        self.assertEqual((answer["leaked_bytes"], answer["leaked_blocks"]), whole)
+        self.assertEqual(answer["suppressed"], leaks["suppressed"])
+        self.assertEqual([check["figure"] for check in answer["checks"]], [0, 0])
+        # Switched off, all is compared.
+        for switch in ("--no-suppressions", "--no-default-suppressions"):
+            answer = json.loads(self.heapprof("check", trace, *limits, "--json", switch, status=3))
+            self.assertEqual([check["figure"] for check in answer["checks"]], list(whole))
+            self.assertEqual((answer["leaked_bytes"], answer["suppressed_bytes"]), (whole[0], 0))
+        self.assertEqual(json.loads(self.heapprof("leaks", trace, "--json", "--no-suppressions"))["suppressed_bytes"],
+                         0)
+
+    def test_leaks_that_are_not_suppressed_fail(self):
+        leaked = 12_345
+        clean = self.record(harness.program("hello")).trace
+        trace = self.record(harness.program("hello"), leaked).trace
+        junit = self.dir / "junit.xml"
+        text = self.heapprof("check", trace, "--max-leaked", leaked - 1, "--junit", junit, status=3)
+        self.assertIn(f"({leaked:,}) is above", text)
+        failure = xml.etree.ElementTree.parse(junit).getroot().find("testsuite/testcase/failure")
+        self.assertIn(f"({leaked:,}) is above", failure.get("message"))
+        self.heapprof("check", trace, "--max-leaked", leaked, "--max-leaked-blocks", 1)
+        file = self.dir / "suppressions"
+        file.write_text("leak:leak_one_block\n")
+        answer = json.loads(self.heapprof("check", trace, "--max-leaked", 0, "--suppressions", file, "--json"))
+        self.assertEqual([hit["bytes"] for hit in answer["suppressed"]["by"] if not hit["built_in"]], [leaked])
+        # A baseline is compared in the same way: what the runtime keeps in it excuses no leak.
+        generous = ("--tolerance", 5000)
+        self.heapprof("check", trace, "--baseline", clean, *generous, status=3)
+        self.heapprof("check", trace, "--baseline", clean, *generous, "--suppressions", file)
+        self.heapprof("check", trace, "--baseline", clean, *generous, "--no-suppressions")
+        self.heapprof("check", trace, "--max-leaked", 0, "--suppressions", file, "--no-suppressions", status=2)
+        self.heapprof("check", trace, "--max-leaked", 0, "--suppressions", self.dir / "missing", status=1)
 
     def test_wrong_commands(self):
         self.heapprof("check", self.trace, status=2)

@@ -1,0 +1,15 @@
+// A hello world that frees all that it allocates: hello [BYTES]. With BYTES it leaks one block of that size.
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+namespace {
+void* volatile kept;
+[[gnu::noinline]] void leak_one_block(std::size_t bytes) { kept = std::malloc(bytes); }
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::cout << std::string(100, '=') << "\nHello\n";
+  if (argc > 1) leak_one_block(std::strtoul(argv[1], nullptr, 10));
+  return 0;
+}
