@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/cli/commands.h"
@@ -48,41 +49,140 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-/// How many processes were recorded besides the program, and where; which of them recorded most. A process has a
-/// trace for each program that it executed.
-std::string summary_of_children(const std::string& pattern, std::vector<launch::TraceFound> children) {
+/// Shells, as far as their names tell.
+bool is_shell(const std::string& program) {
+  for (const char* const shell : {"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "fish", "busybox"})
+    if (program == shell) return true;
+  return false;
+}
+
+/// The traces of a run with their figures.
+struct Run {
+  std::vector<launch::TraceSummary> traces;  ///< of the program first, then of its children
+  std::size_t of_program = 0;                ///< how many are the program's
+  std::size_t unread = 0;                    ///< traces of children that are not in `traces`, to save time
+  bool children = false;                     ///< whether children were recorded
+};
+
+/// Reads the figures of all traces. Children's largest files come first, and those are left out that would take too
+/// long: there may be thousands. Files are preallocated, so their sizes tell the time that reading takes, but not
+/// which process allocated most.
+Run read_run(const std::vector<launch::TraceFound>& of_program, std::vector<launch::TraceFound> of_children,
+             bool children) {
+  constexpr std::chrono::seconds kPatience{10};
+  Run run;
+  run.of_program = of_program.size();
+  run.children = children;
+  std::stable_sort(of_children.begin(), of_children.end(),
+                   [](const launch::TraceFound& a, const launch::TraceFound& b) {
+                     return a.header.file_bytes > b.header.file_bytes;
+                   });
+  std::vector<launch::TraceFound> all = of_program;
+  all.insert(all.end(), of_children.begin(), of_children.end());
+  std::uint64_t bytes = 0;
+  for (const launch::TraceFound& trace : all) bytes += trace.header.file_bytes;
+  ProgressLine progress("Reading " + (all.size() == 1 ? all.front().path : std::to_string(all.size()) + " traces"));
+  std::uint64_t bytes_read = 0;
+  std::uint64_t records_read = 0;
+  const auto started = std::chrono::steady_clock::now();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i >= of_program.size() && std::chrono::steady_clock::now() - started > kPatience) {
+      run.unread = all.size() - i;
+      break;
+    }
+    std::uint64_t records_here = 0;
+    run.traces.push_back(launch::summarize(all[i], [&](double share, std::uint64_t records) {
+      records_here = records;
+      const double done = static_cast<double>(bytes_read) + share * static_cast<double>(all[i].header.file_bytes);
+      // 1 would end the line.
+      progress.show(bytes == 0 ? 0 : std::min(done / static_cast<double>(bytes), 0.999), records_read + records);
+    }));
+    bytes_read += all[i].header.file_bytes;
+    records_read += records_here;
+  }
+  progress.show(1, 0);
+  return run;
+}
+
+/// "/tmp/heapprof.cc1.12.hprof, peak 81.0 MiB"
+std::string path_and_peak(const launch::TraceSummary& summary) {
+  return summary.trace.path +
+         (summary.error.empty() ? ", peak " + render::human_bytes(summary.peak_bytes) : ": cannot be read");
+}
+
+/// The program's other traces: of what the process was before, wrapper scripts mostly.
+std::string other_traces(const Run& run, std::size_t leading) {
   constexpr std::size_t kNamed = 3;
-  if (children.empty()) return "  with    no child process that allocated\n";
-  std::set<std::uint32_t> pids;
-  for (const launch::TraceFound& trace : children) pids.insert(trace.header.pid);
-  std::string text = "  with    " + render::exact_number(pids.size()) +
-                     (pids.size() == 1 ? " child process in " : " child processes in ") +
-                     render::exact_number(children.size()) + (children.size() == 1 ? " trace: " : " traces: ") +
-                     launch::files_of(pattern) + "\n";
-  std::stable_sort(children.begin(), children.end(), [](const launch::TraceFound& a, const launch::TraceFound& b) {
-    return a.header.file_bytes > b.header.file_bytes;
-  });
-  for (std::size_t i = 0; i < std::min(kNamed, children.size()); ++i)
-    text += std::string(i == 0 ? "  largest " : "          ") + children[i].path + ", " +
-            render::human_bytes(children[i].header.file_bytes) + "\n";
+  std::string text;
+  const bool of_program = leading < run.of_program;
+  const std::size_t others = run.of_program - (of_program ? 1 : 0);
+  const char* const label = leading + 1 == run.of_program ? "  before  " : of_program ? "  also    " : "  started ";
+  if (others > kNamed) {
+    std::vector<std::string> programs;
+    for (std::size_t i = 0; i < run.of_program; ++i)
+      if (i != leading && std::find(programs.begin(), programs.end(), run.traces[i].program) == programs.end())
+        programs.push_back(run.traces[i].program);
+    std::string names;
+    for (const std::string& program : programs) names += (names.empty() ? "" : ", ") + program;
+    return label + std::to_string(others) + " more traces, of other programs that the process executed: " + names +
+           "\n";
+  }
+  for (std::size_t i = 0; i < run.of_program; ++i)
+    if (i != leading)
+      text += label + path_and_peak(run.traces[i]) + (of_program ? "" : ", " + run.traces[i].end) + "\n";
+  return text;
+}
+
+/// How many processes were recorded besides the program, and where; which of them had the highest peaks.
+/// `by_peak`: a trace of each process, highest peak first.
+std::string summary_of_children(const Run& run, const std::string& pattern, const std::vector<std::size_t>& by_peak,
+                                std::size_t processes) {
+  constexpr std::size_t kNamed = 3;
+  const std::size_t traces = run.traces.size() - run.of_program + run.unread;
+  if (traces == 0) return "  with    no child process that allocated\n";
+  std::string text = "  with    " + render::exact_number(processes) +
+                     (processes == 1 ? " child process in " : " child processes in ") + render::exact_number(traces) +
+                     (traces == 1 ? " trace: " : " traces: ") + launch::files_of(pattern) + "\n";
+  std::size_t named = 0;
+  for (const std::size_t i : by_peak) {
+    if (i < run.of_program) continue;
+    text += std::string(named == 0 ? "  largest " : "          ") + path_and_peak(run.traces[i]) + "\n";
+    if (++named == kNamed) break;
+  }
+  if (run.unread != 0)
+    text += "          (" + render::exact_number(run.unread) +
+            " small traces were not read, to save time, and may have higher peaks)\n";
   return text + "          (each is asked by itself: heapprof report TRACE)\n";
 }
 
-std::string summary(const std::vector<launch::TraceFound>& traces, const std::string& children) {
-  if (traces.empty() && !children.empty())
-    return "heapprof: the program itself left no trace\n" + children;
-  if (traces.empty())
+/// What came of it: first the process with the highest peak.
+std::string summary(const std::string& pattern, const std::vector<launch::TraceFound>& of_program,
+                    const std::vector<launch::TraceFound>& of_children, bool children) {
+  if (of_program.empty() && of_children.empty())
     return "heapprof: no trace was written. The recorder may have said why, above. Otherwise the program allocated\n"
            "          nothing, or it ran through a program that drops LD_PRELOAD, is statically linked or setuid.\n";
-  // The program that the process ended as; what it was before (wrapper scripts, mostly) is named only.
-  const std::string& last = traces.back().path;
-  ProgressLine progress("Reading " + last);
-  const std::string figures =
-      launch::summarize_trace(last, [&](double share, std::uint64_t records) { progress.show(share, records); });
-  progress.show(1, 0);
-  std::string text = "heapprof: " + last + "\n" + figures;
-  for (std::size_t i = 0; i + 1 < traces.size(); ++i) text += "  before  " + traces[i].path + "\n";
-  return text + children + "  look    heapprof report " + quoted(last) + "\n";
+  const Run run = read_run(of_program, of_children, children);
+  std::vector<std::size_t> by_peak = launch::traces_of_processes(run.traces);
+  launch::sort_by_peak(by_peak, run.traces);
+  const std::size_t leading = by_peak.front();
+  const launch::TraceSummary& about = run.traces[leading];
+  std::string text = "heapprof: " + about.trace.path + "\n";
+  if (leading >= run.of_program)
+    text += "  process " + about.program + ", pid " + std::to_string(about.trace.header.pid) +
+            ", a child process: its peak is the highest of the " + render::exact_number(by_peak.size()) +
+            (by_peak.size() == 1 ? " process\n" : " processes\n");
+  text += launch::figures_text(about);
+  if (run.of_program == 0) text += "  started the program itself left no trace\n";
+  else text += other_traces(run, leading);
+  if (run.children) {
+    std::set<std::pair<std::uint32_t, std::uint64_t>> processes;
+    for (const launch::TraceFound& trace : of_children)
+      processes.emplace(trace.header.pid, trace.header.process_start);
+    text += summary_of_children(run, pattern, by_peak, processes.size());
+  } else if (is_shell(about.program)) {
+    text += "  note    programs that " + about.program + " starts as children are recorded with --children only\n";
+  }
+  return text + "  look    heapprof report " + quoted(about.trace.path) + "\n";
 }
 
 /// Whether children are recorded too, by option or variable: both are known to be readable.
@@ -157,17 +257,18 @@ int record(const std::vector<std::string>& arguments) {
                 program + " can't be executed: " + std::strerror(result.start_error));
   }
 
-  std::string children;
-  if (!options.quiet && children_recorded(options))
-    children = summary_of_children(
-        pattern, launch::traces_of_children(launch::candidates(pattern, 0), result.pid, started_ns));
-
   auto traces = launch::traces_of(launch::candidates(pattern, result.pid), result.pid, result.start_time);
   launch::write_end(traces, result.signaled, result.code);
+  const bool children = children_recorded(options);
   if (!options.quiet)
-    std::fputs(launch::note_of_survivors(result.pid, result.start_time, children_recorded(options)).c_str(), stderr);
+    std::fputs(launch::note_of_survivors(result.pid, result.start_time, children).c_str(), stderr);
   launch::give_to_invoking_user(traces);
-  if (!options.quiet) std::fputs(summary(traces, children).c_str(), stderr);
+  if (!options.quiet) {
+    std::vector<launch::TraceFound> of_children;
+    if (children)
+      of_children = launch::traces_of_children(launch::candidates(pattern, 0), result.pid, started_ns);
+    std::fputs(summary(pattern, traces, of_children, children).c_str(), stderr);
+  }
   return result.signaled ? 128 + result.code : result.code;
 }
 

@@ -486,13 +486,83 @@ class Launcher(harness.Case):
         self.assertGreaterEqual(len(pids), 4)
         self.assertIn(f"  with    {len(pids) - 1} child processes in {len(traces) - 1} traces: {folder}/*.*.hprof\n",
                       text)
-        largest = re.findall(r"(?m)^(?:  largest |          )(/.*\.hprof), [\d.]+ [KM]iB$", text)
+        largest = re.findall(r"(?m)^(?:  largest |          )(/.*\.hprof), peak [\d.]+ ?[KM]?i?B$", text)
         self.assertEqual(len(largest), 3)
         self.assertEqual({str(trace) for trace in traces} & set(largest), set(largest))
         # A shell may allocate in the child before that becomes the other program.
         self.assertRegex(said("one.hprof", "ls / >/dev/null; true"),
                          rf"\n  with    1 child process in (1 trace|2 traces): {folder}/one\.hprof\.\*\n")
         self.assertIn("with    no child process that allocated\n", said("alone.hprof", "true"))
+
+    def summary_of(self, *command, children=False):
+        """With the real recorder: its summary, and the figures of each trace by path."""
+        folder = self.dir / f"traces-{len(list(self.dir.iterdir()))}"
+        result = subprocess.run([str(harness.HEAPPROF), "record", *(["--children"] if children else []), "-o",
+                                 folder / "%e.%p.hprof", *map(str, command)], env=harness.clean_environment(),
+                                capture_output=True, text=True, timeout=60, cwd=self.dir)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stderr, {str(path): self.report(path) for path in folder.iterdir()}
+
+    def looked_at(self, summary):
+        """The program whose trace the summary leads to."""
+        first = re.match(r"heapprof: (.*)\n", summary).group(1)
+        self.assertEqual(summary.splitlines()[-1], f"  look    heapprof report {first}")
+        return os.path.basename(first).split(".")[0]
+
+    def printed_peak(self, report):
+        """As heapprof prints bytes: three significant digits."""
+        value, units = report["heap"]["peak_bytes"], ["B", "KiB", "MiB"]
+        while value >= 1023.5 and len(units) > 1:
+            value /= 1024
+            units.pop(0)
+        digits = 0 if units[0] == "B" or value >= 99.95 else 1 if value >= 9.995 else 2
+        return f"{value:.{digits}f} {units[0]}"
+
+    def workers(self):
+        """Wrapper scripts, and the program that they are for: worker BYTES."""
+        shutil.copy2(harness.program("hello"), self.dir / "worker")
+        self.script("inner.sh", '#!/bin/bash\nlist=$(ls /)\nexec ./worker "$@"\n')
+        self.script("middle.sh", '#!/usr/bin/env bash\nlist=$(ls /)\nexec ./inner.sh "$@"\n')
+        self.script("outer.sh", '#!/usr/bin/env bash\nexec ./middle.sh "$@"\n')
+
+    def test_the_summary_leads_through_wrappers_that_execute(self):
+        """As with version managers: each script executes the next one, all in one process. What it was before is
+        counted, however much more than a small program a shell allocates."""
+        self.workers()
+        for bytes_leaked in (5_000_000, 1):
+            summary, reports = self.summary_of("./outer.sh", bytes_leaked)
+            self.assertGreater(len(reports), 4, reports.keys())
+            self.assertEqual(self.looked_at(summary), "worker")
+            self.assertIn(f"\n  before  {len(reports) - 1} more traces, of other programs that the process executed: ",
+                          summary)
+            summary, reports = self.summary_of("./inner.sh", bytes_leaked)
+            self.assertEqual(self.looked_at(summary), "worker")
+            shell = next(path for path in reports if os.path.basename(path).startswith("bash."))
+            self.assertIn(f"\n  before  {shell}, peak {self.printed_peak(reports[shell])}\n", summary)
+
+    def test_the_summary_leads_to_the_child_that_did_the_work(self):
+        self.workers()
+        self.script("waits.sh", "#!/bin/bash\nls / >/dev/null\n./outer.sh 5000000\nls / >/dev/null\n")
+        summary, reports = self.summary_of("./waits.sh", children=True)
+        self.assertEqual(self.looked_at(summary), "worker")
+        self.assertRegex(summary, r"\n  process worker, pid \d+, a child process: ")
+        self.assertRegex(summary, r"\n  started /.*/bash\.\d+\.hprof, peak [\d.]+ KiB, exit status 0\n")
+        # Without them only the shell was recorded, which the summary says.
+        summary, reports = self.summary_of("./waits.sh")
+        self.assertEqual(self.looked_at(summary), "bash")
+        self.assertIn("bash starts as children are recorded with --children only", summary)
+
+    def test_the_largest_process_is_the_one_with_the_highest_peak(self):
+        """Traces are preallocated: their sizes are the same for workers that hold 10 and 81 MB."""
+        self.workers()
+        self.script("pool.sh", "#!/bin/sh\nfor size in 10 81 20 3; do ./worker ${size}000000; done\n")
+        summary, reports = self.summary_of("./pool.sh", children=True)
+        workers = sorted((path for path in reports if os.path.basename(path).startswith("worker.")),
+                         key=lambda path: -reports[path]["heap"]["peak_bytes"])
+        self.assertEqual([reports[path]["heap"]["peak_bytes"] // 1_000_000 for path in workers], [81, 20, 10, 3])
+        lines = [f"{path}, peak {self.printed_peak(reports[path])}\n" for path in workers[:3]]
+        self.assertIn("\n  largest " + "          ".join(lines), summary)
+        self.assertEqual(re.match(r"heapprof: (.*)\n", summary).group(1), workers[0])
 
     def end_of(self, trace):
         with open(trace, "rb") as file:

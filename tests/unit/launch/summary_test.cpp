@@ -1,0 +1,49 @@
+// Which trace of a run the summary of `heapprof record` is about.
+#include "analyzer/launch/summary.h"
+
+#include <catch2/catch.hpp>
+
+using namespace heapprof::launch;
+
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+
+TraceSummary summary(std::uint32_t pid, std::uint64_t start, std::uint64_t peak_bytes, std::uint64_t events = 1) {
+  TraceSummary result;
+  result.trace.header.pid = pid;
+  result.trace.header.process_start = 7;
+  result.trace.header.start_monotonic_ns = start;
+  result.peak_bytes = peak_bytes;
+  result.events = events;
+  return result;
+}
+
+using Positions = std::vector<std::size_t>;
+
+}  // namespace
+
+TEST_CASE("the last program stands for a process, whatever its wrappers allocated") {
+  CHECK(traces_of_processes({summary(1, 10, 90'000), summary(1, 20, 80'000), summary(1, 30, 16)}) == Positions{2});
+  // The order is that of their beginnings, not that of the files.
+  CHECK(traces_of_processes({summary(1, 30, 16), summary(1, 10, 90'000)}) == Positions{0});
+}
+
+TEST_CASE("an earlier program with a peak that no wrapper reaches stands for its process") {
+  CHECK(traces_of_processes({summary(1, 10, kMiB + 17), summary(1, 20, 16)}) == Positions{0});
+  CHECK(traces_of_processes({summary(1, 10, kMiB + 16), summary(1, 20, 16)}) == Positions{1});
+}
+
+TEST_CASE("processes are told apart by pid and start") {
+  std::vector<TraceSummary> traces = {summary(2, 10, 5), summary(1, 20, 6), summary(2, 30, 7), summary(2, 5, 8)};
+  traces.back().trace.header.process_start = 8;
+  CHECK(traces_of_processes(traces) == Positions{2, 1, 3});
+}
+
+TEST_CASE("ranked by peak, then by events, then as they came") {
+  const std::vector<TraceSummary> traces = {summary(1, 1, 5, 9), summary(2, 1, 6), summary(3, 1, 5, 10),
+                                            summary(4, 1, 5, 9)};
+  Positions positions = {0, 1, 2, 3};
+  sort_by_peak(positions, traces);
+  CHECK(positions == Positions{1, 2, 0, 3});
+}
