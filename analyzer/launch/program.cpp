@@ -94,6 +94,39 @@ std::optional<std::string> loader_of(const File& file) {
   return std::string();
 }
 
+/// Whether an ELF file of our own class and byte order has the note of Go's linker (cmd/link/internal/ld/elf.go,
+/// ELF_NOTE_GOBUILDID_TAG), which stripping leaves.
+bool is_go_program(const File& file) {
+  constexpr std::uint32_t kBuildIdTag = 4;
+  constexpr char kName[4] = {'G', 'o', '\0', '\0'};
+  constexpr std::size_t kMaxNoteBytes = 64 << 10;
+  Elf64_Ehdr header;
+  const std::string start = file.read(0, sizeof header);
+  if (start.size() != sizeof header) return false;
+  std::memcpy(&header, start.data(), sizeof header);
+  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMaxProgramHeaders) return false;
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    const std::string bytes = file.read(header.e_phoff + i * sizeof segment, sizeof segment);
+    if (bytes.size() != sizeof segment) return false;
+    std::memcpy(&segment, bytes.data(), sizeof segment);
+    if (segment.p_type != PT_NOTE) continue;
+    const std::string notes = file.read(segment.p_offset, std::min<std::size_t>(segment.p_filesz, kMaxNoteBytes));
+    const std::size_t align = segment.p_align == 8 ? 8 : 4;
+    const auto aligned = [align](std::size_t size) { return (size + align - 1) / align * align; };
+    Elf64_Nhdr note;
+    for (std::size_t at = 0; at + sizeof note <= notes.size();) {
+      std::memcpy(&note, notes.data() + at, sizeof note);
+      const std::size_t name = at + sizeof note;
+      if (note.n_type == kBuildIdTag && note.n_namesz == sizeof kName && name + sizeof kName <= notes.size() &&
+          std::memcmp(notes.data() + name, kName, sizeof kName) == 0)
+        return true;
+      at = name + aligned(note.n_namesz) + aligned(note.n_descsz);
+    }
+  }
+  return false;
+}
+
 bool same_file(const std::string& a, const std::string& b) {
   struct stat status_a {}, status_b {};
   return stat(a.c_str(), &status_a) == 0 && stat(b.c_str(), &status_b) == 0 && status_a.st_dev == status_b.st_dev &&
@@ -132,6 +165,10 @@ bool check_elf(const std::string& path, const File& file, const Architecture& ow
   if (!loader) return refuse(refusal, 126, path + " can't be executed: its ELF headers are damaged");
   if (loader->empty()) {
     if (is_loader(path)) return true;
+    if (is_go_program(file))
+      return refuse(refusal, 126, path + " is a statically linked Go program: it allocates from the heap of Go's runtime, "
+                                         "which heapprof cannot record; profile it with pprof (package runtime/pprof, "
+                                         "or net/http/pprof in a server)");
     return refuse(refusal, 126, path + " is statically linked: no library can be preloaded into it; link it "
                                        "dynamically (without -static) to record it");
   }

@@ -31,6 +31,17 @@ __attribute__((constructor)) static void dump(void) {
 }
 """
 
+# The note that Go's linker puts into its programs.
+GO_NOTE = r"""
+__asm__(".pushsection .note.go.buildid, \"a\", @note\n"
+        ".balign 4\n"
+        ".long 4, 8, 4\n"
+        ".ascii \"Go\\0\\0\"\n"
+        ".ascii \"abcdefgh\"\n"
+        ".popsection");
+int main(void) { return 0; }
+"""
+
 # Counts what signals arrive, and how it ends: by SIGTERM it prints and exits.
 CATCHER = r"""
 import os, signal, sys
@@ -390,6 +401,12 @@ class Launcher(harness.Case):
             if built.returncode == 0:
                 self.refused(self.dir / name, status=126, words=["static"])
                 self.refused(self.script("of-" + name, f"#!{self.dir / name}\n"), status=126, words=["static"])
+        # As Go's linker marks its programs: a note that stays when they are stripped.
+        (self.dir / "go.c").write_text(GO_NOTE)
+        built = subprocess.run(["cc", "-static", "-s", "-o", self.dir / "like-go", self.dir / "go.c"],
+                               capture_output=True, text=True)
+        if built.returncode == 0:
+            self.refused(self.dir / "like-go", status=126, words=["Go program", "runtime/pprof"])
         musl = subprocess.run(["cc", f"-Wl,--dynamic-linker={self.dir}/ld-musl-x86_64.so.1", "-o", self.dir / "musl",
                                self.dir / "static.c"], capture_output=True)
         if musl.returncode == 0:
