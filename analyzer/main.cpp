@@ -2,21 +2,56 @@
 // commands; each lives in cli/ and registers its options, its help and what runs.
 #include <CLI/CLI.hpp>
 
-#include <string_view>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "analyzer/cli/command_help.h"
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/first_screen.h"
 #include "analyzer/cli/help_layout.h"
 #include "analyzer/cli/install_secure.h"
+#include "analyzer/cli/newest_trace.h"
+#include "analyzer/cli/trace_command.h"
+
+namespace {
+
+using namespace heapprof;
+
+/// Whether `word`, in the place of a command, is a file to report on. A command's name comes first: a file of that
+/// name is ./report.
+bool names_file(const CLI::App& app, const std::string& word) {
+  if (word.empty() || word.front() == '-') return false;
+  for (const auto& [command, summary] : cli::first_words(app))
+    if (word == command) return false;
+  std::error_code ignored;
+  return word.find('/') != std::string::npos || cli::named_as_trace(word) ||
+         std::filesystem::is_regular_file(word, ignored);
+}
+
+bool is_program(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0 && !cli::is_trace(path);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
-  using namespace heapprof;
-  if (argc > 1 && std::string_view(argv[1]) == "record") return cli::record({argv + 2, argv + argc});
+  std::vector<std::string> words;
+  if (argc > 1) words.assign(argv + 1, argv + argc);
+  if (words.empty()) {
+    const std::string text = cli::first_screen();
+    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0 ? 0 : 1;
+  }
+  if (words.front() == "record") return cli::record({words.begin() + 1, words.end()});
 
   CLI::App app{"heapprof tells where a program's memory went.", "heapprof"};
   cli::lay_out_help(app);
   app.require_subcommand(1);
-  app.set_version_flag("--version", HEAPPROF_VERSION);
+  app.set_version_flag("-V,--version", HEAPPROF_VERSION);
 
   int status = 0;
   cli::add_record(app, status);
@@ -40,9 +75,20 @@ int main(int argc, char** argv) {
   cli::add_install_secure(app, status);
   cli::add_completions(app, status);
   cli::add_manual(app, status);
+  cli::add_help(app, status);
+
+  if (names_file(app, words.front())) {
+    if (is_program(words.front())) {
+      cli::complain(words.front() + " is a program, not a recording; to record it: heapprof record -- " +
+                    words.front());
+      return 2;
+    }
+    words.insert(words.begin(), "report");
+  }
 
   try {
-    app.parse(argc, argv);
+    // The parser takes them from the end.
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError& error) {
     // 0 for --help and --version; every other parse error is a wrong command line.
     return app.exit(error) == 0 ? 0 : 2;

@@ -125,10 +125,11 @@ void bundle(const std::string& output, const symbols::Options& options, const re
 void add_bundle(CLI::App& app, int& status) {
   const auto options = std::make_shared<TraceOptions>();
   CLI::App* const command = app.add_subcommand("bundle", "Copy a trace with all names in it, to be read elsewhere");
-  command->add_option("TRACE", options->trace, "Trace to copy")->required();
+  add_trace_argument(*command, options->trace, "Trace to copy");
   command->add_option("-o,--output", options->output, "The copy; - is standard output")->required();
   add_symbol_options(*command, options->symbols);
   command->callback([options, &status] {
+    refuse_terminal(options->output, "a trace", "bundled.hprof");
     // Whoever reads the copy decides what to show.
     options->symbols.inlines = options->symbols.symbols = true;
     status = run_on_trace(*options, [&](const replay::Analysis& analysis) {

@@ -61,7 +61,9 @@ void describe(const CLI::App& command, const std::string& name, CommandHelp& hel
     one.names = option_names(*option);
     if (one.names.empty()) {
       if (!help.operands.empty()) help.operands += ' ';
-      help.operands += operand_name(*option);
+      const std::string operand = operand_name(*option);
+      const bool optional = !option->get_required() && operand.find(' ') == std::string::npos;
+      help.operands += optional ? "[" + operand + "]" : operand;
       if (choices.empty() || help.operands.find(' ') != std::string::npos) help.takes_file = true;
       if (!choices.empty()) help.words = choices;
       continue;
@@ -146,8 +148,12 @@ std::vector<CommandHelp> describe_commands(const CLI::App& app) {
     if (inner.empty()) describe(*command, command->get_name(), result.emplace_back());
     if (command->get_name() == "control") result.back().instead_of_file = "--pid";
   }
-  for (CommandHelp& command : result)
+  for (CommandHelp& command : result) {
     if (command.name == "manual") offer_pages(command, result);
+    if (command.name != "help") continue;
+    command.takes_file = false;
+    for (const auto& [word, summary] : first_words(app)) command.words.push_back(word);
+  }
   return result;
 }
 

@@ -49,7 +49,8 @@ std::string manual_page(const CLI::App& app, const std::string& name);
 /// The names for which there is one.
 std::vector<std::string> manual_pages(const CLI::App& app);
 
-/// The commands `completions` and `manual`, which describe all that `app` has when they run.
+/// The commands `help`, `completions` and `manual`, which describe all that `app` has when they run.
+void add_help(CLI::App& app, int& status);
 void add_completions(CLI::App& app, int& status);
 void add_manual(CLI::App& app, int& status);
 

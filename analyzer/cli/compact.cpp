@@ -48,9 +48,8 @@ int compact(const Arguments& arguments) {
 void add_compact(CLI::App& app, int& status) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* const command = app.add_subcommand("compact", "Rewrite a trace smaller and indexed");
-  command
-      ->add_option("TRACE", arguments->trace, "Trace to rewrite; of a program that still runs, what there is so far")
-      ->required();
+  add_trace_argument(*command, arguments->trace,
+                     "Trace to rewrite; of a program that still runs, what there is so far");
   command->add_option("-o,--output", arguments->output, "The new trace")->required();
   command->add_flag("--exact", arguments->exact, "Keep addresses, and times to the tick");
   command->add_option("--level", arguments->level, "How hard zstd tries")

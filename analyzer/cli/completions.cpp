@@ -86,7 +86,7 @@ std::string bash_completions(const CLI::App& app) {
       "  if [[ $cur == = ]]; then cur=; prev=${COMP_WORDS[COMP_CWORD-1]}\n"
       "  elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
       "  if ((COMP_CWORD == 1)); then\n"
-      "    COMPREPLY=($(compgen -W '" + join(words, " ") + " --help --version' -- \"$cur\"))\n"
+      "    COMPREPLY=($(compgen -W '" + join(words, " ") + " --help -V --version' -- \"$cur\"))\n"
       "    return\n"
       "  fi\n";
   for (const auto& [group, members] : groups_of(commands)) {
@@ -192,7 +192,7 @@ std::string zsh_completions(const CLI::App& app) {
     text += "    " + in_quotes(zsh_text(name) + ":" + summary) + "\n";
   text += "  )\n"
           "  if ((CURRENT == 2)); then\n"
-          "    if [[ $words[2] == -* ]]; then compadd -- --help --version\n"
+          "    if [[ $words[2] == -* ]]; then compadd -- --help -V --version\n"
           "    else _describe -t commands command commands; fi\n"
           "    return\n"
           "  fi\n"
@@ -274,7 +274,7 @@ std::string fish_completions(const CLI::App& app) {
       "    echo $operands\n"
       "end\n"
       "complete -c heapprof -n 'test (count (commandline -opc)) -eq 1' -l help -d 'Show help'\n"
-      "complete -c heapprof -n 'test (count (commandline -opc)) -eq 1' -l version -d 'Show the version'\n";
+      "complete -c heapprof -n 'test (count (commandline -opc)) -eq 1' -s V -l version -d 'Show the version'\n";
   const auto line = [&](const std::string& rest) { text += "complete -c heapprof " + rest + "\n"; };
   for (const auto& [name, summary] : first_words(app))
     line("-f -n 'test (count (commandline -opc)) -eq 1' -a " + in_quotes(name, true) + " -d " +

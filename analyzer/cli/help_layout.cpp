@@ -115,6 +115,9 @@ std::string unexpected_word(const std::vector<std::string>& words, bool command)
 
 std::vector<std::string> all_option_names(const CLI::App* command) {
   std::vector<std::string> all;
+  if (command->get_name() == "record")  // whose options the parser does not know (commands.h)
+    for (const launch::OptionHelp& option : launch::described_options())
+      all.insert(all.end(), option.names.begin(), option.names.end());
   for (const CLI::Option* option : command->get_options()) {
     const std::vector<std::string> names = option_names(*option);
     all.insert(all.end(), names.begin(), names.end());
@@ -141,6 +144,32 @@ std::string in_our_words(const CLI::Error& error) {
   return text;
 }
 
+/// The commands that have an option of this name.
+std::vector<std::string> commands_with(const CLI::App* app, const std::string& option) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app->get_subcommands([](const CLI::App*) { return true; })) {
+    const std::vector<std::string> all = all_option_names(command);
+    if (std::find(all.begin(), all.end(), option) != all.end()) names.push_back(command->get_name());
+  }
+  return names;
+}
+
+/// Of an option that stands before the command that it belongs to: where it should stand. Empty: there is none.
+std::string misplaced_option(const CLI::App* app, const CLI::App* command, const std::string& words) {
+  const std::vector<std::string> known = all_option_names(command);
+  for (const CLI::App* group = command->get_parent(); group != nullptr; group = group->get_parent()) {
+    const std::string option = unexpected_word(group->remaining(), false);
+    if (!option.empty() && std::find(known.begin(), known.end(), option) != known.end())
+      return option + " is an option of '" + words + "': write it behind that, '" + words + " " + option + "'";
+  }
+  if (command != app) return {};
+  const std::string option = unexpected_word(app->remaining(), false);
+  const std::vector<std::string> commands = commands_with(app, option);
+  if (commands.empty()) return {};
+  return option + " is an option of commands: write it behind one, 'heapprof " + commands.front() + " " + option +
+         "'";
+}
+
 /// What is wrong, and whose --help tells what would be right.
 std::string complaint(const CLI::App* app, const CLI::Error& error) {
   std::string words = "heapprof";
@@ -155,7 +184,9 @@ std::string complaint(const CLI::App* app, const CLI::Error& error) {
   const bool wants_command = command->get_require_subcommand_min() > 0;
   const std::vector<std::string> rest = app->remaining(true);
   const std::string word = unexpected_word(rest, wants_command);
-  if ((missing || extra) && word.starts_with('-')) {
+  if (const std::string misplaced = missing || extra ? misplaced_option(app, command, words) : ""; !misplaced.empty()) {
+    what = misplaced;
+  } else if ((missing || extra) && word.starts_with('-')) {
     // Said first: it may be why something required is missing.
     what = "unknown option " + word + launch::did_you_mean(word, all_option_names(command));
   } else if (missing && wants_command) {

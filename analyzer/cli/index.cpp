@@ -44,7 +44,7 @@ int make_index(const IndexOptions& options) {
 void add_index(CLI::App& app, int& status) {
   const auto options = std::make_shared<IndexOptions>();
   CLI::App* const command = app.add_subcommand("index", "Write an index beside a trace, for quick slices of time");
-  command->add_option("TRACE", options->trace, "Trace to index; its program must have ended")->required();
+  add_trace_argument(*command, options->trace, "Trace to index; its program must have ended");
   command->add_option("-o,--output", options->output,
                       "Where the index goes; only TRACE.idx, the default, is found again");
   command->footer(

@@ -15,7 +15,7 @@ namespace {
 using launch::OptionHelp;
 
 /// When what the pages say last changed; not the day of the build, so that equal sources give equal files.
-constexpr char kEdited[] = "2026-11-21";
+constexpr char kEdited[] = "2026-11-22";
 
 /// What man leaves of 80 columns.
 constexpr std::size_t kLineWidth = 72;
@@ -77,6 +77,10 @@ std::string overview(const CLI::App& app) {
       "heapprof records every allocation of an unmodified program together with the call stack that made it, and\n"
       "answers questions about the recording, its trace. Every command works on a finished trace, on one whose\n"
       "program was killed, and on one that is still being written.\n"
+      ".PP\nWithout a command it prints how to begin. \\fBheapprof\\fR \\fIFILE\\fR is\n"
+      "\\fBheapprof report\\fR \\fIFILE\\fR, and a command whose only argument is the trace reads the newest\n"
+      "recording in the current folder when none is named.\n"
+      "\\fB\\-V\\fR or \\fB\\-\\-version\\fR prints the version.\n"
       ".SH COMMANDS\n";
   for (const auto& [name, summary] : first_words(app))
     text += ".TP\n\\fBheapprof " + roff(name) + "\\fR\n" + roff(summary) + ".\n";

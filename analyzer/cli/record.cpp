@@ -1,6 +1,9 @@
 // heapprof record: starts a program with the recorder preloaded, stays beside it, and says what came of it.
 #include <CLI/CLI.hpp>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -171,6 +174,8 @@ std::string summary(const std::string& pattern, const std::vector<launch::TraceF
     text += "  process " + about.program + ", pid " + std::to_string(about.trace.header.pid) +
             ", a child process: its peak is the highest of the " + render::exact_number(by_peak.size()) +
             (by_peak.size() == 1 ? " process\n" : " processes\n");
+  // Commands without a file read the newest trace: that is now the one that the summary is about.
+  ::utimensat(AT_FDCWD, about.trace.path.c_str(), nullptr, 0);
   text += launch::figures_text(about);
   if (run.of_program == 0) text += "  started the program itself left no trace\n";
   else text += other_traces(run, leading);

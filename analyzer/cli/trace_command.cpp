@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyzer/cli/newest_trace.h"
 #include "analyzer/cli/option_values.h"
 #include "analyzer/render/text.h"
 #include "analyzer/render/units.h"
@@ -64,12 +65,55 @@ void add_shared_frames(CLI::App& command, bool& shared) {
       "In JSON each frame once, in \"frames\", and stacks as positions in it (with --top 0 a hundredth of the size)");
 }
 
+void add_trace_argument(CLI::App& command, std::string& trace, const std::string& help) {
+  command.add_option("TRACE", trace,
+                     help + "; without it, the newest recording (*.heapprof, *.hprof) in this folder");
+  command.parse_complete_callback([&command, &trace] {
+    if (!trace.empty()) return;
+    // What the parser did not know is complained of first.
+    for (const CLI::App* app = &command; app != nullptr; app = app->get_parent())
+      if (app->remaining_size() != 0) return;
+    const NewestTrace newest = find_newest_trace();
+    if (newest.path.empty())
+      throw CLI::ParseError(
+          "missing argument TRACE: there is no recording (*.heapprof, *.hprof) in this folder; make one with "
+          "'heapprof record -- PROGRAM'",
+          CLI::ExitCodes::ValidationError);
+    trace = newest.path;
+    complain("reading " + trace +
+             (newest.count == 1 ? ", the only recording in this folder"
+                                : ", the newest of " + render::exact_number(newest.count) +
+                                      " recordings in this folder"));
+  });
+}
+
+bool ends_in(const std::string& path, const std::string& ending) {
+  return path.ends_with(ending) && path.size() > ending.size() && path[path.size() - ending.size() - 1] != '/';
+}
+
+bool was_given(const CLI::Option* option) { return option->count() != 0; }
+
+void refuse_terminal(const std::string& output, const std::string& what, const std::string& example) {
+  if (output != "-" || ::isatty(STDOUT_FILENO) == 0) return;
+  throw CLI::ParseError("standard output is a terminal, which cannot show " + what +
+                            "; write it to a file: -o " + example,
+                        CLI::ExitCodes::ValidationError);
+}
+
 void add_trace_options(CLI::App& command, TraceOptions& options, const TraceCommand& has) {
-  command.add_option("TRACE", options.trace, "Trace to read: finished, killed or still being written")->required();
+  const std::string help = "Trace to read: finished, killed or still being written";
+  if (has.sole_argument) add_trace_argument(command, options.trace, help);
+  else command.add_option("TRACE", options.trace, help)->required();
   auto* output = command.add_option("-o,--output", options.output, "Where the output goes; - is standard output");
   if (has.output_required) output->required();
   else output->capture_default_str();
-  if (has.json) command.add_flag("--json", options.json, "Figures for programs");
+  if (has.json) {
+    command.add_flag("--json", options.json,
+                     has.json_by_name ? "Figures for programs; also when the name of -o ends in .json"
+                                      : "Figures for programs");
+    if (has.json_by_name)
+      output->each([&options](const std::string& name) { options.json = options.json || ends_in(name, ".json"); });
+  }
 
   const auto size = whole_size();
   command.add_option("--min-size", options.selection.min_size, "Only allocations of at least this size (4K, 1M, ...)")

@@ -16,6 +16,7 @@
 
 namespace CLI {
 class App;
+class Option;
 }
 
 namespace heapprof::cli {
@@ -34,7 +35,36 @@ struct TraceOptions {
 struct TraceCommand {
   bool json = true;
   bool output_required = false;
+  bool json_by_name = true;   ///< -o FILE.json alone is --json, too; false: take_format_from_name() sees to it
+  bool sole_argument = true;  ///< false: another argument follows, so TRACE cannot be left out
 };
+
+/// Adds TRACE, which may be left out: then it is the newest recording in the current folder, which is named on
+/// standard error.
+void add_trace_argument(CLI::App& command, std::string& trace, const std::string& help);
+
+/// Whether `path` ends in `ending`, such as ".json", behind at least one character of a name.
+bool ends_in(const std::string& path, const std::string& ending);
+
+/// Whether the option stands on the command line.
+bool was_given(const CLI::Option* option);
+
+/// Without a --format (`given`) the name of the output decides: a word of `formats` that it ends in, behind a dot.
+/// `more` are further endings, with their dots.
+template <typename Value>
+void take_format_from_name(const CLI::Option* given, const std::string& output,
+                           const std::vector<std::pair<std::string, Value>>& formats, Value& format,
+                           const std::vector<std::pair<std::string, Value>>& more = {}) {
+  if (was_given(given)) return;
+  for (const auto& [word, value] : formats)
+    if (ends_in(output, "." + word)) format = value;
+  for (const auto& [ending, value] : more)
+    if (ends_in(output, ending)) format = value;
+}
+
+/// Throws a parse error when `output` is a terminal. `what` is what would be written ("an SVG picture"), `example` a
+/// file that it could go to.
+void refuse_terminal(const std::string& output, const std::string& what, const std::string& example);
 
 /// Of commands whose JSON may have thousands of stacks.
 void add_shared_frames(CLI::App& command, bool& shared);

@@ -217,7 +217,7 @@ class Outputs(harness.Case):
                             (["nothing", self.trace], "there is no 'heapprof nothing'"),
                             (["export", "nothing", self.trace], "there is no 'heapprof export nothing'"),
                             (["export"], "a command is missing behind 'heapprof export'"),
-                            (["report"], "TRACE is required"),
+                            (["diff"], "TRACE is required"),
                             (["repotr", self.trace, "--bogus"],
                              "there is no 'heapprof repotr'; did you mean report?"),
                             (["--bogus"], "unknown option --bogus"),

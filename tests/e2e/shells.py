@@ -73,7 +73,7 @@ zpty -d session
 
     @unittest.skipUnless(shutil.which("bash"), "bash is not installed")
     def test_bash(self):
-        self.assertEqual(set(self.in_bash("heapprof", "")) - {"--help", "--version"}, self.commands())
+        self.assertEqual(set(self.in_bash("heapprof", "")) - {"--help", "-V", "--version"}, self.commands())
         for command in ("report", "leaks", "record", "check"):
             self.assertEqual(self.long_options(command) - set(self.in_bash("heapprof", command, "--")), set(),
                              command)
@@ -93,6 +93,7 @@ zpty -d session
             self.assertEqual(self.in_bash("heapprof", "control", *where, "pause", ""), [], where)
         self.assertEqual(self.pages() - set(self.in_bash("heapprof", "manual", "")), set())
         self.assertEqual(self.in_bash("heapprof", "manual", "rep"), ["report"])
+        self.assertEqual(set(self.in_bash("heapprof", "help", "")), self.commands())
 
     @unittest.skipUnless(shutil.which("fish"), "fish is not installed")
     def test_fish(self):
@@ -159,7 +160,8 @@ zpty -d session
             status = " ".join(result.stdout.split("EXIT STATUS")[1].split())
             self.assertEqual("A limit of" in status, path.stem in ("heapprof", "heapprof-check"), path.name)
             self.assertEqual("The trace could not" in status, path.stem.removeprefix("heapprof-") not in
-                             ("record", "install-secure", "completions", "manual", "control"), path.name)
+                             ("record", "install-secure", "completions", "manual", "control", "help"),
+                             path.name)
 
 
 if __name__ == "__main__":
