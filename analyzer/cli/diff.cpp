@@ -328,7 +328,7 @@ int diff(const DiffOptions& options) {
 void add_diff(CLI::App& app, int& status) {
   const auto options = std::make_shared<DiffOptions>();
   CLI::App* const command = app.add_subcommand("diff", "Compare two recordings: TRACE is before, AFTER is after");
-  add_trace_options(*command, options->trace);
+  add_trace_options(*command, options->trace, {.json_by_name = false, .sole_argument = false});
   command
       ->add_option("AFTER", options->after,
                    "The later trace; stacks match by their functions' names, so builds may differ")
@@ -339,12 +339,17 @@ void add_diff(CLI::App& app, int& status) {
       ->transform(one_of(cost_names()))
       ->default_str("peak");
   const WordsFor<Format> formats = {{"text", Format::kText}, {"svg", Format::kSvg}, {"folded", Format::kFolded}};
-  command
-      ->add_option("--format", options->format,
-                   "A ranking, a flame graph in red and blue, or folded text with two values")
-      ->transform(one_of(formats))
-      ->default_str("text");
-  command->callback([options, &status] {
+  CLI::Option* const format =
+      command
+          ->add_option("--format", options->format,
+                       "A ranking, a flame graph in red and blue, or folded text with two values; without it, as the "
+                       "name of -o ends (.svg, .folded, .json)")
+          ->transform(one_of(formats))
+          ->default_str("text");
+  command->callback([options, format, formats, &status] {
+    if (!was_given(format) && ends_in(options->trace.output, ".json")) options->trace.json = true;
+    if (!options->trace.json) take_format_from_name(format, options->trace.output, formats, options->format);
+    if (options->format == Format::kSvg) refuse_terminal(options->trace.output, "an SVG picture", "diff.svg");
     if (options->format != Format::kText && options->trace.json)
       throw CLI::ValidationError("--json", "is another form of --format text");
     status = options->format == Format::kText ? diff(*options) : diff_as_picture(*options);

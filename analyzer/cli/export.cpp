@@ -251,6 +251,8 @@ void add_export(CLI::App& app, int& status) {
     one->callback([options, format, has_rows, &status] {
       const bool blocks = format.blocks && !(has_rows && options->rows == exporter::Rows::kStacks);
       if (blocks) refuse_mappings(format.name, options->trace);
+      if (format.compression == Output::Compression::kGzip)
+        refuse_terminal(options->trace.output, "a compressed file", "profile.pb.gz");
       status = run_on_trace(options->trace, [&](const replay::Analysis& analysis) {
         export_format(format, *options, analysis);
       });

@@ -155,12 +155,16 @@ void add_flamegraph(CLI::App& app, int& status) {
       ->transform(one_of(cost_names()))
       ->default_str("peak");
   const WordsFor<Format> formats = {{"svg", Format::kSvg}, {"folded", Format::kFolded}};
-  command->add_option("--format", options->format, "How it is written")
-      ->transform(one_of(formats))
-      ->default_str("svg");
+  CLI::Option* const format =
+      command
+          ->add_option("--format", options->format, "How it is written; without it, as the name of -o ends (.folded)")
+          ->transform(one_of(formats))
+          ->default_str("svg");
   command->add_flag("--bottom-up", options->bottom_up,
                     "Begin with the functions that allocate; their callers follow");
-  command->callback([options, &status] {
+  command->callback([options, format, formats, &status] {
+    take_format_from_name(format, options->trace.output, formats, options->format, {{".txt", Format::kFolded}});
+    if (options->format == Format::kSvg) refuse_terminal(options->trace.output, "an SVG picture", "flamegraph.svg");
     status =
         run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_flamegraph(*options, analysis); });
   });

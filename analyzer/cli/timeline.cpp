@@ -168,18 +168,21 @@ void print_timeline(const TimelineOptions& options, const replay::Analysis& anal
 void add_timeline(CLI::App& app, int& status) {
   const auto options = std::make_shared<TimelineOptions>();
   CLI::App* const command = app.add_subcommand("timeline", "Show live memory over time, by call site");
-  add_trace_options(*command, options->trace);
+  add_trace_options(*command, options->trace, {.json_by_name = false});
   const WordsFor<Format> formats = {
       {"text", Format::kText}, {"csv", Format::kCsv}, {"json", Format::kJson}, {"svg", Format::kSvg},
       {"openmetrics", Format::kOpenMetrics}};
-  CLI::Option* const format = command->add_option("--format", options->format, "How it is shown")
+  CLI::Option* const format = command->add_option("--format", options->format,
+                                                  "How it is shown; without it, as the name of -o ends (.svg, .csv)")
       ->transform(one_of(formats))
       ->default_str("text");
   command->add_option("--sites", options->sites, "How many call sites are told apart")->capture_default_str();
-  command->callback([options, format, &status] {
+  command->callback([options, format, formats, &status] {
+    take_format_from_name(format, options->trace.output, formats, options->format, {{".om", Format::kOpenMetrics}});
     if (options->trace.json && format->count() != 0 && options->format != Format::kJson)
       throw CLI::ValidationError("--json", "cannot be had together with another --format");
     if (options->trace.json) options->format = Format::kJson;
+    if (options->format == Format::kSvg) refuse_terminal(options->trace.output, "an SVG picture", "timeline.svg");
     status =
         run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_timeline(*options, analysis); });
   });

@@ -166,9 +166,10 @@ bool check_elf(const std::string& path, const File& file, const Architecture& ow
   if (loader->empty()) {
     if (is_loader(path)) return true;
     if (is_go_program(file))
-      return refuse(refusal, 126, path + " is a statically linked Go program: it allocates from the heap of Go's runtime, "
-                                         "which heapprof cannot record; profile it with pprof (package runtime/pprof, "
-                                         "or net/http/pprof in a server)");
+      return refuse(refusal, 126,
+                    path + " is a statically linked Go program: it allocates from the heap of Go's runtime, which "
+                           "heapprof cannot record; profile it with pprof (package runtime/pprof, or net/http/pprof "
+                           "in a server)");
     return refuse(refusal, 126, path + " is statically linked: no library can be preloaded into it; link it "
                                        "dynamically (without -static) to record it");
   }

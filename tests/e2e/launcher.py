@@ -550,8 +550,8 @@ class Launcher(harness.Case):
             summary, reports = self.summary_of("./outer.sh", bytes_leaked)
             self.assertGreater(len(reports), 4, reports.keys())
             self.assertEqual(self.looked_at(summary), "worker")
-            self.assertIn(f"\n  before  {len(reports) - 1} more traces, of other programs that the process executed: ",
-                          summary)
+            self.assertIn(f"\n  before  {len(reports) - 1} more traces, of other programs that the process "
+                          "executed: ", summary)
             summary, reports = self.summary_of("./inner.sh", bytes_leaked)
             self.assertEqual(self.looked_at(summary), "worker")
             shell = next(path for path in reports if os.path.basename(path).startswith("bash."))

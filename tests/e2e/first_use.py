@@ -1,0 +1,211 @@
+"""What a new user types before reading anything: no command, a file in the place of one, a command without a file,
+options in the wrong place, pictures on a terminal. Each does what was meant, or says what to type instead."""
+
+import json
+import os
+import pty
+import re
+import shutil
+import subprocess
+
+import harness
+
+
+class FirstUse(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.older = self.record(harness.program("hello"), 10_000).trace
+        self.newer = self.record(harness.program("hello"), 20_000).trace
+        # Whatever the clock of the file system, one is older.
+        os.utime(self.older, ns=(1_000_000_000, 1_000_000_000))
+
+    def on_terminal(self, *words):
+        """(exit status, standard output and error) of heapprof where standard output is a terminal."""
+        terminal, end = pty.openpty()
+        # A file for standard error, so that the kinds of output cannot mix.
+        with open(self.dir / "stderr", "wb") as errors:
+            process = subprocess.Popen([harness.HEAPPROF, *map(str, words)], stdin=subprocess.DEVNULL, stdout=end,
+                                       stderr=errors, cwd=self.dir,
+                                       env=harness.clean_environment(XDG_CACHE_HOME=self.dir / "cache"))
+        os.close(end)
+        output = b""
+        while True:
+            try:
+                piece = os.read(terminal, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not piece:
+                break
+            output += piece
+        os.close(terminal)
+        return process.wait(timeout=60), output.decode(errors="replace"), (self.dir / "stderr").read_text()
+
+    # --- what stands in the place of a command ---------------------------------------------------------
+
+    def test_nothing_at_all(self):
+        result = self.run_heapprof()
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        for words in ("heapprof record -- PROGRAM", "heapprof report", "heapprof leaks", "heapprof help",
+                      f"{self.newer.name} (of 2 recordings)"):
+            self.assertIn(words, result.stdout)
+        self.assertLess(len(result.stdout.splitlines()), 24)
+        self.assertEqual([line for line in result.stdout.splitlines() if len(line) > 100], [])
+        for trace in (self.older, self.newer):
+            trace.unlink()
+        self.assertIn("There is no recording in this folder yet", self.heapprof())
+
+    def test_a_file_is_reported(self):
+        wanted = self.heapprof("report", self.newer, "--top", 1)
+        self.assertEqual(self.heapprof(self.newer, "--top", 1), wanted)
+        self.assertEqual(self.heapprof(self.newer.name, "--top", 1), wanted)
+        # Whatever it is called, but a command goes first.
+        shutil.copy(self.newer, self.dir / "plain")
+        shutil.copy(self.newer, self.dir / "info")
+        self.assertEqual(self.heapprof("plain", "--top", 1), wanted)
+        self.assertEqual(self.heapprof("./info", "--top", 1), wanted)
+        self.assertEqual(self.heapprof("info"), self.heapprof("info", self.newer))
+        result = self.run_heapprof("missing.hprof")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("missing.hprof", result.stderr)
+        self.assertIn("there is no 'heapprof repotr'; did you mean report?", self.run_heapprof("repotr").stderr)
+
+    def test_a_program_is_told_how_to_be_recorded(self):
+        program = harness.program("hello")
+        result = self.run_heapprof(program)
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn(f"heapprof record -- {program}", result.stderr)
+
+    def test_help_and_version(self):
+        self.assertEqual(self.heapprof("help"), self.heapprof("--help"))
+        for command in (["report"], ["record"], ["export"], ["export", "csv"], ["help"], ["control"]):
+            self.assertEqual(self.heapprof("help", *command), self.heapprof(*command, "--help"), command)
+        result = self.run_heapprof("help", "repotr")
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn("there is no 'heapprof repotr'; did you mean report?", result.stderr)
+        self.assertEqual(self.heapprof("-V"), self.heapprof("--version"))
+
+    def test_options_before_the_command(self):
+        for words, where in ((["--json", "report"], "'heapprof report --json'"),
+                             (["--json", "report", self.newer], "'heapprof report --json'"),
+                             (["--top", "3", "report", self.newer], "'heapprof report --top'"),
+                             (["--top=3", "report", self.newer], "'heapprof report --top'"),
+                             (["export", "--rows", "csv", self.newer], "'heapprof export csv --rows'"),
+                             (["--children", "record", "true"], "'heapprof record --children'"),
+                             (["--json"], "--json'")):
+            result = self.run_heapprof(*words)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), words)
+            first, second = result.stderr.splitlines()
+            self.assertIn("is an option of ", first)
+            self.assertIn(where, first)
+            self.assertNotIn("did you mean", first)
+
+    # --- a command without its file --------------------------------------------------------------------
+
+    def test_the_newest_recording(self):
+        out = self.dir / "out"
+        for command in (["report"], ["info"], ["leaks"], ["histogram"], ["churn"], ["reallocs"], ["threads"],
+                        ["frees"], ["timeline"], ["flamegraph"], ["check", "--max-peak", "1G"],
+                        ["export", "csv", "-o", "-"]):
+            with self.subTest(command=command):
+                result = self.run_heapprof(*command)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(result.stderr, f"heapprof: reading {self.newer.name}, the newest of 2 recordings in "
+                                                "this folder\n")
+                named = self.run_heapprof(*command, self.newer)
+                self.assertEqual((result.stdout, named.stderr), (named.stdout, ""))
+        for command in ("bundle", "compact", "index"):
+            result = self.run_heapprof(command, "-o", out)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(f"reading {self.newer.name}, the newest", result.stderr)
+
+    def test_which_is_the_newest(self):
+        def read():
+            return re.search(r"reading (\S+), ", self.run_heapprof("info").stderr).group(1)
+
+        # Other programs use the ending, too; files of other names are not looked at.
+        (self.dir / "java.hprof").write_bytes(b"JAVA PROFILE 1.0.2\0" + bytes(100))
+        os.mkfifo(self.dir / "fifo.hprof")
+        (self.dir / "folder.hprof").mkdir()
+        shutil.copy(self.older, self.dir / "copy.bin")
+        self.assertEqual(read(), self.newer.name)
+        for number, name in enumerate(("later.heapprof", "later.hprof.1", "latest.hprof")):
+            shutil.copy(self.older, self.dir / name)
+            os.utime(self.dir / name, (4e9 + number, 4e9 + number))
+            self.assertEqual(read(), name)
+
+    def test_no_recording(self):
+        for trace in (self.older, self.newer):
+            trace.unlink()
+        for command in (["report"], ["export", "csv", "-o", "-"], ["index"]):
+            result = self.run_heapprof(*command)
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            first, second = result.stderr.splitlines()
+            self.assertRegex(first, "missing argument TRACE: .* in this folder; .*'heapprof record -- PROGRAM'")
+        # What is wrong besides is said first.
+        self.assertIn("unknown option --bogus", self.run_heapprof("report", "--bogus").stderr)
+
+    def test_the_newest_is_the_one_that_record_led_to(self):
+        """Also where a wrapper ends after the program behind it."""
+        for trace in (self.older, self.newer):
+            trace.unlink()
+        script = self.dir / "wrapper"
+        script.write_text(f"#!/bin/sh\n{harness.program('hello')} 3000000\nls /\n")
+        script.chmod(0o755)
+        result = subprocess.run([harness.HEAPPROF, "record", "--children", "--", script], cwd=self.dir,
+                                env=harness.clean_environment(), capture_output=True, text=True, timeout=60)
+        led_to = re.match("heapprof: (.*)\n", result.stderr).group(1)
+        self.assertIn("/heapprof.hello.", led_to)
+        self.assertIn(f"reading {os.path.basename(led_to)}, the newest of", self.run_heapprof("report").stderr)
+
+    # --- where the output goes -------------------------------------------------------------------------
+
+    def test_the_name_of_the_output_decides_the_format(self):
+        for command, endings in ((["timeline"], {"svg": "svg", "csv": "csv", "json": "json", "txt": "text",
+                                                 "om": "openmetrics"}),
+                                 (["flamegraph"], {"svg": "svg", "folded": "folded", "txt": "folded",
+                                                   "other": "svg"}),
+                                 (["diff", self.older], {"svg": "svg", "folded": "folded", "txt": "text"})):
+            for ending, form in endings.items():
+                with self.subTest(command=command, ending=ending):
+                    out = self.dir / f"out.{ending}"
+                    self.heapprof(*command, self.newer, "-o", out)
+                    wanted = self.heapprof(*command, self.newer, "--format", form)
+                    self.assertEqual(out.read_text(), wanted)
+                    # What is said by an option holds.
+                    other = "svg" if form != "svg" else "folded" if command[0] != "timeline" else "csv"
+                    self.heapprof(*command, self.newer, "-o", out, "--format", other)
+                    self.assertEqual(out.read_text(), self.heapprof(*command, self.newer, "--format", other))
+        for command in (["report"], ["leaks"], ["info"], ["check", "--max-peak", "1G"], ["threads"],
+                        ["diff", self.older]):
+            with self.subTest(command=command):
+                out = self.dir / "out.json"
+                self.heapprof(*command, self.newer, "-o", out)
+                self.assertEqual(json.loads(out.read_text()),
+                                 json.loads(self.heapprof(*command, self.newer, "--json")))
+        # A name that is nothing but an ending is a hidden file's.
+        self.heapprof("report", self.newer, "-o", self.dir / ".json")
+        self.assertIn("peak", (self.dir / ".json").read_text().splitlines()[3])
+
+    def test_pictures_are_not_for_terminals(self):
+        for command, name in ((["flamegraph"], "flamegraph.svg"), (["timeline", "--format", "svg"], "timeline.svg"),
+                              (["diff", self.older, "--format", "svg"], "diff.svg"),
+                              (["export", "pprof", "-o", "-"], "profile.pb.gz"),
+                              (["bundle", "-o", "-"], "bundled.hprof")):
+            with self.subTest(command=command):
+                status, output, errors = self.on_terminal(*command, self.newer)
+                self.assertEqual((status, output), (2, ""))
+                self.assertIn("standard output is a terminal", errors)
+                self.assertIn(f"-o {name}", errors)
+                # Elsewhere it goes where it went.
+                piped = subprocess.run([harness.HEAPPROF, *map(str, command), self.newer], capture_output=True,
+                                       env=harness.clean_environment(XDG_CACHE_HOME=self.dir / "cache"), timeout=60)
+                self.assertEqual(piped.returncode, 0, piped.stderr)
+                self.assertTrue(piped.stdout)
+        for command in (["flamegraph", "--format", "folded"], ["timeline"], ["timeline", "--format", "csv"]):
+            status, output, errors = self.on_terminal(*command, self.newer)
+            self.assertEqual((status, errors), (0, ""), command)
+            self.assertTrue(output)
+
+
+if __name__ == "__main__":
+    harness.main()
