@@ -8,17 +8,28 @@
 #include <string_view>
 #include <system_error>
 
-#include "common/trace_format.h"
-
 namespace heapprof::cli {
+namespace {
+
+/// Reads the beginning of a regular file: a pipe would block.
+bool read_beginning(const std::string& path, void* bytes, std::size_t size) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  std::ifstream in(path, std::ios::binary);
+  return static_cast<bool>(in.read(static_cast<char*>(bytes), static_cast<std::streamsize>(size)));
+}
+
+/// Whether both headers were written by one process.
+bool same_process(const FileHeader& a, const FileHeader& b) {
+  return a.pid == b.pid && a.process_start == b.process_start && a.pid_namespace == b.pid_namespace &&
+         std::memcmp(a.boot_id, b.boot_id, sizeof a.boot_id) == 0;
+}
+
+}  // namespace
 
 bool is_trace(const std::string& path) {
-  struct stat status {};
-  // A pipe would block.
-  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
   char magic[sizeof kFileMagic] = {};
-  std::ifstream in(path, std::ios::binary);
-  return in.read(magic, sizeof magic) && std::memcmp(magic, kFileMagic, sizeof magic) == 0;
+  return read_beginning(path, magic, sizeof magic) && std::memcmp(magic, kFileMagic, sizeof magic) == 0;
 }
 
 bool named_as_trace(const std::string& path) {
@@ -50,6 +61,27 @@ NewestTrace find_newest_trace(const std::string& folder) {
     newest_time = time;
   }
   return newest;
+}
+
+std::string find_last_trace_of_process(const std::string& path, const FileHeader& header) {
+  const std::filesystem::path file(path);
+  const std::string prefix = file.filename().string() + ".";
+  std::string last;
+  std::uint64_t last_start_ns = header.start_monotonic_ns;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(file.has_parent_path() ? file.parent_path() : ".", error);
+  for (const std::filesystem::directory_iterator end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    if (!named_as_trace(name) && !name.starts_with(prefix)) continue;
+    const std::string other = file.has_parent_path() ? entry->path().string() : name;
+    FileHeader read;
+    if (!read_beginning(other, &read, sizeof read) || std::memcmp(read.magic, kFileMagic, sizeof kFileMagic) != 0 ||
+        !same_process(read, header) || read.start_monotonic_ns <= last_start_ns)
+      continue;
+    last = other;
+    last_start_ns = read.start_monotonic_ns;
+  }
+  return last;
 }
 
 }  // namespace heapprof::cli

@@ -34,6 +34,16 @@ void warn_of_losses(const std::string& trace, const model::Integrity& integrity)
   complain(text + ". The rest was read; 'heapprof info' tells more");
 }
 
+/// A wrapper that executed the program in question leaves a trace of its own, of the name that was asked for.
+void tell_of_later_trace(const std::string& trace, const replay::Analysis& analysis) {
+  if (analysis.profile().integrity.ended_by != "exec") return;
+  const std::string later = find_last_trace_of_process(trace, analysis.file().header());
+  if (later.empty()) return;
+  const std::string& program = analysis.profile().recording.program;
+  complain(trace + ": " + (program.empty() ? "the program" : base_name(program)) +
+           " executed another program; the recording of its process goes on in " + later);
+}
+
 /// What a user without an answer should know: why every figure is 0.
 void tell_of_nothing(const std::string& trace, const replay::Selection& selection) {
   if (selection.is_slice() || selection.needs_lifetimes() || selection.choose_stacks || !selection.all_sizes())
@@ -192,6 +202,7 @@ int run_on_trace(const TraceOptions& options, const std::function<void(const rep
     refuse_trace_as_output(options.output, analysis);
     print(analysis);
     if (analysis.profile().totals.empty()) tell_of_nothing(options.trace, selection);
+    tell_of_later_trace(options.trace, analysis);
     if (analysis.profile().integrity.complete) return 0;
     warn_of_losses(options.trace, analysis.profile().integrity);
     return 1;

@@ -78,7 +78,7 @@ class BadInput(harness.Case):
 
     def test_wrong_command_lines(self):
         run = self.record(harness.program("ledger_single"), 10)
-        for arguments in ((), ("frobnicate",), ("report",), ("report", run.trace, "--no-such-option"),
+        for arguments in (("frobnicate",), ("diff",), ("report", run.trace, "--no-such-option"),
                           ("report", run.trace, "--cost", "nonsense"), ("report", run.trace, "--top", "many"),
                           ("export", "nonsense", run.trace, "-o", "x"), ("timeline", run.trace, "--format", "gif"),
                           ("record",)):

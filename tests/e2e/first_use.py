@@ -157,6 +157,28 @@ class FirstUse(harness.Case):
         self.assertIn("/heapprof.hello.", led_to)
         self.assertIn(f"reading {os.path.basename(led_to)}, the newest of", self.run_heapprof("report").stderr)
 
+    def test_a_wrappers_trace_names_the_one_that_goes_on(self):
+        """The name given by -o is that of the wrapper's trace, where one executes the program."""
+        for trace in (self.older, self.newer):
+            trace.unlink()
+        script = self.dir / "wrapper"
+        script.write_text(f"#!/bin/bash\nlist=$(ls /)\nexec {harness.program('hello')} 3000000\n")
+        script.chmod(0o755)
+        for name in ("run.hprof", "plain"):
+            result = subprocess.run([harness.HEAPPROF, "record", "-o", name, "--", script], cwd=self.dir,
+                                    env=harness.clean_environment(), capture_output=True, text=True, timeout=60)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(f"heapprof report {self.dir}/{name}.1\n", result.stderr)
+            for given in (name, self.dir / name):
+                result = self.run_heapprof("report", given)
+                self.assertEqual((result.returncode, result.stderr),
+                                 (0, f"heapprof: {given}: bash executed another program; the recording of its process "
+                                     f"goes on in {given}.1\n"))
+            self.assertEqual(self.run_heapprof("report", f"{name}.1").stderr, "")
+        # Without that there is nothing to say.
+        (self.dir / "run.hprof.1").unlink()
+        self.assertEqual(self.run_heapprof("report", "run.hprof").stderr, "")
+
     # --- where the output goes -------------------------------------------------------------------------
 
     def test_the_name_of_the_output_decides_the_format(self):
