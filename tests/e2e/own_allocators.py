@@ -241,6 +241,20 @@ class LoadedInAPause(harness.Case):
         self.assertEqual(blocks, 20 + 1)  # the other plugin's constructor makes one
 
 
+class LoadedUnseen(harness.Case):
+    def test_not_patched_at_the_next_load(self):
+        plugins = [self.dir / f"plugin{i}.so" for i in range(2)]
+        for plugin in plugins:
+            shutil.copy(harness.program("own_plugin.so"), plugin)
+        run = self.record(harness.program("own_missed"), *plugins, harness.program("thread_storage.so"))
+        self.assertEqual(run.stdout, "same\n")
+        notes = self.report(run.trace)["integrity"]["notes"]
+        self.assertEqual([note for note in notes if "other threads were running" in note and "plugin0" in note],
+                         notes[:1])
+        patched = [note for note in notes if note.startswith("own allocator")]
+        self.assertEqual([Path(note.split(" in ")[1].split(",")[0]).name for note in patched], ["plugin1.so"])
+
+
 class Soak(harness.Case):
     ROUNDS = int(os.environ.get("HEAPPROF_SOAK_ROUNDS", "15"))
 

@@ -1,0 +1,103 @@
+// A plugin with an allocator of its own is loaded while another thread is in the middle of a look at the loader's list,
+// and stays there until the plugin is in use: own_missed PLUGIN ANOTHER STORAGE
+//
+// The other thread makes the loader allocate thread-local storage (STORAGE). A filter of its own, which the recorder
+// does not see, stops it at its first process_vm_readv until it is let go.
+//
+// Prints whether the plugin's code was the same before and after ANOTHER was loaded.
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <link.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+
+#include <atomic>
+#include <cstdio>
+#include <thread>
+#include <vector>
+
+namespace {
+
+/// The executable segment of a loaded library.
+struct Code {
+  ElfW(Addr) load_bias;
+  std::vector<char> bytes;
+};
+
+std::vector<char> code_of(void* plugin) {
+  Code code{static_cast<const link_map*>(plugin)->l_addr, {}};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* data) {
+        auto& wanted = *static_cast<Code*>(data);
+        if (info->dlpi_addr != wanted.load_bias) return 0;
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const auto& segment = info->dlpi_phdr[i];
+          const auto* const begin = reinterpret_cast<const char*>(info->dlpi_addr + segment.p_vaddr);
+          if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0)
+            wanted.bytes.assign(begin, begin + segment.p_filesz);
+        }
+        return 1;
+      },
+      &code);
+  return code.bytes;
+}
+
+std::atomic<bool> g_stopped, g_go_on;
+
+void stopped(int, siginfo_t*, void* context) {
+  g_stopped = true;
+  while (!g_go_on) sched_yield();
+  static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RAX] = -EPERM;
+}
+
+bool stop_at_reads() {
+  struct sigaction action {};
+  action.sa_sigaction = stopped;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGSYS, &action, nullptr);
+  sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{sizeof filter / sizeof *filter, filter};
+  // libc's own, not the recorder's hook.
+  void* const libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  auto* const call = reinterpret_cast<int (*)(int, ...)>(dlsym(libc, "prctl"));
+  return call(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && call(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) return 2;
+  void* const storage = dlopen(argv[3], RTLD_NOW | RTLD_LOCAL);
+  if (storage == nullptr) return 3;
+  auto* const use_storage = reinterpret_cast<char* (*)()>(dlsym(storage, "thread_storage"));
+  std::atomic<bool> failed = false, looked = false, done = false;
+  // It stays, as its end would make the loader free, and the recorder look again.
+  std::thread other([&] {
+    if (stop_at_reads()) use_storage()[0] = 1;
+    failed = !g_stopped;
+    looked = g_stopped = true;
+    while (!done) sched_yield();
+  });
+  while (!g_stopped) sched_yield();
+  void* const plugin = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+  if (plugin == nullptr) return 3;
+  reinterpret_cast<void (*)(unsigned)>(dlsym(plugin, "own_plugin_work"))(10);
+  const std::vector<char> before = code_of(plugin);
+  g_go_on = true;
+  while (!looked) sched_yield();
+  void* const another = dlopen(argv[2], RTLD_NOW | RTLD_LOCAL);
+  done = true;
+  other.join();
+  if (another == nullptr) return 3;
+  if (failed) return 4;
+  std::printf("%s\n", before == code_of(plugin) && !before.empty() ? "same" : "changed");
+  return 0;
+}
