@@ -90,7 +90,8 @@ bool find_by_gnu_hash(const Symbols& object, const char* name, Reader& reader, E
     std::uint32_t first_symbol;
     std::uint32_t bloom_words;
   } header;
-  if (!reader.read(reinterpret_cast<const Header*>(object.gnu_hash), header) || header.bucket_count == 0) return false;
+  if (!reader.read(reinterpret_cast<const Header*>(object.gnu_hash), header) || header.bucket_count == 0)
+    return false;
   const auto* bloom = reinterpret_cast<const ElfW(Addr)*>(object.gnu_hash + 4);
   const auto* buckets = reinterpret_cast<const std::uint32_t*>(bloom + header.bloom_words);
   const std::uint32_t* chain = buckets + header.bucket_count;

@@ -35,8 +35,8 @@ enum class UnwinderSearch {
 };
 
 /// The functions of these names in libgcc_s or LLVM's libunwind, wherever and whenever it was loaded: where a JIT's
-/// registrations have to arrive. A function that is not found stays what it is in `functions`: null. The objects are read through the kernel
-/// (sys/guarded_read.h), as another thread's dlclose may take one away meanwhile.
+/// registrations have to arrive. `functions` are null before, and stay null where nothing is found. The objects are
+/// read through the kernel (sys/guarded_read.h), as another thread's dlclose may take one away meanwhile.
 UnwinderSearch find_unwinder(const char* const* names, void** functions, std::size_t count) noexcept;
 
 }  // namespace heapprof::hooks

@@ -85,8 +85,8 @@ constinit bool g_program_free_diverted = false;
 using Free = void(void*) noexcept;
 constinit Free* g_release_behind = nullptr;
 
-/// The kernel counts a link for each thread in /proc/self/task.
-bool one_thread() noexcept {
+/// The kernel counts a link for each thread in /proc/self/task. Not inlined: its stack is not the callers'.
+[[gnu::noinline]] bool one_thread() noexcept {
   struct statx status;
   return !sys::failed(
              sys::call(SYS_statx, AT_FDCWD, sys::word("/proc/self/task"), 0, STATX_NLINK, sys::word(&status))) &&

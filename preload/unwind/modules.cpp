@@ -411,9 +411,9 @@ void give_back(std::uint32_t index) noexcept {
   g_count.compare_exchange_strong(count, index, std::memory_order_release, std::memory_order_relaxed);
 }
 
-/// The module that equals `found`; null: there is no memory. When several threads find a module at once, the first one
-/// that puts it at the head of its list gives it its id: the others fail to, look at what was added before theirs, and
-/// find it there.
+/// The module that equals `found`; null: there is no memory. When several threads find a module at once, the first
+/// one that puts it at the head of its list gives it its id: the others fail to, look at what was added before
+/// theirs, and find it there.
 Module* find_or_add(const Module& found) noexcept {
   auto& head = head_of(found.map.begin);
   std::uint32_t first = head.load(std::memory_order_acquire);
