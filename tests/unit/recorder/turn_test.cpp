@@ -104,11 +104,13 @@ TEST_CASE("An event that saw no turn is no later than the turn that another thre
   const Recording recording(65536);
   ThreadState* const state = attach_thread();
   REQUIRE(state != nullptr);
+  many_threads();
   const State state_before = g_state;
   g_state = State::kOn;
   const bool first_of_run = GENERATE(true, false);
-  unsigned unseen = 0, ended = 0;
-  for (long step = 1;; step += 2) {
+  // Events differ a little in length: a step is beyond all of them when several events had not so many.
+  unsigned ended = 0, too_short = 0;
+  for (long step = 1; too_short < 10; step += 2) {
     begin_anew();
     state->turn_wait = 100;  // it does not try for the turn itself
     __atomic_store_n(&g_next_sample, 0, __ATOMIC_RELAXED);
@@ -119,18 +121,16 @@ TEST_CASE("An event that saw no turn is no later than the turn that another thre
     const int block = 0;
     const bool reached =
         interrupt_at(step, take_turn_of_second, [&] { detail::released(&block, 0, 0, arch::stack_pointer()); });
-    if (!reached) break;
+    if (!reached) ++too_short;
     if (!g_took) continue;
     if (!has_turn(g_second)) {
       ++ended;
       continue;
     }
-    ++unseen;
     INFO("turn taken at instruction " << step);
     REQUIRE(state->stream.last_time() <= g_time_of_turn);
   }
-  CHECK(unseen > 0);
-  CHECK(ended > 0);
+  CHECK(ended > 50);
   g_state = state_before;
   g_turn[0] = 0;
 }
