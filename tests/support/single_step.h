@@ -1,6 +1,10 @@
 // Interrupts code between two of its instructions, chosen by number: what a signal handler, or another thread, may do
-// there at the worst moment. x86-64 only (the trap flag).
+// there at the worst moment. x86-64 only (the trap flag), and not under ThreadSanitizer, whose own code would be
+// interrupted as well: HEAPPROF_SINGLE_STEP says whether it can be done.
 #pragma once
+
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#define HEAPPROF_SINGLE_STEP 1
 
 #include <signal.h>
 #include <ucontext.h>
@@ -48,3 +52,5 @@ inline bool interrupt_after(unsigned steps, void (*body)(), void (*interrupt)())
 }
 
 }  // namespace heapprof::test
+
+#endif

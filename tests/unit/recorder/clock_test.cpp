@@ -4,9 +4,7 @@
 #include <catch2/catch.hpp>
 #include <ctime>
 
-#ifdef __x86_64__
 #include "tests/support/single_step.h"
-#endif
 
 using namespace heapprof;
 using namespace heapprof::recorder;
@@ -22,8 +20,6 @@ bool is_frozen(const TickClock& clock) {
   while (now.tv_sec == before.tv_sec && now.tv_nsec == before.tv_nsec);
   return clock.now() == first;
 }
-
-TickClock g_subject;
 
 }  // namespace
 
@@ -55,7 +51,11 @@ TEST_CASE("A frozen clock stands still until it was thawed as often as it was fr
   CHECK(clock.now() > frozen);
 }
 
-#ifdef __x86_64__
+#ifdef HEAPPROF_SINGLE_STEP
+namespace {
+TickClock g_subject;
+}
+
 TEST_CASE("A clock stays frozen when one thread freezes it while another thaws it") {
   // In the end it was frozen once more often than thawed, wherever in one call the other comes.
   const auto check = [](void (*body)(), void (*interrupt)()) {

@@ -5,9 +5,7 @@
 #include <cstring>
 #include <string_view>
 
-#ifdef __x86_64__
 #include "tests/support/single_step.h"
-#endif
 #include "tests/unit/recorder/stream_recording.h"
 
 using namespace heapprof;
@@ -63,7 +61,7 @@ TEST_CASE("A pause is recorded once, shown in the header, and ended by a resume"
   CHECK(recording.ops() == std::vector{Op::kPause, Op::kResume});
 }
 
-#ifdef __x86_64__
+#ifdef HEAPPROF_SINGLE_STEP
 namespace {
 
 // Each thread has a stream of its own.
