@@ -196,7 +196,6 @@ static_assert(sizeof(FrameHeader) == 80);
 
 /// Reader's limits: what no writer exceeds, so that a damaged count cannot ask for memory.
 inline constexpr std::uint32_t kMaxExtentBytes = 16u << 20;
-inline constexpr std::uint32_t kMaxRawBytes = 16u << 20;
 inline constexpr std::uint32_t kMaxTextBytes = 16u << 10;
 
 // ---------------------------------------------------------------------------------------------------
@@ -274,7 +273,7 @@ enum class TextKind : std::uint32_t {
   kThreadName = 6,   ///< the same thread has another name; size: tid
   kModule = 7,       ///< size: ModuleId; address: first mapped address; text: ModuleText
   kMark = 8,         ///< text of a mark set by the user
-  kNote = 9,         ///< something about the recording that a reader should be told, in English
+  kNote = 9,         ///< something about the recording that a reader should be told, in English; size: NoteKind
 };
 
 /// kThread's address: a thread not seen before, or one that has a stream already and writes this one from a

@@ -42,8 +42,8 @@ bool plan_privileges(const std::string& path, const std::string& loader, const s
                      Privileges& privileges, Refusal& refusal);
 
 /// What `question` answers when the user asks it who the program is going to be: in a process of its own, if that is
-/// another than this one's. An answer is at most a pipe's buffer long; an empty one means that nothing is wrong. Where
-/// that process cannot be had, the answer is the reason: this process, which may be root's, never asks instead.
+/// another than this one's. An answer is at most a pipe's buffer long; an empty one means that nothing is wrong.
+/// Where that process cannot be had, the answer is the reason: this process, which may be root's, never asks instead.
 std::string ask_as_user(const Privileges& privileges, const std::function<std::string()>& question);
 
 /// In the process that is to execute the loader: becomes the user, raises what is to be ambient. False with errno

@@ -119,8 +119,8 @@ inline constexpr std::uint64_t kWorthAnIndex = 16 << 20;
 std::string index_beside(const trace::TraceFile& file);
 std::string index_in_cache(const trace::TraceFile& file);
 
-/// Ticks to which the recording is known to have gone on, besides its events; 0: not known. `clock`: that of the whole
-/// recording, all of whose samples have been read.
+/// Ticks to which the recording is known to have gone on, besides its events; 0: not known. `clock`: that of the
+/// whole recording, all of whose samples have been read.
 std::uint64_t end_ticks(const trace::TraceFile& file, const trace::TickClock& clock);
 
 /// Removes what has lain in the cache folder for a month without being used, and the oldest beyond 4 GB.

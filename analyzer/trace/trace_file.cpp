@@ -245,7 +245,7 @@ void TraceFile::recover_header() {
   if (!recover_file_id()) {
     const std::string& path = input_.path();
     if (header_.version_major > kCompactedVersionMajor)
-      throw TraceError(path + ": " + version_of(header_) + " and a wrong header checksum: it is damaged, or needs a " +
+      throw TraceError(path + ": " + version_of(header_) + " and a wrong header checksum: it is damaged, or needs a "
                        "newer heapprof (this one reads versions up to " + std::to_string(kCompactedVersionMajor) +
                        ".x)");
     throw TraceError(path + ": its header is damaged, and no part behind it tells what it belonged to");

@@ -43,7 +43,8 @@ Recorded random_events(const ChunkFormat& format, std::uint64_t seed, std::size_
     if (format.exact) return 0x10000 + 16 * below(1 << 20) + (below(50) == 0 ? below(16) : 0);
     return block_number(of, ordinals[of]++);
   };
-  const auto add = [&](Op op, std::uint64_t address, std::uint64_t size, std::uint32_t node, std::uint32_t flags = 0) {
+  const auto add = [&](Op op, std::uint64_t address, std::uint64_t size, std::uint32_t node,
+                       std::uint32_t flags = 0) {
     recorded.events.push_back({time, address, op_size(op, size), node, with_flags(stream, flags)});
   };
   const auto take_block = [&](bool of_this_stream) {
@@ -96,10 +97,13 @@ Recorded random_events(const ChunkFormat& format, std::uint64_t seed, std::size_
         break;
       }
       case 10: add(Op::kFree, 0, 0, 0); break;  // of a block that nobody knows
-      case 11: add(Op::kMap, below(2) * 0x7f0000000000, 4096 * size, node, static_cast<std::uint32_t>(below(8))); break;
+      case 11:
+        add(Op::kMap, below(2) * 0x7f0000000000, 4096 * size, node, static_cast<std::uint32_t>(below(8)));
+        break;
       case 12: {
         constexpr Op kOthers[] = {Op::kAllocFailed, Op::kUnmapBegin, Op::kUnmapEnd, Op::kUnmapFailed, Op::kRemapBegin,
-                                  Op::kRemapEnd, Op::kRemapFailed, Op::kBrk, Op::kSample, Op::kPause, Op::kResume, kGap};
+                                  Op::kRemapEnd, Op::kRemapFailed, Op::kBrk, Op::kSample, Op::kPause, Op::kResume,
+                                  kGap};
         add(kOthers[below(std::size(kOthers))], below(2) * random(), below(kMaxSize), node);
         break;
       }
@@ -113,7 +117,8 @@ Recorded random_events(const ChunkFormat& format, std::uint64_t seed, std::size_
 }
 
 /// Encodes events [begin, end) as the next chunk.
-std::vector<std::uint8_t> encode(ChunkEncoder& encoder, const Recorded& recorded, std::size_t begin, std::size_t end) {
+std::vector<std::uint8_t> encode(ChunkEncoder& encoder, const Recorded& recorded, std::size_t begin,
+                                 std::size_t end) {
   for (std::size_t i = begin; i < end; ++i) {
     const MergedEvent& event = recorded.events[i];
     encoder.add(event, event.op() == Op::kText ? &recorded.texts[event.node] : nullptr);

@@ -75,7 +75,8 @@ TEST_CASE("A trace of a newer major version is refused by name, one of a newer m
   TraceBuilder trace;
   fill(trace);
   trace.header.version_major = 3;
-  CHECK_THAT(refusal_of(trace.bytes()), Catch::Contains("trace version 3.0, but this heapprof reads versions up to 2.x"));
+  CHECK_THAT(refusal_of(trace.bytes()),
+             Catch::Contains("trace version 3.0, but this heapprof reads versions up to 2.x"));
   trace.header.version_major = 1;
   trace.header.version_minor = 7;
   CHECK(refusal_of(trace.bytes()).empty());
