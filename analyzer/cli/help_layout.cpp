@@ -184,7 +184,8 @@ std::string complaint(const CLI::App* app, const CLI::Error& error) {
   const bool wants_command = command->get_require_subcommand_min() > 0;
   const std::vector<std::string> rest = app->remaining(true);
   const std::string word = unexpected_word(rest, wants_command);
-  if (const std::string misplaced = missing || extra ? misplaced_option(app, command, words) : ""; !misplaced.empty()) {
+  const std::string misplaced = missing || extra ? misplaced_option(app, command, words) : std::string();
+  if (!misplaced.empty()) {
     what = misplaced;
   } else if ((missing || extra) && word.starts_with('-')) {
     // Said first: it may be why something required is missing.

@@ -24,9 +24,9 @@ struct NewestTrace {
 /// dumps have the same ending).
 NewestTrace find_newest_trace(const std::string& folder = ".");
 
-/// The last recording of the process that recorded `path` (its header is `header`), when that executed other programs:
-/// of the files beside it that are named as traces, or as `path` with .1, .2, ... behind it. Empty: there is no later
-/// one.
+/// The last recording of the process that recorded `path` (its header is `header`), when that executed other
+/// programs: of the files beside it that are named as traces, or as `path` with .1, .2, ... behind it. Empty: there is
+/// no later one.
 std::string find_last_trace_of_process(const std::string& path, const FileHeader& header);
 
 }  // namespace heapprof::cli
