@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <span>
 #include <string_view>
 #include <unordered_map>
+
+#include "analyzer/symbols/function_name.h"
 
 namespace heapprof::cli {
 namespace {
@@ -40,20 +43,44 @@ bool is_of_rust_libraries(std::string_view name) {
          std::find(std::begin(kPrimitive), std::end(kPrimitive), word) != std::end(kPrimitive);
 }
 
+bool starts_with_any(std::string_view name, std::span<const std::string_view> prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+constexpr std::string_view kAllocators[] = {
+    "operator new", "__gnu_cxx::new_allocator<", "__gnu_cxx::__alloc_traits<", "__rust_alloc", "__rust_realloc",
+    "__rdl_", "__rg_"};
+
+/// A container, an allocator or a smart pointer of libstdc++ or libc++, or a helper of theirs.
+bool is_of_cxx_library(std::string_view name) {
+  constexpr std::string_view kStd = "std::";
+  if (!name.starts_with(kStd)) return false;
+  name.remove_prefix(kStd.size());
+  for (const std::string_view inlined : {"__cxx11::", "__1::", "__debug::", "__cxx1998::"})
+    if (name.starts_with(inlined)) name.remove_prefix(inlined.size());
+  static constexpr std::string_view kNames[] = {
+      // Allocators, and what makes objects in the memory they give.
+      "allocator<", "allocator_traits<", "__new_allocator<", "__allocate_guarded<", "_Construct<", "construct_at<",
+      "uninitialized_", "__uninitialized_", "__do_uninit_", "__relocate_a",
+      // Containers.
+      "vector<", "_Vector_base<", "_Bvector_base<", "basic_string<", "operator+<", "__str_concat<", "deque<",
+      "_Deque_base<", "list<", "_List_base<", "forward_list<", "_Fwd_list_base<", "map<", "multimap<", "set<",
+      "multiset<", "_Rb_tree<", "unordered_map<", "unordered_multimap<", "unordered_set<", "unordered_multiset<",
+      "_Hashtable<", "__detail::", "queue<", "priority_queue<", "stack<",
+      // Smart pointers.
+      "make_unique", "make_shared", "allocate_shared", "shared_ptr<", "__shared_ptr<", "__shared_count<",
+      // Of libc++ only.
+      "__libcpp_", "__split_buffer<", "__tree<", "__hash_table<"};
+  return starts_with_any(name, kNames);
+}
+
 }  // namespace
 
 bool is_allocation_machinery(const std::string& function) {
   static constexpr std::string_view kExact[] = {"malloc", "calloc", "realloc", "reallocarray", "memalign",
                                                 "posix_memalign", "aligned_alloc", "valloc", "strdup", "__strdup",
                                                 "strndup", "__strndup", "xstrdup"};
-  static constexpr std::string_view kPrefixes[] = {
-      "operator new", "std::__new_allocator<", "__gnu_cxx::new_allocator<", "std::allocator<",
-      "std::allocator_traits<", "std::_Vector_base<", "std::vector<", "std::__cxx11::basic_string<",
-      "std::_Rb_tree<", "std::_Hashtable<", "std::__detail::", "std::_Deque_base<", "std::deque<", "std::map<",
-      "std::unordered_map<", "std::set<", "std::__cxx11::list<", "std::__cxx11::_List_base<", "std::make_unique<",
-      "std::make_shared<", "std::allocate_shared<", "std::__allocate_guarded<", "std::__shared_count<",
-      "std::__shared_ptr<", "std::shared_ptr<", "__gnu_cxx::__alloc_traits<", "void* std::", "__rust_alloc",
-      "__rust_realloc", "__rdl_", "__rg_"};
   for (const std::string_view name : kExact)
     if (function == name) return true;
   if (is_of_rust_libraries(function)) return true;
@@ -74,12 +101,9 @@ bool is_allocation_machinery(const std::string& function) {
          {"malloc", "calloc", "realloc", "AllocateHeap", "ReallocateHeap", "AlignedAllocWithRetry"})
       if (last == one) return true;
   }
-  // Templates may be printed with their return type in front.
-  std::string_view name = function;
-  for (const std::string_view type : {"void ", "auto "})
-    if (name.substr(0, type.size()) == type && name.substr(0, 6) != "void* ") name.remove_prefix(type.size());
-  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
-                     [&](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; });
+  // The return type may be a container, or the program's own.
+  const std::string_view name = symbols::without_return_type(function);
+  return is_of_cxx_library(name) || starts_with_any(name, kAllocators);
 }
 
 namespace {

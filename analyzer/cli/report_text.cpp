@@ -11,6 +11,7 @@
 #include "analyzer/render/text.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/wrap.h"
+#include "analyzer/symbols/function_name.h"
 
 namespace heapprof::cli {
 namespace {
@@ -131,9 +132,13 @@ std::string live_words(const model::Profile& profile) {
   return "Leaked (live at the end)";
 }
 
+std::string short_function(const std::string& function) {
+  return render::short_name(clean_utf8(symbols::without_return_type(function)));
+}
+
 std::string one_line(const Frame& frame) {
   if (frame.function.empty()) return clean_utf8(place_of(frame));
-  std::string text = render::short_name(clean_utf8(frame.function));
+  const std::string text = short_function(frame.function);
   if (!frame.file.empty())
     return text + " at " + clean_utf8(base_name(frame.file)) +
            (frame.line > 0 ? ":" + std::to_string(frame.line) : "");

@@ -74,6 +74,8 @@ class ReportText {
 std::string ending_of(const model::Profile& profile);
 /// "Leaked (live at the end)", "Live now", ...: what is said of blocks that nobody released.
 std::string live_words(const model::Profile& profile);
+/// "std::map<…>::operator[]()": a function's name without its return type, template arguments and parameters.
+std::string short_function(const std::string& function);
 /// "fun() at file.cpp:12", "libx.so+0x12": a frame in one line.
 std::string one_line(const Frame& frame);
 /// The command line as one would type it, else the program.

@@ -42,7 +42,7 @@ std::string detail_of(const CallSite& site) {
   const Frame& frame = site.frame;
   if (!frame.file.empty()) return frame.file + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
   if (!frame.function.empty()) return place_of(frame);
-  return site.called_from.empty() ? std::string() : "called from " + render::short_name(site.called_from);
+  return site.called_from.empty() ? std::string() : "called from " + short_function(site.called_from);
 }
 
 void add_moments(const model::Profile& profile, render::Timeline& timeline) {
@@ -108,7 +108,7 @@ void add_sites(const TimelineOptions& options, const replay::Analysis& analysis,
   for (std::size_t i = 0; i < sites.sites.size(); ++i) {
     const CallSite& from = sites.sites[i];
     render::Timeline::Site site;
-    site.label = render::short_name(from.frame.function.empty() ? place_of(from.frame) : from.frame.function);
+    site.label = from.frame.function.empty() ? place_of(from.frame) : short_function(from.frame.function);
     site.detail = detail_of(from);
     site.module = base_name(from.frame.module->path);
     site.bytes = std::move(series[i]);

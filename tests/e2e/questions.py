@@ -120,6 +120,41 @@ class Growth(harness.Case):
         self.assertEqual(summed(report["top"], "ask_blue"), highest["blue"])
 
 
+class CallSites(harness.Case):
+    """containers: the call site is the program's function, however the containers' functions are named."""
+
+    def sites(self, command, arguments, key):
+        """What the program says, and {function: its call sites' figure}, by the program's names where those occur."""
+        run = self.record(harness.program("containers"), *arguments)
+        truth = json.loads(run.stdout)
+        one_of_them = rf"\b({'|'.join(truth)})(\[abi:cxx11\])?[<(]"
+        answer = json.loads(self.heapprof(command, run.trace, "--json", "--function", one_of_them))
+        found = {}
+        for site in answer["sites"]:
+            name = site["label"] if "label" in site else site["site"]["function"]
+            known = re.search(one_of_them, name)
+            found[known.group(1) if known else name] = site[key]
+        return truth, found
+
+    def test_threads(self):
+        truth, found = self.sites("threads", ("threads",), "blocks")
+        self.assertEqual(set(found), set(truth))
+        for function, blocks in truth.items():
+            self.assertGreaterEqual(found[function], blocks, function)
+
+    def test_churn(self):
+        truth, found = self.sites("churn", (), "allocations")
+        self.assertEqual(set(found), set(truth))
+        for function, blocks in truth.items():
+            self.assertGreaterEqual(found[function], blocks, function)
+
+    def test_timeline(self):
+        """Not all of them hold something at the peak, but who does is the program."""
+        truth, found = self.sites("timeline", (), "peak_bytes")
+        self.assertTrue(found)
+        self.assertLessEqual(set(found), set(truth))
+
+
 class Habits(harness.Case):
     """ledger_habits: sizes, lifetimes, churn, reallocs, threads, frees."""
 
