@@ -34,7 +34,7 @@ struct TimelineOptions {
 /// Stacks looked up for the sites: the largest at the peak, which hold nearly all of it.
 constexpr std::size_t kMostStacks = 2'000;
 
-/// A busy program gives a sample every 10 ms; a stretch of this many times that is worth telling.
+/// Shorter idle stretches are not told. A busy program gives a sample of resident memory every 10 ms.
 constexpr std::uint64_t kLeastGapNs = 100'000'000;
 
 /// What is known of a call site besides its label, which without a name is its place already.
@@ -60,10 +60,17 @@ void add_moments(const model::Profile& profile, render::Timeline& timeline) {
   }
   if (profile.totals.peak_bytes != 0)
     timeline.peak = render::Timeline::Peak{profile.peak_time_ns, profile.totals.peak_bytes};
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    if (!buckets[i].idle) continue;
+    const std::size_t first = i;
+    while (i + 1 < buckets.size() && buckets[i + 1].idle) ++i;
+    if (timeline.time_ns[i] - buckets[first].start_ns >= kLeastGapNs)
+      timeline.gaps.push_back({buckets[first].start_ns, timeline.time_ns[i]});
+  }
   std::vector<std::uint64_t> sampled;
   for (const render::Timeline::Resident& resident : timeline.resident) sampled.push_back(resident.time_ns);
   const std::uint64_t width = buckets.size() < 2 ? 0 : buckets[1].start_ns - buckets[0].start_ns;
-  timeline.gaps = render::find_gaps(sampled, end, std::max(kLeastGapNs, 3 * width), begin);
+  timeline.unsampled = render::find_gaps(sampled, end, std::max(kLeastGapNs, 3 * width), begin);
 
   // Of marks and pauses that which lies in the time shown.
   const auto add_pause = [&](std::uint64_t from_ns, std::uint64_t to_ns) {

@@ -25,6 +25,7 @@ class LiveTimeline {
     std::uint64_t mapped_bytes = 0;
     std::uint64_t rss_bytes = 0;
     bool touched = false;
+    bool busy = false;                  ///< had an event
   };
   struct State {
     std::uint64_t live_bytes = 0;
@@ -42,17 +43,16 @@ class LiveTimeline {
 
   bool must_move(std::uint64_t time) const noexcept { return time >= end_; }
 
-  /// `state` is what held until now; `time` is that of what comes next.
+  /// Begins at 0, without an event. Not after the first event.
+  void begin(const State& state) {
+    enter(0, state);
+    end_ = 0;  // so that the first event moves here, too
+  }
+
+  /// `state` is what held until now; `time` is that of the event that comes next.
   void move_to(std::uint64_t time, const State& state) {
-    if (current_ != kNone) close(state);
-    while (time / width_ >= kBuckets) join_pairs();
-    current_ = static_cast<std::size_t>(time / width_);
-    end_ = (time / width_ + 1) * width_;
-    Bucket& bucket = buckets_[current_];
-    if (!bucket.touched) {
-      bucket.touched = true;
-      bucket.min_bytes = bucket.max_bytes = state.live_bytes;
-    }
+    enter(time, state);
+    buckets_[current_].busy = true;
   }
   void rose(std::uint64_t live_bytes) noexcept {
     if (live_bytes > buckets_[current_].max_bytes) buckets_[current_].max_bytes = live_bytes;
@@ -66,7 +66,7 @@ class LiveTimeline {
 
   /// Ends the recording at `time`. Buckets in which nothing happened get what held before.
   void finish(std::uint64_t time, const State& state) {
-    move_to(std::max(time, current_ == kNone ? 0 : current_ * width_), state);
+    enter(std::max(time, current_ == kNone ? 0 : current_ * width_), state);
     close(state);
     buckets_.resize(current_ + 1);
     Bucket before;
@@ -75,6 +75,7 @@ class LiveTimeline {
         bucket = before;
         bucket.min_bytes = bucket.max_bytes = bucket.last_bytes;
         bucket.rss_bytes = 0;
+        bucket.busy = false;
       }
       before = bucket;
     }
@@ -86,6 +87,18 @@ class LiveTimeline {
 
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
+
+  void enter(std::uint64_t time, const State& state) {
+    if (current_ != kNone) close(state);
+    while (time / width_ >= kBuckets) join_pairs();
+    current_ = static_cast<std::size_t>(time / width_);
+    end_ = (time / width_ + 1) * width_;
+    Bucket& bucket = buckets_[current_];
+    if (!bucket.touched) {
+      bucket.touched = true;
+      bucket.min_bytes = bucket.max_bytes = state.live_bytes;
+    }
+  }
 
   void close(const State& state) noexcept {
     Bucket& bucket = buckets_[current_];
@@ -101,6 +114,7 @@ class LiveTimeline {
       const Bucket& first = buckets_[2 * i];
       const Bucket& second = buckets_[2 * i + 1];
       Bucket joined = second.touched ? second : first;
+      joined.busy = first.busy || second.busy;
       if (first.touched && second.touched) {
         joined.min_bytes = std::min(first.min_bytes, second.min_bytes);
         joined.max_bytes = std::max(first.max_bytes, second.max_bytes);

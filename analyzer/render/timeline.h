@@ -55,12 +55,13 @@ struct Timeline {
   };
   std::vector<Site> sites;              ///< largest at the peak first
 
-  /// Times without samples: the program waited, or worked without allocating. Live bytes stay what they were.
+  /// A stretch of time.
   struct Span {
     std::uint64_t from_ns = 0;
     std::uint64_t to_ns = 0;
   };
-  std::vector<Span> gaps;               ///< ascending, disjoint; see find_gaps
+  std::vector<Span> gaps;               ///< idle, no events: live bytes stay what they were; ascending, disjoint
+  std::vector<Span> unsampled;          ///< nothing is known of resident memory; ascending, disjoint; see find_gaps
   std::vector<Span> pauses;             ///< recording was paused: live bytes are a lower bound
 
   struct Mark {
@@ -87,7 +88,7 @@ struct PlotOptions {
 };
 
 /// Live bytes as an area (the highest of each column), resident memory as a dotted line, idle
-/// times marked, then the call sites at the peak. Lines end in a line feed and have no trailing blanks.
+/// times marked on the axis, then the call sites at the peak. Lines end in a line feed and have no trailing blanks.
 void write_timeline_text(const Timeline& timeline, const PlotOptions& options, const TextSink& out);
 
 /// A head line `time_ns,live_bytes,highest_bytes,rss_bytes,LABEL...`, then a line for each time that has a

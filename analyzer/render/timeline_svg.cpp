@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,7 @@ constexpr double kLegendLine = 20;  // of a row without a second line
 constexpr double kCharWidth = 7;
 constexpr std::size_t kSites = 10;
 constexpr std::size_t kColumns = 400;
+constexpr double kRailHeight = 4;  // below the axis: idle stretches
 
 /// Resident memory beyond this many times the peak gets a strip of its own: it would flatten the heap.
 constexpr std::uint64_t kMostResidentShare = 4;
@@ -136,7 +138,7 @@ class Picture {
     return bottom - (bottom - top) * std::min(1.0, static_cast<double>(bytes) / static_cast<double>(largest));
   }
 
-  /// Samples thinned, the peak put in, and live bytes held through gaps.
+  /// Samples thinned, the peak put in, and live bytes held to the end of each gap.
   void make_points() {
     const auto& times = timeline_.time_ns;
     const auto& highest = timeline_.highest_bytes.empty() ? timeline_.live_bytes : timeline_.highest_bytes;
@@ -159,13 +161,13 @@ class Picture {
     for (const auto& gap : timeline_.gaps) {
       const auto after = std::lower_bound(points_.begin(), points_.end(), gap.to_ns,
                                           [](const Point& p, std::uint64_t time) { return p.time_ns < time; });
-      if (after == points_.begin()) continue;
-      // The last sample before may have been thinned out: what it said holds until the gap ends.
-      const auto last = std::upper_bound(times.begin(), times.end(), gap.from_ns);
+      if (after != points_.end() && after->time_ns == gap.to_ns) continue;
+      // The last sample may have been thinned out. It may lie before the gap, in which nothing changes.
+      const auto last = std::upper_bound(times.begin(), times.end(), gap.to_ns);
       if (last == times.begin()) continue;
       Point held = point_at(static_cast<std::size_t>(std::distance(times.begin(), last)) - 1);
+      if (held.time_ns < gap.to_ns) held.highest = held.live;
       held.time_ns = gap.to_ns;
-      held.highest = held.live;
       points_.insert(after, std::move(held));
     }
   }
@@ -189,9 +191,6 @@ class Picture {
       if (dark) text_ += "}\n";
     }
     text_ += "]]></style>\n"
-             "<defs><pattern id=\"idle\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" "
-             "patternTransform=\"rotate(45)\"><rect class=\"veil\" width=\"7\" height=\"7\"/>"
-             "<rect class=\"hatch\" width=\"1.4\" height=\"7\"/></pattern></defs>\n"
              "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n";
     text_ +=
         "<text class=\"title\" x=\"24\" y=\"38\">" + xml(clip_utf8(clean_utf8(timeline_.title), 90)) + "</text>\n";
@@ -283,16 +282,15 @@ class Picture {
     text_ += "\"/>\n";
   }
 
-  /// Stretches of two kinds, which may cover one another: their labels stand in lines of their own. The legend has
-  /// both, for those too narrow for a label.
+  /// Idle stretches below the axis, pauses across the picture. The legend has both, for those too narrow for a label.
   void spans() {
-    const auto draw = [&](const std::vector<Timeline::Span>& list, const char* style, double least_width,
-                          const char* name, double y) {
+    const auto draw = [&](const std::vector<Timeline::Span>& list, const char* style, double least_apart,
+                          double least_width, double top, double height, const char* name) {
       for (std::size_t i = 0; i < list.size(); ++i) {
-        // What is hardly apart is one: a sleeper that wakes once a second.
+        // What is hardly apart is one.
         double left = x_of(list[i].from_ns);
         double right = x_of(list[i].to_ns);
-        while (i + 1 < list.size() && x_of(list[i + 1].from_ns) - right < 3) right = x_of(list[++i].to_ns);
+        while (i + 1 < list.size() && x_of(list[i + 1].from_ns) - right < least_apart) right = x_of(list[++i].to_ns);
         right = std::max(right, left + least_width);
         if (right > kRight) left -= std::exchange(right, kRight) - kRight;
         const double width = right - left;
@@ -300,17 +298,18 @@ class Picture {
         text_.append("<rect class=\"").append(style).append("\" x=\"");
         append_number(text_, left);
         text_ += "\" y=\"";
-        append_number(text_, kTop);
+        append_number(text_, top);
         text_ += "\" width=\"";
         append_number(text_, width);
         text_ += "\" height=\"";
-        append_number(text_, bottom_ - kTop);
+        append_number(text_, height);
         text_ += "\"/>\n";
-        if (width > 70) label(left + width / 2, y, "class=\"note\" text-anchor=\"middle\"", name);
+        if (name != nullptr && width > 70)
+          label(left + width / 2, bottom_ - 12, "class=\"note\" text-anchor=\"middle\"", name);
       }
     };
-    draw(timeline_.gaps, "idle", 0, "no events", bottom_ - (timeline_.pauses.empty() ? 12 : 28));
-    draw(timeline_.pauses, "paused", 1.5, "paused", bottom_ - 12);
+    draw(timeline_.gaps, "idle", 1, 0, bottom_ + 1, kRailHeight, nullptr);
+    draw(timeline_.pauses, "paused", 3, 1.5, kTop, bottom_ - kTop, "paused");
   }
 
   /// The line of resident memory, broken where there are no samples.
@@ -323,7 +322,7 @@ class Picture {
     std::size_t gap = 0;
     bool broken = true;
     for (const std::size_t i : kept) {
-      while (gap < timeline_.gaps.size() && timeline_.gaps[gap].to_ns <= samples[i].time_ns) {
+      while (gap < timeline_.unsampled.size() && timeline_.unsampled[gap].to_ns <= samples[i].time_ns) {
         ++gap;
         broken = true;
       }
@@ -400,12 +399,14 @@ class Picture {
     text_ += "</g>\n";
   }
 
-  std::string swatch(const std::string& style, double y) const {
+  static std::string swatch(const std::string& style, double y, double height = 12) {
     std::string out = "<rect class=\"" + style + "\" x=\"";
     append_number(out, kLegendLeft);
     out += "\" y=\"";
     append_number(out, y - 10);
-    return out + "\" width=\"12\" height=\"12\" rx=\"2\"/>\n";
+    out += "\" width=\"12\" height=\"";
+    append_number(out, height);
+    return out + "\" rx=\"2\"/>\n";
   }
 
   void legend() {
@@ -440,24 +441,34 @@ class Picture {
       text_ += "<g class=\"row\" data-key=\"rss\">\n";
       rule("resident", kLegendLeft, y - 4, kLegendLeft + 13, y - 4);
       label(kLegendLeft + 20, y, "class=\"name\"", "resident memory (RSS)");
-      label(kLegendRight, y, "class=\"value\" text-anchor=\"end\"", human_bytes(resident_at(peak_.time_ns)));
+      const std::optional<std::uint64_t> resident = resident_at(peak_.time_ns);
+      label(kLegendRight, y, "class=\"value\" text-anchor=\"end\"",
+            resident ? human_bytes(*resident) : std::string("\xe2\x80\x93"));
       text_ += "</g>\n";
       y += kLegendLine;
     }
-    const auto stretch = [&](const char* style, const char* meaning) {
-      text_ += swatch(style, y);
+    const auto stretch = [&](const std::string& swatch, const char* meaning) {
+      text_ += swatch;
       label(kLegendLeft + 20, y, "class=\"detail\"", meaning);
       y += kLegendLine;
     };
-    if (!timeline_.gaps.empty()) stretch("idle", "no events: live bytes stay what they were");
-    if (!timeline_.pauses.empty()) stretch("paused", "paused: live bytes are a lower bound");
+    if (!timeline_.gaps.empty())
+      stretch(swatch("idle", y + 4, kRailHeight), "no events: live bytes stay what they were");
+    if (!timeline_.pauses.empty()) stretch(swatch("paused", y), "paused: live bytes are a lower bound");
   }
 
-  std::uint64_t resident_at(std::uint64_t time) const {
+  /// The last sample, unless so far away that it tells nothing of that moment.
+  std::optional<std::uint64_t> resident_at(std::uint64_t time) const {
+    constexpr double kNear = 3;  // pixels
     const auto& samples = timeline_.resident;
     const auto after = std::upper_bound(samples.begin(), samples.end(), time,
                                         [](std::uint64_t t, const Timeline::Resident& s) { return t < s.time_ns; });
-    return after == samples.begin() ? samples.front().bytes : std::prev(after)->bytes;
+    const auto last = after == samples.begin() ? after : std::prev(after);
+    const bool unsampled = std::any_of(
+        timeline_.unsampled.begin(), timeline_.unsampled.end(),
+        [&](const Timeline::Span& span) { return span.from_ns < time && time < span.to_ns; });
+    if (unsampled && std::abs(x_of(time) - x_of(last->time_ns)) > kNear) return std::nullopt;
+    return last->bytes;
   }
 
   /// What the script moves.
@@ -521,6 +532,7 @@ class Picture {
       text_ += "]";
     };
     list("gaps", timeline_.gaps);
+    list("unsampled", timeline_.unsampled);
     list("pauses", timeline_.pauses);
     text_ += "}</script>\n";
   }

@@ -15,7 +15,6 @@ namespace heapprof::render {
 namespace {
 
 constexpr const char* kAreaColour = "\x1b[36m";
-constexpr const char* kIdleColour = "\x1b[2;36m";
 constexpr const char* kResidentColour = "\x1b[33m";
 constexpr const char* kFaint = "\x1b[2m";
 constexpr const char* kBold = "\x1b[1m";
@@ -33,14 +32,14 @@ struct Cell {
 
 struct Characters {
   std::array<std::string_view, 9> area;  // by eighths
-  std::string_view idle, tick_row, plain_row, corner, rule, tick_column, peak, mark, pause;
+  std::string_view idle_rule, tick_row, plain_row, corner, rule, tick_column, peak, mark, pause;
 };
 
 constexpr Characters kUnicode = {
     {" ", "\u2581", "\u2582", "\u2583", "\u2584", "\u2585", "\u2586", "\u2587", "\u2588"},
-    "\u2592", "\u2524", "\u2502", "\u2514", "\u2500", "\u252c", "\u25be", "\u2191", "\u2016"};
+    "\u254c", "\u2524", "\u2502", "\u2514", "\u2500", "\u252c", "\u25be", "\u2191", "\u2016"};
 constexpr Characters kAscii = {
-    {" ", " ", " ", " ", "#", "#", "#", "#", "#"}, ":", "+", "|", "+", "-", "+", "v", "^", "="};
+    {" ", " ", " ", " ", "#", "#", "#", "#", "#"}, ".", "+", "|", "+", "-", "+", "v", "^", "="};
 
 struct Columns {
   std::vector<std::uint64_t> live;
@@ -83,7 +82,7 @@ class Plot {
       const Columns columns = sample();
       write_peak();
       write_rows(columns);
-      write_time_axis();
+      write_time_axis(columns);
       write_marks();
       write_legend(columns);
       write_sites();
@@ -141,10 +140,8 @@ class Plot {
     }
     auto& at_peak = columns.live[column_of(peak_.time_ns, width_)];
     at_peak = std::max(at_peak, peak_.bytes);
-    for (const auto& gap : timeline_.gaps) {
-      for (unsigned i = column_of(gap.from_ns, width_); i <= column_of(gap.to_ns, width_); ++i)
-        if (!seen[i]) columns.idle[i] = true;
-    }
+    for (const auto& gap : timeline_.gaps)
+      for_each_inside(gap, width_, [&](unsigned column) { columns.idle[column] = true; });
     if (!draw_resident_) return columns;
     std::vector<bool> resident_seen(width_ * 2);
     for (const auto& sample : timeline_.resident) {
@@ -152,9 +149,22 @@ class Plot {
       columns.resident[column] = std::max(columns.resident[column], sample.bytes);
       resident_seen[column] = true;
     }
+    std::vector<bool> unknown(width_ * 2);
+    for (const auto& gap : timeline_.unsampled)
+      for_each_inside(gap, width_ * 2, [&](unsigned column) { unknown[column] = true; });
     for (unsigned i = 1; i < width_ * 2; ++i)
-      if (!resident_seen[i] && !columns.idle[i / 2]) columns.resident[i] = columns.resident[i - 1];
+      if (!resident_seen[i] && !unknown[i]) columns.resident[i] = columns.resident[i - 1];
     return columns;
+  }
+
+  /// Calls visit(column) for each of `columns` columns all of whose time lies in `span`.
+  template <typename Visit>
+  void for_each_inside(const Timeline::Span& span, unsigned columns, Visit&& visit) const {
+    const double width = static_cast<double>(end_ - start_) / columns;
+    for (unsigned i = column_of(span.from_ns, columns); i <= column_of(span.to_ns, columns); ++i) {
+      const double begin = static_cast<double>(start_) + i * width;
+      if (begin >= static_cast<double>(span.from_ns) && begin + width <= static_cast<double>(span.to_ns)) visit(i);
+    }
   }
 
   void write_peak() {
@@ -177,8 +187,7 @@ class Plot {
       if (columns.live[x] > 0) eighths = std::max(eighths, options_.unicode ? 1u : 4u);
       for (unsigned y = 0; y < height_ && eighths > y * 8; ++y) {
         const unsigned part = std::min(8u, eighths - y * 8);
-        if (columns.idle[x] && part >= 4) rows[y][x] = {characters_.idle, kIdleColour};
-        else if (!columns.idle[x]) rows[y][x] = {characters_.area[part], kAreaColour};
+        rows[y][x] = {characters_.area[part], kAreaColour};
       }
     }
     std::vector<std::string> braille;
@@ -208,7 +217,7 @@ class Plot {
       std::vector<unsigned> dots(height_);
       for (unsigned half = 0; half < 2; ++half) {
         const std::uint64_t bytes = columns.resident[x * 2 + half];
-        if (bytes == 0 || columns.idle[x]) continue;
+        if (bytes == 0) continue;
         const auto level = std::min(height_ * 4 - 1, static_cast<unsigned>(static_cast<double>(bytes) * scale * 4));
         dots[level / 4] |= (half == 0 ? kLeft : kRight)[level % 4];
       }
@@ -246,9 +255,11 @@ class Plot {
     text_ += '\n';
   }
 
-  void write_time_axis() {
+  void write_time_axis(const Columns& columns) {
     const Axis times = time_axis(end_, std::max(2u, width_ / 10), start_);
     std::vector<Cell> rule(width_, Cell{characters_.rule, nullptr});
+    for (unsigned i = 0; i < width_; ++i)
+      if (columns.idle[i]) rule[i].text = characters_.idle_rule;
     std::string labels;
     std::size_t free_from = 0;
     for (const std::uint64_t tick : times.ticks) {
@@ -311,7 +322,7 @@ class Plot {
     };
     item(characters_.area[8], kAreaColour, timeline_.live);
     if (std::find(columns.idle.begin(), columns.idle.end(), true) != columns.idle.end())
-      item(characters_.idle, kIdleColour, "no events, unchanged");
+      item(characters_.idle_rule, nullptr, "no events, unchanged");
     if (most_resident_ > 0) {
       item(options_.unicode ? "\u2812" : ".", kResidentColour,
            "resident (RSS), at most " + human_bytes(most_resident_) + (draw_resident_ ? "" : ", beyond this scale"));

@@ -412,6 +412,7 @@ void Analysis::fill_timeline(const Replay& replay) {
     bucket.allocated_bytes = from.allocated_bytes - before.allocated_bytes;
     bucket.mapped_bytes = from.mapped_bytes;
     bucket.rss_bytes = from.rss_bytes;
+    bucket.idle = !from.busy;
     profile_.timeline.buckets.push_back(bucket);
     before = from;
     start_ticks += live.width_ticks();

@@ -78,7 +78,7 @@ void Replay::begin_slice() {
   all_costs_.restart(from);
   timeline_ = model::LiveTimeline(timeline_.first_width_ticks());
   timeline_start_ = from;
-  timeline_.move_to(0, state());
+  timeline_.begin(state());
 }
 
 template <bool kResolve>
@@ -486,7 +486,7 @@ std::vector<Region> Replay::StreamState::take_mapping(bool remap) {
 
 void Replay::finish(std::uint64_t end_time) {
   // A replay that went on at a snapshot may have had no event at all.
-  if (timeline_.must_move(0)) timeline_.move_to(0, state());
+  if (timeline_.must_move(0)) timeline_.begin(state());
   for (StreamState& stream : streams_) abandon_begins(stream);
   unfinished_ = abandoned_reallocs_.size() + abandoned_mappings_.size();
   for (const PendingRealloc& pending : abandoned_reallocs_) {

@@ -108,7 +108,7 @@ function show(i) {
   tell(rows.get('other'), Math.max(rest, 0), live);
   const sample = lastAt(data.rssTime, time);
   const idle = within(data.gaps, time);
-  const resident = sample < 0 || idle ? null : data.rss[sample];
+  const resident = sample < 0 || within(data.unsampled, time) ? null : data.rss[sample];
   tell(rows.get('rss'), resident, 0);
   lines[0].textContent = `${bytes(live)} live at ${seconds(time)}`;
   lines[1].textContent = idle ? 'no events: unchanged' : within(data.pauses, time) ? 'paused: at least' :

@@ -127,6 +127,7 @@ void extremes() {
   slivers.sites = {{.label = "f", .detail = "", .module = "", .bytes = {0, 1, 1, 1}, .peak_bytes = 1}};
   slivers.resident = {{2'000'000'000, 1}, {4'000'000'000, 1'000'000'000}};
   slivers.gaps = find_gaps(slivers.time_ns, 5'000'000'000, 1'000'000'000);
+  slivers.unsampled = slivers.gaps;
   slivers.pauses = slivers.gaps;
   save_timeline("timeline_slivers", slivers);
 
@@ -172,6 +173,7 @@ void time() {
   }
   timeline.duration_ns = 3'600'000'000'000;
   timeline.gaps = find_gaps(timeline.time_ns, timeline.duration_ns, 1'000'000'000);
+  timeline.unsampled = timeline.gaps;
   timeline.sites[0].peak_bytes = 600'000;
   timeline.sites[1].peak_bytes = 200'000;
   save_timeline("timeline", timeline);

@@ -31,6 +31,7 @@ Timeline example() {
   timeline.duration_ns = 10 * kSecond;
   timeline.peak = Timeline::Peak{9'700'000'000, 1'048'576};
   timeline.gaps = find_gaps(timeline.time_ns, timeline.duration_ns, kSecond);
+  timeline.unsampled = timeline.gaps;
   return timeline;
 }
 
@@ -54,7 +55,7 @@ std::string plot(const Timeline& timeline, const PlotOptions& options) {
 
 }  // namespace
 
-TEST_CASE("stretches without events and pauses are told apart in the picture, also where both are") {
+TEST_CASE("stretches without events are marked below the picture, pauses in it, also where both are") {
   Timeline timeline = example();
   // All of the gap and more, as good as nothing at both ends, and many side by side.
   timeline.pauses = {{0, 1}, {3'900'000'000, 7'100'000'000}};
@@ -64,21 +65,25 @@ TEST_CASE("stretches without events and pauses are told apart in the picture, al
   const std::string svg = text_of([&](const TextSink& out) { write_timeline_svg(timeline, out); });
   std::vector<std::string> heights;
   std::size_t narrow = 0;
+  std::size_t idle = 0;
   for (const std::string& line : lines_of(svg)) {
     const auto value = [&](const std::string& name) {
       const std::size_t from = line.find(" " + name + "=\"") + name.size() + 3;
       return line.substr(from, line.find('"', from) - from);
     };
-    if (line.find(">no events<") != std::string::npos || line.find(">paused<") != std::string::npos)
-      heights.push_back(value("y"));
+    if (line.find(">paused<") != std::string::npos) heights.push_back(value("y"));
+    if (line.find("class=\"idle\"") != std::string::npos && line.find("rx=") == std::string::npos) {
+      ++idle;
+      CHECK(std::stod(value("height")) <= 6);
+    }
     if (line.find("class=\"paused\"") == std::string::npos || line.find("rx=") != std::string::npos) continue;
     const double left = std::stod(value("x")), width = std::stod(value("width"));
     CHECK(width >= 1.5);
     CHECK((left >= 76 && left + width <= 846.05));
     if (width < 10) ++narrow;
   }
-  REQUIRE(heights.size() == 2);
-  CHECK(heights[0] != heights[1]);
+  CHECK(idle == timeline.gaps.size());
+  CHECK(heights.size() == 1);
   CHECK(narrow >= 2);
   CHECK(svg.find("no events: live bytes stay what they were") != std::string::npos);
   CHECK(svg.find("paused: live bytes are a lower bound") != std::string::npos);
@@ -164,7 +169,7 @@ TEST_CASE("plot: within its width, no trailing blanks, the same without colour")
       CHECK(text.find("peak 1.00 MiB at 9.70 s") != std::string::npos);
       CHECK(text.find("big()") != std::string::npos);
       CHECK(text.find("everything else") != std::string::npos);
-      CHECK(text.find("no events") != std::string::npos);
+      CHECK(text.find(". no events, unchanged") + text.find("\u254c no events, unchanged") != 2 * std::string::npos);
     }
   }
   PlotOptions coloured{.colour = true};
@@ -198,6 +203,68 @@ TEST_CASE("plot: the area is as high as its value says") {
   CHECK(filled_lines == 8);
   CHECK(area >= 8 * 24);
   CHECK(area <= 8 * 28);
+}
+
+TEST_CASE("plot: idle times are marked on the axis, and resident memory is not drawn where nothing is known of it") {
+  // Samples throughout, as of a recording; resident memory is known in the first and the last fifth.
+  Timeline timeline;
+  timeline.title = "idle";
+  timeline.duration_ns = 1000;
+  for (std::uint64_t time = 0; time <= 1000; time += 2) {
+    timeline.time_ns.push_back(time);
+    timeline.live_bytes.push_back(time < 200 ? 8'000 : 3'000);
+    if (time <= 200 || time >= 800) timeline.resident.push_back({time, 7'000});
+  }
+  timeline.gaps = {{210, 790}};
+  timeline.unsampled = {{200, 800}};
+  const auto lines = lines_of(plot(timeline, {.width = 100, .height = 8, .unicode = false}));
+  std::string axis;
+  std::vector<std::size_t> resident;
+  std::size_t area_columns = 0;
+  for (const std::string& line : lines) {
+    if (line.starts_with("    0 +")) axis = line.substr(7);
+    if (line.find(" live heap ") != std::string::npos || !axis.empty()) continue;
+    for (std::size_t i = 7; i < line.size(); ++i)
+      if (line[i] == '.') resident.push_back(i - 7);
+    const auto area = static_cast<std::size_t>(std::count(line.begin(), line.end(), '#'));
+    area_columns = std::max(area_columns, area);
+  }
+  REQUIRE(axis.size() > 50);
+  const std::size_t width = axis.size();
+  CHECK(area_columns == width);  // idle or not
+  for (std::size_t i = 0; i < width; ++i) {
+    INFO("column " << i << " of " << axis);
+    const bool idle = i * 1000 >= 210 * width && (i + 1) * 1000 <= 790 * width;
+    CHECK((axis[i] == '.' || axis[i] == '+') >= idle);
+    if (!idle) CHECK(axis[i] != '.');
+  }
+  CHECK(resident.size() > width / 10);
+  for (const std::size_t column : resident) {
+    INFO("column " << column);
+    CHECK((column * 1000 < 220 * width || column * 1000 > 780 * width));
+  }
+}
+
+TEST_CASE("picture: what is live in a gap is what the samples say, and nothing else") {
+  // A gap that begins while memory falls was once drawn with what had been live before.
+  Timeline timeline;
+  timeline.title = "fall";
+  timeline.duration_ns = 1000;
+  for (std::uint64_t time = 0; time <= 1000; time += 50) {
+    timeline.time_ns.push_back(time);
+    timeline.live_bytes.push_back(time <= 100 ? 7'000 : time <= 150 ? 5'000 : time <= 800 ? 4'000 : 6'000);
+  }
+  for (const std::uint64_t begin : {100, 149, 150, 199, 200}) {
+    timeline.gaps = {{begin, 800}};
+    const std::string svg = text_of([&](const TextSink& out) { write_timeline_svg(timeline, out); });
+    const std::size_t at = svg.find("<script type=\"application/json\">") + 32;
+    const auto data = nlohmann::json::parse(svg.substr(at, svg.find("</script>", at) - at));
+    for (std::size_t i = 0; i < data["time"].size(); ++i) {
+      const auto sample = std::find(timeline.time_ns.begin(), timeline.time_ns.end(), data["time"][i]);
+      REQUIRE(sample != timeline.time_ns.end());
+      CHECK(data["live"][i] == timeline.live_bytes[static_cast<std::size_t>(sample - timeline.time_ns.begin())]);
+    }
+  }
 }
 
 TEST_CASE("plot: nothing recorded, one sample, all zero, no duration") {

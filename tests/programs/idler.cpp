@@ -1,0 +1,58 @@
+// Allocates and frees in turns, and does nothing in between: what is live then, it prints as JSON.
+//
+// Each turn is over in less time than lies between two samples of resident memory. Marks "idle N" and "busy N" stand
+// where the program begins to do nothing and where it goes on.
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "preload/heapprof.h"
+
+namespace {
+
+constexpr int kBlocks = 1100;
+constexpr unsigned long kBytes = 65'536;
+
+void* blocks[kBlocks];
+
+/// Frees or allocates until `count` blocks are live.
+[[gnu::noinline]] void hold(int count) {
+  for (int i = 0; i < kBlocks; ++i) {
+    if (i < count && blocks[i] == nullptr) blocks[i] = malloc(kBytes);
+    else if (i >= count && blocks[i] != nullptr) {
+      free(blocks[i]);
+      blocks[i] = nullptr;
+    }
+  }
+}
+
+void be_idle(int number) {
+  char mark[32];
+  snprintf(mark, sizeof mark, "idle %d", number);
+  heapprof_mark(mark);
+  usleep(300'000);
+  snprintf(mark, sizeof mark, "busy %d", number);
+  heapprof_mark(mark);
+}
+
+}  // namespace
+
+int main() {
+  char text[512];
+  int used = snprintf(text, sizeof text, "{\"live\": [");
+  int turn = 0;
+  // Up to 70 MiB and at once down again, so that the last sample of resident memory is from the top.
+  constexpr int kTurns[] = {kBlocks, 300, kBlocks};
+  for (const int most : kTurns) {
+    hold(most);
+    hold(most - most / 3);
+    used += snprintf(text + used, sizeof text - static_cast<unsigned>(used), "%s%lu", turn == 0 ? "" : ", ",
+                     static_cast<unsigned long>(most - most / 3) * kBytes);
+    be_idle(turn++);
+  }
+  hold(0);
+  used += snprintf(text + used, sizeof text - static_cast<unsigned>(used), ", 0], \"peak\": %lu}\n",
+                   kBlocks * kBytes);
+  be_idle(turn);
+  return write(1, text, static_cast<unsigned>(used)) == used ? 0 : 1;
+}
