@@ -56,7 +56,22 @@ struct Pair {
 struct Side {
   std::string program;
   model::Costs totals;
+  std::string selected;  ///< "from 1.00 s to 2.00 s, --function parse"; empty: all
 };
+
+Side side_of(const model::Profile& profile) {
+  std::string selected = profile.selected;
+  if (profile.slice)
+    selected = "from " + render::human_time(profile.begin_ns()) + " to " + render::human_time(profile.end_ns()) +
+               (selected.empty() ? "" : ", ") + selected;
+  return {profile.recording.program, profile.totals, selected};
+}
+
+/// What was selected of the two, in words; slices given in percent, or beyond the end, differ.
+std::string selected_of_both(const Side& before, const Side& after) {
+  if (before.selected == after.selected) return after.selected;
+  return before.selected + " before, " + after.selected + " after";
+}
 
 using Pairs = std::map<std::string, Pair>;
 
@@ -69,7 +84,7 @@ constexpr char kBold[] = "\x1b[1m";
 void draw(const DiffOptions& options, const replay::Analysis& analysis, bool before, Side& totals,
           render::FlameTree& tree) {
   const model::Profile& profile = analysis.profile();
-  totals = {profile.recording.program, profile.totals};
+  totals = side_of(profile);
   const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
   std::vector<std::uint32_t> nodes;
   for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
@@ -96,7 +111,7 @@ void draw(const DiffOptions& options, const replay::Analysis& analysis, bool bef
 void take(const DiffOptions& options, const replay::Analysis& analysis, Figures Pair::*side, Side& totals,
           Pairs& pairs) {
   const model::Profile& profile = analysis.profile();
-  totals = {profile.recording.program, profile.totals};
+  totals = side_of(profile);
   const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
   std::vector<std::uint32_t> nodes;
   for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
@@ -169,7 +184,10 @@ std::string text_of(const DiffOptions& options, const Side& before, const Side& 
   const std::size_t place_width = style.width - kIndent - kGap - function_width;
   std::string names = "From " + options.trace.trace + " to " + options.after;
   if (render::length_utf8(names) > style.width) names = "From " + options.trace.trace + "\nto   " + options.after;
-  std::string text = painted(colour, kBold, names) + "\n\n";
+  std::string text = painted(colour, kBold, names) + "\n";
+  if (const std::string selected = selected_of_both(before, after); !selected.empty())
+    text += render::clip_utf8("only " + render::clean_utf8(selected), style.width) + "\n";
+  text += "\n";
   text += "  " + std::string(12, ' ') + right("before", 12) + right("after", 12) + right("change", 12) + "\n";
   const auto row = [&](const char* name, std::uint64_t from, std::uint64_t to, bool bytes) {
     const std::int64_t by = change(from, to);
@@ -231,6 +249,7 @@ std::string text_of(const DiffOptions& options, const Side& before, const Side& 
 Json totals_json(const std::string& trace, const Side& side) {
   return {{"trace", render::clean_utf8(trace)},
           {"program", render::clean_utf8(side.program)},
+          {"selected", side.selected.empty() ? Json(nullptr) : Json(render::clean_utf8(side.selected))},
           {"peak_bytes", side.totals.peak_bytes},
           {"leaked_bytes", side.totals.leaked_bytes},
           {"allocated_bytes", side.totals.allocated_bytes},
@@ -278,6 +297,8 @@ std::string picture_of(const DiffOptions& options, const Side& before, const Sid
   flame.unit = ranks_by_blocks(options.cost) ? render::Unit::kCount : render::Unit::kBytes;
   flame.context = {{"From", options.trace.trace}, {"to", options.after}};
   if (base_name(before.program) != program) flame.context.push_back({"Program before", before.program});
+  if (const std::string selected = selected_of_both(before, after); !selected.empty())
+    flame.context.push_back({"Only", selected});
   flame.comparison = true;
   render::write_flamegraph_svg(tree, flame, sink);
   return text;

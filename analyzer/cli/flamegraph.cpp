@@ -134,6 +134,9 @@ void print_flamegraph(const FlameGraphOptions& options, const replay::Analysis& 
     if (options.bottom_up) flame.title += ", from where it was allocated";
     flame.unit = ranks_by_blocks(options.cost) ? render::Unit::kCount : render::Unit::kBytes;
     flame.context = {{"Program", command_of(profile)}, {"Ended", ending_of(profile)}};
+    if (profile.slice)
+      flame.context.push_back(
+          {"From", render::human_time(profile.begin_ns()) + " to " + render::human_time(profile.end_ns())});
     if (!profile.selected.empty()) flame.context.push_back({"Only", profile.selected});
     if (options.cost == Cost::kPeak)
       flame.context.push_back({"Peak", "at " + render::human_time(profile.peak_time_ns)});

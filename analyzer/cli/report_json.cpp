@@ -71,6 +71,7 @@ Json head_json(const model::Profile& profile) {
   json["integrity"] = integrity_json(profile.integrity);
   json["slice"] =
       profile.slice ? Json{{"from_ns", profile.slice->from_ns}, {"to_ns", profile.slice->to_ns}} : Json(nullptr);
+  json["live_at_ns"] = profile.live_at_ns ? Json(*profile.live_at_ns) : Json(nullptr);
   json["selected"] = profile.selected.empty() ? Json(nullptr) : Json(profile.selected);
   return json;
 }
@@ -119,7 +120,10 @@ Json report_json(const model::Profile& profile, Cost cost, const std::vector<Ran
                   {"unmatched_frees", heap.unmatched_frees},
                   {"implied_frees", heap.implied_frees}};
   json["mmap"] = mmap_json(profile.mmap);
-  json["peak_rss_bytes"] = profile.timeline.peak_rss_bytes;
+  // Of the whole process, so of selections by time alone.
+  json["peak_rss_bytes"] = profile.live_at_ns && !profile.slice ? Json(profile.resident.bytes)
+                           : profile.selected.empty()           ? Json(profile.timeline.peak_rss_bytes)
+                                                                : Json(nullptr);
   json["threads"] = threads_json(profile);
   json["kind"] = name_of(profile.kind);
   json["cost"] = name_of(cost);

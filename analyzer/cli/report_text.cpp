@@ -58,9 +58,15 @@ const char* words_for_truncation(const char* truncated) {
   return truncated;
 }
 
+/// The blocks live at one moment are selected: their peak is that moment. Not of a slice, which begins with those of
+/// them that are left.
+bool is_moment(const model::Profile& profile) { return profile.live_at_ns && !profile.slice; }
+
 std::string heading_of(Cost cost, const model::Profile& profile) {
   switch (cost) {
-    case Cost::kPeak: return profile.slice ? "Live at the slice's peak, by stack" : "Live at the peak, by stack";
+    case Cost::kPeak:
+      if (is_moment(profile)) return "Live at " + human_time(*profile.live_at_ns) + ", by stack";
+      return profile.slice ? "Live at the slice's peak, by stack" : "Live at the peak, by stack";
     case Cost::kLeaked: return live_words(profile) + ", by stack";
     case Cost::kAllocated: return "Allocated in all, by stack";
     case Cost::kAllocations: return "Number of allocations, by stack";
@@ -251,7 +257,7 @@ ReportText& ReportText::title() {
                      human_time(profile_.recording.duration_ns) + ", " + ending_of(profile_);
   line(clip(clean_utf8(what), style_.width));
   if (profile_.slice)
-    line("only from " + human_time(profile_.slice->from_ns) + " to " + human_time(profile_.slice->to_ns));
+    line("only from " + human_time(profile_.begin_ns()) + " to " + human_time(profile_.end_ns()));
   if (!profile_.selected.empty()) line(clip(clean_utf8("only " + profile_.selected), style_.width));
   return *this;
 }
@@ -260,41 +266,67 @@ ReportText& ReportText::head() {
   title();
   line();
   const model::HeapTotals& heap = profile_.heap;
+  const model::Costs& costs = profile_.totals;  // of the kind that was asked for
+  const bool of_mappings = profile_.kind == model::Kind::kMmap;
   const bool running = profile_.integrity.ended_by == "running";
-  row("peak", human_bytes(heap.peak_bytes),
-      "in " + block_count(heap.peak_blocks) + ", at " + human_time(heap.peak_time_ns));
-  row(running ? "live now" : "leaked", human_bytes(heap.leaked_bytes),
-      "in " + block_count(heap.leaked_blocks) +
-          (profile_.slice ? ", allocated in the slice and live at its end" : running ? "" : ", live at the end"));
-  std::string rate;
-  if (profile_.recording.duration_ns >= 1'000'000) {
-    const std::uint64_t duration_ns = !profile_.slice
-                                          ? profile_.recording.duration_ns
-                                          : std::max(std::min(profile_.slice->to_ns, profile_.recording.duration_ns),
-                                                     profile_.slice->from_ns + 1'000) -
-                                                profile_.slice->from_ns;
-    const double seconds = static_cast<double>(duration_ns) / 1e9;
-    rate = ", " + exact_number(static_cast<std::uint64_t>(static_cast<double>(heap.allocations) / seconds)) +
-           " a second";
+  const std::string live_at_end = profile_.slice ? ", allocated in the slice and live at its end"
+                                  : running      ? ""
+                                                 : ", live at the end";
+  if (is_moment(profile_)) {
+    row("live", human_bytes(costs.peak_bytes),
+        "in " + things(costs.peak_blocks) + ", at " + human_time(*profile_.live_at_ns));
+    row("never freed", human_bytes(costs.leaked_bytes), "in " + things(costs.leaked_blocks) + " of these");
+  } else {
+    row("peak", human_bytes(costs.peak_bytes),
+        "in " + things(costs.peak_blocks) + ", at " + human_time(profile_.peak_time_ns));
+    row(running ? "live now" : of_mappings ? "live" : "leaked", human_bytes(costs.leaked_bytes),
+        "in " + things(costs.leaked_blocks) + live_at_end);
+    std::string rate;
+    if (profile_.recording.duration_ns >= 1'000'000) {
+      const std::uint64_t begin_ns = profile_.begin_ns();
+      const std::uint64_t duration_ns = std::max(profile_.end_ns(), begin_ns + 1'000) - begin_ns;
+      const double seconds = static_cast<double>(duration_ns) / 1e9;
+      rate = ", " + exact_number(static_cast<std::uint64_t>(static_cast<double>(costs.allocations) / seconds)) +
+             " a second";
+    }
+    if (of_mappings)
+      row("mapped", human_bytes(costs.allocated_bytes), "in " + things(costs.allocations) + rate);
+    else
+      row("allocated", human_bytes(costs.allocated_bytes),
+          "in " + exact_number(costs.allocations) + (costs.allocations == 1 ? " allocation" : " allocations") + rate);
+    if (!of_mappings)
+      row("temporary", percent(costs.temporary, costs.allocations),
+          exact_number(costs.temporary) + " freed before their thread's next allocation");
+    if (heap.failed != 0 && !of_mappings) row("failed", exact_number(heap.failed), "calls found no memory");
   }
-  row("allocated", human_bytes(heap.allocated_bytes),
-      "in " + exact_number(heap.allocations) + (heap.allocations == 1 ? " allocation" : " allocations") + rate);
-  row("temporary", percent(heap.temporary_allocations, heap.allocations),
-      exact_number(heap.temporary_allocations) + " freed before their thread's next allocation");
-  if (heap.failed != 0) row("failed", exact_number(heap.failed), "calls found no memory");
-  if (profile_.mmap.mappings != 0)
+  if (profile_.mmap.mappings != 0 && !of_mappings)
     row("mappings", human_bytes(profile_.mmap.peak_bytes),
-        "at their peak, " + human_bytes(profile_.mmap.live_bytes) + (running ? " live now" : " live at the end"));
+        "at their peak, " + human_bytes(profile_.mmap.live_bytes) +
+            (running         ? " live now"
+             : profile_.slice ? " live at the slice's end"
+                              : " live at the end"));
   // Heaps of virtual machines (V8, BEAM) are made so: resident memory is then far above all figures, and this says
   // why.
   constexpr std::uint64_t kWorthALine = 64 << 20;
   if (profile_.mmap.reserved_bytes >= kWorthALine)
     row("reserved", human_bytes(profile_.mmap.reserved_bytes),
         "address space without access; what mprotect makes usable is not counted");
-  if (profile_.timeline.peak_rss_bytes != 0)
+  // Resident memory is the whole process's: it has a moment and a slice of time, but no stack, thread or size.
+  if (is_moment(profile_) && profile_.resident.bytes != 0)
+    row("resident", human_bytes(profile_.resident.bytes),
+        "the whole process, sampled at " + human_time(profile_.resident.time_ns));
+  else if (profile_.selected.empty() && profile_.timeline.peak_rss_bytes != 0)
     row("resident", human_bytes(profile_.timeline.peak_rss_bytes),
-        "highest of " + exact_number(profile_.timeline.samples) + " samples");
+        "highest of " + exact_number(profile_.timeline.samples) +
+            (profile_.timeline.samples == 1 ? " sample" : " samples"));
   return *this;
+}
+
+/// "1 block", "3 mappings": what the figures of the kind asked for are made of.
+std::string ReportText::things(std::uint64_t count) const {
+  if (profile_.kind == model::Kind::kHeap) return block_count(count);
+  if (profile_.kind == model::Kind::kMmap) return exact_number(count) + (count == 1 ? " mapping" : " mappings");
+  return exact_number(count) + " blocks and mappings";
 }
 
 void ReportText::frame(const Frame& frame) {
@@ -335,7 +367,7 @@ ReportText& ReportText::stacks(Cost cost, const std::vector<RankedStack>& stacks
   for (const RankedStack& ranked : stacks) {
     const std::string main = by_blocks ? exact_number(ranked.blocks) : human_bytes(ranked.bytes);
     const std::string share = by_blocks ? percent(ranked.blocks, total.blocks) : percent(ranked.bytes, total.bytes);
-    const std::string more = by_blocks ? human_bytes(ranked.bytes) : "in " + block_count(ranked.blocks);
+    const std::string more = by_blocks ? human_bytes(ranked.bytes) : "in " + things(ranked.blocks);
     stack(++number, paint(kBold, right(main, 10)) + "  " + right(share, 6) + "  " + more, ranked.node, names);
   }
   return *this;

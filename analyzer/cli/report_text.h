@@ -59,6 +59,7 @@ class ReportText {
 
  private:
   void frame(const Frame& frame);
+  std::string things(std::uint64_t count) const;
   std::string plain(const std::string& text) const { return plain_text(text, style_.unicode); }
   std::string clip(const std::string& text, std::size_t width) const;
   std::string clip_front(const std::string& text, std::size_t width) const;

@@ -1,6 +1,7 @@
 #include "analyzer/cli/trace_command.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -50,8 +51,15 @@ void tell_of_nothing(const std::string& trace, const replay::Selection& selectio
     complain(trace + ": nothing fits the selection");
   else if (!selection.all_threads())
     complain(trace + ": no allocation of that thread; 'heapprof info' lists the threads");
-  else if (selection.kind == model::Kind::kMmap) complain(trace + ": no mapping was recorded");
+  else if (selection.kind == model::Kind::kMmap) complain(trace + ": the program made no mapping");
   else complain(trace + ": no allocation was recorded");
+}
+
+/// Whether the recorder was told to leave mappings out.
+bool lacks_mappings(const model::Profile& profile) {
+  const auto& settings = profile.recording.settings;
+  return std::find(settings.begin(), settings.end(), std::pair<std::string, std::string>("HEAPPROF_MMAP", "0")) !=
+         settings.end();
 }
 
 }  // namespace
@@ -63,6 +71,9 @@ int guarded(const std::string& trace, const std::function<int()>& work) {
     return work();
   } catch (const std::bad_alloc&) {
     complain(trace + ": not enough memory");
+  } catch (const replay::SelectionError& error) {
+    complain(error.what());
+    return 2;
   } catch (const std::runtime_error& error) {  // TraceError, OutputError
     complain(error.what());
   }
@@ -142,7 +153,7 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
       "Only what happens from this moment on: seconds since the start, with a unit (300ms), or 40%. Its peak is made "
       "of all that was live then; leaks are blocks allocated in the slice and live at its end");
   text("--to", given.to, "Only what happens up to this moment");
-  text("--live-at", given.live_at, "Only blocks that were live at this moment");
+  text("--live-at", given.live_at, "Only blocks that were live at this moment, which lies in the recording");
   text("--min-lifetime", given.min_lifetime,
        "Only blocks that lived at least so long (20us, 1.5); to the trace's end, if never released");
   text("--max-lifetime", given.max_lifetime, "Only blocks released within this time");
@@ -201,6 +212,10 @@ int run_on_trace(const TraceOptions& options, const std::function<void(const rep
     for (const std::string& warning : analysis.warnings()) complain(warning);
     refuse_trace_as_output(options.output, analysis);
     print(analysis);
+    if (selection.kind != model::Kind::kHeap && lacks_mappings(analysis.profile())) {
+      complain(options.trace + ": mappings were not recorded (HEAPPROF_MMAP=0), so nothing is known of them");
+      return 1;
+    }
     if (analysis.profile().totals.empty()) tell_of_nothing(options.trace, selection);
     tell_of_later_trace(options.trace, analysis);
     if (analysis.profile().integrity.complete) return 0;

@@ -193,10 +193,18 @@ struct Slice {
   std::uint64_t to_ns = 0;
 };
 
+/// Resident memory of the process at a moment: the last sample up to it.
+struct ResidentAt {
+  std::uint64_t time_ns = 0;
+  std::uint64_t bytes = 0;                  ///< 0: there is no sample up to the moment
+};
+
 struct Profile {
   Recording recording;
   std::optional<Slice> slice;               ///< none: all of it. How figures of a slice count: replay.h
   std::string selected;                     ///< which blocks count besides, as the user put it; empty: all
+  std::optional<std::uint64_t> live_at_ns;  ///< of these only those live at this moment
+  ResidentAt resident;                      ///< at live_at_ns
   Integrity integrity;
   Kind kind = Kind::kHeap;                  ///< of the nodes' costs
   HeapTotals heap;

@@ -1,6 +1,7 @@
 #include "analyzer/replay/analysis.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -94,6 +95,23 @@ std::uint64_t ticks_at(const trace::TickClock& clock, std::uint64_t ns) {
 std::uint64_t ns_of(const Moment& moment, std::uint64_t duration_ns) {
   const double ns = moment.percent ? moment.value / 100 * static_cast<double>(duration_ns) : moment.value * 1e9;
   return ns <= 0 ? 0 : ns >= 9e18 ? 9'000'000'000'000'000'000 : static_cast<std::uint64_t>(ns + 0.5);
+}
+
+std::string seconds_of(std::uint64_t ns) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.3f s", static_cast<double>(ns) / 1e9);
+  return text;
+}
+
+/// The same, and the recording must have it. Reports round its length, so a moment that rounds to the end is the end.
+std::uint64_t ns_within(const Moment& moment, std::uint64_t duration_ns, const char* option,
+                        const std::string& path) {
+  constexpr std::uint64_t kRounding = 200;
+  const std::uint64_t ns = ns_of(moment, duration_ns);
+  if (ns > duration_ns + duration_ns / kRounding)
+    throw SelectionError(path + ": " + option + " " + seconds_of(ns) + " is after the recording's end; it is " +
+                         seconds_of(duration_ns) + " long");
+  return std::min(ns, duration_ns);
 }
 
 }  // namespace
@@ -233,12 +251,10 @@ void Analysis::settle_choice(Passes& passes) {
   const std::uint64_t duration_ns = profile_.recording.duration_ns;
   if (selection_.is_slice()) {
     model::Slice slice{0, duration_ns};
-    if (selection_.from) slice.from_ns = ns_of(*selection_.from, duration_ns);
+    if (selection_.from) slice.from_ns = ns_within(*selection_.from, duration_ns, "--from", file_.input().path());
     if (selection_.to) slice.to_ns = ns_of(*selection_.to, duration_ns);
-    if (slice.from_ns > slice.to_ns && !selection_.to)
-      throw trace::TraceError(file_.input().path() + ": the slice of time begins after the recording's end");
     if (slice.from_ns > slice.to_ns)
-      throw trace::TraceError(file_.input().path() + ": the slice of time ends before it begins");
+      throw SelectionError("--from " + seconds_of(slice.from_ns) + " is after --to " + seconds_of(slice.to_ns));
     choice_.from_ticks = ticks_at(clock_, slice.from_ns);
     if (selection_.to) choice_.end_ticks = ticks_at(clock_, slice.to_ns + 1);
     profile_.slice = slice;
@@ -257,7 +273,11 @@ void Analysis::settle_choice(Passes& passes) {
 void Analysis::choose_blocks(Passes& passes) {
   const trace::TickClock& clock = clock_;
   const std::uint64_t end_ns = clock.to_ns(whole_->last_time);
-  const std::uint64_t moment_ns = selection_.live_at ? ns_of(*selection_.live_at, end_ns) : 0;
+  std::uint64_t moment_ns = 0;
+  if (selection_.live_at) {
+    moment_ns = ns_within(*selection_.live_at, end_ns, "--live-at", file_.input().path());
+    profile_.live_at_ns = moment_ns;
+  }
   const auto fits = [&](std::uint64_t from_ns, std::uint64_t to_ns, bool released) {
     if (selection_.live_at && (from_ns > moment_ns || (released && to_ns <= moment_ns))) return false;
     if (selection_.min_lifetime_ns && to_ns - from_ns < *selection_.min_lifetime_ns) return false;
@@ -280,6 +300,8 @@ void Analysis::choose_blocks(Passes& passes) {
         if (block == nullptr) continue;
         chosen_blocks_[block->size] = fits(clock.to_ns(block->time), clock.to_ns(event.time), true);
         ordinals.erase(block);
+      } else if (selection_.live_at && clock.to_ns(event.time) <= moment_ns) {
+        profile_.resident = {clock.to_ns(event.time), event.size};
       }
     }
     events.clear();

@@ -72,7 +72,7 @@ struct EventChoice {
 
 class Analysis {
  public:
-  /// Throws trace::TraceError when there is nothing to be had.
+  /// Throws trace::TraceError when there is nothing to be had, SelectionError when the recording has no such time.
   Analysis(const std::string& path, const Selection& selection, const Progress& progress = {},
            const IndexUse& index_use = {});
 

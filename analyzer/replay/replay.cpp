@@ -224,11 +224,8 @@ inline void Replay::release(std::size_t i, std::uint64_t hash) {
   Block* block = event.address == 0 ? nullptr : blocks_.find(event.address, hash);
   if (block == nullptr) [[unlikely]] {
     if (event.address == 0 || !settle_tie<kResolve>(i, event.address, false) ||
-        (block = blocks_.find(event.address, hash)) == nullptr) {
-      ++heap_.frees;
-      ++heap_.unmatched_frees;
-      return;
-    }
+        (block = blocks_.find(event.address, hash)) == nullptr)
+      return count_unmatched_free();
   }
   Thread& thread = thread_of(event.stream());
   const bool temporary = is_temporary(*block, streams_[event.stream()]);
@@ -239,6 +236,20 @@ inline void Replay::release(std::size_t i, std::uint64_t hash) {
     by = {streams_[event.stream()].thread, event.op() == Op::kFreeStack ? event.node : kNoNode, false};
   count_release<kResolve>(*block, temporary, by);
   blocks_.erase(block);
+}
+
+/// Whether the block was one of those selected is not known.
+[[gnu::noinline]] void Replay::count_unmatched_free() noexcept {
+  if (!selection_.all_blocks()) return;
+  ++heap_.frees;
+  ++heap_.unmatched_frees;
+}
+
+/// A call that found no memory has no block, so it has no lifetime.
+void Replay::count_failure(const MergedEvent& event) {
+  const std::uint64_t size = event.size();
+  heap_.failed += thread_of(event.stream()).selected && size >= selection_.min_size &&
+                  size <= selection_.max_size && is_chosen(event.node) && choice_.blocks == nullptr;
 }
 
 template <bool kResolve>
@@ -271,8 +282,7 @@ void Replay::realloc_end(std::size_t i) {
       count_release<kResolve>(pending.block, pending.temporary, {stream.thread, events_[i].node, true});
       old_address = pending.block.address;
     } else {
-      ++heap_.frees;
-      ++heap_.unmatched_frees;
+      count_unmatched_free();
     }
   }
   if (events_[i].address != 0) allocate<kResolve>(i, BlockTable::hash_of(events_[i].address), old_address);
@@ -310,7 +320,7 @@ template <bool kResolve>
   if (event.op() == trace::kGap) return abandon_begins(stream);
   switch (event.op()) {
     case Op::kReallocFailed:
-      ++heap_.failed;
+      count_failure(event);
       if (!stream.reallocs.empty()) {
         const PendingRealloc pending = stream.reallocs.back();
         stream.reallocs.pop_back();
@@ -325,7 +335,7 @@ template <bool kResolve>
         if (pending.temporary) threads_[stream.thread].last_allocation = block.address;
       }
       return;
-    case Op::kAllocFailed: ++heap_.failed; return;
+    case Op::kAllocFailed: return count_failure(event);
     case Op::kMap: {
       const auto [begin, end] = pages_of(event.address, event.size());
       return map(event, begin, end, event.flags());
@@ -382,7 +392,8 @@ void Replay::map(const MergedEvent& event, std::uint64_t begin, std::uint64_t en
   });
   const Thread& thread = thread_of(event.stream());
   const std::uint32_t thread_index = streams_[event.stream()].thread;
-  if (!thread.selected || !is_chosen(event.node) || size < selection_.min_size || size > selection_.max_size)
+  if (!thread.selected || !is_chosen(event.node) || size < selection_.min_size || size > selection_.max_size ||
+      choice_.blocks != nullptr)
     flags |= kNotSelected;
   mapping_table_.insert(begin, end, event.node, flags, thread_index);
   if ((flags & kNotSelected) != 0) return;

@@ -11,6 +11,8 @@
 //   * Of a slice of time, what happened in it counts: allocations, releases, temporary ones. Its peak is the
 //     highest sum in it, made of all that was live then, also of older blocks, and may be that of its first
 //     moment. Its leaks are the blocks allocated in it and live at its end.
+//   * A release of an unknown block counts only where all blocks do: nobody knows whether it was selected. A failed
+//     call counts by its stack, thread and size, and not where lifetimes select. Nor do mappings there.
 //
 // The state between two batches can be saved, and a replay that is asked about a later slice of time goes on from
 // there (analyzer/replay/index.h).
@@ -36,6 +38,7 @@
 #include "analyzer/replay/cost_tracker.h"
 #include "analyzer/replay/mapping_table.h"
 #include "analyzer/trace/byte_stream.h"
+#include "analyzer/trace/input_file.h"
 #include "analyzer/trace/merged_reader.h"
 #include "analyzer/trace/tick_clock.h"
 
@@ -43,6 +46,12 @@ namespace heapprof::replay {
 
 inline constexpr std::uint32_t kNoThread = 0xffffffff;
 inline constexpr std::uint32_t kNoNode = 0xffffffff;
+
+/// A moment that the recording does not have, or a slice that ends before it begins; what() is a sentence.
+class SelectionError : public trace::TraceError {
+ public:
+  using trace::TraceError::TraceError;
+};
 
 /// Which allocations count, as the trace can tell while it is read. Others are followed, so that their releases
 /// are known, and left out of all figures.
@@ -82,6 +91,10 @@ struct Selection {
   bool all_threads() const noexcept { return thread_ids.empty() && thread_names.empty(); }
   bool is_slice() const noexcept { return from || to; }
   bool needs_lifetimes() const noexcept { return live_at || min_lifetime_ns || max_lifetime_ns; }
+  /// Every block counts, and every mapping, of the slice of time.
+  bool all_blocks() const noexcept {
+    return all_sizes() && all_threads() && !needs_lifetimes() && !choose_stacks;
+  }
   /// Only who has read the trace once can tell which blocks count.
   bool needs_scouting() const noexcept { return is_slice() || needs_lifetimes() || choose_stacks; }
 };
@@ -258,6 +271,8 @@ class Replay {
   void allocate(std::size_t i, std::uint64_t hash, std::uint64_t old_address = 0);
   template <bool kResolve>
   void release(std::size_t i, std::uint64_t hash);
+  void count_unmatched_free() noexcept;
+  void count_failure(const trace::MergedEvent& event);
   template <bool kResolve>
   void realloc_begin(std::size_t i);
   template <bool kResolve>

@@ -1,5 +1,6 @@
 """Selections split what a program did without losing or doubling any of it, and wrong ones are refused."""
 
+import json
 import re
 
 import harness
@@ -75,7 +76,120 @@ class Selection(harness.Case):
                         ("--live-at", "1", "--kind", "mmap"), ("--min-size", "9", "--max-size", "8")):
             with self.subTest(options=options):
                 self.heapprof("report", self.trace, *options, status=2)
-        self.heapprof("report", self.trace, "--from", "3", "--to", "2", status=1)
+        self.heapprof("report", self.trace, "--from", "2ms", "--to", "1ms", status=2)
+
+
+class Figures(harness.Case):
+    """Every figure of an answer belongs to what was selected."""
+
+    def setUp(self):
+        super().setUp()
+        self.run_ = self.record(harness.program("idler"))
+        self.trace = self.run_.trace
+        self.truth = json.loads(self.run_.stdout)
+        self.timeline = json.loads(self.heapprof("timeline", self.trace, "--json"))
+        marks = {mark["text"]: mark["time_ns"] for mark in self.timeline["marks"]}
+        self.idle = [(marks[f"idle {i}"] + marks[f"busy {i}"]) // 2 for i in range(len(self.truth["live"]))]
+
+    def rows(self, *options, command="report", trace=None):
+        """{label: figure} of the head of a report."""
+        head = self.heapprof(command, trace or self.trace, *options).split("\n\n")[1]
+        return {line[2:13].strip(): re.split(r"  +", line[13:].strip(), maxsplit=1) for line in head.splitlines()}
+
+    def human(self, count):
+        mebibytes = count / (1 << 20)
+        return f"{mebibytes:.{2 if mebibytes < 9.995 else 1 if mebibytes < 99.95 else 0}f} MiB"
+
+    def test_moments(self):
+        resident_of = set()
+        for moment, live in zip(self.idle, self.truth["live"]):
+            options = ("--live-at", f"{moment}ns", "--function", "hold")
+            report = self.report(self.trace, *options)
+            self.assertEqual(report["heap"]["peak_bytes"], live)
+            self.assertEqual(report["live_at_ns"], moment)
+            self.assertEqual(set(report["mmap"].values()), {0})
+            sampled = [bytes_ for time, bytes_ in zip(self.timeline["rss"]["time_ns"], self.timeline["rss"]["bytes"])
+                       if time <= moment]
+            self.assertEqual(report["peak_rss_bytes"], sampled[-1])
+            resident_of.add(sampled[-1])
+            rows = self.rows(*options)
+            self.assertEqual(set(rows), {"live", "never freed", "resident"})
+            self.assertEqual(rows["resident"][0], self.human(sampled[-1]))
+            if live:
+                self.assertEqual(rows["live"][0], self.human(live))
+                self.assertIn("\nLive at ", self.heapprof("report", self.trace, *options))
+        self.assertGreater(len(resident_of), 1, "the program's resident memory never changes: nothing is tested")
+
+    def test_slices(self):
+        """Of a stretch in which nothing happens: what is live, and no peaks of another time."""
+        moment, live = self.idle[1], self.truth["live"][1]
+        options = ("--from", f"{moment}ns", "--to", f"{moment + 50_000_000}ns")
+        report = self.report(self.trace, *options)
+        self.assertEqual(report["heap"]["peak_time_ns"], moment)
+        self.assertEqual(self.report(self.trace, *options, "--function", "hold")["heap"]["peak_bytes"], live)
+        self.assertEqual(report["peak_rss_bytes"], 0)
+        self.assertNotIn("resident", self.rows(*options))
+        for command in ("report", "leaks", "diff"):
+            traces = (self.trace,) * (2 if command == "diff" else 1)
+            self.assertIn("\nonly from ", self.heapprof(command, *traces, *options), command)
+        self.assertIn("From: ", self.heapprof("flamegraph", self.trace, *options))
+
+    def test_resident_memory_has_no_stack(self):
+        for options in (("--function", "hold"), ("--min-size", "4K"), ("--thread", "idler"),
+                        ("--min-lifetime", "1ms")):
+            self.assertIsNone(self.report(self.trace, *options)["peak_rss_bytes"], options)
+            self.assertNotIn("resident", self.rows(*options), options)
+        self.assertGreater(self.report(self.trace)["peak_rss_bytes"], 0)
+        self.assertIn("resident", self.rows())
+
+    def test_moments_that_the_recording_does_not_have(self):
+        duration = self.report(self.trace)["duration_ns"]
+        out = self.dir / "out.csv"
+        commands = [(command,) for command in ("report", "leaks", "timeline", "flamegraph", "churn", "threads",
+                                               "reallocs", "histogram", "frees")]
+        commands += [("check", "--max-peak", "1G"), ("diff", self.trace), ("export", "csv", "-o", out)]
+        for command in commands:
+            for options in (("--live-at", "99"), ("--from", "50"), ("--from", "50", "--to", "60")):
+                with self.subTest(command=command, options=options):
+                    result = self.run_heapprof(*command, self.trace, *options)
+                    self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
+                    self.assertEqual(result.stdout, "")
+                    self.assertIn(f"{duration / 1e9:.3f} s long", result.stderr)
+        self.assertFalse(out.exists())
+        # What a report shows of the length is rounded; a slice may end later than the recording.
+        self.assertIn("live", self.rows("--live-at", f"{duration * 1.004:.0f}ns"))
+        self.assertEqual(self.report(self.trace, "--to", "99")["heap"], self.report(self.trace)["heap"])
+
+    def test_kinds(self):
+        """The head is that of the kind."""
+        rows = self.rows("--kind", "mmap")
+        self.assertEqual((rows["peak"][0], rows["live"][0], rows["mapped"][0]), ("0 B",) * 3)
+        self.assertNotIn("temporary", rows)
+        result = self.run_heapprof("report", self.trace, "--kind", "mmap")
+        self.assertIn("the program made no mapping", result.stderr)
+        mapping = self.record(harness.program("ledger_mmap")).trace
+        report = self.report(mapping, "--kind", "mmap", "--cost", "allocated")
+        self.assertGreater(report["mmap"]["mapped_bytes"], 10 << 20)
+        rows = self.rows("--kind", "mmap", trace=mapping)
+        self.assertEqual(rows["peak"][0], self.human(report["mmap"]["peak_bytes"]))
+        self.assertEqual(rows["mapped"][0], self.human(report["mmap"]["mapped_bytes"]))
+        self.assertIn(f" {report['mmap']['mappings']:,} mappings", " " + rows["mapped"][1][3:])
+        everything = self.report(mapping, "--kind", "all", "--cost", "allocated")["total"]
+        self.assertEqual(self.rows("--kind", "all", trace=mapping)["allocated"][0], self.human(everything["bytes"]))
+        # Mappings that were not recorded are no answer.
+        without = self.record(harness.program("idler"), MMAP=0).trace
+        for kind in ("mmap", "all"):
+            result = self.run_heapprof("report", without, "--kind", kind)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("mappings were not recorded (HEAPPROF_MMAP=0)", result.stderr)
+
+    def test_failures_and_unknown_blocks(self):
+        """Calls that failed elsewhere, and frees of blocks of which nothing is known, are not of the selection."""
+        trace = self.record(harness.program("ledger_failures")).trace
+        self.assertGreater(self.report(trace)["heap"]["failed"], 0)
+        for options in (("--function", "^no_function_has_this_name$"), ("--thread", "nobody"), ("--max-size", "0")):
+            heap = self.report(trace, *options)["heap"]
+            self.assertEqual((heap["failed"], heap["unmatched_frees"]), (0, 0), options)
 
 
 if __name__ == "__main__":

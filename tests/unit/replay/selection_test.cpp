@@ -135,7 +135,24 @@ TEST_CASE("Percentages are of the duration; a slice of everything is everything"
   CHECK(recorded.under(selection).heap.allocations == 1);
   CHECK(recorded.under(selection).heap.leaked_bytes == 50);
   selection.to = Moment{40, true};
-  CHECK_THROWS_AS(recorded.under(selection), trace::TraceError);
+  CHECK_THROWS_AS(recorded.under(selection), SelectionError);
+}
+
+TEST_CASE("A moment that the recording does not have is refused, with its length") {
+  const Recorded recorded;
+  Selection selection;
+  for (const auto moment : {&Selection::from, &Selection::live_at}) {
+    selection = {};
+    selection.*moment = at_ns(1'005);  // lengths are shown rounded
+    CHECK_NOTHROW(recorded.under(selection));
+    selection.*moment = at_ns(1'006);
+    CHECK_THROWS_AS(recorded.under(selection), SelectionError);
+    selection.to = at_ns(5'000);
+    CHECK_THROWS_AS(recorded.under(selection), SelectionError);
+  }
+  selection = {};
+  selection.to = at_ns(5'000);
+  CHECK(recorded.under(selection).end_ns() == 1'000);
 }
 
 TEST_CASE("A slice behind the last event shows what is live") {
@@ -169,6 +186,55 @@ TEST_CASE("Lifetimes, and what is live at a moment") {
   CHECK(recorded.under(live).heap.peak_bytes == 2'300);
   live.live_at = at_ns(50);
   CHECK(recorded.under(live).heap.allocations == 0);
+}
+
+TEST_CASE("Failed calls, mappings and unknown blocks count where they can be of the selection") {
+  TemporaryFile path;
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  stream.thread(1, "main");
+  stream.module(2, "/usr/bin/demo", "\x01\x02", 0x1000, 0);
+  stream.node(1, 0, 2, 0xf);
+  stream.alloc(100, 0xa000, 1000, 1);
+  stream.alloc_failed(110, 5'000'000);
+  stream.free(120, 0xbad000);
+  stream.add(Op::kMap, 130, 0x100000, 0x2000, 1, kMapAnonymous);
+  stream.sample(140, 140, 40 << 20);
+  stream.sample(300, 300, 50 << 20);
+  trace.header.end_kind = EndKind::kExit;
+  trace.header.end_ticks = 1'000;
+  trace.write(path.path());
+  const auto under = [&](const Selection& selection) { return Analysis(path.path(), selection).profile(); };
+
+  const model::Profile all = under({});
+  CHECK(all.heap.failed == 1);
+  CHECK(all.heap.unmatched_frees == 1);
+  CHECK(all.mmap.mapped_bytes == 0x2000);
+  CHECK(all.timeline.peak_rss_bytes == 50 << 20);
+  Selection small;
+  small.max_size = 4'096;
+  CHECK(under(small).heap.failed == 0);
+  CHECK(under(small).heap.frees == 0);
+  CHECK(under(small).heap.unmatched_frees == 0);
+  Selection large;
+  large.min_size = 4'096;
+  CHECK(under(large).heap.failed == 1);
+  CHECK(under(large).mmap.mapped_bytes == 0x2000);
+  Selection other_thread;
+  other_thread.thread_ids = {2};
+  CHECK(under(other_thread).heap.failed == 0);
+  CHECK(under(other_thread).heap.unmatched_frees == 0);
+  Selection live;
+  for (const auto& [moment, resident] : {std::pair(105.0, 0u), std::pair(140.0, 40u), std::pair(299.0, 40u),
+                                         std::pair(300.0, 50u), std::pair(900.0, 50u)}) {
+    live.live_at = at_ns(moment);
+    const model::Profile then = under(live);
+    CHECK(then.heap.peak_bytes == 1'000);
+    CHECK(then.heap.failed == 0);
+    CHECK(then.heap.unmatched_frees == 0);
+    CHECK(then.mmap.mapped_bytes == 0);
+    CHECK(then.resident.bytes == std::uint64_t{resident} << 20);
+  }
 }
 
 TEST_CASE("Stacks chosen by who asks, alone and with the rest") {
