@@ -1,7 +1,7 @@
 // Asks for memory through containers alone: every function that a question about call sites may name is below.
 //
-// Each function fills a container, which a second thread destroys when "threads" is given, else the function's caller.
-// It prints the names as JSON, with how many blocks each function gets at least.
+// Each function fills a container, which a second thread destroys when "threads" is given, else the function's
+// caller. It prints the names as JSON, with how many blocks each function gets at least.
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -50,14 +50,15 @@ template <typename T>
 int main(int argc, char** argv) {
   const bool in_thread = argc > 1 && std::strcmp(argv[1], "threads") == 0;
   const auto use = [&](auto&& container) {
-    if (in_thread) std::thread([moved = std::move(container)]() mutable { const auto gone = std::move(moved); }).join();
+    if (!in_thread) return;
+    std::thread([moved = std::move(container)]() mutable { const auto gone = std::move(moved); }).join();
   };
   const std::vector<std::string> texts(kItems, std::string(60, 'y'));
   use(fill_table(kItems));
   use(fill_tree(kItems));
   use(collect<Item>(kItems));
   use(copy_all(texts));
-  std::printf("{\"fill_table\": %d, \"fill_tree\": %d, \"collect\": %d, \"copy_all\": %d}\n", kItems, 2 * kItems, kItems,
-              kItems);
+  std::printf("{\"fill_table\": %d, \"fill_tree\": %d, \"collect\": %d, \"copy_all\": %d}\n", kItems, 2 * kItems,
+              kItems, kItems);
   return 0;
 }
