@@ -3,18 +3,18 @@
 
 #include <cstring>
 #include <fcntl.h>
-#include <fstream>
-#include <sstream>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "analyzer/trace/symbol_section.h"
 #include "analyzer/trace/trace_file.h"
+#include "tests/support/claim_running.h"
 #include "tests/support/temporary_file.h"
 #include "tests/support/trace_builder.h"
 
 using namespace heapprof;
 using namespace heapprof::trace;
+using heapprof::test::claim_to_be_running;
 using heapprof::test::TemporaryFile;
 using heapprof::test::TraceBuilder;
 
@@ -274,35 +274,6 @@ TEST_CASE("Settings are the header's lines") {
   CHECK(settings[0] == std::pair<std::string, std::string>("HEAPPROF_MMAP", "1"));
   CHECK(settings[1] == std::pair<std::string, std::string>("HEAPPROF_OUTPUT", "a=b"));
 }
-
-namespace {
-
-/// Makes this process the trace's writer.
-void claim_to_be_running(FileHeader& header) {
-  header.pid = static_cast<std::uint32_t>(::getpid());
-  std::ifstream in("/proc/self/stat");
-  std::string line;
-  std::getline(in, line);
-  std::istringstream fields(line.substr(line.rfind(')') + 1));
-  std::string field;
-  for (int number = 3; number < 22; ++number) fields >> field;
-  fields >> header.process_start;
-  char link[64] = {};
-  REQUIRE(::readlink("/proc/self/ns/pid", link, sizeof link - 1) > 0);
-  header.pid_namespace = std::stoull(std::string(link).substr(5));
-  std::ifstream boot("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  boot >> id;
-  std::size_t digits = 0;
-  for (const char c : id) {
-    if (c == '-') continue;
-    header.boot_id[digits / 2] = static_cast<unsigned char>(header.boot_id[digits / 2] << 4 |
-                                                            std::stoi(std::string(1, c), nullptr, 16));
-    ++digits;
-  }
-}
-
-}  // namespace
 
 TEST_CASE("A trace whose writer runs is cut at the moment of reading") {
   TraceBuilder trace;
