@@ -1,0 +1,60 @@
+// heapprof bundle: a copy of the trace with the names in it.
+#include <catch2/catch.hpp>
+
+#include "tests/unit/cli/command_run.h"
+#include "tests/unit/cli/known_trace.h"
+#include "tests/unit/cli/libc_frame.h"
+#include "tests/unit/cli/running_trace.h"
+
+using namespace heapprof::test;
+
+TEST_CASE("a bundle has the figures of its trace, which stays as it is") {
+  const KnownTrace trace;
+  const std::string bytes = read_file(trace.path());
+  const TemporaryFile bundle;
+  const Outcome outcome = run({"bundle", trace.path(), "-o", bundle.path()});
+  CHECK(outcome.status == 0);
+  CHECK(outcome.out == "");
+  CHECK(outcome.err.find("0 of 4") != std::string::npos);  // no function has a name
+  CHECK(read_file(trace.path()) == bytes);
+  CHECK(read_file(bundle.path()).substr(0, bytes.size()) == bytes);
+  const Outcome report = run({"report", bundle.path(), "--json"});
+  CHECK(report.status == 0);
+  CHECK(report.at("/heap") == run({"report", trace.path(), "--json"}).at("/heap"));
+}
+
+TEST_CASE("a bundle names functions where their library is missing") {
+  const TemporaryFile trace;
+  REQUIRE(write_libc_frame(trace.path()) != "");
+  const TemporaryFile bundle;
+  REQUIRE(run({"bundle", trace.path(), "-o", bundle.path()}).status == 0);
+  const auto name_elsewhere = [](const std::string& path) {
+    return run({"report", path, "--json", "--sysroot", kNoFile}).at("/top/0/stack/0/function");
+  };
+  CHECK(name_elsewhere(trace.path()) == "");
+  CHECK(name_elsewhere(bundle.path()).find("getenv") != std::string::npos);
+}
+
+TEST_CASE("bundle -o - writes the copy to standard output") {
+  const KnownTrace trace;
+  const TemporaryFile bundle;
+  REQUIRE(run({"bundle", trace.path(), "-o", bundle.path()}).status == 0);
+  CHECK(run({"bundle", trace.path(), "-o", "-"}).out == read_file(bundle.path()));
+}
+
+TEST_CASE("bundle refuses a trace that is still written, a missing one, and the trace as output") {
+  const KnownTrace trace;
+  const std::string bytes = read_file(trace.path());
+  CHECK(run({"bundle", trace.path(), "-o", trace.path()}).status == 1);
+  CHECK(read_file(trace.path()) == bytes);
+  CHECK(run({"bundle", kNoFile, "-o", "-"}).status == 1);
+  CHECK(run({"bundle", trace.path(), "-o", kNoFile}).status == 1);
+  CHECK(run({"bundle", trace.path()}).status == 2);
+
+  const RunningTrace running;
+  for (const char* command : {"bundle", "index"}) {
+    const Outcome refused = run({command, running.path(), "-o", "/dev/null/x"});
+    CHECK(refused.status == 1);
+    CHECK(refused.err.find(running.path()) != std::string::npos);
+  }
+}

@@ -1,0 +1,101 @@
+// heapprof check: limits, a baseline, and the exit statuses 0 (within), 1 (no verdict), 2 (wrong use), 3 (exceeded).
+#include <catch2/catch.hpp>
+
+#include "tests/unit/cli/command_run.h"
+#include "tests/unit/cli/known_trace.h"
+
+using namespace heapprof::test;
+
+TEST_CASE("check compares each figure with its limit; a figure that equals it is within") {
+  const KnownTrace trace;
+  struct Figure {
+    const char* option;
+    const char* name;
+    std::uint64_t figure;
+  };
+  for (const Figure& one : {Figure{"--max-peak", "peak", kPeakBytes}, Figure{"--max-leaked", "leaked", kLeakedBytes},
+                            Figure{"--max-leaked-blocks", "leaked blocks", kLeakedBlocks},
+                            Figure{"--max-allocated", "allocated", kAllocatedBytes},
+                            Figure{"--max-allocations", "allocations", kAllocations},
+                            Figure{"--max-temporary", "temporary", kTemporary}}) {
+    INFO(one.option);
+    const Outcome within = run({"check", trace.path(), one.option, std::to_string(one.figure), "--json"});
+    CHECK(within.status == 0);
+    CHECK(within.at("/ok") == "true");
+    CHECK(within.count("/checks") == 1);
+    CHECK(within.at("/checks/0/name") == one.name);
+    CHECK(within.number("/checks/0/figure") == one.figure);
+    CHECK(within.number("/checks/0/limit") == one.figure);
+    const Outcome above = run({"check", trace.path(), one.option, std::to_string(one.figure - 1), "--json"});
+    CHECK(above.status == 3);
+    CHECK(above.at("/ok") == "false");
+    CHECK(above.at("/checks/0/ok") == "false");
+  }
+}
+
+TEST_CASE("one limit that is exceeded decides, and text says which") {
+  const KnownTrace trace;
+  const Outcome check = run({"check", trace.path(), "--max-peak", "1K", "--max-allocations", "100"});
+  CHECK(check.status == 3);
+  CHECK(check.has_line({"FAILED", "peak", "7.00 KiB"}));
+  CHECK(check.has_line({"ok", "allocations", "5"}));
+}
+
+TEST_CASE("a baseline may be exceeded by the tolerance, and by no more") {
+  const KnownTrace before;
+  const KnownTrace after(Variant::kTwice);  // bytes are twice as many, blocks as many
+  CHECK(run({"check", before.path(), "--baseline", before.path(), "--tolerance", "0"}).status == 0);
+  const Outcome above = run({"check", after.path(), "--baseline", before.path(), "--tolerance", "99", "--json"});
+  CHECK(above.status == 3);
+  CHECK(above.count("/checks") == 6);
+  CHECK(above.at("/checks/0/name") == "peak");
+  CHECK(above.at("/checks/0/against_baseline") == "true");
+  CHECK(above.number("/checks/0/figure") == 2 * kPeakBytes);
+  CHECK(above.number("/checks/0/limit") == kPeakBytes * 199 / 100);
+  CHECK(above.at("/checks/0/ok") == "false");
+  CHECK(above.at("/checks/4/name") == "allocations");
+  CHECK(above.at("/checks/4/ok") == "true");
+  CHECK(run({"check", after.path(), "--baseline", before.path(), "--tolerance", "100"}).status == 0);
+  CHECK(run({"check", after.path(), "--baseline", kNoFile}).status == 1);
+}
+
+TEST_CASE("limits are on what is selected; names that nothing has give no verdict") {
+  const KnownTrace trace;
+  CHECK(run({"check", trace.path(), "--thread", "worker", "--max-allocations", "1"}).status == 0);
+  CHECK(run({"check", trace.path(), "--function", "0x300", "--max-peak", "2K"}).status == 0);
+  CHECK(run({"check", trace.path(), "--function", "0x300", "--max-peak", "2047"}).status == 3);
+  const Outcome renamed = run({"check", trace.path(), "--function", "renamed", "--max-peak", "1G", "--json"});
+  CHECK(renamed.status == 1);
+  CHECK(renamed.at("/names_found") == "false");
+  CHECK(renamed.at("/ok") == "false");
+  // A limit of 0 says that nothing is to be allocated there.
+  CHECK(run({"check", trace.path(), "--function", "renamed", "--max-allocations", "0"}).status == 0);
+}
+
+TEST_CASE("check of a damaged recording gives no verdict in its favour") {
+  const KnownTrace trace(Variant::kDamaged);
+  CHECK(run({"check", trace.path(), "--max-peak", "1G"}).status == 1);
+  CHECK(run({"check", trace.path(), "--max-peak", "1K"}).status == 3);
+}
+
+TEST_CASE("check --junit writes a test case for each limit") {
+  const KnownTrace trace;
+  const TemporaryFile junit(".xml");
+  CHECK(run({"check", trace.path(), "--max-peak", "1K", "--max-allocations", "5", "--junit", junit.path()}).status ==
+        3);
+  const std::string xml = read_file(junit.path());
+  CHECK(xml.find("tests=\"2\" failures=\"1\"") != std::string::npos);
+  CHECK(xml.find("name=\"peak\"><failure message=") != std::string::npos);
+  CHECK(xml.find("name=\"allocations\"/>") != std::string::npos);
+  const std::string before = read_file(trace.path());
+  CHECK(run({"check", trace.path(), "--max-peak", "1G", "--junit", trace.path()}).status == 1);
+  CHECK(read_file(trace.path()) == before);
+}
+
+TEST_CASE("check needs a limit, and limits are sizes") {
+  const KnownTrace trace;
+  CHECK(run({"check", trace.path()}).status == 2);
+  CHECK(run({"check", trace.path(), "--max-peak", "much"}).status == 2);
+  CHECK(run({"check", trace.path(), "--max-peak"}).status == 2);
+  CHECK(run({"check", trace.path(), "--baseline", trace.path(), "--tolerance", "-1"}).status == 2);
+}

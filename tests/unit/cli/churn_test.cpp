@@ -1,0 +1,61 @@
+// heapprof churn: short-lived and temporary blocks by call site.
+#include <catch2/catch.hpp>
+
+#include "tests/unit/cli/command_run.h"
+#include "tests/unit/cli/known_trace.h"
+
+using namespace heapprof::test;
+
+TEST_CASE("churn --json counts blocks that live no longer than --within") {
+  const KnownTrace trace;
+  const Outcome churn = run({"churn", trace.path(), "--json"});
+  CHECK(churn.status == 0);
+  CHECK(churn.number("/within_ns") == 1 * kMs);
+  CHECK(churn.number("/total/allocations") == kAllocations);
+  CHECK(churn.number("/total/allocated_bytes") == kAllocatedBytes);
+  CHECK(churn.number("/total/released") == kFrees);
+  CHECK(churn.number("/total/short_lived") == 1);  // D
+  CHECK(churn.number("/total/short_lived_bytes") == kD);
+  CHECK(churn.number("/total/temporary") == kTemporary);
+  CHECK(churn.number("/total/mean_lifetime_ns") == (40 * kMs + 20 * kMs + kMs / 2) / 3);  // A, B, D
+  REQUIRE(churn.count("/sites") == 1);
+  CHECK(churn.number("/sites/0/site/offset") == 0x300);
+  CHECK(churn.number("/sites/0/allocations") == 2);
+  CHECK(churn.number("/sites/0/short_lived") == 1);
+  CHECK(churn.number("/sites/0/temporary") == 2);
+  CHECK(churn.number("/sites/0/stack/1/offset") == 0x100);
+}
+
+TEST_CASE("churn --within sets the limit, which belongs to the short ones") {
+  const KnownTrace trace;
+  const auto short_lived = [&](const char* within) {
+    return run({"churn", trace.path(), "--json", "--within", within}).number("/total/short_lived");
+  };
+  CHECK(short_lived("100us") == 0);
+  CHECK(short_lived("500us") == 1);
+  CHECK(short_lived("20ms") == 2);
+  CHECK(short_lived("0.04") == 3);
+  for (const char* wrong : {"", "soon", "-1", "5 parsecs"}) {
+    const Outcome churn = run({"churn", trace.path(), "--within", wrong});
+    CHECK(churn.status == 2);
+    CHECK(churn.err.find("--within") != std::string::npos);
+  }
+}
+
+TEST_CASE("churn ranks sites by short-lived and temporary blocks, and --top limits them") {
+  const KnownTrace trace;
+  const Outcome churn = run({"churn", trace.path(), "--json", "--within", "1"});
+  REQUIRE(churn.count("/sites") == 2);  // work frees nothing
+  CHECK(churn.number("/sites/0/site/offset") == 0x300);
+  CHECK(churn.number("/sites/1/site/offset") == 0x200);
+  CHECK(churn.number("/sites/1/short_lived_bytes") == kA);
+  CHECK(run({"churn", trace.path(), "--json", "--within", "1", "--top", "1"}).count("/sites") == 1);
+}
+
+TEST_CASE("churn prints the same figures as text") {
+  const KnownTrace trace;
+  const Outcome churn = run({"churn", trace.path()});
+  CHECK(churn.has_line({"short", "20.0%", "1 of 5", "1.00 ms", "256 B"}));
+  CHECK(churn.has_line({"temporary", "40.0%", "2"}));
+  CHECK(churn.has_line({"1", "50.0%", "2", "256 B", "10.2 ms", kParseName}));
+}

@@ -1,0 +1,33 @@
+// heapprof completions: a script for each shell that knows every command and option.
+#include <catch2/catch.hpp>
+
+#include "tests/unit/cli/command_run.h"
+
+using namespace heapprof::test;
+
+TEST_CASE("every shell's script knows the commands, options and their words") {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    INFO(shell);
+    const Outcome script = run({"completions", shell});
+    CHECK(script.status == 0);
+    CHECK(script.err == "");
+    for (const char* command : {"record", "info", "report", "leaks", "histogram", "churn", "reallocs", "threads",
+                                "frees", "timeline", "flamegraph", "export", "check", "diff", "compact", "bundle",
+                                "index", "control", "install-secure", "completions", "manual", "speedscope"}) {
+      INFO(command);
+      CHECK(script.out.find(command) != std::string::npos);
+    }
+    const bool fish = std::string(shell) == "fish";
+    for (const std::string option : {"max-leaked-blocks", "live-at", "suppressions", "max-depth"}) {
+      INFO(option);
+      CHECK(script.out.find((fish ? "-l " : "--") + option) != std::string::npos);
+    }
+    CHECK(script.out.find("growth bytes blocks age") != std::string::npos);  // words of leaks --sort
+    CHECK(script.out.find("pause resume mark status") != std::string::npos);
+  }
+}
+
+TEST_CASE("completions needs a shell that it knows") {
+  CHECK(run({"completions", "tcsh"}).status == 2);
+  CHECK(run({"completions"}).status == 2);
+}

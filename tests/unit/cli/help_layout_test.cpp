@@ -1,0 +1,74 @@
+// --help of every command, and what a wrong command line is answered with.
+#include <catch2/catch.hpp>
+
+#include <sstream>
+
+#include "tests/unit/cli/command_run.h"
+#include "tests/unit/cli/known_trace.h"
+
+using namespace heapprof::test;
+
+namespace {
+
+/// The commands that --help lists, and the formats of export.
+std::vector<std::vector<std::string>> commands() {
+  std::vector<std::vector<std::string>> result;
+  std::istringstream pages(run({"manual", "--list"}).out);
+  for (std::string page; std::getline(pages, page);) {
+    const std::string prefix = "heapprof-";
+    if (page.rfind(prefix, 0) != 0) continue;
+    const std::string name = page.substr(prefix.size());
+    const std::string group = "export-";
+    if (name.rfind(group, 0) == 0) result.push_back({"export", name.substr(group.size())});
+    else result.push_back({name});
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("every command has a help that fits 100 columns") {
+  CHECK(commands().size() > 20);
+  for (std::vector<std::string> words : commands()) {
+    INFO(words.front());
+    words.push_back("--help");
+    const Outcome help = run(words);
+    CHECK(help.status == 0);
+    CHECK(help.err == "");
+    CHECK(help.out.find("--help") != std::string::npos);
+    std::istringstream lines(help.out);
+    for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 100);
+  }
+}
+
+TEST_CASE("an option that is nearly right is answered with the right one") {
+  const KnownTrace trace;
+  const Outcome outcome = run({"report", trace.path(), "--jsn"});
+  CHECK(outcome.status == 2);
+  CHECK(outcome.err.find("--jsn") != std::string::npos);
+  CHECK(outcome.err.find("--json") != std::string::npos);
+  CHECK(outcome.err.find("heapprof report --help") != std::string::npos);
+}
+
+TEST_CASE("a command that does not exist is answered with one that is near") {
+  const Outcome outcome = run({"repotr"});
+  CHECK(outcome.status == 2);
+  CHECK(outcome.out == "");
+  CHECK(outcome.err.find("repotr") != std::string::npos);
+  CHECK(outcome.err.find("report") != std::string::npos);
+}
+
+TEST_CASE("a number that cannot be read is told with its option") {
+  const KnownTrace trace;
+  const Outcome outcome = run({"report", trace.path(), "--top", "ten"});
+  CHECK(outcome.status == 2);
+  CHECK(outcome.err.find("--top") != std::string::npos);
+  CHECK(outcome.err.find("'ten'") != std::string::npos);
+}
+
+TEST_CASE("--version is a number") {
+  const Outcome version = run({"--version"});
+  CHECK(version.status == 0);
+  CHECK(version.out.find_first_of("0123456789") != std::string::npos);
+  CHECK(version.out.find('\n') == version.out.size() - 1);
+}

@@ -1,0 +1,47 @@
+// heapprof install-secure, as far as it goes without root: it changes the system, so the test never is root.
+#include <catch2/catch.hpp>
+
+#include <unistd.h>
+
+#include "tests/unit/cli/command_run.h"
+
+using namespace heapprof::test;
+
+namespace {
+
+/// A user without privileges as long as this lives.
+class Unprivileged {
+ public:
+  Unprivileged() : user_(::geteuid()) {
+    if (user_ == 0) REQUIRE(::seteuid(65534) == 0);
+    REQUIRE(::geteuid() != 0);
+  }
+  ~Unprivileged() {
+    if (user_ == 0 && ::seteuid(0) != 0) ::_exit(1);
+  }
+
+ private:
+  const uid_t user_;
+};
+
+}  // namespace
+
+TEST_CASE("install-secure without root is refused before it does anything") {
+  const Unprivileged user;
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"install-secure"}, {"install-secure", "--remove"},
+        {"install-secure", "--directory", "/dev/null/x"}}) {
+    const Outcome outcome = run(arguments);
+    CHECK(outcome.status == 1);
+    CHECK(outcome.out == "");
+    CHECK(outcome.err.find("root") != std::string::npos);
+  }
+}
+
+TEST_CASE("install-secure takes two options and no more") {
+  const Unprivileged user;
+  CHECK(run({"install-secure", "--directory"}).status == 2);
+  CHECK(run({"install-secure", "--force"}).status == 2);
+  CHECK(run({"install-secure", "/usr/lib"}).status == 2);
+  CHECK(run({"install-secure", "--help"}).out.find("/var/lib/heapprof") != std::string::npos);
+}

@@ -1,0 +1,121 @@
+// heapprof leaks: what was live at the end, whether it grows, and what is suppressed.
+#include <catch2/catch.hpp>
+
+#include <fstream>
+
+#include "tests/support/trace_builder.h"
+#include "tests/unit/cli/command_run.h"
+#include "tests/unit/cli/known_trace.h"
+
+using namespace heapprof::test;
+
+namespace {
+
+constexpr std::uint64_t kGrowingBytes = 10, kSteadyBytes = 10'000, kRounds = 160;
+
+/// One stack leaks a little in each round; the other allocates one large block at the start, and keeps it.
+void write_growing(const std::string& path) {
+  TraceBuilder trace;
+  auto& main = trace.stream(1000);
+  main.thread(1, "main");
+  main.module(2, "/opt/known/demo", "", 0x400000, 0x400000);
+  main.node(1, 0, 2, 0x100);  // grows
+  main.node(2, 0, 2, 0x200);  // steady
+  main.alloc(1 * kMs, 0xa000, kSteadyBytes, 2);
+  for (std::uint64_t i = 0; i < kRounds; ++i) main.alloc((2 + 10 * i) * kMs, 0x100000 + 64 * i, kGrowingBytes, 1);
+  trace.write(path);
+}
+
+}  // namespace
+
+TEST_CASE("leaks --json has what was live at the end, with its times and sizes") {
+  const KnownTrace trace;
+  const Outcome leaks = run({"leaks", trace.path(), "--json"});
+  CHECK(leaks.status == 0);
+  CHECK(leaks.number("/total/bytes") == kLeakedBytes);
+  CHECK(leaks.number("/total/blocks") == kLeakedBlocks);
+  REQUIRE(leaks.count("/top") == 2);
+  CHECK(leaks.number("/top/0/bytes") == kC);
+  CHECK(leaks.number("/top/0/blocks") == 1);
+  CHECK(leaks.number("/top/0/first_ns") == 30 * kMs);
+  CHECK(leaks.number("/top/0/last_ns") == 30 * kMs);
+  CHECK(leaks.number("/top/0/smallest_bytes") == kC);
+  CHECK(leaks.number("/top/0/released_blocks") == 0);
+  CHECK(leaks.number("/top/1/bytes") == kE);
+  CHECK(leaks.number("/top/1/stack/0/offset") == 0x200);
+  CHECK(leaks.number("/top/1/released_blocks") == 1);                 // A, of the same stack
+  CHECK(leaks.number("/top/1/longest_lifetime_ns") == 40 * kMs);
+  CHECK(leaks.number("/suppressed/bytes") == 0);
+}
+
+TEST_CASE("leaks prints the same figures as text") {
+  const KnownTrace trace;
+  const Outcome leaks = run({"leaks", trace.path()});
+  CHECK(leaks.has_line({"leaked", "4.50 KiB", "2 blocks"}));
+  CHECK(leaks.has_line({"1", "4.00 KiB", "88.9%", "1 block"}));
+  CHECK(leaks.has_line({"2", "512 B", "11.1%", "1 block"}));
+  CHECK(leaks.has_line({"1 block released", "40.0 ms"}));
+}
+
+TEST_CASE("what grows is found, and ranked before what is larger and steady") {
+  const TemporaryFile trace;
+  write_growing(trace.path());
+  const Outcome leaks = run({"leaks", trace.path(), "--json"});
+  CHECK(leaks.number("/growth/growing/bytes") == kRounds * kGrowingBytes);
+  CHECK(leaks.number("/growth/growing/blocks") == kRounds);
+  CHECK(leaks.number("/growth/growing/stacks") == 1);
+  CHECK(leaks.number("/growth/kept/bytes") == kSteadyBytes);
+  CHECK(leaks.number("/growth/in_use/blocks") == 0);
+  CHECK(leaks.at("/top/0/growth") == "growing");
+  CHECK(leaks.number("/top/0/bytes") == kRounds * kGrowingBytes);
+  CHECK(leaks.at("/top/1/growth") == "kept");
+}
+
+TEST_CASE("leaks --sort ranks by bytes, blocks or age") {
+  const TemporaryFile trace;
+  write_growing(trace.path());
+  const auto first = [&](const char* order) {
+    return run({"leaks", trace.path(), "--json", "--sort", order}).number("/top/0/stack/0/offset");
+  };
+  CHECK(first("growth") == 0x100);
+  CHECK(first("bytes") == 0x200);
+  CHECK(first("blocks") == 0x100);
+  CHECK(first("age") == 0x200);
+  CHECK(run({"leaks", trace.path(), "--sort", "colour"}).status == 2);
+}
+
+TEST_CASE("leaks --no-history tells no growth, and --top limits the stacks") {
+  const KnownTrace trace;
+  const Outcome leaks = run({"leaks", trace.path(), "--json", "--no-history", "--top", "1"});
+  CHECK(leaks.at("/growth") == "(absent)");
+  CHECK(leaks.at("/top/0/first_ns") == "(absent)");
+  CHECK(leaks.count("/top") == 1);
+  CHECK(leaks.number("/top/0/bytes") == kC);
+  CHECK(run({"leaks", trace.path(), "--json", "--top", "1"}).count("/top") == 1);
+}
+
+TEST_CASE("a suppression takes stacks out of the list and says what it took") {
+  const KnownTrace trace;
+  const TemporaryFile file(".supp");
+  std::ofstream(file.path()) << "# accepted\nleak:libwork\n";
+  const Outcome leaks = run({"leaks", trace.path(), "--json", "--suppressions", file.path()});
+  CHECK(leaks.status == 0);
+  REQUIRE(leaks.count("/top") == 1);
+  CHECK(leaks.number("/top/0/bytes") == kE);
+  CHECK(leaks.number("/suppressed/bytes") == kC);
+  CHECK(leaks.number("/suppressed/blocks") == 1);
+  CHECK(leaks.at("/suppressed/by/0/name") == "libwork");
+  CHECK(leaks.at("/suppressed/by/0/built_in") == "false");
+}
+
+TEST_CASE("suppressions that cannot be read are an error") {
+  const KnownTrace trace;
+  const TemporaryFile file(".supp");
+  std::ofstream(file.path()) << "race:main\n";
+  for (const std::string& path : {file.path(), std::string(kNoFile)}) {
+    const Outcome leaks = run({"leaks", trace.path(), "--suppressions", path});
+    CHECK(leaks.status == 1);
+    CHECK(leaks.out == "");
+    CHECK(leaks.err.find(path) != std::string::npos);
+  }
+}

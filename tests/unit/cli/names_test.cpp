@@ -1,0 +1,54 @@
+// Names of frames: functions where symbols are found, module and offset where not.
+#include <catch2/catch.hpp>
+
+#include "analyzer/cli/names.h"
+#include "tests/unit/cli/command_run.h"
+#include "tests/unit/cli/known_trace.h"
+#include "tests/unit/cli/libc_frame.h"
+
+using namespace heapprof;
+using namespace heapprof::cli;
+using namespace heapprof::test;
+
+TEST_CASE("the last part of a path is its base name") {
+  CHECK(base_name("/usr/lib/libx.so.1") == "libx.so.1");
+  CHECK(base_name("libx.so") == "libx.so");
+  CHECK(base_name("") == "");
+}
+
+TEST_CASE("a frame without a name is module and offset, or the address where there is no module") {
+  model::Module module;
+  module.path = "/usr/lib/libx.so.1";
+  Frame frame;
+  frame.module = &module;
+  frame.offset = 0x1234;
+  CHECK(place_of(frame) == "libx.so.1+0x1234");
+  frame.function_begin = 0x1200;  // every frame of one function has one name
+  CHECK(place_of(frame) == "libx.so.1+0x1200");
+  const model::Module none;
+  Frame code;
+  code.module = &none;
+  code.offset = 0x7f00abcd;
+  CHECK(place_of(code) == "0x7f00abcd");
+}
+
+TEST_CASE("a function in a library that exists is named") {
+  const TemporaryFile trace;
+  const std::string libc = write_libc_frame(trace.path());
+  REQUIRE(libc != "");
+  const Outcome report = run({"report", trace.path(), "--json"});
+  CHECK(report.number("/top/0/bytes") == kLibcBytes);
+  CHECK(report.at("/top/0/stack/0/module") == libc);
+  CHECK(report.at("/top/0/stack/0/function").find("getenv") != std::string::npos);
+  CHECK(report.at("/symbol_warnings").find("no function name") == std::string::npos);
+  CHECK(run({"report", trace.path(), "--json", "--no-symbols"}).at("/top/0/stack/0/function") == "");
+}
+
+TEST_CASE("functions without a name are counted, with the module that lacks them") {
+  const KnownTrace trace;
+  const Outcome report = run({"report", trace.path(), "--json"});
+  const std::string warnings = report.at("/symbol_warnings");
+  CHECK(warnings.find("4 of 4") != std::string::npos);
+  CHECK(warnings.find("demo (3)") != std::string::npos);
+  CHECK(warnings.find("libwork.so (1)") != std::string::npos);
+}

@@ -1,0 +1,59 @@
+// What commands that ask about single blocks have in common.
+#include <catch2/catch.hpp>
+
+#include "analyzer/cli/question.h"
+#include "tests/unit/cli/command_run.h"
+#include "tests/unit/cli/known_trace.h"
+
+using namespace heapprof;
+using namespace heapprof::cli;
+using namespace heapprof::test;
+
+TEST_CASE("questions about blocks refuse mappings") {
+  const KnownTrace trace;
+  for (const char* command : {"histogram", "churn", "reallocs", "threads", "frees"}) {
+    INFO(command);
+    for (const char* kind : {"mmap", "all"}) {
+      const Outcome outcome = run({command, trace.path(), "--kind", kind});
+      CHECK(outcome.status == 2);
+      CHECK(outcome.out == "");
+      CHECK(outcome.err.find("--kind") != std::string::npos);
+    }
+    CHECK(run({command, trace.path(), "--kind", "heap"}).status == 0);
+  }
+}
+
+TEST_CASE("a block's lifetime is not negative") {
+  replay::ProfileEvent release{};
+  release.born_ns = 10;
+  release.time_ns = 25;
+  CHECK(lifetime_of(release) == 15);
+  release.time_ns = 5;
+  CHECK(lifetime_of(release) == 0);
+}
+
+TEST_CASE("figures of stacks add up by call site, the largest site first") {
+  struct Sum {
+    std::uint64_t blocks = 0;
+    Sum& operator+=(const Sum& other) {
+      blocks += other.blocks;
+      return *this;
+    }
+  };
+  const KnownTrace trace;
+  const replay::Analysis analysis(trace.path(), {});
+  const model::Profile& profile = analysis.profile();
+  std::vector<Sum> costs(profile.nodes.size());
+  std::uint64_t all = 0;
+  for (std::uint32_t node = 0; node < profile.nodes.size(); ++node)
+    all += costs[node].blocks = profile.nodes[node].costs.allocations;
+  Names names(profile, {});
+  const auto sites = costs_by_site(profile, names, costs, [](const Sum& sum) { return sum.blocks; });
+  REQUIRE(sites.size() == 3);
+  CHECK(all == kAllocations);
+  CHECK(sites[0].costs.blocks + sites[1].costs.blocks + sites[2].costs.blocks == all);
+  CHECK(sites[0].costs.blocks == 2);
+  CHECK(sites[2].costs.blocks == 1);
+  CHECK(site_name(sites[2].frame) == kWorkName);
+  CHECK(site_name(Frame{}) == "(no stack recorded)");
+}

@@ -1,0 +1,61 @@
+// heapprof record, as far as it goes without a program: its options, and what it refuses. tests/e2e records programs.
+#include <catch2/catch.hpp>
+
+#include <cstdlib>
+
+#include "tests/unit/cli/command_run.h"
+
+using namespace heapprof::test;
+
+TEST_CASE("record --help lists the options and exit statuses") {
+  for (const char* option : {"--help", "-h"}) {
+    const Outcome help = run({"record", option});
+    CHECK(help.status == 0);
+    CHECK(help.err == "");
+    for (const char* text : {"--output", "--max-depth", "--free-stacks", "--children", "125", "126", "127"})
+      CHECK(help.out.find(text) != std::string::npos);
+  }
+}
+
+TEST_CASE("record refuses a wrong command line with 2, and names what is wrong") {
+  struct Wrong {
+    std::vector<std::string> arguments;
+    const char* named;
+  };
+  for (const Wrong& wrong : {Wrong{{}, "PROGRAM"},
+                             Wrong{{"--"}, "PROGRAM"},
+                             Wrong{{""}, "empty"},
+                             Wrong{{"--max-dept", "3", "true"}, "--max-depth"},
+                             Wrong{{"-x", "true"}, "-x"},
+                             Wrong{{"--max-depth", "0", "true"}, "--max-depth"},
+                             Wrong{{"--max-depth=65537", "true"}, "65537"},
+                             Wrong{{"--max-file-size", "1X", "true"}, "1X"},
+                             Wrong{{"--log", "loud", "true"}, "loud"},
+                             Wrong{{"--mmap", "perhaps", "true"}, "perhaps"},
+                             Wrong{{"--quiet=yes", "true"}, "--quiet"},
+                             Wrong{{"-o"}, "-o"}}) {
+    std::vector<std::string> arguments = {"record"};
+    arguments.insert(arguments.end(), wrong.arguments.begin(), wrong.arguments.end());
+    INFO(wrong.named);
+    const Outcome outcome = run(arguments);
+    CHECK(outcome.status == 2);
+    CHECK(outcome.out == "");
+    CHECK(outcome.err.find(wrong.named) != std::string::npos);
+  }
+}
+
+TEST_CASE("record refuses a variable that the recorder could not read") {
+  // run() takes away variables that a user may have; this one is not among them.
+  ::setenv("HEAPPROF_FREE_STACKS", "perhaps", 1);
+  const Outcome outcome = run({"record", "true"});
+  ::unsetenv("HEAPPROF_FREE_STACKS");
+  CHECK(outcome.status == 2);
+  CHECK(outcome.err.find("HEAPPROF_FREE_STACKS=perhaps") != std::string::npos);
+}
+
+TEST_CASE("record without a recorder library beside it fails as heapprof, not as the program") {
+  const Outcome outcome = run({"record", "true"});
+  CHECK(outcome.status == 125);
+  CHECK(outcome.out == "");
+  CHECK(outcome.err.find("libheapprof.so") != std::string::npos);
+}

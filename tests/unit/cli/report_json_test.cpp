@@ -1,0 +1,73 @@
+// What the JSON outputs have in common: threads, frames, integrity, and stacks with shared frames.
+#include <catch2/catch.hpp>
+
+#include "tests/unit/cli/command_run.h"
+#include "tests/unit/cli/known_trace.h"
+
+using namespace heapprof::test;
+
+TEST_CASE("JSON has every thread with what it allocated") {
+  const KnownTrace trace;
+  const Outcome report = run({"report", trace.path(), "--json"});
+  REQUIRE(report.count("/threads") == 2);
+  CHECK(report.number("/threads/0/tid") == kMainTid);
+  CHECK(report.at("/threads/0/name") == "main");
+  CHECK(report.number("/threads/0/start_ns") == 10 * kMs);
+  CHECK(report.number("/threads/0/allocations") == 4);
+  CHECK(report.number("/threads/0/allocated_bytes") == kA + kB + kD + kE);
+  CHECK(report.number("/threads/1/index") == 1);
+  CHECK(report.number("/threads/1/tid") == kWorkerTid);
+  CHECK(report.at("/threads/1/name") == "worker");
+  CHECK(report.number("/threads/1/allocated_bytes") == kC);
+}
+
+TEST_CASE("JSON has a frame's module, build id and addresses, and null for what is unknown") {
+  const KnownTrace trace;
+  const Outcome report = run({"report", trace.path(), "--json"});
+  const std::string frame = "/top/0/stack/0";
+  CHECK(report.count("/top/0/stack") == 1);
+  CHECK(report.at(frame + "/module") == "/opt/known/libwork.so");
+  CHECK(report.at(frame + "/build_id") == "4567");
+  CHECK(report.number(frame + "/offset") == 0x400);
+  CHECK(report.number(frame + "/address") == 0x7f0000000400);
+  CHECK(report.at(frame + "/function") == "");
+  CHECK(report.at(frame + "/file") == "null");
+  CHECK(report.at(frame + "/line") == "null");
+  CHECK(report.at(frame + "/inlined") == "false");
+  CHECK(report.at("/top/0/truncated") == "null");
+  CHECK(report.at("/top/0/share").substr(0, 6) == "0.5714");  // 4 of 7 KiB
+  CHECK(report.at("/symbol_warnings") != "[]");
+}
+
+TEST_CASE("with --shared-frames a stack is a list of positions, and each frame stands once") {
+  const KnownTrace trace;
+  for (const char* command : {"report", "leaks"}) {
+    INFO(command);
+    const Outcome plain = run({command, trace.path(), "--json"});
+    const Outcome shared = run({command, trace.path(), "--json", "--shared-frames"});
+    CHECK(plain.at("/frames") == "(absent)");
+    REQUIRE(shared.count("/top") == plain.count("/top"));
+    const bool all = std::string(command) == "report";
+    CHECK(shared.count("/frames") == (all ? 4 : 3));  // work, load, main; and parse
+    for (std::size_t i = 0; i < plain.count("/top"); ++i) {
+      const std::string stack = "/top/" + std::to_string(i) + "/stack";
+      REQUIRE(shared.count(stack) == plain.count(stack));
+      for (std::size_t k = 0; k < plain.count(stack); ++k) {
+        const std::string frame = stack + "/" + std::to_string(k);
+        CHECK(shared.at("/frames/" + shared.at(frame)) == plain.at(frame));
+      }
+    }
+  }
+}
+
+TEST_CASE("JSON of a damaged recording says what was lost, and what is left is whole JSON") {
+  const KnownTrace trace(Variant::kDamaged);
+  const Outcome report = run({"report", trace.path(), "--json"});
+  CHECK(report.status == 1);
+  CHECK(report.at("/integrity/complete") == "false");
+  CHECK(report.number("/integrity/events_lost") == 6);  // of main: four allocations and two frees
+  CHECK(report.number("/integrity/bytes_damaged") > 0);
+  CHECK(report.number("/integrity/bytes_damaged") != kNoNumber);
+  CHECK(report.count("/integrity/notes") > 0);
+  CHECK(report.number("/heap/allocated_bytes") == kC);
+}

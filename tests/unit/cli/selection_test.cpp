@@ -1,0 +1,141 @@
+// The options that select blocks: each leaves what is known of the recording.
+#include <catch2/catch.hpp>
+
+#include "analyzer/cli/selection.h"
+#include "tests/support/trace_builder.h"
+#include "tests/unit/cli/command_run.h"
+#include "tests/unit/cli/known_trace.h"
+
+using namespace heapprof;
+using namespace heapprof::test;
+
+namespace {
+
+struct Figures {
+  std::uint64_t allocations, allocated, peak, leaked;
+  friend bool operator==(const Figures&, const Figures&) = default;
+  friend std::ostream& operator<<(std::ostream& out, const Figures& figures) {
+    return out << figures.allocations << " allocations, " << figures.allocated << " allocated, " << figures.peak
+               << " peak, " << figures.leaked << " leaked";
+  }
+};
+
+Figures selected(const KnownTrace& trace, const std::vector<std::string>& options) {
+  std::vector<std::string> arguments = {"report", trace.path(), "--json"};
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  const Outcome report = run(arguments);
+  CHECK(report.status == 0);
+  return {report.number("/heap/allocations"), report.number("/heap/allocated_bytes"),
+          report.number("/heap/peak_bytes"), report.number("/heap/leaked_bytes")};
+}
+
+}  // namespace
+
+TEST_CASE("--thread selects by name or tid, and may be repeated") {
+  const KnownTrace trace;
+  const Figures of_worker{1, kC, kC, kC};
+  const Figures of_main{4, kA + kB + kD + kE, kA + kB, kE};
+  CHECK(selected(trace, {"--thread", "worker"}) == of_worker);
+  CHECK(selected(trace, {"--thread", std::to_string(kWorkerTid)}) == of_worker);
+  CHECK(selected(trace, {"--thread", "main"}) == of_main);
+  CHECK(selected(trace, {"--thread", "main", "--thread", "worker"}) ==
+        Figures{kAllocations, kAllocatedBytes, kPeakBytes, kLeakedBytes});
+}
+
+TEST_CASE("--module, --function and --not-function select stacks") {
+  const KnownTrace trace;
+  const Figures of_work{1, kC, kC, kC};
+  const Figures of_demo{4, kA + kB + kD + kE, kA + kB, kE};
+  CHECK(selected(trace, {"--module", "libwork.so"}) == of_work);
+  CHECK(selected(trace, {"--module", "/opt/known/lib*"}) == of_work);
+  CHECK(selected(trace, {"--module", "dem?"}) == of_demo);
+  CHECK(selected(trace, {"--function", kParseName}) == Figures{2, kB + kD, kB, 0});
+  CHECK(selected(trace, {"--function", "0x[23]00$"}) == of_demo);
+  CHECK(selected(trace, {"--function", kMainName}) == of_demo);  // anywhere in the stack
+  CHECK(selected(trace, {"--not-function", kMainName}) == of_work);
+  CHECK(selected(trace, {"--function", kMainName, "--not-function", kParseName}) == Figures{2, kA + kE, kA, kE});
+}
+
+TEST_CASE("--min-size and --max-size select by size, limits included") {
+  const KnownTrace trace;
+  CHECK(selected(trace, {"--min-size", "2K"}) == Figures{2, kB + kC, kB + kC, kC});
+  CHECK(selected(trace, {"--min-size", "2049"}) == Figures{1, kC, kC, kC});
+  CHECK(selected(trace, {"--max-size", "512"}) == Figures{2, kD + kE, kE, kE});
+  CHECK(selected(trace, {"--min-size", "512", "--max-size", "1K"}) == Figures{2, kA + kE, kA, kE});
+}
+
+TEST_CASE("--from and --to select a slice of time, in seconds, with a unit or in percent") {
+  const KnownTrace trace;
+  // From 35 to 65 ms only D is allocated; A, B and C were live when the slice began.
+  for (const auto& [from, to] : {std::pair("35ms", "65ms"), std::pair("0.035", "65000us"), std::pair("35%", "65%")})
+    CHECK(selected(trace, {"--from", from, "--to", to}) == Figures{1, kD, kPeakBytes, 0});
+  CHECK(selected(trace, {"--from", "65ms"}) == Figures{1, kE, kC + kE, kE});
+  CHECK(selected(trace, {"--to", "25ms"}) == Figures{2, kA + kB, kA + kB, kA + kB});
+  const Outcome report = run({"report", trace.path(), "--json", "--from", "35ms", "--to", "65ms"});
+  CHECK(report.number("/slice/from_ns") == 35 * kMs);
+  CHECK(report.number("/slice/to_ns") == 65 * kMs);
+}
+
+TEST_CASE("--live-at, --min-lifetime and --max-lifetime select blocks by when they lived") {
+  const KnownTrace trace;
+  CHECK(selected(trace, {"--live-at", "45ms"}) == Figures{2, kA + kC, kA + kC, kC});
+  CHECK(selected(trace, {"--live-at", "100%"}) == Figures{2, kC + kE, kC + kE, kC + kE});
+  CHECK(selected(trace, {"--min-lifetime", "30ms"}) == Figures{3, kA + kC + kE, kA + kC, kC + kE});
+  CHECK(selected(trace, {"--max-lifetime", "20ms"}) == Figures{2, kB + kD, kB, 0});
+  CHECK(selected(trace, {"--min-lifetime", "1ms", "--max-lifetime", "30ms"}) == Figures{1, kB, kB, 0});
+}
+
+TEST_CASE("--kind selects mappings, or all without counting a byte twice") {
+  TraceBuilder builder;
+  auto& main = builder.stream();
+  main.thread(1, "main");
+  main.alloc(1 * kMs, 0xa000, 100);
+  main.add(Op::kMap, 2 * kMs, 0x7f2000000000, 8192, 0, kMapAnonymous);
+  main.add(Op::kMap, 3 * kMs, 0x7f2000100000, 4096, 0, kMapAnonymous | kMapFromAllocator);  // malloc's own
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  const auto peak = [&](const char* kind) {
+    return run({"report", trace.path(), "--json", "--kind", kind}).number("/total/bytes");
+  };
+  CHECK(peak("heap") == 100);
+  CHECK(peak("mmap") == 8192 + 4096);
+  CHECK(peak("all") == 8192 + 100);
+}
+
+TEST_CASE("what is selected stands in the output") {
+  const KnownTrace trace;
+  const Outcome report = run({"report", trace.path(), "--json", "--thread", "worker", "--min-size", "1K"});
+  const std::string selected = report.at("/selected");
+  CHECK(selected.find("--thread worker") != std::string::npos);
+  CHECK(selected.find("--min-size 1024") != std::string::npos);
+}
+
+TEST_CASE("values that cannot be read or contradict each other are a wrong command line") {
+  const KnownTrace trace;
+  for (const std::vector<std::string>& options : std::vector<std::vector<std::string>>{
+           {"--from", "soon"}, {"--to", "101%"}, {"--live-at", "-1"}, {"--min-lifetime", "5 parsecs"},
+           {"--max-lifetime", "10%"}, {"--min-size", "2K", "--max-size", "1K"},
+           {"--min-lifetime", "2", "--max-lifetime", "1"}, {"--function", "("}, {"--not-function", "[z"},
+           {"--live-at", "1ms", "--kind", "mmap"}, {"--kind", "stack"}}) {
+    std::vector<std::string> arguments = {"report", trace.path()};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    INFO(options.front() << ' ' << options[1]);
+    const Outcome report = run(arguments);
+    CHECK(report.status == 2);
+    CHECK(report.out == "");
+    CHECK(report.err != "");
+  }
+}
+
+TEST_CASE("durations and moments are numbers with a unit") {
+  using heapprof::cli::parse_duration_ns;
+  CHECK(parse_duration_ns("1") == 1'000'000'000);
+  CHECK(parse_duration_ns("20us") == 20'000);
+  CHECK(parse_duration_ns("7ns") == 7);
+  CHECK(parse_duration_ns("1.5m") == 90'000'000'000);
+  CHECK(parse_duration_ns("1h") == 3'600'000'000'000);
+  for (const char* wrong : {"", "x", "1x", "-1", "nan", "1e999", "40%"}) CHECK_FALSE(parse_duration_ns(wrong));
+  CHECK(heapprof::cli::parse_moment("40%")->percent);
+  CHECK(heapprof::cli::parse_moment("300ms")->value == Approx(0.3));
+  CHECK_FALSE(heapprof::cli::parse_moment("100.1%"));
+}

@@ -1,0 +1,106 @@
+// heapprof timeline: live bytes over time, in figures; tests/unit/render tests how they are drawn.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <sstream>
+
+#include "tests/support/trace_builder.h"
+#include "tests/unit/cli/command_run.h"
+#include "tests/unit/cli/known_trace.h"
+
+using namespace heapprof::test;
+
+TEST_CASE("timeline --json has the peak, live bytes and the resident set") {
+  const KnownTrace trace;
+  const Outcome timeline = run({"timeline", trace.path(), "--json"});
+  CHECK(timeline.status == 0);
+  CHECK(timeline.number("/duration_ns") == kDurationNs);
+  CHECK(timeline.number("/peak/bytes") == kPeakBytes);
+  CHECK(timeline.number("/peak/time_ns") == kPeakNs);
+  const std::size_t samples = timeline.count("/samples/live_bytes");
+  REQUIRE(samples > 0);
+  REQUIRE(timeline.count("/samples/time_ns") == samples);
+  REQUIRE(timeline.count("/samples/highest_bytes") == samples);
+  std::uint64_t highest = 0;
+  for (std::size_t i = 0; i < samples; ++i) {
+    const std::string at = "/" + std::to_string(i);
+    highest = std::max(highest, timeline.number("/samples/highest_bytes" + at));
+    // Live bytes change at 10, 20, ... ms, and what was sampled in between is known.
+    const std::uint64_t ms = timeline.number("/samples/time_ns" + at) / kMs;
+    if (ms >= 32 && ms < 38) CHECK(timeline.number("/samples/live_bytes" + at) == kPeakBytes);
+    if (ms >= 42 && ms < 48) CHECK(timeline.number("/samples/live_bytes" + at) == kA + kC);
+    if (ms >= 52 && ms < 58) CHECK(timeline.number("/samples/live_bytes" + at) == kC);
+  }
+  CHECK(highest == kPeakBytes);
+  CHECK(timeline.number("/samples/live_bytes/" + std::to_string(samples - 1)) == kLeakedBytes);
+  CHECK(timeline.at("/rss/bytes") == "[" + std::to_string(kResidentBytes) + "]");
+  CHECK(timeline.at("/integrity/complete") == "true");
+}
+
+TEST_CASE("timeline has the call sites by what they hold at the peak, and --sites limits them") {
+  const KnownTrace trace;
+  const Outcome timeline = run({"timeline", trace.path(), "--json"});
+  REQUIRE(timeline.count("/sites") == 3);
+  CHECK(timeline.number("/sites/0/peak_bytes") == kC);
+  CHECK(timeline.at("/sites/0/module") == "libwork.so");
+  CHECK(timeline.number("/sites/1/peak_bytes") == kB);
+  CHECK(timeline.number("/sites/2/peak_bytes") == kA);
+  const std::string last = std::to_string(timeline.count("/sites/0/bytes") - 1);
+  CHECK(timeline.number("/sites/0/bytes/" + last) == kC);
+  CHECK(timeline.number("/sites/1/bytes/" + last) == 0);
+  CHECK(timeline.number("/sites/2/bytes/" + last) == kE);
+  CHECK(run({"timeline", trace.path(), "--json", "--sites", "0"}).at("/sites") == "[]");
+  const Outcome one = run({"timeline", trace.path(), "--json", "--sites", "1"});
+  CHECK(one.number("/sites/0/peak_bytes") == kC);
+}
+
+TEST_CASE("timeline --format csv has the same samples as JSON") {
+  const KnownTrace trace;
+  const Outcome json = run({"timeline", trace.path(), "--json"});
+  std::istringstream lines(run({"timeline", trace.path(), "--format", "csv"}).out);
+  std::string line, last;
+  REQUIRE(std::getline(lines, line));
+  CHECK(line.rfind("time_ns,live_bytes,highest_bytes,rss_bytes,", 0) == 0);
+  std::size_t rows = 0;
+  for (; std::getline(lines, line); ++rows) last = line;
+  CHECK(rows >= json.count("/samples/time_ns"));
+  CHECK(last.rfind(std::to_string(kDurationNs) + "," + std::to_string(kLeakedBytes) + ",", 0) == 0);
+  CHECK(last.find("," + std::to_string(kC) + ",0," + std::to_string(kE)) != std::string::npos);
+}
+
+TEST_CASE("timeline shows the marks and pauses of a recording, and only those of a slice") {
+  TraceBuilder builder;
+  auto& main = builder.stream();
+  main.thread(1, "main");
+  main.alloc(10 * kMs, 0xa000, 100);
+  main.text(heapprof::TextKind::kMark, 0, 10 * kMs, "loaded");
+  main.add(heapprof::Op::kPause, 20 * kMs);
+  main.add(heapprof::Op::kResume, 50 * kMs);
+  main.alloc(100 * kMs, 0xb000, 100);
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  const Outcome timeline = run({"timeline", trace.path(), "--json"});
+  CHECK(timeline.at("/marks/0/text") == "loaded");
+  CHECK(timeline.number("/marks/0/time_ns") == 10 * kMs);
+  REQUIRE(timeline.count("/pauses") == 1);
+  CHECK(timeline.number("/pauses/0/from_ns") == 20 * kMs);
+  CHECK(timeline.number("/pauses/0/to_ns") == 50 * kMs);
+  const Outcome slice = run({"timeline", trace.path(), "--json", "--from", "30ms", "--to", "60ms"});
+  CHECK(slice.number("/start_ns") == 30 * kMs);
+  CHECK(slice.at("/marks") == "[]");
+  CHECK(slice.number("/pauses/0/from_ns") == 30 * kMs);
+}
+
+TEST_CASE("timeline draws text and svg, exports OpenMetrics, and refuses other formats") {
+  const KnownTrace trace;
+  CHECK(run({"timeline", trace.path()}).out.find("7.00 KiB") != std::string::npos);
+  const Outcome svg = run({"timeline", trace.path(), "--format", "svg"});
+  CHECK(svg.out.find("<svg") != std::string::npos);
+  CHECK(svg.out.find("</svg>") != std::string::npos);
+  const Outcome metrics = run({"timeline", trace.path(), "--format", "openmetrics"});
+  CHECK(metrics.out.size() > 6);
+  CHECK(metrics.out.substr(metrics.out.size() - 6) == "# EOF\n");
+  CHECK(run({"timeline", trace.path(), "--format", "png"}).status == 2);
+  CHECK(run({"timeline", trace.path(), "--json", "--format", "csv"}).status == 2);
+  CHECK(run({"timeline", trace.path(), "--json", "--format", "json"}).status == 0);
+}
