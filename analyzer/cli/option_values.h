@@ -2,7 +2,10 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdint>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -37,16 +40,17 @@ CLI::Validator one_of(const WordsFor<Value>& words) {
 inline CLI::Validator whole_size() {
   return CLI::Validator(
       [](std::string& text) {
-        const std::string given = text;
-        const CLI::AsSizeValue size(false);
-        std::string error;
+        const std::string wrong =
+            "'" + text + "' is no size: give a whole number, alone or with a unit (4K, 200M, 2G)";
+        // The parser alone reads "-1" and any number that is too large as 2^64-1, and "K" as 1K.
+        std::uint64_t number = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+        if (error != std::errc()) return wrong;
         try {
-          error = size(text);
-        } catch (const CLI::ValidationError& thrown) {  // a number or a unit that it does not know
-          error = thrown.what();
+          return CLI::AsSizeValue(false)(text).empty() ? std::string() : wrong;
+        } catch (const CLI::ValidationError&) {  // a unit that it does not know
+          return wrong;
         }
-        return error.empty() ? error
-                             : "'" + given + "' is no size: give a whole number, alone or with a unit (4K, 200M, 2G)";
       },
       "SIZE");
 }

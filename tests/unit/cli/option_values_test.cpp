@@ -1,0 +1,38 @@
+// Values of options: sizes with units, and words of a list.
+#include <catch2/catch.hpp>
+
+#include "tests/unit/cli/command_run.h"
+#include "tests/unit/cli/known_trace.h"
+
+using namespace heapprof::test;
+
+TEST_CASE("a size is a whole number, alone or with a unit of 1024") {
+  const KnownTrace trace;
+  // The peak is 7 KiB.
+  const auto status = [&](const char* size) { return run({"check", trace.path(), "--max-peak", size}).status; };
+  for (const char* enough : {"7168", "7K", "7k", "7KB", "7KiB", "8K", "1M", "1G", "1T"}) {
+    INFO(enough);
+    CHECK(status(enough) == 0);
+  }
+  for (const char* too_small : {"7167", "6K", "0"}) {
+    INFO(too_small);
+    CHECK(status(too_small) == 3);
+  }
+  for (const char* wrong : {"", "K", "7X", "7.5K", "-1", "seven", "99999999999999999999"}) {
+    INFO(wrong);
+    CHECK(status(wrong) == 2);
+  }
+}
+
+TEST_CASE("a word that is not in the list is answered with the list") {
+  const KnownTrace trace;
+  const Outcome outcome = run({"report", trace.path(), "--cost", "peek"});
+  CHECK(outcome.status == 2);
+  CHECK(outcome.err.find("'peek'") != std::string::npos);
+  for (const char* word : {"peak", "leaked", "allocated", "allocations", "temporary"})
+    CHECK(outcome.err.find(word) != std::string::npos);
+}
+
+TEST_CASE("--help lists the words of an option in their order") {
+  CHECK(run({"report", "--help"}).has_line({"--cost", "peak|leaked|allocated|allocations|temporary"}));
+}
