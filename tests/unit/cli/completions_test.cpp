@@ -27,6 +27,12 @@ TEST_CASE("every shell's script knows the commands, options and their words") {
   }
 }
 
+TEST_CASE("behind export every shell offers the formats") {
+  CHECK(run({"completions", "bash"}).has_line({"compgen -W", "heaptrack pprof speedscope", "cur"}));
+  CHECK(run({"completions", "zsh"}).has_line({"'speedscope:"}));
+  CHECK(run({"completions", "fish"}).has_line({"__heapprof_on export;", "-a 'speedscope'"}));
+}
+
 TEST_CASE("completions needs a shell that it knows") {
   CHECK(run({"completions", "tcsh"}).status == 2);
   CHECK(run({"completions"}).status == 2);
