@@ -1,0 +1,35 @@
+// What help, manual pages and completions say of commands and options comes from one description: they agree.
+#include <catch2/catch.hpp>
+
+#include "tests/unit/cli/command_run.h"
+
+using namespace heapprof::test;
+
+TEST_CASE("an option has all its names, the name of its value, and its default") {
+  const Outcome help = run({"report", "--help"});
+  CHECK(help.has_line({"-o, --output FILE", "(default -)"}));
+  CHECK(help.has_line({"--top N", "(default 10)"}));
+  CHECK(help.has_line({"--cost peak|leaked|allocated|allocations|temporary"}));
+  CHECK(help.has_line({"--min-size SIZE"}));
+  CHECK(help.has_line({"--from TIME"}));
+  const Outcome page = run({"manual", "report"});
+  CHECK(page.has_line({"\\fB\\-o\\fR, \\fB\\-\\-output\\fR \\fIFILE\\fR"}));
+  CHECK(page.has_line({"\\fB\\-\\-top\\fR \\fIN\\fR"}));
+  CHECK(page.has_line({"\\fB\\-\\-cost\\fR \\fIpeak|leaked|allocated|allocations|temporary\\fR"}));
+}
+
+TEST_CASE("a command that only groups others has no page, each of these has one") {
+  const Outcome list = run({"manual", "--list"});
+  CHECK(("\n" + list.out).find("\nheapprof-export\n") == std::string::npos);
+  for (const char* format : {"heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "ndjson"})
+    CHECK(("\n" + list.out).find(std::string("\nheapprof-export-") + format + "\n") != std::string::npos);
+}
+
+TEST_CASE("completions offer files for options of files, and the words of the others") {
+  const Outcome bash = run({"completions", "bash"});
+  CHECK(bash.has_line({"'report -o' | 'report --output')", "compgen -f"}));
+  CHECK(bash.has_line({"'leaks --sort')", "compgen -W 'growth bytes blocks age'"}));
+  CHECK(bash.has_line({"'report --top') return"}));                  // a number: nothing to offer
+  CHECK(bash.has_line({"'record -o' | 'record --output')", "compgen -f"}));  // record describes itself
+  CHECK(bash.has_line({"'record --log')", "off error warn info debug"}));
+}
