@@ -22,9 +22,16 @@ TEST_CASE("timeline --json has the peak, live bytes and the resident set") {
   REQUIRE(timeline.count("/samples/time_ns") == samples);
   REQUIRE(timeline.count("/samples/highest_bytes") == samples);
   std::uint64_t highest = 0;
+  bool b_is_freed = false;
   for (std::size_t i = 0; i < samples; ++i) {
     const std::string at = "/" + std::to_string(i);
     highest = std::max(highest, timeline.number("/samples/highest_bytes" + at));
+    // The sample that tells of B's free is the first one after it.
+    if (!b_is_freed && timeline.number("/samples/time_ns" + at) > 40 * kMs) {
+      b_is_freed = true;
+      CHECK(timeline.number("/samples/live_bytes" + at) == kA + kC);
+      CHECK(timeline.number("/samples/highest_bytes" + at) == kPeakBytes);
+    }
     // Live bytes change at 10, 20, ... ms, and what was sampled in between is known.
     const std::uint64_t ms = timeline.number("/samples/time_ns" + at) / kMs;
     if (ms >= 32 && ms < 38) CHECK(timeline.number("/samples/live_bytes" + at) == kPeakBytes);
@@ -32,6 +39,7 @@ TEST_CASE("timeline --json has the peak, live bytes and the resident set") {
     if (ms >= 52 && ms < 58) CHECK(timeline.number("/samples/live_bytes" + at) == kC);
   }
   CHECK(highest == kPeakBytes);
+  CHECK(b_is_freed);
   CHECK(timeline.number("/samples/live_bytes/" + std::to_string(samples - 1)) == kLeakedBytes);
   CHECK(timeline.at("/rss/bytes") == "[" + std::to_string(kResidentBytes) + "]");
   CHECK(timeline.at("/integrity/complete") == "true");
