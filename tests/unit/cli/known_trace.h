@@ -11,7 +11,8 @@
 //     100  main    samples the resident set: the end, with C and E live
 //
 // B and D are temporary: their thread allocates nothing between allocation and free. work is in
-// /opt/known/libwork.so, the other functions are in /opt/known/demo. Neither file exists, so functions are named by module and offset.
+// /opt/known/libwork.so, the other functions are in /opt/known/demo. Neither file exists, so functions are named by
+// module and offset.
 #pragma once
 
 #include <cstdint>
