@@ -1,35 +1,58 @@
 #!/usr/bin/env bash
 # Installs what is needed, builds, runs every test. The last line is the result: "N passed, N failed", with
-# ", N skipped" when something could not be tried here; what failed and what was skipped is named above it.
-# Exit status 0 when nothing failed.
+# ", N skipped" when something could not be tried here, and the names of both. Each is on a line of its own above it.
+# Exit status 0 when something passed and nothing failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: tools/test.sh [--no-install] [TEST...]
+usage: tools/test.sh [--no-install] [--no-build] [--logs FOLDER] [TEST...]
 
---no-install   install no packages; tests that lack a program are skipped by name
-TEST           names or suites of meson's (e2e-kill, --suite unit); default: all
+--no-install    install no packages; tests that lack a program are skipped by name
+--no-build      run what is already built, and install nothing
+--logs FOLDER   keep the output of each failed test in FOLDER
+TEST            names or suites of meson's (e2e-kill, --suite unit); default: all
+
+HEAPPROF_TEST_SEED=N gives all random choices of the tests another seed; each test prints its own.
 END
 }
 
-install_option=()
+install=yes
+build_first=yes
+result_options=()
 tests=()
-for argument in "$@"; do
-  case $argument in
-    --no-install) install_option=(--no-install) ;;
+while [ $# -gt 0 ]; do
+  case $1 in
+    --no-install) install=no ;;
+    --no-build) build_first=no ;;
+    --logs)
+      [ $# -gt 1 ] || { echo "tools/test.sh: --logs needs a folder" >&2; exit 2; }
+      result_options=(--logs "$2")
+      shift
+      ;;
     -h | --help) usage; exit 0 ;;
-    *) tests+=("$argument") ;;
+    *) tests+=("$1") ;;
   esac
+  shift
 done
 build=${BUILD_DIR:-build}
 
-tools/build.sh "${install_option[@]}" --everything
-if [ ${#install_option[@]} -eq 0 ]; then tools/consumers.sh; fi
+if [ "$build_first" = yes ]; then
+  if [ "$install" = yes ]; then
+    tools/build.sh --everything
+    tools/consumers.sh
+  else
+    tools/build.sh --no-install --everything
+  fi
+fi
 
 echo "==> testing"
-rm -f "$build"/meson-logs/testlog.json
+mkdir -p "$build/meson-logs"
+rm -f "$build/meson-logs/testlog.json"
+# Without meson's list of tests there is no knowing whether all of them gave a result.
+expected=$build/meson-logs/expected-tests.txt
+meson test -C "$build" --no-rebuild --list "${tests[@]}" >"$expected"
 # meson's own lines are the progress; its status is not needed, the log tells more.
 meson test -C "$build" --no-rebuild --print-errorlogs "${tests[@]}" || true
-python3 tools/test_result.py "$build/meson-logs/testlog.json"
+python3 tools/test_result.py "$build/meson-logs/testlog.json" --expected "$expected" "${result_options[@]}"

@@ -1,11 +1,28 @@
 #!/usr/bin/env python3
-"""Sums up meson's testlog.json: names what failed and what was skipped, then one line of counts."""
+"""Sums up meson's testlog.json: names what failed and what was skipped, then one line of counts and names.
 
+usage: tools/test_result.py TESTLOG [--expected FILE] [--logs FOLDER]
+
+--expected FILE  one name per line, as `meson test --list` prints them: a test without a result has failed
+--logs FOLDER    write the output of each failed test to FOLDER/NAME.log
+
+Only a result that meson calls OK or EXPECTEDFAIL is a pass, only SKIP a skip. Everything else failed: also a test
+that was killed, timed out or has no result. Exit status 0: at least one test passed and none failed.
+"""
+
+import argparse
 import json
+import re
 import sys
+from pathlib import Path
 
 PASSED = {"OK", "EXPECTEDFAIL"}
-SKIPPED = {"SKIP", "IGNORED"}
+SKIPPED = {"SKIP"}
+
+
+def short_name(test):
+    """The name without the project and suite that meson puts before it."""
+    return test["name"].rpartition(" / ")[2]
 
 
 def reason(test):
@@ -14,21 +31,70 @@ def reason(test):
     return f" ({lines[-1]})" if lines else ""
 
 
-def main():
+def skipped_cases(test):
+    """Names and reasons of single cases that a Python test skipped."""
+    return re.findall(r"^(\w+) \(.*\.\.\. skipped ['\"](.*)['\"]$", test.get("stdout") or "", re.M)
+
+
+def read(path):
+    """The entries of the log; a line that is none (meson was killed while it wrote) is left out."""
+    tests = []
     try:
-        with open(sys.argv[1], encoding="utf-8") as log:
-            tests = [json.loads(line) for line in log]
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         print(f"no results: {error}")
-        tests = []
+        return tests
+    for line in lines:
+        try:
+            test = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(test, dict) and "name" in test:
+            tests.append(test)
+    return tests
+
+
+def save_log(test, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / (re.sub(r"[^\w.-]", "_", short_name(test)) + ".log")
+    path.write_text(f"{test['name']}: {test['result']}, exit status {test.get('returncode')}, "
+                    f"{test.get('duration', 0):.1f} s\n"
+                    f"--- stdout\n{test.get('stdout') or ''}\n--- stderr\n{test.get('stderr') or ''}\n")
+    return path
+
+
+def named(word, tests):
+    names = dict.fromkeys(short_name(test) for test in tests)
+    return f"; {word}: {', '.join(names)}" if names else ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("testlog", type=Path)
+    parser.add_argument("--expected", type=Path)
+    parser.add_argument("--logs", type=Path)
+    options = parser.parse_args()
+
+    tests = read(options.testlog)
+    if options.expected:
+        have = {test["name"] for test in tests}
+        names = options.expected.read_text(encoding="utf-8").splitlines()
+        tests += [{"name": name, "result": "no result"} for name in names if name and name not in have]
+    for test in tests:
+        test.setdefault("result", "no result")
     passed = [test for test in tests if test["result"] in PASSED]
     skipped = [test for test in tests if test["result"] in SKIPPED]
     failed = [test for test in tests if test["result"] not in PASSED | SKIPPED]
     for test in skipped:
-        print(f"skipped: {test['name']}{reason(test)}")
+        print(f"skipped: {short_name(test)}{reason(test)}")
+    for test in passed:
+        for case, why in skipped_cases(test):
+            print(f"skipped in {short_name(test)}: {case} ({why})")
     for test in failed:
-        print(f"failed: {test['name']} ({test['result'].lower()})")
-    print(f"{len(passed)} passed, {len(failed)} failed" + (f", {len(skipped)} skipped" if skipped else ""))
+        where = f": {save_log(test, options.logs)}" if options.logs else ""
+        print(f"failed: {short_name(test)} ({test['result'].lower()}){where}")
+    print(f"{len(passed)} passed, {len(failed)} failed" + (f", {len(skipped)} skipped" if skipped else "")
+          + named("failed", failed) + named("skipped", skipped))
     return 1 if failed or not passed else 0
 
 

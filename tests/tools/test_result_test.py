@@ -1,0 +1,95 @@
+"""tools/test_result.py on logs of meson's as they come: what did not pass is named, and no result is no success."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "test_result.py"
+
+
+def entry(name, result, stdout="", stderr=""):
+    return json.dumps({"name": name, "result": result, "stdout": stdout, "stderr": stderr, "returncode": 1,
+                       "duration": 1.5}) + "\n"
+
+
+class TestResult(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.dir = Path(folder.name)
+
+    def sum_up(self, log, *options):
+        """Exit status and the lines printed for a log with that text; None: there is no log."""
+        path = self.dir / "testlog.json"
+        path.unlink(missing_ok=True)
+        if log is not None:
+            path.write_text(log)
+        result = subprocess.run([sys.executable, SCRIPT, path, *map(str, options)], capture_output=True, text=True)
+        self.assertEqual(result.stderr, "")
+        return result.returncode, result.stdout.splitlines()
+
+    def expected(self, *names):
+        path = self.dir / "expected"
+        path.write_text("".join(f"{name}\n" for name in names))
+        return "--expected", path
+
+    def test_all_passed(self):
+        status, lines = self.sum_up(entry("a", "OK") + entry("b", "EXPECTEDFAIL"))
+        self.assertEqual((status, lines), (0, ["2 passed, 0 failed"]))
+
+    def test_whatever_is_neither_passed_nor_skipped_failed(self):
+        for result in ("FAIL", "TIMEOUT", "INTERRUPT", "ERROR", "UNEXPECTEDPASS", "RUNNING", "PENDING", "SOMETHING"):
+            with self.subTest(result=result):
+                status, lines = self.sum_up(entry("a", "OK") + entry("b", result))
+                self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed; failed: b"))
+                self.assertIn(f"failed: b ({result.lower()})", lines)
+
+    def test_skipped_with_the_reason(self):
+        status, lines = self.sum_up(entry("a", "OK") + entry("b", "SKIP", "skipped: no such program\n"))
+        self.assertEqual((status, lines), (0, ["skipped: b (skipped: no such program)",
+                                               "1 passed, 0 failed, 1 skipped; skipped: b"]))
+
+    def test_skipped_cases_of_a_test_that_passed(self):
+        output = "test_x (__main__.Case.test_x) ... skipped 'no zsh'\ntest_y (__main__.Case.test_y) ... ok\n"
+        status, lines = self.sum_up(entry("a", "OK", output))
+        self.assertEqual((status, lines), (0, ["skipped in a: test_x (no zsh)", "1 passed, 0 failed"]))
+
+    def test_nothing_ran(self):
+        for log in (None, "", entry("a", "SKIP")):
+            with self.subTest(log=log):
+                self.assertEqual(self.sum_up(log)[0], 1)
+
+    def test_a_test_without_a_result_failed(self):
+        """meson was killed before the test ended: it is not in the log, or only its beginning is."""
+        status, lines = self.sum_up(entry("a", "OK"), *self.expected("a", "b"))
+        self.assertEqual((status, lines), (1, ["failed: b (no result)", "1 passed, 1 failed; failed: b"]))
+        status, lines = self.sum_up(entry("a", "OK") + entry("b", "OK")[:20], *self.expected("a", "b"))
+        self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed; failed: b"))
+        self.assertEqual(self.sum_up("", *self.expected("a"))[1], ["failed: a (no result)", "0 passed, 1 failed; failed: a"])
+
+    def test_the_same_test_twice(self):
+        """`meson test --repeat` runs each several times: each is counted, and named once."""
+        status, lines = self.sum_up(entry("a", "FAIL") + entry("a", "FAIL") + entry("b", "OK"))
+        self.assertEqual((status, lines[-1]), (1, "1 passed, 2 failed; failed: a"))
+
+    def test_names_without_their_suites(self):
+        name = "heapprof:unit / b"
+        status, lines = self.sum_up(entry(name, "FAIL"), "--logs", self.dir, *self.expected(name))
+        self.assertEqual((status, lines), (1, [f"failed: b (fail): {self.dir}/b.log", "0 passed, 1 failed; failed: b"]))
+
+    def test_logs_of_what_failed_are_kept(self):
+        status, lines = self.sum_up(entry("a", "OK", "fine") + entry("b", "FAIL", "what it said", "and on stderr"),
+                                    "--logs", self.dir / "logs")
+        self.assertEqual(status, 1)
+        self.assertEqual(lines[0], f"failed: b (fail): {self.dir}/logs/b.log")
+        self.assertEqual([path.name for path in (self.dir / "logs").iterdir()], ["b.log"])
+        text = (self.dir / "logs" / "b.log").read_text()
+        self.assertIn("what it said", text)
+        self.assertIn("and on stderr", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
