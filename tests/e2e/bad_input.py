@@ -2,7 +2,6 @@
 trace everything that is undamaged, with what was lost."""
 
 import os
-import random
 import struct
 import subprocess
 
@@ -49,7 +48,7 @@ class BadInput(harness.Case):
         text.write_text("these are notes\n" * 1000)
         self.refused(text, "not a")
         binary = self.dir / "noise.hprof"
-        binary.write_bytes(random.Random(1).randbytes(100_000))
+        binary.write_bytes(harness.random_generator("noise").randbytes(100_000))
         self.refused(binary)
         self.refused(self.dir / "missing.hprof", "no such file")
         folder = self.dir / "folder.hprof"
@@ -141,7 +140,7 @@ class BadInput(harness.Case):
         run = self.record(harness.program("ledger_threads"), 1_500, 1, 3, 1, BLOCK_BYTES=4096)
         whole = self.report(run.trace)
         data = run.trace.read_bytes()
-        generator = random.Random(2)
+        generator = harness.random_generator("damage")
         cuts = [0, 1, 7, 8, 100, 511, 512, 4095, 4096, 4097, 4096 + 48, 4096 + 64, 8192] + \
             [generator.randrange(len(data)) for _ in range(40)] + [len(data) - 1]
         path = self.dir / "cut.hprof"
@@ -187,7 +186,7 @@ class BadInput(harness.Case):
         data = run.trace.read_bytes()
         frames = self.frames(data)
         self.assertGreater(len(frames), 30)
-        generator = random.Random(3)
+        generator = harness.random_generator("damaged events")
         path = self.dir / "damaged.hprof"
         for number in range(40):
             frame, header, payload, events = generator.choice(frames)
@@ -209,7 +208,7 @@ class BadInput(harness.Case):
     def test_damage_anywhere(self):
         run = self.record(harness.program("ledger_threads"), 700, 1, 3, 1, BLOCK_BYTES=4096)
         data = run.trace.read_bytes()
-        generator = random.Random(4)
+        generator = harness.random_generator("lengths")
         path = self.dir / "damaged.hprof"
         for number in range(60):
             damaged = bytearray(data)

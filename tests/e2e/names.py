@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from random import Random
 
 import harness
 import heaptrack_file
@@ -204,7 +203,7 @@ class Bundle(harness.Case):
         begin = trace.stat().st_size
         self.assertGreater(len(whole), begin)
         heap = self.report(trace)["heap"]
-        random = Random(5)
+        random = harness.random_generator("damaged names")
         for cut in (1, 41, 2000, len(whole) - begin - 100):
             bundled.write_bytes(whole[:-cut])
             report = self.report(bundled)

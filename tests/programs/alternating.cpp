@@ -15,6 +15,8 @@
 #include <cstdlib>
 #include <random>
 
+#include "tests/support/ledger.h"
+
 namespace {
 
 constexpr std::size_t kSize = 64;
@@ -72,7 +74,8 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   g_turns = std::atol(argv[1]);
   mallopt(M_ARENA_MAX, 1);
-  static Thread threads[2] = {{0, std::mt19937(std::atoi(argv[2]))}, {1, std::mt19937(std::atoi(argv[2]) + 1000)}};
+  const std::uint64_t seed = ledger::argument(argc, argv, 2, 0) + ledger::added_seed();
+  static Thread threads[2] = {{0, std::mt19937(seed)}, {1, std::mt19937(seed + 1000)}};
   pthread_t handles[2];
   for (int i = 0; i < 2; ++i)
     pthread_create(

@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "preload/heapprof.h"
+#include "tests/support/ledger.h"
 
 #define SITE extern "C" [[gnu::noinline, gnu::used]]
 #define KEEP_FRAME asm volatile("" ::: "memory")
@@ -68,6 +69,7 @@ struct Held {
 Held held[200];
 
 void phase(const char* name, std::uint64_t seed, int most, bool last) {
+  seed += ledger::added_seed();
   usleep(3000);
   heapprof_mark(name);
   usleep(3000);

@@ -8,10 +8,13 @@ HEAPPROF_TEST_BUILD naming the build folder; by hand:
 
 import json
 import os
+import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from collections import defaultdict
 from dataclasses import dataclass
@@ -31,6 +34,10 @@ PROGRAMS = TARGET / "tests" / "programs"
 LOADER = "/lib64/ld-linux-x86-64.so.2"
 SKIPPED = 77  # meson: the test could not be tried here
 
+# Every random choice of the tests, of the programs they record included, follows from this number. 0: each as it is by
+# default.
+SEED = int(os.environ.get("HEAPPROF_TEST_SEED") or 0)
+
 WAYS = ("preload", "loader", "record")
 
 
@@ -42,8 +49,31 @@ def clean_environment(**extra):
     """This process's environment without anything that speaks to a recorder."""
     environment = {key: value for key, value in os.environ.items()
                    if not key.startswith("HEAPPROF_") and key not in ("LD_PRELOAD", "LEDGER_FILE")}
+    if SEED:
+        environment["LEDGER_SEED"] = str(SEED)  # tests/support/ledger.h
     environment.update({key: str(value) for key, value in extra.items()})
     return environment
+
+
+def random_generator(what):
+    """A generator for one purpose; what it gives depends on SEED and on `what` alone."""
+    return random.Random(f"{SEED}:{what}")
+
+
+def wait_until(condition, what, seconds=60):
+    """Polls until condition() is true and returns its value. After `seconds` it fails with `what` and with the value
+    seen last. For what gives no sign by itself; where a program can answer, wait for its answer."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {seconds} s; seen last: {value!r}")
+        time.sleep(0.005)
+    return value
+
+
+def process_state(pid):
+    """The letter in /proc/PID/stat: R, S, T (stopped), Z, ..."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @dataclass
@@ -111,6 +141,31 @@ class Case(unittest.TestCase):
         if status is not None:
             self.assertEqual(result.returncode, status, f"{command}\n{result.stdout[-2000:]}{result.stderr[-4000:]}")
         return Recording(trace, result.returncode, result.stdout, result.stderr, ledger_path)
+
+    def start_steady(self, trace, threads, command=(), **variables):
+        """Starts tests/programs/steady.cpp, preloaded unless `command` says how; returns when its threads run."""
+        environment = clean_environment(**variables)
+        if not command:
+            environment.update(LD_PRELOAD=str(LIBRARY), HEAPPROF_OUTPUT=str(trace))
+        process = subprocess.Popen([*map(str, command), program("steady"), str(threads)], env=environment, text=True,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+        def end():
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+            process.stdout.close()
+            process.stderr.close()
+        self.addCleanup(end)
+        self.assertEqual(process.stdout.readline(), "up\n")
+        return process
+
+    def steady_rounds(self, process, count=1):
+        """Returns when each thread of `steady` has begun and ended `count` rounds: all that it was in the middle of is
+        done, and then some hundred calls."""
+        for _ in range(count):
+            process.send_signal(signal.SIGUSR1)
+            self.assertEqual(process.stdout.readline(), "round\n")
 
     def heapprof(self, *arguments, status=0, timeout=120):
         """Runs heapprof; returns standard output. `status`: the exit status, or a collection of those allowed."""
@@ -229,6 +284,7 @@ def main():
         if not path.exists():
             print(f"not built: {path}")
             sys.exit(1)
+    print(f"HEAPPROF_TEST_SEED={SEED}", flush=True)
     runner = unittest.TextTestRunner(verbosity=2, stream=sys.stdout)
     result = unittest.main(module="__main__", exit=False, testRunner=runner).result
     if not result.wasSuccessful():

@@ -8,13 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/seed.h"
 #include "tests/support/trace_builder.h"
 
 namespace heapprof::test {
 
 /// Fills `trace` with about `events` events, 1 to 5 ticks apart.
 inline void random_program(TraceBuilder& trace, std::uint64_t seed, int events) {
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(heapprof::test::seed(seed));
   const auto below = [&](std::uint64_t n) { return static_cast<std::uint64_t>(random() % n); };
   const std::size_t threads = static_cast<std::size_t>(seed) % 4 + 1;
   constexpr std::uint32_t kNodes = 60;

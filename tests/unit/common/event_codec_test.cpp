@@ -1,4 +1,5 @@
 #include "common/event_codec.h"
+#include "tests/support/seed.h"
 
 #include <catch2/catch.hpp>
 
@@ -63,7 +64,7 @@ std::vector<Record> decode_all(const std::vector<std::uint8_t>& bytes, const Enc
 }  // namespace
 
 TEST_CASE("every op comes back from columns as it went in") {
-  std::mt19937_64 random(1);
+  std::mt19937_64 random(heapprof::test::seed(1));
   for (int round = 0; round < 200; ++round) {
     std::vector<Record> records;
     std::vector<Slot> slots;
@@ -107,7 +108,7 @@ TEST_CASE("a pair of malloc and free takes few bytes") {
 }
 
 TEST_CASE("slots that were scribbled over stay within the bound") {
-  std::mt19937_64 random(2);
+  std::mt19937_64 random(heapprof::test::seed(2));
   for (int round = 0; round < 200; ++round) {
     std::vector<Slot> slots(100);
     for (Slot& slot : slots)
@@ -122,7 +123,7 @@ TEST_CASE("slots that were scribbled over stay within the bound") {
 }
 
 TEST_CASE("damaged columns are an error or some records, never a read outside") {
-  std::mt19937_64 random(3);
+  std::mt19937_64 random(heapprof::test::seed(3));
   std::vector<Slot> slots;
   std::uint64_t time = 0;
   for (unsigned i = 0; i < 50; ++i) {

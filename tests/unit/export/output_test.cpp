@@ -1,5 +1,6 @@
 // What is written comes back, whatever the container; failures are told and leave no half file behind.
 #include "analyzer/export/output.h"
+#include "tests/support/seed.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -73,7 +74,7 @@ std::string unzstd(const std::string& path) {
 
 /// Small and large pieces, through both ways of writing.
 std::string write_pieces(Output& output, std::size_t bytes) {
-  std::mt19937 random(42);
+  std::mt19937 random(heapprof::test::seed(42));
   std::string all;
   while (all.size() < bytes) {
     std::string piece(random() % 50 == 0 ? random() % 600'000 : random() % 200, ' ');
@@ -166,7 +167,7 @@ TEST_CASE("a file size limit in the middle of compressed output is told") {
   std::string error;
   {
     Output output(folder.path + "/big.zst");
-    std::mt19937_64 random(1);
+    std::mt19937_64 random(heapprof::test::seed(1));
     for (int i = 0; i < 100'000; ++i) output.write(std::to_string(random()));
     CHECK_FALSE(output.close());
     error = output.error();

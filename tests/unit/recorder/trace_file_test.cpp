@@ -17,6 +17,7 @@
 #include "common/checksum.h"
 #include "preload/recorder/call_tree.h"
 #include "preload/recorder/stream.h"
+#include "tests/support/seed.h"
 #include "tests/support/system_calls.h"
 #include "tests/unit/recorder/read_back.h"
 
@@ -108,7 +109,7 @@ TEST_CASE("a stream that meets the size limit says so and keeps what it has") {
   REQUIRE(file.create((folder / "t").c_str(), "p", 0, 4096 + 65536 + 65536) == nullptr);
   Stream stream;
   REQUIRE(stream.open(file, StreamId{1}, 65536) == nullptr);
-  std::uint64_t state = 1;
+  std::uint64_t state = heapprof::test::seed(1);
   unsigned committed = 0;
   const auto random = [&] { return state = state * 6364136223846793005 + 1442695040888963407; };
   while (stream.append(Op::kAlloc, committed, random() >> 20, random() >> 50,

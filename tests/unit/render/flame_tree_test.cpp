@@ -1,4 +1,5 @@
 #include "analyzer/render/flame_tree.h"
+#include "tests/support/seed.h"
 
 #include <algorithm>
 #include <random>
@@ -57,7 +58,7 @@ TEST_CASE("folded: an empty tree and an unknown stack") {
 }
 
 TEST_CASE("folded: the order of insertion does not matter") {
-  std::mt19937 random(11);
+  std::mt19937 random(heapprof::test::seed(11));
   std::vector<std::pair<std::vector<FlameFrame>, std::uint64_t>> stacks;
   for (int i = 0; i < 400; ++i) {
     std::vector<FlameFrame> frames;

@@ -11,6 +11,7 @@
 
 #include "analyzer/render/flamegraph.h"
 #include "analyzer/render/timeline.h"
+#include "tests/support/seed.h"
 
 using namespace heapprof::render;
 
@@ -140,7 +141,7 @@ void extremes() {
 void large() {
   for (const auto& [name, frames, kept] :
        {std::tuple("large", 10'000u, 50'000u), std::tuple("pruned", 100'000u, 5'000u)}) {
-    std::mt19937 random(3);
+    std::mt19937 random(heapprof::test::seed(3));
     FlameTree tree;
     while (tree.nodes().size() < frames) {
       std::vector<FlameFrame> stack{frame("main")};

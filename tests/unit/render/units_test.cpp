@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "analyzer/render/palette.h"
+#include "tests/support/seed.h"
 
 using namespace heapprof::render;
 
@@ -48,7 +49,7 @@ TEST_CASE("times") {
 }
 
 TEST_CASE("byte axes: whole powers of two, the largest value inside, few ticks") {
-  std::mt19937_64 random(5);
+  std::mt19937_64 random(heapprof::test::seed(5));
   for (int i = 0; i < 2000; ++i) {
     const std::uint64_t largest = random() >> (random() % 60 + 2);
     const unsigned most = 2 + static_cast<unsigned>(random() % 10);

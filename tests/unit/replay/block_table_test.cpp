@@ -5,12 +5,13 @@
 #include <unordered_map>
 
 #include "analyzer/replay/block_table.h"
+#include "tests/support/seed.h"
 
 using heapprof::replay::Block;
 using heapprof::replay::BlockTable;
 
 TEST_CASE("The table holds what a map would") {
-  std::mt19937_64 random(3);
+  std::mt19937_64 random(heapprof::test::seed(3));
   BlockTable table;
   std::unordered_map<std::uint64_t, std::uint64_t> expected;
   std::vector<std::uint64_t> addresses;

@@ -7,6 +7,7 @@
 #include "analyzer/replay/compact.h"
 #include "tests/support/profile_text.h"
 #include "tests/support/random_trace.h"
+#include "tests/support/seed.h"
 #include "tests/support/temporary_file.h"
 
 using namespace heapprof;
@@ -39,7 +40,7 @@ TEST_CASE("Compacted traces answer as their originals") {
   options.level = 3;
   const CompactResult result = compact(path.path(), compacted.path(), options);
   CHECK(result.bytes < result.original_bytes);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(heapprof::test::seed(seed));
   int began_at_snapshot = 0;
   for (int i = 0; i < 6; ++i) {
     Selection selection;
@@ -69,7 +70,7 @@ TEST_CASE("Damaged compacted traces are refused or read as far as they go") {
   std::ifstream in(compacted.path(), std::ios::binary);
   const std::vector<std::uint8_t> sound{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   const std::uint64_t events = Analysis(compacted.path(), {}).profile().events();
-  std::mt19937_64 random(5);
+  std::mt19937_64 random(heapprof::test::seed(5));
   int incomplete = 0;
   for (int i = 0; i < 100; ++i) {
     std::vector<std::uint8_t> bytes = sound;

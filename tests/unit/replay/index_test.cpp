@@ -9,6 +9,7 @@
 #include "analyzer/replay/index.h"
 #include "tests/support/profile_text.h"
 #include "tests/support/random_trace.h"
+#include "tests/support/seed.h"
 #include "tests/support/temporary_file.h"
 
 using namespace heapprof;
@@ -51,7 +52,7 @@ TEST_CASE("Random slices are the same with and without an index") {
   const TemporaryFile path;
   trace.write(path.path());
   const Removed index{index_trace(path.path(), 9'000)};
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(heapprof::test::seed(seed));
   int began_at_snapshot = 0;
   for (int i = 0; i < 14; ++i) {
     Selection selection;
@@ -150,7 +151,7 @@ TEST_CASE("A damaged index never changes an answer") {
   selection.from = Moment{70, true};
   selection.to = Moment{75, true};
   const std::string truth = text_of(Analysis(path.path(), selection, {}, kNoIndex));
-  std::mt19937_64 random(7);
+  std::mt19937_64 random(heapprof::test::seed(7));
   int used = 0;
   for (int i = 0; i < 60; ++i) {
     std::vector<std::uint8_t> bytes = sound;
@@ -176,7 +177,7 @@ TEST_CASE("Snapshots that lie under right checksums are read within bounds") {
   REQUIRE(opened);
   const std::vector<std::uint8_t> sound = opened->snapshot_before(~std::uint64_t{0});
   REQUIRE(!sound.empty());
-  std::mt19937_64 random(11);
+  std::mt19937_64 random(heapprof::test::seed(11));
   int refused = 0;
   for (int i = 0; i < 3'000; ++i) {
     std::vector<std::uint8_t> bytes = sound;

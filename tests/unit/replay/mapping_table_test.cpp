@@ -5,12 +5,13 @@
 #include <random>
 
 #include "analyzer/replay/mapping_table.h"
+#include "tests/support/seed.h"
 
 using heapprof::replay::MappingTable;
 using heapprof::replay::Region;
 
 TEST_CASE("Pieces taken and put back agree with a picture of every page") {
-  std::mt19937 random(11);
+  std::mt19937 random(heapprof::test::seed(11));
   constexpr std::uint64_t kPage = 4096;
   constexpr unsigned kPages = 64;
   MappingTable table;

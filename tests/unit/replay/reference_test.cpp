@@ -6,6 +6,7 @@
 #include <random>
 
 #include "analyzer/replay/analysis.h"
+#include "tests/support/seed.h"
 #include "tests/support/temporary_file.h"
 #include "tests/support/trace_builder.h"
 
@@ -62,7 +63,7 @@ struct Reference {
 
 TEST_CASE("Random programs cost what the reference says") {
   const int seed = GENERATE(range(1, 9));
-  std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+  std::mt19937_64 random(heapprof::test::seed(static_cast<std::uint64_t>(seed)));
   const std::size_t threads = static_cast<std::size_t>(seed) % 4 + 1;
   constexpr std::uint32_t kNodes = 40;
 

@@ -1,4 +1,5 @@
 #include "analyzer/symbols/interval_map.h"
+#include "tests/support/seed.h"
 
 #include <catch2/catch.hpp>
 #include <random>
@@ -52,7 +53,7 @@ TEST_CASE("a range may reach the end of the address space") {
 }
 
 TEST_CASE("any ranges at all: the latest start that covers an address wins") {
-  std::mt19937 random(7);
+  std::mt19937 random(heapprof::test::seed(7));
   for (int round = 0; round < 300; ++round) {
     struct Range {
       std::uint64_t low, high;

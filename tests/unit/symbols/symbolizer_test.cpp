@@ -3,6 +3,7 @@
 //
 // HEAPPROF_FIXTURE names the folder that fixture/make.sh filled, HEAPPROF_FIXTURE_SOURCE its sources.
 #include "analyzer/symbols/symbolizer.h"
+#include "tests/support/seed.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -508,7 +509,7 @@ TEST_CASE("addresses may come in any order, repeated, of many modules, or lead n
     for (const std::uint64_t nowhere : {std::uint64_t{0}, std::uint64_t{1} << 40, ~std::uint64_t{0}})
       addresses.push_back({static_cast<std::uint32_t>(repeat), nowhere});
   }
-  std::mt19937 random(3);
+  std::mt19937 random(heapprof::test::seed(3));
   std::shuffle(addresses.begin(), addresses.end(), random);
   Symbolizer together(modules, {});
   const auto all = together.resolve(addresses);
@@ -761,7 +762,7 @@ TEST_CASE("a damaged file is neither believed blindly nor fatal") {
   const std::string whole((std::istreambuf_iterator<char>(file)), {});
   const std::vector<std::uint64_t> addresses = text_section(built("dwarf5"));
   Folder folder;
-  std::mt19937 random(11);
+  std::mt19937 random(heapprof::test::seed(11));
   const auto start = std::chrono::steady_clock::now();
   for (int round = 0; round < 300; ++round) {
     std::string damaged = whole;

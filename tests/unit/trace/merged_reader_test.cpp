@@ -5,6 +5,7 @@
 #include <random>
 
 #include "analyzer/trace/merged_reader.h"
+#include "tests/support/seed.h"
 #include "tests/support/temporary_file.h"
 #include "tests/support/trace_builder.h"
 
@@ -48,7 +49,7 @@ std::uint64_t heap_events(const Merged& merged) {
 }  // namespace
 
 TEST_CASE("Streams are merged by time, each in its own order") {
-  std::mt19937 random(7);
+  std::mt19937 random(heapprof::test::seed(7));
   TraceBuilder trace;
   constexpr std::size_t kStreams = 5;
   std::vector<TraceBuilder::Stream*> streams;

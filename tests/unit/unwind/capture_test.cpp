@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "scenarios.h"
+#include "tests/support/seed.h"
 
 using namespace unwind_test;
 
@@ -165,7 +166,7 @@ TEST_CASE("longjmp, then the same depth through other calls") {
 TEST_CASE("callbacks from libc and libstdc++") {
   run([] {
     std::array<int, 200> numbers;
-    std::mt19937 random(1);
+    std::mt19937 random(heapprof::test::seed(1));
     for (int& number : numbers) number = static_cast<int>(random() % 1000);
     auto copy = numbers;
     qsort(copy.data(), copy.size(), sizeof copy[0], compare_numbers);
