@@ -27,7 +27,7 @@ build=(
 )
 test=(
   catch2 libunwind-dev binutils
-  heaptrack heaptrack-gui kcachegrind massif-visualizer dbus-daemon xvfb xauth librsvg2-bin
+  heaptrack heaptrack-gui kcachegrind massif-visualizer dbus-daemon xvfb xauth x11-utils librsvg2-bin
   libjemalloc-dev libgoogle-perftools-dev
   redis-server redis-tools libcap2-bin git sqlite3 dwz chromium strace valgrind
   # disks that fill up, allocators that hook too, children of every kind

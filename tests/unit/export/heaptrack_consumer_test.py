@@ -4,24 +4,23 @@
 usage: heaptrack_consumer_test.py print|gui HEAPTRACK_SAMPLES
 
 print   heaptrack_print: nothing on standard error, totals, calls per size, and per-stack sums of all four costs
-gui     heaptrack_gui under a virtual display opens each file and stays alive
+gui     heaptrack_gui shows each file, on a screen that nobody sees
 """
 
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 
+import viewer
+
 SKIPPED = 77
 AS_IT_IS = ["--disable-builtin-suppressions", "--disable-embedded-suppressions", "--shorten-templates=0"]
-GUI_SECONDS = 10
 
 
 def short(size):
@@ -87,46 +86,11 @@ def check_print(folder, expected):
     return problems
 
 
-def check_gui(folder, names):
-    """The viewer in a display of its own; a crash within GUI_SECONDS is a failure."""
-    environment = dict(os.environ, HOME=str(folder), XDG_RUNTIME_DIR=str(folder), KDE_DEBUG="1",
-                       QT_LOGGING_RULES="*.debug=false", LIBGL_ALWAYS_SOFTWARE="1")
-    xvfb = shutil.which("xvfb-run")
-    if not xvfb:
-        environment["QT_QPA_PLATFORM"] = "offscreen"
-    folder.chmod(0o700)
-    started = []
-    for name in names:
-        command = ["heaptrack_gui", str(folder / name)]
-        if xvfb:
-            command = [xvfb, "-a"] + command
-        log = open(folder / (name + ".log"), "wb")
-        started.append((name, log, subprocess.Popen(command, env=environment, stdout=log, stderr=log,
-                                                    start_new_session=True)))
-        time.sleep(1)  # xvfb-run -a looks for a free display: not two at once
-    problems = []
-    deadline = time.monotonic() + GUI_SECONDS
-    for name, log, process in started:
-        try:
-            status = process.wait(timeout=max(0.1, deadline - time.monotonic()))
-            said = (folder / (name + ".log")).read_text(errors="replace")[-600:]
-            problems.append(f"{name}: heaptrack_gui ended with status {status}: {said}")
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        log.close()
-    return problems
-
-
 def main():
     what, samples = sys.argv[1:]
-    program = {"print": "heaptrack_print", "gui": "heaptrack_gui"}[what]
-    if not shutil.which(program):
-        print(f"skipped: {program} is not installed")
+    missing = viewer.missing() if what == "gui" else None if shutil.which("heaptrack_print") else "heaptrack_print"
+    if missing:
+        print(f"skipped: {missing} is not installed")
         return SKIPPED
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -134,7 +98,7 @@ def main():
         expected = json.loads((folder / "expected.json").read_text())
         problems = []
         if what == "gui":
-            problems = check_gui(folder, [sample["file"] for sample in expected])
+            problems = viewer.open_files([folder / sample["file"] for sample in expected], folder, dict(os.environ))
         else:
             for sample in expected:
                 found = check_print(folder, sample)

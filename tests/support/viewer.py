@@ -1,0 +1,104 @@
+"""heaptrack_gui on a screen that nobody sees: opens files and waits until they are shown.
+
+The viewer itself says when: its window's title becomes the file's name as soon as the file is read. Then it draws its
+charts; when none of its threads has anything left to do, all is shown. What it could not bear it would crash of, or
+refuse, before that.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+NEEDED = ("heaptrack_gui", "Xvfb", "xwininfo")
+
+
+def missing():
+    """A program that is needed and is not installed, or None."""
+    return next((name for name in NEEDED if shutil.which(name) is None), None)
+
+
+@contextlib.contextmanager
+def screen():
+    """An X server of its own; yields the display's name when it takes connections, which it says itself."""
+    read_end, write_end = os.pipe()
+    server = subprocess.Popen(["Xvfb", "-displayfd", str(write_end), "-screen", "0", "1280x1024x24", "-nolisten", "tcp"],
+                              pass_fds=[write_end], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL)
+    os.close(write_end)
+    try:
+        with open(read_end, encoding="ascii") as answer:
+            number = answer.readline().strip()
+        if not number:
+            raise AssertionError(f"Xvfb does not start: exit status {server.wait()}")
+        yield f":{number}"
+    finally:
+        server.kill()
+        server.wait()
+
+
+def threads(pid):
+    """The states of a process's threads, and the processor time that they have used, in ticks."""
+    states, ticks = set(), 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended meanwhile
+            fields = (task / "stat").read_text().rpartition(")")[2].split()
+            states.add(fields[0])
+            ticks += int(fields[11]) + int(fields[12])
+    return states, ticks
+
+
+def open_files(paths, home, environment, seconds=120):
+    """Opens each file in a viewer of its own, all on one screen. Returns problems as texts; none: all are shown, and
+    all viewers are still there."""
+    home.chmod(0o700)
+    logs = [path.with_name(path.name + ".said") for path in paths]
+    problems = []
+    with screen() as display:
+        environment = {**environment, "DISPLAY": display, "HOME": str(home), "XDG_RUNTIME_DIR": str(home),
+                       "LIBGL_ALWAYS_SOFTWARE": "1"}
+        viewers = []
+        try:
+            for path, log in zip(paths, logs):
+                with open(log, "wb") as output:
+                    viewers.append(subprocess.Popen(["heaptrack_gui", str(path)], env=environment, stdout=output,
+                                                    stdin=subprocess.DEVNULL, stderr=output, start_new_session=True))
+            deadline = time.monotonic() + seconds
+            waiting = dict(zip(paths, viewers))
+            log_of = dict(zip(paths, logs))
+            before = {}
+            while waiting:
+                titles = subprocess.run(["xwininfo", "-root", "-tree"], env=environment, capture_output=True, text=True,
+                                        errors="replace").stdout
+                for path, viewer in list(waiting.items()):
+                    if viewer.poll() is not None:
+                        problems.append(f"{path.name}: heaptrack_gui ended with status {viewer.returncode}")
+                        del waiting[path]
+                        continue
+                    if re.search("(?i)failed to", log_of[path].read_text(errors="replace")):
+                        del waiting[path]  # refused; what it said is a problem below
+                        continue
+                    now = threads(viewer.pid)
+                    shown = re.search(rf'"Heaptrack - {re.escape(path.name)}\W', titles)
+                    if shown and not now[0] & {"R", "D"} and before.get(path) == now:
+                        del waiting[path]
+                    before[path] = now
+                if time.monotonic() > deadline:
+                    problems += [f"{path.name}: not shown within {seconds} s: {titles}" for path in waiting]
+                    break
+                time.sleep(0.3)  # over this time all threads must rest
+            # What opened early must not have gone since.
+            problems += [f"{path.name}: heaptrack_gui ended with status {viewer.returncode}"
+                         for path, viewer in zip(paths, viewers) if path not in waiting and viewer.poll() is not None]
+        finally:
+            for viewer in viewers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(viewer.pid, signal.SIGKILL)
+                viewer.wait()
+    said = {path.name: log.read_text(errors="replace") for path, log in zip(paths, logs)}
+    problems += [f"{name}: {text[-2000:]}" for name, text in said.items() if re.search("(?i)failed to", text)]
+    return list(dict.fromkeys(problems)) + [f"{name} said: {text[-1000:]}" for name, text in said.items() if problems]
