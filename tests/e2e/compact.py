@@ -4,13 +4,11 @@ the numbers that stand for addresses. What cannot be compacted, or was damaged a
 import gzip
 import json
 import os
-import random
 import resource
 import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import harness
 
@@ -206,13 +204,8 @@ class Compact(harness.Case):
 
     def test_running_program(self):
         trace = self.dir / "running.hprof"
-        process = subprocess.Popen(["sleep", "60"], env=harness.clean_environment(
-            LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace))
+        process = self.start_steady(trace, 0)
         try:
-            for _ in range(200):
-                if trace.exists() and self.run_heapprof("info", trace).returncode == 0:
-                    break
-                time.sleep(0.05)
             snapshot = self.compact(trace)
             report = self.report(snapshot)
             self.assert_sound(report, ended_by=("running",))
@@ -256,7 +249,7 @@ class Compact(harness.Case):
         """What the original has lost, the compacted trace has lost, too, and says so."""
         trace = self.record(harness.program("ledger_threads"), 1_500, 1, 3, 1, BLOCK_BYTES=4096).trace
         data = trace.read_bytes()
-        generator = random.Random(7)
+        generator = harness.random_generator("damaged")
         for number in range(6):
             path = self.dir / f"damaged{number}.hprof"
             if number % 2:
@@ -276,7 +269,7 @@ class Compact(harness.Case):
         data = compacted.read_bytes()
         whole = self.report(compacted)
         path = self.dir / "damaged.hprof"
-        generator = random.Random(6)
+        generator = harness.random_generator("cut")
         incomplete = refused = 0
         for number in range(40):
             damaged = bytearray(data)

@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import time
 
 import harness
 
@@ -17,10 +16,9 @@ class Control(harness.Case):
         self.addCleanup(lambda: process.poll() is None and process.kill())
         return process, trace
 
-    def steady(self):
-        process, trace = self.start(harness.program("steady"), "2")
-        self.assertEqual(process.stdout.readline(), "up\n")
-        return process, trace
+    def steady(self, threads=2):
+        trace = self.dir / "trace.hprof"
+        return self.start_steady(trace, threads), trace
 
     def control(self, *words):
         result = subprocess.run([harness.HEAPPROF, "control", *map(str, words)], capture_output=True, text=True,
@@ -41,12 +39,12 @@ class Control(harness.Case):
         self.assertEqual(self.control(trace, "pause"), (0, "paused\n", ""))
         self.assertEqual(self.state(trace), "paused")
         # A thread may have been in the middle of one.
-        time.sleep(0.05)
+        self.steady_rounds(process)
         paused_at = self.allocations(trace)
-        time.sleep(0.3)
+        self.steady_rounds(process, 20)
         self.assertEqual(self.allocations(trace), paused_at)
         self.assertEqual(self.control("--pid", process.pid, "resume"), (0, "recording\n", ""))
-        time.sleep(0.3)
+        self.steady_rounds(process, 20)
         self.assertGreater(self.allocations(trace), paused_at + 100)
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
@@ -85,12 +83,7 @@ class Control(harness.Case):
         self.assertEqual(times, sorted(times))
 
     def test_a_program_that_does_nothing_is_told_later(self):
-        process, trace = self.start("sleep", "100")
-        deadline = time.monotonic() + 10
-        while not trace.exists() or self.control(trace, "status")[0] != 0:
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.05)
-        time.sleep(0.1)
+        process, trace = self.steady(threads=0)
         status, _, errors = self.control(trace, "pause", "--wait", "0.2")
         self.assertEqual(status, 1)
         self.assertIn("not done yet", errors)

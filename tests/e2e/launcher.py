@@ -71,22 +71,20 @@ if 7 in where: say(os.read(7, 100))
 END_KINDS = {"none": 0, "exit": 1, "exec": 2, "signal": 3, "stopped": 4}
 
 
-def fields_of_stat(pid):
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()
-
-
 def state_of(pid):
-    return fields_of_stat(pid)[0]
+    return harness.process_state(pid)
 
 
-def wait_until(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False
+# A signal to the launcher alone, which it passes on. It takes pending signals in the order of their numbers: when this
+# one has arrived, the launcher is done with all that it was sent before.
+LAST_SIGNAL = 60
+
+
+def pending(pid):
+    """The signals that a process was sent and has not taken, as in /proc/PID/status."""
+    with open(f"/proc/{pid}/status") as file:
+        (mask,) = (int(line.split()[1], 16) for line in file if line.startswith("ShdPnd"))
+    return {number for number in range(1, 65) if mask >> (number - 1) & 1}
 
 
 class Launcher(harness.Case):
@@ -254,52 +252,69 @@ class Launcher(harness.Case):
     def test_a_signal_to_the_group_comes_once(self):
         """As from `timeout` or a shell's `kill %1`: the program is in the group itself."""
         numbers = [signal.SIGUSR1, signal.SIGHUP, signal.SIGINT, 40, signal.SIGTERM]
-        process = subprocess.Popen(self.command("-q", sys.executable, "-c", CATCHER, *map(int, numbers)),
-                                   process_group=0,
+        process = subprocess.Popen(self.command("-q", sys.executable, "-c", CATCHER, LAST_SIGNAL,
+                                                *map(int, numbers)), process_group=0,
                                    stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir)
         self.assertEqual(process.stdout.readline(), b"ready\n")
+        seen = []
+
+        def all_handled():
+            process.send_signal(LAST_SIGNAL)
+            while (line := process.stdout.readline().decode()) != f"got {LAST_SIGNAL}\n":
+                self.assertTrue(line, seen)
+                seen.append(line.strip())
+
         for number in numbers[:-1] * 2:
             os.killpg(process.pid, number)
-            time.sleep(0.05)
+            all_handled()
         process.send_signal(signal.SIGUSR1)  # and one to the launcher alone, which is passed on
-        time.sleep(0.2)
+        all_handled()
         os.killpg(process.pid, signal.SIGTERM)
         self.assertEqual(process.wait(timeout=60), 5)
-        seen = process.stdout.read().decode().split("\n")
+        seen += process.stdout.read().decode().split("\n")
         process.stdout.close()
         for number in numbers:
             wanted = 1 if number == signal.SIGTERM else 3 if number == signal.SIGUSR1 else 2
             self.assertEqual(seen.count(f"got {int(number)}"), wanted, (number, seen))
 
     def test_a_program_that_signals_its_parent_or_group_is_not_answered(self):
-        script = ("import os, signal, sys, time\nn = 0\ndef seen(*_):\n global n; n += 1\n"
-                  "signal.signal(signal.SIGUSR1, seen)\nos.kill(os.getppid(), signal.SIGUSR1)\n"
-                  "os.kill(0, signal.SIGUSR1)\ntime.sleep(0.3)\nsys.exit(n)\n")
+        script = ("import os, signal, sys\nn = 0\ndef seen(*_):\n global n; n += 1\n"
+                  "signal.signal(signal.SIGUSR1, seen)\n"
+                  f"signal.signal({LAST_SIGNAL}, lambda *_: sys.exit(n))\n"
+                  "os.kill(os.getppid(), signal.SIGUSR1)\nos.kill(0, signal.SIGUSR1)\n"
+                  "os.write(1, b'sent\\n')\nwhile True: signal.pause()\n")
         process = subprocess.Popen(self.command("-q", sys.executable, "-c", script), start_new_session=True,
-                                   env=harness.clean_environment(), cwd=self.dir)
+                                   stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir)
+        self.assertEqual(process.stdout.readline(), b"sent\n")
+        process.send_signal(LAST_SIGNAL)
         self.assertEqual(process.wait(timeout=60), 1)
+        process.stdout.close()
 
     def test_stopping_the_program_alone_does_not_stop_the_launcher(self):
-        process = subprocess.Popen(self.command("-q", "sh", "-c", "echo $$; sleep 0.5; exit 3"),
+        script = f"trap : {LAST_SIGNAL}; echo $$; read word; exit 3"
+        process = subprocess.Popen(self.command("-q", "sh", "-c", script), stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir)
         child = int(process.stdout.readline())
         os.kill(child, signal.SIGSTOP)
-        self.assertTrue(wait_until(lambda: state_of(child) == "T"))
-        time.sleep(0.2)
+        harness.wait_until(lambda: state_of(child) == "T", "the program does not stop")
+        # The launcher takes SIGCHLD before this one, which waits for the child to continue.
+        process.send_signal(LAST_SIGNAL)
+        harness.wait_until(lambda: LAST_SIGNAL in pending(child), "the launcher passes nothing on")
         self.assertNotEqual(state_of(process.pid), "T")
         os.kill(child, signal.SIGCONT)
-        self.assertEqual(process.wait(timeout=60), 3)
-        process.stdout.close()
+        process.communicate(b"word\n", timeout=60)
+        self.assertEqual(process.returncode, 3)
 
     def test_stopping_the_launcher_stops_and_continues_both(self):
-        process = subprocess.Popen(self.command("-q", "sh", "-c", "echo $$; sleep 1; exit 3"), stdout=subprocess.PIPE,
-                                   env=harness.clean_environment(), cwd=self.dir, process_group=0)
+        process = subprocess.Popen(self.command("-q", "sh", "-c", "echo $$; read word; exit 3"), stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir,
+                                   process_group=0)
         child = int(process.stdout.readline())
         process.send_signal(signal.SIGTSTP)
-        self.assertTrue(wait_until(lambda: state_of(child) == "T" and state_of(process.pid) == "T"))
+        harness.wait_until(lambda: state_of(child) == "T" and state_of(process.pid) == "T", "the two do not stop")
         process.send_signal(signal.SIGCONT)
-        self.assertEqual(process.wait(timeout=60), 3)
-        process.stdout.close()
+        process.communicate(b"word\n", timeout=60)
+        self.assertEqual(process.returncode, 3)
 
     # --- on a terminal --------------------------------------------------------------------------------
 
@@ -329,14 +344,16 @@ class Launcher(harness.Case):
 
     def test_interrupt_from_the_terminal_comes_once(self):
         pid, terminal = self.on_terminal(*self.command("-q", sys.executable, "-c", CATCHER, int(signal.SIGINT),
-                                                       int(signal.SIGQUIT), int(signal.SIGTERM)))
+                                                       int(signal.SIGQUIT), int(signal.SIGTERM), LAST_SIGNAL))
         self.read_until(terminal, b"ready")
-        os.write(terminal, b"\x03")
-        time.sleep(0.5)
-        os.write(terminal, b"\x1c")
-        time.sleep(0.5)
+        seen = b""
+        for key, number in ((b"\x03", 2), (b"\x1c", 3)):
+            os.write(terminal, key)
+            seen += self.read_until(terminal, b"got %d\r" % number)
+            os.kill(pid, LAST_SIGNAL)
+            seen += self.read_until(terminal, b"got %d\r" % LAST_SIGNAL)
         os.kill(pid, signal.SIGTERM)
-        seen = self.read_until(terminal, b"got 15")
+        seen += self.read_until(terminal, b"got 15")
         self.assertEqual(seen.count(b"got 2\r"), 1, seen)
         self.assertEqual(seen.count(b"got 3\r"), 1, seen)
         _, status = os.waitpid(pid, 0)
@@ -365,7 +382,7 @@ class Launcher(harness.Case):
         self.read_until(terminal, b"Stopped")
         os.write(terminal, b"fg\n")
         self.read_until(terminal, b"record")
-        time.sleep(0.3)
+        harness.wait_until(lambda: os.tcgetpgrp(terminal) != pid, "the job does not get the terminal")
         os.write(terminal, b"word\n")
         self.read_until(terminal, b"got word")
         os.write(terminal, b"echo status $?\n")
@@ -612,7 +629,7 @@ class Launcher(harness.Case):
         daemon = ("import os, time\n"
                   "pid = os.fork()\n"
                   f"if pid: open('{self.dir}/pid', 'w').write(str(pid)); os._exit(0)\n"
-                  "os.dup2(0, 1); os.dup2(0, 2); time.sleep(60)")
+                  "os.dup2(0, 1); os.dup2(0, 2); time.sleep(600)")
         for option, what in (([], "they are recorded with --children only"), (["--children"], "so do their recordings")):
             left = subprocess.run([str(harness.HEAPPROF), "record", *option, "-o", self.dir / "%p.hprof",
                                    "/usr/bin/python3", "-c", daemon], stdin=subprocess.DEVNULL,

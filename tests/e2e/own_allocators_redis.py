@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
@@ -58,28 +57,32 @@ class Redis(harness.Case):
         trace = self.dir / "redis.hprof"
         server = subprocess.Popen(
             ["redis-server", "--port", "0", "--unixsocket", path, "--dir", folder.name, "--save", "", "--appendonly",
-             "no"],
+             "no", "--hz", "100"],
             env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace),
             stdout=subprocess.DEVNULL)
         self.addCleanup(lambda: (server.poll() is None and server.kill(), server.wait()))
         client = socket.socket(socket.AF_UNIX)
         client.settimeout(60)
-        for _ in range(400):
-            try:
-                client.connect(str(path))
-                break
-            except OSError:
-                self.assertIsNone(server.poll())
-                time.sleep(0.05)
+
+
+        def connected():
+            self.assertIsNone(server.poll(), "the server has ended")
+            return client.connect_ex(str(path)) == 0
+        harness.wait_until(connected, "the server does not answer")
         subprocess.run(["redis-benchmark", "-s", path, "-q", "-n", "5000", "-r", "3000", "-d", "500", "-P", "8", "-t",
                         "set,lpush,sadd,hset,zadd"], check=True, capture_output=True, timeout=120)
         # The load's clients are gone, and what the server keeps for a client in work has been given back.
-        used = before = None
-        while used is None or used != before:
-            before = used
-            time.sleep(0.3)
+        seen, since = None, 0
+
+        def memory_at_rest():
+            """What it uses, when that has been the same for 30 rounds of its housekeeping."""
+            nonlocal seen, since
             answer = self.ask(client)
-            used = answer["used_memory"] if answer["connected_clients"] == 1 else None
+            now = (answer["connected_clients"], answer["used_memory"])
+            if now != seen:
+                seen, since = now, answer["server_time_usec"]
+            return answer["used_memory"] if now[0] == 1 and answer["server_time_usec"] - since >= 300_000 else 0
+        used = harness.wait_until(memory_at_rest, "the server's memory does not come to rest")
         server.send_signal(signal.SIGKILL)
         server.wait()
 

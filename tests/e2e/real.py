@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
@@ -125,12 +124,12 @@ class Real(harness.Case):
                  socket, "--dir", folder, "--save", "", "--appendonly", "no"],
                 env=harness.clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             self.addCleanup(lambda: server.poll() is None and server.kill())
-            for _ in range(200):
+
+            def answers():
+                self.assertIsNone(server.poll(), "the server has ended")
                 ping = subprocess.run(["redis-cli", "-s", socket, "ping"], capture_output=True, text=True)
-                if ping.stdout == "PONG\n" or server.poll() is not None:
-                    break
-                time.sleep(0.05)
-            self.assertEqual(ping.stdout, "PONG\n", server.poll())
+                return ping.stdout == "PONG\n"
+            harness.wait_until(answers, "the server does not answer")
             subprocess.run(["redis-benchmark", "-s", socket, "-q", "-n", "10000", "-r", "2000", "-t",
                             "set,get,lpush,sadd,zadd"], check=True, capture_output=True, timeout=120)
             running = self.report(trace)
@@ -138,13 +137,12 @@ class Real(harness.Case):
             # A forked child writes the snapshot; it must work, and must not touch the trace.
             saved = subprocess.run(["redis-cli", "-s", socket, "bgsave"], capture_output=True, text=True)
             self.assertIn("started", saved.stdout)
-            for _ in range(200):
-                info = subprocess.run(["redis-cli", "-s", socket, "info", "persistence"], capture_output=True,
-                                      text=True)
-                if "rdb_bgsave_in_progress:0" in info.stdout:
-                    break
-                time.sleep(0.05)
-            self.assertIn("rdb_last_bgsave_status:ok", info.stdout)
+
+            def persistence():
+                return subprocess.run(["redis-cli", "-s", socket, "info", "persistence"], capture_output=True,
+                                      text=True).stdout
+            harness.wait_until(lambda: "rdb_bgsave_in_progress:0" in persistence(), "the snapshot is not written")
+            self.assertIn("rdb_last_bgsave_status:ok", persistence())
             subprocess.run(["redis-cli", "-s", socket, "shutdown", "nosave"], capture_output=True)
             output, _ = server.communicate(timeout=60)
             self.assertEqual(server.returncode, 0, output)

@@ -3,28 +3,20 @@
 import json
 import os
 import signal
-import subprocess
-import time
 
 import harness
+import heaptrack_file
 
 
 class Running(harness.Case):
     def start(self, threads):
         trace = self.dir / "steady.hprof"
-        environment = harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace)
-        process = subprocess.Popen([harness.program("steady"), str(threads)], env=environment,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(lambda: process.poll() is None and process.kill())
-        self.assertEqual(process.stdout.readline(), "up\n")
-        return process, trace
+        return self.start_steady(trace, threads), trace
 
     def test_report_while_it_runs(self):
         process, trace = self.start(3)
         events = 0
-        deadline = time.monotonic() + 4
-        reports = 0
-        while time.monotonic() < deadline or reports < 5:
+        for _ in range(40):
             report = self.report(trace)
             self.assert_sound(report, ended_by=("running",))
             self.assertGreaterEqual(report["events"], events)
@@ -32,8 +24,10 @@ class Running(harness.Case):
             self.assertLess(report["heap"]["leaked_blocks"], 3 * 64 + 30)
             self.assertEqual(report["pid"], process.pid)
             events = report["events"]
-            reports += 1
         self.assertGreater(events, 1000)
+        # What was done before the question is in its answer.
+        self.steady_rounds(process)
+        self.assertGreater(self.report(trace)["events"], events)
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
         self.assertEqual((process.returncode, errors), (0, ""))
@@ -43,7 +37,7 @@ class Running(harness.Case):
 
     def test_every_command_while_it_runs(self):
         process, trace = self.start(2)
-        time.sleep(0.3)
+        self.steady_rounds(process, 50)
         before = os.stat(trace).st_ino
         for command in (("info",), ("info", "--json"), ("report",), ("leaks",), ("leaks", "--json"), ("timeline",),
                         ("timeline", "--format", "svg"), ("flamegraph",), ("flamegraph", "--format", "folded")):
@@ -51,11 +45,36 @@ class Running(harness.Case):
             self.assertTrue(out.strip(), command)
             if "--json" in command:
                 json.loads(out)
-        self.heapprof("export", "heaptrack", trace, "-o", self.dir / "running.heaptrack")
+        # An export's calls are those of some moment between the reports before and after it.
+        first = self.report(trace)["heap"]["allocations"]
+        calls = self.exported(trace).calls
+        self.assertLessEqual(first, calls)
+        self.assertLessEqual(calls, self.report(trace)["heap"]["allocations"])
+        # While the program is stopped its trace does not change: the two are equal.
+        process.send_signal(signal.SIGSTOP)
+        harness.wait_until(lambda: harness.process_state(process.pid) == "T", "the program does not stop")
+        report = self.report(trace)
+        self.assert_sound(report, ended_by=("running",))
+        self.compare_totals(self.exported(trace), report["heap"])
+        process.send_signal(signal.SIGCONT)
+        self.steady_rounds(process)
         self.assertEqual(os.stat(trace).st_ino, before)
         process.kill()
         process.wait()
-        self.assert_sound(self.report(trace), ended_by=("unknown", "signal"))
+        report = self.report(trace)
+        self.assert_sound(report, ended_by=("unknown", "signal"))
+        self.compare_totals(self.exported(trace), report["heap"])
+
+    def exported(self, trace):
+        """What heaptrack's own definitions make of the export."""
+        path = self.dir / "running.heaptrack"
+        path.unlink(missing_ok=True)
+        self.heapprof("export", "heaptrack", trace, "-o", path)
+        return heaptrack_file.HeaptrackFile(path).totals()
+
+    def compare_totals(self, totals, heap):
+        self.assertEqual((totals.calls, totals.leaked, totals.peak, sum(totals.allocated_by_trace.values())),
+                         (heap["allocations"], heap["leaked_bytes"], heap["peak_bytes"], heap["allocated_bytes"]))
 
 
 if __name__ == "__main__":

@@ -59,10 +59,9 @@ zpty -w session 'compadd() {{ if [[ ${{@[1,(i)(-|--)]}} == *-(O|A|D)\\ * ]]; the
   typeset -a __hits; builtin compadd -A __hits "$@"; print -rl -- START-${{^__hits}}-HIT; builtin compadd "$@" }}'
 zpty -w session 'zstyle ":completion:*" list-prompt ""; LISTMAX=0; bindkey "^I" complete-word; echo READY'
 zpty -r session discard '*READY*READY*' || zpty -r session discard '*READY*'
-zpty -n -w session '{line}'$'\\t'
-sleep 2
-out=''
-while zpty -rt session piece; do out+=$piece; done
+zpty -n -w session '{line}'$'\\t'$'\\x15''echo DO""NE'$'\\n'
+# What follows the key is read when the completion is done: it clears the line and prints a word.
+zpty -r session out '*DONE*'
 print -r -- $out
 zpty -d session
 """)

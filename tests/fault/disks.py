@@ -5,7 +5,6 @@ import os
 import resource
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import harness
@@ -39,7 +38,7 @@ class Disks(harness.Case):
         it gives."""
         aside = folder / "aside"
         with open(aside, "wb") as file:
-            file.write(os.urandom(leave))
+            file.write(harness.random_generator("filler").randbytes(leave))
             os.fsync(file.fileno())
         with open(folder / "filler", "wb") as file:
             at, piece = 0, 16 << 20
@@ -123,14 +122,9 @@ class Disks(harness.Case):
         """Pulled over by force, as after an error of the disk."""
         folder = self.mounted("ext4")
         trace = folder / "x.hprof"
-        process = subprocess.Popen([harness.program("steady"), "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   text=True,
-                                   env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace,
-                                                                 HEAPPROF_BLOCK_BYTES=4096))
-        self.assertEqual(process.stdout.readline(), "up\n")
+        process = self.start_steady(trace, 3, HEAPPROF_BLOCK_BYTES=4096)
         subprocess.run(["mount", "-o", "remount,ro,force", folder], capture_output=True, check=False)
-        Path("/proc/self/mountinfo").read_text()
-        time.sleep(0.3)
+        self.steady_rounds(process, 100)
         process.terminate()
         _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, errors)
@@ -157,14 +151,10 @@ class Disks(harness.Case):
 
     def while_it_runs(self, change):
         trace = self.dir / "here.hprof"
-        process = subprocess.Popen([harness.program("steady"), "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   text=True,
-                                   env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace,
-                                                                 HEAPPROF_BLOCK_BYTES=4096))
-        self.assertEqual(process.stdout.readline(), "up\n")
-        time.sleep(0.2)
+        process = self.start_steady(trace, 3, HEAPPROF_BLOCK_BYTES=4096)
+        self.steady_rounds(process, 50)
         kept = change(trace)
-        time.sleep(0.5)
+        self.steady_rounds(process, 100)
         process.terminate()
         _, errors = process.communicate(timeout=60)
         self.assertEqual((process.returncode, errors), (0, ""))

@@ -5,7 +5,6 @@ import shutil
 import stat
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 import harness
@@ -19,13 +18,7 @@ def as_root(test):
 
 class Security(harness.Case):
     def steady(self, trace):
-        process = subprocess.Popen([harness.program("steady"), "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   text=True,
-                                   env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace,
-                                                                 SECRET_TOKEN="swordfish-4711"))
-        self.addCleanup(lambda: process.poll() is None and process.kill())
-        self.assertEqual(process.stdout.readline(), "up\n")
-        return process
+        return self.start_steady(trace, 2, SECRET_TOKEN="swordfish-4711")
 
     def public_folder(self):
         folder = Path(tempfile.mkdtemp(prefix="heapprof-public-"))
@@ -134,12 +127,13 @@ class Security(harness.Case):
     def test_the_file_is_scribbled_over_by_somebody_else(self):
         trace = self.dir / "s.hprof"
         process = self.steady(trace)
-        end = time.monotonic() + 1
+        random = harness.random_generator("scribbles")
         with open(trace, "r+b", buffering=0) as file:
-            while time.monotonic() < end:
-                size = os.fstat(file.fileno()).st_size
-                file.seek(int.from_bytes(os.urandom(4), "little") % size)
-                file.write(os.urandom(64))
+            for _ in range(300):
+                self.steady_rounds(process)
+                for _ in range(100):
+                    file.seek(random.randrange(os.fstat(file.fileno()).st_size))
+                    file.write(random.randbytes(64))
         process.terminate()
         _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, errors)

@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import harness
@@ -78,7 +77,8 @@ class Talking(harness.Case):
             self.heapprof("control", trace, "pause")
             self.heapprof("control", trace, "resume")
         self.assertIn("recording", self.heapprof("control", "--pid", process.pid, "status"))
-        time.sleep(0.1)
+        resumed = self.report(trace)["events"]
+        harness.wait_until(lambda: self.report(trace)["events"] > resumed, "no event is recorded after the last resume")
         self.end(process)
         timeline = json.loads(self.heapprof("timeline", trace, "--format", "json"))
         self.assertEqual([mark["text"] for mark in timeline["marks"]], [f"round {number}" for number in range(5)])

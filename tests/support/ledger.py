@@ -77,6 +77,19 @@ class Figures:
         return self.allocations + self.frees + self.failed
 
 
+def calls_made(path):
+    """How many calls a running program has begun by now; 0 while its ledger is not made yet."""
+    try:
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            if data[:8] != b"LEDGER01":
+                return 0
+            header_bytes, _, slot_bytes, _, max_slots, slots_used = struct.unpack_from("<IIQIII", data, 8)
+            return sum(struct.unpack_from("<Q", data, header_bytes + i * slot_bytes + 32)[0]
+                       for i in range(min(slots_used, max_slots)))
+    except (FileNotFoundError, ValueError):  # no file, or still an empty one
+        return 0
+
+
 class Ledger:
     def __init__(self, path):
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
