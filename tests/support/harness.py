@@ -38,6 +38,13 @@ SKIPPED = 77  # meson: the test could not be tried here
 # default.
 SEED = int(os.environ.get("HEAPPROF_TEST_SEED") or 0)
 
+# How the suite was started must not matter: a shell's background jobs ignore SIGINT and SIGQUIT, what nohup starts
+# ignores SIGHUP, and programs inherit that.
+for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
+signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
 WAYS = ("preload", "loader", "record")
 
 

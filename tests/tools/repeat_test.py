@@ -94,10 +94,10 @@ class Repeat(unittest.TestCase):
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                    preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, ()))
         self.assertIsNotNone(signal.sigtimedwait({signal.SIGUSR1}, 60), "the second run does not begin")
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, signal.SIGTERM)
         # The busy loops hold standard error open while they live.
         _, errors = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 130, errors)
+        self.assertEqual(process.returncode, 143, errors)
         self.assertEqual(len(self.rows()), 1)
 
     def test_wrong_use(self):
