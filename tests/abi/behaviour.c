@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -346,10 +347,13 @@ static void* thread(void* argument) {
   return malloc(33);
 }
 
+static atomic_int g_cancelled_works;
+
 static void* cancelled(void* argument) {
   (void)argument;
   for (;;) {
     free(malloc(100));
+    g_cancelled_works = 1;
     pthread_testcancel();
     sched_yield();
   }
@@ -366,7 +370,7 @@ static void threads(void) {
   say("thread: usable %zu rounds %d\n", malloc_usable_size(result), g_rounds);
   free(result);
   pthread_create(&id, NULL, cancelled, NULL);
-  usleep(1000);
+  while (!g_cancelled_works) sched_yield();
   pthread_cancel(id);
   pthread_join(id, &result);
   say("cancelled: %d\n", result == PTHREAD_CANCELED);

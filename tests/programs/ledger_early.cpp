@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <atomic>
+
 #include "tests/support/sites.h"
 
 namespace {
@@ -124,11 +126,14 @@ void* thread(void*) {
   return nullptr;
 }
 
+std::atomic<bool> may_be_cancelled{false};
+
 void* cancelled_thread(void*) {
   ledger::attach("cancelled");
   thread_local_object.block = site_malloc(522);
   void* block = site_malloc(523);
   pthread_cleanup_push([](void* p) { site_free(p); }, block);
+  may_be_cancelled = true;
   for (;;) pause();
   pthread_cleanup_pop(1);
 }
@@ -163,8 +168,7 @@ int main() {
     }
     pthread_t handle;
     pthread_create(&handle, nullptr, cancelled_thread, nullptr);
-    while (ledger::book.header->slots_used.load() < 6) usleep(1000);
-    usleep(20'000);
+    while (!may_be_cancelled) usleep(200);
     pthread_cancel(handle);
     pthread_join(handle, nullptr);
 

@@ -663,8 +663,9 @@ class Running {
     }
     close(ends[0]);
     input_ = ends[1];
-    for (int i = 0; i < 1000 && std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe") != path; ++i)
-      usleep(1000);
+    const auto runs = [&] { return std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe") == path; };
+    for (int i = 0; i < 60'000 && !runs(); ++i) usleep(1000);
+    REQUIRE(runs());
   }
   ~Running() {
     close(input_);
