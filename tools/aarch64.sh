@@ -30,7 +30,7 @@ for argument in "$@"; do
 done
 
 triplet=aarch64-linux-gnu
-build=${BUILD_DIR:-build-aarch64}
+build=${AARCH64_BUILD_DIR:-build-aarch64}
 native=$(realpath "${HEAPPROF_TEST_BUILD:-build}")
 emulator=(qemu-aarch64 -L "/usr/$triplet")
 

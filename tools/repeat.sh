@@ -25,7 +25,7 @@ END
 runs=20
 load=idle
 no_build=no
-build_options=(--everything)
+build_options=(--only-build)
 results=
 tests=()
 value() {
@@ -43,7 +43,10 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-[[ $runs =~ ^[1-9][0-9]*$ ]] || { echo "tools/repeat.sh: invalid number of runs '$runs'; expected 1 or more" >&2; exit 2; }
+if ! [[ $runs =~ ^[1-9][0-9]*$ ]]; then
+  echo "tools/repeat.sh: invalid number of runs '$runs'; expected 1 or more" >&2
+  exit 2
+fi
 build=${BUILD_DIR:-build}
 results=${results:-$build/repeat.tsv}
 
@@ -51,14 +54,16 @@ commit=$(git rev-parse --short=12 HEAD)
 [ -z "$(git status --porcelain)" ] || commit+=+
 
 if [ "$no_build" = no ]; then
-  tools/build.sh "${build_options[@]}"
-  [ ${#build_options[@]} -gt 1 ] || tools/consumers.sh
+  tools/test.sh "${build_options[@]}"
 fi
 
 mkdir -p "$(dirname "$results")"
 [ -s "$results" ] || printf 'date\tcommit\tload\tpassed\tfailed\tskipped\tseconds\tfailed tests\n' >"$results"
 # The runs so far, or how many of them failed.
-count() { awk -F'\t' -v commit="$commit" -v load="$load" "\$2 == commit && \$3 == load $1 { n++ } END { print n + 0 }" "$results"; }
+count() {
+  awk -F'\t' -v commit="$commit" -v load="$load" \
+    "\$2 == commit && \$3 == load $1 { n++ } END { print n + 0 }" "$results"
+}
 
 # A signal ends this script, its busy loops and nothing else: they are ended by their process ids.
 loops=()
@@ -94,7 +99,8 @@ while done=$(count ''); [ "$done" -lt "$runs" ]; do
   [ "$passed" -gt 0 ] || [ "$failed" -gt 0 ] || { echo "tools/repeat.sh: no test ran" >&2; exit 1; }
   names=$(sed -n 's/^failed: \([^ ]*\) (.*): \(.*\)$/\1=\2/p' "$output" | paste -sd ' ')
   if [ "$failed" -gt 0 ]; then cp "$build/meson-logs/testlog.json" "$logs/"; fi
-  printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$date" "$commit" "$load" "$passed" "$failed" "$skipped" "$seconds" "$names" >>"$results"
+  row=("$date" "$commit" "$load" "$passed" "$failed" "$skipped" "$seconds" "$names")
+  (IFS=$'\t'; printf '%s\n' "${row[*]}") >>"$results"
   echo "run $((done + 1)) of $runs, $load, $seconds s: $result"
 done
 

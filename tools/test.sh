@@ -7,10 +7,11 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: tools/test.sh [--no-install] [--no-build] [--logs FOLDER] [TEST...]
+usage: tools/test.sh [--no-install] [--no-build | --only-build] [--logs FOLDER] [TEST...]
 
 --no-install    install no packages; tests that lack a program are skipped by name
 --no-build      run what is already built, and install nothing
+--only-build    build all that the tests need, and run none
 --logs FOLDER   keep the output of each failed test in FOLDER
 TEST            names or suites of meson's (e2e-kill, --suite unit); default: all
 
@@ -20,12 +21,14 @@ END
 
 install=yes
 build_first=yes
+run=yes
 result_options=()
 tests=()
 while [ $# -gt 0 ]; do
   case $1 in
     --no-install) install=no ;;
     --no-build) build_first=no ;;
+    --only-build) run=no ;;
     --logs)
       [ $# -gt 1 ] || { echo "tools/test.sh: --logs needs a folder" >&2; exit 2; }
       result_options=(--logs "$2")
@@ -45,7 +48,17 @@ if [ "$build_first" = yes ]; then
   else
     tools/build.sh --no-install --everything
   fi
+  # What only tests need, so that their time is not a compiler's. When one can't be built its test says why.
+  if [ ${#tests[@]} -eq 0 ]; then
+    echo "==> compiling for aarch64 and in Rust"
+    export HEAPPROF_TEST_BUILD
+    HEAPPROF_TEST_BUILD=$(realpath "$build")
+    tools/aarch64.sh --no-install --only-build >"$build/aarch64.log" 2>&1 || true
+    PYTHONPATH=tests/support PYTHONDONTWRITEBYTECODE=1 \
+      python3 tests/e2e/own_allocators_rust.py --only-build >"$build/rust.log" 2>&1 || true
+  fi
 fi
+[ "$run" = yes ] || exit 0
 
 echo "==> testing"
 mkdir -p "$build/meson-logs"

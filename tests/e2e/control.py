@@ -11,9 +11,8 @@ class Control(harness.Case):
     def start(self, *command):
         trace = self.dir / "trace.hprof"
         environment = harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace)
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   text=True)
-        self.addCleanup(lambda: process.poll() is None and process.kill())
+        process = self.popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             text=True)
         return process, trace
 
     def steady(self, threads=2):

@@ -75,8 +75,8 @@ def state_of(pid):
     return harness.process_state(pid)
 
 
-# A signal to the launcher alone, which it passes on. It takes pending signals in the order of their numbers: when this
-# one has arrived, the launcher is done with all that it was sent before.
+# A signal to the launcher alone, which it passes on. It takes pending signals in the order of their numbers: when
+# this one has arrived, the launcher is done with all that it was sent before.
 LAST_SIGNAL = 60
 
 
@@ -177,8 +177,8 @@ class Launcher(harness.Case):
         program = [sys.executable, "-c", INHERITED, str(self.dir / "out")]
         texts = []
         for command in (program, self.command("-q", *program)):
-            process = subprocess.Popen(command, preexec_fn=prepare, close_fds=False, env=harness.clean_environment(),
-                                       cwd=self.dir)
+            process = self.popen(command, preexec_fn=prepare, close_fds=False, env=harness.clean_environment(),
+                                 cwd=self.dir)
             self.assertEqual(process.wait(timeout=60), 0)
             texts.append((self.dir / "out").read_text())
             (self.dir / "out").unlink()
@@ -240,8 +240,8 @@ class Launcher(harness.Case):
     def test_signals_are_passed_on(self):
         numbers = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH,
                    signal.SIGALRM, signal.SIGPIPE, 40, signal.SIGCONT, signal.SIGTERM]
-        process = subprocess.Popen(self.command("-q", sys.executable, "-c", CATCHER, *map(int, numbers)),
-                                   stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir)
+        process = self.popen(self.command("-q", sys.executable, "-c", CATCHER, *map(int, numbers)),
+                             stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir)
         self.assertEqual(process.stdout.readline(), b"ready\n")
         for number in numbers:
             process.send_signal(number)
@@ -252,9 +252,9 @@ class Launcher(harness.Case):
     def test_a_signal_to_the_group_comes_once(self):
         """As from `timeout` or a shell's `kill %1`: the program is in the group itself."""
         numbers = [signal.SIGUSR1, signal.SIGHUP, signal.SIGINT, 40, signal.SIGTERM]
-        process = subprocess.Popen(self.command("-q", sys.executable, "-c", CATCHER, LAST_SIGNAL,
-                                                *map(int, numbers)), process_group=0,
-                                   stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir)
+        process = self.popen(self.command("-q", sys.executable, "-c", CATCHER, LAST_SIGNAL,
+                                          *map(int, numbers)), process_group=0,
+                             stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir)
         self.assertEqual(process.stdout.readline(), b"ready\n")
         seen = []
 
@@ -283,8 +283,8 @@ class Launcher(harness.Case):
                   f"signal.signal({LAST_SIGNAL}, lambda *_: sys.exit(n))\n"
                   "os.kill(os.getppid(), signal.SIGUSR1)\nos.kill(0, signal.SIGUSR1)\n"
                   "os.write(1, b'sent\\n')\nwhile True: signal.pause()\n")
-        process = subprocess.Popen(self.command("-q", sys.executable, "-c", script), start_new_session=True,
-                                   stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir)
+        process = self.popen(self.command("-q", sys.executable, "-c", script), start_new_session=True,
+                             stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir)
         self.assertEqual(process.stdout.readline(), b"sent\n")
         process.send_signal(LAST_SIGNAL)
         self.assertEqual(process.wait(timeout=60), 1)
@@ -292,8 +292,8 @@ class Launcher(harness.Case):
 
     def test_stopping_the_program_alone_does_not_stop_the_launcher(self):
         script = f"trap : {LAST_SIGNAL}; echo $$; read word; exit 3"
-        process = subprocess.Popen(self.command("-q", "sh", "-c", script), stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir)
+        process = self.popen(self.command("-q", "sh", "-c", script), stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir)
         child = int(process.stdout.readline())
         os.kill(child, signal.SIGSTOP)
         harness.wait_until(lambda: state_of(child) == "T", "the program does not stop")
@@ -306,9 +306,9 @@ class Launcher(harness.Case):
         self.assertEqual(process.returncode, 3)
 
     def test_stopping_the_launcher_stops_and_continues_both(self):
-        process = subprocess.Popen(self.command("-q", "sh", "-c", "echo $$; read word; exit 3"), stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir,
-                                   process_group=0)
+        process = self.popen(self.command("-q", "sh", "-c", "echo $$; read word; exit 3"), stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir,
+                             process_group=0)
         child = int(process.stdout.readline())
         process.send_signal(signal.SIGTSTP)
         harness.wait_until(lambda: state_of(child) == "T" and state_of(process.pid) == "T", "the two do not stop")
@@ -330,7 +330,7 @@ class Launcher(harness.Case):
         self.addCleanup(os.close, terminal)
         return pid, terminal
 
-    def read_until(self, terminal, text, seconds=20):
+    def read_until(self, terminal, text, seconds=60):
         seen = b""
         end = time.monotonic() + seconds
         while text not in seen and time.monotonic() < end:

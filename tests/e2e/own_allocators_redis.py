@@ -55,12 +55,11 @@ class Redis(harness.Case):
         self.addCleanup(folder.cleanup)
         path = Path(folder.name) / "s"
         trace = self.dir / "redis.hprof"
-        server = subprocess.Popen(
+        server = self.popen(
             ["redis-server", "--port", "0", "--unixsocket", path, "--dir", folder.name, "--save", "", "--appendonly",
              "no", "--hz", "100"],
             env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace),
             stdout=subprocess.DEVNULL)
-        self.addCleanup(lambda: (server.poll() is None and server.kill(), server.wait()))
         client = socket.socket(socket.AF_UNIX)
         client.settimeout(60)
 

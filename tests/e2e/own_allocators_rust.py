@@ -8,6 +8,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import harness
@@ -127,10 +128,9 @@ class Service(harness.Case):
 
     def run_service(self, *command, **environment):
         """Opens 150 sessions, closes 140, quits. What it said."""
-        process = subprocess.Popen([*command, self.service, str(self.PORT)], cwd=self.out, text=True,
-                                   stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, env=harness.clean_environment(**environment))
-        self.addCleanup(lambda: (process.poll() is None and process.kill(), process.wait()))
+        process = self.popen([*command, self.service, str(self.PORT)], cwd=self.out, text=True,
+                             stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, env=harness.clean_environment(**environment))
         listens = process.stdout.readline()
         self.assertIn("listens", listens, process.poll() is not None and process.stderr.read())
         client = socket.create_connection(("127.0.0.1", self.PORT), timeout=60)
@@ -177,4 +177,5 @@ class Service(harness.Case):
 
 if __name__ == "__main__":
     build()
-    harness.main()
+    if sys.argv[1:] != ["--only-build"]:
+        harness.main()

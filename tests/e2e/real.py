@@ -119,11 +119,10 @@ class Real(harness.Case):
         with tempfile.TemporaryDirectory(prefix="hp-redis-") as folder:
             socket = Path(folder) / "s"
             trace = self.dir / "redis.hprof"
-            server = subprocess.Popen(
+            server = self.popen(
                 [harness.HEAPPROF, "record", "-q", "-o", trace, "--", "redis-server", "--port", "0", "--unixsocket",
                  socket, "--dir", folder, "--save", "", "--appendonly", "no"],
                 env=harness.clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            self.addCleanup(lambda: server.poll() is None and server.kill())
 
             def answers():
                 self.assertIsNone(server.poll(), "the server has ended")

@@ -155,9 +155,9 @@ class Ways(harness.Case):
                 self.assertEqual((integrity["ended_by"], integrity["end_status"]), ("exit", status))
 
     def test_record_passes_on_signals(self):
-        process = subprocess.Popen([str(harness.HEAPPROF), "record", "-o", str(self.dir / "s.hprof"), "--",
-                                    harness.program("steady"), "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   text=True, env=harness.clean_environment())
+        process = self.popen([str(harness.HEAPPROF), "record", "-o", str(self.dir / "s.hprof"), "--",
+                              harness.program("steady"), "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             text=True, env=harness.clean_environment())
         self.assertEqual(process.stdout.readline(), "up\n")
         process.send_signal(signal.SIGTERM)  # steady catches it and exits with 0
         _, errors = process.communicate(timeout=60)

@@ -55,10 +55,10 @@ class Endings(harness.Case):
         """Ctrl-C: launcher and program get it at the same moment, after so many calls."""
         trace, ledger = self.dir / "group.hprof", self.dir / "group.ledger"
         for calls in (100, 5_000):
-            process = subprocess.Popen([harness.HEAPPROF, "record", "-o", trace, harness.program("ledger_kill"), "0",
-                                        "5", "3"],
-                                       env=harness.clean_environment(LEDGER_FILE=ledger, HEAPPROF_BLOCK_BYTES=4096),
-                                       stderr=subprocess.PIPE, text=True, start_new_session=True)
+            process = self.popen([harness.HEAPPROF, "record", "-o", trace, harness.program("ledger_kill"), "0",
+                                  "5", "3"],
+                                 env=harness.clean_environment(LEDGER_FILE=ledger, HEAPPROF_BLOCK_BYTES=4096),
+                                 stderr=subprocess.PIPE, text=True, start_new_session=True)
             harness.wait_until(lambda: calls_made(ledger) >= calls, f"the program has not made {calls} calls")
             os.killpg(process.pid, signal.SIGINT)
             _, errors = process.communicate(timeout=60)
@@ -83,8 +83,8 @@ class Endings(harness.Case):
 
         # A memory group that is killed in the middle of its page cache takes some time on a slow disk: once is
         # enough.
-        process = subprocess.Popen([harness.program("ledger_kill"), "0", "9", "3", "hog"], env=environment,
-                                   preexec_fn=join)
+        process = self.popen([harness.program("ledger_kill"), "0", "9", "3", "hog"], env=environment,
+                             preexec_fn=join)
         self.assertEqual(process.wait(timeout=120), -signal.SIGKILL)
         self.check(harness.Recording(trace, -9, "", "", ledger), ("unknown",))
         GROUP.rmdir()

@@ -35,12 +35,11 @@ int main(void) {
 class Talking(harness.Case):
     def load(self):
         trace = self.dir / "load.hprof"
-        process = subprocess.Popen([harness.program("hosts"), "load", "2"], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE,
-                                   text=True, env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY,
-                                                                            HEAPPROF_OUTPUT=trace,
-                                                                            HEAPPROF_MAX_FILE_SIZE="3G"))
-        self.addCleanup(lambda: process.poll() is None and process.kill())
+        process = self.popen([harness.program("hosts"), "load", "2"], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE,
+                             text=True, env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY,
+                                                                      HEAPPROF_OUTPUT=trace,
+                                                                      HEAPPROF_MAX_FILE_SIZE="3G"))
         process.stdout.readline()
         return process, trace
 
@@ -78,7 +77,7 @@ class Talking(harness.Case):
             self.heapprof("control", trace, "resume")
         self.assertIn("recording", self.heapprof("control", "--pid", process.pid, "status"))
         resumed = self.report(trace)["events"]
-        harness.wait_until(lambda: self.report(trace)["events"] > resumed, "no event is recorded after the last resume")
+        harness.wait_until(lambda: self.report(trace)["events"] > resumed, "nothing recorded after a resume")
         self.end(process)
         timeline = json.loads(self.heapprof("timeline", trace, "--format", "json"))
         self.assertEqual([mark["text"] for mark in timeline["marks"]], [f"round {number}" for number in range(5)])

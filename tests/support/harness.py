@@ -6,6 +6,7 @@ HEAPPROF_TEST_BUILD naming the build folder; by hand:
     HEAPPROF_TEST_BUILD=build python3 tests/e2e/single.py -v [Class.test]
 """
 
+import contextlib
 import json
 import os
 import random
@@ -34,8 +35,7 @@ PROGRAMS = TARGET / "tests" / "programs"
 LOADER = "/lib64/ld-linux-x86-64.so.2"
 SKIPPED = 77  # meson: the test could not be tried here
 
-# Every random choice of the tests, of the programs they record included, follows from this number. 0: each as it is by
-# default.
+# Every random choice of the tests, and of the programs they record, follows from this number. 0: the default choices.
 SEED = int(os.environ.get("HEAPPROF_TEST_SEED") or 0)
 
 # How the suite was started must not matter: a shell's background jobs ignore SIGINT and SIGQUIT, what nohup starts
@@ -149,27 +149,40 @@ class Case(unittest.TestCase):
             self.assertEqual(result.returncode, status, f"{command}\n{result.stdout[-2000:]}{result.stderr[-4000:]}")
         return Recording(trace, result.returncode, result.stdout, result.stderr, ledger_path)
 
+    def popen(self, *arguments, **options):
+        """subprocess.Popen; when the test is over, whatever its outcome, the process is gone, and with it its
+        children and its group, where it has one of its own."""
+        process = subprocess.Popen(*arguments, **options)
+        own_group = options.get("start_new_session") or options.get("process_group") == 0
+
+        def end():
+            if process.poll() is None:
+                children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+                os.killpg(process.pid, signal.SIGKILL) if own_group else process.kill()
+                process.wait()
+                for child in map(int, children):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(child, signal.SIGKILL)
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream is not None:
+                    with contextlib.suppress(BrokenPipeError):
+                        stream.close()
+        self.addCleanup(end)
+        return process
+
     def start_steady(self, trace, threads, command=(), **variables):
         """Starts tests/programs/steady.cpp, preloaded unless `command` says how; returns when its threads run."""
         environment = clean_environment(**variables)
         if not command:
             environment.update(LD_PRELOAD=str(LIBRARY), HEAPPROF_OUTPUT=str(trace))
-        process = subprocess.Popen([*map(str, command), program("steady"), str(threads)], env=environment, text=True,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-        def end():
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-            process.stdout.close()
-            process.stderr.close()
-        self.addCleanup(end)
+        process = self.popen([*map(str, command), program("steady"), str(threads)], env=environment, text=True,
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertEqual(process.stdout.readline(), "up\n")
         return process
 
     def steady_rounds(self, process, count=1):
-        """Returns when each thread of `steady` has begun and ended `count` rounds: all that it was in the middle of is
-        done, and then some hundred calls."""
+        """Returns when each thread of `steady` has begun and ended `count` rounds: all that it was in the middle of
+        is done, and then some hundred calls."""
         for _ in range(count):
             process.send_signal(signal.SIGUSR1)
             self.assertEqual(process.stdout.readline(), "round\n")

@@ -26,8 +26,8 @@ def missing():
 def screen():
     """An X server of its own; yields the display's name when it takes connections, which it says itself."""
     read_end, write_end = os.pipe()
-    server = subprocess.Popen(["Xvfb", "-displayfd", str(write_end), "-screen", "0", "1280x1024x24", "-nolisten", "tcp"],
-                              pass_fds=[write_end], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+    server = subprocess.Popen(["Xvfb", "-displayfd", str(write_end), "-screen", "0", "1280x1024x24", "-nolisten",
+                               "tcp"], pass_fds=[write_end], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL)
     os.close(write_end)
     try:
@@ -72,8 +72,8 @@ def open_files(paths, home, environment, seconds=120):
             log_of = dict(zip(paths, logs))
             before = {}
             while waiting:
-                titles = subprocess.run(["xwininfo", "-root", "-tree"], env=environment, capture_output=True, text=True,
-                                        errors="replace").stdout
+                titles = subprocess.run(["xwininfo", "-root", "-tree"], env=environment, capture_output=True,
+                                        text=True, errors="replace").stdout
                 for path, viewer in list(waiting.items()):
                     if viewer.poll() is not None:
                         problems.append(f"{path.name}: heaptrack_gui ended with status {viewer.returncode}")

@@ -22,8 +22,8 @@ subprocess.run(show)
 
 class Harness(unittest.TestCase):
     def test_programs_inherit_no_ignored_or_blocked_signals(self):
-        """A shell ignores SIGINT and SIGQUIT for what it starts in the background, nohup SIGHUP: tests that send these
-        to programs must not depend on how the suite was started."""
+        """A shell ignores SIGINT and SIGQUIT for what it starts in the background, nohup SIGHUP: tests that send
+        these to programs must not depend on how the suite was started."""
         def ignore():
             for number in IGNORED:
                 signal.signal(number, signal.SIG_IGN)
@@ -44,7 +44,8 @@ class Harness(unittest.TestCase):
             harness.wait_until(lambda: 0, "no answer", seconds=0.01)
 
     def test_one_seed_decides_all(self):
-        program = "import harness; print(harness.random_generator('x').random(), harness.clean_environment().get('LEDGER_SEED'))"
+        program = ("import harness\n"
+                   "print(harness.random_generator('x').random(), harness.clean_environment().get('LEDGER_SEED'))")
 
         def drawn(**environment):
             return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True,

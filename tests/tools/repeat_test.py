@@ -27,7 +27,8 @@ if runs[number] == "wait":
 with open(pathlib.Path(sys.argv[sys.argv.index("-C") + 1]) / "meson-logs" / "testlog.json", "w") as log:
     for word in runs[number].split():
         name, result = word.split(":")
-        log.write(json.dumps({"name": name, "result": result, "stdout": f"{name} in run {number}", "stderr": ""}) + "\\n")
+        entry = {"name": name, "result": result, "stdout": f"{name} in run {number}", "stderr": ""}
+        log.write(json.dumps(entry) + "\\n")
 """
 
 

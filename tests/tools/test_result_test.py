@@ -68,7 +68,8 @@ class TestResult(unittest.TestCase):
         self.assertEqual((status, lines), (1, ["failed: b (no result)", "1 passed, 1 failed; failed: b"]))
         status, lines = self.sum_up(entry("a", "OK") + entry("b", "OK")[:20], *self.expected("a", "b"))
         self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed; failed: b"))
-        self.assertEqual(self.sum_up("", *self.expected("a"))[1], ["failed: a (no result)", "0 passed, 1 failed; failed: a"])
+        self.assertEqual(self.sum_up("", *self.expected("a"))[1],
+                         ["failed: a (no result)", "0 passed, 1 failed; failed: a"])
 
     def test_the_same_test_twice(self):
         """`meson test --repeat` runs each several times: each is counted, and named once."""
@@ -78,7 +79,8 @@ class TestResult(unittest.TestCase):
     def test_names_without_their_suites(self):
         name = "heapprof:unit / b"
         status, lines = self.sum_up(entry(name, "FAIL"), "--logs", self.dir, *self.expected(name))
-        self.assertEqual((status, lines), (1, [f"failed: b (fail): {self.dir}/b.log", "0 passed, 1 failed; failed: b"]))
+        self.assertEqual((status, lines[0]), (1, f"failed: b (fail): {self.dir}/b.log"))
+        self.assertEqual(lines[1:], ["0 passed, 1 failed; failed: b"])
 
     def test_logs_of_what_failed_are_kept(self):
         status, lines = self.sum_up(entry("a", "OK", "fine") + entry("b", "FAIL", "what it said", "and on stderr"),
