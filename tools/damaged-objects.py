@@ -6,7 +6,7 @@ usage: tools/damaged-objects.py [--build DIR] [--count N] [--first N] [--seed N]
 --build DIR  build folder with heapprof, the recorder and the tests' programs; default build/
 --count N    damaged programs; default 2000
 --first N    number of the first, to go on with a campaign or to have one again; default 0
---seed N     each seed gives other damage, the same seed the same; default 1
+--seed N     each seed gives other damage, the same seed the same; default HEAPPROF_TEST_SEED or 1
 --keep DIR   where a damaged object goes that was not stood; default the current folder
 
 Damaged are copies of programs and of a library: their unwind information, symbols, notes, debug information, section
@@ -216,7 +216,7 @@ def main():
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("HEAPPROF_TEST_SEED") or 1))
     parser.add_argument("--keep", type=Path, default=Path("."))
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="heapprof-damaged-"))
@@ -248,6 +248,7 @@ def main():
     for problem in problems if not outcomes else ():
         print(problem)
     shutil.rmtree(folder, ignore_errors=True)
+    print(f"seed {options.seed}")
     print("damaged: " + ", ".join(f"{name} {count}" for name, count in parts.most_common()))
     print(f"{sum(outcomes.values())} damaged objects: " +
           ", ".join(f"{count} {name}" for name, count in outcomes.most_common()))

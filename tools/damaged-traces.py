@@ -6,7 +6,7 @@ usage: tools/damaged-traces.py [--build DIR] [--count N] [--first N] [--seed N] 
 --build DIR  build folder with heapprof and the recorder; default build/
 --count N    damaged traces; default 10000
 --first N    number of the first, to go on with a campaign or to have one again; default 0
---seed N     each seed gives other damage, the same seed the same; default 1
+--seed N     each seed gives other damage, the same seed the same; default HEAPPROF_TEST_SEED or 1
 --jobs N     how many at a time; default 1
 --keep DIR   where a damaged trace goes that heapprof did not stand; default the current folder
 TRACE        what is damaged; default: traces of the tests' programs, recorded now; one also with its names bundled,
@@ -356,7 +356,7 @@ def main():
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("HEAPPROF_TEST_SEED") or 1))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--keep", type=Path, default=Path("."))
     options = parser.parse_args()
@@ -394,6 +394,7 @@ def main():
             if sum(outcomes.values()) % 1000 == 0:
                 print(f"{sum(outcomes.values())} so far", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
+    print(f"seed {options.seed}")
     print("traces: " + ", ".join(f"{name} {count}" for name, count in of.most_common()))
     print("asked: " + ", ".join(f"{name} {count}" for name, count in commands.most_common()))
     print(f"{options.count} damaged traces: " +

@@ -16,7 +16,6 @@
 #include <nlohmann/json.hpp>
 
 #include "analyzer/export/heaptrack_writer.h"
-#include "tests/support/seed.h"
 
 using namespace heapprof::exporter;
 
@@ -266,14 +265,14 @@ int main(int argc, char** argv) {
   const auto plain_name = [](std::uint32_t i) { return "function_" + std::to_string(i) + "(int)"; };
 
   for (const std::uint32_t seed : {1, 2, 3}) {
-    std::mt19937 random(heapprof::test::seed(seed));
+    std::mt19937 random(seed);
     Sample sample{.name = "random" + std::to_string(seed), .instructions = {}, .tree = {}, .events = {}};
     grow_tree(sample, random, 60, 300, plain_name);
     random_events(sample, random, 20'000);
     samples.emplace_back(sample, seed == 1 ? "" : seed == 2 ? ".gz" : ".zst");
   }
   {
-    std::mt19937 random(heapprof::test::seed(4));
+    std::mt19937 random(4);
     const std::vector<std::string> names = {
         "semi;colon", "#hash", "quo\"te'", "line\nfeed", "car\rriage", "tab\there", "non\xff\xfeutf8", "caf\xc3\xa9",
         "  spaces  ", "a<b<c>>::operator()", "x" + std::string(10'240, 'T'), "]]></script>", "%s%n", "\x01\x02",
