@@ -101,7 +101,7 @@ while done=$(count ''); [ "$done" -lt "$runs" ]; do
   if [ "$failed" -gt 0 ]; then cp "$build/meson-logs/testlog.json" "$logs/"; fi
   row=("$date" "$commit" "$load" "$passed" "$failed" "$skipped" "$seconds" "$names")
   (IFS=$'\t'; printf '%s\n' "${row[*]}") >>"$results"
-  echo "run $((done + 1)) of $runs, $load, $seconds s: $result"
+  echo "run $((done + 1)) of $runs, $load, $seconds s: $result${names:+; failed: $names}"
 done
 
 red=$(count '&& $5 > 0')

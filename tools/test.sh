@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is needed, builds, runs every test. The last line is the result: "N passed, N failed", with
-# ", N skipped" when something could not be tried here, and the names of both. Each is on a line of its own above it.
+# ", N skipped" when something could not be tried here. Above it stand the names of what failed and was skipped.
 # Exit status 0 when something passed and nothing failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
