@@ -11,7 +11,7 @@
 
 namespace heapprof::test {
 
-namespace detail {
+namespace single_step {
 
 inline constexpr greg_t kTrapFlag = 1 << 8;
 inline volatile bool g_stepping = false;
@@ -31,22 +31,24 @@ inline void step(int, siginfo_t*, void* context) {
   g_interrupt();
 }
 
-}  // namespace detail
+}  // namespace single_step
 
-/// Calls `body`, and `interrupt` when `steps` instructions have been executed. False when `body` ended before that.
-inline bool interrupt_after(unsigned steps, void (*body)(), void (*interrupt)()) {
+/// Calls `body`, and `interrupt` in a signal handler when `steps` instructions have been executed. False when `body`
+/// ended before that. By one thread at a time.
+template <typename Body>
+bool interrupt_after(unsigned steps, Body body, void (*interrupt)()) {
   struct sigaction action {};
   struct sigaction before {};
-  action.sa_sigaction = detail::step;
+  action.sa_sigaction = single_step::step;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGTRAP, &action, &before);
-  detail::g_interrupt = interrupt;
-  detail::g_steps_left = steps;
-  detail::g_stepping = true;
+  single_step::g_interrupt = interrupt;
+  single_step::g_steps_left = steps;
+  single_step::g_stepping = true;
   raise(SIGTRAP);
   body();
-  const bool interrupted = !detail::g_stepping;
-  detail::g_stepping = false;
+  const bool interrupted = !single_step::g_stepping;
+  single_step::g_stepping = false;
   sigaction(SIGTRAP, &before, nullptr);
   return interrupted;
 }

@@ -33,7 +33,7 @@ TEST_CASE("The table grows, and nodes keep their numbers") {
   add_and_find(1, kFirstSlots * 20, state->stream);
 }
 
-#ifdef HEAPPROF_TEST_SINGLE_STEPS
+#ifdef HEAPPROF_SINGLE_STEP
 TEST_CASE("A thread that dies while it doubles the table does not keep others from it") {
   const Recording recording(65536);
   ThreadState* const state = attach_thread();
@@ -50,7 +50,7 @@ TEST_CASE("A thread that dies while it doubles the table does not keep others fr
       died = true;
       die();
     };
-    for (int i = 0; i < 5; ++i) interrupt_at(10'000, die_there, [&] { node(next++, its->stream); });
+    for (int i = 0; i < 5; ++i) interrupt_after(10'000, [&] { node(next++, its->stream); }, die_there);
   });
   REQUIRE(died);
   add_and_find(next, next + kFirstSlots * 5, state->stream);

@@ -1,11 +1,8 @@
-// What tests of the recorder's parts need around them: a trace that is recorded to, threads that die, and a way to
-// stop at any instruction.
+// What tests of the recorder's parts need around them: a trace that is recorded to, and threads that die.
 #pragma once
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/syscall.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -19,6 +16,7 @@
 #include "preload/recorder/turn.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/stack_bounds.h"
+#include "tests/support/single_step.h"
 #include "tests/unit/recorder/read_back.h"
 
 namespace heapprof::test {
@@ -75,53 +73,11 @@ void run_to_death(Body body) {
   while (sys::thread_exists(argument.thread)) sched_yield();
 }
 
-// By the trap flag of x86-64. ThreadSanitizer waits for ever for a thread whose end it did not see.
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-#define HEAPPROF_TEST_SINGLE_STEPS
-
-/// Ends the calling thread here, wherever it is.
+#ifdef HEAPPROF_SINGLE_STEP
+/// Ends the calling thread here, wherever it is. Not under ThreadSanitizer, which waits for ever for a thread whose end
+/// it did not see.
 [[noreturn]] inline void die() {
   for (;;) syscall(SYS_exit, 0);
-}
-
-namespace single_step {
-inline volatile long steps_left;
-inline volatile sig_atomic_t active;
-inline void (*volatile at_step)();
-
-inline void step(int, siginfo_t*, void* context) {
-  constexpr greg_t kTrapFlag = 0x100;
-  greg_t& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
-  if (active != 0) steps_left = steps_left - 1;
-  if (active != 0 && steps_left > 0) {
-    flags |= kTrapFlag;
-    return;
-  }
-  flags &= ~kTrapFlag;
-  if (active == 0) return;
-  active = 0;
-  at_step();
-}
-}  // namespace single_step
-
-/// Runs `action` and calls `interrupt` in a signal handler at its `number`th instruction. False when it has not so
-/// many. By one thread at a time.
-template <typename Action>
-bool interrupt_at(long number, void (*interrupt)(), Action action) {
-  struct sigaction handler {}, before {};
-  handler.sa_sigaction = single_step::step;
-  handler.sa_flags = SA_SIGINFO;
-  sigaction(SIGTRAP, &handler, &before);
-  single_step::at_step = interrupt;
-  single_step::steps_left = number;
-  single_step::active = 1;
-  raise(SIGTRAP);
-  action();
-  const bool interrupted = single_step::active == 0;
-  single_step::active = 0;
-  raise(SIGTRAP);  // the trap flag may still be set
-  sigaction(SIGTRAP, &before, nullptr);
-  return interrupted;
 }
 #endif
 

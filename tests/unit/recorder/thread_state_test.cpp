@@ -213,14 +213,14 @@ TEST_CASE("Who gets the state of a thread that died inside the recorder is not i
   CHECK(heir->calls[0].frame == nullptr);
 }
 
-#ifdef HEAPPROF_TEST_SINGLE_STEPS
+#ifdef HEAPPROF_SINGLE_STEP
 TEST_CASE("A thread that dies while it takes a sample leaves the next one to the others") {
   const Recording recording(4096);
   ThreadState* const state = attach_thread();
   REQUIRE(state != nullptr);
   static volatile bool died;
   unsigned deaths = 0;
-  for (long step = 1;; step += 10) {
+  for (unsigned step = 1;; step += 10) {
     __atomic_store_n(&g_next_sample, 0, __ATOMIC_RELAXED);
     died = false;
     run_to_death([step] {
@@ -229,7 +229,7 @@ TEST_CASE("A thread that dies while it takes a sample leaves the next one to the
         died = true;
         die();
       };
-      if (its != nullptr) interrupt_at(step, die_there, [its] { sample_if_due(*its, g_clock.now()); });
+      if (its != nullptr) interrupt_after(step, [its] { sample_if_due(*its, g_clock.now()); }, die_there);
     });
     if (!died) break;
     ++deaths;

@@ -83,7 +83,7 @@ TEST_CASE("A signal handler's events take no turn") {
   CHECK(g_turn[0] == 0);
 }
 
-#ifdef HEAPPROF_TEST_SINGLE_STEPS
+#ifdef HEAPPROF_SINGLE_STEP
 namespace {
 
 volatile bool g_took;
@@ -110,7 +110,7 @@ TEST_CASE("An event that saw no turn is no later than the turn that another thre
   const bool first_of_run = GENERATE(true, false);
   // Events differ a little in length: a step is beyond all of them when several events had not so many.
   unsigned ended = 0, too_short = 0;
-  for (long step = 1; too_short < 10; step += 2) {
+  for (unsigned step = 1; too_short < 10; step += 2) {
     begin_anew();
     state->turn_wait = 100;  // it does not try for the turn itself
     __atomic_store_n(&g_next_sample, 0, __ATOMIC_RELAXED);
@@ -120,7 +120,7 @@ TEST_CASE("An event that saw no turn is no later than the turn that another thre
     g_took = false;
     const int block = 0;
     const bool reached =
-        interrupt_at(step, take_turn_of_second, [&] { detail::released(&block, 0, 0, arch::stack_pointer()); });
+        interrupt_after(step, [&] { detail::released(&block, 0, 0, arch::stack_pointer()); }, take_turn_of_second);
     if (!reached) ++too_short;
     if (!g_took) continue;
     if (!has_turn(g_second)) {
