@@ -26,9 +26,9 @@ void publish_paused() noexcept {
 }  // namespace
 
 void set_paused(ThreadState& state, bool paused) noexcept {
-  if (__atomic_exchange_n(&g_paused, paused, __ATOMIC_SEQ_CST) == paused) return;
-  publish_paused();
-  state.stream.append(paused ? Op::kPause : Op::kResume, g_clock.now(), 0, 0, 0, 0);
+  const bool changed = __atomic_exchange_n(&g_paused, paused, __ATOMIC_SEQ_CST) != paused;
+  publish_paused();  // also when nothing changed: who changed it may have died, or left by longjmp, before this
+  if (changed) state.stream.append(paused ? Op::kPause : Op::kResume, g_clock.now(), 0, 0, 0, 0);
 }
 
 void set_mark(ThreadState& state, const char* text, std::size_t bytes) noexcept {

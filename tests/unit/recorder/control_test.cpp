@@ -61,6 +61,18 @@ TEST_CASE("A pause is recorded once, shown in the header, and ended by a resume"
   CHECK(recording.ops() == std::vector{Op::kPause, Op::kResume});
 }
 
+TEST_CASE("A repeated pause completes one whose thread died in the middle") {
+  StreamRecording recording;
+  g_paused = true;  // what that thread did before it died
+  set_paused(*recording.state, true);
+  CHECK(gate_is_paused());
+  CHECK(recording.header().mailbox.paused == 1);
+  g_paused = false;
+  set_paused(*recording.state, false);
+  CHECK_FALSE(gate_is_paused());
+  CHECK(recording.header().mailbox.paused == 0);
+}
+
 #ifdef HEAPPROF_SINGLE_STEP
 namespace {
 
