@@ -2,6 +2,8 @@
 // go on, and what a dead thread had taken is free again.
 #include "preload/recorder/thread_state.h"
 
+#include <ucontext.h>
+
 #include <cstring>
 
 #include "tests/unit/recorder/recording.h"
