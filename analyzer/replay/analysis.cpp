@@ -9,6 +9,7 @@
 #include "analyzer/model/call_tree.h"
 #include "analyzer/replay/batch_pump.h"
 #include "analyzer/symbols/name_table.h"
+#include "analyzer/trace/limits.h"
 
 namespace heapprof::replay {
 namespace {
@@ -414,6 +415,8 @@ void Analysis::fill_costs(const Replay& replay) {
     thread.allocations = from.allocations;
     thread.allocated_bytes = from.allocated_bytes;
     threads_found_ |= from.selected;
+    threads_merged_ |= from.is_others;
+    names_left_out_ |= from.name_left_out;
     profile_.threads.push_back(std::move(thread));
   }
   profile_.sizes = replay.sizes().sorted();
@@ -485,6 +488,11 @@ void Analysis::settle_integrity(const Found& found) {
   notes.insert(notes.end(), damage.notes.begin(), damage.notes.end());
   if (damage.notes_left_out != 0)
     notes.push_back("and " + std::to_string(damage.notes_left_out) + " more of that kind");
+  if (threads_merged_)
+    notes.push_back("the threads exceed the " + std::to_string(trace::max_threads(file_.bytes())) +
+                    " that a file of this size can hold; the rest is shown as '(other threads)'");
+  if (names_left_out_)
+    notes.push_back("the names of threads exceed what a file of this size can hold; the rest of them is left out");
   if (found.bad_events != 0)
     notes.push_back(count_of(found.bad_events, "event", "events") + " without an address left out");
   if (found.unfinished != 0)

@@ -123,6 +123,8 @@ class Analysis {
   bool bundle_damaged_ = false;
   bool stacks_found_ = true;
   bool threads_found_ = false;
+  bool threads_merged_ = false;
+  bool names_left_out_ = false;
   Choice choice_;
   std::vector<std::uint8_t> chosen_nodes_;  // by dense index
   std::vector<bool> chosen_blocks_;         // by ordinal

@@ -8,6 +8,7 @@
 
 #include "analyzer/replay/batch_pump.h"
 #include "analyzer/trace/compact_codec.h"
+#include "analyzer/trace/limits.h"
 #include "analyzer/trace/symbol_section.h"
 #include "common/checksum.h"
 
@@ -105,6 +106,7 @@ class Compactor {
     trace::NewFile out(to_);
     write_beginning(out);
     write_chunks(out);
+    add_padding(out);
     check_and_add_snapshots(out);
     add_symbols(out);
     out.finish();
@@ -131,6 +133,7 @@ class Compactor {
     totals_ = replay.heap();
     live_mapped_ = replay.mmap_costs().live_bytes();
     whole_ = whole_of(reader, replay);
+    threads_ = replay.threads().size();
     // What is lost of a time is less than a microsecond.
     const std::uint64_t rate = file_.header().ticks_per_second;
     if (!options_.exact)
@@ -212,6 +215,14 @@ class Compactor {
     if (compressing.valid()) out.append(compressing.get());
   }
 
+  /// Threads are believed only up to what the file's size allows, and a compacted trace may pack them better.
+  void add_padding(trace::NewFile& out) const {
+    const std::uint64_t wanted = trace::min_bytes_for_threads(threads_);
+    trace::SectionHeader section{};
+    section.file_id = file_.file_id();
+    while (out.bytes() < wanted) out.append(trace::make_padding(section, wanted - out.bytes()));
+  }
+
   void check_and_add_snapshots(trace::NewFile& out) const {
     const trace::TraceFile file(out.temporary_path());
     trace::MergedReader reader(file);
@@ -259,6 +270,7 @@ class Compactor {
   trace::Whole whole_;
   model::HeapTotals totals_;
   std::uint64_t live_mapped_ = 0;
+  std::uint64_t threads_ = 0;
 };
 
 }  // namespace

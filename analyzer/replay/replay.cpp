@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "analyzer/trace/limits.h"
+
 namespace heapprof::replay {
 
 using trace::MergedEvent;
@@ -36,7 +38,8 @@ Replay::Replay(const trace::TraceFile& file, const Selection& selection, const C
       every_block_(choice.nodes == nullptr && choice.blocks == nullptr),
       count_all_(selection.kind == model::Kind::kAll), page_bytes_(file.header().unit_bytes),
       timeline_(std::max<std::uint64_t>(file.header().ticks_per_second / 10'000, 1)), clock_(file.header()),
-      streams_(file.streams().size()), in_slice_(choice.from_ticks == 0),
+      streams_(file.streams().size()), max_threads_(trace::max_threads(file.bytes())),
+      max_name_bytes_(trace::max_name_bytes(file.bytes())), in_slice_(choice.from_ticks == 0),
       in_order_(file.compacted() != nullptr) {}
 
 /// Events of one moment are never parted, so a slice's ends lie between events that are not tied.
@@ -433,9 +436,37 @@ bool Replay::is_selected(std::uint32_t tid, const std::string& name) const {
   return selection_.all_threads() || has(selection_.thread_ids, tid) || has(selection_.thread_names, name);
 }
 
+/// False: names exceed what a file of this size can hold. The caller leaves this one out.
+bool Replay::has_room_for(const std::string& name) noexcept {
+  if (name.size() <= trace::kUncountedNameBytes) return true;
+  name_bytes_ += name.size();
+  return name_bytes_ <= max_name_bytes_;
+}
+
+/// The stream's events count for a thread that stands for all beyond the limit.
+void Replay::join_others(StreamState& stream, std::uint32_t tid) {
+  if (others_ == kNoThread) {
+    Thread thread;
+    thread.name = thread.first_name = "(other threads)";
+    thread.selected = is_selected(thread.tid, thread.name);
+    thread.is_others = true;
+    others_ = static_cast<std::uint32_t>(threads_.size());
+    threads_.push_back(std::move(thread));
+  }
+  stream.thread = others_;
+  const auto known = thread_of_tid_.find(tid);
+  if (known != thread_of_tid_.end()) known->second = others_;
+}
+
 void Replay::start_thread(StreamState& stream, std::uint32_t tid, std::string name) {
+  if (threads_.size() >= max_threads_) return join_others(stream, tid);
   Thread thread;
   thread.tid = tid;
+  if (!has_room_for(name)) {
+    thread.name_left_out = true;
+    name.clear();
+    name.shrink_to_fit();
+  }
   thread.selected = is_selected(tid, name);
   thread.first_name = name;
   thread.name = std::move(name);
@@ -460,6 +491,11 @@ void Replay::take_text(const MergedEvent& event) {
     }
     case TextKind::kThreadName: {
       Thread& thread = thread_of(event.stream());
+      if (thread.is_others) return;
+      if (!has_room_for(text.text)) {
+        thread.name_left_out = true;
+        return;
+      }
       thread.renamed |= thread.name != text.text;
       thread.name = std::move(text.text);
       thread.selected |= is_selected(thread.tid, thread.name);

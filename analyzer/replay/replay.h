@@ -136,6 +136,8 @@ class Replay {
     bool selected = true;
     bool started = false;
     bool renamed = false;
+    bool name_left_out = false;         // some name of it exceeded max_name_bytes()
+    bool is_others = false;             // stands for all threads beyond max_threads()
     std::string first_name;
   };
   struct Mark {
@@ -297,6 +299,8 @@ class Replay {
   Region restored_region(trace::ByteReader& in, std::uint32_t node_count) const;
   void count_restored(const Block& block);
   void start_thread(StreamState& stream, std::uint32_t tid, std::string name);
+  void join_others(StreamState& stream, std::uint32_t tid);
+  bool has_room_for(const std::string& name) noexcept;
   bool is_temporary(const Block& block, const StreamState& stream) const noexcept;
   void mark(model::Timeline::Mark::Kind kind, std::uint64_t ticks, std::string text = {});
   model::LiveTimeline::State state() const noexcept;
@@ -324,7 +328,11 @@ class Replay {
   Mappings mappings_;
   trace::TickClock clock_;
   std::vector<StreamState> streams_;
+  const std::uint64_t max_threads_;
+  const std::uint64_t max_name_bytes_;
   std::vector<Thread> threads_;
+  std::uint32_t others_ = kNoThread;  // in threads_
+  std::uint64_t name_bytes_ = 0;      // of all names so far of more than trace::kUncountedNameBytes
   std::unordered_map<std::uint32_t, std::uint32_t> thread_of_tid_;  // the latest with that tid
   std::vector<PendingRealloc> abandoned_reallocs_;
   std::vector<PendingMapping> abandoned_mappings_;

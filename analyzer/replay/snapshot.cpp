@@ -44,7 +44,8 @@ void Replay::save(ByteWriter& out) const {
     out.text(thread.first_name);
     out.number(thread.start_ticks);
     out.number(thread.last_allocation);
-    out.number((thread.started ? 1u : 0u) | (thread.renamed ? 2u : 0u));
+    out.number((thread.started ? 1u : 0u) | (thread.renamed ? 2u : 0u) | (thread.name_left_out ? 4u : 0u) |
+               (thread.is_others ? 8u : 0u));
   }
 
   const auto save_realloc = [&](const PendingRealloc& pending) {
@@ -122,6 +123,7 @@ Region Replay::restored_region(ByteReader& in, std::uint32_t node_count) const {
 
 void Replay::restore_threads(ByteReader& in) {
   const std::size_t count = in.count();
+  if (count > max_threads_ + 1) throw FormatError("it has more threads than a file of this size can hold");
   for (std::size_t i = 0; i < count; ++i) {
     Thread thread;
     thread.tid = in.number32();
@@ -132,8 +134,12 @@ void Replay::restore_threads(ByteReader& in) {
     const std::uint64_t flags = in.number();
     thread.started = (flags & 1) != 0;
     thread.renamed = (flags & 2) != 0;
+    thread.name_left_out = (flags & 4) != 0;
+    thread.is_others = (flags & 8) != 0;
+    if (thread.is_others) others_ = static_cast<std::uint32_t>(threads_.size());
+    has_room_for(thread.first_name);
     thread.selected = is_selected(thread.tid, thread.first_name);
-    thread_of_tid_[thread.tid] = static_cast<std::uint32_t>(threads_.size());
+    if (!thread.is_others) thread_of_tid_[thread.tid] = static_cast<std::uint32_t>(threads_.size());
     threads_.push_back(std::move(thread));
   }
 }

@@ -6,6 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "analyzer/trace/limits.h"
+
 namespace heapprof::trace {
 namespace {
 
@@ -322,7 +324,8 @@ bool ChunkDecoder::at_end() const noexcept { return state_->events_left == 0; }
 std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t most, std::vector<EventText>& texts) {
   State& state = *state_;
   Guesses& guesses = state.guesses;
-  const std::size_t count = static_cast<std::size_t>(std::min<std::uint64_t>(most, state.events_left));
+  std::size_t count = static_cast<std::size_t>(std::min<std::uint64_t>(most, state.events_left));
+  std::uint64_t text_bytes = 0;
   const auto sound_node = [&](std::uint64_t node) {
     if (node >= format_.nodes) throw FormatError("a stack is not one of the trace");
     return static_cast<std::uint32_t>(node);
@@ -429,8 +432,11 @@ std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t most, std::vector<E
         text.number = stream.rare.number();
         text.address = stream.rare.number();
         text.text = stream.rare.text();
+        if (text.text.size() > kMaxTextBytes) throw FormatError("a text is longer than a recorder writes");
+        text_bytes += text.text.size();
         event.node = static_cast<std::uint32_t>(texts.size());
         texts.push_back(std::move(text));
+        if (text_bytes >= kMaxBatchTextBytes) count = i + 1;
         break;
       }
       default: throw FormatError("a kind of event is unknown");

@@ -76,8 +76,9 @@ class ChunkDecoder {
   ChunkDecoder(const ChunkFormat& format, std::span<const std::uint8_t> contents);
   ~ChunkDecoder();
 
-  /// Writes up to `most` events to `out` and returns how many; 0: the chunk is over. Texts are appended to `texts`,
-  /// and their events point there. Throws FormatError.
+  /// Writes up to `most` events to `out`, fewer when their texts exceed kMaxBatchTextBytes, and returns how many; 0:
+  /// the chunk is over. Texts are appended to `texts`, and their events point there.
+  /// Throws FormatError.
   std::size_t next(MergedEvent* out, std::size_t most, std::vector<EventText>& texts);
   /// next() has nothing more.
   bool at_end() const noexcept;

@@ -322,9 +322,7 @@ class MergedReader::Stream {
     Definitions& definitions = reader_.definitions_;
     std::string text(reinterpret_cast<const char*>(bytes), slot.aux);
     const auto kind = static_cast<TextKind>(slot.node);
-    const bool is_event =
-        kind == TextKind::kThread || kind == TextKind::kThreadName || kind == TextKind::kMark;
-    if ((is_event || kind == TextKind::kModule) && !reader_.take_text(text.size())) return;
+    if (kind == TextKind::kModule && !reader_.take_module(text.size())) return;
     const std::uint64_t held = sizeof(EventText) + text.size();
     switch (kind) {
       case TextKind::kThread:
@@ -381,16 +379,15 @@ class MergedReader::Stream {
   std::uint64_t text_bytes_ = 0;  // of decoded_bytes_: of the block at hand
 };
 
-/// False: the file has more texts than one of its size can hold. The caller leaves this one out.
-bool MergedReader::take_text(std::uint64_t bytes) noexcept {
+/// False: the file has more modules than one of its size can hold. The caller leaves this one out.
+bool MergedReader::take_module(std::uint64_t text_bytes) {
   const std::uint64_t limit = max_text_bytes(file_.bytes());
   const bool had_room = text_bytes_ <= limit;
-  text_bytes_ += text_cost_bytes(bytes);
+  text_bytes_ += text_cost_bytes(text_bytes);
   if (text_bytes_ <= limit) return true;
   if (had_room) {
     damage_.lost_unknown();
-    damage_.note("names of threads, marks and modules exceed what a file of this size can hold: the rest of them is "
-                 "left out");
+    damage_.note("the modules exceed what a file of this size can hold; the rest of them is left out");
   }
   return false;
 }
@@ -499,7 +496,12 @@ bool MergedReader::next_compacted(Batch& batch) {
   MergedEvent* const events = batch.storage.data();
   std::size_t count = 0;
   bool at_chunk_end = false;
-  while (count < Batch::kEvents) {
+  const auto batch_text_bytes = [&] {
+    std::uint64_t sum = 0;
+    for (const EventText& text : batch.texts) sum += text.text.size();
+    return sum;
+  };
+  while (count < Batch::kEvents && batch_text_bytes() < kMaxBatchTextBytes) {
     if (!chunks.gaps_due.empty()) {
       events[count++] = {last_time_, 0, static_cast<std::uint64_t>(kGap), 0, chunks.gaps_due.back()};
       chunks.gaps_due.pop_back();
@@ -510,11 +512,7 @@ bool MergedReader::next_compacted(Batch& batch) {
       continue;
     }
     try {
-      const std::size_t texts_before = batch.texts.size();
       const std::size_t got = chunks.decoder->next(events + count, Batch::kEvents - count, batch.texts);
-      for (std::size_t i = texts_before; i < batch.texts.size(); ++i)
-        if (!take_text(batch.texts[i].text.size()))
-          throw FormatError("its texts exceed what a file of this size can hold");
       std::uint32_t stream = MergedEvent::kStreamMask;
       for (std::size_t i = count; i < count + got; ++i) {
         const MergedEvent& event = events[i];
@@ -565,7 +563,8 @@ bool MergedReader::next(Batch& batch) {
   MergedEvent* const begin = batch.storage.data();
   MergedEvent* out = begin;
   MergedEvent* const nominal_end = begin + Batch::kEvents;
-  while (!heads_.empty()) {
+  std::uint64_t text_bytes = 0;
+  while (!heads_.empty() && text_bytes < kMaxBatchTextBytes) {
     if (out >= nominal_end && (heads_[0].time != last_time_ || out == begin + Batch::kMost)) break;
     Stream& stream = *streams_[heads_[0].stream];
     if (stream.at == stream.end) {
@@ -596,10 +595,11 @@ bool MergedReader::next(Batch& batch) {
         if (out->op() == Op::kText) {
           EventText& text = stream.texts[out->node];
           out->node = static_cast<std::uint32_t>(batch.texts.size());
+          text_bytes += text.text.size();
           batch.texts.push_back(std::move(text));
         }
         ++out;
-      } while (at != end && at->time <= limit);
+      } while (at != end && at->time <= limit && text_bytes < kMaxBatchTextBytes);
     }
     stream.at = at;
     last_time_ = out[-1].time;

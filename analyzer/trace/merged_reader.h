@@ -6,7 +6,8 @@
 //
 // Of events of equal time, those of one stream stay together, streams in order of id. That order can be
 // wrong for two streams' events at one address; the replay, which knows the address's state, puts it
-// right, and for that a batch never ends between events of equal time (up to twice its nominal size).
+// right, and for that a batch never ends between events of equal time (up to twice its nominal size, or to the limit
+// of its texts).
 //
 // A position says where a batch ended, so that reading can go on there another time: for each stream its block and
 // how many events of that were taken. Whoever goes on knows the definitions already (whole.h).
@@ -113,7 +114,7 @@ class MergedReader {
   void sift_down(std::size_t at) noexcept;
   void save_position(ByteWriter& out) const;
   bool next_compacted(Batch& batch);
-  bool take_text(std::uint64_t bytes) noexcept;
+  bool take_module(std::uint64_t text_bytes);
   bool load_chunk();
   void give_up_chunk(const std::string& why);
 
@@ -127,7 +128,7 @@ class MergedReader {
   Definitions definitions_;
   Damage damage_;
   std::uint64_t decoded_bytes_ = 0;  // in the buffers of all streams, and texts in the blocks at hand
-  std::uint64_t text_bytes_ = 0;     // text_cost_bytes() of all texts so far
+  std::uint64_t text_bytes_ = 0;     // text_cost_bytes() of all modules so far
   std::uint64_t frame_bytes_read_ = 0;
   std::uint64_t last_time_ = 0;
   std::uint64_t records_ = 0;

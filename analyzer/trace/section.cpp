@@ -1,5 +1,6 @@
 #include "analyzer/trace/section.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <string>
@@ -30,6 +31,7 @@ SectionTable walk_sections(const InputFile& input, std::uint64_t file_id, std::u
       case SectionKind::kOrigin: table.origins.push_back(section); break;
       case SectionKind::kChunk: table.chunks.push_back(section); break;
       case SectionKind::kSnapshot: table.snapshots.push_back(section); break;
+      case SectionKind::kPadding: break;
       default: break;  // of a later minor version
     }
   }
@@ -54,6 +56,29 @@ std::vector<std::uint8_t> read_contents(const InputFile& input, const Section& s
   return contents;
 }
 
+namespace {
+
+/// Completes the header of a section whose payload of so many bytes is in place, and pads it.
+void seal(SectionHeader header, std::size_t raw_bytes, std::size_t payload_bytes, std::vector<std::uint8_t>& bytes) {
+  header.magic = kSectionMagic;
+  header.raw_bytes = raw_bytes;
+  header.payload_bytes = payload_bytes;
+  header.payload_checksum = checksum(bytes.data() + sizeof header, payload_bytes);
+  header.header_checksum = checksum(&header, offsetof(SectionHeader, header_checksum));
+  std::memcpy(bytes.data(), &header, sizeof header);
+  bytes.resize((sizeof header + payload_bytes + 7) / 8 * 8, 0);
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> make_padding(SectionHeader header, std::uint64_t bytes) {
+  const auto payload_bytes = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, std::uint64_t{64} << 20));
+  std::vector<std::uint8_t> section(sizeof header + payload_bytes, 0);
+  header.kind = SectionKind::kPadding;
+  seal(header, 0, payload_bytes, section);
+  return section;
+}
+
 std::vector<std::uint8_t> make_section(SectionHeader header, std::span<const std::uint8_t> contents, int level) {
   std::vector<std::uint8_t> bytes(sizeof header + ZSTD_compressBound(contents.size()));
   std::size_t got = ZSTD_compress(bytes.data() + sizeof header, bytes.size() - sizeof header, contents.data(),
@@ -68,13 +93,7 @@ std::vector<std::uint8_t> make_section(SectionHeader header, std::span<const std
     std::memcpy(bytes.data() + sizeof header + got + sizeof kSkippableMagic, &missing, sizeof missing);
     got = bytes.size() - sizeof header;
   }
-  header.magic = kSectionMagic;
-  header.raw_bytes = contents.size();
-  header.payload_bytes = got;
-  header.payload_checksum = checksum(bytes.data() + sizeof header, got);
-  header.header_checksum = checksum(&header, offsetof(SectionHeader, header_checksum));
-  std::memcpy(bytes.data(), &header, sizeof header);
-  bytes.resize((sizeof header + got + 7) / 8 * 8, 0);
+  seal(header, contents.size(), got, bytes);
   return bytes;
 }
 

@@ -32,6 +32,7 @@ enum class SectionKind : std::uint32_t {
   kChunk =
       3,  ///< of a compacted trace: compact_codec.h; number: records; events: how many of them are events (is_event)
   kSnapshot = 4,  ///< the state of a replay; number: records before it; last_time: of the latest of them
+  kPadding = 5,   ///< zeros that are never read: a reader's limits go with the file's size (limits.h)
 };
 
 struct SectionHeader {
@@ -84,6 +85,9 @@ SectionTable walk_sections(const InputFile& input, std::uint64_t file_id, std::u
 
 /// Its contents. Throws FormatError when checksum, compression or lengths are wrong.
 std::vector<std::uint8_t> read_contents(const InputFile& input, const Section& section);
+
+/// A section of kind kPadding, of about `bytes`.
+std::vector<std::uint8_t> make_padding(SectionHeader header, std::uint64_t bytes);
 
 /// Header, compressed payload and padding, ready to be appended to a file at a multiple of 8. `level`: of zstd.
 std::vector<std::uint8_t> make_section(SectionHeader header, std::span<const std::uint8_t> contents, int level);

@@ -58,6 +58,50 @@ TEST_CASE("Compacted traces answer as their originals") {
   CHECK(began_at_snapshot > 0);
 }
 
+TEST_CASE("A trace of many short-lived threads and many marks loses none, compacted or not") {
+  constexpr std::uint32_t kThreads = 300'000;
+  constexpr std::uint32_t kMarks = 500'000;
+  TraceBuilder trace;
+  trace.header.ticks_per_second = 1'000'000;
+  trace.frame_extent_bytes = 1 << 20;
+  auto& stream = trace.stream(2'046);
+  std::mt19937_64 random(heapprof::test::seed(6));
+  std::uint64_t time = 1;
+  for (std::uint32_t i = 0; i < kThreads; ++i) {
+    stream.add(Op::kNone, time += 40 + random() % 200);
+    stream.thread(100 + i, "program");
+    stream.text(TextKind::kThreadName, 0, 0, "worker");
+    stream.alloc(time += 20 + random() % 200, 0x10000 + 128 * std::uint64_t{i}, 100);
+  }
+  for (std::uint32_t i = 0; i < kMarks; ++i) {
+    stream.free(time += random() % 100, 0x10000 + 128 * std::uint64_t{i % kThreads});
+    stream.alloc(time, 0x10000 + 128 * std::uint64_t{i % kThreads}, 100);
+    stream.text(TextKind::kMark, 0, 0, "frame");
+  }
+  const TemporaryFile path, compacted;
+  trace.write(path.path());
+  CompactOptions options;
+  options.level = 1;
+  compact(path.path(), compacted.path(), options);
+  for (const std::string& from : {path.path(), compacted.path()}) {
+    const Analysis analysis(from, {}, {}, kNoIndex);
+    const model::Profile& profile = analysis.profile();
+    INFO(from);
+    CHECK(profile.integrity.complete);
+    CHECK(profile.integrity.notes.empty());
+    REQUIRE(profile.threads.size() == kThreads);
+    std::uint32_t wrong = 0;
+    for (std::uint32_t i = 0; i + 1 < kThreads; ++i)
+      wrong += profile.threads[i].allocations != 1 || profile.threads[i].tid != 100 + i ||
+               profile.threads[i].name != "worker";
+    CHECK(wrong == 0);
+    CHECK(profile.threads.back().allocations == 1 + kMarks);
+  }
+  const Analysis was(path.path(), {}, {}, kNoIndex);
+  const Analysis is(compacted.path(), {}, {}, {});
+  CHECK(heapprof::test::first_difference(text_of(is, false), text_of(was, false)) == "");
+}
+
 TEST_CASE("Damaged compacted traces are refused or read as far as they go") {
   TraceBuilder trace;
   heapprof::test::random_program(trace, 4, 10'000);
