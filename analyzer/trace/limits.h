@@ -43,9 +43,9 @@ constexpr std::uint64_t max_text_bytes(std::uint64_t file_bytes) noexcept {
 inline constexpr std::uint64_t kMaxBatchTextBytes = 4u << 20;
 
 /// A short-lived thread with one allocation takes about 9 bytes of a recording. A compacted trace has padding where
-/// it packs its threads better (min_bytes_for_threads).
+/// it packs its threads better (min_bytes_for_threads). A thread costs a JSON report about 1 KB of memory.
 inline constexpr std::uint64_t kUncountedThreads = 128u << 10;
-inline constexpr std::uint64_t kFileBytesPerThread = 4;
+inline constexpr std::uint64_t kFileBytesPerThread = 8;
 constexpr std::uint64_t max_threads(std::uint64_t file_bytes) noexcept {
   return kUncountedThreads + file_bytes / kFileBytesPerThread;
 }

@@ -68,7 +68,6 @@ TEST_CASE("A trace of many short-lived threads and many marks loses none, compac
   std::mt19937_64 random(heapprof::test::seed(6));
   std::uint64_t time = 1;
   for (std::uint32_t i = 0; i < kThreads; ++i) {
-    stream.add(Op::kNone, time += 40 + random() % 200);
     stream.thread(100 + i, "program");
     stream.text(TextKind::kThreadName, 0, 0, "worker");
     stream.alloc(time += 20 + random() % 200, 0x10000 + 128 * std::uint64_t{i}, 100);
