@@ -10,8 +10,10 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -88,7 +90,8 @@ void PerfMap::add(std::uint64_t begin, std::uint64_t end, std::string name) {
   pieces_.insert_or_assign(begin, Piece{end, std::move(name)});
 }
 
-PerfMap::Result PerfMap::read(const std::string& path, std::uint64_t written_since_ns, uid_t& owner) {
+PerfMap::Result PerfMap::read(const std::string& path, std::uint64_t written_since_ns, uid_t& owner,
+                              Owner allowed) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return Result::kMissing;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(fdopen(fd, "r"), std::fclose);
@@ -99,7 +102,7 @@ PerfMap::Result PerfMap::read(const std::string& path, std::uint64_t written_sin
   struct stat status {};
   if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return Result::kMissing;
   // As perf decides (tools/perf/util/symbol.c of Linux, dso__load).
-  if (status.st_uid != 0 && status.st_uid != geteuid()) {
+  if (allowed == Owner::kRootOrSelf && status.st_uid != 0 && status.st_uid != geteuid()) {
     owner = status.st_uid;
     return Result::kForeign;
   }
@@ -142,6 +145,18 @@ SourceFrame PerfMap::find(std::uint64_t address) const {
   return address < piece.end ? frame_of_jit_name(piece.name) : SourceFrame{};
 }
 
+namespace {
+
+/// The user vouches for a folder of another machine's files, where copies have any owner. Not for "/": anybody can
+/// write into this machine's /tmp.
+PerfMap::Owner allowed_owner(const Options& options, const std::string& root) {
+  std::error_code error;
+  const bool vouched = !root.empty() && root == options.sysroot && !std::filesystem::equivalent(root, "/", error);
+  return vouched && !error ? PerfMap::Owner::kAny : PerfMap::Owner::kRootOrSelf;
+}
+
+}  // namespace
+
 bool find_perf_map(const Options& options, const Origin& origin, PerfMap& map, std::string& reason) {
   if (origin.pid == 0) {
     reason = "the process id is not known";
@@ -157,7 +172,7 @@ bool find_perf_map(const Options& options, const Origin& origin, PerfMap& map, s
   for (const std::string& root : roots) {
     const std::string path = path_in_sysroot(root, name);
     uid_t owner = 0;
-    const PerfMap::Result result = map.read(path, origin.recorded_at_ns, owner);
+    const PerfMap::Result result = map.read(path, origin.recorded_at_ns, owner, allowed_owner(options, root));
     if (result == PerfMap::Result::kRead) return true;
     if (result == PerfMap::Result::kForeign)
       reason = path + " is owned by user " + std::to_string(owner) + ", not by root or by the current user (" +

@@ -22,9 +22,12 @@ class PerfMap {
     kForeign,   ///< it belongs to neither root nor this process's user: anybody can write into /tmp
   };
 
+  enum class Owner { kRootOrSelf, kAny };
+
   /// Reads the file at `path`; lines that are none are passed over. At most kMaxBytes are read. `written_since_ns`
-  /// counts from 1970. `owner` is set when the result is kForeign.
-  Result read(const std::string& path, std::uint64_t written_since_ns, uid_t& owner);
+  /// counts from 1970. `owner` is set when the result is kForeign, which it never is when `allowed` is kAny.
+  Result read(const std::string& path, std::uint64_t written_since_ns, uid_t& owner,
+              Owner allowed = Owner::kRootOrSelf);
 
   /// The code around `address`. V8's names ("JS:*work /srv/app.js:12:3") are taken apart into function, file
   /// and line. No function: there is none.

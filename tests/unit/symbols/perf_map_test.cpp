@@ -86,17 +86,14 @@ TEST_CASE("a map of an earlier process, or no file at all, is not read") {
   CHECK(function_at(map, 0x2000) == "after");
 }
 
-TEST_CASE("a map of another user is not believed, and the reason names the owner") {
+TEST_CASE("a map of another user in /tmp is not believed, and the reason names the owner") {
   if (geteuid() != 0) return;  // only root can give a file away
   constexpr uid_t kOther = 54321;
-  const std::string root = "/tmp/heapprof_perf_map_root_" + std::to_string(getpid());
-  std::filesystem::create_directories(root + "/tmp");
-  const std::string path = root + "/tmp/perf-77.map";
+  Origin origin;
+  origin.pid = static_cast<std::uint32_t>(getpid());
+  const std::string path = "/tmp/perf-" + std::to_string(origin.pid) + ".map";
   std::ofstream(path) << "1000 100 planted\n";
   Options options;
-  options.sysroot = root;
-  Origin origin;
-  origin.pid = 77;
   PerfMap map;
   std::string reason;
 
@@ -104,6 +101,14 @@ TEST_CASE("a map of another user is not believed, and the reason names the owner
   CHECK(!find_perf_map(options, origin, map, reason));
   CHECK(function_at(map, 0x1000).empty());
   CHECK_THAT(reason, Catch::Contains(path) && Catch::Contains("owned by user 54321"));
+  // The same folder by another name.
+  for (const char* const root : {"/", "/tmp/.."}) {
+    INFO(root);
+    options.sysroot = root;
+    CHECK(!find_perf_map(options, origin, map, reason));
+    CHECK_THAT(reason, Catch::Contains("owned by user 54321"));
+  }
+  options.sysroot.clear();
   // Its owner may read it, and so may everybody read root's.
   REQUIRE(seteuid(kOther) == 0);
   PerfMap own;
@@ -117,6 +122,24 @@ TEST_CASE("a map of another user is not believed, and the reason names the owner
   const bool read_roots = find_perf_map(options, origin, roots, reason);
   REQUIRE(seteuid(0) == 0);
   CHECK(read_roots);
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a copy of another machine's map below --sysroot is believed, whoever owns it") {
+  if (geteuid() != 0) return;  // only root can give a file away
+  const std::string root = "/tmp/heapprof_perf_map_root_" + std::to_string(getpid());
+  std::filesystem::create_directories(root + "/tmp");
+  const std::string path = root + "/tmp/perf-77.map";
+  std::ofstream(path) << "1000 100 copied\n";
+  REQUIRE(chown(path.c_str(), 54321, 54321) == 0);
+  Options options;
+  options.sysroot = root;
+  Origin origin;
+  origin.pid = 77;
+  PerfMap map;
+  std::string reason;
+  CHECK(find_perf_map(options, origin, map, reason));
+  CHECK(function_at(map, 0x1000) == "copied");
   std::filesystem::remove_all(root);
 }
 
