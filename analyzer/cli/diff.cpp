@@ -56,6 +56,7 @@ struct Pair {
 struct Side {
   std::string program;
   model::Costs totals;
+  bool is_moment;        ///< its peak is the moment of --live-at
   std::string selected;  ///< "from 1.00 s to 2.00 s, --function parse"; empty: all
 };
 
@@ -64,13 +65,21 @@ Side side_of(const model::Profile& profile) {
   if (profile.slice)
     selected = "from " + render::human_time(profile.begin_ns()) + " to " + render::human_time(profile.end_ns()) +
                (selected.empty() ? "" : ", ") + selected;
-  return {profile.recording.program, profile.totals, selected};
+  return {profile.recording.program, profile.totals, profile.is_moment(), selected};
 }
 
 /// What was selected of the two, in words; slices given in percent, or beyond the end, differ.
 std::string selected_of_both(const Side& before, const Side& after) {
   if (before.selected == after.selected) return after.selected;
   return before.selected + " before, " + after.selected + " after";
+}
+
+/// A cost as --cost names it, or "live" at the moment of --live-at.
+std::string words_for(Cost cost, const Side& side) {
+  if (cost == Cost::kPeak && side.is_moment) return "live";
+  for (const auto& [name, value] : cost_names())
+    if (value == cost) return name;
+  return {};
 }
 
 using Pairs = std::map<std::string, Pair>;
@@ -204,16 +213,14 @@ std::string text_of(const DiffOptions& options, const Side& before, const Side& 
             painted(colour && by != 0, by > 0 ? kAdded : kSaved, right(moved, 12)) +
             (share.empty() ? "" : right(share, 12)) + "\n";
   };
-  row("peak", before.totals.peak_bytes, after.totals.peak_bytes, true);
+  row(words_for(Cost::kPeak, after).c_str(), before.totals.peak_bytes, after.totals.peak_bytes, true);
   row("leaked", before.totals.leaked_bytes, after.totals.leaked_bytes, true);
   row("allocated", before.totals.allocated_bytes, after.totals.allocated_bytes, true);
   row("allocations", before.totals.allocations, after.totals.allocations, false);
   row("temporary", before.totals.temporary, after.totals.temporary, false);
 
   const std::size_t shown = options.top == 0 ? changed.size() : std::min(options.top, changed.size());
-  std::string cost;
-  for (const auto& [name, value] : cost_names())
-    if (value == options.cost) cost = name;
+  const std::string cost = words_for(options.cost, after);
   text += "\n" + painted(colour, kBold, "Stacks by change of " + cost + " (" + std::to_string(shown) + " of " +
                                             exact_number(changed.size()) + " that changed)") + "\n";
   if (changed.empty()) text += "  none\n";
@@ -287,9 +294,7 @@ std::string picture_of(const DiffOptions& options, const Side& before, const Sid
     render::write_folded(tree, sink, true);
     return text;
   }
-  std::string cost;
-  for (const auto& [name, value] : cost_names())
-    if (value == options.cost) cost = name;
+  const std::string cost = words_for(options.cost, after);
   const std::string program = base_name(after.program);
   render::FlameOptions flame;
   flame.title = "What changed in " + (program.empty() ? std::string("an unknown program") : program);
@@ -305,8 +310,8 @@ std::string picture_of(const DiffOptions& options, const Side& before, const Sid
 }
 
 int diff_as_picture(const DiffOptions& options) {
-  Side before;
-  Side after;
+  Side before{};
+  Side after{};
   render::FlameTree tree;
   bool read = false;
   const int first = run_on_trace(options.trace, [&](const replay::Analysis& analysis) {
@@ -326,8 +331,8 @@ int diff_as_picture(const DiffOptions& options) {
 }
 
 int diff(const DiffOptions& options) {
-  Side before;
-  Side after;
+  Side before{};
+  Side after{};
   Pairs pairs;
   const int first = run_on_trace(options.trace, [&](const replay::Analysis& analysis) {
     take(options, analysis, &Pair::before, before, pairs);

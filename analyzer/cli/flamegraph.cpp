@@ -22,9 +22,10 @@ struct FlameGraphOptions {
   bool bottom_up = false;
 };
 
-const char* words_for(Cost cost) {
+std::string words_for(Cost cost, const model::Profile& profile) {
   switch (cost) {
-    case Cost::kPeak: return "bytes live at the peak";
+    case Cost::kPeak:
+      return "bytes live at " + (profile.is_moment() ? render::human_time(*profile.live_at_ns) : "the peak");
     case Cost::kLeaked: return "bytes live at the end";
     case Cost::kAllocated: return "bytes allocated in all";
     case Cost::kAllocations: return "allocations";
@@ -33,9 +34,11 @@ const char* words_for(Cost cost) {
   return "";
 }
 
-const char* title_for(Cost cost) {
+std::string title_for(Cost cost, const model::Profile& profile) {
   switch (cost) {
-    case Cost::kPeak: return "Peak heap of ";
+    case Cost::kPeak:
+      return profile.is_moment() ? "Live heap at " + render::human_time(*profile.live_at_ns) + " of "
+                                 : "Peak heap of ";
     case Cost::kLeaked: return "Leaks of ";
     case Cost::kAllocated: return "Memory allocated by ";
     case Cost::kAllocations: return "Allocations of ";
@@ -128,8 +131,8 @@ void print_flamegraph(const FlameGraphOptions& options, const replay::Analysis& 
   } else {
     render::FlameOptions flame;
     const std::string program = base_name(profile.recording.program);
-    flame.title = title_for(options.cost) + (program.empty() ? std::string("an unknown program") : program);
-    flame.cost = words_for(options.cost);
+    flame.title = title_for(options.cost, profile) + (program.empty() ? "an unknown program" : program);
+    flame.cost = words_for(options.cost, profile);
     flame.bottom_up = options.bottom_up;
     if (options.bottom_up) flame.title += ", from where it was allocated";
     flame.unit = ranks_by_blocks(options.cost) ? render::Unit::kCount : render::Unit::kBytes;
@@ -139,12 +142,13 @@ void print_flamegraph(const FlameGraphOptions& options, const replay::Analysis& 
           {"From", render::human_time(profile.begin_ns()) + " to " + render::human_time(profile.end_ns())});
     if (!profile.selected.empty()) flame.context.push_back({"Only", profile.selected});
     if (options.cost == Cost::kPeak)
-      flame.context.push_back({"Peak", "at " + render::human_time(profile.peak_time_ns)});
+      flame.context.push_back(
+          {profile.is_moment() ? "Live" : "Peak", "at " + render::human_time(profile.peak_time_ns)});
     render::write_flamegraph_svg(tree, flame, sink);
   }
   write_output(options.trace.output, text);
   if (stacks.empty() && !profile.totals.empty())
-    complain(options.trace.trace + ": nothing to show: no " + words_for(options.cost));
+    complain(options.trace.trace + ": nothing to show: no " + words_for(options.cost, profile));
 }
 
 }  // namespace

@@ -60,8 +60,8 @@ const char* words_for(Growth growth) {
 /// The second reading. Idle time before the first allocation and after the last one tells nothing of growth.
 model::LeakHistory read_history(const LeakOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
-  const std::uint64_t begin_ns = profile.slice ? profile.slice->from_ns : 0;
-  const std::uint64_t end_ns = profile.slice ? profile.slice->to_ns : profile.recording.duration_ns;
+  const std::uint64_t begin_ns = profile.begin_ns();
+  const std::uint64_t end_ns = profile.end_ns();
   std::uint64_t from_ns = begin_ns;
   std::uint64_t to_ns = end_ns;
   const std::vector<model::Timeline::Bucket>& buckets = profile.timeline.buckets;

@@ -121,9 +121,12 @@ Json report_json(const model::Profile& profile, Cost cost, const std::vector<Ran
                   {"implied_frees", heap.implied_frees}};
   json["mmap"] = mmap_json(profile.mmap);
   // Of the whole process, so of selections by time alone.
-  json["peak_rss_bytes"] = profile.live_at_ns && !profile.slice ? Json(profile.resident.bytes)
-                           : profile.selected.empty()           ? Json(profile.timeline.peak_rss_bytes)
-                                                                : Json(nullptr);
+  const Json at_moment =
+      profile.is_moment() && profile.resident.bytes != 0 ? Json(profile.resident.bytes) : Json(nullptr);
+  json["rss_bytes"] = at_moment;
+  json["peak_rss_bytes"] = profile.is_moment()        ? at_moment
+                           : profile.selected.empty() ? Json(profile.timeline.peak_rss_bytes)
+                                                      : Json(nullptr);
   json["threads"] = threads_json(profile);
   json["kind"] = name_of(profile.kind);
   json["cost"] = name_of(cost);

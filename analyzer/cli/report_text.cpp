@@ -58,18 +58,21 @@ const char* words_for_truncation(const char* truncated) {
   return truncated;
 }
 
-/// The blocks live at one moment are selected: their peak is that moment. Not of a slice, which begins with those of
-/// them that are left.
-bool is_moment(const model::Profile& profile) { return profile.live_at_ns && !profile.slice; }
+std::string allocations(std::uint64_t count) {
+  return exact_number(count) + (count == 1 ? " allocation" : " allocations");
+}
 
 std::string heading_of(Cost cost, const model::Profile& profile) {
   switch (cost) {
     case Cost::kPeak:
-      if (is_moment(profile)) return "Live at " + human_time(*profile.live_at_ns) + ", by stack";
+      if (profile.is_moment()) return "Live at " + human_time(*profile.live_at_ns) + ", by stack";
       return profile.slice ? "Live at the slice's peak, by stack" : "Live at the peak, by stack";
     case Cost::kLeaked: return live_words(profile) + ", by stack";
     case Cost::kAllocated: return "Allocated in all, by stack";
-    case Cost::kAllocations: return "Number of allocations, by stack";
+    case Cost::kAllocations:
+      return profile.kind == model::Kind::kHeap   ? "Number of allocations, by stack"
+             : profile.kind == model::Kind::kMmap ? "Number of mappings, by stack"
+                                                  : "Number of allocations and mappings, by stack";
     case Cost::kTemporary: return "Temporary allocations, by stack";
   }
   return "";
@@ -272,7 +275,7 @@ ReportText& ReportText::head() {
   const std::string live_at_end = profile_.slice ? ", allocated in the slice and live at its end"
                                   : running      ? ""
                                                  : ", live at the end";
-  if (is_moment(profile_)) {
+  if (profile_.is_moment()) {
     row("live", human_bytes(costs.peak_bytes),
         "in " + things(costs.peak_blocks) + ", at " + human_time(*profile_.live_at_ns));
     row("never freed", human_bytes(costs.leaked_bytes), "in " + things(costs.leaked_blocks) + " of these");
@@ -293,10 +296,12 @@ ReportText& ReportText::head() {
       row("mapped", human_bytes(costs.allocated_bytes), "in " + things(costs.allocations) + rate);
     else
       row("allocated", human_bytes(costs.allocated_bytes),
-          "in " + exact_number(costs.allocations) + (costs.allocations == 1 ? " allocation" : " allocations") + rate);
+          "in " + (profile_.kind == model::Kind::kAll ? things(costs.allocations) : allocations(heap.allocations)) +
+              rate);
+    // Only blocks are temporary.
     if (!of_mappings)
-      row("temporary", percent(costs.temporary, costs.allocations),
-          exact_number(costs.temporary) + " freed before their thread's next allocation");
+      row("temporary", percent(heap.temporary_allocations, heap.allocations),
+          exact_number(heap.temporary_allocations) + " freed before their thread's next allocation");
     if (heap.failed != 0 && !of_mappings) row("failed", exact_number(heap.failed), "calls found no memory");
   }
   if (profile_.mmap.mappings != 0 && !of_mappings)
@@ -312,7 +317,7 @@ ReportText& ReportText::head() {
     row("reserved", human_bytes(profile_.mmap.reserved_bytes),
         "address space without access; what mprotect makes usable is not counted");
   // Resident memory is the whole process's: it has a moment and a slice of time, but no stack, thread or size.
-  if (is_moment(profile_) && profile_.resident.bytes != 0)
+  if (profile_.is_moment() && profile_.resident.bytes != 0)
     row("resident", human_bytes(profile_.resident.bytes),
         "the whole process, sampled at " + human_time(profile_.resident.time_ns));
   else if (profile_.selected.empty() && profile_.timeline.peak_rss_bytes != 0)
@@ -326,7 +331,7 @@ ReportText& ReportText::head() {
 std::string ReportText::things(std::uint64_t count) const {
   if (profile_.kind == model::Kind::kHeap) return block_count(count);
   if (profile_.kind == model::Kind::kMmap) return exact_number(count) + (count == 1 ? " mapping" : " mappings");
-  return exact_number(count) + " blocks and mappings";
+  return exact_number(count) + (count == 1 ? " block or mapping" : " blocks and mappings");
 }
 
 void ReportText::frame(const Frame& frame) {

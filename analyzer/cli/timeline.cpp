@@ -58,7 +58,7 @@ void add_moments(const model::Profile& profile, render::Timeline& timeline) {
     timeline.highest_bytes.push_back(buckets[i].max_bytes);
     if (buckets[i].rss_bytes != 0) timeline.resident.push_back({end_ns, buckets[i].rss_bytes});
   }
-  if (profile.totals.peak_bytes != 0)
+  if (profile.totals.peak_bytes != 0 || profile.is_moment())
     timeline.peak = render::Timeline::Peak{profile.peak_time_ns, profile.totals.peak_bytes};
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     if (!buckets[i].idle) continue;
@@ -144,9 +144,10 @@ void print_timeline(const TimelineOptions& options, const replay::Analysis& anal
   timeline.title =
       "L" + timeline.live.substr(1) + " of " + (program.empty() ? std::string("an unknown program") : program);
   timeline.context = {{"Program", command_of(profile)},
-                      {"Peak", render::human_bytes(profile.totals.peak_bytes) + " at " +
-                                   render::human_time(profile.peak_time_ns)}};
+                      {profile.is_moment() ? "Live" : "Peak", render::human_bytes(profile.totals.peak_bytes) +
+                                                                  " at " + render::human_time(profile.peak_time_ns)}};
   if (!profile.selected.empty()) timeline.context.push_back({"Only", profile.selected});
+  timeline.peak_is_moment = profile.is_moment();
   timeline.start_ns = profile.begin_ns();
   timeline.duration_ns = profile.end_ns();
   add_moments(profile, timeline);

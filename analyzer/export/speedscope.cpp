@@ -52,7 +52,7 @@ void write_speedscope(const StackTable& table, Output& output) {
     for (const std::uint32_t node : table.stacks) total += table.profile->nodes[node].costs.*column.figure;
     text = i == 0 ? "\n" : ",\n";
     text += "{\"type\":\"sampled\",\"name\":";
-    append_json(text, column.words);
+    append_json(text, words_for(column, *table.profile));
     text += std::string(",\"unit\":\"") + (std::string_view(column.unit) == "bytes" ? "bytes" : "none") +
             "\",\"startValue\":0,\"endValue\":" + std::to_string(total) + ",\n\"samples\":[";
     std::string weights;

@@ -3,6 +3,8 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "analyzer/render/units.h"
+
 namespace heapprof::exporter {
 
 std::uint32_t FunctionTable::number(const StackTable::Function& function) {
@@ -27,6 +29,14 @@ std::span<const CostColumn> cost_columns() {
       {"temporary_space", "bytes", "bytes of temporary allocations", &Costs::temporary_bytes},
   };
   return kColumns;
+}
+
+std::string words_for(const CostColumn& column, const model::Profile& profile) {
+  std::string words = column.words;
+  const std::size_t peak = words.find("the peak");
+  if (profile.is_moment() && peak != std::string::npos)
+    words.replace(peak, std::string::npos, render::human_time(*profile.live_at_ns));
+  return words;
 }
 
 std::string frame_label(const StackTable& table, std::uint32_t location, std::uint32_t line) {

@@ -82,6 +82,9 @@ struct CostColumn {
 };
 std::span<const CostColumn> cost_columns();
 
+/// The column's words; with --live-at they name the moment in the place of the peak: "bytes live at 1.66 s".
+std::string words_for(const CostColumn& column, const model::Profile& profile);
+
 /// A frame as valgrind's tools write it: "0x1234: name (file.c:12)", or "(in /path/of/module)" without a file.
 std::string frame_label(const StackTable& table, std::uint32_t location, std::uint32_t line);
 

@@ -221,6 +221,9 @@ struct Profile {
 
   std::uint64_t runtime_address(const CodeAddress& at) const { return modules[at.module].load_bias + at.offset; }
   std::uint64_t events() const noexcept { return heap.events(); }
+  /// The figures are those of the blocks live at live_at_ns: their peak is that moment, with all of them. Not
+  /// in a slice, which begins with those of them that are left.
+  bool is_moment() const noexcept { return live_at_ns.has_value() && !slice; }
   /// Where the time begins and ends that the figures are of: the recording's, or the slice's.
   std::uint64_t begin_ns() const noexcept { return slice ? slice->from_ns : 0; }
   std::uint64_t end_ns() const noexcept {

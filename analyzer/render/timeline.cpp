@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "analyzer/render/units.h"
+
 namespace heapprof::render {
 
 std::vector<Timeline::Span> find_gaps(const std::vector<std::uint64_t>& time_ns, std::uint64_t duration_ns,
@@ -23,6 +25,15 @@ Timeline::Peak peak_of(const Timeline& timeline) noexcept {
   const auto highest = std::max_element(values.begin(), values.end());
   if (highest == values.end()) return {};
   return {timeline.time_ns[static_cast<std::size_t>(highest - values.begin())], *highest};
+}
+
+std::string peak_label(const Timeline& timeline) {
+  const Timeline::Peak peak = peak_of(timeline);
+  return (timeline.peak_is_moment ? "live " : "peak ") + human_bytes(peak.bytes) + " at " + human_time(peak.time_ns);
+}
+
+std::string peak_moment(const Timeline& timeline) {
+  return (timeline.peak_is_moment ? "At " : "At the peak, ") + human_time(peak_of(timeline).time_ns);
 }
 
 void write_timeline_csv(const Timeline& timeline, const TextSink& out) {

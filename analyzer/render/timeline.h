@@ -36,6 +36,7 @@ struct Timeline {
     std::uint64_t bytes = 0;
   };
   std::optional<Peak> peak;
+  bool peak_is_moment = false;  ///< `peak` is a moment that the user asked for, and is called so
 
   /// Resident memory, at times of its own.
   struct Resident {
@@ -78,6 +79,12 @@ std::vector<Timeline::Span> find_gaps(const std::vector<std::uint64_t>& time_ns,
 
 /// The peak given, else the first highest sample; {0, 0} without samples.
 Timeline::Peak peak_of(const Timeline& timeline) noexcept;
+
+/// "peak 7.00 KiB at 30.0 ms"; of a moment "live 7.00 KiB at 30.0 ms".
+std::string peak_label(const Timeline& timeline);
+
+/// "At the peak, 30.0 ms"; of a moment "At 30.0 ms".
+std::string peak_moment(const Timeline& timeline);
 
 struct PlotOptions {
   unsigned width = 80;    ///< columns, axis included; at least 40 are used

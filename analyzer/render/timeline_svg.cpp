@@ -377,7 +377,7 @@ class Picture {
     text_ += "\" cy=\"";
     append_number(text_, y);
     text_ += "\"/>\n";
-    const std::string words = "peak " + human_bytes(peak_.bytes) + " at " + human_time(peak_.time_ns);
+    const std::string words = peak_label(timeline_);
     const double half = kCharWidth * static_cast<double>(length_utf8(words)) / 2 + 8;
     const double middle = std::clamp(x, kLeft + half, kRight - half);
     label(middle, std::max(y - 12, kTop + 8), "class=\"peaklabel\" text-anchor=\"middle\"", words);
@@ -411,7 +411,7 @@ class Picture {
 
   void legend() {
     double y = kTop + 6;
-    label(kLegendLeft, y, "class=\"when\"", "At the peak, " + human_time(peak_.time_ns));
+    label(kLegendLeft, y, "class=\"when\"", peak_moment(timeline_));
     y += 14;
     rule("base", kLegendLeft, y, kLegendRight, y);
     y += 22;

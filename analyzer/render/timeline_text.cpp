@@ -169,7 +169,7 @@ class Plot {
 
   void write_peak() {
     const unsigned column = column_of(peak_.time_ns, width_);
-    const std::string label = "peak " + human_bytes(peak_.bytes) + " at " + ascii(human_time(peak_.time_ns));
+    const std::string label = ascii(peak_label(timeline_));
     const bool left = column + 3 + length_utf8(label) > width_ && column > length_utf8(label);
     text_.append(gutter_ + 1 + (left ? column - length_utf8(label) - 1 : column), ' ');
     if (left) text_ += label + " ";
@@ -332,7 +332,8 @@ class Plot {
 
   void write_sites() {
     if (timeline_.sites.empty() || peak_.bytes == 0 || options_.sites == 0) return;
-    text_ += "\nAt the peak, " + human_bytes(peak_.bytes) + ":\n";
+    text_ += "\n" + (timeline_.peak_is_moment ? ascii(peak_moment(timeline_)) : "At the peak") + ", " +
+             human_bytes(peak_.bytes) + ":\n";
     const unsigned room = static_cast<unsigned>(gutter_) + 1 + width_;
     std::uint64_t shown = 0;
     const auto line = [&](std::uint64_t bytes, const std::string& label, const std::string& detail) {

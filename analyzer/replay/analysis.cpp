@@ -258,6 +258,7 @@ void Analysis::settle_choice(Passes& passes) {
       throw SelectionError("--from " + seconds_of(slice.from_ns) + " is after --to " + seconds_of(slice.to_ns));
     choice_.from_ticks = ticks_at(clock_, slice.from_ns);
     if (selection_.to) choice_.end_ticks = ticks_at(clock_, slice.to_ns + 1);
+    slice.to_ns = std::min(slice.to_ns, duration_ns);
     profile_.slice = slice;
   }
   if (selection_.choose_stacks) {
@@ -368,6 +369,15 @@ void Analysis::fill_costs(const Replay& replay) {
   profile_.kind = selection_.kind;
   const CostTracker& costs = replay.costs();
   profile_.peak_time_ns = clock_.to_ns(costs.peak_time());
+  // All selected blocks are live at the moment. The replay found where they first had as many bytes, which leaves out
+  // blocks of zero bytes that came later.
+  const bool moment = profile_.is_moment();
+  if (moment) {
+    profile_.peak_time_ns = *profile_.live_at_ns;
+    profile_.heap.peak_time_ns = *profile_.live_at_ns;
+    profile_.heap.peak_bytes = profile_.heap.allocated_bytes;
+    profile_.heap.peak_blocks = profile_.heap.allocations;
+  }
   // What a slice leaks is not all that is live at its end, so it is looked for block by block.
   struct Leak {
     std::uint64_t bytes = 0;
@@ -401,8 +411,8 @@ void Analysis::fill_costs(const Replay& replay) {
     sum.temporary_bytes = node.temporary_bytes;
     sum.leaked_bytes = later_than_start ? leaks[index].bytes : node.live_bytes;
     sum.leaked_blocks = later_than_start ? leaks[index].blocks : node.live_blocks;
-    sum.peak_bytes = node.peak_bytes;
-    sum.peak_blocks = node.peak_blocks;
+    sum.peak_bytes = moment ? node.allocated_bytes : node.peak_bytes;
+    sum.peak_blocks = moment ? node.allocations : node.peak_blocks;
     profile_.nodes[node_of_index_[index]].costs += sum;
     profile_.totals += sum;
   }

@@ -85,7 +85,9 @@ def of_speedscope(data):
              "bytes live at the end": "leaked_bytes", "blocks live at the end": "leaked_blocks",
              "bytes allocated": "allocated_bytes", "allocations": "allocations", "temporary allocations": "temporary",
              "bytes of temporary allocations": "temporary_bytes"}
-    return {costs[profile["name"]]: sum(profile["weights"]) for profile in json.loads(data)["profiles"]}
+    # With --live-at the moment stands in the place of the peak.
+    return {costs[re.sub(r"live at \d.*", "live at the peak", profile["name"])]: sum(profile["weights"])
+            for profile in json.loads(data)["profiles"]}
 
 
 def of_massif(data):

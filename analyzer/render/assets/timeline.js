@@ -99,7 +99,7 @@ function show(i) {
   pointer.setAttribute('visibility', 'visible');
   pointer.setAttribute('transform', `translate(${x.toFixed(1)} 0)`);
   dot.setAttribute('cy', y.toFixed(1));
-  when.textContent = (time === data.peak[0] ? 'At the peak, ' : 'At ') + seconds(time);
+  when.textContent = time === data.peak[0] ? drawn.get(when) : 'At ' + seconds(time);
   let rest = live;
   data.sites.forEach((site, k) => {
     tell(rows.get(String(k)), site.bytes[i], live);

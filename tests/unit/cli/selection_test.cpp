@@ -139,3 +139,119 @@ TEST_CASE("durations and moments are numbers with a unit") {
   CHECK(heapprof::cli::parse_moment("300ms")->value == Approx(0.3));
   CHECK_FALSE(heapprof::cli::parse_moment("100.1%"));
 }
+
+TEST_CASE("blocks live at a moment are all counted, those of zero bytes too") {
+  // 100 bytes in one block until the third second, then nine blocks of no bytes; nothing is freed.
+  TraceBuilder builder;
+  auto& stream = builder.stream();
+  stream.thread(1, "main");
+  stream.module(2, "/usr/bin/demo", "", 0x1000, 0);
+  stream.node(1, 0, 2, 0x10);
+  stream.node(2, 0, 2, 0x20);
+  stream.alloc(1 * kMs, 0xa000, 100, 1);
+  for (std::uint64_t i = 0; i < 9; ++i) stream.alloc(50 * kMs, 0xb000 + 16 * i, 0, i < 4 ? 1 : 2);
+  builder.header.end_kind = EndKind::kExit;
+  builder.header.end_ticks = 100 * kMs;
+  const TemporaryFile file;
+  builder.write(file.path());
+
+  const Outcome json = run({"report", file.path(), "--json", "--live-at", "90%"});
+  CHECK(json.number("/heap/peak_bytes") == 100);
+  CHECK(json.number("/heap/peak_blocks") == 10);
+  CHECK(json.number("/heap/peak_time_ns") == 90 * kMs);
+  CHECK(json.number("/total/blocks") == 10);
+  REQUIRE(json.count("/top") == 2);
+  CHECK(json.number("/top/0/blocks") == 5);
+  CHECK(json.number("/top/1/blocks") == 5);
+  const Outcome text = run({"report", file.path(), "--live-at", "90%"});
+  CHECK(text.has_line({"live", "100 B", "in 10 blocks, at 90.0 ms"}));
+  CHECK(text.has_line({"never freed", "100 B", "in 10 blocks of these"}));
+  // Of the whole recording, and of a slice, the peak is where it was first reached.
+  CHECK(run({"report", file.path(), "--json"}).number("/heap/peak_blocks") == 1);
+  const Outcome slice = run({"report", file.path(), "--json", "--live-at", "90%", "--to", "95%"});
+  CHECK(slice.number("/heap/peak_time_ns") == kMs);
+}
+
+TEST_CASE("commands that show a moment name it, and no peak") {
+  const KnownTrace trace;
+  // At 45 ms A and C are live; they reach their most at 30 ms.
+  const std::vector<std::string> moment = {trace.path(), "--live-at", "45ms"};
+  const auto with = [&](std::vector<std::string> command, const std::vector<std::string>& more = {}) {
+    command.insert(command.end(), moment.begin(), moment.end());
+    command.insert(command.end(), more.begin(), more.end());
+    const Outcome outcome = run(command);
+    CHECK(outcome.status == 0);
+    return outcome.out;
+  };
+  const auto has = [](const std::string& text, const std::string& words) {
+    return text.find(words) != std::string::npos;
+  };
+  const std::string flame = with({"flamegraph"});
+  CHECK(has(flame, "Live heap at 45.0 ms of demo"));
+  CHECK(has(flame, "bytes live at 45.0 ms"));
+  CHECK_FALSE(has(flame, "Peak"));
+  const std::string picture = with({"timeline"}, {"--format", "svg"});
+  CHECK(has(picture, "Live: 5.00 KiB at 45.0 ms"));
+  CHECK(has(picture, "live 5.00 KiB at 45.0 ms"));
+  CHECK(has(picture, ">At 45.0 ms<"));
+  CHECK_FALSE(has(picture, ">At the peak"));
+  CHECK_FALSE(has(picture, ">peak "));
+  CHECK_FALSE(has(picture, "Peak:"));
+  const std::string plot = with({"timeline"});
+  CHECK(has(plot, "live 5.00 KiB at 45.0 ms"));
+  CHECK(has(plot, "\nAt 45.0 ms, 5.00 KiB:\n"));
+  CHECK_FALSE(has(plot, "eak"));
+  const std::string figures = with({"timeline"}, {"--json"});
+  CHECK(json_at(figures, "/peak/time_ns") == std::to_string(45 * kMs));
+  const std::string speedscope = with({"export", "speedscope"}, {"-o", "-"});
+  CHECK(has(speedscope, "\"bytes live at 45.0 ms\""));
+  CHECK_FALSE(has(speedscope, "at the peak"));
+  const Outcome diff = run({"diff", trace.path(), trace.path(), "--live-at", "45ms"});
+  CHECK(diff.has_line({"live", "5.00 KiB", "5.00 KiB", "same"}));
+  CHECK_FALSE(has(diff.out, "peak"));
+}
+
+TEST_CASE("resident memory at a moment without a sample is unknown, not zero") {
+  const KnownTrace trace;
+  const Outcome before = run({"report", trace.path(), "--json", "--live-at", "0"});
+  CHECK(before.at("/peak_rss_bytes") == "null");
+  CHECK(before.at("/rss_bytes") == "null");
+  const Outcome end = run({"report", trace.path(), "--json", "--live-at", "100%"});
+  CHECK(end.number("/peak_rss_bytes") == kResidentBytes);
+  CHECK(end.number("/rss_bytes") == kResidentBytes);
+  CHECK(run({"report", trace.path(), "--json"}).at("/rss_bytes") == "null");
+}
+
+TEST_CASE("a slice that ends beyond the recording ends with it") {
+  const KnownTrace trace;
+  const Outcome report = run({"report", trace.path(), "--json", "--from", "35ms", "--to", "9"});
+  CHECK(report.number("/slice/from_ns") == 35 * kMs);
+  CHECK(report.number("/slice/to_ns") == kDurationNs);
+}
+
+TEST_CASE("--kind all counts blocks and mappings, and temporary ones of the blocks") {
+  TraceBuilder builder;
+  auto& stream = builder.stream();
+  stream.thread(1, "main");
+  stream.module(2, "/usr/bin/demo", "", 0x1000, 0);
+  stream.node(1, 0, 2, 0x10);
+  for (std::uint64_t i = 0; i < 10; ++i)
+    stream.add(Op::kMap, (1 + i) * kMs, 0x10000000 + (i << 21), 1 << 20, 1, kMapAnonymous);
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    stream.alloc((20 + 2 * i) * kMs, 0xa000, 100, 1);
+    if (i == 0) stream.free((21 + 2 * i) * kMs, 0xa000);
+  }
+  builder.header.end_kind = EndKind::kExit;
+  builder.header.end_ticks = 100 * kMs;
+  const TemporaryFile file;
+  builder.write(file.path());
+
+  const Outcome all = run({"report", file.path(), "--kind", "all"});
+  CHECK(all.has_line({"allocated", "in 12 blocks and mappings"}));
+  CHECK(all.has_line({"temporary", "50.0%", "1 freed"}));
+  const Outcome large = run({"report", file.path(), "--kind", "all", "--min-size", "1M"});
+  CHECK(large.has_line({"allocated", "10.0 MiB", "in 10 blocks and mappings"}));
+  CHECK(run({"report", file.path(), "--kind", "mmap", "--cost", "allocations"}).has_line({"Number of mappings"}));
+  CHECK(run({"report", file.path(), "--kind", "all", "--cost", "allocations"})
+            .has_line({"Number of allocations and mappings"}));
+}
