@@ -319,6 +319,8 @@ class Picture {
     const auto kept = envelope(samples.size(), start_, end_, [&](std::size_t i) { return samples[i].time_ns; },
                                [&](std::size_t i) { return samples[i].bytes; });
     std::string path;
+    std::string dots;      // the samples that stand alone, too small to be seen as a piece of a line
+    std::string last_dot;  // the last sample, if a break precedes it
     std::size_t gap = 0;
     bool broken = true;
     for (const std::size_t i : kept) {
@@ -326,14 +328,23 @@ class Picture {
         ++gap;
         broken = true;
       }
-      path += broken ? 'M' : 'L';
-      append_number(path, x_of(samples[i].time_ns));
-      path += ' ';
-      append_number(path, y_in(samples[i].bytes, top, bottom, largest));
-      if (broken) path += "h0";  // a sample alone is a dot
+      std::string place;
+      append_number(place, x_of(samples[i].time_ns));
+      place += ' ';
+      append_number(place, y_in(samples[i].bytes, top, bottom, largest));
+      path += (broken ? 'M' : 'L') + place;
+      if (broken) {
+        dots += last_dot;
+        last_dot = 'M' + place + "h0";
+        path += "h0";
+      } else {
+        last_dot.clear();
+      }
       broken = false;
     }
+    dots += last_dot;
     text_ += "<path class=\"halo\" d=\"" + path + "\"/>\n<path class=\"resident\" d=\"" + path + "\"/>\n";
+    if (!dots.empty()) text_ += "<path class=\"resident alone\" d=\"" + dots + "\"/>\n";
   }
 
   void strip() {

@@ -284,3 +284,23 @@ TEST_CASE("plot: resident memory far beyond the heap is told, not drawn") {
   const std::string text = plot(timeline, {});
   CHECK(text.find("beyond this scale") != std::string::npos);
 }
+
+TEST_CASE("svg: a sample of resident memory that stands alone is a dot") {
+  Timeline timeline = example();
+  const auto dots = [&] {
+    const std::string svg = text_of([&](const TextSink& out) { write_timeline_svg(timeline, out); });
+    const std::string begin = "<path class=\"resident alone\" d=\"";
+    const std::size_t at = svg.find(begin);
+    if (at == std::string::npos) return std::ptrdiff_t{0};
+    const std::string path = svg.substr(at + begin.size(), svg.find('"', at + begin.size()) - at - begin.size());
+    return std::count(path.begin(), path.end(), 'M');
+  };
+  timeline.unsampled.clear();
+  CHECK(dots() == 0);
+  // All samples are apart from each other, then all but the last two.
+  for (std::size_t i = 1; i < timeline.resident.size(); ++i)
+    timeline.unsampled.push_back({timeline.resident[i - 1].time_ns, timeline.resident[i].time_ns});
+  CHECK(dots() == static_cast<std::ptrdiff_t>(timeline.resident.size()));
+  timeline.unsampled.pop_back();
+  CHECK(dots() == static_cast<std::ptrdiff_t>(timeline.resident.size()) - 2);
+}
