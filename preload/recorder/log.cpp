@@ -22,7 +22,8 @@ void write_unnoticed(int fd, const char* line, std::size_t bytes) noexcept {
   if (sys::call(SYS_ppoll, sys::word(&ready), 1, sys::word(&now), 0, 0) != 1 || (ready.revents & POLLOUT) == 0)
     return;
   constexpr int kBrokenPipe = -32, kTooBig = -27;
-  sys::SignalsHeld held(sys::signal_bit(SIGPIPE) | sys::signal_bit(SIGXFSZ));
+  // All signals, so that no handler leaves by longjmp while SIGPIPE and SIGXFSZ are held.
+  sys::SignalsHeld held(sys::kAllButFaults);
   const long result = sys::write(fd, line, bytes);
   held.finish(result == kBrokenPipe ? sys::signal_bit(SIGPIPE) : result == kTooBig ? sys::signal_bit(SIGXFSZ) : 0);
 }

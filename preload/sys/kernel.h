@@ -124,11 +124,20 @@ constexpr uint64_t kAllButFaults = ~(signal_bit(SIGSEGV) | signal_bit(SIGBUS) | 
 
 /// Holds back signals for the time of a call: those that the call may raise in this thread, so that the host never
 /// sees them, and those that would interrupt it.
+///
+/// Where the signals were blocked, finish() makes its system calls even if another thread has raised g_forbidden
+/// meanwhile: a thread that kept its signals blocked would hang the host (setuid() waits for a signal handler of each
+/// thread), and a signal that stayed pending would end it. Strict mode holds for one thread, and this thread enters it
+/// neither here nor in a handler, which is why users hold kAllButFaults or nothing. What remains is a filter that
+/// another thread installs in all (SECCOMP_FILTER_FLAG_TSYNC) in this moment: libc itself needs rt_sigprocmask, to
+/// start threads for example, and rt_sigtimedwait is called only if the signal was raised.
 class SignalsHeld {
  public:
-  /// None held: costs nothing.
+  /// 0 holds none and costs nothing. When the kernel may not be asked, none are held either.
   explicit SignalsHeld(uint64_t signals) noexcept : signals_(signals) {
-    if (signals_ != 0) call(SYS_rt_sigprocmask, SIG_BLOCK, word(&signals_), word(&before_), sizeof signals_);
+    if (signals_ != 0 &&
+        failed(call(SYS_rt_sigprocmask, SIG_BLOCK, word(&signals_), word(&before_), sizeof signals_)))
+      signals_ = 0;
   }
   /// `raised`: the signal that the call raised, if any (its signal_bit): takes it away, unless the host had it
   /// blocked before and waits for its own; then one too many stays pending, which is what the failing call means to
@@ -138,9 +147,9 @@ class SignalsHeld {
     const uint64_t ours = raised & signals_ & ~before_;
     if (ours != 0) {
       timespec now{};
-      call(SYS_rt_sigtimedwait, word(&ours), 0, word(&now), sizeof ours);
+      raw_syscall(SYS_rt_sigtimedwait, word(&ours), 0, word(&now), sizeof ours);
     }
-    call(SYS_rt_sigprocmask, SIG_SETMASK, word(&before_), 0, sizeof before_);
+    raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, word(&before_), 0, sizeof before_);
   }
 
  private:

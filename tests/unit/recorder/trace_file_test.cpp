@@ -216,6 +216,63 @@ TEST_CASE("A reservation that is always interrupted fails; it does not repeat fo
   CHECK(failure != nullptr);
 }
 
+TEST_CASE("A thread whose system calls are forbidden while it extends the trace keeps none of its signals blocked") {
+  Folder folder;
+  TraceFile file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  bool exceeds_limit = false;
+  SECTION("The extension succeeds") {}
+  SECTION("The extension exceeds the limit on file sizes") { exceeds_limit = true; }
+  const std::string blocked_before = blocked_signals();
+  std::string blocked_after;
+  bool forbidden = false, pending = false;
+  long result = 0;
+  bool answered;
+  {
+    const FileSizeLimit limit(exceeds_limit ? 4096 + 100 : 4096 + 65536);
+    answered = with_answered_calls(
+        {SYS_fallocate},
+        [&](SystemCall& call) {
+          // Another thread enters seccomp here.
+          sys::g_forbidden = 1;
+          forbidden = true;
+          return result = call.make();
+        },
+        [&] {
+          Failure failure = nullptr;
+          file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure);
+          sys::g_forbidden = 0;
+          blocked_after = blocked_signals();
+          sigset_t signals;
+          sigpending(&signals);
+          pending = sigismember(&signals, SIGXFSZ);
+        });
+  }
+  if (!answered) {
+    WARN("no seccomp filter here");
+    return;
+  }
+  REQUIRE(forbidden);
+  REQUIRE(result == (exceeds_limit ? -EFBIG : 0));
+  CHECK(blocked_after == blocked_before);
+  CHECK_FALSE(pending);
+}
+
+TEST_CASE("Signals that could not be blocked are not unblocked") {
+  sigset_t usual, blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &blocked, &usual);
+  const std::string before = blocked_signals();
+  sys::g_forbidden = 1;
+  sys::SignalsHeld held(sys::kAllButFaults);
+  sys::g_forbidden = 0;
+  held.finish(0);
+  const std::string after = blocked_signals();
+  pthread_sigmask(SIG_SETMASK, &usual, nullptr);
+  CHECK(after == before);
+}
+
 TEST_CASE("Without reservation, short and interrupted writes are completed") {
   Folder folder;
   TraceFile file;
