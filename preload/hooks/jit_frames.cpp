@@ -64,6 +64,7 @@ void lose(const void* key) noexcept {
   if (__atomic_fetch_add(&g_lost_count, std::uint64_t{1}, __ATOMIC_RELAXED) != 0) return;
   recorder::note("__register_frame: the program registered unwind tables, and heapprof found no libgcc_s or libunwind "
                  "to pass them to. Exceptions cannot pass through the code that they describe");
+  return_here();
 }
 
 /// Whether the registration went no further, and so must what takes it back.

@@ -157,6 +157,25 @@ class Calls(unittest.TestCase):
                     # Within a hook, its own places; its entry from nowhere.
                     self.assertTrue(function == target[1] and target[3], f"{function}: {instruction}")
 
+    def test_hooks_call_the_recorder(self):
+        # The recorder finds by the return address whether somebody is inside it (recorder/thread_state.h). A jump
+        # leaves the host's return address there.
+        jump = re.compile(r"(?:j[a-z]+|b|b\.[a-z]+|cbn?z|tbn?z)\s.*<([^+>]+)(?:\+0x[0-9a-f]+)?>$")
+        functions = 0
+        for hook in HOOKS | THUNK:
+            met, begun = {hook}, [(hook,)]
+            while begun:
+                path = begun.pop()
+                functions += 1
+                for instruction in instructions().get(path[-1], []):
+                    target = jump.match(instruction)
+                    if target is None or target[1] in met:
+                        continue
+                    met.add(target[1])
+                    begun.append(path + (target[1],))
+                    self.assertFalse(target[1].startswith("_ZN8heapprof8recorder"), " > ".join(begun[-1]))
+        self.assertGreater(functions, len(HOOKS | THUNK), "no jump was found, not even that of prctl")
+
     def test_prctl_and_syscall_leave_no_frame(self):
         # A child made by syscall(SYS_clone, ...) may use the stack below its caller before the parent returns.
         for hook in KERNEL:
