@@ -34,11 +34,14 @@ void TickClock::start() noexcept {
   if (kind == arch::kCycleClock && arch::cycle_clock_rate() != 0)
     ticks_per_1024_ns_ = arch::cycle_clock_rate() * 1024 / 1'000'000'000 + 1;
   frozen_at_ = 0;
-  __atomic_store_n(&state_, static_cast<std::uint32_t>(kind), __ATOMIC_RELAXED);
+  __atomic_store_n(&state_, static_cast<std::uint64_t>(kind), __ATOMIC_RELAXED);
 }
 
+/// Another thread may have frozen or thawed the clock since now() looked, so all states are possible.
 std::uint64_t TickClock::slow_now() const noexcept {
-  if (state() >= kFreeze) return __atomic_load_n(&frozen_at_, __ATOMIC_RELAXED);
+  const std::uint64_t state = __atomic_load_n(&state_, __ATOMIC_ACQUIRE);
+  if (state >= kFreeze) return __atomic_load_n(&frozen_at_, __ATOMIC_ACQUIRE);
+  if (state == static_cast<std::uint64_t>(arch::kCycleClock)) return arch::read_ordered() - origin_;
   return monotonic_ns() - origin_;
 }
 

@@ -16,7 +16,7 @@ class TickClock {
 
   /// Ticks now, after everything this thread did before (arch/*/ticks.h). 9 to 14 ns.
   std::uint64_t now() const noexcept {
-    if (state() == static_cast<std::uint32_t>(arch::kCycleClock)) [[likely]] return arch::read_ordered() - origin_;
+    if (state() == static_cast<std::uint64_t>(arch::kCycleClock)) [[likely]] return arch::read_ordered() - origin_;
     return slow_now();
   }
 
@@ -36,14 +36,14 @@ class TickClock {
   void learn(std::uint64_t ticks, std::uint64_t monotonic_ns) noexcept;
 
  private:
-  static constexpr std::uint32_t kFreeze = 256;
+  static constexpr std::uint64_t kFreeze = 256;
 
-  std::uint32_t state() const noexcept { return __atomic_load_n(&state_, __ATOMIC_RELAXED); }
+  std::uint64_t state() const noexcept { return __atomic_load_n(&state_, __ATOMIC_RELAXED); }
   std::uint64_t slow_now() const noexcept;
 
   /// The Clock that now() reads, plus kFreeze for each freeze() without its thaw(): one word, so that no thread sees
-  /// a running clock while another one's freeze() is in force.
-  std::uint32_t state_ = static_cast<std::uint32_t>(Clock::kMonotonic);
+  /// a running clock while another one's freeze() is in force. The count has 56 bits and does not wrap around.
+  std::uint64_t state_ = static_cast<std::uint64_t>(Clock::kMonotonic);
   std::uint64_t origin_ = 0;
   std::uint64_t origin_monotonic_ns_ = 0;
   std::uint64_t frozen_at_ = 0;

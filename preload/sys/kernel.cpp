@@ -2,7 +2,7 @@
 
 namespace heapprof::sys {
 
-constinit uint32_t g_forbidden = 0;
+constinit uint64_t g_forbidden = 0;
 
 long call_again(long number, long a, long b, long c, long d, long e) noexcept {
   constexpr int kMaxCalls = 100;

@@ -19,8 +19,8 @@
 namespace heapprof::sys {
 
 /// How often the host has entered seccomp. From the first time on a system call might kill it, so all of them fail
-/// here with ENOSYS instead.
-extern uint32_t g_forbidden;
+/// here with ENOSYS instead. 64 bits: it does not wrap around, however often prctl(PR_SET_TSC) succeeds.
+extern uint64_t g_forbidden;
 
 inline long call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) noexcept {
   if (__atomic_load_n(&g_forbidden, __ATOMIC_RELAXED) != 0) [[unlikely]] return -38;

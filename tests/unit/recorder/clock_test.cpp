@@ -51,9 +51,41 @@ TEST_CASE("A frozen clock stands still until it was thawed as often as it was fr
   CHECK(clock.now() > frozen);
 }
 
+TEST_CASE("A clock stays frozen however often the program freezes it") {
+  TickClock clock;
+  clock.start();
+  for (std::uint32_t i = 0; i < std::uint32_t{1} << 24; ++i) clock.freeze();
+  CHECK(is_frozen(clock));
+}
+
 #ifdef HEAPPROF_SINGLE_STEP
 namespace {
 TickClock g_subject;
+std::uint64_t g_reading;
+}  // namespace
+
+TEST_CASE("A clock that is frozen or thawed while it is read tells a time of this moment") {
+  const auto check = [](bool frozen_before, void (*interrupt)()) {
+    for (unsigned steps = 0;; ++steps) {
+      g_subject = TickClock();
+      g_subject.start();
+      const std::uint64_t before = g_subject.now();
+      if (frozen_before) g_subject.freeze();
+      const bool interrupted =
+          heapprof::test::interrupt_after(steps, [] { g_reading = g_subject.now(); }, interrupt);
+      const std::uint64_t reading = g_reading;
+      if (!interrupted) {
+        CHECK(steps > 3);
+        return;
+      }
+      if (!frozen_before) g_subject.thaw();
+      INFO("interrupted after " << steps << " instructions");
+      REQUIRE(reading >= before);
+      REQUIRE(reading <= g_subject.now());
+    }
+  };
+  SECTION("thawed") { check(true, [] { g_subject.thaw(); }); }
+  SECTION("frozen") { check(false, [] { g_subject.freeze(); }); }
 }
 
 TEST_CASE("A clock stays frozen when one thread freezes it while another thaws it") {
