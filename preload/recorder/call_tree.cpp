@@ -111,6 +111,7 @@ CallTree::Table* CallTree::make_table(std::uint32_t slots) noexcept {
 void CallTree::grow(Table* full) noexcept {
   if (__atomic_load_n(&table_, __ATOMIC_ACQUIRE) != full || full->mask > kChunkNodes * kMaxChunks) return;
   const int self = sys::thread_id();
+  if (sys::failed(self)) return;  // forbidden, perhaps only for now: no thread could take growing_ over from it
   int owner = 0;
   if (!__atomic_compare_exchange_n(&growing_, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED) &&
       (__atomic_load_n(&full->used, __ATOMIC_RELAXED) <= full->mask / 4 * 3 || sys::thread_exists(owner) ||

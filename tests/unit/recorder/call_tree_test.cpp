@@ -55,4 +55,34 @@ TEST_CASE("A thread that dies while it doubles the table does not keep others fr
   REQUIRE(died);
   add_and_find(next, next + kFirstSlots * 5, state->stream);
 }
+
+TEST_CASE("A thread that dies while system calls are forbidden does not keep others from doubling the table") {
+  const Recording recording(65536);
+  ThreadState* const state = attach_thread();
+  REQUIRE(state != nullptr);
+  std::uint64_t next = 1;
+  while (g_call_tree.size() <= kFirstGrowth) node(next++, state->stream);
+  static volatile bool died;
+  unsigned deaths = 0;
+  for (unsigned step = 0;; ++step) {
+    died = false;
+    run_to_death([&] {
+      ThreadState* const its = attach_thread();
+      if (its == nullptr) return;
+      const auto die_there = [] {
+        died = true;
+        sys::g_forbidden = 0;  // the kernel refused the restriction
+        die();
+      };
+      sys::g_forbidden = 1;
+      interrupt_after(step, [&] { node(next++, its->stream); }, die_there);
+      sys::g_forbidden = 0;
+    });
+    if (!died) break;
+    ++deaths;
+  }
+  CHECK(deaths > 10);
+  REQUIRE(next < kFirstSlots / 4 * 3);  // until here the table was not full enough for a second attempt
+  add_and_find(next, next + kFirstSlots * 5, state->stream);
+}
 #endif
