@@ -154,10 +154,10 @@ ThreadState* attach_visitor(int thread) noexcept {
 }  // namespace
 
 ThreadState* attach_thread() noexcept {
-  // Without system calls there is no telling who the caller is; its events are not recorded.
-  if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED) != 0) return nullptr;
   const int thread = sys::thread_id();
   const int process = sys::process_id();
+  // Without system calls there is no telling who the caller is; its events are not recorded.
+  if (sys::failed(thread) || sys::failed(process)) return nullptr;
   int home = __atomic_load_n(&g_process, __ATOMIC_RELAXED);
   if (home == 0) __atomic_store_n(&g_process, home = process, __ATOMIC_RELAXED);
   if (__atomic_load_n(&g_states, __ATOMIC_ACQUIRE) != nullptr) {

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "tests/support/system_calls.h"
 #include "tests/unit/recorder/recording.h"
 
 using namespace heapprof;
@@ -189,6 +190,34 @@ TEST_CASE("Where no system call is allowed, no mark is called stale") {
   const bool stale = stale_from_here();
   sys::g_forbidden = 0;
   CHECK_FALSE(stale);
+}
+
+TEST_CASE("A thread whose system calls are forbidden while it attaches attaches later, as what it is") {
+  const Recording recording(4096);
+  bool attached = true, attached_later = false, state_is_its_own = false;
+  const bool answered = with_answered_calls(
+      {SYS_gettid},
+      [](SystemCall& call) {
+        // Another thread enters seccomp here.
+        sys::g_forbidden = 1;
+        return call.make();
+      },
+      [&] {
+        attached = attach_thread() != nullptr;
+        sys::g_forbidden = 0;
+      });
+  if (!answered) {
+    WARN("no seccomp filter here");
+    return;
+  }
+  CHECK_FALSE(attached);
+  run_to_death([&] {
+    const ThreadState* const state = attach_thread();
+    attached_later = state != nullptr && state->owner() == sys::thread_id();
+    state_is_its_own = t_local.state == state;
+  });
+  CHECK(attached_later);
+  CHECK(state_is_its_own);
 }
 
 TEST_CASE("Who gets the state of a thread that died inside the recorder is not inside") {
