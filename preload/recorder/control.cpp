@@ -11,24 +11,36 @@ namespace {
 constinit std::uint32_t g_last_request = 0;  ///< private: what the mailbox says of itself is not trusted
 constexpr std::size_t kMaxMark = sizeof FileHeader::Mailbox::text;
 
-/// Makes the gate and the header agree with g_paused. Another thread may change that meanwhile: whoever finds that it
+constexpr std::uint64_t later_of(std::uint64_t a, std::uint64_t b) noexcept { return a > b ? a : b; }
+
+/// Makes the gate and the header agree with g_pause. Another thread may change that meanwhile: whoever finds that it
 /// has changed writes both again.
 void publish_paused() noexcept {
-  bool paused;
+  std::uint64_t pause;
   do {
-    paused = __atomic_load_n(&g_paused, __ATOMIC_SEQ_CST);
+    pause = __atomic_load_n(&g_pause, __ATOMIC_SEQ_CST);
+    const bool paused = (pause & 1) != 0;
     paused ? raise_at_gate(kGatePaused) : lower_at_gate(kGatePaused);
     __atomic_store_n(&g_trace_file.header()->mailbox.paused, paused ? 1u : 0u, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-  } while (__atomic_load_n(&g_paused, __ATOMIC_SEQ_CST) != paused);
+  } while (__atomic_load_n(&g_pause, __ATOMIC_SEQ_CST) != pause);
 }
 
 }  // namespace
 
 void set_paused(ThreadState& state, bool paused) noexcept {
-  const bool changed = __atomic_exchange_n(&g_paused, paused, __ATOMIC_SEQ_CST) != paused;
+  std::uint64_t last = __atomic_load_n(&g_pause, __ATOMIC_SEQ_CST);
+  std::uint64_t time = 0;
+  bool changed = false;
+  while (!changed && ((last & 1) != 0) != paused) {
+    // The record has exactly this time, whatever other threads do before it is written: it is later than the last
+    // change, and the stream does not raise it.
+    time = later_of(g_clock.now(), later_of(last / 2 + 1, state.stream.last_time()));
+    changed = __atomic_compare_exchange_n(&g_pause, &last, time * 2 + (paused ? 1 : 0), false, __ATOMIC_SEQ_CST,
+                                          __ATOMIC_SEQ_CST);
+  }
   publish_paused();  // also when nothing changed: who changed it may have died, or left by longjmp, before this
-  if (changed) state.stream.append(paused ? Op::kPause : Op::kResume, g_clock.now(), 0, 0, 0, 0);
+  if (changed) state.stream.append(paused ? Op::kPause : Op::kResume, time, 0, 0, 0, 0);
 }
 
 void set_mark(ThreadState& state, const char* text, std::size_t bytes) noexcept {

@@ -22,7 +22,7 @@ namespace heapprof::recorder {
 
 constinit State g_state = State::kNew;
 constinit TraceFile g_trace_file;
-constinit bool g_paused = false;
+constinit std::uint64_t g_pause = 0;
 
 namespace {
 
@@ -226,6 +226,7 @@ void begin(bool forked_child) noexcept {
   if (!forked_child) part_at_fork();
   forget_mailbox();
   start_sampler();
+  g_pause = 0;
   __atomic_store_n(&g_state, State::kOn, __ATOMIC_RELEASE);
 
   ThreadState* state = attach_thread();
@@ -233,10 +234,8 @@ void begin(bool forked_child) noexcept {
   state->busy = arch::stack_pointer();
   describe_process(state->stream);
   take_sample(*state);
-  g_paused = g_settings.paused;
-  open_gate(g_process_generation | (g_paused ? kGatePaused : 0) | (g_settings.free_stacks ? kGateFreeStacks : 0));
-  if (g_paused) state->stream.append(Op::kPause, g_clock.now(), 0, 0, 0, 0);
-  header.mailbox.paused = g_paused;
+  set_paused(*state, g_settings.paused);
+  open_gate(g_process_generation | (g_settings.free_stacks ? kGateFreeStacks : 0));
   state->busy = 0;
 
   if (g_environment_prepared) write_session_entry();

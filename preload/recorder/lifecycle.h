@@ -21,7 +21,11 @@ enum class State : std::uint32_t { kNew, kStarting, kOn, kOff };
 
 extern State g_state;
 extern TraceFile g_trace_file;
-extern bool g_paused;
+/// Whether recording is paused, in bit 0. Above it: when that changed last, in ticks; so the times of changes are in
+/// the order of the changes.
+extern std::uint64_t g_pause;
+
+inline bool paused() noexcept { return (__atomic_load_n(&g_pause, __ATOMIC_RELAXED) & 1) != 0; }
 
 inline State state() noexcept { return __atomic_load_n(&g_state, __ATOMIC_ACQUIRE); }
 

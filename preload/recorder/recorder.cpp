@@ -199,8 +199,6 @@ inline void record_allocation(ThreadState& thread, const void* block, std::size_
 /// same: the outer allocation is another one (AllocatorCall::recorded).
 inline void given_back(const void* block) noexcept { t_local.inner_blocks.remove(block); }
 
-inline bool paused() noexcept { return __atomic_load_n(&g_paused, __ATOMIC_RELAXED); }
-
 // ---- allocations -----------------------------------------------------------------------------------
 
 /// Its thread has entered.

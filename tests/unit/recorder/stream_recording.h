@@ -16,7 +16,7 @@ struct StreamRecording {
   StreamRecording() {
     recorder::g_clock = recorder::TickClock();
     recorder::g_clock.start();
-    recorder::g_paused = false;
+    recorder::g_pause = 0;
     recorder::lower_at_gate(recorder::kGatePaused | recorder::kGateStopped);
     REQUIRE(recorder::g_trace_file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
     recorder::g_trace_file.publish_header();
