@@ -436,8 +436,10 @@ void restrict_system_calls(bool no_cycle_clock) noexcept {
     thread->stream.provide_room();
     leave(*thread);
   }
-  if (no_cycle_clock) g_clock.freeze();
+  // In this order: whoever reads the frozen clock finds system calls forbidden, or the sampler stopped since
+  // (take_sample).
   __atomic_fetch_add(&sys::g_forbidden, 1, __ATOMIC_SEQ_CST);
+  if (no_cycle_clock) g_clock.freeze();
   stop_sampler();
 }
 

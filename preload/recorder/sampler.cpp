@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::uint64_t kIntervalNs = 10'000'000;
 
+constinit std::uint64_t g_stops = 0;  ///< how often the sampler was stopped
+
 constinit int g_statm = -1;  ///< kept open, high, checked before use: the host may take its number
 constinit sys::FileIdentity g_statm_identity{};
 
@@ -53,10 +55,14 @@ void start_sampler() noexcept {
 
 std::uint64_t latest_next_sample(std::uint64_t now) noexcept { return now + g_clock.ticks_in(kIntervalNs); }
 
-void stop_sampler() noexcept { __atomic_store_n(&g_next_sample, ~std::uint64_t{0}, __ATOMIC_RELAXED); }
+void stop_sampler() noexcept {
+  __atomic_fetch_add(&g_stops, std::uint64_t{1}, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&g_next_sample, ~std::uint64_t{0}, __ATOMIC_RELAXED);
+}
 void resume_sampler() noexcept { __atomic_store_n(&g_next_sample, 0, __ATOMIC_RELAXED); }
 
 void take_sample(ThreadState& state) noexcept {
+  const std::uint64_t stops = __atomic_load_n(&g_stops, __ATOMIC_ACQUIRE);
   if (sys::forbidden()) return;
   std::uint64_t due = __atomic_load_n(&g_next_sample, __ATOMIC_RELAXED);
   const std::uint64_t resident = resident_bytes();
@@ -64,6 +70,10 @@ void take_sample(ThreadState& state) noexcept {
   const std::uint64_t now = g_clock.now();
   const std::uint64_t monotonic_ns = sys::clock_ns(CLOCK_MONOTONIC);
   if (monotonic_ns == 0) return;  // forbidden meanwhile
+  // A restriction that the kernel has refused meanwhile may have frozen the clock or kept the file from being read. It
+  // forbids system calls, freezes the clock, and stops the sampler; and takes all that back only then.
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  if (__atomic_load_n(&g_stops, __ATOMIC_RELAXED) != stops) return;
   state.stream.append(Op::kSample, now, monotonic_ns, resident, 0, 0);
   g_clock.learn(now, monotonic_ns);
   const std::uint64_t elapsed_ns = monotonic_ns - g_clock.origin_monotonic_ns();

@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "preload/recorder/recorder.h"
+#include "tests/support/single_step.h"
 #include "tests/support/system_calls.h"
 #include "tests/unit/recorder/stream_recording.h"
 
@@ -82,6 +84,102 @@ TEST_CASE("A sampler that is stopped while a sample is taken stays stopped") {
   REQUIRE(stopped);
   CHECK(g_next_sample == kNever);
 }
+
+#ifdef HEAPPROF_SINGLE_STEP
+namespace {
+
+ThreadState* g_thread;
+std::uint64_t g_frozen_time;
+volatile bool g_restricted;
+
+void restrict_calls() {
+  restrict_system_calls(true);
+  g_frozen_time = g_clock.now();
+  g_restricted = true;
+}
+
+/// The kernel refuses the restriction, where there is one.
+void lift_restriction() {
+  if (g_restricted) restriction_refused(true);
+  g_restricted = false;
+}
+
+/// For functions that ask for a thread's state, which this test has taken itself.
+struct NobodyEnters {
+  NobodyEnters() { g_state = State::kOff; }
+  ~NobodyEnters() { g_state = State::kNew; }
+};
+
+/// No sample has a time at which the clock stood still, nor 0 for the resident bytes that could not be read.
+void check_samples(const StreamRecording& recording) {
+  for (const Slot& slot : recording.records()) {
+    REQUIRE(slot.op() == Op::kSample);
+    REQUIRE(slot.time != g_frozen_time);
+    REQUIRE(slot.size() > 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("No sample has the time of a frozen clock, wherever in a restriction it is taken") {
+  const NobodyEnters nobody;
+  const auto sample = [] { take_sample(*g_thread); };
+  const auto check = [&](bool restricted_before, void (*body)()) {
+    for (unsigned steps = 0;; ++steps) {
+      StreamRecording recording;
+      g_thread = recording.state.get();
+      start_sampler();
+      resume_sampler();
+      if (restricted_before) restrict_calls();
+      const bool interrupted = interrupt_after(steps, body, sample);
+      lift_restriction();
+      INFO("interrupted after " << steps << " instructions");
+      check_samples(recording);
+      if (!interrupted) {
+        CHECK(steps > 10);
+        return;
+      }
+    }
+  };
+  SECTION("The restriction begins") { check(false, restrict_calls); }
+  SECTION("The kernel refuses it") { check(true, lift_restriction); }
+}
+
+TEST_CASE("A sample in which a restriction begins is dropped, also when the kernel refuses the restriction") {
+  const NobodyEnters nobody;
+  for (const long begins_in : {SYS_statx, SYS_pread64}) {
+    for (unsigned steps = 0;; ++steps) {
+      StreamRecording recording;
+      g_thread = recording.state.get();
+      start_sampler();
+      resume_sampler();
+      bool interrupted = false, restricted = false;
+      const bool answered = with_answered_calls(
+          {begins_in},
+          [&](SystemCall& call) {
+            restrict_calls();
+            restricted = true;
+            return call.make();
+          },
+          [&] {
+            interrupted = interrupt_after(steps, [] { take_sample(*g_thread); }, lift_restriction);
+          });
+      if (!answered) {
+        WARN("no seccomp filter here");
+        return;
+      }
+      REQUIRE(restricted);
+      lift_restriction();
+      INFO("interrupted after " << steps << " instructions");
+      REQUIRE(recording.records().empty());
+      if (!interrupted) {
+        CHECK(steps > 10);
+        break;
+      }
+    }
+  }
+}
+#endif
 
 TEST_CASE("A sampler that starts again gives back its descriptor") {
   start_sampler();
