@@ -15,6 +15,7 @@
 #include "preload/recorder/clock.h"
 #include "preload/recorder/control.h"
 #include "preload/recorder/lifecycle.h"
+#include "preload/recorder/log.h"
 #include "preload/recorder/sampler.h"
 #include "preload/recorder/settings.h"
 #include "preload/recorder/text.h"
@@ -434,6 +435,9 @@ void break_moved(const void* old_break, const void* new_break, const EntryRegist
 void restrict_system_calls(bool no_cycle_clock) noexcept {
   if (ThreadState* thread = enter()) {
     thread->stream.provide_room();
+    // Now, since a forked child cannot log that it is not recorded.
+    log(LogLevel::kInfo, "the program forbids system calls (seccomp) or the cycle clock: from here on no samples are "
+                         "taken, and new threads and forked children are not recorded");
     leave(*thread);
   }
   // In this order: whoever reads the frozen clock finds system calls forbidden, or the sampler stopped since
