@@ -70,8 +70,8 @@ void take_sample(ThreadState& state) noexcept {
   const std::uint64_t now = g_clock.now();
   const std::uint64_t monotonic_ns = sys::clock_ns(CLOCK_MONOTONIC);
   if (monotonic_ns == 0) return;  // forbidden meanwhile
-  // A restriction that the kernel has refused meanwhile may have frozen the clock or kept the file from being read. It
-  // forbids system calls, freezes the clock, and stops the sampler; and takes all that back only then.
+  // A restriction that the kernel has refused meanwhile may have frozen the clock or kept the file from being read.
+  // It forbids system calls, freezes the clock, and stops the sampler; and takes all that back only then.
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   if (__atomic_load_n(&g_stops, __ATOMIC_RELAXED) != stops) return;
   state.stream.append(Op::kSample, now, monotonic_ns, resident, 0, 0);

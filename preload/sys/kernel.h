@@ -127,8 +127,8 @@ constexpr uint64_t kAllButFaults = ~(signal_bit(SIGSEGV) | signal_bit(SIGBUS) | 
 ///
 /// Where the signals were blocked, finish() makes its system calls even if another thread has raised g_forbidden
 /// meanwhile: a thread that kept its signals blocked would hang the host (setuid() waits for a signal handler of each
-/// thread), and a signal that stayed pending would end it. Strict mode holds for one thread, and this thread enters it
-/// neither here nor in a handler, which is why users hold kAllButFaults or nothing. What remains is a filter that
+/// thread), and a signal that stayed pending would end it. Strict mode holds for one thread, and this thread enters
+/// it neither here nor in a handler, which is why users hold kAllButFaults or nothing. What remains is a filter that
 /// another thread installs in all (SECCOMP_FILTER_FLAG_TSYNC) in this moment: libc itself needs rt_sigprocmask, to
 /// start threads for example, and rt_sigtimedwait is called only if the signal was raised.
 class SignalsHeld {
