@@ -428,7 +428,7 @@ void scan() noexcept {
   LoadedObjects* objects = memory.objects;
   for (const r_debug* list = &_r_debug; list != nullptr && objects != memory.objects + kMaxNamespaces;
        list = next_namespace(list), ++objects) {
-    complete &= objects->update(list->r_map, reader, memory.scratch, missed, [&](const link_map& map) {
+    complete &= objects->update(&list->r_map, reader, memory.scratch, missed, [&](const link_map& map) {
       if (map.l_ld == _DYNAMIC || map.l_addr == loader || (vdso != 0 && map.l_addr == vdso) || map.l_ld == nullptr)
         return;
       if (!find_path(memory, map, reader)) return;

@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <functional>
 #include <list>
 #include <memory>
 #include <vector>
+
+#include "preload/sys/guarded_read.h"
+#include "preload/sys/loader_list.h"
 
 using namespace heapprof;
 using intercept::LoadedObjects;
@@ -19,6 +23,7 @@ class Loader {
   /// Where another one was, with the same contents.
   link_map* append(link_map* object) {
     object->l_addr = reinterpret_cast<ElfW(Addr)>(object);
+    object->l_ld = reinterpret_cast<ElfW(Dyn)*>(object) + 1;
     object->l_prev = last_;
     object->l_next = nullptr;
     (last_ == nullptr ? first_ : last_->l_next) = object;
@@ -31,7 +36,18 @@ class Loader {
     (object->l_prev == nullptr ? first_ : object->l_prev->l_next) = object->l_next;
   }
 
-  const link_map* first() const { return first_; }
+  /// The same, and free() puts the memory into a bin: it overwrites the first 32 bytes of a large block. Or it joins
+  /// the block to the free one before it, and overwrites nothing (`joined`).
+  void unload_and_free(link_map* object, bool joined) {
+    unload(object);
+    if (joined) return;
+    object->l_addr = reinterpret_cast<ElfW(Addr)>(&memory_);
+    object->l_name = reinterpret_cast<char*>(&memory_);
+    object->l_ld = nullptr;
+    object->l_next = nullptr;
+  }
+
+  const link_map* const* head() const { return &first_; }
 
  private:
   std::list<link_map> memory_;
@@ -39,13 +55,44 @@ class Loader {
   link_map* last_ = nullptr;
 };
 
+/// Changes the list before one of its reads.
+class InterruptedReader {
+ public:
+  InterruptedReader(std::size_t read, std::function<void()> change) : read_(read), change_(std::move(change)) {}
+
+  bool read(const void* from, void* to, std::size_t bytes) {
+    if (reads_++ == read_) change_();
+    return reader_.read(from, to, bytes);
+  }
+  template <typename T>
+  bool read(const T* from, T& to) {
+    return read(from, &to, sizeof to);
+  }
+  bool refused() const { return reader_.refused(); }
+  bool interrupted() const { return reads_ > read_; }
+
+ private:
+  sys::GuardedReader reader_;
+  std::size_t read_;
+  std::size_t reads_ = 0;
+  std::function<void()> change_;
+};
+
 struct Watcher {
+  /// The same, by any reader.
+  template <typename Reader>
+  std::vector<const void*> update_by(const Loader& loader, Reader& reader, bool compare_all) {
+    std::vector<const void*> found;
+    complete = memory->objects.update(loader.head(), reader, memory->scratch, compare_all, [&](const link_map& map) {
+      found.push_back(reinterpret_cast<void*>(map.l_addr));
+    });
+    return found;
+  }
+
   /// The objects that are new, by their bias, which is their address.
   std::vector<const void*> update(const Loader& loader, bool compare_all = false) {
-    std::vector<const void*> found;
     sys::GuardedReader reader;
-    complete = memory->objects.update(loader.first(), reader, memory->scratch, compare_all,
-                               [&](const link_map& map) { found.push_back(reinterpret_cast<void*>(map.l_addr)); });
+    const std::vector<const void*> found = update_by(loader, reader, compare_all);
     reads = reader.reads();
     reader.close();
     return found;
@@ -157,4 +204,156 @@ TEST_CASE("what cannot be read is neither forgotten nor taken for new") {
   objects[2]->l_next = const_cast<link_map*>(next);
   CHECK(watcher.update(loader, true).empty());
   CHECK(watcher.complete);
+}
+
+TEST_CASE("no object counts as new because another thread unloads one in the middle of an update") {
+  constexpr std::size_t kObjects = 6;
+  constexpr std::size_t kNewObjects = 2;
+  std::size_t interrupted = 0;
+  const auto interrupt = [&](std::size_t read, std::size_t begin, std::size_t end, bool joined, bool compare_all,
+                             std::size_t new_objects) {
+    Loader loader;
+    Watcher watcher;
+    std::vector<link_map*> objects;
+    for (std::size_t i = 0; i < kObjects; ++i) objects.push_back(loader.load());
+    watcher.update(loader);
+    for (std::size_t i = 0; i < new_objects; ++i) objects.push_back(loader.load());
+    InterruptedReader reader(read, [&] {
+      // One block that is joined to a free one, and then those behind it that are not.
+      for (std::size_t i = begin; i < end; ++i) loader.unload_and_free(objects[i], joined && i == begin);
+    });
+    INFO("unloads " << begin << " to " << end << " before read " << read << ", joined: " << joined
+                    << ", compares all: " << compare_all << ", new: " << new_objects);
+    std::vector<const void*> found = watcher.update_by(loader, reader, compare_all);
+    if (!reader.interrupted()) return false;
+    ++interrupted;
+    const auto again = watcher.update(loader, compare_all || !watcher.complete);
+    found.insert(found.end(), again.begin(), again.end());
+    // Each new object once, and no other; those that were unloaded may have been seen before.
+    std::size_t new_found = 0;
+    for (std::size_t i = 0; i < objects.size(); ++i) {
+      const auto times = std::count(found.begin(), found.end(), objects[i]);
+      const bool is_new = i >= kObjects;
+      const bool unloaded = i >= begin && i < end;
+      CHECK(times <= (is_new ? 1 : 0));
+      if (is_new && !unloaded) CHECK(times == 1);
+      new_found += static_cast<std::size_t>(times);
+    }
+    CHECK(found.size() == new_found);
+    CHECK(watcher.complete);
+    return true;
+  };
+  for (const bool compare_all : {true, false})
+    for (const bool joined : {true, false})
+      for (const std::size_t new_objects : {std::size_t{0}, kNewObjects})
+        for (std::size_t begin = 1; begin < kObjects + new_objects; ++begin)
+          for (std::size_t end = begin + 1; end <= kObjects + new_objects; ++end)
+            for (std::size_t read = 0; interrupt(read, begin, end, joined, compare_all, new_objects); ++read) {}
+  CHECK(interrupted > 0);
+}
+
+TEST_CASE("an object is noted before it is looked at") {
+  // A signal handler that forks while an object is looked at: the child must not look at it a second time.
+  for (const bool compare_all : {true, false}) {
+    Loader loader;
+    Watcher watcher;
+    for (int i = 0; i < 3; ++i) loader.load();
+    watcher.update(loader);
+    loader.load();
+    Watcher child;
+    sys::GuardedReader reader;
+    watcher.memory->objects.update(loader.head(), reader, watcher.memory->scratch, compare_all,
+                                   [&](const link_map&) { *child.memory = *watcher.memory; });
+    INFO("compares all: " << compare_all);
+    CHECK(child.update(loader).empty());
+    CHECK(child.update(loader, true).empty());
+  }
+}
+
+TEST_CASE("a library that is loaded again behind those that were loaded after it is new") {
+  Loader loader;
+  Watcher watcher;
+  std::vector<link_map*> objects;
+  for (int i = 0; i < 5; ++i) objects.push_back(loader.load());
+  watcher.update(loader);
+  // No update comes between, and the library gets the address and the memory that it had.
+  loader.unload(objects[2]);
+  loader.append(objects[2]);
+  CHECK(watcher.update(loader, true) == std::vector<const void*>{objects[2]});
+  CHECK(watcher.update(loader, true).empty());
+}
+
+TEST_CASE("a walk along the list meets every object that stays, or says that it may not have") {
+  constexpr std::size_t kObjects = 6;
+  std::size_t interrupted = 0;
+  const auto interrupt = [&](std::size_t read, std::size_t begin, std::size_t end, bool joined) {
+    Loader loader;
+    std::vector<link_map*> objects;
+    for (std::size_t i = 0; i < kObjects; ++i) objects.push_back(loader.load());
+    InterruptedReader reader(read, [&] {
+      for (std::size_t i = begin; i < end; ++i) loader.unload_and_free(objects[i], joined && i == begin);
+    });
+    std::vector<const void*> found;
+    const bool complete = sys::visit_loader_list(loader.head(), reader, [&](const link_map& map) {
+      found.push_back(reinterpret_cast<void*>(map.l_addr));
+    });
+    if (!reader.interrupted()) return false;
+    ++interrupted;
+    INFO("unloads " << begin << " to " << end << " before read " << read << ", joined: " << joined);
+    for (std::size_t i = 0; complete && i < kObjects; ++i)
+      if (i < begin || i >= end) CHECK(std::count(found.begin(), found.end(), objects[i]) == 1);
+    return true;
+  };
+  for (const bool joined : {true, false})
+    for (std::size_t begin = 1; begin < kObjects; ++begin)
+      for (std::size_t end = begin + 1; end <= kObjects; ++end)
+        for (std::size_t read = 0; interrupt(read, begin, end, joined); ++read) {}
+  CHECK(interrupted > 0);
+}
+
+TEST_CASE("a walk along a list that leads in a circle ends") {
+  Loader loader;
+  link_map* const first = loader.load();
+  link_map* const second = loader.load();
+  link_map* const third = loader.load();
+  third->l_next = second;
+  sys::GuardedReader reader;
+  CHECK_FALSE(sys::visit_loader_list(loader.head(), reader, [](const link_map&) {}));
+  // Also where every link back agrees.
+  first->l_prev = third;
+  third->l_next = first;
+  class FirstHasNone {
+   public:
+    explicit FirstHasNone(const link_map* first) : first_(first) {}
+    bool read(const void* from, void* to, std::size_t bytes) { return reader_.read(from, to, bytes); }
+    bool read(const link_map* from, link_map& to) {
+      const bool done = reader_.read(from, to);
+      if (from == first_ && !met_) to.l_prev = nullptr;
+      met_ |= from == first_;
+      return done;
+    }
+
+   private:
+    sys::GuardedReader reader_;
+    const link_map* first_;
+    bool met_ = false;
+  } circle(first);
+  CHECK_FALSE(sys::visit_loader_list(loader.head(), circle, [](const link_map&) {}));
+}
+
+TEST_CASE("an object whose predecessor is being unlinked is neither forgotten nor taken for new") {
+  for (const bool compare_all : {true, false}) {
+    Loader loader;
+    Watcher watcher;
+    std::vector<link_map*> objects;
+    for (int i = 0; i < 4; ++i) objects.push_back(loader.load());
+    watcher.update(loader);
+    // As far as the loader has come when its thread loses the processor: only the link back is changed.
+    objects[3]->l_prev = objects[1];
+    INFO("compares all: " << compare_all);
+    CHECK(watcher.update(loader, compare_all).empty());
+    objects[1]->l_next = objects[3];
+    CHECK(watcher.update(loader, !watcher.complete).empty());
+    CHECK(watcher.complete);
+  }
 }
