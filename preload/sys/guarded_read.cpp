@@ -23,14 +23,30 @@ bool GuardedReader::read(const void* from, void* to, std::size_t bytes) noexcept
     const iovec remote{const_cast<void*>(from), bytes};
     const long got = call(SYS_process_vm_readv, process_, word(&local), 1, word(&remote), 1);
     if (got >= 0 || got == kFault) return got == static_cast<long>(bytes);
-    memory_fd_ = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-    if (failed(memory_fd_)) {
-      memory_fd_ = -1;
+    if (!open_memory()) {
       refused_ = true;
       return false;
     }
   }
+  FileIdentity now;
+  if (!identify(memory_fd_, now) || now != memory_) {
+    refused_ = true;  // the host has closed it
+    return false;
+  }
   return pread(memory_fd_, to, bytes, reinterpret_cast<std::uint64_t>(from)) == static_cast<long>(bytes);
+}
+
+bool GuardedReader::open_memory() noexcept {
+  const int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+  if (failed(fd)) return false;
+  memory_fd_ = duplicate_high(fd, 1000);
+  if (failed(memory_fd_)) memory_fd_ = duplicate_high(fd, 100);
+  if (failed(memory_fd_)) memory_fd_ = fd;
+  else sys::close(fd);
+  if (identify(memory_fd_, memory_)) return true;
+  sys::close(memory_fd_);
+  memory_fd_ = -1;
+  return false;
 }
 
 bool GuardedReader::read_text(const char* from, char* to, std::size_t size) noexcept {
@@ -46,7 +62,8 @@ bool GuardedReader::read_text(const char* from, char* to, std::size_t size) noex
 }
 
 void GuardedReader::close() noexcept {
-  if (memory_fd_ >= 0) sys::close(memory_fd_);
+  FileIdentity now;
+  if (memory_fd_ >= 0 && identify(memory_fd_, now) && now == memory_) sys::close(memory_fd_);
   memory_fd_ = -1;
 }
 

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 
+#include "preload/sys/kernel.h"
+
 namespace heapprof::sys {
 
 class GuardedReader {
@@ -24,15 +26,19 @@ class GuardedReader {
   /// Neither way is open: nothing can be said about any memory.
   bool refused() const noexcept { return refused_; }
 
-  /// Call it when done. Not a destructor: a longjmp would pass without it anyway.
+  /// Call it when done. Not a destructor: a longjmp would pass without it anyway. When the host has entered seccomp
+  /// meanwhile, the descriptor stays open: in strict mode the call that closes it would end the program.
   void close() noexcept;
 
   /// Calls of read so far.
   std::size_t reads() const noexcept { return reads_; }
 
  private:
+  bool open_memory() noexcept;
+
   int process_ = 0;
-  int memory_fd_ = -1;
+  int memory_fd_ = -1;  ///< high, and checked before each use: the host may take its number
+  FileIdentity memory_{};
   bool refused_ = false;
   std::size_t reads_ = 0;
 };
