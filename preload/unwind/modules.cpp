@@ -492,6 +492,8 @@ Module* find_module(std::uint64_t pc, std::uint64_t generation) noexcept {
   if (!find_object(pc, object)) return nullptr;
   Module found{};
   describe(object, found);
+  // Without _dl_find_object, memory of the program's that lies right behind an object is taken for a part of it.
+  if (!found.map.contains(pc)) return nullptr;
   Module* const module = find_or_add(found);
   if (module == nullptr) return nullptr;
   module->name.store(object.name, std::memory_order_relaxed);
@@ -499,14 +501,24 @@ Module* find_module(std::uint64_t pc, std::uint64_t generation) noexcept {
   return module;
 }
 
+// The object may be on no stack, so that another thread unloads it meanwhile: its link_map is not to be read.
 bool is_code(std::uint64_t pc) noexcept {
-  Object object;
-  return find_object(pc, object);
+  if (heapprof_dl_find_object == nullptr) {
+    Object object;
+    return find_object(pc, object);
+  }
+  return loaded_range(reinterpret_cast<const void*>(pc)).end != 0 || g_vdso.contains(pc);
 }
 
 bool is_unloaded(const void* address) noexcept {
-  Object object;
-  return heapprof_dl_find_object != nullptr && !find_object(reinterpret_cast<std::uint64_t>(address), object);
+  return heapprof_dl_find_object != nullptr && !is_code(reinterpret_cast<std::uint64_t>(address));
+}
+
+Span loaded_range(const void* address) noexcept {
+  FindObjectResult result;
+  if (heapprof_dl_find_object == nullptr || heapprof_dl_find_object(const_cast<void*>(address), &result) != 0)
+    return {};
+  return {reinterpret_cast<std::uint64_t>(result.map_begin), reinterpret_cast<std::uint64_t>(result.map_end)};
 }
 
 bool find_function(const Span& map, std::uint64_t pc, Span& function) noexcept {

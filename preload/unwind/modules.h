@@ -80,6 +80,9 @@ bool is_code(std::uint64_t pc) noexcept;
 /// tell, and says false.
 bool is_unloaded(const void* address) noexcept;
 
+/// Where the object that holds this address is mapped; empty when there is none, or without _dl_find_object.
+Span loaded_range(const void* address) noexcept;
+
 /// The code of the function that holds `pc`, by the unwind information of the object loaded at `map`. It need not be
 /// on a stack, but has to stay. False: nothing says so.
 bool find_function(const Span& map, std::uint64_t pc, Span& function) noexcept;

@@ -155,6 +155,7 @@ namespace detail {
 constinit std::atomic<std::uint64_t> generation{1};
 }  // namespace detail
 bool is_unloaded(const void*) noexcept { return false; }
+Span loaded_range(const void*) noexcept { return {}; }
 void register_frame(const void*, const void*) noexcept { say("frame-registered"); }
 void deregister_frame(const void*) noexcept { say("frame-deregistered"); }
 }  // namespace unwind

@@ -220,7 +220,7 @@ TEST_CASE("a module that several threads meet at once has one id") {
   CHECK(all.size() == copies.size());
 }
 
-TEST_CASE("memory that is mapped right behind a library does not make another module of it") {
+TEST_CASE("memory that is mapped right behind a library is no part of it, and makes no other module of it") {
   REQUIRE(g_started);
   Copies copies(PLUGIN_1, 20);
   std::size_t tried = 0;
@@ -238,6 +238,8 @@ TEST_CASE("memory that is mapped right behind a library does not make another mo
     if (behind == end) {
       ++tried;
       CHECK(raw(find()->id) == raw(module->id));
+      const auto behind_pc = reinterpret_cast<std::uint64_t>(behind) + 16;
+      CHECK(heapprof::unwind::find_module(behind_pc, heapprof::unwind::generation()) == nullptr);
     }
     munmap(behind, 4096);
   }
