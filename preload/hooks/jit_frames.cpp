@@ -18,6 +18,7 @@
 #include "preload/hooks/next_symbol.h"
 #include "preload/recorder/recorder.h"
 #include "preload/recorder/text.h"
+#include "preload/sys/kernel.h"
 #include "preload/unwind/modules.h"
 #include "preload/unwind/unwinder.h"
 
@@ -45,9 +46,17 @@ constexpr const char* kNames[kFunctions] = {
 constinit void* g_functions[kFunctions] = {};
 constinit std::uint64_t g_generation = 0;  ///< of the modules, when a library was last found; 0: none is
 
-constexpr std::size_t kMaxLost = 4096;
-constinit const void* g_lost[kMaxLost] = {};  ///< registrations that went no further, by what takes them back
-constinit std::uint64_t g_lost_count = 0;     ///< so far
+/// The object that held the functions when they were found; begin 0: not known.
+constinit unwind::Span g_library{};
+
+// Registrations that went no further, by what takes them back. The first chunk is there when system calls are
+// forbidden, the others are mapped when those before them are full.
+constexpr std::size_t kLostChunk = 4096;
+constexpr std::size_t kLostChunks = 64;
+constinit const void* g_first_lost[kLostChunk] = {};
+constinit const void** g_lost[kLostChunks] = {g_first_lost};
+constinit std::uint64_t g_lost_count = 0;    ///< so far
+constinit std::uint64_t g_lost_unnoted = 0;  ///< of these, those for which there was no room
 
 /// The host's function behind a hook; null: none is found.
 template <typename Function>
@@ -56,33 +65,63 @@ Function* host_function(Index index) noexcept {
   return reinterpret_cast<Function*>(__atomic_load_n(&g_functions[index], __ATOMIC_RELAXED));
 }
 
-void lose(const void* key) noexcept {
-  for (const void*& slot : g_lost) {
-    const void* none = nullptr;
-    if (__atomic_compare_exchange_n(&slot, &none, key, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) break;
+/// Replaces one `old_key` by `new_key`. False: there is none. Null stands for a free slot.
+bool replace_lost(const void* old_key, const void* new_key) noexcept {
+  for (const void**& place : g_lost) {
+    const void** chunk = __atomic_load_n(&place, __ATOMIC_ACQUIRE);
+    if (chunk == nullptr) return false;
+    for (std::size_t i = 0; i != kLostChunk; ++i) {
+      const void* expected = old_key;
+      if (__atomic_load_n(&chunk[i], __ATOMIC_RELAXED) == old_key &&
+          __atomic_compare_exchange_n(&chunk[i], &expected, new_key, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        return true;
+    }
   }
+  return false;
+}
+
+/// False: there is no room for more.
+bool add_lost_chunk() noexcept {
+  constexpr std::size_t kBytes = kLostChunk * sizeof(void*);
+  auto** const fresh = static_cast<const void**>(sys::map_private(kBytes));
+  if (fresh == nullptr) return false;
+  for (const void**& place : g_lost) {
+    const void** none = nullptr;
+    if (__atomic_compare_exchange_n(&place, &none, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return true;
+  }
+  sys::unmap(fresh, kBytes);
+  return false;
+}
+
+void lose(const void* key) noexcept {
+  bool noted = replace_lost(nullptr, key);
+  while (!noted && add_lost_chunk()) noted = replace_lost(nullptr, key);
+  if (!noted) __atomic_fetch_add(&g_lost_unnoted, std::uint64_t{1}, __ATOMIC_RELAXED);
   if (__atomic_fetch_add(&g_lost_count, std::uint64_t{1}, __ATOMIC_RELAXED) != 0) return;
   recorder::note("__register_frame: the program registered unwind tables, and heapprof found no libgcc_s or libunwind "
                  "to pass them to. Exceptions cannot pass through the code that they describe");
   return_here();
 }
 
-/// Whether the registration went no further, and so must what takes it back.
+/// Whether the registration went no further, and so must what takes it back. Once there was no room for a key, that
+/// holds for every key that is not noted: a table that libgcc keeps does less harm than the abort.
 bool was_lost(const void* key) noexcept {
-  if (__atomic_load_n(&g_lost_count, __ATOMIC_RELAXED) == 0) return false;
-  for (const void*& slot : g_lost) {
-    const void* expected = key;
-    if (__atomic_load_n(&slot, __ATOMIC_RELAXED) == key &&
-        __atomic_compare_exchange_n(&slot, &expected, nullptr, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-      return true;
-  }
-  return false;
+  if (__atomic_load_n(&g_lost_count, __ATOMIC_RELAXED) == 0 || key == nullptr) return false;
+  return replace_lost(key, nullptr) || __atomic_load_n(&g_lost_unnoted, __ATOMIC_RELAXED) != 0;
+}
+
+/// The program has used the memory of a lost table again without taking that one back.
+void forget_lost(const void* key) noexcept {
+  if (__atomic_load_n(&g_lost_count, __ATOMIC_RELAXED) == 0 || key == nullptr) return;
+  while (replace_lost(key, nullptr)) {}
 }
 
 template <typename... Arguments>
 void pass_on(Index index, const void* key, Arguments... arguments) noexcept {
-  if (auto* const function = host_function<void(Arguments...)>(index)) function(arguments...);
-  else lose(key);
+  auto* const function = host_function<void(Arguments...)>(index);
+  if (function == nullptr) return lose(key);
+  forget_lost(key);
+  function(arguments...);
 }
 
 void registered_table(const void* key) noexcept {
@@ -98,6 +137,13 @@ void* take_back(Index index, const void* key) noexcept {
   return function == nullptr ? nullptr : function(key);
 }
 
+/// The object that held the functions, or another one of exactly its place and size.
+bool library_is_loaded() noexcept {
+  const std::uint64_t begin = __atomic_load_n(&g_library.begin, __ATOMIC_RELAXED);
+  const unwind::Span now = unwind::loaded_range(__atomic_load_n(&g_functions[kDeregister], __ATOMIC_RELAXED));
+  return begin != 0 && now.begin == begin && now.end == __atomic_load_n(&g_library.end, __ATOMIC_RELAXED);
+}
+
 }  // namespace
 
 void find_unwinding_library() noexcept {
@@ -108,6 +154,8 @@ void find_unwinding_library() noexcept {
     if (!unwind::is_unloaded(__atomic_load_n(&g_functions[kDeregister], __ATOMIC_RELAXED))) return;
   }
   const UnwinderSearch search = find_unwinder(kNames, functions, kFunctions);
+  // The loader's own index of objects is surer than its list: the library that was found is still there.
+  if (search == UnwinderSearch::kNone && library_is_loaded()) return;
   for (unsigned i = 0; i < kFunctions; ++i) {
     void* function = functions[i];
     if (search == UnwinderSearch::kUnreadable) {
@@ -116,6 +164,11 @@ void find_unwinding_library() noexcept {
       function = nullptr;
     }
     __atomic_store_n(&g_functions[i], function, __ATOMIC_RELAXED);
+  }
+  if (search == UnwinderSearch::kFound) {
+    const unwind::Span library = unwind::loaded_range(functions[kDeregister]);
+    __atomic_store_n(&g_library.begin, library.begin, __ATOMIC_RELAXED);
+    __atomic_store_n(&g_library.end, library.end, __ATOMIC_RELAXED);
   }
   if (search != UnwinderSearch::kUnreadable)
     __atomic_store_n(&g_generation, search == UnwinderSearch::kFound ? generation : 0, __ATOMIC_RELEASE);

@@ -9,6 +9,7 @@
 #include <initializer_list>
 
 #include "preload/sys/guarded_read.h"
+#include "preload/sys/loader_list.h"
 
 // ld.so's, GLIBC_2.2.5. Weak, so that the link needs no library for it: the loader is always there.
 #pragma weak _r_debug
@@ -197,16 +198,12 @@ bool program_defines(const char* name) noexcept {
 UnwinderSearch find_unwinder(const char* const* names, void** functions, std::size_t count) noexcept {
   if (&_r_debug == nullptr) return UnwinderSearch::kUnreadable;
   sys::GuardedReader reader;
-  bool complete = true;
   bool found = false;
-  link_map map;
-  for (const link_map* at = _r_debug.r_map; at != nullptr; at = map.l_next) {
-    complete = reader.read(at, map);
-    if (!complete) break;
+  const auto find_in_object = [&](const link_map& map) {
     char path[1024];
     Symbols object;
     if (!reader.read_text(map.l_name, path, sizeof path) || !is_unwinder(path) || !symbols_of(map, reader, object))
-      continue;
+      return;
     for (std::size_t i = 0; i < count; ++i) {
       ElfW(Sym) symbol;
       if (functions[i] != nullptr || !find_symbol(object, names[i], reader, symbol) ||
@@ -215,7 +212,12 @@ UnwinderSearch find_unwinder(const char* const* names, void** functions, std::si
       functions[i] = reinterpret_cast<void*>(object.base + symbol.st_value);
       found = true;
     }
-  }
+  };
+  // A search is in vain when another thread's dlclose changes the list under it.
+  constexpr unsigned kMaxTries = 4;
+  bool complete = false;
+  for (unsigned tries = 0; !complete && !found && !reader.refused() && tries != kMaxTries; ++tries)
+    complete = sys::visit_loader_list(&_r_debug.r_map, reader, find_in_object);
   reader.close();
   return found ? UnwinderSearch::kFound : complete ? UnwinderSearch::kNone : UnwinderSearch::kUnreadable;
 }

@@ -31,6 +31,20 @@ class JitFrames(harness.Case):
         self.assertEqual(stdout, "0 0\n")
         self.assertEqual(len(notes), 2)
 
+    def test_many_went_no_further(self):
+        """Nor does any of the 5,000 deregistrations, also where the recorder can have no more memory."""
+        for mode in ("many", "many_late"):
+            with self.subTest(mode=mode):
+                stdout, notes = self.outcome(mode)
+                self.assertEqual(stdout, "0 0\n")
+                self.assertIn("5001 registrations", notes[1])
+
+    def test_memory_of_a_lost_table_is_used_again(self):
+        """The second registration is passed on, and so is its deregistration."""
+        stdout, notes = self.outcome("reused")
+        self.assertEqual(stdout, "1 0\n")
+        self.assertIn("1 registration", notes[1])
+
 
 if __name__ == "__main__":
     harness.main()

@@ -5,6 +5,9 @@
  *   before    the same, but tables are registered before the restriction and taken back after it
  *   late      system calls are restricted before libgcc_s is loaded
  *   without   registered while there is no libgcc_s, taken back when there is
+ *   many      the same with 5,000 tables
+ *   many_late the same with 5,000 tables, where system calls are restricted before libgcc_s is loaded
+ *   reused    registered while there is no libgcc_s, never taken back; registered again when there is, and taken back
  *
  * Prints whether libgcc finds the tables once they are registered, and once they are taken back. */
 #define _GNU_SOURCE
@@ -21,10 +24,12 @@
 #include <sys/syscall.h>
 
 static char code[64];
+enum { kMany = 5000 };
 static _Alignas(8) unsigned char tables[80];
+static _Alignas(8) unsigned char many_tables[kMany][80];
 
 /* A common entry and one for `code`, in .eh_frame's form, with absolute addresses; then a length of 0. */
-static void write_tables(void) {
+static void write_tables(unsigned char* tables) {
   static const unsigned char common[] = {0x14, 0,    0,  0, 0,    0,    0, 0, 1,    'z', 'R', 0,
                                          1,    0x78, 16, 1, 0x00, 0x0c, 7, 8, 0x90, 1,   0,   0};
   static const unsigned char entry[] = {0x1c, 0, 0, 0, 0x1c, 0, 0, 0};
@@ -66,11 +71,14 @@ static int found(void) {
 
 int main(int argc, char** argv) {
   const char* mode = argc > 1 ? argv[1] : "";
-  write_tables();
+  write_tables(tables);
   if (dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_NOLOAD) != NULL) return 2;
   if (strcmp(mode, "policy") == 0) restrict_calls(0);
-  if (strcmp(mode, "late") == 0) restrict_calls(1);
-  if (strcmp(mode, "without") != 0) load();
+  const int many = strcmp(mode, "many") == 0 || strcmp(mode, "many_late") == 0;
+  const int reused = strcmp(mode, "reused") == 0;
+  if (strcmp(mode, "late") == 0 || strcmp(mode, "many_late") == 0) restrict_calls(1);
+  const int load_later = strcmp(mode, "without") == 0 || many || reused;
+  if (!load_later) load();
   if (strcmp(mode, "sandbox") == 0) restrict_calls(1);
   /* Without the recorder, libgcc's own. */
   void* self = dlopen(NULL, RTLD_LAZY);
@@ -81,9 +89,16 @@ int main(int argc, char** argv) {
   if (add == NULL) add = (void (*)(void*))dlsym(library, "__register_frame");
   if (take_back == NULL) take_back = (void (*)(void*))dlsym(library, "__deregister_frame");
   add(tables);
-  if (strcmp(mode, "without") == 0) load();
+  if (many)
+    for (int i = 0; i < kMany; ++i) {
+      write_tables(many_tables[i]);
+      add(many_tables[i]);
+    }
+  if (load_later) load();
+  if (reused) add(tables);
   const int registered = found();
   if (strcmp(mode, "before") == 0) restrict_calls(1);
+  for (int i = 0; many && i < kMany; ++i) take_back(many_tables[i]);
   take_back(tables);
   printf("%d %d\n", registered, found());
   return 0;
