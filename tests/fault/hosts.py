@@ -144,6 +144,10 @@ class Hosts(harness.Case):
         self.host("spawn", "/bin/true", CHILDREN=1, OUTPUT=self.dir / "spawn.%p")
         self.assertEqual(len(list(self.dir.glob("spawn.*"))), 21)
 
+    def test_executed_program_inherits_a_filter(self):
+        """It is not recorded, and the recorder in it makes no call that the filter answers with death."""
+        self.unhurt("exec_filtered", "/bin/true")
+
     # --- the loader -----------------------------------------------------------------------------------
 
     def test_a_lock_of_the_hosts_inside_and_around_the_loaders(self):

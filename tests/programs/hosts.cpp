@@ -5,7 +5,7 @@
 //   hosts clone               hosts shared_clone      hosts vfork             hosts vfork_first
 //   hosts spawn PROGRAM...    hosts loader_lock       hosts deepbind LIBRARY  hosts dlmopen LIBRARY
 //   hosts static_tls LIBRARY  hosts fail              hosts work              hosts load THREADS
-//   hosts no_vvar             hosts no_clock_fork
+//   hosts no_vvar             hosts no_clock_fork     hosts exec_filtered PROGRAM...
 //
 // Each allocates blocks of 777 bytes before and after what it does, frees all but the last kKept, and prints how many
 // it made in this process. Exit status 1: something about the host is not as it was.
@@ -376,6 +376,27 @@ int vfork_first_of_all() {
   return 0;
 }
 
+/// A child executes `command` under a filter that kills whoever calls process_vm_readv.
+int execute_under_filter(char** command) {
+  const pid_t child = fork();
+  if (child == 0) {
+    sock_filter program[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                             BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+                             BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+                             BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const sock_fprog filter{sizeof program / sizeof *program, program};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) != 0)
+      _exit(3);
+    execv(command[0], command);
+    _exit(4);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  work(2000);
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  return 1;
+}
+
 int spawn(char** command) {
   for (int i = 0; i < 20; ++i) {
     pid_t child;
@@ -509,6 +530,7 @@ int main(int argc, char** argv) {
   if (is("vfork")) result = allocate_in_vfork();
   if (is("vfork_first")) result = vfork_first_of_all();
   if (is("spawn")) result = spawn(argv + 2);
+  if (is("exec_filtered")) result = execute_under_filter(argv + 2);
   if (is("loader_lock")) result = loader_lock();
   if (is("deepbind")) result = use_library(dlopen(argument, RTLD_NOW | RTLD_DEEPBIND));
   if (is("dlmopen")) result = use_library(dlmopen(LM_ID_NEWLM, argument, RTLD_NOW));
