@@ -1,11 +1,11 @@
 // Reads the loader's list of one namespace while another thread may change it. The loader appends objects (l_prev
-// first, then the link to the new one) and unlinks them (l_prev of the next one first, then the link to it), and frees
+// first, then the link to the new one), unlinks them (l_prev of the next one first, then the link to it), and frees
 // what it has unlinked. Most of what reads the list holds no lock.
 //
 // A freed object can end the list, or lead off it: free() overwrites the first 32 bytes of a large block, l_ld and
 // l_next with null (glibc, malloc/malloc.c, fd_nextsize). So an object counts as read only if afterwards the object
-// before it still leads to it. The one before may have been freed as well, and be unchanged: then the links agree, and
-// only the contents show that the object itself is gone.
+// before it still leads to it. The one before may have been freed as well, and be unchanged: then the links agree,
+// and only the contents show that the object itself is gone.
 #pragma once
 
 #include <link.h>

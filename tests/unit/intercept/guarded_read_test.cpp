@@ -19,7 +19,7 @@ using namespace heapprof;
 
 namespace {
 
-/// Runs `body` in a child in which process_vm_readv fails. Its status, which is what `body` returns; -1: it was killed.
+/// Runs `body` in a child in which process_vm_readv fails. Returns what `body` returns; -1: the child was killed.
 template <typename Body>
 int in_child_without_process_vm_readv(Body body) {
   const pid_t child = fork();
@@ -29,7 +29,8 @@ int in_child_without_process_vm_readv(Body body) {
                             BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
                             BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     const sock_fprog program{sizeof filter / sizeof *filter, filter};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0)
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0)
       _exit(99);
     _exit(body());
   }
