@@ -16,6 +16,7 @@
 
 #include "preload/hooks/hook.h"
 #include "preload/hooks/next_symbol.h"
+#include "preload/recorder/lifecycle.h"
 #include "preload/recorder/recorder.h"
 #include "preload/recorder/text.h"
 #include "preload/sys/kernel.h"
@@ -153,7 +154,9 @@ void find_unwinding_library() noexcept {
     // Modules that come and go while recording is off do not change the generation.
     if (!unwind::is_unloaded(__atomic_load_n(&g_functions[kDeregister], __ATOMIC_RELAXED))) return;
   }
-  const UnwinderSearch search = find_unwinder(kNames, functions, kFunctions);
+  using Way = sys::GuardedReader::Way;
+  sys::GuardedReader reader(recorder::state() == recorder::State::kOn ? Way::kSystemCall : Way::kFile);
+  const UnwinderSearch search = find_unwinder(kNames, functions, kFunctions, reader);
   // The loader's own index of objects is surer than its list: the library that was found is still there.
   if (search == UnwinderSearch::kNone && library_is_loaded()) return;
   for (unsigned i = 0; i < kFunctions; ++i) {

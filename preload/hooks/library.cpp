@@ -32,8 +32,7 @@ const char* who_answers() noexcept {
   recorder::set_right_after_loader();
   if (recorder::state() == recorder::State::kNew) recorder::start();
   recorder::prepare_environment();
-  // A process that is not recorded may run under a filter that the program before it set, and kernel calls that the
-  // search makes may end it: there the search is left to the first registration.
+  // Elsewhere the first registration searches: most programs that are not recorded never need it.
   if (recorder::state() == recorder::State::kOn) find_unwinding_library();
   const bool diverted = intercept::start();
   if (recorder::state() == recorder::State::kOn && !diverted && !program_reaches_hooks())

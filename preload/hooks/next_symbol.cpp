@@ -195,9 +195,9 @@ bool program_defines(const char* name) noexcept {
   return &_r_debug != nullptr && _r_debug.r_map != nullptr && find_in(*_r_debug.r_map, name) != nullptr;
 }
 
-UnwinderSearch find_unwinder(const char* const* names, void** functions, std::size_t count) noexcept {
+UnwinderSearch find_unwinder(const char* const* names, void** functions, std::size_t count,
+                             sys::GuardedReader& reader) noexcept {
   if (&_r_debug == nullptr) return UnwinderSearch::kUnreadable;
-  sys::GuardedReader reader;
   bool found = false;
   const auto find_in_object = [&](const link_map& map) {
     char path[1024];

@@ -14,6 +14,8 @@
 
 #include <cstddef>
 
+#include "preload/sys/guarded_read.h"
+
 namespace heapprof::hooks {
 
 /// Null when no object after this library (nor one before it: a program that is libc itself) defines `name`.
@@ -36,7 +38,8 @@ enum class UnwinderSearch {
 
 /// The functions of these names in libgcc_s or LLVM's libunwind, wherever and whenever it was loaded: where a JIT's
 /// registrations have to arrive. `functions` are null before, and stay null where nothing is found. The objects are
-/// read through the kernel (sys/guarded_read.h), as another thread's dlclose may take one away meanwhile.
-UnwinderSearch find_unwinder(const char* const* names, void** functions, std::size_t count) noexcept;
+/// read through the kernel, as another thread's dlclose may take one away meanwhile. Closes the reader.
+UnwinderSearch find_unwinder(const char* const* names, void** functions, std::size_t count,
+                             sys::GuardedReader& reader) noexcept;
 
 }  // namespace heapprof::hooks

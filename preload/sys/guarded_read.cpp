@@ -17,6 +17,10 @@ constexpr long kFault = -14;  // EFAULT
 bool GuardedReader::read(const void* from, void* to, std::size_t bytes) noexcept {
   ++reads_;
   if (refused_) return false;
+  if (file_first_) {
+    open_memory();
+    file_first_ = false;
+  }
   if (memory_fd_ < 0) {
     if (process_ == 0) process_ = process_id();
     const iovec local{to, bytes};

@@ -11,7 +11,11 @@ namespace heapprof::sys {
 
 class GuardedReader {
  public:
-  constexpr GuardedReader() noexcept = default;
+  enum class Way { kSystemCall, kFile };
+
+  /// `first`: what is tried before the other one. The file is for processes that are not recorded: a filter that they
+  /// inherited may end them at process_vm_readv, but hardly at what it takes to read a file.
+  constexpr explicit GuardedReader(Way first = Way::kSystemCall) noexcept : file_first_(first == Way::kFile) {}
 
   /// False when not all of it can be read.
   bool read(const void* from, void* to, std::size_t bytes) noexcept;
@@ -39,6 +43,7 @@ class GuardedReader {
   int process_ = 0;
   int memory_fd_ = -1;  ///< high, and checked before each use: the host may take its number
   FileIdentity memory_{};
+  bool file_first_;
   bool refused_ = false;
   std::size_t reads_ = 0;
 };

@@ -146,7 +146,10 @@ class Hosts(harness.Case):
 
     def test_executed_program_inherits_a_filter(self):
         """It is not recorded, and the recorder in it makes no call that the filter answers with death."""
-        self.unhurt("exec_filtered", "/bin/true")
+        for command in (["/bin/true"], [harness.program("hosts"), "filter_refused"],
+                        [harness.program("jit_frames"), "before"]):
+            with self.subTest(command=command):
+                self.unhurt("exec_filtered", *command)
 
     # --- the loader -----------------------------------------------------------------------------------
 

@@ -387,6 +387,7 @@ int execute_under_filter(char** command) {
     const sock_fprog filter{sizeof program / sizeof *program, program};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) != 0)
       _exit(3);
+    dup2(open("/dev/null", O_WRONLY), 1);
     execv(command[0], command);
     _exit(4);
   }
