@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -15,6 +16,7 @@
 #include "analyzer/cli/help_layout.h"
 #include "analyzer/cli/install_secure.h"
 #include "analyzer/cli/newest_trace.h"
+#include "analyzer/cli/option_values.h"
 #include "analyzer/cli/trace_command.h"
 
 namespace {
@@ -30,6 +32,19 @@ bool names_file(const CLI::App& app, const std::string& word) {
   std::error_code ignored;
   return word.find('/') != std::string::npos || cli::named_as_trace(word) ||
          std::filesystem::is_regular_file(word, ignored);
+}
+
+/// The option that a word gives an empty value to (--thread=); the parser would take the next word as the value.
+std::string option_with_empty_value(const CLI::App& app, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word == "--") break;
+    if (!word.starts_with("--") || word.find('=') != word.size() - 1) continue;
+    const std::string name = word.substr(0, word.size() - 1);
+    for (const cli::CommandHelp& command : cli::describe_commands(app))
+      for (const launch::OptionHelp& option : command.options)
+        if (std::find(option.names.begin(), option.names.end(), name) != option.names.end()) return name;
+  }
+  return {};
 }
 
 bool is_program(const std::string& path) {
@@ -76,6 +91,7 @@ int main(int argc, char** argv) {
   cli::add_completions(app, status);
   cli::add_manual(app, status);
   cli::add_help(app, status);
+  cli::refuse_empty_values(app);
 
   if (names_file(app, words.front())) {
     if (is_program(words.front())) {
@@ -84,6 +100,10 @@ int main(int argc, char** argv) {
       return 2;
     }
     words.insert(words.begin(), "report");
+  }
+  if (const std::string option = option_with_empty_value(app, words); !option.empty()) {
+    cli::complain(option + ": " + cli::kEmptyValue);
+    return 2;
   }
 
   try {

@@ -130,6 +130,7 @@ void add_bundle(CLI::App& app, int& status) {
   add_symbol_options(*command, options->symbols);
   command->callback([options, &status] {
     refuse_terminal(options->output, "a trace", "bundled.hprof");
+    options->output_is_recording = true;
     // Whoever reads the copy decides what to show.
     options->symbols.inlines = options->symbols.symbols = true;
     status = run_on_trace(*options, [&](const replay::Analysis& analysis) {

@@ -157,23 +157,22 @@ Figures figures_of(const CheckOptions& options, const replay::Analysis& analysis
   return figures;
 }
 
-/// The baseline's figures under the same selection and suppressions.
-std::optional<Figures> figures_of_baseline(const CheckOptions& options) {
+/// The baseline's figures under the same selection and suppressions. Returns the exit status; only with 0 there are
+/// figures.
+int read_baseline(const CheckOptions& options, std::optional<Figures>& figures) {
   TraceOptions trace = options.trace;
   trace.trace = options.baseline;
-  Figures figures;
   const int status =
       run_on_trace(trace, [&](const replay::Analysis& analysis) { figures = figures_of(options, analysis); });
-  if (status != 0) return std::nullopt;
-  return figures;
+  if (status != 0) figures.reset();
+  return status;
 }
 
 int check(const CheckOptions& options) {
+  if (!options.junit.empty()) refuse_recording_as_output(options.junit, options.trace.trace);
   std::optional<Figures> baseline;
-  if (!options.baseline.empty()) {
-    baseline = figures_of_baseline(options);
-    if (!baseline) return 1;
-  }
+  if (!options.baseline.empty())
+    if (const int status = read_baseline(options, baseline); status != 0) return status;
   bool passed_over = false;
   std::string names_missing;
   const int status = run_on_trace(options.trace, [&](const replay::Analysis& analysis) {
@@ -213,10 +212,8 @@ int check(const CheckOptions& options) {
     json["names_found"] = analysis.names_found();
     json["ok"] = !passed_over && names_missing.empty();
     write_output(options.trace.output, options.trace.json ? dump(json) : text);
-    if (!options.junit.empty()) {
-      refuse_trace_as_output(options.junit, analysis);
+    if (!options.junit.empty())
       write_output(options.junit, junit_of(options.trace.trace, verdicts, names_missing));
-    }
   });
   if (!names_missing.empty()) complain(options.trace.trace + ": " + names_missing);
   return passed_over ? kLimitPassed : names_missing.empty() ? status : 1;
@@ -240,6 +237,7 @@ void add_check(CLI::App& app, int& status) {
       ->add_option("--tolerance", options->tolerance_percent,
                    "How much more than the baseline is tolerated, in percent")
       ->check(CLI::NonNegativeNumber)
+      ->check(finite_number())
       ->capture_default_str()
       ->group("Limits");
   add_suppression_options(*command, options->suppressions);
@@ -249,11 +247,16 @@ void add_check(CLI::App& app, int& status) {
       "was recorded, or because no stack or thread in it goes by the names asked for with --function, --module or "
       "--thread: was something renamed? A limit of 0 for --max-peak, --max-allocated or --max-allocations accepts "
       "that: nothing shall be allocated there.");
-  command->callback([options, &status] {
+  const CLI::Option* const trace = command->get_option("TRACE");
+  command->callback([options, trace, &status] {
     bool any = !options->baseline.empty();
     for (const auto& limit : options->limits) any |= limit.has_value();
     if (!any) throw CLI::ValidationError("check", "give at least one limit, such as --max-peak 100M, or --baseline");
-    status = check(*options);
+    if (!options->baseline.empty() && !was_given(trace) && is_same_file(options->trace.trace, options->baseline))
+      throw CLI::ParseError("the newest recording in this folder is the baseline itself; name the recording to check: "
+                            "heapprof check TRACE --baseline " + options->baseline,
+                            CLI::ExitCodes::ValidationError);
+    status = guarded(options->trace.trace, [&] { return check(*options); });
   });
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/option_values.h"
 #include "analyzer/cli/question.h"
 #include "analyzer/cli/report_json.h"
 #include "analyzer/cli/report_text.h"
@@ -98,7 +99,10 @@ void add_churn(CLI::App& app, int& status) {
   add_trace_options(*command, options->trace);
   command->add_option("--within", options->within, "The longest lifetime that is short (20us, 5ms, 1)")
       ->capture_default_str();
-  command->add_option("--top", options->top, "How many call sites; 0 is all")->capture_default_str();
+  command
+      ->add_option("--top", options->top, "How many call sites; 0 is all")
+      ->transform(whole_number())
+      ->capture_default_str();
   command->callback([options, &status] {
     const auto within = parse_duration_ns(options->within);
     if (!within) throw CLI::ValidationError("--within", "'" + options->within + "' is no duration");

@@ -1,10 +1,10 @@
 // heapprof compact: a trace, smaller and indexed.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/option_values.h"
 #include "analyzer/cli/trace_command.h"
 #include "analyzer/render/units.h"
 #include "analyzer/replay/compact.h"
@@ -20,9 +20,7 @@ struct Arguments {
 };
 
 int compact(const Arguments& arguments) {
-  std::error_code error;
-  if (std::filesystem::equivalent(arguments.trace, arguments.output, error))
-    throw OutputError(arguments.output + ": is the trace itself; give the output another name");
+  refuse_trace_as_output(arguments.output, arguments.trace);
   ProgressLine progress("Compacting " + arguments.trace);
   replay::CompactOptions options;
   options.exact = arguments.exact;
@@ -53,6 +51,7 @@ void add_compact(CLI::App& app, int& status) {
   command->add_option("-o,--output", arguments->output, "The new trace")->required();
   command->add_flag("--exact", arguments->exact, "Keep addresses, and times to the tick");
   command->add_option("--level", arguments->level, "How hard zstd tries")
+      ->transform(whole_number())
       ->check(CLI::Range(1, 19))
       ->capture_default_str();
   command->footer(

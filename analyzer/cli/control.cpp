@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/option_values.h"
 #include "analyzer/cli/report_json.h"
 #include "analyzer/cli/trace_command.h"
 #include "analyzer/render/units.h"
@@ -129,7 +130,8 @@ void add_control(CLI::App& app, int& status) {
                       "mark TEXT: puts a named point into the timeline, at most 256 bytes\n"
                       "status: says whether it is recording, paused, stopped or ended")
       ->type_name("TRACE pause|resume|mark TEXT|status");
-  command->add_option("--pid", options->pid, "The program, instead of its TRACE");
+  command->add_option("--pid", options->pid, "The program, instead of its TRACE")
+      ->transform(whole_number(std::numeric_limits<std::uint32_t>::max()));
   command
       ->add_option("--wait", options->seconds,
                    "Seconds to wait for the recorder, which answers when the program allocates or frees")

@@ -359,8 +359,14 @@ void add_diff(CLI::App& app, int& status) {
       ->add_option("AFTER", options->after,
                    "The later trace; stacks match by their functions' names, so builds may differ")
       ->required();
-  command->add_option("--top", options->top, "How many stacks; 0 is all")->capture_default_str();
-  command->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")->capture_default_str();
+  command
+      ->add_option("--top", options->top, "How many stacks; 0 is all")
+      ->transform(whole_number())
+      ->capture_default_str();
+  command
+      ->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")
+      ->transform(whole_number())
+      ->capture_default_str();
   command->add_option("--cost", options->cost, "What is compared")
       ->transform(one_of(cost_names()))
       ->default_str("peak");

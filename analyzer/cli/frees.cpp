@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/option_values.h"
 #include "analyzer/cli/question.h"
 #include "analyzer/cli/report_json.h"
 #include "analyzer/cli/report_text.h"
@@ -99,8 +100,14 @@ void add_frees(CLI::App& app, int& status) {
   CLI::App* const command =
       app.add_subcommand("frees", "Tell who releases what whom allocated (record with --free-stacks)");
   add_trace_options(*command, options->trace);
-  command->add_option("--top", options->top, "How many pairs of stacks; 0 is all")->capture_default_str();
-  command->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")->capture_default_str();
+  command
+      ->add_option("--top", options->top, "How many pairs of stacks; 0 is all")
+      ->transform(whole_number())
+      ->capture_default_str();
+  command
+      ->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")
+      ->transform(whole_number())
+      ->capture_default_str();
   command->callback([options, &status] {
     status =
         ask_about_blocks(options->trace, [&](const replay::Analysis& analysis) { print_frees(*options, analysis); });

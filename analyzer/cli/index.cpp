@@ -1,7 +1,6 @@
 // heapprof index: snapshots beside a trace, so that questions about parts of it need not read it from the start.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 
 #include "analyzer/cli/commands.h"
@@ -22,9 +21,7 @@ int make_index(const IndexOptions& options) {
   if (file.writer() == trace::Writer::kRecording)
     throw trace::TraceError(options.trace + ": is still being written; index it when its program has ended");
   const std::string path = options.output.empty() ? replay::index_beside(file) : options.output;
-  std::error_code error;
-  if (std::filesystem::equivalent(options.trace, path, error))
-    throw OutputError(path + ": is the trace itself; give the output another name");
+  refuse_recording_as_output(path, options.trace);
   trace::NewFile out(path);
   replay::write_index_header(out, file);
   ProgressLine progress("Indexing " + options.trace);

@@ -268,8 +268,14 @@ void add_leaks(CLI::App& app, int& status) {
       ->transform(one_of(orders))
       ->default_str("growth");
   command->add_flag("!--no-history", options->history, "Read the trace once only: no growth, no times");
-  command->add_option("--top", options->top, "How many stacks; 0 is all")->capture_default_str();
-  command->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")->capture_default_str();
+  command
+      ->add_option("--top", options->top, "How many stacks; 0 is all")
+      ->transform(whole_number())
+      ->capture_default_str();
+  command
+      ->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")
+      ->transform(whole_number())
+      ->capture_default_str();
   add_shared_frames(*command, options->shared_frames);
   command->callback([options, &status] {
     status = run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_leaks(*options, analysis); });

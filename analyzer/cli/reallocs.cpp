@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/option_values.h"
 #include "analyzer/cli/question.h"
 #include "analyzer/cli/report_json.h"
 #include "analyzer/cli/report_text.h"
@@ -98,7 +99,10 @@ void add_reallocs(CLI::App& app, int& status) {
   CLI::App* const command =
       app.add_subcommand("reallocs", "Tell which buffers grow step by step, and what is copied for it");
   add_trace_options(*command, options->trace);
-  command->add_option("--top", options->top, "How many call sites; 0 is all")->capture_default_str();
+  command
+      ->add_option("--top", options->top, "How many call sites; 0 is all")
+      ->transform(whole_number())
+      ->capture_default_str();
   command->callback([options, &status] {
     status = ask_about_blocks(options->trace,
                               [&](const replay::Analysis& analysis) { print_reallocs(*options, analysis); });

@@ -43,8 +43,14 @@ void add_report(CLI::App& app, int& status) {
   CLI::App* const command =
       app.add_subcommand("report", "Tell where the memory went: totals and the costliest stacks");
   add_trace_options(*command, options->trace);
-  command->add_option("--top", options->top, "How many stacks; 0 is all")->capture_default_str();
-  command->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")->capture_default_str();
+  command
+      ->add_option("--top", options->top, "How many stacks; 0 is all")
+      ->transform(whole_number())
+      ->capture_default_str();
+  command
+      ->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")
+      ->transform(whole_number())
+      ->capture_default_str();
   add_shared_frames(*command, options->shared_frames);
   command->add_option("--cost", options->cost, "What stacks are ranked by")
       ->transform(one_of(cost_names()))

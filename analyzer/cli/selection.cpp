@@ -83,10 +83,10 @@ std::optional<replay::Moment> parse_moment(const std::string& text) {
   const auto number = parse_number(text);
   if (!number) return std::nullopt;
   if (number->second == "%")
-    return number->first <= 100 ? std::optional(replay::Moment{number->first, true}) : std::nullopt;
+    return number->first <= 100 ? std::optional(replay::Moment{number->first, true, text}) : std::nullopt;
   const auto unit = seconds_in(number->second);
   if (!unit) return std::nullopt;
-  return replay::Moment{number->first * *unit, false};
+  return replay::Moment{number->first * *unit, false, text};
 }
 
 std::optional<std::uint64_t> parse_duration_ns(const std::string& text) {

@@ -184,7 +184,10 @@ void add_timeline(CLI::App& app, int& status) {
                                                   "How it is shown; without it, as the name of -o ends (.svg, .csv)")
       ->transform(one_of(formats))
       ->default_str("text");
-  command->add_option("--sites", options->sites, "How many call sites are told apart")->capture_default_str();
+  command
+      ->add_option("--sites", options->sites, "How many call sites are told apart")
+      ->transform(whole_number())
+      ->capture_default_str();
   command->callback([options, format, formats, &status] {
     take_format_from_name(format, options->trace.output, formats, options->format, {{".om", Format::kOpenMetrics}});
     if (options->trace.json && format->count() != 0 && options->format != Format::kJson)

@@ -62,6 +62,23 @@ bool lacks_mappings(const model::Profile& profile) {
          settings.end();
 }
 
+/// A recording that is the value of an option was probably meant as TRACE, when there is none.
+void refuse_recordings_as_values(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    if (!option->nonpositional() || option->get_items_expected_max() == 0 || name == "--baseline") continue;
+    for (const std::string& value : option->results()) {
+      if (!is_trace(value)) continue;
+      if (name == "--output" || name == "--junit")
+        throw CLI::ParseError(name + ": " + value + " is a recording, which the output would replace; name the TRACE " +
+                                  "to read before the option, or give the output another name",
+                              CLI::ExitCodes::ValidationError);
+      throw CLI::ParseError("missing argument TRACE; " + value + " is the value of " + name,
+                            CLI::ExitCodes::ValidationError);
+    }
+  }
+}
+
 }  // namespace
 
 void complain(const std::string& text) { std::fprintf(stderr, "heapprof: %s\n", render::clean_utf8(text).c_str()); }
@@ -87,13 +104,14 @@ void add_shared_frames(CLI::App& command, bool& shared) {
 }
 
 void add_trace_argument(CLI::App& command, std::string& trace, const std::string& help) {
-  command.add_option("TRACE", trace,
-                     help + "; without it, the newest recording (*.heapprof, *.hprof) in this folder");
-  command.parse_complete_callback([&command, &trace] {
-    if (!trace.empty()) return;
+  const CLI::Option* const argument = command.add_option(
+      "TRACE", trace, help + "; without it, the newest recording (*.heapprof, *.hprof) in this folder");
+  command.parse_complete_callback([&command, argument, &trace] {
+    if (was_given(argument)) return;
     // What the parser did not know is complained of first.
     for (const CLI::App* app = &command; app != nullptr; app = app->get_parent())
       if (app->remaining_size() != 0) return;
+    refuse_recordings_as_values(command);
     const NewestTrace newest = find_newest_trace();
     if (newest.path.empty())
       throw CLI::ParseError(
@@ -204,33 +222,42 @@ int run_on_trace(const TraceOptions& options, const std::function<void(const rep
       complain(error.what());
       return 2;
     }
+    if (options.output_is_recording) refuse_trace_as_output(options.output, options.trace);
+    else refuse_recording_as_output(options.output, options.trace);
     ProgressLine progress("Reading " + options.trace);
     const replay::Analysis analysis(
         options.trace, selection, [&](double share, std::uint64_t records) { progress.show(share, records); },
         {.use = options.use_index, .keep = options.use_index});
     progress.show(1, 0);
     for (const std::string& warning : analysis.warnings()) complain(warning);
-    refuse_trace_as_output(options.output, analysis);
     print(analysis);
-    if (selection.kind != model::Kind::kHeap && lacks_mappings(analysis.profile())) {
+    const bool unknown_mappings = selection.kind != model::Kind::kHeap && lacks_mappings(analysis.profile());
+    if (unknown_mappings)
       complain(options.trace + ": mappings were not recorded (HEAPPROF_MMAP=0), so nothing is known of them");
-      return 1;
-    }
-    if (analysis.profile().totals.empty()) tell_of_nothing(options.trace, selection);
+    else if (analysis.profile().totals.empty()) tell_of_nothing(options.trace, selection);
     tell_of_later_trace(options.trace, analysis);
-    if (analysis.profile().integrity.complete) return 0;
+    if (analysis.profile().integrity.complete) return unknown_mappings ? 1 : 0;
     warn_of_losses(options.trace, analysis.profile().integrity);
     return 1;
   });
 }
 
-void refuse_trace_as_output(const std::string& path, const replay::Analysis& analysis) {
-  struct stat there {};
-  struct stat trace {};
-  if (path == "-" || ::stat(path.c_str(), &there) != 0) return;
-  if (::stat(analysis.file().input().path().c_str(), &trace) != 0) return;
-  if (there.st_dev == trace.st_dev && there.st_ino == trace.st_ino)
+bool is_same_file(const std::string& a, const std::string& b) {
+  struct stat of_a {};
+  struct stat of_b {};
+  return ::stat(a.c_str(), &of_a) == 0 && ::stat(b.c_str(), &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+         of_a.st_ino == of_b.st_ino;
+}
+
+void refuse_trace_as_output(const std::string& path, const std::string& trace) {
+  if (path != "-" && is_same_file(path, trace))
     throw OutputError(path + ": is the trace itself; give the output another name");
+}
+
+void refuse_recording_as_output(const std::string& path, const std::string& trace) {
+  refuse_trace_as_output(path, trace);
+  if (path != "-" && is_trace(path))
+    throw OutputError(path + ": is a recording, which the output would replace; give the output another name");
 }
 
 void write_output(const std::string& path, const std::string& text) {

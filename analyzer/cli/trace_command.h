@@ -28,6 +28,7 @@ struct TraceOptions {
   replay::Selection selection;
   symbols::Options symbols;
   bool use_index = true;
+  bool output_is_recording = false;  ///< what is written is a recording, too, and may replace another one
   SelectionTexts texts;              ///< taken over into a copy of `selection` when the trace is opened
 };
 
@@ -40,7 +41,7 @@ struct TraceCommand {
 };
 
 /// Adds TRACE, which may be left out: then it is the newest recording in the current folder, which is named on
-/// standard error.
+/// standard error. A recording as the value of an option is refused then.
 void add_trace_argument(CLI::App& command, std::string& trace, const std::string& help);
 
 /// Whether `path` ends in `ending`, such as ".json", behind at least one character of a name.
@@ -92,8 +93,14 @@ class OutputError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Throws OutputError when `path` is the trace itself, which an output must not replace.
-void refuse_trace_as_output(const std::string& path, const replay::Analysis& analysis);
+/// Whether both paths lead to one file.
+bool is_same_file(const std::string& a, const std::string& b);
+
+/// Throws OutputError when `path` is `trace` itself, which an output must not replace.
+void refuse_trace_as_output(const std::string& path, const std::string& trace);
+
+/// The same for any recording: for outputs that are none themselves.
+void refuse_recording_as_output(const std::string& path, const std::string& trace);
 
 /// Writes `text` to a file, or to standard output for "-". Throws OutputError.
 void write_output(const std::string& path, const std::string& text);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "analyzer/model/call_tree.h"
@@ -98,20 +99,38 @@ std::uint64_t ns_of(const Moment& moment, std::uint64_t duration_ns) {
   return ns <= 0 ? 0 : ns >= 9e18 ? 9'000'000'000'000'000'000 : static_cast<std::uint64_t>(ns + 0.5);
 }
 
-std::string seconds_of(std::uint64_t ns) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.3f s", static_cast<double>(ns) / 1e9);
-  return text;
+/// Every digit, in the form that options take: "1.004321ms".
+std::string exact_time(std::uint64_t ns) {
+  const auto [unit, unit_ns, digits] = ns >= 1'000'000'000 ? std::tuple("s", std::uint64_t{1'000'000'000}, 9)
+                                       : ns >= 1'000'000   ? std::tuple("ms", std::uint64_t{1'000'000}, 6)
+                                       : ns >= 1'000       ? std::tuple("us", std::uint64_t{1'000}, 3)
+                                                           : std::tuple("ns", std::uint64_t{1}, 0);
+  std::string text = std::to_string(ns / unit_ns);
+  if (ns % unit_ns != 0) {
+    const std::string fraction = std::to_string(ns % unit_ns);
+    text += "." + std::string(static_cast<std::size_t>(digits) - fraction.size(), '0') + fraction;
+    text.resize(text.find_last_not_of('0') + 1);
+  }
+  return text + unit;
+}
+
+std::string words_of(const Moment& moment, std::uint64_t ns) {
+  return moment.text.empty() ? exact_time(ns) : moment.text;
 }
 
 /// The same, and the recording must have it. Reports round its length, so a moment that rounds to the end is the end.
 std::uint64_t ns_within(const Moment& moment, std::uint64_t duration_ns, const char* option,
-                        const std::string& path) {
+                        const trace::TraceFile& file) {
   constexpr std::uint64_t kRounding = 200;
   const std::uint64_t ns = ns_of(moment, duration_ns);
-  if (ns > duration_ns + duration_ns / kRounding)
-    throw SelectionError(path + ": " + option + " " + seconds_of(ns) + " is after the recording's end; it is " +
-                         seconds_of(duration_ns) + " long");
+  if (ns > duration_ns + duration_ns / kRounding) {
+    // How long a program lived that was killed, or still runs, is not in its recording.
+    const std::string ended_by = file.ended_by();
+    const bool known_end = ended_by != "signal" && ended_by != "unknown" && ended_by != "running";
+    throw SelectionError(file.input().path() + ": " + option + " " + words_of(moment, ns) + " is after the " +
+                         (known_end ? "recording's end" : "last known event") + " at " + exact_time(duration_ns) +
+                         "; give at most that, or a percentage (50%)");
+  }
   return std::min(ns, duration_ns);
 }
 
@@ -252,10 +271,12 @@ void Analysis::settle_choice(Passes& passes) {
   const std::uint64_t duration_ns = profile_.recording.duration_ns;
   if (selection_.is_slice()) {
     model::Slice slice{0, duration_ns};
-    if (selection_.from) slice.from_ns = ns_within(*selection_.from, duration_ns, "--from", file_.input().path());
+    if (selection_.from) slice.from_ns = ns_within(*selection_.from, duration_ns, "--from", file_);
     if (selection_.to) slice.to_ns = ns_of(*selection_.to, duration_ns);
     if (slice.from_ns > slice.to_ns)
-      throw SelectionError("--from " + seconds_of(slice.from_ns) + " is after --to " + seconds_of(slice.to_ns));
+      throw SelectionError("--from " + (selection_.from ? words_of(*selection_.from, slice.from_ns) : "0s") +
+                           " is after --to " +
+                           (selection_.to ? words_of(*selection_.to, slice.to_ns) : exact_time(slice.to_ns)));
     choice_.from_ticks = ticks_at(clock_, slice.from_ns);
     if (selection_.to) choice_.end_ticks = ticks_at(clock_, slice.to_ns + 1);
     slice.to_ns = std::min(slice.to_ns, duration_ns);
@@ -277,7 +298,7 @@ void Analysis::choose_blocks(Passes& passes) {
   const std::uint64_t end_ns = clock.to_ns(whole_->last_time);
   std::uint64_t moment_ns = 0;
   if (selection_.live_at) {
-    moment_ns = ns_within(*selection_.live_at, end_ns, "--live-at", file_.input().path());
+    moment_ns = ns_within(*selection_.live_at, end_ns, "--live-at", file_);
     profile_.live_at_ns = moment_ns;
   }
   const auto fits = [&](std::uint64_t from_ns, std::uint64_t to_ns, bool released) {

@@ -67,6 +67,7 @@ struct Choice {
 struct Moment {
   double value = 0;
   bool percent = false;  ///< of the recording's duration; else seconds since its start
+  std::string text = {};  ///< as the user wrote it, for messages
 };
 
 /// What a user asks for. A block counts when all of it fits.

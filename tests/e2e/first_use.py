@@ -102,7 +102,6 @@ class FirstUse(harness.Case):
     # --- a command without its file --------------------------------------------------------------------
 
     def test_the_newest_recording(self):
-        out = self.dir / "out"
         for command in (["report"], ["info"], ["leaks"], ["histogram"], ["churn"], ["reallocs"], ["threads"],
                         ["frees"], ["timeline"], ["flamegraph"], ["check", "--max-peak", "1G"],
                         ["export", "csv", "-o", "-"]):
@@ -114,7 +113,7 @@ class FirstUse(harness.Case):
                 named = self.run_heapprof(*command, self.newer)
                 self.assertEqual((result.stdout, named.stderr), (named.stdout, ""))
         for command in ("bundle", "compact", "index"):
-            result = self.run_heapprof(command, "-o", out)
+            result = self.run_heapprof(command, "-o", self.dir / f"out.{command}")
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn(f"reading {self.newer.name}, the newest", result.stderr)
 
@@ -132,6 +131,48 @@ class FirstUse(harness.Case):
             shutil.copy(self.older, self.dir / name)
             os.utime(self.dir / name, (4e9 + number, 4e9 + number))
             self.assertEqual(read(), name)
+
+    def test_an_output_replaces_no_other_recording(self):
+        """'heapprof flamegraph -o old.hprof' may mean old.hprof as TRACE."""
+        bytes_before = self.older.read_bytes()
+        for command in (["flamegraph", "-o"], ["report", "-o"], ["export", "csv", "-o"], ["compact", "-o"],
+                        ["index", "-o"], ["bundle", "-o"], ["check", "--max-peak", "1G", "--junit"],
+                        ["check", "--max-peak", "1G", "-o"]):
+            with self.subTest(command=command):
+                result = self.run_heapprof(*command, self.older.name)
+                self.assertEqual((result.returncode, result.stdout), (2, ""))
+                first, second = result.stderr.splitlines()
+                self.assertIn(f"{self.older.name} is a recording", first)
+                self.assertIn("TRACE", first)
+                self.assertEqual(self.older.read_bytes(), bytes_before)
+
+    def test_a_recording_as_the_value_of_an_option(self):
+        for option in ("--function", "--not-function", "--thread", "--module", "--sysroot", "--debug-dir",
+                       "--from", "--suppressions"):
+            with self.subTest(option=option):
+                result = self.run_heapprof("leaks", option, self.older.name)
+                self.assertEqual((result.returncode, result.stdout), (2, ""))
+                first, second = result.stderr.splitlines()
+                self.assertEqual(first, f"heapprof: missing argument TRACE; {self.older.name} is the value of "
+                                        f"{option}")
+        # With a TRACE a name is a name.
+        self.heapprof("leaks", self.newer.name, "--module", self.older.name)
+
+    def test_the_newest_recording_is_no_baseline_of_itself(self):
+        for name in (self.newer, self.newer.name, f"./{self.newer.name}"):
+            result = self.run_heapprof("check", "--baseline", name)
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertIn(f"heapprof check TRACE --baseline {name}", result.stderr)
+        self.heapprof("check", self.newer, "--baseline", self.newer)
+        result = self.run_heapprof("check", "--baseline", self.older, "--tolerance", "1000")
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_an_empty_argument_is_no_missing_one(self):
+        """The usual reason is a variable that is not set: heapprof check "$TRACE" --max-peak 1G."""
+        for command in (["check", "", "--max-peak", "1G"], ["report", ""], ["index", ""], ["compact", "", "-o", "x"]):
+            result = self.run_heapprof(*command)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), command)
+            self.assertIn("TRACE: the value is empty", result.stderr)
 
     def test_no_recording(self):
         for trace in (self.older, self.newer):

@@ -59,6 +59,14 @@ TEST_CASE("a baseline may be exceeded by the tolerance, and by no more") {
   CHECK(run({"check", after.path(), "--baseline", kNoFile}).status == 1);
 }
 
+TEST_CASE("a wrong command line gives 2, also where the baseline is read first") {
+  const KnownTrace trace;
+  for (const char* option : {"--function", "--not-function"})
+    CHECK(run({"check", trace.path(), "--baseline", trace.path(), option, "("}).status == 2);
+  CHECK(run({"check", trace.path(), "--baseline", trace.path(), "--live-at", "1h"}).status == 2);
+  CHECK(run({"check", trace.path(), "--baseline", KnownTrace(Variant::kDamaged).path()}).status == 1);
+}
+
 TEST_CASE("limits are on what is selected; names that nothing has give no verdict") {
   const KnownTrace trace;
   CHECK(run({"check", trace.path(), "--thread", "worker", "--max-allocations", "1"}).status == 0);
@@ -98,4 +106,5 @@ TEST_CASE("check needs a limit, and limits are sizes") {
   CHECK(run({"check", trace.path(), "--max-peak", "much"}).status == 2);
   CHECK(run({"check", trace.path(), "--max-peak"}).status == 2);
   CHECK(run({"check", trace.path(), "--baseline", trace.path(), "--tolerance", "-1"}).status == 2);
+  CHECK(run({"check", trace.path(), "--baseline", trace.path(), "--tolerance", "nan"}).status == 2);
 }

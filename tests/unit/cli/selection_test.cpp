@@ -110,6 +110,46 @@ TEST_CASE("what is selected stands in the output") {
   CHECK(selected.find("--min-size 1024") != std::string::npos);
 }
 
+TEST_CASE("a moment behind the recording's end is answered with the user's words and the exact end") {
+  TraceBuilder builder;
+  builder.header.end_kind = EndKind::kExit;
+  auto& main = builder.stream();
+  main.thread(1, "main");
+  main.alloc(100'000, 0xa000, 100);
+  main.sample(1'004'321, builder.header.start_monotonic_ns + 1'004'321, 1 << 20);
+  main.flush();
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  for (const char* option : {"--live-at", "--from"}) {
+    INFO(option);
+    const Outcome late = run({"report", trace.path(), option, "1010us"});
+    CHECK(late.status == 2);
+    CHECK(late.err.find(std::string(option) + " 1010us is after") != std::string::npos);
+    CHECK(late.err.find("1.004321ms") != std::string::npos);
+    CHECK(late.err.find("percentage") != std::string::npos);
+    CHECK(run({"report", trace.path(), option, "1.004321ms"}).status == 0);
+  }
+  const Outcome twisted = run({"report", trace.path(), "--from", "1000.2us", "--to", "1000.1us"});
+  CHECK(twisted.status == 2);
+  CHECK(twisted.err.find("--from 1000.2us is after --to 1000.1us") != std::string::npos);
+}
+
+TEST_CASE("the end of a recording that was killed is its last known event") {
+  for (const EndKind end : {EndKind::kSignal, EndKind::kNone, EndKind::kExit}) {
+    TraceBuilder builder;
+    builder.header.end_kind = end;
+    auto& main = builder.stream();
+    main.thread(1, "main");
+    main.alloc(100'000, 0xa000, 100);
+    main.flush();
+    const TemporaryFile trace;
+    builder.write(trace.path());
+    const Outcome late = run({"report", trace.path(), "--live-at", "1s"});
+    CHECK(late.status == 2);
+    CHECK((late.err.find("last known event") != std::string::npos) == (end != EndKind::kExit));
+  }
+}
+
 TEST_CASE("values that cannot be read or contradict each other are a wrong command line") {
   const KnownTrace trace;
   for (const std::vector<std::string>& options : std::vector<std::vector<std::string>>{

@@ -1,11 +1,14 @@
 // What all commands that read a trace do alike: missing, damaged and empty traces, -o FILE, wrong options.
 #include <catch2/catch.hpp>
 
+#include <cstring>
 #include <fstream>
 
+#include "tests/support/trace_builder.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 
+using namespace heapprof;
 using namespace heapprof::test;
 
 namespace {
@@ -115,6 +118,93 @@ TEST_CASE("options that are unknown or lack a value give 2, and print nothing") 
       CHECK(outcome.out == "");
       CHECK(outcome.err.find("heapprof") != std::string::npos);
     }
+}
+
+TEST_CASE("an output never replaces another recording") {
+  const KnownTrace trace;
+  const KnownTrace other;
+  const std::string bytes = read_file(other.path());
+  const TemporaryFile xml(".xml");
+  const TemporaryFile plain(".txt");
+  write_text(plain.path());
+  for (const Words& question : kQuestions) {
+    INFO(question.front());
+    const Outcome outcome = run(question + Words{trace.path(), "-o", other.path()});
+    CHECK(outcome.status == 1);
+    CHECK(outcome.out == "");
+    CHECK(outcome.err.find(other.path() + ": is a recording") != std::string::npos);
+    CHECK(read_file(other.path()) == bytes);
+    CHECK(run(question + Words{trace.path(), "-o", plain.path()}).status == 0);
+  }
+  for (const Words& words : {Words{"check", trace.path(), "--max-peak", "1G", "--junit", other.path()},
+                             Words{"export", "csv", trace.path(), "-o", other.path()},
+                             Words{"diff", trace.path(), trace.path(), "-o", other.path()}}) {
+    INFO(words.front());
+    CHECK(run(words).status == 1);
+    CHECK(read_file(other.path()) == bytes);
+  }
+  // These write recordings, which may replace older ones.
+  CHECK(run({"bundle", trace.path(), "-o", other.path()}).status == 0);
+  CHECK(run({"compact", trace.path(), "-o", other.path()}).status == 0);
+}
+
+TEST_CASE("an empty argument or value is a wrong command line") {
+  const KnownTrace trace;
+  for (const Words& question : kQuestions) {
+    INFO(question.front());
+    const Outcome outcome = run(question + Words{""});
+    CHECK(outcome.status == 2);
+    CHECK(outcome.out == "");
+    CHECK(outcome.err.find("TRACE: the value is empty") != std::string::npos);
+  }
+  for (const Words& wrong : {Words{"report", trace.path(), "--function", ""},
+                             Words{"report", trace.path(), "--to", ""},
+                             Words{"check", trace.path(), "--max-peak", "1G", "--baseline", ""},
+                             Words{"check", trace.path(), "--max-peak", "1G", "--junit", ""},
+                             Words{"diff", trace.path(), ""}, Words{"index", trace.path(), "-o", ""}}) {
+    INFO(wrong.front() << ' ' << wrong[wrong.size() - 2]);
+    const Outcome outcome = run(wrong);
+    CHECK(outcome.status == 2);
+    CHECK(outcome.out == "");
+    CHECK(outcome.err.find("the value is empty") != std::string::npos);
+  }
+}
+
+TEST_CASE("an empty value behind = does not take the next word") {
+  const KnownTrace trace;
+  for (const Words& wrong : {Words{"report", trace.path(), "--thread=", "--no-symbols"},
+                             Words{"report", trace.path(), "--top=", "--no-symbols"},
+                             Words{"export", "csv", trace.path(), "--output=", "file.csv"},
+                             Words{trace.path(), "--thread=", "main"}, Words{"report", "--json=", trace.path()}}) {
+    INFO(wrong[wrong.size() - 2]);
+    const Outcome outcome = run(wrong);
+    CHECK(outcome.status == 2);
+    CHECK(outcome.out == "");
+    CHECK(outcome.err.find("the value is empty") != std::string::npos);
+  }
+  // What is no option's name is a value, and what stands behind -- is no option.
+  CHECK(run({"report", trace.path(), "--function", "--x="}).err.find("the value is empty") == std::string::npos);
+  CHECK(run({"info", "--", "--thread="}).status == 1);
+}
+
+TEST_CASE("a damaged recording without mappings is called damaged") {
+  TraceBuilder builder;
+  std::strcpy(builder.header.settings, "HEAPPROF_MMAP=0\n");
+  auto& main = builder.stream();
+  main.thread(1, "main");
+  main.alloc(1 * kMs, 0xa000, 100);
+  main.flush();
+  main.alloc(2 * kMs, 0xb000, 100);
+  main.flush();
+  std::vector<std::uint8_t> bytes = builder.bytes();
+  bytes[builder.frame_offsets(0).back() + sizeof(FrameHeader) + 4] ^= 0xff;
+  const TemporaryFile trace;
+  TraceBuilder::write_bytes(trace.path(), bytes);
+  const Outcome outcome = run({"report", trace.path(), "--kind", "mmap"});
+  CHECK(outcome.status == 1);
+  CHECK(outcome.err.find("mappings were not recorded") != std::string::npos);
+  CHECK(outcome.err.find("something that was recorded is missing") != std::string::npos);
+  CHECK(outcome.err.find("the program made no mapping") == std::string::npos);
 }
 
 TEST_CASE("--json is JSON, also of an empty and of a damaged trace") {
