@@ -221,7 +221,7 @@ class Outputs(harness.Case):
                             (["repotr", self.trace, "--bogus"],
                              "there is no 'heapprof repotr'; did you mean report?"),
                             (["--bogus"], "unknown option --bogus"),
-                            (["report", self.trace, "--top", "x"], "--top: 'x' can't be read"),
+                            (["report", self.trace, "--top", "x"], "--top: invalid value 'x'; expected a whole number"),
                             (["report", self.trace, "--top"], "--top needs a value"),
                             (["report", self.trace, "-o"], "--output needs a value"),
                             (["report", self.trace, "two"], "one word too many: 'two'"),
