@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -174,8 +175,12 @@ std::string summary(const std::string& pattern, const std::vector<launch::TraceF
     text += "  process " + about.program + ", pid " + std::to_string(about.trace.header.pid) +
             ", a child process: its peak is the highest of the " + render::exact_number(by_peak.size()) +
             (by_peak.size() == 1 ? " process\n" : " processes\n");
-  // Commands without a file read the newest trace: that is now the one that the summary is about.
-  ::utimensat(AT_FDCWD, about.trace.path.c_str(), nullptr, 0);
+  // Commands without a file read the newest trace: that is now the one that the summary is about. The time is read
+  // here, as the kernel's own is that of its last timer tick, which the other traces may have too.
+  timespec now[2];
+  ::clock_gettime(CLOCK_REALTIME, &now[0]);
+  now[1] = now[0];
+  ::utimensat(AT_FDCWD, about.trace.path.c_str(), now, 0);
   text += launch::figures_text(about);
   if (run.of_program == 0) text += "  started the program itself left no trace\n";
   else text += other_traces(run, leading);
