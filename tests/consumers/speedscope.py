@@ -4,15 +4,14 @@ function's share as the report has it. The sums of all its profiles are the repo
 import base64
 import html
 import re
-import shutil
-import subprocess
+import time
 
+import browser
 import consumers
 import harness
 import nasty
 
 PAGE = consumers.FOLDER / "node_modules" / "speedscope" / "dist" / "release" / "index.html"
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 PROFILES = {"bytes live at the peak": "peak_bytes", "blocks live at the peak": "peak_blocks",
             "bytes live at the end": "leaked_bytes", "blocks live at the end": "leaked_blocks",
             "bytes allocated": "allocated_bytes", "allocations": "allocations", "temporary allocations": "temporary",
@@ -28,6 +27,12 @@ def in_units(size):
 
 
 class Speedscope(consumers.Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.browser = browser.Browser(cls.folder, height=2000)
+        cls.addClassCleanup(cls.browser.close)
+
     def test_totals(self):
         self.each_sample(self.check)
 
@@ -66,14 +71,6 @@ class Speedscope(consumers.Case):
         script = self.dir / f"{name}.js"
         content = base64.b64encode(path.read_bytes()).decode()
         script.write_text(f"speedscope.loadFileFromBase64('{name}', '{content}')")
-        page = self.run_browser(f"file://{PAGE}#view=sandwich&localProfilePath={script}")
-        text = html.unescape(re.sub(r"<[^>]*>", "\t", page))
-        self.assertIn("bytes live at the peak \t(1/8)", text)
-        # The list of profiles has each one's total.
-        totals = self.totals(trace)
-        for shown, cost in PROFILES.items():
-            wanted = in_units(totals[cost]) if "bytes" in shown else f"{totals[cost]:,}"
-            self.assertRegex(text, rf"\t{shown}\t+{re.escape(wanted)}\t")
         # The function that holds most stands first in the sandwich view.
         file = consumers.load(path)
         profile = file["profiles"][0]
@@ -81,8 +78,13 @@ class Speedscope(consumers.Case):
         for sample, weight in zip(profile["samples"], profile["weights"]):
             own[sample[-1]] = own.get(sample[-1], 0) + weight
         top = max(own, key=own.get)
-        self.assertIn(file["shared"]["frames"][top]["name"][:40].strip(), text)
-        self.assertIn("\t" + in_units(own[top]) + " (", text)
+        text = self.page_of(script, "bytes live at the peak \t(1/8)", "\t" + in_units(own[top]) + " (",
+                            file["shared"]["frames"][top]["name"][:40].strip())
+        # The list of profiles has each one's total.
+        totals = self.totals(trace)
+        for shown, cost in PROFILES.items():
+            wanted = in_units(totals[cost]) if "bytes" in shown else f"{totals[cost]:,}"
+            self.assertRegex(text, rf"\t{shown}\t+{re.escape(wanted)}\t")
         return text
 
     def test_viewer_of_nothing(self):
@@ -90,9 +92,7 @@ class Speedscope(consumers.Case):
         path = self.export("speedscope", self.folder / "empty.hprof")
         script = self.dir / "empty.js"
         script.write_text(f"speedscope.loadFileFromBase64('empty', '{base64.b64encode(path.read_bytes()).decode()}')")
-        page = self.run_browser(f"file://{PAGE}#view=sandwich&localProfilePath={script}")
-        text = html.unescape(re.sub(r"<[^>]*>", "\t", page))
-        self.assertIn("bytes live at the peak \t(1/8)", text)
+        self.page_of(script, "bytes live at the peak \t(1/8)")
 
     def test_folded(self):
         """The text of flamegraph.pl and inferno, as speedscope imports it; bottom-up it comes to the same."""
@@ -108,25 +108,30 @@ class Speedscope(consumers.Case):
                     script = self.dir / "folded.js"
                     script.write_text("speedscope.loadFileFromBase64('folded.txt', "
                                       f"'{base64.b64encode(path.read_bytes()).decode()}')")
-                    page = self.run_browser(f"file://{PAGE}#view=sandwich&localProfilePath={script}")
-                    text = html.unescape(re.sub(r"<[^>]*>", "\t", page))
                     own = {}
                     for line in lines:
                         stack, _, value = line.rpartition(" ")
                         last = stack.split(";")[-1]
                         own[last] = own.get(last, 0) + int(value)
-                    self.assertIn(f"\t{max(own.values()):,} (", text)
+                    self.page_of(script, f"\t{max(own.values()):,} (")
 
-    def run_browser(self, address):
-        done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu",
-                               "--allow-file-access-from-files",
-                               f"--user-data-dir={self.dir}/browser", "--virtual-time-budget=30000",
-                               "--window-size=1400,2000", "--dump-dom", address],
-                              capture_output=True, timeout=90, text=True, errors="replace")
-        return done.stdout
+    def page_of(self, script, *wanted):
+        """The text of speedscope's page with the profile that `script` loads, its tags as tabs, once all of
+        `wanted` is in it."""
+        self.browser.open(f"file://{PAGE}#view=sandwich&localProfilePath={script}")
+
+        deadline = time.monotonic() + 60
+        while True:
+            page = self.browser.evaluate("document.documentElement.outerHTML")
+            text = html.unescape(re.sub(r"<[^>]*>", "\t", page))
+            if all(piece in text for piece in wanted):
+                return text
+            if time.monotonic() > deadline:
+                self.fail(f"speedscope does not show {wanted!r} within a minute: {text!r}")
+            time.sleep(0.05)
 
 
 if __name__ == "__main__":
     harness.skip_unless(PAGE.exists(), "speedscope is not installed (tools/consumers.sh)")
-    harness.skip_unless(BROWSER, "speedscope takes chromium")
+    harness.skip_unless(browser.PROGRAM, "speedscope takes chromium")
     harness.main()

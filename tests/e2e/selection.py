@@ -154,7 +154,10 @@ class Figures(harness.Case):
                     result = self.run_heapprof(*command, self.trace, *options)
                     self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
                     self.assertEqual(result.stdout, "")
-                    self.assertIn(f"{duration / 1e9:.3f} s long", result.stderr)
+                    self.assertIn(f"{options[0]} {options[1]} is after the recording's end", result.stderr)
+                    end = re.search(r" at ([0-9.]+)s; give at most that", result.stderr)
+                    self.assertIsNotNone(end, result.stderr)
+                    self.assertEqual(round(float(end[1]) * 1e9), duration)
         self.assertFalse(out.exists())
         # What a report shows of the length is rounded; a slice may end later than the recording.
         self.assertIn("live", self.rows("--live-at", f"{duration * 1.004:.0f}ns"))

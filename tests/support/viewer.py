@@ -26,8 +26,9 @@ def missing():
 def screen():
     """An X server of its own; yields the display's name when it takes connections, which it says itself."""
     read_end, write_end = os.pipe()
+    # Without -noreset it starts anew, and refuses who connects meanwhile, each time that its last client leaves.
     server = subprocess.Popen(["Xvfb", "-displayfd", str(write_end), "-screen", "0", "1280x1024x24", "-nolisten",
-                               "tcp"], pass_fds=[write_end], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               "tcp", "-noreset"], pass_fds=[write_end], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL)
     os.close(write_end)
     try:
