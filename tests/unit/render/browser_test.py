@@ -3,18 +3,19 @@
 
 usage: browser_test.py RENDER_SAMPLES
 
-A script at the end of a copy of the picture plays a user and writes down what it saw; the browser then
-prints the page. Skipped, by name, without chromium.
+A script at the end of a copy of the picture plays a user and writes down what it saw into the page. Skipped, by name, without chromium.
 """
 
-import html
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
+import browser as browsers  # noqa: E402
 
 SKIPPED = 77
 problems = []
@@ -177,15 +178,14 @@ def show(browser, folder, picture, scene, address=""):
     end = text.rindex("</svg>")
     page = folder / "page.svg"
     page.write_text(text[:end] + "<script><![CDATA[" + PLAYER + scene + "]]></script>" + text[end:], encoding="utf-8")
-    done = subprocess.run(
-        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1400,900",
-         f"--user-data-dir={folder}/browser", "--virtual-time-budget=20000", "--dump-dom", page.as_uri() + address],
-        capture_output=True, text=True, timeout=120, check=False)
-    found = re.search(r'<metadata[^>]*id="outcome"[^>]*>(.*?)</metadata>', done.stdout, re.S)
-    if not found:
-        problems.append(f"{picture}: the scene did not end: {done.stdout[-300:]} {done.stderr[-300:]}")
-        return None
-    seen = json.loads(html.unescape(found.group(1)))
+    browser.open(page.as_uri() + address)
+    deadline = time.monotonic() + 60
+    while not (outcome := browser.evaluate("(document.querySelector('#outcome') || {}).textContent")):
+        if time.monotonic() > deadline:
+            problems.append(f"{picture}: the scene did not end within a minute: {browser.errors}")
+            return None
+        time.sleep(0.02)
+    seen = json.loads(outcome)
     if seen["errors"]:
         problems.append(f"{picture}: {seen['errors']}")
     return seen
@@ -199,11 +199,10 @@ def same(picture, seen, expected):
 
 
 def main():
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if not browser:
+    if not browsers.PROGRAM:
         print("skipped: chromium is not installed")
         return SKIPPED
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, browsers.Browser(name) as browser:
         folder = Path(name)
         subprocess.run([sys.argv[1], name], check=True)
 
