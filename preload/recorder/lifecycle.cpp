@@ -208,11 +208,15 @@ void begin(bool forked_child) noexcept {
   look_behind_loader();
   find_program();
   const char* program = base_name(g_program);
+  // A signal that ends the process, or whose handler leaves by longjmp, comes when the trace has its header, its first
+  // stream and what describes the process. SIGKILL cannot be held.
+  sys::SignalsHeld held(sys::kAllButFaults);
   if (const Failure failure = g_trace_file.create(g_settings.output, program[0] != '\0' ? program : "unknown",
                                                   sys::clock_ns(CLOCK_REALTIME), g_settings.max_file_bytes)) {
     char message[256];
     log(LogLevel::kError, Text(message).add("not recording: ").add(failure).add(": ").c_str(), g_trace_file.path());
     __atomic_store_n(&g_state, State::kOff, __ATOMIC_RELEASE);
+    held.finish(0);
     return;
   }
   FileHeader& header = *g_trace_file.header();
@@ -230,13 +234,17 @@ void begin(bool forked_child) noexcept {
   __atomic_store_n(&g_state, State::kOn, __ATOMIC_RELEASE);
 
   ThreadState* state = attach_thread();
-  if (state == nullptr) return;
+  if (state == nullptr) {
+    held.finish(0);
+    return;
+  }
   state->busy = arch::stack_pointer();
   describe_process(state->stream);
   take_sample(*state);
   set_paused(*state, g_settings.paused);
   open_gate(g_process_generation | (g_settings.free_stacks ? kGateFreeStacks : 0));
   state->busy = 0;
+  held.finish(0);
 
   if (g_environment_prepared) write_session_entry();
   log(LogLevel::kInfo, "recording to ", g_trace_file.path());

@@ -72,6 +72,31 @@ class Children(harness.Case):
             with self.subTest(method=method):
                 self.family(sys.executable, script, method, at_least=4)
 
+    def test_children_that_are_terminated_as_they_begin(self):
+        """A signal that ends a child while its trace is being created comes after that: no file is left that is no
+        trace."""
+        out = self.dir / "terminated"
+        script = self.dir / "terminate.py"
+        script.write_text(textwrap.dedent("""
+            import os, signal, time
+            for i in range(400):
+                child = os.fork()
+                if child == 0:
+                    bytearray(100_000)
+                    signal.pause()
+                end = time.monotonic_ns() + i * 5_000
+                while time.monotonic_ns() < end: pass
+                os.kill(child, signal.SIGTERM)
+                os.waitpid(child, 0)
+        """))
+        self.record(sys.executable, script, OUTPUT=out / "%p.hprof", CHILDREN=1, timeout=120)
+        traces = sorted(out.iterdir())
+        self.assertGreater(len(traces), 40)
+        without_header = [path.name for path in traces if path.read_bytes()[:8] == bytes(8)]
+        self.assertEqual(without_header, [], f"of {len(traces)}")
+        for path in traces[::20]:
+            self.assertTrue(self.report(path)["integrity"]["complete"], path)
+
     def test_ctest(self):
         if shutil.which("cmake") is None or shutil.which("ctest") is None:
             self.skipTest("cmake is not installed")
