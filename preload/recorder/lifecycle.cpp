@@ -209,8 +209,9 @@ void begin(bool forked_child) noexcept {
   find_program();
   const char* program = base_name(g_program);
   // A signal that ends the process, or whose handler leaves by longjmp, comes when the trace has its header, its first
-  // stream and what describes the process. SIGKILL cannot be held.
-  sys::SignalsHeld held(sys::kAllButFaults);
+  // stream and what describes the process. SIGKILL cannot be held. The two that calls in here may raise are not: those
+  // calls hold them, and take away what they raised unless it was held before.
+  sys::SignalsHeld held(sys::kAllButFaults & ~(sys::signal_bit(SIGXFSZ) | sys::signal_bit(SIGPIPE)));
   if (const Failure failure = g_trace_file.create(g_settings.output, program[0] != '\0' ? program : "unknown",
                                                   sys::clock_ns(CLOCK_REALTIME), g_settings.max_file_bytes)) {
     char message[256];
