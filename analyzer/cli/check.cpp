@@ -137,7 +137,7 @@ bool compares_leaks(const CheckOptions& options) {
   return false;
 }
 
-/// Only names tell what is suppressed, and looking them up takes time: it is done when leaks are compared.
+/// Suppressions match names of functions. Looking those up takes time, so it is done only when leaks are compared.
 Figures figures_of(const CheckOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
   Figures figures;

@@ -53,7 +53,7 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-/// Shells, as far as their names tell.
+/// Whether this is the name of a shell.
 bool is_shell(const std::string& program) {
   for (const char* const shell : {"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "fish", "busybox"})
     if (program == shell) return true;
@@ -69,7 +69,7 @@ struct Run {
 };
 
 /// Reads the figures of all traces. Children's largest files come first, and those are left out that would take too
-/// long: there may be thousands. Files are preallocated, so their sizes tell the time that reading takes, but not
+/// long: there may be thousands. Files are preallocated, so their sizes show how long reading takes, but not
 /// which process allocated most.
 Run read_run(const std::vector<launch::TraceFound>& of_program, std::vector<launch::TraceFound> of_children,
              bool children) {

@@ -34,7 +34,7 @@ struct TimelineOptions {
 /// Stacks looked up for the sites: the largest at the peak, which hold nearly all of it.
 constexpr std::size_t kMostStacks = 2'000;
 
-/// Shorter idle stretches are not told. A busy program gives a sample of resident memory every 10 ms.
+/// Shorter idle stretches are not shown. A busy program gives a sample of resident memory every 10 ms.
 constexpr std::uint64_t kLeastGapNs = 100'000'000;
 
 /// What is known of a call site besides its label, which without a name is its place already.

@@ -55,7 +55,7 @@ void tell_of_nothing(const std::string& trace, const replay::Selection& selectio
   else complain(trace + ": no allocation was recorded");
 }
 
-/// Whether the recorder was told to leave mappings out.
+/// Whether the recording was made with HEAPPROF_MMAP=0.
 bool lacks_mappings(const model::Profile& profile) {
   const auto& settings = profile.recording.settings;
   return std::find(settings.begin(), settings.end(), std::pair<std::string, std::string>("HEAPPROF_MMAP", "0")) !=

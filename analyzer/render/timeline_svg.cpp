@@ -468,7 +468,7 @@ class Picture {
     if (!timeline_.pauses.empty()) stretch(swatch("paused", y), "paused: live bytes are a lower bound");
   }
 
-  /// The last sample, unless so far away that it tells nothing of that moment.
+  /// The last sample, unless it is too far from that moment to describe it.
   std::optional<std::uint64_t> resident_at(std::uint64_t time) const {
     constexpr double kNear = 3;  // pixels
     const auto& samples = timeline_.resident;

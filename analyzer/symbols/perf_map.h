@@ -24,7 +24,7 @@ class PerfMap {
 
   enum class Owner { kRootOrSelf, kAny };
 
-  /// Reads the file at `path`; lines that are none are passed over. At most kMaxBytes are read. `written_since_ns`
+  /// Reads the file at `path`; lines of another form are skipped. At most kMaxBytes are read. `written_since_ns`
   /// counts from 1970. `owner` is set when the result is kForeign, which it never is when `allowed` is kAny.
   Result read(const std::string& path, std::uint64_t written_since_ns, uid_t& owner,
               Owner allowed = Owner::kRootOrSelf);

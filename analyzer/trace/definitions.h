@@ -38,7 +38,7 @@ struct Note {
   NoteKind kind = NoteKind::kUntyped;
   std::string text;
 
-  /// Whether figures can be off because of what it tells. Before notes had kinds the recorder's phrase said it.
+  /// Whether figures can be wrong because of what it reports. Before notes had kinds the recorder's phrase said it.
   bool is_about_unrecorded() const {
     if (kind != NoteKind::kUntyped) return kind == NoteKind::kNotRecorded;
     return text.find(" not recorded: ") != text.npos;

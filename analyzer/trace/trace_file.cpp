@@ -238,8 +238,8 @@ void TraceFile::read_header() {
                      std::to_string(header_.slot_bytes) + " bytes, which this heapprof cannot read");
 }
 
-/// The header's checksum is wrong. Extents tell the file's id under checksums of their own; only traces of version 1
-/// have extents of events, so they tell the version, too.
+/// The header's checksum is wrong. Extents hold the file's id under checksums of their own; only traces of version 1
+/// have extents of events, so the version is known, too.
 void TraceFile::recover_header() {
   damage_.damaged(0, offsetof(FileHeader, zero_1), "header checksum");
   if (!recover_file_id()) {
@@ -248,7 +248,7 @@ void TraceFile::recover_header() {
       throw TraceError(path + ": " + version_of(header_) + " and a wrong header checksum: it is damaged, or needs a "
                        "newer heapprof (this one reads versions up to " + std::to_string(kCompactedVersionMajor) +
                        ".x)");
-    throw TraceError(path + ": its header is damaged, and no part behind it tells what it belonged to");
+    throw TraceError(path + ": its header is damaged, and no intact part follows it; nothing was recovered");
   }
   header_.version_major = kVersionMajor;
   header_.version_minor = kVersionMinor;
