@@ -10,14 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/command_help.h"
-#include "analyzer/cli/commands.h"
-#include "analyzer/cli/first_screen.h"
-#include "analyzer/cli/help_layout.h"
-#include "analyzer/cli/install_secure.h"
-#include "analyzer/cli/newest_trace.h"
-#include "analyzer/cli/option_values.h"
-#include "analyzer/cli/trace_command.h"
+#include "analyzer/cli/help/command_help.h"
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/help/first_screen.h"
+#include "analyzer/cli/help/help_layout.h"
+#include "analyzer/cli/commands/install_secure.h"
+#include "analyzer/cli/options/newest_trace.h"
+#include "analyzer/cli/options/option_values.h"
+#include "analyzer/cli/commands/trace_command.h"
 
 namespace {
 

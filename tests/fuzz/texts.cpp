@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "analyzer/cli/selection.h"
-#include "analyzer/cli/suppressions.h"
+#include "analyzer/cli/options/selection.h"
+#include "analyzer/cli/options/suppressions.h"
 #include "analyzer/launch/options.h"
 #include "tests/fuzz/input.h"
 

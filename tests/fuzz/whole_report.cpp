@@ -2,10 +2,10 @@
 
 #include <vector>
 
-#include "analyzer/cli/names.h"
-#include "analyzer/cli/ranking.h"
-#include "analyzer/cli/report_json.h"
-#include "analyzer/cli/report_text.h"
+#include "analyzer/cli/text/names.h"
+#include "analyzer/cli/text/ranking.h"
+#include "analyzer/cli/text/report_json.h"
+#include "analyzer/cli/text/report_text.h"
 #include "analyzer/trace/merged_reader.h"
 
 namespace heapprof::fuzz {

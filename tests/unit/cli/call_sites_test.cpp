@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/call_sites.h"
+#include "analyzer/cli/text/call_sites.h"
 
 using namespace heapprof::cli;
 

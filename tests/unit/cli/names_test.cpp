@@ -1,7 +1,7 @@
 // Names of frames: functions where symbols are found, module and offset where not.
 #include <catch2/catch.hpp>
 
-#include "analyzer/cli/names.h"
+#include "analyzer/cli/text/names.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 #include "tests/unit/cli/libc_frame.h"

@@ -1,7 +1,7 @@
 // What commands that ask about single blocks have in common.
 #include <catch2/catch.hpp>
 
-#include "analyzer/cli/question.h"
+#include "analyzer/cli/commands/question.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 

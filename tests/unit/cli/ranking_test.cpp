@@ -1,7 +1,7 @@
 // Stacks in order of what they cost.
 #include <catch2/catch.hpp>
 
-#include "analyzer/cli/ranking.h"
+#include "analyzer/cli/text/ranking.h"
 
 using namespace heapprof::cli;
 using heapprof::model::Profile;

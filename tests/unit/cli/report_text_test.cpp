@@ -1,7 +1,7 @@
 // The parts that text reports are made of.
 #include <catch2/catch.hpp>
 
-#include "analyzer/cli/report_text.h"
+#include "analyzer/cli/text/report_text.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 

@@ -1,7 +1,7 @@
 // The options that select blocks: each leaves what is known of the recording.
 #include <catch2/catch.hpp>
 
-#include "analyzer/cli/selection.h"
+#include "analyzer/cli/options/selection.h"
 #include "tests/support/trace_builder.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/cli/suppressions.h"
+#include "analyzer/cli/options/suppressions.h"
 
 using namespace heapprof;
 using namespace heapprof::cli;

@@ -2,7 +2,7 @@
 // made of it.
 #include <catch2/catch.hpp>
 
-#include "analyzer/cli/call_sites.h"
+#include "analyzer/cli/text/call_sites.h"
 #include "analyzer/model/handovers.h"
 #include "analyzer/model/leak_history.h"
 #include "analyzer/model/lifetimes.h"

@@ -1,0 +1,115 @@
+// heapprof churn: who asks for blocks that are given back at once.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/options/option_values.h"
+#include "analyzer/cli/commands/question.h"
+#include "analyzer/cli/text/report_json.h"
+#include "analyzer/cli/text/report_text.h"
+#include "analyzer/model/churn.h"
+#include "analyzer/render/units.h"
+
+namespace heapprof::cli {
+namespace {
+
+using model::ChurnCosts;
+using render::exact_number;
+using render::human_bytes;
+using render::human_time;
+using render::percent;
+
+struct ChurnOptions {
+  TraceOptions trace;
+  std::string within = "1ms";
+  std::uint64_t within_ns = 0;
+  std::size_t top = 15;
+};
+
+Json costs_json(const ChurnCosts& costs) {
+  Json json;
+  json["allocations"] = costs.allocations;
+  json["allocated_bytes"] = costs.allocated_bytes;
+  json["released"] = costs.released;
+  json["short_lived"] = costs.short_lived;
+  json["short_lived_bytes"] = costs.short_lived_bytes;
+  json["temporary"] = costs.temporary;
+  json["mean_lifetime_ns"] = costs.released == 0 ? Json(nullptr) : Json(costs.lifetime_ns / costs.released);
+  return json;
+}
+
+void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) {
+  const model::Profile& profile = analysis.profile();
+  model::Churn churn(profile.nodes.size(), options.within_ns);
+  read_again(options.trace, analysis, [&](const replay::ProfileEvent& event) {
+    if (event.kind == replay::ResolvedKind::kAllocation) churn.allocated(event.node, event.size);
+    else if (event.kind == replay::ResolvedKind::kRelease)
+      churn.released(event.node, event.size, lifetime_of(event), event.temporary);
+  });
+  ChurnCosts total;
+  for (const ChurnCosts& costs : churn.costs()) total += costs;
+  Names names(profile, options.trace.symbols);
+  auto sites = costs_by_site(profile, names, churn.costs(),
+                             [](const ChurnCosts& costs) { return costs.short_lived + costs.temporary; });
+  const std::size_t all = sites.size();
+  if (options.top != 0 && sites.size() > options.top) sites.resize(options.top);
+  if (options.trace.json) {
+    Json json = head_json(profile);
+    json["within_ns"] = options.within_ns;
+    json["total"] = costs_json(total);
+    Json& list = json["sites"] = Json::array();
+    for (const auto& site : sites) {
+      Json entry = costs_json(site.costs);
+      entry["site"] = frame_json(site.frame);
+      entry["stack"] = stack_json(names, site.node);
+      list.push_back(std::move(entry));
+    }
+    json["symbol_warnings"] = names.warnings();
+    return write_output(options.trace.output, dump(json));
+  }
+  ReportText text(profile, style_for(options.trace.output));
+  text.title().line();
+  text.row("short", percent(total.short_lived, total.allocations),
+           exact_number(total.short_lived) + " of " + exact_number(total.allocations) + " blocks released within " +
+               human_time(options.within_ns) + ", " + human_bytes(total.short_lived_bytes) + " in all");
+  text.row("temporary", percent(total.temporary, total.allocations),
+           exact_number(total.temporary) + " released before their thread's next allocation");
+  std::string heading = "Short-lived and temporary blocks, by call site";
+  if (sites.size() < all) heading += " (" + std::to_string(sites.size()) + " of " + exact_number(all) + " sites)";
+  text.heading(heading);
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& site : sites) {
+    const ChurnCosts& costs = site.costs;
+    rows.push_back({exact_number(costs.short_lived), percent(costs.short_lived, costs.allocations),
+                    exact_number(costs.temporary), human_bytes(costs.short_lived_bytes),
+                    costs.released == 0 ? "-" : human_time(costs.lifetime_ns / costs.released),
+                    site_name(site.frame)});
+  }
+  if (rows.empty()) text.line("  none");
+  else text.table({"short", "of its", "temporary", "bytes", "mean life", "call site"}, rows);
+  text.notes(names.warnings());
+  write_output(options.trace.output, text.text());
+}
+
+}  // namespace
+
+void add_churn(CLI::App& app, int& status) {
+  const auto options = std::make_shared<ChurnOptions>();
+  CLI::App* const command = app.add_subcommand("churn", "Tell who asks for blocks that are given back at once");
+  add_trace_options(*command, options->trace);
+  command->add_option("--within", options->within, "The longest lifetime that is short (20us, 5ms, 1)")
+      ->capture_default_str();
+  command
+      ->add_option("--top", options->top, "How many call sites; 0 is all")
+      ->transform(whole_number())
+      ->capture_default_str();
+  command->callback([options, &status] {
+    const auto within = parse_duration_ns(options->within);
+    if (!within) throw CLI::ValidationError("--within", "'" + options->within + "' is no duration");
+    options->within_ns = *within;
+    status =
+        ask_about_blocks(options->trace, [&](const replay::Analysis& analysis) { print_churn(*options, analysis); });
+  });
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,144 @@
+// heapprof control: pause, resume or mark a recording while its program runs.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/options/option_values.h"
+#include "analyzer/cli/text/report_json.h"
+#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/render/units.h"
+#include "analyzer/trace/mailbox.h"
+
+namespace heapprof::cli {
+namespace {
+
+using trace::Mailbox;
+using trace::Writer;
+
+struct ControlOptions {
+  std::vector<std::string> words;  ///< [TRACE] ACTION [TEXT]
+  std::uint32_t pid = 0;
+  double seconds = 2;
+  bool json = false;
+};
+
+struct Action {
+  std::string_view name;
+  MailboxCommand command;
+  std::string_view done;
+};
+constexpr Action kActions[] = {{"pause", MailboxCommand::kPause, "paused"},
+                               {"resume", MailboxCommand::kResume, "recording"},
+                               {"mark", MailboxCommand::kMark, "marked"},
+                               {"status", MailboxCommand::kNone, ""}};
+
+std::string state_of(const Mailbox& mailbox) {
+  switch (mailbox.writer()) {
+    case Writer::kGone: return "ended";
+    case Writer::kExecuted: return "ended";
+    case Writer::kRecording: break;
+  }
+  if (mailbox.end_kind() == EndKind::kStopped) return "stopped";
+  return mailbox.paused() ? "paused" : "recording";
+}
+
+int complain(const std::string& what) {
+  std::fprintf(stderr, "heapprof: %s\n", what.c_str());
+  return 1;
+}
+
+int tell_status(const Mailbox& mailbox, const std::string& path, bool json) {
+  const std::string state = state_of(mailbox);
+  const std::uint64_t bytes = mailbox.input().size();
+  if (json) {
+    write_output("-", dump({{"trace", path}, {"pid", mailbox.header().pid}, {"state", state}, {"trace_bytes", bytes},
+                            {"letter_waiting", mailbox.waiting()}}));
+  } else {
+    write_output("-", state + ": pid " + std::to_string(mailbox.header().pid) + ", " + render::human_bytes(bytes) +
+                          " in " + path + (mailbox.waiting() ? ", a letter waits to be read\n" : "\n"));
+  }
+  return 0;
+}
+
+int control(const ControlOptions& options) {
+  std::vector<std::string> words = options.words;
+  std::string path;
+  const auto wrong = [](const std::string& what) {
+    std::fprintf(stderr, "heapprof: %s\n'heapprof control --help' says what there is\n", what.c_str());
+    return 2;
+  };
+  if (options.pid == 0) {
+    if (words.empty()) return wrong("control: TRACE or --pid, and an action are missing");
+    path = words.front();
+    words.erase(words.begin());
+  }
+  if (words.empty()) return wrong("control: an action is missing: pause, resume, mark TEXT or status");
+  const Action* action = nullptr;
+  for (const Action& each : kActions)
+    if (each.name == words[0]) action = &each;
+  if (action == nullptr) return wrong("control: no action '" + words[0] + "': pause, resume, mark TEXT or status");
+  const bool marks = action->command == MailboxCommand::kMark;
+  if (words.size() != (marks ? 2u : 1u))
+    return wrong(marks ? "control: mark takes one TEXT" : "control: too many words");
+  if (marks && words[1].size() > Mailbox::kMaxText)
+    return wrong("control: a mark has at most " + std::to_string(Mailbox::kMaxText) + " bytes");
+
+  try {
+    if (options.pid != 0) {
+      path = trace::trace_of_process(options.pid);
+      if (path.empty())
+        return complain("process " + std::to_string(options.pid) +
+                        " writes no trace that can be seen here; is it recorded, and is it yours?");
+    }
+    Mailbox mailbox(path);
+    if (action->command == MailboxCommand::kNone) return tell_status(mailbox, path, options.json);
+    const std::string state = state_of(mailbox);
+    if (state == "ended") return complain(path + ": its program has ended");
+    if (state == "stopped") return complain(path + ": the recorder has stopped; 'heapprof info' says why");
+    const auto patience = std::chrono::milliseconds(static_cast<long>(options.seconds * 1000));
+    switch (mailbox.send(action->command, marks ? words[1] : "", patience)) {
+      case Mailbox::Answer::kDone:
+        if (options.json) return tell_status(mailbox, path, true);
+        write_output("-", std::string(action->done) + "\n");
+        return 0;
+      case Mailbox::Answer::kNotYet:
+        return complain(
+            "not done yet: the program has neither allocated nor freed since; it will be done when it does");
+      case Mailbox::Answer::kOccupied:
+        return complain(
+            "an earlier letter waits to be read, as the program neither allocates nor frees; nothing was written");
+    }
+  } catch (const std::runtime_error& error) {  // TraceError, OutputError
+    return complain(error.what());
+  }
+  return 1;
+}
+
+}  // namespace
+
+void add_control(CLI::App& app, int& status) {
+  const auto options = std::make_shared<ControlOptions>();
+  CLI::App* const command = app.add_subcommand("control", "Pause, resume or mark a recording while its program runs");
+  command->footer("heapprof control TRACE pause|resume|mark TEXT|status\n"
+                  "heapprof control --pid PID pause|resume|mark TEXT|status");
+  command->add_option("words", options->words,
+                      "pause: of what follows only releases of recorded blocks are recorded\n"
+                      "resume: all is recorded again\n"
+                      "mark TEXT: puts a named point into the timeline, at most 256 bytes\n"
+                      "status: says whether it is recording, paused, stopped or ended")
+      ->type_name("TRACE pause|resume|mark TEXT|status");
+  command->add_option("--pid", options->pid, "The program, instead of its TRACE")
+      ->transform(whole_number(std::numeric_limits<std::uint32_t>::max()));
+  command
+      ->add_option("--wait", options->seconds,
+                   "Seconds to wait for the recorder, which answers when the program allocates or frees")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 3600.0));
+  command->add_flag("--json", options->json, "The state, for programs");
+  command->callback([options, &status] { status = control(*options); });
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,264 @@
+// heapprof export: the trace in the format of another program.
+//
+// Formats that hold sums are written from the profile; those that hold single blocks or events (heaptrack, dhat,
+// firefox, ndjson, csv) replay the trace a second time, and know the heap only: mappings have no blocks.
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <unistd.h>
+
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/options/option_values.h"
+#include "analyzer/cli/text/report_text.h"
+#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/export/callgrind.h"
+#include "analyzer/export/dhat.h"
+#include "analyzer/export/firefox.h"
+#include "analyzer/export/heaptrack_writer.h"
+#include "analyzer/export/massif.h"
+#include "analyzer/export/output.h"
+#include "analyzer/export/pprof.h"
+#include "analyzer/export/rows.h"
+#include "analyzer/export/speedscope.h"
+#include "analyzer/export/stack_table.h"
+#include "analyzer/render/text.h"
+
+namespace heapprof::cli {
+namespace {
+
+using exporter::Output;
+using exporter::StackTable;
+
+struct ExportOptions {
+  TraceOptions trace;
+  exporter::Rows rows = exporter::Rows::kEvents;
+};
+
+/// A location that stands for what a stack lacks.
+std::uint32_t add_mark(StackTable& table, exporter::FunctionTable& functions, const std::string& text) {
+  StackTable::Location location;
+  location.lines.push_back({functions.number({text, "", 0}), 0, false});
+  table.locations.push_back(std::move(location));
+  return static_cast<std::uint32_t>(table.locations.size() - 1);
+}
+
+StackTable stacks_with_names(const model::Profile& profile, const symbols::Options& options) {
+  StackTable table;
+  table.profile = &profile;
+  table.program = render::clean_utf8(base_name(profile.recording.program));
+  table.command = render::clean_utf8(command_of(profile));
+  for (const model::Module& module : profile.modules) table.modules.push_back(render::clean_utf8(module.path));
+  if (table.modules.empty()) table.modules.emplace_back();
+  for (std::uint32_t node = 0; node < profile.nodes.size(); ++node)
+    if (!profile.nodes[node].costs.empty()) table.stacks.push_back(node);
+  Names names(profile, options);
+  names.resolve(table.stacks);
+
+  exporter::FunctionTable functions(table);
+  std::vector<std::uint32_t> location_of_address(profile.addresses.size(), model::kNoIndex);
+  std::map<std::string, std::uint32_t> marks;
+  table.location_of_node.assign(profile.nodes.size(), model::kNoIndex);
+  std::vector<bool> seen(profile.nodes.size(), false);
+  for (const std::uint32_t stack : table.stacks) {
+    for (std::uint32_t node = stack; !seen[node] && (node != 0 || stack == 0); node = profile.nodes[node].parent) {
+      seen[node] = true;
+      const model::CallNode& call = profile.nodes[node];
+      if (node == 0 || call.address == model::kNoIndex) {
+        const std::string text = node == 0 ? "[no stack]"
+                                           : std::string("[stack cut: ") +
+                                                 (call.truncated == nullptr ? "unknown" : call.truncated) + "]";
+        const auto [mark, fresh] = marks.try_emplace(text, 0);
+        if (fresh) mark->second = add_mark(table, functions, text);
+        table.location_of_node[node] = mark->second;
+        continue;
+      }
+      std::uint32_t& number = location_of_address[call.address];
+      if (number == model::kNoIndex) {
+        number = static_cast<std::uint32_t>(table.locations.size());
+        StackTable::Location location;
+        location.module = profile.addresses[call.address].module;
+        for (const Frame& frame : names.frames_of_node(node)) {
+          location.address = frame.address;
+          location.offset = frame.offset;
+          const std::string name = render::clean_utf8(frame.function.empty() ? place_of(frame) : frame.function);
+          location.lines.push_back({functions.number({name, render::clean_utf8(frame.file), location.module}),
+                                    frame.line > 0 ? static_cast<std::uint32_t>(frame.line) : 0, frame.inlined});
+        }
+        table.locations.push_back(std::move(location));
+      }
+      table.location_of_node[node] = number;
+    }
+  }
+  return table;
+}
+
+void export_heaptrack(const ExportOptions& options, const replay::Analysis& analysis) {
+  const model::Profile& profile = analysis.profile();
+  std::vector<std::uint32_t> nodes;
+  for (std::uint32_t node = 1; node < profile.nodes.size(); ++node)
+    if (profile.nodes[node].costs.allocations != 0) nodes.push_back(node);
+  Names names(profile, options.trace.symbols);
+  names.resolve(nodes);
+
+  exporter::Output output(options.trace.output);
+  exporter::HeaptrackWriter::Header header;
+  header.command = render::clean_utf8(command_of(profile));
+  const long page = ::sysconf(_SC_PAGESIZE);
+  if (page > 0) header.page_bytes = static_cast<std::uint64_t>(page);
+  exporter::HeaptrackWriter writer(output, header);
+
+  // One instruction an address of the profile; the writer asks for each once, when it is first used.
+  std::vector<exporter::HeaptrackStacks::Node> tree(profile.nodes.size());
+  std::vector<std::uint32_t> node_of_address(profile.addresses.size(), 0);
+  for (std::uint32_t node = 1; node < profile.nodes.size(); ++node) {
+    const model::CallNode& call = profile.nodes[node];
+    tree[node].parent = call.parent == 0 ? exporter::HeaptrackStacks::kNoParent : call.parent;
+    tree[node].ip = call.address == model::kNoIndex ? exporter::HeaptrackStacks::kNoIp : call.address;
+    if (call.address != model::kNoIndex) node_of_address[call.address] = node;
+  }
+  tree[0].ip = exporter::HeaptrackStacks::kNoIp;
+  std::vector<Frame> frames;
+  std::string module;
+  std::vector<exporter::HeaptrackFrame> views;
+  exporter::HeaptrackStacks stacks(writer, tree, [&](std::uint32_t ip) {
+    frames = names.frames_of_node(node_of_address[ip]);
+    module = render::clean_utf8(frames.front().module->path);
+    views.clear();
+    for (Frame& frame : frames) {
+      if (frame.function.empty()) continue;
+      frame.function = render::clean_utf8(frame.function);
+      frame.file = render::clean_utf8(frame.file);
+      views.push_back({frame.function, frame.file, frame.line > 0 ? static_cast<std::uint32_t>(frame.line) : 0});
+    }
+    return exporter::HeaptrackStacks::Instruction{frames.front().address, module, views};
+  });
+
+  ProgressLine progress("Writing " + options.trace.output);
+  std::uint64_t resident = 0;
+  analysis.for_each_event(
+      [&](std::span<const replay::ProfileEvent> events) {
+        for (const replay::ProfileEvent& event : events) {
+          writer.set_time(event.time_ns);
+          switch (event.kind) {
+            case replay::ResolvedKind::kAllocation: writer.allocation(event.size, stacks.trace(event.node)); break;
+            case replay::ResolvedKind::kRelease: writer.deallocation(event.size, stacks.trace(event.node)); break;
+            case replay::ResolvedKind::kSample:
+              resident = event.size;
+              writer.resident(resident);
+              break;
+          }
+        }
+      },
+      [&](double share, std::uint64_t events) { progress.show(share, events); });
+  writer.finish(profile.recording.duration_ns, resident);
+  if (!output.close()) throw OutputError(output.error());
+}
+
+using Writer = std::function<void(const ExportOptions&, const StackTable&, const exporter::EventSource&, Output&)>;
+
+struct Format {
+  const char* name;
+  const char* help;
+  bool blocks;      ///< holds single blocks or events
+  Writer write;
+  Output::Compression compression = Output::Compression::kByName;
+};
+
+std::vector<Format> formats() {
+  using Source = exporter::EventSource;
+  return {
+      {"pprof", "For go tool pprof and whatever else reads profile.proto", false,
+       [](const ExportOptions&, const StackTable& table, const Source&, Output& out) { write_pprof(table, out); },
+       Output::Compression::kGzip},
+      {"speedscope", "For speedscope.app: a profile for each cost", false,
+       [](const ExportOptions&, const StackTable& table, const Source&, Output& out) {
+         write_speedscope(table, out);
+       }},
+      {"massif", "For ms_print and massif-visualizer", false,
+       [](const ExportOptions&, const StackTable& table, const Source& source, Output& out) {
+         write_massif(table, source, out);
+       }},
+      {"dhat", "For valgrind's dh_view.html", true,
+       [](const ExportOptions&, const StackTable& table, const Source& source, Output& out) {
+         write_dhat(table, source, out);
+       }},
+      {"callgrind", "For callgrind_annotate and KCachegrind", false,
+       [](const ExportOptions&, const StackTable& table, const Source&, Output& out) {
+         write_callgrind(table, out);
+       }},
+      {"firefox", "For profiler.firefox.com, with retained memory over any range of time", true,
+       [](const ExportOptions&, const StackTable& table, const Source& source, Output& out) {
+         write_firefox(table, source, out);
+       }},
+      {"ndjson", "Rows for databases, a JSON object a line", true,
+       [](const ExportOptions& options, const StackTable& table, const Source& source, Output& out) {
+         write_rows(table, source, options.rows, exporter::RowFormat::kNdjson, out);
+       }},
+      {"csv", "Rows for databases and spreadsheets", true,
+       [](const ExportOptions& options, const StackTable& table, const Source& source, Output& out) {
+         write_rows(table, source, options.rows, exporter::RowFormat::kCsv, out);
+       }},
+  };
+}
+
+void export_format(const Format& format, const ExportOptions& options, const replay::Analysis& analysis) {
+  const StackTable table = stacks_with_names(analysis.profile(), options.trace.symbols);
+  Output output(options.trace.output, format.compression);
+  ProgressLine progress("Writing " + options.trace.output);
+  const exporter::EventSource source = [&](const auto& sink) {
+    analysis.for_each_event(sink, [&](double share, std::uint64_t events) { progress.show(share, events); },
+                            {.of_kind = true});
+  };
+  format.write(options, table, source, output);
+  if (!output.close()) throw OutputError(output.error());
+  const model::Costs& totals = analysis.profile().totals;
+  if (options.rows == exporter::Rows::kBlocks && totals.leaked_blocks == 0 && !totals.empty())
+    complain(options.trace.trace + ": no rows: no block is live at the end");
+}
+
+/// For formats that hold single blocks.
+void refuse_mappings(const std::string& format, const TraceOptions& options) {
+  if (options.selection.kind != model::Kind::kHeap)
+    throw CLI::ValidationError("--kind", format + " holds blocks of the heap, and no mappings");
+}
+
+}  // namespace
+
+void add_export(CLI::App& app, int& status) {
+  CLI::App* const command = app.add_subcommand("export", "Write the trace in another program's format");
+  command->require_subcommand(1);
+  const auto heaptrack_options = std::make_shared<ExportOptions>();
+  CLI::App* const heaptrack = command->add_subcommand("heaptrack", "For heaptrack_print and heaptrack_gui");
+  add_trace_options(*heaptrack, heaptrack_options->trace, {.json = false, .output_required = true});
+  heaptrack->callback([options = heaptrack_options, &status] {
+    refuse_mappings("heaptrack", options->trace);
+    status =
+        run_on_trace(options->trace, [&](const replay::Analysis& analysis) { export_heaptrack(*options, analysis); });
+  });
+
+  const WordsFor<exporter::Rows> rows = {
+      {"events", exporter::Rows::kEvents}, {"blocks", exporter::Rows::kBlocks}, {"stacks", exporter::Rows::kStacks}};
+  for (const Format& format : formats()) {
+    const auto options = std::make_shared<ExportOptions>();
+    CLI::App* const one = command->add_subcommand(format.name, format.help);
+    add_trace_options(*one, options->trace, {.json = false, .output_required = true});
+    const bool has_rows = std::string_view(format.name) == "ndjson" || std::string_view(format.name) == "csv";
+    if (has_rows)
+      one->add_option("--rows", options->rows, "What a row is: events, blocks live at the end, or stacks with costs")
+          ->transform(one_of(rows))
+          ->default_str("events");
+    one->callback([options, format, has_rows, &status] {
+      const bool blocks = format.blocks && !(has_rows && options->rows == exporter::Rows::kStacks);
+      if (blocks) refuse_mappings(format.name, options->trace);
+      if (format.compression == Output::Compression::kGzip)
+        refuse_terminal(options->trace.output, "a compressed file", "profile.pb.gz");
+      status = run_on_trace(options->trace, [&](const replay::Analysis& analysis) {
+        export_format(format, *options, analysis);
+      });
+    });
+  }
+  command->footer("FILE is compressed when its name ends in .gz or .zst (pprof: always); - is standard output.");
+}
+
+}  // namespace heapprof::cli

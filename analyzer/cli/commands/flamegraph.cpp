@@ -1,0 +1,180 @@
+// heapprof flamegraph: all stacks at once, as a picture or as folded text.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/options/option_values.h"
+#include "analyzer/cli/text/ranking.h"
+#include "analyzer/cli/text/report_text.h"
+#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/render/flame_tree.h"
+#include "analyzer/render/flamegraph.h"
+
+namespace heapprof::cli {
+namespace {
+
+enum class Format { kSvg, kFolded };
+
+struct FlameGraphOptions {
+  TraceOptions trace;
+  Cost cost = Cost::kPeak;
+  Format format = Format::kSvg;
+  bool bottom_up = false;
+};
+
+std::string words_for(Cost cost, const model::Profile& profile) {
+  switch (cost) {
+    case Cost::kPeak:
+      return "bytes live at " + (profile.is_moment() ? render::human_time(*profile.live_at_ns) : "the peak");
+    case Cost::kLeaked: return "bytes live at the end";
+    case Cost::kAllocated: return "bytes allocated in all";
+    case Cost::kAllocations: return "allocations";
+    case Cost::kTemporary: return "temporary allocations";
+  }
+  return "";
+}
+
+std::string title_for(Cost cost, const model::Profile& profile) {
+  switch (cost) {
+    case Cost::kPeak:
+      return profile.is_moment() ? "Live heap at " + render::human_time(*profile.live_at_ns) + " of "
+                                 : "Peak heap of ";
+    case Cost::kLeaked: return "Leaks of ";
+    case Cost::kAllocated: return "Memory allocated by ";
+    case Cost::kAllocations: return "Allocations of ";
+    case Cost::kTemporary: return "Temporary allocations of ";
+  }
+  return "";
+}
+
+/// Stacks whose outer frames are unknown stand apart, under the reason.
+render::FlameFrame mark_of(const model::CallNode& call) {
+  render::FlameFrame mark;
+  mark.function = std::string("[stack cut: ") + (call.truncated == nullptr ? "unknown" : call.truncated) + "]";
+  return mark;
+}
+
+render::FlameFrame flame_frame(const Frame& frame) {
+  render::FlameFrame flame;
+  flame.function = frame.function.empty() ? place_of(frame) : frame.function;
+  flame.module = frame.module->path;
+  flame.file = frame.file;
+  flame.line = frame.line > 0 ? static_cast<std::uint32_t>(frame.line) : 0;
+  flame.inlined = frame.inlined;
+  return flame;
+}
+
+/// Functions that allocate at the root, their callers above them.
+render::FlameTree build_bottom_up(const model::Profile& profile, const Names& names,
+                                  const std::vector<RankedStack>& stacks, Cost cost) {
+  render::FlameTree tree;
+  std::vector<std::vector<render::FlameTree::Frame>> frames_of(profile.nodes.size());
+  for (const RankedStack& stack : stacks) {
+    render::FlameTree::Node at = render::FlameTree::kRoot;
+    for (std::uint32_t node = stack.node; node != 0; node = profile.nodes[node].parent) {
+      std::vector<render::FlameTree::Frame>& frames = frames_of[node];
+      if (frames.empty()) {
+        if (profile.nodes[node].address == model::kNoIndex)
+          frames.push_back(tree.frame(mark_of(profile.nodes[node])));
+        for (const Frame& frame : names.frames_of_node(node)) frames.push_back(tree.frame(flame_frame(frame)));
+      }
+      for (const render::FlameTree::Frame frame : frames) at = tree.child(at, frame);
+    }
+    tree.add(at, ranks_by_blocks(cost) ? stack.blocks : stack.bytes);
+  }
+  return tree;
+}
+
+render::FlameTree build_tree(const model::Profile& profile, const Names& names,
+                             const std::vector<RankedStack>& stacks, Cost cost) {
+  // Only nodes on the way to a cost: the tree may hold many more.
+  std::vector<bool> wanted(profile.nodes.size(), false);
+  for (const RankedStack& stack : stacks)
+    for (std::uint32_t node = stack.node; node != 0 && !wanted[node]; node = profile.nodes[node].parent)
+      wanted[node] = true;
+
+  render::FlameTree tree;
+  std::vector<render::FlameTree::Node> node_of(profile.nodes.size(), render::FlameTree::kRoot);
+  for (std::uint32_t node = 1; node < profile.nodes.size(); ++node) {
+    if (!wanted[node]) continue;
+    const model::CallNode& call = profile.nodes[node];
+    render::FlameTree::Node at = node_of[call.parent];
+    if (call.address == model::kNoIndex) {
+      node_of[node] = tree.child(at, tree.frame(mark_of(call)));
+      continue;
+    }
+    const std::vector<Frame> frames = names.frames_of_node(node);
+    for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
+      at = tree.child(at, tree.frame(flame_frame(*frame)));
+    }
+    node_of[node] = at;
+  }
+  for (const RankedStack& stack : stacks)
+    tree.add(node_of[stack.node], ranks_by_blocks(cost) ? stack.blocks : stack.bytes);
+  return tree;
+}
+
+void print_flamegraph(const FlameGraphOptions& options, const replay::Analysis& analysis) {
+  const model::Profile& profile = analysis.profile();
+  const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
+  std::vector<std::uint32_t> nodes;
+  for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
+  Names names(profile, options.trace.symbols);
+  names.resolve(nodes);
+  const render::FlameTree tree = options.bottom_up ? build_bottom_up(profile, names, stacks, options.cost)
+                                                   : build_tree(profile, names, stacks, options.cost);
+
+  std::string text;
+  const render::TextSink sink = [&](std::string_view piece) { text += piece; };
+  if (options.format == Format::kFolded) {
+    render::write_folded(tree, sink);
+  } else {
+    render::FlameOptions flame;
+    const std::string program = base_name(profile.recording.program);
+    flame.title = title_for(options.cost, profile) + (program.empty() ? "an unknown program" : program);
+    flame.cost = words_for(options.cost, profile);
+    flame.bottom_up = options.bottom_up;
+    if (options.bottom_up) flame.title += ", from where it was allocated";
+    flame.unit = ranks_by_blocks(options.cost) ? render::Unit::kCount : render::Unit::kBytes;
+    flame.context = {{"Program", command_of(profile)}, {"Ended", ending_of(profile)}};
+    if (profile.slice)
+      flame.context.push_back(
+          {"From", render::human_time(profile.begin_ns()) + " to " + render::human_time(profile.end_ns())});
+    if (!profile.selected.empty()) flame.context.push_back({"Only", profile.selected});
+    if (options.cost == Cost::kPeak)
+      flame.context.push_back(
+          {profile.is_moment() ? "Live" : "Peak", "at " + render::human_time(profile.peak_time_ns)});
+    render::write_flamegraph_svg(tree, flame, sink);
+  }
+  write_output(options.trace.output, text);
+  if (stacks.empty() && !profile.totals.empty())
+    complain(options.trace.trace + ": nothing to show: no " + words_for(options.cost, profile));
+}
+
+}  // namespace
+
+void add_flamegraph(CLI::App& app, int& status) {
+  const auto options = std::make_shared<FlameGraphOptions>();
+  CLI::App* const command =
+      app.add_subcommand("flamegraph", "Draw all stacks: an svg for any browser, or folded text");
+  add_trace_options(*command, options->trace, {.json = false});
+  command->add_option("--cost", options->cost, "What widths mean")
+      ->transform(one_of(cost_names()))
+      ->default_str("peak");
+  const WordsFor<Format> formats = {{"svg", Format::kSvg}, {"folded", Format::kFolded}};
+  CLI::Option* const format =
+      command
+          ->add_option("--format", options->format, "How it is written; without it, as the name of -o ends (.folded)")
+          ->transform(one_of(formats))
+          ->default_str("svg");
+  command->add_flag("--bottom-up", options->bottom_up,
+                    "Begin with the functions that allocate; their callers follow");
+  command->callback([options, format, formats, &status] {
+    take_format_from_name(format, options->trace.output, formats, options->format, {{".txt", Format::kFolded}});
+    if (options->format == Format::kSvg) refuse_terminal(options->trace.output, "an SVG picture", "flamegraph.svg");
+    status =
+        run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_flamegraph(*options, analysis); });
+  });
+}
+
+}  // namespace heapprof::cli

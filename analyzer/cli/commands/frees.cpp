@@ -1,0 +1,117 @@
+// heapprof frees: who releases what whom allocated, where the recording has the stacks of releases
+// (HEAPPROF_FREE_STACKS=1). Reallocs have a stack in every recording, so what they release is known anyway.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/options/option_values.h"
+#include "analyzer/cli/commands/question.h"
+#include "analyzer/cli/text/report_json.h"
+#include "analyzer/cli/text/report_text.h"
+#include "analyzer/model/handovers.h"
+#include "analyzer/render/units.h"
+
+namespace heapprof::cli {
+namespace {
+
+using render::exact_number;
+using render::human_bytes;
+using render::percent;
+
+struct FreeOptions {
+  TraceOptions trace;
+  std::size_t top = 10;
+  std::size_t frames = 12;
+};
+
+bool free_stacks_recorded(const model::Profile& profile) {
+  for (const auto& [name, value] : profile.recording.settings)
+    if (name == "HEAPPROF_FREE_STACKS") return value != "0" && value != "off" && value != "no";
+  return false;
+}
+
+void print_frees(const FreeOptions& options, const replay::Analysis& analysis) {
+  const model::Profile& profile = analysis.profile();
+  model::PairSums pairs;
+  model::BlockSum known;
+  model::BlockSum unknown;
+  read_again(options.trace, analysis, [&](const replay::ProfileEvent& event) {
+    if (event.kind != replay::ResolvedKind::kRelease) return;
+    if (event.freeing_node == model::kNoIndex) return unknown.add(event.size);
+    known.add(event.size);
+    pairs.add(event.node, event.freeing_node, event.size);
+  });
+  std::vector<model::PairSums::Entry> ranked = pairs.entries();
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.sum.blocks > b.sum.blocks; });
+  const std::size_t all = ranked.size();
+  if (options.top != 0 && ranked.size() > options.top) ranked.resize(options.top);
+  std::vector<std::uint32_t> nodes;
+  for (const auto& pair : ranked) {
+    nodes.push_back(pair.from);
+    nodes.push_back(pair.to);
+  }
+  Names names(profile, options.trace.symbols);
+  names.resolve(nodes);
+  const bool recorded = free_stacks_recorded(profile);
+  if (options.trace.json) {
+    Json json = head_json(profile);
+    json["free_stacks_recorded"] = recorded;
+    json["known"] = {{"blocks", known.blocks}, {"bytes", known.bytes}};
+    json["unknown"] = {{"blocks", unknown.blocks}, {"bytes", unknown.bytes}};
+    Json& list = json["pairs"] = Json::array();
+    for (const auto& pair : ranked)
+      list.push_back({{"blocks", pair.sum.blocks},
+                      {"bytes", pair.sum.bytes},
+                      {"allocated_by", stack_json(names, pair.from)},
+                      {"released_by", stack_json(names, pair.to)}});
+    json["symbol_warnings"] = names.warnings();
+    return write_output(options.trace.output, dump(json));
+  }
+  ReportText text(profile, style_for(options.trace.output, options.frames));
+  text.title().line();
+  text.row("known", percent(known.blocks, known.blocks + unknown.blocks),
+           "of " + exact_number(known.blocks + unknown.blocks) + " releases have a stack");
+  if (!recorded)
+    text.line("  Stacks of releases were not recorded: --free-stacks does it.")
+        .line("  What follows was released by realloc.");
+  std::string heading = "Who releases what whom allocated";
+  if (ranked.size() < all)
+    heading += " (" + std::to_string(ranked.size()) + " of " + exact_number(all) + " pairs of stacks)";
+  text.heading(heading);
+  if (ranked.empty()) text.line("  none");
+  std::size_t number = 0;
+  for (const auto& pair : ranked) {
+    text.stack(++number,
+               text.bold(exact_number(pair.sum.blocks)) + (pair.sum.blocks == 1 ? " block, " : " blocks, ") +
+                   human_bytes(pair.sum.bytes) + ", allocated by",
+               pair.from, names);
+    text.line("     released by");
+    text.frames(pair.to, names);
+  }
+  text.notes(names.warnings());
+  write_output(options.trace.output, text.text());
+}
+
+}  // namespace
+
+void add_frees(CLI::App& app, int& status) {
+  const auto options = std::make_shared<FreeOptions>();
+  CLI::App* const command =
+      app.add_subcommand("frees", "Tell who releases what whom allocated (record with --free-stacks)");
+  add_trace_options(*command, options->trace);
+  command
+      ->add_option("--top", options->top, "How many pairs of stacks; 0 is all")
+      ->transform(whole_number())
+      ->capture_default_str();
+  command
+      ->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")
+      ->transform(whole_number())
+      ->capture_default_str();
+  command->callback([options, &status] {
+    status =
+        ask_about_blocks(options->trace, [&](const replay::Analysis& analysis) { print_frees(*options, analysis); });
+  });
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,175 @@
+// heapprof histogram: how large blocks are, and how long they live.
+#include <CLI/CLI.hpp>
+#include <bit>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/question.h"
+#include "analyzer/cli/text/report_json.h"
+#include "analyzer/cli/text/report_text.h"
+#include "analyzer/model/lifetimes.h"
+#include "analyzer/render/units.h"
+
+namespace heapprof::cli {
+namespace {
+
+using render::exact_number;
+using render::human_bytes;
+using render::percent;
+
+/// Allocations of `from` to `to` bytes.
+struct SizeClass {
+  std::uint64_t from = 0;
+  std::uint64_t to = 0;
+  std::uint64_t allocations = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// By powers of two: 0, 1, 2, 3 to 4, 5 to 8, ... Classes in between that are empty are among them. Sizes that the
+/// profile counts by powers of two only make `exact` false: their bytes are the class's largest.
+std::vector<SizeClass> size_classes(const model::Profile& profile, bool& exact) {
+  std::map<unsigned, SizeClass> classes;
+  exact = true;
+  for (const model::SizeCount& count : profile.sizes) {
+    const unsigned number = count.size == 0 ? 0 : static_cast<unsigned>(std::bit_width(count.size - 1)) + 1;
+    SizeClass& sums = classes[number];
+    sums.allocations += count.allocations;
+    sums.bytes += count.allocations * count.size;
+    exact &= count.exact;
+  }
+  std::vector<SizeClass> result;
+  if (classes.empty()) return result;
+  for (unsigned number = classes.begin()->first; number <= classes.rbegin()->first; ++number) {
+    SizeClass sums = classes[number];
+    sums.to = number == 0 ? 0 : std::uint64_t{1} << (number - 1);
+    sums.from = number <= 1 ? sums.to : (sums.to >> 1) + 1;
+    result.push_back(sums);
+  }
+  return result;
+}
+
+/// The smallest size that `share` of all allocations do not exceed.
+std::uint64_t quantile(const model::Profile& profile, double share) {
+  const double wanted = static_cast<double>(profile.heap.allocations) * share;
+  std::uint64_t seen = 0;
+  for (const model::SizeCount& count : profile.sizes) {
+    seen += count.allocations;
+    if (static_cast<double>(seen) >= wanted) return count.size;
+  }
+  return 0;
+}
+
+std::string range_of(const SizeClass& sizes) {
+  return sizes.from == sizes.to ? human_bytes(sizes.to) : human_bytes(sizes.from) + " to " + human_bytes(sizes.to);
+}
+
+/// Limits are powers of ten, which need no digits behind the point.
+std::string round_time(std::uint64_t ns) {
+  const auto whole = [](std::uint64_t value, const char* unit) { return std::to_string(value) + unit; };
+  return ns >= 1'000'000'000 ? whole(ns / 1'000'000'000, " s")
+         : ns >= 1'000'000   ? whole(ns / 1'000'000, " ms")
+                             : whole(ns / 1'000, " µs");
+}
+
+void print_histogram(const TraceOptions& options, const replay::Analysis& analysis) {
+  const model::Profile& profile = analysis.profile();
+  model::Lifetimes lifetimes;
+  read_again(options, analysis, [&](const replay::ProfileEvent& event) {
+    if (event.kind == replay::ResolvedKind::kRelease) lifetimes.released(lifetime_of(event), event.size);
+  }, [&](const replay::LiveBlock& block) { lifetimes.left(block.size); });
+
+  bool exact = true;
+  const std::vector<SizeClass> sizes = size_classes(profile, exact);
+  std::uint64_t released = 0;
+  std::uint64_t released_bytes = 0;
+  for (const model::Lifetimes::Class& lives : lifetimes.classes()) {
+    released += lives.blocks;
+    released_bytes += lives.bytes;
+  }
+  if (options.json) {
+    Json json = head_json(profile);
+    json["allocations"] = profile.heap.allocations;
+    json["allocated_bytes"] = profile.heap.allocated_bytes;
+    json["sizes_exact"] = exact;
+    Json& list = json["sizes"] = Json::array();
+    for (const SizeClass& size : sizes)
+      list.push_back({{"from_bytes", size.from},
+                      {"to_bytes", size.to},
+                      {"allocations", size.allocations},
+                      {"bytes", size.bytes}});
+    Json& common = json["common_sizes"] = Json::array();
+    for (const model::SizeCount& count : profile.sizes)
+      if (count.exact) common.push_back({{"size", count.size}, {"allocations", count.allocations}});
+    Json& lives_json = json["lifetimes"] = Json::array();
+    std::uint64_t from_ns = 0;
+    for (const model::Lifetimes::Class& lives : lifetimes.classes()) {
+      lives_json.push_back({{"from_ns", from_ns},
+                            {"below_ns", lives.below_ns == 0 ? Json(nullptr) : Json(lives.below_ns)},
+                            {"blocks", lives.blocks}, {"bytes", lives.bytes}});
+      from_ns = lives.below_ns;
+    }
+    json["not_released"] = {{"blocks", lifetimes.left().blocks}, {"bytes", lifetimes.left().bytes}};
+    return write_output(options.output, dump(json));
+  }
+
+  const TextStyle style = style_for(options.output);
+  const std::size_t bar_columns = style.width < 90 ? 16 : 24;
+  ReportText text(profile, style);
+  text.title().line();
+  text.row("half", "<= " + human_bytes(quantile(profile, 0.5)), "is what half of all allocations ask for");
+  text.row("most", "<= " + human_bytes(quantile(profile, 0.99)), "99 in 100");
+  text.row("average",
+           human_bytes(profile.heap.allocations == 0 ? 0 : profile.heap.allocated_bytes / profile.heap.allocations));
+  text.heading("Sizes");
+  std::uint64_t most = 0;
+  for (const SizeClass& size : sizes) most = std::max(most, size.allocations);
+  std::vector<std::vector<std::string>> rows;
+  for (const SizeClass& size : sizes)
+    rows.push_back({range_of(size), exact_number(size.allocations),
+                    percent(size.allocations, profile.heap.allocations), human_bytes(size.bytes),
+                    percent(size.bytes, profile.heap.allocated_bytes),
+                    text.bar(size.allocations, most, bar_columns)});
+  text.table({"size", "allocations", "", "bytes", "", ""}, rows);
+  if (!exact) text.line("  (the largest sizes are counted by powers of two, since there are so many different ones)");
+
+  text.heading("Lifetimes, of blocks released");
+  most = lifetimes.left().blocks;
+  for (const model::Lifetimes::Class& lives : lifetimes.classes()) most = std::max(most, lives.blocks);
+  rows.clear();
+  const std::uint64_t blocks = released + lifetimes.left().blocks;
+  const std::uint64_t bytes = released_bytes + lifetimes.left().bytes;
+  const auto add = [&](const std::string& label, const model::Lifetimes::Class& lives) {
+    rows.push_back({label, exact_number(lives.blocks), percent(lives.blocks, blocks), human_bytes(lives.bytes),
+                    percent(lives.bytes, bytes), text.bar(lives.blocks, most, bar_columns)});
+  };
+  std::string before;
+  std::size_t shown = lifetimes.classes().size();
+  while (shown > 1 && lifetimes.classes()[shown - 1].blocks == 0) --shown;
+  for (const model::Lifetimes::Class& lives : std::span(lifetimes.classes()).first(shown)) {
+    const std::string limit = lives.below_ns == 0 ? "" : round_time(lives.below_ns);
+    add(before.empty() ? "below " + limit : limit.empty() ? before + " or more" : before + " to " + limit, lives);
+    before = limit;
+  }
+  add("not released", lifetimes.left());
+  text.table({"lived", "blocks", "", "bytes", "", ""}, rows);
+  if (profile.threads.size() == 1)
+    text.line("  (while a program has one thread, only some events carry a time: lifetimes are rough)");
+  text.notes({});
+  write_output(options.output, text.text());
+}
+
+}  // namespace
+
+void add_histogram(CLI::App& app, int& status) {
+  const auto options = std::make_shared<TraceOptions>();
+  CLI::App* const command = app.add_subcommand("histogram", "Tell how large blocks are, and how long they live");
+  add_trace_options(*command, *options);
+  command->callback([options, &status] {
+    status =
+        ask_about_blocks(*options, [&](const replay::Analysis& analysis) { print_histogram(*options, analysis); });
+  });
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,285 @@
+// heapprof leaks: what was still live at the end, by the stacks that allocated it; first what grows.
+//
+// Whether a stack grows is known only to who watches it over the time, and which stacks leak only at the end: so the
+// trace is read a second time, with a few counters for each stack that leaks (model/leak_history.h).
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/options/option_values.h"
+#include "analyzer/cli/text/report_json.h"
+#include "analyzer/cli/text/report_text.h"
+#include "analyzer/cli/options/suppression_options.h"
+#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/model/leak_history.h"
+#include "analyzer/render/units.h"
+
+namespace heapprof::cli {
+namespace {
+
+using model::Growth;
+using model::LeakStory;
+using render::human_bytes;
+using render::human_time;
+
+enum class Order { kGrowth, kBytes, kBlocks, kAge };
+
+struct LeakOptions {
+  TraceOptions trace;
+  SuppressionOptions suppressions;
+  Order order = Order::kGrowth;
+  bool history = true;
+  std::size_t top = 20;
+  std::size_t frames = 12;
+  bool shared_frames = false;
+};
+
+constexpr std::pair<Growth, const char*> kGrowths[] = {
+    {Growth::kGrowing, "growing"}, {Growth::kKept, "kept"}, {Growth::kInUse, "in use"}};
+
+const char* name_of(Growth growth) {
+  for (const auto& [value, name] : kGrowths)
+    if (value == growth) return name;
+  return "";
+}
+
+const char* json_name_of(Growth growth) { return growth == Growth::kInUse ? "in_use" : name_of(growth); }
+
+const char* words_for(Growth growth) {
+  switch (growth) {
+    case Growth::kGrowing: return "more and more";
+    case Growth::kKept: return "came once, stayed";
+    case Growth::kInUse: return "merely alive then";
+  }
+  return "";
+}
+
+/// The second reading. Idle time before the first allocation and after the last one tells nothing of growth.
+model::LeakHistory read_history(const LeakOptions& options, const replay::Analysis& analysis) {
+  const model::Profile& profile = analysis.profile();
+  const std::uint64_t begin_ns = profile.begin_ns();
+  const std::uint64_t end_ns = profile.end_ns();
+  std::uint64_t from_ns = begin_ns;
+  std::uint64_t to_ns = end_ns;
+  const std::vector<model::Timeline::Bucket>& buckets = profile.timeline.buckets;
+  const auto busy = [](const model::Timeline::Bucket& bucket) { return bucket.allocations != 0; };
+  const auto first = std::find_if(buckets.begin(), buckets.end(), busy);
+  const auto last = std::find_if(buckets.rbegin(), buckets.rend(), busy);
+  if (first != buckets.end()) from_ns = std::max(from_ns, first->start_ns);
+  if (last != buckets.rend() && last != buckets.rbegin()) to_ns = std::min(to_ns, std::prev(last)->start_ns);
+  model::LeakHistory history(profile, from_ns, to_ns);
+  std::vector<std::uint8_t> leaking;
+  leaking.reserve(profile.nodes.size());
+  for (const auto& node : profile.nodes) leaking.push_back(node.costs.leaked_blocks != 0);
+  ProgressLine progress("Reading " + options.trace.trace + " again");
+  analysis.for_each_event(
+      [&](std::span<const replay::ProfileEvent> events) {
+        for (const replay::ProfileEvent& event : events) {
+          if (event.kind == replay::ResolvedKind::kAllocation)
+            history.allocated(event.node, event.size, event.time_ns);
+          else if (event.kind == replay::ResolvedKind::kRelease)
+            history.released(event.node, event.size, event.time_ns, event.born_ns);
+        }
+      },
+      [&](double share, std::uint64_t events) { progress.show(share, events); },
+      {.nodes = &leaking,
+       .survivors = [&](const replay::LiveBlock& block) { history.left(block.node, block.size, block.time_ns); }});
+  history.finish();
+  return history;
+}
+
+void sort_stacks(std::vector<RankedStack>& stacks, Order order, const model::LeakHistory* history) {
+  const auto key = [&](const RankedStack& stack) -> double {
+    switch (order) {
+      case Order::kBytes: break;
+      case Order::kBlocks: return static_cast<double>(stack.blocks);
+      case Order::kAge: return history == nullptr ? 0 : -static_cast<double>(history->of(stack.node).first_ns);
+      case Order::kGrowth:
+        if (history != nullptr) return model::rank_weight(history->of(stack.node).growth, stack.bytes);
+        break;
+    }
+    return static_cast<double>(stack.bytes);
+  };
+  std::stable_sort(stacks.begin(), stacks.end(),
+                   [&](const RankedStack& a, const RankedStack& b) { return key(a) > key(b); });
+}
+
+struct Sums {
+  std::uint64_t bytes = 0;
+  std::uint64_t blocks = 0;
+  std::uint64_t stacks = 0;
+};
+
+using SumsByGrowth = std::map<Growth, Sums>;
+
+SumsByGrowth sums_by_growth(const std::vector<RankedStack>& stacks, const model::LeakHistory& history) {
+  SumsByGrowth sums;
+  for (const RankedStack& stack : stacks) {
+    Sums& sum = sums[history.of(stack.node).growth];
+    sum.bytes += stack.bytes;
+    sum.blocks += stack.blocks;
+    ++sum.stacks;
+  }
+  return sums;
+}
+
+void add_story(Json& entry, const LeakStory& story) {
+  entry["growth"] = json_name_of(story.growth);
+  entry["rises"] = story.rises;
+  entry["first_ns"] = story.first_ns;
+  entry["last_ns"] = story.last_ns;
+  entry["smallest_bytes"] = story.smallest;
+  entry["largest_bytes"] = story.largest;
+  entry["released_blocks"] = story.released_blocks;
+  entry["longest_lifetime_ns"] = story.longest_life_ns;
+  entry["low_bytes"] = story.low_bytes;
+}
+
+std::string sizes_of(const LeakStory& story) {
+  return story.smallest == story.largest ? (story.left_blocks == 1 ? "" : "of " + human_bytes(story.smallest))
+                                         : "of " + human_bytes(story.smallest) + " to " + human_bytes(story.largest);
+}
+
+std::string times_of(const LeakStory& story) {
+  const std::string first = human_time(story.first_ns);
+  const std::string last = human_time(story.last_ns);
+  return first == last ? "allocated at " + first : "allocated from " + first + " to " + last;
+}
+
+void write_text(const LeakOptions& options, const model::Profile& profile, const std::vector<RankedStack>& stacks,
+                std::size_t all, const Suppressed& suppressed, const model::LeakHistory* history,
+                const SumsByGrowth& sums, const Names& names) {
+  const TextStyle style = style_for(options.trace.output, options.frames);
+  ReportText text(profile, style);
+  text.title().line();
+  const bool running = profile.integrity.ended_by == "running";
+  const model::Costs& total = profile.totals;
+  if (total.leaked_blocks == 0) {
+    text.line(profile.slice ? "  Nothing that was allocated in the slice was live at its end."
+              : running     ? "  Nothing is live."
+                            : "  Nothing was live at the end: no leaks.");
+  } else {
+    text.row(running && !profile.slice ? "live now" : "leaked", human_bytes(total.leaked_bytes),
+             "in " + render::block_count(total.leaked_blocks) +
+                 (profile.slice ? ", allocated in the slice and live at the end of the slice"
+                  : running     ? ""
+                                : ", live at the end (reachable or not)"));
+  }
+  for (const auto& [growth, sum] : sums)
+    text.row(name_of(growth), human_bytes(sum.bytes),
+             "in " + render::block_count(sum.blocks) + " of " + render::exact_number(sum.stacks) +
+                 (sum.stacks == 1 ? " stack: " : " stacks: ") + words_for(growth));
+  for (const Suppressions::Hits& hit : suppressed.by)
+    text.row("suppressed", human_bytes(hit.bytes), "in " + render::block_count(hit.blocks) + ": " + hit.name +
+                                                       (hit.built_in ? " (built in)" : ""));
+  if (all == 0 && suppressed.blocks != 0)
+    text.line(running ? "  All of it is suppressed (--no-suppressions shows it)."
+                      : "  All of it is suppressed: no leaks (--no-suppressions shows it).");
+  if (all != 0) {
+    std::string heading = live_words(profile) + ", by stack";
+    if (stacks.size() < all)
+      heading += " (" + std::to_string(stacks.size()) + " of " + render::exact_number(all) + " stacks)";
+    text.heading(heading);
+  }
+  std::size_t number = 0;
+  for (const RankedStack& stack : stacks) {
+    const LeakStory* const story = history == nullptr ? nullptr : &history->of(stack.node);
+    const auto column = [](std::string value, std::size_t width) {
+      return value.size() < width ? std::string(width - value.size(), ' ') + value : value;
+    };
+    std::string headline = text.bold(column(human_bytes(stack.bytes), 10)) + "  " +
+                           column(render::percent(stack.bytes, total.leaked_bytes), 6) + "  in " +
+                           render::block_count(stack.blocks);
+    if (story != nullptr && !sizes_of(*story).empty()) headline += " " + sizes_of(*story);
+    if (story != nullptr) {
+      headline += "\n       " + text.sparkline(story->low_bytes.data(), story->low_bytes.size()) + "  ";
+      headline += story->growth == Growth::kGrowing ? text.bold(name_of(story->growth)) : name_of(story->growth);
+      headline += ", " + times_of(*story);
+      if (story->released_blocks != 0) {
+        const std::string others = render::block_count(story->released_blocks) + " released, the oldest after " +
+                                   human_time(story->longest_life_ns);
+        const std::size_t used =
+            7 + story->low_bytes.size() + 4 + std::strlen(name_of(story->growth)) + times_of(*story).size();
+        headline += (used + 2 + others.size() <= style.width ? "; " : "\n       ") + others;
+      }
+    }
+    text.stack(++number, headline, stack.node, names);
+  }
+  text.notes(names.warnings());
+  write_output(options.trace.output, text.text());
+}
+
+void print_leaks(const LeakOptions& options, const replay::Analysis& analysis) {
+  Suppressions suppressions = read_suppressions(options.suppressions);
+  const model::Profile& profile = analysis.profile();
+  std::vector<RankedStack> stacks = rank_stacks(profile, Cost::kLeaked);
+  // Only names tell which stacks are suppressed, so with suppressions all are looked up.
+  if (suppressions.empty() && !options.history && options.top != 0 && stacks.size() > options.top)
+    stacks.resize(options.top);
+  const std::size_t before = stacks.size();
+  std::vector<std::uint32_t> nodes;
+  for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
+  Names names(profile, options.trace.symbols);
+  names.resolve(nodes);
+  const Suppressed suppressed = suppress(suppressions, names, stacks);
+
+  // Mappings have no history: they are cut and joined while they live.
+  std::optional<model::LeakHistory> history;
+  SumsByGrowth sums;
+  if (options.history && profile.kind == model::Kind::kHeap && before != 0) {
+    history = read_history(options, analysis);
+    sums = sums_by_growth(stacks, *history);
+  }
+  const model::LeakHistory* const known = history ? &*history : nullptr;
+  sort_stacks(stacks, options.order, known);
+  const std::size_t all = stacks.size();
+  if (options.top != 0 && stacks.size() > options.top) stacks.resize(options.top);
+  if (!options.trace.json) return write_text(options, profile, stacks, all, suppressed, known, sums, names);
+
+  Json json = report_json(profile, Cost::kLeaked, stacks, names);
+  add_suppressed(json, suppressed);
+  if (known != nullptr) {
+    Json& growth = json["growth"] = Json::object();
+    for (const auto& [value, name] : kGrowths)
+      growth[json_name_of(value)] = {
+          {"bytes", sums[value].bytes}, {"blocks", sums[value].blocks}, {"stacks", sums[value].stacks}};
+    for (std::size_t i = 0; i < stacks.size(); ++i) add_story(json["top"][i], known->of(stacks[i].node));
+  }
+  write_report(options.trace.output, std::move(json), stacks, names, options.shared_frames);
+}
+
+}  // namespace
+
+void add_leaks(CLI::App& app, int& status) {
+  const auto options = std::make_shared<LeakOptions>();
+  CLI::App* const command =
+      app.add_subcommand("leaks", "Tell what was live at the end, and who allocated it; first what grows");
+  add_trace_options(*command, options->trace);
+  add_suppression_options(*command, options->suppressions);
+  const WordsFor<Order> orders = {
+      {"growth", Order::kGrowth}, {"bytes", Order::kBytes}, {"blocks", Order::kBlocks}, {"age", Order::kAge}};
+  command
+      ->add_option("--sort", options->order,
+                   "What stacks are ranked by; growth: bytes, where what grows steadily counts "
+                   "64-fold and what is merely in use a 64th")
+      ->transform(one_of(orders))
+      ->default_str("growth");
+  command->add_flag("!--no-history", options->history, "Read the trace once only: no growth, no times");
+  command
+      ->add_option("--top", options->top, "How many stacks; 0 is all")
+      ->transform(whole_number())
+      ->capture_default_str();
+  command
+      ->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")
+      ->transform(whole_number())
+      ->capture_default_str();
+  add_shared_frames(*command, options->shared_frames);
+  command->callback([options, &status] {
+    status = run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_leaks(*options, analysis); });
+  });
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,112 @@
+// heapprof reallocs: buffers that grow step by step, and what is copied for it.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/options/option_values.h"
+#include "analyzer/cli/commands/question.h"
+#include "analyzer/cli/text/report_json.h"
+#include "analyzer/cli/text/report_text.h"
+#include "analyzer/model/realloc_chains.h"
+#include "analyzer/render/units.h"
+
+namespace heapprof::cli {
+namespace {
+
+using model::ChainCosts;
+using render::exact_number;
+using render::human_bytes;
+using render::percent;
+
+struct ReallocOptions {
+  TraceOptions trace;
+  std::size_t top = 15;
+};
+
+Json costs_json(const ChainCosts& costs) {
+  Json json;
+  json["steps"] = costs.steps;
+  json["moved"] = costs.moved;
+  json["copied_bytes"] = costs.copied_bytes;
+  json["chains"] = costs.chains;
+  json["longest"] = {{"steps", costs.longest},
+                     {"first_bytes", costs.longest_first_bytes},
+                     {"last_bytes", costs.longest_last_bytes}};
+  return json;
+}
+
+void print_reallocs(const ReallocOptions& options, const replay::Analysis& analysis) {
+  const model::Profile& profile = analysis.profile();
+  model::ReallocChains chains(profile.nodes.size());
+  read_again(options.trace, analysis, [&](const replay::ProfileEvent& event) {
+    if (event.kind == replay::ResolvedKind::kAllocation) {
+      if (event.in_realloc) chains.stepped(event.old_address, event.address, event.size, event.node);
+    } else if (event.kind == replay::ResolvedKind::kRelease) {
+      if (event.in_realloc) chains.taken(event.address, event.size);
+      else chains.released(event.address);
+    }
+  });
+  chains.finish();
+  ChainCosts total;
+  for (const ChainCosts& costs : chains.costs()) total += costs;
+  Names names(profile, options.trace.symbols);
+  auto sites = costs_by_site(profile, names, chains.costs(),
+                             [](const ChainCosts& costs) { return std::max(costs.copied_bytes, costs.steps); });
+  const std::size_t all = sites.size();
+  if (options.top != 0 && sites.size() > options.top) sites.resize(options.top);
+  if (options.trace.json) {
+    Json json = head_json(profile);
+    json["total"] = costs_json(total);
+    Json& list = json["sites"] = Json::array();
+    for (const auto& site : sites) {
+      Json entry = costs_json(site.costs);
+      entry["site"] = frame_json(site.frame);
+      entry["stack"] = stack_json(names, site.node);
+      list.push_back(std::move(entry));
+    }
+    json["symbol_warnings"] = names.warnings();
+    return write_output(options.trace.output, dump(json));
+  }
+  ReportText text(profile, style_for(options.trace.output));
+  text.title().line();
+  text.row("copied", human_bytes(total.copied_bytes), "at most, by reallocs that moved their block");
+  text.row("steps", exact_number(total.steps),
+           "reallocs of " + exact_number(total.chains) + (total.chains == 1 ? " buffer, " : " buffers, ") +
+               percent(total.moved, total.steps) + " of them moved it");
+  std::string heading = "Buffers that change their size, by call site";
+  if (sites.size() < all) heading += " (" + std::to_string(sites.size()) + " of " + exact_number(all) + " sites)";
+  text.heading(heading);
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& site : sites) {
+    const ChainCosts& costs = site.costs;
+    rows.push_back({human_bytes(costs.copied_bytes), exact_number(costs.steps), percent(costs.moved, costs.steps),
+                    exact_number(costs.chains), exact_number(costs.longest),
+                    costs.longest == 0
+                        ? "-"
+                        : human_bytes(costs.longest_first_bytes) + " to " + human_bytes(costs.longest_last_bytes),
+                    site_name(site.frame)});
+  }
+  if (rows.empty()) text.line("  none");
+  else text.table({"copied", "steps", "moved", "buffers", "most steps", "from, to", "call site"}, rows);
+  text.notes(names.warnings());
+  write_output(options.trace.output, text.text());
+}
+
+}  // namespace
+
+void add_reallocs(CLI::App& app, int& status) {
+  const auto options = std::make_shared<ReallocOptions>();
+  CLI::App* const command =
+      app.add_subcommand("reallocs", "Tell which buffers grow step by step, and what is copied for it");
+  add_trace_options(*command, options->trace);
+  command
+      ->add_option("--top", options->top, "How many call sites; 0 is all")
+      ->transform(whole_number())
+      ->capture_default_str();
+  command->callback([options, &status] {
+    status = ask_about_blocks(options->trace,
+                              [&](const replay::Analysis& analysis) { print_reallocs(*options, analysis); });
+  });
+}
+
+}  // namespace heapprof::cli

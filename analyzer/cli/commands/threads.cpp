@@ -1,0 +1,172 @@
+// heapprof threads: what each thread allocates, and which threads release what others allocated.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/options/option_values.h"
+#include "analyzer/cli/commands/question.h"
+#include "analyzer/cli/text/report_json.h"
+#include "analyzer/cli/text/report_text.h"
+#include "analyzer/model/handovers.h"
+#include "analyzer/render/text.h"
+#include "analyzer/render/units.h"
+
+namespace heapprof::cli {
+namespace {
+
+using model::BlockSum;
+using render::exact_number;
+using render::human_bytes;
+using render::percent;
+
+struct ThreadOptions {
+  TraceOptions trace;
+  std::size_t top = 15;
+};
+
+struct HandedOver {
+  BlockSum sum;
+  HandedOver& operator+=(const HandedOver& other) noexcept {
+    sum.blocks += other.sum.blocks;
+    sum.bytes += other.sum.bytes;
+    return *this;
+  }
+};
+
+struct OfThread {
+  BlockSum own;       ///< allocated and released by it
+  BlockSum given;     ///< allocated by it, released by others
+  BlockSum taken;     ///< the other way around
+  BlockSum left;      ///< allocated by it, never released
+};
+
+std::string thread_name(const model::Profile& profile, std::uint32_t index) {
+  if (index >= profile.threads.size()) return "(unseen)";
+  const model::Thread& thread = profile.threads[index];
+  return (thread.name.empty() ? "(no name)" : render::clip_utf8(render::clean_utf8(thread.name), 20)) + " " +
+         std::to_string(thread.tid);
+}
+
+Json sum_json(const BlockSum& sum) { return {{"blocks", sum.blocks}, {"bytes", sum.bytes}}; }
+
+void print_threads(const ThreadOptions& options, const replay::Analysis& analysis) {
+  const model::Profile& profile = analysis.profile();
+  std::vector<OfThread> of_thread(profile.threads.size());
+  model::PairSums pairs;
+  std::vector<HandedOver> by_node(profile.nodes.size());
+  BlockSum released;
+  BlockSum crossed;
+  read_again(options.trace, analysis, [&](const replay::ProfileEvent& event) {
+    if (event.kind != replay::ResolvedKind::kRelease || event.thread >= of_thread.size()) return;
+    released.add(event.size);
+    if (event.thread == event.freeing_thread) return of_thread[event.thread].own.add(event.size);
+    if (event.freeing_thread >= of_thread.size()) return;  // nobody saw it
+    of_thread[event.thread].given.add(event.size);
+    of_thread[event.freeing_thread].taken.add(event.size);
+    crossed.add(event.size);
+    pairs.add(event.thread, event.freeing_thread, event.size);
+    by_node[event.node].sum.add(event.size);
+  }, [&](const replay::LiveBlock& block) {
+    if (block.thread < of_thread.size()) of_thread[block.thread].left.add(block.size);
+  });
+  std::vector<model::PairSums::Entry> ranked = pairs.entries();
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.sum.blocks > b.sum.blocks; });
+  Names names(profile, options.trace.symbols);
+  auto sites = costs_by_site(profile, names, by_node, [](const HandedOver& costs) { return costs.sum.blocks; });
+  const std::size_t all_sites = sites.size();
+  const std::size_t all_pairs = ranked.size();
+  if (options.top != 0 && sites.size() > options.top) sites.resize(options.top);
+  if (options.top != 0 && ranked.size() > options.top) ranked.resize(options.top);
+  if (options.trace.json) {
+    Json json = head_json(profile);
+    json["released"] = sum_json(released);
+    json["crossed"] = sum_json(crossed);
+    Json& list = json["threads"] = threads_json(profile);
+    for (std::size_t i = 0; i < of_thread.size(); ++i) {
+      list[i]["released_by_itself"] = sum_json(of_thread[i].own);
+      list[i]["released_by_others"] = sum_json(of_thread[i].given);
+      list[i]["released_of_others"] = sum_json(of_thread[i].taken);
+      list[i]["not_released"] = sum_json(of_thread[i].left);
+    }
+    Json& pair_list = json["pairs"] = Json::array();
+    for (const auto& pair : ranked)
+      pair_list.push_back({{"allocated_by", pair.from},
+                           {"released_by", pair.to},
+                           {"blocks", pair.sum.blocks},
+                           {"bytes", pair.sum.bytes}});
+    Json& site_list = json["sites"] = Json::array();
+    for (const auto& site : sites) {
+      Json entry = sum_json(site.costs.sum);
+      entry["site"] = frame_json(site.frame);
+      entry["stack"] = stack_json(names, site.node);
+      site_list.push_back(std::move(entry));
+    }
+    json["symbol_warnings"] = names.warnings();
+    return write_output(options.trace.output, dump(json));
+  }
+  ReportText text(profile, style_for(options.trace.output));
+  text.title().line();
+  text.row("crossed", percent(crossed.blocks, released.blocks),
+           exact_number(crossed.blocks) + " of " + exact_number(released.blocks) +
+               " released by another thread than allocated them: " + human_bytes(crossed.bytes));
+  text.heading("Threads");
+  std::vector<std::vector<std::string>> rows;
+  std::vector<std::uint32_t> order(of_thread.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return profile.threads[a].allocations > profile.threads[b].allocations;
+  });
+  constexpr std::size_t kMostThreads = 30;
+  for (const std::uint32_t i : order) {
+    if (options.top != 0 && rows.size() == kMostThreads) break;
+    const OfThread& thread = of_thread[i];
+    rows.push_back({exact_number(profile.threads[i].allocations), human_bytes(profile.threads[i].allocated_bytes),
+                    exact_number(thread.own.blocks), exact_number(thread.given.blocks),
+                    exact_number(thread.taken.blocks), exact_number(thread.left.blocks), thread_name(profile, i)});
+  }
+  text.table({"allocations", "bytes", "frees own", "freed by others", "frees others'", "left", "thread"}, rows);
+  if (rows.size() < of_thread.size())
+    text.line("  (" + std::to_string(rows.size()) + " of " + exact_number(of_thread.size()) +
+              " threads; --top 0 shows all)");
+  if (!ranked.empty()) {
+    text.heading("Who releases what whom allocated" +
+                 (ranked.size() < all_pairs
+                      ? " (" + std::to_string(ranked.size()) + " of " + exact_number(all_pairs) + " pairs)"
+                      : std::string()));
+    rows.clear();
+    for (const auto& pair : ranked)
+      rows.push_back({exact_number(pair.sum.blocks), human_bytes(pair.sum.bytes), thread_name(profile, pair.from),
+                      thread_name(profile, pair.to)});
+    text.table({"blocks", "bytes", "allocated by", "released by"}, rows);
+    text.heading("Where they were allocated" +
+                 (sites.size() < all_sites
+                      ? " (" + std::to_string(sites.size()) + " of " + exact_number(all_sites) + " call sites)"
+                      : std::string()));
+    rows.clear();
+    for (const auto& site : sites)
+      rows.push_back({exact_number(site.costs.sum.blocks), human_bytes(site.costs.sum.bytes), site_name(site.frame)});
+    text.table({"blocks", "bytes", "call site"}, rows);
+  }
+  text.notes(names.warnings());
+  write_output(options.trace.output, text.text());
+}
+
+}  // namespace
+
+void add_threads(CLI::App& app, int& status) {
+  const auto options = std::make_shared<ThreadOptions>();
+  CLI::App* const command =
+      app.add_subcommand("threads", "Tell what each thread allocates, and who releases what others allocated");
+  add_trace_options(*command, options->trace);
+  command
+      ->add_option("--top", options->top, "How many pairs and call sites; 0 is all")
+      ->transform(whole_number())
+      ->capture_default_str();
+  command->callback([options, &status] {
+    status = ask_about_blocks(options->trace,
+                              [&](const replay::Analysis& analysis) { print_threads(*options, analysis); });
+  });
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,202 @@
+// heapprof timeline: live bytes over time, with the call sites that hold them.
+//
+// Which sites are the largest is known only after the trace has been replayed, so their share over time
+// comes from a second replay, with one counter a site. The alternative, counters for every stack and bucket
+// in the first, would make every command pay for this one, in memory that grows with stacks times buckets.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "analyzer/cli/text/call_sites.h"
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/options/option_values.h"
+#include "analyzer/cli/text/ranking.h"
+#include "analyzer/cli/text/report_json.h"
+#include "analyzer/cli/text/report_text.h"
+#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/export/openmetrics.h"
+#include "analyzer/render/timeline.h"
+#include "analyzer/render/units.h"
+
+namespace heapprof::cli {
+namespace {
+
+enum class Format { kText, kCsv, kJson, kSvg, kOpenMetrics };
+
+struct TimelineOptions {
+  TraceOptions trace;
+  Format format = Format::kText;
+  std::size_t sites = 10;
+};
+
+/// Stacks looked up for the sites: the largest at the peak, which hold nearly all of it.
+constexpr std::size_t kMostStacks = 2'000;
+
+/// Shorter idle stretches are not shown. A busy program gives a sample of resident memory every 10 ms.
+constexpr std::uint64_t kLeastGapNs = 100'000'000;
+
+/// What is known of a call site besides its label, which without a name is its place already.
+std::string detail_of(const CallSite& site) {
+  const Frame& frame = site.frame;
+  if (!frame.file.empty()) return frame.file + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
+  if (!frame.function.empty()) return place_of(frame);
+  return site.called_from.empty() ? std::string() : "called from " + short_function(site.called_from);
+}
+
+void add_moments(const model::Profile& profile, render::Timeline& timeline) {
+  // A bucket's values are those at its end.
+  const std::uint64_t begin = profile.begin_ns();
+  const std::uint64_t end = profile.end_ns();
+  const std::vector<model::Timeline::Bucket>& buckets = profile.timeline.buckets;
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    const std::uint64_t end_ns =
+        i + 1 < buckets.size() ? buckets[i + 1].start_ns : std::max(end, buckets[i].start_ns);
+    timeline.time_ns.push_back(end_ns);
+    timeline.live_bytes.push_back(buckets[i].last_bytes);
+    timeline.highest_bytes.push_back(buckets[i].max_bytes);
+    if (buckets[i].rss_bytes != 0) timeline.resident.push_back({end_ns, buckets[i].rss_bytes});
+  }
+  if (profile.totals.peak_bytes != 0 || profile.is_moment())
+    timeline.peak = render::Timeline::Peak{profile.peak_time_ns, profile.totals.peak_bytes};
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    if (!buckets[i].idle) continue;
+    const std::size_t first = i;
+    while (i + 1 < buckets.size() && buckets[i + 1].idle) ++i;
+    if (timeline.time_ns[i] - buckets[first].start_ns >= kLeastGapNs)
+      timeline.gaps.push_back({buckets[first].start_ns, timeline.time_ns[i]});
+  }
+  std::vector<std::uint64_t> sampled;
+  for (const render::Timeline::Resident& resident : timeline.resident) sampled.push_back(resident.time_ns);
+  const std::uint64_t width = buckets.size() < 2 ? 0 : buckets[1].start_ns - buckets[0].start_ns;
+  timeline.unsampled = render::find_gaps(sampled, end, std::max(kLeastGapNs, 3 * width), begin);
+
+  // Of marks and pauses that which lies in the time shown.
+  const auto add_pause = [&](std::uint64_t from_ns, std::uint64_t to_ns) {
+    from_ns = std::max(from_ns, begin);
+    to_ns = std::min(to_ns, end);
+    if (from_ns < to_ns) timeline.pauses.push_back({from_ns, to_ns});
+  };
+  // What is resumed first was paused when the time shown began: a slice has no earlier marks.
+  const std::vector<model::Timeline::Mark>& marks = profile.timeline.marks;
+  const auto first = std::find_if(marks.begin(), marks.end(), [](const model::Timeline::Mark& mark) {
+    return mark.kind != model::Timeline::Mark::Kind::kUser;
+  });
+  std::uint64_t paused_at = begin;
+  bool paused = first != marks.end() && first->kind == model::Timeline::Mark::Kind::kResumed;
+  for (const model::Timeline::Mark& mark : marks) {
+    if (mark.kind == model::Timeline::Mark::Kind::kUser) {
+      if (begin <= mark.time_ns && mark.time_ns <= end) timeline.marks.push_back({mark.time_ns, mark.text});
+    } else if (mark.kind == model::Timeline::Mark::Kind::kPaused && !paused) {
+      paused = true;
+      paused_at = mark.time_ns;
+    } else if (mark.kind == model::Timeline::Mark::Kind::kResumed && paused) {
+      paused = false;
+      add_pause(paused_at, mark.time_ns);
+    }
+  }
+  if (paused) add_pause(paused_at, end);
+}
+
+void add_sites(const TimelineOptions& options, const replay::Analysis& analysis, render::Timeline& timeline) {
+  const model::Profile& profile = analysis.profile();
+  std::vector<RankedStack> stacks = rank_stacks(profile, Cost::kPeak);
+  if (stacks.size() > kMostStacks) stacks.resize(kMostStacks);
+  if (stacks.empty() || options.sites == 0) return;
+  std::vector<std::uint32_t> nodes;
+  for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
+  Names names(profile, options.trace.symbols);
+  names.resolve(nodes);
+  const CallSites sites = find_call_sites(profile, names, nodes, options.sites);
+  ProgressLine progress("Reading " + options.trace.trace + " again");
+  auto series = analysis.live_by_group(sites.site_of_node, static_cast<std::uint32_t>(sites.sites.size()),
+                                       [&](double share, std::uint64_t events) { progress.show(share, events); });
+  for (std::size_t i = 0; i < sites.sites.size(); ++i) {
+    const CallSite& from = sites.sites[i];
+    render::Timeline::Site site;
+    site.label = from.frame.function.empty() ? place_of(from.frame) : short_function(from.frame.function);
+    site.detail = detail_of(from);
+    site.module = base_name(from.frame.module->path);
+    site.bytes = std::move(series[i]);
+    site.peak_bytes = from.peak_bytes;
+    timeline.sites.push_back(std::move(site));
+  }
+}
+
+render::PlotOptions plot_options(const std::string& output, std::size_t sites) {
+  render::PlotOptions plot;
+  const std::size_t columns = terminal_columns(output);
+  plot.width = columns == 0 ? 100 : static_cast<unsigned>(std::min<std::size_t>(columns, 160));
+  plot.unicode = locale_is_utf8();
+  plot.colour = wants_colour(output);
+  plot.sites = static_cast<unsigned>(sites);
+  return plot;
+}
+
+void print_timeline(const TimelineOptions& options, const replay::Analysis& analysis) {
+  const model::Profile& profile = analysis.profile();
+  render::Timeline timeline;
+  const std::string program = base_name(profile.recording.program);
+  timeline.live = profile.kind == model::Kind::kHeap   ? "live heap"
+                  : profile.kind == model::Kind::kMmap ? "live mappings"
+                                                       : "live heap and mappings";
+  timeline.title =
+      "L" + timeline.live.substr(1) + " of " + (program.empty() ? std::string("an unknown program") : program);
+  timeline.context = {{"Program", command_of(profile)},
+                      {profile.is_moment() ? "Live" : "Peak", render::human_bytes(profile.totals.peak_bytes) +
+                                                                  " at " + render::human_time(profile.peak_time_ns)}};
+  if (!profile.selected.empty()) timeline.context.push_back({"Only", profile.selected});
+  timeline.peak_is_moment = profile.is_moment();
+  timeline.start_ns = profile.begin_ns();
+  timeline.duration_ns = profile.end_ns();
+  add_moments(profile, timeline);
+  add_sites(options, analysis, timeline);
+
+  std::string text;
+  const render::TextSink sink = [&](std::string_view piece) { text += piece; };
+  switch (options.format) {
+    case Format::kText:
+      render::write_timeline_text(timeline, plot_options(options.trace.output, options.sites), sink);
+      break;
+    case Format::kCsv: render::write_timeline_csv(timeline, sink); break;
+    case Format::kSvg: render::write_timeline_svg(timeline, sink); break;
+    case Format::kOpenMetrics: exporter::write_openmetrics(profile, timeline, program, sink); break;
+    case Format::kJson: {
+      nlohmann::json json = render::timeline_json(timeline);
+      json["integrity"] = integrity_json(profile.integrity);
+      text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    }
+  }
+  write_output(options.trace.output, text);
+}
+
+}  // namespace
+
+void add_timeline(CLI::App& app, int& status) {
+  const auto options = std::make_shared<TimelineOptions>();
+  CLI::App* const command = app.add_subcommand("timeline", "Show live memory over time, by call site");
+  add_trace_options(*command, options->trace, {.json_by_name = false});
+  const WordsFor<Format> formats = {
+      {"text", Format::kText}, {"csv", Format::kCsv}, {"json", Format::kJson}, {"svg", Format::kSvg},
+      {"openmetrics", Format::kOpenMetrics}};
+  CLI::Option* const format = command->add_option("--format", options->format,
+                                                  "How it is shown; without it, as the name of -o ends (.svg, .csv)")
+      ->transform(one_of(formats))
+      ->default_str("text");
+  command
+      ->add_option("--sites", options->sites, "How many call sites are told apart")
+      ->transform(whole_number())
+      ->capture_default_str();
+  command->callback([options, format, formats, &status] {
+    take_format_from_name(format, options->trace.output, formats, options->format, {{".om", Format::kOpenMetrics}});
+    if (options->trace.json && format->count() != 0 && options->format != Format::kJson)
+      throw CLI::ValidationError("--json", "cannot be had together with another --format");
+    if (options->trace.json) options->format = Format::kJson;
+    if (options->format == Format::kSvg) refuse_terminal(options->trace.output, "an SVG picture", "timeline.svg");
+    status =
+        run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_timeline(*options, analysis); });
+  });
+}
+
+}  // namespace heapprof::cli

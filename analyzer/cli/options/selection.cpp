@@ -1,0 +1,205 @@
+#include "analyzer/cli/options/selection.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fnmatch.h>
+#include <regex.h>
+#include <stdexcept>
+#include <utility>
+
+namespace heapprof::cli {
+namespace {
+
+/// libc's expressions: unlike the standard library's they bring no recursion that a long template name could
+/// drive through the stack. A name that contains the text as it stands fits as well: names are pasted from reports, and
+/// `git+0x2896c0` or `parse(char*)` are expressions for something else.
+class Expression {
+ public:
+  explicit Expression(const std::string& text) : text_(text) {
+    const int error = ::regcomp(&expression_, text.c_str(), REG_EXTENDED | REG_NOSUB);
+    if (error == 0) return;
+    char reason[128] = "";
+    ::regerror(error, &expression_, reason, sizeof reason);
+    throw std::invalid_argument("'" + text + "' is no regular expression: " + reason);
+  }
+  ~Expression() { ::regfree(&expression_); }
+  Expression(const Expression&) = delete;
+  Expression& operator=(const Expression&) = delete;
+
+  bool fits(const std::string& name) const {
+    return ::regexec(&expression_, name.c_str(), 0, nullptr, 0) == 0 || name.find(text_) != std::string::npos;
+  }
+
+ private:
+  const std::string text_;
+  regex_t expression_;
+};
+
+std::vector<std::unique_ptr<Expression>> compile(const std::vector<std::string>& texts) {
+  std::vector<std::unique_ptr<Expression>> expressions;
+  for (const std::string& text : texts) expressions.push_back(std::make_unique<Expression>(text));
+  return expressions;
+}
+
+bool any_fits(const std::vector<std::unique_ptr<Expression>>& expressions, const std::string& text) {
+  return std::any_of(expressions.begin(), expressions.end(), [&](const auto& one) { return one->fits(text); });
+}
+
+bool module_fits(const std::vector<std::string>& patterns, const std::string& path) {
+  return !path.empty() && std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+    return ::fnmatch(pattern.c_str(), path.c_str(), 0) == 0 ||
+           ::fnmatch(pattern.c_str(), base_name(path).c_str(), 0) == 0;
+  });
+}
+
+/// A number that is not negative, and what stands behind it.
+std::optional<std::pair<double, std::string>> parse_number(const std::string& text) {
+  if (text.empty() || (!(text[0] >= '0' && text[0] <= '9') && text[0] != '.')) return std::nullopt;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || !std::isfinite(value)) return std::nullopt;
+  return std::pair(value, std::string(end));
+}
+
+std::optional<double> seconds_in(const std::string& unit) {
+  static constexpr std::pair<const char*, double> kUnits[] = {{"", 1},      {"s", 1},    {"ms", 1e-3}, {"us", 1e-6},
+                                                              {"ns", 1e-9}, {"min", 60}, {"m", 60},    {"h", 3600}};
+  for (const auto& [name, seconds] : kUnits)
+    if (unit == name) return seconds;
+  return std::nullopt;
+}
+
+template <typename Parse>
+auto parsed(const char* option, const std::string& text, const char* what, Parse&& parse) {
+  auto value = parse(text);
+  if (!value) throw std::invalid_argument(std::string(option) + ": '" + text + "' is no " + what);
+  return value;
+}
+
+}  // namespace
+
+std::optional<replay::Moment> parse_moment(const std::string& text) {
+  const auto number = parse_number(text);
+  if (!number) return std::nullopt;
+  if (number->second == "%")
+    return number->first <= 100 ? std::optional(replay::Moment{number->first, true, text}) : std::nullopt;
+  const auto unit = seconds_in(number->second);
+  if (!unit) return std::nullopt;
+  return replay::Moment{number->first * *unit, false, text};
+}
+
+std::optional<std::uint64_t> parse_duration_ns(const std::string& text) {
+  const auto moment = parse_moment(text);
+  if (!moment || moment->percent || moment->value > 9e9) return std::nullopt;
+  return static_cast<std::uint64_t>(moment->value * 1e9 + 0.5);
+}
+
+std::vector<std::uint8_t> choose_stacks(const model::Profile& profile, const SelectionTexts& texts,
+                                        const symbols::Options& symbols) {
+  const auto wanted = compile(texts.functions);
+  const auto unwanted = compile(texts.not_functions);
+  // What a user asks for is the whole name, however it is shown.
+  symbols::Options in_full = symbols;
+  in_full.short_names = false;
+  Names names(profile, in_full);
+  if (!wanted.empty() || !unwanted.empty()) {
+    std::vector<std::uint32_t> nodes;
+    for (std::uint32_t node = 1; node < profile.nodes.size(); ++node) nodes.push_back(node);
+    names.resolve(nodes);
+  }
+  // Each address is judged once, each node adds what its callers have: parents stand before their children.
+  constexpr std::uint8_t kJudged = 1, kModule = 2, kFunction = 4, kNotFunction = 8;
+  std::vector<std::uint8_t> of_address(profile.addresses.size(), 0);
+  std::vector<std::uint8_t> of_node(profile.nodes.size(), 0);
+  const auto judge = [&](std::uint32_t node) {
+    std::uint8_t judged = kJudged;
+    for (const Frame& frame : names.frames_of_node(node)) {
+      const std::string name = frame.function.empty() ? place_of(frame) : frame.function;
+      if (module_fits(texts.modules, frame.module->path)) judged |= kModule;
+      if (any_fits(wanted, name)) judged |= kFunction;
+      if (any_fits(unwanted, name)) judged |= kNotFunction;
+    }
+    return judged;
+  };
+  std::vector<std::uint8_t> chosen(profile.nodes.size(), 0);
+  for (std::uint32_t node = 0; node < profile.nodes.size(); ++node) {
+    const model::CallNode& call = profile.nodes[node];
+    if (node != 0) {
+      of_node[node] = of_node[call.parent];
+      if (call.address != model::kNoIndex) {
+        std::uint8_t& judged = of_address[call.address];
+        if (judged == 0) judged = judge(node);
+        of_node[node] |= judged;
+      }
+    }
+    chosen[node] = (texts.modules.empty() || (of_node[node] & kModule) != 0) &&
+                   (wanted.empty() || (of_node[node] & kFunction) != 0) && (of_node[node] & kNotFunction) == 0;
+  }
+  return chosen;
+}
+
+namespace {
+
+/// The options that leave blocks out, but for the slice of time, with their values.
+std::string words_of(const SelectionTexts& texts, const replay::Selection& selection) {
+  std::string words;
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) words += (words.empty() ? "" : ", ") + std::string(option) + ' ' + value;
+  };
+  const auto add_all = [&](const char* option, const std::vector<std::string>& values) {
+    for (const std::string& value : values) add(option, value);
+  };
+  add_all("--thread", texts.threads);
+  add_all("--module", texts.modules);
+  add_all("--function", texts.functions);
+  add_all("--not-function", texts.not_functions);
+  const replay::Selection all;
+  if (selection.min_size != all.min_size) add("--min-size", std::to_string(selection.min_size));
+  if (selection.max_size != all.max_size) add("--max-size", std::to_string(selection.max_size));
+  add("--min-lifetime", texts.min_lifetime);
+  add("--max-lifetime", texts.max_lifetime);
+  add("--live-at", texts.live_at);
+  return words;
+}
+
+}  // namespace
+
+void settle_selection(const SelectionTexts& texts, const symbols::Options& symbols, replay::Selection& selection) {
+  // Names of threads may be numbers, so a number is both.
+  for (const std::string& text : texts.threads) {
+    selection.thread_names.push_back(text);
+    char* end = nullptr;
+    const unsigned long number = std::strtoul(text.c_str(), &end, 10);
+    if (!text.empty() && *end == '\0') selection.thread_ids.push_back(static_cast<std::uint32_t>(number));
+  }
+  const auto moment = [](const char* option, const std::string& text) -> std::optional<replay::Moment> {
+    if (text.empty()) return std::nullopt;
+    return parsed(option, text, "moment: give seconds (2.5, 300ms) or a percentage (40%)", parse_moment);
+  };
+  const auto duration = [](const char* option, const std::string& text) -> std::optional<std::uint64_t> {
+    if (text.empty()) return std::nullopt;
+    return parsed(option, text, "duration: give seconds (2.5) or a unit (300ms, 20us)", parse_duration_ns);
+  };
+  selection.from = moment("--from", texts.from);
+  selection.to = moment("--to", texts.to);
+  selection.live_at = moment("--live-at", texts.live_at);
+  selection.min_lifetime_ns = duration("--min-lifetime", texts.min_lifetime);
+  selection.max_lifetime_ns = duration("--max-lifetime", texts.max_lifetime);
+  if (selection.needs_lifetimes() && selection.kind != model::Kind::kHeap)
+    throw std::invalid_argument(
+        "--live-at, --min-lifetime and --max-lifetime are questions about blocks: --kind heap only");
+  if (selection.min_size > selection.max_size) throw std::invalid_argument("--min-size is above --max-size");
+  if (selection.min_lifetime_ns && selection.max_lifetime_ns &&
+      *selection.min_lifetime_ns > *selection.max_lifetime_ns)
+    throw std::invalid_argument("--min-lifetime is above --max-lifetime");
+  selection.words = words_of(texts, selection);
+  if (!texts.chooses_stacks()) return;
+  compile(texts.functions);  // so that a bad one is told before the trace is read
+  compile(texts.not_functions);
+  selection.choose_stacks = [texts, symbols](const model::Profile& profile) {
+    return choose_stacks(profile, texts, symbols);
+  };
+}
+
+}  // namespace heapprof::cli

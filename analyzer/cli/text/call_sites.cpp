@@ -1,0 +1,174 @@
+#include "analyzer/cli/text/call_sites.h"
+
+#include <algorithm>
+#include <cctype>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+
+#include "analyzer/symbols/function_name.h"
+
+namespace heapprof::cli {
+namespace {
+
+std::string key_of(const Frame& frame) {
+  return (frame.function.empty() ? place_of(frame) : frame.function) + '\n' + frame.module->path;
+}
+
+/// A name of Rust's own libraries: a path into one, or a trait's method of a type that is theirs, the language's or a
+/// parameter (`<T as alloc::slice::hack::ConvertVec>::to_vec`). `<mine::Type as core::clone::Clone>::clone` is mine.
+bool is_of_rust_libraries(std::string_view name) {
+  static constexpr std::string_view kPaths[] = {
+      "alloc::",    "core::",    "hashbrown::", "std::alloc::", "std::collections::",
+      "std::sys::", "std::io::", "std::path::", "std::ffi::"};
+  const auto is_path = [](std::string_view path) {
+    return std::any_of(std::begin(kPaths), std::end(kPaths),
+                       [&](std::string_view of) { return path.starts_with(of); });
+  };
+  if (is_path(name)) return true;
+  if (!name.starts_with('<')) return false;
+  name.remove_prefix(1);
+  while (!name.empty() && (name.front() == '&' || name.front() == '[' || name.front() == '(' || name.front() == '<'))
+    name.remove_prefix(1);
+  for (const std::string_view word : {"mut ", "dyn ", "*const ", "*mut "})
+    if (name.starts_with(word)) name.remove_prefix(word.size());
+  if (is_path(name)) return true;
+  const std::string_view word =
+      name.substr(0, name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"));
+  if (name.substr(word.size()).starts_with("::")) return false;
+  static constexpr std::string_view kPrimitive[] = {"str", "bool", "char",  "u8",  "u16", "u32",
+                                                    "u64", "u128", "usize", "i8",  "i16", "i32",
+                                                    "i64", "i128", "isize", "f32", "f64"};
+  return (word.size() == 1 && std::isupper(static_cast<unsigned char>(word.front()))) ||
+         std::find(std::begin(kPrimitive), std::end(kPrimitive), word) != std::end(kPrimitive);
+}
+
+bool starts_with_any(std::string_view name, std::span<const std::string_view> prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+constexpr std::string_view kAllocators[] = {
+    "operator new", "__gnu_cxx::new_allocator<", "__gnu_cxx::__alloc_traits<", "__rust_alloc", "__rust_realloc",
+    "__rdl_", "__rg_"};
+
+/// A container, an allocator or a smart pointer of libstdc++ or libc++, or a helper of theirs.
+bool is_of_cxx_library(std::string_view name) {
+  constexpr std::string_view kStd = "std::";
+  if (!name.starts_with(kStd)) return false;
+  name.remove_prefix(kStd.size());
+  for (const std::string_view inlined : {"__cxx11::", "__1::", "__debug::", "__cxx1998::"})
+    if (name.starts_with(inlined)) name.remove_prefix(inlined.size());
+  static constexpr std::string_view kNames[] = {
+      // Allocators, and what makes objects in the memory they give.
+      "allocator<", "allocator_traits<", "__new_allocator<", "__allocate_guarded<", "_Construct<", "construct_at<",
+      "uninitialized_", "__uninitialized_", "__do_uninit_", "__relocate_a",
+      // Containers.
+      "vector<", "_Vector_base<", "_Bvector_base<", "basic_string<", "operator+<", "__str_concat<", "deque<",
+      "_Deque_base<", "list<", "_List_base<", "forward_list<", "_Fwd_list_base<", "map<", "multimap<", "set<",
+      "multiset<", "_Rb_tree<", "unordered_map<", "unordered_multimap<", "unordered_set<", "unordered_multiset<",
+      "_Hashtable<", "__detail::", "queue<", "priority_queue<", "stack<",
+      // Smart pointers.
+      "make_unique", "make_shared", "allocate_shared", "shared_ptr<", "__shared_ptr<", "__shared_count<",
+      // Of libc++ only.
+      "__libcpp_", "__split_buffer<", "__tree<", "__hash_table<"};
+  return starts_with_any(name, kNames);
+}
+
+}  // namespace
+
+bool is_allocation_machinery(const std::string& function) {
+  static constexpr std::string_view kExact[] = {"malloc", "calloc", "realloc", "reallocarray", "memalign",
+                                                "posix_memalign", "aligned_alloc", "valloc", "strdup", "__strdup",
+                                                "strndup", "__strndup", "xstrdup"};
+  for (const std::string_view name : kExact)
+    if (function == name) return true;
+  if (is_of_rust_libraries(function)) return true;
+  // malloc by many names: xmalloc, g_realloc_n, zcalloc_usable, _PyObject_Malloc. Not methods and templates.
+  if (function.find_first_of("<:(") == std::string::npos) {
+    std::string lower = function;
+    for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    for (const char* name : {"malloc", "calloc", "realloc"})
+      if (lower.find(name) != std::string::npos) return true;
+  }
+  // Of methods only what goes by exactly these names (os::malloc); and what the Java and JavaScript engines put in
+  // front of them.
+  if (const std::string_view plain = std::string_view(function).substr(0, function.find('('));
+      plain.find('<') == std::string_view::npos) {
+    const std::size_t scope = plain.rfind("::");
+    const std::string_view last = scope == std::string_view::npos ? plain : plain.substr(scope + 2);
+    for (const std::string_view one :
+         {"malloc", "calloc", "realloc", "AllocateHeap", "ReallocateHeap", "AlignedAllocWithRetry"})
+      if (last == one) return true;
+  }
+  // The return type may be a container, or the program's own.
+  const std::string_view name = symbols::without_return_type(function);
+  return is_of_cxx_library(name) || starts_with_any(name, kAllocators);
+}
+
+namespace {
+
+/// The first function with a name from `frame`, which is in the stack, outwards.
+std::string named_caller(const std::vector<Frame>& stack, const Frame& frame) {
+  const auto at = std::find_if(stack.begin() + (&frame - stack.data()), stack.end(),
+                               [](const Frame& caller) { return !caller.function.empty(); });
+  return at == stack.end() ? std::string() : at->function;
+}
+
+}  // namespace
+
+std::size_t frames_of_machinery(const std::vector<Frame>& stack) {
+  const auto at = std::find_if(stack.begin(), stack.end(), [](const Frame& frame) {
+    return !is_allocation_machinery(frame.function);
+  });
+  return at == stack.end() ? stack.size() - 1 : static_cast<std::size_t>(at - stack.begin());
+}
+
+const Frame& call_site_of(const std::vector<Frame>& stack) { return stack[frames_of_machinery(stack)]; }
+
+std::vector<SiteGroup> group_by_site(const Names& names, const std::vector<std::uint32_t>& nodes) {
+  std::vector<SiteGroup> groups;
+  std::unordered_map<std::string, std::size_t> known;
+  for (const std::uint32_t node : nodes) {
+    const std::vector<Frame> stack = names.stack(node);
+    const Frame frame = stack.empty() ? Frame{} : call_site_of(stack);
+    const auto [position, fresh] = known.try_emplace(stack.empty() ? std::string() : key_of(frame), groups.size());
+    if (fresh) groups.push_back({frame, {}});
+    groups[position->second].nodes.push_back(node);
+  }
+  return groups;
+}
+
+CallSites find_call_sites(const model::Profile& profile, const Names& names, const std::vector<std::uint32_t>& nodes,
+                          std::size_t most) {
+  CallSites result;
+  result.site_of_node.assign(profile.nodes.size(), model::kNoIndex);
+  std::unordered_map<std::string, std::uint32_t> known;
+  for (const std::uint32_t node : nodes) {
+    const std::vector<Frame> stack = names.stack(node);
+    if (stack.empty()) continue;
+    const Frame& frame = call_site_of(stack);
+    const auto [position, fresh] = known.try_emplace(key_of(frame), static_cast<std::uint32_t>(result.sites.size()));
+    if (fresh)
+      result.sites.push_back({frame, 0, frame.function.empty() ? named_caller(stack, frame) : std::string()});
+    result.sites[position->second].peak_bytes += profile.nodes[node].costs.peak_bytes;
+    result.site_of_node[node] = position->second;
+  }
+  std::vector<std::uint32_t> order(result.sites.size());
+  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return result.sites[a].peak_bytes > result.sites[b].peak_bytes;
+  });
+  std::vector<CallSite> sorted;
+  std::vector<std::uint32_t> place(order.size(), model::kNoIndex);
+  for (std::uint32_t i = 0; i < order.size() && i < most; ++i) {
+    place[order[i]] = i;
+    sorted.push_back(std::move(result.sites[order[i]]));
+  }
+  result.sites = std::move(sorted);
+  for (std::uint32_t& site : result.site_of_node)
+    if (site != model::kNoIndex) site = place[site];
+  return result;
+}
+
+}  // namespace heapprof::cli

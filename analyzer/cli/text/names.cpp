@@ -1,0 +1,112 @@
+#include "analyzer/cli/text/names.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <map>
+#include <utility>
+
+#include "analyzer/render/units.h"
+
+namespace heapprof::cli {
+
+symbols::Symbolizer symbolizer_of(const model::Profile& profile, const symbols::Options& options) {
+  std::vector<symbols::Module> modules;
+  modules.reserve(profile.modules.size());
+  for (const model::Module& module : profile.modules)
+    modules.push_back({module.path, module.build_id, module.map_bytes, modules.empty()});  // the first: of no object
+  const model::Recording& recording = profile.recording;
+  return {std::move(modules), options,
+          {recording.start_realtime_ns, recording.pid, recording.live_pid, profile.bundle}};
+}
+
+Names::Names(const model::Profile& profile, const symbols::Options& options)
+    : profile_(profile), options_(options), resolved_of_address_(profile.addresses.size(), model::kNoIndex) {}
+
+void Names::resolve(const std::vector<std::uint32_t>& nodes) {
+  std::vector<bool> seen(profile_.nodes.size(), false);
+  std::vector<symbols::CodeAddress> wanted;
+  for (std::uint32_t node : nodes) {
+    for (; node != 0 && !seen[node]; node = profile_.nodes[node].parent) {
+      seen[node] = true;
+      const std::uint32_t address = profile_.nodes[node].address;
+      if (address == model::kNoIndex || resolved_of_address_[address] != model::kNoIndex) continue;
+      resolved_of_address_[address] = static_cast<std::uint32_t>(wanted.size());
+      wanted.push_back({profile_.addresses[address].module, profile_.addresses[address].offset});
+    }
+  }
+  symbols::Symbolizer symbolizer = symbolizer_of(profile_, options_);
+  resolved_ = symbolizer.resolve(wanted);
+  warnings_ = symbolizer.warnings();
+  if (options_.symbols) count_unnamed(wanted);
+}
+
+/// Says first of all how much the reader has to do without.
+void Names::count_unnamed(const std::vector<symbols::CodeAddress>& wanted) {
+  std::size_t unnamed = 0;
+  std::map<std::string, std::size_t> by_module;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (!resolved_[i].back().function.empty()) continue;
+    ++unnamed;
+    const std::string module = base_name(profile_.modules[wanted[i].module].path);
+    ++by_module[module.empty() ? "code of no file" : module];
+  }
+  if (unnamed == 0) return;
+  std::vector<std::pair<std::string, std::size_t>> most(by_module.begin(), by_module.end());
+  std::stable_sort(most.begin(), most.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text = render::exact_number(unnamed) + " of " + render::exact_number(wanted.size()) +
+                     " places in the code (" + render::percent(unnamed, wanted.size()) + ") " +
+                     (unnamed == 1 ? "has" : "have") + " no function name:";
+  constexpr std::size_t kMost = 4;
+  for (std::size_t i = 0; i < std::min(kMost, most.size()); ++i)
+    text += (i == 0 ? " " : ", ") + most[i].first + " (" + render::exact_number(most[i].second) + ")";
+  if (most.size() > kMost) text += " and others";
+  warnings_.insert(warnings_.begin(), std::move(text));
+}
+
+std::vector<Frame> Names::frames_of_node(std::uint32_t node) const {
+  std::vector<Frame> frames;
+  const model::CallNode& call = profile_.nodes[node];
+  if (call.address == model::kNoIndex) return frames;
+  const model::CodeAddress& address = profile_.addresses[call.address];
+  Frame frame;
+  frame.module = &profile_.modules[address.module];
+  frame.offset = address.offset;
+  frame.address = profile_.runtime_address(address);
+  frame.guessed = call.guessed;
+  const std::uint32_t resolved = resolved_of_address_[call.address];
+  if (resolved == model::kNoIndex || resolved_[resolved].empty()) {
+    frames.push_back(frame);
+    return frames;
+  }
+  for (const symbols::SourceFrame& source : resolved_[resolved]) {
+    frame.function = source.function;
+    frame.file = source.file;
+    frame.line = source.line;
+    frame.inlined = source.inlined;
+    frame.function_begin = source.function_begin;
+    frames.push_back(frame);
+  }
+  return frames;
+}
+
+std::vector<Frame> Names::stack(std::uint32_t node) const {
+  std::vector<Frame> stack;
+  for (; node != 0; node = profile_.nodes[node].parent)
+    for (Frame& frame : frames_of_node(node)) stack.push_back(std::move(frame));
+  return stack;
+}
+
+std::string base_name(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+std::string place_of(const Frame& frame) {
+  char number[32];
+  std::snprintf(number, sizeof number, "0x%" PRIx64, frame.function_begin != 0 ? frame.function_begin : frame.offset);
+  if (frame.module == nullptr || frame.module->path.empty()) return number;
+  return base_name(frame.module->path) + "+" + number;
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,265 @@
+#include "analyzer/cli/text/report_json.h"
+
+#include <cstring>
+#include <unordered_map>
+#include <utility>
+
+#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/export/output.h"
+
+namespace heapprof::cli {
+namespace {
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+double share_of(const RankedStack& part, const RankedStack& whole, Cost cost) {
+  const std::uint64_t of = ranks_by_blocks(cost) ? whole.blocks : whole.bytes;
+  const std::uint64_t share = ranks_by_blocks(cost) ? part.blocks : part.bytes;
+  return of == 0 ? 0 : static_cast<double>(share) / static_cast<double>(of);
+}
+
+std::string name_of(Cost cost) {
+  for (const auto& [name, value] : cost_names())
+    if (value == cost) return name;
+  return {};
+}
+
+std::string name_of(model::Kind kind) {
+  return kind == model::Kind::kHeap ? "heap" : kind == model::Kind::kMmap ? "mmap" : "all";
+}
+
+Json mmap_json(const model::MmapTotals& mmap) {
+  Json json;
+  json["mapped_bytes"] = mmap.mapped_bytes;
+  json["peak_bytes"] = mmap.peak_bytes;
+  json["live_bytes"] = mmap.live_bytes;
+  json["peak_time_ns"] = mmap.peak_time_ns;
+  json["mappings"] = mmap.mappings;
+  json["reserved_bytes"] = mmap.reserved_bytes;
+  json["from_allocator_bytes"] = mmap.from_allocator_bytes;
+  return json;
+}
+
+}  // namespace
+
+Json frame_json(const Frame& frame) {
+  Json json;
+  json["function"] = frame.function;
+  json["module"] = frame.module == nullptr ? "" : frame.module->path;
+  json["build_id"] = text_or_null(frame.module == nullptr ? "" : frame.module->build_id);
+  json["address"] = frame.address;
+  json["offset"] = frame.offset;
+  json["file"] = text_or_null(frame.file);
+  json["line"] = frame.line > 0 ? Json(frame.line) : Json(nullptr);
+  json["inlined"] = frame.inlined;
+  if (frame.guessed) json["guessed"] = true;
+  if (frame.function_begin != 0) json["function_begin"] = frame.function_begin;
+  return json;
+}
+
+Json stack_json(const Names& names, std::uint32_t node) {
+  Json frames = Json::array();
+  for (const Frame& frame : names.stack(node)) frames.push_back(frame_json(frame));
+  return frames;
+}
+
+Json head_json(const model::Profile& profile) {
+  Json json;
+  json["program"] = profile.recording.program;
+  json["pid"] = profile.recording.pid;
+  json["duration_ns"] = profile.recording.duration_ns;
+  json["integrity"] = integrity_json(profile.integrity);
+  json["slice"] =
+      profile.slice ? Json{{"from_ns", profile.slice->from_ns}, {"to_ns", profile.slice->to_ns}} : Json(nullptr);
+  json["live_at_ns"] = profile.live_at_ns ? Json(*profile.live_at_ns) : Json(nullptr);
+  json["selected"] = profile.selected.empty() ? Json(nullptr) : Json(profile.selected);
+  return json;
+}
+
+Json integrity_json(const model::Integrity& integrity) {
+  Json json;
+  json["complete"] = integrity.complete;
+  json["ended_by"] = integrity.ended_by;
+  json["end_status"] = integrity.end_status ? Json(*integrity.end_status) : Json(nullptr);
+  json["stop_reason"] = integrity.stop_reason ? Json(*integrity.stop_reason) : Json(nullptr);
+  json["events_lost"] = integrity.events_lost ? Json(*integrity.events_lost) : Json(nullptr);
+  json["bytes_damaged"] = integrity.bytes_damaged;
+  json["notes"] = integrity.notes;
+  return json;
+}
+
+Json threads_json(const model::Profile& profile) {
+  Json list = Json::array();
+  for (std::size_t index = 0; index < profile.threads.size(); ++index) {
+    const model::Thread& thread = profile.threads[index];
+    list.push_back({{"index", index},
+                    {"tid", thread.tid},
+                    {"name", thread.name},
+                    {"start_ns", thread.start_ns},
+                    {"allocations", thread.allocations},
+                    {"allocated_bytes", thread.allocated_bytes}});
+  }
+  return list;
+}
+
+Json report_json(const model::Profile& profile, Cost cost, const std::vector<RankedStack>& stacks,
+                 const Names& names) {
+  const model::HeapTotals& heap = profile.heap;
+  Json json = head_json(profile);
+  json["events"] = profile.events();
+  json["heap"] = {{"allocations", heap.allocations},
+                  {"allocated_bytes", heap.allocated_bytes},
+                  {"frees", heap.frees},
+                  {"failed", heap.failed},
+                  {"peak_bytes", heap.peak_bytes},
+                  {"peak_time_ns", heap.peak_time_ns},
+                  {"peak_blocks", heap.peak_blocks},
+                  {"leaked_bytes", heap.leaked_bytes},
+                  {"leaked_blocks", heap.leaked_blocks},
+                  {"temporary_allocations", heap.temporary_allocations},
+                  {"unmatched_frees", heap.unmatched_frees},
+                  {"implied_frees", heap.implied_frees}};
+  json["mmap"] = mmap_json(profile.mmap);
+  // Of the whole process, so of selections by time alone.
+  const Json at_moment =
+      profile.is_moment() && profile.resident.bytes != 0 ? Json(profile.resident.bytes) : Json(nullptr);
+  json["rss_bytes"] = at_moment;
+  json["peak_rss_bytes"] = profile.is_moment()        ? at_moment
+                           : profile.selected.empty() ? Json(profile.timeline.peak_rss_bytes)
+                                                      : Json(nullptr);
+  json["threads"] = threads_json(profile);
+  json["kind"] = name_of(profile.kind);
+  json["cost"] = name_of(cost);
+  const RankedStack total = figures_of(profile.totals, cost);
+  json["total"] = {{"bytes", total.bytes}, {"blocks", total.blocks}};
+  Json& top = json["top"] = Json::array();
+  for (const RankedStack& stack : stacks) {
+    Json entry;
+    entry["bytes"] = stack.bytes;
+    entry["blocks"] = stack.blocks;
+    entry["share"] = share_of(stack, total, cost);
+    const char* const truncated = profile.nodes[stack.node].truncated;
+    entry["truncated"] = truncated == nullptr ? Json(nullptr) : Json(truncated);
+    top.push_back(std::move(entry));
+  }
+  json["symbol_warnings"] = names.warnings();
+  return json;
+}
+
+namespace {
+
+std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+/// Frames as text. Those of one place in the code are written once, or kept for being repeated.
+class FrameTexts {
+ public:
+  explicit FrameTexts(bool shared) : shared_(shared) {}
+
+  void append(std::string& out, const Frame& frame) {
+    std::string text = line_of(frame_json(frame));
+    if (!shared_) {
+      out += text;
+      return;
+    }
+    const auto [known, fresh] = positions_.try_emplace(std::move(text), positions_.size());
+    if (fresh) order_.push_back(&known->first);
+    out += std::to_string(known->second);
+  }
+  const std::vector<const std::string*>& frames() const noexcept { return order_; }
+
+ private:
+  const bool shared_;
+  std::unordered_map<std::string, std::size_t> positions_;
+  std::vector<const std::string*> order_;
+};
+
+}  // namespace
+
+void write_report(const std::string& output, Json report, const std::vector<RankedStack>& stacks, const Names& names,
+                  bool shared) {
+  const Json top = std::move(report["top"]);
+  report.erase("top");
+  std::string head = dump(report);
+  head.resize(head.size() - std::strlen("\n}\n"));
+  exporter::Output out(output);
+  out.write(head);
+  FrameTexts texts(shared);
+  std::unordered_map<std::uint32_t, std::string> of_place;
+  const char* const gap = shared ? "," : ",\n        ";
+  out.write(",\n  \"top\": [");
+  for (std::size_t i = 0; i < stacks.size() && out.ok(); ++i) {
+    std::string entry = line_of(top[i]);
+    entry.pop_back();
+    out.write(i == 0 ? "\n    " : ",\n    ");
+    out.write(entry);
+    out.write(shared ? ",\"stack\":[" : ",\"stack\":[\n        ");
+    bool first = true;
+    names.for_each_node(stacks[i].node, [&](std::uint32_t node, std::uint32_t place) {
+      std::string& text = of_place[place];
+      if (text.empty())
+        for (const Frame& frame : names.frames_of_node(node)) {
+          if (!text.empty()) text += gap;
+          texts.append(text, frame);
+        }
+      if (text.empty()) return;
+      if (!std::exchange(first, false)) out.write(gap);
+      out.write(text);
+    });
+    out.write("]}");
+  }
+  out.write(stacks.empty() ? "]" : "\n  ]");
+  if (shared) {
+    out.write(",\n  \"frames\": [");
+    for (const std::string* const frame : texts.frames()) {
+      out.write(frame == texts.frames().front() ? "\n    " : ",\n    ");
+      out.write(*frame);
+    }
+    out.write(texts.frames().empty() ? "]" : "\n  ]");
+  }
+  out.write("\n}\n");
+  if (!out.close()) throw OutputError(out.error());
+}
+
+Json info_json(const model::Profile& profile) {
+  const model::Recording& recording = profile.recording;
+  Json json;
+  json["program"] = recording.program;
+  json["command_line"] = recording.command_line;
+  json["command_line_cut"] = recording.command_line_cut;
+  json["working_directory"] = recording.working_directory;
+  json["host"] = recording.host;
+  json["pid"] = recording.pid;
+  json["parent_pid"] = recording.parent_pid;
+  json["start_realtime_ns"] = recording.start_realtime_ns;
+  json["duration_ns"] = recording.duration_ns;
+  json["trace_bytes"] = recording.trace_bytes;
+  json["trace_version"] = recording.trace_version;
+  json["compacted"] = recording.compacted;
+  if (recording.compacted) {
+    json["rounded"] = recording.rounded;
+    json["original_bytes"] = recording.original_bytes;
+  }
+  json["clock"] = recording.clock;
+  json["forked_child"] = recording.forked_child;
+  json["integrity"] = integrity_json(profile.integrity);
+  json["events"] = profile.events();
+  Json& settings = json["settings"] = Json::object();
+  for (const auto& [name, value] : recording.settings) settings[name] = value;
+  json["threads"] = threads_json(profile);
+  Json& modules = json["modules"] = Json::array();
+  for (const model::Module& module : profile.modules) {
+    if (module.path.empty()) continue;
+    modules.push_back({{"path", module.path},
+                       {"build_id", text_or_null(module.build_id)},
+                       {"first_address", module.first_address},
+                       {"map_bytes", module.map_bytes},
+                       {"load_bias", module.load_bias},
+                       {"loads", module.loads},
+                       {"main", module.is_main}});
+  }
+  return json;
+}
+
+std::string dump(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+}  // namespace heapprof::cli
