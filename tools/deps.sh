@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds what Debian does not offer in a usable form:
 #
-#   Zydis      its instruction decoder, for the recorder (docs/concepts/README.md): static, position-independent, takes nothing
+#   Zydis      its instruction decoder, for the recorder (docs/design.md): static, position-independent, takes nothing
 #              from libc but functions of memory (x86-64 only; its headers of types come with Debian's libzycore-dev)
 #   libunwind  its local interface, static and position-independent: the oracle of the unwinder's tests (x86-64 only)
 #   mimalloc   static and in malloc's place, as a program carries it: for test programs
