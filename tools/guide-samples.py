@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Runs the commands that docs/guide.md shows and writes their output below them.
+
+usage: tools/guide-samples.py [BUILD_FOLDER]
+
+A sample is a block ```console``` behind the comment `<!-- sample: N -->`: its lines that begin with `$ ` are run, and
+the first N lines of output follow (`all`: every line); `...` stands for the rest. The commands run in a temporary
+folder, shown as /home/ann, with docs/examples/gateway.cpp as the program `./gateway`. Each run has other times and
+process ids, so no test compares them; run it after a change of what commands print.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SAMPLE = re.compile(r"(<!-- sample: (\w+) -->\n```console\n)(.*?)(```)", re.S)
+
+
+def output_of(command, folder, build):
+    environment = dict(os.environ, PATH=f"{build / 'analyzer'}:{os.environ['PATH']}", LC_ALL="C.UTF-8", COLUMNS="100")
+    done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    return done.stdout.replace(str(folder), "/home/ann").splitlines()
+
+
+def main():
+    build = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build").resolve()
+    guide = ROOT / "docs" / "guide.md"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copy(ROOT / "docs" / "examples" / "gateway.cpp", folder)
+        subprocess.run(["g++", "-g", "-O1", "-I", ROOT / "preload", "gateway.cpp", "-o", "gateway", "-pthread"],
+                       cwd=folder, check=True)
+
+        def renew(sample):
+            begin, lines, body, end = sample.groups()
+            text = ""
+            for command in [line[2:] for line in body.splitlines() if line.startswith("$ ")]:
+                found = output_of(command, folder, build)
+                shown = found if lines == "all" else found[:int(lines)]
+                text += f"$ {command}\n" + "".join(line.rstrip() + "\n" for line in shown)
+                if len(shown) < len(found):
+                    text += "...\n"
+            return begin + text + end
+
+        guide.write_text(SAMPLE.sub(renew, guide.read_text()))
+
+
+if __name__ == "__main__":
+    main()
