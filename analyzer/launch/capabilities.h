@@ -1,8 +1,8 @@
 // Programs with file capabilities. Their loader ignores LD_PRELOAD, because the kernel gave them privileges
 // (AT_SECURE). So they are started through the loader, with the same capabilities raised as ambient ones beforehand,
-// which gives no AT_SECURE; inside, the recorder takes the ambient set away again (preload/recorder/loader_start.h),
-// and the program has exactly what the kernel would have given it. Nothing is raised that it would not have given.
-// (capabilities(7))
+// which gives no AT_SECURE; inside, the recorder clears the ambient set again
+// (preload/recorder/process/loader_start.h), and the program has exactly what the kernel would have given it. Nothing
+// is raised that it would not have given. (capabilities(7))
 #pragma once
 
 #include <sys/types.h>

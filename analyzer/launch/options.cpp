@@ -30,7 +30,7 @@ struct Setting {
   const char* help;
 };
 
-// The recorder reads the same variables by the same rules: preload/recorder/settings.cpp.
+// The recorder reads the same variables by the same rules: preload/recorder/process/settings.cpp.
 constexpr std::array kSettings = {
     Setting{"--output", "HEAPPROF_OUTPUT", Kind::kOutput, "FILE",
             "where the trace goes: %e program, %p pid, %t start time,\n"

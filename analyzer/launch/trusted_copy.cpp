@@ -16,7 +16,7 @@ namespace heapprof::launch {
 
 namespace {
 
-// The recorder's own: preload/recorder/settings.h.
+// The recorder's own: preload/recorder/process/settings.h.
 constexpr const char* kConfiguration = "/etc/heapprof.conf";
 
 std::string failed(const std::string& what) { return what + ": " + std::strerror(errno); }

@@ -22,7 +22,7 @@
 
 namespace heapprof::trace {
 
-/// HEAPPROF_BLOCK_BYTES can be no larger (preload/recorder/settings.cpp).
+/// HEAPPROF_BLOCK_BYTES can be no larger (preload/recorder/process/settings.cpp).
 inline constexpr std::uint32_t kMaxBlockBytes = 64u << 10;
 inline constexpr std::uint32_t kMaxBlockSlots = (kMaxBlockBytes - sizeof(StagingHeader)) / sizeof(Slot);
 

@@ -35,7 +35,7 @@ inline bool is_own(std::uint64_t address) noexcept {
 }
 
 /// At the end of a hook whose last act is to tell the recorder: keeps that a call. The recorder knows that somebody
-/// is inside it by the return address into a hook (recorder/thread_state.h), and a jump would leave none.
+/// is inside it by the return address into a hook (recorder/thread/thread_state.h), and a jump would leave none.
 [[gnu::always_inline]] inline void return_here() noexcept { asm volatile("" ::: "memory"); }
 
 }  // namespace heapprof::hooks

@@ -18,7 +18,7 @@
 #include "preload/hooks/next_symbol.h"
 #include "preload/recorder/lifecycle.h"
 #include "preload/recorder/recorder.h"
-#include "preload/recorder/text.h"
+#include "preload/base/text.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/modules.h"
 #include "preload/unwind/unwinder.h"

@@ -6,8 +6,8 @@
 #include "preload/hooks/real.h"
 #include "preload/intercept/intercept.h"
 #include "preload/recorder/lifecycle.h"
-#include "preload/recorder/loader_start.h"
-#include "preload/recorder/log.h"
+#include "preload/recorder/process/loader_start.h"
+#include "preload/recorder/process/log.h"
 #include "preload/recorder/recorder.h"
 
 namespace heapprof::hooks {

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "preload/hooks/hook.h"
-#include "preload/recorder/loader_start.h"
+#include "preload/recorder/process/loader_start.h"
 
 namespace heapprof::hooks {
 

@@ -3,7 +3,7 @@
 #include <new>
 
 #include "preload/recorder/lifecycle.h"
-#include "preload/recorder/thread_state.h"
+#include "preload/recorder/thread/thread_state.h"
 
 namespace heapprof::intercept {
 

@@ -2,7 +2,7 @@
 
 #include <initializer_list>
 
-#include "preload/recorder/text.h"
+#include "preload/base/text.h"
 
 namespace heapprof::intercept {
 

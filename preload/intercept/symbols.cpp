@@ -3,7 +3,7 @@
 #include <elf.h>
 #include <link.h>
 
-#include "preload/recorder/text.h"
+#include "preload/base/text.h"
 #include "preload/sys/kernel.h"
 #include "preload/sys/proc_maps.h"
 

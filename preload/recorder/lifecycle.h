@@ -12,8 +12,8 @@
 
 #include <cstdint>
 
-#include "preload/recorder/fork_watch.h"
-#include "preload/recorder/trace_file.h"
+#include "preload/recorder/process/fork_watch.h"
+#include "preload/recorder/trace/trace_storage.h"
 
 namespace heapprof::recorder {
 

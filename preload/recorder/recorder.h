@@ -21,7 +21,7 @@
 
 #include "common/note_kind.h"
 #include "preload/arch/arch.h"
-#include "preload/recorder/thread_local.h"
+#include "preload/recorder/thread/thread_local.h"
 
 namespace heapprof::recorder {
 

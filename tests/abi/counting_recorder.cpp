@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 #include "preload/recorder/lifecycle.h"
-#include "preload/recorder/loader_start.h"
-#include "preload/recorder/log.h"
+#include "preload/recorder/process/loader_start.h"
+#include "preload/recorder/process/log.h"
 #include "preload/recorder/recorder.h"
-#include "preload/recorder/settings.h"
-#include "preload/recorder/text.h"
+#include "preload/recorder/process/settings.h"
+#include "preload/base/text.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/modules.h"
 #include "preload/unwind/unwinder.h"

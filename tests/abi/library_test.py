@@ -158,7 +158,7 @@ class Calls(unittest.TestCase):
                     self.assertTrue(function == target[1] and target[3], f"{function}: {instruction}")
 
     def test_hooks_call_the_recorder(self):
-        # The recorder finds by the return address whether somebody is inside it (recorder/thread_state.h). A jump
+        # The recorder finds by the return address whether somebody is inside it (thread_state.h). A jump
         # leaves the host's return address there.
         jump = re.compile(r"(?:j[a-z]+|b|b\.[a-z]+|cbn?z|tbn?z)\s.*<([^+>]+)(?:\+0x[0-9a-f]+)?>$")
         functions = 0

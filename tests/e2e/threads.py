@@ -94,7 +94,7 @@ class Turns(harness.Case):
                 self.assertEqual(report["heap"]["frees"], released)
                 worked = sorted(thread["allocations"] for thread in report["threads"])[-2:]
                 self.assertEqual(worked, sorted((first, second)))
-                if harness.EMULATOR:  # which has no tick (recorder/tick.h), so that every event reads the clock
+                if harness.EMULATOR:  # which has no tick (recorder/clock/tick.h), so that every event reads the clock
                     continue
                 # Or nobody ever took the turn, and this tests nothing.
                 events = [event for thread in run.read().threads() for event in thread.events

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "analyzer/launch/options.h"
-#include "preload/recorder/settings.h"
+#include "preload/recorder/process/settings.h"
 #include "tests/fuzz/input.h"
 
 namespace {

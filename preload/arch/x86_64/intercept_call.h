@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "preload/recorder/recorder.h"
-#include "preload/recorder/thread_state.h"
+#include "preload/recorder/thread/thread_state.h"
 
 namespace heapprof::intercept {
 struct Target;

@@ -1,5 +1,5 @@
 // The call tree's table while threads that double it die.
-#include "preload/recorder/call_tree.h"
+#include "preload/recorder/call_tree/call_tree.h"
 
 #include "tests/unit/recorder/recording.h"
 

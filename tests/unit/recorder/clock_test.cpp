@@ -1,5 +1,5 @@
 // Ticks, and when they may not be read.
-#include "preload/recorder/clock.h"
+#include "preload/recorder/clock/clock.h"
 
 #include <catch2/catch.hpp>
 #include <ctime>

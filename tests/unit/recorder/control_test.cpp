@@ -1,5 +1,5 @@
 // Pause, resume and mark, from the program and through the mailbox.
-#include "preload/recorder/control.h"
+#include "preload/recorder/control/control.h"
 
 #include <catch2/catch.hpp>
 #include <cstring>

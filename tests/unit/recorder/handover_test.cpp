@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
-#include "preload/recorder/call_tree.h"
+#include "preload/recorder/call_tree/call_tree.h"
 #include "preload/recorder/lifecycle.h"
-#include "preload/recorder/settings.h"
-#include "preload/recorder/thread_state.h"
+#include "preload/recorder/process/settings.h"
+#include "preload/recorder/thread/thread_state.h"
 #include "tests/unit/recorder/read_back.h"
 
 using namespace heapprof;

@@ -1,5 +1,5 @@
 // What a hook of the real allocator has told of, for the hook around it.
-#include "preload/recorder/inner_blocks.h"
+#include "preload/recorder/thread/inner_blocks.h"
 
 #include <catch2/catch.hpp>
 

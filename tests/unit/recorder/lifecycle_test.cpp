@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "preload/recorder/settings.h"
+#include "preload/recorder/process/settings.h"
 #include "tests/unit/recorder/stream_recording.h"
 
 using namespace heapprof;

@@ -1,5 +1,5 @@
 // Timeline samples, and when none may be taken.
-#include "preload/recorder/sampler.h"
+#include "preload/recorder/control/sampler.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "preload/recorder/settings.h"
+#include "preload/recorder/process/settings.h"
 
 #include <catch2/catch.hpp>
 #include <unistd.h>

@@ -4,10 +4,10 @@
 #include <catch2/catch.hpp>
 #include <memory>
 
-#include "preload/recorder/clock.h"
-#include "preload/recorder/fork_watch.h"
+#include "preload/recorder/clock/clock.h"
+#include "preload/recorder/process/fork_watch.h"
 #include "preload/recorder/lifecycle.h"
-#include "preload/recorder/thread_state.h"
+#include "preload/recorder/thread/thread_state.h"
 #include "tests/unit/recorder/read_back.h"
 
 namespace heapprof::test {

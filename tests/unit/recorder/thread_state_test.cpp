@@ -1,6 +1,6 @@
 // How a thread's state survives its owner: marks that a longjmp left behind are told from those of frames that will
 // go on, and what a dead thread had taken is free again.
-#include "preload/recorder/thread_state.h"
+#include "preload/recorder/thread/thread_state.h"
 
 #include <ucontext.h>
 

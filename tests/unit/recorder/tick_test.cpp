@@ -1,5 +1,5 @@
 // The word that the kernel changes at each tick of its timer.
-#include "preload/recorder/tick.h"
+#include "preload/recorder/clock/tick.h"
 
 #include <time.h>
 

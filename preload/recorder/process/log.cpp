@@ -1,8 +1,8 @@
-#include "preload/recorder/log.h"
+#include "preload/recorder/process/log.h"
 
 #include <poll.h>
 
-#include "preload/recorder/text.h"
+#include "preload/base/text.h"
 #include "preload/sys/kernel.h"
 
 namespace heapprof::recorder {

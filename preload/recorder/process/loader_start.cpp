@@ -1,12 +1,12 @@
-#include "preload/recorder/loader_start.h"
+#include "preload/recorder/process/loader_start.h"
 
 #include <linux/capability.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "preload/recorder/log.h"
-#include "preload/recorder/text.h"
+#include "preload/recorder/process/log.h"
+#include "preload/base/text.h"
 #include "preload/sys/kernel.h"
 #include "preload/sys/proc_maps.h"
 

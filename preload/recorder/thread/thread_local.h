@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "preload/recorder/inner_blocks.h"
+#include "preload/recorder/thread/inner_blocks.h"
 
 namespace heapprof::recorder {
 

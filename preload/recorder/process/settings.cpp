@@ -1,9 +1,9 @@
-#include "preload/recorder/settings.h"
+#include "preload/recorder/process/settings.h"
 
 #include <initializer_list>
 
-#include "preload/recorder/log.h"
-#include "preload/recorder/text.h"
+#include "preload/recorder/process/log.h"
+#include "preload/base/text.h"
 #include "preload/sys/kernel.h"
 
 namespace heapprof::recorder {

@@ -1,4 +1,4 @@
-#include "preload/recorder/fork_watch.h"
+#include "preload/recorder/process/fork_watch.h"
 
 #include "preload/sys/kernel.h"
 

@@ -2,7 +2,7 @@
 // by one raw write. Nothing is said below HEAPPROF_LOG.
 #pragma once
 
-#include "preload/recorder/settings.h"
+#include "preload/recorder/process/settings.h"
 
 namespace heapprof::recorder {
 

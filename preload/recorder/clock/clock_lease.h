@@ -26,8 +26,8 @@
 
 #include <cstdint>
 
-#include "preload/recorder/clock.h"
-#include "preload/recorder/thread_state.h"
+#include "preload/recorder/clock/clock.h"
+#include "preload/recorder/thread/thread_state.h"
 
 namespace heapprof::recorder {
 

@@ -1,5 +1,5 @@
 // The trace file and the streams in it, without hooks: what they wrote is read back from the file's bytes.
-#include "preload/recorder/trace_file.h"
+#include "preload/recorder/trace/trace_storage.h"
 
 #include <catch2/catch.hpp>
 #include <sys/resource.h>
@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "common/checksum.h"
-#include "preload/recorder/call_tree.h"
-#include "preload/recorder/stream.h"
+#include "preload/recorder/call_tree/call_tree.h"
+#include "preload/recorder/trace/stream.h"
 #include "tests/support/seed.h"
 #include "tests/support/system_calls.h"
 #include "tests/unit/recorder/read_back.h"

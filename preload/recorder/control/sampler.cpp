@@ -1,10 +1,10 @@
-#include "preload/recorder/sampler.h"
+#include "preload/recorder/control/sampler.h"
 
 #include <sys/auxv.h>
 
-#include "preload/recorder/clock.h"
+#include "preload/recorder/clock/clock.h"
 #include "preload/recorder/lifecycle.h"
-#include "preload/recorder/text.h"
+#include "preload/base/text.h"
 #include "preload/sys/kernel.h"
 
 namespace heapprof::recorder {

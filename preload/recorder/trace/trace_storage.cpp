@@ -1,4 +1,4 @@
-#include "preload/recorder/trace_file.h"
+#include "preload/recorder/trace/trace_storage.h"
 
 #include <linux/btrfs.h>
 #include <linux/btrfs_tree.h>
@@ -11,8 +11,8 @@
 #include <sys/vfs.h>
 
 #include "common/checksum.h"
-#include "preload/recorder/fork_watch.h"
-#include "preload/recorder/text.h"
+#include "preload/recorder/process/fork_watch.h"
+#include "preload/base/text.h"
 
 namespace heapprof::recorder {
 

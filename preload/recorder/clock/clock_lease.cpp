@@ -1,4 +1,4 @@
-#include "preload/recorder/turn.h"
+#include "preload/recorder/clock/clock_lease.h"
 
 namespace heapprof::recorder {
 

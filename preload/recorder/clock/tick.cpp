@@ -1,4 +1,4 @@
-#include "preload/recorder/tick.h"
+#include "preload/recorder/clock/tick.h"
 
 #include <time.h>
 

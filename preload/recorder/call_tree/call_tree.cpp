@@ -1,6 +1,6 @@
-#include "preload/recorder/call_tree.h"
+#include "preload/recorder/call_tree/call_tree.h"
 
-#include "preload/recorder/stream.h"
+#include "preload/recorder/trace/stream.h"
 #include "preload/sys/kernel.h"
 
 namespace heapprof::recorder {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "preload/recorder/thread_state.h"
+#include "preload/recorder/thread/thread_state.h"
 
 namespace heapprof::recorder {
 

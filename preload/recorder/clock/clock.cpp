@@ -1,6 +1,6 @@
-#include "preload/recorder/clock.h"
+#include "preload/recorder/clock/clock.h"
 
-#include "preload/recorder/text.h"
+#include "preload/base/text.h"
 #include "preload/sys/kernel.h"
 
 namespace heapprof::recorder {

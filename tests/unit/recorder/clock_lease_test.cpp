@@ -1,6 +1,6 @@
 // Who need not read the clock: how the turn is taken, lost and waited for, and that no event of a thread without it
 // is later than what that thread looked at.
-#include "preload/recorder/turn.h"
+#include "preload/recorder/clock/clock_lease.h"
 
 #include "preload/recorder/recorder.h"
 #include "tests/unit/recorder/recording.h"

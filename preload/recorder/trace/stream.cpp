@@ -1,10 +1,10 @@
-#include "preload/recorder/stream.h"
+#include "preload/recorder/trace/stream.h"
 
 #include <lz4.h>
 
 #include "common/checksum.h"
 #include "common/event_codec.h"
-#include "preload/recorder/trace_file.h"
+#include "preload/recorder/trace/trace_storage.h"
 
 namespace heapprof::recorder {
 
