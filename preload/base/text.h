@@ -1,41 +1,13 @@
-// Text without libc: a bounded buffer that messages, paths and settings are written into. What does not
-// fit is dropped, and overflowed() tells so. Never allocates; the buffer belongs to the caller.
+// A bounded buffer for messages, paths and settings. What exceeds it is dropped, and overflowed() is then true.
+// Never allocates; the buffer belongs to the caller. Safe in signal handlers.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace heapprof::recorder {
+#include "common/c_string.h"
 
-inline std::size_t text_length(const char* text) noexcept {
-  std::size_t length = 0;
-  while (text[length] != '\0') ++length;
-  return length;
-}
-
-inline bool text_equal(const char* a, const char* b) noexcept {
-  while (*a != '\0' && *a == *b) ++a, ++b;
-  return *a == *b;
-}
-
-/// `text` without `prefix`, or null when it does not begin with it.
-inline const char* after_prefix(const char* text, const char* prefix) noexcept {
-  while (*prefix != '\0') {
-    if (*text++ != *prefix++) return nullptr;
-  }
-  return text;
-}
-
-/// Reads decimal digits at `text`, moves it past them; false when there is none or it exceeds 64 bits.
-inline bool parse_number(const char*& text, std::uint64_t& value) noexcept {
-  if (*text < '0' || *text > '9') return false;
-  value = 0;
-  for (; *text >= '0' && *text <= '9'; ++text) {
-    if (__builtin_mul_overflow(value, std::uint64_t{10}, &value)) return false;
-    if (__builtin_add_overflow(value, static_cast<std::uint64_t>(*text - '0'), &value)) return false;
-  }
-  return true;
-}
+namespace heapprof {
 
 class Text {
  public:
@@ -60,6 +32,7 @@ class Text {
     for (std::size_t i = 0; i < length; ++i) add(text[i]);
     return *this;
   }
+  /// Decimal.
   Text& number(std::uint64_t value) noexcept {
     char digits[20];
     std::size_t count = 0;
@@ -68,6 +41,7 @@ class Text {
     while (count != 0) add(digits[--count]);
     return *this;
   }
+  /// 16 hexadecimal digits.
   Text& hex(std::uint64_t value) noexcept {
     for (int shift = 60; shift >= 0; shift -= 4) add("0123456789abcdef"[value >> shift & 15]);
     return *this;
@@ -84,4 +58,4 @@ class Text {
   bool overflowed_ = false;
 };
 
-}  // namespace heapprof::recorder
+}  // namespace heapprof

@@ -14,11 +14,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/base/text.h"
 #include "preload/hooks/hook.h"
 #include "preload/hooks/next_symbol.h"
 #include "preload/recorder/lifecycle.h"
 #include "preload/recorder/recorder.h"
-#include "preload/base/text.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/modules.h"
 #include "preload/unwind/unwinder.h"
@@ -181,7 +181,7 @@ void report_lost_registrations() noexcept {
   const std::uint64_t lost = __atomic_load_n(&g_lost_count, __ATOMIC_RELAXED);
   if (lost == 0) return;
   char buffer[128];
-  recorder::Text text(buffer);
+  Text text(buffer);
   recorder::note(text.add("__register_frame: ").number(lost).add(" registrations were not passed on").c_str());
 }
 

@@ -5,13 +5,13 @@
 #include <sys/auxv.h>
 
 #include "patch.h"
+#include "preload/base/text.h"
 #include "preload/hooks/real.h"
 #include "preload/intercept/loaded_objects.h"
 #include "preload/intercept/symbols.h"
 #include "preload/recorder/lifecycle.h"
 #include "preload/recorder/process/log.h"
 #include "preload/recorder/recorder.h"
-#include "preload/base/text.h"
 #include "preload/recorder/thread/thread_state.h"
 #include "preload/sys/guarded_read.h"
 #include "preload/sys/kernel.h"
@@ -26,7 +26,6 @@ namespace {
 
 using recorder::log;
 using recorder::LogLevel;
-using recorder::Text;
 
 constexpr std::size_t kMaxNotes = 4096;
 constexpr std::size_t kMaxNamespaces = 16;  // glibc has no more (ldsodefs.h, DL_NNS)
@@ -93,17 +92,10 @@ constinit Free* g_release_behind = nullptr;
          status.stx_nlink == 3;
 }
 
-const char* base_name(const char* path) noexcept {
-  const char* base = path;
-  for (const char* at = path; *at != '\0'; ++at)
-    if (*at == '/') base = at + 1;
-  return base;
-}
-
 bool is_libc(const char* path) noexcept {
   const char* base = base_name(path);
-  return recorder::after_prefix(base, "libc.so.") != nullptr || recorder::after_prefix(base, "libc-2.") != nullptr ||
-         recorder::after_prefix(base, "ld-linux") != nullptr || recorder::after_prefix(base, "ld-2.") != nullptr;
+  return after_prefix(base, "libc.so.") != nullptr || after_prefix(base, "libc-2.") != nullptr ||
+         after_prefix(base, "ld-linux") != nullptr || after_prefix(base, "ld-2.") != nullptr;
 }
 
 /// Of the program's libc only those miss blocks who pass by the hooks: few programs, and it can't be said which.
@@ -149,7 +141,7 @@ std::size_t choose(Memory& memory, Role role, Family& family) noexcept {
     // An operator new that calls malloc is recorded there; one of an allocator that has malloc too may not call it.
     if (of == Family::kOperator && !prefixed && !plain) continue;
     if (of < Family::kPlain) family = of;
-    if (of == Family::kPlain && recorder::text_equal(function.symbol, "mallocx")) jemalloc_names = true;
+    if (of == Family::kPlain && text_equal(function.symbol, "mallocx")) jemalloc_names = true;
     if (function.indirect) {
       leave_alone(memory, role, "it is chosen when the program starts (IFUNC)", function);
       continue;
@@ -217,7 +209,7 @@ void note_left_alone(Memory& memory) noexcept {
     std::size_t names = 0;
     for (std::size_t j = i; j < memory.left_alone_count; ++j) {
       LeftAlone& other = memory.left_alone[j];
-      if (other.function == nullptr || !recorder::text_equal(other.reason, first.reason) ||
+      if (other.function == nullptr || !text_equal(other.reason, first.reason) ||
           what_is_missing(other.function->name.signature.kind) != missing)
         continue;
       if (names++ < kMostNames) text.add(names == 1 ? "" : ", ").add(other.function->symbol);

@@ -8,9 +8,6 @@ namespace heapprof::intercept {
 
 namespace {
 
-using recorder::after_prefix;
-using recorder::text_equal;
-
 constexpr std::uint8_t kNone = kNoArgument;
 
 struct Row {

@@ -124,7 +124,7 @@ void add(File& file, const ElfW(Sym)& symbol, const char* text, const Name& name
   function.size = symbol.st_size;
   function.name = name;
   function.indirect = (symbol.st_info & 0xf) == STT_GNU_IFUNC;
-  recorder::Text(function.symbol, sizeof function.symbol).add(text);
+  Text(function.symbol, sizeof function.symbol).add(text);
 }
 
 void read_table(File& file, const ElfW(Shdr)& table, const ElfW(Shdr)& strings, std::uint64_t load_bias,
@@ -140,7 +140,7 @@ void read_table(File& file, const ElfW(Shdr)& table, const ElfW(Shdr)& strings, 
   for (std::uint64_t left = table.sh_size / sizeof *symbol; left != 0; --left, ++symbol) {
     const unsigned type = symbol->st_info & 0xf;
     if (symbol->st_shndx == SHN_UNDEF && symbol->st_name < strings.sh_size &&
-        recorder::text_equal(names.data() + symbol->st_name, "dlopen"))
+        text_equal(names.data() + symbol->st_name, "dlopen"))
       result.imports_dlopen = true;
     if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx == SHN_UNDEF ||
         symbol->st_name >= strings.sh_size)
@@ -149,8 +149,8 @@ void read_table(File& file, const ElfW(Shdr)& table, const ElfW(Shdr)& strings, 
     Name name;
     if (match(text, name)) add(file, *symbol, text, name, load_bias, result);
     else if (text[0] == '_' && text[1] == '_' &&
-             (recorder::text_equal(text, "__asan_init") || recorder::text_equal(text, "__tsan_init") ||
-              recorder::text_equal(text, "__msan_init") || recorder::text_equal(text, "__lsan_init")))
+             (text_equal(text, "__asan_init") || text_equal(text, "__tsan_init") ||
+              text_equal(text, "__msan_init") || text_equal(text, "__lsan_init")))
       result.sanitizer = true;
   }
 }
@@ -222,7 +222,7 @@ const char* find_mark(const char* begin, std::size_t bytes) noexcept {
     if ((any[0] | any[1]) == 0) [[likely]] continue;
     for (std::size_t at = i; at < i + sizeof(Vector); ++at)
       for (const Mark& mark : kMarks) {
-        const std::size_t length = recorder::text_length(mark.text);
+        const std::size_t length = text_length(mark.text);
         if (at >= mark.malloc_at && at - mark.malloc_at + length <= bytes &&
             __builtin_memcmp(begin + at - mark.malloc_at, mark.text, length) == 0)
           return mark.allocator;

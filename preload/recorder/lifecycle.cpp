@@ -4,16 +4,16 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "preload/base/text.h"
 #include "preload/recorder/call_tree/call_tree.h"
 #include "preload/recorder/clock/clock.h"
+#include "preload/recorder/clock/tick.h"
 #include "preload/recorder/control/control.h"
+#include "preload/recorder/control/sampler.h"
 #include "preload/recorder/process/loader_start.h"
 #include "preload/recorder/process/log.h"
-#include "preload/recorder/control/sampler.h"
 #include "preload/recorder/process/settings.h"
-#include "preload/base/text.h"
 #include "preload/recorder/thread/thread_state.h"
-#include "preload/recorder/clock/tick.h"
 #include "preload/sys/kernel.h"
 #include "preload/sys/proc_maps.h"
 #include "preload/unwind/unwinder.h"

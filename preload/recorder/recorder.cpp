@@ -11,17 +11,17 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
+#include "preload/base/text.h"
 #include "preload/recorder/call_tree/call_tree.h"
 #include "preload/recorder/clock/clock.h"
+#include "preload/recorder/clock/clock_lease.h"
+#include "preload/recorder/clock/tick.h"
 #include "preload/recorder/control/control.h"
+#include "preload/recorder/control/sampler.h"
 #include "preload/recorder/lifecycle.h"
 #include "preload/recorder/process/log.h"
-#include "preload/recorder/control/sampler.h"
 #include "preload/recorder/process/settings.h"
-#include "preload/base/text.h"
 #include "preload/recorder/thread/thread_state.h"
-#include "preload/recorder/clock/tick.h"
-#include "preload/recorder/clock/clock_lease.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/unwinder.h"
 

@@ -12,12 +12,12 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "preload/base/text.h"
 #include "preload/recorder/lifecycle.h"
 #include "preload/recorder/process/loader_start.h"
 #include "preload/recorder/process/log.h"
-#include "preload/recorder/recorder.h"
 #include "preload/recorder/process/settings.h"
-#include "preload/base/text.h"
+#include "preload/recorder/recorder.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/modules.h"
 #include "preload/unwind/unwinder.h"
@@ -29,7 +29,7 @@ namespace {
 int descriptor() noexcept {
   const char* value = recorder::environment_value(environ, "HEAPPROF_REPORTS");
   std::uint64_t number = 0;
-  return value != nullptr && recorder::parse_number(value, number) ? static_cast<int>(number) : -1;
+  return value != nullptr && parse_number(value, number) ? static_cast<int>(number) : -1;
 }
 
 /// The program's headers are mapped where the kernel says; so is what they describe.
@@ -44,7 +44,7 @@ bool in_program(std::uint64_t pc) noexcept {
   return false;
 }
 
-void say(recorder::Text& line, const arch::EntryRegisters* entry = nullptr) noexcept {
+void say(Text& line, const arch::EntryRegisters* entry = nullptr) noexcept {
   if (environ == nullptr) return;
   const int fd = descriptor();
   if (fd < 0) return;
@@ -55,13 +55,13 @@ void say(recorder::Text& line, const arch::EntryRegisters* entry = nullptr) noex
 
 void say(const char* what, const arch::EntryRegisters* entry = nullptr) noexcept {
   char buffer[128];
-  recorder::Text line(buffer);
+  Text line(buffer);
   say(line.add(what), entry);
 }
 
 void say(const char* what, std::uint64_t number, const arch::EntryRegisters* entry = nullptr) noexcept {
   char buffer[128];
-  recorder::Text line(buffer);
+  Text line(buffer);
   say(line.add(what).add(' ').number(number), entry);
 }
 

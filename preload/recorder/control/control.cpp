@@ -1,9 +1,9 @@
 #include "preload/recorder/control/control.h"
 
 #include "preload/recorder/clock/clock.h"
-#include "preload/recorder/process/fork_watch.h"
-#include "preload/recorder/lifecycle.h"
 #include "preload/recorder/clock/clock_lease.h"
+#include "preload/recorder/lifecycle.h"
+#include "preload/recorder/process/fork_watch.h"
 
 namespace heapprof::recorder {
 

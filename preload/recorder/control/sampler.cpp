@@ -2,9 +2,9 @@
 
 #include <sys/auxv.h>
 
+#include "preload/base/text.h"
 #include "preload/recorder/clock/clock.h"
 #include "preload/recorder/lifecycle.h"
-#include "preload/base/text.h"
 #include "preload/sys/kernel.h"
 
 namespace heapprof::recorder {

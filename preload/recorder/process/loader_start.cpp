@@ -5,8 +5,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "preload/recorder/process/log.h"
 #include "preload/base/text.h"
+#include "preload/recorder/process/log.h"
 #include "preload/sys/kernel.h"
 #include "preload/sys/proc_maps.h"
 

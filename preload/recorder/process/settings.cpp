@@ -2,8 +2,8 @@
 
 #include <initializer_list>
 
-#include "preload/recorder/process/log.h"
 #include "preload/base/text.h"
+#include "preload/recorder/process/log.h"
 #include "preload/sys/kernel.h"
 
 namespace heapprof::recorder {

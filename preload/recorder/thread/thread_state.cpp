@@ -1,12 +1,12 @@
 #include "preload/recorder/thread/thread_state.h"
 
+#include "preload/base/text.h"
 #include "preload/recorder/call_tree/call_tree.h"
 #include "preload/recorder/clock/clock.h"
+#include "preload/recorder/clock/clock_lease.h"
 #include "preload/recorder/lifecycle.h"
 #include "preload/recorder/process/settings.h"
-#include "preload/base/text.h"
 #include "preload/recorder/trace/trace_storage.h"
-#include "preload/recorder/clock/clock_lease.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/stack_bounds.h"
 

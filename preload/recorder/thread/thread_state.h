@@ -15,8 +15,8 @@
 
 #include <cstdint>
 
-#include "preload/recorder/trace/stream.h"
 #include "preload/recorder/thread/thread_local.h"
+#include "preload/recorder/trace/stream.h"
 #include "preload/unwind/unwinder.h"
 
 namespace heapprof::recorder {

@@ -17,8 +17,8 @@
 #include <cstdint>
 
 #include "common/trace_format.h"
-#include "preload/recorder/process/fork_watch.h"
 #include "preload/recorder/clock/tick.h"
+#include "preload/recorder/process/fork_watch.h"
 
 namespace heapprof {
 struct EncodedBlock;

@@ -11,8 +11,8 @@
 #include <sys/vfs.h>
 
 #include "common/checksum.h"
-#include "preload/recorder/process/fork_watch.h"
 #include "preload/base/text.h"
+#include "preload/recorder/process/fork_watch.h"
 
 namespace heapprof::recorder {
 

@@ -9,11 +9,11 @@
 
 #include "preload/recorder/call_tree/call_tree.h"
 #include "preload/recorder/clock/clock.h"
-#include "preload/recorder/lifecycle.h"
+#include "preload/recorder/clock/clock_lease.h"
 #include "preload/recorder/control/sampler.h"
+#include "preload/recorder/lifecycle.h"
 #include "preload/recorder/process/settings.h"
 #include "preload/recorder/thread/thread_state.h"
-#include "preload/recorder/clock/clock_lease.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/stack_bounds.h"
 #include "tests/support/single_step.h"

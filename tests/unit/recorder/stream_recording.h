@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "preload/recorder/clock/clock.h"
-#include "preload/recorder/process/fork_watch.h"
 #include "preload/recorder/lifecycle.h"
+#include "preload/recorder/process/fork_watch.h"
 #include "preload/recorder/thread/thread_state.h"
 #include "tests/unit/recorder/read_back.h"
 
