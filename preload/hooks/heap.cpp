@@ -88,7 +88,7 @@ HEAPPROF_HOOK(void*, reallocarray, (void* old_block, std::size_t count, std::siz
 HEAPPROF_HOOK(void, free, (void* block)) {
   if (block != nullptr) {
     const EntryRegisters entry = entry_registers();
-    recorder::released(block, entry);
+    recorder::freed(block, entry);
   }
   real().free(block);
 }
@@ -101,7 +101,7 @@ HEAPPROF_HOOK(void, cfree, (void* block)) {
   if (real().cfree == nullptr) return real().program_free(block);
   if (block != nullptr) {
     const EntryRegisters entry = entry_registers();
-    recorder::released(block, entry);
+    recorder::freed(block, entry);
   }
   real().cfree(block);
 }
@@ -110,7 +110,7 @@ HEAPPROF_HOOK(void, free_sized, (void* block, std::size_t size)) {
   if (real().free_sized == nullptr) return real().program_free(block);
   if (block != nullptr) {
     const EntryRegisters entry = entry_registers();
-    recorder::released(block, entry);
+    recorder::freed(block, entry);
   }
   real().free_sized(block, size);
 }
@@ -119,7 +119,7 @@ HEAPPROF_HOOK(void, free_aligned_sized, (void* block, std::size_t alignment, std
   if (real().free_aligned_sized == nullptr) return real().program_free(block);
   if (block != nullptr) {
     const EntryRegisters entry = entry_registers();
-    recorder::released(block, entry);
+    recorder::freed(block, entry);
   }
   real().free_aligned_sized(block, alignment, size);
 }

@@ -34,7 +34,7 @@ HEAPPROF_HOOK(void, heapprof_recorder_report_alloc, (const void* block, std::siz
 
 HEAPPROF_HOOK(void, heapprof_recorder_report_free, (const void* block)) {
   const EntryRegisters entry = entry_registers();
-  if (block != nullptr) recorder::released(block, entry);
+  if (block != nullptr) recorder::freed(block, entry);
   return_here();
 }
 

@@ -29,7 +29,7 @@ const char* who_answers() noexcept {
 
 [[gnu::constructor]] void library_loaded() noexcept {
   real();  // at the latest now, while nothing can have been unloaded
-  recorder::set_right_after_loader();
+  recorder::undo_loader_effects();
   if (recorder::state() == recorder::State::kNew) recorder::start();
   recorder::prepare_environment();
   // Elsewhere the first registration searches: most programs that are not recorded never need it.

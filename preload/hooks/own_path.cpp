@@ -12,7 +12,7 @@ namespace {
 
 /// The program's path if `path` asks for it and the kernel's answer would be wrong; else null.
 inline const char* own_path(const char* path) noexcept {
-  const char* program = recorder::program_behind_loader();
+  const char* program = recorder::program_started_by_loader();
   if (program == nullptr || path == nullptr) [[likely]] return nullptr;
   return recorder::names_own_executable(path) ? program : nullptr;
 }

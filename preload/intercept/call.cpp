@@ -169,7 +169,7 @@ heapprof::intercept::Begin heapprof_intercept_begin_recorded(arch::CallFrame* fr
     if (frame->block == nullptr && signature.kind == Kind::kRelease) return Begin::kReplace;
   }
   if (signature.kind == Kind::kRelease) {
-    recorder::released(frame->block, frame->entry());
+    recorder::freed(frame->block, frame->entry());
     ++recorder::t_local.allocator_depth;
     recorder::t_local.reallocating = frame->block;
     intercept::push(*thread, *frame);

@@ -189,10 +189,10 @@ void commit_text(Stream& stream, TextKind kind, const char* text, std::uint64_t 
 void describe_process(Stream& stream) noexcept {
   commit_text(stream, TextKind::kProgram, g_program);
   const std::size_t length = sys::read_file("/proc/self/cmdline", g_scratch, sizeof g_scratch);
-  if (program_behind_loader() == nullptr) {
+  if (program_started_by_loader() == nullptr) {
     stream.append_text(TextKind::kCommandLine, 0, length == sizeof g_scratch - 1, g_scratch, length);
   } else {
-    const CommandLine line = command_line_behind_loader(g_scratch, length);
+    const CommandLine line = command_line_without_loader(g_scratch, length);
     stream.append_text(TextKind::kCommandLine, 0, length == sizeof g_scratch - 1, line.name, line.name_bytes,
                        line.rest, line.rest_bytes);
   }
@@ -205,7 +205,7 @@ void describe_process(Stream& stream) noexcept {
 void begin(bool forked_child) noexcept {
   g_clock.start();
   find_tick();
-  look_behind_loader();
+  detect_loader_start();
   find_program();
   const char* program = base_name(g_program);
   // A signal that ends the process, or whose handler leaves by longjmp, comes when the trace has its header, its first

@@ -1,7 +1,7 @@
 // The event path: hook -> enter_at_gate() -> stack -> time -> append -> leave().
 //
 // Events come in runs (Stream::begin_run) during which nothing is due. Within one, an allocation whose stack is a
-// known path and a release take the short way: detail::allocated, detail::released, which call nothing. One
+// known path and a release take the short way: detail::allocated, detail::freed, which call nothing. One
 // comparison, of the gate (fork_watch.h), tells them that the process is this one, recording and not paused. Whatever
 // they are not made for they leave, by a jump, to the functions after them, which are made for everything: to
 // ..._slowly while the thread's state is not taken, to ..._entered when it is. A run has one time, so that its events
@@ -301,7 +301,7 @@ void detail::allocated_inside(const void* block, std::size_t size, std::uint64_t
   allocated_slowly(block, size, pc, sp, fp);
 }
 
-void detail::released(const void* block, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
+void detail::freed(const void* block, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
   if (t_local.allocator_depth != 0) [[unlikely]] return released_slowly(block, pc, sp, fp);
   ThreadState* const thread = enter_at_gate();
   if (thread == nullptr) [[unlikely]] return released_slowly(block, pc, sp, fp);

@@ -2,7 +2,7 @@
 // before or after it, in this order (design 2.4):
 //
 //   malloc       AllocatorCall call;  p = real(n);  call.done();  allocated(p, n, entry, call)
-//   free         released(p, entry);  real(p)
+//   free         freed(p, entry);  real(p)
 //   realloc      begin = realloc_begin(p, entry);  AllocatorCall call;  q = real(p, n);  call.done();
 //                realloc_end(begin, p, q, n, entry, call)
 //   mmap         p = real(...);  mapped(...)
@@ -60,7 +60,7 @@ namespace detail {
 void allocated(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept;
 void allocated_inside(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp,
                       std::uint64_t fp) noexcept;
-void released(const void* block, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept;
+void freed(const void* block, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept;
 }  // namespace detail
 
 /// `block`, not null, was returned for a request of `size` bytes. Does nothing when call.recorded(block).
@@ -73,8 +73,8 @@ void released(const void* block, std::uint64_t pc, std::uint64_t sp, std::uint64
 void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept;
 
 /// `block`, not null, is about to be given to the real free.
-[[gnu::always_inline]] inline void released(const void* block, const EntryRegisters& entry) noexcept {
-  detail::released(block, entry.pc, entry.sp, entry.fp);
+[[gnu::always_inline]] inline void freed(const void* block, const EntryRegisters& entry) noexcept {
+  detail::freed(block, entry.pc, entry.sp, entry.fp);
 }
 
 /// `old_block`, not null, is about to be given to the real realloc. False: recording is off, or a hook

@@ -72,8 +72,8 @@ namespace recorder {
 constinit State g_state = State::kNew;
 
 void start() noexcept { g_state = State::kOn; }
-void set_right_after_loader() noexcept {}
-const char* program_behind_loader() noexcept { return nullptr; }
+void undo_loader_effects() noexcept {}
+const char* program_started_by_loader() noexcept { return nullptr; }
 bool names_own_executable(const char*) noexcept { return false; }
 void prepare_environment() noexcept { say("loaded"); }
 void log(LogLevel, const char*, const char*) noexcept {}
@@ -99,7 +99,7 @@ void detail::allocated_inside(const void* block, std::size_t size, std::uint64_t
   allocated(block, size, pc, sp, fp);
 }
 void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept { say("failed", size, &entry); }
-void detail::released(const void*, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
+void detail::freed(const void*, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
   const EntryRegisters entry{pc, sp, fp};
   say("released", &entry);
 }

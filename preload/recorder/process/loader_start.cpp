@@ -87,7 +87,7 @@ void give_up_ambient(std::uint64_t inheritable, bool effective) noexcept {
 }  // namespace
 
 // AT_PHDR is the program's, whatever was executed (glibc, elf/rtld.c).
-void look_behind_loader() noexcept {
+void detect_loader_start() noexcept {
   static constinit bool looked = false;
   if (looked) return;
   looked = true;
@@ -102,7 +102,7 @@ void look_behind_loader() noexcept {
     g_program[0] = '\0';
 }
 
-CommandLine command_line_behind_loader(const char* text, std::size_t bytes) noexcept {
+CommandLine command_line_without_loader(const char* text, std::size_t bytes) noexcept {
   const char* const end = text + bytes;
   const auto next = [end](const char* argument) noexcept {
     while (argument != end && *argument != '\0') ++argument;
@@ -122,10 +122,10 @@ CommandLine command_line_behind_loader(const char* text, std::size_t bytes) noex
   return {name, static_cast<std::size_t>(next(name) - name), rest, static_cast<std::size_t>(end - rest)};
 }
 
-const char* program_behind_loader() noexcept { return g_program[0] != '\0' ? g_program : nullptr; }
+const char* program_started_by_loader() noexcept { return g_program[0] != '\0' ? g_program : nullptr; }
 
-void set_right_after_loader() noexcept {
-  look_behind_loader();
+void undo_loader_effects() noexcept {
+  detect_loader_start();
   if (g_program[0] != '\0') sys::call(SYS_prctl, PR_SET_NAME, sys::word(last_part(g_program)), 0, 0, 0);
   const char* value = take_variable(kCapabilities);
   if (value == nullptr || getauxval(AT_SECURE) != 0) return;

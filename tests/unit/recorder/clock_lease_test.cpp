@@ -120,7 +120,7 @@ TEST_CASE("An event that saw no turn is no later than the turn that another thre
     g_took = false;
     const int block = 0;
     const bool reached =
-        interrupt_after(step, [&] { detail::released(&block, 0, 0, arch::stack_pointer()); }, take_turn_of_second);
+        interrupt_after(step, [&] { detail::freed(&block, 0, 0, arch::stack_pointer()); }, take_turn_of_second);
     if (!reached) ++too_short;
     if (!g_took) continue;
     if (!has_turn(g_second)) {
