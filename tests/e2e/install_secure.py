@@ -106,7 +106,7 @@ class Installed(harness.Case):
             with self.subTest(wrong.__name__):
                 wrong()
                 _, said = self.run_as_user(app, LD_PRELOAD="libheapprof.so")
-                self.assertIn("not recording: the program runs with privileges of its own", said)
+                self.assertIn("not recording: the program is privileged (AT_SECURE)", said)
                 self.assertEqual(self.traces(), [])
                 CONFIGURATION.unlink(missing_ok=True)
                 CONFIGURATION.write_text(text)

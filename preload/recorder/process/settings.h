@@ -1,47 +1,50 @@
-// The variables of README.md, read once when the recorder starts. Under AT_SECURE (a privileged program that whoever
-// starts it may not influence) none of them is looked at: the settings come from a file that is root's alone.
+// The HEAPPROF_... variables (docs/guide.md), read once when the recorder starts. In a privileged program
+// (AT_SECURE), which whoever starts it must not influence, no variable is read: the settings come from
+// kTrustedSettings, a file that only root can write.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "common/settings_grammar.h"
+
 namespace heapprof::recorder {
 
-enum class LogLevel : std::uint8_t { kOff, kError, kWarn, kInfo, kDebug };
+using heapprof::LogLevel;
 
 struct Settings {
-  char output[4096] = "heapprof.%e.%p.hprof";  ///< pattern
+  char output[4096] = "heapprof.%e.%p.hprof";  ///< pattern of the trace's path
   LogLevel log = LogLevel::kWarn;
   char log_file[1024] = "";  ///< empty: standard error
   bool shadow_stack = true;
-  std::uint32_t max_depth = 1024;
+  std::uint32_t max_depth = 1024;  ///< frames
   bool mmap = true;
   bool free_stacks = false;
   bool children = false;
   bool paused = false;
   bool own_allocators = true;
   std::uint64_t max_file_bytes = 0;   ///< 0: no limit
-  std::uint32_t block_bytes = 65536;  ///< of a staging block: HEAPPROF_BLOCK_BYTES, for tests
+  std::uint32_t block_bytes = 65536;  ///< size of a staging block: HEAPPROF_BLOCK_BYTES, for tests
 
-  /// Reads all variables from `environment`. One warning for each value that cannot be read; its default
-  /// stays. The log's own settings are read first, so that the warnings go where they should.
+  /// Reads all variables from `environment`. Logs one warning for each invalid value and keeps the default. The log's
+  /// own settings are read first, so that the warnings go to the right place.
   void read(char* const* environment) noexcept;
 
-  /// The settings of a program under AT_SECURE, from kTrustedSettings: lines NAME=VALUE of the same variables, `#`
-  /// begins a comment. HEAPPROF_DIRECTORY must be there and says where traces go; HEAPPROF_OUTPUT and
-  /// HEAPPROF_LOG_FILE do not count. File and directory must be root's and no link, the file writable by nobody else,
-  /// the directory neither unless it is sticky. Null, or why there are no settings.
+  /// Reads kTrustedSettings: lines NAME=VALUE of the same variables; a line that begins with `#` is a comment.
+  /// HEAPPROF_DIRECTORY is required and names the directory for traces; HEAPPROF_OUTPUT and HEAPPROF_LOG_FILE are
+  /// ignored. File and directory must be owned by root and no symbolic links; only root may write to the file, and to
+  /// the directory unless it is sticky. Returns null, or why there are no settings, as a clause about the file.
   const char* read_trusted() noexcept;
-  /// The same of a file that holds `text`, which is cut into pieces.
+  /// The same for a file that contains `text`, which is overwritten.
   const char* read_trusted_text(char* text) noexcept;
 
-  /// "NAME=value\n" for every setting in force: the header's echo. Returns the length.
+  /// Writes "NAME=value\n" for every setting: the copy in the trace's header. Returns the length.
   std::size_t echo(char* buffer, std::size_t size) const noexcept;
 };
 
 constexpr const char* kTrustedSettings = "/etc/heapprof.conf";
 
-/// The settings in force. Constant after the recorder has started.
+/// The settings of this process. Constant after the recorder has started.
 extern Settings g_settings;
 
 /// The value of `name` in `environment`, or null.

@@ -39,14 +39,14 @@ Settings read(std::vector<std::string> lines) {
 
 }  // namespace
 
-TEST_CASE("a block is never larger than readers allow") {
+TEST_CASE("A block is never larger than readers allow") {
   constexpr std::uint32_t kMax = heapprof::trace::kMaxBlockBytes;
   CHECK(Settings{}.block_bytes <= kMax);
   CHECK(read({"HEAPPROF_BLOCK_BYTES=" + std::to_string(kMax)}).block_bytes == kMax);
   CHECK(read({"HEAPPROF_BLOCK_BYTES=" + std::to_string(kMax + 1)}).block_bytes <= kMax);
 }
 
-TEST_CASE("without variables the documented defaults hold") {
+TEST_CASE("Without variables the documented defaults are used") {
   const Settings settings = read({});
   CHECK(std::string(settings.output) == "heapprof.%e.%p.hprof");
   CHECK(settings.log == LogLevel::kWarn);
@@ -60,7 +60,7 @@ TEST_CASE("without variables the documented defaults hold") {
   CHECK(g_log_text.empty());
 }
 
-TEST_CASE("switches, sizes and levels are read in all their spellings") {
+TEST_CASE("Switches, sizes and levels are accepted in all their spellings") {
   for (const char* yes : {"1", "on", "yes"}) CHECK(read({std::string("HEAPPROF_CHILDREN=") + yes}).children);
   for (const char* no : {"0", "off", "no"}) CHECK_FALSE(read({std::string("HEAPPROF_MMAP=") + no}).mmap);
   CHECK(read({"HEAPPROF_MAX_FILE_SIZE=2G"}).max_file_bytes == 2ull << 30);
@@ -70,17 +70,27 @@ TEST_CASE("switches, sizes and levels are read in all their spellings") {
   CHECK(g_log_text.empty());
 }
 
-TEST_CASE("a value that can't be read is one warning, and the default stays") {
+TEST_CASE("An invalid value is one warning, and the default is used") {
   const Settings settings =
       read({"HEAPPROF_MAX_DEPTH=many", "HEAPPROF_MAX_FILE_SIZE=99999999999999T", "HEAPPROF_MMAP=maybe"});
   CHECK(settings.max_depth == 1024);
   CHECK(settings.max_file_bytes == 0);
   CHECK(settings.mmap);
   CHECK(std::count(g_log_text.begin(), g_log_text.end(), '\n') == 3);
-  CHECK(g_log_text.find("HEAPPROF_MAX_DEPTH=many") != std::string::npos);
+  CHECK(g_log_text.find("HEAPPROF_MAX_DEPTH: invalid value 'many'; expected a number from 1 to 65536") !=
+        std::string::npos);
 }
 
-TEST_CASE("the echo names every setting in force") {
+TEST_CASE("The old name of a variable is still read, and the new one wins") {
+  CHECK(read({}).own_allocators);
+  CHECK_FALSE(read({"HEAPPROF_OWN_ALLOCATORS=0"}).own_allocators);
+  CHECK_FALSE(read({"HEAPPROF_EMBEDDED_ALLOCATORS=off"}).own_allocators);
+  CHECK(read({"HEAPPROF_EMBEDDED_ALLOCATORS=1", "HEAPPROF_OWN_ALLOCATORS=0"}).own_allocators);
+  CHECK_FALSE(read({"HEAPPROF_OWN_ALLOCATORS=1", "HEAPPROF_EMBEDDED_ALLOCATORS=0"}).own_allocators);
+  CHECK(g_log_text.empty());
+}
+
+TEST_CASE("The echo contains every setting") {
   char text[2048];
   Settings settings;
   settings.max_depth = 77;

@@ -1,0 +1,69 @@
+// The values of the HEAPPROF_... variables: one grammar for the recorder (preload/recorder/process/settings.cpp),
+// which reads them, and for `heapprof record`, which checks them before it starts a program. Nothing here allocates
+// or calls libc. A function that returns false leaves its result as it was.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/c_string.h"
+
+namespace heapprof {
+
+enum class LogLevel : std::uint8_t { kOff, kError, kWarn, kInfo, kDebug };
+inline constexpr const char* kLogLevelNames[] = {"off", "error", "warn", "info", "debug"};
+
+/// Limits of HEAPPROF_MAX_DEPTH, in frames.
+inline constexpr std::uint64_t kMinSettingDepth = 1, kMaxSettingDepth = 65536;
+
+// What is expected, in the words of an error message.
+inline constexpr const char* kExpectedSwitch = "on, off, 1, 0, yes or no";
+inline constexpr const char* kExpectedLogLevel = "off, error, warn, info or debug";
+inline constexpr const char* kExpectedSize = "a size such as 500M or 2G";
+inline constexpr const char* kExpectedDepth = "a number from 1 to 65536";
+
+/// on, off, 1, 0, yes, no.
+inline bool parse_switch(const char* value, bool& result) noexcept {
+  if (text_equal(value, "1") || text_equal(value, "on") || text_equal(value, "yes")) return result = true, true;
+  if (text_equal(value, "0") || text_equal(value, "off") || text_equal(value, "no")) return result = false, true;
+  return false;
+}
+
+inline bool parse_log_level(const char* value, LogLevel& result) noexcept {
+  for (unsigned level = 0; level < sizeof kLogLevelNames / sizeof kLogLevelNames[0]; ++level)
+    if (text_equal(value, kLogLevelNames[level])) return result = static_cast<LogLevel>(level), true;
+  return false;
+}
+
+/// A decimal number of bytes, which may end in k, M, G or T (powers of 1024, also in the other case).
+inline bool parse_size(const char* value, std::uint64_t& result) noexcept {
+  std::uint64_t number;
+  if (!parse_number(value, number)) return false;
+  unsigned shift = 0;
+  switch (*value) {
+    case 'k': case 'K': shift = 10; break;
+    case 'm': case 'M': shift = 20; break;
+    case 'g': case 'G': shift = 30; break;
+    case 't': case 'T': shift = 40; break;
+    case '\0': break;
+    default: return false;
+  }
+  if (shift != 0 && (value[1] != '\0' || number >> (64 - shift) != 0)) return false;
+  result = number << shift;
+  return true;
+}
+
+/// A decimal number from `low` to `high`.
+inline bool parse_in_range(const char* value, std::uint64_t low, std::uint64_t high, std::uint64_t& result) noexcept {
+  std::uint64_t number;
+  if (!parse_number(value, number) || *value != '\0' || number < low || number > high) return false;
+  result = number;
+  return true;
+}
+
+/// A path that is not empty and has at most `max_bytes` bytes.
+inline bool is_path_setting(const char* value, std::size_t max_bytes) noexcept {
+  return value[0] != '\0' && text_length(value) <= max_bytes;
+}
+
+}  // namespace heapprof
