@@ -1,19 +1,15 @@
-// What the hooks tell the recorder. The hooks are a thin shell: they call the real function and report
-// before or after it, in this order (design 2.4):
+// The recorder's interface for the hooks. A hook calls the real function and reports before or after it, in this
+// order (docs/concepts/ordering.md says why):
 //
 //   malloc       AllocatorCall call;  p = real(n);  call.done();  allocated(p, n, entry, call)
 //   free         freed(p, entry);  real(p)
 //   realloc      begin = realloc_begin(p, entry);  AllocatorCall call;  q = real(p, n);  call.done();
-//                realloc_end(begin, p, q, n, entry, call)
+//                if (begin) realloc_end(p, q, n, entry, call)
 //   mmap         p = real(...);  mapped(...)
 //   munmap       unmap_begin(...);  real(...);  unmap_end(...)
 //
-// None of these allocates through the hooks, takes a lock, changes errno, or fails: trouble switches
-// recording off (recorder/lifecycle.h). All are quick when recording is off or not yet possible. They may
-// be called from any thread, from signal handlers and from each other's calls into the allocator.
-//
-// The first call starts the recorder. libc must be ready then: the hooks serve earlier calls, and those
-// made while dlsym resolves the real functions, from their own arena, and do not report them.
+// Any thread, signal handlers, and hooks inside the allocator may call any of these. They do not allocate through the
+// hooks, lock, change errno or fail (in trouble the recording stops). Calls before libc is ready are not recorded.
 #pragma once
 
 #include <cstddef>
@@ -27,22 +23,24 @@ namespace heapprof::recorder {
 
 using arch::EntryRegisters;
 
-/// Marks, for its life, that the thread is inside the real allocator. Hooks that the allocator itself
-/// calls record as usual; afterwards the outer hook asks whether one of them already recorded its block,
-/// so that no block counts twice, and mappings made meanwhile are flagged as the allocator's.
+/// The time during which a hook of this thread is inside the real allocator. Hooks that the allocator calls meanwhile
+/// record as usual. Afterwards the outer hook asks whether one of them has recorded its block, so that no block
+/// counts twice. Mappings created meanwhile are flagged as the allocator's.
 class AllocatorCall {
  public:
   AllocatorCall() noexcept : depth_before_(t_local.allocator_depth) {
     t_local.allocator_depth = depth_before_ + 1;
-    // A signal handler's allocations count as made during this call from here on, or not at all. One that comes
-    // before the next line finds the last call's blocks, which is why inner calls look only at what was added since.
+    // From here on a signal handler's allocations count as calls within this one. A handler that comes before the
+    // next line finds the blocks of the last call, which is why inner calls check only those that were added after
+    // they began.
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (depth_before_ == 0) [[likely]] t_local.inner_blocks.clear();
     else blocks_before_ = t_local.inner_blocks.count();
   }
-  /// The real function has returned. Not a destructor: a longjmp or a cancellation passes without it.
+  /// Call this when the real function has returned. It is no destructor, because a longjmp or a cancellation would
+  /// not run one.
   void done() noexcept { t_local.allocator_depth = depth_before_; }
-  /// No other one is around it.
+  /// No other call of this thread is around this one.
   bool outermost() const noexcept { return depth_before_ == 0; }
   /// True when an inner hook recorded `block` as its allocation during this call.
   bool recorded(const void* block) const noexcept {
@@ -56,7 +54,7 @@ class AllocatorCall {
 };
 
 namespace detail {
-// In registers: on the way of every event.
+// Called for every event, so everything is passed in registers.
 void allocated(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept;
 void allocated_inside(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp,
                       std::uint64_t fp) noexcept;
@@ -72,16 +70,16 @@ void freed(const void* block, std::uint64_t pc, std::uint64_t sp, std::uint64_t 
 }
 void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept;
 
-/// `block`, not null, is about to be given to the real free.
+/// `block`, not null, is about to be passed to the real free.
 [[gnu::always_inline]] inline void freed(const void* block, const EntryRegisters& entry) noexcept {
   detail::freed(block, entry.pc, entry.sp, entry.fp);
 }
 
-/// `old_block`, not null, is about to be given to the real realloc. False: recording is off, or a hook
-/// further out (reallocarray) has told of it already; realloc_end must not be told.
+/// `old_block`, not null, is about to be passed to the real realloc. False: recording is off, or an outer hook
+/// (reallocarray) has recorded it; then realloc_end must not be called.
 bool realloc_begin(const void* old_block, const EntryRegisters& entry) noexcept;
-/// The real realloc returned `new_block` (null with size 0: the old one was freed; null otherwise: failed,
-/// the old block lives on).
+/// The real realloc returned `new_block`. Null with size 0: the old block was freed; null otherwise: realloc failed,
+/// and the old block is still live.
 void realloc_end(const void* old_block, const void* new_block, std::size_t size,
                  const EntryRegisters& entry, const AllocatorCall& call) noexcept;
 
@@ -96,21 +94,22 @@ void remap_end(const void* new_address, std::size_t new_size, const EntryRegiste
 /// The program break moved (brk, sbrk).
 void break_moved(const void* old_break, const void* new_break, const EntryRegisters& entry) noexcept;
 
-/// The host is about to enter seccomp or to forbid the cycle clock (prctl, syscall): from here on no
-/// system call and, with `no_cycle_clock`, no cycle clock; recording goes on in space already mapped.
+/// The host is about to enter seccomp or to forbid the cycle clock (prctl, syscall). From here on the recorder makes
+/// no system call and, with `no_cycle_clock`, does not read the cycle clock; it records into space that is mapped
+/// already.
 void restrict_system_calls(bool no_cycle_clock) noexcept;
-/// The kernel refused it: takes back what the last call said, of which others may have said the same.
+/// The kernel refused the restriction: undoes one call of restrict_system_calls(). Other threads may have made more.
 void restriction_refused(bool no_cycle_clock) noexcept;
 
-/// The host's exit handlers are running (our destructor): marks the trace as ended by exit. Events that
-/// still follow are recorded.
+/// The host's exit handlers are running (our destructor): marks the trace as ended by exit. Later events are still
+/// recorded.
 void exit_reached() noexcept;
 
-/// Something about the recording that its reader should be told, in English. `kind`: what it means for the figures.
+/// Adds a note about the recording for the user, in English. `kind`: whether the figures are affected.
 void note(const char* text, NoteKind kind = NoteKind::kInformation) noexcept;
 
-/// `watcher` is called at every event that comes out of the loader (unwind::is_loader), on the thread that makes it,
-/// which may be inside the recorder. Once, before there are threads.
+/// Sets a function that is called at every event that comes from the loader (unwind::is_loader), on the event's thread,
+/// possibly inside the recorder. Once, while there is one thread.
 void watch_loader(void (*watcher)() noexcept) noexcept;
 
 // heapprof.h's calls (exported by the hooks).

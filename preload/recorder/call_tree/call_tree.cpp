@@ -9,11 +9,11 @@ constinit CallTree g_call_tree;
 
 namespace {
 
-/// A node but for its parent, in a word:
-///   anonymous code   1 at the top, the flag, 62 bits of offset (the address)
-///   all others       0 at the top, the flag, 16 bits of module, 46 of offset
-/// 0: it does not fit, which no file that a linker wrote brings about. Such nodes are not kept: they are made anew
-/// each time.
+/// Module, offset and flag of a node in one word, from the highest bit:
+///   anonymous code   1, the flag, 62 bits of offset (the address)
+///   modules          0, the flag, 16 bits of module, 46 bits of offset
+/// 0: the values exceed these bits, which no file that a linker wrote causes. Such a node is not kept in the table:
+/// it is defined again each time.
 constexpr std::uint64_t key_of(ModuleId module, std::uint64_t offset, std::uint32_t flags) noexcept {
   static_assert(kNodeGuessed == 1);
   const std::uint64_t flag = std::uint64_t{flags & kNodeGuessed} << 62;
@@ -24,12 +24,12 @@ constexpr std::uint64_t key_of(ModuleId module, std::uint64_t offset, std::uint3
 
 }  // namespace
 
-NodeId CallTree::child(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags, std::uint64_t path,
-                       Stream& stream) noexcept {
+NodeId CallTree::intern(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags, std::uint64_t path,
+                        Stream& stream) noexcept {
   const std::uint64_t key = key_of(module, offset, flags);
   Table* table = __atomic_load_n(&table_, __ATOMIC_ACQUIRE);
   if (table == nullptr) [[unlikely]] {
-    Table* first = make_table(kFirstTableSlots);
+    Table* first = allocate_table(kFirstTableSlots);
     if (first == nullptr) return NodeId::kNone;
     if (!__atomic_compare_exchange_n(&table_, &table, first, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
       sys::unmap(first, table_bytes(kFirstTableSlots));
@@ -39,7 +39,7 @@ NodeId CallTree::child(NodeId parent, ModuleId module, std::uint64_t offset, std
   if (key != 0) [[likely]]
     if (const NodeId found = find(*table, path, key, parent); found != NodeId::kNone) [[likely]] return found;
 
-  const NodeId id = make_id(path);
+  const NodeId id = allocate_id(path);
   if (id == NodeId::kNone || !stream.define_node(id, parent, module, offset, flags)) return NodeId::kNone;
   if (key == 0) [[unlikely]] return id;
   if (__atomic_load_n(&table->used, __ATOMIC_RELAXED) > table->mask / 8 * 5) grow(table);
@@ -57,8 +57,8 @@ NodeId CallTree::find(const Table& table, std::uint64_t path, std::uint64_t key,
   }
 }
 
-/// Publishes `id`, or returns the number under which another thread was first. A table that could not be
-/// doubled is filled to 7/8 and then no further: nodes beyond are not found again, and defined each time.
+/// Publishes `id`, or returns the number of the same node that another thread published first. A table that could not
+/// be doubled is filled to 7/8: further nodes are not published, and are defined again each time.
 NodeId CallTree::insert(Table& table, std::uint64_t path, std::uint64_t key, NodeId parent, NodeId id) noexcept {
   if (__atomic_fetch_add(&table.used, 1, __ATOMIC_RELAXED) > table.mask - table.mask / 8) {
     __atomic_fetch_sub(&table.used, 1, __ATOMIC_RELAXED);
@@ -79,7 +79,7 @@ NodeId CallTree::insert(Table& table, std::uint64_t path, std::uint64_t key, Nod
   }
 }
 
-NodeId CallTree::make_id(std::uint64_t path) noexcept {
+NodeId CallTree::allocate_id(std::uint64_t path) noexcept {
   const std::uint32_t id = __atomic_fetch_add(&next_, 1, __ATOMIC_RELAXED);
   const std::uint32_t chunk = id / kChunkNodes;
   if (chunk >= kMaxChunks) {
@@ -99,51 +99,52 @@ NodeId CallTree::make_id(std::uint64_t path) noexcept {
   return NodeId{id};
 }
 
-CallTree::Table* CallTree::make_table(std::uint32_t slots) noexcept {
+CallTree::Table* CallTree::allocate_table(std::uint32_t slots) noexcept {
   auto* table = static_cast<Table*>(sys::map_private(table_bytes(slots)));
   if (table != nullptr) table->mask = slots - 1;
   return table;
 }
 
-/// Doubles the table. One thread does it, while the others go on with the old one. Should that thread have died, the
-/// next one takes its place once the table is 3/4 full: not before, as each new node then asks the kernel. growing_
-/// only saves work; what decides is who replaces the table.
+/// Doubles the table. One thread does it, while the others use the old one. If that thread has died, another thread
+/// does it once the table is 3/4 full; only from then on each new node costs the system call that finds this out.
+/// growing_ only saves work: the compare-and-swap of table_ decides which thread's new table is used.
 void CallTree::grow(Table* full) noexcept {
   if (__atomic_load_n(&table_, __ATOMIC_ACQUIRE) != full || full->mask > kChunkNodes * kMaxChunks) return;
   const int self = sys::thread_id();
-  if (sys::failed(self)) return;  // forbidden, perhaps only for now: no thread could take growing_ over from it
+  if (sys::failed(self)) return;  // system calls are forbidden: without its number, nobody could take growing_ over
   int owner = 0;
   if (!__atomic_compare_exchange_n(&growing_, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED) &&
       (__atomic_load_n(&full->used, __ATOMIC_RELAXED) <= full->mask / 4 * 3 || sys::thread_exists(owner) ||
        !__atomic_compare_exchange_n(&growing_, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)))
     return;
   if (__atomic_load_n(&table_, __ATOMIC_ACQUIRE) == full) {
-    if (Table* larger = make_table((full->mask + 1) * 2)) {
+    if (Table* larger = allocate_table((full->mask + 1) * 2)) {
       for (std::uint32_t from = 0; from <= full->mask; ++from) {
         const Slot& slot = full->slots[from];
         const std::uint32_t id = __atomic_load_n(&slot.id, __ATOMIC_ACQUIRE);
         if (id == 0) continue;
         std::uint64_t to = paths_[id / kChunkNodes][id % kChunkNodes];
         while (larger->slots[to & larger->mask].key != 0) ++to;
-        // Atomically: once the old table is emptied below, others that are still in it may fill the place again.
+        // Atomic loads: another thread may have emptied the old table already (below), and late writers refill slots.
         larger->slots[to & larger->mask] = {__atomic_load_n(&slot.key, __ATOMIC_RELAXED),
                                             __atomic_load_n(&slot.parent, __ATOMIC_RELAXED), id};
         ++larger->used;
       }
       Table* expected = full;
       if (__atomic_compare_exchange_n(&table_, &expected, larger, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-        // Whole pages of slots only: the mask in front stays valid for readers that are still inside.
-        constexpr std::size_t kPage = 4096;
-        sys::advise(reinterpret_cast<char*>(full) + kPage, table_bytes(full->mask + 1) - kPage, MADV_DONTNEED);
+        // Not the first page: its mask stays valid for threads that still read this table.
+        constexpr std::size_t kPageBytes = 4096;
+        sys::advise(reinterpret_cast<char*>(full) + kPageBytes, table_bytes(full->mask + 1) - kPageBytes,
+                    MADV_DONTNEED);
       } else {
         sys::unmap(larger, table_bytes(larger->mask + 1));
       }
     }
   }
-  growth_left(self);
+  recover_abandoned_growth(self);  // no thread doubles it now
 }
 
-void CallTree::growth_left(int thread) noexcept {
+void CallTree::recover_abandoned_growth(int thread) noexcept {
   __atomic_compare_exchange_n(&growing_, &thread, 0, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 

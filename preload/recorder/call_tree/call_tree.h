@@ -1,18 +1,15 @@
-// The call tree: every stack seen, as nodes (parent, module, offset). One for the process.
+// The call tree: every distinct call stack of the process, as nodes (parent, module, offset) that stacks share.
 //
-// Reading takes no lock and finds a node with one cache miss: the hash table's slots hold the whole node, and
-// where to look depends on the frames from the outermost to this one, not on the parent's number. So a stack
-// with many new frames can have all its places fetched before the first is looked at (expect()).
+// A lookup takes no lock and costs one cache miss: a slot of the hash table holds the whole node, and its index is a
+// hash of the path from the outermost frame, not of the parent's number. So the slots of all new frames of a stack
+// can be prefetched before the first is read (prefetch()).
 //
-// Adding takes no lock either: a node's definition is committed to the adding thread's stream, and only then
-// is its number stored in the table for others to find. Two threads that add the same node at the same
-// moment may both succeed, under two numbers; so may one that adds while the table is being doubled. That is
-// allowed: readers of the trace merge nodes by content (common/ids.h), and the tree stays correct for the
-// price of a duplicate now and then.
+// Adding takes no lock either: the node's definition is committed to the adding thread's stream, and then its number
+// is published in the table. Two threads that add the same node at once may define it twice, under two numbers; so
+// may one that adds while the table is doubled. Readers of the trace merge nodes by content (common/ids.h).
 //
-// Memory: 16 bytes a slot in a table that is at most 5/8 full, and 8 bytes a node for the time when it is
-// doubled: 34 to 60 bytes a node. A table that was outgrown is given back to the kernel, but stays mapped for
-// late readers, who find it empty and at worst make a duplicate.
+// Memory: 16 bytes per slot of a table that is at most 5/8 full, and 8 bytes per node for doubling it: 34 to 60 bytes
+// per node. The pages of a table that was replaced are freed, but stay mapped for threads that still read them.
 #pragma once
 
 #include <cstddef>
@@ -26,34 +23,34 @@ class Stream;
 
 class CallTree {
  public:
-  /// The node for `offset` in `module` called from `parent`, made and defined in `stream` when it is new.
-  /// NodeId::kNone when there is no memory for it. `flags`: kNode... of common/trace_format.h. `path`: a hash of
-  /// the node and all its ancestors; nodes that are equal but for it count as two.
-  NodeId child(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags, std::uint64_t path,
-               Stream& stream) noexcept;
+  /// Returns the node for `offset` in `module` called from `parent`. A new node is defined in `stream`.
+  /// NodeId::kNone: no memory, or the stream failed. `flags`: kNode... of common/trace_format.h. `path`: a hash of
+  /// the node and all its ancestors, the same whenever they are. Any thread, also in signal handlers; `stream` must
+  /// be the caller's.
+  NodeId intern(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags, std::uint64_t path,
+                Stream& stream) noexcept;
 
-  /// A node with this path will be asked for soon.
-  void expect(std::uint64_t path) const noexcept {
+  /// Prefetches the slot of the node with this path.
+  void prefetch(std::uint64_t path) const noexcept {
     if (const Table* table = __atomic_load_n(&table_, __ATOMIC_RELAXED))
       __builtin_prefetch(&table->slots[path & table->mask]);
   }
 
-  /// Nodes made so far.
+  /// Node numbers used so far.
   std::uint32_t size() const noexcept { return __atomic_load_n(&next_, __ATOMIC_RELAXED) - 1; }
 
-  /// The kernel's thread `thread` has left the recorder by a longjmp, or died there: if it was doubling the table,
-  /// another thread may.
-  void growth_left(int thread) noexcept;
+  /// Call this when the kernel's thread `thread` has left the recorder by longjmp, or has died in it: if it was
+  /// doubling the table, another thread may do so now.
+  void recover_abandoned_growth(int thread) noexcept;
 
-  /// Empties the tree, in a forked child that begins a trace of its own. The parent's pages are dropped
-  /// from this process as far as they were copied; no other thread exists.
+  /// Empties the tree, in a forked child that begins a trace of its own. While there is one thread.
   void reset() noexcept;
 
  private:
   struct Slot {
-    std::uint64_t key;  ///< module, offset and flags (key_of); 0: free
+    std::uint64_t key;  ///< module, offset and flags (key_of); 0: the slot is free
     std::uint32_t parent;
-    std::uint32_t id;  ///< 0: taken, but not ready to be found
+    std::uint32_t id;  ///< 0: not published yet
   };
 
   struct Table {
@@ -72,14 +69,14 @@ class CallTree {
 
   static NodeId find(const Table& table, std::uint64_t path, std::uint64_t key, NodeId parent) noexcept;
   NodeId insert(Table& table, std::uint64_t path, std::uint64_t key, NodeId parent, NodeId id) noexcept;
-  NodeId make_id(std::uint64_t path) noexcept;
-  static Table* make_table(std::uint32_t slots) noexcept;
+  NodeId allocate_id(std::uint64_t path) noexcept;
+  static Table* allocate_table(std::uint32_t slots) noexcept;
   void grow(Table* full) noexcept;
 
   Table* table_ = nullptr;
   std::uint32_t next_ = 1;
-  int growing_ = 0;  ///< the kernel's number of the thread that is doubling the table
-  std::uint64_t* paths_[kMaxChunks] = {};  ///< by node
+  int growing_ = 0;  ///< the kernel's number of the thread that doubles the table; 0: none
+  std::uint64_t* paths_[kMaxChunks] = {};  ///< `path` of each node, by number
 };
 
 /// The process's call tree.

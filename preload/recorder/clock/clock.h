@@ -1,52 +1,58 @@
-// The time of events: ticks since the recorder's start. Ticks are the processor's cycle clock where the
-// kernel itself trusts it (its clock source), else CLOCK_MONOTONIC in nanoseconds.
+// The clock of events (docs/concepts/ordering.md): the processor's cycle counter where the kernel itself uses it as
+// its clock source, else CLOCK_MONOTONIC in nanoseconds.
+//
+// now() may be called from any thread and from signal handlers. It makes no system call and keeps errno.
 #pragma once
 
 #include <cstdint>
 
 #include "common/trace_format.h"
 #include "preload/arch/arch.h"
+#include "preload/recorder/clock/time_types.h"
 
 namespace heapprof::recorder {
 
 class TickClock {
  public:
-  /// Chooses the clock and sets its origin.
+  /// Chooses the clock and makes this moment 0. While no other thread uses the clock.
   void start() noexcept;
 
-  /// Ticks now, after everything this thread did before (arch/*/ticks.h). 9 to 14 ns.
-  std::uint64_t now() const noexcept {
-    if (state() == static_cast<std::uint64_t>(arch::kCycleClock)) [[likely]] return arch::read_ordered() - origin_;
+  /// The time now. It is read after everything that this thread did before (arch/*/ticks.h). 9 to 14 ns.
+  Ticks now() const noexcept {
+    if (state() == static_cast<std::uint64_t>(arch::kCycleClock)) [[likely]]
+      return Ticks{arch::read_ordered() - origin_};
     return slow_now();
   }
 
-  /// The host is about to forbid reading any clock: time stands still from here on, until as many calls of
-  /// thaw() say that it could not.
+  /// The host is about to forbid reading any clock: from here on now() returns the time of this call, until thaw()
+  /// has been called as often as freeze().
   void freeze() noexcept;
   void thaw() noexcept;
 
   Clock kind() const noexcept { return static_cast<Clock>(state() % kFreeze); }
+  /// The counter's value at time 0.
   std::uint64_t origin() const noexcept { return origin_; }
+  /// CLOCK_MONOTONIC at time 0.
   std::uint64_t origin_monotonic_ns() const noexcept { return origin_monotonic_ns_; }
-  /// Ticks in `ns` nanoseconds: a guess at first, then measured by each learn().
-  std::uint64_t ticks_in(std::uint64_t ns) const noexcept;
-  /// CLOCK_MONOTONIC at `ticks`, computed by the rate learned so far: for where the kernel may not be asked.
-  std::uint64_t monotonic_ns_at(std::uint64_t ticks) const noexcept;
-  /// Learns the rate from a pair of readings taken together.
-  void learn(std::uint64_t ticks, std::uint64_t monotonic_ns) noexcept;
+  /// Ticks in `ns` nanoseconds. An estimate until the first calibrate().
+  Ticks ticks_in(std::uint64_t ns) const noexcept;
+  /// CLOCK_MONOTONIC at `time`, computed from the rate: for use where system calls are forbidden.
+  std::uint64_t monotonic_ns_at(Ticks time) const noexcept;
+  /// Measures the rate from two clocks that were read together.
+  void calibrate(Ticks time, std::uint64_t monotonic_ns) noexcept;
 
  private:
   static constexpr std::uint64_t kFreeze = 256;
 
   std::uint64_t state() const noexcept { return __atomic_load_n(&state_, __ATOMIC_RELAXED); }
-  std::uint64_t slow_now() const noexcept;
+  Ticks slow_now() const noexcept;
 
-  /// The Clock that now() reads, plus kFreeze for each freeze() without its thaw(): one word, so that no thread sees
-  /// a running clock while another one's freeze() is in force. The count has 56 bits and does not wrap around.
+  /// The Clock that now() reads, plus kFreeze for each freeze() without its thaw(). One word, so that no thread sees
+  /// a running clock while another thread's freeze() is in force. The count has 56 bits and does not overflow.
   std::uint64_t state_ = static_cast<std::uint64_t>(Clock::kMonotonic);
   std::uint64_t origin_ = 0;
   std::uint64_t origin_monotonic_ns_ = 0;
-  std::uint64_t frozen_at_ = 0;
+  std::uint64_t frozen_at_ = 0;  ///< Ticks
   std::uint64_t ticks_per_1024_ns_ = 1024;
 };
 

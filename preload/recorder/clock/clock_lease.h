@@ -1,68 +1,66 @@
-// Who need not read the clock, in a process with several threads.
+// The clock lease: permission for one thread to give several events one time, instead of reading the clock for each
+// (17 ns). A thread that seems to be the only one with events acquires it, and holds it until another thread has an
+// event: that one revokes it. docs/concepts/ordering.md shows why events still have the right order. It needs:
 //
-// Order across threads comes from time, so an event needs a time of its own: 17 ns. But mostly one thread allocates
-// and the others wait, and as long as that is so its events are ordered by where they stand in its stream. So a
-// thread that seems to be the only one takes the turn, and has it until another thread has an event. While it has it,
-// a run of its events has one time (the first one's), as in a process with one thread.
+//   1. The holder reads the time of a run after it acquired the lease.
+//   2. The holder checks the lease for each event: after the real malloc, before the real free.
+//   3. Another thread reads the time of its event first, then the lease (lease_holder_after). If somebody holds it,
+//      the thread revokes it and reads the time again.
 //
-// Why that is right. For one address a release must never be later than the allocation that follows it, and an
-// allocation never later than its release. Times that are too early only hurt an allocation, or a release of what
-// another thread allocated: A's, say.
-//
-//   - The time that A uses was read after A took the turn; it asks whether it still has the turn for each event,
-//   after the real
-//     malloc, before the real free.
-//   - Another thread reads the time of its event and then looks whose turn it is, in this order (its_turn_after).
-//   Whose
-//     it is, loses it; the time is read again.
-//
-// So an event of B's that A can know of (by the block that it got) either saw A's turn, and ended it before A knew;
-// or saw that it was nobody's, and then its time was read before A took the turn, and A's is later.
-//
-// Taking and ending are one atomic exchange each, on a line that all threads otherwise only read. A thread that lost
-// the turn soon after it had taken it waits longer the next time: where threads alternate, nobody tries, and each
-// event reads the clock.
+// To acquire and to revoke is one atomic exchange each, on a cache line that threads otherwise only read. Every
+// function may be called from any thread and from signal handlers.
 #pragma once
 
 #include <cstdint>
 
 #include "preload/recorder/clock/clock.h"
-#include "preload/recorder/thread/thread_state.h"
+#include "preload/recorder/clock/time_types.h"
 
 namespace heapprof::recorder {
 
-/// First: the ThreadState whose turn it is, or 0. The second is never written: see its_turn_after.
-extern std::uint64_t g_turn[2] [[gnu::visibility("hidden")]];
+/// A thread, by the address of its state (thread/thread_state.h).
+enum class LeaseHolder : std::uint64_t { kNone = 0 };
 
-inline std::uint64_t turn_of(const ThreadState& thread) noexcept { return reinterpret_cast<std::uint64_t>(&thread); }
+/// [0]: the LeaseHolder. [1] is never written; see lease_holder_after.
+extern std::uint64_t g_clock_lease[2] [[gnu::visibility("hidden")]];
 
-inline bool has_turn(const ThreadState& thread) noexcept {
-  return __atomic_load_n(&g_turn[0], __ATOMIC_RELAXED) == turn_of(thread);
+inline bool holds_clock_lease(LeaseHolder self) noexcept {
+  return __atomic_load_n(&g_clock_lease[0], __ATOMIC_RELAXED) == static_cast<std::uint64_t>(self);
 }
 
-/// Whose turn it is, looked at after `time` was read: processors read memory before a clock that stands earlier in
-/// the program, but not where the address depends on what the clock said. (No time has its highest bit set.)
-inline std::uint64_t its_turn_after(std::uint64_t time) noexcept {
-  return __atomic_load_n(&g_turn[time >> 63], __ATOMIC_RELAXED);
+/// The holder, read after `time` was read. Processors may load memory before they read a clock that comes earlier in
+/// the program, but not when the address depends on the clock's value. (Bit 63 of a time is never set.)
+inline LeaseHolder lease_holder_after(Ticks time) noexcept {
+  return LeaseHolder{__atomic_load_n(&g_clock_lease[tick_count(time) >> 63], __ATOMIC_RELAXED)};
 }
 
-/// Ends the turn of `owner`, as its_turn_after() told.
-inline void end_turn(std::uint64_t owner) noexcept {
-  __atomic_compare_exchange_n(&g_turn[0], &owner, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+/// Revokes the lease of `holder`, as lease_holder_after() returned it. Does nothing when another thread holds it now.
+inline void revoke_clock_lease(LeaseHolder holder) noexcept {
+  auto expected = static_cast<std::uint64_t>(holder);
+  __atomic_compare_exchange_n(&g_clock_lease[0], &expected, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
-/// A time that is later than those of all turns that were.
-inline std::uint64_t time_of_its_own(const ThreadState& thread) noexcept {
+/// Reads the clock, and revokes the lease of any other thread: the result is later than every time that was used
+/// under such a lease.
+inline Ticks now_revoking_lease(LeaseHolder self) noexcept {
   for (;;) {
-    const std::uint64_t now = g_clock.now();
-    const std::uint64_t owner = its_turn_after(now);
-    if (owner == 0 || owner == turn_of(thread)) [[likely]] return now;
-    end_turn(owner);
+    const Ticks now = g_clock.now();
+    const LeaseHolder holder = lease_holder_after(now);
+    if (holder == LeaseHolder::kNone || holder == self) [[likely]] return now;
+    revoke_clock_lease(holder);
   }
 }
 
-/// At the end of a run: whether the next one, of whose events the time must be read after this, is one of the
-/// thread's turn.
-bool keep_or_take_turn(ThreadState& thread) noexcept;
+/// How often a thread tries to acquire the lease: a thread that lost it soon after it had acquired it waits longer
+/// before the next attempt, so where threads alternate, none tries for long. Zeroed memory is a valid one.
+struct LeaseHistory {
+  std::uint32_t runs;       ///< runs of events since the thread acquired the lease; 0: it has not
+  std::uint32_t wait;       ///< runs until the next attempt
+  std::uint32_t last_wait;  ///< what `wait` began with
+};
+
+/// At the end of a run of events: whether `self` holds the lease during the next run. The time of that run has to be
+/// read afterwards.
+bool keep_or_acquire_clock_lease(LeaseHolder self, LeaseHistory& history) noexcept;
 
 }  // namespace heapprof::recorder

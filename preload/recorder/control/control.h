@@ -1,5 +1,7 @@
-// Pause, resume and mark: from the program itself (heapprof.h) and, through the header's mailbox, from
-// `heapprof control`. The mailbox is looked at with each timeline sample; nothing in it is trusted.
+// Pause, resume and mark: asked for by the program itself (heapprof.h), or by `heapprof control` through the mailbox
+// in the trace's header. The mailbox is checked with each timeline sample. Nothing in it is trusted.
+//
+// Every `state` is that of the calling thread, which has entered it.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +11,16 @@
 
 namespace heapprof::recorder {
 
-/// Commits the change, when it is one, to the thread's stream, and shows it in the header.
+/// Pauses or resumes. A change is committed to the thread's stream and shown in the header.
 void set_paused(ThreadState& state, bool paused) noexcept;
 
-/// Commits a mark of at most 256 bytes.
-void set_mark(ThreadState& state, const char* text, std::size_t bytes) noexcept;
+/// Commits a mark with the first 256 bytes of `text`.
+void commit_mark(ThreadState& state, const char* text, std::size_t bytes) noexcept;
 
-/// Before a new trace: no letter in it has been read.
-void forget_mailbox() noexcept;
+/// Before a new trace, whose control requests are numbered from 1 again.
+void reset_mailbox() noexcept;
 
-/// Does what a new letter in the mailbox asks for.
-void read_mailbox(ThreadState& state) noexcept;
+/// Handles the control request in the mailbox, if there is a new one, and acknowledges it.
+void handle_control_request(ThreadState& state) noexcept;
 
 }  // namespace heapprof::recorder

@@ -4,7 +4,6 @@
 
 #include "preload/base/text.h"
 #include "preload/recorder/clock/clock.h"
-#include "preload/recorder/lifecycle.h"
 #include "preload/sys/kernel.h"
 
 namespace heapprof::recorder {
@@ -15,12 +14,13 @@ namespace {
 
 constexpr std::uint64_t kIntervalNs = 10'000'000;
 
-constinit std::uint64_t g_stops = 0;  ///< how often the sampler was stopped
+constinit std::uint64_t g_stops = 0;  ///< calls of stop_sampler()
 
-constinit int g_statm = -1;  ///< kept open, high, checked before use: the host may take its number
+/// The descriptor of /proc/self/statm. It has a high number and is checked before use: the host may reuse the number.
+constinit int g_statm = -1;
 constinit sys::FileIdentity g_statm_identity{};
 
-/// Resident bytes now; 0 when that cannot be had.
+/// Resident bytes now; 0 when they cannot be read.
 std::uint64_t resident_bytes() noexcept {
   sys::FileIdentity now;
   if (g_statm < 0 || !sys::identify(g_statm, now) || now != g_statm_identity) return 0;
@@ -36,14 +36,14 @@ std::uint64_t resident_bytes() noexcept {
 
 }  // namespace
 
-void abandon_sampler() noexcept {
+void close_sampler() noexcept {
   sys::FileIdentity now;
   if (g_statm >= 0 && sys::identify(g_statm, now) && now == g_statm_identity) sys::close(g_statm);
   g_statm = -1;
 }
 
 void start_sampler() noexcept {
-  abandon_sampler();
+  close_sampler();
   const int fd = sys::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   if (sys::failed(fd)) return;
   g_statm = sys::duplicate_high(fd, 1000);
@@ -53,7 +53,7 @@ void start_sampler() noexcept {
   else sys::identify(g_statm, g_statm_identity);
 }
 
-std::uint64_t latest_next_sample(std::uint64_t now) noexcept { return now + g_clock.ticks_in(kIntervalNs); }
+Ticks latest_next_sample(Ticks now) noexcept { return now + g_clock.ticks_in(kIntervalNs); }
 
 void stop_sampler() noexcept {
   __atomic_fetch_add(&g_stops, std::uint64_t{1}, __ATOMIC_SEQ_CST);
@@ -66,23 +66,23 @@ void take_sample(ThreadState& state) noexcept {
   if (sys::forbidden()) return;
   std::uint64_t due = __atomic_load_n(&g_next_sample, __ATOMIC_RELAXED);
   const std::uint64_t resident = resident_bytes();
-  // The pair is read together, and after the file, so that no system call lies between the two clocks.
-  const std::uint64_t now = g_clock.now();
+  // After the file, so that no system call comes between the two clocks.
+  const Ticks now = g_clock.now();
   const std::uint64_t monotonic_ns = sys::clock_ns(CLOCK_MONOTONIC);
-  if (monotonic_ns == 0) return;  // forbidden meanwhile
-  // A restriction that the kernel has refused meanwhile may have frozen the clock or kept the file from being read.
-  // It forbids system calls, freezes the clock, and stops the sampler; and takes all that back only then.
+  if (monotonic_ns == 0) return;  // system calls were forbidden meanwhile
+  // If the sampler was stopped meanwhile, the clock may have been frozen or the file unreadable, even if all that was
+  // undone because the kernel refused the restriction: the order is forbid, freeze, stop; then the kernel's refusal.
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   if (__atomic_load_n(&g_stops, __ATOMIC_RELAXED) != stops) return;
   state.stream.append(Op::kSample, now, monotonic_ns, resident, 0, 0);
-  g_clock.learn(now, monotonic_ns);
+  g_clock.calibrate(now, monotonic_ns);
   const std::uint64_t elapsed_ns = monotonic_ns - g_clock.origin_monotonic_ns();
   const std::uint64_t interval_ns = elapsed_ns < 500'000       ? 500'000
                                     : elapsed_ns < kIntervalNs ? elapsed_ns
                                                                : kIntervalNs;
-  // Not when another thread has stopped the sampler meanwhile.
-  __atomic_compare_exchange_n(&g_next_sample, &due, now + g_clock.ticks_in(interval_ns), false, __ATOMIC_RELAXED,
-                              __ATOMIC_RELAXED);
+  // Unless another thread has stopped the sampler meanwhile.
+  __atomic_compare_exchange_n(&g_next_sample, &due, tick_count(now + g_clock.ticks_in(interval_ns)), false,
+                              __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 }  // namespace heapprof::recorder

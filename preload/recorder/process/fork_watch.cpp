@@ -5,22 +5,22 @@
 namespace heapprof::recorder {
 
 namespace {
-constinit ForkPage g_always_here{1, 0};
+constinit ForkPage g_unwatched{1, 0};
 }
-constinit ForkPage* g_fork_page = &g_always_here;
+constinit ForkPage* g_fork_page = &g_unwatched;
 
-bool watch_for_fork() noexcept {
-  constexpr std::size_t kPage = 4096;
-  auto* page = static_cast<ForkPage*>(sys::map_private(kPage));
-  if (page == nullptr || sys::failed(sys::advise(page, kPage, MADV_WIPEONFORK))) return false;
+bool start_fork_watch() noexcept {
+  constexpr std::size_t kPageBytes = 4096;
+  auto* page = static_cast<ForkPage*>(sys::map_private(kPageBytes));
+  if (page == nullptr || sys::failed(sys::advise(page, kPageBytes, MADV_WIPEONFORK))) return false;
   page->same_process = 1;
   g_fork_page = page;
   return true;
 }
 
-void watch_for_no_fork() noexcept {
-  g_always_here.gate = 0;
-  g_fork_page = &g_always_here;
+void stop_fork_watch() noexcept {
+  g_unwatched.fast_path_guard = 0;
+  g_fork_page = &g_unwatched;
 }
 
 }  // namespace heapprof::recorder

@@ -1,46 +1,46 @@
-// Whether this is still the process that opened the trace, or a child forked from it.
+// Whether this is the process that opened the trace, or a child forked from it; and the fast-path guard, which is in
+// the same page, so that one comparison answers both.
 //
-// A child shares the mapping of its parent's trace and must not write to it. It finds out at its next event, and
-// starts anew or stays silent (lifecycle.h). But fork may be called by a signal handler that interrupted the
-// recorder, and the child then comes back into the middle of an event of the parent's: so the stream asks once more
-// before it commits.
+// A child shares its parent's mapping of the trace and must not write to it. It finds out at its next event (forked()
+// in lifecycle.h). But a signal handler may call fork while it interrupts the recorder, and the child then returns
+// into the middle of an event of its parent's: so the stream asks again before it commits.
 #pragma once
 
 #include <cstdint>
 
 namespace heapprof::recorder {
 
-/// In a page that the kernel empties in a forked child (MADV_WIPEONFORK).
+/// In a page that the kernel zeroes in a forked child (MADV_WIPEONFORK).
 struct ForkPage {
-  std::uint32_t same_process;  ///< 0 in a child, 1 here
-  /// What an event compares with its thread's generation, to know in one look that nothing is out of the ordinary:
-  /// the process's generation, and bits of kGate... when something is. 0 in a child.
-  std::uint32_t gate;
+  std::uint32_t same_process;  ///< 1 here, 0 in a forked child
+  /// The process generation (thread/thread_state.h) while events may take the fast path; a kGuard... bit is set for
+  /// each reason why they may not. An event compares it with its thread's generation. 0 in a child.
+  std::uint32_t fast_path_guard;
 };
 extern ForkPage* g_fork_page [[gnu::visibility("hidden")]];
 
-/// Bits of the gate. Any of them sends events the slow way, which finds out what there is to do.
-inline constexpr std::uint32_t kGateStopped = std::uint32_t{1} << 31;
-inline constexpr std::uint32_t kGatePaused = std::uint32_t{1} << 30;
-inline constexpr std::uint32_t kGateFreeStacks = std::uint32_t{1} << 29;
+inline constexpr std::uint32_t kGuardStopped = std::uint32_t{1} << 31;
+inline constexpr std::uint32_t kGuardPaused = std::uint32_t{1} << 30;
+inline constexpr std::uint32_t kGuardFreeStacks = std::uint32_t{1} << 29;
 
-/// From here on children are told apart. False: this kernel can't (before 4.14). The gate is closed.
-bool watch_for_fork() noexcept;
-/// In a child that has understood: until it opens a trace of its own. The gate is closed.
-void watch_for_no_fork() noexcept;
+/// Maps the page: from here on in_forked_child() is true in forked children. Blocks the fast path. False on a kernel
+/// that lacks MADV_WIPEONFORK (before 4.14): children are then not recognised.
+bool start_fork_watch() noexcept;
+/// In a child, after it has noticed that it is one: until it opens a trace of its own. Blocks the fast path.
+void stop_fork_watch() noexcept;
 
 inline bool in_forked_child() noexcept { return __atomic_load_n(&g_fork_page->same_process, __ATOMIC_RELAXED) == 0; }
 
-/// Opens it for threads of this generation (above 0, below all bits), with bits that are to be raised. What was
-/// raised meanwhile stays: another thread may have stopped the recording.
-inline void open_gate(std::uint32_t generation) noexcept {
-  __atomic_fetch_or(&g_fork_page->gate, generation, __ATOMIC_RELEASE);
+/// Opens the fast path to threads of `generation` (above 0, below all kGuard... bits). `bits` may hold kGuard... bits
+/// to set. Bits that are set already stay: another thread may have stopped the recording.
+inline void open_fast_path(std::uint32_t generation, std::uint32_t bits) noexcept {
+  __atomic_fetch_or(&g_fork_page->fast_path_guard, generation | bits, __ATOMIC_RELEASE);
 }
-inline void raise_at_gate(std::uint32_t bit) noexcept {
-  __atomic_fetch_or(&g_fork_page->gate, bit, __ATOMIC_RELEASE);
+inline void set_guard_bit(std::uint32_t bit) noexcept {
+  __atomic_fetch_or(&g_fork_page->fast_path_guard, bit, __ATOMIC_RELEASE);
 }
-inline void lower_at_gate(std::uint32_t bit) noexcept {
-  __atomic_fetch_and(&g_fork_page->gate, ~bit, __ATOMIC_RELEASE);
+inline void clear_guard_bit(std::uint32_t bit) noexcept {
+  __atomic_fetch_and(&g_fork_page->fast_path_guard, ~bit, __ATOMIC_RELEASE);
 }
 
 }  // namespace heapprof::recorder

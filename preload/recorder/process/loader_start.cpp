@@ -18,44 +18,35 @@ constexpr const char* kCapabilities = "HEAPPROF_CAPABILITIES";
 
 constinit char g_program[4096] = "";
 
-const char* last_part(const char* path) noexcept {
-  const char* part = path;
-  for (; *path != '\0'; ++path)
-    if (*path == '/') part = path + 1;
-  return part;
-}
-
-/// The names that loaders go by, cheaply: /proc/self/maps is read only for them.
+/// Whether the file's name looks like a loader's: only then is /proc/self/maps worth reading.
 bool may_be_loader(const char* path) noexcept {
-  const char* name = last_part(path);
+  const char* name = base_name(path);
   return after_prefix(name, "ld-") != nullptr || after_prefix(name, "ld.so") != nullptr ||
          after_prefix(name, "ld64") != nullptr;
 }
 
 /// The loader's options that take a value (ld.so(8)).
-constexpr const char* kWithValue[] = {"--argv0", "--preload", "--library-path", "--inhibit-rpath", "--audit",
+constexpr const char* kOptionsWithValue[] = {"--argv0", "--preload", "--library-path", "--inhibit-rpath", "--audit",
                                       "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask"};
 
 bool takes_value(const char* option) noexcept {
-  for (const char* name : kWithValue)
+  for (const char* name : kOptionsWithValue)
     if (text_equal(option, name)) return true;
   return false;
 }
 
-/// Hexadecimal digits at `text`, which moves behind them.
+/// Reads hexadecimal digits at `text` and advances it past them.
 std::uint64_t read_hex(const char*& text) noexcept {
   std::uint64_t value = 0;
   for (;; ++text) {
-    const int digit = *text >= '0' && *text <= '9'   ? *text - '0'
-                      : *text >= 'a' && *text <= 'f' ? *text - 'a' + 10
-                                                     : -1;
+    const int digit = hex_digit(*text);
     if (digit < 0) return value;
     value = value << 4 | static_cast<unsigned>(digit);
   }
 }
 
-/// Takes a variable out of the environment; its value, or null.
-const char* take_variable(const char* name) noexcept {
+/// Removes a variable from the environment. Returns its value, or null.
+const char* remove_variable(const char* name) noexcept {
   if (environ == nullptr) return nullptr;
   const char* found = nullptr;
   char** to = environ;
@@ -71,7 +62,7 @@ const char* take_variable(const char* name) noexcept {
   return found;
 }
 
-void give_up_ambient(std::uint64_t inheritable, bool effective) noexcept {
+void drop_ambient_capabilities(std::uint64_t inheritable, bool effective) noexcept {
   sys::call(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct sets[2];
@@ -81,16 +72,17 @@ void give_up_ambient(std::uint64_t inheritable, bool effective) noexcept {
     if (!effective) sets[half].effective = 0;
   }
   if (sys::failed(sys::call(SYS_capset, sys::word(&header), sys::word(sets))))
-    log(LogLevel::kWarn, "the program keeps inheritable capabilities that it would not have had");
+    log(LogLevel::kWarn, "cannot restore the inheritable capabilities (capset): the program keeps those that "
+                         "'heapprof record' added");
 }
 
 }  // namespace
 
-// AT_PHDR is the program's, whatever was executed (glibc, elf/rtld.c).
+// AT_PHDR is the program's also when the loader was executed (glibc, elf/rtld.c).
 void detect_loader_start() noexcept {
-  static constinit bool looked = false;
-  if (looked) return;
-  looked = true;
+  static constinit bool done = false;
+  if (done) return;
+  done = true;
   char executed[256];
   const long length = sys::readlink("/proc/self/exe", executed, sizeof executed - 1);
   if (length <= 0) return;
@@ -109,7 +101,7 @@ CommandLine command_line_without_loader(const char* text, std::size_t bytes) noe
     return argument == end ? end : argument + 1;
   };
   const char* name = nullptr;
-  const char* at = next(text);  // behind the loader's own name
+  const char* at = next(text);  // skips the loader's own name
   while (at != end && after_prefix(at, "--") != nullptr) {
     const char* option = at;
     at = next(at);
@@ -126,13 +118,13 @@ const char* program_started_by_loader() noexcept { return g_program[0] != '\0' ?
 
 void undo_loader_effects() noexcept {
   detect_loader_start();
-  if (g_program[0] != '\0') sys::call(SYS_prctl, PR_SET_NAME, sys::word(last_part(g_program)), 0, 0, 0);
-  const char* value = take_variable(kCapabilities);
+  if (g_program[0] != '\0') sys::call(SYS_prctl, PR_SET_NAME, sys::word(base_name(g_program)), 0, 0, 0);
+  const char* value = remove_variable(kCapabilities);
   if (value == nullptr || getauxval(AT_SECURE) != 0) return;
   const std::uint64_t process = read_hex(value);
   if (*value++ != ':' || process != static_cast<std::uint64_t>(sys::process_id())) return;
   const std::uint64_t inheritable = read_hex(value);
-  if (*value++ == ':') give_up_ambient(inheritable, *value != '0');
+  if (*value++ == ':') drop_ambient_capabilities(inheritable, *value != '0');
 }
 
 bool names_own_executable(const char* path) noexcept {

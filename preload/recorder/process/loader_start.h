@@ -1,7 +1,7 @@
-// What goes differently for a program that is started through its loader, as `ld-linux --preload ... PROGRAM` and as
-// the launcher starts programs with file capabilities: the kernel executes the loader, so the thread is called
-// ld-linux, /proc/self/exe names the loader, and capabilities come as ambient ones, which every child would inherit.
-// This sets it right.
+// Programs that are started through their loader: `ld-linux --preload ... PROGRAM`, and programs with file
+// capabilities, which `heapprof record` starts this way. The kernel executes the loader, so three things differ from
+// a direct start: the thread's name is the loader's, /proc/self/exe is the loader, and capabilities are raised as
+// ambient ones, which every child would inherit. The functions here undo that.
 #pragma once
 
 #include <cstddef>
@@ -9,31 +9,31 @@
 
 namespace heapprof::recorder {
 
-/// The program's path when the loader was executed instead of it; null otherwise. Found by detect_loader_start().
-const char* program_started_by_loader() noexcept;
-
-/// While there is one thread; again, it does nothing.
+/// Finds out whether the loader was executed. While there is one thread; further calls do nothing.
 void detect_loader_start() noexcept;
 
-/// The program's own command line in the loader's (arguments that each end with 0, as /proc/PID/cmdline has them):
-/// what the program is called, with its 0, and the arguments behind that.
+/// The program's path when the loader was executed instead of it, else null. After detect_loader_start().
+const char* program_started_by_loader() noexcept;
+
+/// The program's own command line within the loader's. Arguments each end with NUL, as in /proc/PID/cmdline.
 struct CommandLine {
-  const char* name;
-  std::size_t name_bytes;
-  const char* rest;
+  const char* name;        ///< argv[0] of the program
+  std::size_t name_bytes;  ///< with its NUL
+  const char* rest;        ///< the arguments after it
   std::size_t rest_bytes;
 };
 CommandLine command_line_without_loader(const char* text, std::size_t bytes) noexcept;
 
-/// Once, by the library's constructor, before main and while there is one thread: names the thread as the kernel
-/// would have, takes HEAPPROF_CAPABILITIES out of the environment and does what it says, if it is for this process.
+/// Gives the thread the name that the kernel would have given it, removes HEAPPROF_CAPABILITIES from the environment,
+/// and applies that variable if it is for this process. Once, by the library's constructor, before main and while
+/// there is one thread.
 ///
-/// HEAPPROF_CAPABILITIES is PID:INHERITABLE:EFFECTIVE, the numbers hexadecimal: the ambient set is cleared, the
-/// inheritable one becomes INHERITABLE, and with EFFECTIVE 0 nothing stays effective, as after executing a file
-/// without the effective bit.
+/// HEAPPROF_CAPABILITIES is PID:INHERITABLE:EFFECTIVE with hexadecimal numbers. The ambient set is cleared and the
+/// inheritable set becomes INHERITABLE. If EFFECTIVE is 0 the effective set is cleared, as it is when a file without
+/// the effective bit is executed.
 void undo_loader_effects() noexcept;
 
-/// True for a path that names this process's executable under /proc.
+/// True for a path that is this process's executable under /proc, such as /proc/self/exe.
 bool names_own_executable(const char* path) noexcept;
 
 }  // namespace heapprof::recorder

@@ -10,19 +10,20 @@ namespace heapprof::recorder {
 namespace {
 constinit sys::FileIdentity g_standard_error{};
 
-bool standard_error_is_ours() noexcept {
+bool standard_error_is_unchanged() noexcept {
   sys::FileIdentity now;
   return g_standard_error.inode == 0 || (sys::identify(2, now) && now == g_standard_error);
 }
-/// Says nothing rather than make the host wait for a full pipe, or end it for one that nobody reads (SIGPIPE) or for
-/// a file that is as large as it may be (SIGXFSZ).
+
+/// Writes nothing where the host would have to wait (a full pipe). Consumes the signals that would end the host:
+/// SIGPIPE for a pipe without a reader, SIGXFSZ for a file at its size limit.
 void write_unnoticed(int fd, const char* line, std::size_t bytes) noexcept {
   pollfd ready{fd, POLLOUT, 0};
   const timespec now{};
   if (sys::call(SYS_ppoll, sys::word(&ready), 1, sys::word(&now), 0, 0) != 1 || (ready.revents & POLLOUT) == 0)
     return;
   constexpr int kBrokenPipe = -32, kTooBig = -27;
-  // All signals, so that no handler leaves by longjmp while SIGPIPE and SIGXFSZ are held.
+  // Every signal is held, so that no handler leaves by longjmp while SIGPIPE and SIGXFSZ are held.
   sys::SignalsHeld held(sys::kAllButFaults);
   const long result = sys::write(fd, line, bytes);
   held.finish(result == kBrokenPipe ? sys::signal_bit(SIGPIPE) : result == kTooBig ? sys::signal_bit(SIGXFSZ) : 0);
@@ -42,9 +43,8 @@ void log(LogLevel level, const char* message, const char* detail) noexcept {
   line.add(message).add(detail);
   if (line.overflowed()) buffer[sizeof buffer - 2] = '\n';
   else line.add('\n');
-
   if (g_settings.log_file[0] == '\0') {
-    if (standard_error_is_ours()) write_unnoticed(2, buffer, line.length());
+    if (standard_error_is_unchanged()) write_unnoticed(2, buffer, line.length());
     return;
   }
   const int fd =

@@ -1,9 +1,10 @@
-// The blocks that were recorded inside the call of the real allocator that a thread is in. What the call returns may
-// be one of them: then a hook that the allocator called has told of it, and the outer hook keeps silent.
+// The blocks that hooks recorded while their thread is inside a call of the real allocator. The allocator may call
+// hooks itself (calloc calls malloc), and the outer call may return one of these blocks: then the outer hook does not
+// record it again.
 //
-// Signal handlers may allocate between any two instructions of this. Their blocks are listed too, which is harmless:
-// as long as one of them lives, the call they interrupted returns another. So all that matters is that they do not
-// drive out what the call itself has listed: a place is taken before it is filled, and what is given back leaves the
+// Used by one thread and its signal handlers. A handler may allocate between any two instructions here. Its blocks
+// are listed too, which does no harm: as long as such a block lives, the interrupted call returns another one. They
+// only must not displace the call's own blocks: so an index is taken before it is filled, and freed blocks leave the
 // list.
 #pragma once
 
@@ -14,38 +15,38 @@ namespace heapprof::recorder {
 class InnerBlocks {
  public:
   void clear() noexcept { count_ = 0; }
-  /// How many there are: those of later come after them.
+  /// The number of blocks; blocks that are added later have this index or a higher one.
   std::uint32_t count() const noexcept { return count_; }
 
-  /// When the list is full, in place of the last: an allocator's functions lie two or three deep in each other.
+  /// Adds `block`; in a full list, in place of the last one. The calls of an allocator nest two or three deep.
   void add(const void* block) noexcept {
-    const std::uint32_t place = count_ < kMost ? count_ : kMost - 1;
-    count_ = place + 1;
+    const std::uint32_t index = count_ < kMaxBlocks ? count_ : kMaxBlocks - 1;
+    count_ = index + 1;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    blocks_[place] = block;
+    blocks_[index] = block;
   }
 
-  /// `block` was given back: the next one at its place is another.
+  /// Removes `block`, which was freed: the next block at its address is another one.
   void remove(const void* block) noexcept {
-    for (std::uint32_t place = 0; place < count_; ++place) {
-      if (blocks_[place] != block) continue;
-      blocks_[place] = nullptr;
+    for (std::uint32_t index = 0; index < count_; ++index) {
+      if (blocks_[index] != block) continue;
+      blocks_[index] = nullptr;
       __atomic_signal_fence(__ATOMIC_SEQ_CST);
-      if (place + 1 == count_) count_ = place;
+      if (index + 1 == count_) count_ = index;
       return;
     }
   }
 
-  /// `block` is among those after the first `count`. The last place of a full list may have another since.
-  bool has(const void* block, std::uint32_t count) const noexcept {
-    for (std::uint32_t place = count < kMost ? count : kMost - 1; place < count_; ++place)
-      if (blocks_[place] == block) return true;
+  /// Whether `block` was added after count() returned `first`. In a full list the last index may have been reused.
+  bool has(const void* block, std::uint32_t first) const noexcept {
+    for (std::uint32_t index = first < kMaxBlocks ? first : kMaxBlocks - 1; index < count_; ++index)
+      if (blocks_[index] == block) return true;
     return false;
   }
 
  private:
-  static constexpr std::uint32_t kMost = 4;
-  const void* blocks_[kMost];
+  static constexpr std::uint32_t kMaxBlocks = 4;
+  const void* blocks_[kMaxBlocks];
   std::uint32_t count_;
 };
 

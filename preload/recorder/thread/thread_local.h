@@ -1,4 +1,4 @@
-// The recorder's part of the host's thread-local storage: small, because static TLS is scarce.
+// The recorder's part of the host's thread-local storage. Small, because static TLS is scarce.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@ struct ThreadState;
 
 struct ThreadLocal {
   ThreadState* state;
-  const void* reallocating;       ///< block whose realloc has begun
-  InnerBlocks inner_blocks;       ///< meaningful inside a real allocator call
-  std::uint32_t allocator_depth;  ///< real allocator calls this thread is inside of
+  const void* reallocating;       ///< the block whose realloc has begun
+  InnerBlocks inner_blocks;       ///< valid while allocator_depth is above 0
+  std::uint32_t allocator_depth;  ///< nested calls of the real allocator that this thread is in
 };
 extern thread_local constinit ThreadLocal t_local [[gnu::tls_model("initial-exec"), gnu::visibility("hidden")]];
 

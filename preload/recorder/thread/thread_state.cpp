@@ -3,17 +3,16 @@
 #include "preload/base/text.h"
 #include "preload/recorder/call_tree/call_tree.h"
 #include "preload/recorder/clock/clock.h"
-#include "preload/recorder/clock/clock_lease.h"
-#include "preload/recorder/lifecycle.h"
+#include "preload/recorder/process/program.h"
 #include "preload/recorder/process/settings.h"
-#include "preload/recorder/trace/trace_storage.h"
+#include "preload/recorder/trace/recording.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/stack_bounds.h"
 
 extern "C" {
-// glibc 2.32 and later: not 0 while the process has never had a second thread. Weak: older ones lack it.
+// glibc 2.32 and later: nonzero while the process has never had a second thread. Weak, because older ones lack it.
 [[gnu::weak]] extern char __libc_single_threaded;
-// pthread_atfork's way into glibc, since 2.3.2. With no library, handlers are never taken back.
+// What pthread_atfork calls in glibc, since 2.3.2. With a null library, handlers are never unregistered.
 [[gnu::weak]] int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* library);
 // The linker's names for the library's own first and last byte.
 [[gnu::visibility("hidden")]] extern const char __ehdr_start[];
@@ -24,34 +23,35 @@ namespace heapprof::recorder {
 
 thread_local constinit ThreadLocal t_local [[gnu::tls_model("initial-exec")]]{};
 constinit std::uint32_t g_process_generation = 1;
-constinit const char kManyThreads = 0;
-constinit const char* g_one_thread = &kManyThreads;
+constinit const char kMultiThreaded = 0;
+constinit const char* g_single_threaded = &kMultiThreaded;
 
 namespace {
 
 constinit ThreadState* g_states = nullptr;
-constinit ThreadState* g_cursor = nullptr;  ///< where the search for a dead thread's state goes on
+constinit ThreadState* g_cursor = nullptr;  ///< where the next search for a dead thread's state begins
 constinit std::uint32_t g_last_stream = 0;
-constinit int g_process = 0;                     ///< whose thread-local storage is what it seems
-constinit ThreadState* g_visitor = nullptr;      ///< the state that a child without a state of its own used last
+constinit int g_process = 0;  ///< the process whose threads have t_local to themselves; 0: not known yet
+/// The state that was last used by a child that shares our memory (attach_shared_memory_child).
+constinit ThreadState* g_shared_memory_state = nullptr;
 
-/// States looked at in search of a dead thread's: bounds what a new thread pays when all live.
-constexpr int kSearch = 16;
-constexpr std::uint32_t kDeepest = 4;
+/// States examined in a search for a dead thread's: limits what a new thread pays when all owners live.
+constexpr int kMaxSearched = 16;
+constexpr std::uint32_t kMaxDepth = 4;
 constexpr std::uint64_t kNameIntervalNs = 10'000'000;
 
 constexpr std::uint64_t claim_after(std::uint64_t claim, int thread) noexcept {
   return ((claim >> 32) + 1) << 32 | static_cast<std::uint32_t>(thread);
 }
 
-/// The thread `owner`, which had this state, may have died anywhere: inside the recorder, there in an event of a
-/// signal handler's, or in a call of a patched function, whose frame is gone.
+/// The thread `owner`, which had this state, may have died anywhere: inside the recorder, in a signal handler's
+/// event, or in a call of a patched function, whose frame is gone.
 void recover_from_dead(ThreadState& state, int owner) noexcept {
   state.intercepted = 0;
   for (InterceptedCall& call : state.calls) call.frame = nullptr;
   for (ThreadState* each = &state; each != nullptr; each = each->nested) {
     if (each->busy == 0) continue;
-    recover_abandoned(*each, owner);
+    recover_abandoned_state(*each, owner);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     each->busy = 0;
   }
@@ -59,15 +59,15 @@ void recover_from_dead(ThreadState& state, int owner) noexcept {
 
 ThreadState* take_dead_state(int thread) noexcept {
   ThreadState* state = __atomic_load_n(&g_cursor, __ATOMIC_ACQUIRE);
-  for (int i = 0; i < kSearch; ++i) {
+  for (int i = 0; i < kMaxSearched; ++i) {
     if (state == nullptr && (state = __atomic_load_n(&g_states, __ATOMIC_ACQUIRE)) == nullptr) return nullptr;
     ThreadState* const candidate = state;
     state = state->next;
     __atomic_store_n(&g_cursor, state, __ATOMIC_RELEASE);
     std::uint64_t claim = __atomic_load_n(&candidate->claim, __ATOMIC_ACQUIRE);
     const int owner = static_cast<int>(claim);
-    // The kernel gave the caller this number, so an earlier owner of the same number is dead (or is the caller
-    // itself, in a child that shares our memory, and then may be inside).
+    // The kernel gave the caller this number, so an earlier owner with the same number is dead; or it is the caller
+    // itself, in a child that shares our memory, and then may be inside the recorder.
     if (candidate->depth != 0 || (owner == thread ? candidate->busy != 0 : sys::thread_exists(owner))) continue;
     if (__atomic_compare_exchange_n(&candidate->claim, &claim, claim_after(claim, thread), false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE)) {
@@ -78,18 +78,18 @@ ThreadState* take_dead_state(int thread) noexcept {
   return nullptr;
 }
 
-// How a capture reaches the thread's stream (unwind::Definitions).
+// The functions of unwind::Definitions: how a capture reaches the thread's stream.
 
 NodeId intern_frame(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags,
                     std::uint64_t path) {
-  return g_call_tree.child(parent, module, offset, flags, path, static_cast<ThreadState*>(context)->stream);
+  return g_call_tree.intern(parent, module, offset, flags, path, static_cast<ThreadState*>(context)->stream);
 }
 
-void expect_frame(std::uint64_t path) { g_call_tree.expect(path); }
+void prefetch_frame(std::uint64_t path) { g_call_tree.prefetch(path); }
 
 void define_module(void* context, const unwind::ModuleInfo& module) {
   const char* const path = module.main && *program_path() == '/' ? program_path() : module.path;
-  // Description, build id and path in one text; build ids are 20 bytes, seldom more.
+  // ModuleText, build id and path make one text. Build ids usually have 20 bytes.
   struct {
     ModuleText text;
     std::uint8_t build_id[64];
@@ -102,15 +102,15 @@ void define_module(void* context, const unwind::ModuleInfo& module) {
                                                          sizeof fixed.text + id_bytes, path, text_length(path));
 }
 
-ThreadState* make_state(int thread, std::uint32_t depth) noexcept {
+ThreadState* allocate_state(int thread, std::uint32_t depth) noexcept {
   auto* state = static_cast<ThreadState*>(sys::map_private(sizeof(ThreadState)));
   if (state == nullptr) return stop("no memory for a thread's state"), nullptr;
   state->claim = claim_after(0, thread);
   state->generation = g_process_generation;
   state->depth = depth;
-  state->definitions = {state, intern_frame, define_module, expect_frame};
+  state->definitions = {state, intern_frame, define_module, prefetch_frame};
   const StreamId id{__atomic_add_fetch(&g_last_stream, 1, __ATOMIC_RELAXED)};
-  if (const char* failure = state->stream.open(g_trace_file, id, g_settings.block_bytes))
+  if (const char* failure = state->stream.open(g_trace, id, g_settings.block_bytes))
     return stop(failure), nullptr;
   state->next = __atomic_load_n(&g_states, __ATOMIC_ACQUIRE);
   while (!__atomic_compare_exchange_n(&g_states, &state->next, state, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
@@ -118,36 +118,33 @@ ThreadState* make_state(int thread, std::uint32_t depth) noexcept {
   return state;
 }
 
-/// name_interval is 0 until it is done: a signal handler may leave by longjmp before.
+/// Writes the owner's record to the trace. name_interval is 0 until that is done: a signal handler may leave by
+/// longjmp.
 void announce(ThreadState& state, int thread, std::uint64_t owner_kind) noexcept {
   state.name_interval = 0;
   sys::thread_name(state.name);
-  state.name_due = state.look_due = 0;
-  state.turn_runs = state.turn_wait = state.turn_last_wait = 0;
-  state.seen_sequence = state.stream.sequence();
+  state.next_name_check = state.next_check = Ticks{0};
+  state.lease = {};
+  state.checked_sequence = state.stream.sequence();
   state.stream.append_text(TextKind::kThread, static_cast<std::uint64_t>(thread), owner_kind, state.name,
                            text_length(state.name));
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   state.name_interval = 1;
 }
 
-}  // namespace
-
-namespace {
-
-/// A child that shares our memory (vfork, clone with CLONE_VM) and came by no state from the thread that it runs on:
-/// that had no event yet. It must not leave one there either: the claim would end with the child, in the middle of
-/// its parent's life. So it attaches for each event anew.
-ThreadState* attach_visitor(int thread) noexcept {
-  ThreadState* state = __atomic_load_n(&g_visitor, __ATOMIC_ACQUIRE);
+/// For a child that shares our memory (vfork, clone with CLONE_VM) while its parent's thread has no state yet. The
+/// child must not set t_local.state, which the parent's thread would keep: the state's owner would be dead when the
+/// child ends. So it attaches again for each event.
+ThreadState* attach_shared_memory_child(int thread) noexcept {
+  ThreadState* state = __atomic_load_n(&g_shared_memory_state, __ATOMIC_ACQUIRE);
   if (state != nullptr && state->owner() == thread && state->busy == 0) return state;
   state = take_dead_state(thread);
-  if (state == nullptr) state = make_state(thread, 0);
+  if (state == nullptr) state = allocate_state(thread, 0);
   if (state == nullptr) return nullptr;
   state->stream.end_run();
   state->unwinder.thread_changed();
   announce(*state, thread, kThreadNew);
-  __atomic_store_n(&g_visitor, state, __ATOMIC_RELEASE);
+  __atomic_store_n(&g_shared_memory_state, state, __ATOMIC_RELEASE);
   return state;
 }
 
@@ -156,18 +153,18 @@ ThreadState* attach_visitor(int thread) noexcept {
 ThreadState* attach_thread() noexcept {
   const int thread = sys::thread_id();
   const int process = sys::process_id();
-  // Without system calls there is no telling who the caller is; its events are not recorded.
+  // Without system calls the caller is unknown; its events are not recorded.
   if (sys::failed(thread) || sys::failed(process)) return nullptr;
   int home = __atomic_load_n(&g_process, __ATOMIC_RELAXED);
   if (home == 0) __atomic_store_n(&g_process, home = process, __ATOMIC_RELAXED);
   if (__atomic_load_n(&g_states, __ATOMIC_ACQUIRE) != nullptr) {
-    many_threads();
+    set_multi_threaded();
   } else if (&__libc_single_threaded != nullptr) {
-    __atomic_store_n(&g_one_thread, &__libc_single_threaded, __ATOMIC_RELAXED);
+    __atomic_store_n(&g_single_threaded, &__libc_single_threaded, __ATOMIC_RELAXED);
   }
-  if (process != home) return attach_visitor(thread);
+  if (process != home) return attach_shared_memory_child(thread);
   ThreadState* state = take_dead_state(thread);
-  if (state == nullptr) state = make_state(thread, 0);
+  if (state == nullptr) state = allocate_state(thread, 0);
   if (state == nullptr) return nullptr;
   state->busy = arch::stack_pointer();
   state->stream.end_run();
@@ -180,14 +177,14 @@ ThreadState* attach_thread() noexcept {
   return state;
 }
 
-void announce_if_left(ThreadState& state) noexcept {
+void announce_if_abandoned(ThreadState& state) noexcept {
   if (state.name_interval == 0) announce(state, state.owner(), state.depth == 0 ? kThreadNew : kThreadNested);
 }
 
 ThreadState* nested_state(ThreadState& outer) noexcept {
   if (outer.nested == nullptr) {
-    if (outer.depth == kDeepest) return nullptr;
-    outer.nested = make_state(outer.owner(), outer.depth + 1);
+    if (outer.depth == kMaxDepth) return nullptr;
+    outer.nested = allocate_state(outer.owner(), outer.depth + 1);
     if (outer.nested == nullptr) return nullptr;
   }
   ThreadState& nested = *outer.nested;
@@ -198,15 +195,15 @@ ThreadState* nested_state(ThreadState& outer) noexcept {
   return &nested;
 }
 
-void recover_abandoned(ThreadState& state, int owner) noexcept {
+void recover_abandoned_state(ThreadState& state, int owner) noexcept {
   state.stream.end_run();  // the clock may have been read for an event that was never written
   state.unwinder.capture_left();
-  g_call_tree.growth_left(owner);
+  g_call_tree.recover_abandoned_growth(owner);
 }
 
 bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexcept {
   if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED) != 0) return false;
-  // This very place belongs to the caller's frame by now.
+  // The caller's own frame is at this address now.
   if (stack_pointer == state.busy) return true;
   if (stack_pointer > state.busy) {
     stack_t alternate{};
@@ -214,24 +211,24 @@ bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexce
     if ((alternate.ss_flags & SS_ONSTACK) == 0) {
       if (unwind::on_own_stack(state.busy, stack_pointer)) return true;
     } else {
-      // A handler on the alternate stack is above anything on a stack that lies lower: only a mark from the
-      // alternate stack itself can be stale.
+      // The alternate stack may be above the interrupted one, so only a `busy` on the alternate stack itself is
+      // stale.
       const auto begin = reinterpret_cast<std::uint64_t>(alternate.ss_sp);
       if (state.busy >= begin && state.busy < begin + alternate.ss_size) return true;
     }
   }
-  // As long as somebody is inside, the word above the mark is the return address into the hook that called. Where a
-  // deeper call of later has put something else there, nobody is. (The stack may be gone altogether.)
-  const std::uint64_t place = state.busy + sizeof(std::uint64_t);
-  if (!unwind::probe(place)) return true;
-  const std::uint64_t found = arch::strip(*reinterpret_cast<const volatile std::uint64_t*>(place));
+  // While the thread is inside, the word above `busy` is the return address into the hook. If a later call has
+  // overwritten it, or the stack is unmapped, the thread has left.
+  const std::uint64_t address = state.busy + sizeof(std::uint64_t);
+  if (!unwind::probe(address)) return true;
+  const std::uint64_t found = arch::strip(*reinterpret_cast<const volatile std::uint64_t*>(address));
   return found < reinterpret_cast<std::uint64_t>(__ehdr_start) || found >= reinterpret_cast<std::uint64_t>(_end);
 }
 
-void check_thread_name(ThreadState& state, std::uint64_t now) noexcept {
-  if (state.name_interval < kLastNameInterval) state.name_interval *= 2;
-  state.name_due = now + g_clock.ticks_in(kNameIntervalNs);
-  state.seen_sequence = state.stream.sequence();
+void check_thread_name(ThreadState& state, Ticks now) noexcept {
+  if (state.name_interval < kMaxNameInterval) state.name_interval *= 2;
+  state.next_name_check = now + g_clock.ticks_in(kNameIntervalNs);
+  state.checked_sequence = state.stream.sequence();
   char name[16] = "";
   sys::thread_name(name);
   if (name[0] == '\0' || text_equal(name, state.name)) return;
@@ -240,31 +237,31 @@ void check_thread_name(ThreadState& state, std::uint64_t now) noexcept {
                            text_length(name));
 }
 
-void many_threads() noexcept { __atomic_store_n(&g_one_thread, &kManyThreads, __ATOMIC_RELAXED); }
+void set_multi_threaded() noexcept { __atomic_store_n(&g_single_threaded, &kMultiThreaded, __ATOMIC_RELAXED); }
 
 namespace {
 
-/// Handlers that fork, and whose child comes back: it may be between the question whether this is a child and the
-/// stores of an event, and nothing there can ask once more.
-void returns_in_child() noexcept {
+/// In a child whose signal handler called fork and will return into an event: the event may be past its last check of
+/// in_forked_child(), so its stores have to go to a copy.
+void detach_unfinished_events() noexcept {
   for (ThreadState* state = t_local.state; state != nullptr; state = state->nested)
-    if (state->busy != 0 && state->generation == g_process_generation) state->stream.part_from_parent();
+    if (state->busy != 0 && state->generation == g_process_generation) state->stream.detach_from_parent();
 }
 
 }  // namespace
 
-void part_at_fork() noexcept {
-  if (&__register_atfork != nullptr) __register_atfork(nullptr, nullptr, returns_in_child, nullptr);
+void detach_at_fork() noexcept {
+  if (&__register_atfork != nullptr) __register_atfork(nullptr, nullptr, detach_unfinished_events, nullptr);
 }
 
 void forget_threads() noexcept {
   g_states = nullptr;
   g_cursor = nullptr;
   g_last_stream = 0;
-  g_one_thread = &kManyThreads;
+  g_single_threaded = &kMultiThreaded;
   g_process = 0;
-  g_visitor = nullptr;
-  g_turn[0] = 0;
+  g_shared_memory_state = nullptr;
+  g_clock_lease[0] = 0;
   ++g_process_generation;
 }
 

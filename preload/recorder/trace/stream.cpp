@@ -2,20 +2,19 @@
 
 #include <lz4.h>
 
-#include "common/checksum.h"
 #include "common/event_codec.h"
+#include "common/trace_header.h"
 #include "preload/recorder/trace/trace_storage.h"
 
 namespace heapprof::recorder {
 
 namespace {
 
-// Room for frames is asked for in growing pieces: a thread that allocates little reserves little, a busy
-// one asks seldom.
+// The extents of a stream grow: a thread with few events reserves little, a busy one seldom needs a new extent.
 constexpr std::uint32_t kFirstExtentBytes = 64u << 10;
-constexpr std::uint32_t kLargestExtentBytes = 256u << 10;
+constexpr std::uint32_t kMaxStreamExtentBytes = 256u << 10;
 static_assert(LZ4_COMPRESSBOUND(column_bytes_bound(65536 / sizeof(Slot))) <
-              kLargestExtentBytes - sizeof(ExtentHeader) - sizeof(FrameHeader));
+              kMaxStreamExtentBytes - sizeof(ExtentHeader) - sizeof(FrameHeader));
 
 constexpr std::size_t align_up(std::size_t value, std::size_t alignment) noexcept {
   return (value + alignment - 1) & ~(alignment - 1);
@@ -23,24 +22,24 @@ constexpr std::size_t align_up(std::size_t value, std::size_t alignment) noexcep
 
 }  // namespace
 
-const char* Stream::open(TraceFile& file, StreamId id, std::uint32_t block_bytes) noexcept {
-  file_ = &file;
+const char* Stream::open(TraceStorage& trace, StreamId id, std::uint32_t block_bytes) noexcept {
+  trace_ = &trace;
   id_ = id;
   block_bytes &= ~(kUnitBytes - 1);
   capacity_ = static_cast<std::uint32_t>((block_bytes - sizeof(StagingHeader)) / sizeof(Slot));
-  void* block = file.rewrites_in_place()
-                    ? file.allocate_extent(block_bytes, ExtentKind::kStaging, id, next_ordinal_++, failure_)
+  void* block = trace.rewrites_in_place()
+                    ? trace.allocate_extent(block_bytes, ExtentKind::kStaging, id, next_ordinal_++, failure_)
                     : sys::map_private(block_bytes);
   if (block == nullptr) return failure_ != nullptr ? failure_ : "no memory for a staging block";
 
   const std::size_t column_room = align_up(column_bytes_bound(capacity_), 64);
-  const std::size_t packed_room = align_up(LZ4_COMPRESSBOUND(column_room), 64);
-  const std::size_t working_bytes = column_room + packed_room + static_cast<std::size_t>(LZ4_sizeofState());
+  const std::size_t compressed_room = align_up(LZ4_COMPRESSBOUND(column_room), 64);
+  const std::size_t working_bytes = column_room + compressed_room + static_cast<std::size_t>(LZ4_sizeofState());
   auto* working = static_cast<std::uint8_t*>(sys::map_private(working_bytes));
   if (working == nullptr) return failure_ = "no memory for a stream";
   columns_ = working;
-  packed_ = reinterpret_cast<char*>(working + column_room);
-  lz4_state_ = working + column_room + packed_room;
+  compressed_ = reinterpret_cast<char*>(working + column_room);
+  lz4_state_ = working + column_room + compressed_room;
   staging_ = static_cast<StagingHeader*>(block);
   slots_ = reinterpret_cast<Slot*>(staging_ + 1);
   begin_block(0);
@@ -48,7 +47,7 @@ const char* Stream::open(TraceFile& file, StreamId id, std::uint32_t block_bytes
 }
 
 void Stream::begin_block(std::uint32_t sequence) noexcept {
-  slots_[0] = {last_time_, events_before(sequence), op_size(Op::kBlockStart, 0), 0, 0};
+  slots_[0] = {tick_count(last_time_), events_before(sequence), op_size(Op::kBlockStart, 0), 0, 0};
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   commit(commit_word(sequence, 1));
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -66,7 +65,7 @@ bool Stream::append_text(TextKind kind, std::uint64_t number, std::uint64_t addr
   if (limit_ - used() < count && !flush()) return false;
   if (in_forked_child()) return true;
   Slot* slot = slots_ + used();
-  *slot = {last_time_, address, op_size(Op::kText, number), static_cast<std::uint32_t>(kind), total};
+  *slot = {tick_count(last_time_), address, op_size(Op::kText, number), static_cast<std::uint32_t>(kind), total};
   auto* out = reinterpret_cast<char*>(slot + 1);
   __builtin_memcpy(out, text, bytes);
   if (more_bytes != 0) __builtin_memcpy(out + bytes, more, more_bytes);
@@ -94,7 +93,7 @@ bool Stream::flush() noexcept {
   return true;
 }
 
-void Stream::part_from_parent() noexcept {
+void Stream::detach_from_parent() noexcept {
   if (staging_ == nullptr) return;
   const std::size_t bytes = align_up(sizeof(StagingHeader) + capacity_ * sizeof(Slot), kUnitBytes);
   void* const copy = sys::map_private(bytes);
@@ -103,21 +102,21 @@ void Stream::part_from_parent() noexcept {
   sys::move_over(copy, bytes, staging_);
 }
 
-void Stream::provide_room() noexcept {
+void Stream::map_ahead() noexcept {
   while (failure_ == nullptr &&
-         (extent_size_ < kLargestExtentBytes || extent_bytes_ - extent_used(sequence()) < extent_bytes_ / 2))
+         (last_extent_bytes_ < kMaxStreamExtentBytes || extent_bytes_ - extent_used(sequence()) < extent_bytes_ / 2))
     if (!next_extent()) return;
 }
 
-/// Compresses into private memory and copies: what a child, forked in the middle of it, still writes to the file is
-/// then what its parent wrote there.
+/// Compresses into private memory first: a child that is forked during the copy writes the same bytes to the file as
+/// its parent.
 bool Stream::append_frame(const EncodedBlock& block) noexcept {
   const std::uint32_t sequence = this->sequence();
   const auto raw_bytes = static_cast<int>(block.raw_bytes);
-  const auto packed_bytes = static_cast<std::uint32_t>(LZ4_compress_fast_extState(
-      lz4_state_, reinterpret_cast<const char*>(columns_), packed_, raw_bytes, LZ4_COMPRESSBOUND(raw_bytes), 1));
-  const std::uint32_t frame_bytes = static_cast<std::uint32_t>(sizeof(FrameHeader)) + packed_bytes;
-  // Any block fits the largest extent, so this ends.
+  const auto compressed_bytes = static_cast<std::uint32_t>(LZ4_compress_fast_extState(
+      lz4_state_, reinterpret_cast<const char*>(columns_), compressed_, raw_bytes, LZ4_COMPRESSBOUND(raw_bytes), 1));
+  const std::uint32_t frame_bytes = static_cast<std::uint32_t>(sizeof(FrameHeader)) + compressed_bytes;
+  // Every block is smaller than the largest extent, so this loop ends.
   while (extent_bytes_ < extent_used(sequence) || extent_bytes_ - extent_used(sequence) < frame_bytes)
     if (!next_extent()) return false;
   if (in_forked_child()) return true;
@@ -128,7 +127,7 @@ bool Stream::append_frame(const EncodedBlock& block) noexcept {
   filled.magic = kFrameMagic;
   filled.header_bytes = sizeof(FrameHeader);
   filled.codec = FrameCodec::kColumnsLz4;
-  filled.file_id = file_->file_id();
+  filled.file_id = trace_->file_id();
   filled.stream = id_;
   filled.sequence = sequence;
   filled.record_count = block.record_count;
@@ -137,10 +136,10 @@ bool Stream::append_frame(const EncodedBlock& block) noexcept {
   filled.first_time = block.first_time;
   filled.last_time = block.last_time;
   filled.raw_bytes = static_cast<std::uint32_t>(block.raw_bytes);
-  filled.payload_bytes = packed_bytes;
-  filled.payload_checksum = checksum(packed_, packed_bytes);
-  filled.header_checksum = checksum(&filled, offsetof(FrameHeader, header_checksum));
-  __builtin_memcpy(at + sizeof filled, packed_, packed_bytes);
+  filled.payload_bytes = compressed_bytes;
+  filled.payload_checksum = checksum(compressed_, compressed_bytes);
+  filled.header_checksum = header_checksum(filled);
+  __builtin_memcpy(at + sizeof filled, compressed_, compressed_bytes);
   __builtin_memcpy(reinterpret_cast<char*>(header) + sizeof header->magic,
                    reinterpret_cast<const char*>(&filled) + sizeof header->magic,
                    sizeof filled - sizeof header->magic);
@@ -151,18 +150,18 @@ bool Stream::append_frame(const EncodedBlock& block) noexcept {
 }
 
 bool Stream::next_extent() noexcept {
-  std::uint32_t bytes = extent_size_ == 0 ? kFirstExtentBytes : extent_size_ * 2;
-  if (bytes > kLargestExtentBytes) bytes = kLargestExtentBytes;
-  void* memory = file_->allocate_extent(bytes, ExtentKind::kFrames, id_, next_ordinal_, failure_);
+  std::uint32_t bytes = last_extent_bytes_ == 0 ? kFirstExtentBytes : last_extent_bytes_ * 2;
+  if (bytes > kMaxStreamExtentBytes) bytes = kMaxStreamExtentBytes;
+  void* memory = trace_->allocate_extent(bytes, ExtentKind::kFrames, id_, next_ordinal_, failure_);
   if (memory == nullptr) return false;
-  // No moment at which the pointer, the size and what is used of it belong to different extents; and what is
-  // left in between costs an extent that stays mapped and empty, never one that is written after it was let go.
+  // extent_bytes_ is 0 while the pointer, the size and extent_used() belong to different extents. If a longjmp
+  // abandons this in between, an extent stays mapped and empty; none is written after it was unmapped.
   std::uint8_t* const old = extent_;
   const std::uint32_t old_bytes = extent_bytes_;
   extent_bytes_ = 0;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   ++next_ordinal_;
-  extent_size_ = bytes;
+  last_extent_bytes_ = bytes;
   extent_ = static_cast<std::uint8_t*>(memory);
   extent_used(sequence()) = sizeof(ExtentHeader);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -1,5 +1,6 @@
 #include "preload/recorder/trace/trace_storage.h"
 
+#include <errno.h>
 #include <linux/btrfs.h>
 #include <linux/btrfs_tree.h>
 #include <linux/fs.h>
@@ -10,7 +11,7 @@
 #include <sys/utsname.h>
 #include <sys/vfs.h>
 
-#include "common/checksum.h"
+#include "common/trace_header.h"
 #include "preload/base/text.h"
 #include "preload/recorder/process/fork_watch.h"
 
@@ -18,33 +19,35 @@ namespace heapprof::recorder {
 
 namespace {
 
-// Kernel numbers that are not in the headers' magic.h.
+// File system types that linux/magic.h lacks.
 constexpr long kFuseMagic = 0x65735546, kZfsMagic = 0x2fc12fc1, kBcachefsMagic = static_cast<long>(0xca451a4e),
                kCephMagic = 0x00c36400, kCifsMagic = static_cast<long>(0xff534d42),
                kSmb2Magic = static_cast<long>(0xfe534d42);
 
-constexpr int kNotFound = -2, kInputOutput = -5, kExists = -17, kTooBig = -27, kNoSpace = -28, kQuota = -122,
-              kNotSupported = -95;
+// Negated errno values, as the kernel returns them.
+constexpr int kNotFound = -ENOENT, kInputOutput = -EIO, kDenied = -EACCES, kExists = -EEXIST, kTooBig = -EFBIG,
+              kNoSpace = -ENOSPC, kReadOnly = -EROFS, kNotSupported = -EOPNOTSUPP, kQuota = -EDQUOT;
 
-// Paths are put together in static buffers: only one thread at a time opens a trace (lifecycle.cpp), and it may
-// be on a small stack.
+// Paths are built in static buffers: only one thread at a time creates a trace (lifecycle.cpp), and it may be on a
+// small stack.
 constexpr std::size_t kPathBytes = 4096;
 
-constexpr Failure kFailureDisk = "no space left for the trace";
+constexpr Failure kDiskFull = "no space left on the disk for the trace";
+constexpr Failure kPathTooLong = "the path of the trace is too long";
 
-/// Makes every folder of `path` that is missing.
-void make_folders(const char* path) noexcept {
-  static char folder[kPathBytes];
-  Text text(folder);
+/// Creates the directories of `path` that do not exist.
+void create_directories(const char* path) noexcept {
+  static char directory[kPathBytes];
+  Text text(directory);
   for (const char* at = path; *at != '\0'; ++at) {
-    if (*at == '/' && at != path) sys::mkdir(folder, 0777);  // the host's umask applies; existing ones fail
+    if (*at == '/' && at != path) sys::mkdir(directory, 0777);  // the host's umask applies; fails for existing ones
     text.add(*at);
   }
 }
 
-/// btrfs copies a reserved block on rewriting, and then a full disk raises SIGBUS all the same, unless the
-/// file is marked not to be copied while it is empty (btrfs(5), "nodatacow").
-void keep_in_place(int fd, long file_system) noexcept {
+/// btrfs copies a reserved block when it is rewritten, so a full disk would raise SIGBUS after all. That is switched
+/// off for the file; it must be empty (btrfs(5), "nodatacow").
+void disable_copy_on_write(int fd, long file_system) noexcept {
   if (file_system != BTRFS_SUPER_MAGIC) return;
   int flags = 0;
   if (sys::failed(sys::call(SYS_ioctl, fd, FS_IOC_GETFLAGS, sys::word(&flags)))) return;
@@ -52,10 +55,10 @@ void keep_in_place(int fd, long file_system) noexcept {
   sys::call(SYS_ioctl, fd, FS_IOC_SETFLAGS, sys::word(&flags));
 }
 
-/// Whether a btrfs quota limits the subvolume of `fd`. Such a quota can refuse a page that was reserved when it is
-/// written, and a refused page of a mapping is SIGBUS for the host (tried on Linux 6.18). Limits of quota groups
-/// above the subvolume's own are not seen.
-bool quota_is_limited(int fd) noexcept {
+/// Whether a btrfs quota limits the subvolume of `fd`. Such a quota can refuse a reserved page when it is written,
+/// and a refused page of a mapping is SIGBUS for the host (tried on Linux 6.18). Limits of quota groups above the
+/// subvolume's own are not detected.
+bool has_btrfs_quota(int fd) noexcept {
   static btrfs_ioctl_fs_info_args file_system;
   static btrfs_ioctl_ino_lookup_args subvolume;
   subvolume.treeid = 0;
@@ -92,19 +95,19 @@ bool rewrites_in_place(long file_system) noexcept {
   }
 }
 
-/// Whether a file that grows may meet RLIMIT_FSIZE.
+/// Whether RLIMIT_FSIZE limits the size of files.
 bool file_size_is_limited() noexcept {
   rlimit limit{};
   sys::call(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, sys::word(&limit));
   return limit.rlim_cur != RLIM_INFINITY;
 }
 
-/// Takes the space on the disk. Returns a negated errno, sys::kInterrupted among them, or 0.
-long take_space(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
+/// Reserves space on the disk. Returns 0 or a negated errno, sys::kInterrupted among them.
+long reserve_space(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
   const long result = sys::fallocate(fd, offset, bytes);
   if (result != kNotSupported) return result;
-  // A file system without reservation: written zeros are as good where it does not copy on write. All of them: a page
-  // of the mapping that lies behind the end of the file is SIGBUS for the host.
+  // The file system has no reservation: zeroes are written instead, which has the same effect unless it copies on
+  // write. Every byte, because a mapped page past the end of the file is SIGBUS for the host.
   static constexpr char kZeros[kUnitBytes] = {};
   for (const std::uint64_t end = offset + bytes; offset < end;) {
     const std::uint64_t left = end - offset;
@@ -147,45 +150,45 @@ bool expand_pattern(const char* pattern, const char* program, int pid, std::uint
   return !text.overflowed();
 }
 
-Failure TraceFile::create(const char* pattern, const char* program, std::uint64_t start_realtime_ns,
+Failure TraceStorage::create(const char* pattern, const char* program, std::uint64_t start_realtime_ns,
                           std::uint64_t max_bytes) noexcept {
   max_bytes_ = max_bytes;
   static char name[kPathBytes];
-  // Room for a suffix ".NNNNNN" is kept.
+  // 8 bytes are left for a suffix ".NNNNNN".
   if (!expand_pattern(pattern, program, sys::process_id(), start_realtime_ns, name, sizeof name - 8))
-    return "the trace's path is too long";
-  // Absolute, so that it can be reopened after the host changed its folder, and named in messages.
+    return kPathTooLong;
+  // Absolute, for messages, and so that it can be reopened after the host changed its working directory.
   static char absolute[kPathBytes];
-  Text whole(absolute);
+  Text absolute_text(absolute);
   if (name[0] != '/') {
-    static char folder[kPathBytes];
-    if (sys::failed(sys::call(SYS_getcwd, sys::word(folder), sizeof folder))) folder[0] = '\0';
-    whole.add(folder).add('/');
+    static char directory[kPathBytes];
+    if (sys::failed(sys::call(SYS_getcwd, sys::word(directory), sizeof directory))) directory[0] = '\0';
+    absolute_text.add(directory).add('/');
   }
-  whole.add(name);
-  if (whole.overflowed()) return "the trace's path is too long";
+  absolute_text.add(name);
+  if (absolute_text.overflowed()) return kPathTooLong;
 
   int fd = -1;
-  bool folders_made = false;
+  bool directories_created = false;
   for (std::uint64_t suffix = 0;;) {
     Text path(path_);
     path.add(absolute);
     if (suffix != 0) path.add('.').number(suffix);
-    if (path.overflowed()) return "the trace's path is too long";
+    if (path.overflowed()) return kPathTooLong;
     fd = sys::open(path_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (!sys::failed(fd)) break;
     if (fd == kExists && suffix < 1'000'000) {
       ++suffix;
-    } else if (fd == kNotFound && !folders_made) {
-      make_folders(absolute);
-      folders_made = true;
+    } else if (fd == kNotFound && !directories_created) {
+      create_directories(absolute);
+      directories_created = true;
     } else {
-      return fd == -13 || fd == -30 ? "the trace can't be written there: permission denied or read-only"
-             : fd == kNoSpace       ? kFailureDisk
-                                    : "the trace can't be created";
+      return fd == kDenied || fd == kReadOnly ? "cannot create the trace: permission denied or read-only file system"
+             : fd == kNoSpace                 ? kDiskFull
+                                              : "cannot create the trace";
     }
   }
-  // As high as the limit allows, but where a small table of descriptors need not grow by much.
+  // Programs rarely use descriptors from 1000 on. Where the limit is lower than that: from 100 on.
   const int high = sys::duplicate_high(fd, 1000);
   const int higher = sys::failed(high) ? sys::duplicate_high(fd, 100) : high;
   if (!sys::failed(higher)) {
@@ -199,34 +202,34 @@ Failure TraceFile::create(const char* pattern, const char* program, std::uint64_
   return failure;
 }
 
-Failure TraceFile::prepare(std::uint64_t start_realtime_ns) noexcept {
+Failure TraceStorage::prepare(std::uint64_t start_realtime_ns) noexcept {
   struct statfs file_system {};
   sys::call(SYS_fstatfs, fd_, sys::word(&file_system));
   rewrites_in_place_ = recorder::rewrites_in_place(static_cast<long>(file_system.f_type));
-  keep_in_place(fd_, static_cast<long>(file_system.f_type));
-  if (file_system.f_type == BTRFS_SUPER_MAGIC && quota_is_limited(fd_))
-    return "a btrfs quota limits the folder, which could end the program; "
-           "choose another file system (HEAPPROF_OUTPUT)";
+  disable_copy_on_write(fd_, static_cast<long>(file_system.f_type));
+  if (file_system.f_type == BTRFS_SUPER_MAGIC && has_btrfs_quota(fd_))
+    return "a btrfs quota limits the directory, and exceeding it would kill the program with SIGBUS; "
+           "set HEAPPROF_OUTPUT to another file system";
 
   const std::uint64_t page = getauxval(AT_PAGESZ);
   unit_bytes_ = page > kUnitBytes ? page : kUnitBytes;
   if (const Failure failure = reserve(0, unit_bytes_)) return failure;
   void* header = sys::map(nullptr, unit_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
-  if (sys::failed(header)) return "the trace can't be mapped";
+  if (sys::failed(header)) return "cannot map the trace";
   header_ = static_cast<FileHeader*>(header);
   next_offset_ = unit_bytes_;
   if (!sys::random(&file_id_, sizeof file_id_)) file_id_ = start_realtime_ns * 0x9e3779b97f4a7c15 + identity_.inode;
   return nullptr;
 }
 
-void TraceFile::remove() noexcept {
+void TraceStorage::remove() noexcept {
   sys::FileIdentity now;
   if (sys::identify(path_, now) && now == identity_) sys::unlink(path_);
   sys::close(fd_);
   fd_ = -1;
 }
 
-void TraceFile::publish_header() noexcept {
+void TraceStorage::publish_header() noexcept {
   header_->header_bytes = static_cast<std::uint32_t>(unit_bytes_);
   header_->unit_bytes = static_cast<std::uint32_t>(unit_bytes_);
   header_->slot_bytes = sizeof(Slot);
@@ -235,18 +238,18 @@ void TraceFile::publish_header() noexcept {
   header_->file_id = file_id_;
   FileHeader copy = *header_;
   for (unsigned i = 0; i < sizeof kFileMagic; ++i) copy.magic[i] = kFileMagic[i];
-  header_->checksum = checksum(&copy, offsetof(FileHeader, checksum));
+  header_->checksum = header_checksum(copy);
   std::uint64_t magic;
   __builtin_memcpy(&magic, kFileMagic, sizeof magic);
   __atomic_store_n(reinterpret_cast<std::uint64_t*>(header_->magic), magic, __ATOMIC_RELEASE);
 }
 
-bool TraceFile::descriptor_is_ours() const noexcept {
+bool TraceStorage::descriptor_is_ours() const noexcept {
   sys::FileIdentity now;
   return fd_ >= 0 && sys::identify(fd_, now) && now == identity_;
 }
 
-bool TraceFile::recover_descriptor() noexcept {
+bool TraceStorage::reopen_descriptor() noexcept {
   const int fd = sys::open(path_, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   if (sys::failed(fd)) return false;
   sys::FileIdentity now;
@@ -262,35 +265,36 @@ bool TraceFile::recover_descriptor() noexcept {
   return true;
 }
 
-Failure TraceFile::reserve(std::uint64_t offset, std::uint64_t bytes) noexcept {
-  // All signals, so that no handler leaves by longjmp while SIGXFSZ is held.
+Failure TraceStorage::reserve(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  // Every signal is held, so that no handler leaves by longjmp while SIGXFSZ is held.
   sys::SignalsHeld held(file_size_is_limited() ? sys::kAllButFaults : 0);
-  long result = take_space(fd_, offset, bytes);
+  long result = reserve_space(fd_, offset, bytes);
   held.finish(result == kTooBig ? sys::signal_bit(SIGXFSZ) : 0);
-  // A signal may end a reservation (fallocate(2), EINTR; tmpfs in older kernels). The host may have a timer that
-  // always comes first, so the next attempts are made without its signals.
+  // A signal may interrupt a reservation (fallocate(2), EINTR; tmpfs in older kernels). The host's timer may do so
+  // each time, so the next attempts are made with its signals held.
   constexpr int kMaxAttempts = 100;
   for (int i = 0; i < kMaxAttempts && result == sys::kInterrupted; ++i) {
     sys::SignalsHeld all(sys::kAllButFaults);
-    result = take_space(fd_, offset, bytes);
+    result = reserve_space(fd_, offset, bytes);
     all.finish(result == kTooBig ? sys::signal_bit(SIGXFSZ) : 0);
   }
   if (!sys::failed(result)) return nullptr;
-  if (result == kNoSpace) return kFailureDisk;
-  if (result == kQuota) return "the disk quota for the trace is used up";
-  if (result == kTooBig) return "the trace reached the limit on file sizes (ulimit -f)";
-  return "the trace can't be extended";
+  if (result == kNoSpace) return kDiskFull;
+  if (result == kQuota) return "the disk quota is exceeded";
+  if (result == kTooBig) return "the trace reached the file size limit (ulimit -f)";
+  return "cannot extend the trace";
 }
 
-void* TraceFile::allocate_extent(std::uint32_t bytes, ExtentKind kind, StreamId stream, std::uint32_t ordinal,
+void* TraceStorage::allocate_extent(std::uint32_t bytes, ExtentKind kind, StreamId stream, std::uint32_t ordinal,
                                  Failure& failure) noexcept {
   failure = nullptr;
   if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED) != 0) {
-    failure = "the program forbade system calls (seccomp), and the space mapped before is used up";
+    failure = "the program forbids system calls (seccomp), and the space that was mapped before is full";
     return nullptr;
   }
   const std::uint64_t offset = __atomic_fetch_add(&next_offset_, bytes, __ATOMIC_RELAXED);
-  // What a child still does behind this, forked in the middle of it, is what its parent did there.
+  // A child may have been forked before this check. Forked after it, it does what its parent does at the same place:
+  // it reserves the same range and writes the same extent header.
   if (in_forked_child()) {
     failure = "this is a forked child";
     return nullptr;
@@ -299,25 +303,25 @@ void* TraceFile::allocate_extent(std::uint32_t bytes, ExtentKind kind, StreamId 
     failure = "HEAPPROF_MAX_FILE_SIZE is reached";
     return nullptr;
   }
-  if (!descriptor_is_ours() && !recover_descriptor()) {
-    failure = "the program closed the trace's descriptor, and its path no longer leads to it";
+  if (!descriptor_is_ours() && !reopen_descriptor()) {
+    failure = "the program closed the trace's file descriptor, and the trace is no longer at its path";
     return nullptr;
   }
   if ((failure = reserve(offset, bytes)) != nullptr) return nullptr;
   void* memory = sys::map(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, offset);
   if (sys::failed(memory)) {
-    failure = "the trace can't be mapped: address space or memory limit";
+    failure = "cannot map the trace: no address space, or the memory limit is reached";
     return nullptr;
   }
   if (!descriptor_is_ours()) {
-    // The host took the number between the check and the mapping: the mapping may be of its file.
+    // The host reused the number between the check and the mapping, which may be of the host's file.
     sys::unmap(memory, bytes);
-    failure = "the program replaced the trace's descriptor";
+    failure = "the program replaced the trace's file descriptor";
     return nullptr;
   }
   auto* header = static_cast<ExtentHeader*>(memory);
   ExtentHeader filled{kExtentMagic, file_id_, offset, bytes, kind, stream, ordinal, 0};
-  filled.checksum = checksum(&filled, offsetof(ExtentHeader, checksum));
+  filled.checksum = header_checksum(filled);
   __builtin_memcpy(reinterpret_cast<char*>(header) + sizeof header->magic,
                    reinterpret_cast<const char*>(&filled) + sizeof header->magic,
                    sizeof filled - sizeof header->magic);
@@ -329,7 +333,7 @@ void* TraceFile::allocate_extent(std::uint32_t bytes, ExtentKind kind, StreamId 
   return memory;
 }
 
-void TraceFile::abandon() noexcept {
+void TraceStorage::forget() noexcept {
   header_ = nullptr;
   if (descriptor_is_ours()) sys::close(fd_);
   fd_ = -1;

@@ -1,12 +1,11 @@
-// The trace on disk: its header, and room for streams. There is one per process.
+// The trace file on disk: its header, and space (extents) for streams. One per process.
 //
-// All content is written through shared mappings; the descriptor only extends and maps. It is kept
-// above the numbers hosts use, checked to be still our file before and after each use, reopened by
-// path when it is not, and given up when that fails. Space is reserved before it is mapped, so that a
-// full disk is an error code here and not a SIGBUS in the host.
+// All content is written through shared mappings; the file descriptor is needed only to extend the file and to map
+// it. It is kept above the numbers that programs use. Before and after each use it is checked to be still the trace;
+// if it is not, the file is opened again by its path, and if that fails the recording stops. Space is reserved before
+// it is mapped, so that a full disk is an error code here and not a SIGBUS in the host.
 //
-// What has been given out, and where the file ends, is known from private memory alone: the mapping is
-// not trusted.
+// Which space is in use, and where the file ends, is known from private memory alone: the mapping is not trusted.
 #pragma once
 
 #include <cstddef>
@@ -17,42 +16,42 @@
 
 namespace heapprof::recorder {
 
-/// Why there is no extent, or why the file could not be opened. Null: no failure.
+/// Why an operation failed, as a clause for messages ("no space left ..."); null: it succeeded.
 using Failure = const char*;
 
-class TraceFile {
+class TraceStorage {
  public:
-  /// Makes the file that `pattern` (HEAPPROF_OUTPUT) names, missing folders included, with `program` for
-  /// %e and `start_realtime_ns` for %t, and maps its header page, which it leaves for the caller to fill. After a
-  /// failure there is no file; path() still has the name.
+  /// Creates the file that `pattern` (HEAPPROF_OUTPUT) names, with missing directories, and maps its header page,
+  /// which the caller fills. `program` replaces %e, `start_realtime_ns` %t. `max_bytes`: the file's size limit, 0 for
+  /// none. After a failure there is no file, but path() returns its name. One thread at a time.
   Failure create(const char* pattern, const char* program, std::uint64_t start_realtime_ns,
                  std::uint64_t max_bytes) noexcept;
 
-  /// Publishes the header after the caller filled it: checksum, then magic.
+  /// Publishes the header that the caller has filled: first the checksum, then the magic.
   void publish_header() noexcept;
 
-  /// `bytes` of new room at the end of the file, mapped and zero, its ExtentHeader written.
-  /// Null with `failure` set when there is none to be had. Any thread, no lock.
+  /// Appends an extent of `bytes` bytes to the file and maps it: zeroes after its ExtentHeader. Null, with `failure`
+  /// set, when there is no space. Any thread, also in signal handlers; takes no lock.
   void* allocate_extent(std::uint32_t bytes, ExtentKind kind, StreamId stream, std::uint32_t ordinal,
                         Failure& failure) noexcept;
 
   FileHeader* header() const noexcept { return header_; }
   std::uint64_t file_id() const noexcept { return file_id_; }
   const char* path() const noexcept { return path_; }
-  /// False where the file system does not promise that rewritten mapped pages can always be stored
-  /// (NFS, FUSE, 9p, zfs, bcachefs): staging blocks are then private memory.
+  /// False where the file system does not promise that mapped pages can be rewritten at any time (NFS, FUSE, 9p, zfs,
+  /// bcachefs): staging blocks are then private memory.
   bool rewrites_in_place() const noexcept { return rewrites_in_place_; }
 
-  /// Forgets the file without touching it: in a forked child it is the parent's.
-  void abandon() noexcept;
+  /// In a forked child: forgets the file, which is the parent's, and closes the child's descriptor of it.
+  void forget() noexcept;
 
  private:
-  /// What create() does once the file exists.
+  /// The part of create() that follows the creation of the file.
   Failure prepare(std::uint64_t start_realtime_ns) noexcept;
-  /// Undoes what create() did.
+  /// Undoes create().
   void remove() noexcept;
   bool descriptor_is_ours() const noexcept;
-  bool recover_descriptor() noexcept;
+  bool reopen_descriptor() noexcept;
   Failure reserve(std::uint64_t offset, std::uint64_t bytes) noexcept;
 
   FileHeader* header_ = nullptr;
@@ -66,8 +65,8 @@ class TraceFile {
   char path_[4096] = "";
 };
 
-/// Expands %e %p %t %h %% of `pattern`; in %e and %h a '/' or a leading '.' becomes '_'. False when the
-/// result does not fit.
+/// Expands %e %p %t %h %% of `pattern`. In %e and %h, '/' and a leading '.' become '_'. False when the result exceeds
+/// `size`.
 bool expand_pattern(const char* pattern, const char* program, int pid, std::uint64_t start_realtime_ns,
                     char* result, std::size_t size) noexcept;
 

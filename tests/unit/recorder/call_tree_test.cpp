@@ -1,5 +1,8 @@
-// The call tree's table while threads that double it die.
+// The call tree: nodes are found again, also while several threads add them and threads that double the table die.
 #include "preload/recorder/call_tree/call_tree.h"
+
+#include <thread>
+#include <vector>
 
 #include "tests/unit/recorder/recording.h"
 
@@ -10,13 +13,13 @@ using namespace heapprof::test;
 namespace {
 
 NodeId node(std::uint64_t number, Stream& stream) {
-  return g_call_tree.child(NodeId::kNone, ModuleId{2}, number, 0, number * 0x9e3779b97f4a7c15, stream);
+  return g_call_tree.intern(NodeId::kNone, ModuleId{2}, number, 0, number * 0x9e3779b97f4a7c15, stream);
 }
 
 constexpr std::uint32_t kFirstSlots = 4096;
 constexpr std::uint32_t kFirstGrowth = (kFirstSlots - 1) / 8 * 5;
 
-/// Nodes are found again under the number that they got, however many there are.
+/// Adds nodes and checks that each is found again under its number.
 void add_and_find(std::uint64_t first, std::uint64_t end, Stream& stream) {
   std::uint64_t lost = 0;
   for (std::uint64_t number = first; number < end; ++number)
@@ -33,8 +36,67 @@ TEST_CASE("The table grows, and nodes keep their numbers") {
   add_and_find(1, kFirstSlots * 20, state->stream);
 }
 
+/// A path for the i-th node.
+std::uint64_t path(unsigned i) { return i * 0x9e3779b97f4a7c15 >> 7; }
+
+TEST_CASE("A node is found again, and defined once when one thread adds") {
+  Folder folder;
+  TraceStorage file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  Stream stream;
+  REQUIRE(stream.open(file, StreamId{1}, 65536) == nullptr);
+  g_call_tree.reset();
+  constexpr unsigned kNodes = 100'000;  // the table doubles several times
+  std::vector<NodeId> ids;
+  for (unsigned i = 0; i < kNodes; ++i)
+    ids.push_back(g_call_tree.intern(NodeId{i % 77}, ModuleId{2 + i % 3}, i, i % 2, path(i), stream));
+  CHECK(g_call_tree.size() == kNodes);
+  for (unsigned i = 0; i < kNodes; ++i)
+    REQUIRE(g_call_tree.intern(NodeId{i % 77}, ModuleId{2 + i % 3}, i, i % 2, path(i), stream) == ids[i]);
+  CHECK(g_call_tree.size() == kNodes);
+  CHECK(g_call_tree.intern(NodeId{1}, ModuleId{2}, 0, 0, path(0), stream) != ids[0]);
+
+  unsigned defined = 0;
+  for (const Slot& slot : read_stream(folder / "t", StreamId{1}).records) {
+    if (slot.op() != Op::kNode || defined == kNodes) continue;
+    REQUIRE(slot.node == raw(ids[defined]));
+    REQUIRE((slot.size() & 0xffffffff) == defined % 77);
+    REQUIRE(slot.size() >> 32 == 2 + defined % 3);
+    REQUIRE(slot.address == defined);
+    ++defined;
+  }
+  CHECK(defined == kNodes);
+}
+
+TEST_CASE("Threads that add the same nodes at once agree, except for duplicates of equal content") {
+  Folder folder;
+  TraceStorage file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  g_call_tree.reset();
+  constexpr unsigned kNodes = 50'000;
+  std::vector<std::vector<NodeId>> ids(4);
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      Stream stream;
+      if (stream.open(file, StreamId{t + 1}, 65536) != nullptr) return;
+      for (unsigned i = 0; i < kNodes; ++i)
+        ids[t].push_back(g_call_tree.intern(NodeId::kNone, ModuleId{2}, i, 0, path(i), stream));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<std::uint64_t> content(g_call_tree.size() + 1, ~std::uint64_t{0});
+  for (unsigned t = 0; t < 4; ++t)
+    for (const Slot& slot : read_stream(folder / "t", StreamId{t + 1}).records)
+      if (slot.op() == Op::kNode) content.at(slot.node) = slot.address;
+  for (unsigned t = 0; t < 4; ++t) {
+    REQUIRE(ids[t].size() == kNodes);
+    for (unsigned i = 0; i < kNodes; ++i) REQUIRE(content.at(raw(ids[t][i])) == i);
+  }
+}
+
 #ifdef HEAPPROF_SINGLE_STEP
-TEST_CASE("A thread that dies while it doubles the table does not keep others from it") {
+TEST_CASE("A thread that dies while it doubles the table does not prevent others from doing it") {
   const Recording recording(65536);
   ThreadState* const state = attach_thread();
   REQUIRE(state != nullptr);
@@ -56,7 +118,7 @@ TEST_CASE("A thread that dies while it doubles the table does not keep others fr
   add_and_find(next, next + kFirstSlots * 5, state->stream);
 }
 
-TEST_CASE("A thread that dies while system calls are forbidden does not keep others from doubling the table") {
+TEST_CASE("A thread that dies while system calls are forbidden does not prevent others from doubling the table") {
   const Recording recording(65536);
   ThreadState* const state = attach_thread();
   REQUIRE(state != nullptr);

@@ -1,5 +1,5 @@
-// Who need not read the clock: how the turn is taken, lost and waited for, and that no event of a thread without it
-// is later than what that thread looked at.
+// How the clock lease is acquired and revoked, how long a thread waits before it tries again, and that no event of a
+// thread without the lease is later than the time read by a thread that acquires it afterwards.
 #include "preload/recorder/clock/clock_lease.h"
 
 #include "preload/recorder/recorder.h"
@@ -13,125 +13,126 @@ namespace {
 
 ThreadState g_first, g_second;
 
-/// Nobody has the turn, and nobody has had it.
-void begin_anew() {
+/// Nobody holds the lease, and nobody has held it.
+void reset_lease() {
   g_first = ThreadState{};
   g_second = ThreadState{};
-  g_turn[0] = 0;
+  g_clock_lease[0] = 0;
 }
 
-/// Ends of runs until `thread` tries for the turn, and has it.
-unsigned runs_until_turn(ThreadState& thread) {
+/// Ends of runs until `thread` tries to acquire the lease, and does.
+unsigned runs_until_lease(ThreadState& thread) {
   unsigned runs = 1;
-  while (!keep_or_take_turn(thread)) ++runs;
+  while (!keep_or_acquire_clock_lease(thread)) ++runs;
   return runs;
 }
 
 }  // namespace
 
-TEST_CASE("The turn is one thread's until another has an event") {
-  begin_anew();
+TEST_CASE("A thread holds the lease until another thread has an event") {
+  reset_lease();
   g_clock.start();
-  CHECK_FALSE(has_turn(g_first));
-  CHECK(keep_or_take_turn(g_first));
-  CHECK(has_turn(g_first));
-  CHECK_FALSE(keep_or_take_turn(g_second));
-  CHECK(has_turn(g_first));
+  CHECK_FALSE(holds_clock_lease(g_first));
+  CHECK(keep_or_acquire_clock_lease(g_first));
+  CHECK(holds_clock_lease(g_first));
+  CHECK_FALSE(keep_or_acquire_clock_lease(g_second));
+  CHECK(holds_clock_lease(g_first));
 
-  const std::uint64_t own = time_of_its_own(g_first);
-  CHECK(has_turn(g_first));
-  const std::uint64_t others = time_of_its_own(g_second);
-  CHECK_FALSE(has_turn(g_first));
-  CHECK(g_turn[0] == 0);
+  const Ticks own = now_revoking_lease(g_first);
+  CHECK(holds_clock_lease(g_first));
+  const Ticks others = now_revoking_lease(g_second);
+  CHECK_FALSE(holds_clock_lease(g_first));
+  CHECK(g_clock_lease[0] == 0);
   CHECK(own <= others);
-  g_turn[0] = 0;
+  g_clock_lease[0] = 0;
 }
 
-TEST_CASE("A turn is ended by who saw it, and not the next one's by mistake") {
-  begin_anew();
-  REQUIRE(keep_or_take_turn(g_first));
-  const std::uint64_t seen = its_turn_after(0);
-  CHECK(seen == turn_of(g_first));
-  end_turn(seen);
-  REQUIRE(keep_or_take_turn(g_second));
-  end_turn(seen);
-  CHECK(has_turn(g_second));
-  g_turn[0] = 0;
+TEST_CASE("Only the lease that a thread has seen is revoked, not the next holder's") {
+  reset_lease();
+  REQUIRE(keep_or_acquire_clock_lease(g_first));
+  const LeaseHolder seen = lease_holder_after(Ticks{0});
+  CHECK(seen == lease_holder(g_first));
+  revoke_clock_lease(seen);
+  REQUIRE(keep_or_acquire_clock_lease(g_second));
+  revoke_clock_lease(seen);
+  CHECK(holds_clock_lease(g_second));
+  g_clock_lease[0] = 0;
 }
 
-TEST_CASE("Who lost the turn soon waits longer each time, up to a limit, and not after a long turn") {
-  begin_anew();
+TEST_CASE("After each short lease a thread waits longer, up to a limit; after a long one it does not wait") {
+  reset_lease();
   unsigned wait = 0;
-  for (int turn = 0; turn < 14; ++turn) {
-    CHECK(runs_until_turn(g_first) == wait + 1);
-    end_turn(turn_of(g_first));
+  for (int lease = 0; lease < 14; ++lease) {
+    CHECK(runs_until_lease(g_first) == wait + 1);
+    revoke_clock_lease(lease_holder(g_first));
     wait = wait < 511 ? wait * 2 + 1 : 511;
   }
   CHECK(wait == 511);
 
-  CHECK(runs_until_turn(g_first) == wait + 1);
-  for (int run = 0; run < 8; ++run) REQUIRE(keep_or_take_turn(g_first));
-  end_turn(turn_of(g_first));
-  CHECK(runs_until_turn(g_first) == 1);
-  g_turn[0] = 0;
+  CHECK(runs_until_lease(g_first) == wait + 1);
+  for (int run = 0; run < 8; ++run) REQUIRE(keep_or_acquire_clock_lease(g_first));
+  revoke_clock_lease(lease_holder(g_first));
+  CHECK(runs_until_lease(g_first) == 1);
+  g_clock_lease[0] = 0;
 }
 
-TEST_CASE("A signal handler's events take no turn") {
-  begin_anew();
+TEST_CASE("A nested state never acquires the lease") {
+  reset_lease();
   g_first.depth = 1;
-  for (int run = 0; run < 1000; ++run) REQUIRE_FALSE(keep_or_take_turn(g_first));
-  CHECK(g_turn[0] == 0);
+  for (int run = 0; run < 1000; ++run) REQUIRE_FALSE(keep_or_acquire_clock_lease(g_first));
+  CHECK(g_clock_lease[0] == 0);
 }
 
 #ifdef HEAPPROF_SINGLE_STEP
 namespace {
 
-volatile bool g_took;
-volatile std::uint64_t g_time_of_turn;
+volatile bool g_acquired;
+volatile std::uint64_t g_time_under_lease;
 
-/// What another thread may do at any moment: takes the turn, and reads the time of its run.
-void take_turn_of_second() {
+/// What another thread may do at any moment: acquires the lease, and reads the time of its run.
+void acquire_for_second() {
   std::uint64_t nobody = 0;
-  if (!__atomic_compare_exchange_n(&g_turn[0], &nobody, turn_of(g_second), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+  const auto holder = static_cast<std::uint64_t>(lease_holder(g_second));
+  if (!__atomic_compare_exchange_n(&g_clock_lease[0], &nobody, holder, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
     return;
-  g_took = true;
-  g_time_of_turn = g_clock.now();
+  g_acquired = true;
+  g_time_under_lease = tick_count(g_clock.now());
 }
 
 }  // namespace
 
-TEST_CASE("An event that saw no turn is no later than the turn that another thread takes after it looked") {
+TEST_CASE("An event that found no lease is no later than a lease that another thread acquires afterwards") {
   const Recording recording(65536);
   ThreadState* const state = attach_thread();
   REQUIRE(state != nullptr);
-  many_threads();
+  set_multi_threaded();
   const State state_before = g_state;
   g_state = State::kOn;
   const bool first_of_run = GENERATE(true, false);
-  // Events differ a little in length: a step is beyond all of them when several events had not so many.
-  unsigned ended = 0, too_short = 0;
+  // Events differ a little in length: the steps are beyond all of them when several events ended before their step.
+  unsigned revoked = 0, too_short = 0;
   for (unsigned step = 1; too_short < 10; step += 2) {
-    begin_anew();
-    state->turn_wait = 100;  // it does not try for the turn itself
+    reset_lease();
+    state->lease.wait = 100;  // it does not try to acquire the lease itself
     __atomic_store_n(&g_next_sample, 0, __ATOMIC_RELAXED);
-    state->look_due = 0;
+    state->next_check = Ticks{0};
     if (first_of_run) state->stream.end_run();
     else state->stream.begin_run(1000);
-    g_took = false;
+    g_acquired = false;
     const int block = 0;
     const bool reached =
-        interrupt_after(step, [&] { detail::freed(&block, 0, 0, arch::stack_pointer()); }, take_turn_of_second);
+        interrupt_after(step, [&] { detail::freed(&block, 0, 0, arch::stack_pointer()); }, acquire_for_second);
     if (!reached) ++too_short;
-    if (!g_took) continue;
-    if (!has_turn(g_second)) {
-      ++ended;
+    if (!g_acquired) continue;
+    if (!holds_clock_lease(g_second)) {
+      ++revoked;
       continue;
     }
-    INFO("turn taken at instruction " << step);
-    REQUIRE(state->stream.last_time() <= g_time_of_turn);
+    INFO("acquired at instruction " << step);
+    REQUIRE(tick_count(state->stream.last_time()) <= g_time_under_lease);
   }
-  CHECK(ended > 50);
+  CHECK(revoked > 50);
   g_state = state_before;
-  g_turn[0] = 0;
+  g_clock_lease[0] = 0;
 }
 #endif

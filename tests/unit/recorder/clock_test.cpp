@@ -1,4 +1,4 @@
-// Ticks, and when they may not be read.
+// The clock of events, and what happens when it must not be read.
 #include "preload/recorder/clock/clock.h"
 
 #include <catch2/catch.hpp>
@@ -11,9 +11,9 @@ using namespace heapprof::recorder;
 
 namespace {
 
-/// Two readings are never equal unless time stands still: the coarsest clock in use counts nanoseconds.
+/// Two readings differ unless the clock is frozen: the coarsest clock in use counts nanoseconds.
 bool is_frozen(const TickClock& clock) {
-  const std::uint64_t first = clock.now();
+  const Ticks first = clock.now();
   timespec before{}, now{};
   clock_gettime(CLOCK_MONOTONIC, &before);
   do clock_gettime(CLOCK_MONOTONIC, &now);
@@ -26,20 +26,20 @@ bool is_frozen(const TickClock& clock) {
 TEST_CASE("A clock begins at 0 and runs") {
   TickClock clock;
   clock.start();
-  const std::uint64_t first = clock.now();
+  const Ticks first = clock.now();
   CHECK(first < clock.ticks_in(60'000'000'000));
   CHECK_FALSE(is_frozen(clock));
   CHECK(clock.now() > first);
 }
 
-TEST_CASE("A frozen clock stands still until it was thawed as often as it was frozen") {
+TEST_CASE("A frozen clock does not advance until it was thawed as often as it was frozen") {
   TickClock clock;
   clock.start();
   const Clock kind = clock.kind();
-  const std::uint64_t before = clock.now();
+  const Ticks before = clock.now();
   clock.freeze();
   CHECK(is_frozen(clock));
-  const std::uint64_t frozen = clock.now();
+  const Ticks frozen = clock.now();
   CHECK(frozen >= before);
   CHECK(clock.kind() == kind);  // what the trace's header says does not change
   clock.freeze();
@@ -61,19 +61,19 @@ TEST_CASE("A clock stays frozen however often the program freezes it") {
 #ifdef HEAPPROF_SINGLE_STEP
 namespace {
 TickClock g_subject;
-std::uint64_t g_reading;
+Ticks g_reading;
 }  // namespace
 
-TEST_CASE("A clock that is frozen or thawed while it is read tells a time of this moment") {
+TEST_CASE("A clock that is frozen or thawed while it is read returns a time of this moment") {
   const auto check = [](bool frozen_before, void (*interrupt)()) {
     for (unsigned steps = 0;; ++steps) {
       g_subject = TickClock();
       g_subject.start();
-      const std::uint64_t before = g_subject.now();
+      const Ticks before = g_subject.now();
       if (frozen_before) g_subject.freeze();
       const bool interrupted =
           heapprof::test::interrupt_after(steps, [] { g_reading = g_subject.now(); }, interrupt);
-      const std::uint64_t reading = g_reading;
+      const Ticks reading = g_reading;
       if (!interrupted) {
         CHECK(steps > 3);
         return;
@@ -110,23 +110,23 @@ TEST_CASE("A clock stays frozen when one thread freezes it while another thaws i
 }
 #endif
 
-TEST_CASE("A clock learns its rate from two readings taken together") {
+TEST_CASE("A clock is calibrated with two readings taken together") {
   TickClock clock;
   clock.start();
   const std::uint64_t origin = clock.origin_monotonic_ns();
   if (clock.kind() == Clock::kMonotonic) {
-    clock.learn(1'000'000, origin + 3'000'000);
-    CHECK(clock.ticks_in(1024) == 1024);
-    CHECK(clock.monotonic_ns_at(5'000'000) == origin + 5'000'000);
+    clock.calibrate(Ticks{1'000'000}, origin + 3'000'000);
+    CHECK(clock.ticks_in(1024) == Ticks{1024});
+    CHECK(clock.monotonic_ns_at(Ticks{5'000'000}) == origin + 5'000'000);
     return;
   }
-  clock.learn(3'000'000'000, origin + 1'000'000'000);  // 3 ticks a nanosecond
+  clock.calibrate(Ticks{3'000'000'000}, origin + 1'000'000'000);  // 3 ticks a nanosecond
   const auto near = [](std::uint64_t value, std::uint64_t expected) {
     return value >= expected - expected / 100 && value <= expected + expected / 100;
   };
-  CHECK(near(clock.ticks_in(1'000'000), 3'000'000));
-  CHECK(near(clock.monotonic_ns_at(6'000'000'000) - origin, 2'000'000'000));
+  CHECK(near(tick_count(clock.ticks_in(1'000'000)), 3'000'000));
+  CHECK(near(clock.monotonic_ns_at(Ticks{6'000'000'000}) - origin, 2'000'000'000));
   // A hundred days are no overflow.
   constexpr std::uint64_t kLong = 100ull * 86400 * 1'000'000'000;
-  CHECK(near(clock.monotonic_ns_at(3 * kLong) - origin, kLong));
+  CHECK(near(clock.monotonic_ns_at(Ticks{3 * kLong}) - origin, kLong));
 }

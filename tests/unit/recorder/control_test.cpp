@@ -14,10 +14,10 @@ using namespace heapprof::test;
 
 namespace {
 
-bool gate_is_paused() { return (g_fork_page->gate & kGatePaused) != 0; }
+bool guard_is_paused() { return (g_fork_page->fast_path_guard & kGuardPaused) != 0; }
 
-/// What `heapprof control` writes.
-void send(StreamRecording& recording, MailboxCommand command, std::string_view text = {}) {
+/// Writes a control request as `heapprof control` does.
+void request(StreamRecording& recording, MailboxCommand command, std::string_view text = {}) {
   FileHeader::Mailbox& mailbox = recording.header().mailbox;
   std::memcpy(mailbox.text, text.data(), text.size());
   mailbox.text_bytes = static_cast<std::uint32_t>(text.size());
@@ -50,13 +50,13 @@ TEST_CASE("A pause is recorded once, shown in the header, and ended by a resume"
   set_paused(*recording.state, true);
   set_paused(*recording.state, true);
   CHECK(paused());
-  CHECK(gate_is_paused());
+  CHECK(guard_is_paused());
   CHECK(recording.header().mailbox.paused == 1);
   CHECK(recording.ops() == std::vector{Op::kPause});
   set_paused(*recording.state, false);
   set_paused(*recording.state, false);
   CHECK_FALSE(paused());
-  CHECK_FALSE(gate_is_paused());
+  CHECK_FALSE(guard_is_paused());
   CHECK(recording.header().mailbox.paused == 0);
   CHECK(recording.ops() == std::vector{Op::kPause, Op::kResume});
 }
@@ -65,11 +65,11 @@ TEST_CASE("A repeated pause completes one whose thread died in the middle") {
   StreamRecording recording;
   g_pause |= 1;  // what that thread did before it died
   set_paused(*recording.state, true);
-  CHECK(gate_is_paused());
+  CHECK(guard_is_paused());
   CHECK(recording.header().mailbox.paused == 1);
   g_pause &= ~std::uint64_t{1};
   set_paused(*recording.state, false);
-  CHECK_FALSE(gate_is_paused());
+  CHECK_FALSE(guard_is_paused());
   CHECK(recording.header().mailbox.paused == 0);
 }
 
@@ -98,18 +98,18 @@ bool last_record_is_pause(const StreamRecording& recording) {
 
 }  // namespace
 
-TEST_CASE("The gate, the header and the trace agree when one thread pauses while another resumes") {
+TEST_CASE("The fast-path guard, the header and the trace agree when one thread pauses while another resumes") {
   const auto check = [](bool paused_before, void (*body)(), void (*interrupt)()) {
     for (unsigned steps = 0;; ++steps) {
       StreamRecording recording;
       ThreadState other{};
-      REQUIRE(other.stream.open(g_trace_file, StreamId{2}, 4096) == nullptr);
+      REQUIRE(other.stream.open(g_trace, StreamId{2}, 4096) == nullptr);
       g_pausing = recording.state.get();
       g_resuming = &other;
       if (paused_before) set_paused(*g_pausing, true);
       const bool interrupted = interrupt_after(steps, body, interrupt);
       INFO("interrupted after " << steps << " instructions");
-      REQUIRE(gate_is_paused() == paused());
+      REQUIRE(guard_is_paused() == paused());
       REQUIRE((recording.header().mailbox.paused != 0) == paused());
       REQUIRE(last_record_is_pause(recording) == paused());
       set_paused(*g_resuming, false);
@@ -126,58 +126,58 @@ TEST_CASE("The gate, the header and the trace agree when one thread pauses while
 }
 #endif
 
-TEST_CASE("A letter is followed once and acknowledged") {
+TEST_CASE("A control request is handled once and acknowledged") {
   StreamRecording recording;
-  forget_mailbox();
-  read_mailbox(*recording.state);
+  reset_mailbox();
+  handle_control_request(*recording.state);
   CHECK(recording.records().empty());
-  send(recording, MailboxCommand::kPause);
+  request(recording, MailboxCommand::kPause);
   CHECK_FALSE(is_acknowledged(recording));
-  for (int i = 0; i < 3; ++i) read_mailbox(*recording.state);
+  for (int i = 0; i < 3; ++i) handle_control_request(*recording.state);
   CHECK(is_acknowledged(recording));
   CHECK(recording.ops() == std::vector{Op::kPause});
-  send(recording, MailboxCommand::kResume);
-  for (int i = 0; i < 3; ++i) read_mailbox(*recording.state);
+  request(recording, MailboxCommand::kResume);
+  for (int i = 0; i < 3; ++i) handle_control_request(*recording.state);
   CHECK(is_acknowledged(recording));
   CHECK(recording.ops() == std::vector{Op::kPause, Op::kResume});
 }
 
-TEST_CASE("A mark has the letter's text, cut to the mailbox whatever length the letter claims") {
+TEST_CASE("A mark has the request's text, truncated to the mailbox whatever length the request claims") {
   StreamRecording recording;
-  forget_mailbox();
+  reset_mailbox();
   const std::string text(sizeof FileHeader::Mailbox::text, 'x');
-  send(recording, MailboxCommand::kMark, "halfway");
-  read_mailbox(*recording.state);
+  request(recording, MailboxCommand::kMark, "halfway");
+  handle_control_request(*recording.state);
   CHECK(last_mark(recording) == "halfway");
-  send(recording, MailboxCommand::kMark, text);
+  request(recording, MailboxCommand::kMark, text);
   recording.header().mailbox.text_bytes = ~0u;
-  read_mailbox(*recording.state);
+  handle_control_request(*recording.state);
   CHECK(last_mark(recording) == text);
   CHECK(is_acknowledged(recording));
 }
 
-TEST_CASE("A letter with an unknown command is acknowledged and changes nothing") {
+TEST_CASE("A request with an unknown command is acknowledged and changes nothing") {
   StreamRecording recording;
-  forget_mailbox();
-  send(recording, static_cast<MailboxCommand>(77));
-  read_mailbox(*recording.state);
+  reset_mailbox();
+  request(recording, static_cast<MailboxCommand>(77));
+  handle_control_request(*recording.state);
   CHECK(is_acknowledged(recording));
   CHECK(recording.records().empty());
   CHECK_FALSE(paused());
 }
 
-TEST_CASE("A new trace's first letter is followed, however many the trace before had") {
+TEST_CASE("The first request to a new trace is handled, however many the trace before had") {
   {
     StreamRecording parent;
-    forget_mailbox();
-    send(parent, MailboxCommand::kMark, "parent's");
-    read_mailbox(*parent.state);
+    reset_mailbox();
+    request(parent, MailboxCommand::kMark, "parent's");
+    handle_control_request(*parent.state);
   }
-  // A forked child begins its own trace. It has its first letter before it looks for one.
+  // A forked child begins its own trace. The first request is there before the child checks.
   StreamRecording child;
-  forget_mailbox();
-  send(child, MailboxCommand::kPause);
-  read_mailbox(*child.state);
+  reset_mailbox();
+  request(child, MailboxCommand::kPause);
+  handle_control_request(*child.state);
   CHECK(is_acknowledged(child));
   CHECK(child.ops() == std::vector{Op::kPause});
   set_paused(*child.state, false);

@@ -1,4 +1,4 @@
-// What a hook of the real allocator has told of, for the hook around it.
+// The blocks recorded inside a call of the real allocator.
 #include "preload/recorder/thread/inner_blocks.h"
 
 #include <catch2/catch.hpp>
@@ -9,7 +9,7 @@ namespace {
 char blocks[16];
 }
 
-TEST_CASE("A call finds what was told inside it, not what stood there before") {
+TEST_CASE("A call finds the blocks that were added during it, not earlier ones") {
   InnerBlocks inner{};
   inner.add(&blocks[0]);
   const std::uint32_t before = inner.count();
@@ -20,7 +20,7 @@ TEST_CASE("A call finds what was told inside it, not what stood there before") {
   CHECK(inner.has(&blocks[0], 0));
 }
 
-TEST_CASE("A block that was given back is another when it comes again") {
+TEST_CASE("A freed block is not found") {
   InnerBlocks inner{};
   inner.add(&blocks[0]);
   inner.add(&blocks[1]);
@@ -32,7 +32,7 @@ TEST_CASE("A block that was given back is another when it comes again") {
   CHECK_FALSE(inner.has(&blocks[1], 0));
 }
 
-TEST_CASE("A handler's blocks, kept or given back, do not drive out the call's") {
+TEST_CASE("A handler's blocks, live or freed, do not displace the call's") {
   InnerBlocks inner{};
   inner.add(&blocks[0]);
   for (int i = 0; i < 100; ++i) {
@@ -43,7 +43,7 @@ TEST_CASE("A handler's blocks, kept or given back, do not drive out the call's")
   CHECK(inner.has(&blocks[0], 0));
 }
 
-TEST_CASE("However many there were, the latest is found: by its own call and by all around it") {
+TEST_CASE("The latest block is always found, by its own call and by outer ones") {
   InnerBlocks inner{};
   for (char& block : blocks) {
     const std::uint32_t before = inner.count();

@@ -1,4 +1,4 @@
-// A folder for a test's trace, and the records of its streams: a reader as simple as can be.
+// A directory for a test's trace, and a minimal reader of its streams.
 #pragma once
 
 #include <lz4.h>
@@ -38,7 +38,7 @@ struct Read {
   unsigned staged = 0;
 };
 
-/// Everything in the file in stream order: frames, then the staging block.
+/// All records of a stream in order: frames, then the staging block.
 inline Read read_stream(const std::string& path, StreamId stream) {
   Read result;
   const std::vector<char> bytes = bytes_of(path);

@@ -1,4 +1,4 @@
-// What tests of the recorder's parts need around them: a trace that is recorded to, and threads that die.
+// For tests of the recorder's parts: a trace that is recorded to, and threads that die.
 #pragma once
 
 #include <pthread.h>
@@ -11,9 +11,9 @@
 #include "preload/recorder/clock/clock.h"
 #include "preload/recorder/clock/clock_lease.h"
 #include "preload/recorder/control/sampler.h"
-#include "preload/recorder/lifecycle.h"
 #include "preload/recorder/process/settings.h"
 #include "preload/recorder/thread/thread_state.h"
+#include "preload/recorder/trace/recording.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/stack_bounds.h"
 #include "tests/support/single_step.h"
@@ -27,8 +27,8 @@ class Recording {
  public:
   explicit Recording(std::uint32_t block_bytes) {
     recorder::g_settings.block_bytes = block_bytes;
-    REQUIRE(recorder::g_trace_file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
-    recorder::g_trace_file.publish_header();
+    REQUIRE(recorder::g_trace.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+    recorder::g_trace.publish_header();
     recorder::g_clock.start();
     recorder::g_call_tree.reset();
     unwind::start_probing();
@@ -37,7 +37,7 @@ class Recording {
   ~Recording() {
     recorder::g_settings = settings_before_;
     forget();
-    recorder::g_trace_file.abandon();
+    recorder::g_trace.forget();
   }
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
@@ -53,8 +53,8 @@ class Recording {
   const recorder::Settings settings_before_ = recorder::g_settings;
 };
 
-/// Runs `body` on a thread of its own, and returns when the kernel does not know that thread any more. It may end by
-/// die(), where there is that.
+/// Runs `body` on a thread of its own, and returns when that thread no longer exists in the kernel. `body` may end by
+/// die(), where it is available.
 template <typename Body>
 void run_to_death(Body body) {
   struct Argument {

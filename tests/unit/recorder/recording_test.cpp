@@ -1,5 +1,5 @@
 // The end of a recording.
-#include "preload/recorder/lifecycle.h"
+#include "preload/recorder/trace/recording.h"
 
 #include <catch2/catch.hpp>
 
@@ -12,7 +12,7 @@ using namespace heapprof::test;
 
 namespace {
 
-/// Stops a recording, quietly.
+/// Stops a recording without a message.
 void stop_recording() {
   g_settings.log = LogLevel::kOff;
   g_state = State::kOn;
@@ -24,16 +24,16 @@ void stop_recording() {
 
 }  // namespace
 
-TEST_CASE("A recording that stops writes when and why") {
+TEST_CASE("A recording that stops writes the time and the reason") {
   StreamRecording recording;
   const std::uint64_t before_ns = sys::clock_ns(CLOCK_MONOTONIC);
-  const std::uint64_t before = g_clock.now();
+  const Ticks before = g_clock.now();
   stop_recording();
   const FileHeader& header = recording.header();
   CHECK(header.end_kind == EndKind::kStopped);
   CHECK(std::string(header.stop_reason) == "the test's reason");
-  CHECK(header.end_ticks >= before);
-  CHECK(header.end_ticks <= g_clock.now());
+  CHECK(Ticks{header.end_ticks} >= before);
+  CHECK(Ticks{header.end_ticks} <= g_clock.now());
   CHECK(header.end_monotonic_ns >= before_ns);
   CHECK(header.end_monotonic_ns <= sys::clock_ns(CLOCK_MONOTONIC));
 }
@@ -43,12 +43,12 @@ TEST_CASE("Where system calls are forbidden, a recording that stops computes the
   constexpr std::uint64_t kRun = 2'000'000;
   while (sys::clock_ns(CLOCK_MONOTONIC) < g_clock.origin_monotonic_ns() + kRun) {
   }
-  g_clock.learn(g_clock.now(), sys::clock_ns(CLOCK_MONOTONIC));
+  g_clock.calibrate(g_clock.now(), sys::clock_ns(CLOCK_MONOTONIC));
   sys::g_forbidden = 1;
   stop_recording();
   sys::g_forbidden = 0;
   const FileHeader& header = recording.header();
   CHECK(header.end_kind == EndKind::kStopped);
   CHECK(header.end_monotonic_ns > g_clock.origin_monotonic_ns() + kRun / 2);
-  CHECK(header.end_monotonic_ns == g_clock.monotonic_ns_at(header.end_ticks));
+  CHECK(header.end_monotonic_ns == g_clock.monotonic_ns_at(Ticks{header.end_ticks}));
 }

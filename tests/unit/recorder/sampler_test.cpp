@@ -29,18 +29,18 @@ TEST_CASE("A sample has the resident bytes and two clocks, and the next one is d
   start_sampler();
   resume_sampler();
   const std::uint64_t before_ns = sys::clock_ns(CLOCK_MONOTONIC);
-  const std::uint64_t before = g_clock.now();
+  const Ticks before = g_clock.now();
   CHECK(sample_if_due(*recording.state, before));
   const std::uint64_t after_ns = sys::clock_ns(CLOCK_MONOTONIC);
   const std::vector<Slot> records = recording.records();
   REQUIRE(records.size() == 1);
   CHECK(records[0].op() == Op::kSample);
-  CHECK(records[0].time >= before);
+  CHECK(Ticks{records[0].time} >= before);
   CHECK(records[0].address >= before_ns);
   CHECK(records[0].address <= after_ns);
   CHECK(records[0].size() > 0);
   CHECK(g_next_sample > records[0].time);
-  CHECK_FALSE(sample_if_due(*recording.state, records[0].time));
+  CHECK_FALSE(sample_if_due(*recording.state, Ticks{records[0].time}));
   CHECK(recording.records().size() == 1);
 }
 
@@ -48,7 +48,7 @@ TEST_CASE("Where system calls are forbidden no sample is taken, and the clock's 
   StreamRecording recording;
   start_sampler();
   resume_sampler();
-  const std::uint64_t rate = g_clock.ticks_in(1 << 20);
+  const Ticks rate = g_clock.ticks_in(1 << 20);
   {
     const Forbidden forbidden;
     SECTION("asked for, at the end of the program") { take_sample(*recording.state); }
@@ -94,7 +94,7 @@ volatile bool g_restricted;
 
 void restrict_calls() {
   restrict_system_calls(true);
-  g_frozen_time = g_clock.now();
+  g_frozen_time = tick_count(g_clock.now());
   g_restricted = true;
 }
 
@@ -104,13 +104,13 @@ void lift_restriction() {
   g_restricted = false;
 }
 
-/// For functions that ask for a thread's state, which this test has taken itself.
+/// For functions that enter a thread's state, which this test uses itself.
 struct NobodyEnters {
   NobodyEnters() { g_state = State::kOff; }
   ~NobodyEnters() { g_state = State::kNew; }
 };
 
-/// No sample has a time at which the clock stood still, nor 0 for the resident bytes that could not be read.
+/// No sample has the time of the frozen clock, or 0 as resident bytes because they could not be read.
 void check_samples(const StreamRecording& recording) {
   for (const Slot& slot : recording.records()) {
     REQUIRE(slot.op() == Op::kSample);
@@ -181,7 +181,7 @@ TEST_CASE("A sample in which a restriction begins is dropped, also when the kern
 }
 #endif
 
-TEST_CASE("A sampler that starts again gives back its descriptor") {
+TEST_CASE("A sampler that starts again closes its descriptor") {
   start_sampler();
   for (int i = 0; i < 5; ++i) start_sampler();
   const auto descriptors = [] {

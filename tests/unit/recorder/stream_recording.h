@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "preload/recorder/clock/clock.h"
-#include "preload/recorder/lifecycle.h"
 #include "preload/recorder/process/fork_watch.h"
 #include "preload/recorder/thread/thread_state.h"
+#include "preload/recorder/trace/recording.h"
 #include "tests/unit/recorder/read_back.h"
 
 namespace heapprof::test {
@@ -17,16 +17,16 @@ struct StreamRecording {
     recorder::g_clock = recorder::TickClock();
     recorder::g_clock.start();
     recorder::g_pause = 0;
-    recorder::lower_at_gate(recorder::kGatePaused | recorder::kGateStopped);
-    REQUIRE(recorder::g_trace_file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
-    recorder::g_trace_file.publish_header();
-    REQUIRE(state->stream.open(recorder::g_trace_file, StreamId{1}, 65536) == nullptr);
+    recorder::clear_guard_bit(recorder::kGuardPaused | recorder::kGuardStopped);
+    REQUIRE(recorder::g_trace.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+    recorder::g_trace.publish_header();
+    REQUIRE(state->stream.open(recorder::g_trace, StreamId{1}, 65536) == nullptr);
   }
-  ~StreamRecording() { recorder::g_trace_file.abandon(); }
+  ~StreamRecording() { recorder::g_trace.forget(); }
 
-  FileHeader& header() const { return *recorder::g_trace_file.header(); }
+  FileHeader& header() const { return *recorder::g_trace.header(); }
 
-  /// What the trace holds, but the starts of blocks.
+  /// The records of the trace, without block starts.
   std::vector<Slot> records() const {
     std::vector<Slot> result = read_stream(folder / "t", StreamId{1}).records;
     for (std::size_t i = 0; i < result.size(); ++i) {

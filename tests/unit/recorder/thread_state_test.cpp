@@ -1,10 +1,14 @@
-// How a thread's state survives its owner: marks that a longjmp left behind are told from those of frames that will
-// go on, and what a dead thread had taken is free again.
+// Thread states: a stale `busy` is distinguished from that of a frame that will continue, and the states of dead threads
+// are recovered and reused.
 #include "preload/recorder/thread/thread_state.h"
 
 #include <ucontext.h>
 
+#include <atomic>
 #include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/support/system_calls.h"
 #include "tests/unit/recorder/recording.h"
@@ -15,23 +19,23 @@ using namespace heapprof::test;
 
 namespace {
 
-ThreadState g_marked;
+ThreadState g_busy;
 
-std::uint64_t& word_above_mark() { return *reinterpret_cast<std::uint64_t*>(g_marked.busy + sizeof(std::uint64_t)); }
+std::uint64_t& word_above_busy() { return *reinterpret_cast<std::uint64_t*>(g_busy.busy + sizeof(std::uint64_t)); }
 
-/// As the recorder marks that somebody is inside: the return address of this call lies above.
-[[gnu::noinline]] void mark_here() {
-  g_marked.busy = arch::stack_pointer();
+/// Sets `busy` as the recorder does on entry: the return address of this call is above it.
+[[gnu::noinline]] void enter_here() {
+  g_busy.busy = arch::stack_pointer();
   asm volatile("" ::: "memory");
 }
 
 [[gnu::noinline]] bool stale_from_here() {
-  const bool stale = busy_is_stale(g_marked, arch::stack_pointer());
+  const bool stale = busy_is_stale(g_busy, arch::stack_pointer());
   asm volatile("" ::: "memory");
   return stale;
 }
 
-/// So many bytes further down.
+/// Calls `action` kBytes further down the stack.
 template <std::size_t kBytes, typename Action>
 [[gnu::noinline]] void deeper(Action action) {
   char room[kBytes];
@@ -50,9 +54,9 @@ void begin_fiber(ucontext_t& fiber, char* stack, std::size_t bytes, void (*body)
   makecontext(&fiber, body, 0);
 }
 
-/// Inside the recorder, and preempted there: a handler swaps to another fiber.
+/// Enters the recorder and is preempted there: a handler switches to another fiber.
 [[gnu::noinline]] void be_inside_and_swap() {
-  g_marked.busy = arch::stack_pointer();
+  g_busy.busy = arch::stack_pointer();
   swapcontext(&g_low_fiber, &g_main);
   asm volatile("" ::: "memory");
 }
@@ -74,33 +78,33 @@ alignas(4096) char g_fiber_stacks[2 * kFiberBytes];  // no gap between them
 
 }  // namespace
 
-TEST_CASE("A mark is stale for who stands at its very place, or above on the thread's own stack") {
+TEST_CASE("busy is stale for a caller at the same address, or above it on the thread's own stack") {
   unwind::start_probing();
   SECTION("the same frame") {
-    g_marked.busy = arch::stack_pointer();
-    CHECK(busy_is_stale(g_marked, arch::stack_pointer()));
+    g_busy.busy = arch::stack_pointer();
+    CHECK(busy_is_stale(g_busy, arch::stack_pointer()));
   }
   SECTION("the main thread") {
-    deeper<300>(mark_here);
+    deeper<300>(enter_here);
     CHECK(stale_from_here());
   }
   SECTION("the main thread, many pages above") {
-    deeper<100'000>(mark_here);
+    deeper<100'000>(enter_here);
     CHECK(stale_from_here());
   }
   SECTION("another thread") {
     run_to_death([] {
-      deeper<9000>(mark_here);
+      deeper<9000>(enter_here);
       g_stale = stale_from_here();
     });
     CHECK(g_stale);
   }
 }
 
-TEST_CASE("A mark is not stale for a handler that interrupted its owner") {
+TEST_CASE("busy is not stale for a handler that interrupted its owner") {
   unwind::start_probing();
   const auto inside = [] {
-    g_marked.busy = arch::stack_pointer();
+    g_busy.busy = arch::stack_pointer();
     deeper<300>([] { g_stale = stale_from_here(); });
     asm volatile("" ::: "memory");
   };
@@ -109,27 +113,27 @@ TEST_CASE("A mark is not stale for a handler that interrupted its owner") {
   CHECK_FALSE(g_stale);
 }
 
-TEST_CASE("A mark is stale where its return address was overwritten, or its memory is gone") {
+TEST_CASE("busy is stale if its return address was overwritten, or its memory is unmapped") {
   unwind::start_probing();
   auto* const page = static_cast<char*>(sys::map_private(4096));
   REQUIRE(page != nullptr);
-  g_marked.busy = reinterpret_cast<std::uint64_t>(page) + 1024;
-  void (*const code)() = mark_here;
-  std::memcpy(&word_above_mark(), &code, sizeof code);
-  const std::uint64_t below = g_marked.busy - 512;
-  CHECK_FALSE(busy_is_stale(g_marked, below));
+  g_busy.busy = reinterpret_cast<std::uint64_t>(page) + 1024;
+  void (*const code)() = enter_here;
+  std::memcpy(&word_above_busy(), &code, sizeof code);
+  const std::uint64_t below = g_busy.busy - 512;
+  CHECK_FALSE(busy_is_stale(g_busy, below));
   void* (*const elsewhere)(std::size_t) = std::malloc;
-  std::memcpy(&word_above_mark(), &elsewhere, sizeof elsewhere);
-  CHECK(busy_is_stale(g_marked, below));
+  std::memcpy(&word_above_busy(), &elsewhere, sizeof elsewhere);
+  CHECK(busy_is_stale(g_busy, below));
   sys::unmap(page, 4096);
-  CHECK(busy_is_stale(g_marked, below));
+  CHECK(busy_is_stale(g_busy, below));
 }
 
-TEST_CASE("The mark of a preempted fiber is not stale for those on higher stacks") {
+TEST_CASE("busy of a preempted fiber is not stale for callers on higher stacks") {
   unwind::start_probing();
   begin_fiber(g_low_fiber, g_fiber_stacks, kFiberBytes, low_fiber);
   REQUIRE(swapcontext(&g_main, &g_low_fiber) == 0);
-  REQUIRE(g_marked.busy < arch::stack_pointer());
+  REQUIRE(g_busy.busy < arch::stack_pointer());
   SECTION("the thread's own") {
     CHECK_FALSE(stale_from_here());
   }
@@ -140,14 +144,14 @@ TEST_CASE("The mark of a preempted fiber is not stale for those on higher stacks
     CHECK_FALSE(g_stale);
   }
   SECTION("until its stack holds something else") {
-    word_above_mark() = 0;
+    word_above_busy() = 0;
     CHECK(stale_from_here());
     return;  // it cannot go on
   }
   REQUIRE(swapcontext(&g_main, &g_low_fiber) == 0);
 }
 
-TEST_CASE("An alternate stack that lies above proves nothing, but within itself") {
+TEST_CASE("A higher address proves that busy is stale on the alternate stack only if busy is on it, too") {
   unwind::start_probing();
   auto* const memory = static_cast<char*>(sys::map_private(2 * kFiberBytes));
   REQUIRE(memory != nullptr);
@@ -157,10 +161,10 @@ TEST_CASE("An alternate stack that lies above proves nothing, but within itself"
   REQUIRE(sigaltstack(&alternate, &before) == 0);
   struct sigaction action {}, action_before {};
   action.sa_flags = SA_ONSTACK;
-  SECTION("a mark from a stack below") {
+  SECTION("busy is on a lower stack") {
     begin_fiber(g_low_fiber, g_fiber_stacks, kFiberBytes, low_fiber);
     REQUIRE(swapcontext(&g_main, &g_low_fiber) == 0);
-    REQUIRE(g_marked.busy < reinterpret_cast<std::uint64_t>(memory));
+    REQUIRE(g_busy.busy < reinterpret_cast<std::uint64_t>(memory));
     action.sa_handler = [](int) { g_stale = stale_from_here(); };
     REQUIRE(sigaction(SIGUSR1, &action, &action_before) == 0);
     g_stale = true;
@@ -168,9 +172,9 @@ TEST_CASE("An alternate stack that lies above proves nothing, but within itself"
     CHECK_FALSE(g_stale);
     REQUIRE(swapcontext(&g_main, &g_low_fiber) == 0);
   }
-  SECTION("a mark from itself") {
+  SECTION("busy is on the alternate stack") {
     action.sa_handler = [](int) {
-      deeper<5000>(mark_here);
+      deeper<5000>(enter_here);
       g_stale = stale_from_here();
     };
     REQUIRE(sigaction(SIGUSR1, &action, &action_before) == 0);
@@ -183,16 +187,16 @@ TEST_CASE("An alternate stack that lies above proves nothing, but within itself"
   sys::unmap(memory, 2 * kFiberBytes);
 }
 
-TEST_CASE("Where no system call is allowed, no mark is called stale") {
+TEST_CASE("Where system calls are forbidden, busy is never called stale") {
   unwind::start_probing();
-  deeper<300>(mark_here);
+  deeper<300>(enter_here);
   sys::g_forbidden = 1;
   const bool stale = stale_from_here();
   sys::g_forbidden = 0;
   CHECK_FALSE(stale);
 }
 
-TEST_CASE("A thread whose system calls are forbidden while it attaches attaches later, as what it is") {
+TEST_CASE("A thread whose system calls are forbidden while it attaches can attach later") {
   const Recording recording(4096);
   bool attached = true, attached_later = false, state_is_its_own = false;
   const bool answered = with_answered_calls(
@@ -220,14 +224,74 @@ TEST_CASE("A thread whose system calls are forbidden while it attaches attaches 
   CHECK(state_is_its_own);
 }
 
-TEST_CASE("Who gets the state of a thread that died inside the recorder is not inside") {
+TEST_CASE("Streams of dead threads are reused, and each event keeps its thread") {
+  constexpr unsigned kWaves = 12;
+  constexpr unsigned kAtOnce = 4;
+  constexpr unsigned kEvents = 700;  // several blocks, and a part of one
+  const Folder folder;
+  const Settings before = g_settings;
+  g_settings.block_bytes = 4096;
+  REQUIRE(g_trace.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  g_trace.publish_header();
+  g_call_tree.reset();
+  std::atomic<unsigned> failures{0};
+  for (unsigned wave = 0; wave < kWaves; ++wave) {
+    std::vector<std::thread> threads;
+    for (unsigned i = 0; i < kAtOnce; ++i) {
+      threads.emplace_back([&failures, number = wave * kAtOnce + i] {
+        ThreadState* const state = attach_thread();
+        if (state == nullptr) {
+          ++failures;
+          return;
+        }
+        for (unsigned event = 0; event < kEvents; ++event) {
+          const NodeId node = g_call_tree.intern(NodeId::kNone, ModuleId{2}, event % 50, 0,
+                                                event % 50 * 0x9e3779b97f4a7c15, state->stream);
+          if (!state->stream.append(Op::kAlloc, Ticks{event}, number, event, raw(node), 0)) ++failures;
+        }
+        // The next owner sees all stores of this thread, because the kernel's barriers in do_exit come between them.
+        // ThreadSanitizer does not know that, so this is a release of the word that attach_thread() acquires first. It
+        // changes nothing: the value stays the same, and this thread is alive.
+        __atomic_fetch_add(&state->claim, 0, __ATOMIC_RELEASE);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  g_settings = before;
+  CHECK(failures == 0);
+
+  unsigned streams = 0;
+  std::vector<unsigned> events(kWaves * kAtOnce);
+  for (std::uint32_t id = 1;; ++id) {
+    const Read read = read_stream(folder / "t", StreamId{id});
+    if (read.records.empty()) break;
+    ++streams;
+    bool begins = false;
+    std::uint64_t owner = 0;
+    for (const Slot& slot : read.records) {
+      if (slot.op() == Op::kText && static_cast<TextKind>(slot.node) == TextKind::kThread) begins = true;
+      if (slot.op() != Op::kAlloc) continue;
+      if (begins) owner = slot.address;
+      begins = false;
+      REQUIRE(slot.address == owner);
+      REQUIRE(slot.size() == events.at(owner));
+      ++events[owner];
+    }
+  }
+  CHECK(streams < kWaves * kAtOnce / 2);
+  for (const unsigned count : events) CHECK(count == kEvents);
+  forget_threads();
+  g_trace.forget();
+}
+
+TEST_CASE("A reused state of a thread that died inside the recorder is not busy") {
   const Recording recording(4096);
   REQUIRE(attach_thread() != nullptr);
   ThreadState* dead = nullptr;
   run_to_death([&] {
     dead = attach_thread();
     if (dead == nullptr) return;
-    // In a patched function, in an event, in a signal handler's event: what the recorder leaves in each.
+    // The traces of a death in a patched function, in an event, and in a signal handler's event.
     dead->calls[0] = {&dead, nullptr, &dead, 1};
     dead->intercepted = 1;
     dead->busy = arch::stack_pointer();
@@ -245,7 +309,7 @@ TEST_CASE("Who gets the state of a thread that died inside the recorder is not i
 }
 
 #ifdef HEAPPROF_SINGLE_STEP
-TEST_CASE("A thread that dies while it takes a sample leaves the next one to the others") {
+TEST_CASE("A thread that dies while it takes a sample does not prevent the next one") {
   const Recording recording(4096);
   ThreadState* const state = attach_thread();
   REQUIRE(state != nullptr);

@@ -1,0 +1,187 @@
+// Allocations and frees. detail::allocated and detail::freed are the fast path: straight down, and whatever they are
+// not made for they leave by a jump to the functions before them: to ..._slow while the thread has not entered its
+// state, to ..._entered once it has. tools/bench/instructions.json holds their cost.
+#include "preload/recorder/call_tree/call_tree.h"
+#include "preload/recorder/clock/clock_lease.h"
+#include "preload/recorder/event_path.h"
+#include "preload/recorder/process/settings.h"
+
+namespace heapprof::recorder {
+
+namespace {
+
+/// For AllocatorCall::recorded of a call around this one.
+inline void note_inner_block(const void* block) noexcept {
+  if (t_local.allocator_depth != 0) t_local.inner_blocks.add(block);
+}
+
+/// `thread` has entered, and recording is not paused.
+inline void record_allocation(ThreadState& thread, const void* block, std::size_t size, std::uint32_t node) noexcept {
+  append(thread, Op::kAlloc, event_time(thread), block, size, node);
+  note_inner_block(block);
+  // A signal handler allocated the block that the real realloc has already freed.
+  if (t_local.reallocating == block) t_local.reallocating = nullptr;
+}
+
+/// A signal handler may allocate a block and free it during the real malloc, which then returns the same address:
+/// that is another allocation, which must not count as recorded (AllocatorCall::recorded).
+inline void forget_inner_block(const void* block) noexcept { t_local.inner_blocks.remove(block); }
+
+// ---- allocations -----------------------------------------------------------------------------------
+
+[[gnu::noinline]] void allocated_entered(ThreadState* thread, const void* block, std::size_t size, std::uint64_t pc,
+                                         std::uint64_t sp, std::uint64_t fp) noexcept {
+  const EntryRegisters entry{pc, sp, fp};
+  if (!paused()) {
+    record_allocation(*thread, block, size, capture(*thread, entry));
+  } else {
+    if (unwind::is_loader(pc)) [[unlikely]] loader_event();  // objects are loaded and unloaded in a pause, too
+    event_time(*thread);  // checks the mailbox: a thread that only allocates has to notice the end of the pause
+  }
+  leave(*thread);
+}
+
+[[gnu::noinline]] void allocated_slow(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp,
+                                      std::uint64_t fp) noexcept {
+  if (ThreadState* const thread = enter()) allocated_entered(thread, block, size, pc, sp, fp);
+}
+
+/// The fast path of threads that have entered. kTimed: the process has several threads.
+template <bool kTimed>
+[[gnu::always_inline]] inline void allocated_fast(ThreadState* thread, const void* block, std::size_t size,
+                                                  std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
+  Stream& stream = thread->stream;
+  if (!stream.in_run() || size >= kMaxSize) [[unlikely]] return allocated_entered(thread, block, size, pc, sp, fp);
+  const NodeId node = thread->unwinder.recall({pc, sp, fp}, thread->definitions);
+  if (node == NodeId::kNone) [[unlikely]] return allocated_entered(thread, block, size, pc, sp, fp);
+  const std::uint64_t op_and_size = op_size(Op::kAlloc, size);
+  if constexpr (kTimed) {
+    note_multi_threaded();
+    if (!holds_clock_lease(*thread)) {
+      const Ticks now = g_clock.now();
+      if (lease_holder_after(now) != LeaseHolder::kNone || now >= thread->next_check) [[unlikely]]
+        return allocated_entered(thread, block, size, pc, sp, fp);
+      stream.advance_time(now);
+    }
+    if (!in_forked_child()) [[likely]] stream.commit_next(block, op_and_size, raw(node));
+  } else {
+    if (!in_forked_child()) [[likely]] stream.commit_next(block, op_and_size, raw(node));
+  }
+  leave(*thread);
+}
+
+[[gnu::noinline]] void allocated_timed(ThreadState* thread, const void* block, std::size_t size, std::uint64_t pc,
+                                       std::uint64_t sp, std::uint64_t fp) noexcept {
+  allocated_fast<true>(thread, block, size, pc, sp, fp);
+}
+
+// ---- frees -----------------------------------------------------------------------------------------
+
+[[gnu::noinline]] void freed_entered(ThreadState* thread, const void* block, std::uint64_t pc, std::uint64_t sp,
+                                     std::uint64_t fp) noexcept {
+  if (g_settings.free_stacks) {
+    const std::uint32_t node = capture(*thread, {pc, sp, fp});
+    append(*thread, Op::kFreeStack, event_time(*thread), block, 0, node);
+  } else {
+    if (unwind::is_loader(pc)) loader_event();
+    append(*thread, Op::kFree, event_time(*thread), block, 0, 0);
+  }
+  leave(*thread);
+}
+
+[[gnu::noinline]] void freed_slow(const void* block, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
+  if (t_local.allocator_depth != 0) {
+    // The real realloc frees its old block by our free: realloc_begin has recorded that.
+    if (t_local.reallocating == block) return;
+    forget_inner_block(block);
+  }
+  if (ThreadState* const thread = enter()) freed_entered(thread, block, pc, sp, fp);
+}
+
+[[gnu::noinline]] void freed_timed(ThreadState* thread, const void* block, std::uint64_t pc, std::uint64_t sp,
+                                   std::uint64_t fp) noexcept {
+  note_multi_threaded();
+  if (!holds_clock_lease(*thread)) {
+    const Ticks now = g_clock.now();
+    if (lease_holder_after(now) != LeaseHolder::kNone || now >= thread->next_check) [[unlikely]]
+      return freed_entered(thread, block, pc, sp, fp);
+    thread->stream.advance_time(now);
+  }
+  if (!in_forked_child()) [[likely]] thread->stream.commit_next(block, op_size(Op::kFree, 0), 0);
+  leave(*thread);
+}
+
+}  // namespace
+
+void detail::allocated(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp,
+                       std::uint64_t fp) noexcept {
+  ThreadState* const thread = enter_fast();
+  if (thread == nullptr) [[unlikely]] return allocated_slow(block, size, pc, sp, fp);
+  if (!is_single_threaded()) return allocated_timed(thread, block, size, pc, sp, fp);
+  allocated_fast<false>(thread, block, size, pc, sp, fp);
+}
+
+void detail::allocated_inside(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp,
+                              std::uint64_t fp) noexcept {
+  allocated_slow(block, size, pc, sp, fp);
+}
+
+void detail::freed(const void* block, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
+  if (t_local.allocator_depth != 0) [[unlikely]] return freed_slow(block, pc, sp, fp);
+  ThreadState* const thread = enter_fast();
+  if (thread == nullptr) [[unlikely]] return freed_slow(block, pc, sp, fp);
+  Stream& stream = thread->stream;
+  if (unwind::is_loader(pc) || !stream.in_run()) [[unlikely]] return freed_entered(thread, block, pc, sp, fp);
+  if (!is_single_threaded()) return freed_timed(thread, block, pc, sp, fp);
+  if (!in_forked_child()) [[likely]] stream.commit_next(block, op_size(Op::kFree, 0), 0);
+  leave(*thread);
+}
+
+void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept {
+  // A call within an allocator that is made of hooks: the outer call reports whether it failed itself.
+  if (t_local.allocator_depth != 0) return;
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  if (!paused()) {
+    const std::uint32_t node = capture(*thread, entry);
+    append(*thread, Op::kAllocFailed, event_time(*thread), nullptr, size, node);
+  }
+  leave(*thread);
+}
+
+// ---- reallocations ---------------------------------------------------------------------------------
+
+bool realloc_begin(const void* old_block, const EntryRegisters& entry) noexcept {
+  if (t_local.allocator_depth != 0) [[unlikely]] {
+    // The real reallocarray calls our realloc: the outer hook records begin and end.
+    if (t_local.reallocating == old_block) return false;
+    forget_inner_block(old_block);
+  }
+  ThreadState* thread = enter();
+  if (thread == nullptr) return false;
+  if (unwind::is_loader(entry.pc)) [[unlikely]] loader_event();
+  append(*thread, Op::kReallocBegin, event_time(*thread), old_block, 0, 0);
+  t_local.reallocating = old_block;
+  leave(*thread);
+  return true;
+}
+
+void realloc_end(const void*, const void* new_block, std::size_t size, const EntryRegisters& entry,
+                 const AllocatorCall& call) noexcept {
+  t_local.reallocating = nullptr;
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  if (new_block == nullptr && size != 0) {
+    const std::uint32_t node = capture(*thread, entry);
+    append(*thread, Op::kReallocFailed, event_time(*thread), nullptr, size, node);
+  } else if (new_block == nullptr || paused() || call.recorded(new_block)) {
+    append(*thread, Op::kReallocEnd, event_time(*thread), nullptr, 0, 0);
+  } else {
+    const std::uint32_t node = capture(*thread, entry);
+    append(*thread, Op::kReallocEnd, event_time(*thread), new_block, size, node);
+    note_inner_block(new_block);
+  }
+  leave(*thread);
+}
+
+}  // namespace heapprof::recorder

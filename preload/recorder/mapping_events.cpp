@@ -1,0 +1,87 @@
+// mmap, munmap, mremap and the program break.
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#include "preload/recorder/clock/tick.h"
+#include "preload/recorder/event_path.h"
+#include "preload/recorder/process/settings.h"
+
+namespace heapprof::recorder {
+
+namespace {
+
+/// The kernel maps and unmaps full pages, whatever size it is given.
+std::size_t round_up_to_pages(std::size_t size) noexcept {
+  const std::size_t page = getauxval(AT_PAGESZ);
+  return (size + page - 1) & ~(page - 1);
+}
+
+}  // namespace
+
+void mapped(const void* address, std::size_t size, int protection, int flags, const EntryRegisters& entry) noexcept {
+  if ((flags & MAP_FIXED) != 0) forget_tick_word_in(address, round_up_to_pages(size));
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  if ((flags & MAP_FIXED) != 0) unwind::forget_stack_region(reinterpret_cast<std::uint64_t>(address), size);
+  if (g_settings.mmap && !paused()) {
+    const std::uint32_t node = capture(*thread, entry);
+    const std::uint32_t kind = ((flags & MAP_ANONYMOUS) != 0 ? kMapAnonymous : 0) |
+                               (t_local.allocator_depth != 0 ? kMapFromAllocator : 0) |
+                               (protection == PROT_NONE ? kMapReserve : 0);
+    append(*thread, Op::kMap, event_time(*thread), address, round_up_to_pages(size), node, kind);
+  }
+  leave(*thread);
+}
+
+void unmap_begin(const void* address, std::size_t size, const EntryRegisters&) noexcept {
+  forget_tick_word_in(address, round_up_to_pages(size));
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  unwind::forget_stack_region(reinterpret_cast<std::uint64_t>(address), size);
+  if (g_settings.mmap) append(*thread, Op::kUnmapBegin, event_time(*thread), address, round_up_to_pages(size), 0);
+  leave(*thread);
+}
+
+void unmap_end(bool succeeded) noexcept {
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  if (g_settings.mmap)
+    append(*thread, succeeded ? Op::kUnmapEnd : Op::kUnmapFailed, event_time(*thread), nullptr, 0, 0);
+  leave(*thread);
+}
+
+void remap_begin(const void* old_address, std::size_t old_size, const EntryRegisters&) noexcept {
+  forget_tick_word_in(old_address, round_up_to_pages(old_size));
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  unwind::forget_stack_region(reinterpret_cast<std::uint64_t>(old_address), old_size);
+  if (g_settings.mmap)
+    append(*thread, Op::kRemapBegin, event_time(*thread), old_address, round_up_to_pages(old_size), 0);
+  leave(*thread);
+}
+
+void remap_end(const void* new_address, std::size_t new_size, const EntryRegisters& entry) noexcept {
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  if (g_settings.mmap) {
+    if (new_address == nullptr) {
+      append(*thread, Op::kRemapFailed, event_time(*thread), nullptr, 0, 0);
+    } else {
+      const std::uint32_t node = capture(*thread, entry);
+      append(*thread, Op::kRemapEnd, event_time(*thread), new_address, round_up_to_pages(new_size), node);
+    }
+  }
+  leave(*thread);
+}
+
+void break_moved(const void* old_break, const void* new_break, const EntryRegisters& entry) noexcept {
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  if (g_settings.mmap && !paused()) {
+    const std::uint32_t node = capture(*thread, entry);
+    append(*thread, Op::kBrk, event_time(*thread), new_break, reinterpret_cast<std::uint64_t>(old_break), node);
+  }
+  leave(*thread);
+}
+
+}  // namespace heapprof::recorder

@@ -1,0 +1,38 @@
+#include "preload/recorder/trace/recording.h"
+
+#include "preload/base/text.h"
+#include "preload/recorder/clock/clock.h"
+#include "preload/recorder/process/fork_watch.h"
+#include "preload/recorder/process/log.h"
+#include "preload/sys/kernel.h"
+
+namespace heapprof::recorder {
+
+constinit State g_state = State::kNew;
+constinit TraceStorage g_trace;
+constinit std::uint64_t g_pause = 0;
+
+void write_end_time(FileHeader& header) noexcept {
+  const Ticks now = g_clock.now();
+  header.end_ticks = tick_count(now);
+  const std::uint64_t monotonic_ns = sys::clock_ns(CLOCK_MONOTONIC);
+  header.end_monotonic_ns = monotonic_ns != 0 ? monotonic_ns : g_clock.monotonic_ns_at(now);
+}
+
+void stop(Failure reason) noexcept {
+  if (in_forked_child()) return;  // forked within an event of its parent's
+  State expected = State::kOn;
+  if (!__atomic_compare_exchange_n(&g_state, &expected, State::kOff, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    return;
+  set_guard_bit(kGuardStopped);
+  FileHeader& header = *g_trace.header();
+  Text(header.stop_reason).add(reason);
+  write_end_time(header);
+  __atomic_store_n(&header.end_kind, EndKind::kStopped, __ATOMIC_RELEASE);
+  char message[256];
+  log(LogLevel::kWarn,
+      Text(message).add("recording stopped: ").add(reason).add("; the events until then are in ").c_str(),
+      g_trace.path());
+}
+
+}  // namespace heapprof::recorder

@@ -1,0 +1,99 @@
+// A stream, without hooks: its events are read back from the bytes of the file.
+#include "preload/recorder/trace/stream.h"
+
+#include <catch2/catch.hpp>
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "preload/recorder/trace/trace_storage.h"
+#include "tests/support/seed.h"
+#include "tests/unit/recorder/read_back.h"
+
+using namespace heapprof;
+using namespace heapprof::recorder;
+using namespace heapprof::test;
+
+TEST_CASE("The events of a stream are in the file at every moment, across blocks") {
+  Folder folder;
+  TraceStorage file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  file.publish_header();
+  Stream stream;
+  REQUIRE(stream.open(file, StreamId{1}, 4096) == nullptr);
+  constexpr unsigned kEvents = 20'000;
+  for (unsigned i = 0; i < kEvents; ++i) {
+    REQUIRE(stream.append(Op::kAlloc, Ticks{i}, 16 * (i * 7919u % 1000u), i, i % 50, 0));
+    // The file is read while it is written: after each event around the first change of blocks, later at intervals.
+    if (i < 300 || i % 4999 == 0) {
+      unsigned events = 0;
+      for (const Slot& slot : read_stream(folder / "t", StreamId{1}).records) events += slot.op() == Op::kAlloc;
+      REQUIRE(events == i + 1);
+    }
+  }
+  const Read read = read_stream(folder / "t", StreamId{1});
+  CHECK(read.frames > 100);
+  std::uint64_t expected = 0;
+  for (const Slot& slot : read.records) {
+    if (slot.op() == Op::kBlockStart) {
+      REQUIRE(slot.address == expected);
+      continue;
+    }
+    REQUIRE(slot.time == expected);
+    REQUIRE(slot.size() == expected);
+    REQUIRE(slot.address == 16 * (expected * 7919u % 1000u));
+    REQUIRE(slot.node == expected % 50);
+    ++expected;
+  }
+  CHECK(expected == kEvents);
+}
+
+TEST_CASE("Times in a stream never decrease") {
+  Folder folder;
+  TraceStorage file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  Stream stream;
+  REQUIRE(stream.open(file, StreamId{1}, 4096) == nullptr);
+  for (std::uint64_t time : {5u, 9u, 7u, 10u}) stream.append(Op::kFree, Ticks{time}, 16, 0, 0, 0);
+  std::vector<std::uint64_t> times;
+  for (const Slot& slot : read_stream(folder / "t", StreamId{1}).records) times.push_back(slot.time);
+  CHECK(times == std::vector<std::uint64_t>{0, 5, 9, 9, 10});
+}
+
+TEST_CASE("A stream that reaches the size limit reports it and keeps its events") {
+  Folder folder;
+  TraceStorage file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 4096 + 65536 + 65536) == nullptr);
+  Stream stream;
+  REQUIRE(stream.open(file, StreamId{1}, 65536) == nullptr);
+  std::uint64_t state = heapprof::test::seed(1);
+  unsigned committed = 0;
+  const auto random = [&] { return state = state * 6364136223846793005 + 1442695040888963407; };
+  while (stream.append(Op::kAlloc, Ticks{committed}, random() >> 20, random() >> 50,
+                       static_cast<std::uint32_t>(random() >> 40), 0))
+    ++committed;
+  CHECK(std::string(stream.failure()) == "HEAPPROF_MAX_FILE_SIZE is reached");
+  unsigned events = 0;
+  for (const Slot& slot : read_stream(folder / "t", StreamId{1}).records) events += slot.op() == Op::kAlloc;
+  CHECK(events == committed);
+  CHECK(std::filesystem::file_size(folder / "t") == 4096 + 65536 + 65536);
+}
+
+TEST_CASE("A new block begins with its block start committed") {
+  Folder folder;
+  TraceStorage file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  Stream stream;
+  REQUIRE(stream.open(file, StreamId{1}, 4096) == nullptr);
+  const auto commit = [&] {
+    std::uint64_t word;
+    std::memcpy(&word, bytes_of(folder / "t").data() + 4096 + offsetof(StagingHeader, commit), sizeof word);
+    return word;
+  };
+  CHECK(commit() == commit_word(0, 1));
+  while (stream.sequence() == 0) REQUIRE(stream.append(Op::kAlloc, Ticks{1}, 16, 1, 1, 0));
+  CHECK(commit() == commit_word(1, 2));  // the block start, and the event that found the block before full
+  CHECK(read_stream(folder / "t", StreamId{1}).records.rbegin()[1].op() == Op::kBlockStart);
+}
