@@ -1,25 +1,9 @@
-// A block of records as columns: encoder and decoder side by side.
+// A block of records as columns: encoder and decoder.
 //
-// The recorder turns the slots of a full staging block into columns, compresses them with LZ4 as one
-// piece and appends the result as a frame. Equal things stand together in a column, and LZ4 is much
-// better on that than on slots as they are. The columns, in this order, each a sequence of varints
-// except the last:
-//
-//   head     one a record: what it is, with the size where it has one
-//              0                 kFree
-//              size << 2 | 1     kAlloc
-//              op << 2 | 2       any other op but kReallocEnd; its size, if it has one, is in `rare`
-//              size << 2 | 3     kReallocEnd
-//   time     one a record: ticks since the record before it; the first: since the frame's first_time
-//   address  heap addresses: rotated right by 4 (blocks are 16-aligned, so the low bits of a block's
-//            address are zero), less the one before, zigzag
-//   node     the stacks of events
-//   rare     the other fields of the other ops, in the order of kFields below
-//   text     the bytes of text records
-//
-// The sizes of the columns stand in front of them, as kColumns little-endian 32-bit numbers.
-//
-// A head of 58 bits holds every size (kMaxSize is 2^56 - 1).
+// The recorder converts the slots of a full staging block to columns, compresses these as one LZ4 block, and appends
+// the result as a frame. LZ4 compresses columns, in which similar values are adjacent, much better than slots. The
+// frame's content is kColumns sizes in bytes (32 bits, little-endian) and then the columns in the order of enum
+// Column. All but the last are sequences of varints.
 #pragma once
 
 #include <bit>
@@ -32,7 +16,26 @@
 
 namespace heapprof {
 
-enum Column : unsigned { kHead, kTime, kAddress, kNode, kRare, kText, kColumns };
+enum Column : unsigned {
+  /// One per record: the op, and the size of the most frequent ones.
+  ///   0                 kFree
+  ///   size << 2 | 1     kAlloc           (kMaxSize is 2^56 - 1, so 58 bits are enough)
+  ///   op << 2 | 2       any other op except kReallocEnd; its size, if it has one, is in kRare
+  ///   size << 2 | 3     kReallocEnd
+  kHead,
+  /// One per record: ticks since the previous record; for the first one, since the frame's first_time.
+  kTime,
+  /// Heap addresses, rotated right by 4 (blocks are 16-aligned, so their low bits are zero): difference to the
+  /// previous one, zigzag.
+  kAddress,
+  /// The stacks of events.
+  kNode,
+  /// The other fields of the other ops, in the order of OpFields.
+  kRare,
+  /// The bytes of text records.
+  kText,
+  kColumns
+};
 
 /// Which fields of a Slot an op uses, and the column that holds each.
 struct OpFields {
@@ -74,11 +77,11 @@ constexpr OpFields fields_of(Op op) noexcept {
   return {};
 }
 
-/// Room for each column, a slot: a head; a time; an address; a stack of 5 bytes; four fields of 10, 10, 5 and 5; a
-/// continuation slot of text. put_varint may write 8 bytes where 5 are due, which adds 3.
+/// The bytes that a slot needs at most in each column: a head; a time; an address; a stack (5); fields of 10, 10, 5
+/// and 5; a continuation slot of text. put_varint may write 8 bytes where it needs 5, so kNode and kRare have 3 more.
 inline constexpr std::size_t kColumnRoom[kColumns] = {10, 10, 10, 8, 33, sizeof(Slot)};
 
-/// Room that encode_columns needs for `slots` slots, whatever they contain.
+/// The bytes that encode_columns needs for `slots` slots, whatever they contain.
 constexpr std::size_t column_bytes_bound(std::size_t slots) noexcept {
   std::size_t room = 0;
   for (const std::size_t bytes : kColumnRoom) room += bytes;
@@ -86,19 +89,19 @@ constexpr std::size_t column_bytes_bound(std::size_t slots) noexcept {
 }
 
 struct EncodedBlock {
-  std::size_t raw_bytes = 0;  ///< bytes written, column sizes included
+  std::size_t raw_bytes = 0;  ///< bytes written, with the sizes of the columns
   std::uint32_t record_count = 0;
   std::uint32_t event_count = 0;
   std::uint64_t first_time = 0;
   std::uint64_t last_time = 0;
 };
 
-/// Encodes `count` slots (text records with their continuation slots) into `out`, which must hold
-/// column_bytes_bound(count). One pass that fills all columns, each in its share of `out`, which are then moved
-/// together. No memory of its own, no failure.
+/// Encodes `count` slots (text records with their continuation slots) into `out`, which must have
+/// column_bytes_bound(count) bytes. One pass fills all columns, each in its part of `out`; then the parts are moved
+/// together. Allocates nothing and cannot fail; safe in signal handlers.
 ///
-/// The slots lie in memory that others may write while this reads, so what decides a bound or a branch is read
-/// exactly once. Of slots that no encoder would have written the result is some columns or other.
+/// Other processes may write to the slots meanwhile, so each value that decides a bound or a branch is read exactly
+/// once. If they do, the columns contain arbitrary values.
 inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::uint8_t* out) noexcept {
   EncodedBlock result;
   std::uint8_t* begin[kColumns];
@@ -108,7 +111,7 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
     begin[column] = at[column] = share;
     share += kColumnRoom[column] * count;
   }
-  // In registers, as nearly all records use these only.
+  // Kept in registers: nearly all records use only these.
   std::uint8_t* head = begin[kHead];
   std::uint8_t* time = begin[kTime];
   std::uint8_t* address = begin[kAddress];
@@ -123,8 +126,8 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
 
   if (count != 0) result.first_time = slots[0].time;
   std::uint64_t last_time = result.first_time;
-  std::uint32_t no_events = 0;      // records that are none
-  std::uint32_t continuations = 0;  // slots that are no records
+  std::uint32_t no_events = 0;      // records that is_event() does not count
+  std::uint32_t continuations = 0;  // slots that are not records
   const Slot* const stop = slots + count;
   for (const Slot* slot = slots; slot < stop; ++slot) {
     const std::uint64_t word = *static_cast<const volatile std::uint64_t*>(&slot->op_size);
@@ -188,15 +191,14 @@ enum class DecodeError : std::uint8_t {
   kNone,
   kColumnSizes,  ///< the columns do not fill the bytes given
   kBadVarint,    ///< a column ends early, or a number is too long
-  kBadOp,        ///< an op this version does not know
+  kBadOp,        ///< an unknown op
   kTextBounds,   ///< a text longer than kMaxTextBytes or than its column
-  kTrailing,     ///< a column has more than the records use
+  kTrailing,     ///< a column is longer than the records need
 };
 
-/// Decodes columns record by record. `visit(slot, text)` is called for each; `text` points to slot.aux
-/// bytes for kText and is null otherwise. What was visited before an error is right as far as it goes,
-/// but a caller that has checked the frame's checksum never sees one. Always inline, so that what `visit` counts can
-/// stay in registers.
+/// Decodes columns record by record and calls `visit(slot, text)` for each; `text` points to slot.aux bytes for kText
+/// and is null otherwise. Records visited before an error are valid; after a check of the frame's checksum there is
+/// no error. Always inlined, so that what `visit` counts can stay in registers.
 template <typename Visit>
 [[gnu::always_inline]] inline DecodeError decode_columns(const std::uint8_t* bytes, std::size_t size,
                                                          std::uint64_t first_time, std::uint32_t record_count,
@@ -216,7 +218,7 @@ template <typename Visit>
   }
   if (left != 0) return DecodeError::kColumnSizes;
 
-  // Of four ops in five only these columns matter: their places are kept in registers, the rest in `at`.
+  // Four of five records use only these columns: their positions are kept in registers, the others in `at`.
   const std::uint8_t* head_at = at[kHead];
   const std::uint8_t* time_at = at[kTime];
   const std::uint8_t* address_at = at[kAddress];

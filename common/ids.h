@@ -1,17 +1,17 @@
-// Index types of the trace. Each is its own type, so that an index into threads cannot be used as an
-// index into modules. All are 32 bits in the file; 0 never names a real object.
+// Index types of the trace. Each is a type of its own, so that an index of a stream cannot be used as an index of a
+// module. All have 32 bits in the file; 0 is never a real object.
 #pragma once
 
 #include <cstdint>
 
 namespace heapprof {
 
-/// One sequence of blocks written by one thread at a time. Numbered from 1 in order of creation.
+/// A sequence of blocks that is written by one thread at a time. Numbered from 1 in order of creation.
 enum class StreamId : std::uint32_t { kNone = 0 };
 
-/// A node of the call tree. Opaque: numbers may be skipped, and two numbers may name equal nodes
-/// (two threads that met the same new stack at the same moment), so readers merge by content.
-/// kNone is the parent of outermost frames, and as an event's stack it means "no stack recorded".
+/// A node of the call tree. Numbers may be skipped, and two numbers may be the same node (two threads added it at the
+/// same moment), so readers merge nodes by content. kNone is the parent of outermost frames; as an event's stack it
+/// means that no stack was recorded.
 enum class NodeId : std::uint32_t { kNone = 0 };
 
 /// A loaded object, from kFirst. Two small numbers are taken: see below.

@@ -1,4 +1,4 @@
-// What a note in a trace is about: the `size` of its text record (TextKind::kNote in common/trace_format.h).
+// Whether a note in a trace affects the figures: the `size` of its text record (TextKind::kNote in trace_format.h).
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 namespace heapprof {
 
 enum class NoteKind : std::uint32_t {
-  kUntyped = 0,      ///< written by a recorder that did not know kinds yet: only the text tells
+  kUntyped = 0,      ///< from a recorder that had no kinds yet
   kInformation = 1,  ///< the figures are not affected
   kNotRecorded = 2,  ///< some allocations or frees of the program are not recorded
 };

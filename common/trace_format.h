@@ -7,15 +7,10 @@
 //   frames  = extent header, frame*, zeros                 append only
 //   frame   = frame header, payload, padding to 8 bytes
 //
-// Every number is little-endian. Everything here is written through shared mappings by a process that
-// may be killed between any two instructions, so each part has one store that makes it exist:
-// an extent's `magic`, a frame's `magic`, a staging block's `commit`. What that store covers was
-// written before it.
-//
-// A stream's events are its frames in order of `sequence`, then the slots that the commit word of its
-// staging block covers. A full block becomes the frame with the block's sequence, and only then does
-// the commit word move on to the next sequence. A process killed between those two leaves both, with
-// one sequence number: the reader takes the frame, as slot 0 may be the next block's start already.
+// Every number is little-endian. Everything is written through shared mappings by a process that may be killed
+// between any two instructions, so each part becomes valid by one store, after its content: `magic` of an extent or a
+// frame, `commit` of a staging block. A stream's events are its frames in order of `sequence`, then the committed
+// slots of its staging block.
 #pragma once
 
 #include <cstddef>
@@ -27,15 +22,16 @@ namespace heapprof {
 
 inline constexpr std::uint32_t kUnitBytes = 4096;
 
-/// Not text: a transfer that rewrites line ends, or strips the eighth bit, breaks it visibly.
+/// A transfer that converts line ends, or drops the eighth bit, changes it visibly.
 inline constexpr unsigned char kFileMagic[8] = {0x89, 'H', 'P', 'R', 'F', '\r', '\n', 0x1a};
 inline constexpr std::uint64_t kExtentMagic = 0x31544e5845465048;   // "HPFEXNT1"
 inline constexpr std::uint32_t kFrameMagic = 0x4d524648;            // "HFRM"
 
-/// A reader refuses a larger major version; a larger minor version only adds what it may skip.
+/// A reader refuses a higher major version; a higher minor version only adds what a reader may skip.
 inline constexpr std::uint16_t kVersionMajor = 1;
 inline constexpr std::uint16_t kVersionMinor = 0;
-/// Of what `heapprof compact` writes: behind the header stand no extents but sections (analyzer/trace/section.h).
+/// Of a compacted trace (`heapprof compact`): sections follow the header instead of extents
+/// (analyzer/trace/section.h).
 inline constexpr std::uint16_t kCompactedVersionMajor = 2;
 
 /// What `ticks` count.
@@ -45,19 +41,19 @@ enum class Clock : std::uint32_t {
   kCntvct = 3,     ///< aarch64 virtual counter
 };
 
-/// How recording ended, as far as the recorder or the launcher could know.
+/// How the recording ended, as far as the recorder or `heapprof record` can know.
 enum class EndKind : std::uint32_t {
-  kNone = 0,     ///< no mark: still running, or killed, or `_exit`
+  kNone = 0,     ///< not known: still running, killed, or ended by _exit
   kExit = 1,     ///< exit() was reached; events may still follow; end_status: exit status if known
   kExec = 2,     ///< the process executed another program
   kSignal = 3,   ///< written by the launcher; end_status: signal number
-  kStopped = 4,  ///< the recorder switched itself off; stop_reason says why
+  kStopped = 4,  ///< the recorder stopped; see stop_reason
 };
 
-/// end_status of an exit that only the recorder saw: destructors are not told the status.
+/// end_status of an exit that only the recorder saw: destructors do not get the status.
 inline constexpr std::int32_t kEndStatusUnknown = -1;
 
-/// Header page. Offsets are fixed for good within a major version; unused bytes are zero.
+/// The header page. Offsets are fixed within a major version; unused bytes are zero.
 struct FileHeader {
   unsigned char magic[8];
   std::uint16_t version_major;
@@ -68,11 +64,11 @@ struct FileHeader {
   std::uint32_t slot_bytes;    ///< sizeof(Slot)
   std::uint32_t machine;       ///< ELF e_machine
   Clock clock;
-  std::uint64_t ticks_per_second;    ///< first estimate; 0: unknown. Samples give the true rate
-  std::uint64_t start_ticks;         ///< the origin of all times, paired with the next two
+  std::uint64_t ticks_per_second;    ///< an estimate; 0: unknown. Samples give the exact rate
+  std::uint64_t start_ticks;         ///< the clock at time 0, read together with the next two
   std::uint64_t start_monotonic_ns;  ///< CLOCK_MONOTONIC
   std::uint64_t start_realtime_ns;   ///< CLOCK_REALTIME, since 1970
-  // pid, process_start, boot_id and pid_namespace together tell whether the writer still runs.
+  // pid, process_start, boot_id and pid_namespace together identify the process, which may still be running.
   std::uint32_t pid;
   std::uint32_t parent_pid;
   std::uint64_t process_start;  ///< field 22 of /proc/PID/stat, clock ticks since boot; 0: unknown
@@ -83,19 +79,19 @@ struct FileHeader {
   std::uint64_t checksum;  ///< of all bytes before it
   unsigned char zero_1[512 - 128];
 
-  // From here on the recorder, and at the very end the launcher, rewrite in place.
+  // The recorder rewrites the following in place, and `heapprof record` does after the program has ended.
   EndKind end_kind;  // at 512
   std::int32_t end_status;
   std::uint64_t end_ticks;
   std::uint64_t end_monotonic_ns;
-  char stop_reason[232];  ///< NUL-terminated; why kStopped
+  char stop_reason[232];  ///< NUL-terminated, in English; for kStopped
 
-  /// Where the last extent ends: a file that is shorter was cut, also where the cut leaves whole extents.
+  /// Where the last extent ends. A shorter file was truncated.
   std::uint64_t file_bytes;  // at 768
   unsigned char zero_2[1024 - 776];
 
-  /// The analyzer's letters to the recorder. The writer fills command and text, then raises
-  /// `request`; the recorder acts and copies it to `acknowledged`. Nothing here is trusted.
+  /// Control requests of the analyzer to the recorder. The analyzer fills command and text, then increments
+  /// `request`; the recorder handles it and copies the number to `acknowledged`. The recorder trusts nothing here.
   struct Mailbox {
     std::uint32_t request;
     std::uint32_t acknowledged;
@@ -106,7 +102,7 @@ struct FileHeader {
   } mailbox;  // at 1024
   unsigned char zero_3[2048 - 1024 - sizeof(Mailbox)];
 
-  char settings[2048];  ///< at 2048: "NAME=value\n"..., NUL-terminated: the settings in force
+  char settings[2048];  ///< at 2048: the recorder's settings, "NAME=value\n"..., NUL-terminated
 };
 static_assert(offsetof(FileHeader, checksum) == 120);
 static_assert(offsetof(FileHeader, end_kind) == 512);
@@ -118,14 +114,14 @@ static_assert(sizeof(FileHeader) == kUnitBytes);
 enum class MailboxCommand : std::uint32_t { kNone = 0, kPause = 1, kResume = 2, kMark = 3 };
 
 inline constexpr std::uint32_t kHeaderTailNotKillSafe = 1;  ///< events since the last frame may be lost
-inline constexpr std::uint32_t kHeaderForkedChild = 2;      ///< began in a forked child: knows no older block
+inline constexpr std::uint32_t kHeaderForkedChild = 2;      ///< begins in a forked child: older blocks are unknown
 inline constexpr std::uint32_t kHeaderFreeStacks = 4;
-inline constexpr std::uint32_t kHeaderRounded = 8;          ///< compacted: times are rounded, blocks have numbers
+inline constexpr std::uint32_t kHeaderRounded = 8;          ///< compacted: times are rounded, blocks are numbered
 
 enum class ExtentKind : std::uint32_t {
   kStaging = 1,
   kFrames = 2,
-  kSymbols = 3,  ///< never written by the recorder: names for the trace's addresses, see SymbolsEnd
+  kSymbols = 3,  ///< names for the trace's addresses, added by the analyzer; see SymbolsEnd
 };
 
 /// First bytes of every extent.
@@ -141,14 +137,14 @@ struct ExtentHeader {
 };
 static_assert(sizeof(ExtentHeader) == 48);
 
-/// The last bytes of a file that carries symbols, at the end of the last extent of kSymbols: these extents, one
-/// behind the other and in order of `ordinal`, are the file's last ones.
+/// The last bytes of a file with symbols, at the end of its last extent of kSymbols. These extents are the last ones
+/// of the file, adjacent and in order of `ordinal`.
 inline constexpr std::uint64_t kSymbolsEndMagic = 0x31444e4553465048;  // "HPFSEND1"
 struct SymbolsEnd {
   std::uint64_t magic;         ///< kSymbolsEndMagic
   std::uint64_t file_id;
   std::uint64_t offset;        ///< of the first of those extents
-  std::uint64_t symbol_bytes;  ///< of what the extents hold behind their headers, put together
+  std::uint64_t symbol_bytes;  ///< size of the extents' contents, without their headers
   std::uint64_t checksum;      ///< of all bytes before it
 };
 static_assert(sizeof(SymbolsEnd) == 40);
@@ -156,7 +152,9 @@ static_assert(sizeof(SymbolsEnd) == 40);
 /// A staging extent: header, commit word, slots from byte 64.
 struct StagingHeader {
   ExtentHeader extent;
-  /// Sequence in the upper 32 bits, number of valid slots in the lower: one 8-byte store.
+  /// Sequence in the upper 32 bits, number of valid slots in the lower: one 8-byte store. A full block first becomes the
+  /// frame with this sequence; then the commit word moves on. If a process is killed in between, both exist, and
+  /// readers use the frame, because slot 0 may be the next block's start already.
   std::uint64_t commit;
   std::uint64_t reserved;
 };
@@ -184,7 +182,7 @@ struct FrameHeader {
   std::uint32_t sequence;       ///< of the block, from 0
   std::uint32_t record_count;   ///< records in this frame
   std::uint32_t event_count;    ///< of those, what `events` counts (is_event)
-  std::uint64_t events_before;  ///< events of this stream in earlier blocks: tells what a gap lost
+  std::uint64_t events_before;  ///< events of this stream in earlier blocks: gives the loss of a gap
   std::uint64_t first_time;     ///< ticks since start_ticks
   std::uint64_t last_time;
   std::uint32_t raw_bytes;      ///< columns, before compression
@@ -194,27 +192,27 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == 80);
 
-/// Reader's limits: what no writer exceeds, so that a damaged count cannot ask for memory.
+/// Limits that no writer exceeds. Readers check them, so that a damaged count does not make them allocate memory.
 inline constexpr std::uint32_t kMaxExtentBytes = 16u << 20;
 inline constexpr std::uint32_t kMaxTextBytes = 16u << 10;
 
-// ---------------------------------------------------------------------------------------------------
-// Records. In a staging block a record is one Slot; a text record is followed by its bytes in further
-// slots. In a frame the same records stand by columns: see common/event_codec.h.
+// --------------------------------------------------------------------------------------------------- Records. In a
+// staging block a record is one Slot; the bytes of a text record follow in further slots. A frame has the same
+// records as columns (common/event_codec.h).
 
 enum class Op : std::uint8_t {
   kNone = 0,
-  // Heap. begin is committed before the allocator is called, end after it has returned. Between a begin and
-  // its end other events of the thread may stand (a signal handler's, or of an allocator that calls hooks),
-  // whole begin-end pairs among them: an end belongs to the latest begin of its kind without one.
+  // Heap. A begin is committed before the allocator is called, its end after it has returned. Other events of the
+  // thread may come in between (of a signal handler, or of an allocator that calls hooks), including complete
+  // begin-end pairs: an end belongs to the latest begin of its kind that has none.
   kAlloc = 1,          ///< address, size, node
   kFree = 2,           ///< address
   kFreeStack = 3,      ///< address, node: with HEAPPROF_FREE_STACKS
   kReallocBegin = 4,   ///< address: old block
-  kReallocEnd = 5,     ///< address: new block, or 0 when none came of it; size, node
-  kReallocFailed = 6,  ///< the old block lives on; size: what was asked for, node
+  kReallocEnd = 5,     ///< address: new block, or 0 if there is none; size, node
+  kReallocFailed = 6,  ///< the old block is still live; size: the requested one, node
   kAllocFailed = 7,    ///< size, node
-  // Mappings. Lengths are those asked for, rounded up to pages.
+  // Mappings. Sizes are the requested ones, rounded up to pages.
   kMap = 8,            ///< address, size, node, aux: kMap...
   kUnmapBegin = 9,     ///< address, size
   kUnmapEnd = 10,
@@ -223,12 +221,12 @@ enum class Op : std::uint8_t {
   kRemapEnd = 13,      ///< address, size: the new range; node
   kRemapFailed = 14,
   kBrk = 15,           ///< address: new break; size: old break; node
-  // What the events refer to.
+  // Definitions, samples and control.
   kNode = 16,          ///< node; size: parent | module << 32 (24 bits); address: offset; aux: kNode...
   kSample = 17,        ///< address: CLOCK_MONOTONIC ns at `time`; size: resident bytes
   kText = 18,          ///< node: TextKind; size: a number; address: another; aux: byte length
   kBlockStart = 19,    ///< first record of every block; address: events of the stream before it
-  kPause = 20,         ///< allocations from here on are not recorded, releases are
+  kPause = 20,         ///< from here on allocations are not recorded; frees are
   kResume = 21,
   kLast = 21,
 };
@@ -245,7 +243,7 @@ struct Slot {
 };
 static_assert(sizeof(Slot) == 32);
 
-/// Sizes of 2^56 and more (failed calls ask for such) are recorded as this.
+/// Sizes of 2^56 and more, which only failed calls request, are recorded as this.
 inline constexpr std::uint64_t kMaxSize = (std::uint64_t{1} << 56) - 1;
 
 constexpr std::uint64_t op_size(Op op, std::uint64_t size) noexcept {
@@ -255,9 +253,9 @@ constexpr std::uint64_t op_size(Op op, std::uint64_t size) noexcept {
 /// Slots that follow a text record of `bytes` bytes.
 constexpr std::uint32_t text_slots(std::uint32_t bytes) noexcept { return (bytes + sizeof(Slot) - 1) / sizeof(Slot); }
 
-/// What a frame's `event_count` counts, chosen so that its sum is the report's `events`: allocations, frees
-/// and failures. A realloc counts as its begin (the free) and its end (the allocation); of a failed one
-/// only the begin counts (as the failure), and of realloc(p, 0) only the begin (as the free).
+/// Whether a frame's `event_count` counts the record. The sum is the `events` of a report: allocations, frees and
+/// failures. A realloc counts twice, its begin as the free and its end as the allocation. Of a failed one only the
+/// begin counts, as the failure; of realloc(p, 0) only the begin, as the free.
 constexpr bool is_event(const Slot& slot) noexcept {
   const Op op = slot.op();
   if (op == Op::kReallocEnd) return slot.address != 0;
@@ -266,18 +264,18 @@ constexpr bool is_event(const Slot& slot) noexcept {
 
 enum class TextKind : std::uint32_t {
   kProgram = 1,      ///< absolute path of the executable
-  kCommandLine = 2,  ///< arguments, each ended by NUL; address: 1 when cut
+  kCommandLine = 2,  ///< arguments, each with its NUL; address: 1 when truncated
   kWorkingDirectory = 3,
   kHost = 4,
   kThread = 5,       ///< from here on the stream belongs to this thread; size: tid; address: kThread...; text: name
   kThreadName = 6,   ///< the same thread has another name; size: tid
   kModule = 7,       ///< size: ModuleId; address: first mapped address; text: ModuleText
   kMark = 8,         ///< text of a mark set by the user
-  kNote = 9,         ///< something about the recording that a reader should be told, in English; size: NoteKind
+  kNote = 9,         ///< a note about the recording for the user, in English; size: NoteKind
 };
 
-/// kThread's address: a thread not seen before, or one that has a stream already and writes this one from a
-/// signal handler that interrupted the recorder.
+/// kThread's address: a new thread, or one that has a stream already and writes this one in a signal handler that
+/// interrupted the recorder.
 inline constexpr std::uint64_t kThreadNew = 0;
 inline constexpr std::uint64_t kThreadNested = 1;
 
@@ -292,25 +290,24 @@ static_assert(sizeof(ModuleText) == 24);
 
 inline constexpr std::uint32_t kModuleMain = 1;
 
-// A node's offset is relative to its module's load bias, so it is the address in the ELF file. It names
-// the call instruction, not the one after it: return address minus one, or the interrupted address
-// itself in a frame below a signal frame.
+// A node's offset is relative to its module's load bias, so it is an address of the ELF file. It is within the call
+// instruction: the return address minus one; or, in a frame interrupted by a signal, the interrupted address.
 
 inline constexpr std::uint32_t kNodeGuessed = 1;  ///< found by frame pointers, without unwind information
 
 inline constexpr std::uint32_t kMapAnonymous = 1;
-inline constexpr std::uint32_t kMapFromAllocator = 2;  ///< made inside malloc: its bytes are blocks too
+inline constexpr std::uint32_t kMapFromAllocator = 2;  ///< by the allocator: its bytes are blocks, too
 inline constexpr std::uint32_t kMapReserve = 4;        ///< PROT_NONE: address space only
 
 /// Why a stack ends before its outermost frame.
 enum class Truncation : std::uint32_t {
   kNone = 0,
   kMaxDepth = 1,        ///< HEAPPROF_MAX_DEPTH
-  kNoUnwindInfo = 2,    ///< code without CFI, and no frame pointer that checks out
+  kNoUnwindInfo = 2,    ///< code without CFI, and no valid frame pointer
   kBadRule = 3,         ///< CFI that could not be parsed or evaluated
-  kBadAddress = 4,      ///< a rule pointed outside the stack, below the previous frame, or unaligned
+  kBadAddress = 4,      ///< a rule gave an address outside the stack, below the previous frame, or unaligned
   kUnknownStack = 5,    ///< the stack's bounds could not be found
-  kNested = 6,          ///< captured inside a signal handler that interrupted the recorder
+  kNested = 6,          ///< captured in a signal handler that interrupted the recorder
   kNoMemory = 7,        ///< the call tree could not grow
 };
 

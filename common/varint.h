@@ -1,8 +1,8 @@
-// Variable-length integers: seven bits a byte, least significant first, the top bit set on all bytes
-// but the last (the encoding of DWARF's ULEB128 and of protocol buffers). A 64-bit value takes 1 to
-// 10 bytes. Signed values are folded first so that small magnitudes of either sign stay short.
+// Variable-length integers: seven bits per byte, least significant first, the top bit set on all bytes but the last
+// (the encoding of DWARF's ULEB128 and of protocol buffers). A 64-bit value takes 1 to 10 bytes. Signed values are
+// mapped to unsigned ones first (zigzag), so that small magnitudes of either sign stay short.
 //
-// The encoder does not check space: callers reserve kMaxVarintBytes. The decoder trusts nothing.
+// The encoder does not check bounds: the caller provides kMaxVarintBytes. The decoder checks everything.
 #pragma once
 
 #include <bit>
@@ -14,9 +14,8 @@ namespace heapprof {
 
 inline constexpr std::size_t kMaxVarintBytes = 10;
 
-/// Writes `value` at `out` and returns the byte after it; of the kMaxVarintBytes from `out` those behind it may be
-/// overwritten. Lengths alternate at random, so a loop over bytes would be mispredicted each time: from three bytes
-/// to eight they are made at once.
+/// Writes `value` at `out` and returns the byte after it. May overwrite all of the kMaxVarintBytes from `out`. Three
+/// to eight bytes are computed at once: lengths alternate at random, so branches of a loop would be mispredicted.
 inline std::uint8_t* put_varint(std::uint8_t* out, std::uint64_t value) noexcept {
   if (value < 0x80) {
     *out = static_cast<std::uint8_t>(value);
@@ -42,7 +41,7 @@ inline std::uint8_t* put_varint(std::uint8_t* out, std::uint64_t value) noexcept
   return out + more + 1;
 }
 
-/// get_varint byte by byte: for the last bytes of a buffer, and numbers of more than eight.
+/// get_varint byte by byte: for the last bytes of a buffer, and for numbers of more than eight bytes.
 inline const std::uint8_t* get_varint_slowly(const std::uint8_t* in, const std::uint8_t* end,
                                              std::uint64_t& value) noexcept {
   std::uint64_t result = 0;
@@ -58,11 +57,11 @@ inline const std::uint8_t* get_varint_slowly(const std::uint8_t* in, const std::
   return nullptr;
 }
 
-/// Reads a value from [in, end) into `value`; returns the byte after it, or nullptr when the bytes
-/// end too early or the value needs more than 64 bits.
+/// Reads a value from [in, end) into `value` and returns the byte after it, or nullptr when the bytes end too early
+/// or the value exceeds 64 bits.
 ///
-/// Lengths alternate at random in most columns, and branches on them would be mispredicted as often. So up to
-/// eight bytes are put together from one load without any: about 15 instructions.
+/// Up to eight bytes are decoded from one load without a branch, in about 15 instructions: in most columns the
+/// lengths alternate at random, so branches on them would be mispredicted.
 inline const std::uint8_t* get_varint(const std::uint8_t* in, const std::uint8_t* end,
                                       std::uint64_t& value) noexcept {
   if (end - in < 8) [[unlikely]] return get_varint_slowly(in, end, value);
@@ -77,7 +76,7 @@ inline const std::uint8_t* get_varint(const std::uint8_t* in, const std::uint8_t
   return in + (std::countr_zero(last) + 1) / 8;
 }
 
-/// get_varint for columns of small numbers: one of up to four bytes takes about 10 instructions.
+/// get_varint for columns of small numbers: up to four bytes take about 10 instructions.
 inline const std::uint8_t* get_small_varint(const std::uint8_t* in, const std::uint8_t* end,
                                             std::uint64_t& value) noexcept {
   if (end - in < 4) [[unlikely]] return get_varint_slowly(in, end, value);

@@ -1,7 +1,6 @@
 // Allocations and frees. detail::allocated and detail::freed are the fast path: straight down, and whatever they are
 // not made for they leave by a jump to the functions before them: to ..._slow while the thread has not entered its
 // state, to ..._entered once it has. tools/bench/instructions.json holds their cost.
-#include "preload/recorder/call_tree/call_tree.h"
 #include "preload/recorder/clock/clock_lease.h"
 #include "preload/recorder/event_path.h"
 #include "preload/recorder/process/settings.h"
