@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A program sees the same with the recorder as without (docs/recorder-rules.md).
+"""A program sees the same with the recorder as without (docs/concepts/recorder.md).
 
 usage: behaviour_test.py RECORDER COUNTING_RECORDER SECOND_ALLOCATOR NEXT_SYMBOL PROGRAM STACK_USE
 """

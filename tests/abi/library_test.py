@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the built recorder promises to be (docs/recorder-rules.md), read from the file itself.
+"""What the built recorder promises to be (docs/concepts/recorder.md), read from the file itself.
 
 usage: library_test.py LIBRARY EXPORTS_MAP STACK_USAGE_FOLDER...
 """
