@@ -1,6 +1,8 @@
-// Allocations and frees. detail::allocated and detail::freed are the fast path: straight down, and whatever they are
-// not made for they leave by a jump to the functions before them: to ..._slow while the thread has not entered its
-// state, to ..._entered once it has. tools/bench/instructions.json holds their cost.
+// Allocations, frees and reallocations.
+//
+// detail::allocated and detail::freed are the fast path, which calls no function. For everything unusual they jump to a
+// function of the slow path: ..._slow if the thread has not entered its state yet, ..._entered if it has.
+// tools/bench/instructions.json has their cost.
 #include "preload/recorder/clock/clock_lease.h"
 #include "preload/recorder/event_path.h"
 #include "preload/recorder/process/settings.h"

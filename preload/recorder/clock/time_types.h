@@ -6,8 +6,8 @@
 
 namespace heapprof::recorder {
 
-/// A moment in ticks of the trace's clock since the recorder's start, or a span of such ticks. What a tick is, the
-/// header says (Clock in common/trace_format.h).
+/// A moment in ticks of the trace's clock since the recorder's start, or a span of such ticks. The trace's header
+/// defines the clock (Clock in common/trace_format.h).
 enum class Ticks : std::uint64_t {};
 
 constexpr std::uint64_t tick_count(Ticks ticks) noexcept { return static_cast<std::uint64_t>(ticks); }

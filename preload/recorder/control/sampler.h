@@ -15,9 +15,9 @@ void start_sampler() noexcept;
 /// In a forked child: closes the files, which are the parent's.
 void close_sampler() noexcept;
 
-/// Takes no samples from here on, because system calls are forbidden; and takes samples again, because the kernel has
-/// refused to forbid them.
+/// Takes no samples from here on, because system calls are forbidden.
 void stop_sampler() noexcept;
+/// Takes samples again, because the kernel has refused to forbid system calls.
 void resume_sampler() noexcept;
 
 /// When the next sample is due, in ticks. A thread that takes one first moves this to the latest time for the next,

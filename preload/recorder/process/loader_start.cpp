@@ -26,8 +26,9 @@ bool may_be_loader(const char* path) noexcept {
 }
 
 /// The loader's options that take a value (ld.so(8)).
-constexpr const char* kOptionsWithValue[] = {"--argv0", "--preload", "--library-path", "--inhibit-rpath", "--audit",
-                                      "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask"};
+constexpr const char* kOptionsWithValue[] = {
+    "--argv0", "--preload", "--library-path", "--inhibit-rpath", "--audit", "--glibc-hwcaps-prepend",
+    "--glibc-hwcaps-mask"};
 
 bool takes_value(const char* option) noexcept {
   for (const char* name : kOptionsWithValue)

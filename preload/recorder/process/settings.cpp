@@ -37,8 +37,8 @@ bool is_controlled_by_root(int fd, unsigned type) noexcept {
                             sys::word(&status))))
     return false;
   const bool others_write = (status.stx_mode & (S_IWGRP | S_IWOTH)) != 0;
-  const bool sticky_folder = type == S_IFDIR && (status.stx_mode & S_ISVTX) != 0;
-  return status.stx_uid == 0 && (status.stx_mode & S_IFMT) == type && (!others_write || sticky_folder);
+  const bool sticky_directory = type == S_IFDIR && (status.stx_mode & S_ISVTX) != 0;
+  return status.stx_uid == 0 && (status.stx_mode & S_IFMT) == type && (!others_write || sticky_directory);
 }
 
 /// Splits `text` into lines, without empty ones and comments. Overwrites `text`.
@@ -114,10 +114,10 @@ const char* Settings::read_trusted_text(char* text) noexcept {
 
   const char* directory = environment_value(lines, "HEAPPROF_DIRECTORY");
   if (directory == nullptr || directory[0] != '/') return "which must set HEAPPROF_DIRECTORY to an absolute path";
-  const int folder = sys::open(directory, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  const bool folder_trusted = !sys::failed(folder) && is_controlled_by_root(folder, S_IFDIR);
-  if (!sys::failed(folder)) sys::close(folder);
-  if (!folder_trusted)
+  const int descriptor = sys::open(directory, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  const bool directory_trusted = !sys::failed(descriptor) && is_controlled_by_root(descriptor, S_IFDIR);
+  if (!sys::failed(descriptor)) sys::close(descriptor);
+  if (!directory_trusted)
     return "whose HEAPPROF_DIRECTORY must be a directory that is owned by root, and that only root can write or that "
            "is sticky";
 
