@@ -1,7 +1,7 @@
 // Allocations, frees and reallocations.
 //
-// detail::allocated and detail::freed are the fast path, which calls no function. For everything unusual they jump to a
-// function of the slow path: ..._slow if the thread has not entered its state yet, ..._entered if it has.
+// detail::allocated and detail::freed are the fast path, which calls no function. For everything unusual they jump to
+// a function of the slow path: ..._slow if the thread has not entered its state yet, ..._entered if it has.
 // tools/bench/instructions.json has their cost.
 #include "preload/recorder/clock/clock_lease.h"
 #include "preload/recorder/event_path.h"
