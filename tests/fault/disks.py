@@ -138,7 +138,7 @@ class Disks(harness.Case):
                                                                HEAPPROF_BLOCK_BYTES=4096),
                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
             self.assertEqual((run.returncode, run.stdout), (0, "201000\n"), run.stderr)
-            self.assertIn("limit on file sizes", run.stderr)
+            self.assertIn("file size limit", run.stderr)
             self.assertLessEqual(trace.stat().st_size, limit)
             if limit > 100_000:
                 self.assertIn("ulimit -f", self.report(trace)["integrity"]["stop_reason"])
