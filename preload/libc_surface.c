@@ -19,7 +19,7 @@ extern char** _environ __attribute__((alias("__environ")));
 FUNCTION(clock_gettime)
 FUNCTION(getauxval)
 
-/* Memory and text. On x86-64 the library has its own (arch/x86_64/bytes.cpp). */
+/* Memory and text. On x86-64 the library has its own (intercept/x86_64/memory_functions.cpp). */
 #ifndef __x86_64__
 FUNCTION(memchr)
 FUNCTION(memcmp)

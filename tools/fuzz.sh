@@ -58,13 +58,13 @@ mkdir -p "$folder/findings"
 # in one archive; a list for each target would go stale, as no test links them. Left out is what no target can need: the
 # commands themselves, what includes generated files, the recorder's parts that work on a live process.
 sources=(analyzer/{trace,model,replay,symbols,export,launch}/*.cpp analyzer/render/{flame_tree,palette,text,units,wrap}.cpp
-  $(grep -L '"analyzer/cli/commands/commands.h"' analyzer/cli/{help,options,text,commands}/*.cpp) preload/sys/*.cpp preload/intercept/{names,symbols}.cpp
-  preload/arch/$(uname -m)/patch.cpp preload/unwind/{cfi,expression,stack_bounds}.cpp preload/recorder/process/{settings,log}.cpp)
+  $(grep -L '"analyzer/cli/commands/commands.h"' analyzer/cli/{help,options,text,commands}/*.cpp) preload/sys/*.cpp preload/intercept/{allocator_functions,object_symbols}.cpp
+  preload/intercept/$(uname -m)/patch.cpp preload/unwind/{cfi,expression,stack_bounds}.cpp preload/recorder/process/{settings,log}.cpp)
 # Of an input, in bytes: longer ones are not worth the executions that they take.
 longest() { case $1 in cfi | settings) echo 500 ;; texts) echo 200 ;; trace_events) echo 1000 ;; symbols | recorder_elf) echo 8192 ;; *) echo 3000 ;; esac }
 {
   echo "cxx = $(command -v ccache || true) clang++-16"
-  echo "flags = -std=c++20 -gline-tables-only -O1 -fno-omit-frame-pointer -I. -Ipreload/arch/$(uname -m) -I$deps/include -fsanitize=address,undefined" \
+  echo "flags = -std=c++20 -gline-tables-only -O1 -fno-omit-frame-pointer -I. -Ipreload/arch/$(uname -m) -Ipreload/intercept/$(uname -m) -I$deps/include -fsanitize=address,undefined" \
     "-fno-sanitize-recover=undefined -fsanitize=fuzzer-no-link -DHEAPPROF_VERSION=\\\"fuzz\\\" -DHEAPPROF_BATCH_EVENTS=64"
   echo "coverage ="
   echo "rule compile"

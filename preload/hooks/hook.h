@@ -14,7 +14,7 @@
 #include <cstdint>
 
 #include "preload/arch/arch.h"
-#include "preload/hooks/real.h"
+#include "preload/real/functions.h"
 #include "preload/recorder/recorder.h"
 
 #define HEAPPROF_HOOK(result, name, parameters)                                           \

@@ -16,7 +16,7 @@
 
 #include "preload/base/text.h"
 #include "preload/hooks/hook.h"
-#include "preload/hooks/next_symbol.h"
+#include "preload/real/next_symbol.h"
 #include "preload/recorder/lifecycle.h"
 #include "preload/recorder/recorder.h"
 #include "preload/sys/kernel.h"

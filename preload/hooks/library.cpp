@@ -2,8 +2,8 @@
 // be earlier; the constructor sees to programs that never allocate.
 #include "preload/hooks/hook.h"
 #include "preload/hooks/jit_frames.h"
-#include "preload/hooks/next_symbol.h"
-#include "preload/hooks/real.h"
+#include "preload/real/next_symbol.h"
+#include "preload/real/functions.h"
 #include "preload/intercept/intercept.h"
 #include "preload/recorder/lifecycle.h"
 #include "preload/recorder/process/loader_start.h"

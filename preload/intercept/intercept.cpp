@@ -6,9 +6,9 @@
 
 #include "patch.h"
 #include "preload/base/text.h"
-#include "preload/hooks/real.h"
+#include "preload/real/functions.h"
 #include "preload/intercept/loaded_objects.h"
-#include "preload/intercept/symbols.h"
+#include "preload/intercept/object_symbols.h"
 #include "preload/recorder/lifecycle.h"
 #include "preload/recorder/process/log.h"
 #include "preload/recorder/recorder.h"

@@ -4,7 +4,7 @@
 //
 //   names      which functions, and where they find their arguments
 //   symbols    those of one object, read from its file
-//   arch/*/patch, thunk.S    diverting one
+//   */patch, trampoline.S    diverting one
 //   call       what is recorded of a call
 //   intercept  which objects, and when
 //

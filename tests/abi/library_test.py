@@ -187,7 +187,7 @@ class Calls(unittest.TestCase):
 
 @unittest.skipUnless(os.uname().machine == "x86_64", "reads x86-64 instructions")
 class Registers(unittest.TestCase):
-    """A patched function's caller finds its registers as if we had not been (arch/x86_64/thunk.S)."""
+    """A patched function's caller finds its registers as if we had not been (intercept/x86_64/trampoline.S)."""
 
     def test_nothing_touches_the_upper_halves(self):
         for function, code in instructions().items():

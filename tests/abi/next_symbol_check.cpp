@@ -1,11 +1,11 @@
-// Preloaded into a program, compares hooks/next_symbol.h with dlsym for the names of the hooks and
+// Preloaded into a program, compares real/next_symbol.h with dlsym for the names of the hooks and
 // for others: functions with several versions, with resolvers (IFUNC), ones that do not exist.
 #include <dlfcn.h>
 
 #include <cstdio>
 
-#include "preload/hooks/next_symbol.h"
-#include "preload/hooks/real.h"
+#include "preload/real/next_symbol.h"
+#include "preload/real/functions.h"
 
 namespace {
 

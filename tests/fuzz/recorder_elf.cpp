@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "patch.h"
-#include "preload/intercept/symbols.h"
+#include "preload/intercept/object_symbols.h"
 #include "preload/unwind/cfi.h"
 #include "preload/unwind/modules.cpp"  // describe() is nobody else's affair
 #include "tests/fuzz/input.h"

@@ -1,11 +1,11 @@
-// The mirror of arch/x86_64/patch.h, which says what the functions do. Here every function is refused.
+// The mirror of intercept/x86_64/patch.h, which says what the functions do. Here every function is refused.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/intercept/call.h"
-#include "preload/intercept/symbols.h"
+#include "preload/intercept/patched_call.h"
+#include "preload/intercept/object_symbols.h"
 #include "preload/unwind/modules.h"
 
 namespace heapprof::arch {

@@ -1,4 +1,4 @@
-#include "preload/intercept/symbols.h"
+#include "preload/intercept/object_symbols.h"
 
 #include <elf.h>
 #include <link.h>

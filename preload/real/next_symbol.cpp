@@ -1,4 +1,4 @@
-#include "preload/hooks/next_symbol.h"
+#include "preload/real/next_symbol.h"
 
 #include <elf.h>
 #include <link.h>

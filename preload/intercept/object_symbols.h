@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/intercept/names.h"
+#include "preload/intercept/allocator_functions.h"
 
 namespace heapprof::intercept {
 

@@ -1,4 +1,4 @@
-/* The way of a patched function's call to the recorder and on to the function (preload/intercept/call.h).
+/* The way of a patched function's call to the recorder and on to the function (preload/intercept/patched_call.h).
  *
  * A jump at the function's entry leads to its stub (patch.cpp), which makes a frame and jumps here:
  *

@@ -1,4 +1,4 @@
-// The mirror of arch/x86_64/intercept_call.h. Functions are not diverted here yet (patch.cpp), so that no thunk fills
+// The mirror of intercept/x86_64/call_frame.h. Functions are not diverted here yet (patch.cpp), so that no thunk fills
 // it.
 #pragma once
 

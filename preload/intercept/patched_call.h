@@ -1,4 +1,4 @@
-// A call of a patched function. The thunk (arch/*/thunk.S) asks before it what is to be done, and tells when the
+// A call of a patched function. The thunk (intercept/*/trampoline.S) asks before it what is to be done, and tells when the
 // function has returned.
 //
 // One allocation counts once, though allocators are made of functions that call each other, all of them patched:
@@ -15,8 +15,8 @@
 
 #include <cstdint>
 
-#include "intercept_call.h"
-#include "preload/intercept/names.h"
+#include "call_frame.h"
+#include "preload/intercept/allocator_functions.h"
 
 namespace heapprof::intercept {
 

@@ -1,4 +1,4 @@
-#include "preload/intercept/names.h"
+#include "preload/intercept/allocator_functions.h"
 
 #include <initializer_list>
 

@@ -1,6 +1,6 @@
-#include "preload/hooks/real.h"
+#include "preload/real/functions.h"
 
-#include "preload/hooks/next_symbol.h"
+#include "preload/real/next_symbol.h"
 
 namespace heapprof::hooks {
 

@@ -1,4 +1,4 @@
-#include "preload/intercept/call.h"
+#include "preload/intercept/patched_call.h"
 
 #include <new>
 

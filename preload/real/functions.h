@@ -1,6 +1,6 @@
 // The functions behind the hooks. All are looked up together, at the first call of any hook: from the
 // library's relocation on, that is possible at every moment, in every thread, without lock, memory or
-// system call (hooks/next_symbol.h). Two threads may do it at once; both find the same.
+// system call (real/next_symbol.h). Two threads may do it at once; both find the same.
 //
 // So no call ever has to be served from elsewhere: what the loader and libraries' constructors allocate
 // before libc has started goes to the real allocator as it would without us, and the recorder takes no
