@@ -1,8 +1,8 @@
-// The heap: malloc and everything that allocates or frees blocks.
+// Hooks of the functions that allocate and free heap blocks.
 //
-// What is recorded is what the program asked for. A function of the real allocator may be made of others
-// that are hooks too (a second preloaded allocator whose memalign calls malloc); AllocatorCall sees to it
-// that one block counts once.
+// A hook records what the program asked for. The real allocator may implement one function by calling another one,
+// which is a hook too (a preloaded allocator whose memalign calls malloc). AllocatorCall makes such a block count
+// once.
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +17,8 @@ using recorder::AllocatorCall;
 
 namespace {
 
-/// Inlined into the hook, whose registers these are. Read where they are needed: in a variable they would go through
-/// memory.
+/// Reports the result of an allocation. Inlined into the hook, because entry_registers() reads the hook's frame. It
+/// is called where the registers are used: a variable would be stored to memory.
 [[gnu::always_inline]] inline void* report(void* block, std::size_t size, const AllocatorCall& call) noexcept {
   if (block != nullptr) [[likely]] {
     recorder::allocated(block, size, entry_registers(), call);
@@ -28,13 +28,14 @@ namespace {
   return block;
 }
 
-/// `call_real` makes the real call. libc's reallocarray ends in a jump to our realloc, which leaves the telling to
-/// the outer hook, whose caller is the program: it finds the block begun already, or itself called by a hook.
+/// Reports a reallocation; `call_real` calls the real function. libc's reallocarray ends in a jump to the realloc
+/// hook, which must not report the same call again: realloc_begin returns false there, or the caller is in this
+/// library.
 template <typename Call>
 [[gnu::always_inline]] inline void* reallocate(void* old_block, std::size_t size, const EntryRegisters& entry,
                                                Call&& call_real) noexcept {
   if (old_block == nullptr) {
-    if (is_own(entry.pc)) return call_real();
+    if (is_in_this_library(entry.pc)) return call_real();
     AllocatorCall call;
     void* block = call_real();
     call.done();
@@ -52,14 +53,14 @@ template <typename Call>
 
 HEAPPROF_HOOK(void*, malloc, (std::size_t size)) {
   AllocatorCall call;
-  void* block = real().malloc(size);
+  void* block = real::functions().malloc(size);
   call.done();
   return report(block, size, call);
 }
 
 HEAPPROF_HOOK(void*, calloc, (std::size_t count, std::size_t size)) {
   AllocatorCall call;
-  void* block = real().calloc(count, size);
+  void* block = real::functions().calloc(count, size);
   call.done();
   std::size_t total;
   if (__builtin_mul_overflow(count, size, &total)) total = SIZE_MAX;
@@ -68,21 +69,21 @@ HEAPPROF_HOOK(void*, calloc, (std::size_t count, std::size_t size)) {
 
 HEAPPROF_HOOK(void*, realloc, (void* old_block, std::size_t size)) {
   const EntryRegisters entry = entry_registers();
-  return reallocate(old_block, size, entry, [=] { return real().realloc(old_block, size); });
+  return reallocate(old_block, size, entry, [=] { return real::functions().realloc(old_block, size); });
 }
 
-// Not by real().realloc: an allocator in front of us that has no reallocarray of its own is reached by
-// libc's, which calls the first realloc there is, and the block is that allocator's.
+// Calls the real reallocarray, not the real realloc. Another preloaded allocator before this library may lack
+// reallocarray: libc's version then calls that allocator's realloc, which owns the block.
 HEAPPROF_HOOK(void*, reallocarray, (void* old_block, std::size_t count, std::size_t size)) {
   const EntryRegisters entry = entry_registers();
   std::size_t total;
   if (__builtin_mul_overflow(count, size, &total)) [[unlikely]] {
     AllocatorCall call;
-    void* block = real().reallocarray(old_block, count, size);
+    void* block = real::functions().reallocarray(old_block, count, size);
     call.done();
     return report(block, SIZE_MAX, call);
   }
-  return reallocate(old_block, total, entry, [=] { return real().reallocarray(old_block, count, size); });
+  return reallocate(old_block, total, entry, [=] { return real::functions().reallocarray(old_block, count, size); });
 }
 
 HEAPPROF_HOOK(void, free, (void* block)) {
@@ -90,73 +91,73 @@ HEAPPROF_HOOK(void, free, (void* block)) {
     const EntryRegisters entry = entry_registers();
     recorder::freed(block, entry);
   }
-  real().free(block);
+  real::functions().free(block);
 }
 
-// Where there is no real one, the block goes to the free that the program itself would call: our hook, which
-// records the release, or that of an allocator in front of us, whose block it is. By a jump, so that it looks
-// as if the program had.
+// Without a real cfree, free_sized or free_aligned_sized, the hook jumps to the free that the program would call: the
+// free hook, which records it, or that of an allocator before this library, which owns the block. A jump leaves the
+// program's return address, so the recorded stack is the program's.
 
 HEAPPROF_HOOK(void, cfree, (void* block)) {
-  if (real().cfree == nullptr) return real().program_free(block);
+  if (real::functions().cfree == nullptr) return real::functions().program_free(block);
   if (block != nullptr) {
     const EntryRegisters entry = entry_registers();
     recorder::freed(block, entry);
   }
-  real().cfree(block);
+  real::functions().cfree(block);
 }
 
 HEAPPROF_HOOK(void, free_sized, (void* block, std::size_t size)) {
-  if (real().free_sized == nullptr) return real().program_free(block);
+  if (real::functions().free_sized == nullptr) return real::functions().program_free(block);
   if (block != nullptr) {
     const EntryRegisters entry = entry_registers();
     recorder::freed(block, entry);
   }
-  real().free_sized(block, size);
+  real::functions().free_sized(block, size);
 }
 
 HEAPPROF_HOOK(void, free_aligned_sized, (void* block, std::size_t alignment, std::size_t size)) {
-  if (real().free_aligned_sized == nullptr) return real().program_free(block);
+  if (real::functions().free_aligned_sized == nullptr) return real::functions().program_free(block);
   if (block != nullptr) {
     const EntryRegisters entry = entry_registers();
     recorder::freed(block, entry);
   }
-  real().free_aligned_sized(block, alignment, size);
+  real::functions().free_aligned_sized(block, alignment, size);
 }
 
 HEAPPROF_HOOK(int, posix_memalign, (void** block, std::size_t alignment, std::size_t size)) {
   AllocatorCall call;
-  const int result = real().posix_memalign(block, alignment, size);
+  const int result = real::functions().posix_memalign(block, alignment, size);
   call.done();
-  // EINVAL is an alignment that there is not: nothing was asked of the heap.
+  // EINVAL: the alignment is invalid, and the allocator was not asked for memory.
   if (result != EINVAL) [[likely]] report(result == 0 ? *block : nullptr, size, call);
   return result;
 }
 
 HEAPPROF_HOOK(void*, aligned_alloc, (std::size_t alignment, std::size_t size)) {
   AllocatorCall call;
-  void* block = real().aligned_alloc(alignment, size);
+  void* block = real::functions().aligned_alloc(alignment, size);
   call.done();
   return report(block, size, call);
 }
 
 HEAPPROF_HOOK(void*, memalign, (std::size_t alignment, std::size_t size)) {
   AllocatorCall call;
-  void* block = real().memalign(alignment, size);
+  void* block = real::functions().memalign(alignment, size);
   call.done();
   return report(block, size, call);
 }
 
 HEAPPROF_HOOK(void*, valloc, (std::size_t size)) {
   AllocatorCall call;
-  void* block = real().valloc(size);
+  void* block = real::functions().valloc(size);
   call.done();
   return report(block, size, call);
 }
 
 HEAPPROF_HOOK(void*, pvalloc, (std::size_t size)) {
   AllocatorCall call;
-  void* block = real().pvalloc(size);
+  void* block = real::functions().pvalloc(size);
   call.done();
   return report(block, size, call);
 }

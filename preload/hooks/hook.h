@@ -1,14 +1,13 @@
-// How a hook is written. HEAPPROF_HOOK(result, name, (parameters)) { body } defines hook_name, which the
-// library exports as `name`. The two names differ so that nothing in the library reaches a hook by calling
-// what it takes for libc's function, and so that libc's declarations (attributes, variadic ones) do not
-// have to be matched.
+// How a hook is written. HEAPPROF_HOOK(result, name, (parameters)) { body } defines hook_name, which the library
+// exports as `name`. The names differ so that code of the library that calls `name` never reaches the hook, and so
+// that libc's declarations (attributes, variadic functions) need not be matched.
 //
-// Every hook on this list must be on exports.map, and the other way round: tests/abi compares both with the
-// library.
+// exports.map lists exactly the hooks; tests/abi compares both with the built library.
 //
-// A hook that reports to the recorder reads entry_registers() in its own body. It makes exactly one
-// call of the real function, with the arguments it got, and returns what that returned; between that call
-// and the return nothing sets errno.
+// Rules for a hook that reports an event to the recorder:
+//   1. It reads entry_registers() in its own body.
+//   2. It calls the real function exactly once, with the arguments that it received, and returns its result.
+//   3. Nothing between that call and the return sets errno.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +20,7 @@
   extern "C" [[gnu::visibility("default")]] result hook_##name parameters noexcept asm(#name); \
   extern "C" result hook_##name parameters noexcept
 
-// The linker's names for the library's own first and last byte.
+// The first byte of this library, and the byte after its last one (defined by the linker).
 extern "C" {
 [[gnu::visibility("hidden")]] extern const char __ehdr_start[];
 [[gnu::visibility("hidden")]] extern const char _end[];
@@ -29,13 +28,13 @@ extern "C" {
 
 namespace heapprof::hooks {
 
-/// Whether `address` lies in this library.
-inline bool is_own(std::uint64_t address) noexcept {
+/// Whether `address` is in this library.
+inline bool is_in_this_library(std::uint64_t address) noexcept {
   return address >= reinterpret_cast<std::uint64_t>(__ehdr_start) && address < reinterpret_cast<std::uint64_t>(_end);
 }
 
-/// At the end of a hook whose last act is to tell the recorder: keeps that a call. The recorder knows that somebody
-/// is inside it by the return address into a hook (recorder/thread/thread_state.h), and a jump would leave none.
-[[gnu::always_inline]] inline void return_here() noexcept { asm volatile("" ::: "memory"); }
+/// Ends a hook whose last statement calls the recorder, and keeps the compiler from making that a jump. The recorder
+/// recognises an unfinished event by the return address into a hook (recorder/thread/thread_state.h).
+[[gnu::always_inline]] inline void prevent_tail_call() noexcept { asm volatile("" ::: "memory"); }
 
 }  // namespace heapprof::hooks

@@ -1,12 +1,10 @@
-// What other hooks have to tell jit_frames.cpp.
+// The search for the host's unwinding library, for other hooks.
 #pragma once
 
 namespace heapprof::hooks {
 
-/// Finds the host's unwinding library while that is possible: at the start, and before the host forbids system calls.
+/// Finds the host's unwinding library. Call it in the library's constructor, and before the host forbids system
+/// calls: the search needs them.
 void find_unwinding_library() noexcept;
-
-/// Tells the trace, at the end, how many registrations the host's unwinding library has not got.
-void report_lost_registrations() noexcept;
 
 }  // namespace heapprof::hooks

@@ -1,10 +1,11 @@
-// The library's start and end. Recording itself starts at the first event that finds libc ready, which may
-// be earlier; the constructor sees to programs that never allocate.
+// The library's constructor and destructor. Recording starts at the first event after libc is ready, which may be
+// earlier than the constructor; the constructor starts it in programs that never allocate.
+#include "preload/hooks/dropped_registrations.h"
 #include "preload/hooks/hook.h"
 #include "preload/hooks/jit_frames.h"
-#include "preload/real/next_symbol.h"
-#include "preload/real/functions.h"
 #include "preload/intercept/intercept.h"
+#include "preload/real/functions.h"
+#include "preload/real/next_symbol.h"
 #include "preload/recorder/lifecycle.h"
 #include "preload/recorder/process/loader_start.h"
 #include "preload/recorder/process/log.h"
@@ -14,37 +15,37 @@ namespace heapprof::hooks {
 
 namespace {
 
-/// False when another object's free, and then surely its malloc, is found before ours: the program calls hooks never.
+/// Whether the program's calls of free, and so of malloc, reach the hooks. False: an object that the loader searches
+/// first defines free.
 bool program_reaches_hooks() noexcept {
-  return is_own(reinterpret_cast<std::uint64_t>(real().program_free));
+  return is_in_this_library(reinterpret_cast<std::uint64_t>(real::functions().program_free));
 }
 
-/// Who answers instead: the program itself, or a preloaded allocator that was named before us.
-const char* who_answers() noexcept {
-  return program_defines("free")
-             ? "the program answers malloc itself: nothing it serves is recorded"
-             : "another preloaded library answers malloc: nothing it serves is recorded; "
-               "name libheapprof.so before it";
+const char* why_hooks_are_not_reached() noexcept {
+  return real::program_defines("free")
+             ? "the program defines malloc itself: its allocations are not recorded"
+             : "another preloaded library defines malloc: its allocations are not recorded; "
+               "name libheapprof.so before it in LD_PRELOAD";
 }
 
 [[gnu::constructor]] void library_loaded() noexcept {
-  real();  // at the latest now, while nothing can have been unloaded
+  real::functions();  // found at the latest now, while no object can have been unloaded
   recorder::undo_loader_effects();
   if (recorder::state() == recorder::State::kNew) recorder::start();
   recorder::prepare_environment();
-  // Elsewhere the first registration searches: most programs that are not recorded never need it.
+  // In a process that is not recorded, the first registration searches: most never register unwind tables.
   if (recorder::state() == recorder::State::kOn) find_unwinding_library();
-  const bool diverted = intercept::start();
-  if (recorder::state() == recorder::State::kOn && !diverted && !program_reaches_hooks())
-    recorder::log(recorder::LogLevel::kWarn, who_answers());
+  const bool free_is_patched = intercept::start();
+  if (recorder::state() == recorder::State::kOn && !free_is_patched && !program_reaches_hooks())
+    recorder::log(recorder::LogLevel::kWarn, why_hooks_are_not_reached());
 }
 
-/// Runs after the handlers of atexit and the destructors of whatever depends on us; what others free after
-/// this is still recorded.
+/// Runs after atexit handlers and after the destructors of objects that depend on this library. Frees that follow are
+/// still recorded.
 [[gnu::destructor]] void exiting() noexcept {
-  report_lost_registrations();
+  note_dropped_registrations();
   recorder::exit_reached();
-  return_here();
+  prevent_tail_call();
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What the mapping hooks and syscall()'s have in common: telling the recorder about a call of which only the
-// way to the kernel differs. `call` is the real call, made exactly once.
+// Recording of mmap, munmap and mremap, shared by their hooks and by syscall(). `call` makes the real call and is
+// called exactly once.
 #pragma once
 
 #include <sys/mman.h>
@@ -28,8 +28,8 @@ template <typename Call>
   return result;
 }
 
-/// An old size of 0 maps the same shared pages once more, and MREMAP_DONTUNMAP leaves the old place mapped
-/// (mremap(2)): both give a mapping and take none.
+/// With an old size of 0, mremap maps the same shared pages a second time; with MREMAP_DONTUNMAP the old range stays
+/// mapped (mremap(2)). Both add a mapping and remove none, so they are recorded as mmap.
 template <typename Call>
 [[gnu::always_inline]] inline void* record_mremap(void* old_address, std::size_t old_bytes, std::size_t new_bytes,
                                                   int flags, const arch::EntryRegisters& entry,

@@ -6,9 +6,9 @@
 
 #include "patch.h"
 #include "preload/base/text.h"
-#include "preload/real/functions.h"
 #include "preload/intercept/loaded_objects.h"
 #include "preload/intercept/object_symbols.h"
+#include "preload/real/functions.h"
 #include "preload/recorder/lifecycle.h"
 #include "preload/recorder/process/log.h"
 #include "preload/recorder/recorder.h"
@@ -235,11 +235,11 @@ void release_behind(void* block) noexcept {
 /// The hooks go past the diversion. libc's free calls none of the others.
 void lead_hooks_past(const Function& function, const Target& target, bool libc) noexcept {
   const auto* const entry = reinterpret_cast<const void*>(function.address);
-  const bool release = entry == reinterpret_cast<const void*>(hooks::real().free);
-  hooks::move_real_function(entry, target.original);
+  const bool release = entry == reinterpret_cast<const void*>(real::functions().free);
+  real::redirect(entry, target.original);
   if (!release || libc) return;
-  g_release_behind = hooks::real().free;
-  hooks::move_real_function(target.original, reinterpret_cast<const void*>(release_behind));
+  g_release_behind = real::functions().free;
+  real::redirect(target.original, reinterpret_cast<const void*>(release_behind));
 }
 
 /// Diverts what `choose` chose. Returns how many; these come first in `functions` then.
@@ -256,7 +256,7 @@ std::size_t divert(Memory& memory, std::size_t count, Role role) noexcept {
     target.silent_begin = role == Role::kLibc ? symbols.image_begin : 0;
     target.silent_end = role == Role::kLibc ? symbols.image_end : 0;
     target.behind = role != Role::kOther ||
-                    hooks::is_real_function(reinterpret_cast<const void*>(function.address));
+                    real::contains(reinterpret_cast<const void*>(function.address));
     if (const arch::Refusal reason =
             arch::prepare(room, {symbols.text_begin, symbols.text_end}, function.address, function.size, target,
                           memory.patches[prepared])) {
@@ -284,9 +284,9 @@ std::size_t divert(Memory& memory, std::size_t count, Role role) noexcept {
       continue;
     }
     memory.functions[done++] = &function;
-    if (hooks::is_real_function(reinterpret_cast<const void*>(function.address)))
+    if (real::contains(reinterpret_cast<const void*>(function.address)))
       lead_hooks_past(function, *memory.targets[i], role == Role::kLibc);
-    if (function.address == reinterpret_cast<std::uint64_t>(hooks::real().program_free))
+    if (function.address == reinterpret_cast<std::uint64_t>(real::functions().program_free))
       g_program_free_diverted = true;
   }
   return done;

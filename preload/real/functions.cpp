@@ -2,13 +2,13 @@
 
 #include "preload/real/next_symbol.h"
 
-namespace heapprof::hooks {
+namespace heapprof::real {
 
-constinit RealFunctions g_real{};
+constinit Functions g_functions{};
 
 namespace {
 
-/// Two threads may write the same word at once: each store is whole.
+/// Atomic, because two threads may store the same address at once.
 template <typename Function>
 void set(Function*& member, void* function) noexcept {
   __atomic_store_n(&member, reinterpret_cast<Function*>(function), __ATOMIC_RELAXED);
@@ -16,34 +16,35 @@ void set(Function*& member, void* function) noexcept {
 
 }  // namespace
 
-void find_real_functions() noexcept {
-#define HEAPPROF_FIND(result, name, parameters) set(g_real.name, next_symbol(#name));
+void find_functions() noexcept {
+#define HEAPPROF_FIND(result, name, parameters) set(g_functions.name, next_symbol(#name));
   HEAPPROF_REAL_FUNCTIONS(HEAPPROF_FIND)
 #undef HEAPPROF_FIND
-  // Where libc has none, a program's own must not be taken for libc's: it would count as seen to by the hooks.
-#define HEAPPROF_FIND(result, name, parameters) set(g_real.name, following_symbol(#name));
-  HEAPPROF_REAL_FUNCTIONS_MAYBE(HEAPPROF_FIND)
+  // A function of the program is not taken for libc's where libc has none: the hooks do not stand in front of it.
+#define HEAPPROF_FIND(result, name, parameters) set(g_functions.name, following_symbol(#name));
+  HEAPPROF_OPTIONAL_REAL_FUNCTIONS(HEAPPROF_FIND)
 #undef HEAPPROF_FIND
-  set(g_real.program_free, first_symbol("free"));
-  g_real.found.store(true, std::memory_order_release);
+  set(g_functions.program_free, first_symbol("free"));
+  g_functions.found.store(true, std::memory_order_release);
 }
 
-void move_real_function(const void* old_address, const void* new_address) noexcept {
-#define HEAPPROF_MOVE(result, name, parameters) \
-  if (reinterpret_cast<const void*>(g_real.name) == old_address) set(g_real.name, const_cast<void*>(new_address));
-  HEAPPROF_REAL_FUNCTIONS(HEAPPROF_MOVE)
-  HEAPPROF_REAL_FUNCTIONS_MAYBE(HEAPPROF_MOVE)
-#undef HEAPPROF_MOVE
+void redirect(const void* old_address, const void* new_address) noexcept {
+#define HEAPPROF_REDIRECT(result, name, parameters)                   \
+  if (reinterpret_cast<const void*>(g_functions.name) == old_address) \
+    set(g_functions.name, const_cast<void*>(new_address));
+  HEAPPROF_REAL_FUNCTIONS(HEAPPROF_REDIRECT)
+  HEAPPROF_OPTIONAL_REAL_FUNCTIONS(HEAPPROF_REDIRECT)
+#undef HEAPPROF_REDIRECT
 }
 
-bool is_real_function(const void* address) noexcept {
-  const RealFunctions& functions = real();
+bool contains(const void* address) noexcept {
+  const Functions& table = functions();
 #define HEAPPROF_COMPARE(result, name, parameters) \
-  if (address == reinterpret_cast<const void*>(functions.name)) return true;
+  if (address == reinterpret_cast<const void*>(table.name)) return true;
   HEAPPROF_REAL_FUNCTIONS(HEAPPROF_COMPARE)
-  HEAPPROF_REAL_FUNCTIONS_MAYBE(HEAPPROF_COMPARE)
+  HEAPPROF_OPTIONAL_REAL_FUNCTIONS(HEAPPROF_COMPARE)
 #undef HEAPPROF_COMPARE
   return false;
 }
 
-}  // namespace heapprof::hooks
+}  // namespace heapprof::real

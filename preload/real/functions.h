@@ -1,19 +1,18 @@
-// The functions behind the hooks. All are looked up together, at the first call of any hook: from the
-// library's relocation on, that is possible at every moment, in every thread, without lock, memory or
-// system call (real/next_symbol.h). Two threads may do it at once; both find the same.
+// The real functions: those that the host would call without the recorder. Hooks call them through this table.
 //
-// So no call ever has to be served from elsewhere: what the loader and libraries' constructors allocate
-// before libc has started goes to the real allocator as it would without us, and the recorder takes no
-// note of it (recorder/lifecycle.h).
+// The first hook that runs finds all of them (next_symbol.h). That works as soon as the loader has relocated this
+// library, in any thread, without a lock, memory or a system call. Two threads may search at once: both find the
+// same. So the table needs no allocator of its own: what the loader and constructors allocate before libc has
+// started goes to the real allocator and is not recorded (recorder/lifecycle.h).
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
-namespace heapprof::hooks {
+namespace heapprof::real {
 
-/// Result, name, parameters of every real function that libc of any supported version has.
+/// Result, name and parameters of every function that each supported libc has.
 #define HEAPPROF_REAL_FUNCTIONS(X)                                                                     \
   X(void*, malloc, (std::size_t))                                                                      \
   X(void*, calloc, (std::size_t, std::size_t))                                                         \
@@ -41,36 +40,38 @@ namespace heapprof::hooks {
   X(char*, __realpath_chk, (const char*, char*, std::size_t))                                          \
   X(char*, canonicalize_file_name, (const char*))
 
-/// Those that are missing from some libcs or some processes; null then.
-#define HEAPPROF_REAL_FUNCTIONS_MAYBE(X)                                          \
+/// The same for functions that some libcs or processes lack. They are null there.
+#define HEAPPROF_OPTIONAL_REAL_FUNCTIONS(X)                                          \
   X(void, cfree, (void*))                            /* until glibc 2.25 */       \
   X(void, free_sized, (void*, std::size_t))          /* C23 */                    \
   X(void, free_aligned_sized, (void*, std::size_t, std::size_t))
 
-struct RealFunctions {
+struct Functions {
   std::atomic<bool> found;
 #define HEAPPROF_MEMBER(result, name, parameters) result(*name) parameters noexcept;
   HEAPPROF_REAL_FUNCTIONS(HEAPPROF_MEMBER)
-  HEAPPROF_REAL_FUNCTIONS_MAYBE(HEAPPROF_MEMBER)
-  void (*program_free)(void*) noexcept;  ///< the free that programs reach, ours or that of a library before us
+  HEAPPROF_OPTIONAL_REAL_FUNCTIONS(HEAPPROF_MEMBER)
 #undef HEAPPROF_MEMBER
+  /// The free that the program's own calls reach: the hook, or that of a library before this one.
+  void (*program_free)(void*) noexcept;
 };
 
-extern RealFunctions g_real [[gnu::visibility("hidden")]];
+extern Functions g_functions [[gnu::visibility("hidden")]];
 
-void find_real_functions() noexcept;
+/// Fills the table. Safe from any thread and at any time after relocation.
+void find_functions() noexcept;
 
-/// The function at `old_address` is diverted at its entry (preload/intercept): hooks are to go past that, to
-/// `new_address`. Whichever members it is. In the library's constructor, while there is one thread.
-void move_real_function(const void* old_address, const void* new_address) noexcept;
+/// Makes the hooks call `new_address` instead of `old_address`, whose entry has been patched (preload/intercept).
+/// Replaces every member that equals `old_address`. Precondition: the library's constructor, one thread.
+void redirect(const void* old_address, const void* new_address) noexcept;
 
-/// Whether it is one of those behind the hooks.
-bool is_real_function(const void* address) noexcept;
+/// Returns whether some member of the table equals `address`.
+bool contains(const void* address) noexcept;
 
-/// One load and one branch.
-inline const RealFunctions& real() noexcept {
-  if (!g_real.found.load(std::memory_order_acquire)) [[unlikely]] find_real_functions();
-  return g_real;
+/// The table, filled. Costs one load and one branch.
+inline const Functions& functions() noexcept {
+  if (!g_functions.found.load(std::memory_order_acquire)) [[unlikely]] find_functions();
+  return g_functions;
 }
 
-}  // namespace heapprof::hooks
+}  // namespace heapprof::real

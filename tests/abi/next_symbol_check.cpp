@@ -1,11 +1,11 @@
-// Preloaded into a program, compares real/next_symbol.h with dlsym for the names of the hooks and
-// for others: functions with several versions, with resolvers (IFUNC), ones that do not exist.
+// A library to preload: compares the answers of real/next_symbol.h with dlsym's, for the names of the hooks, for
+// functions with several versions or with resolvers (IFUNC), and for functions that do not exist.
 #include <dlfcn.h>
 
 #include <cstdio>
 
-#include "preload/real/next_symbol.h"
 #include "preload/real/functions.h"
+#include "preload/real/next_symbol.h"
 
 namespace {
 
@@ -14,13 +14,13 @@ namespace {
   int differ = 0;
   for (const char* name : {
 #define HEAPPROF_NAME(result, name, parameters) #name,
-           HEAPPROF_REAL_FUNCTIONS(HEAPPROF_NAME) HEAPPROF_REAL_FUNCTIONS_MAYBE(HEAPPROF_NAME)
+           HEAPPROF_REAL_FUNCTIONS(HEAPPROF_NAME) HEAPPROF_OPTIONAL_REAL_FUNCTIONS(HEAPPROF_NAME)
 #undef HEAPPROF_NAME
                "memcpy",
            "strlen", "time", "pthread_create", "realpath", "fmemopen", "posix_spawn", "glob64", "printf", "dlsym",
            "__libc_memalign", "_dl_find_object", "__tls_get_addr", "heapprof_no_such_function", "", "a"}) {
     for (const bool next : {true, false}) {
-      void* ours = next ? heapprof::hooks::next_symbol(name) : heapprof::hooks::first_symbol(name);
+      void* ours = next ? heapprof::real::next_symbol(name) : heapprof::real::first_symbol(name);
       void* theirs = dlsym(next ? RTLD_NEXT : RTLD_DEFAULT, name);
       found += ours != nullptr;
       if (ours == theirs) continue;

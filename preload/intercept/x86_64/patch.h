@@ -23,8 +23,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/intercept/patched_call.h"
 #include "preload/intercept/object_symbols.h"
+#include "preload/intercept/patched_call.h"
 #include "preload/unwind/modules.h"
 
 namespace heapprof::arch {

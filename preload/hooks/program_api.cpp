@@ -1,4 +1,4 @@
-// What preload/heapprof.h finds: the calls a program makes to talk to the recorder.
+// The functions that preload/heapprof.h calls: a program controls the recorder and reports blocks of its own pools.
 #include "preload/hooks/hook.h"
 
 namespace heapprof::hooks {
@@ -8,34 +8,34 @@ using arch::EntryRegisters;
 
 HEAPPROF_HOOK(void, heapprof_recorder_pause, ()) {
   recorder::pause();
-  return_here();
+  prevent_tail_call();
 }
 
 HEAPPROF_HOOK(void, heapprof_recorder_resume, ()) {
   recorder::resume();
-  return_here();
+  prevent_tail_call();
 }
 
 HEAPPROF_HOOK(void, heapprof_recorder_mark, (const char* text)) {
   if (text != nullptr) recorder::mark(text);
-  return_here();
+  prevent_tail_call();
 }
 
 HEAPPROF_HOOK(int, heapprof_recorder_is_recording, ()) { return recorder::is_recording() ? 1 : 0; }
 
-/// A block of a pool of the program's own. No real allocator stands behind it.
+/// Records a block of the program's own pool. There is no real function to call.
 HEAPPROF_HOOK(void, heapprof_recorder_report_alloc, (const void* block, std::size_t size)) {
   const EntryRegisters entry = entry_registers();
   recorder::AllocatorCall call;
   call.done();
   if (block != nullptr) recorder::allocated(block, size, entry, call);
-  return_here();
+  prevent_tail_call();
 }
 
 HEAPPROF_HOOK(void, heapprof_recorder_report_free, (const void* block)) {
   const EntryRegisters entry = entry_registers();
   if (block != nullptr) recorder::freed(block, entry);
-  return_here();
+  prevent_tail_call();
 }
 
 }  // namespace heapprof::hooks

@@ -1,9 +1,8 @@
-// prctl and syscall: watched for what forbids the recorder its own system calls or the cycle clock
-// (design 2.5), and for mappings made by number.
+// Hooks of prctl and syscall. They notice what will forbid the recorder its system calls or the cycle clock
+// (seccomp, PR_SET_TSC), and mappings that the program makes by system call number.
 //
-// Both hooks leave by a jump, without a frame of their own: syscall(SYS_clone, ...) returns twice, and the
-// child may use up the stack below the caller before the parent returns. The test of the built library sees
-// that they contain no call.
+// Both hooks leave by a jump and have no frame of their own: syscall(SYS_clone, ...) returns twice, and the child may
+// overwrite the stack below the caller before the parent returns. tests/abi checks that they contain no call.
 #include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -21,10 +20,10 @@ using arch::EntryRegisters;
 
 namespace {
 
-/// What a call of prctl or seccomp would take from the recorder if it succeeded.
+/// What the recorder can no longer use after a call of prctl or seccomp has succeeded.
 enum class Loss { kNothing, kSystemCalls, kSystemCallsAndClock };
 
-/// Hosts probe for filters by setting none (libseccomp, src/system.c; seccomp(2), EFAULT): that takes nothing.
+/// A null filter is a probe for seccomp support and restricts nothing (libseccomp, src/system.c; seccomp(2), EFAULT).
 constexpr Loss loss_by_seccomp(bool strict, bool has_filter) noexcept {
   return strict ? Loss::kSystemCallsAndClock : has_filter ? Loss::kSystemCalls : Loss::kNothing;
 }
@@ -35,7 +34,7 @@ Loss loss_by_prctl(int option, unsigned long first, unsigned long second) noexce
   return Loss::kNothing;
 }
 
-/// The recorder is told before the call, as afterwards is too late; and told again when the kernel refused.
+/// Notifies the recorder before the call, because it prepares by system calls; and again when the kernel refused it.
 template <typename Call>
 [[gnu::always_inline]] inline auto call_with_loss(Loss loss, Call&& call) noexcept {
   if (loss == Loss::kNothing) return call();
@@ -57,10 +56,10 @@ void* pointer(Integer value) noexcept {
   return reinterpret_cast<void*>(value);
 }
 
-/// Jumped to, so that its frame stands where the hook's would.
+/// The hook jumps here, so this function's frame is where the hook's own would be.
 [[gnu::noinline]] long watched_call(long number, long a, long b, long c, long d, long e, long f) noexcept {
   const EntryRegisters entry = entry_registers();
-  const auto call = [=] { return real().syscall(number, a, b, c, d, e, f); };
+  const auto call = [=] { return real::functions().syscall(number, a, b, c, d, e, f); };
   const auto bytes = [](long value) { return static_cast<std::size_t>(value); };
   const auto flags = [](long value) { return static_cast<int>(value); };
   switch (number) {
@@ -73,7 +72,7 @@ void* pointer(Integer value) noexcept {
       return reinterpret_cast<long>(
           record_mremap(pointer(a), bytes(b), bytes(c), flags(d), entry, [&] { return pointer(call()); }));
     case SYS_brk: {
-      // The kernel answers where the break is now, whether it moved or not; libc's own idea of it is another matter.
+      // The kernel returns the current break, whether it moved or not. libc's own record of the break may differ.
       const long before = sys::call(SYS_brk);
       const long after = call();
       if (after != before && !sys::failed(before)) recorder::break_moved(pointer(before), pointer(after), entry);
@@ -90,23 +89,24 @@ void* pointer(Integer value) noexcept {
   }
 }
 
-/// Likewise.
+/// The hook jumps here too.
 [[gnu::noinline]] int watched_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
                                     unsigned long d) noexcept {
-  return call_with_loss(loss_by_prctl(option, a, b), [=] { return real().prctl(option, a, b, c, d); });
+  return call_with_loss(loss_by_prctl(option, a, b), [=] { return real::functions().prctl(option, a, b, c, d); });
 }
 
 }  // namespace
 
-// Variadic in sys/prctl.h and unistd.h: what was not passed holds anything, and the real one passes it on.
+// Both are variadic in libc's headers. Arguments that the caller omitted hold any value; the real functions pass them
+// to the kernel, which ignores them.
 HEAPPROF_HOOK(int, prctl, (int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)) {
   if (option == PR_SET_SECCOMP || option == PR_SET_TSC) [[unlikely]] return watched_prctl(option, a, b, c, d);
-  return real().prctl(option, a, b, c, d);
+  return real::functions().prctl(option, a, b, c, d);
 }
 
 HEAPPROF_HOOK(long, syscall, (long number, long a, long b, long c, long d, long e, long f)) {
   if (is_watched(number)) [[unlikely]] return watched_call(number, a, b, c, d, e, f);
-  return real().syscall(number, a, b, c, d, e, f);
+  return real::functions().syscall(number, a, b, c, d, e, f);
 }
 
 }  // namespace heapprof::hooks

@@ -1,0 +1,125 @@
+// Looks a function up in the symbol hash tables of a loaded object.
+//
+// The loader's data structures are public ABI: link.h, gABI "Dynamic Linking", and for the GNU hash table
+// https://sourceware.org/legacy-ml/binutils/2006-10/msg00377.html. No lock, no memory, no system call except those of
+// the reader. `Reader` has `bool read(const T* from, T& to)`: sys::GuardedReader, or a plain copy where the object
+// cannot be unloaded.
+#pragma once
+
+#include <elf.h>
+#include <link.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace heapprof::real {
+
+/// The tables of one object's dynamic section. A pointer is null where the object has no such table.
+struct DynamicSymbols {
+  std::uintptr_t load_bias = 0;
+  const ElfW(Sym)* symbols = nullptr;
+  const char* names = nullptr;
+  const ElfW(Versym)* versions = nullptr;
+  const std::uint32_t* gnu_hash = nullptr;
+  const std::uint32_t* sysv_hash = nullptr;
+};
+
+/// Finds the symbol tables of `object`. Returns false when it has none, or a read failed.
+template <typename Reader>
+bool read_dynamic_symbols(const link_map& object, Reader& reader, DynamicSymbols& result) noexcept {
+  result.load_bias = object.l_addr;
+  if (object.l_ld == nullptr) return false;
+  ElfW(Dyn) entry;
+  for (const ElfW(Dyn)* at = object.l_ld;; ++at) {
+    if (!reader.read(at, entry)) return false;
+    if (entry.d_tag == DT_NULL) break;
+    // glibc has relocated these addresses, except in read-only sections such as the vDSO's.
+    std::uintptr_t address = entry.d_un.d_ptr;
+    if (address < result.load_bias) address += result.load_bias;
+    switch (entry.d_tag) {
+      case DT_SYMTAB: result.symbols = reinterpret_cast<const ElfW(Sym)*>(address); break;
+      case DT_STRTAB: result.names = reinterpret_cast<const char*>(address); break;
+      case DT_VERSYM: result.versions = reinterpret_cast<const ElfW(Versym)*>(address); break;
+      case DT_GNU_HASH: result.gnu_hash = reinterpret_cast<const std::uint32_t*>(address); break;
+      case DT_HASH: result.sysv_hash = reinterpret_cast<const std::uint32_t*>(address); break;
+      default: break;
+    }
+  }
+  return result.symbols != nullptr && result.names != nullptr;
+}
+
+template <typename Reader>
+bool text_matches(const char* at, const char* text, Reader& reader) noexcept {
+  for (;; ++at, ++text) {
+    char c;
+    if (!reader.read(at, c) || c != *text) return false;
+    if (c == '\0') return true;
+  }
+}
+
+/// Whether symbol `index` is a defined function `name` of the default version. Old versions, which glibc keeps for
+/// old programs, have the hidden bit set.
+template <typename Reader>
+bool is_function(const DynamicSymbols& object, std::uint32_t index, const char* name, Reader& reader,
+                 ElfW(Sym)& symbol) noexcept {
+  if (!reader.read(object.symbols + index, symbol)) return false;
+  const unsigned type = symbol.st_info & 0xf;
+  if (symbol.st_shndx == SHN_UNDEF || symbol.st_value == 0) return false;
+  if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) return false;
+  ElfW(Versym) version = 0;
+  if (object.versions != nullptr && !reader.read(object.versions + index, version)) return false;
+  return (version & 0x8000) == 0 && text_matches(object.names + symbol.st_name, name, reader);
+}
+
+template <typename Reader>
+bool find_by_gnu_hash(const DynamicSymbols& object, const char* name, Reader& reader, ElfW(Sym)& symbol) noexcept {
+  std::uint32_t hash = 5381;
+  for (const char* at = name; *at != '\0'; ++at) hash = hash * 33 + static_cast<unsigned char>(*at);
+  struct Header {
+    std::uint32_t bucket_count;
+    std::uint32_t first_symbol;
+    std::uint32_t bloom_words;
+  } header;
+  if (!reader.read(reinterpret_cast<const Header*>(object.gnu_hash), header) || header.bucket_count == 0)
+    return false;
+  const auto* bloom = reinterpret_cast<const ElfW(Addr)*>(object.gnu_hash + 4);
+  const auto* buckets = reinterpret_cast<const std::uint32_t*>(bloom + header.bloom_words);
+  const std::uint32_t* chain = buckets + header.bucket_count;
+  std::uint32_t index;
+  if (!reader.read(buckets + hash % header.bucket_count, index) || index < header.first_symbol) return false;
+  for (;; ++index) {
+    std::uint32_t entry;
+    if (!reader.read(chain + (index - header.first_symbol), entry)) return false;
+    if ((entry | 1) == (hash | 1) && is_function(object, index, name, reader, symbol)) return true;
+    if ((entry & 1) != 0) return false;
+  }
+}
+
+template <typename Reader>
+bool find_by_sysv_hash(const DynamicSymbols& object, const char* name, Reader& reader, ElfW(Sym)& symbol) noexcept {
+  std::uint32_t hash = 0;
+  for (const char* at = name; *at != '\0'; ++at) {
+    hash = (hash << 4) + static_cast<unsigned char>(*at);
+    hash ^= hash >> 24 & 0xf0;
+    hash &= 0x0fffffff;
+  }
+  std::uint32_t bucket_count;
+  if (!reader.read(object.sysv_hash, bucket_count) || bucket_count == 0) return false;
+  const std::uint32_t* chain = object.sysv_hash + 2 + bucket_count;
+  std::uint32_t index;
+  if (!reader.read(object.sysv_hash + 2 + hash % bucket_count, index)) return false;
+  while (index != 0) {
+    if (is_function(object, index, name, reader, symbol)) return true;
+    if (!reader.read(chain + index, index)) return false;
+  }
+  return false;
+}
+
+/// Finds the function `name` of the object. Returns false when it has none, or a read failed.
+template <typename Reader>
+bool find_symbol(const DynamicSymbols& object, const char* name, Reader& reader, ElfW(Sym)& symbol) noexcept {
+  if (object.gnu_hash != nullptr) return find_by_gnu_hash(object, name, reader, symbol);
+  return object.sysv_hash != nullptr && find_by_sysv_hash(object, name, reader, symbol);
+}
+
+}  // namespace heapprof::real

@@ -1,0 +1,61 @@
+#include "preload/real/unwinding_library.h"
+
+#include <elf.h>
+#include <link.h>
+
+#include <initializer_list>
+
+#include "preload/real/dynamic_symbols.h"
+#include "preload/sys/loader_list.h"
+
+// Defined by ld.so (GLIBC_2.2.5). Weak, so that the library is linked without ld.so.
+#pragma weak _r_debug
+
+namespace heapprof::real {
+
+namespace {
+
+/// Whether the file name in `path` begins with that of an unwinding library.
+bool is_unwinding_library(const char* path) noexcept {
+  const char* base = path;
+  for (const char* at = path; *at != '\0'; ++at)
+    if (*at == '/') base = at + 1;
+  for (const char* prefix : {"libgcc_s.so", "libunwind.so"}) {
+    const char* at = base;
+    while (*prefix != '\0' && *at == *prefix) ++at, ++prefix;
+    if (*prefix == '\0') return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+LibrarySearch find_unwinding_functions(const char* const* names, void** functions, std::size_t count,
+                                       sys::GuardedReader& reader) noexcept {
+  if (&_r_debug == nullptr) return LibrarySearch::kUnreadable;
+  bool found = false;
+  const auto find_in_object = [&](const link_map& map) {
+    char path[1024];
+    DynamicSymbols object;
+    if (!reader.read_text(map.l_name, path, sizeof path) || !is_unwinding_library(path) ||
+        !read_dynamic_symbols(map, reader, object))
+      return;
+    for (std::size_t i = 0; i < count; ++i) {
+      ElfW(Sym) symbol;
+      if (functions[i] != nullptr || !find_symbol(object, names[i], reader, symbol) ||
+          (symbol.st_info & 0xf) == STT_GNU_IFUNC)
+        continue;
+      functions[i] = reinterpret_cast<void*>(object.load_bias + symbol.st_value);
+      found = true;
+    }
+  };
+  // A pass fails when another thread's dlclose changes the list during it.
+  constexpr unsigned kMaxTries = 4;
+  bool complete = false;
+  for (unsigned tries = 0; !complete && !found && !reader.refused() && tries != kMaxTries; ++tries)
+    complete = sys::visit_loader_list(&_r_debug.r_map, reader, find_in_object);
+  reader.close();
+  return found ? LibrarySearch::kFound : complete ? LibrarySearch::kNone : LibrarySearch::kUnreadable;
+}
+
+}  // namespace heapprof::real
