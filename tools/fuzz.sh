@@ -13,7 +13,7 @@ NAME          trace_file    any bytes as a trace, to the report
               codec         event columns, decoded and encoded
               symbols       any file as a module of the profiled program (ELF, DWARF)
               cfi           the recorder's reader of .eh_frame
-              recorder_elf  the recorder's readers of symbol tables, of headers in memory, and of code to be diverted
+              recorder_elf  the recorder's readers of symbol tables, of headers in memory, and of code to be patched
               texts         suppressions, selections, options
               settings      the recorder's variables and /etc/heapprof.conf
               side_files    indexes, tables of names, perf maps
@@ -58,7 +58,7 @@ mkdir -p "$folder/findings"
 # in one archive; a list for each target would go stale, as no test links them. Left out is what no target can need: the
 # commands themselves, what includes generated files, the recorder's parts that work on a live process.
 sources=(analyzer/{trace,model,replay,symbols,export,launch}/*.cpp analyzer/render/{flame_tree,palette,text,units,wrap}.cpp
-  $(grep -L '"analyzer/cli/commands/commands.h"' analyzer/cli/{help,options,text,commands}/*.cpp) preload/sys/*.cpp preload/intercept/{allocator_functions,object_symbols}.cpp
+  $(grep -L '"analyzer/cli/commands/commands.h"' analyzer/cli/{help,options,text,commands}/*.cpp) preload/sys/*.cpp preload/intercept/{allocator_functions,allocator_strings,elf_file,object_symbols}.cpp
   preload/intercept/$(uname -m)/patch.cpp preload/unwind/{cfi,expression,stack_bounds}.cpp preload/recorder/process/{settings,log}.cpp)
 # Of an input, in bytes: longer ones are not worth the executions that they take.
 longest() { case $1 in cfi | settings) echo 500 ;; texts) echo 200 ;; trace_events) echo 1000 ;; symbols | recorder_elf) echo 8192 ;; *) echo 3000 ;; esac }

@@ -1,8 +1,9 @@
 #include "preload/intercept/allocator_functions.h"
 
+#include <cstddef>
 #include <initializer_list>
 
-#include "preload/base/text.h"
+#include "common/c_string.h"
 
 namespace heapprof::intercept {
 
@@ -15,19 +16,19 @@ struct Row {
   Signature signature;
 };
 
-// Kind, throws, pointer, size, count.
+// The columns of a signature: kind, throws, pointer, size, count.
 
-/// C's and POSIX's, which every family has under its prefix.
+/// Functions of C and POSIX, which every family has with its prefix.
 constexpr Row kCommon[] = {
     {"malloc", {Kind::kAllocate, false, kNone, 0, kNone}},
     {"calloc", {Kind::kAllocate, false, kNone, 0, 1}},
     {"realloc", {Kind::kReallocate, false, 0, 1, kNone}},
     {"reallocarray", {Kind::kReallocate, false, 0, 1, 2}},
-    {"free", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"cfree", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"free_sized", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"free_aligned_sized", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"posix_memalign", {Kind::kStore, false, 0, 2, kNone}},
+    {"free", {Kind::kFree, false, 0, kNone, kNone}},
+    {"cfree", {Kind::kFree, false, 0, kNone, kNone}},
+    {"free_sized", {Kind::kFree, false, 0, kNone, kNone}},
+    {"free_aligned_sized", {Kind::kFree, false, 0, kNone, kNone}},
+    {"posix_memalign", {Kind::kAllocateThroughPointer, false, 0, 2, kNone}},
     {"aligned_alloc", {Kind::kAllocate, false, kNone, 1, kNone}},
     {"memalign", {Kind::kAllocate, false, kNone, 1, kNone}},
     {"valloc", {Kind::kAllocate, false, kNone, 0, kNone}},
@@ -38,9 +39,9 @@ constexpr Row kCommon[] = {
 constexpr Row kJemallocRows[] = {
     {"mallocx", {Kind::kAllocate, false, kNone, 0, kNone}},
     {"rallocx", {Kind::kReallocate, false, 0, 1, kNone}},
-    {"xallocx", {Kind::kResize, false, 0, 1, kNone}},
-    {"sdallocx", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"dallocx", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"xallocx", {Kind::kResizeInPlace, false, 0, 1, kNone}},
+    {"sdallocx", {Kind::kFree, false, 0, kNone, kNone}},
+    {"dallocx", {Kind::kFree, false, 0, kNone, kNone}},
 };
 
 /// gperftools/tcmalloc.h.
@@ -54,43 +55,43 @@ constexpr Row kTcmallocRows[] = {
     {"newarray_nothrow", {Kind::kAllocate, false, kNone, 0, kNone}},
     {"new_aligned_nothrow", {Kind::kAllocate, false, kNone, 0, kNone}},
     {"newarray_aligned_nothrow", {Kind::kAllocate, false, kNone, 0, kNone}},
-    {"delete", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"deletearray", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"delete_sized", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"deletearray_sized", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"delete_nothrow", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"deletearray_nothrow", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"delete_aligned", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"deletearray_aligned", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"delete_sized_aligned", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"deletearray_sized_aligned", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"delete_aligned_nothrow", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"deletearray_aligned_nothrow", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"delete", {Kind::kFree, false, 0, kNone, kNone}},
+    {"deletearray", {Kind::kFree, false, 0, kNone, kNone}},
+    {"delete_sized", {Kind::kFree, false, 0, kNone, kNone}},
+    {"deletearray_sized", {Kind::kFree, false, 0, kNone, kNone}},
+    {"delete_nothrow", {Kind::kFree, false, 0, kNone, kNone}},
+    {"deletearray_nothrow", {Kind::kFree, false, 0, kNone, kNone}},
+    {"delete_aligned", {Kind::kFree, false, 0, kNone, kNone}},
+    {"deletearray_aligned", {Kind::kFree, false, 0, kNone, kNone}},
+    {"delete_sized_aligned", {Kind::kFree, false, 0, kNone, kNone}},
+    {"deletearray_sized_aligned", {Kind::kFree, false, 0, kNone, kNone}},
+    {"delete_aligned_nothrow", {Kind::kFree, false, 0, kNone, kNone}},
+    {"deletearray_aligned_nothrow", {Kind::kFree, false, 0, kNone, kNone}},
 };
 
-/// Google's tcmalloc, tcmalloc/libc_override.h.
+/// Google's tcmalloc: tcmalloc/libc_override.h.
 constexpr Row kTcmallocInternalRows[] = {
     {"Malloc", {Kind::kAllocate, false, kNone, 0, kNone}},
     {"Calloc", {Kind::kAllocate, false, kNone, 0, 1}},
     {"Realloc", {Kind::kReallocate, false, 0, 1, kNone}},
-    {"Free", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"Free", {Kind::kFree, false, 0, kNone, kNone}},
     {"New", {Kind::kAllocate, true, kNone, 0, kNone}},
     {"NewArray", {Kind::kAllocate, true, kNone, 0, kNone}},
     {"NewAligned", {Kind::kAllocate, true, kNone, 0, kNone}},
     {"NewNothrow", {Kind::kAllocate, false, kNone, 0, kNone}},
     {"NewArrayNothrow", {Kind::kAllocate, false, kNone, 0, kNone}},
-    {"Delete", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"DeleteArray", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"DeleteSized", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"DeleteArraySized", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"DeleteAligned", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"Delete", {Kind::kFree, false, 0, kNone, kNone}},
+    {"DeleteArray", {Kind::kFree, false, 0, kNone, kNone}},
+    {"DeleteSized", {Kind::kFree, false, 0, kNone, kNone}},
+    {"DeleteArraySized", {Kind::kFree, false, 0, kNone, kNone}},
+    {"DeleteAligned", {Kind::kFree, false, 0, kNone, kNone}},
     {"Memalign", {Kind::kAllocate, false, kNone, 1, kNone}},
-    {"PosixMemalign", {Kind::kStore, false, 0, 2, kNone}},
+    {"PosixMemalign", {Kind::kAllocateThroughPointer, false, 0, 2, kNone}},
     {"Valloc", {Kind::kAllocate, false, kNone, 0, kNone}},
     {"Pvalloc", {Kind::kAllocate, false, kNone, 0, kNone}},
 };
 
-/// mimalloc.h: those that exist with a heap as first parameter too, under heap_ (alloc_new: only so).
+/// mimalloc.h: functions that also exist with a heap as first parameter, named heap_... (alloc_new only so).
 constexpr Row kMimallocHeapRows[] = {
     {"malloc", {Kind::kAllocate, false, kNone, 0, kNone}},
     {"malloc_small", {Kind::kAllocate, false, kNone, 0, kNone}},
@@ -116,16 +117,16 @@ constexpr Row kMimallocHeapRows[] = {
     {"recalloc_aligned_at", {Kind::kReallocate, false, 0, 1, 2}},
     {"alloc_new", {Kind::kAllocate, true, kNone, 0, kNone}},
     {"alloc_new_n", {Kind::kAllocate, true, kNone, 0, 1}},
-    {"strdup", {Kind::kCopy, false, 0, kNone, kNone}},
-    {"strndup", {Kind::kCopy, false, 0, 1, kNone}},
+    {"strdup", {Kind::kDuplicateString, false, 0, kNone, kNone}},
+    {"strndup", {Kind::kDuplicateString, false, 0, 1, kNone}},
 };
 
 constexpr Row kMimallocRows[] = {
-    {"mbsdup", {Kind::kCopy, false, 0, kNone, kNone}},
+    {"mbsdup", {Kind::kDuplicateString, false, 0, kNone, kNone}},
     {"zalloc_small", {Kind::kAllocate, false, kNone, 0, kNone}},
-    {"free_size", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"free_size_aligned", {Kind::kRelease, false, 0, kNone, kNone}},
-    {"free_aligned", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"free_size", {Kind::kFree, false, 0, kNone, kNone}},
+    {"free_size_aligned", {Kind::kFree, false, 0, kNone, kNone}},
+    {"free_aligned", {Kind::kFree, false, 0, kNone, kNone}},
     {"new", {Kind::kAllocate, true, kNone, 0, kNone}},
     {"new_aligned", {Kind::kAllocate, true, kNone, 0, kNone}},
     {"new_nothrow", {Kind::kAllocate, false, kNone, 0, kNone}},
@@ -135,16 +136,16 @@ constexpr Row kMimallocRows[] = {
     {"new_reallocn", {Kind::kReallocate, true, 0, 1, 2}},
 };
 
-/// snmalloc's interface for Rust: src/snmalloc/override/rust.cc.
+/// snmalloc for Rust: src/snmalloc/override/rust.cc.
 constexpr Row kSnmallocRows[] = {
     {"rust_alloc", {Kind::kAllocate, false, kNone, 1, kNone}},
     {"rust_alloc_zeroed", {Kind::kAllocate, false, kNone, 1, kNone}},
     {"rust_realloc", {Kind::kReallocate, false, 0, 3, kNone}},
-    {"rust_dealloc", {Kind::kRelease, false, 0, kNone, kNone}},
+    {"rust_dealloc", {Kind::kFree, false, 0, kNone, kNone}},
 };
 
 template <std::size_t kRows>
-const Row* find(const Row (&rows)[kRows], const char* name) noexcept {
+const Row* find_row(const Row (&rows)[kRows], const char* name) noexcept {
   for (const Row& row : rows)
     if (text_equal(row.name, name)) return &row;
   return nullptr;
@@ -154,33 +155,33 @@ constexpr std::uint8_t shifted(std::uint8_t argument) noexcept {
   return argument == kNone ? kNone : static_cast<std::uint8_t>(argument + 1);
 }
 
-bool set(Name& result, const Row* row, Family family, std::uint8_t core = kCoreAll) noexcept {
+bool set(AllocatorFunction& result, const Row* row, Family family, std::uint8_t core = kCoreAll) noexcept {
   if (row == nullptr) return false;
   result = {row->signature, family, core};
   return true;
 }
 
-bool match_mimalloc(const char* name, Name& result) noexcept {
+bool match_mimalloc(const char* name, AllocatorFunction& result) noexcept {
   if (const char* rest = after_prefix(name, "heap_")) {
-    if (!set(result, find(kMimallocHeapRows, rest), Family::kMimalloc)) return false;
+    if (!set(result, find_row(kMimallocHeapRows, rest), Family::kMimalloc)) return false;
     Signature& signature = result.signature;
     signature.pointer = shifted(signature.pointer);
     signature.size = shifted(signature.size);
     signature.count = shifted(signature.count);
     return true;
   }
-  return set(result, find(kMimallocHeapRows, name), Family::kMimalloc) ||
-         set(result, find(kMimallocRows, name), Family::kMimalloc) ||
-         set(result, find(kCommon, name), Family::kMimalloc);
+  return set(result, find_row(kMimallocHeapRows, name), Family::kMimalloc) ||
+         set(result, find_row(kMimallocRows, name), Family::kMimalloc) ||
+         set(result, find_row(kCommon, name), Family::kMimalloc);
 }
 
-/// Itanium C++ ABI 5.1.3: nw and na, of a size; dl and da, of a pointer; then size, alignment, nothrow.
-bool match_operator(const char* name, Name& result) noexcept {
+/// Mangled names, Itanium C++ ABI 5.1.3: nw and na take a size, dl and da a pointer; then size, alignment, nothrow.
+bool match_operator(const char* name, AllocatorFunction& result) noexcept {
   const bool allocates = name[2] == 'n' && (name[3] == 'w' || name[3] == 'a') && name[4] == 'm';
-  const bool releases = name[2] == 'd' && (name[3] == 'l' || name[3] == 'a') && name[4] == 'P' && name[5] == 'v';
-  if (!allocates && !releases) return false;
+  const bool frees = name[2] == 'd' && (name[3] == 'l' || name[3] == 'a') && name[4] == 'P' && name[5] == 'v';
+  if (!allocates && !frees) return false;
   const char* rest = name + (allocates ? 5 : 6);
-  if (releases && *rest == 'm') ++rest;
+  if (frees && *rest == 'm') ++rest;
   if (const char* after = after_prefix(rest, "St11align_val_t")) rest = after;
   const char* nothrow = after_prefix(rest, "RKSt9nothrow_t");
   if (nothrow != nullptr) rest = nothrow;
@@ -188,17 +189,17 @@ bool match_operator(const char* name, Name& result) noexcept {
   result.family = Family::kOperator;
   result.core = 0;
   result.signature = allocates ? Signature{Kind::kAllocate, nothrow == nullptr, kNone, 0, kNone}
-                               : Signature{Kind::kRelease, false, 0, kNone, kNone};
+                               : Signature{Kind::kFree, false, 0, kNone, kNone};
   return true;
 }
 
 }  // namespace
 
-bool match(const char* symbol, Name& name) noexcept {
-  // Large programs have a million symbols: most end here.
+bool find_allocator_function(const char* symbol, AllocatorFunction& result) noexcept {
+  // Large programs have a million symbols, and most are rejected here.
   switch (symbol[0]) {
     case '_':
-      if (symbol[1] == 'Z') return match_operator(symbol, name);
+      if (symbol[1] == 'Z') return match_operator(symbol, result);
       if (symbol[1] != 'r') return false;
       break;
     case 'T': case 'a': case 'c': case 'd': case 'f': case 'j': case 'm': case 'p': case 'r': case 's': case 't':
@@ -207,24 +208,24 @@ bool match(const char* symbol, Name& name) noexcept {
   }
   for (const char* prefix : {"_rjem_", "je_"})
     if (const char* rest = after_prefix(symbol, prefix))
-      return set(name, find(kCommon, rest), Family::kJemalloc) ||
-             set(name, find(kJemallocRows, rest), Family::kJemalloc);
-  if (const char* rest = after_prefix(symbol, "mi_")) return match_mimalloc(rest, name);
+      return set(result, find_row(kCommon, rest), Family::kJemalloc) ||
+             set(result, find_row(kJemallocRows, rest), Family::kJemalloc);
+  if (const char* rest = after_prefix(symbol, "mi_")) return match_mimalloc(rest, result);
   if (const char* rest = after_prefix(symbol, "tc_"))
-    return set(name, find(kCommon, rest), Family::kTcmalloc) ||
-           set(name, find(kTcmallocRows, rest), Family::kTcmalloc);
+    return set(result, find_row(kCommon, rest), Family::kTcmalloc) ||
+           set(result, find_row(kTcmallocRows, rest), Family::kTcmalloc);
   if (const char* rest = after_prefix(symbol, "TCMallocInternal"))
-    return set(name, find(kTcmallocInternalRows, rest), Family::kTcmalloc);
+    return set(result, find_row(kTcmallocInternalRows, rest), Family::kTcmalloc);
   if (const char* rest = after_prefix(symbol, "sn_"))
-    return set(name, find(kSnmallocRows, rest), Family::kSnmalloc) ||
-           set(name, find(kCommon, rest), Family::kSnmalloc);
-  if (const char* rest = after_prefix(symbol, "scudo_")) return set(name, find(kCommon, rest), Family::kScudo);
+    return set(result, find_row(kSnmallocRows, rest), Family::kSnmalloc) ||
+           set(result, find_row(kCommon, rest), Family::kSnmalloc);
+  if (const char* rest = after_prefix(symbol, "scudo_")) return set(result, find_row(kCommon, rest), Family::kScudo);
   std::uint8_t core = 0;
   if (text_equal(symbol, "malloc")) core = kCoreMalloc;
   else if (text_equal(symbol, "free")) core = kCoreFree;
-  else if (text_equal(symbol, "calloc") || text_equal(symbol, "realloc")) core = kCoreOther;
-  return set(name, find(kCommon, symbol), Family::kPlain, core) ||
-         set(name, find(kJemallocRows, symbol), Family::kPlain, 0);
+  else if (text_equal(symbol, "calloc") || text_equal(symbol, "realloc")) core = kCoreCallocOrRealloc;
+  return set(result, find_row(kCommon, symbol), Family::kPlain, core) ||
+         set(result, find_row(kJemallocRows, symbol), Family::kPlain, 0);
 }
 
 const char* family_name(Family family) noexcept {
@@ -234,7 +235,7 @@ const char* family_name(Family family) noexcept {
     case Family::kMimalloc: return "mimalloc";
     case Family::kSnmalloc: return "snmalloc";
     case Family::kScudo: return "scudo";
-    case Family::kPlain: return "an allocator of its own";
+    case Family::kPlain: return "an allocator with libc's function names";
     case Family::kOperator: return "operator new";
   }
   return "";

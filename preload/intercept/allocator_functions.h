@@ -1,5 +1,5 @@
-// Which functions belong to an allocator, by name: what a program may carry in place of libc's malloc, under the
-// names that jemalloc, tcmalloc, mimalloc, snmalloc and scudo give their functions, and libc's own names.
+// Recognises the functions of allocators by symbol name: those of jemalloc, tcmalloc, mimalloc, snmalloc and scudo,
+// and libc's own names, under which a program may define a replacement.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 namespace heapprof::intercept {
 
 enum class Family : std::uint8_t {
-  kJemalloc,  ///< with a prefix: _rjem_ (Rust's), je_
-  kTcmalloc,  ///< tc_ (gperftools), TCMallocInternal (Google's)
+  kJemalloc,  ///< with a prefix: _rjem_ (Rust), je_
+  kTcmalloc,  ///< tc_ (gperftools), TCMallocInternal (Google)
   kMimalloc,
   kSnmalloc,
   kScudo,
@@ -16,45 +16,46 @@ enum class Family : std::uint8_t {
   kOperator,  ///< C++ operator new and delete
 };
 
-/// What a call does to the heap.
+/// What a function does.
 enum class Kind : std::uint8_t {
-  kAllocate,    ///< returns a block of `size` bytes, or null
-  kStore,       ///< posix_memalign: an int, and the block through a pointer
-  kCopy,        ///< returns a copy of the text `pointer`, of `size` characters at most (kNoArgument: of all), or null
-  kReallocate,  ///< gives up `pointer`, returns another; null: failed, the old one lives on
-  kReallocateOrFree,  ///< the same, but gives up the old one in any case (reallocf)
-  kResize,      ///< xallocx: in place, returns the size there is
-  kRelease,
+  kAllocate,                ///< returns a block of `size` bytes, or null
+  kAllocateThroughPointer,  ///< posix_memalign: returns an int, and stores the block through `pointer`
+  kDuplicateString,   ///< returns a copy of the string `pointer`, of at most `size` characters, or null
+  kReallocate,        ///< reallocates `pointer`; returns null when it failed and the block stays allocated
+  kReallocateOrFree,  ///< reallocf: the same, but frees the block when it failed
+  kResizeInPlace,     ///< xallocx: resizes the block `pointer`, and returns its size now
+  kFree,
 };
 
-/// Where a function finds its arguments, as numbers of integer parameters from 0.
+/// What a function does, and the numbers, from 0, of the integer parameters with its arguments.
 struct Signature {
   Kind kind;
-  bool throws;           ///< may be left by an exception: operator new
-  std::uint8_t pointer;  ///< the block; kStore: where the result goes; kCopy: the text
-  std::uint8_t size;     ///< kNoArgument: see kCopy
-  std::uint8_t count;    ///< size is to be multiplied with it; kNoArgument: not
+  bool throws;           ///< may throw: operator new
+  std::uint8_t pointer;  ///< see Kind; otherwise the block
+  std::uint8_t size;     ///< kNoArgument, for kDuplicateString: no limit
+  std::uint8_t count;    ///< multiplied with `size`; kNoArgument: 1
   bool operator==(const Signature&) const = default;
 };
 
 inline constexpr std::uint8_t kNoArgument = 255;
 
-struct Name {
+struct AllocatorFunction {
   Signature signature;
   Family family;
-  /// Of kPlain: what makes an object an allocator rather than a program with a function called free. A bit each.
+  /// For kPlain: a bit that is set for the functions of kCoreAll. An object that has all of them contains an
+  /// allocator. One that has only a function named free does not.
   std::uint8_t core;
 };
 
 inline constexpr std::uint8_t kCoreMalloc = 1;
 inline constexpr std::uint8_t kCoreFree = 2;
-inline constexpr std::uint8_t kCoreOther = 4;  ///< calloc or realloc
+inline constexpr std::uint8_t kCoreCallocOrRealloc = 4;
 inline constexpr std::uint8_t kCoreAll = 7;
 
-/// False: not an allocator's function.
-bool match(const char* symbol, Name& name) noexcept;
+/// Finds the function with the symbol name `symbol`. Returns false when it is not an allocator's.
+bool find_allocator_function(const char* symbol, AllocatorFunction& result) noexcept;
 
-/// "jemalloc", ... as a user knows it.
+/// The name of the allocator, for people.
 const char* family_name(Family family) noexcept;
 
 }  // namespace heapprof::intercept

@@ -1,12 +1,12 @@
-// Which objects of one namespace's list of the loader have been looked at.
+// Remembers which objects on one namespace's list of the loader have been visited.
 //
-// The loader appends to a list and unlinks from it, and does nothing else to it. So as long as the last object that
-// was looked at is still on the list, whatever is new comes after it, and an update reads that one object, its
-// predecessor's link and the new ones, however long the list is. When the last one has gone, the one before it takes
-// its place. Objects that were unlinked before the last one stay noted until there is as much of that as of the rest.
+// The loader only appends objects to a list and unlinks them. So as long as the last visited object is on the list,
+// new objects come after it, and an update reads that object, the link of the one before it and the new objects,
+// however long the list is. When the last visited object was unloaded, the one before it takes its place. Entries of
+// other unloaded objects stay until there are as many of them as of the rest.
 //
-// Every object is read through a reader (sys/guarded_read.h), as another thread may be unlinking it. pthread_create
-// and thread-local storage make the loader allocate without its lock, and so does an update then.
+// Objects are read through a sys::GuardedReader, because another thread may be unlinking one: pthread_create and
+// thread-local storage make the loader allocate without its lock, and an update happens then too.
 #pragma once
 
 #include <link.h>
@@ -18,7 +18,7 @@
 
 namespace heapprof::intercept {
 
-/// What tells an object from another one that was given the same place later.
+/// Identifies an object, also after another one was loaded at its address.
 struct LoadedObject {
   const link_map* map;
   std::uint64_t load_bias;
@@ -32,9 +32,9 @@ class LoadedObjects {
   static constexpr std::size_t kMaxObjects = 4096;
   using Scratch = LoadedObject[kMaxObjects];
 
-  /// Calls visit(link_map) for each object on the list for which it has not been called. False when the list could
-  /// not be read to its end. `compare_all`: the list may have changed without an update, so all of it is compared.
-  /// `reader` is a sys::GuardedReader.
+  /// Calls visit(link_map) for each object on the list that has not been visited. Returns false when the list could
+  /// not be read to its end. `compare_all`: the list may have changed without an update, so it is compared
+  /// completely. `Reader` is sys::GuardedReader, or a test's.
   template <typename Reader, typename Visit>
   bool update(const link_map* const* head, Reader& reader, Scratch& scratch, bool compare_all,
               Visit&& visit) noexcept {
@@ -43,24 +43,24 @@ class LoadedObjects {
     if (compare_all || many_unlinked || count_ == 0) return compare(head, reader, scratch, visit);
     link_map map;
     if (!drop_unlinked_at_end(head, reader, map)) return false;
-    const link_map* before = count_ == 0 ? nullptr : noted_[count_ - 1].map;
+    const link_map* before = count_ == 0 ? nullptr : visited_[count_ - 1].map;
     const link_map* at = count_ == 0 ? first(head) : map.l_next;
     for (; at != nullptr; before = at, at = map.l_next) {
       if (count_ == kMaxObjects) return overflowed_ = true;
       if (!sys::read_linked(head, before, at, reader, map)) return false;
-      noted_[count_++] = {at, map.l_addr, map.l_ld};
+      visited_[count_++] = {at, map.l_addr, map.l_ld};
       visit(map);
     }
     return true;
   }
 
-  /// There were more than kMaxObjects at some time: an object that an update finds new may be an old one.
+  /// Whether the list has had more than kMaxObjects: then an update may visit an object a second time.
   bool overflowed() const noexcept { return overflowed_; }
 
  private:
   static constexpr std::size_t kMinUnlinked = 64;
 
-  /// Of one object, while the loader unlinks others.
+  /// To read one object while the loader unlinks others.
   static constexpr unsigned kMaxTries = 8;
 
   static const link_map* first(const link_map* const* head) noexcept {
@@ -69,7 +69,7 @@ class LoadedObjects {
 
   enum class OnList { kYes, kNo, kUnknown };
 
-  /// Whether the noted object is on the list; its copy goes to `map`.
+  /// Whether the visited object is on the list; copies it to `map`.
   template <typename Reader>
   OnList is_on_list(const LoadedObject& object, const link_map* const* head, Reader& reader, link_map& map) noexcept {
     const auto read = [&](link_map& copy) {
@@ -81,11 +81,11 @@ class LoadedObjects {
       if (map.l_prev == nullptr) linked = first(head);
       else if (!reader.read(&map.l_prev->l_next, &linked, sizeof linked)) linked = nullptr;
       if (linked == object.map) return OnList::kYes;
-      // Either this object has been unlinked, and keeps its l_prev, or the one before it, and l_prev changes.
+      // Either this object has been unlinked, and keeps its l_prev; or the one before it, and l_prev changes.
       link_map now;
       if (!read(now)) return reader.refused() ? OnList::kUnknown : OnList::kNo;
       if (now.l_prev != map.l_prev) continue;
-      // In the middle of unlinking the one before, l_prev is changed already, and that one still stands between.
+      // While the loader unlinks the one before, l_prev has changed already, and that one is still linked between.
       const link_map* after = nullptr;
       if (linked != nullptr && reader.read(&linked->l_next, &after, sizeof after) && after == object.map)
         return OnList::kUnknown;
@@ -94,22 +94,23 @@ class LoadedObjects {
     return OnList::kUnknown;
   }
 
-  /// Afterwards the last object noted, if any, is on the list, and a copy of it in `map`. False: that is not known.
+  /// Removes entries from the end until the last one is on the list, and copies that object to `map`. Returns false
+  /// when it is unknown whether it is.
   template <typename Reader>
   bool drop_unlinked_at_end(const link_map* const* head, Reader& reader, link_map& map) noexcept {
     for (; count_ != 0; --count_) {
-      const OnList on_list = is_on_list(noted_[count_ - 1], head, reader, map);
+      const OnList on_list = is_on_list(visited_[count_ - 1], head, reader, map);
       if (on_list != OnList::kNo) return on_list == OnList::kYes;
     }
     return true;
   }
 
-  /// The same for the whole list. Those noted objects that are no longer on it are forgotten at the end.
+  /// Updates by comparing the whole list, and removes the entries of unloaded objects.
   template <typename Reader, typename Visit>
-  bool compare(const link_map* const* head, Reader& reader, Scratch& kept, Visit& visit) noexcept {
+  bool compare(const link_map* const* head, Reader& reader, Scratch& found, Visit& visit) noexcept {
     link_map map;
-    std::size_t count = 0;  ///< of `kept`
-    std::size_t next = 0;  // of the noted ones, which are in the list's order
+    std::size_t count = 0;  // of `found`
+    std::size_t next = 0;   // entry that can be met next: entries are in the list's order
     bool complete = true;
     const link_map* before = nullptr;
     for (const link_map* at = first(head); at != nullptr; before = at, at = map.l_next) {
@@ -120,7 +121,7 @@ class LoadedObjects {
       complete = sys::read_linked(head, before, at, reader, map);
       if (!complete) break;
       const LoadedObject object{at, map.l_addr, map.l_ld};
-      kept[count++] = object;
+      found[count++] = object;
       const std::size_t known = find(object, next);
       if (known != count_) {
         next = known + 1;
@@ -129,32 +130,33 @@ class LoadedObjects {
       if (insert(object, next)) ++next;
       visit(map);
     }
-    // What the reader did not get to may still be there.
+    // Objects behind the unreadable one may still be on the list.
     if (!complete)
-      while (next != count_ && count != kMaxObjects) kept[count++] = noted_[next++];
-    __builtin_memcpy(noted_, kept, count * sizeof(LoadedObject));
+      while (next != count_ && count != kMaxObjects) found[count++] = visited_[next++];
+    __builtin_memcpy(visited_, found, count * sizeof(LoadedObject));
     count_ = count_after_compare_ = count;
     return complete;
   }
 
-  /// The index of `object` among the noted ones, from `next` on; count_: it is not there. What stands before that has
-  /// been met, or is no longer on the list: an object that equals it has been loaded again.
+  /// The index of the entry of `object`, from `next` on; count_: there is none. An equal entry before `next` belongs
+  /// to an object that was unloaded: this one has been loaded again.
   std::size_t find(const LoadedObject& object, std::size_t next) const noexcept {
     for (std::size_t i = next; i != count_; ++i)
-      if (noted_[i] == object) return i;
+      if (visited_[i] == object) return i;
     return count_;
   }
 
-  /// Notes an object that is about to be visited: a signal handler may fork during the visit, and the child must not
-  /// visit it again. Wherever this is interrupted, every other object is still noted. False: there is no room.
+  /// Adds an entry before the object is visited: a signal handler may fork during the visit, and the child must not
+  /// visit it again. When this is interrupted, the entries of all other objects are still there. Returns false when
+  /// there is no room.
   bool insert(const LoadedObject& object, std::size_t at) noexcept {
     if (count_ == kMaxObjects) return false;
-    for (std::size_t i = count_++; i != at; --i) noted_[i] = noted_[i - 1];
-    noted_[at] = object;
+    for (std::size_t i = count_++; i != at; --i) visited_[i] = visited_[i - 1];
+    visited_[at] = object;
     return true;
   }
 
-  Scratch noted_;
+  Scratch visited_;
   std::size_t count_;
   std::size_t count_after_compare_;
   bool overflowed_;

@@ -3,7 +3,10 @@
 #include <elf.h>
 #include <link.h>
 
+#include <initializer_list>
+
 #include "preload/base/text.h"
+#include "preload/intercept/elf_file.h"
 #include "preload/sys/kernel.h"
 #include "preload/sys/proc_maps.h"
 
@@ -11,60 +14,15 @@ namespace heapprof::intercept {
 
 namespace {
 
-/// More than this is no file we can afford to read in somebody else's process.
-constexpr std::uint64_t kMaxTableBytes = 512u << 20;
-
-/// Memory of ours for the time of a call.
-class Buffer {
- public:
-  explicit Buffer(std::uint64_t bytes) noexcept : bytes_(bytes) {
-    if (bytes != 0 && bytes <= kMaxTableBytes) memory_ = static_cast<char*>(sys::map_private(bytes));
-  }
-  Buffer(const Buffer&) = delete;
-  void operator=(const Buffer&) = delete;
-  ~Buffer() {
-    if (memory_ != nullptr) sys::unmap(memory_, bytes_);
-  }
-  char* data() const noexcept { return memory_; }
-  explicit operator bool() const noexcept { return memory_ != nullptr; }
-
- private:
-  std::uint64_t bytes_;
-  char* memory_ = nullptr;
+struct SymbolReader {
+  ElfFile& file;
+  std::uint64_t load_bias;
+  ObjectSymbols& result;
+  const ElfW(Phdr)* mapped_segment = nullptr;  ///< the segment for which is_mapped() was last true
 };
 
-bool read_at(int fd, void* to, std::uint64_t bytes, std::uint64_t offset) noexcept {
-  auto* at = static_cast<char*>(to);
-  while (bytes != 0) {
-    const long got = sys::pread(fd, at, bytes, offset);
-    if (got <= 0) return false;
-    at += got;
-    bytes -= static_cast<std::uint64_t>(got);
-    offset += static_cast<std::uint64_t>(got);
-  }
-  return true;
-}
-
-struct File {
-  int fd;
-  ElfW(Ehdr) header;
-  ElfW(Phdr) segments[32];
-  unsigned segment_count;
-  const ElfW(Phdr)* seen_in_memory;  ///< the segment last found by is_in_memory()
-};
-
-bool read_headers(File& file) noexcept {
-  if (!read_at(file.fd, &file.header, sizeof file.header, 0)) return false;
-  const ElfW(Ehdr)& header = file.header;
-  if (__builtin_memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-      header.e_phentsize != sizeof(ElfW(Phdr)))
-    return false;
-  file.segment_count = header.e_phnum < 32 ? header.e_phnum : 32;
-  return read_at(file.fd, file.segments, file.segment_count * sizeof(ElfW(Phdr)), header.e_phoff);
-}
-
-/// The segment that holds these bytes of code.
-const ElfW(Phdr)* code_segment(const File& file, std::uint64_t address, std::uint64_t bytes) noexcept {
+/// The executable segment that contains these bytes; null: none does.
+const ElfW(Phdr)* code_segment(const ElfFile& file, std::uint64_t address, std::uint64_t bytes) noexcept {
   for (unsigned i = 0; i < file.segment_count; ++i) {
     const ElfW(Phdr)& segment = file.segments[i];
     if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0 && address >= segment.p_vaddr &&
@@ -74,187 +32,136 @@ const ElfW(Phdr)* code_segment(const File& file, std::uint64_t address, std::uin
   return nullptr;
 }
 
-/// All of the segment can be read where it would have been loaded. Another file under the same name may have longer
-/// ones.
-bool is_in_memory(File& file, const ElfW(Phdr)& segment, std::uint64_t load_bias) noexcept {
-  if (file.seen_in_memory == &segment) return true;
-  const std::uint64_t begin = load_bias + segment.p_vaddr;
+/// Whether the whole segment can be read at the address to which it would be loaded. The file may have been replaced
+/// by one with longer segments.
+bool is_mapped(SymbolReader& reader, const ElfW(Phdr)& segment) noexcept {
+  if (reader.mapped_segment == &segment) return true;
+  const std::uint64_t begin = reader.load_bias + segment.p_vaddr;
   sys::Mapping mapping;
   char no_path[1];
   if (!sys::find_mapping(begin, mapping, no_path, sizeof no_path) || !mapping.readable ||
       mapping.end - begin < segment.p_filesz)
     return false;
-  file.seen_in_memory = &segment;
+  reader.mapped_segment = &segment;
   return true;
 }
 
-/// The function's first bytes are in memory what they are in the file.
-bool same_in_memory(const File& file, const ElfW(Phdr)& segment, std::uint64_t value,
-                    std::uint64_t load_bias) noexcept {
+/// Whether the function's first bytes in memory equal those in the file.
+bool equals_memory(const SymbolReader& reader, const ElfW(Phdr)& segment, std::uint64_t value) noexcept {
   constexpr std::uint64_t kBytes = 16;
   unsigned char bytes[kBytes];
   const std::uint64_t left = segment.p_filesz - (value - segment.p_vaddr);
   const std::uint64_t count = left < kBytes ? left : kBytes;
-  if (!read_at(file.fd, bytes, count, segment.p_offset + (value - segment.p_vaddr))) return false;
-  const auto* memory = reinterpret_cast<const unsigned char*>(load_bias + value);
+  if (!read_at(reader.file.fd, bytes, count, segment.p_offset + (value - segment.p_vaddr))) return false;
+  const auto* memory = reinterpret_cast<const unsigned char*>(reader.load_bias + value);
   for (std::uint64_t i = 0; i < count; ++i)
     if (memory[i] != bytes[i]) return false;
   return true;
 }
 
-void add(File& file, const ElfW(Sym)& symbol, const char* text, const Name& name, std::uint64_t load_bias,
-         Symbols& result) noexcept {
-  for (std::size_t i = 0; i < result.count; ++i)  // .symtab and .dynsym name most of them twice
-    if (result.functions[i].address == load_bias + symbol.st_value &&
-        result.functions[i].name.family == name.family && result.functions[i].name.signature == name.signature) {
-      result.core |= name.family == Family::kPlain ? name.core : 0;
+void add(SymbolReader& reader, const ElfW(Sym)& symbol, const char* name,
+         const AllocatorFunction& allocator) noexcept {
+  ObjectSymbols& result = reader.result;
+  const std::uint64_t address = reader.load_bias + symbol.st_value;
+  for (std::size_t i = 0; i < result.count; ++i) {  // most functions are in both .symtab and .dynsym
+    const AllocatorFunction& known = result.functions[i].allocator;
+    if (result.functions[i].address == address && known.family == allocator.family &&
+        known.signature == allocator.signature) {
+      result.core |= allocator.family == Family::kPlain ? allocator.core : 0;
       return;
     }
-  if (result.count == kMaxFunctions) return;
-  const ElfW(Phdr)* segment = code_segment(file, symbol.st_value, 1);
-  if (segment == nullptr || !is_in_memory(file, *segment, load_bias) ||
-      !same_in_memory(file, *segment, symbol.st_value, load_bias)) return;
-  if (result.text_end == 0) {
-    result.text_begin = load_bias + segment->p_vaddr;
-    result.text_end = result.text_begin + segment->p_filesz;
   }
-  if (name.family == Family::kPlain) result.core |= name.core;
-  Function& function = result.functions[result.count++];
-  function.address = load_bias + symbol.st_value;
+  if (result.count == kMaxFunctions) return;
+  const ElfW(Phdr)* segment = code_segment(reader.file, symbol.st_value, 1);
+  if (segment == nullptr || !is_mapped(reader, *segment) || !equals_memory(reader, *segment, symbol.st_value)) return;
+  if (result.text.end == 0) {
+    result.text.begin = reader.load_bias + segment->p_vaddr;
+    result.text.end = result.text.begin + segment->p_filesz;
+  }
+  if (allocator.family == Family::kPlain) result.core |= allocator.core;
+  FunctionSymbol& function = result.functions[result.count++];
+  function.address = address;
   function.size = symbol.st_size;
-  function.name = name;
+  function.allocator = allocator;
   function.indirect = (symbol.st_info & 0xf) == STT_GNU_IFUNC;
-  Text(function.symbol, sizeof function.symbol).add(text);
+  Text(function.name, sizeof function.name).add(name);
 }
 
-void read_table(File& file, const ElfW(Shdr)& table, const ElfW(Shdr)& strings, std::uint64_t load_bias,
-                Symbols& result) noexcept {
+bool is_sanitizer_function(const char* name) noexcept {
+  if (name[0] != '_' || name[1] != '_') return false;
+  for (const char* init : {"__asan_init", "__tsan_init", "__msan_init", "__lsan_init"})
+    if (text_equal(name, init)) return true;
+  return false;
+}
+
+void read_table(SymbolReader& reader, const ElfW(Shdr)& table, const ElfW(Shdr)& strings) noexcept {
   if (table.sh_entsize != sizeof(ElfW(Sym)) || strings.sh_type != SHT_STRTAB || strings.sh_size == 0) return;
+  const int fd = reader.file.fd;
   const Buffer symbols(table.sh_size);
   const Buffer names(strings.sh_size);
-  if (!symbols || !names || !read_at(file.fd, symbols.data(), table.sh_size, table.sh_offset) ||
-      !read_at(file.fd, names.data(), strings.sh_size, strings.sh_offset))
+  if (!symbols || !names || !read_at(fd, symbols.data(), table.sh_size, table.sh_offset) ||
+      !read_at(fd, names.data(), strings.sh_size, strings.sh_offset))
     return;
   names.data()[strings.sh_size - 1] = '\0';
   const auto* symbol = reinterpret_cast<const ElfW(Sym)*>(symbols.data());
   for (std::uint64_t left = table.sh_size / sizeof *symbol; left != 0; --left, ++symbol) {
-    const unsigned type = symbol->st_info & 0xf;
-    if (symbol->st_shndx == SHN_UNDEF && symbol->st_name < strings.sh_size &&
-        text_equal(names.data() + symbol->st_name, "dlopen"))
-      result.imports_dlopen = true;
-    if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx == SHN_UNDEF ||
-        symbol->st_name >= strings.sh_size)
+    if (symbol->st_name >= strings.sh_size) continue;
+    const char* name = names.data() + symbol->st_name;
+    if (symbol->st_shndx == SHN_UNDEF) {
+      if (text_equal(name, "dlopen")) reader.result.imports_dlopen = true;
       continue;
-    const char* text = names.data() + symbol->st_name;
-    Name name;
-    if (match(text, name)) add(file, *symbol, text, name, load_bias, result);
-    else if (text[0] == '_' && text[1] == '_' &&
-             (text_equal(text, "__asan_init") || text_equal(text, "__tsan_init") ||
-              text_equal(text, "__msan_init") || text_equal(text, "__lsan_init")))
-      result.sanitizer = true;
+    }
+    const unsigned type = symbol->st_info & 0xf;
+    if (type != STT_FUNC && type != STT_GNU_IFUNC) continue;
+    AllocatorFunction allocator;
+    if (find_allocator_function(name, allocator)) add(reader, *symbol, name, allocator);
+    else if (is_sanitizer_function(name)) reader.result.has_sanitizer = true;
+  }
+}
+
+void read_image_range(SymbolReader& reader) noexcept {
+  unwind::Span& image = reader.result.image;
+  image.begin = UINT64_MAX;
+  for (unsigned i = 0; i < reader.file.segment_count; ++i) {
+    const ElfW(Phdr)& segment = reader.file.segments[i];
+    if (segment.p_type != PT_LOAD) continue;
+    const std::uint64_t begin = reader.load_bias + segment.p_vaddr;
+    if (begin < image.begin) image.begin = begin;
+    if (begin + segment.p_memsz > image.end) image.end = begin + segment.p_memsz;
+  }
+}
+
+void read_tables(SymbolReader& reader) noexcept {
+  const ElfW(Ehdr)& header = reader.file.header;
+  if (header.e_shentsize != sizeof(ElfW(Shdr))) return;
+  const Buffer memory(header.e_shnum * sizeof(ElfW(Shdr)));
+  if (!memory || !read_at(reader.file.fd, memory.data(), header.e_shnum * sizeof(ElfW(Shdr)), header.e_shoff)) return;
+  const auto* sections = reinterpret_cast<const ElfW(Shdr)*>(memory.data());
+  for (unsigned i = 0; i < header.e_shnum; ++i) {
+    const ElfW(Shdr)& section = sections[i];
+    if ((section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) || section.sh_link >= header.e_shnum)
+      continue;
+    reader.result.has_symtab |= section.sh_type == SHT_SYMTAB;
+    read_table(reader, section, sections[section.sh_link]);
   }
 }
 
 }  // namespace
 
-bool read_symbols(const char* path, std::uint64_t load_bias, Symbols& result) noexcept {
-  const Buffer memory(sizeof(File));
+bool read_object_symbols(const char* path, std::uint64_t load_bias, ObjectSymbols& result) noexcept {
+  const Buffer memory(sizeof(ElfFile));
   if (!memory) return false;
-  auto& file = *reinterpret_cast<File*>(memory.data());
+  auto& file = *reinterpret_cast<ElfFile*>(memory.data());
   file.fd = sys::open(path, O_RDONLY | O_CLOEXEC);
   if (sys::failed(file.fd)) return false;
-  bool read = read_headers(file);
-  if (read) {
-    result.image_begin = UINT64_MAX;
-    for (unsigned i = 0; i < file.segment_count; ++i) {
-      const ElfW(Phdr)& segment = file.segments[i];
-      if (segment.p_type != PT_LOAD) continue;
-      if (load_bias + segment.p_vaddr < result.image_begin) result.image_begin = load_bias + segment.p_vaddr;
-      if (load_bias + segment.p_vaddr + segment.p_memsz > result.image_end)
-        result.image_end = load_bias + segment.p_vaddr + segment.p_memsz;
-    }
-    const ElfW(Ehdr)& header = file.header;
-    const Buffer memory_of_sections(header.e_shentsize == sizeof(ElfW(Shdr)) ? header.e_shnum * sizeof(ElfW(Shdr))
-                                                                             : 0);
-    const auto* sections = reinterpret_cast<const ElfW(Shdr)*>(memory_of_sections.data());
-    if (sections != nullptr &&
-        read_at(file.fd, memory_of_sections.data(), header.e_shnum * sizeof(ElfW(Shdr)), header.e_shoff)) {
-      for (unsigned i = 0; i < header.e_shnum; ++i) {
-        const ElfW(Shdr)& section = sections[i];
-        if ((section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) || section.sh_link >= header.e_shnum)
-          continue;
-        result.has_symtab |= section.sh_type == SHT_SYMTAB;
-        read_table(file, section, sections[section.sh_link], load_bias, result);
-      }
-    }
+  const bool is_elf = read_headers(file);
+  if (is_elf) {
+    SymbolReader reader{file, load_bias, result};
+    read_image_range(reader);
+    read_tables(reader);
   }
   sys::close(file.fd);
-  return read;
-}
-
-namespace {
-
-struct Mark {
-  const char* allocator;
-  const char* text;
-  std::size_t malloc_at;  ///< where "malloc" stands in it
-};
-
-// What each prints or reads from the environment, so that it is in every build.
-constexpr Mark kMarks[] = {{"jemalloc", "<jemalloc>: ", 3},
-                           {"mimalloc", "mimalloc: ", 2},
-                           {"tcmalloc", "TCMALLOC_SAMPLE_PARAMETER", 2},
-                           {"tcmalloc", "tcmalloc: large alloc", 2}};
-
-/// The allocator whose mark is among these bytes; null. Whole programs are searched: sixteen bytes at a time for
-/// "mal", which all marks have and little else.
-const char* find_mark(const char* begin, std::size_t bytes) noexcept {
-  using Vector [[gnu::vector_size(16)]] = unsigned char;
-  const auto load = [](const char* at) {
-    Vector vector;
-    __builtin_memcpy(&vector, at, sizeof vector);
-    return vector | 0x20;  // small letters
-  };
-  for (std::size_t i = 0; i + sizeof(Vector) + 2 <= bytes; i += sizeof(Vector)) {
-    const auto hits = (load(begin + i) == 'm') & (load(begin + i + 1) == 'a') & (load(begin + i + 2) == 'l');
-    std::uint64_t any[2];
-    __builtin_memcpy(any, &hits, sizeof any);
-    if ((any[0] | any[1]) == 0) [[likely]] continue;
-    for (std::size_t at = i; at < i + sizeof(Vector); ++at)
-      for (const Mark& mark : kMarks) {
-        const std::size_t length = text_length(mark.text);
-        if (at >= mark.malloc_at && at - mark.malloc_at + length <= bytes &&
-            __builtin_memcmp(begin + at - mark.malloc_at, mark.text, length) == 0)
-          return mark.allocator;
-      }
-  }
-  return nullptr;
-}
-
-}  // namespace
-
-const char* recognise(const char* path) noexcept {
-  constexpr std::size_t kPiece = 256u << 10;
-  constexpr std::size_t kOverlap = 64;  // more than a mark and what a vector leaves at the end
-  const Buffer memory(sizeof(File));
-  const Buffer piece(kPiece);
-  if (!memory || !piece) return nullptr;
-  auto& file = *reinterpret_cast<File*>(memory.data());
-  file.fd = sys::open(path, O_RDONLY | O_CLOEXEC);
-  if (sys::failed(file.fd)) return nullptr;
-  const char* found = nullptr;
-  for (unsigned i = 0; read_headers(file) && i < file.segment_count && found == nullptr; ++i) {
-    const ElfW(Phdr)& segment = file.segments[i];
-    if (segment.p_type != PT_LOAD || (segment.p_flags & (PF_X | PF_W)) != 0 || segment.p_filesz > kMaxTableBytes)
-      continue;
-    for (std::uint64_t at = 0; at < segment.p_filesz && found == nullptr; at += kPiece - kOverlap) {
-      const long got = sys::pread(file.fd, piece.data(), kPiece, segment.p_offset + at);
-      if (got <= 0) break;
-      found = find_mark(piece.data(), static_cast<std::size_t>(got));
-    }
-  }
-  sys::close(file.fd);
-  return found;
+  return is_elf;
 }
 
 }  // namespace heapprof::intercept

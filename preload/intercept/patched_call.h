@@ -1,16 +1,16 @@
-// A call of a patched function. The thunk (intercept/*/trampoline.S) asks before it what is to be done, and tells when the
-// function has returned.
+// Records the calls of patched functions. The trampoline (intercept/*/trampoline.S) calls heapprof_intercept_begin
+// before the function and heapprof_intercept_end after it.
 //
-// One allocation counts once, though allocators are made of functions that call each other, all of them patched:
+// One allocation counts once, although an allocator's functions call each other and all of them are patched:
 //
-//  - A function called by the code of a patched function, or jumped to in its place, is that function's own business:
-//    the outer call reports, with the program's stack and what the program asked for. Code of the program that runs
-//    in between (a new_handler, a signal handler) calls from elsewhere and is recorded.
-//  - One that is reached through other functions of the allocator records; the outer call then finds its own block
-//    recorded and is silent (recorder::AllocatorCall). A release of the block that an outer call gives up is silent.
+//  - A call from the code of a patched function, or a jump from there, is part of that outer call. Only the outer one
+//    is recorded, with the program's stack and the size that the program asked for. Program code that runs inside the
+//    outer call (a new_handler, a signal handler) calls from its own code, and is recorded.
+//  - A call that comes through other functions of the allocator is recorded. The outer call then finds its block
+//    recorded already (recorder::AllocatorCall). The free of the block that an outer call gives up is not recorded.
 //
-// A call that ends by an exception (operator new) or longjmp leaves a mark; it is recognised, as the recorder's own,
-// by the next call that comes from higher up the stack.
+// A call that an exception or a longjmp abandoned stays in the thread's list until the next call from higher up the
+// stack removes it.
 #pragma once
 
 #include <cstdint>
@@ -20,40 +20,41 @@
 
 namespace heapprof::intercept {
 
-/// A patched function. Never moves, never freed: threads may be in it.
-struct Target {
-  const void* original;  ///< the displaced instructions and what follows them
+/// A patched function. Never moved and never unmapped: threads may be in it.
+struct PatchedFunction {
+  const void* original;  ///< the displaced instructions, which lead back into the function
   std::uint64_t begin;   ///< the function's code
   std::uint64_t end;
   Signature signature;
-  /// A function behind the hooks, or of a libc. Those who reach it otherwise are recorded, but not what allocators do
-  /// among themselves: a call made while the thread is in any allocator's function is that one's own business.
-  bool behind;
-  /// Of a function of the program's libc: libc itself. What it wants recorded it calls by the hooks; when a thread
-  /// ends, it gives back by free what had been released before (malloc.c, tcache_thread_shutdown).
+  /// One of the real functions, or a function of a libc. Calls that bypass the hooks are recorded, but not those that
+  /// are made while the thread is in any allocator's function.
+  bool is_real_function;
+  /// Calls from this code are not recorded. For functions of the program's libc: libc itself. What libc wants
+  /// recorded it calls through the hooks; at a thread's end, it calls free for blocks that the program has freed
+  /// already (malloc.c, tcache_thread_shutdown).
   std::uint64_t silent_begin;
   std::uint64_t silent_end;
 };
 
-/// What the thunk is to do with a call.
-enum class Begin : std::uint32_t {
-  kReplace = 0,  ///< the function takes the thunk's place
-  kCall = 1,     ///< it is called, and heapprof_intercept_end then
-  kRecord = 2,   ///< heapprof_intercept_begin_recorded, with all registers saved, will say
+/// What the trampoline does with a call. The values are those in trampoline.S.
+enum class Action : std::uint32_t {
+  kJump = 0,         ///< jump to the function: the call is not recorded
+  kCall = 1,         ///< call the function, and heapprof_intercept_end afterwards
+  kBeginRecord = 2,  ///< save the vector registers, and ask heapprof_intercept_begin_recorded
 };
 
 }  // namespace heapprof::intercept
 
-// The first of each pair uses no vector register and calls nothing that does (this file's code is compiled so, and
-// tests/abi looks): the thunk saves those only for the second, which records.
+// heapprof_intercept_begin and _end use no vector register and call nothing that does: patched_call.cpp is compiled
+// so, and tests/abi checks it. The trampoline saves vector registers only around the other two, which record.
 extern "C" {
-[[gnu::visibility("hidden")]] heapprof::intercept::Begin heapprof_intercept_begin(
-    heapprof::arch::CallFrame* frame) noexcept;
-[[gnu::visibility("hidden")]] heapprof::intercept::Begin heapprof_intercept_begin_recorded(
-    heapprof::arch::CallFrame* frame) noexcept;
-/// False: that was all.
-[[gnu::visibility("hidden")]] bool heapprof_intercept_end(heapprof::arch::CallFrame* frame) noexcept;
-[[gnu::visibility("hidden")]] void heapprof_intercept_end_recorded(heapprof::arch::CallFrame* frame) noexcept;
-/// Where a patched function returns to when the thunk called it.
+[[gnu::visibility("hidden")]] heapprof::intercept::Action heapprof_intercept_begin(
+    heapprof::intercept::CallFrame* frame) noexcept;
+[[gnu::visibility("hidden")]] heapprof::intercept::Action heapprof_intercept_begin_recorded(
+    heapprof::intercept::CallFrame* frame) noexcept;
+/// Returns whether heapprof_intercept_end_recorded is to be called.
+[[gnu::visibility("hidden")]] bool heapprof_intercept_end(heapprof::intercept::CallFrame* frame) noexcept;
+[[gnu::visibility("hidden")]] void heapprof_intercept_end_recorded(heapprof::intercept::CallFrame* frame) noexcept;
+/// The address to which a function returns that the trampoline called.
 [[gnu::visibility("hidden")]] extern const char heapprof_intercept_returned[];
 }

@@ -5,6 +5,7 @@
 
 #include <initializer_list>
 
+#include "common/c_string.h"
 #include "preload/real/dynamic_symbols.h"
 #include "preload/sys/loader_list.h"
 
@@ -17,14 +18,8 @@ namespace {
 
 /// Whether the file name in `path` begins with that of an unwinding library.
 bool is_unwinding_library(const char* path) noexcept {
-  const char* base = path;
-  for (const char* at = path; *at != '\0'; ++at)
-    if (*at == '/') base = at + 1;
-  for (const char* prefix : {"libgcc_s.so", "libunwind.so"}) {
-    const char* at = base;
-    while (*prefix != '\0' && *at == *prefix) ++at, ++prefix;
-    if (*prefix == '\0') return true;
-  }
+  for (const char* prefix : {"libgcc_s.so", "libunwind.so"})
+    if (after_prefix(base_name(path), prefix) != nullptr) return true;
   return false;
 }
 

@@ -24,8 +24,8 @@ FRAMES = """__register_frame __register_frame_info __register_frame_info_bases _
             __deregister_frame __deregister_frame_info __deregister_frame_info_bases""".split()
 HOST_CALLS = ["heapprof_recorder_" + name
               for name in "pause resume mark is_recording report_alloc report_free".split()]
-# What a patched function's call goes through, and what looks at objects that come later.
-THUNK = {"heapprof_intercept_entry", "_ZN8heapprof9intercept12_GLOBAL__N_112loader_eventEv"}
+# What runs for a call of a patched function, and when objects are loaded.
+PATCHED = {"heapprof_intercept_entry", "_ZN8heapprof9intercept12_GLOBAL__N_112loader_eventEv"}
 HOOKS = set(HEAP + MAPPINGS + KERNEL + OWN_PATH + FRAMES + HOST_CALLS)
 
 # All that may be taken from libc. None of these allocates, locks, sets errno or is a cancellation point.
@@ -162,7 +162,7 @@ class Calls(unittest.TestCase):
         # leaves the host's return address there.
         jump = re.compile(r"(?:j[a-z]+|b|b\.[a-z]+|cbn?z|tbn?z)\s.*<([^+>]+)(?:\+0x[0-9a-f]+)?>$")
         functions = 0
-        for hook in HOOKS | THUNK:
+        for hook in HOOKS | PATCHED:
             met, begun = {hook}, [(hook,)]
             while begun:
                 path = begun.pop()
@@ -174,7 +174,7 @@ class Calls(unittest.TestCase):
                     met.add(target[1])
                     begun.append(path + (target[1],))
                     self.assertFalse(target[1].startswith("_ZN8heapprof8recorder"), " > ".join(begun[-1]))
-        self.assertGreater(functions, len(HOOKS | THUNK), "no jump was found, not even that of prctl")
+        self.assertGreater(functions, len(HOOKS | PATCHED), "no jump was found, not even that of prctl")
 
     def test_prctl_and_syscall_leave_no_frame(self):
         # A child made by syscall(SYS_clone, ...) may use the stack below its caller before the parent returns.
@@ -187,7 +187,7 @@ class Calls(unittest.TestCase):
 
 @unittest.skipUnless(os.uname().machine == "x86_64", "reads x86-64 instructions")
 class Registers(unittest.TestCase):
-    """A patched function's caller finds its registers as if we had not been (intercept/x86_64/trampoline.S)."""
+    """A patched function leaves its caller's registers as it does unpatched (intercept/x86_64/trampoline.S)."""
 
     def test_nothing_touches_the_upper_halves(self):
         for function, code in instructions().items():
@@ -195,7 +195,7 @@ class Registers(unittest.TestCase):
                 self.assertNotRegex(instruction, r"^v|%[yz]mm|%k[0-7]\b|^f?xrstor|^em?ms", function)
 
     def test_vector_registers_are_saved_where_they_are_used(self):
-        """What runs before the thunk has saved them uses none, on no path."""
+        """Code that runs before the trampoline has saved them uses none, on no path."""
         begun = ["heapprof_intercept_begin", "heapprof_intercept_end", "memcpy", "memset", "memmove", "memcmp",
                  "memchr", "strlen"]
         met = set()
@@ -255,7 +255,7 @@ class Stack(unittest.TestCase):
                 deepest[function] = (frame(function) + below[0], [function] + below[1])
             return deepest[function]
 
-        for hook in HOOKS | THUNK:
+        for hook in HOOKS | PATCHED:
             bytes_, path = depth(hook, frozenset())
             self.assertLessEqual(bytes_, RARE_STACK, " > ".join(path))
         print("deepest path of the heap's hooks: %d bytes" % max(deepest[hook][0] for hook in HEAP), file=sys.stderr)

@@ -1,14 +1,14 @@
-"""Libraries that reach malloc past the recorder's hooks, by the rules of symbol lookup: loaded with RTLD_DEEPBIND,
-into a namespace of their own (dlmopen), or answering malloc themselves and linked with -Bsymbolic. What they do
-counts exactly, with whole stacks, whoever releases the blocks."""
+"""Libraries that bypass the recorder's hooks by the rules of symbol lookup: loaded with RTLD_DEEPBIND, loaded into
+another namespace (dlmopen), or defining malloc and linked with -Bsymbolic. Their allocations are recorded exactly, with
+complete stacks, whoever frees the blocks."""
 
 import os
 from collections import defaultdict
 
 import harness
 
-harness.skip_unless(os.uname().machine == "x86_64", "functions are diverted on x86-64 only")
-# bypass_plugin's sites, in one round: blocks and bytes.
+harness.skip_unless(os.uname().machine == "x86_64", "functions are patched on x86-64 only")
+# The call sites of bypass_plugin in one round: blocks and bytes.
 ROUND = {"site_bypass_malloc": (2, 1000 + 70), "site_bypass_realloc": (2, 300_000 + 5000),
          "site_bypass_calloc": (1, 200),
          "site_bypass_aligned": (1, 320)}
@@ -31,7 +31,7 @@ class Bypass(harness.Case):
                 if site is None:
                     continue
                 self.assertTrue(only is None or site == only, row)
-                # The site called the allocator, and nothing of the recorder or the allocator stands in between.
+                # The site called the allocator: there is no frame of the recorder or the allocator in between.
                 self.assertEqual(functions[0].split("(")[0], site, functions)
                 self.assertIsNone(row["truncated"], row)
                 self.assertTrue({"main", "start_thread"} & set(functions), functions)
@@ -58,7 +58,8 @@ class Bypass(harness.Case):
     def test_namespace(self):
         report = self.each("dlmopen")
         self.assertTrue([note for note in report["integrity"]["notes"]
-                         if note.startswith("own allocator: the libc of another namespace in ")], report["integrity"])
+                         if note.startswith("embedded allocator: the libc of another namespace in ")],
+                        report["integrity"])
 
     def test_symbolic(self):
         for kind in ("-Bsymbolic", "-Bsymbolic-functions"):

@@ -1,5 +1,5 @@
-"""Programs that carry their own allocator: the same ledger as any program's, call by call, though no symbol of libc
-is reached; what cannot be diverted is left alone and said."""
+"""Programs with an embedded allocator: the recording equals the program's ledger, call by call, although the program
+calls no allocation function of libc. Functions that cannot be patched are named, with the reason and the effect."""
 
 import os
 import re
@@ -12,11 +12,11 @@ import single
 import threads
 
 ALLOCATORS = [name for name in ("jemalloc", "tcmalloc", "mimalloc") if os.path.exists(harness.program(f"own_{name}"))]
-harness.skip_unless(os.uname().machine == "x86_64", "functions are diverted on x86-64 only")
+harness.skip_unless(os.uname().machine == "x86_64", "functions are patched on x86-64 only")
 
 
 def notes_of(report):
-    return [note for note in report["integrity"]["notes"] if note.startswith("own allocator")]
+    return [note for note in report["integrity"]["notes"] if note.startswith("embedded allocator")]
 
 
 class Ledgers(single.Single):
@@ -112,7 +112,7 @@ class Preloaded(threads.Threads):
 
 class Subjects(harness.Case):
     def test_hard_ones(self):
-        """Registers hold; each function that can be diverted is, and the others are named with the reason."""
+        """Registers are preserved; each function that can be patched is, and the others are named with the reason."""
         run = self.record(harness.program("own_subjects"), LOG="warn")
         self.assertIn("registers 1", run.stdout)
         by_line = {}
@@ -127,12 +127,12 @@ class Subjects(harness.Case):
         self.assertEqual(len(re.findall("is not recorded", run.stderr)), 6, run.stderr)
 
     def test_left_alone(self):
-        """The report names the functions, says why, and what its figures lack; they lack that and nothing else."""
+        """The report names the functions, the reason, and what its figures lack; they lack nothing else."""
         runs = [self.record(harness.program("own_left_alone"), calls) for calls in (1, 0)]
         reports = [self.report(run.trace) for run in runs]
         heap = {figure: count - reports[1]["heap"][figure] for figure, count in reports[0]["heap"].items()}
-        # 18 calls of je_malloc. Released: 7 blocks of je_calloc and one of je_rallocx. Given out again: where the
-        # block lay that je_rallocx moved, and 2 of the 5 that je_sdallocx released.
+        # 18 calls of je_malloc. Unmatched frees: 7 blocks of je_calloc and one of je_rallocx. Allocated again: the
+        # address of the block that je_rallocx moved, and 2 of the 5 that je_sdallocx freed.
         self.assertEqual((heap["allocations"], heap["frees"], heap["unmatched_frees"], heap["implied_frees"]),
                          (18, 8, 8, 3))
         self.assertEqual((heap["leaked_blocks"], heap["leaked_bytes"]), (15, 10 * 100 + 3 * 300 + 2 * 310))
@@ -141,15 +141,15 @@ class Subjects(harness.Case):
         program = harness.program("own_left_alone")
         reason = "it branches into its own first instructions"
         self.assertEqual(set(reports[0]["integrity"]["notes"]), {
-            f"own allocator: jemalloc in {program}, 2 functions patched, 4 left alone (je_dallocx, je_malloc)",
-            "je_memalign of own_left_alone is not recorded: it would end behind the code, going by its size. Blocks "
-            "made there are missing, and their releases count as releases of unknown blocks",
-            f"je_calloc of own_left_alone is not recorded: {reason}. Blocks made there are missing, and their "
-            "releases count as releases of unknown blocks",
-            f"je_sdallocx of own_left_alone is not recorded: {reason}. Blocks released there count as live, and as "
+            f"embedded allocator: jemalloc in {program}, 2 functions patched (je_dallocx, je_malloc), 4 not patched",
+            "je_memalign of own_left_alone is not recorded: its symbol's size exceeds the code segment. Blocks "
+            "allocated by it are missing, and their frees count as unmatched frees",
+            f"je_calloc of own_left_alone is not recorded: {reason}. Blocks allocated by it are missing, and their "
+            "frees count as unmatched frees",
+            f"je_sdallocx of own_left_alone is not recorded: {reason}. Blocks freed by it count as live, and as "
             "leaked at the end",
-            f"je_rallocx of own_left_alone is not recorded: {reason}. Blocks moved or resized there stay in the "
-            "figures with their old address and size",
+            f"je_rallocx of own_left_alone is not recorded: {reason}. Blocks reallocated by it keep their old address "
+            "and size in the figures",
             "8 releases of blocks whose allocation is not in the trace, perhaps because of what is not recorded",
             "3 blocks were released unseen: the address was given out again, perhaps because of what is not "
             "recorded"})
@@ -162,7 +162,7 @@ class Subjects(harness.Case):
             self.skipTest("no static mimalloc here")
         runs = [self.record(program, calls) for calls in (1, 0)]
         reports = [self.report(run.trace) for run in runs]
-        # How many of each. Those of 14 bytes: libc's realpath makes one, which mi_realpath copies and releases.
+        # Blocks of each size. Those of 14 bytes: libc's realpath allocates one, which mi_realpath copies and frees.
         sizes = {10: 10, 11: 10, 13: 10, 15: 20, 18: 10, 14: 20, 33: 10, 45: 10}
         heap = {figure: count - reports[1]["heap"][figure] for figure, count in reports[0]["heap"].items()}
         self.assertEqual((heap["failed"], heap["unmatched_frees"], heap["implied_frees"]), (0, 0, 0))
@@ -176,7 +176,8 @@ class Subjects(harness.Case):
         self.assertEqual({size: made.get(size) for size in sizes}, sizes)
 
     def test_one_function_of_many_names(self):
-        """free is also cfree, which libc no longer has and the hooks would call: it is the program's all the same."""
+        """The program defines cfree as an alias of free. libc has no cfree any more: the hook must not call the
+        program's."""
         runs = [self.record(harness.program("own_aliases"), count) for count in (1000, 0)]
         reports = [self.report(run.trace) for run in runs]
         for run, report in zip(runs, reports):
@@ -185,26 +186,26 @@ class Subjects(harness.Case):
         for figure, wanted in (("allocations", 1000), ("frees", 900), ("leaked_blocks", 100)):
             self.assertEqual(reports[0]["heap"][figure] - reports[1]["heap"][figure], wanted, figure)
 
-    def test_off_says_who_answers(self):
+    def test_off_warns_that_hooks_are_not_reached(self):
         run = self.record(harness.program("own_aliases"), 10, OWN_ALLOCATORS=0)
-        self.assertIn("the program answers malloc itself", run.stderr)
+        self.assertIn("the program defines malloc itself", run.stderr)
         self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
 
     def test_stripped(self):
-        """Without symbols: nothing is patched, and the user is told."""
+        """Without a symbol table, the exported functions are found."""
         program = self.dir / "stripped"
         shutil.copy(harness.program("own_jemalloc"), program)
         subprocess.run(["strip", program], check=True)
         run = self.record(program, 500, 1, 1)
         self.assert_ledger_clean(run.ledger())
-        # The linker exports what shared libraries need, so most of it is found all the same.
+        # The linker exports what shared libraries need, which is most of the allocator.
         self.assertTrue(notes_of(self.report(run.trace)))
 
     def test_threads_run_already(self):
-        """Nothing is patched under their feet: one line says so, and all else is recorded."""
+        """Nothing is patched while other threads run: one message says so, and everything else is recorded."""
         run = self.record(harness.program("own_early"), LOG="warn")
         self.assertEqual(run.stdout, "1 1\n")
-        reason = "the allocator in own_early is not recorded: it was found when other threads were running already"
+        reason = "the allocator in own_early is not recorded: other threads were already running when it was found"
         self.assertEqual(run.stderr, f"heapprof: warning: {reason}\n")
         report = self.report(run.trace)
         self.assert_sound(report)
@@ -215,9 +216,9 @@ class Subjects(harness.Case):
 class Forks(harness.Case):
     CHILDREN = 150
 
-    def test_a_child_looks_for_itself(self):
-        """A thread of the parent that looked at new libraries when it forked is not there to end that in the
-        child."""
+    def test_a_child_scans_for_itself(self):
+        """A thread of the parent that is scanning new libraries at the fork does not exist in the child, which scans
+        for itself."""
         traces = self.dir / "traces"
         run = self.record(harness.program("own_forks"), self.CHILDREN, harness.program("own_plugin.so"), CHILDREN=1,
                           OUTPUT=traces / "%p.hprof")
@@ -238,7 +239,7 @@ class LoadedInAPause(harness.Case):
         self.assertEqual(len(notes_of(self.report(run.trace))), 2)
         blocks = sum(row["blocks"] for row in self.all_stacks(run.trace, "allocations")
                      if any(harness.plain_name(frame["function"]) == "site_plugin_own" for frame in row["stack"]))
-        self.assertEqual(blocks, 20 + 1)  # the other plugin's constructor makes one
+        self.assertEqual(blocks, 20 + 1)  # the other plugin's constructor allocates one
 
 
 class LoadedUnseen(harness.Case):
@@ -249,9 +250,9 @@ class LoadedUnseen(harness.Case):
         run = self.record(harness.program("own_missed"), *plugins, harness.program("thread_storage.so"))
         self.assertEqual(run.stdout, "same\n")
         notes = self.report(run.trace)["integrity"]["notes"]
-        self.assertEqual([note for note in notes if "other threads were running" in note and "plugin0" in note],
+        self.assertEqual([note for note in notes if "other threads were already running" in note and "plugin0" in note],
                          notes[:1])
-        patched = [note for note in notes if note.startswith("own allocator")]
+        patched = [note for note in notes if note.startswith("embedded allocator")]
         self.assertEqual([Path(note.split(" in ")[1].split(",")[0]).name for note in patched], ["plugin1.so"])
 
 

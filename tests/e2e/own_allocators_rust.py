@@ -1,6 +1,6 @@
-"""Rust programs whose #[global_allocator] is jemalloc or mimalloc: the figures are those that an allocator between
-the program and its allocator counted, with optimisation and without, and stacks have Rust's names. And a service with
-jemalloc and a file capability, recorded as it is."""
+"""Rust programs whose #[global_allocator] is jemalloc or mimalloc: the figures equal those of a counting allocator that
+wraps it, with and without optimisation, and stacks have Rust's names. And a service with jemalloc and a file
+capability, recorded unmodified."""
 
 import contextlib
 import fcntl
@@ -16,17 +16,17 @@ import harness
 SOURCE = Path(__file__).parent.parent / "rust"
 PROGRAMS = harness.BUILD / "rust"
 VARIANTS = ("plain_jemalloc", "plain_mimalloc", "optimised_jemalloc", "optimised_mimalloc")
-# Compiling jemalloc takes most of a minute, so what cargo makes is kept where tools/deps.sh keeps what it builds.
+# Compiling jemalloc takes most of a minute, so cargo's output is kept where tools/deps.sh keeps its own.
 CACHE = Path(os.environ.get("HEAPPROF_DEPS") or
              Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "heapprof-deps") / "rust"
-# jemalloc's makefile would compile every file three times: position-dependent, which is not linked; to read off names
-# that it then hides behind a prefix; and what is needed.
+# By default, jemalloc's makefile compiles every file three times: position-dependent, which is not linked; to list the
+# names that get a prefix; and the code that is linked.
 JEMALLOC = {"MAKEFLAGS": "C_OBJS= C_SYMS=/dev/null", "CFLAGS": "-g0"}
 
 
 @contextlib.contextmanager
 def alone(folder):
-    """Nobody else builds there, nor replaces what is being copied."""
+    """Locks the folder against other builds."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -34,7 +34,7 @@ def alone(folder):
 
 
 def build():
-    harness.skip_unless(os.uname().machine == "x86_64", "functions are diverted on x86-64 only")
+    harness.skip_unless(os.uname().machine == "x86_64", "functions are patched on x86-64 only")
     harness.skip_unless(shutil.which("cargo"), "no cargo here")
     command = ["cargo", "build", "--manifest-path", str(SOURCE / "Cargo.toml"), "--target-dir", str(CACHE),
                "--locked"]
@@ -60,7 +60,7 @@ class Rust(harness.Case):
         run, counted, report = self.run_once(program, 1000, threads)
         self.assert_sound(report)
         heap = report["heap"]
-        # What libc allocates for itself, for its threads above all, is not Rust's: the same without work.
+        # libc's own allocations, mostly for threads, are not Rust's: they are the same in a run without work.
         _, idle_counted, idle_report = self.run_once(program, 0, threads)
         for figure, number in (("allocations", 0), ("allocated_bytes", 1), ("frees", 2)):
             self.assertEqual(heap[figure] - counted[number], idle_report["heap"][figure] - idle_counted[number],
@@ -68,7 +68,7 @@ class Rust(harness.Case):
         self.assertEqual(heap["leaked_bytes"] - (counted[1] - counted[3]),
                          idle_report["heap"]["leaked_bytes"] - (idle_counted[1] - idle_counted[3]))
         self.assertTrue([n for n in report["integrity"]["notes"]
-                         if n.startswith(f"own allocator: {name.split('_')[1]} in ")])
+                         if n.startswith(f"embedded allocator: {name.split('_')[1]} in ")])
         leaked = 0
         for row in self.all_stacks(run.trace, "leaked"):
             functions = [frame["function"] for frame in row["stack"]]
@@ -88,17 +88,16 @@ class Rust(harness.Case):
 
 
     def test_stripped(self):
-        """Nothing can be found by name: the user is told which allocator it is, and what to do."""
+        """Functions cannot be found by name: a message names the allocator and what to do."""
         for allocator in ("jemalloc", "mimalloc"):
             with self.subTest(allocator):
                 program = self.dir / allocator
                 shutil.copy(PROGRAMS / f"optimised_{allocator}", program)
                 subprocess.run(["strip", program], check=True)
                 run = self.record(program, 100, 1)
-                said = (f"the program seems to carry {allocator} inside, but its symbols are stripped: what it "
-                        "allocates that way "
-                        "is not recorded. Record an unstripped build, or one that links the allocator as "
-                        "a shared library")
+                said = (f"the program seems to contain {allocator}, but its symbols are stripped: blocks that "
+                        f"{allocator} allocates are not recorded. Record an unstripped build, or a build that links "
+                        f"{allocator} as a shared library")
                 self.assertIn(f"heapprof: warning: {said}\n", run.stderr)
                 report = self.report(run.trace)
                 self.assertEqual(report["integrity"]["notes"], [said])
@@ -127,7 +126,7 @@ class Service(harness.Case):
         self.out.chmod(0o777)
 
     def run_service(self, *command, **environment):
-        """Opens 150 sessions, closes 140, quits. What it said."""
+        """Opens 150 sessions, closes 140, and quits. Returns the service's output."""
         process = self.popen([*command, self.service, str(self.PORT)], cwd=self.out, text=True,
                              stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, env=harness.clean_environment(**environment))
@@ -159,7 +158,7 @@ class Service(harness.Case):
         report = self.report(trace)
         self.assert_sound(report)
         self.assertEqual(report["program"], str(self.service))
-        self.assertTrue(report["integrity"]["notes"][0].startswith(f"own allocator: jemalloc in {self.service}, "))
+        self.assertTrue(report["integrity"]["notes"][0].startswith(f"embedded allocator: jemalloc in {self.service}, "))
         top = self.all_stacks(trace, "leaked")[0]
         self.assertEqual((top["bytes"], top["blocks"]), (150 * 4000, 150))
         functions = [frame["function"] for frame in top["stack"]]
@@ -168,7 +167,7 @@ class Service(harness.Case):
         self.assertIn("session", [thread["name"] for thread in report["threads"]])
 
     def test_current_exe(self):
-        """By the loader's own option; without the recorder it is the loader."""
+        """With the loader's --preload option. Without the recorder, /proc/self/exe is the loader."""
         for how in (["--preload", self.dir / "lib" / "libheapprof.so"], []):
             trace = self.out / f"loader{len(how)}.hprof"
             said = self.run_service(harness.LOADER, *how, HEAPPROF_OUTPUT=trace)

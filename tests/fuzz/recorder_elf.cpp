@@ -1,15 +1,17 @@
-// What the recorder reads of objects that the profiled program has loaded: names of functions in the file, and in
-// memory the headers that lead to the unwind information, and the code of the functions to be diverted, which are not
-// written to. The memory is the file's bytes, and nothing can be read around it.
+// What the recorder reads of an object that the profiled program has loaded: symbols in the file, and in memory the
+// headers that lead to the unwind information, and the code of functions to be patched. Nothing is patched. The
+// memory has the file's bytes, and is surrounded by memory that cannot be read.
 #include <sys/mman.h>
 
 #include <cstdlib>
 #include <cstring>
 
 #include "patch.h"
+#include "preload/intercept/allocator_strings.h"
 #include "preload/intercept/object_symbols.h"
+#include "preload/intercept/patched_call.h"
 #include "preload/unwind/cfi.h"
-#include "preload/unwind/modules.cpp"  // describe() is nobody else's affair
+#include "preload/unwind/modules.cpp"  // for describe(), which no header declares
 #include "tests/fuzz/input.h"
 
 extern "C" {
@@ -21,41 +23,42 @@ namespace {
 
 using namespace heapprof;
 
-constexpr std::size_t kMost = 16384;  // bytes of an object
+constexpr std::size_t kMaxObjectBytes = 16384;
 constexpr std::size_t kAround = std::size_t{1} << 30;
 
 char* make_memory() {
   auto* const around = static_cast<char*>(
-      ::mmap(nullptr, 2 * kAround + kMost, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+      ::mmap(nullptr, 2 * kAround + kMaxObjectBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   if (around == MAP_FAILED) std::abort();
   return around + kAround;
 }
 
 #ifdef __x86_64__
-constexpr std::size_t kRoom = 32768;
+constexpr std::size_t kAreaBytes = 32768;
 
-/// As preload/intercept/intercept.cpp does, but for the last step.
-void divert(const intercept::Symbols& symbols, char* room_begin) {
-  static auto* const targets = new intercept::Target[intercept::kMaxFunctions];
-  static auto* const patches = new arch::Patch[intercept::kMaxFunctions];
+/// As intercept::ObjectPatcher does, without the last step.
+void prepare_patches(const intercept::ObjectSymbols& symbols, char* area_begin) {
+  static auto* const functions = new intercept::PatchedFunction[intercept::kMaxFunctions];
+  static auto* const patches = new intercept::Patch[intercept::kMaxFunctions];
   static auto* const refused = new bool[intercept::kMaxFunctions];
-  arch::Room room;
-  room.begin = reinterpret_cast<std::uint8_t*>(room_begin);
-  room.size = kRoom;
-  const unwind::Span text{symbols.text_begin, symbols.text_end};
+  intercept::CodeArea area;
+  area.begin = reinterpret_cast<std::uint8_t*>(area_begin);
+  area.size = kAreaBytes;
+  const unwind::Span& text = symbols.text;
   std::size_t prepared = 0;
   for (std::size_t i = 0; i < symbols.count; ++i) {
-    const intercept::Function& function = symbols.functions[i];
-    intercept::Target& target = targets[prepared];
-    const arch::Patch& patch = patches[prepared];
-    if (arch::prepare(room, text, function.address, function.size, target, patches[prepared]) != nullptr) continue;
-    const auto original = reinterpret_cast<std::uint64_t>(target.original) - reinterpret_cast<std::uint64_t>(room.begin);
+    const intercept::FunctionSymbol& function = symbols.functions[i];
+    intercept::Patch& patch = patches[prepared];
+    if (intercept::prepare_patch(area, text, function.address, function.size, &functions[prepared], patch) != nullptr)
+      continue;
+    const auto original =
+        reinterpret_cast<std::uint64_t>(patch.original) - reinterpret_cast<std::uint64_t>(area.begin);
     if (patch.address < function.address || patch.length < sizeof patch.jump || patch.length > 19 ||
-        patch.address + patch.length > text.end || original >= room.used || room.used > room.size)
+        patch.address + patch.length > text.end || original >= area.used || area.used > area.size)
       std::abort();
     refused[prepared++] = false;
   }
-  arch::find_branches(symbols, patches, prepared, refused);
+  intercept::find_branches_into(patches, prepared, symbols.text, symbols.image, refused);
 }
 #endif
 
@@ -64,32 +67,33 @@ void divert(const intercept::Symbols& symbols, char* room_begin) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static char* const memory = make_memory();
   static fuzz::MemoryFile file;
-  static auto& symbols = *new intercept::Symbols;
+  static auto& symbols = *new intercept::ObjectSymbols;
   static std::size_t mapped = 0;
-  if (size == 0 || size > kMost || !file.fill(data, size)) return 0;
+  if (size == 0 || size > kMaxObjectBytes || !file.fill(data, size)) return 0;
   if (const std::size_t pages = (size + 4095) / 4096 * 4096; pages != mapped) {
     mapped = pages;
-    if (::mprotect(memory, kMost, PROT_NONE) != 0 || ::mprotect(memory, mapped, PROT_READ | PROT_WRITE) != 0)
+    if (::mprotect(memory, kMaxObjectBytes, PROT_NONE) != 0 ||
+        ::mprotect(memory, mapped, PROT_READ | PROT_WRITE) != 0)
       std::abort();
   }
   std::memcpy(memory, data, size);
   std::memset(memory + size, 0, mapped - size);
   const auto begin = reinterpret_cast<std::uint64_t>(memory);
 
-  std::memset(&symbols, 0, sizeof symbols);
+  symbols = {};
   const std::string path = file.path();
-  if (intercept::read_symbols(path.c_str(), begin, symbols))
+  if (intercept::read_object_symbols(path.c_str(), begin, symbols))
     for (std::size_t i = 0; i < symbols.count; ++i) {
-      const intercept::Function& function = symbols.functions[i];
-      if (std::strlen(function.symbol) >= sizeof function.symbol) std::abort();
+      const intercept::FunctionSymbol& function = symbols.functions[i];
+      if (std::strlen(function.name) >= sizeof function.name) std::abort();
       if (function.address < begin || function.address >= begin + mapped) std::abort();
     }
-  intercept::recognise(path.c_str());
+  intercept::find_allocator_by_strings(path.c_str());
 #ifdef __x86_64__
-  static char* const room = memory - kAround / 2;
-  static const bool has_room = ::mprotect(room, kRoom, PROT_READ | PROT_WRITE) == 0;
-  if (!has_room) std::abort();
-  divert(symbols, room);
+  static char* const area = memory - kAround / 2;
+  static const bool has_area = ::mprotect(area, kAreaBytes, PROT_READ | PROT_WRITE) == 0;
+  if (!has_area) std::abort();
+  prepare_patches(symbols, area);
 #endif
 
   unwind::Object object;

@@ -1,5 +1,5 @@
-// The mirror of intercept/x86_64/call_frame.h. Functions are not diverted here yet (patch.cpp), so that no thunk fills
-// it.
+// The mirror of intercept/x86_64/call_frame.h. Functions are not patched on aarch64 (patch.cpp), so no trampoline
+// fills it yet.
 #pragma once
 
 #include <cstdint>
@@ -8,31 +8,29 @@
 #include "preload/recorder/thread/thread_state.h"
 
 namespace heapprof::intercept {
-struct Target;
-}
 
-namespace heapprof::arch {
+struct PatchedFunction;
 
 struct CallFrame {
-  std::uint64_t x[8];             ///< arguments, and x0 the result
-  std::uint32_t index;            ///< among the patched calls that the thread is in
-  const void* block;              ///< what is given up
-  std::uint64_t size;             ///< what is asked for
-  recorder::InterceptedCall interrupted;  ///< where this call stands in the list: what stood there
+  std::uint64_t x[8];       ///< the arguments; x0 also the result
+  const void* original;     ///< set by heapprof_intercept_begin: the function itself, behind the patch
+  std::uint32_t index;      ///< of this call among the thread's unfinished patched calls
+  std::uint32_t realloc_begun;    ///< result of realloc_begin
+  std::uint32_t outer_depth;      ///< ThreadLocal::allocator_depth before this call
+  const void* block;              ///< the block that the call frees or reallocates
+  std::uint64_t size;             ///< the size that it asks for
+  const void* outer_reallocating; ///< ThreadLocal::reallocating before this call
+  recorder::InterceptedCall interrupted;  ///< the entry of the thread's list that this call overwrote
   recorder::AllocatorCall call;   ///< set for calls that allocate
-  const void* outer_reallocating;
-  std::uint32_t outer_depth;
-  std::uint32_t begun;
-  const void* original;
-  const intercept::Target* target;
+  const PatchedFunction* function;
   std::uint64_t host_fp;
   std::uint64_t return_address;
 
   std::uint64_t argument(unsigned number) const noexcept { return x[number & 7]; }
   std::uint64_t result() const noexcept { return x[0]; }
-  EntryRegisters entry() const noexcept {
+  arch::EntryRegisters entry() const noexcept {
     return {return_address, reinterpret_cast<std::uint64_t>(this + 1), host_fp};
   }
 };
 
-}  // namespace heapprof::arch
+}  // namespace heapprof::intercept

@@ -2,19 +2,20 @@
 
 extern "C" constinit const char heapprof_intercept_returned[1] = {};
 
-namespace heapprof::arch {
+namespace heapprof::intercept {
 
 namespace {
-constexpr Refusal kNotHere = "on this architecture functions are not diverted";
+constexpr Refusal kUnsupported = "functions are not patched on this architecture";
 }
 
-Refusal make_room(Room&, std::uint64_t, std::uint64_t, std::size_t) noexcept { return kNotHere; }
-Refusal prepare(Room&, const unwind::Span&, std::uint64_t, std::uint64_t, intercept::Target&, Patch&) noexcept {
-  return kNotHere;
+Refusal map_code_area(CodeArea&, std::uint64_t, std::uint64_t, std::size_t) noexcept { return kUnsupported; }
+Refusal prepare_patch(CodeArea&, const unwind::Span&, std::uint64_t, std::uint64_t, const PatchedFunction*,
+                      Patch&) noexcept {
+  return kUnsupported;
 }
-void find_branches(const intercept::Symbols&, const Patch*, std::size_t, bool*) noexcept {}
-Refusal seal(Room&) noexcept { return kNotHere; }
-Refusal unseal(Room&) noexcept { return kNotHere; }
-Refusal apply(const Patch&) noexcept { return kNotHere; }
+void find_branches_into(const Patch*, std::size_t, const unwind::Span&, const unwind::Span&, bool*) noexcept {}
+Refusal make_executable(CodeArea&) noexcept { return kUnsupported; }
+Refusal reset(CodeArea&) noexcept { return kUnsupported; }
+Refusal apply_patch(const Patch&) noexcept { return kUnsupported; }
 
-}  // namespace heapprof::arch
+}  // namespace heapprof::intercept

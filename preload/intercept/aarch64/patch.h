@@ -1,30 +1,33 @@
-// The mirror of intercept/x86_64/patch.h, which says what the functions do. Here every function is refused.
+// The mirror of intercept/x86_64/patch.h, which documents the functions. On aarch64 every function is refused.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/intercept/object_symbols.h"
-#include "preload/intercept/patched_call.h"
 #include "preload/unwind/modules.h"
 
-namespace heapprof::arch {
+namespace heapprof::intercept {
+
+struct PatchedFunction;
 
 using Refusal = const char*;
 
-struct Room {};
+struct CodeArea {};
 
 struct Patch {
   std::uint64_t address;
+  const void* original;
+  std::uint64_t function_begin;
+  std::uint64_t function_end;
 };
 
-Refusal make_room(Room& room, std::uint64_t begin, std::uint64_t end, std::size_t functions) noexcept;
-Refusal prepare(Room& room, const unwind::Span& text, std::uint64_t address, std::uint64_t size,
-                intercept::Target& target, Patch& patch) noexcept;
-void find_branches(const intercept::Symbols& object, const Patch* patches, std::size_t count,
-                   bool* refused) noexcept;
-Refusal seal(Room& room) noexcept;
-Refusal unseal(Room& room) noexcept;
-Refusal apply(const Patch& patch) noexcept;
+Refusal map_code_area(CodeArea& area, std::uint64_t begin, std::uint64_t end, std::size_t functions) noexcept;
+Refusal prepare_patch(CodeArea& area, const unwind::Span& text, std::uint64_t address, std::uint64_t size,
+                      const PatchedFunction* function, Patch& patch) noexcept;
+void find_branches_into(const Patch* patches, std::size_t count, const unwind::Span& text, const unwind::Span& image,
+                        bool* refused) noexcept;
+Refusal make_executable(CodeArea& area) noexcept;
+Refusal reset(CodeArea& area) noexcept;
+Refusal apply_patch(const Patch& patch) noexcept;
 
-}  // namespace heapprof::arch
+}  // namespace heapprof::intercept

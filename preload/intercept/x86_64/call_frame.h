@@ -1,4 +1,5 @@
-// What the thunk (thunk.S) leaves on the stack for the recorder: the registers of a patched function's caller.
+// The registers of a patched function's caller, as the trampoline (trampoline.S) saves them on the stack, and what
+// the recorder keeps for the time of the call.
 #pragma once
 
 #include <cstddef>
@@ -8,31 +9,29 @@
 #include "preload/recorder/thread/thread_state.h"
 
 namespace heapprof::intercept {
-struct Target;
-}
 
-namespace heapprof::arch {
+struct PatchedFunction;
 
 struct CallFrame {
   std::uint64_t rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11;
-  const void* original;           ///< the function itself, past the patch
-  std::uint32_t has_after;        ///< the thunk's: what heapprof_intercept_begin decided
-  std::uint32_t index;            ///< among the patched calls that the thread is in
-  std::uint32_t begun;            ///< realloc_begin's result
-  std::uint32_t outer_depth;      ///< what ThreadLocal held before
-  const void* block;              ///< what is given up
-  std::uint64_t size;             ///< what is asked for
-  const void* outer_reallocating; ///< what ThreadLocal held before
-  recorder::InterceptedCall interrupted;  ///< where this call stands in the list: what stood there
-  /// Set for calls that allocate. The frame is a multiple of what stacks are aligned to.
+  const void* original;     ///< set by heapprof_intercept_begin: the function itself, behind the patch
+  std::uint32_t action;     ///< what heapprof_intercept_begin decided; written by the trampoline
+  std::uint32_t index;      ///< of this call among the thread's unfinished patched calls
+  std::uint32_t realloc_begun;    ///< result of realloc_begin
+  std::uint32_t outer_depth;      ///< ThreadLocal::allocator_depth before this call
+  const void* block;              ///< the block that the call frees or reallocates
+  std::uint64_t size;             ///< the size that it asks for
+  const void* outer_reallocating; ///< ThreadLocal::reallocating before this call
+  recorder::InterceptedCall interrupted;  ///< the entry of the thread's list that this call overwrote
+  /// Set for calls that allocate. Aligned so that the frame's size is a multiple of the stack's alignment.
   alignas(16) recorder::AllocatorCall call;
-  const intercept::Target* target;
+  const PatchedFunction* function;
   // The frame that the stub made.
   std::uint64_t host_fp;
   std::uint64_t return_address;
 
-  std::uint64_t argument(unsigned index) const noexcept {
-    switch (index) {
+  std::uint64_t argument(unsigned number) const noexcept {
+    switch (number) {
       case 0: return rdi;
       case 1: return rsi;
       case 2: return rdx;
@@ -42,12 +41,12 @@ struct CallFrame {
     }
   }
   std::uint64_t result() const noexcept { return rax; }
-  EntryRegisters entry() const noexcept {
+  arch::EntryRegisters entry() const noexcept {
     return {return_address, reinterpret_cast<std::uint64_t>(this + 1), host_fp};
   }
 };
-// thunk.S has these as numbers.
-static_assert(offsetof(CallFrame, original) == 72 && offsetof(CallFrame, has_after) == 80 &&
+// trampoline.S uses these offsets as numbers.
+static_assert(offsetof(CallFrame, original) == 72 && offsetof(CallFrame, action) == 80 &&
               offsetof(CallFrame, host_fp) == 176);
 
-}  // namespace heapprof::arch
+}  // namespace heapprof::intercept

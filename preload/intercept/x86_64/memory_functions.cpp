@@ -1,7 +1,7 @@
-// libc's memory functions, for the library alone. libc's own use the widest vector registers that the processor has;
-// a patched function's caller may have something in them, and saving that for every call would cost more than
-// recording it (thunk.S). These use general registers. What is copied by them is rare: names, tables that grow, a
-// block's last literals.
+// libc's memory functions, for this library alone. They use general registers only: a patched function's caller may
+// keep values in any vector register, and libc's versions use the widest ones that the processor has. Saving those
+// around every call would cost more than recording it. The recorder copies seldom: names, tables that grow, the last
+// literals of a compressed block.
 #include <cstddef>
 #include <cstdint>
 
@@ -42,7 +42,7 @@ extern "C" {
   return 0;
 }
 
-/// Eight bytes at a time: /proc/self/maps is read with it.
+/// Eight bytes at a time, because /proc/self/maps is parsed with it.
 [[gnu::visibility("hidden")]] const void* memchr(const void* in, int value, std::size_t bytes) noexcept {
   const auto* at = static_cast<const std::uint8_t*>(in);
   constexpr std::uint64_t kOnes = 0x0101010101010101;

@@ -11,29 +11,31 @@ extern "C" {
 [[gnu::visibility("hidden")]] extern const char heapprof_intercept_entry[];
 }
 
-namespace heapprof::arch {
+namespace heapprof::intercept {
 
 namespace {
 
 constexpr std::uint32_t kJumpBytes = 5;
-/// A stub with its two words, and moved instructions: four at most, each rewritten to 14 bytes at most.
+/// A stub with its two words, and the displaced instructions, each of which takes at most 14 bytes after rewriting.
 constexpr std::size_t kBytesPerFunction = 128;
-constexpr std::size_t kPage = 4096;
-constexpr int kMapFixedNoReplace = 0x100000;  // Linux 4.17
+constexpr std::size_t kPageBytes = 4096;
+constexpr int kMapFixedNoReplace = 0x100000;  // MAP_FIXED_NOREPLACE, Linux 4.17
+constexpr Refusal kNoMemoryNear = "no address range near its code is free";
 
+/// Whether a 32-bit displacement leads from `from` to `to`.
 bool reaches(std::uint64_t from, std::uint64_t to) noexcept {
   const auto distance = static_cast<std::int64_t>(to - from);
   return distance == static_cast<std::int32_t>(distance);
 }
 
-/// Bytes written one after the other; `failed` when they did not fit or something was out of reach.
-class Code {
+/// Appends code to an area. `failed`: the area is full, or a target is out of reach.
+class CodeWriter {
  public:
-  explicit Code(Room& room) noexcept : room_(room) {}
-  std::uint64_t here() const noexcept { return reinterpret_cast<std::uint64_t>(room_.begin) + room_.used; }
+  explicit CodeWriter(CodeArea& area) noexcept : area_(area) {}
+  std::uint64_t here() const noexcept { return reinterpret_cast<std::uint64_t>(area_.begin) + area_.used; }
   void byte(unsigned value) noexcept {
-    if (room_.used == room_.size) failed = true;
-    else room_.begin[room_.used++] = static_cast<std::uint8_t>(value);
+    if (area_.used == area_.size) failed = true;
+    else area_.begin[area_.used++] = static_cast<std::uint8_t>(value);
   }
   void bytes(const std::uint8_t* from, std::size_t count) noexcept {
     for (std::size_t i = 0; i < count; ++i) byte(from[i]);
@@ -41,22 +43,22 @@ class Code {
   void word(std::uint64_t value) noexcept {
     for (unsigned i = 0; i < 64; i += 8) byte(static_cast<unsigned>(value >> i & 0xff));
   }
-  /// A 32-bit displacement to `target`, counted from `rest` bytes after it.
-  void relative(std::uint64_t target, std::size_t rest = 0) noexcept {
-    const std::uint64_t from = here() + 4 + rest;
+  /// A 32-bit displacement to `target`, in an instruction that ends `bytes_after` bytes after it.
+  void displacement(std::uint64_t target, std::size_t bytes_after = 0) noexcept {
+    const std::uint64_t from = here() + 4 + bytes_after;
     if (!reaches(from, target)) failed = true;
     const auto distance = static_cast<std::uint32_t>(target - from);
     for (unsigned i = 0; i < 32; i += 8) byte(distance >> i & 0xff);
   }
   void jump(std::uint64_t target) noexcept {
     byte(0xe9);
-    relative(target);
+    displacement(target);
   }
 
   bool failed = false;
 
  private:
-  Room& room_;
+  CodeArea& area_;
 };
 
 bool decode(const ZydisDecoder& decoder, std::uint64_t at, std::size_t bytes,
@@ -77,8 +79,8 @@ bool is_default(const ZydisDecodedInstruction& instruction, unsigned opcode) noe
   return instruction.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && instruction.opcode == opcode;
 }
 
-/// Nothing behind it is reached from it.
-bool ends(const ZydisDecodedInstruction& instruction) noexcept {
+/// Whether execution never continues behind the instruction: an unconditional jump or a return.
+bool ends_flow(const ZydisDecodedInstruction& instruction) noexcept {
   return is_default(instruction, 0xe9) || is_default(instruction, 0xeb) || is_default(instruction, 0xc3) ||
          is_default(instruction, 0xc2) || (is_default(instruction, 0xff) && instruction.raw.modrm.reg == 4);
 }
@@ -88,9 +90,10 @@ bool is_padding(const ZydisDecodedInstruction& instruction) noexcept {
          (instruction.opcode_map == ZYDIS_OPCODE_MAP_0F && instruction.opcode == 0x1f);
 }
 
-/// Writes the instruction so that it does at its new place what it did at `at`.
-Refusal move(Code& code, const ZydisDecodedInstruction& instruction, std::uint64_t at,
-             std::uint64_t resume) noexcept {
+/// Copies the instruction at `at`, rewritten so that it has the same effect at its new address. `resume` is the
+/// address behind the displaced instructions.
+Refusal copy_instruction(CodeWriter& code, const ZydisDecodedInstruction& instruction, std::uint64_t at,
+                         std::uint64_t resume) noexcept {
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(at);
   if (is_relative(instruction)) {
     const std::uint64_t target = branch_target(instruction, at);
@@ -100,29 +103,30 @@ Refusal move(Code& code, const ZydisDecodedInstruction& instruction, std::uint64
                instruction.opcode <= 0x7f) {
       code.byte(0x0f);
       code.byte(instruction.opcode + 0x10u);
-      code.relative(target);
+      code.displacement(target);
     } else if (instruction.opcode_map == ZYDIS_OPCODE_MAP_0F && instruction.opcode >= 0x80 &&
                instruction.opcode <= 0x8f) {
       code.byte(0x0f);
       code.byte(instruction.opcode);
-      code.relative(target);
+      code.displacement(target);
     } else if (is_default(instruction, 0xe8) && at + instruction.length == resume) {
-      // The callee must return into the function, where unwinders know where they are: push that address and jump.
+      // The callee must return into the function, because unwind information describes that address: push it, and
+      // jump.
       std::uint64_t shadow_stack = 0;
       asm volatile("rdsspq %0" : "+r"(shadow_stack));
-      if (shadow_stack != 0) return "its first instructions hold a call, and returns are guarded by a shadow stack";
+      if (shadow_stack != 0) return "its first instructions contain a call, and a hardware shadow stack is active";
       code.byte(0xff);  // push [rip + 5]
       code.byte(0x35);
-      code.relative(code.here() + 4 + 5);
+      code.displacement(code.here() + 4 + 5);
       code.jump(target);
       code.word(resume);
     } else {
-      return "its first instructions hold a branch that cannot be moved";
+      return "its first instructions contain a branch that cannot be moved";
     }
     return nullptr;
   }
   if (is_default(instruction, 0xff) && (instruction.raw.modrm.reg == 2 || instruction.raw.modrm.reg == 3))
-    return "its first instructions hold a call that cannot be moved";
+    return "its first instructions contain a call that cannot be moved";
   const bool rip_relative = (instruction.attributes & ZYDIS_ATTRIB_HAS_MODRM) != 0 &&
                             instruction.raw.modrm.mod == 0 && instruction.raw.modrm.rm == 5 &&
                             instruction.raw.disp.size == 32;
@@ -134,32 +138,103 @@ Refusal move(Code& code, const ZydisDecodedInstruction& instruction, std::uint64
   const std::size_t before = instruction.raw.disp.offset;
   const std::size_t after = instruction.length - before - 4u;
   code.bytes(bytes, before);
-  code.relative(target, after);
+  code.displacement(target, after);
   code.bytes(bytes + before + 4, after);
   return nullptr;
 }
 
-bool inside(const Patch& patch, std::uint64_t address) noexcept {
+/// Whether `address` is behind the first byte of the displaced instructions and before their end.
+bool is_inside(const Patch& patch, std::uint64_t address) noexcept {
   return address - patch.address - 1 < patch.length - 1;
 }
 
-/// What runs in a function: the instructions found by decoding it from its begin to its end, one behind the other.
-class Instructions {
- public:
-  explicit Instructions(const unwind::Span& function) noexcept
-      : function_(function), bytes_((function.end - function.begin + 7) / 8) {
-    constexpr std::uint64_t kLongest = 16u << 20;
-    if (function.end - function.begin <= kLongest) begins_ = static_cast<std::uint8_t*>(sys::map_private(bytes_));
+bool begins_with_endbr64(std::uint64_t address, std::uint64_t bytes_left) noexcept {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(address);
+  return bytes_left > 4 && bytes[0] == 0xf3 && bytes[1] == 0x0f && bytes[2] == 0x1e && bytes[3] == 0xfa;
+}
+
+/// Finds the instructions that the jump overwrites, and stores how many bytes they take to `patch`.
+Refusal find_displaced(const unwind::Span& text, Patch& patch) noexcept {
+  ZydisDecoder decoder;
+  ZydisDecodedInstruction instruction;
+  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+  std::uint32_t length = 0;
+  bool ended = false;
+  while (length < kJumpBytes) {
+    if (!decode(decoder, patch.address + length, text.end - patch.address - length, instruction))
+      return "its first instructions cannot be decoded";
+    // Padding behind the function's end, up to the next aligned address, may be overwritten too.
+    const std::uint64_t next = (patch.function_end + 15) & ~std::uint64_t{15};
+    if (ended ? !is_padding(instruction) || patch.address + length + instruction.length > next
+              : patch.address + length + instruction.length > patch.function_end)
+      return "it is shorter than the jump that a patch needs";
+    ended |= ends_flow(instruction);
+    length += instruction.length;
   }
-  Instructions(const Instructions&) = delete;
-  void operator=(const Instructions&) = delete;
-  ~Instructions() {
+  patch.length = length;
+  return nullptr;
+}
+
+/// Refuses a function that branches into its own displaced instructions.
+Refusal check_own_branches(const Patch& patch) noexcept {
+  ZydisDecoder decoder;
+  ZydisDecodedInstruction instruction;
+  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+  for (std::uint64_t at = patch.address; at < patch.function_end; at += instruction.length) {
+    if (!decode(decoder, at, patch.function_end - at, instruction))
+      return "it contains instructions that the decoder does not know";
+    if (is_relative(instruction) && is_inside(patch, branch_target(instruction, at)))
+      return "it branches into its own first instructions";
+  }
+  return nullptr;
+}
+
+/// push rbp; mov rbp, rsp; push [function]; jmp [trampoline]; and the two words. Returns the stub's address.
+std::uint64_t write_stub(CodeWriter& code, const PatchedFunction* function) noexcept {
+  const std::uint64_t stub = code.here();
+  const std::uint64_t words = stub + 16;
+  code.byte(0x55);
+  code.byte(0x48), code.byte(0x89), code.byte(0xe5);
+  code.byte(0xff), code.byte(0x35), code.displacement(words);
+  code.byte(0xff), code.byte(0x25), code.displacement(words + 8);
+  code.word(reinterpret_cast<std::uint64_t>(function));
+  code.word(reinterpret_cast<std::uint64_t>(&heapprof_intercept_entry));
+  return stub;
+}
+
+Refusal copy_displaced(CodeWriter& code, const Patch& patch) noexcept {
+  ZydisDecoder decoder;
+  ZydisDecodedInstruction instruction;
+  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+  const std::uint64_t resume = patch.address + patch.length;
+  bool falls_through = true;
+  for (std::uint32_t at = 0; at < patch.length && falls_through; at += instruction.length) {
+    decode(decoder, patch.address + at, patch.length - at, instruction);
+    if (const Refusal refusal = copy_instruction(code, instruction, patch.address + at, resume)) return refusal;
+    falls_through = !ends_flow(instruction) && !is_default(instruction, 0xe8);
+  }
+  if (falls_through) code.jump(resume);
+  return nullptr;
+}
+
+/// The instructions of a function, decoded one after the other from its begin to its end.
+class DecodedFunction {
+ public:
+  explicit DecodedFunction(const unwind::Span& function) noexcept
+      : function_(function), bytes_((function.end - function.begin + 7) / 8) {
+    constexpr std::uint64_t kMaxBytes = 16u << 20;
+    if (function.end - function.begin <= kMaxBytes) begins_ = static_cast<std::uint8_t*>(sys::map_private(bytes_));
+  }
+  DecodedFunction(const DecodedFunction&) = delete;
+  void operator=(const DecodedFunction&) = delete;
+  ~DecodedFunction() {
     if (begins_ != nullptr) sys::unmap(begins_, bytes_);
   }
 
-  /// All of them are known, as the last one ends where the function does and none branches into the middle of
-  /// another; and none branches into the middle of the patch.
-  bool stay_out_of(const Patch& patch) noexcept {
+  /// Whether it is certain that the function does not branch into the displaced instructions. That requires that all
+  /// of its instructions are known: the last one ends where the function does, and no direct branch leads into the
+  /// middle of another one.
+  bool never_branches_into(const Patch& patch) noexcept {
     return begins_ != nullptr && for_each([&](const ZydisDecodedInstruction&, std::uint64_t at) noexcept {
       const std::uint64_t offset = at - function_.begin;
       begins_[offset / 8] = static_cast<std::uint8_t>(begins_[offset / 8] | 1u << offset % 8);
@@ -167,7 +242,7 @@ class Instructions {
     }) && for_each([&](const ZydisDecodedInstruction& instruction, std::uint64_t at) noexcept {
       if (!is_relative(instruction)) return true;
       const std::uint64_t to = branch_target(instruction, at);
-      return !inside(patch, to) && (!function_.contains(to) || is_begin(to));
+      return !is_inside(patch, to) && (!function_.contains(to) || is_begin(to));
     });
   }
 
@@ -176,7 +251,7 @@ class Instructions {
     const std::uint64_t offset = at - function_.begin;
     return (begins_[offset / 8] >> offset % 8 & 1) != 0;
   }
-  /// False when `visit` says so, or the bytes cannot be understood.
+  /// Returns false when `visit` does, or bytes cannot be decoded.
   template <typename Visit>
   bool for_each(Visit&& visit) const noexcept {
     ZydisDecoder decoder;
@@ -192,7 +267,8 @@ class Instructions {
   std::uint8_t* begins_ = nullptr;
 };
 
-/// The image is known from the file, which may have been replaced since it was loaded.
+/// Whether the byte at `at` can be read. The image's addresses come from the file, which may have been replaced since
+/// it was loaded.
 bool is_mapped(std::uint64_t at) noexcept {
   char byte;
   const iovec local{&byte, 1};
@@ -200,23 +276,25 @@ bool is_mapped(std::uint64_t at) noexcept {
   return sys::call(SYS_process_vm_readv, sys::process_id(), sys::word(&local), 1, sys::word(&remote), 1) == 1;
 }
 
-/// What the bytes at `at` are, which look like a branch into the patch or the end of one that has prefixes. Without
-/// the code's unwind information nobody knows.
-enum class Look : std::uint8_t { kBranch, kOther, kUnknown };
+/// What the bytes at `at` are, which decode as a branch into the patch. kUnknown: no unwind information tells where
+/// the function around them begins.
+enum class BranchCheck : std::uint8_t { kBranch, kNoBranch, kUnknown };
 
-Look look_closer(const intercept::Symbols& object, std::uint64_t at, const Patch& patch) noexcept {
-  const unwind::Span image{object.image_begin & ~(kPage - 1), object.image_end};
+BranchCheck check_branch(const unwind::Span& text, const unwind::Span& image, std::uint64_t at,
+                         const Patch& patch) noexcept {
+  const unwind::Span whole_pages{image.begin & ~(kPageBytes - 1), image.end};
   unwind::Span function;
-  if (!is_mapped(image.begin) || !unwind::find_function(image, at, function) ||
-      function.begin < object.text_begin || function.end > object.text_end)
-    return Look::kUnknown;
-  return Instructions(function).stay_out_of(patch) ? Look::kOther : Look::kBranch;
+  if (!is_mapped(whole_pages.begin) || !unwind::find_function(whole_pages, at, function) ||
+      function.begin < text.begin || function.end > text.end)
+    return BranchCheck::kUnknown;
+  return DecodedFunction(function).never_branches_into(patch) ? BranchCheck::kNoBranch : BranchCheck::kBranch;
 }
 
-/// Short branches that lead into the middle of the patch.
-bool has_short_branch(const intercept::Symbols& object, const Patch& patch) noexcept {
+/// Whether a branch with an 8-bit displacement leads into the patch. Such bytes count only where unwind information
+/// confirms a branch: compilers never use short branches into the middle of another function, and assembly that does
+/// has a symbol there.
+bool has_short_branch(const unwind::Span& text, const unwind::Span& image, const Patch& patch) noexcept {
   constexpr std::uint64_t kReach = 128;
-  const unwind::Span text{object.text_begin, object.text_end};
   if (!text.contains(patch.address)) return false;
   const std::uint64_t begin = patch.address - text.begin < kReach ? text.begin : patch.address - kReach;
   const std::uint64_t end = text.end - patch.address < 2 * kReach ? text.end : patch.address + 2 * kReach;
@@ -224,8 +302,8 @@ bool has_short_branch(const intercept::Symbols& object, const Patch& patch) noex
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(at);
     if (bytes[0] != 0xeb && (bytes[0] & 0xf0) != 0x70 && (bytes[0] & 0xfc) != 0xe0) continue;
     const auto distance = static_cast<std::int8_t>(bytes[1]);
-    if (inside(patch, at + 2 + static_cast<std::uint64_t>(std::int64_t{distance})) &&
-        look_closer(object, at, patch) == Look::kBranch)
+    if (is_inside(patch, at + 2 + static_cast<std::uint64_t>(std::int64_t{distance})) &&
+        check_branch(text, image, at, patch) == BranchCheck::kBranch)
       return true;
   }
   return false;
@@ -233,115 +311,70 @@ bool has_short_branch(const intercept::Symbols& object, const Patch& patch) noex
 
 }  // namespace
 
-Refusal make_room(Room& room, std::uint64_t begin, std::uint64_t end, std::size_t functions) noexcept {
-  const std::size_t size = (functions * kBytesPerFunction + kPage - 1) & ~(kPage - 1);
+Refusal map_code_area(CodeArea& area, std::uint64_t begin, std::uint64_t end, std::size_t functions) noexcept {
+  const std::size_t size = (functions * kBytesPerFunction + kPageBytes - 1) & ~(kPageBytes - 1);
   constexpr std::uint64_t kStep = 64u << 10;
-  constexpr std::uint64_t kLowest = 64u << 10;  // vm.mmap_min_addr
+  constexpr std::uint64_t kMinAddress = 64u << 10;  // vm.mmap_min_addr
   constexpr std::uint64_t kReach = (std::uint64_t{1} << 31) - (16u << 20);
-  begin &= ~(kPage - 1);
-  // Below the object first: behind a program lies its heap, which grows.
+  begin &= ~(kPageBytes - 1);
+  const std::uint64_t page_end = (end + kPageBytes - 1) & ~(kPageBytes - 1);
+  // Below the object first: the heap behind a program grows upwards.
   std::uint64_t distance = kStep;
   for (unsigned i = 0; i < 400; ++i) {
     const bool below = i < 200;
     if (i == 200) distance = 256u << 20;
-    const std::uint64_t at = below ? begin - size - distance : ((end + kPage - 1) & ~(kPage - 1)) + distance;
+    const std::uint64_t at = below ? begin - size - distance : page_end + distance;
     distance += (i % 200) < 64 ? kStep : 8u << 20;
-    if ((below && (begin < size + distance + kLowest || end - at > kReach)) || (!below && at + size - begin > kReach))
-      continue;
+    if (below ? begin < size + distance + kMinAddress || end - at > kReach : at + size - begin > kReach) continue;
     void* const hint = reinterpret_cast<void*>(at);
     void* const memory =
         sys::map(hint, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | kMapFixedNoReplace, -1, 0);
     if (sys::failed(memory)) continue;
-    if (memory != hint) {  // a kernel that does not know the flag takes it for a hint
+    if (memory != hint) {  // older kernels ignore the flag
       sys::unmap(memory, size);
       continue;
     }
-    room = {static_cast<std::uint8_t*>(memory), size, 0};
+    area = {static_cast<std::uint8_t*>(memory), size, 0};
     return nullptr;
   }
-  return "there is no free memory near its code";
+  return kNoMemoryNear;
 }
 
-Refusal prepare(Room& room, const unwind::Span& text, std::uint64_t address, std::uint64_t size,
-                intercept::Target& target, Patch& patch) noexcept {
-  if (!text.contains(address)) return "it lies in another segment than other functions";
+Refusal prepare_patch(CodeArea& area, const unwind::Span& text, std::uint64_t address, std::uint64_t size,
+                      const PatchedFunction* function, Patch& patch) noexcept {
+  if (!text.contains(address)) return "it is in another segment than the object's other functions";
   const std::uint64_t left = text.end - address;
-  if (size > left) return "it would end behind the code, going by its size";
-  ZydisDecoder decoder;
-  ZydisDecodedInstruction instruction;
-  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(address);
-  const bool marked =  // endbr64
-      left > 4 && bytes[0] == 0xf3 && bytes[1] == 0x0f && bytes[2] == 0x1e && bytes[3] == 0xfa;
-  patch.address = address + (marked ? 4 : 0);
-  const std::uint64_t end = address + (size != 0 ? size : left < 64 ? left : 64);
+  if (size > left) return "its symbol's size exceeds the code segment";
+  patch.address = address + (begins_with_endbr64(address, left) ? 4 : 0);
+  patch.function_begin = address;
+  patch.function_end = address + (size != 0 ? size : left < 64 ? left : 64);
+  if (const Refusal refusal = find_displaced(text, patch)) return refusal;
+  if (size != 0)
+    if (const Refusal refusal = check_own_branches(patch)) return refusal;
 
-  // How many bytes.
-  std::uint32_t length = 0;
-  bool ended = false;
-  while (length < kJumpBytes) {
-    if (!decode(decoder, patch.address + length, text.end - patch.address - length, instruction))
-      return "its first instructions cannot be decoded";
-    // Behind the function's end there may be padding, to where the next one can begin.
-    const std::uint64_t next = (end + 15) & ~std::uint64_t{15};
-    if (ended ? !is_padding(instruction) || patch.address + length + instruction.length > next
-              : patch.address + length + instruction.length > end)
-      return "it is shorter than the jump that would be put there";
-    ended |= ends(instruction);
-    length += instruction.length;
-  }
-  patch.length = length;
-
-  // No branch of its own into them.
-  for (std::uint64_t at = patch.address; size != 0 && at < end; at += instruction.length) {
-    if (!decode(decoder, at, end - at, instruction)) return "it holds instructions that the decoder does not know";
-    if (is_relative(instruction) && inside(patch, branch_target(instruction, at)))
-      return "it branches into its own first instructions";
-  }
-
-  const std::size_t used = room.used;
-  Code code(room);
-  const std::uint64_t resume = patch.address + length;
-  // The stub: push rbp; mov rbp, rsp; push [target]; jmp [entry].
-  const std::uint64_t stub = code.here();
-  const std::uint64_t words = stub + 16;
-  code.byte(0x55);
-  code.byte(0x48), code.byte(0x89), code.byte(0xe5);
-  code.byte(0xff), code.byte(0x35), code.relative(words);
-  code.byte(0xff), code.byte(0x25), code.relative(words + 8);
-  code.word(reinterpret_cast<std::uint64_t>(&target));
-  code.word(reinterpret_cast<std::uint64_t>(&heapprof_intercept_entry));
-  // The moved instructions.
-  target.original = reinterpret_cast<const void*>(code.here());
-  target.begin = address;
-  target.end = end;
-  Refusal refusal = nullptr;
-  bool falls_through = true;
-  for (std::uint32_t at = 0; at < length && falls_through && refusal == nullptr; at += instruction.length) {
-    decode(decoder, patch.address + at, length - at, instruction);
-    refusal = move(code, instruction, patch.address + at, resume);
-    falls_through = !ends(instruction) && !is_default(instruction, 0xe8);
-  }
-  if (falls_through) code.jump(resume);
+  const std::size_t used_before = area.used;
+  CodeWriter code(area);
+  const std::uint64_t stub = write_stub(code, function);
+  patch.original = reinterpret_cast<const void*>(code.here());
+  Refusal refusal = copy_displaced(code, patch);
   const std::uint64_t after_jump = patch.address + kJumpBytes;
-  if (refusal == nullptr && (code.failed || !reaches(after_jump, stub)))
-    refusal = "there is no free memory near its code";
+  if (refusal == nullptr && (code.failed || !reaches(after_jump, stub))) refusal = kNoMemoryNear;
   if (refusal != nullptr) {
-    room.used = used;
+    area.used = used_before;
     return refusal;
   }
-  room.used = (room.used + 15) & ~std::size_t{15};
-  if (room.used > room.size) room.used = room.size;
+  area.used = (area.used + 15) & ~std::size_t{15};
+  if (area.used > area.size) area.used = area.size;
   const auto distance = static_cast<std::uint32_t>(stub - after_jump);
   patch.jump[0] = 0xe9;
   __builtin_memcpy(patch.jump + 1, &distance, 4);
   return nullptr;
 }
 
-void find_branches(const intercept::Symbols& object, const Patch* patches, std::size_t count,
-                   bool* refused) noexcept {
-  std::uint64_t begin = object.text_begin;
-  std::uint64_t end = object.text_end;
+void find_branches_into(const Patch* patches, std::size_t count, const unwind::Span& text, const unwind::Span& image,
+                        bool* refused) noexcept {
+  std::uint64_t begin = text.begin;
+  std::uint64_t end = text.end;
   if (count == 0 || end - begin < 16) return;
   std::uint64_t low = UINT64_MAX;
   std::uint64_t high = 0;
@@ -349,25 +382,26 @@ void find_branches(const intercept::Symbols& object, const Patch* patches, std::
     if (patches[i].address < low) low = patches[i].address;
     if (patches[i].address + patches[i].length > high) high = patches[i].address + patches[i].length;
   }
-  // Very large code is looked at where it is near: an allocator's functions stand together, and the rest would have
-  // to be read from the disk first.
+  // In very large code, only the neighbourhood is searched: an allocator's functions are close together, and the rest
+  // would have to be read from the disk first.
   constexpr std::uint64_t kNear = 16u << 20;
   if (low - begin > kNear && low > begin) begin = low - kNear;
   if (end > high && end - high > kNear) end = high + kNear;
-  for (std::size_t i = 0; i < count; ++i) refused[i] = refused[i] || has_short_branch(object, patches[i]);
-  const auto look_at = [&](std::uint64_t at) noexcept {
+  for (std::size_t i = 0; i < count; ++i) refused[i] = refused[i] || has_short_branch(text, image, patches[i]);
+  const auto check_at = [&](std::uint64_t at) noexcept {
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(at);
-    std::uint64_t place = at + 1;
-    if (bytes[0] == 0x0f && (bytes[1] & 0xf0) == 0x80) ++place;
+    std::uint64_t displacement_at = at + 1;
+    if (bytes[0] == 0x0f && (bytes[1] & 0xf0) == 0x80) ++displacement_at;
     else if (bytes[0] != 0xe8 && bytes[0] != 0xe9) return;
     std::int32_t distance;
-    __builtin_memcpy(&distance, reinterpret_cast<const void*>(place), 4);
-    const std::uint64_t to = place + 4 + static_cast<std::uint64_t>(static_cast<std::int64_t>(distance));
+    __builtin_memcpy(&distance, reinterpret_cast<const void*>(displacement_at), 4);
+    const std::uint64_t to = displacement_at + 4 + static_cast<std::uint64_t>(static_cast<std::int64_t>(distance));
     if (to - low >= high - low) return;
     for (std::size_t i = 0; i < count; ++i)
-      if (inside(patches[i], to) && !refused[i]) refused[i] = look_closer(object, at, patches[i]) != Look::kOther;
+      if (is_inside(patches[i], to) && !refused[i])
+        refused[i] = check_branch(text, image, at, patches[i]) != BranchCheck::kNoBranch;
   };
-  // Sixteen bytes at a time: most begin no branch, and libc has a million and a half.
+  // Sixteen bytes at a time: most begin no branch, and libc has 1.5 million bytes of code.
   const __m128i call = _mm_set1_epi8(static_cast<char>(0xe8));
   const __m128i jump = _mm_set1_epi8(static_cast<char>(0xe9));
   const __m128i conditional = _mm_set1_epi8(0x0f);
@@ -377,27 +411,27 @@ void find_branches(const intercept::Symbols& object, const Patch* patches, std::
     const __m128i found = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, call), _mm_cmpeq_epi8(bytes, jump)),
                                        _mm_cmpeq_epi8(bytes, conditional));
     for (auto mask = static_cast<unsigned>(_mm_movemask_epi8(found)); mask != 0; mask &= mask - 1)
-      look_at(at + static_cast<unsigned>(__builtin_ctz(mask)));
+      check_at(at + static_cast<unsigned>(__builtin_ctz(mask)));
   }
-  for (; at + 6 <= end; ++at) look_at(at);
+  for (; at + 6 <= end; ++at) check_at(at);
 }
 
-Refusal seal(Room& room) noexcept {
+Refusal make_executable(CodeArea& area) noexcept {
   const long result =
-      sys::call(SYS_mprotect, sys::word(room.begin), static_cast<long>(room.size), PROT_READ | PROT_EXEC);
-  return sys::failed(result) ? "memory cannot be made executable here" : nullptr;
+      sys::call(SYS_mprotect, sys::word(area.begin), static_cast<long>(area.size), PROT_READ | PROT_EXEC);
+  return sys::failed(result) ? "the system denied executable memory" : nullptr;
 }
 
-Refusal unseal(Room& room) noexcept {
-  room.used = 0;
+Refusal reset(CodeArea& area) noexcept {
+  area.used = 0;
   const long result =
-      sys::call(SYS_mprotect, sys::word(room.begin), static_cast<long>(room.size), PROT_READ | PROT_WRITE);
-  return sys::failed(result) ? "memory cannot be made writable here" : nullptr;
+      sys::call(SYS_mprotect, sys::word(area.begin), static_cast<long>(area.size), PROT_READ | PROT_WRITE);
+  return sys::failed(result) ? "the system denied writing to its stubs" : nullptr;
 }
 
-Refusal apply(const Patch& patch) noexcept {
-  constexpr Refusal kUnwritable = "its code cannot be written";
-  // By the kernel, which writes where a debugger may: the pages' protection is left as it is.
+Refusal apply_patch(const Patch& patch) noexcept {
+  constexpr Refusal kUnwritable = "the system denied writing to its code";
+  // /proc/self/mem writes as a debugger does, and leaves the protection of the pages as it is.
   const int fd = sys::open("/proc/self/mem", O_RDWR | O_CLOEXEC);
   bool written = false;
   if (!sys::failed(fd)) {
@@ -405,7 +439,7 @@ Refusal apply(const Patch& patch) noexcept {
     sys::close(fd);
   }
   if (!written) {
-    const std::uint64_t page = patch.address & ~(kPage - 1);
+    const std::uint64_t page = patch.address & ~(kPageBytes - 1);
     const auto bytes = static_cast<long>(patch.address + sizeof patch.jump - page);
     if (sys::failed(sys::call(SYS_mprotect, static_cast<long>(page), bytes, PROT_READ | PROT_WRITE | PROT_EXEC)))
       return kUnwritable;
@@ -417,4 +451,4 @@ Refusal apply(const Patch& patch) noexcept {
              : kUnwritable;
 }
 
-}  // namespace heapprof::arch
+}  // namespace heapprof::intercept

@@ -1,69 +1,64 @@
-// Diverting a function at its entry, on x86-64.
+// Patches functions at their entry, on x86-64.
 //
-// Its first instructions, five bytes or more, are replaced by a jump to a stub in a room of ours within reach of it.
-// The replaced instructions are kept runnable in the same room, those that refer to their own place rewritten, and
-// lead back into the function. After endbr64, which stays.
+// The first instructions of a function, five bytes or more, are displaced by a jump to its stub. The stub makes a
+// frame and jumps to the trampoline (trampoline.S). The displaced instructions are copied into the code area, behind
+// the stub, rewritten where they refer to their own address, and lead back into the function. An endbr64 stays where
+// it is. Nothing of the host changes before apply_patch().
 //
-// What cannot be moved without doubt is refused, with the reason: a function that is too short; instructions that the
-// decoder does not know, or that cannot be moved (loop, jrcxz, a call that is not the last); a branch into the middle
-// of the replaced bytes, from the function itself or from elsewhere in the object's code.
-// Nothing of the host has changed until apply().
-//
-// Branches from elsewhere are looked for byte by byte, wherever instructions may begin, so none is missed. But many a
-// pair of other instructions has bytes that look like one: jemalloc's look-up of an address holds shr $9 and and
-// $0x1ffff8, in whose middle stands a call 515 KB back. So the function around what was found, whose first
-// instruction the unwind information tells, is decoded from there to its end. The instructions found are all that run
-// in it: each leads to the next, and no direct branch of the function leads to anything else (else it counts as not
-// understood). If none of them branches into the patch, the function does not. Where that cannot be shown, a branch
-// with a 32-bit displacement counts as one; a short one, from within 128 bytes, does in functions with unwind
-// information only: compilers make none from one function into the middle of another, and assembly that does has a
-// name there.
+// A function is refused, with the reason, where it is not certain that its instructions can be moved and that no
+// branch leads into the middle of them. docs/embedded-allocators.md describes how that is decided.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/intercept/object_symbols.h"
-#include "preload/intercept/patched_call.h"
 #include "preload/unwind/modules.h"
 
-namespace heapprof::arch {
+namespace heapprof::intercept {
 
-/// Why not; null: done.
+struct PatchedFunction;
+
+/// Why a step was refused, for people; null: it succeeded.
 using Refusal = const char*;
 
-/// Memory near an object: stubs and moved instructions. Lives as long as the process.
-struct Room {
+/// Memory near an object, for stubs and displaced instructions. It is never unmapped.
+struct CodeArea {
   std::uint8_t* begin = nullptr;
   std::size_t size = 0;
   std::size_t used = 0;
 };
 
 struct Patch {
-  std::uint64_t address;  ///< of the bytes to be replaced
-  std::uint32_t length;   ///< whole instructions
-  std::uint8_t jump[5];
+  std::uint64_t address;  ///< of the displaced instructions
+  std::uint32_t length;   ///< their bytes
+  std::uint8_t jump[5];   ///< what replaces the first of them
+  const void* original;   ///< their copy, which leads back into the function
+  std::uint64_t function_begin;
+  std::uint64_t function_end;
 };
 
-/// Room for some `functions` functions of an object that lies in [begin, end). Writable; not yet executable.
-Refusal make_room(Room& room, std::uint64_t begin, std::uint64_t end, std::size_t functions) noexcept;
+/// Maps an area for `functions` functions of an object with the addresses [begin, end). It is writable and not
+/// executable.
+Refusal map_code_area(CodeArea& area, std::uint64_t begin, std::uint64_t end, std::size_t functions) noexcept;
 
-/// Writes stub and moved instructions of the function at `address` (`size` bytes; 0: unknown), whose Target they
-/// fill. `text` is mapped code, beyond which nothing is read: the symbol's size may be anything.
-Refusal prepare(Room& room, const unwind::Span& text, std::uint64_t address, std::uint64_t size,
-                intercept::Target& target, Patch& patch) noexcept;
+/// Writes stub and displaced instructions of the function at `address` into `area`, and fills `patch`. The stub hands
+/// `function` to the trampoline. `size` is that of the symbol; 0: unknown. Nothing outside of `text`, which is mapped
+/// code, is read: a symbol's size may be wrong.
+Refusal prepare_patch(CodeArea& area, const unwind::Span& text, std::uint64_t address, std::uint64_t size,
+                      const PatchedFunction* function, Patch& patch) noexcept;
 
-/// A branch from elsewhere in the object's code into the middle of a patch: true for those in `refused`.
-void find_branches(const intercept::Symbols& object, const Patch* patches, std::size_t count,
-                   bool* refused) noexcept;
+/// Sets refused[i] if code in `text`, that of the object with the addresses `image`, branches or may branch into the
+/// middle of patches[i]'s displaced instructions.
+void find_branches_into(const Patch* patches, std::size_t count, const unwind::Span& text, const unwind::Span& image,
+                        bool* refused) noexcept;
 
-/// Makes the room executable and unwritable.
-Refusal seal(Room& room) noexcept;
+/// Makes the area executable and read-only.
+Refusal make_executable(CodeArea& area) noexcept;
 
-/// Empty and writable again.
-Refusal unseal(Room& room) noexcept;
+/// Makes the area writable again, and empties it. Precondition: no thread runs code of it.
+Refusal reset(CodeArea& area) noexcept;
 
-/// Replaces the bytes. No thread may be about to run them.
-Refusal apply(const Patch& patch) noexcept;
+/// Writes the jump. Precondition: no thread is in the displaced instructions, or about to run them.
+Refusal apply_patch(const Patch& patch) noexcept;
 
-}  // namespace heapprof::arch
+}  // namespace heapprof::intercept

@@ -1,22 +1,15 @@
-/* The way of a patched function's call to the recorder and on to the function (preload/intercept/patched_call.h).
+/* The trampoline: takes a call of a patched function to the recorder and to the function (patched_call.h).
  *
- * A jump at the function's entry leads to its stub (patch.cpp), which makes a frame and jumps here:
+ * The jump at the function's entry leads to its stub (patch.cpp), which makes a frame and jumps here:
  *
- *     push rbp;  mov rbp, rsp;  push [Target];  jmp heapprof_intercept_entry
+ *     push rbp;  mov rbp, rsp;  push [PatchedFunction];  jmp heapprof_intercept_entry
  *
- * Every register that a call may clobber is kept over what runs here: a caller that knows the function may count on more
- * registers than the ABI keeps (GCC's -fipa-ra), and the function leaves some of them alone.
+ * It preserves every register that a call may clobber, because compilers rely on what they know of a function (GCC's
+ * -fipa-ra), except the upper halves of vector registers, which the library never touches. The sixteen vector
+ * registers are saved only around the two functions that record. docs/embedded-allocators.md has reasons and costs.
  *
- *  - General registers are saved before C++ code runs, and again after the function has returned.
- *  - The sixteen vector registers cost more than all the rest, so they are saved only where the recorder has something
- *    to do: heapprof_intercept_begin and _end, which decide that, are compiled to use none (call.h).
- *  - The upper halves of vector registers and what AVX-512 adds are never saved, because nothing in the library touches
- *    them: it is compiled without AVX and has memory functions of its own (bytes.cpp). Saving them in time would take
- *    XGETBV or more each way, 25 ns where this was measured. tests/abi looks at every instruction of the library.
- *
- * rbp makes a frame as the ABI describes it, so that whoever walks frame pointers passes it, and the unwind
- * information below lets exceptions through. Frame, from rbp down: CallFrame (176 bytes and Target), sixteen vector
- * registers; 448 bytes with the return address. */
+ * Frame, from rbp down: CallFrame (176 bytes and the PatchedFunction), sixteen vector registers; 448 bytes with the
+ * return address. Frame-pointer walkers and, by the unwind information below, exceptions pass through it. */
 
 #define FRAME -176
 
@@ -128,8 +121,8 @@ heapprof_intercept_returned:
         .cfi_def_cfa %rsp, 8
         .cfi_same_value %rbp
         ret
-        /* Nothing to do afterwards: the function takes our place. Where it is stands below the stack pointer now,
-         * in the red zone, where no signal handler writes. */
+        /* Nothing to record: jump to the function. Its address is below the stack pointer now, in the red zone, where
+         * no signal handler writes. */
 1:      .cfi_restore_state
         leave
         .cfi_def_cfa %rsp, 8

@@ -1,0 +1,37 @@
+#include "preload/intercept/elf_file.h"
+
+#include "preload/sys/kernel.h"
+
+namespace heapprof::intercept {
+
+Buffer::Buffer(std::uint64_t bytes) noexcept : bytes_(bytes) {
+  if (bytes != 0 && bytes <= kMaxTableBytes) memory_ = static_cast<char*>(sys::map_private(bytes));
+}
+
+Buffer::~Buffer() {
+  if (memory_ != nullptr) sys::unmap(memory_, bytes_);
+}
+
+bool read_at(int fd, void* to, std::uint64_t bytes, std::uint64_t offset) noexcept {
+  auto* at = static_cast<char*>(to);
+  while (bytes != 0) {
+    const long got = sys::pread(fd, at, bytes, offset);
+    if (got <= 0) return false;
+    at += got;
+    bytes -= static_cast<std::uint64_t>(got);
+    offset += static_cast<std::uint64_t>(got);
+  }
+  return true;
+}
+
+bool read_headers(ElfFile& file) noexcept {
+  if (!read_at(file.fd, &file.header, sizeof file.header, 0)) return false;
+  const ElfW(Ehdr)& header = file.header;
+  if (__builtin_memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+      header.e_phentsize != sizeof(ElfW(Phdr)))
+    return false;
+  file.segment_count = header.e_phnum < 32 ? header.e_phnum : 32;
+  return read_at(file.fd, file.segments, file.segment_count * sizeof(ElfW(Phdr)), header.e_phoff);
+}
+
+}  // namespace heapprof::intercept

@@ -1,0 +1,46 @@
+// Reads the ELF file of a loaded object.
+//
+// The file is read into mapped memory, because another process may truncate it: access to a mapping of it would raise
+// SIGBUS. Raw system calls, no allocation.
+#pragma once
+
+#include <elf.h>
+#include <link.h>
+
+#include <cstdint>
+
+namespace heapprof::intercept {
+
+/// Limit for one read table, so that recording does not take much of the host's memory.
+inline constexpr std::uint64_t kMaxTableBytes = 512u << 20;
+
+/// Zeroed memory for the time of a call; false when there is none, or `bytes` is 0 or exceeds kMaxTableBytes.
+class Buffer {
+ public:
+  explicit Buffer(std::uint64_t bytes) noexcept;
+  Buffer(const Buffer&) = delete;
+  void operator=(const Buffer&) = delete;
+  ~Buffer();
+  char* data() const noexcept { return memory_; }
+  explicit operator bool() const noexcept { return memory_ != nullptr; }
+
+ private:
+  std::uint64_t bytes_;
+  char* memory_ = nullptr;
+};
+
+/// The headers of an open file. Zeroed memory is a valid one, but for `fd`.
+struct ElfFile {
+  int fd;
+  ElfW(Ehdr) header;
+  ElfW(Phdr) segments[32];
+  unsigned segment_count;
+};
+
+/// Reads exactly `bytes` bytes. Returns false when the file is shorter, or the read failed.
+bool read_at(int fd, void* to, std::uint64_t bytes, std::uint64_t offset) noexcept;
+
+/// Reads the headers of `file.fd`. Returns false when the file is no 64-bit ELF file.
+bool read_headers(ElfFile& file) noexcept;
+
+}  // namespace heapprof::intercept

@@ -1,0 +1,91 @@
+#include "preload/intercept/object_examiner.h"
+
+#include "common/c_string.h"
+#include "preload/intercept/allocator_strings.h"
+#include "preload/sys/proc_maps.h"
+
+namespace heapprof::intercept {
+
+/// Takes the path of the mapping. Costs reading /proc/self/maps up to there.
+bool ObjectExaminer::find_mapped_path(const link_map& map) noexcept {
+  sys::Mapping mapping;
+  path_is_mapped_ = true;
+  return sys::find_mapping(reinterpret_cast<std::uint64_t>(map.l_ld), mapping, path_, sizeof path_) &&
+         path_[0] == '/';
+}
+
+/// Takes the loader's name if it is an absolute path: its cost does not grow with the number of mappings.
+bool ObjectExaminer::find_path(const link_map& map, sys::GuardedReader& reader) noexcept {
+  path_is_mapped_ = false;
+  return (reader.read_text(map.l_name, path_, sizeof path_) && path_[0] == '/') || find_mapped_path(map);
+}
+
+bool ObjectExaminer::is_libc() const noexcept {
+  const char* name = base_name(path_);
+  return after_prefix(name, "libc.so.") != nullptr || after_prefix(name, "libc-2.") != nullptr ||
+         after_prefix(name, "ld-linux") != nullptr || after_prefix(name, "ld-2.") != nullptr;
+}
+
+/// When the file with the loader's name has functions to patch, the file that is mapped is read instead: the first
+/// may have been replaced since.
+bool ObjectExaminer::read_symbols(const link_map& map) noexcept {
+  const auto read = [&] {
+    __builtin_memset(static_cast<void*>(&symbols_), 0, sizeof symbols_);
+    return read_object_symbols(path_, map.l_addr, symbols_);
+  };
+  if (!read()) return false;
+  if (path_is_mapped_ || symbols_.count == 0) return true;
+  return find_mapped_path(map) && read();
+}
+
+/// Stores the functions that are to be patched to selected_, and their number to `count`. Returns their family.
+Family ObjectExaminer::select(std::size_t& count) noexcept {
+  const bool has_plain_allocator = symbols_.core == kCoreAll;
+  bool has_prefixed_allocator = false;
+  for (std::size_t i = 0; i < symbols_.count; ++i)
+    has_prefixed_allocator |= symbols_.functions[i].allocator.family < Family::kPlain;
+  Family result = Family::kPlain;
+  bool has_mallocx = false;
+  count = 0;
+  for (std::size_t i = 0; i < symbols_.count; ++i) {
+    const FunctionSymbol& function = symbols_.functions[i];
+    const Family family = function.allocator.family;
+    if (family == Family::kPlain && !has_plain_allocator) continue;
+    // Without an allocator in the object, operator new calls malloc and is recorded there. With one, it may not.
+    if (family == Family::kOperator && !has_prefixed_allocator && !has_plain_allocator) continue;
+    if (family < Family::kPlain) result = family;
+    if (family == Family::kPlain && text_equal(function.name, "mallocx")) has_mallocx = true;
+    if (function.indirect) {
+      report_.skip(function, "an IFUNC resolver chooses it when the program starts");
+      continue;
+    }
+    bool known = false;
+    for (std::size_t j = 0; j < count; ++j) known |= selected_[j]->address == function.address;
+    if (!known) selected_[count++] = &function;
+  }
+  return result == Family::kPlain && has_mallocx ? Family::kJemalloc : result;
+}
+
+void ObjectExaminer::examine(const link_map& map, bool is_main, Role role, bool no_thread_inside) noexcept {
+  report_.begin(path_, role);
+  if (!read_symbols(map)) return;
+  if (role == Role::kOther) object_loads_others_ |= symbols_.imports_dlopen;
+  std::size_t count;
+  const Family family = select(count);
+  if (count == 0) {
+    report_.note_skipped();
+    const char* allocator = is_main && !symbols_.has_symtab ? find_allocator_by_strings(path_) : nullptr;
+    if (allocator != nullptr) report_.note_stripped(allocator);
+    return;
+  }
+  if (symbols_.has_sanitizer) return report_.skip_all("it belongs to a sanitizer");
+  if (!no_thread_inside) return report_.skip_all("other threads were already running when it was found");
+  const std::size_t patched = patcher_.patch(symbols_, selected_, count, role, report_);
+  if (patched == 0 && report_.skipped() == 0) return;
+  const char* allocator =
+      role == Role::kOtherNamespaceLibc ? "the libc of another namespace" : family_name(family);
+  report_.note_patched(allocator, selected_, patched);
+  report_.note_skipped();
+}
+
+}  // namespace heapprof::intercept
