@@ -1,11 +1,10 @@
-/* heapprof.h: for programs that want to talk to heapprof's recorder.
+/* heapprof.h: lets a program control heapprof's recorder, and report the blocks of its own pools.
  *
- * Include it from C (C99 and later) or C++, link nothing. Where the recorder is not loaded, every call is a
- * test of one pointer and does nothing. All may be called from any thread at any time.
+ * Include it from C (C99 and later) or C++; nothing has to be linked. Without the recorder, each function tests one
+ * pointer and does nothing. All functions may be called from any thread at any time.
  *
- * The recorder is found at program start, by weak references: the program has to be a dynamic executable
- * (the recorder cannot be loaded into a static one) and the recorder loaded with it, by `heapprof record` or
- * LD_PRELOAD.
+ * The functions find the recorder by weak references. So the program must be a dynamic executable, and the recorder
+ * must be loaded when the program starts: by `heapprof record` or LD_PRELOAD.
  */
 #ifndef HEAPPROF_H
 #define HEAPPROF_H
@@ -16,9 +15,8 @@
 extern "C" {
 #endif
 
-/* HEAPPROF_FIND_(pointer, name): the recorder's function, or null. A plain weak reference would do, but in
- * executables linked without PIE the linkers settle it as null for good; one through the global offset table
- * is left to the loader (tried with GNU ld and gold). */
+/* HEAPPROF_FIND_(pointer, name): the recorder's function, or null. The reference goes through the global offset
+ * table: in executables without PIE, linkers (GNU ld and gold were tried) resolve a plain weak reference to null. */
 #if defined(__x86_64__)
 #define HEAPPROF_FIND_(pointer, name) \
   __asm__(".weak " #name "\n\tmovq " #name "@GOTPCREL(%%rip), %0" : "=r"(pointer))
@@ -29,44 +27,46 @@ extern "C" {
 #define HEAPPROF_FIND_(pointer, name) ((pointer) = 0)
 #endif
 
-/* Allocations from here on are not recorded. Releases of blocks recorded earlier still are, so that nothing
- * looks leaked that was not. */
+/* Pauses recording: allocations that follow are not recorded. Frees of recorded blocks still are, so that these
+ * blocks do not count as leaked. */
 static inline void heapprof_pause(void) {
   void (*recorder)(void);
   HEAPPROF_FIND_(recorder, heapprof_recorder_pause);
   if (recorder) recorder();
 }
 
-/* Records again. */
+/* Resumes recording. */
 static inline void heapprof_resume(void) {
   void (*recorder)(void);
   HEAPPROF_FIND_(recorder, heapprof_recorder_resume);
   if (recorder) recorder();
 }
 
-/* Puts a named point into the timeline ("level loaded"). At most 255 bytes of `text` are kept. */
+/* Adds a mark to the timeline ("level loaded"). `text` is truncated to 255 bytes. */
 static inline void heapprof_mark(const char* text) {
   void (*recorder)(const char*);
   HEAPPROF_FIND_(recorder, heapprof_recorder_mark);
   if (recorder) recorder(text);
 }
 
-/* 1: allocations are being recorded now. 0: no recorder, paused, or it stopped (a full disk, say). */
+/* Returns 1 if allocations are being recorded; 0 without the recorder, while it is paused, or when it has stopped (a
+ * full disk, for example). */
 static inline int heapprof_is_recording(void) {
   int (*recorder)(void);
   HEAPPROF_FIND_(recorder, heapprof_recorder_is_recording);
   return recorder ? recorder() : 0;
 }
 
-/* For pools: `block` of `size` bytes was handed out, with the stack of this call. The memory that the pool
- * itself takes from malloc or mmap is recorded as well; pause around that, or tell them apart by stack. */
+/* For pools: records that `block`, of `size` bytes, has been allocated, with the stack of this call. The memory that
+ * the pool itself gets from malloc or mmap is recorded too: pause recording around these calls, or distinguish them
+ * by their stacks. */
 static inline void heapprof_report_alloc(const void* block, size_t size) {
   void (*recorder)(const void*, size_t);
   HEAPPROF_FIND_(recorder, heapprof_recorder_report_alloc);
   if (recorder) recorder(block, size);
 }
 
-/* For pools: `block` was taken back. Before it can be handed out again. */
+/* For pools: records that `block` has been freed. Call it before the pool can allocate the block again. */
 static inline void heapprof_report_free(const void* block) {
   void (*recorder)(const void*);
   HEAPPROF_FIND_(recorder, heapprof_recorder_report_free);

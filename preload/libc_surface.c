@@ -1,25 +1,26 @@
-/* What the recorder takes from libc, all of it. Linked in libc's place (it carries its name), so that
+/* Everything that the recorder uses of libc. The recorder is linked with this library, which has libc's name, instead
+ * of libc. So
  *
- *  - a function that is not here fails the link: nothing slips in that allocates, locks or sets errno;
- *  - the versions asked for are those of preload/arch/ARCHITECTURE/libc.map, whatever libc the build machine has;
- *  - what newer libcs add (__libc_single_threaded, _dl_find_object) stays a weak reference without version,
- *    which an older one leaves null. Linked against the real libc it would be a required version, and the
- *    library would not load there.
+ *  - the link fails for any other function of libc, such as one that allocates, locks or sets errno;
+ *  - symbol versions are those of preload/arch/ARCHITECTURE/libc.map, whatever libc the build machine has;
+ *  - functions of newer libcs (__libc_single_threaded, _dl_find_object) stay weak references without a version, which
+ *    are null with an older libc. With the build machine's libc they would get a version, and the recorder could not
+ *    be loaded on older systems.
  *
- * The definitions are empty: only names, kinds and versions matter. */
+ * The definitions are empty: only names, types and versions matter. */
 #define FUNCTION(name) \
   void name(void) {}
 
-/* The program's environment. One variable with three names. */
+/* The program's environment: one variable with three names. */
 char** __environ;
 extern char** environ __attribute__((alias("__environ")));
 extern char** _environ __attribute__((alias("__environ")));
 
-/* The kernel's parameters; the clock, read without a system call. */
+/* The auxiliary vector; and the clock, which is read without a system call. */
 FUNCTION(clock_gettime)
 FUNCTION(getauxval)
 
-/* Memory and text. On x86-64 the library has its own (intercept/x86_64/memory_functions.cpp). */
+/* Memory and strings. On x86-64 the recorder contains them (intercept/x86_64/memory_functions.cpp). */
 #ifndef __x86_64__
 FUNCTION(memchr)
 FUNCTION(memcmp)
@@ -29,5 +30,5 @@ FUNCTION(memset)
 FUNCTION(strlen)
 #endif
 
-/* How LZ4 ends a process whose stack was overwritten. */
+/* Called by LZ4 when its stack was overwritten. */
 FUNCTION(__stack_chk_fail)

@@ -10,8 +10,8 @@ usage: tools/damaged-objects.py [--build DIR] [--count N] [--first N] [--seed N]
 --keep DIR   where a damaged object goes that was not stood; default the current folder
 
 Damaged are copies of programs and of a library: their unwind information, symbols, notes, debug information, section
-headers, and the program headers that lead to these; not the code, nor what the loader needs. Some have their own
-allocator, whose functions the recorder finds by the symbols and diverts.
+headers, and the program headers that lead to these; not the code, nor what the loader needs. Some have an embedded
+allocator, whose functions the recorder finds by their symbols and patches.
 
 Each is run plain. Where that works as it does undamaged, it is run recorded: exit status and output must be the same,
 the trace complete, and of programs with libc's allocator the allocations must be as many as undamaged. Then heapprof
@@ -47,8 +47,8 @@ NOT_LOADED = (".symtab", ".strtab", ".shstrtab", ".gnu_debuglink", ".debug_info"
 class Subject:
     """A program, and which of its files is damaged: itself, or a library that it finds in a folder."""
 
-    def __init__(self, command, own_allocator=False, library=None):
-        self.command, self.own_allocator, self.library = command, own_allocator, library
+    def __init__(self, command, has_allocator=False, library=None):
+        self.command, self.has_allocator, self.library = command, has_allocator, library
         self.file = Path(library or command[0])
         self.name = self.file.name
 
@@ -57,8 +57,8 @@ def subjects(build):
     programs = build / "tests" / "programs"
     found = [Subject([programs / "ledger_single", "50"]), Subject([programs / "deep"]),
              Subject([programs / "ledger_names"])]
-    for name in ("own_jemalloc", "own_mimalloc", "own_tcmalloc_plain"):
-        found.append(Subject([programs / name, "20"], own_allocator=True))
+    for name in ("embedded_jemalloc", "embedded_mimalloc", "embedded_tcmalloc_plain"):
+        found.append(Subject([programs / name, "20"], has_allocator=True))
     for path, *arguments in (("/usr/bin/lua5.4", "-e", "t = {} for i = 1, 300 do t[i] = ('x'):rep(i) end print(#t)"),
                              ("/usr/bin/xz", "--version")):
         found.append(Subject([Path(path), *arguments]))
@@ -200,7 +200,7 @@ class Campaign:
         counted, problem = self.figures()
         if problem:
             return problem, "broken"
-        if not subject.own_allocator and counted != allocations:
+        if not subject.has_allocator and counted != allocations:
             return f"{counted} allocations, not {allocations}", "broken"
         answer = self.report("--no-symbol-cache")
         said = answer.stderr.decode(errors="replace")

@@ -55,7 +55,7 @@ if [ "$build_first" = yes ]; then
     HEAPPROF_TEST_BUILD=$(realpath "$build")
     tools/aarch64.sh --no-install --only-build >"$build/aarch64.log" 2>&1 || true
     PYTHONPATH=tests/support PYTHONDONTWRITEBYTECODE=1 \
-      python3 tests/e2e/own_allocators_rust.py --only-build >"$build/rust.log" 2>&1 || true
+      python3 tests/e2e/embedded_allocators_rust.py --only-build >"$build/rust.log" 2>&1 || true
   fi
 fi
 [ "$run" = yes ] || exit 0

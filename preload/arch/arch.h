@@ -1,12 +1,13 @@
-// The architecture's folder, chosen by the build: preload/meson.build puts preload/arch/<cpu family> on the
-// include path. Each folder has the same files:
-//   raw_syscall.h      raw system calls (not syscall.h, which libc has)
+// What depends on the processor architecture. preload/meson.build puts preload/arch/<cpu family> on the include path;
+// each of these folders has the same files, which include nothing of the recorder:
+//
+//   raw_syscall.h      raw system calls (not syscall.h: libc has a file of that name)
 //   ticks.h            the cycle clock
-//   entry.h            the registers with which a stack begins
-//   dwarf_registers.h  registers by DWARF's numbers, signal frames
-// and for programs that carry their own allocator, included where they are used:
-//   intercept_call.h   the registers of a diverted function's caller
-//   patch.h            diverting a function
+//   entry.h            the host's registers at the call of a hook
+//   dwarf_registers.h  DWARF register numbers, signal frames
+//   libc.map           the versions of libc's functions (preload/libc_surface.c)
+//
+// Patching depends on it too: preload/intercept/<cpu family>.
 #pragma once
 
 #include "dwarf_registers.h"

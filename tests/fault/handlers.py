@@ -10,8 +10,8 @@ import harness
 import killed
 import trace_reader
 
-# With allocators of their own, as far as there are any here.
-OWN = [name for name in ("own_jemalloc_handlers", "own_tcmalloc_handlers", "own_mimalloc_handlers")
+# Programs with embedded allocators, as far as they were built.
+EMBEDDED = [name for name in ("embedded_jemalloc_handlers", "embedded_tcmalloc_handlers", "embedded_mimalloc_handlers")
        if os.path.exists(harness.program(name))]
 
 
@@ -34,7 +34,7 @@ class Handlers(harness.Case):
     @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
     def test_a_jump_at_every_instruction(self):
         """As above, at each of an event's first 700 instructions."""
-        for program in ["handlers", *OWN]:
+        for program in ["handlers", *EMBEDDED]:
             with self.subTest(program=program):
                 run = self.record(harness.program(program), "jumpstep", 5, BLOCK_BYTES=4096)
                 self.assertGreater(int(run.stdout), 300)
@@ -95,7 +95,7 @@ class Handlers(harness.Case):
     def test_allocations_at_every_instruction(self):
         """Between any two instructions of the recorder a handler may take the block that the program has just given
         back, or give back the one that it will get: each allocation is recorded, once, and in its place."""
-        for program, threads in (("handlers", ""), ("handlers", "-threads"), *((name, "") for name in OWN)):
+        for program, threads in (("handlers", ""), ("handlers", "-threads"), *((name, "") for name in EMBEDDED)):
             with self.subTest(program=program, threads=threads):
                 run = self.record(harness.program(program), "allocstep" + threads, 10, BLOCK_BYTES=4096)
                 allocated = int(run.stdout)

@@ -36,8 +36,8 @@ class Neighbours(harness.Case):
         self.assertEqual((marked["allocations"], marked["leaked_blocks"]), (int(run.stdout), 10))
 
     def before_us(self, library):
-        """In front of the recorder: it answers malloc. Its own functions are diverted, and the recording is the
-        same."""
+        """The allocator before the recorder: the program calls it directly. Its functions are patched, and the
+        recording is the same."""
         run = self.record(harness.program("hosts"), "coroutines", how="plain",
                           _LD_PRELOAD=f"{library}:{harness.LIBRARY}")
         self.assertEqual(run.stderr, "")
@@ -61,13 +61,13 @@ class Neighbours(harness.Case):
     def test_mimalloc_in_either_order(self):
         self.both_orders("mimalloc")
 
-    def test_own_lz4_libunwind_and_mimalloc(self):
+    def test_private_lz4_libunwind_and_mimalloc(self):
         paths = [installed(name) or "-" for name in ("liblz4.so.1", "libunwind.so.8", ALLOCATORS["mimalloc"])]
         if paths == ["-"] * 3:
             self.skipTest("none of them is installed")
         for how in harness.WAYS:
-            run = self.record(harness.program("own_libraries"), *paths, how=how)
-            self.assertEqual(run.stdout, "own\n")
+            run = self.record(harness.program("private_libraries"), *paths, how=how)
+            self.assertEqual(run.stdout, "reached\n")
             self.assertTrue(self.report(run.trace)["integrity"]["complete"])
 
     def test_the_two_hosts_of_one_plugin(self):

@@ -1,11 +1,15 @@
-// Loads bypass_plugin so that it reaches malloc past the preloaded recorder, while other threads allocate:
-//   bypass deepbind|lazy|dlmopen|linked PLUGIN ROUNDS THREADS
-// deepbind: RTLD_DEEPBIND; lazy: the same, bound at the first call; dlmopen: a namespace of its own, which is closed
-// and made again; linked: the program was linked to it, and finds its functions by their names.
+// Loads bypass_plugin so that its calls of malloc bypass the preloaded recorder's hooks, while other threads
+// allocate.
 //
-// Each round is one bypass_work; the block that it gives away is released by the program, but with dlmopen and linked
-// by the plugin; and a block of the program's by the plugin likewise. Prints "program N": how many blocks it took
-// itself.
+// usage: bypass deepbind|lazy|dlmopen|linked PLUGIN ROUNDS THREADS
+//
+//   deepbind  RTLD_DEEPBIND
+//   lazy      the same, bound at the first call
+//   dlmopen   another namespace, which each round creates and closes
+//   linked    the program is linked with the plugin
+//
+// Each round calls bypass_work once. The program frees the block that it returns, and the plugin one of the
+// program's; with dlmopen, each frees its own. Prints "program N": the number of blocks that the program allocated.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -47,27 +51,27 @@ Function* find(void* library, const char* name) {
 int main(int argc, char** argv) {
   if (argc < 5) return 2;
   const char* how = argv[1];
-  const bool space = std::strcmp(how, "dlmopen") == 0;
+  const bool other_namespace = std::strcmp(how, "dlmopen") == 0;
   const bool linked = std::strcmp(how, "linked") == 0;
   const bool lazy = std::strcmp(how, "lazy") == 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < std::atoi(argv[4]); ++i) threads.emplace_back(allocate);
   for (int round = 0; round < std::atoi(argv[3]); ++round) {
-    void* library = space    ? dlmopen(LM_ID_NEWLM, argv[2], RTLD_NOW)
-                    : linked ? RTLD_DEFAULT
-                             : dlopen(argv[2], (lazy ? RTLD_LAZY : RTLD_NOW) | RTLD_LOCAL | RTLD_DEEPBIND);
+    void* library = other_namespace ? dlmopen(LM_ID_NEWLM, argv[2], RTLD_NOW)
+                    : linked        ? RTLD_DEFAULT
+                                    : dlopen(argv[2], (lazy ? RTLD_LAZY : RTLD_NOW) | RTLD_LOCAL | RTLD_DEEPBIND);
     if (library == nullptr && !linked) {
       std::fprintf(stderr, "%s\n", dlerror());
       return 1;
     }
     auto* const work = find<void*()>(library, "bypass_work");
     auto* const release = find<void(void*)>(library, "bypass_release");
-    void* given = work();
-    if (space) {
-      release(given);
+    void* block = work();
+    if (other_namespace) {
+      release(block);
       std::free(site_program(100));
     } else {
-      std::free(given);
+      std::free(block);
       release(site_program(100));
     }
     if (!linked) dlclose(library);

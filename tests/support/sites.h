@@ -43,8 +43,8 @@ inline constexpr int kMannerlyErrno = 4711;
 /// its heap could not grow, and a mapping could.
 inline bool out_of_addresses = false;
 
-// A program that is linked with an allocator of its own is compiled with LEDGER_OWN_ALLOCATOR.
-#ifdef LEDGER_OWN_ALLOCATOR
+// A program with an embedded allocator is compiled with LEDGER_EMBEDDED_ALLOCATOR.
+#ifdef LEDGER_EMBEDDED_ALLOCATOR
 inline constexpr std::size_t kEmptyNew = 0;
 inline constexpr std::size_t kAlignment = 8;  ///< jemalloc and tcmalloc, of blocks up to 8 bytes
 #else

@@ -51,8 +51,8 @@ def of(program, traces, heapprof):
         totals["events"] += result["events"]
         for key in ("unmatched_frees", "implied_frees"):
             totals[key] += heap[key]
-            # A forked child releases what its parent allocated; an own allocator serves libraries' constructors
-            # before its functions can be diverted (docs/own-allocators-and-privileges.md).
+            # A forked child releases what its parent allocated; constructors of libraries allocate before
+            # an embedded allocator's functions can be patched (docs/embedded-allocators.md).
             if heap[key] > program.tolerated * heap["frees"] and not forked(path):
                 problems.append(f"{path.name}: {heap[key]} {key} of {heap['frees']} releases")
         if not integrity["complete"]:

@@ -1,6 +1,5 @@
-// What the unwinder must know of this architecture: DWARF's register numbers (AADWARF64, section 4.1), how
-// a signal frame looks (Linux, arch/arm64/kernel/signal.c, struct rt_sigframe), and how to take the
-// registers of the running function.
+// What the unwinder needs to know about AArch64: DWARF's register numbers (AADWARF64, section 4.1), the layout of a
+// signal frame (Linux, arch/arm64/kernel/signal.c, struct rt_sigframe), and how to capture registers.
 #pragma once
 
 #include <cstdint>
@@ -8,28 +7,29 @@
 
 namespace heapprof::arch {
 
-/// x0...x30 and sp. The return address column is that of the link register.
+/// x0 to x30 and sp. The return address column is that of the link register.
 inline constexpr unsigned kDwarfRegisters = 33;
 inline constexpr unsigned kDwarfFp = 29;
 inline constexpr unsigned kDwarfSp = 31;
 inline constexpr unsigned kDwarfRa = 30;
 
-/// The return address comes in a register; functions that call others save it.
+/// At a function's entry, the return address is in x30; functions that call others save it.
 inline constexpr bool kCallPushesReturnAddress = false;
 
 inline constexpr std::uint64_t kRedZoneBytes = 0;
 
 inline constexpr std::uint16_t kElfMachine = 183;  // EM_AARCH64
 
-/// Column 32 is no register of DWARF's: it holds the program counter.
+/// Column 32, which is not a DWARF register, is used for the program counter.
 inline constexpr unsigned kPcColumn = 32;
 
 struct Registers {
   std::uint64_t value[kDwarfRegisters];
-  std::uint64_t known;  ///< bit n: value[n] is the register's
+  std::uint64_t known;  ///< bit n: value[n] is valid
 };
 
-/// The registers here, of those that calls preserve. Must be inlined into the function whose frame is meant.
+/// Captures the current values of the registers that calls preserve. Precondition: inlined into the function whose
+/// frame is to be unwound.
 [[gnu::always_inline]] inline void take_registers(Registers& registers) noexcept {
   std::uint64_t* value = registers.value;
   asm volatile(
@@ -49,31 +49,31 @@ struct Registers {
   registers.known = std::uint64_t{0x3fff} << 19;  // x19...x30, sp, pc
 }
 
-/// The code to which signal handlers return: mov x8, #139; svc #0 (in the vdso).
+/// Whether `code` is the signal trampoline, to which signal handlers return: mov x8, #139; svc #0 (in the vDSO).
 inline constexpr std::uint64_t kSignalReturnBytes = 8;
 inline bool is_signal_return(const std::uint8_t* code) noexcept {
   static constexpr std::uint32_t kCode[] = {0xd2801168, 0xd4000001};
   return std::memcmp(code, kCode, sizeof kCode) == 0;
 }
 
-/// Where the signal frame keeps DWARF register n, less the stack pointer that the handler returns with:
-/// siginfo (128 bytes), ucontext up to its machine context (176), the fault address, x0...x30, sp, pc.
+/// The offset of DWARF register n in the signal frame, from the stack pointer at the handler's return. The frame has
+/// siginfo (128 bytes), ucontext up to its machine context (176), the fault address, x0 to x30, sp, pc.
 inline constexpr std::uint16_t kSignalFrameOffset[kDwarfRegisters] = {
     312, 320, 328, 336, 344, 352, 360, 368, 376, 384, 392, 400, 408, 416, 424, 432, 440,
     448, 456, 464, 472, 480, 488, 496, 504, 512, 520, 528, 536, 544, 552, 560, 568};
 
-/// No code lies at or beyond: user space has at most 52 bits.
+/// The end of the addresses at which code can be: user space has at most 52 bits.
 inline constexpr std::uint64_t kCodeEnd = std::uint64_t{1} << 52;
 
-/// A return address as the processor will use it: without a pointer authentication code (xpaclri, a hint
-/// that older processors ignore).
+/// The return address without its pointer authentication code, removed by xpaclri: a hint that older processors
+/// ignore.
 inline std::uint64_t strip(std::uint64_t return_address) noexcept {
   register std::uint64_t x30 asm("x30") = return_address;
   asm("hint 7" : "+r"(x30));
   return x30;
 }
 
-/// What the thread register holds. In threads made by glibc it points into the top of the thread's stack.
+/// The value of the thread register. In threads that glibc created, it points into the top of the thread's stack.
 inline std::uint64_t thread_pointer() noexcept {
   std::uint64_t value;
   asm("mrs %0, tpidr_el0" : "=r"(value));

@@ -1,26 +1,27 @@
-// Where a stack begins: the host's side of the call into a hook. A hook is compiled with a frame
-// pointer; AAPCS64 6.4.6: x29 points at the frame record {caller's x29, return address}. The record
-// stands at the bottom of the frame, so the hook's CFA comes from __builtin_dwarf_cfa.
+// Reads the host's registers at the call of a hook, where the recorded stack begins. A hook is compiled with a frame
+// pointer: x29 points at the frame record {caller's x29, return address} (AAPCS64 6.4.6). The record is at the bottom
+// of the frame, so the hook's CFA comes from __builtin_dwarf_cfa.
 #pragma once
 
 #include <cstdint>
 
 namespace heapprof::arch {
 
-/// Registers of the host as they are just after the hook will have returned.
+/// The host's registers as they will be when the hook has returned.
 struct EntryRegisters {
   std::uint64_t pc;  ///< return address into the host
   std::uint64_t sp;  ///< the hook's CFA
   std::uint64_t fp;  ///< x29
 };
 
-/// Must be inlined into the hook itself.
+/// Precondition: inlined into the hook itself, because it reads the hook's frame.
 [[gnu::always_inline]] inline EntryRegisters entry_registers() noexcept {
   const auto* record = static_cast<const std::uint64_t*>(__builtin_frame_address(0));
   return {record[1], reinterpret_cast<std::uint64_t>(__builtin_dwarf_cfa()), record[0]};
 }
 
-/// Approximate stack pointer here: to tell re-entry from a mark that a longjmp left behind.
+/// The approximate stack pointer here. It distinguishes re-entry by a signal handler from a call that a longjmp
+/// abandoned.
 [[gnu::always_inline]] inline std::uint64_t stack_pointer() noexcept {
   return reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
 }

@@ -1,6 +1,6 @@
-// Raw system calls: no errno, no cancellation point, no libc symbol that the host or another preload
-// library could have replaced. Returns what the kernel returned; -4095..-1 is a negated errno.
-// Linux arm64 convention: number in x8, arguments in x0..x5, result in x0.
+// Raw system calls: no errno, no cancellation point, and no libc symbol that the host or another preloaded library
+// could have replaced. Returns the kernel's result; -4095 to -1 is a negated errno. Linux arm64 convention: number in
+// x8, arguments in x0..x5, result in x0.
 #pragma once
 
 namespace heapprof::sys {

@@ -1,6 +1,6 @@
-// The cycle clock: the virtual counter, one rate on all cores by architecture. The isb keeps the read
-// from moving before earlier instructions (Arm ARM, D11.1.2), which is what orders a release of an
-// address before its reuse on another core.
+// The cycle clock: the virtual counter, which has the same constant rate on all cores. The isb keeps the processor
+// from reading it before earlier instructions (Arm ARM, D11.1.2). So the time of a free is before that of the
+// allocation of the same address on another core.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace heapprof::arch {
 
 inline constexpr Clock kCycleClock = Clock::kCntvct;
-inline constexpr const char* kCycleClockSource = "arch_sys_counter";  ///< the kernel's name for a usable one
+inline constexpr const char* kCycleClockSource = "arch_sys_counter";  ///< the kernel's name of this clock source
 
 inline std::uint64_t read_ordered() noexcept {
   std::uint64_t value;
@@ -20,7 +20,7 @@ inline std::uint64_t read_ordered() noexcept {
 
 inline bool cycle_clock_invariant() noexcept { return true; }
 
-/// Counts per second where the processor tells; 0: measure it.
+/// Ticks per second, if the processor reports it; 0: it must be measured.
 inline std::uint64_t cycle_clock_rate() noexcept {
   std::uint64_t value;
   asm volatile("mrs %0, cntfrq_el0" : "=r"(value));

@@ -1,6 +1,5 @@
-// What the unwinder must know of this architecture: DWARF's register numbers (System V ABI, x86-64
-// supplement, figure 3.36), how a signal frame looks (Linux, arch/x86/include/uapi/asm/sigcontext.h), and
-// how to take the registers of the running function.
+// What the unwinder needs to know about x86-64: DWARF's register numbers (System V ABI, x86-64 supplement, figure
+// 3.36), the layout of a signal frame (Linux, arch/x86/include/uapi/asm/sigcontext.h), and how to capture registers.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +7,14 @@
 
 namespace heapprof::arch {
 
-/// rax rdx rcx rbx rsi rdi rbp rsp r8...r15, and the column of the return address.
+/// rax rdx rcx rbx rsi rdi rbp rsp r8 to r15, and the column of the return address.
 inline constexpr unsigned kDwarfRegisters = 17;
 inline constexpr unsigned kDwarfFp = 6;
 inline constexpr unsigned kDwarfSp = 7;
 inline constexpr unsigned kDwarfRa = 16;
 inline constexpr unsigned kPcColumn = 16;
 
-/// Who was just called finds its return address on the stack, at CFA-8.
+/// At a function's entry, the return address is on the stack, at CFA-8.
 inline constexpr bool kCallPushesReturnAddress = true;
 
 /// Leaf functions may use this much below the stack pointer (ABI 3.2.2).
@@ -23,13 +22,14 @@ inline constexpr std::uint64_t kRedZoneBytes = 128;
 
 inline constexpr std::uint16_t kElfMachine = 62;  // EM_X86_64
 
-/// All of the registers that DWARF numbers; the return address column is the program counter.
+/// The registers that DWARF numbers. The return address column is the program counter.
 struct Registers {
   std::uint64_t value[kDwarfRegisters];
-  std::uint64_t known;  ///< bit n: value[n] is the register's
+  std::uint64_t known;  ///< bit n: value[n] is valid
 };
 
-/// The registers here, of those that calls preserve. Must be inlined into the function whose frame is meant.
+/// Captures the current values of the registers that calls preserve. Precondition: inlined into the function whose
+/// frame is to be unwound.
 [[gnu::always_inline]] inline void take_registers(Registers& registers) noexcept {
   std::uint64_t* value = registers.value;
   asm volatile(
@@ -49,7 +49,7 @@ struct Registers {
   registers.known = 1u << 3 | 1u << 6 | 1u << 7 | 0xfu << 12 | 1u << 16;
 }
 
-/// The code to which signal handlers return: mov $15, %rax (or %eax); syscall.
+/// Whether `code` is the signal trampoline, to which signal handlers return: mov $15, %rax (or %eax); syscall.
 inline constexpr std::uint64_t kSignalReturnBytes = 9;
 inline bool is_signal_return(const std::uint8_t* code) noexcept {
   static constexpr std::uint8_t kLong[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
@@ -57,19 +57,18 @@ inline bool is_signal_return(const std::uint8_t* code) noexcept {
   return std::memcmp(code, kLong, sizeof kLong) == 0 || std::memcmp(code, kShort, sizeof kShort) == 0;
 }
 
-/// Where the signal frame keeps DWARF register n, less the stack pointer that the handler returns with: it
-/// points at the ucontext, whose general registers begin at 40, in the order r8...r15 rdi rsi rbp rbx rdx
-/// rax rcx rsp rip.
+/// The offset of DWARF register n in the signal frame, from the stack pointer at the handler's return. That points at
+/// the ucontext, whose general registers begin at 40, in the order r8 to r15, rdi rsi rbp rbx rdx rax rcx rsp rip.
 inline constexpr std::uint16_t kSignalFrameOffset[kDwarfRegisters] = {
     144, 136, 152, 128, 112, 104, 120, 160, 40, 48, 56, 64, 72, 80, 88, 96, 168};
 
-/// No code lies at or beyond: user space has at most 56 bits, with five-level paging.
+/// The end of the addresses at which code can be: user space has at most 56 bits, with five-level paging.
 inline constexpr std::uint64_t kCodeEnd = std::uint64_t{1} << 56;
 
-/// A return address as the processor will use it.
+/// The return address without authentication code; x86-64 has none.
 inline std::uint64_t strip(std::uint64_t return_address) noexcept { return return_address; }
 
-/// What the thread register holds. In threads made by glibc it points into the top of the thread's stack.
+/// The value of the thread register. In threads that glibc created, it points into the top of the thread's stack.
 inline std::uint64_t thread_pointer() noexcept {
   std::uint64_t value;
   asm("movq %%fs:0, %0" : "=r"(value));

@@ -1,6 +1,5 @@
-// The cycle clock. read_ordered() does not move before earlier loads and stores have happened as far as
-// this core is concerned (rdtscp waits for earlier instructions; Intel SDM vol. 2B, RDTSCP), which is
-// what orders a release of an address before its reuse on another core.
+// The cycle clock: the time stamp counter. rdtscp waits until earlier instructions of this core have completed (Intel
+// SDM vol. 2B, RDTSCP). So the time of a free is before that of the allocation of the same address on another core.
 #pragma once
 
 #include <cpuid.h>
@@ -12,7 +11,7 @@
 namespace heapprof::arch {
 
 inline constexpr Clock kCycleClock = Clock::kTsc;
-inline constexpr const char* kCycleClockSource = "tsc";  ///< the kernel's name for a usable one
+inline constexpr const char* kCycleClockSource = "tsc";  ///< the kernel's name of this clock source
 
 inline std::uint64_t read_ordered() noexcept {
   std::uint32_t low, high, aux;
@@ -20,7 +19,7 @@ inline std::uint64_t read_ordered() noexcept {
   return std::uint64_t{high} << 32 | low;
 }
 
-/// The counter runs at one rate whatever the core does (CPUID 0x80000007, EDX bit 8), and rdtscp exists
+/// Whether the counter has a constant rate in all power states (CPUID 0x80000007, EDX bit 8), and rdtscp exists
 /// (0x80000001, EDX bit 27).
 inline bool cycle_clock_invariant() noexcept {
   std::uint32_t a, b, c, d;
@@ -28,7 +27,7 @@ inline bool cycle_clock_invariant() noexcept {
   return __get_cpuid(0x80000001, &a, &b, &c, &d) != 0 && (d & 1u << 27) != 0;
 }
 
-/// Counts per second where the processor tells; 0: measure it.
+/// Ticks per second, if the processor reports it; 0: it must be measured.
 inline std::uint64_t cycle_clock_rate() noexcept { return 0; }
 
 }  // namespace heapprof::arch

@@ -1,6 +1,5 @@
-/* What a library does that reaches malloc past the program's preloaded libraries: loaded with RTLD_DEEPBIND, or into
- * a namespace of its own (bypass.cpp); or linked with -Bsymbolic and, compiled with OWN_MALLOC, answering malloc
- * itself. */
+/* A library whose calls of malloc bypass the program's preloaded libraries: it is loaded with RTLD_DEEPBIND or into
+ * another namespace (bypass.cpp), or it is compiled with DEFINES_MALLOC and linked with -Bsymbolic. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdlib.h>
@@ -8,21 +7,21 @@
 
 #define SITE __attribute__((noinline, visibility("default")))
 
-#ifdef OWN_MALLOC
-/* In front of libc's, with a word of its own before each block: who records both counts everything twice. */
+#ifdef DEFINES_MALLOC
+/* Calls libc's allocator, and stores the size before each block. A recorder of both would count each block twice. */
 extern void* __libc_malloc(size_t);
 extern void __libc_free(void*);
 
-static void* mark(char* block, size_t bytes) {
+static void* store_size(char* block, size_t bytes) {
   if (block == NULL) return NULL;
   *(size_t*)block = bytes;
   return block + 16;
 }
-__attribute__((noinline)) void* malloc(size_t bytes) { return mark(__libc_malloc(bytes + 16), bytes); }
+__attribute__((noinline)) void* malloc(size_t bytes) { return store_size(__libc_malloc(bytes + 16), bytes); }
 __attribute__((noinline)) void free(void* block) {
   if (block != NULL) __libc_free((char*)block - 16);
 }
-/* By malloc and free, which the linker has bound to those above. */
+/* Calls malloc and free, which the linker has bound to those above. */
 __attribute__((noinline)) void* calloc(size_t count, size_t bytes) {
   void* block = malloc(count * bytes);
   return block == NULL ? NULL : memset(block, 0, count * bytes);
@@ -40,7 +39,7 @@ __attribute__((noinline)) int posix_memalign(void** block, size_t alignment, siz
   char* memory = __libc_malloc(bytes + alignment + 16);
   char* at = (char*)(((uintptr_t)memory + 16 + alignment - 1) & ~(alignment - 1));
   *block = at;
-  return 0;  /* never given back */
+  return 0; /* never freed */
 }
 #endif
 
@@ -66,8 +65,7 @@ SITE void* site_bypass_aligned(size_t bytes) {
   return block;
 }
 
-/* malloc 1000, grown to 300000 and shrunk to 5000; calloc 200; posix_memalign 320, kept; and a block to give
- * away, 70. */
+/* malloc 1000, reallocated to 300000 and to 5000; calloc 200; posix_memalign 320, leaked. Returns a block of 70. */
 SITE void* bypass_work(void) {
   void* grown = site_bypass_malloc(1000);
   grown = site_bypass_realloc(grown, 300000);

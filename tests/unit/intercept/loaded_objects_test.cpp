@@ -1,4 +1,4 @@
-// Lists as the loader's, made by hand: objects are appended and unlinked, nothing else happens to them.
+// Lists like the loader's: objects are appended and unlinked.
 #include "preload/intercept/loaded_objects.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class Loader {
  public:
   link_map* load() { return append(&memory_.emplace_back()); }
 
-  /// Where another one was, with the same contents.
+  /// Loads an object at the address of an unloaded one, with the same contents.
   link_map* append(link_map* object) {
     object->l_addr = reinterpret_cast<ElfW(Addr)>(object);
     object->l_ld = reinterpret_cast<ElfW(Dyn)*>(object) + 1;
@@ -36,8 +36,8 @@ class Loader {
     (object->l_prev == nullptr ? first_ : object->l_prev->l_next) = object->l_next;
   }
 
-  /// The same, and free() puts the memory into a bin: it overwrites the first 32 bytes of a large block. Or it joins
-  /// the block to the free one before it, and overwrites nothing (`joined`).
+  /// Unloads an object, and frees its memory: free() overwrites the first 32 bytes of a large block, or, if it merges
+  /// the block with the free one before it (`joined`), nothing.
   void unload_and_free(link_map* object, bool joined) {
     unload(object);
     if (joined) return;

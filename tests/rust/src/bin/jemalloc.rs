@@ -1,9 +1,10 @@
-#[path = "../own_allocators.rs"]
-mod own_allocators;
+#[path = "../counting_allocator.rs"]
+mod counting_allocator;
 
 #[global_allocator]
-static ALLOCATOR: own_allocators::Counting<tikv_jemallocator::Jemalloc> = own_allocators::Counting(tikv_jemallocator::Jemalloc);
+static ALLOCATOR: counting_allocator::Counting<tikv_jemallocator::Jemalloc> =
+    counting_allocator::Counting(tikv_jemallocator::Jemalloc);
 
 fn main() {
-    own_allocators::run();
+    counting_allocator::run();
 }

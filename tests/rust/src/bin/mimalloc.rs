@@ -1,9 +1,10 @@
-#[path = "../own_allocators.rs"]
-mod own_allocators;
+#[path = "../counting_allocator.rs"]
+mod counting_allocator;
 
 #[global_allocator]
-static ALLOCATOR: own_allocators::Counting<mimalloc::MiMalloc> = own_allocators::Counting(mimalloc::MiMalloc);
+static ALLOCATOR: counting_allocator::Counting<mimalloc::MiMalloc> =
+    counting_allocator::Counting(mimalloc::MiMalloc);
 
 fn main() {
-    own_allocators::run();
+    counting_allocator::run();
 }

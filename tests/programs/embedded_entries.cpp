@@ -1,7 +1,7 @@
-// Functions under allocators' names that are hard to divert, and one that leaves every register alone.
+// Functions with allocators' names whose entries are hard to patch, and one that changes no register but rax.
 //
-// Registers that a function does not touch
-// must hold over a call of it, whatever watches the call: compilers rely on that for functions they know (-fipa-ra).
+// A patched function must preserve the registers that it preserves unpatched: compilers rely on that for functions
+// whose code they know (-fipa-ra).
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -20,13 +20,13 @@ void* _rjem_calloc(std::size_t, std::size_t);
 void* _rjem_mallocx(std::size_t, int);
 void* _rjem_memalign(std::size_t, std::size_t);
 void* _rjem_valloc(std::size_t);
-void own_bystander(std::size_t);
+void test_bystander(std::size_t);
 void je_free(void*);
-alignas(64) char own_area[1 << 20];
-char* own_next = own_area;
-void* own_helper(std::size_t bytes) {
-  void* block = own_next;
-  own_next += (bytes + 63) / 64 * 64;
+alignas(64) char test_area[1 << 20];
+char* test_next = test_area;
+void* test_helper(std::size_t bytes) {
+  void* block = test_next;
+  test_next += (bytes + 63) / 64 * 64;
   return block;
 }
 }
@@ -44,11 +44,11 @@ asm(R"(
         .size   \name, . - \name
         .endm
 
-        # Touches rax alone; begins with an instruction that refers to its own place.
+        # Changes rax only; begins with an instruction that refers to its own address.
         .balign 16
         function je_malloc
-        movq    own_next(%rip), %rax
-        addq    $4096, own_next(%rip)
+        movq    test_next(%rip), %rax
+        addq    $4096, test_next(%rip)
         ret
         end_of  je_malloc
 
@@ -59,33 +59,33 @@ asm(R"(
         testq   %rdi, %rdi
         je      1f
         imulq   %rsi, %rdi
-        jmp     own_helper
+        jmp     test_helper
 1:      xorl    %eax, %eax
         ret
         end_of  je_calloc
 
-        # Is nothing but a jump.
+        # Consists of a jump.
         .balign 16
         function je_mallocx
-        jmp     own_helper
+        jmp     test_helper
         end_of  je_mallocx
 
         # A call among the first instructions.
         .balign 16
         function je_aligned_alloc
         movl    %esi, %edi
-        call    own_aligned_helper
+        call    test_aligned_helper
         addq    $0, %rax
         ret
         end_of  je_aligned_alloc
-        function own_aligned_helper
+        function test_aligned_helper
         subq    $8, %rsp
         .cfi_adjust_cfa_offset 8
-        call    own_helper
+        call    test_helper
         addq    $8, %rsp
         .cfi_adjust_cfa_offset -8
         ret
-        end_of  own_aligned_helper
+        end_of  test_aligned_helper
 
         # Branches into its own first bytes.
         .balign 16
@@ -95,7 +95,7 @@ asm(R"(
         incl    %edx
         cmpl    $3, %edx
         jne     3b
-        jmp     own_helper
+        jmp     test_helper
         end_of  je_pvalloc
 
         # Shorter than a jump, with another function right behind it.
@@ -112,77 +112,77 @@ asm(R"(
         ret
         end_of  je_free
 
-        # What looks like a branch into a function's first instructions.
+        # Bytes that decode as a branch into a function's first instructions.
         .macro branch_bytes to
         .byte   0xe8
         .long   \to - . - 4
         .endm
 
-        # Bytes of another instruction look so: diverted.
+        # The bytes are part of another instruction: the function is patched.
         .balign 16
         function _rjem_malloc
         movq    %rdi, %rax
         movq    %rax, %rdi
-        jmp     own_helper
+        jmp     test_helper
         end_of  _rjem_malloc
-        function own_bystander
+        function test_bystander
         testq   %rdi, %rdi
         je      1f
         .byte   0x48, 0xb8      # movabsq
         branch_bytes _rjem_malloc + 3
         .byte   0, 0, 0
 1:      ret
-        end_of  own_bystander
+        end_of  test_bystander
 
-        # It is a branch.
+        # The bytes are a branch.
         .balign 16
         function _rjem_calloc
         imulq   %rsi, %rdi
         movq    %rdi, %rax
-        jmp     own_helper
+        jmp     test_helper
         end_of  _rjem_calloc
-        function own_intruder
+        function test_intruder
         movq    %rdi, %rcx
         jmp     _rjem_calloc + 4
-        end_of  own_intruder
+        end_of  test_intruder
 
-        # It is one, with a prefix, as linkers make them of calls through the table of addresses.
+        # The bytes are a branch with a prefix, which linkers write in place of a call through the GOT.
         .balign 16
         function _rjem_valloc
         movq    %rdi, %rax
         movq    %rax, %rdi
-        jmp     own_helper
+        jmp     test_helper
         end_of  _rjem_valloc
-        function own_linked
+        function test_linked
         .byte   0x67
         branch_bytes _rjem_valloc + 3
         ret
-        end_of  own_linked
+        end_of  test_linked
 
-        # It may be one: code between the two is jumped into in the middle of an instruction.
+        # The bytes may be a branch: a jump leads into the middle of an instruction before them.
         .balign 16
         function _rjem_mallocx
         movq    %rdi, %rax
         movq    %rax, %rdi
-        jmp     own_helper
+        jmp     test_helper
         end_of  _rjem_mallocx
-        function own_prefixed
+        function test_prefixed
         testq   %rdi, %rdi
         je      1f
         lock
-1:      addq    $1, own_next(%rip)
+1:      addq    $1, test_next(%rip)
         .byte   0x48, 0xb8
         branch_bytes _rjem_mallocx + 3
         .byte   0, 0, 0
         ret
-        end_of  own_prefixed
+        end_of  test_prefixed
 
-        # It may be one: nobody knows what function it stands in.
+        # The bytes may be a branch: no unwind information says which function contains them.
         .balign 16
         function _rjem_memalign
         movq    %rsi, %rax
         movq    %rax, %rdi
-        jmp     own_helper
+        jmp     test_helper
         end_of  _rjem_memalign
         .byte   0x48, 0xb8
         branch_bytes _rjem_memalign + 3
@@ -239,7 +239,7 @@ Registers before, after;
 }  // namespace
 
 int main() {
-  // The first call of each finds nothing cached in the recorder and goes its longest way.
+  // The first call takes the recorder's slow path: nothing is cached yet.
   bool held = true;
   const bool wide = __builtin_cpu_supports("avx");
   for (int i = 0; i < 50; ++i) held = registers_hold(wide && i % 2 == 0) && held;
@@ -256,7 +256,7 @@ int main() {
     _rjem_mallocx(210, 0);
     _rjem_memalign(64, 230);
     _rjem_valloc(250);
-    own_bystander(1);
+    test_bystander(1);
   }
   je_free(kept);
   std::printf("registers %d\n", held);

@@ -1,8 +1,8 @@
-/* A program with a malloc of its own, of the kind that browsers have: free, cfree and operator delete are one
- * function under many names, as linkers that fold equal functions leave them. Every block is a new address, so that
- * what is known of one never stands for another.
+/* A program that defines malloc, as browsers do: free, cfree and operator delete are one function with many names, as
+ * linkers that fold equal functions leave them. Every block has a new address, so that no block is mistaken for
+ * another one.
  *
- * usage: own_aliases COUNT    allocates COUNT blocks of 48 bytes and frees all but every tenth */
+ * usage: embedded_aliases COUNT    allocates COUNT blocks of 48 bytes and frees all but every tenth */
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,7 +30,7 @@ void free_sized(void* block, size_t bytes) ALIAS_OF_FREE;
 void _ZdlPv(void* block) ALIAS_OF_FREE;
 void _ZdaPv(void* block) ALIAS_OF_FREE;
 
-void* calloc(size_t count, size_t bytes) { return malloc(count * bytes); /* the area is zero, and used once */ }
+void* calloc(size_t count, size_t bytes) { return malloc(count * bytes); /* the area is zeroed, and used once */ }
 
 void* realloc(void* block, size_t bytes) {
   void* moved = malloc(bytes);

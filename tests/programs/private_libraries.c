@@ -1,6 +1,7 @@
-/* A program with its own lz4, libunwind and mimalloc, of other versions than the recorder's, loaded the ordinary way:
- * each call must reach the program's own. own_libraries LZ4 LIBUNWIND MIMALLOC (paths; "-" for one that is not there)
- */
+/* Loads lz4, libunwind and mimalloc, of other versions than those that the recorder contains. Each of the program's
+ * calls must reach the loaded library.
+ *
+ * usage: private_libraries LZ4 LIBUNWIND MIMALLOC    paths; "-" for a library that is not installed */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +17,8 @@ static void* load(const char* path) {
   return library;
 }
 
-/* Whether what the whole program finds under this name is the library's own. */
-static int own(void* library, const char* name) {
+/* Whether the program's references to `name` reach the library. */
+static int is_reached(void* library, const char* name) {
   return dlsym(RTLD_DEFAULT, name) == dlsym(library, name) && dlsym(library, name) != NULL;
 }
 
@@ -35,7 +36,7 @@ int main(int argc, char** argv) {
         (int (*)(const char*, char*, int, int))dlsym(lz4, "LZ4_decompress_safe");
     static char text[10000], packed[20000], again[10000];
     memset(text, 'x', sizeof text);
-    if (!own(lz4, "LZ4_compress_fast_extState") || bound(10000) > (int)sizeof packed) return 1;
+    if (!is_reached(lz4, "LZ4_compress_fast_extState") || bound(10000) > (int)sizeof packed) return 1;
     int bytes = compress(text, packed, sizeof text, sizeof packed);
     if (expand(packed, again, bytes, sizeof again) != (int)sizeof text || memcmp(text, again, sizeof text) != 0)
       return 1;
@@ -43,15 +44,15 @@ int main(int argc, char** argv) {
   if (unwind != NULL) {
     int (*backtrace)(void**, int) = (int (*)(void**, int))dlsym(unwind, "unw_backtrace");
     void* frames[50];
-    if (!own(unwind, "unw_backtrace") || backtrace(frames, 50) < 2) return 1;
+    if (!is_reached(unwind, "unw_backtrace") || backtrace(frames, 50) < 2) return 1;
   }
   if (mimalloc != NULL) {
     void* (*allocate)(size_t) = (void* (*)(size_t))dlsym(mimalloc, "mi_malloc");
     void (*release)(void*) = (void (*)(void*))dlsym(mimalloc, "mi_free");
-    if (!own(mimalloc, "mi_malloc")) return 1;
+    if (!is_reached(mimalloc, "mi_malloc")) return 1;
     for (int i = 0; i < 1000; ++i) release(allocate(100 + i));
   }
   for (int i = 0; i < 1000; ++i) free(malloc(100 + i));
-  puts("own");
+  puts("reached");
   return 0;
 }

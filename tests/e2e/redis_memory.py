@@ -1,9 +1,9 @@
-"""Debian's redis-server, which keeps its own account of the memory that it takes from a shared jemalloc: after a load
-the recording says the same to within what answering the question took.
+"""Debian's redis-server counts the memory that it allocates from a shared jemalloc. After a load, the recording has
+the same figure, except for the buffers of the query itself.
 
-The two count differently, and the test says how: the recorder what was asked for, redis what the allocator gave for
-it, which jemalloc's manual tells (jemalloc(3), "Implementation notes"); and redis counts its own blocks (zmalloc and
-its kin), not its libraries'."""
+The two count different things. The recorder counts requested sizes; redis counts usable sizes, which follow from
+jemalloc's size classes (jemalloc(3), "Implementation notes"). And redis counts only its own blocks (zmalloc and
+related functions), not those of its libraries."""
 
 import json
 import re
@@ -19,8 +19,8 @@ import harness
 
 
 
-def given_for(size):
-    """What jemalloc gives: multiples of 16 up to 128 bytes, then four classes for each doubling."""
+def usable_size(size):
+    """jemalloc's size class: multiples of 16 up to 128 bytes, then four classes for each doubling."""
     if size <= 8:
         return 8
     spacing = 16 if size <= 128 else 1 << (size - 1).bit_length() - 3
@@ -41,7 +41,7 @@ class Redis(harness.Case):
             raise unittest.SkipTest("this redis has no shared jemalloc")
 
     def ask(self, client):
-        """INFO's numbers."""
+        """The numbers of INFO."""
         client.sendall(b"INFO everything\r\n")
         answer = b""
         while not answer or len(answer) < int(answer[1:answer.index(b"\r\n")]) + answer.index(b"\r\n") + 4:
@@ -50,7 +50,7 @@ class Redis(harness.Case):
             answer += piece
         return {name.decode(): int(number) for name, number in re.findall(rb"^(\w+):(\d+)\r$", answer, re.M)}
 
-    def test_its_own_account(self):
+    def test_memory_in_use(self):
         folder = tempfile.TemporaryDirectory(prefix="hp-redis-")
         self.addCleanup(folder.cleanup)
         path = Path(folder.name) / "s"
@@ -70,11 +70,11 @@ class Redis(harness.Case):
         harness.wait_until(connected, "the server does not answer")
         subprocess.run(["redis-benchmark", "-s", path, "-q", "-n", "5000", "-r", "3000", "-d", "500", "-P", "8", "-t",
                         "set,lpush,sadd,hset,zadd"], check=True, capture_output=True, timeout=120)
-        # The load's clients are gone, and what the server keeps for a client in work has been given back.
+        # The load's clients have disconnected, and the server has freed their buffers.
         seen, since = None, 0
 
         def memory_at_rest():
-            """What it uses, when that has been the same for 30 rounds of its housekeeping."""
+            """The memory in use, when it has not changed for 30 rounds of the server's periodic work; else 0."""
             nonlocal seen, since
             answer = self.ask(client)
             now = (answer["connected_clients"], answer["used_memory"])
@@ -87,21 +87,21 @@ class Redis(harness.Case):
 
         report = self.report(trace)
         self.assert_sound(report, ended_by=("unknown", "signal"))
-        own = given = asked = 0
+        redis = usable = requested = 0
         callers = set()
         for block in map(json.loads, self.heapprof("export", "ndjson", trace, "--rows", "blocks", "-o",
                                                    "-").splitlines()):
             functions = [frame["function"] for frame in block["frames"]]
-            asked += block["size"]
+            requested += block["size"]
             if ZMALLOC.match(functions[0]):
-                given += given_for(block["size"])
-                own += block["size"]
+                usable += usable_size(block["size"])
+                redis += block["size"]
                 callers.update(functions[1:])
-        self.assertEqual(asked, report["heap"]["leaked_bytes"])
-        # What it asked for is clearly less; what it was given is the same to within an answer's buffers.
+        self.assertEqual(requested, report["heap"]["leaked_bytes"])
+        # The requested size is clearly less. The usable size is the same, except for the buffers of a reply.
         self.assertGreater(used, 4_000_000)
-        self.assertLess(own, used - 100_000)
-        self.assertLess(abs(given - used), 8_000, (given, used))
+        self.assertLess(redis, used - 100_000)
+        self.assertLess(abs(usable - used), 8_000, (usable, used))
         # Debian's redis-server exports its functions: those behind each command's data.
         self.assertLessEqual({"lpInsert", "zslInsert", "dictAddRaw", "createObject", "call", "main"}, callers)
 

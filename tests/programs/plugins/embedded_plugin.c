@@ -1,5 +1,5 @@
-/* A plugin that carries an allocator of its own, under mimalloc's names and not exported: a piece of memory that is
- * given out from its beginning, and from the beginning again when all blocks have come back. */
+/* A plugin with an embedded allocator, which has mimalloc's function names and is not exported. It allocates from the
+ * beginning of an area, and starts again at the beginning when all blocks have been freed. */
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -21,18 +21,18 @@ HIDDEN void mi_free(void* block) {
   if (block != NULL && --live == 0) used = 0;
 }
 
-HIDDEN void* site_plugin_own(size_t bytes) {
+HIDDEN void* site_plugin(size_t bytes) {
   void* block = mi_malloc(bytes);
   __asm__ volatile("" ::: "memory");
   return block;
 }
 
-__attribute__((constructor)) static void first(void) { mi_free(site_plugin_own(1000)); }
+__attribute__((constructor)) static void constructor(void) { mi_free(site_plugin(1000)); }
 
 /* One thread at a time. */
-__attribute__((visibility("default"))) void own_plugin_work(unsigned blocks) {
+__attribute__((visibility("default"))) void embedded_plugin_work(unsigned blocks) {
   void* held[100];
   if (blocks > 100) blocks = 100;
-  for (unsigned i = 0; i < blocks; ++i) held[i] = site_plugin_own(1000);
+  for (unsigned i = 0; i < blocks; ++i) held[i] = site_plugin(1000);
   for (unsigned i = 0; i < blocks; ++i) mi_free(held[i]);
 }

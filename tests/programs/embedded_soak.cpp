@@ -1,8 +1,10 @@
-// Threads that allocate, from an allocator in the program and from libc's, while libraries that carry allocators of
-// their own are loaded, used and unloaded: own_soak ROUNDS THREADS PLUGIN...
+// Threads allocate from the program's allocator while libraries with embedded allocators are loaded, used and
+// unloaded.
 //
-// One thread works with each plugin, the rest with the program's allocator. Prints "plugin N" and "program N": how
-// many blocks each gave out.
+// usage: embedded_soak ROUNDS THREADS PLUGIN...
+//
+// One thread uses each plugin, the others use the program's allocator. Prints "plugin N" and "program N": the number
+// of blocks that each allocated.
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -31,9 +33,9 @@ void load(const char* path, unsigned rounds) {
       std::fprintf(stderr, "%s\n", dlerror());
       std::exit(1);
     }
-    auto* const work = reinterpret_cast<void (*)(unsigned)>(dlsym(plugin, "own_plugin_work"));
+    auto* const work = reinterpret_cast<void (*)(unsigned)>(dlsym(plugin, "embedded_plugin_work"));
     work(20);
-    from_plugins += 21;  // one more by its constructor
+    from_plugins += 21;  // its constructor allocates one more
     dlclose(plugin);
   }
 }

@@ -1,10 +1,12 @@
-// A plugin with an allocator of its own is loaded while another thread is in the middle of a look at the loader's list,
-// and stays there until the plugin is in use: own_missed PLUGIN ANOTHER STORAGE
+// Loads a plugin with an embedded allocator while another thread is scanning the loader's list. That scan ends only
+// when the plugin is in use.
 //
-// The other thread makes the loader allocate thread-local storage (STORAGE). A filter of its own, which the recorder
-// does not see, stops it at its first process_vm_readv until it is let go.
+// usage: embedded_missed_scan PLUGIN ANOTHER STORAGE
 //
-// Prints whether the plugin's code was the same before and after ANOTHER was loaded.
+// The other thread makes the loader allocate thread-local storage (STORAGE). A seccomp filter, which the recorder
+// does not see, stops the thread at its first process_vm_readv until it may continue.
+//
+// Prints "same" if the plugin's code did not change when ANOTHER was loaded, else "changed".
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/filter.h>
@@ -24,11 +26,11 @@
 
 namespace {
 
-std::atomic<bool> g_stopped, g_go_on;
+std::atomic<bool> g_stopped, g_may_continue;
 
 void stopped(int, siginfo_t*, void* context) {
   g_stopped = true;
-  while (!g_go_on) sched_yield();
+  while (!g_may_continue) sched_yield();
   static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RAX] = -EPERM;
 }
 
@@ -42,7 +44,7 @@ bool stop_at_reads() {
                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
   const sock_fprog program{sizeof filter / sizeof *filter, filter};
-  // libc's own, not the recorder's hook.
+  // libc's prctl, not the recorder's hook.
   void* const libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
   auto* const call = reinterpret_cast<int (*)(int, ...)>(dlsym(libc, "prctl"));
   return call(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && call(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
@@ -55,21 +57,21 @@ int main(int argc, char** argv) {
   void* const storage = dlopen(argv[3], RTLD_NOW | RTLD_LOCAL);
   if (storage == nullptr) return 3;
   auto* const use_storage = reinterpret_cast<char* (*)()>(dlsym(storage, "thread_storage"));
-  std::atomic<bool> failed = false, looked = false, done = false;
-  // It stays, as its end would make the loader free, and the recorder look again.
+  std::atomic<bool> failed = false, scanned = false, done = false;
+  // The thread does not end before `done`: at its end the loader frees, and the recorder would scan again.
   std::thread other([&] {
     if (stop_at_reads()) use_storage()[0] = 1;
     failed = !g_stopped;
-    looked = g_stopped = true;
+    scanned = g_stopped = true;
     while (!done) sched_yield();
   });
   while (!g_stopped) sched_yield();
   void* const plugin = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
   if (plugin == nullptr) return 3;
-  reinterpret_cast<void (*)(unsigned)>(dlsym(plugin, "own_plugin_work"))(10);
+  reinterpret_cast<void (*)(unsigned)>(dlsym(plugin, "embedded_plugin_work"))(10);
   const std::vector<char> before = code_of(plugin);
-  g_go_on = true;
-  while (!looked) sched_yield();
+  g_may_continue = true;
+  while (!scanned) sched_yield();
   void* const another = dlopen(argv[2], RTLD_NOW | RTLD_LOCAL);
   done = true;
   other.join();

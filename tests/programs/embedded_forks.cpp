@@ -1,8 +1,8 @@
-// Forks while other threads are in the loader's allocations, where the recorder looks for allocators of new
-// libraries: each child then loads a library that brings its own, alone, and allocates in it.
+// Forks while another thread is in the loader's allocations, where the recorder scans for new libraries. Each child
+// then loads a library with an embedded allocator, and allocates from it.
 //
-// usage: own_forks CHILDREN PLUGIN
-// Exit status 0: all children came to their end.
+// usage: embedded_forks CHILDREN PLUGIN
+// Exit status 0: all children exited with status 0.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -18,8 +18,8 @@ std::atomic<bool> g_stop{false};
 
 void* nothing(void*) { return nullptr; }
 
-/// A thread's thread-local storage is allocated by the loader, unless libc has kept a stack on which it lies already:
-/// it keeps no more than 40 MiB of them.
+/// The loader allocates a new thread's thread-local storage, unless libc has cached a stack that contains it. libc
+/// caches at most 40 MiB of stacks.
 constexpr std::size_t kStackBytes = 64 << 20;
 
 void* begin_threads(void*) {
@@ -38,7 +38,7 @@ int child(const char* path) {
   void* const plugin = dlopen(path, RTLD_NOW);
   if (plugin == nullptr) return 3;
   using Use = void(unsigned);
-  const auto use = reinterpret_cast<Use*>(dlsym(plugin, "own_plugin_work"));
+  const auto use = reinterpret_cast<Use*>(dlsym(plugin, "embedded_plugin_work"));
   if (use == nullptr) return 4;
   use(100);
   return 0;

@@ -11,7 +11,8 @@ import harness
 import single
 import threads
 
-ALLOCATORS = [name for name in ("jemalloc", "tcmalloc", "mimalloc") if os.path.exists(harness.program(f"own_{name}"))]
+ALLOCATORS = [name for name in ("jemalloc", "tcmalloc", "mimalloc")
+              if os.path.exists(harness.program(f"embedded_{name}"))]
 harness.skip_unless(os.uname().machine == "x86_64", "functions are patched on x86-64 only")
 
 
@@ -31,7 +32,7 @@ class Ledgers(single.Single):
     def each(self, check):
         for name in ALLOCATORS:
             for variant in ("", "_plain", "_fixed"):
-                self.allocator = f"own_{name}{variant}"
+                self.allocator = f"embedded_{name}{variant}"
                 with self.subTest(self.allocator):
                     check()
 
@@ -45,7 +46,7 @@ class Ledgers(single.Single):
         self.each(check)
 
     def test_without_shadow_stack(self):
-        self.allocator = f"own_{ALLOCATORS[0]}"
+        self.allocator = f"embedded_{ALLOCATORS[0]}"
         super().test_without_shadow_stack()
 
     def test_stacks_are_whole(self):
@@ -55,7 +56,7 @@ class Ledgers(single.Single):
         self.each(super().test_events_one_by_one)
 
     def test_heaptrack_agrees(self):
-        self.allocator = f"own_{ALLOCATORS[-1]}"
+        self.allocator = f"embedded_{ALLOCATORS[-1]}"
         super().test_heaptrack_agrees()
 
     def test_no_frame_of_the_recorder(self):
@@ -67,7 +68,7 @@ class Ledgers(single.Single):
         self.each(check)
 
     def test_off(self):
-        self.allocator = f"own_{ALLOCATORS[0]}"
+        self.allocator = f"embedded_{ALLOCATORS[0]}"
         run = self.record(harness.program(self.allocator), 1000, 1, 1, how="record",
                           options=["--own-allocators", "off"])
         self.assert_ledger_clean(run.ledger())
@@ -82,7 +83,7 @@ class Handed(threads.Threads):
     def test_blocks_change_hands(self):
         for name in ALLOCATORS:
             with self.subTest(name):
-                run, ledger, report = self.check(f"own_{name}_threads", 3_000, 1, 4, 3)
+                run, ledger, report = self.check(f"embedded_{name}_threads", 3_000, 1, 4, 3)
                 self.check_live_set(run, ledger, report)
 
     test_many_short_threads = test_small_blocks_of_events = test_many_events = test_contended_realloc = \
@@ -113,22 +114,22 @@ class Preloaded(threads.Threads):
 class Subjects(harness.Case):
     def test_hard_ones(self):
         """Registers are preserved; each function that can be patched is, and the others are named with the reason."""
-        run = self.record(harness.program("own_subjects"), LOG="warn")
+        run = self.record(harness.program("embedded_entries"), LOG="warn")
         self.assertIn("registers 1", run.stdout)
         by_line = {}
         for row in self.all_stacks(run.trace, "allocations"):
             key = row["bytes"] // max(1, row["blocks"])
             by_line[key] = by_line.get(key, 0) + row["blocks"]
         self.assertEqual((by_line.pop(4096, 0) >= 50, by_line), (True, {15: 10, 70: 10, 90: 10, 170: 10}))
-        self.assertRegex(run.stderr, r"je_pvalloc of own_subjects is not recorded: it branches into its own")
-        self.assertRegex(run.stderr, r"je_valloc of own_subjects is not recorded: ")
+        self.assertRegex(run.stderr, r"je_pvalloc of embedded_entries is not recorded: it branches into its own")
+        self.assertRegex(run.stderr, r"je_valloc of embedded_entries is not recorded: ")
         for branched in ("_rjem_calloc", "_rjem_valloc", "_rjem_mallocx", "_rjem_memalign"):
-            self.assertRegex(run.stderr, f"{branched} of own_subjects is not recorded: other code ")
+            self.assertRegex(run.stderr, f"{branched} of embedded_entries is not recorded: other code ")
         self.assertEqual(len(re.findall("is not recorded", run.stderr)), 6, run.stderr)
 
     def test_left_alone(self):
         """The report names the functions, the reason, and what its figures lack; they lack nothing else."""
-        runs = [self.record(harness.program("own_left_alone"), calls) for calls in (1, 0)]
+        runs = [self.record(harness.program("embedded_refused"), calls) for calls in (1, 0)]
         reports = [self.report(run.trace) for run in runs]
         heap = {figure: count - reports[1]["heap"][figure] for figure, count in reports[0]["heap"].items()}
         # 18 calls of je_malloc. Unmatched frees: 7 blocks of je_calloc and one of je_rallocx. Allocated again: the
@@ -138,25 +139,25 @@ class Subjects(harness.Case):
         self.assertEqual((heap["leaked_blocks"], heap["leaked_bytes"]), (15, 10 * 100 + 3 * 300 + 2 * 310))
         self.assertTrue(reports[0]["integrity"]["complete"])
         self.assertEqual(sorted(kind for kind, _ in runs[0].read().notes), [1, 2, 2, 2, 2])
-        program = harness.program("own_left_alone")
+        program = harness.program("embedded_refused")
         reason = "it branches into its own first instructions"
         self.assertEqual(set(reports[0]["integrity"]["notes"]), {
             f"embedded allocator: jemalloc in {program}, 2 functions patched (je_dallocx, je_malloc), 4 not patched",
-            "je_memalign of own_left_alone is not recorded: its symbol's size exceeds the code segment. Blocks "
+            "je_memalign of embedded_refused is not recorded: its symbol's size exceeds the code segment. Blocks "
             "allocated by it are missing, and their frees count as unmatched frees",
-            f"je_calloc of own_left_alone is not recorded: {reason}. Blocks allocated by it are missing, and their "
+            f"je_calloc of embedded_refused is not recorded: {reason}. Blocks allocated by it are missing, and their "
             "frees count as unmatched frees",
-            f"je_sdallocx of own_left_alone is not recorded: {reason}. Blocks freed by it count as live, and as "
+            f"je_sdallocx of embedded_refused is not recorded: {reason}. Blocks freed by it count as live, and as "
             "leaked at the end",
-            f"je_rallocx of own_left_alone is not recorded: {reason}. Blocks reallocated by it keep their old address "
-            "and size in the figures",
+            f"je_rallocx of embedded_refused is not recorded: {reason}. Blocks reallocated by it keep their old "
+            "address and size in the figures",
             "8 releases of blocks whose allocation is not in the trace, perhaps because of what is not recorded",
             "3 blocks were released unseen: the address was given out again, perhaps because of what is not "
             "recorded"})
 
     def test_inlined_allocations(self):
         """mimalloc allocates in its strdup, and in some others, without calling any function of its own."""
-        program = harness.program("own_inlined")
+        program = harness.program("embedded_inlined")
         self.assertTrue("mimalloc" not in ALLOCATORS or os.path.exists(program))
         if not os.path.exists(program):
             self.skipTest("no static mimalloc here")
@@ -178,7 +179,7 @@ class Subjects(harness.Case):
     def test_one_function_of_many_names(self):
         """The program defines cfree as an alias of free. libc has no cfree any more: the hook must not call the
         program's."""
-        runs = [self.record(harness.program("own_aliases"), count) for count in (1000, 0)]
+        runs = [self.record(harness.program("embedded_aliases"), count) for count in (1000, 0)]
         reports = [self.report(run.trace) for run in runs]
         for run, report in zip(runs, reports):
             self.assert_sound(report)
@@ -187,14 +188,14 @@ class Subjects(harness.Case):
             self.assertEqual(reports[0]["heap"][figure] - reports[1]["heap"][figure], wanted, figure)
 
     def test_off_warns_that_hooks_are_not_reached(self):
-        run = self.record(harness.program("own_aliases"), 10, OWN_ALLOCATORS=0)
+        run = self.record(harness.program("embedded_aliases"), 10, OWN_ALLOCATORS=0)
         self.assertIn("the program defines malloc itself", run.stderr)
         self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
 
     def test_stripped(self):
         """Without a symbol table, the exported functions are found."""
         program = self.dir / "stripped"
-        shutil.copy(harness.program("own_jemalloc"), program)
+        shutil.copy(harness.program("embedded_jemalloc"), program)
         subprocess.run(["strip", program], check=True)
         run = self.record(program, 500, 1, 1)
         self.assert_ledger_clean(run.ledger())
@@ -203,9 +204,10 @@ class Subjects(harness.Case):
 
     def test_threads_run_already(self):
         """Nothing is patched while other threads run: one message says so, and everything else is recorded."""
-        run = self.record(harness.program("own_early"), LOG="warn")
+        run = self.record(harness.program("embedded_early"), LOG="warn")
         self.assertEqual(run.stdout, "1 1\n")
-        reason = "the allocator in own_early is not recorded: other threads were already running when it was found"
+        reason = ("the allocator in embedded_early is not recorded: other threads were already running when it was "
+                  "found")
         self.assertEqual(run.stderr, f"heapprof: warning: {reason}\n")
         report = self.report(run.trace)
         self.assert_sound(report)
@@ -220,8 +222,8 @@ class Forks(harness.Case):
         """A thread of the parent that is scanning new libraries at the fork does not exist in the child, which scans
         for itself."""
         traces = self.dir / "traces"
-        run = self.record(harness.program("own_forks"), self.CHILDREN, harness.program("own_plugin.so"), CHILDREN=1,
-                          OUTPUT=traces / "%p.hprof")
+        run = self.record(harness.program("embedded_forks"), self.CHILDREN, harness.program("embedded_plugin.so"),
+                          CHILDREN=1, OUTPUT=traces / "%p.hprof")
         self.assertEqual(run.stdout, "0\n")
         reports = [self.report(path) for path in traces.iterdir()]
         blocks = [report["heap"]["allocations"] for report in reports if notes_of(report)]
@@ -233,12 +235,12 @@ class LoadedInAPause(harness.Case):
     def test_recorded_after_it_and_not_patched_while_it_runs(self):
         plugins = [self.dir / f"plugin{i}.so" for i in range(2)]
         for plugin in plugins:
-            shutil.copy(harness.program("own_plugin.so"), plugin)
-        run = self.record(harness.program("own_paused"), *plugins)
+            shutil.copy(harness.program("embedded_plugin.so"), plugin)
+        run = self.record(harness.program("embedded_paused"), *plugins)
         self.assertEqual(run.stdout, "same\n")
         self.assertEqual(len(notes_of(self.report(run.trace))), 2)
         blocks = sum(row["blocks"] for row in self.all_stacks(run.trace, "allocations")
-                     if any(harness.plain_name(frame["function"]) == "site_plugin_own" for frame in row["stack"]))
+                     if any(harness.plain_name(frame["function"]) == "site_plugin" for frame in row["stack"]))
         self.assertEqual(blocks, 20 + 1)  # the other plugin's constructor allocates one
 
 
@@ -246,12 +248,12 @@ class LoadedUnseen(harness.Case):
     def test_not_patched_at_the_next_load(self):
         plugins = [self.dir / f"plugin{i}.so" for i in range(2)]
         for plugin in plugins:
-            shutil.copy(harness.program("own_plugin.so"), plugin)
-        run = self.record(harness.program("own_missed"), *plugins, harness.program("thread_storage.so"))
+            shutil.copy(harness.program("embedded_plugin.so"), plugin)
+        run = self.record(harness.program("embedded_missed_scan"), *plugins, harness.program("thread_storage.so"))
         self.assertEqual(run.stdout, "same\n")
         notes = self.report(run.trace)["integrity"]["notes"]
-        self.assertEqual([note for note in notes if "other threads were already running" in note and "plugin0" in note],
-                         notes[:1])
+        self.assertIn("other threads were already running", notes[0])
+        self.assertEqual([note for note in notes if "plugin0" in note], notes[:1])
         patched = [note for note in notes if note.startswith("embedded allocator")]
         self.assertEqual([Path(note.split(" in ")[1].split(",")[0]).name for note in patched], ["plugin1.so"])
 
@@ -262,14 +264,14 @@ class Soak(harness.Case):
     def test_libraries_come_and_go(self):
         plugins = [self.dir / f"plugin{i}.so" for i in range(4)]
         for plugin in plugins:
-            shutil.copy(harness.program("own_plugin.so"), plugin)
-        for name in ("own_soak", *(f"own_{allocator}_soak" for allocator in ALLOCATORS)):
+            shutil.copy(harness.program("embedded_plugin.so"), plugin)
+        for name in ("embedded_soak", *(f"embedded_{allocator}_soak" for allocator in ALLOCATORS)):
             with self.subTest(name):
                 run = self.record(harness.program(name), self.ROUNDS, 8, *plugins, timeout=3600)
                 truth = dict(line.split() for line in run.stdout.splitlines())
                 report = self.report(run.trace)
                 self.assert_sound(report)
-                found = {"site_plugin_own": 0, "site_program": 0}
+                found = {"site_plugin": 0, "site_program": 0}
                 for row in self.all_stacks(run.trace, "allocations"):
                     self.assertIsNone(row["truncated"], row)
                     for frame in row["stack"]:
@@ -277,7 +279,7 @@ class Soak(harness.Case):
                         if function in found:
                             found[function] += row["blocks"]
                             break
-                self.assertEqual(found, {"site_plugin_own": int(truth["plugin"]),
+                self.assertEqual(found, {"site_plugin": int(truth["plugin"]),
                                          "site_program": int(truth["program"])})
 
 

@@ -1,7 +1,9 @@
-// A plugin with an allocator of its own is loaded during a pause, and used during it by a thread that goes on:
-// own_paused PLUGIN ANOTHER
+// Loads a plugin with an embedded allocator while recording is paused. Another thread uses it during the pause, and
+// after it.
 //
-// Prints whether the plugin's code was the same before and after the other plugin was loaded.
+// usage: embedded_paused PLUGIN ANOTHER
+//
+// Prints "same" if the plugin's code did not change when ANOTHER was loaded, else "changed".
 #include <dlfcn.h>
 
 #include <atomic>
@@ -29,7 +31,7 @@ int main(int argc, char** argv) {
   heapprof_pause();
   void* const plugin = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
   if (plugin == nullptr) return 3;
-  work = reinterpret_cast<void (*)(unsigned)>(dlsym(plugin, "own_plugin_work"));
+  work = reinterpret_cast<void (*)(unsigned)>(dlsym(plugin, "embedded_plugin_work"));
   while (done != 1) std::this_thread::yield();
   heapprof_resume();
   done = 2;

@@ -1,5 +1,5 @@
-"""Rust programs whose #[global_allocator] is jemalloc or mimalloc: the figures equal those of a counting allocator that
-wraps it, with and without optimisation, and stacks have Rust's names. And a service with jemalloc and a file
+"""Rust programs whose #[global_allocator] is jemalloc or mimalloc: the figures equal those of a counting allocator
+that wraps it, with and without optimisation, and stacks have Rust's names. And a service with jemalloc and a file
 capability, recorded unmodified."""
 
 import contextlib
@@ -19,8 +19,8 @@ VARIANTS = ("plain_jemalloc", "plain_mimalloc", "optimised_jemalloc", "optimised
 # Compiling jemalloc takes most of a minute, so cargo's output is kept where tools/deps.sh keeps its own.
 CACHE = Path(os.environ.get("HEAPPROF_DEPS") or
              Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "heapprof-deps") / "rust"
-# By default, jemalloc's makefile compiles every file three times: position-dependent, which is not linked; to list the
-# names that get a prefix; and the code that is linked.
+# By default, jemalloc's makefile compiles every file three times: position-dependent, which is not linked; to list
+# the names that get a prefix; and the code that is linked.
 JEMALLOC = {"MAKEFLAGS": "C_OBJS= C_SYMS=/dev/null", "CFLAGS": "-g0"}
 
 
@@ -76,7 +76,7 @@ class Rust(harness.Case):
             if any("site_leak" in function for function in functions):
                 leaked += row["bytes"]
                 self.assertIsNone(row["truncated"])
-                self.assertTrue(any("own_allocators::run" in function for function in functions), functions)
+                self.assertTrue(any("counting_allocator::run" in function for function in functions), functions)
                 self.assertTrue({"start_thread", "clone3", "clone", "__clone3"} & set(functions), functions)
         self.assertEqual(leaked, threads * 100 * 1000)
 
@@ -105,7 +105,7 @@ class Rust(harness.Case):
 
 
 class Service(harness.Case):
-    """docs/own-allocators-and-privileges.md begins with it."""
+    """The example of docs/embedded-allocators.md."""
 
     USER = 54321
     PORT = 82
@@ -158,7 +158,8 @@ class Service(harness.Case):
         report = self.report(trace)
         self.assert_sound(report)
         self.assertEqual(report["program"], str(self.service))
-        self.assertTrue(report["integrity"]["notes"][0].startswith(f"embedded allocator: jemalloc in {self.service}, "))
+        note = report["integrity"]["notes"][0]
+        self.assertTrue(note.startswith(f"embedded allocator: jemalloc in {self.service}, "), note)
         top = self.all_stacks(trace, "leaked")[0]
         self.assertEqual((top["bytes"], top["blocks"]), (150 * 4000, 150))
         functions = [frame["function"] for frame in top["stack"]]

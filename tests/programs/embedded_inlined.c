@@ -1,5 +1,4 @@
-// Functions of mimalloc's that are seldom called, and allocate without calling another of its functions: most copy
-// text.
+// Calls functions of mimalloc that allocate without calling another function of mimalloc. Most duplicate a string.
 #include <stddef.h>
 
 char* mi_strdup(const char* text);

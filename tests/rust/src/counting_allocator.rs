@@ -1,7 +1,6 @@
-//! What the programs of this folder share: an allocator that counts what it hands on, and work to count.
+//! Shared by the programs of this folder: an allocator that counts the calls that it forwards, and a workload.
 //!
-//! The counts are the truth that a recording is compared with. They are printed by the last line of each program, after
-//! which nothing is allocated.
+//! A recording is compared with the counts. Each program prints them last, and allocates nothing afterwards.
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

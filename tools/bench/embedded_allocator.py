@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What a diverted function costs: a malloc/free pair of a jemalloc linked into the program, against one of libc's.
+"""Measures what recording a patched function costs: a malloc/free pair of a jemalloc that is linked into the program,
+compared with one of libc.
 
-  tools/bench/own_allocator.py [--runs N] [--build DIR]
+  tools/bench/embedded_allocator.py [--runs N] [--build DIR]
 
-Both programs are pair.cpp. They run in turn, unrecorded and recorded, and each figure is the fastest of N runs: what
-the machine does besides only adds. The last line is the ratio of what the recorder adds to a pair, diverted over
-hooked.
+Both programs are pair.cpp. They run in turn, unrecorded and recorded. Each figure is that of the fastest of N runs,
+because other work on the machine only adds time. The last line is the time that recording adds to a pair of patched
+functions, divided by the time that it adds to a pair of hooks.
 
 Needs a build (tools/test.sh), g++ and Debian's libjemalloc-dev.
 """

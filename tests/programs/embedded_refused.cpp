@@ -1,7 +1,7 @@
-// An allocator of which three functions cannot be diverted, as they branch into their own first instructions: what
-// comes from je_calloc, goes by je_sdallocx or moves by je_rallocx is not recorded. own_left_alone 1 calls each as
-// often as the test knows, own_left_alone 0 none. Nobody calls je_memalign, of which the symbol table says that it is a
-// gigabyte long.
+// An allocator with functions that cannot be patched. je_calloc, je_rallocx and je_sdallocx branch into their own
+// first instructions; the symbol of je_memalign, which is never called, has a size of a gigabyte.
+//
+// usage: embedded_refused 1|0    1 calls the functions as often as the test expects, 0 calls none
 #include <cstddef>
 #include <cstring>
 
@@ -11,41 +11,41 @@ struct Slot {
   Slot* next;
   char rest[1016];
 };
-Slot own_slots[256];
-Slot* own_next = own_slots;
-Slot* own_free = nullptr;
+Slot test_slots[256];
+Slot* test_next = test_slots;
+Slot* test_free = nullptr;
 
-// The last released is the first given out.
-[[gnu::noinline]] void* own_take() {
-  if (own_free == nullptr) return own_next++;
-  Slot* slot = own_free;
-  own_free = slot->next;
+// The block that was freed last is allocated first.
+[[gnu::noinline]] void* test_allocate() {
+  if (test_free == nullptr) return test_next++;
+  Slot* slot = test_free;
+  test_free = slot->next;
   return slot;
 }
-[[gnu::noinline]] void own_give(void* block) {
+[[gnu::noinline]] void test_release(void* block) {
   auto* slot = static_cast<Slot*>(block);
-  slot->next = own_free;
-  own_free = slot;
+  slot->next = test_free;
+  test_free = slot;
 }
 
-[[gnu::noinline]] void* je_malloc(std::size_t) { return own_take(); }
-[[gnu::noinline]] void je_dallocx(void* block, int) { own_give(block); }
+[[gnu::noinline]] void* je_malloc(std::size_t) { return test_allocate(); }
+[[gnu::noinline]] void je_dallocx(void* block, int) { test_release(block); }
 
 void* je_calloc(std::size_t, std::size_t);
 void* je_rallocx(void*, std::size_t, int);
 void je_sdallocx(void*, std::size_t, int);
-void* own_calloc(std::size_t, std::size_t) { return std::memset(own_take(), 0, sizeof(Slot)); }
-void* own_rallocx(void* block, std::size_t, int) {
-  void* moved = own_take();
-  own_give(block);
+void* test_calloc(std::size_t, std::size_t) { return std::memset(test_allocate(), 0, sizeof(Slot)); }
+void* test_rallocx(void* block, std::size_t, int) {
+  void* moved = test_allocate();
+  test_release(block);
   return moved;
 }
-void own_sdallocx(void* block, std::size_t, int) { own_give(block); }
+void test_sdallocx(void* block, std::size_t, int) { test_release(block); }
 }
 
 asm(R"(
         .text
-        .macro left_alone name
+        .macro refused name
         .globl  je_\name
         .type   je_\name, @function
 je_\name:
@@ -54,20 +54,20 @@ je_\name:
 1:      incl    %eax
         cmpl    $3, %eax
         jne     1b
-        jmp     own_\name
+        jmp     test_\name
         .cfi_endproc
         .size   je_\name, . - je_\name
         .endm
-        left_alone calloc
-        left_alone rallocx
-        left_alone sdallocx
+        refused calloc
+        refused rallocx
+        refused sdallocx
         .globl  je_memalign
         .type   je_memalign, @function
 je_memalign:
         .cfi_startproc
         xorl    %eax, %eax
         movq    %rsi, %rdi
-        jmp     own_take
+        jmp     test_allocate
         .cfi_endproc
         .size   je_memalign, 1 << 30
 )");
