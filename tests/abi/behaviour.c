@@ -1,8 +1,8 @@
-/* What a program can see of malloc, mmap and their kin: results, errno, alignment, content, in the odd
- * places too (constructors, key destructors, after main). Prints it all in a form that does not depend on
- * addresses. behaviour_test.py runs it alone and with the recorder and compares.
+/* Calls malloc, mmap and related functions, also in constructors, in key destructors and after main, and prints
+ * what a program can see of them: results, errno, alignment, content. The output does not contain addresses.
+ * behaviour_test.py compares the output of runs with and without the recorder.
  *
- * Built with -O0 -fno-builtin, so that no call is folded away. */
+ * Built with -O0 -fno-builtin, so that the compiler removes no call. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -32,8 +32,8 @@ enum { kMark = 77 }; /* an errno that nothing sets */
 static char g_text[1 << 16];
 static size_t g_length;
 
-/* Not stdio, which allocates. */
-static void say(const char* format, ...) {
+/* Without stdio, which allocates. */
+static void print(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
   g_length += (size_t)vsnprintf(g_text + g_length, sizeof g_text - g_length, format, arguments);
@@ -52,13 +52,13 @@ static void flush(void) {
 
 static int aligned(const void* p, size_t alignment) { return (uintptr_t)p % alignment == 0; }
 
-/* One call: what it returned and what it did to errno. */
+/* Makes one call, and prints its result and errno. */
 #define POINTER(call)                                                                                        \
   do {                                                                                                       \
     errno = kMark;                                                                                           \
     void* result_ = (void*)(call);                                                                           \
     int error_ = errno;                                                                                      \
-    say("%s: %s errno %d usable %zu\n", #call, result_ ? "block" : "null", error_,                           \
+    print("%s: %s errno %d usable %zu\n", #call, result_ ? "block" : "null", error_,                           \
         result_ ? malloc_usable_size(result_) : (size_t)0);                                                  \
     free(result_);                                                                                           \
   } while (0)
@@ -67,20 +67,20 @@ static int aligned(const void* p, size_t alignment) { return (uintptr_t)p % alig
     errno = kMark;                                                        \
     long result_ = (long)(call);                                          \
     int error_ = errno;                                                   \
-    say("%s: %ld errno %d\n", #call, result_, error_);                    \
+    print("%s: %ld errno %d\n", #call, result_, error_);                    \
   } while (0)
-/* Mappings: mapped or failed, and where it matters more is said. */
+/* The same for mappings: only whether the call failed. */
 #define MAPPING(call)                                                                      \
   do {                                                                                     \
     errno = kMark;                                                                         \
     void* result_ = (void*)(call);                                                         \
     int error_ = errno;                                                                    \
-    say("%s: %s errno %d\n", #call, result_ == MAP_FAILED ? "failed" : "mapped", error_);  \
+    print("%s: %s errno %d\n", #call, result_ == MAP_FAILED ? "failed" : "mapped", error_);  \
   } while (0)
 
 /* ---- before libc is ready ---- */
 
-/* Resolved while this program is relocated: no constructor has run, libc's neither. */
+/* Resolved while the loader relocates this program, before any constructor, also libc's, has run. */
 static char* g_from_resolver;
 static int answer(void) { return 42; }
 static int (*resolve_answer(void))(void) {
@@ -99,25 +99,25 @@ static void* g_from_constructor;
 __attribute__((constructor(101))) static void first_constructor(void) { g_from_constructor = malloc(300); }
 
 static void before_main(void) {
-  say("resolver: %d '%c' usable %zu\n", early_answer(), g_from_resolver[0], malloc_usable_size(g_from_resolver));
+  print("resolver: %d '%c' usable %zu\n", early_answer(), g_from_resolver[0], malloc_usable_size(g_from_resolver));
   g_from_resolver = realloc(g_from_resolver, 20);
-  say("resolver's block after realloc: '%c'\n", g_from_resolver[0]);
+  print("resolver's block after realloc: '%c'\n", g_from_resolver[0]);
   free(g_from_resolver);
-  say("constructor: usable %zu\n", malloc_usable_size(g_from_constructor));
+  print("constructor: usable %zu\n", malloc_usable_size(g_from_constructor));
   free(g_from_constructor);
-  say("library's constructor: %d\n", library_allocated_in_constructor());
+  print("library's constructor: %d\n", library_allocated_in_constructor());
 }
 
 /* ---- the heap ---- */
 
-static volatile size_t g_huge = SIZE_MAX - 64; /* volatile: the compiler knows too much about sizes */
+static volatile size_t g_huge = SIZE_MAX - 64; /* volatile: compilers evaluate calls with known sizes */
 static volatile size_t g_half = SIZE_MAX / 2 + 10;
 static volatile size_t g_zero = 0;
 
 static void heap(void) {
   for (size_t size = 0; size <= 70000; size = size * 2 + 7) {
     void* block = malloc(size);
-    say("malloc(%zu): aligned %d usable %zu\n", size, aligned(block, 2 * sizeof(void*)), malloc_usable_size(block));
+    print("malloc(%zu): aligned %d usable %zu\n", size, aligned(block, 2 * sizeof(void*)), malloc_usable_size(block));
     free(block);
   }
   POINTER(malloc(g_huge));
@@ -133,7 +133,7 @@ static void heap(void) {
   unsigned char* clean = calloc(3, 1000);
   int sum = 0;
   for (int i = 0; i < 3000; ++i) sum += clean[i];
-  say("calloc content: %d\n", sum);
+  print("calloc content: %d\n", sum);
   free(clean);
 
   POINTER(realloc(NULL, 0));
@@ -141,64 +141,64 @@ static void heap(void) {
   POINTER(realloc(NULL, g_huge));
   errno = kMark;
   void* gone = realloc(malloc(10), g_zero);
-  say("realloc(p, 0): %s errno %d\n", gone ? "block" : "null", errno);
+  print("realloc(p, 0): %s errno %d\n", gone ? "block" : "null", errno);
   char* text = malloc(16);
   strcpy(text, "kept");
   errno = kMark;
   void* failed = realloc(text, g_huge);
-  say("realloc(p, huge): %s errno %d '%s'\n", failed ? "block" : "null", errno, text);
+  print("realloc(p, huge): %s errno %d '%s'\n", failed ? "block" : "null", errno, text);
   errno = kMark;
   text = realloc(text, 300000);
-  say("realloc(p, 300000): '%s' errno %d\n", text, errno);
+  print("realloc(p, 300000): '%s' errno %d\n", text, errno);
   text = reallocarray(text, 3, 7);
-  say("reallocarray(p, 3, 7): '%s' usable %zu\n", text, malloc_usable_size(text));
+  print("reallocarray(p, 3, 7): '%s' usable %zu\n", text, malloc_usable_size(text));
   errno = kMark;
   failed = reallocarray(text, g_half, 2);
-  say("reallocarray(p, overflow): %s errno %d '%s'\n", failed ? "block" : "null", errno, text);
+  print("reallocarray(p, overflow): %s errno %d '%s'\n", failed ? "block" : "null", errno, text);
   POINTER(reallocarray(NULL, 4, 4));
   POINTER(reallocarray(NULL, g_half, 4));
   errno = kMark;
   gone = reallocarray(text, 0, 8);
-  say("reallocarray(p, 0, 8): %s errno %d\n", gone ? "block" : "null", errno);
+  print("reallocarray(p, 0, 8): %s errno %d\n", gone ? "block" : "null", errno);
 
   errno = kMark;
   free(NULL);
-  say("free(NULL): errno %d\n", errno);
+  print("free(NULL): errno %d\n", errno);
   errno = kMark;
   free(malloc(1 << 22));
-  say("free(mapped block): errno %d\n", errno);
+  print("free(mapped block): errno %d\n", errno);
 
   for (size_t alignment = 1; alignment <= 1 << 16; alignment *= 2) {
     void* block = (void*)1;
     errno = kMark;
     int result = posix_memalign(&block, alignment, alignment + 3);
-    say("posix_memalign(%zu): %d errno %d ", alignment, result, errno);
+    print("posix_memalign(%zu): %d errno %d ", alignment, result, errno);
     if (result == 0) {
-      say("aligned %d\n", aligned(block, alignment));
+      print("aligned %d\n", aligned(block, alignment));
       free(block);
     } else {
-      say("pointer %s\n", block == (void*)1 ? "untouched" : "changed");
+      print("pointer %s\n", block == (void*)1 ? "untouched" : "changed");
     }
     block = aligned_alloc(alignment, 2 * alignment);
-    say("aligned_alloc(%zu): aligned %d\n", alignment, aligned(block, alignment));
+    print("aligned_alloc(%zu): aligned %d\n", alignment, aligned(block, alignment));
     free(block);
     block = memalign(alignment, 100);
-    say("memalign(%zu): aligned %d\n", alignment, aligned(block, alignment));
+    print("memalign(%zu): aligned %d\n", alignment, aligned(block, alignment));
     free(block);
   }
   void* untouched = (void*)1;
   NUMBER(posix_memalign(&untouched, 24, 10));
   NUMBER(posix_memalign(&untouched, 64, g_huge));
-  say("posix_memalign failed: pointer %s\n", untouched == (void*)1 ? "untouched" : "changed");
+  print("posix_memalign failed: pointer %s\n", untouched == (void*)1 ? "untouched" : "changed");
   POINTER(aligned_alloc(24, 48));
   POINTER(aligned_alloc(64, g_huge));
   POINTER(memalign(24, 10));
   POINTER(memalign(g_half, 10));
   void* page = valloc(10);
-  say("valloc: aligned %d\n", aligned(page, 4096));
+  print("valloc: aligned %d\n", aligned(page, 4096));
   free(page);
   page = pvalloc(10);
-  say("pvalloc: aligned %d room %d\n", aligned(page, 4096), malloc_usable_size(page) >= 4096);
+  print("pvalloc: aligned %d room %d\n", aligned(page, 4096), malloc_usable_size(page) >= 4096);
   free(page);
   POINTER(valloc(g_huge));
   POINTER(pvalloc(g_huge));
@@ -216,7 +216,7 @@ static void mappings(void) {
   MAPPING(mmap((void*)1, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
 
   char* low = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
-  say("MAP_32BIT: %d\n", low != MAP_FAILED && (uintptr_t)low < (1ull << 32));
+  print("MAP_32BIT: %d\n", low != MAP_FAILED && (uintptr_t)low < (1ull << 32));
   NUMBER(munmap(low, page));
   NUMBER(munmap(low + 1, page));
   NUMBER(munmap(low, 0));
@@ -227,10 +227,10 @@ static void mappings(void) {
   const off_t far = ((off_t)5 << 30) + (off_t)page;
   if (pwrite(file, "far", 3, far) == 3) {
     char* mapped = mmap(NULL, page, PROT_READ, MAP_SHARED, file, far);
-    say("mmap at 5 GiB: '%.3s'\n", mapped);
+    print("mmap at 5 GiB: '%.3s'\n", mapped);
     munmap(mapped, page);
     mapped = mmap64(NULL, page, PROT_READ, MAP_PRIVATE, file, far);
-    say("mmap64 at 5 GiB: '%.3s'\n", mapped);
+    print("mmap64 at 5 GiB: '%.3s'\n", mapped);
     munmap(mapped, page);
   }
   MAPPING(mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, file, 1));
@@ -240,75 +240,75 @@ static void mappings(void) {
   block[0] = 'a';
   block[3 * page] = 'd';
   NUMBER(munmap(block + page, page));
-  say("a hole: '%c' '%c'\n", block[0], block[3 * page]);
+  print("a hole: '%c' '%c'\n", block[0], block[3 * page]);
   NUMBER(munmap(block, 4 * page));
   block = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   block[0] = 'm';
   block = mremap(block, 2 * page, 64 * page, MREMAP_MAYMOVE);
-  say("mremap grown: '%c' '%d'\n", block[0], block[63 * page]);
+  print("mremap grown: '%c' '%d'\n", block[0], block[63 * page]);
   errno = kMark;
-  say("mremap shrunk in place: %d\n", mremap(block, 64 * page, page, 0) == block);
+  print("mremap shrunk in place: %d\n", mremap(block, 64 * page, page, 0) == block);
   MAPPING(mremap(block, page, SIZE_MAX / 4, MREMAP_MAYMOVE));
   MAPPING(mremap(block + 1, page, page, 0));
   MAPPING(mremap((void*)page, page, 2 * page, MREMAP_MAYMOVE));
   MAPPING(mremap(block, page, 0, MREMAP_MAYMOVE));
   char* place = mmap(NULL, 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  say("mremap fixed: %d", mremap(block, page, page, MREMAP_MAYMOVE | MREMAP_FIXED, place) == place);
-  say(" '%c'\n", place[0]);
+  print("mremap fixed: %d", mremap(block, page, page, MREMAP_MAYMOVE | MREMAP_FIXED, place) == place);
+  print(" '%c'\n", place[0]);
   char* twin = mremap(place, page, page, MREMAP_MAYMOVE | 4 /* MREMAP_DONTUNMAP */);
   if (twin != MAP_FAILED) {
-    say("mremap, old place kept: '%c' %d\n", twin[0], place[0]);
+    print("mremap, old range kept: '%c' %d\n", twin[0], place[0]);
     munmap(twin, page);
   } else {
-    say("mremap, old place kept: not here\n");
+    print("mremap, old range kept: not supported\n");
   }
   munmap(place, 2 * page);
   char* shared = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   shared[0] = 's';
   char* again = mremap(shared, 0, page, MREMAP_MAYMOVE);
-  say("mremap of size 0: '%c'\n", again[0]);
+  print("mremap of size 0: '%c'\n", again[0]);
   munmap(again, page);
   munmap(shared, page);
 
   char* start = sbrk(0);
-  say("sbrk: %d", sbrk(100) == start);
-  say(" %td", (char*)sbrk(0) - start);
-  say(" %d", sbrk(-40) == start + 100);
-  say(" %td\n", (char*)sbrk(0) - start);
+  print("sbrk: %d", sbrk(100) == start);
+  print(" %td", (char*)sbrk(0) - start);
+  print(" %d", sbrk(-40) == start + 100);
+  print(" %td\n", (char*)sbrk(0) - start);
   NUMBER(brk(start + 5000));
-  say("brk: %td\n", (char*)sbrk(0) - start);
+  print("brk: %td\n", (char*)sbrk(0) - start);
   NUMBER(brk((void*)1));
   MAPPING(sbrk((intptr_t)1 << 50));
   MAPPING(sbrk(-((intptr_t)1 << 50)));
   NUMBER(brk(start));
-  say("brk back: %td\n", (char*)sbrk(0) - start);
+  print("brk back: %td\n", (char*)sbrk(0) - start);
 }
 
 /* ---- numbers and prctl ---- */
 
 static void kernel_calls(void) {
-  say("gettid: %d\n", syscall(SYS_gettid) == getpid());
+  print("gettid: %d\n", syscall(SYS_gettid) == getpid());
   NUMBER(syscall(-1));
   NUMBER(syscall(SYS_close, -1));
-  /* Six arguments, all of which count: the bits of FUTEX_WAIT_BITSET are the last. */
+  /* All six arguments are used: the last one is the bit set of FUTEX_WAIT_BITSET. */
   int word = 5;
   NUMBER(syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, 5, NULL, NULL, 0));
   NUMBER(syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, 4, NULL, NULL, ~0u));
   char* mapped = (char*)syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   mapped[0] = 1;
   mapped = (char*)syscall(SYS_mremap, mapped, 4096, 3 * 4096, MREMAP_MAYMOVE);
-  say("mapped by number: %d\n", mapped[0]);
+  print("mapped by number: %d\n", mapped[0]);
   NUMBER(syscall(SYS_munmap, mapped, 3 * 4096));
   NUMBER(syscall(SYS_munmap, mapped + 1, 4096));
   NUMBER(syscall(SYS_mmap, NULL, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   NUMBER(syscall(SYS_mremap, (void*)1, 4096, 4096, 0));
   NUMBER(syscall(SYS_seccomp, 77, 0, NULL));
-  NUMBER(syscall(SYS_seccomp, 1, 0, NULL)); /* a probe for filters */
+  NUMBER(syscall(SYS_seccomp, 1, 0, NULL)); /* a probe for seccomp support */
   NUMBER(syscall(SYS_prctl, 123456, 0, 0, 0, 0));
   prctl(PR_SET_NAME, "behaviour");
   char name[17] = "";
   NUMBER(prctl(PR_GET_NAME, name));
-  say("name: %s\n", name);
+  print("name: %s\n", name);
   NUMBER(prctl(123456, 1, 2, 3, 4));
   NUMBER(prctl(PR_SET_SECCOMP, 2, NULL));
 
@@ -319,11 +319,11 @@ static void kernel_calls(void) {
     _exit(malloc(10) != NULL ? 3 : 4);
   }
   waitpid((pid_t)child, &status, 0);
-  say("cloned by number: %d\n", WEXITSTATUS(status));
+  print("cloned by number: %d\n", WEXITSTATUS(status));
   child = vfork();
   if (child == 0) _exit(malloc(10) != NULL ? 5 : 6);
   waitpid((pid_t)child, &status, 0);
-  say("vfork: %d\n", WEXITSTATUS(status));
+  print("vfork: %d\n", WEXITSTATUS(status));
 }
 
 /* ---- threads, loading ---- */
@@ -360,30 +360,30 @@ static void* cancelled(void* argument) {
 }
 
 static void threads(void) {
-  pthread_key_t keys[100]; /* beyond 32, glibc allocates for them */
+  pthread_key_t keys[100]; /* for more than 32, glibc allocates memory */
   for (int i = 0; i < 100; ++i) pthread_key_create(&keys[i], NULL);
   pthread_key_create(&g_key, key_destructor);
   pthread_t id;
   void* result;
   pthread_create(&id, NULL, thread, NULL);
   pthread_join(id, &result);
-  say("thread: usable %zu rounds %d\n", malloc_usable_size(result), g_rounds);
+  print("thread: usable %zu rounds %d\n", malloc_usable_size(result), g_rounds);
   free(result);
   pthread_create(&id, NULL, cancelled, NULL);
   while (!g_cancelled_works) sched_yield();
   pthread_cancel(id);
   pthread_join(id, &result);
-  say("cancelled: %d\n", result == PTHREAD_CANCELED);
+  print("cancelled: %d\n", result == PTHREAD_CANCELED);
   for (int i = 0; i < 100; ++i) pthread_key_delete(keys[i]);
 }
 
 static void loading(void) {
-  say("dlsym: %d\n", dlsym(RTLD_DEFAULT, "no_such_symbol_anywhere") == NULL);
-  say("dlerror: %d\n", dlerror() != NULL);
-  say("dlopen: %d\n", dlopen("/no/such/library.so", RTLD_NOW) == NULL);
-  say("dlerror: %s\n", dlerror() != NULL ? "said" : "silent");
+  print("dlsym: %d\n", dlsym(RTLD_DEFAULT, "no_such_symbol_anywhere") == NULL);
+  print("dlerror: %d\n", dlerror() != NULL);
+  print("dlopen: %d\n", dlopen("/no/such/library.so", RTLD_NOW) == NULL);
+  print("dlerror: %s\n", dlerror() != NULL ? "message" : "none");
   void* (*found)(size_t) = (void* (*)(size_t))dlsym(RTLD_DEFAULT, "malloc");
-  say("malloc by dlsym: %d\n", found == malloc);
+  print("malloc by dlsym: %d\n", found == malloc);
   free(found(20));
 }
 
@@ -393,13 +393,13 @@ static void* g_late;
 
 static void at_exit(void) {
   g_late = realloc(g_late, 4000);
-  say("atexit: usable %zu\n", malloc_usable_size(g_late));
+  print("atexit: usable %zu\n", malloc_usable_size(g_late));
 }
 
 __attribute__((destructor)) static void destructor(void) {
   free(g_late);
   void* last = malloc(70);
-  say("destructor: usable %zu\n", malloc_usable_size(last));
+  print("destructor: usable %zu\n", malloc_usable_size(last));
   flush();
 }
 

@@ -1,5 +1,5 @@
-/* A library that behaviour.c needs: its constructor allocates, and runs before the program's and, as the
- * recorder depends on libc alone, may run before or after the recorder's. */
+/* A library of behaviour.c whose constructor allocates. It runs before the program's constructors. It may run
+ * before or after the recorder's, because the recorder depends on libc only. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A program sees the same with the recorder as without (docs/concepts/recorder.md).
+"""The results of a program's calls are the same with and without the recorder (docs/concepts/recorder.md).
 
 usage: behaviour_test.py RECORDER COUNTING_RECORDER SECOND_ALLOCATOR NEXT_SYMBOL PROGRAM STACK_USE
 """
@@ -32,7 +32,7 @@ class Behaviour(unittest.TestCase):
     def assert_recorded(self):
         self.assertGreater(os.path.getsize(self.variables["HEAPPROF_OUTPUT"]), 10000)
 
-    def test_the_program_tells_something(self):
+    def test_the_program_prints_its_results(self):
         output = self.run_program()
         self.assertGreater(len(output.splitlines()), 150)
         self.assertIn("destructor:", output)
@@ -66,7 +66,7 @@ class Behaviour(unittest.TestCase):
 
 
 class NextSymbol(unittest.TestCase):
-    """The search for the real functions answers as dlsym(RTLD_NEXT) does. The library compares at its start."""
+    """real/next_symbol.h returns what dlsym(RTLD_NEXT) returns. The library compares them in its constructor."""
 
     def check(self, command, *preload):
         done = run(command, [NEXT_SYMBOL, *preload])
@@ -88,7 +88,7 @@ class NextSymbol(unittest.TestCase):
 
 
 class StackUse(unittest.TestCase):
-    """Design 2.5: 1 KB on the common path, 4 KB on the rare one."""
+    """At most 1 KB on the fast path, and 4 KB on the slow path."""
 
     def test_measured(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,13 +1,12 @@
-// A recorder that writes down what the hooks tell it, for tests of the hooks alone. Linked with the hooks in
-// the recorder's place. One line a report goes, by a raw system call, to the descriptor that
-// HEAPPROF_REPORTS names; nothing where there is none.
+// A recorder for tests of the hooks: it is linked with them instead of the recorder, and writes one line per report,
+// by a raw system call, to the descriptor in HEAPPROF_REPORTS. Without that variable it writes nothing.
 //
 //   loaded   allocated SIZE   failed SIZE   released   realloc-begin   realloc-end SIZE   realloc-failed SIZE
 //   mapped SIZE   unmap-begin SIZE   unmap-end RESULT   remap-begin SIZE   remap-end SIZE   break-moved BYTES
 //   realloc-end-inner   restricted NO-CLOCK   refused NO-CLOCK   frame-registered   frame-deregistered   paused
 //   resumed   mark TEXT   exit
 //
-// A line ends with " from-program" when the entry registers point into the program itself.
+// A line ends with " from-program" when the entry's return address is in the program itself.
 #include <link.h>
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -32,7 +31,7 @@ int descriptor() noexcept {
   return value != nullptr && parse_number(value, number) ? static_cast<int>(number) : -1;
 }
 
-/// The program's headers are mapped where the kernel says; so is what they describe.
+/// Whether `pc` is in the program's segments, which the auxiliary vector leads to.
 bool in_program(std::uint64_t pc) noexcept {
   const auto* headers = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));
   const std::uint64_t count = getauxval(AT_PHNUM);
@@ -44,7 +43,7 @@ bool in_program(std::uint64_t pc) noexcept {
   return false;
 }
 
-void say(Text& line, const arch::EntryRegisters* entry = nullptr) noexcept {
+void report(Text& line, const arch::EntryRegisters* entry = nullptr) noexcept {
   if (environ == nullptr) return;
   const int fd = descriptor();
   if (fd < 0) return;
@@ -53,16 +52,16 @@ void say(Text& line, const arch::EntryRegisters* entry = nullptr) noexcept {
   sys::write(fd, line.c_str(), line.length());
 }
 
-void say(const char* what, const arch::EntryRegisters* entry = nullptr) noexcept {
+void report(const char* what, const arch::EntryRegisters* entry = nullptr) noexcept {
   char buffer[128];
   Text line(buffer);
-  say(line.add(what), entry);
+  report(line.add(what), entry);
 }
 
-void say(const char* what, std::uint64_t number, const arch::EntryRegisters* entry = nullptr) noexcept {
+void report(const char* what, std::uint64_t number, const arch::EntryRegisters* entry = nullptr) noexcept {
   char buffer[128];
   Text line(buffer);
-  say(line.add(what).add(' ').number(number), entry);
+  report(line.add(what).add(' ').number(number), entry);
 }
 
 }  // namespace
@@ -75,7 +74,7 @@ void start() noexcept { g_state = State::kOn; }
 void undo_loader_effects() noexcept {}
 const char* program_started_by_loader() noexcept { return nullptr; }
 bool names_own_executable(const char*) noexcept { return false; }
-void prepare_environment() noexcept { say("loaded"); }
+void prepare_environment() noexcept { report("loaded"); }
 void log(LogLevel, const char*, const char*) noexcept {}
 
 const char* environment_value(char* const* environment, const char* name) noexcept {
@@ -92,54 +91,54 @@ void detail::allocated(const void* block, std::size_t size, std::uint64_t pc, st
                        std::uint64_t fp) noexcept {
   if (t_local.allocator_depth != 0) t_local.inner_blocks.add(block);
   const EntryRegisters entry{pc, sp, fp};
-  say("allocated", size, &entry);
+  report("allocated", size, &entry);
 }
 void detail::allocated_inside(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp,
                               std::uint64_t fp) noexcept {
   allocated(block, size, pc, sp, fp);
 }
-void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept { say("failed", size, &entry); }
+void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept { report("failed", size, &entry); }
 void detail::freed(const void*, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
   const EntryRegisters entry{pc, sp, fp};
-  say("released", &entry);
+  report("released", &entry);
 }
 bool realloc_begin(const void* block, const EntryRegisters& entry) noexcept {
   if (t_local.reallocating == block) return false;
   t_local.reallocating = block;
-  say("realloc-begin", &entry);
+  report("realloc-begin", &entry);
   return true;
 }
 void realloc_end(const void*, const void* block, std::size_t size, const EntryRegisters& entry,
                  const AllocatorCall& call) noexcept {
   t_local.reallocating = nullptr;
-  if (block != nullptr && call.recorded(block)) return say("realloc-end-inner");
-  say(block == nullptr && size != 0 ? "realloc-failed" : "realloc-end", size, &entry);
+  if (block != nullptr && call.recorded(block)) return report("realloc-end-inner");
+  report(block == nullptr && size != 0 ? "realloc-failed" : "realloc-end", size, &entry);
 }
 void mapped(const void*, std::size_t size, int, int, const EntryRegisters& entry) noexcept {
-  say("mapped", size, &entry);
+  report("mapped", size, &entry);
 }
 void unmap_begin(const void*, std::size_t size, const EntryRegisters& entry) noexcept {
-  say("unmap-begin", size, &entry);
+  report("unmap-begin", size, &entry);
 }
-void unmap_end(bool succeeded) noexcept { say("unmap-end", succeeded); }
+void unmap_end(bool succeeded) noexcept { report("unmap-end", succeeded); }
 void remap_begin(const void*, std::size_t size, const EntryRegisters& entry) noexcept {
-  say("remap-begin", size, &entry);
+  report("remap-begin", size, &entry);
 }
 void remap_end(const void* address, std::size_t size, const EntryRegisters& entry) noexcept {
-  say("remap-end", address != nullptr ? size : 0, &entry);
+  report("remap-end", address != nullptr ? size : 0, &entry);
 }
 void break_moved(const void* old_break, const void* new_break, const EntryRegisters& entry) noexcept {
-  say("break-moved", reinterpret_cast<std::uint64_t>(new_break) - reinterpret_cast<std::uint64_t>(old_break), &entry);
+  report("break-moved", reinterpret_cast<std::uint64_t>(new_break) - reinterpret_cast<std::uint64_t>(old_break), &entry);
 }
-void restrict_system_calls(bool no_cycle_clock) noexcept { say("restricted", no_cycle_clock); }
-void restriction_refused(bool no_cycle_clock) noexcept { say("refused", no_cycle_clock); }
-void exit_reached() noexcept { say("exit"); }
-void pause() noexcept { say("paused"); }
-void resume() noexcept { say("resumed"); }
+void restrict_system_calls(bool no_cycle_clock) noexcept { report("restricted", no_cycle_clock); }
+void restriction_refused(bool no_cycle_clock) noexcept { report("refused", no_cycle_clock); }
+void exit_reached() noexcept { report("exit"); }
+void pause() noexcept { report("paused"); }
+void resume() noexcept { report("resumed"); }
 void mark(const char* text) noexcept {
   char buffer[128];
   Text line(buffer);
-  say(line.add("mark ").add(text));
+  report(line.add("mark ").add(text));
 }
 bool is_recording() noexcept { return true; }
 void note(const char*, NoteKind) noexcept {}
@@ -156,8 +155,8 @@ constinit std::atomic<std::uint64_t> generation{1};
 }  // namespace detail
 bool is_unloaded(const void*) noexcept { return false; }
 Span loaded_range(const void*) noexcept { return {}; }
-void register_frame(const void*, const void*) noexcept { say("frame-registered"); }
-void deregister_frame(const void*) noexcept { say("frame-deregistered"); }
+void register_frame(const void*, const void*) noexcept { report("frame-registered"); }
+void deregister_frame(const void*) noexcept { report("frame-deregistered"); }
 }  // namespace unwind
 
 }  // namespace heapprof

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""`meson install` puts recorder, header and program where users and scripts look for them, and recorder and
-header work from there.
+"""`meson install` installs recorder, header and program at their documented paths, where recorder and header work.
 
 usage: install_test.py BUILD_FOLDER
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the built recorder promises to be (docs/concepts/recorder.md), read from the file itself.
+"""The rules for the built recorder (docs/concepts/recorder.md), checked on the file.
 
 usage: library_test.py LIBRARY EXPORTS_MAP STACK_USAGE_FOLDER...
 """
@@ -28,16 +28,16 @@ HOST_CALLS = ["heapprof_recorder_" + name
 PATCHED = {"heapprof_intercept_entry", "_ZN8heapprof9intercept12_GLOBAL__N_112loader_eventEv"}
 HOOKS = set(HEAP + MAPPINGS + KERNEL + EXECUTABLE_PATH + FRAMES + HOST_CALLS)
 
-# All that may be taken from libc. None of these allocates, locks, sets errno or is a cancellation point.
+# The functions that the recorder may use of libc. None allocates, locks, sets errno or is a cancellation point.
 FROM_LIBC = set("environ clock_gettime getauxval __stack_chk_fail".split())
 if os.uname().machine != "x86_64":
     FROM_LIBC |= set("memchr memcmp memcpy memmove memset strlen".split())
-# Weak, without version, null where the libc or loader does not have them.
+# Weak references without a version, which are null where libc or the loader does not define them.
 WEAK = set("__libc_single_threaded __register_atfork __libc_stack_end _dl_find_object _r_debug".split())
 
 OLDEST_GLIBC = (2, 31)  # Debian 11
 
-RARE_STACK = 4096
+MAX_STACK = 4096
 
 
 def read(*command):
@@ -59,13 +59,13 @@ class Exports(unittest.TestCase):
     def test_exactly_the_hooks(self):
         self.assertEqual({name for name, _, defined, _ in dynamic_symbols() if defined}, HOOKS)
 
-    def test_the_map_names_exactly_the_hooks(self):
+    def test_the_map_lists_exactly_the_hooks(self):
         with open(EXPORTS_MAP) as file:
             text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
         self.assertEqual(set(re.findall(r"(\w+);", text.split("local:")[0])), HOOKS)
 
     def test_without_versions(self):
-        # A version of ours would not satisfy a reference to malloc@GLIBC_2.2.5.
+        # Another version would not satisfy a reference to malloc@GLIBC_2.2.5.
         self.assertNotIn("VERDEF", read("readelf", "-dW", LIBRARY))
 
 
@@ -119,14 +119,14 @@ class Layout(unittest.TestCase):
         relocations = read("readelf", "-rW", LIBRARY)
         for kind in ("DTPMOD", "DTPOFF", "TLSDESC", "TLS_DTPREL"):
             self.assertNotIn(kind, relocations)
-        # Static TLS is scarce (glibc, elf/dl-tls.c: some 1.6 KB for all libraries that come late).
+        # Static TLS is limited (glibc, elf/dl-tls.c: some 1.6 KB for all libraries that are loaded later).
         size = re.search(r"^\s*TLS\s+\S+\s+\S+\s+\S+\s+\S+\s+(0x[0-9a-f]+)", read("readelf", "-lW", LIBRARY), re.M)
         self.assertLessEqual(int(size[1], 16), 128)
 
 
 @functools.cache
 def instructions():
-    """Of every function, in order."""
+    """The instructions of every function, in order."""
     result, function = {}, None
     for line in read("objdump", "-d", "--no-show-raw-insn", LIBRARY).splitlines():
         header = re.match(r"[0-9a-f]+ <(.*)>:$", line)
@@ -138,7 +138,7 @@ def instructions():
 
 
 class Calls(unittest.TestCase):
-    """No internal caller reaches an exported hook."""
+    """No code of the recorder calls an exported hook."""
 
     def test_the_disassembly_is_complete(self):
         self.assertLessEqual(HOOKS, set(instructions()))
@@ -154,12 +154,12 @@ class Calls(unittest.TestCase):
             for instruction in code:
                 target = re.search(r"<([^>+@]+)(@plt|@@?[A-Z_0-9.]+)?(\+0x[0-9a-f]+)?>", instruction)
                 if target and target[1] in HOOKS:
-                    # Within a hook, its own places; its entry from nowhere.
+                    # A hook may refer to its own code; nothing refers to a hook's entry.
                     self.assertTrue(function == target[1] and target[3], f"{function}: {instruction}")
 
     def test_hooks_call_the_recorder(self):
-        # The recorder finds by the return address whether somebody is inside it (thread_state.h). A jump
-        # leaves the host's return address there.
+        # The recorder recognises an unfinished event by the return address into a hook (recorder/thread_state.h). A
+        # jump would leave the host's return address there.
         jump = re.compile(r"(?:j[a-z]+|b|b\.[a-z]+|cbn?z|tbn?z)\s.*<([^+>]+)(?:\+0x[0-9a-f]+)?>$")
         functions = 0
         for hook in HOOKS | PATCHED:
@@ -174,7 +174,7 @@ class Calls(unittest.TestCase):
                     met.add(target[1])
                     begun.append(path + (target[1],))
                     self.assertFalse(target[1].startswith("_ZN8heapprof8recorder"), " > ".join(begun[-1]))
-        self.assertGreater(functions, len(HOOKS | PATCHED), "no jump was found, not even that of prctl")
+        self.assertGreater(functions, len(HOOKS | PATCHED), "no jump was found, although prctl has one")
 
     def test_prctl_and_syscall_leave_no_frame(self):
         # A child made by syscall(SYS_clone, ...) may use the stack below its caller before the parent returns.
@@ -213,7 +213,7 @@ class Registers(unittest.TestCase):
 
 
 class Stack(unittest.TestCase):
-    """4 KB at most on the rarest path (design 2.5). What the common path takes is measured by stack_use.c."""
+    """At most 4 KB on the slowest path. stack_use.c measures the fast path."""
 
     def test_frames_are_bounded(self):
         frames = 0
@@ -222,14 +222,14 @@ class Stack(unittest.TestCase):
                 for line in file:
                     where, size, kind = line.rstrip("\n").rsplit("\t", 2)
                     self.assertIn(kind, ("static", "dynamic,bounded"), where)
-                    self.assertLessEqual(int(size), RARE_STACK, where)
+                    self.assertLessEqual(int(size), MAX_STACK, where)
                     frames += 1
         self.assertGreater(frames, 100)
 
     @unittest.skipUnless(os.uname().machine == "x86_64", "reads x86-64 instructions")
     def test_the_deepest_path_is_short(self):
-        """Frames by their pushes and subtractions, summed along direct calls. Real functions, which are
-        called through pointers, take what they took before."""
+        """Sums the frames, read from pushes and subtractions, along direct calls. Real functions are called through
+        pointers, and use the stack that they use without the recorder."""
         deepest = {}
 
         def frame(function):
@@ -257,7 +257,7 @@ class Stack(unittest.TestCase):
 
         for hook in HOOKS | PATCHED:
             bytes_, path = depth(hook, frozenset())
-            self.assertLessEqual(bytes_, RARE_STACK, " > ".join(path))
+            self.assertLessEqual(bytes_, MAX_STACK, " > ".join(path))
         print("deepest path of the heap's hooks: %d bytes" % max(deepest[hook][0] for hook in HEAP), file=sys.stderr)
 
 

@@ -1,5 +1,5 @@
-/* Calls every hook once or twice, and says in the stream of reports what it is about to do.
- * reports_test.py knows what the recorder has to be told. Built with -O0 -fno-builtin. */
+/* Calls every hook once or twice, and announces each call in the stream of reports. reports_test.py compares the
+ * reports that follow with what the recorder has to receive. Built with -O0 -fno-builtin. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <malloc.h>
@@ -21,7 +21,7 @@ static void about_to(const char* what) {
   write(g_reports, "\n", 1);
 }
 
-/* Functions that this libc may not have: the recorder has them all. */
+/* For functions that this libc may lack. The recorder exports all of them. */
 static void* find(const char* name) { return dlsym(RTLD_DEFAULT, name); }
 
 static volatile size_t g_huge = SIZE_MAX - 64;
@@ -44,7 +44,7 @@ int main(int count, char** arguments) {
   (void)arguments;
   g_reports = atoi(getenv("HEAPPROF_REPORTS"));
   void* block;
-  if (count > 1) { /* header only: runs without the recorder too */
+  if (count > 1) { /* also runs without the recorder */
     use_header(&block);
     return 0;
   }
@@ -85,7 +85,7 @@ int main(int count, char** arguments) {
   ((void (*)(void*, size_t, size_t))find("free_aligned_sized"))(block, 64, 90);
   about_to("posix_memalign fails");
   posix_memalign(&block, 64, (size_t)1 << 56);
-  about_to("posix_memalign of an alignment that there is not");
+  about_to("posix_memalign with an invalid alignment");
   posix_memalign(&block, 3, 90);
   about_to("aligned_alloc");
   free(aligned_alloc(128, 256));
@@ -133,12 +133,12 @@ int main(int count, char** arguments) {
 
   about_to("prctl");
   prctl(PR_SET_NAME, "reports");
-  about_to("a probe for filters");
+  about_to("a probe for seccomp support");
   prctl(PR_SET_SECCOMP, 2, NULL);
   syscall(SYS_seccomp, 1, 0, NULL);
   syscall(SYS_seccomp, 2, 0, (char[]){0, 0, 0, 0});
   about_to("filters");
-  /* A program without instructions: refused, but the recorder cannot know. */
+  /* An empty filter, which the kernel refuses; the recorder cannot know that before the call. */
   char empty[16] = {0};
   prctl(PR_SET_SECCOMP, 2, empty);
   syscall(SYS_seccomp, 1, 0, empty);

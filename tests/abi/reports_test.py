@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What the hooks tell the recorder, call by call, against what reports.c does.
+"""Compares what the hooks report to the recorder with the calls of reports.c.
 
 usage: reports_test.py COUNTING_RECORDER SECOND_ALLOCATOR PROGRAM FIXED_PROGRAM
 
-FIXED_PROGRAM is PROGRAM linked to a fixed address (no PIE), where weak references are another matter.
+FIXED_PROGRAM is PROGRAM linked without PIE, where linkers resolve weak references differently.
 """
 import sys
 import unittest
@@ -15,7 +15,7 @@ COUNTING, SECOND, PROGRAM, FIXED_PROGRAM = [None] * 4
 HUGE = 2**64 - 1 - 64
 MAX = 2**64 - 1
 
-# What the program does -> what it reports, all of it with the program's own registers where a stack belongs.
+# The program's calls, and the reports of each. Reports with a stack have the program's registers.
 EXPECTED = {
     "malloc": ["allocated 100"],
     "realloc": ["realloc-begin", "realloc-end 200"],
@@ -35,7 +35,7 @@ EXPECTED = {
     "posix_memalign": ["allocated 90"],
     "free_aligned_sized": ["released"],
     "posix_memalign fails": ["failed 72057594037927936"],
-    "posix_memalign of an alignment that there is not": [],
+    "posix_memalign with an invalid alignment": [],
     "aligned_alloc": ["allocated 256", "released"],
     "memalign": ["allocated 40", "released"],
     "valloc": ["allocated 50", "released"],
@@ -56,7 +56,7 @@ EXPECTED = {
     "brk by number": ["break-moved 4096", f"break-moved {2**64 - 4096}"],
     "other calls by number": [],
     "prctl": [],
-    "a probe for filters": [],
+    "a probe for seccomp support": [],
     "filters": ["restricted 0*", "refused 0*"] * 3,
     "cycle clock": ["restricted 1*"],
     "frames": ["frame-registered*", "frame-deregistered*", "frame-registered*", "frame-registered*"],
@@ -68,13 +68,13 @@ EXPECTED = {
 
 
 def expected_lines(lines):
-    """A star marks a report without registers."""
+    """In EXPECTED, a star marks a report without registers."""
     return [line[:-1] if line.endswith("*") else line + " from-program" for line in lines]
 
 
 def sections(reports, everything=False):
-    """The reports between two announcements. What libc's own calls cause in between (dlsym's messages, say)
-    does not come from the program and is left out, unless `everything` is asked for."""
+    """The reports of each announced call. Reports of libc's own calls (for messages of dlsym, for example) do not
+    come from the program, and are left out unless `everything` is true."""
     result, current = {}, None
     for line in reports:
         if line.startswith("# "):

@@ -1,4 +1,4 @@
-"""Runs a program with libraries preloaded and collects what it says and what the counting recorder writes."""
+"""Runs a program with preloaded libraries, and returns its output and the reports of the counting recorder."""
 import collections
 import os
 import subprocess
@@ -8,7 +8,7 @@ Done = collections.namedtuple("Done", "status output errors reports")
 
 
 def run(command, preload, **variables):
-    """`preload`: paths, the first one searched first. No reports without the counting recorder."""
+    """`preload`: paths in the order of LD_PRELOAD. There are no reports without the counting recorder."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HEAPPROF_")}
     environment.pop("LD_PRELOAD", None)
     environment.update(variables)

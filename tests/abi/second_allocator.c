@@ -1,5 +1,5 @@
-/* An allocator preloaded beside the recorder, that makes its functions of each other through the symbols
- * that the recorder interposes, as some do: memalign is malloc, realloc is malloc, memcpy and free. */
+/* A preloaded allocator that, like some real ones, implements functions by calling others through symbols that the
+ * recorder interposes: memalign calls malloc; realloc calls malloc, memcpy and free. */
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
-/* How much stack a malloc and a free take, measured: on a stack of its own, painted before each call.
- * Prints the deepest byte of the first calls, and of later ones: once on the way that all calls take, and
- * over so many calls that blocks fill up and room in the file runs out.
+/* Measures how much stack a malloc and a free use. They run on a separate stack, which is filled with a pattern
+ * before each call. Prints
  *
  *   context first BYTES common BYTES all BYTES
  *   thread first BYTES common BYTES all BYTES
  *
- * on the stack of a coroutine, which nobody has seen before, and of a thread, which is new to the recorder. */
+ * for a coroutine's stack and for a new thread's: the use of the first calls, of the fast path, and the maximum of
+ * so many calls that staging blocks and the space reserved in the file are used up. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -23,8 +23,8 @@ static __attribute__((noinline)) void pairs(int count) {
   for (int i = 0; i < count; ++i) free(malloc(24));
 }
 
-/* Paints everything below this frame, makes the calls, and returns how far down they wrote, kMargin at
- * least. */
+/* Fills everything below this frame with the pattern, makes the calls, and returns how far down they wrote, but at
+ * least kMargin. */
 static __attribute__((noinline)) size_t depth_of(int count) {
   unsigned char* here = __builtin_frame_address(0);
   unsigned char* below = here - kMargin;
@@ -54,7 +54,7 @@ static void* measure_thread(void* argument) {
 }
 
 int main(void) {
-  free(malloc(1)); /* bound */
+  free(malloc(1)); /* binds both functions */
   g_kind = "context";
   static ucontext_t here, other;
   getcontext(&other);

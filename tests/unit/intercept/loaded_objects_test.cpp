@@ -109,7 +109,7 @@ struct Watcher {
 
 }  // namespace
 
-TEST_CASE("each object is seen once, and again when it is loaded again") {
+TEST_CASE("each object is visited once, and again when it is loaded again") {
   Loader loader;
   Watcher watcher;
   std::vector<link_map*> objects;
@@ -118,7 +118,7 @@ TEST_CASE("each object is seen once, and again when it is loaded again") {
   CHECK(watcher.update(loader).empty());
   link_map* const more = loader.load();
   CHECK(watcher.update(loader) == std::vector<const void*>{more});
-  // The last, the first after the program, one in the middle; where it was, and at once.
+  // Unloads and loads again the last object, the first after the program, and one in the middle.
   for (link_map* const object : {more, objects[1], objects[5]}) {
     loader.unload(object);
     CHECK(watcher.update(loader).empty());
@@ -126,7 +126,7 @@ TEST_CASE("each object is seen once, and again when it is loaded again") {
     CHECK(watcher.update(loader) == std::vector<const void*>{object});
     CHECK(watcher.update(loader).empty());
   }
-  // Several at once, among them all at the end.
+  // Unloads several objects before one update, among them all at the end.
   for (link_map* const object : {objects[5], objects[1], objects[7]}) loader.unload(object);
   link_map* const other = loader.load();
   CHECK(watcher.update(loader) == std::vector<const void*>{other});
@@ -157,7 +157,7 @@ TEST_CASE("an update reads as much of a long list as of a short one") {
   CHECK(reads[0] == reads[1]);
 }
 
-TEST_CASE("libraries that come and go for long cost the same each time") {
+TEST_CASE("the cost of loading and unloading a library does not grow with the number of times") {
   Loader loader;
   Watcher watcher;
   std::vector<link_map*> plugins;
@@ -189,7 +189,7 @@ TEST_CASE("libraries that come and go for long cost the same each time") {
   CHECK_FALSE(watcher.memory->objects.overflowed());
 }
 
-TEST_CASE("what cannot be read is neither forgotten nor taken for new") {
+TEST_CASE("an object that cannot be read is not forgotten, and not visited again") {
   Loader loader;
   Watcher watcher;
   std::vector<link_map*> objects;
@@ -206,7 +206,7 @@ TEST_CASE("what cannot be read is neither forgotten nor taken for new") {
   CHECK(watcher.complete);
 }
 
-TEST_CASE("no object counts as new because another thread unloads one in the middle of an update") {
+TEST_CASE("no object is visited again because another thread unloads one during an update") {
   constexpr std::size_t kObjects = 6;
   constexpr std::size_t kNewObjects = 2;
   std::size_t interrupted = 0;
@@ -229,7 +229,7 @@ TEST_CASE("no object counts as new because another thread unloads one in the mid
     ++interrupted;
     const auto again = watcher.update(loader, compare_all || !watcher.complete);
     found.insert(found.end(), again.begin(), again.end());
-    // Each new object once, and no other; those that were unloaded may have been seen before.
+    // Each new object is visited once, and no other. Unloaded objects may have been visited before.
     std::size_t new_found = 0;
     for (std::size_t i = 0; i < objects.size(); ++i) {
       const auto times = std::count(found.begin(), found.end(), objects[i]);
@@ -252,8 +252,8 @@ TEST_CASE("no object counts as new because another thread unloads one in the mid
   CHECK(interrupted > 0);
 }
 
-TEST_CASE("an object is noted before it is looked at") {
-  // A signal handler that forks while an object is looked at: the child must not look at it a second time.
+TEST_CASE("an object has an entry before it is visited") {
+  // A signal handler may fork during the visit: the child must not visit the object a second time.
   for (const bool compare_all : {true, false}) {
     Loader loader;
     Watcher watcher;
@@ -270,20 +270,20 @@ TEST_CASE("an object is noted before it is looked at") {
   }
 }
 
-TEST_CASE("a library that is loaded again behind those that were loaded after it is new") {
+TEST_CASE("a library that is loaded again, behind those that were loaded after it, is visited again") {
   Loader loader;
   Watcher watcher;
   std::vector<link_map*> objects;
   for (int i = 0; i < 5; ++i) objects.push_back(loader.load());
   watcher.update(loader);
-  // No update comes between, and the library gets the address and the memory that it had.
+  // There is no update in between, and the library gets the same address and memory.
   loader.unload(objects[2]);
   loader.append(objects[2]);
   CHECK(watcher.update(loader, true) == std::vector<const void*>{objects[2]});
   CHECK(watcher.update(loader, true).empty());
 }
 
-TEST_CASE("a walk along the list meets every object that stays, or says that it may not have") {
+TEST_CASE("a pass over the list visits every object that stays, or reports that it may not have") {
   constexpr std::size_t kObjects = 6;
   std::size_t interrupted = 0;
   const auto interrupt = [&](std::size_t read, std::size_t begin, std::size_t end, bool joined) {
@@ -311,7 +311,7 @@ TEST_CASE("a walk along the list meets every object that stays, or says that it 
   CHECK(interrupted > 0);
 }
 
-TEST_CASE("a walk along a list that leads in a circle ends") {
+TEST_CASE("a pass over a circular list ends") {
   Loader loader;
   link_map* const first = loader.load();
   link_map* const second = loader.load();
@@ -319,7 +319,7 @@ TEST_CASE("a walk along a list that leads in a circle ends") {
   third->l_next = second;
   sys::GuardedReader reader;
   CHECK_FALSE(sys::visit_loader_list(loader.head(), reader, [](const link_map&) {}));
-  // Also where every link back agrees.
+  // Also when every l_prev is consistent.
   first->l_prev = third;
   third->l_next = first;
   class FirstHasNone {
@@ -341,14 +341,14 @@ TEST_CASE("a walk along a list that leads in a circle ends") {
   CHECK_FALSE(sys::visit_loader_list(loader.head(), circle, [](const link_map&) {}));
 }
 
-TEST_CASE("an object whose predecessor is being unlinked is neither forgotten nor taken for new") {
+TEST_CASE("an object whose predecessor is being unlinked is not forgotten, and not visited again") {
   for (const bool compare_all : {true, false}) {
     Loader loader;
     Watcher watcher;
     std::vector<link_map*> objects;
     for (int i = 0; i < 4; ++i) objects.push_back(loader.load());
     watcher.update(loader);
-    // As far as the loader has come when its thread loses the processor: only the link back is changed.
+    // The loader's thread is interrupted after it has changed l_prev, and before it changes l_next.
     objects[3]->l_prev = objects[1];
     INFO("compares all: " << compare_all);
     CHECK(watcher.update(loader, compare_all).empty());
