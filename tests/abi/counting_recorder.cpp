@@ -128,7 +128,8 @@ void remap_end(const void* address, std::size_t size, const EntryRegisters& entr
   report("remap-end", address != nullptr ? size : 0, &entry);
 }
 void break_moved(const void* old_break, const void* new_break, const EntryRegisters& entry) noexcept {
-  report("break-moved", reinterpret_cast<std::uint64_t>(new_break) - reinterpret_cast<std::uint64_t>(old_break), &entry);
+  const auto moved = reinterpret_cast<std::uint64_t>(new_break) - reinterpret_cast<std::uint64_t>(old_break);
+  report("break-moved", moved, &entry);
 }
 void restrict_system_calls(bool no_cycle_clock) noexcept { report("restricted", no_cycle_clock); }
 void restriction_refused(bool no_cycle_clock) noexcept { report("refused", no_cycle_clock); }
