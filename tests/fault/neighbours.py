@@ -108,7 +108,7 @@ class Neighbours(harness.Case):
         inside = self.program_of(self.HELLO, "-fsanitize=address", "-static-libasan", name="inside")
         run = self.record(inside, status=None)
         self.assertEqual((run.status, run.stdout), (0, "done\n"), run.stderr)
-        self.assertIn("nothing it serves is recorded", run.stderr)
+        self.assertIn("its allocations are not recorded", run.stderr)
 
 
 if __name__ == "__main__":
