@@ -116,7 +116,7 @@ void begin(bool forked_child) noexcept {
                                              sys::clock_ns(CLOCK_REALTIME), g_settings.max_file_bytes)) {
     char message[256];
     log(LogLevel::kError, Text(message).add("not recording: ").add(failure).add(": ").c_str(), g_trace.path());
-    __atomic_store_n(&g_state, State::kOff, __ATOMIC_RELEASE);
+    set_state(State::kOff);
     held.finish(0);
     return;
   }
@@ -132,7 +132,7 @@ void begin(bool forked_child) noexcept {
   reset_mailbox();
   start_sampler();
   g_pause = 0;
-  __atomic_store_n(&g_state, State::kOn, __ATOMIC_RELEASE);
+  set_state(State::kOn);
 
   ThreadState* state = attach_thread();
   if (state == nullptr) {
@@ -168,16 +168,14 @@ void start_privileged() noexcept {
                            .add(", ")
                            .add(reason)
                            .c_str());
-  __atomic_store_n(&g_state, State::kOff, __ATOMIC_RELEASE);
+  set_state(State::kOff);
 }
 
 }  // namespace
 
 void start() noexcept {
   if (environ == nullptr) return;  // libc has not started
-  State expected = State::kNew;
-  if (!__atomic_compare_exchange_n(&g_state, &expected, State::kStarting, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-    return;
+  if (!change_state(State::kNew, State::kStarting)) return;
   remember_standard_error();
   if (getauxval(AT_SECURE) != 0) return start_privileged();
   const char* session = environment_value(environ, kSessionVariable);
@@ -188,7 +186,7 @@ void start() noexcept {
     const bool same_process = entry.session == this_session();
     g_session_is_ours = same_process || g_settings.children;
     if (!g_session_is_ours) {
-      __atomic_store_n(&g_state, State::kOff, __ATOMIC_RELEASE);
+      set_state(State::kOff);
       return;
     }
     if (same_process && entry.trace != nullptr) mark_executed(entry);
@@ -203,9 +201,7 @@ void prepare_environment() noexcept {
 }
 
 void forked() noexcept {
-  State expected = State::kOn;
-  if (!__atomic_compare_exchange_n(&g_state, &expected, State::kStarting, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-    return;
+  if (!change_state(State::kOn, State::kStarting)) return;
   g_trace.forget();
   close_sampler();
   forget_threads();
@@ -213,7 +209,7 @@ void forked() noexcept {
   stop_fork_watch();
   // The child inherits its parent's restrictions: system calls, and perhaps the clock.
   if (!g_settings.children || sys::forbidden()) {
-    __atomic_store_n(&g_state, State::kOff, __ATOMIC_RELEASE);
+    set_state(State::kOff);
     return;
   }
   g_call_tree.reset();

@@ -37,7 +37,7 @@ void exit_reached() noexcept {
   FileHeader& header = *g_trace.header();
   write_end_time(header);
   header.end_status = kEndStatusUnknown;
-  __atomic_store_n(&header.end_kind, EndKind::kExit, __ATOMIC_RELEASE);
+  mark_end(header, EndKind::kExit);
   leave(*thread);
 }
 

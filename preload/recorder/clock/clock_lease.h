@@ -22,7 +22,7 @@ namespace heapprof::recorder {
 enum class LeaseHolder : std::uint64_t { kNone = 0 };
 
 /// [0]: the LeaseHolder. [1] is never written; see lease_holder_after.
-extern std::uint64_t g_clock_lease[2] [[gnu::visibility("hidden")]];
+[[gnu::visibility("hidden")]] extern std::uint64_t g_clock_lease[2];
 
 inline bool holds_clock_lease(LeaseHolder self) noexcept {
   return __atomic_load_n(&g_clock_lease[0], __ATOMIC_RELAXED) == static_cast<std::uint64_t>(self);

@@ -21,14 +21,12 @@ void write_end_time(FileHeader& header) noexcept {
 
 void stop(Failure reason) noexcept {
   if (in_forked_child()) return;  // forked within an event of its parent's
-  State expected = State::kOn;
-  if (!__atomic_compare_exchange_n(&g_state, &expected, State::kOff, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-    return;
+  if (!change_state(State::kOn, State::kOff)) return;
   set_guard_bit(kGuardStopped);
   FileHeader& header = *g_trace.header();
   Text(header.stop_reason).add(reason);
   write_end_time(header);
-  __atomic_store_n(&header.end_kind, EndKind::kStopped, __ATOMIC_RELEASE);
+  mark_end(header, EndKind::kStopped);
   char message[256];
   log(LogLevel::kWarn,
       Text(message).add("recording stopped: ").add(reason).add("; the events until then are in ").c_str(),
