@@ -1,4 +1,4 @@
-// The trace file, byte by byte. docs/trace-format.md is the same in words and pictures.
+// The trace file, byte by byte. docs/concepts/trace-format.md is the same in words and pictures.
 //
 //   file   = header extent*
 //   header = one unit (4096 bytes): identity and settings, the end mark, the mailbox
@@ -31,7 +31,7 @@ inline constexpr std::uint32_t kFrameMagic = 0x4d524648;            // "HFRM"
 inline constexpr std::uint16_t kVersionMajor = 1;
 inline constexpr std::uint16_t kVersionMinor = 0;
 /// Of a compacted trace (`heapprof compact`): sections follow the header instead of extents
-/// (analyzer/trace/section.h).
+/// (analyzer/trace/compact/section.h).
 inline constexpr std::uint16_t kCompactedVersionMajor = 2;
 
 /// What `ticks` count.

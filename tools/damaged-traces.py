@@ -53,7 +53,7 @@ SECONDS = 20
 PATIENCE = 600  # of the clock, for machines that do other things
 EXTENT_MAGIC = b"HPFEXNT1"  # common/trace_format.h
 FRAME_MAGIC = b"HFRM"
-SECTION_MAGIC = b"HSEC"  # analyzer/trace/section.h
+SECTION_MAGIC = b"HSEC"  # analyzer/trace/compact/section.h
 NAMES_MAGIC = b"HPFNAME1"  # analyzer/symbols/name_table.h
 
 SLICE = ("--from", "10%", "--to", "90%")
@@ -179,7 +179,7 @@ def checksum(data):
 
 
 def repair(data):
-    """Makes checksums fit what stands there (docs/trace-format.md)."""
+    """Makes checksums fit what stands there (docs/concepts/trace-format.md)."""
     def put(at, value):
         data[at:at + 8] = struct.pack("<Q", value)
     if len(data) >= 4096:

@@ -6,7 +6,7 @@
 // call each other in a circle can come to more than the whole, as with callgrind itself; readers detect cycles.
 #pragma once
 
-#include "analyzer/export/output.h"
+#include "analyzer/export/sink.h"
 #include "analyzer/export/stack_table.h"
 
 namespace heapprof::exporter {

@@ -6,7 +6,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "analyzer/replay/analysis.h"
+#include "analyzer/replay/analysis/analysis.h"
 
 namespace heapprof::exporter {
 

@@ -45,7 +45,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "analyzer/export/output.h"
+#include "analyzer/export/sink.h"
 
 namespace heapprof::exporter {
 

@@ -4,7 +4,7 @@
 // default. Every mapping says that it has its symbols, so pprof neither looks for files nor symbolises again.
 #pragma once
 
-#include "analyzer/export/output.h"
+#include "analyzer/export/sink.h"
 #include "analyzer/export/stack_table.h"
 
 namespace heapprof::exporter {

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "analyzer/export/events.h"
-#include "analyzer/export/output.h"
+#include "analyzer/export/sink.h"
 #include "analyzer/export/stack_table.h"
 
 namespace heapprof::exporter {

@@ -4,7 +4,7 @@
 // A frame is a function; its line is given when all calls in it come from one.
 #pragma once
 
-#include "analyzer/export/output.h"
+#include "analyzer/export/sink.h"
 #include "analyzer/export/stack_table.h"
 
 namespace heapprof::exporter {

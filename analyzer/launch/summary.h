@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "analyzer/launch/trace_end.h"
-#include "analyzer/replay/analysis.h"
+#include "analyzer/replay/analysis/analysis.h"
 
 namespace heapprof::launch {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "analyzer/model/profile.h"
-#include "analyzer/trace/definitions.h"
+#include "analyzer/trace/events/definitions.h"
 
 namespace heapprof::model {
 

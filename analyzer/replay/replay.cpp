@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "analyzer/trace/limits.h"
+#include "analyzer/trace/events/limits.h"
 
 namespace heapprof::replay {
 

@@ -15,7 +15,7 @@
 //     call counts by its stack, thread and size, and not where lifetimes select. Nor do mappings there.
 //
 // The state between two batches can be saved, and a replay that is asked about a later slice of time goes on from
-// there (analyzer/replay/index.h).
+// there (analyzer/replay/index/index.h).
 //
 // One pass, no memory of its own but the live blocks, one record a node and a stream. Whoever needs the
 // single events (exports) gets them resolved, a batch at a time, from replay(batch, events).
@@ -37,10 +37,10 @@
 #include "analyzer/replay/block_table.h"
 #include "analyzer/replay/cost_tracker.h"
 #include "analyzer/replay/mapping_table.h"
-#include "analyzer/trace/byte_stream.h"
-#include "analyzer/trace/input_file.h"
+#include "analyzer/trace/files/byte_stream.h"
+#include "analyzer/trace/files/input_file.h"
 #include "analyzer/trace/merged_reader.h"
-#include "analyzer/trace/tick_clock.h"
+#include "analyzer/trace/events/tick_clock.h"
 
 namespace heapprof::replay {
 

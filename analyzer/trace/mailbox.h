@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "analyzer/trace/input_file.h"
-#include "analyzer/trace/writer.h"
+#include "analyzer/trace/files/input_file.h"
+#include "analyzer/trace/recorder_process.h"
 #include "common/trace_format.h"
 
 namespace heapprof::trace {

@@ -5,8 +5,8 @@
 #include <lz4.h>
 #include <utility>
 
-#include "analyzer/trace/compact_codec.h"
-#include "analyzer/trace/limits.h"
+#include "analyzer/trace/compact/chunk_codec.h"
+#include "analyzer/trace/events/limits.h"
 #include "common/checksum.h"
 #include "common/event_codec.h"
 

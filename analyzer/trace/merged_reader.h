@@ -19,10 +19,10 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/trace/byte_stream.h"
-#include "analyzer/trace/definitions.h"
+#include "analyzer/trace/files/byte_stream.h"
+#include "analyzer/trace/events/definitions.h"
 #include "analyzer/trace/trace_file.h"
-#include "analyzer/trace/whole.h"
+#include "analyzer/trace/compact/trace_summary.h"
 #include "common/trace_format.h"
 
 namespace heapprof::trace {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <memory>
 
-#include "analyzer/trace/limits.h"
+#include "analyzer/trace/events/limits.h"
 #include "common/checksum.h"
 #include "common/event_codec.h"
 

@@ -19,12 +19,12 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/trace/damage.h"
-#include "analyzer/trace/input_file.h"
-#include "analyzer/trace/section.h"
-#include "analyzer/trace/whole.h"
-#include "analyzer/trace/symbol_section.h"
-#include "analyzer/trace/writer.h"
+#include "analyzer/trace/events/damage.h"
+#include "analyzer/trace/files/input_file.h"
+#include "analyzer/trace/compact/section.h"
+#include "analyzer/trace/compact/trace_summary.h"
+#include "analyzer/trace/embedded_symbols.h"
+#include "analyzer/trace/recorder_process.h"
 #include "common/trace_format.h"
 
 namespace heapprof::trace {

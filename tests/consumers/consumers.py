@@ -74,7 +74,7 @@ class Case(harness.Case):
 
     def check_peak(self, running, totals):
         """`running`: the highest sum of the events exported. Those of a slice of time are its own, while its peak
-        counts the blocks that were there before, too (docs/analysis.md)."""
+        counts the blocks that were there before, too (docs/concepts/analysis.md)."""
         if "--from" in self.options:
             self.assertLessEqual(running, totals["peak_bytes"])
         else:

@@ -7,7 +7,7 @@ import subprocess
 
 import harness
 
-# What no file makes larger: the program with its libraries, and the constants of analyzer/trace/limits.h.
+# What no file makes larger: the program with its libraries, and the constants of analyzer/trace/events/limits.h.
 BASE_BYTES = 256 << 20
 BYTES_PER_FILE_BYTE = 128
 

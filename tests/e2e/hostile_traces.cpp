@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/trace/section.h"
+#include "analyzer/trace/compact/section.h"
 #include "common/checksum.h"
 #include "common/event_codec.h"
 #include "tests/support/trace_builder.h"

@@ -2,7 +2,7 @@
 // right.
 #include <vector>
 
-#include "analyzer/trace/section.h"
+#include "analyzer/trace/compact/section.h"
 #include "common/trace_format.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/sections.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/trace/section.h"
+#include "analyzer/trace/compact/section.h"
 #include "common/checksum.h"
 
 namespace heapprof::fuzz {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "analyzer/replay/index.h"
+#include "analyzer/replay/index/index.h"
 #include "analyzer/symbols/name_table.h"
 #include "analyzer/symbols/perf_map.h"
 #include "common/checksum.h"

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "analyzer/replay/analysis.h"
+#include "analyzer/replay/analysis/analysis.h"
 
 namespace heapprof::fuzz {
 

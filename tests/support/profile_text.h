@@ -5,7 +5,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "analyzer/replay/analysis.h"
+#include "analyzer/replay/analysis/analysis.h"
 
 namespace heapprof::test {
 

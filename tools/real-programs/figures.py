@@ -123,7 +123,7 @@ def has_symbols(module):
 
 
 def forked(trace):
-    """By the header's flags (docs/trace-format.md): recording began in a forked child."""
+    """By the header's flags (docs/concepts/trace-format.md): recording began in a forked child."""
     with trace.open("rb") as file:
         header = file.read(116)
     return len(header) == 116 and struct.unpack_from("<I", header, 112)[0] & 2 != 0

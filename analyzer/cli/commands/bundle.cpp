@@ -21,7 +21,7 @@
 #include "analyzer/render/units.h"
 #include "analyzer/render/wrap.h"
 #include "analyzer/symbols/name_table.h"
-#include "analyzer/trace/symbol_section.h"
+#include "analyzer/trace/embedded_symbols.h"
 
 namespace heapprof::cli {
 namespace {

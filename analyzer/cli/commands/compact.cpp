@@ -7,7 +7,7 @@
 #include "analyzer/cli/options/option_values.h"
 #include "analyzer/cli/commands/trace_command.h"
 #include "analyzer/render/units.h"
-#include "analyzer/replay/compact.h"
+#include "analyzer/replay/compact/compactor.h"
 
 namespace heapprof::cli {
 namespace {

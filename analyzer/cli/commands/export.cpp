@@ -17,7 +17,7 @@
 #include "analyzer/export/firefox.h"
 #include "analyzer/export/heaptrack_writer.h"
 #include "analyzer/export/massif.h"
-#include "analyzer/export/output.h"
+#include "analyzer/export/sink.h"
 #include "analyzer/export/pprof.h"
 #include "analyzer/export/rows.h"
 #include "analyzer/export/speedscope.h"

@@ -8,7 +8,7 @@
 #include "analyzer/cli/commands/question.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
-#include "analyzer/model/handovers.h"
+#include "analyzer/model/free_pairs.h"
 #include "analyzer/render/units.h"
 
 namespace heapprof::cli {

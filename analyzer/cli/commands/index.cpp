@@ -6,7 +6,7 @@
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/trace_command.h"
 #include "analyzer/render/units.h"
-#include "analyzer/replay/index.h"
+#include "analyzer/replay/index/index.h"
 
 namespace heapprof::cli {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "analyzer/cli/text/names.h"
 #include "analyzer/cli/options/selection.h"
-#include "analyzer/replay/analysis.h"
+#include "analyzer/replay/analysis/analysis.h"
 
 namespace CLI {
 class App;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "analyzer/cli/commands/trace_command.h"
-#include "analyzer/export/output.h"
+#include "analyzer/export/sink.h"
 
 namespace heapprof::cli {
 namespace {

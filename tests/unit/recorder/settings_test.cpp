@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/trace/limits.h"
+#include "analyzer/trace/events/limits.h"
 
 using namespace heapprof::recorder;
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <random>
 
-#include "analyzer/replay/analysis.h"
-#include "analyzer/replay/compact.h"
+#include "analyzer/replay/analysis/analysis.h"
+#include "analyzer/replay/compact/compactor.h"
 #include "tests/support/seed.h"
 #include "tests/support/temporary_file.h"
 #include "tests/support/trace_builder.h"

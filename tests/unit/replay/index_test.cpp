@@ -5,8 +5,8 @@
 #include <fstream>
 #include <random>
 
-#include "analyzer/replay/analysis.h"
-#include "analyzer/replay/index.h"
+#include "analyzer/replay/analysis/analysis.h"
+#include "analyzer/replay/index/index.h"
 #include "tests/support/profile_text.h"
 #include "tests/support/random_trace.h"
 #include "tests/support/seed.h"

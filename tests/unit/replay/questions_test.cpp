@@ -3,11 +3,11 @@
 #include <catch2/catch.hpp>
 
 #include "analyzer/cli/text/call_sites.h"
-#include "analyzer/model/handovers.h"
+#include "analyzer/model/free_pairs.h"
 #include "analyzer/model/leak_history.h"
 #include "analyzer/model/lifetimes.h"
 #include "analyzer/model/realloc_chains.h"
-#include "analyzer/replay/analysis.h"
+#include "analyzer/replay/analysis/analysis.h"
 #include "tests/support/temporary_file.h"
 #include "tests/support/trace_builder.h"
 

@@ -1,7 +1,7 @@
 // What counts as what, event by event.
 #include <catch2/catch.hpp>
 
-#include "analyzer/replay/analysis.h"
+#include "analyzer/replay/analysis/analysis.h"
 #include "tests/support/temporary_file.h"
 #include "tests/support/trace_builder.h"
 

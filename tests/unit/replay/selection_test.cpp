@@ -11,7 +11,7 @@
 
 #include <map>
 
-#include "analyzer/replay/analysis.h"
+#include "analyzer/replay/analysis/analysis.h"
 #include "tests/support/temporary_file.h"
 #include "tests/support/trace_builder.h"
 

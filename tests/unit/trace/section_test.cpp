@@ -1,12 +1,12 @@
 // Sections: contents come back, and a payload that claims to hold more than its length allows is refused.
-#include "analyzer/trace/section.h"
+#include "analyzer/trace/compact/section.h"
 
 #include <catch2/catch.hpp>
 
 #include <cstring>
 #include <random>
 
-#include "analyzer/trace/byte_stream.h"
+#include "analyzer/trace/files/byte_stream.h"
 #include "common/checksum.h"
 #include "tests/support/temporary_file.h"
 #include "tests/support/trace_builder.h"

@@ -1,7 +1,7 @@
 // Ticks to nanoseconds.
 #include <catch2/catch.hpp>
 
-#include "analyzer/trace/tick_clock.h"
+#include "analyzer/trace/events/tick_clock.h"
 
 using heapprof::Clock;
 using heapprof::FileHeader;

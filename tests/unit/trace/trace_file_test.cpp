@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "analyzer/trace/symbol_section.h"
+#include "analyzer/trace/embedded_symbols.h"
 #include "analyzer/trace/trace_file.h"
 #include "tests/support/claim_running.h"
 #include "tests/support/temporary_file.h"

@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "analyzer/model/profile.h"
-#include "analyzer/replay/index.h"
+#include "analyzer/replay/index/index.h"
 #include "analyzer/replay/replay.h"
-#include "analyzer/trace/tick_clock.h"
+#include "analyzer/trace/events/tick_clock.h"
 #include "analyzer/trace/trace_file.h"
 
 namespace heapprof::replay {

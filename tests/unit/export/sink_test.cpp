@@ -1,5 +1,5 @@
 // What is written comes back, whatever the container; failures are told and leave no half file behind.
-#include "analyzer/export/output.h"
+#include "analyzer/export/sink.h"
 #include "tests/support/seed.h"
 
 #include <sys/resource.h>

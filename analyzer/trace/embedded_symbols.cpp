@@ -1,4 +1,4 @@
-#include "analyzer/trace/symbol_section.h"
+#include "analyzer/trace/embedded_symbols.h"
 
 #include <algorithm>
 #include <cstring>

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string>
 
-#include "analyzer/replay/analysis.h"
+#include "analyzer/replay/analysis/analysis.h"
 
 namespace heapprof::replay {
 

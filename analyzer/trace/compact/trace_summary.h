@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "analyzer/trace/byte_stream.h"
-#include "analyzer/trace/damage.h"
-#include "analyzer/trace/definitions.h"
-#include "analyzer/trace/tick_clock.h"
+#include "analyzer/trace/files/byte_stream.h"
+#include "analyzer/trace/events/damage.h"
+#include "analyzer/trace/events/definitions.h"
+#include "analyzer/trace/events/tick_clock.h"
 
 namespace heapprof::trace {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "analyzer/trace/input_file.h"
+#include "analyzer/trace/files/input_file.h"
 #include "common/trace_format.h"
 
 namespace heapprof::trace {

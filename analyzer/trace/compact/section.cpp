@@ -1,4 +1,4 @@
-#include "analyzer/trace/section.h"
+#include "analyzer/trace/compact/section.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,7 @@
 #include <string>
 #include <zstd.h>
 
-#include "analyzer/trace/byte_stream.h"
+#include "analyzer/trace/files/byte_stream.h"
 #include "common/checksum.h"
 
 namespace heapprof::trace {

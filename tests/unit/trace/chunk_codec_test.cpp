@@ -1,5 +1,5 @@
 // Chunks of compacted traces: what is encoded comes back, and what no encoder wrote is refused within its bounds.
-#include "analyzer/trace/compact_codec.h"
+#include "analyzer/trace/compact/chunk_codec.h"
 
 #include <catch2/catch.hpp>
 

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <random>
 
-#include "analyzer/replay/compact.h"
+#include "analyzer/replay/compact/compactor.h"
 #include "tests/support/profile_text.h"
 #include "tests/support/random_trace.h"
 #include "tests/support/seed.h"

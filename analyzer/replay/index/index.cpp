@@ -1,4 +1,4 @@
-#include "analyzer/replay/index.h"
+#include "analyzer/replay/index/index.h"
 
 #include <algorithm>
 #include <cerrno>

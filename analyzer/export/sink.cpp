@@ -1,4 +1,4 @@
-#include "analyzer/export/output.h"
+#include "analyzer/export/sink.h"
 
 // zlib then takes its input as const.
 #define ZLIB_CONST

@@ -1,5 +1,5 @@
 // The symbols a trace carries with it: a run of extents of kind kSymbols at the end of the file, put there by
-// `heapprof bundle` (docs/trace-format.md, "Symbols").
+// `heapprof bundle` (docs/concepts/trace-format.md, "Symbols").
 //
 // The run is found from its end, so it may stand behind a recording or behind anything else that begins with a
 // file id: readers of recordings skip its extents one by one, readers of other layouts end where it begins.
@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "analyzer/trace/input_file.h"
+#include "analyzer/trace/files/input_file.h"
 
 namespace heapprof::trace {
 

@@ -1,4 +1,4 @@
-#include "analyzer/trace/writer.h"
+#include "analyzer/trace/recorder_process.h"
 
 #include <charconv>
 #include <climits>

@@ -1,4 +1,4 @@
-#include "analyzer/replay/compact.h"
+#include "analyzer/replay/compact/compactor.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "analyzer/replay/batch_pump.h"
-#include "analyzer/trace/compact_codec.h"
-#include "analyzer/trace/limits.h"
-#include "analyzer/trace/symbol_section.h"
+#include "analyzer/trace/compact/chunk_codec.h"
+#include "analyzer/trace/events/limits.h"
+#include "analyzer/trace/embedded_symbols.h"
 #include "common/checksum.h"
 
 namespace heapprof::replay {

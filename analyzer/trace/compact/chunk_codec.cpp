@@ -1,4 +1,4 @@
-#include "analyzer/trace/compact_codec.h"
+#include "analyzer/trace/compact/chunk_codec.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "analyzer/trace/limits.h"
+#include "analyzer/trace/events/limits.h"
 
 namespace heapprof::trace {
 namespace {

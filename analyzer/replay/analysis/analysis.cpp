@@ -1,4 +1,4 @@
-#include "analyzer/replay/analysis.h"
+#include "analyzer/replay/analysis/analysis.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -10,7 +10,7 @@
 #include "analyzer/model/call_tree.h"
 #include "analyzer/replay/batch_pump.h"
 #include "analyzer/symbols/name_table.h"
-#include "analyzer/trace/limits.h"
+#include "analyzer/trace/events/limits.h"
 
 namespace heapprof::replay {
 namespace {

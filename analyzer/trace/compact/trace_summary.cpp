@@ -1,4 +1,4 @@
-#include "analyzer/trace/whole.h"
+#include "analyzer/trace/compact/trace_summary.h"
 
 #include <algorithm>
 #include <string>

@@ -1,4 +1,4 @@
-#include "analyzer/trace/input_file.h"
+#include "analyzer/trace/files/input_file.h"
 
 #include <cerrno>
 #include <cstring>

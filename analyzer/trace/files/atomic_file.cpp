@@ -1,4 +1,4 @@
-#include "analyzer/trace/new_file.h"
+#include "analyzer/trace/files/atomic_file.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "analyzer/trace/input_file.h"
+#include "analyzer/trace/files/input_file.h"
 
 namespace heapprof::trace {
 

@@ -22,12 +22,12 @@
 #include <span>
 #include <vector>
 
-#include "analyzer/trace/input_file.h"
+#include "analyzer/trace/files/input_file.h"
 
 namespace heapprof::trace {
 
 enum class SectionKind : std::uint32_t {
-  kWhole = 1,   ///< analyzer/trace/whole.h
+  kWhole = 1,   ///< analyzer/trace/compact/trace_summary.h
   kOrigin = 2,  ///< of a compacted trace: what of the file it came from is not in its header
   kChunk =
       3,  ///< of a compacted trace: compact_codec.h; number: records; events: how many of them are events (is_event)

@@ -29,7 +29,7 @@
 #include <span>
 #include <vector>
 
-#include "analyzer/trace/byte_stream.h"
+#include "analyzer/trace/files/byte_stream.h"
 #include "analyzer/trace/merged_reader.h"
 
 namespace heapprof::trace {

@@ -1,4 +1,4 @@
-// The index of a trace: what only the whole trace tells (analyzer/trace/whole.h), and snapshots of the replay every
+// The index of a trace: what only the whole trace tells (analyzer/trace/compact/trace_summary.h), and snapshots of the replay every
 // so often. With it a question about a slice of time starts at the last snapshot before the slice, not at the
 // beginning, and gives the same answer.
 //
@@ -6,7 +6,7 @@
 // folder, where the first question that reads a large trace twice leaves it. It is bound to its trace by file id,
 // size and fingerprint; one that does not fit is not used.
 //
-//   index file = header section*      sections: analyzer/trace/section.h; the last is the whole
+//   index file = header section*      sections: analyzer/trace/compact/section.h; the last is the whole
 //      0      8  magic 89 48 50 52 58 0d 0a 1a
 //      8      4  version               1
 //     12      4  reserved
@@ -28,9 +28,9 @@
 
 #include "analyzer/replay/replay.h"
 #include "analyzer/trace/merged_reader.h"
-#include "analyzer/trace/new_file.h"
-#include "analyzer/trace/section.h"
-#include "analyzer/trace/whole.h"
+#include "analyzer/trace/files/atomic_file.h"
+#include "analyzer/trace/compact/section.h"
+#include "analyzer/trace/compact/trace_summary.h"
 
 namespace heapprof::replay {
 
