@@ -55,7 +55,7 @@ struct Function {
 
 }  // namespace
 
-void write_callgrind(const StackTable& table, Output& output) {
+void write_callgrind(const StackTable& table, Sink& output) {
   // A file has a number of its own, since functions share files.
   std::map<std::string, std::uint32_t> files;
   for (const StackTable::Function& function : table.functions)

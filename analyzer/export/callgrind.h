@@ -11,6 +11,6 @@
 
 namespace heapprof::exporter {
 
-void write_callgrind(const StackTable& table, Output& output);
+void write_callgrind(const StackTable& table, Sink& output);
 
 }  // namespace heapprof::exporter

@@ -48,7 +48,7 @@ std::vector<Life> lives_of(const model::Profile& profile, const EventSource& sou
 
 }  // namespace
 
-void write_dhat(const StackTable& table, const EventSource& events, Output& output) {
+void write_dhat(const StackTable& table, const EventSource& events, Sink& output) {
   const model::Profile& profile = *table.profile;
   std::string text =
       "{\"dhatFileVersion\":2,\"mode\":\"heap\",\"verb\":\"Allocated\",\"bklt\":true,\"bkacc\":false,\n"

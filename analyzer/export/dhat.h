@@ -9,6 +9,6 @@
 
 namespace heapprof::exporter {
 
-void write_dhat(const StackTable& table, const EventSource& events, Output& output);
+void write_dhat(const StackTable& table, const EventSource& events, Sink& output);
 
 }  // namespace heapprof::exporter

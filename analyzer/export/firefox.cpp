@@ -37,7 +37,7 @@ class Table {
     ++rows_;
   }
   /// `more` stands behind the columns, with a comma in front.
-  void write(Output& output, const std::string& more = {}) const {
+  void write(Sink& output, const std::string& more = {}) const {
     output.write("{");
     for (const auto& [name, values] : columns_) {
       output.write("\"" + name + "\":[");
@@ -74,7 +74,7 @@ class Strings {
 /// last event, as the viewer's own recordings do.
 constexpr std::uint64_t kInterval = 1'000'000;
 
-void write_meta(const StackTable& table, Output& output) {
+void write_meta(const StackTable& table, Sink& output) {
   const model::Recording& recording = table.profile->recording;
   std::string text =
       "{\"meta\":{\"interval\":1,\"startTime\":" + milliseconds(recording.start_realtime_ns) +
@@ -109,7 +109,7 @@ void write_meta(const StackTable& table, Output& output) {
 }
 
 /// The memory track: changes of the live heap. It begins where the time does, at nothing.
-void write_counters(const StackTable& table, Output& output) {
+void write_counters(const StackTable& table, Sink& output) {
   Table samples({"time", "count"});
   const std::vector<model::Timeline::Bucket>& buckets = table.profile->timeline.buckets;
   std::uint64_t before = 0;
@@ -128,7 +128,7 @@ void write_counters(const StackTable& table, Output& output) {
 
 }  // namespace
 
-void write_firefox(const StackTable& table, const EventSource& source, Output& output) {
+void write_firefox(const StackTable& table, const EventSource& source, Sink& output) {
   const model::Profile& profile = *table.profile;
   Strings strings;
   write_meta(table, output);
@@ -186,7 +186,7 @@ void write_firefox(const StackTable& table, const EventSource& source, Output& o
   source([&](std::span<const replay::ProfileEvent> events) {
     for (const replay::ProfileEvent& event : events) {
       if (event.kind == replay::ResolvedKind::kSample) continue;
-      const bool release = event.kind == replay::ResolvedKind::kRelease;
+      const bool release = event.kind == replay::ResolvedKind::kFree;
       allocations.row(
           {milliseconds(event.time_ns), (release ? "-" : "") + std::to_string(event.size), stack_of_node[event.node],
            std::to_string(event.address),

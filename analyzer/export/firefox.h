@@ -14,6 +14,6 @@
 
 namespace heapprof::exporter {
 
-void write_firefox(const StackTable& table, const EventSource& events, Output& output);
+void write_firefox(const StackTable& table, const EventSource& events, Sink& output);
 
 }  // namespace heapprof::exporter

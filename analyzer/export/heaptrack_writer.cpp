@@ -45,7 +45,7 @@ constexpr std::uint64_t mix(std::uint64_t x) noexcept {
 
 }  // namespace
 
-HeaptrackWriter::HeaptrackWriter(Output& output, const Header& header, std::uint64_t index_limit)
+HeaptrackWriter::HeaptrackWriter(Sink& output, const Header& header, std::uint64_t index_limit)
     : output_(output),
       index_limit_(index_limit),
       page_bytes_(std::max<std::uint64_t>(1, header.page_bytes)),
@@ -128,7 +128,7 @@ HeaptrackTrace HeaptrackWriter::trace(HeaptrackIp ip, HeaptrackTrace parent) {
   if (!within_limit(traces_.size(), "stack frames")) return HeaptrackTrace::kNone;
   const auto number = static_cast<HeaptrackTrace>(traces_.size() + 1);
   traces_.emplace(key, number);
-  char* const begin = output_.reserve(Output::kMostDirect);
+  char* const begin = output_.reserve(Sink::kMaxDirect);
   char* out = begin;
   *out++ = 't';
   *out++ = ' ';
@@ -141,7 +141,7 @@ HeaptrackTrace HeaptrackWriter::trace(HeaptrackIp ip, HeaptrackTrace parent) {
 }
 
 void HeaptrackWriter::write_event(char letter, std::uint64_t number) {
-  char* const begin = output_.reserve(Output::kMostDirect);
+  char* const begin = output_.reserve(Sink::kMaxDirect);
   char* out = begin;
   *out++ = letter;
   *out++ = ' ';
@@ -190,7 +190,7 @@ std::uint32_t HeaptrackWriter::new_class(std::uint64_t size_bytes, HeaptrackTrac
   const auto number = static_cast<std::uint32_t>(classes_.size());
   class_slots_[slot_of(size_bytes, trace)] = number;
   classes_.push_back({.size_bytes = size_bytes, .trace = trace});
-  char* const begin = output_.reserve(Output::kMostDirect);
+  char* const begin = output_.reserve(Sink::kMaxDirect);
   char* out = begin;
   *out++ = 'a';
   *out++ = ' ';

@@ -6,7 +6,7 @@
 //   1. replay once: link the call tree, note which nodes are used; resolve all their symbols, in parallel;
 //   2. replay again, streaming: each event goes to this writer, which asks for names as they are first needed.
 //
-//   Output output("profile.zst");
+//   Sink output("profile.zst");
 //   HeaptrackWriter writer(output, {.command = "redis-server --port 6379"});
 //   HeaptrackStacks stacks(writer, tree, resolve);
 //   ...
@@ -34,7 +34,7 @@
 //   kin, with everything inlined there, and end printed backtraces at `main`. Names are written as they are.
 // - Indices have 32 bits and wrap silently in readers; beyond that the export fails.
 //
-// Errors stay in the Output: nothing here has to be checked before output.close().
+// Errors stay in the Sink: nothing here has to be checked before output.close().
 #pragma once
 
 #include <cstdint>
@@ -83,7 +83,7 @@ class HeaptrackWriter {
 
   /// Writes the header at once. `output` must outlive the writer. `index_limit` is what 32 bits hold;
   /// tests pass less.
-  HeaptrackWriter(Output& output, const Header& header, std::uint64_t index_limit = UINT32_MAX);
+  HeaptrackWriter(Sink& output, const Header& header, std::uint64_t index_limit = UINT32_MAX);
 
   // Tables. Each gives the number of an equal entry if there is one. Names may hold any bytes: line feeds
   // and carriage returns become spaces.
@@ -143,7 +143,7 @@ class HeaptrackWriter {
   void write_event(char letter, std::uint64_t number);
   bool within_limit(std::size_t count, const char* what);
 
-  Output& output_;
+  Sink& output_;
   const std::uint64_t index_limit_;
   const std::uint64_t page_bytes_;
 

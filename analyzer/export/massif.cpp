@@ -36,7 +36,7 @@ using Composition = std::vector<Held>;
 
 class TreeWriter {
  public:
-  TreeWriter(const StackTable& table, const Composition& composition, Output& output)
+  TreeWriter(const StackTable& table, const Composition& composition, Sink& output)
       : table_(table), output_(output) {
     for (const Held& held : composition) {
       stacks_.push_back({held.node, 0, held.bytes});
@@ -128,7 +128,7 @@ class TreeWriter {
   }
 
   const StackTable& table_;
-  Output& output_;
+  Sink& output_;
   Group stacks_;
   std::uint64_t total_ = 0;
   std::uint64_t least_ = 1;
@@ -174,7 +174,7 @@ void compose(const EventSource& source, std::size_t nodes, std::vector<Snapshot>
     for (const replay::ProfileEvent& event : events) {
       while (next != snapshots.end() && event.time_ns >= next->time_ns) take();
       if (event.kind == replay::ResolvedKind::kAllocation) live[event.node] += event.size;
-      else if (event.kind == replay::ResolvedKind::kRelease) live[event.node] -= event.size;
+      else if (event.kind == replay::ResolvedKind::kFree) live[event.node] -= event.size;
     }
   });
   while (next != snapshots.end()) take();
@@ -199,7 +199,7 @@ void add_peak_and_end(const StackTable& table, std::vector<Snapshot>& snapshots)
 
 }  // namespace
 
-void write_massif(const StackTable& table, const EventSource& source, Output& output) {
+void write_massif(const StackTable& table, const EventSource& source, Sink& output) {
   std::vector<Snapshot> snapshots = snapshots_of(table);
   const auto has_tree = [](const Snapshot& snapshot) { return std::string_view(snapshot.kind) != "empty"; };
   if (std::any_of(snapshots.begin(), snapshots.end(), has_tree))

@@ -13,6 +13,6 @@
 namespace heapprof::exporter {
 
 /// `source`: events of what the profile's kind counts, mappings too (of single blocks where that is the heap).
-void write_massif(const StackTable& table, const EventSource& source, Output& output);
+void write_massif(const StackTable& table, const EventSource& source, Sink& output);
 
 }  // namespace heapprof::exporter

@@ -50,7 +50,7 @@ class Strings {
 
 class Writer {
  public:
-  Writer(const StackTable& table, Output& output) : table_(table), output_(output) {}
+  Writer(const StackTable& table, Sink& output) : table_(table), output_(output) {}
 
   void write() {
     const model::Profile& profile = *table_.profile;
@@ -150,13 +150,13 @@ class Writer {
   }
 
   const StackTable& table_;
-  Output& output_;
+  Sink& output_;
   Strings strings_;
   std::vector<std::uint64_t> mapping_of_module_;
 };
 
 }  // namespace
 
-void write_pprof(const StackTable& table, Output& output) { Writer(table, output).write(); }
+void write_pprof(const StackTable& table, Sink& output) { Writer(table, output).write(); }
 
 }  // namespace heapprof::exporter

@@ -12,7 +12,7 @@ namespace {
 /// One line at a time; a field's name is written in every row (ndjson) or in the head line (csv).
 class RowWriter {
  public:
-  RowWriter(RowFormat format, std::initializer_list<const char*> names, Output& output)
+  RowWriter(RowFormat format, std::initializer_list<const char*> names, Sink& output)
       : csv_(format == RowFormat::kCsv), output_(output) {
     for (const char* const name : names) {
       names_.push_back(csv_ ? "" : "\"" + std::string(name) + "\":");
@@ -63,7 +63,7 @@ class RowWriter {
   }
 
   bool csv_;
-  Output& output_;
+  Sink& output_;
   std::vector<std::string> names_;
   std::size_t at_ = 0;
   std::string line_;
@@ -105,13 +105,13 @@ struct ThreadLabels {
   std::vector<std::string> names;
 };
 
-void write_events(const StackTable& table, const EventSource& source, RowFormat format, Output& output) {
+void write_events(const StackTable& table, const EventSource& source, RowFormat format, Sink& output) {
   RowWriter row(format, {"time_ns", "event", "address", "size", "tid", "thread", "stack", "temporary"}, output);
   const ThreadLabels threads(*table.profile);
   source([&](std::span<const replay::ProfileEvent> events) {
     for (const replay::ProfileEvent& event : events) {
       if (event.kind == replay::ResolvedKind::kSample) continue;
-      const bool release = event.kind == replay::ResolvedKind::kRelease;
+      const bool release = event.kind == replay::ResolvedKind::kFree;
       row.number(event.time_ns);
       row.text(release ? "free" : "alloc");
       row.number(event.address);
@@ -124,7 +124,7 @@ void write_events(const StackTable& table, const EventSource& source, RowFormat 
   });
 }
 
-void write_blocks(const StackTable& table, const EventSource& source, RowFormat format, Output& output) {
+void write_blocks(const StackTable& table, const EventSource& source, RowFormat format, Sink& output) {
   struct Block {
     std::uint64_t order;
     replay::ProfileEvent event;
@@ -134,7 +134,7 @@ void write_blocks(const StackTable& table, const EventSource& source, RowFormat 
   source([&](std::span<const replay::ProfileEvent> events) {
     for (const replay::ProfileEvent& event : events) {
       if (event.kind == replay::ResolvedKind::kAllocation) live[event.address] = {order++, event};
-      else if (event.kind == replay::ResolvedKind::kRelease) live.erase(event.address);
+      else if (event.kind == replay::ResolvedKind::kFree) live.erase(event.address);
     }
   });
   std::vector<Block> blocks;
@@ -155,7 +155,7 @@ void write_blocks(const StackTable& table, const EventSource& source, RowFormat 
   }
 }
 
-void write_stacks(const StackTable& table, RowFormat format, Output& output) {
+void write_stacks(const StackTable& table, RowFormat format, Sink& output) {
   RowWriter row(format,
                 {"stack", "peak_bytes", "peak_blocks", "leaked_bytes", "leaked_blocks", "allocated_bytes",
                  "allocations", "temporary_allocations", "temporary_bytes", "truncated", "frames"},
@@ -176,7 +176,7 @@ void write_stacks(const StackTable& table, RowFormat format, Output& output) {
 
 }  // namespace
 
-void write_rows(const StackTable& table, const EventSource& events, Rows rows, RowFormat format, Output& output) {
+void write_rows(const StackTable& table, const EventSource& events, Rows rows, RowFormat format, Sink& output) {
   switch (rows) {
     case Rows::kEvents: return write_events(table, events, format, output);
     case Rows::kBlocks: return write_blocks(table, events, format, output);

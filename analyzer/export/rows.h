@@ -20,6 +20,6 @@ namespace heapprof::exporter {
 enum class Rows { kEvents, kBlocks, kStacks };
 enum class RowFormat { kNdjson, kCsv };
 
-void write_rows(const StackTable& table, const EventSource& events, Rows rows, RowFormat format, Output& output);
+void write_rows(const StackTable& table, const EventSource& events, Rows rows, RowFormat format, Sink& output);
 
 }  // namespace heapprof::exporter

@@ -15,19 +15,19 @@
 
 namespace heapprof::exporter {
 
-/// Takes bytes, gives compressed ones to Output::write_file.
-struct Output::Compressor {
-  explicit Compressor(Output& output) : output_(output) {}
+/// Takes bytes, gives compressed ones to Sink::write_file.
+struct Sink::Compressor {
+  explicit Compressor(Sink& output) : output_(output) {}
   virtual ~Compressor() = default;
   virtual void add(const char* bytes, std::size_t size, bool last) = 0;
 
  protected:
-  Output& output_;
+  Sink& output_;
   char out_[64 * 1024];
 };
 
-struct Output::Gzip final : Compressor {
-  explicit Gzip(Output& output) : Compressor(output) {
+struct Sink::Gzip final : Compressor {
+  explicit Gzip(Sink& output) : Compressor(output) {
     // 16: a gzip header instead of a zlib one. The header has no name and no time, so that equal content
     // makes equal files.
     constexpr int kGzipWindow = 15 + 16;
@@ -56,8 +56,8 @@ struct Output::Gzip final : Compressor {
   bool good_ = false;
 };
 
-struct Output::Zstd final : Compressor {
-  explicit Zstd(Output& output) : Compressor(output), context_(ZSTD_createCCtx()) {
+struct Sink::Zstd final : Compressor {
+  explicit Zstd(Sink& output) : Compressor(output), context_(ZSTD_createCCtx()) {
     if (context_ == nullptr) {
       output.fail("not enough memory to compress");
       return;
@@ -84,7 +84,7 @@ struct Output::Zstd final : Compressor {
   ZSTD_CCtx* context_;
 };
 
-Output::Output(std::string path, Compression compression) : path_(std::move(path)), buffer_(new char[kBufferBytes]) {
+Sink::Sink(std::string path, Compression compression) : path_(std::move(path)), buffer_(new char[kBufferBytes]) {
   if (path_ == "-") {
     is_stdout_ = true;
     fd_ = STDOUT_FILENO;
@@ -100,7 +100,7 @@ Output::Output(std::string path, Compression compression) : path_(std::move(path
   else if (path_.ends_with(".zst")) compressor_ = std::make_unique<Zstd>(*this);
 }
 
-Output::~Output() {
+Sink::~Sink() {
   if (closed_ || is_stdout_ || fd_ < 0) return;
   // Only a file of ours: never a device or a pipe that was named.
   struct stat status;
@@ -108,12 +108,12 @@ Output::~Output() {
   ::close(fd_);
 }
 
-void Output::flush() {
+void Sink::flush() {
   pass_on(buffer_.get(), used_);
   used_ = 0;
 }
 
-void Output::pass_on(const char* bytes, std::size_t size) {
+void Sink::pass_on(const char* bytes, std::size_t size) {
   // zlib counts in 32 bits.
   constexpr std::size_t kMostAtOnce = 1u << 30;
   while (size > 0 && ok()) {
@@ -125,7 +125,7 @@ void Output::pass_on(const char* bytes, std::size_t size) {
   }
 }
 
-void Output::write_file(const char* bytes, std::size_t size) {
+void Sink::write_file(const char* bytes, std::size_t size) {
   while (size > 0 && ok()) {
     const ssize_t written = ::write(fd_, bytes, size);
     if (written < 0) {
@@ -138,7 +138,7 @@ void Output::write_file(const char* bytes, std::size_t size) {
   }
 }
 
-bool Output::close() {
+bool Sink::close() {
   if (closed_) return ok();
   if (ok()) flush();
   if (ok() && compressor_) compressor_->add(nullptr, 0, true);
@@ -149,10 +149,10 @@ bool Output::close() {
   return ok();
 }
 
-void Output::fail(const std::string& reason) {
+void Sink::fail(const std::string& reason) {
   if (ok()) error_ = (is_stdout_ ? "standard output" : path_) + ": " + reason;
 }
 
-void Output::fail_errno(const char* what) { fail(std::string(what) + ": " + std::strerror(errno)); }
+void Sink::fail_errno(const char* what) { fail(std::string(what) + ": " + std::strerror(errno)); }
 
 }  // namespace heapprof::exporter

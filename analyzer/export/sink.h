@@ -17,17 +17,17 @@
 
 namespace heapprof::exporter {
 
-class Output {
+class Sink {
  public:
   enum class Compression { kByName, kGzip };
 
-  /// Opens `path` for writing and truncates it. On failure the Output is already failed: see error().
+  /// Opens `path` for writing and truncates it. On failure the Sink is already failed: see error().
   /// kGzip: gzip whatever the name, on standard output too, for formats that are compressed by definition.
-  explicit Output(std::string path, Compression compression = Compression::kByName);
+  explicit Sink(std::string path, Compression compression = Compression::kByName);
   /// Closes without looking at errors; a file whose writing failed, or that was never closed, is removed.
-  ~Output();
-  Output(const Output&) = delete;
-  Output& operator=(const Output&) = delete;
+  ~Sink();
+  Sink(const Sink&) = delete;
+  Sink& operator=(const Sink&) = delete;
 
   void write(std::string_view bytes) {
     if (used_ + bytes.size() > kBufferBytes) [[unlikely]] flush();
@@ -39,9 +39,9 @@ class Output {
     used_ += bytes.size();
   }
 
-  /// Room for `size` (at most kMostDirect) bytes to be filled in place; then commit() how many were.
+  /// Room for `size` (at most kMaxDirect) bytes to be filled in place; then commit() how many were.
   /// The cheapest way to write many short records.
-  static constexpr std::size_t kMostDirect = 256;
+  static constexpr std::size_t kMaxDirect = 256;
   char* reserve(std::size_t size) {
     if (used_ + size > kBufferBytes) [[unlikely]] flush();
     return buffer_.get() + used_;

@@ -24,7 +24,7 @@ std::vector<std::uint32_t> lines_of(const StackTable& table) {
 
 }  // namespace
 
-void write_speedscope(const StackTable& table, Output& output) {
+void write_speedscope(const StackTable& table, Sink& output) {
   std::string text =
       "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"heapprof\",\"name\":";
   append_json(text, table.command);

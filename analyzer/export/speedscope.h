@@ -9,6 +9,6 @@
 
 namespace heapprof::exporter {
 
-void write_speedscope(const StackTable& table, Output& output);
+void write_speedscope(const StackTable& table, Sink& output);
 
 }  // namespace heapprof::exporter

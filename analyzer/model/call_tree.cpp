@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kDefinitionLost = "definition_lost";
 
-/// The report's "truncated"; its readers accept new ones.
+/// The value of "truncated" in reports.
 const char* name_of(std::uint64_t truncation) {
   if (truncation > static_cast<std::uint64_t>(Truncation::kNoMemory)) return "unknown";
   switch (static_cast<Truncation>(truncation)) {
@@ -40,19 +40,19 @@ std::string to_hex(const std::string& bytes) {
   return result;
 }
 
-/// Positions in a vector, found by what stands there: an open-addressing hash table of 4 bytes an entry, at
-/// most half full. For `most` entries, which it never outgrows.
-class PositionTable {
+/// Finds entries of a vector by their contents: an open-addressing hash table of indices, 4 bytes each, at most half
+/// full. It does not grow: at most `max_entries` can be added.
+class IndexTable {
  public:
-  explicit PositionTable(std::size_t most) : slots_(std::bit_ceil(2 * most + 2), kFree) {}
+  explicit IndexTable(std::size_t max_entries) : slots_(std::bit_ceil(2 * max_entries + 2), kFree) {}
 
-  /// The position for which `is(position)` holds among those of this hash; else what `make()` returns, kept.
-  template <typename Is, typename Make>
-  std::uint32_t find_or_make(std::uint64_t hash, Is&& is, Make&& make) {
+  /// The index with this hash for which `matches(index)` is true; else the one that `add()` returns, which is stored.
+  template <typename Matches, typename Add>
+  std::uint32_t find_or_add(std::uint64_t hash, Matches&& matches, Add&& add) {
     const std::size_t mask = slots_.size() - 1;
     for (std::size_t i = (hash * 0x9e3779b97f4a7c15u >> 20) & mask;; i = (i + 1) & mask) {
-      if (slots_[i] == kFree) return slots_[i] = make();
-      if (is(slots_[i])) return slots_[i];
+      if (slots_[i] == kFree) return slots_[i] = add();
+      if (matches(slots_[i])) return slots_[i];
     }
   }
 
@@ -74,8 +74,8 @@ class Linker {
   LinkedTree take() { return std::move(tree_); }
 
  private:
-  static constexpr std::uint32_t kOpen = 0xffffffff;     // not yet linked
-  static constexpr std::uint32_t kLinking = 0xfffffffe;  // on the way up from a descendant
+  static constexpr std::uint32_t kUnlinked = 0xffffffff;
+  static constexpr std::uint32_t kLinking = 0xfffffffe;  // a descendant is being linked
 
   void link_modules() {
     tree_.modules.emplace_back();  // module 0: code of no object
@@ -85,7 +85,7 @@ class Linker {
       const auto position = static_cast<std::uint32_t>(tree_.modules.size());
       const auto [at, fresh] =
           known.try_emplace({definition.path, definition.build_id, definition.map_bytes}, position);
-      if (!module_of_id_.try_emplace(raw(definition.id), at->second).second) continue;  // said twice
+      if (!module_of_id_.try_emplace(raw(definition.id), at->second).second) continue;  // defined twice
       if (!fresh) {
         ++tree_.modules[at->second].loads;
         continue;
@@ -105,7 +105,7 @@ class Linker {
     if (id == raw(ModuleId::kAnonymous)) return 0;
     const auto at = module_of_id_.find(id);
     if (at != module_of_id_.end()) return at->second;
-    // One for each lost id, so that equal offsets in different objects stay apart.
+    // One module for each lost id, so that equal offsets in different objects are not merged.
     Module lost;
     lost.lost = true;
     tree_.modules.push_back(lost);
@@ -114,7 +114,7 @@ class Linker {
 
   std::uint32_t address_of(std::uint32_t module, std::uint64_t offset) {
     const CodeAddress wanted{module, offset};
-    return address_table_.find_or_make(
+    return address_table_.find_or_add(
         offset * 31 + module, [&](std::uint32_t at) { return tree_.addresses[at] == wanted; },
         [&] {
           tree_.addresses.push_back(wanted);
@@ -123,15 +123,15 @@ class Linker {
   }
 
   std::uint32_t child_of(std::uint32_t parent, std::uint32_t address) {
-    return node_table_.find_or_make(
+    return node_table_.find_or_add(
         std::uint64_t{parent} << 32 | address,
         [&](std::uint32_t at) { return tree_.nodes[at].parent == parent && tree_.nodes[at].address == address; },
         [&] { return add_node(parent, address, tree_.nodes[parent].truncated); });
   }
 
-  /// The root of stacks that go on beyond it.
-  std::uint32_t mark(const char* truncated) {
-    const auto [at, fresh] = marks_.try_emplace(truncated, 0);
+  /// The root of the stacks that are truncated for this reason.
+  std::uint32_t truncation_root(const char* truncated) {
+    const auto [at, fresh] = truncation_roots_.try_emplace(truncated, 0);
     if (fresh) at->second = add_node(0, kNoIndex, truncated);
     return at->second;
   }
@@ -147,12 +147,12 @@ class Linker {
 
   void link_nodes() {
     const std::uint32_t count = definitions_.node_count;
-    tree_.node_of_index.assign(count, kOpen);
+    tree_.node_of_index.assign(count, kUnlinked);
     tree_.node_of_index[0] = 0;
     std::vector<std::uint32_t> chain;
     for (std::uint32_t first = 1; first < count; ++first) {
       std::uint32_t index = first;
-      while (tree_.node_of_index[index] == kOpen) {
+      while (tree_.node_of_index[index] == kUnlinked) {
         tree_.node_of_index[index] = kLinking;
         chain.push_back(index);
         if (!is_defined(index)) break;
@@ -170,19 +170,19 @@ class Linker {
     return index < definitions_.nodes.size() && definitions_.nodes[index].defined;
   }
 
-  /// The tree's node for one whose parent is linked, unless the trace is damaged.
+  /// Adds the node at `index` to the tree. Its parent is linked, unless the trace is damaged.
   std::uint32_t link(std::uint32_t index) {
     if (!is_defined(index)) {
       ++tree_.lost_nodes;
-      return mark(kDefinitionLost);
+      return truncation_root(kDefinitionLost);
     }
     const trace::NodeDefinition& node = definitions_.nodes[index];
     std::uint32_t parent = tree_.node_of_index[node.parent];
-    if (parent == kLinking || parent == kOpen) {
+    if (parent == kLinking || parent == kUnlinked) {
       ++tree_.circular_nodes;
-      parent = mark(kDefinitionLost);
+      parent = truncation_root(kDefinitionLost);
     }
-    if (node.module == raw(ModuleId::kMark)) return mark(name_of(node.offset));
+    if (node.module == raw(ModuleId::kMark)) return truncation_root(name_of(node.offset));
     const std::uint32_t child = child_of(parent, address_of(module_of(node.module), node.offset));
     tree_.nodes[child].guessed |= node.guessed;
     return child;
@@ -191,9 +191,9 @@ class Linker {
   const trace::Definitions& definitions_;
   LinkedTree tree_;
   std::unordered_map<std::uint32_t, std::uint32_t> module_of_id_;
-  PositionTable address_table_;
-  PositionTable node_table_;
-  std::map<std::string_view, std::uint32_t> marks_;
+  IndexTable address_table_;
+  IndexTable node_table_;
+  std::map<std::string_view, std::uint32_t> truncation_roots_;
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
-// The call tree of a profile, linked from the trace's definitions.
+// Links the call tree of a profile from the trace's definitions.
 //
-// A trace may name one frame by several nodes (two threads met a new stack at the same moment) and one
-// object by several modules (unloaded and loaded again elsewhere); here equal ones become one. What damage
-// took is kept visible: a node whose definition is lost hangs below a root of its own.
+// A trace may define equal frames as several nodes (two threads met a new stack at the same moment) and one object as
+// several modules (unloaded and loaded again elsewhere); here equal ones become one. A node whose definition is lost
+// gets a root of its own, so that damage stays visible.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,12 @@ struct LinkedTree {
   std::vector<Module> modules;
   std::vector<CodeAddress> addresses;
   std::vector<CallNode> nodes;               ///< costs are zero
-  std::vector<std::uint32_t> node_of_index;  ///< by dense index of the trace: position in `nodes`
-  std::uint64_t lost_nodes = 0;              ///< met, but never defined
-  std::uint64_t circular_nodes = 0;          ///< their own ancestors: damage
+  std::vector<std::uint32_t> node_of_index;  ///< by dense index of the trace: index in `nodes`
+  std::uint64_t lost_nodes = 0;              ///< used in the trace but not defined
+  std::uint64_t circular_nodes = 0;          ///< that are their own ancestors: damage
 };
 
+/// `definitions` must be complete: call it after the last batch was read.
 LinkedTree link_tree(const trace::Definitions& definitions);
 
 }  // namespace heapprof::model

@@ -1,4 +1,5 @@
-// Who releases what whom allocated: by threads, and, where the trace has the stacks of releases, by stacks.
+// Frees by allocating and freeing thread or, where the trace has the stacks of frees, by allocating and freeing
+// stack.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +17,19 @@ struct BlockSum {
   }
 };
 
-/// Sums by pair: (allocating, releasing) thread or stack. Grows with the pairs that occur.
+/// Sums by pair of (allocating, freeing) threads or stacks. Memory grows with the number of pairs.
 class PairSums {
  public:
   struct Entry {
-    std::uint32_t from = 0;
-    std::uint32_t to = 0;
+    std::uint32_t from = 0;  ///< allocating
+    std::uint32_t to = 0;    ///< freeing
     BlockSum sum;
   };
   void add(std::uint32_t from, std::uint32_t to, std::uint64_t size) {
     const std::uint64_t key = std::uint64_t{from} << 32 | to;
-    // Neighbours in a trace are often alike.
+    // Consecutive frees often have the same pair.
     if (key != last_key_ || entries_.empty()) {
-      const auto [at, fresh] = position_.try_emplace(key, static_cast<std::uint32_t>(entries_.size()));
+      const auto [at, fresh] = index_.try_emplace(key, static_cast<std::uint32_t>(entries_.size()));
       if (fresh) entries_.push_back({from, to, {}});
       last_key_ = key;
       last_ = at->second;
@@ -39,7 +40,7 @@ class PairSums {
 
  private:
   std::vector<Entry> entries_;
-  std::unordered_map<std::uint64_t, std::uint32_t> position_;
+  std::unordered_map<std::uint64_t, std::uint32_t> index_;
   std::uint64_t last_key_ = 0;
   std::uint32_t last_ = 0;
 };

@@ -1,7 +1,7 @@
-// How long blocks lived, in classes of powers of ten: below a microsecond, below ten, ... below 1000 seconds, longer.
+// How long blocks lived, in classes by powers of ten: below 1 us, below 10 us, ... below 1000 s, longer.
 //
-// How fine a lifetime can be told depends on the trace: while a program has one thread, events carry a time only
-// every few dozen, so that what is shorter than those counts as no time at all.
+// The resolution depends on the trace: while a program has one thread, only every few dozenth event has a time of its
+// own, so that shorter lifetimes count as 0.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ class Lifetimes {
     for (std::size_t i = 0; i + 1 < kClasses; ++i, below_ns *= 10) classes_[i].below_ns = below_ns;
   }
 
-  void released(std::uint64_t lifetime_ns, std::uint64_t size) noexcept {
+  void freed(std::uint64_t lifetime_ns, std::uint64_t size) noexcept {
     std::size_t at = 0;
     while (at + 1 < kClasses && lifetime_ns >= classes_[at].below_ns) ++at;
     ++classes_[at].blocks;
@@ -36,7 +36,7 @@ class Lifetimes {
   }
 
   const std::array<Class, kClasses>& classes() const noexcept { return classes_; }
-  /// Blocks that were not released.
+  /// Blocks that were not freed.
   const Class& left() const noexcept { return left_; }
 
  private:

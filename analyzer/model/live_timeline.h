@@ -1,8 +1,8 @@
-// Live bytes over time in at most kBuckets buckets of equal width, whatever the length of the recording: it
-// starts with narrow ones and joins them in pairs whenever time runs out of them.
+// Live bytes over time in at most kBuckets buckets of equal width, whatever the length of the recording: the first
+// buckets are narrow, and pairs of them are joined whenever all are in use.
 //
-// The replay calls move_to() before and rose()/fell() after each change; both are a comparison in the
-// common case.
+// The replay calls move_to() before each change and rose() or fell() after it. Each is one comparison in most cases.
+// Times are ticks since the start of the timeline.
 #pragma once
 
 #include <algorithm>
@@ -20,13 +20,14 @@ class LiveTimeline {
     std::uint64_t max_bytes = 0;
     std::uint64_t last_bytes = 0;
     std::uint64_t last_blocks = 0;
-    std::uint64_t allocations = 0;      ///< up to the bucket's end, from the start
+    std::uint64_t allocations = 0;      ///< from the start of the timeline to the end of the bucket
     std::uint64_t allocated_bytes = 0;  ///< likewise
     std::uint64_t mapped_bytes = 0;
     std::uint64_t rss_bytes = 0;
-    bool touched = false;
-    bool busy = false;                  ///< had an event
+    bool touched = false;               ///< the time was in this bucket
+    bool busy = false;                  ///< it had an event
   };
+  /// Sums at a moment; allocations and allocated bytes since the start.
   struct State {
     std::uint64_t live_bytes = 0;
     std::uint64_t live_blocks = 0;
@@ -43,13 +44,13 @@ class LiveTimeline {
 
   bool must_move(std::uint64_t time) const noexcept { return time >= end_; }
 
-  /// Begins at 0, without an event. Not after the first event.
+  /// Starts at 0 without an event. Precondition: there was no event yet.
   void begin(const State& state) {
     enter(0, state);
-    end_ = 0;  // so that the first event moves here, too
+    end_ = 0;  // so that must_move() is true for the first event
   }
 
-  /// `state` is what held until now; `time` is that of the event that comes next.
+  /// `state`: the sums up to now. `time`: that of the next event.
   void move_to(std::uint64_t time, const State& state) {
     enter(time, state);
     buckets_[current_].busy = true;
@@ -64,7 +65,7 @@ class LiveTimeline {
     if (bytes > buckets_[current_].rss_bytes) buckets_[current_].rss_bytes = bytes;
   }
 
-  /// Ends the recording at `time`. Buckets in which nothing happened get what held before.
+  /// Ends the timeline at `time`. Buckets without an event get the values of the bucket before.
   void finish(std::uint64_t time, const State& state) {
     enter(std::max(time, current_ == kNone ? 0 : current_ * width_), state);
     close(state);

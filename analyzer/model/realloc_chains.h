@@ -1,11 +1,11 @@
-// Buffers that grow by realloc, step by step. A chain begins with an allocation and has a step for each realloc of
-// that block; it ends when the block is released or the trace ends. Chains count for the stack of their last step.
+// Buffers that grow by realloc, step by step. A chain begins with an allocation, has a step for each realloc of the
+// block and ends when the block is freed or the trace ends. It counts for the stack of its last step.
 //
-// Bytes copied are those that a step carries to another address: the smaller of the two sizes. A step that stays
-// where it is copies nothing. (Blocks that have a mapping of their own move by their page tables; what the kernel
-// does then is not in the trace, and counts as copied.)
+// A step copies the smaller of the two sizes when the address changes, and nothing when it does not. This is an upper
+// limit: the kernel moves blocks that have a mapping of their own by their page tables, which the trace does not
+// show.
 //
-// Memory: one record for each live block that was ever reallocated, one for each stack.
+// Memory: one record for each live block that was ever reallocated, and one for each stack.
 #pragma once
 
 #include <algorithm>
@@ -22,10 +22,10 @@ struct ChainCosts {
   std::uint64_t steps = 0;              ///< reallocs made by this stack
   std::uint64_t moved = 0;              ///< of those, to another address
   std::uint64_t copied_bytes = 0;
-  std::uint64_t chains = 0;             ///< whose last step this stack made
-  std::uint64_t longest = 0;            ///< steps of the longest of them,
-  std::uint64_t longest_first_bytes = 0;  ///< the size it began with,
-  std::uint64_t longest_last_bytes = 0;   ///< and its last one
+  std::uint64_t chains = 0;             ///< whose last step is of this stack
+  std::uint64_t longest = 0;            ///< steps of the longest chain
+  std::uint64_t longest_first_bytes = 0;  ///< its first size
+  std::uint64_t longest_last_bytes = 0;   ///< its last size
 
   ChainCosts& operator+=(const ChainCosts& other) noexcept {
     steps += other.steps;
@@ -45,24 +45,24 @@ class ReallocChains {
  public:
   explicit ReallocChains(std::size_t nodes) : costs_(nodes) {}
 
-  /// realloc takes the block at `address`; what it gives for it comes next, or it gives nothing.
-  void taken(std::uint64_t address, std::uint64_t size) {
+  /// A realloc frees the block at `address`. stepped() follows, unless it returned no block.
+  void begin_step(std::uint64_t address, std::uint64_t size) {
     Chain chain{size, size, 0, kNoIndex};
     if (const auto at = live_.find(address); at != live_.end()) {
       chain = at->second;
       chain.last_bytes = size;
       live_.erase(at);
     }
-    taken_.emplace_back(address, chain);
-    if (taken_.size() > kMostTaken) settle_oldest();
+    pending_.emplace_back(address, chain);
+    if (pending_.size() > kMaxPending) settle_oldest();
   }
-  /// `node`'s realloc gave this block for the one at `old_address`.
+  /// A realloc by `node` returned this block for the one at `old_address`.
   void stepped(std::uint64_t old_address, std::uint64_t address, std::uint64_t size, std::uint32_t node) {
-    const auto at =
-        std::find_if(taken_.rbegin(), taken_.rend(), [&](const auto& entry) { return entry.first == old_address; });
-    if (at == taken_.rend()) return;  // its block does not count
+    const auto is_old_block = [&](const auto& entry) { return entry.first == old_address; };
+    const auto at = std::find_if(pending_.rbegin(), pending_.rend(), is_old_block);
+    if (at == pending_.rend()) return;  // the block is not selected
     Chain chain = at->second;
-    taken_.erase(std::next(at).base());
+    pending_.erase(std::next(at).base());
     ChainCosts& costs = costs_[node];
     ++costs.steps;
     if (address != old_address) {
@@ -74,7 +74,7 @@ class ReallocChains {
     chain.node = node;
     live_[address] = chain;
   }
-  void released(std::uint64_t address) {
+  void freed(std::uint64_t address) {
     const auto at = live_.find(address);
     if (at == live_.end()) return;
     settle(at->second);
@@ -82,7 +82,7 @@ class ReallocChains {
   }
   /// After the last event.
   void finish() {
-    while (!taken_.empty()) settle_oldest();
+    while (!pending_.empty()) settle_oldest();
     for (const auto& [address, chain] : live_) settle(chain);
     live_.clear();
   }
@@ -90,7 +90,7 @@ class ReallocChains {
   const std::vector<ChainCosts>& costs() const noexcept { return costs_; }  ///< by node
 
  private:
-  static constexpr std::size_t kMostTaken = 64;  // threads in the middle of a realloc at one moment of the trace
+  static constexpr std::size_t kMaxPending = 64;  // threads that are inside a realloc at the same time
 
   struct Chain {
     std::uint64_t first_bytes;
@@ -109,12 +109,12 @@ class ReallocChains {
     costs_[chain.node] += ended;
   }
   void settle_oldest() {
-    settle(taken_.front().second);
-    taken_.erase(taken_.begin());
+    settle(pending_.front().second);
+    pending_.erase(pending_.begin());
   }
 
   std::unordered_map<std::uint64_t, Chain> live_;                  // by address
-  std::vector<std::pair<std::uint64_t, Chain>> taken_;             // by the old address, in order
+  std::vector<std::pair<std::uint64_t, Chain>> pending_;             // by the old address, in order
   std::vector<ChainCosts> costs_;
 };
 

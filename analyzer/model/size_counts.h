@@ -1,5 +1,5 @@
-// How many allocations asked for each size. Small sizes are counted in an array, larger ones in a hash map;
-// when a program asks for more than a million different ones, the rest is counted by powers of two.
+// How many allocations asked for each size. Small sizes are counted in an array, larger ones in a hash map; beyond
+// kMaxSizes different large sizes, the others are counted by powers of two.
 #pragma once
 
 #include <algorithm>
@@ -15,16 +15,17 @@ namespace heapprof::model {
 
 class SizeCounts {
  public:
-  SizeCounts() : small_(kSmall, 0) {}
+  SizeCounts() : small_(kSmallSizes, 0) {}
 
   void count(std::uint64_t size) {
-    if (size < kSmall) [[likely]] ++small_[size];
+    if (size < kSmallSizes) [[likely]] ++small_[size];
     else count_large(size);
   }
 
+  /// By size, ascending.
   std::vector<SizeCount> sorted() const {
     std::vector<SizeCount> result;
-    for (std::uint64_t size = 0; size < kSmall; ++size)
+    for (std::uint64_t size = 0; size < kSmallSizes; ++size)
       if (small_[size] != 0) result.push_back({size, small_[size], true});
     for (const auto& [size, allocations] : large_) result.push_back({size, allocations, true});
     for (std::size_t bit = 0; bit < coarse_.size(); ++bit)
@@ -36,12 +37,12 @@ class SizeCounts {
   }
 
  private:
-  static constexpr std::uint64_t kSmall = 4096;
-  static constexpr std::size_t kMostDifferent = 1'000'000;
+  static constexpr std::uint64_t kSmallSizes = 4096;
+  static constexpr std::size_t kMaxSizes = 1'000'000;
 
   [[gnu::noinline]] void count_large(std::uint64_t size) {
     if (const auto at = large_.find(size); at != large_.end()) ++at->second;
-    else if (large_.size() < kMostDifferent) large_.emplace(size, 1);
+    else if (large_.size() < kMaxSizes) large_.emplace(size, 1);
     else ++coarse_[static_cast<std::size_t>(std::bit_width(size - 1)) & 63];
   }
 

@@ -1,5 +1,5 @@
-// Reading and replaying side by side: one thread decodes and merges, the calling one gets the batches in
-// order. What comes out does not depend on who is faster.
+// Decodes and replays in parallel: a second thread reads and merges, the calling thread gets the batches in order.
+// The result does not depend on the timing of the threads.
 #pragma once
 
 #include <array>
@@ -14,24 +14,24 @@
 
 namespace heapprof::replay {
 
-/// Below this, starting a thread costs more than it saves.
-inline constexpr std::uint64_t kWorthAThread = 256 << 10;
+/// Traces with fewer bytes of frames are read by the calling thread, since starting another would take longer.
+inline constexpr std::uint64_t kMinBytesForThread = 256 << 10;
 
-/// Calls consume(batch) with every batch of `reader`, until it returns false. An exception on either side ends
-/// both and comes out here.
+/// Calls consume(batch) with each batch of `reader` until it returns false. `frame_bytes`: of the whole trace.
+/// Rethrows an exception of either thread after both have ended.
 template <typename Consume>
 void pump(trace::MergedReader& reader, std::uint64_t frame_bytes, Consume&& consume) {
-  const auto alone = [&] {
+  const auto run_here = [&] {
     trace::Batch batch;
     while (reader.next(batch) && consume(batch)) {}
   };
-  if (frame_bytes < kWorthAThread) return alone();
+  if (frame_bytes < kMinBytesForThread) return run_here();
 
   constexpr std::size_t kSlots = 4;
   struct {
     std::array<trace::Batch, kSlots> batches;
-    std::size_t filled = 0;    // batches ever put in
-    std::size_t emptied = 0;   // and taken out
+    std::size_t filled = 0;    // batches put in, in total
+    std::size_t emptied = 0;   // batches taken out, in total
     bool ended = false;        // no more will be put in
     bool abandoned = false;    // no more will be taken out
     std::exception_ptr failure;
@@ -66,7 +66,7 @@ void pump(trace::MergedReader& reader, std::uint64_t frame_bytes, Consume&& cons
       ring.changed.notify_all();
     });
   } catch (const std::system_error&) {
-    return alone();  // no thread to be had
+    return run_here();  // no thread could be started
   }
 
   std::exception_ptr failure;

@@ -1,17 +1,16 @@
-// The live blocks, by address: an open-addressing hash table in groups of eight, with a byte of each entry's
-// hash in an array of its own (the idea is that of Abseil's Swiss tables).
+// The live blocks by address: an open-addressing hash table in groups of eight, with one byte of each entry's hash in
+// a separate array (the idea of Abseil's Swiss tables).
 //
-// A trace visits its blocks all over the heap, so the price of a look-up is cache misses and mispredicted
-// branches. Here nearly every look-up is one load of eight control bytes, which are small enough to stay in
-// the cache for a million blocks, one match among them, and one line of memory for the entry. The replay knows
-// its next events and asks for both ahead.
+// A trace accesses blocks all over the heap, so a lookup costs cache misses and mispredicted branches. Here nearly
+// every lookup loads eight control bytes, which stay in the cache for a million blocks, has one match among them, and
+// loads one entry. The replay knows the next events and prefetches both.
 //
-//   control byte   0x80 free, never used since the last rehash   0xfe free, was used (a probe goes on)
+//   control byte   0x80 free, not used since the last rehash   0xfe free, was used (a probe continues)
 //                  0x00..0x7f the low bits of the entry's hash
 //
-// Invariant: a group with a never-used entry was never full, so no block was put further on because of it, and
-// a probe may end there. That is why an erased entry becomes never-used again in such a group, and only in a
-// full one stays a tombstone.
+// Invariant: a group with a never-used entry was never full, so no block was put into a later group because of it,
+// and a probe ends there. An erased entry becomes never-used again in such a group; only in a full one it stays a
+// tombstone.
 #pragma once
 
 #include <bit>
@@ -23,6 +22,7 @@
 
 namespace heapprof::replay {
 
+/// A live block.
 struct Block {
   std::uint64_t address = 0;
   std::uint64_t size = 0;
@@ -35,24 +35,24 @@ static_assert(sizeof(Block) == 32);
 class BlockTable {
  public:
   BlockTable() { allocate(1 << 9); }
-  ~BlockTable() { release(memory_, bytes_of(groups_)); }
+  ~BlockTable() { unmap(memory_, bytes_of(groups_)); }
   BlockTable(const BlockTable&) = delete;
   BlockTable& operator=(const BlockTable&) = delete;
 
   std::size_t size() const noexcept { return size_; }
 
-  /// What follows takes the hash of the address, so that who looks ahead makes it once. Eight neighbouring numbers share
-  /// a group: in compacted traces, where blocks are numbered in turn, an allocation finds its lines of memory as its
-  /// predecessor left them. Addresses are multiples of eight, so that all of them have hashes of their own.
+  /// The hash that the other functions take; a caller that prefetches computes it once. Eight consecutive numbers
+  /// share a group: in compacted traces, where blocks are numbered consecutively, an allocation finds its group in
+  /// the cache. Addresses are multiples of eight, so each has its own hash.
   static std::uint64_t hash_of(std::uint64_t address) noexcept {
     const std::uint64_t product = (address >> 3) * 0x9e3779b97f4a7c15u;
     return product ^ product >> 32 ^ (address & 7);
   }
 
-  /// First step: asks for the control bytes.
+  /// Prefetches the control bytes. Call it first, some events ahead.
   void prefetch_group(std::uint64_t hash) const noexcept { __builtin_prefetch(&control_[group_of(hash)], 1); }
-  /// Second step, some events later: asks for the entry that holds the address, or that it is likely to get. No
-  /// branch here, as half of them would be mispredicted.
+  /// Prefetches the entry with the address, or the one that it will probably get. Call it some events after
+  /// prefetch_group(). Has no branch, because half of them would be mispredicted.
   void prefetch_entry(std::uint64_t hash) const noexcept {
     const std::size_t group = group_of(hash);
     const std::uint64_t control = control_[group];
@@ -60,14 +60,15 @@ class BlockTable {
     const std::uint64_t if_none = found == 0 ? ~std::uint64_t{0} : 0;
     __builtin_prefetch(&entries_[entry_of(group, found | (control & kTopBits & if_none) | kLastTopBit)], 1);
   }
-  /// Third step, for blocks that are to go: the entry's node, if it is the right entry; else 0.
+  /// The node of the block at `address` if it is in the expected entry, else 0. Call it some events after
+  /// prefetch_entry().
   std::uint32_t peek_node(std::uint64_t address, std::uint64_t hash) const noexcept {
     const std::size_t group = group_of(hash);
     const Block& block = entries_[entry_of(group, matches(control_[group], tag_of(hash)) | kLastTopBit)];
     return block.node & (block.address == address ? ~std::uint32_t{0} : 0);
   }
 
-  /// The block at `address`, or null. Valid until the next change.
+  /// The block at `address`, or null. The pointer is valid until the next insert() or erase().
   Block* find(std::uint64_t address) noexcept { return find(address, hash_of(address)); }
   Block* find(std::uint64_t address, std::uint64_t hash) noexcept {
     for (std::size_t group = group_of(hash);; group = (group + 1) & mask_) {
@@ -80,7 +81,7 @@ class BlockTable {
     }
   }
 
-  /// The entry for `address`. A fresh one has that address, the rest is what was there before.
+  /// Returns the block at `address`, and adds it if there is none (`fresh`); then only its address is set.
   Block& insert(std::uint64_t address, bool& fresh) { return insert(address, hash_of(address), fresh); }
   Block& insert(std::uint64_t address, std::uint64_t hash, bool& fresh) {
     if (unused_left_ == 0) [[unlikely]] rehash();
@@ -109,7 +110,7 @@ class BlockTable {
     return block;
   }
 
-  /// Removes what find() or insert() returned.
+  /// Removes a block that find() or insert() returned.
   void erase(Block* block) noexcept {
     const auto entry = static_cast<std::size_t>(block - entries_);
     const bool was_never_full = never_used(control_[entry / kGroup]) != 0;
@@ -133,18 +134,18 @@ class BlockTable {
   static constexpr std::uint64_t kLastTopBit = std::uint64_t{1} << 63;
   static constexpr std::uint64_t kLowBits = 0x0101010101010101;
 
-  /// The group by the upper bits of the product, the tag by lower ones.
+  // The group is the upper bits of the hash, the tag the lower ones.
   std::size_t group_of(std::uint64_t hash) const noexcept { return static_cast<std::size_t>(hash >> shift_); }
   static std::uint64_t tag_of(std::uint64_t hash) noexcept { return hash & 0x7f; }
 
-  /// The top bit of each byte of `control` that is `tag`; rarely of another one too, above a right one.
+  /// The top bit of each byte of `control` that equals `tag`; rarely also of a byte above such a byte.
   static std::uint64_t matches(std::uint64_t control, std::uint64_t tag) noexcept {
     const std::uint64_t different = control ^ (tag * kLowBits);
     return (different - kLowBits) & ~different & kTopBits;
   }
-  /// The top bit of each byte that is kNeverUsed: of the free ones, those whose second bit is not set.
+  /// The top bit of each byte that is kNeverUsed.
   static std::uint64_t never_used(std::uint64_t control) noexcept { return control & ~(control << 6) & kTopBits; }
-  /// The entry of the lowest byte marked.
+  /// The entry of the lowest byte whose top bit is set in `marked`.
   static std::size_t entry_of(std::size_t group, std::uint64_t marked) noexcept {
     return group * kGroup + static_cast<std::size_t>(std::countr_zero(marked)) / 8;
   }
@@ -154,7 +155,7 @@ class BlockTable {
   }
 
   static std::size_t bytes_of(std::size_t groups) noexcept { return groups * kGroup * (sizeof(Block) + 1); }
-  static void release(void* memory, std::size_t bytes) noexcept { ::munmap(memory, bytes); }
+  static void unmap(void* memory, std::size_t bytes) noexcept { ::munmap(memory, bytes); }
 
   void allocate(std::size_t groups) {
     const std::size_t bytes = bytes_of(groups);
@@ -168,11 +169,11 @@ class BlockTable {
     groups_ = groups;
     mask_ = groups - 1;
     shift_ = 64 - static_cast<unsigned>(std::countr_zero(groups));
-    unused_left_ = groups * kGroup / 8 * 5;  // five in eight: then one group in eight is full
+    unused_left_ = groups * kGroup / 8 * 5;  // at this load one group in eight is full
     size_ = 0;
   }
 
-  /// Out of never-used entries: twice as many, or, when it was tombstones that used them up, as many again.
+  /// Doubles the table, or keeps its size when most used entries are tombstones.
   [[gnu::noinline]] void rehash() {
     void* const old_memory = memory_;
     const std::size_t old_groups = groups_;
@@ -184,12 +185,12 @@ class BlockTable {
       bool fresh;
       insert(old_entries[entry].address, fresh) = old_entries[entry];
     }
-    release(old_memory, bytes_of(old_groups));
+    unmap(old_memory, bytes_of(old_groups));
   }
 
   void* memory_ = nullptr;
   Block* entries_ = nullptr;
-  std::uint64_t* control_ = nullptr;  // a word a group
+  std::uint64_t* control_ = nullptr;  // one word for each group
   std::size_t groups_ = 0;
   std::size_t mask_ = 0;
   unsigned shift_ = 0;

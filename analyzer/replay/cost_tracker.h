@@ -1,15 +1,15 @@
-// Costs per call-tree node while events stream by, with the exact composition at the peak.
+// Costs for each call-tree node while events are replayed, with the exact composition of the peak.
 //
-// The peak is the first moment of the highest running sum. A growing program has a new peak at every
-// allocation, so nothing may be copied then. Instead each node remembers what it held at the latest peak
-// only when it changes for the first time after it:
+// The peak is the first moment of the highest running sum. A growing program has a new peak at every allocation, so
+// nothing can be copied then. Instead each node stores what it held at the latest peak when it first changes after
+// it:
 //
-//   `epoch_` counts peaks, but only those after which something else happened.
-//   node.epoch == epoch_   the node changed since the peak; at_peak is what it held then
-//   otherwise              it did not; what it holds now is what it held then
+//   epoch_                 counts the peaks after which a node changed
+//   node.epoch == epoch_   the node changed since the peak; peak_bytes and peak_blocks are its values at the peak
+//   otherwise              it did not change; its live values are its values at the peak
 //
-// An allocation that raises the peak makes all earlier memories worthless, so it need not write one. One
-// comparison an event, one cache line a node.
+// An allocation that raises the peak invalidates all stored values, so it stores none. Cost: one comparison for each
+// event, one cache line for each node.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace heapprof::replay {
 
 struct alignas(64) NodeCosts {
   std::uint64_t live_bytes = 0;
-  std::uint64_t peak_bytes = 0;   ///< meaningful while epoch is the tracker's
+  std::uint64_t peak_bytes = 0;   ///< valid while epoch equals the tracker's
   std::uint32_t live_blocks = 0;  ///< a table of 2^32 live blocks would need 200 GB
   std::uint32_t peak_blocks = 0;
   std::uint64_t epoch = 0;
@@ -36,6 +36,7 @@ class CostTracker {
     if (node < nodes_.size()) __builtin_prefetch(&nodes_[node], 1);
   }
 
+  /// A block was allocated at `time` (ticks).
   void add(std::uint32_t node, std::uint64_t size, std::uint64_t time) {
     NodeCosts& costs = at(node);
     const std::uint64_t live = live_bytes_ + size;
@@ -55,6 +56,7 @@ class CostTracker {
     ++costs.allocations;
   }
 
+  /// A block was freed.
   void remove(std::uint32_t node, std::uint64_t size, bool temporary) {
     NodeCosts& costs = at(node);
     about_to_change(costs);
@@ -66,8 +68,8 @@ class CostTracker {
     costs.temporary_bytes += temporary ? size : 0;
   }
 
-  /// What is live changes with no allocation made, so never the peak: a part of a mapping went away (and left
-  /// two, one or no part of it), or came back because munmap failed.
+  /// Changes live sums without an allocation, which never makes a peak: a part of a mapping was removed (and left
+  /// two, one or no part of it), or was put back because munmap failed.
   void adjust(std::uint32_t node, std::int64_t bytes, std::int64_t blocks) {
     NodeCosts& costs = at(node);
     about_to_change(costs);
@@ -77,7 +79,7 @@ class CostTracker {
     costs.live_blocks += static_cast<std::uint32_t>(blocks);
   }
 
-  /// Forgets what was allocated so far, but for what is live: that is the new peak.
+  /// Starts a slice: resets all sums except the live ones, which are the new peak.
   void restart(std::uint64_t time) {
     for (NodeCosts& costs : nodes_) {
       costs.allocations = costs.allocated_bytes = 0;
@@ -96,7 +98,7 @@ class CostTracker {
   std::uint64_t peak_time() const noexcept { return peak_time_; }
 
   std::size_t node_count() const noexcept { return nodes_.size(); }
-  /// The costs of `node`, peak_bytes and peak_blocks settled.
+  /// The costs of `node` with valid peak_bytes and peak_blocks.
   NodeCosts settled(std::uint32_t node) const noexcept {
     NodeCosts costs = node < nodes_.size() ? nodes_[node] : NodeCosts{};
     if (at_peak_ || costs.epoch != epoch_) {

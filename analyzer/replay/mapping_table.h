@@ -1,8 +1,9 @@
-// The live mappings, as intervals of addresses that never overlap. A mapping may lose its head, its tail or
-// a piece of its middle; what is left keeps the identity, so that pieces put back (munmap failed) join
+// The live mappings, as address ranges that do not overlap. munmap may remove the start, the end or the middle of a
+// mapping; the rest keeps the identity of the mapping, so that pieces that are put back (munmap failed) are joined
 // again.
 //
-// Every change is told to `changed(region, bytes, blocks)`: bytes and blocks that region's node gained or lost.
+// Changes are reported as changed(region, bytes, blocks): the bytes and blocks that the node of `region` gained or
+// lost.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +13,31 @@
 
 namespace heapprof::replay {
 
+/// A mapped range: a mapping or a piece of one.
 struct Region {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  std::uint64_t identity = 0;  ///< of the mapping it came from
+  std::uint64_t identity = 0;  ///< of its mapping; increases with each mapping
   std::uint32_t node = 0;      ///< dense index
   std::uint32_t flags = 0;     ///< kMap...
-  std::uint32_t thread = 0;    ///< that made it
-  std::uint64_t made_bytes = 0;  ///< its length then, of which this may be a piece
+  std::uint32_t thread = 0;    ///< that called mmap
+  std::uint64_t made_bytes = 0;  ///< length of the whole mapping when it was made
 };
 
 class MappingTable {
  public:
-  /// Adds [begin, end), of which nothing may be mapped: take() it first. Tells nobody.
+  /// Adds [begin, end). Precondition: nothing in it is mapped (call take() first). Reports no change.
   void insert(std::uint64_t begin, std::uint64_t end, std::uint32_t node, std::uint32_t flags,
               std::uint32_t thread = 0) {
     if (begin < end) regions_[begin] = {begin, end, ++identities_, node, flags, thread, end - begin};
   }
-  /// Adds what for_each() of another table gave, in that order; `last_identity` is the other's.
+  /// Adds a region of another table, in the order of its for_each(). `last_identity`: of the other table.
   void restore(const Region& region, std::uint64_t last_identity) {
     regions_.emplace_hint(regions_.end(), region.begin, region);
     identities_ = last_identity;
   }
 
-  /// Removes whatever of [begin, end) is mapped and returns the pieces.
+  /// Removes the mapped parts of [begin, end) and returns them.
   template <typename Changed>
   std::vector<Region> take(std::uint64_t begin, std::uint64_t end, Changed&& changed) {
     std::vector<Region> taken;
@@ -70,7 +72,7 @@ class MappingTable {
     return taken;
   }
 
-  /// Puts pieces back that take() returned, but for what was mapped over them meanwhile.
+  /// Adds pieces again that take() returned, except where something else was mapped meanwhile.
   template <typename Changed>
   void put_back(const std::vector<Region>& pieces, Changed&& changed) {
     for (const Region& piece : pieces) {
@@ -93,7 +95,7 @@ class MappingTable {
   }
 
   std::size_t size() const noexcept { return regions_.size(); }
-  /// Identities rise with each mapping; those above this value are still to come.
+  /// The greatest identity so far.
   std::uint64_t last_identity() const noexcept { return identities_; }
   template <typename Visit>
   void for_each(Visit&& visit) const {
@@ -101,7 +103,7 @@ class MappingTable {
   }
 
  private:
-  /// Adds a piece, as one with its neighbours of the same mapping.
+  /// Adds a piece and joins it with adjacent pieces of the same mapping.
   template <typename Changed>
   void join(Region piece, Changed&& changed) {
     const auto bytes = static_cast<std::int64_t>(piece.end - piece.begin);

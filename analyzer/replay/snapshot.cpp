@@ -1,7 +1,7 @@
-// Saving and restoring the state of a replay: Replay::save() and Replay::restore().
+// Saves and restores the state of a replay: Replay::save() and Replay::restore().
 //
-// What is saved is what the events to come can meet: live blocks and mappings, calls that have begun, threads. Sums
-// are not, as a slice begins with none, but for what is live, which is counted again. Blocks stand in the order of
+// The state is what later events can refer to: live blocks and mappings, calls that have not returned, threads. Sums
+// are not saved, because a slice starts with none; live sums are counted again. Blocks are stored in the order of
 // their allocation, so that times and stacks differ little from one to the next.
 #include <algorithm>
 #include <utility>
@@ -37,16 +37,7 @@ void save_region(const Region& region, ByteWriter& out) {
 
 void Replay::save(ByteWriter& out) const {
   out.number(now_);
-  out.number(threads_.size());
-  for (const Thread& thread : threads_) {
-    out.number(thread.tid);
-    out.text(thread.name);
-    out.text(thread.first_name);
-    out.number(thread.start_ticks);
-    out.number(thread.last_allocation);
-    out.number((thread.started ? 1u : 0u) | (thread.renamed ? 2u : 0u) | (thread.name_left_out ? 4u : 0u) |
-               (thread.is_others ? 8u : 0u));
-  }
+  threads_.save(out);
 
   const auto save_realloc = [&](const PendingRealloc& pending) {
     save_block(pending.block, out);
@@ -99,7 +90,7 @@ Block Replay::restored_block(ByteReader& in, std::uint32_t node_count) const {
   block.time = in.number();
   block.node = static_cast<std::uint32_t>(in.number_up_to(node_count - 1));
   block.thread = in.number32();
-  if (block.address != 0 && block.thread >= threads_.size()) throw FormatError("a block has no thread");
+  if (block.address != 0 && block.thread >= threads_.size()) throw FormatError("it has a block without a thread");
   return block;
 }
 
@@ -108,69 +99,41 @@ Region Replay::restored_region(ByteReader& in, std::uint32_t node_count) const {
   region.begin = in.number();
   const std::uint64_t size = in.number();
   region.end = region.begin + size;
-  if (region.end <= region.begin) throw FormatError("a mapping is empty");
+  if (region.end <= region.begin) throw FormatError("it has an empty mapping");
   region.identity = in.number();
   region.node = static_cast<std::uint32_t>(in.number_up_to(node_count - 1));
   region.flags = in.number32() & ~kNotSelected;
   region.thread = in.number32();
   region.made_bytes = in.number();
-  if (region.thread >= threads_.size()) throw FormatError("a mapping has no thread");
-  if (!threads_[region.thread].selected || !is_chosen(region.node) || region.made_bytes < selection_.min_size ||
-      region.made_bytes > selection_.max_size)
-    region.flags |= kNotSelected;
+  if (region.thread >= threads_.size()) throw FormatError("it has a mapping without a thread");
+  if (!is_selected(threads_[region.thread], region.node, region.made_bytes)) region.flags |= kNotSelected;
   return region;
 }
 
-void Replay::restore_threads(ByteReader& in) {
-  const std::size_t count = in.count();
-  if (count > max_threads_ + 1) throw FormatError("it has more threads than a file of this size can hold");
-  for (std::size_t i = 0; i < count; ++i) {
-    Thread thread;
-    thread.tid = in.number32();
-    thread.name = in.text();
-    thread.first_name = in.text();
-    thread.start_ticks = in.number();
-    thread.last_allocation = in.number();
-    const std::uint64_t flags = in.number();
-    thread.started = (flags & 1) != 0;
-    thread.renamed = (flags & 2) != 0;
-    thread.name_left_out = (flags & 4) != 0;
-    thread.is_others = (flags & 8) != 0;
-    if (thread.is_others) others_ = static_cast<std::uint32_t>(threads_.size());
-    has_room_for(thread.first_name);
-    thread.selected = is_selected(thread.tid, thread.first_name);
-    if (!thread.is_others) thread_of_tid_[thread.tid] = static_cast<std::uint32_t>(threads_.size());
-    threads_.push_back(std::move(thread));
+/// Marks the block when it does not match the selection, else counts it as live.
+void Replay::count_restored(Block& block) {
+  if (block.address == 0) return;
+  if (!is_selected(threads_[block.thread], block.node, block.size)) {
+    block.thread |= kNotSelected;
+    return;
   }
-}
-
-/// What this block adds to what is live, if it counts at all.
-void Replay::count_restored(const Block& block) {
-  if (block.address == 0 || (block.thread & kNotSelected) != 0) return;
   heap_costs_.adjust(block.node, static_cast<std::int64_t>(block.size), 1);
   if (count_all_) all_costs_.adjust(block.node, static_cast<std::int64_t>(block.size), 1);
 }
 
-void Replay::restore_streams(ByteReader& in, std::uint32_t node_count) {
-  const auto settle = [&](Block& block) {
-    if (block.address == 0) return;
-    if (!threads_[block.thread].selected || !is_chosen(block.node) || block.size < selection_.min_size ||
-        block.size > selection_.max_size)
-      block.thread |= kNotSelected;
-    count_restored(block);
-  };
+/// Calls that had begun: of each stream, then of threads that were gone.
+void Replay::restore_calls(ByteReader& in, std::uint32_t node_count) {
   const auto restore_reallocs = [&](std::vector<PendingRealloc>& into) {
     const std::size_t count = in.count();
     for (std::size_t i = 0; i < count; ++i) {
       PendingRealloc pending;
       pending.block = restored_block(in, node_count);
       pending.temporary = in.number() != 0;
-      // Taken out of the table when realloc began, but released only when it ends: still counted as live.
-      settle(pending.block);
+      count_restored(pending.block);  // live until the realloc ends
       into.push_back(pending);
     }
   };
-  const auto restore_mappings = [&](std::vector<PendingMapping>& into) {
+  const auto restore_unmaps = [&](std::vector<PendingMapping>& into) {
     const std::size_t count = in.count();
     for (std::size_t i = 0; i < count; ++i) {
       PendingMapping pending;
@@ -180,31 +143,35 @@ void Replay::restore_streams(ByteReader& in, std::uint32_t node_count) {
       into.push_back(std::move(pending));
     }
   };
-  if (in.count() != streams_.size()) throw FormatError("it is of another number of streams");
+  if (in.count() != streams_.size()) throw FormatError("it has another number of streams than the trace");
   for (StreamState& stream : streams_) {
     const std::uint64_t thread = in.number_up_to(threads_.size());
     stream.thread = thread == 0 ? kNoThread : static_cast<std::uint32_t>(thread - 1);
     restore_reallocs(stream.reallocs);
-    restore_mappings(stream.mappings);
+    restore_unmaps(stream.mappings);
   }
   restore_reallocs(abandoned_reallocs_);
-  restore_mappings(abandoned_mappings_);
+  restore_unmaps(abandoned_mappings_);
+}
 
+void Replay::restore_mappings(ByteReader& in, std::uint32_t node_count) {
   const std::uint64_t last_identity = in.number();
   const std::size_t regions = in.count();
   std::uint64_t mapped_to = 0;
   for (std::size_t i = 0; i < regions; ++i) {
     const Region region = restored_region(in, node_count);
-    if (region.begin < mapped_to) throw FormatError("two mappings overlap");
+    if (region.begin < mapped_to) throw FormatError("it has two mappings that overlap");
     mapped_to = region.end;
     mapping_table_.restore(region, last_identity);
-    // Counted, but no event: the timeline has not begun.
+    // Counted without an event, because the timeline has not begun.
     if ((region.flags & (kMapReserve | kNotSelected)) != 0) continue;
     const auto bytes = static_cast<std::int64_t>(region.end - region.begin);
     mmap_costs_.adjust(region.node, bytes, 1);
     if (count_all_ && (region.flags & kMapFromAllocator) == 0) all_costs_.adjust(region.node, bytes, 1);
   }
+}
 
+void Replay::restore_blocks(ByteReader& in, std::uint32_t node_count) {
   const std::size_t blocks = in.count();
   Block last;
   for (std::size_t i = 0; i < blocks; ++i) {
@@ -215,25 +182,24 @@ void Replay::restore_streams(ByteReader& in, std::uint32_t node_count) {
     block.node = static_cast<std::uint32_t>(last.node + in.signed_number());
     block.thread = in.number32();
     if (block.address == 0 || block.thread >= threads_.size() || block.node >= node_count)
-      throw FormatError("a block makes no sense");
+      throw FormatError("it has a block with an invalid field");
     last = block;
-    settle(block);
+    count_restored(block);
     bool fresh;
     Block& entry = blocks_.insert(block.address, fresh);
-    if (!fresh) throw FormatError("two blocks have one address");
+    if (!fresh) throw FormatError("it has two blocks at one address");
     entry = block;
   }
 }
 
 bool Replay::restore(ByteReader& in, std::uint32_t node_count) {
   now_ = in.number();
-  restore_threads(in);
-  restore_streams(in, node_count);
+  threads_.restore(in);
+  restore_calls(in, node_count);
+  restore_mappings(in, node_count);
+  restore_blocks(in, node_count);
   in.expect_end();
-  // Under which name a thread made its blocks is not known when it had several.
-  return selection_.thread_names.empty() || std::all_of(threads_.begin(), threads_.end(), [](const Thread& thread) {
-    return thread.selected || !thread.renamed;
-  });
+  return threads_.selection_is_unambiguous();
 }
 
 void Replay::resolve_restored(std::vector<ResolvedEvent>& events) const {
@@ -248,7 +214,7 @@ void Replay::resolve_restored(std::vector<ResolvedEvent>& events) const {
       for (const PendingRealloc& pending : stream.reallocs) add(pending.block);
     for (const PendingRealloc& pending : abandoned_reallocs_) add(pending.block);
   }
-  // When a mapping was made is not kept: before all that follows.
+  // The time of a mapping is not saved; 0 puts it before all other events.
   if (mappings_are_events_)
     mapping_table_.for_each([&](const Region& region) {
       if ((region.flags & (kNotSelected | kMapReserve)) != 0 ||

@@ -252,4 +252,10 @@ std::optional<std::vector<ModuleNames>> unpack(std::string_view packed) {
   return modules;
 }
 
+std::shared_ptr<const std::vector<ModuleNames>> unpack_shared(std::string_view packed) {
+  std::optional<std::vector<ModuleNames>> modules = unpack(packed);
+  if (!modules) return nullptr;
+  return std::make_shared<const std::vector<ModuleNames>>(std::move(*modules));
+}
+
 }  // namespace heapprof::symbols

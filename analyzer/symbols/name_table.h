@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,5 +48,7 @@ std::string pack(const std::vector<ModuleNames>& modules);
 
 /// The opposite. None: the bytes are damaged, cut or not of this kind.
 std::optional<std::vector<ModuleNames>> unpack(std::string_view packed);
+/// The same for a table that several owners share; null instead of nullopt.
+std::shared_ptr<const std::vector<ModuleNames>> unpack_shared(std::string_view packed);
 
 }  // namespace heapprof::symbols

@@ -10,9 +10,9 @@ namespace heapprof::trace {
 
 namespace {
 
-// Extents of 1 MB: readers look for the next one from unit to unit when one is damaged.
+// Extents of 1 MB: readers search for the next one, unit by unit, when one is damaged.
 constexpr std::uint32_t kExtentPayload = (1u << 20) - sizeof(ExtentHeader);
-// More than any table of names takes when packed.
+// More than any compressed table of names.
 constexpr std::uint64_t kMaxSymbolBytes = std::uint64_t{1} << 30;
 
 bool is_symbol_extent(const ExtentHeader& header, std::uint64_t file_id, std::uint64_t offset) {
@@ -31,16 +31,16 @@ bool read_end(const InputFile& file, std::uint64_t file_id, SymbolsEnd& end) {
 
 }  // namespace
 
-std::optional<SymbolSection> find_symbols(const InputFile& file, std::uint64_t file_id) {
+std::optional<EmbeddedSymbols> find_symbols(const InputFile& file, std::uint64_t file_id) {
   SymbolsEnd end;
   ExtentHeader header;
   if (!read_end(file, file_id, end)) return std::nullopt;
   if (!file.read_all(end.offset, &header, sizeof header) || !is_symbol_extent(header, file_id, end.offset))
     return std::nullopt;
-  return SymbolSection{end.offset, file.size() - end.offset};
+  return EmbeddedSymbols{end.offset, file.size() - end.offset};
 }
 
-std::optional<std::string> read_symbols(const InputFile& file, std::uint64_t file_id, const SymbolSection& where) {
+std::optional<std::string> read_symbols(const InputFile& file, std::uint64_t file_id, const EmbeddedSymbols& where) {
   SymbolsEnd end;
   if (!read_end(file, file_id, end) || end.offset != where.offset) return std::nullopt;
   std::string symbols;
@@ -67,7 +67,7 @@ std::string symbol_extents(std::string_view symbols, std::uint64_t file_id, std:
   bool ended = false;
   for (std::uint32_t ordinal = 0; !ended; ++ordinal) {
     const std::size_t size = std::min<std::size_t>(kExtentPayload, symbols.size() - done);
-    // The end mark has to fit behind the last part.
+    // SymbolsEnd must be in the last extent.
     ended = done + size == symbols.size() && size + sizeof(SymbolsEnd) <= kExtentPayload;
     const std::size_t used = sizeof(ExtentHeader) + size + (ended ? sizeof(SymbolsEnd) : 0);
     const std::size_t bytes = (used + unit_bytes - 1) / unit_bytes * unit_bytes;
@@ -77,7 +77,7 @@ std::string symbol_extents(std::string_view symbols, std::uint64_t file_id, std:
     header.offset = offset + run.size();
     header.bytes = static_cast<std::uint32_t>(bytes);
     header.kind = ExtentKind::kSymbols;
-    header.stream = static_cast<StreamId>(1);  // of no stream, but readers of version 1.0 skip only extents of one
+    header.stream = static_cast<StreamId>(1);  // none, but readers of version 1.0 ignore extents without a stream
     header.ordinal = ordinal;
     header.checksum = checksum(&header, offsetof(ExtentHeader, checksum));
     const std::size_t begin = run.size();

@@ -1,8 +1,8 @@
-// The symbols a trace carries with it: a run of extents of kind kSymbols at the end of the file, put there by
+// The symbols that a trace carries: consecutive extents of kind kSymbols at the end of the file, written by
 // `heapprof bundle` (docs/concepts/trace-format.md, "Symbols").
 //
-// The run is found from its end, so it may stand behind a recording or behind anything else that begins with a
-// file id: readers of recordings skip its extents one by one, readers of other layouts end where it begins.
+// They are found from the end of the file, so they can follow a trace of any layout that begins with a file id.
+// Readers of recordings skip these extents; readers of other layouts end where the first of them begins.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@
 
 namespace heapprof::trace {
 
-struct SymbolSection {
-  std::uint64_t offset = 0;  ///< of its first extent; what stands before it does not know of it
-  std::uint64_t bytes = 0;   ///< up to the end of the file
+struct EmbeddedSymbols {
+  std::uint64_t offset = 0;  ///< of the first extent
+  std::uint64_t bytes = 0;   ///< from there to the end of the file
 };
 
-/// Where the symbols stand, if the file ends with some that belong to `file_id`.
-std::optional<SymbolSection> find_symbols(const InputFile& file, std::uint64_t file_id);
+/// Locates the symbols of the trace `file_id` in the file; nullopt: it has none.
+std::optional<EmbeddedSymbols> find_symbols(const InputFile& file, std::uint64_t file_id);
 
-/// What they hold (packed names: analyzer/symbols/name_table.h). None: an extent of them is damaged.
-std::optional<std::string> read_symbols(const InputFile& file, std::uint64_t file_id, const SymbolSection& where);
+/// The packed table of names (analyzer/symbols/name_table.h); nullopt: an extent is damaged.
+std::optional<std::string> read_symbols(const InputFile& file, std::uint64_t file_id, const EmbeddedSymbols& where);
 
-/// The run as bytes to be written at `offset`, a multiple of `unit_bytes`.
+/// Extents that contain `symbols`, to be written at file offset `offset`, a multiple of `unit_bytes`.
 std::string symbol_extents(std::string_view symbols, std::uint64_t file_id, std::uint64_t offset,
                            std::uint32_t unit_bytes);
 

@@ -26,8 +26,8 @@ bool is_header(const FileHeader& header) noexcept {
 
 Mailbox::Mailbox(const std::string& path) : input_(path) {
   if (!input_.read_all(0, &header_, sizeof header_) || !is_header(header_)) {
-    const TraceFile explain(path);  // throws with what is wrong, if it is more than the header
-    throw TraceError(path + ": the header is damaged; its program cannot be told by it");
+    const TraceFile explain(path);  // throws with the reason, unless only the header is damaged
+    throw TraceError(path + ": the header is damaged, so no request can be sent to its program");
   }
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor_ < 0) open_error_ = errno;
@@ -49,7 +49,7 @@ Mailbox::~Mailbox() {
 
 bool Mailbox::paused() const noexcept { return __atomic_load_n(&mapped_->mailbox.paused, __ATOMIC_ACQUIRE) != 0; }
 
-bool Mailbox::waiting() const noexcept {
+bool Mailbox::request_pending() const noexcept {
   return __atomic_load_n(&mapped_->mailbox.request, __ATOMIC_ACQUIRE) !=
          __atomic_load_n(&mapped_->mailbox.acknowledged, __ATOMIC_ACQUIRE);
 }
@@ -60,43 +60,44 @@ EndKind Mailbox::end_kind() const noexcept {
   return kind;
 }
 
-Mailbox::Answer Mailbox::send(MailboxCommand command, std::string_view text, std::chrono::milliseconds patience) {
+Mailbox::Answer Mailbox::send(MailboxCommand command, std::string_view text, std::chrono::milliseconds timeout) {
   if (descriptor_ < 0)
     throw TraceError(input_.path() +
-                     ": only who may write it can talk to its program: " + std::strerror(open_error_));
+                     ": cannot be opened for writing, which a control request needs: " +
+                     std::strerror(open_error_));
   FileHeader::Mailbox& box = mapped_->mailbox;
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  const auto read_by = [&](auto until) {
-    while (waiting()) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const auto acknowledged_by = [&](auto until) {
+    while (request_pending()) {
       if (std::chrono::steady_clock::now() >= until) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return true;
   };
-  // One writer at a time. The lock is ours alone: the recorder takes none.
+  // One sender at a time. Only senders take this lock, the recorder does not.
   while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
   }
   struct Unlock {
     int descriptor;
     ~Unlock() { ::flock(descriptor, LOCK_UN); }
   } const unlock{descriptor_};
-  if (!read_by(deadline)) return Answer::kOccupied;
+  if (!acknowledged_by(deadline)) return Answer::kOccupied;
   const std::size_t bytes = text.size() < kMaxText ? text.size() : kMaxText;
   std::memcpy(box.text, text.data(), bytes);
   __atomic_store_n(&box.text_bytes, static_cast<std::uint32_t>(bytes), __ATOMIC_RELAXED);
   __atomic_store_n(&box.command, static_cast<std::uint32_t>(command), __ATOMIC_RELAXED);
   __atomic_store_n(&box.request, __atomic_load_n(&box.request, __ATOMIC_RELAXED) + 1, __ATOMIC_RELEASE);
-  return read_by(deadline) ? Answer::kDone : Answer::kNotYet;
+  return acknowledged_by(deadline) ? Answer::kDone : Answer::kNotYet;
 }
 
 std::string trace_of_process(std::uint32_t pid) {
   std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
   std::set<std::string> seen;
   for (std::string line; std::getline(maps, line);) {
-    // begin-end rw-s offset device inode path: only shared mappings can be a trace's.
+    // begin-end rw-s offset device inode path: a trace is mapped shared.
     const std::size_t path_at = line.find('/');
     if (path_at == std::string::npos || line.size() < 30 || line.find(" rw-s ") == std::string::npos) continue;
-    // As that process sees it, which may be under another root.
+    // The process may have another root directory.
     for (const std::string& path :
          {line.substr(path_at), "/proc/" + std::to_string(pid) + "/root" + line.substr(path_at)}) {
       if (!seen.insert(path).second) continue;
@@ -104,9 +105,9 @@ std::string trace_of_process(std::uint32_t pid) {
       std::ifstream file(path, std::ios::binary);
       if (file.read(reinterpret_cast<char*>(&header), sizeof header) && is_header(header)) {
         try {
-          if (find_writer(header, InputFile(path)) == Writer::kRecording) return path;
+          if (find_recorder(header, InputFile(path)) == RecorderState::kRecording) return path;
         } catch (const TraceError&) {
-          continue;  // gone meanwhile
+          continue;  // removed meanwhile
         }
       }
     }

@@ -1,8 +1,9 @@
-// Letters to a running program's recorder, through the mailbox in the trace's header (common/trace_format.h).
+// Sends control requests to the recorder of a running program, through the mailbox in the trace's header
+// (common/trace_format.h).
 //
-// The recorder looks at its mailbox with each timeline sample: about every 10 ms while the program allocates or
-// frees, and not at all while it does neither. A letter that was not read yet stays until it is; nobody else can
-// write meanwhile. Who may write the file may write letters, nobody else can.
+// The recorder checks the mailbox with each timeline sample: about every 10 ms while the program allocates or frees,
+// and never while it does neither. A request stays pending until the recorder has read it; until then no other can be
+// sent. Whoever may write the file may send requests.
 #pragma once
 
 #include <chrono>
@@ -18,44 +19,44 @@ namespace heapprof::trace {
 
 class Mailbox {
  public:
-  static constexpr std::size_t kMaxText = sizeof FileHeader::Mailbox::text;
+  static constexpr std::size_t kMaxText = sizeof FileHeader::Mailbox::text;  ///< bytes
 
-  /// Opens the header of `path` for reading and, if permitted, writing. Throws TraceError.
+  /// Maps the header of `path` for reading and, if permitted, for writing. Throws TraceError.
   explicit Mailbox(const std::string& path);
   ~Mailbox();
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
-  /// A copy of the header, checked when it was opened.
+  /// A copy of the header, made and verified by the constructor.
   const FileHeader& header() const noexcept { return header_; }
   const InputFile& input() const noexcept { return input_; }
 
-  /// Is somebody there to read?
-  Writer writer() const { return find_writer(header_, input_); }
-  /// As the recorder last said.
+  /// The recorder's state now.
+  RecorderState recorder() const { return find_recorder(header_, input_); }
+  /// Whether the recorder last reported that recording is paused.
   bool paused() const noexcept;
-  /// A letter lies there that was not read.
-  bool waiting() const noexcept;
+  /// Whether a request was sent that the recorder has not acknowledged.
+  bool request_pending() const noexcept;
   EndKind end_kind() const noexcept;
 
   enum class Answer {
-    kDone,       ///< the recorder has acted
-    kNotYet,     ///< it has not looked within `patience`; it will
-    kOccupied,   ///< an earlier letter still lies there; nothing was written
+    kDone,      ///< the recorder has acknowledged the request
+    kNotYet,    ///< it has not within `timeout`; the request stays pending
+    kOccupied,  ///< an earlier request is still pending; this one was not sent
   };
-  /// Writes a letter and waits for the answer. `text`: at most kMaxText bytes. Throws TraceError when the file may
-  /// not be written.
-  Answer send(MailboxCommand command, std::string_view text, std::chrono::milliseconds patience);
+  /// Sends a request and waits for the acknowledgement. `text` is truncated to kMaxText bytes. Throws TraceError when
+  /// the file may not be written.
+  Answer send(MailboxCommand command, std::string_view text, std::chrono::milliseconds timeout);
 
  private:
   InputFile input_;
   FileHeader header_{};
   FileHeader* mapped_ = nullptr;
   int descriptor_ = -1;
-  int open_error_ = 0;  ///< why it cannot be written
+  int open_error_ = 0;  // errno of opening it for writing
 };
 
-/// The trace that process `pid` is writing; empty when it writes none that can be seen.
+/// The path of the trace that process `pid` is writing; empty when none is visible.
 std::string trace_of_process(std::uint32_t pid);
 
 }  // namespace heapprof::trace

@@ -36,7 +36,7 @@ bool same_boot(const FileHeader& header) {
   return digits == 32 && std::memcmp(id, header.boot_id, sizeof id) == 0;
 }
 
-/// In which pid namespace `process` ("self" or a pid) is; none when that may not be known.
+/// The inode of the pid namespace of `process` ("self" or a pid); nullopt without permission.
 std::optional<std::uint64_t> pid_namespace(const std::string& process) {
   struct stat status {};
   if (::stat(("/proc/" + process + "/ns/pid").c_str(), &status) != 0) return {};
@@ -54,7 +54,7 @@ std::optional<ProcessStatus> process_status(std::uint32_t pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
   if (!std::getline(in, line, '\0') && line.empty()) return {};
-  // The name, field 2, may hold spaces and parentheses: count from the last one.
+  // The name, field 2, can contain spaces and parentheses, so fields are counted from the last parenthesis.
   const std::size_t after_name = line.rfind(')');
   if (after_name == std::string::npos) return {};
   std::istringstream rest(line.substr(after_name + 1));
@@ -67,7 +67,7 @@ std::optional<ProcessStatus> process_status(std::uint32_t pid) {
   return result;
 }
 
-/// Whether the process has the trace mapped; none when it cannot be seen.
+/// Whether the process has the trace mapped; nullopt without permission.
 std::optional<bool> maps_trace(std::uint32_t pid, const InputFile& trace) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/maps");
   char resolved[PATH_MAX];
@@ -82,7 +82,7 @@ std::optional<bool> maps_trace(std::uint32_t pid, const InputFile& trace) {
     int path_at = 0;
     if (std::sscanf(line.c_str(), "%*s %*s %*s %*s %llu %n", &line_inode, &path_at) < 1) continue;
     if (line_inode == inode && inode != 0) return true;
-    // Overlay file systems report another inode here than fstat does, and the process may see the file elsewhere.
+    // On overlay file systems this inode differs from that of fstat, and in a container the path differs.
     if (path_at == 0 || line.compare(static_cast<std::size_t>(path_at), std::string::npos, last_path) == 0) continue;
     last_path = line.substr(static_cast<std::size_t>(path_at));
     if (last_path.empty() || last_path.front() != '/') continue;
@@ -94,32 +94,31 @@ std::optional<bool> maps_trace(std::uint32_t pid, const InputFile& trace) {
 
 }  // namespace
 
-Writer find_writer(const FileHeader& header, const InputFile& trace) {
-  if (header.pid_namespace == 0) return Writer::kGone;
+RecorderState find_recorder(const FileHeader& header, const InputFile& trace) {
+  if (header.pid_namespace == 0) return RecorderState::kGone;
   const std::uint32_t pid = visible_pid(header);
-  if (pid == 0) return Writer::kGone;
-  if (header.end_kind == EndKind::kExec) return Writer::kExecuted;
-  // An exec keeps pid and start time, but drops all mappings. A process that may not be looked into (another
-  // user's) is taken to be recording.
-  return maps_trace(pid, trace).value_or(true) ? Writer::kRecording : Writer::kExecuted;
+  if (pid == 0) return RecorderState::kGone;
+  if (header.end_kind == EndKind::kExec) return RecorderState::kExecuted;
+  // An exec keeps pid and start time but drops all mappings.
+  return maps_trace(pid, trace).value_or(true) ? RecorderState::kRecording : RecorderState::kExecuted;
 }
 
 std::uint32_t visible_pid(const FileHeader& header) {
   if (header.pid == 0 || header.process_start == 0 || !same_boot(header)) return 0;
-  const auto is_it = [&](std::uint32_t pid) {
+  const auto is_recorder = [&](std::uint32_t pid) {
     const auto status = process_status(pid);
     return status && status->start == header.process_start && status->state != 'Z' && status->state != 'X' &&
            status->state != 'x';
   };
-  if (same_pid_namespace(header)) return is_it(header.pid) ? header.pid : 0;
+  if (same_pid_namespace(header)) return is_recorder(header.pid) ? header.pid : 0;
   std::error_code error;
   for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator("/proc", error)) {
     const std::string name = entry.path().filename().string();
     std::uint32_t pid = 0;
     const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (wrong != std::errc() || end != name.data() + name.size() || !is_it(pid)) continue;
+    if (wrong != std::errc() || end != name.data() + name.size() || !is_recorder(pid)) continue;
     if (pid_namespace(name).value_or(header.pid_namespace) != header.pid_namespace) continue;
-    // "NSpid: 4711 7": the last number is the one in its own namespace.
+    // "NSpid: 4711 7": the last number is the pid in the process's own namespace.
     std::ifstream in("/proc/" + name + "/status");
     for (std::string line; std::getline(in, line);)
       if (line.starts_with("NSpid:") && line.substr(line.find_last_of("\t ") + 1) == std::to_string(header.pid))

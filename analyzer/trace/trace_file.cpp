@@ -4,7 +4,9 @@
 #include <cstring>
 #include <memory>
 
+#include "analyzer/trace/compact/origin.h"
 #include "analyzer/trace/events/limits.h"
+#include "analyzer/trace/recorder_process.h"
 #include "common/checksum.h"
 #include "common/event_codec.h"
 
@@ -20,18 +22,18 @@ constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t to) noexcept
 
 std::string at_byte(std::uint64_t at) { return "byte " + std::to_string(at); }
 
-/// Why a file that does not begin like a trace is none, as the rest of a sentence.
-std::string what_instead(const unsigned char* bytes, std::size_t size) {
+/// Why a file without the magic of a trace is not one: the predicate of a sentence, and what to do.
+std::string describe_other_file(const unsigned char* bytes, std::size_t size) {
   const auto begins = [&](std::string_view with) {
     return size >= with.size() && std::memcmp(bytes, with.data(), with.size()) == 0;
   };
   if (begins("\x89HPRF") || begins(std::string_view("\x09HPRF", 5)))
-    return "was a heapprof trace, but a transfer as text has damaged it; copy it again in binary mode";
+    return "is a heapprof trace that a transfer in text mode has damaged; copy it again in binary mode";
   if (begins("\x1f\x8b") || begins("\x28\xb5\x2f\xfd") || begins("\xfd" "7zXZ") || begins("BZh"))
-    return "is compressed; uncompress it first";
+    return "is compressed; decompress it first";
   if (std::all_of(bytes, bytes + size, [](unsigned char c) { return c == 0; }))
-    return "holds nothing: its program ended before recording had begun";
-  if (begins("\x7f" "ELF")) return "is a program or library, not a trace; 'heapprof record' makes a trace of it";
+    return "contains only zeros: its program ended before recording began";
+  if (begins("\x7f" "ELF")) return "is a program or library, not a trace; record it with 'heapprof record'";
   const bool text = std::all_of(bytes, bytes + size, [](unsigned char c) {
     return (c >= 0x20 && c != 0x7f) || c == '\n' || c == '\r' || c == '\t';
   });
@@ -43,7 +45,8 @@ std::string version_of(const FileHeader& header) {
   return "trace version " + std::to_string(header.version_major) + "." + std::to_string(header.version_minor);
 }
 
-/// What of [begin, end) is not zero: the first such byte, and the one after the last; {end, end}: nothing.
+/// The offsets of the first byte in [begin, end) that is not zero, and of the byte after the last; {end, end}: all
+/// are.
 std::pair<std::uint64_t, std::uint64_t> nonzero_range(const InputFile& input, std::uint64_t begin,
                                                       std::uint64_t end) {
   constexpr std::size_t kChunk = 1 << 18;
@@ -67,7 +70,7 @@ std::pair<std::uint64_t, std::uint64_t> nonzero_range(const InputFile& input, st
   return {first, last};
 }
 
-/// The first sound frame at a multiple of 8 in [begin, end), or `end`.
+/// The offset of the first valid frame at a multiple of 8 in [begin, end), or `end`.
 std::uint64_t find_frame(const InputFile& input, std::uint64_t file_id, std::uint64_t begin, std::uint64_t end) {
   constexpr std::size_t kChunk = 1 << 18;
   const auto buffer = std::make_unique_for_overwrite<unsigned char[]>(std::min<std::uint64_t>(kChunk, end - begin));
@@ -103,30 +106,31 @@ bool is_frame(const FrameHeader& header, std::uint64_t file_id, std::uint64_t of
 TraceFile::TraceFile(const std::string& path) : input_(path) {
   read_header();
   symbols_ = find_symbols(input_, header_.file_id);
-  if (header_.version_major == kCompactedVersionMajor) {
-    open_compacted();
-    return;
-  }
-  writer_ = find_writer(header_, input_);
-  if (writer_ == Writer::kRecording && header_.end_kind != EndKind::kStopped)
+  if (header_.version_major == kCompactedVersionMajor) open_compacted();
+  else open_recording();
+}
+
+void TraceFile::open_recording() {
+  recorder_ = find_recorder(header_, input_);
+  if (recorder_ == RecorderState::kRecording && header_.end_kind != EndKind::kStopped)
     cut_ticks_ = ticks_now(header_).value_or(kNoCut);
 
   size_ = size_now();
-  if (size_ < header_.file_bytes && writer_ != Writer::kRecording) {
+  if (size_ < header_.file_bytes && recorder_ != RecorderState::kRecording) {
     damage_.lost_unknown();
-    damage_.note("the file ends at byte " + std::to_string(size_) + " and had " + std::to_string(header_.file_bytes) +
-                 ": it was cut");
+    damage_.note("the file is truncated at byte " + std::to_string(size_) + " of " +
+                 std::to_string(header_.file_bytes));
   }
   add_to_fingerprint(&header_, offsetof(FileHeader, mailbox));
-  walk(true);
+  visit_extents(true);
   size_ = size_now();
-  walk(false);
+  visit_extents(false);
 
   const bool tail_in_staging = (header_.flags & kHeaderTailNotKillSafe) == 0;
   for (auto& [id, one] : by_id_) {
     one.id = static_cast<StreamId>(id);
-    if (writer_ == Writer::kRecording && tail_in_staging) {
-      // Frames written after the block was copied; a stream that began after the copies is left out whole.
+    if (recorder_ == RecorderState::kRecording && tail_in_staging) {
+      // Frames that were written after the block was copied, and all frames of streams that began after the copies.
       std::erase_if(one.frames, [&](const FrameRef& frame) {
         return !one.has_staging || frame.sequence > one.staging_sequence;
       });
@@ -138,34 +142,10 @@ TraceFile::TraceFile(const std::string& path) : input_(path) {
     if (!one.frames.empty() || one.has_staging) streams_.push_back(std::move(one));
   }
   by_id_.clear();
-  if (streams_.empty() && writer_ != Writer::kRecording) {
+  if (streams_.empty() && recorder_ != RecorderState::kRecording) {
     damage_.lost_unknown();
-    damage_.note("holds no events at all: it was cut, or its program ended as recording began");
+    damage_.note("the file has no events: it is truncated, or its program ended when recording began");
   }
-}
-
-void save(const Origin& origin, ByteWriter& out) {
-  save(origin.damage, out);
-  out.number(origin.writer == Writer::kExecuted ? 1 : origin.writer == Writer::kRecording ? 2 : 0);
-  out.number(origin.streams);
-  out.number(origin.bytes);
-  out.number(origin.quantum);
-  if (origin.writer == Writer::kRecording) out.number(origin.cut_ticks);
-}
-
-Origin load_origin(ByteReader& in) {
-  constexpr std::uint64_t kMaxStreams = 1 << 20;
-  Origin origin;
-  origin.damage = load_damage(in);
-  constexpr Writer kWriters[] = {Writer::kGone, Writer::kExecuted, Writer::kRecording};
-  origin.writer = kWriters[in.number_up_to(std::size(kWriters) - 1)];
-  origin.streams = static_cast<std::uint32_t>(in.number_up_to(kMaxStreams));
-  origin.bytes = in.number();
-  origin.quantum = in.number();
-  if (origin.quantum == 0) throw FormatError("its unit of time is nothing");
-  if (origin.writer == Writer::kRecording) origin.cut_ticks = in.number();
-  in.expect_end();
-  return origin;
 }
 
 void TraceFile::open_compacted() {
@@ -174,26 +154,26 @@ void TraceFile::open_compacted() {
   compacted->sections = walk_sections(input_, header_.file_id, header_.header_bytes, size_);
   const SectionTable& sections = compacted->sections;
   try {
-    if (sections.wholes.empty() || sections.origins.empty())
-      throw FormatError("the section that tells what it holds is damaged");
-    const std::vector<std::uint8_t> whole = read_contents(input_, sections.wholes.front());
-    ByteReader whole_in(whole);
-    compacted->whole = std::make_shared<const Whole>(load_whole(whole_in, header_));
+    if (sections.summaries.empty()) throw FormatError("its trace summary is damaged");
+    if (sections.origins.empty()) throw FormatError("its section about the original file is damaged");
+    const std::vector<std::uint8_t> summary = read_contents(input_, sections.summaries.front());
+    ByteReader summary_in(summary);
+    compacted->summary = std::make_shared<const TraceSummary>(load_summary(summary_in, header_));
     const std::vector<std::uint8_t> contents = read_contents(input_, sections.origins.front());
     ByteReader in(contents);
     const Origin origin = load_origin(in);
     damage_ = origin.damage;
-    writer_ = origin.writer;
+    recorder_ = origin.recorder;
     cut_ticks_ = origin.cut_ticks;
-    // Every stream has its thread's text in a chunk.
+    // Every stream has the text of its thread in a chunk.
     if (origin.streams > kMinStreamLimit + size_)
-      throw FormatError("it claims more streams than a file of its size can hold");
+      throw FormatError("it claims more streams than a file of its size can contain");
     streams_.resize(origin.streams);
     compacted->original_bytes = origin.bytes;
     compacted->quantum = origin.quantum;
     compacted->exact = (header_.flags & kHeaderRounded) == 0;
   } catch (const FormatError& error) {
-    throw TraceError(input_.path() + ": a compacted trace that cannot be read: " + error.what());
+    throw TraceError(input_.path() + ": cannot be read as a compacted trace: " + error.what());
   }
   std::uint64_t records = 0;
   std::uint64_t events = 0;
@@ -202,10 +182,10 @@ void TraceFile::open_compacted() {
     records += chunk.header.number;
     events += chunk.header.events;
   }
-  if (records < compacted->whole->records) {
-    if (sections.end < size_) damage_.damaged(sections.end, size_ - sections.end, "no section begins here");
-    damage_.lost_events(compacted->whole->events > events ? compacted->whole->events - events : 0);
-    damage_.note("the compacted file ends at byte " + std::to_string(sections.end) + ", before its last events");
+  if (records < compacted->summary->records) {
+    if (sections.end < size_) damage_.damaged(sections.end, size_ - sections.end, "not a section");
+    damage_.lost_events(compacted->summary->events > events ? compacted->summary->events - events : 0);
+    damage_.note("the compacted trace is truncated at byte " + std::to_string(sections.end));
   }
   compacted_ = std::move(compacted);
 }
@@ -214,53 +194,53 @@ void TraceFile::read_header() {
   const std::size_t got = input_.read(0, &header_, sizeof header_);
   const std::string& path = input_.path();
   if (got == 0)
-    throw TraceError(path + ": is empty; nothing was recorded into it (is the disk full?)");
+    throw TraceError(path + ": is empty: nothing was recorded; check whether the disk is full");
   const auto* bytes = reinterpret_cast<const unsigned char*>(&header_);
   if (std::memcmp(bytes, kFileMagic, std::min(got, sizeof kFileMagic)) != 0)
-    throw TraceError(path + ": " + what_instead(bytes, std::min<std::size_t>(got, 512)));
+    throw TraceError(path + ": " + describe_other_file(bytes, std::min<std::size_t>(got, 512)));
   if (got < offsetof(FileHeader, zero_1))
-    throw TraceError(path + ": ends after " + std::to_string(got) + " bytes, within its header");
+    throw TraceError(path + ": truncated at byte " + std::to_string(got) + ", within its header");
   if (got < sizeof header_) {
     damage_.lost_unknown();
-    damage_.note("the file ends after " + std::to_string(got) + " bytes, within its header");
+    damage_.note("the file is truncated at byte " + std::to_string(got) + ", within its header");
   }
-  // Nothing in a header is believed before its checksum is known to be right, the version included.
+  // Nothing in a header is used before its checksum was verified, not even the version.
   const bool sound = header_.checksum == checksum(&header_, offsetof(FileHeader, checksum));
   if (!sound) return recover_header();
   if (header_.version_major > kCompactedVersionMajor)
     throw TraceError(path + ": " + version_of(header_) + ", but this heapprof reads versions up to " +
                      std::to_string(kCompactedVersionMajor) + ".x; use a newer heapprof");
-  // The unit is the larger of 4096 bytes and the page of the machine that recorded.
+  // The unit is the larger of 4096 bytes and the page size of the machine that recorded.
   const std::uint32_t unit = header_.unit_bytes;
   if (unit < kUnitBytes || (unit & (unit - 1)) != 0 || unit > kMaxUnitBytes || header_.slot_bytes != sizeof(Slot) ||
       header_.header_bytes < unit || header_.header_bytes % unit != 0)
-    throw TraceError(path + ": has units of " + std::to_string(header_.unit_bytes) + " and slots of " +
-                     std::to_string(header_.slot_bytes) + " bytes, which this heapprof cannot read");
+    throw TraceError(path + ": has units of " + std::to_string(header_.unit_bytes) + " bytes and slots of " +
+                     std::to_string(header_.slot_bytes) + " bytes, which this heapprof does not support");
 }
 
-/// The header's checksum is wrong. Extents hold the file's id under checksums of their own; only traces of version 1
-/// have extents of events, so the version is known, too.
+/// Continues when the header's checksum is wrong. Extents contain the file id under their own checksums, and only
+/// traces of version 1 have extents with events, so both can be recovered.
 void TraceFile::recover_header() {
   damage_.damaged(0, offsetof(FileHeader, zero_1), "header checksum");
   if (!recover_file_id()) {
     const std::string& path = input_.path();
     if (header_.version_major > kCompactedVersionMajor)
-      throw TraceError(path + ": " + version_of(header_) + " and a wrong header checksum: it is damaged, or needs a "
+      throw TraceError(path + ": " + version_of(header_) + " with a wrong header checksum: it is damaged, or needs a "
                        "newer heapprof (this one reads versions up to " + std::to_string(kCompactedVersionMajor) +
                        ".x)");
-    throw TraceError(path + ": its header is damaged, and no intact part follows it; nothing was recovered");
+    throw TraceError(path + ": the header is damaged and no valid extent follows; 0 events recovered");
   }
   header_.version_major = kVersionMajor;
   header_.version_minor = kVersionMinor;
-  // The smallest unit finds the extents of larger ones as well.
+  // Searching at multiples of the smallest unit finds the extents of larger units too.
   header_.unit_bytes = kUnitBytes;
   header_.slot_bytes = sizeof(Slot);
   header_.header_bytes = kUnitBytes;
-  // Whatever a damaged header says of the process is not believed.
+  // Without it find_recorder() does not look for the process.
   header_.process_start = 0;
 }
 
-/// Takes the file's id from the first sound extent of events. False: there is none.
+/// Takes the file id from the first valid extent with events. False: there is none.
 bool TraceFile::recover_file_id() {
   const std::uint64_t size = input_.size();
   for (std::uint64_t at = kUnitBytes; at < size; at += kUnitBytes) {
@@ -287,8 +267,10 @@ void TraceFile::add_to_fingerprint(const void* bytes, std::size_t size) noexcept
   fingerprint_ = checksum(both, sizeof both);
 }
 
-void TraceFile::walk(bool staging_pass) {
-  std::uint64_t unclaimed = 0;  // where the units that no extent claims begin; 0: none are open
+/// Visits all extents: copies staging blocks (`staging_pass`), or indexes frames and searches the units between
+/// extents.
+void TraceFile::visit_extents(bool staging_pass) {
+  std::uint64_t unclaimed = 0;  // offset of the first unit behind the last extent that is in no extent; 0: none
   const auto close_unclaimed = [&](std::uint64_t end) {
     if (unclaimed != 0 && !staging_pass) search_unclaimed(unclaimed, end);
     unclaimed = 0;
@@ -305,11 +287,12 @@ void TraceFile::walk(bool staging_pass) {
     close_unclaimed(at);
     const std::uint64_t end = at + header.bytes;
     if (end > size_ && !staging_pass && header.kind == ExtentKind::kSymbols) {
-      damage_.note("the file ends within the names that it carried: it was cut, and they are not used");
-    } else if (end > size_ && !staging_pass && writer_ != Writer::kRecording) {
+      damage_.note("the file is truncated at byte " + std::to_string(size_) +
+                   ", within its embedded symbols, which are not used");
+    } else if (end > size_ && !staging_pass && recorder_ != RecorderState::kRecording) {
       damage_.lost_unknown();
-      damage_.note("the file ends at byte " + std::to_string(size_) + ", within an extent that reaches to byte " +
-                   std::to_string(end) + ": it was cut");
+      damage_.note("the file is truncated at byte " + std::to_string(size_) +
+                   ", within an extent that ends at byte " + std::to_string(end));
     }
     if (header.kind == ExtentKind::kStaging && staging_pass) copy_staging(header);
     if (header.kind == ExtentKind::kFrames && !staging_pass)
@@ -327,12 +310,12 @@ void TraceFile::copy_staging(const ExtentHeader& extent) {
   StreamIndex& into = stream(extent.stream);
   if (into.has_staging) damage_.note("stream " + std::to_string(raw(extent.stream)) + " has two staging blocks");
 
-  // Slots under one sequence are written once, so a copy is good when the sequence is still the same after it.
+  // Slots of one sequence are written once, so a copy is consistent when the sequence did not change meanwhile.
   for (int attempt = 0; attempt < 100; ++attempt) {
     std::uint64_t before = 0;
     if (!input_.read_all(commit_at, &before, sizeof before)) {
       damage_.lost_unknown();
-      damage_.note(at_byte(extent.offset) + ": the file ends within a staging block");
+      damage_.note(at_byte(extent.offset) + ": the file is truncated within a staging block");
       return;
     }
     std::uint32_t count = commit_slots(before);
@@ -346,7 +329,7 @@ void TraceFile::copy_staging(const ExtentHeader& extent) {
     if (got != count * sizeof(Slot)) {
       damage_.lost_events(count - got / sizeof(Slot));
       damage_.lost_unknown();
-      damage_.note(at_byte(slots_at + got) + ": the file ends within a staging block");
+      damage_.note(at_byte(slots_at + got) + ": the file is truncated within a staging block");
       slots.resize(got / sizeof(Slot));
     }
     std::uint64_t after = 0;
@@ -359,7 +342,7 @@ void TraceFile::copy_staging(const ExtentHeader& extent) {
     add_to_fingerprint(into.staging.data(), into.staging.size() * sizeof(Slot));
     return;
   }
-  // The writer is faster than we are: the frames before its present block are a consistent state, too.
+  // The recorder is faster than this loop. The frames before its current block are a consistent state too.
   std::uint64_t word = 0;
   into.has_staging = input_.read_all(commit_at, &word, sizeof word);
   into.staging_sequence = commit_sequence(word);
@@ -367,6 +350,8 @@ void TraceFile::copy_staging(const ExtentHeader& extent) {
   into.staging_offset = slots_at;
 }
 
+/// Indexes the frames in [begin, end) and returns their number. `of_stream`: the stream of the extent; kNone:
+/// unknown.
 std::size_t TraceFile::index_frames(std::uint64_t begin, std::uint64_t end, StreamId of_stream) {
   std::size_t found = 0;
   std::uint64_t at = align_up(begin, 8);
@@ -385,7 +370,7 @@ std::size_t TraceFile::index_frames(std::uint64_t begin, std::uint64_t end, Stre
       continue;
     }
     const std::uint64_t next = find_frame(input_, header_.file_id, at + 8, end);
-    // A writer at work may have finished this one meanwhile.
+    // A running recorder may have completed this frame meanwhile.
     FrameHeader again;
     if (input_.read_all(at, &again, sizeof again) && is_frame(again, header_.file_id, at, end)) continue;
     if (next != end) {
@@ -393,7 +378,7 @@ std::size_t TraceFile::index_frames(std::uint64_t begin, std::uint64_t end, Stre
       at = next;
       continue;
     }
-    // No frame follows. A magic of zero is where the writer stopped: what may lie behind was never committed.
+    // No frame follows. A magic of zero is where the recorder stopped: bytes behind it were never committed.
     if (header.magic != 0) {
       const auto [first, last] = nonzero_range(input_, at, end);
       if (first != last) damage_.damaged(first, last - first, "frames of stream " + std::to_string(raw(of_stream)));
@@ -403,38 +388,39 @@ std::size_t TraceFile::index_frames(std::uint64_t begin, std::uint64_t end, Stre
   return found;
 }
 
+/// Looks for frames in units that belong to no extent.
 void TraceFile::search_unclaimed(std::uint64_t begin, std::uint64_t end) {
   end = std::min(end, size_);
   const auto [first, last] = nonzero_range(input_, begin, end);
   if (first == last) return;  // reserved, never used
-  // An extent in the making: all there but its magic.
+  // The recorder was killed while it wrote an extent's header: all fields are there except the magic.
   const std::uint64_t unit = first / header_.unit_bytes * header_.unit_bytes;
   ExtentHeader header;
   if (input_.read_all(unit, &header, sizeof header) && header.magic == 0) {
     header.magic = kExtentMagic;
-    const bool fits = header.file_id == header_.file_id && header.offset == unit;
-    if (fits && (last <= unit + sizeof header || find_frame(input_, header_.file_id, unit + 8, end) == end)) return;
+    const bool ours = header.file_id == header_.file_id && header.offset == unit;
+    if (ours && (last <= unit + sizeof header || find_frame(input_, header_.file_id, unit + 8, end) == end)) return;
   }
-  if (writer_ == Writer::kRecording) return;  // being written; newer than the cut
+  if (recorder_ == RecorderState::kRecording) return;  // written after the cut
   const std::uint64_t bytes_before = damage_.bytes;
   const std::size_t frames = index_frames(first, last, StreamId::kNone);
   if (frames == 0) {
-    if (damage_.bytes == bytes_before) damage_.damaged(first, last - first, "no extent begins here");
-    // It may have held a staging block, or a stream of which nothing else is left.
+    if (damage_.bytes == bytes_before) damage_.damaged(first, last - first, "not an extent");
+    // The bytes may have been a staging block, or all that is left of a stream.
     damage_.lost_unknown();
   }
 }
 
 std::string TraceFile::ended_by() const {
   switch (header_.end_kind) {
-    case EndKind::kExit: return writer_ == Writer::kRecording ? "running" : "exit";
+    case EndKind::kExit: return recorder_ == RecorderState::kRecording ? "running" : "exit";
     case EndKind::kExec: return "exec";
     case EndKind::kSignal: return "signal";
     case EndKind::kStopped: return "stopped";
     case EndKind::kNone: break;
   }
-  if (writer_ == Writer::kRecording) return "running";
-  return writer_ == Writer::kExecuted ? "exec" : "unknown";
+  if (recorder_ == RecorderState::kRecording) return "running";
+  return recorder_ == RecorderState::kExecuted ? "exec" : "unknown";
 }
 
 std::vector<std::pair<std::string, std::string>> TraceFile::settings() const {

@@ -1,17 +1,17 @@
-// A trace as a set of streams: where each frame lies, and a copy of what the staging blocks held.
+// A trace as a set of streams: where each frame is in the file, and a copy of what the staging blocks held.
 //
-// Opening a trace fixes what it holds. A running program's trace goes on growing, so the order matters:
-// first the moment of the cut is taken, then the staging blocks are copied, then the frames are indexed.
-// A frame newer than its stream's copied block is left out, and so is, at replay, every event after the
-// cut. What is left is a state the program was really in: a release is committed before the block can be
-// given out again, so no allocation is seen whose release is not.
+// Opening a trace fixes its contents, although a running program's file keeps growing. The order makes that
+// consistent:
 //
-// Nothing read is trusted. Extents are found at units, frames at multiples of 8; after damage the reader
-// looks for the next header whose file id, place and checksum fit. Memory: 24 bytes a frame.
+//   1. take the time of the cut,
+//   2. copy the staging blocks,
+//   3. index the frames; those newer than the copied block of their stream are ignored.
+//
+// The reader ignores events after the cut. The rest is a state that the program really had: a free is committed
+// before its block can be reused, so no allocation is seen without the free before it. Memory: 24 bytes a frame.
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,17 +19,17 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/trace/events/damage.h"
-#include "analyzer/trace/files/input_file.h"
 #include "analyzer/trace/compact/section.h"
 #include "analyzer/trace/compact/trace_summary.h"
 #include "analyzer/trace/embedded_symbols.h"
-#include "analyzer/trace/recorder_process.h"
+#include "analyzer/trace/events/damage.h"
+#include "analyzer/trace/events/recorder_state.h"
+#include "analyzer/trace/files/input_file.h"
 #include "common/trace_format.h"
 
 namespace heapprof::trace {
 
-/// A frame whose header was sound when the trace was indexed.
+/// A frame whose header was valid when the trace was indexed.
 struct FrameRef {
   std::uint64_t offset = 0;      ///< of its header in the file
   std::uint64_t first_time = 0;  ///< ticks
@@ -42,96 +42,83 @@ struct StreamIndex {
   std::vector<FrameRef> frames;  ///< by sequence; of equal ones the first that decodes counts
   bool has_staging = false;
   std::uint32_t staging_sequence = 0;
-  std::vector<Slot> staging;     ///< what its commit word covered, as it was; empty: nothing
-  std::uint64_t staging_offset = 0;
+  std::vector<Slot> staging;     ///< a copy of the slots that its commit word covered
+  std::uint64_t staging_offset = 0;  ///< of slot 0 in the file
 };
 
-inline constexpr std::uint64_t kNoCut = std::numeric_limits<std::uint64_t>::max();
-
-/// What a trace that `heapprof compact` wrote has instead of streams.
+/// What a trace written by `heapprof compact` has instead of frames and staging blocks.
 struct Compacted {
   SectionTable sections;
-  std::shared_ptr<const Whole> whole;
-  std::uint64_t original_bytes = 0;   ///< of the file it was made from
-  std::uint64_t quantum = 1;          ///< ticks that times were rounded down to
-  bool exact = false;                 ///< nothing was rounded, and addresses are what they were
+  std::shared_ptr<const TraceSummary> summary;
+  std::uint64_t original_bytes = 0;   ///< size of the file from which it was made
+  std::uint64_t quantum = 1;          ///< ticks; times are rounded down to multiples of it
+  bool exact = false;                 ///< times were not rounded, and addresses were kept
 };
 
-/// The section of kind kOrigin.
-struct Origin {
-  Damage damage;                      ///< of the original as a file
-  Writer writer = Writer::kGone;      ///< kRecording: it ran when this snapshot of it was made
-  std::uint64_t cut_ticks = kNoCut;   ///< likewise
-  std::uint32_t streams = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t quantum = 1;
-};
-void save(const Origin& origin, ByteWriter& out);
-/// Throws FormatError.
-Origin load_origin(ByteReader& in);
-
-/// True when `header`, read from `offset`, is a frame of the file `file_id` that fits before `end`.
+/// Whether `header`, read from file offset `offset`, is a valid frame header of the file `file_id` whose payload ends
+/// at or before `end`.
 bool is_frame(const FrameHeader& header, std::uint64_t file_id, std::uint64_t offset, std::uint64_t end) noexcept;
 
+/// Thread safety: const members may be called by several threads at once.
 class TraceFile {
  public:
-  /// Throws TraceError when `path` is not a trace this program can read.
+  /// Opens and indexes a trace. Throws TraceError, with what is wrong, when `path` is not a trace that this program
+  /// can read. Damage that leaves something to read does not throw: see damage().
   explicit TraceFile(const std::string& path);
 
   const InputFile& input() const noexcept { return input_; }
   const FileHeader& header() const noexcept { return header_; }
   std::uint64_t file_id() const noexcept { return header_.file_id; }
-  const std::vector<StreamIndex>& streams() const noexcept {
-    return streams_;
-  }  ///< by id; of a compacted one: empty ones
-  /// Null: as the recorder wrote it.
+  /// By id. Of a compacted trace: as many as the original had, all empty.
+  const std::vector<StreamIndex>& streams() const noexcept { return streams_; }
+  /// Null: the trace is as the recorder wrote it.
   const Compacted* compacted() const noexcept { return compacted_.get(); }
-  /// Length of the file as recorded.
+  /// Size of the recording, before it was compacted.
   std::uint64_t original_bytes() const noexcept { return compacted_ != nullptr ? compacted_->original_bytes : size_; }
-  std::uint64_t bytes() const noexcept { return size_; }  ///< of the recording, without symbols() behind it
-  const std::optional<SymbolSection>& symbols() const noexcept { return symbols_; }  ///< those that it carries
-  std::uint64_t frame_bytes() const noexcept { return frame_bytes_; }  ///< of all frames: for progress
+  std::uint64_t bytes() const noexcept { return size_; }  ///< size of the file without the symbols() behind it
+  const std::optional<EmbeddedSymbols>& symbols() const noexcept { return symbols_; }
+  std::uint64_t frame_bytes() const noexcept { return frame_bytes_; }  ///< of all frames or chunks: for progress
 
-  /// Events later than this (ticks) do not belong to what was opened; kNoCut when the writer is gone.
+  /// Events later than this (ticks) are not part of the trace as it was opened. kNoCut: its recorder is gone.
   std::uint64_t cut_ticks() const noexcept { return cut_ticks_; }
-  Writer writer() const noexcept { return writer_; }
+  RecorderState recorder() const noexcept { return recorder_; }  ///< when the trace was opened
 
-  /// Of header, frame headers (and so of payloads, whose checksums they hold) and staging blocks: two files with the
-  /// same are the same, as far as nobody forges them.
+  /// A checksum over the header, all frame headers (which contain the payloads' checksums) and the staging blocks.
+  /// Two files with the same fingerprint have the same contents, unless somebody forged them.
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
 
-  /// What was found missing while indexing. Gaps within streams show when they are read.
+  /// What was found missing while indexing. Gaps within streams are found when they are read (MergedReader::damage).
   const Damage& damage() const noexcept { return damage_; }
 
   /// "exit", "exec", "signal", "stopped", "running" or "unknown".
   std::string ended_by() const;
+  /// The recorder's settings in force, by name.
   std::vector<std::pair<std::string, std::string>> settings() const;
 
  private:
   void read_header();
   void recover_header();
-  void open_compacted();
   bool recover_file_id();
-  void walk(bool staging_pass);
+  void open_recording();
+  void open_compacted();
+  void visit_extents(bool staging_pass);
   void copy_staging(const ExtentHeader& extent);
-  /// Indexes frames in [begin, end); 'stream' kNone: of any stream. Returns how many there were.
   std::size_t index_frames(std::uint64_t begin, std::uint64_t end, StreamId stream);
   void search_unclaimed(std::uint64_t begin, std::uint64_t end);
   bool is_extent(const ExtentHeader& header, std::uint64_t offset) const noexcept;
   void add_to_fingerprint(const void* bytes, std::size_t size) noexcept;
   StreamIndex& stream(StreamId id) { return by_id_[raw(id)]; }
+  std::uint64_t size_now() const noexcept { return symbols_ ? symbols_->offset : input_.size(); }
 
   InputFile input_;
   FileHeader header_{};
-  std::uint64_t size_now() const noexcept { return symbols_ ? symbols_->offset : input_.size(); }
-
   std::uint64_t size_ = 0;
-  std::optional<SymbolSection> symbols_;
+  std::optional<EmbeddedSymbols> symbols_;
   std::uint64_t frame_bytes_ = 0;
   std::uint64_t fingerprint_ = 0;
   std::uint64_t cut_ticks_ = kNoCut;
-  Writer writer_ = Writer::kGone;
-  std::map<std::uint32_t, StreamIndex> by_id_;  // while indexing
+  RecorderState recorder_ = RecorderState::kGone;
+  std::map<std::uint32_t, StreamIndex> by_id_;  // only while indexing
   std::vector<StreamIndex> streams_;
   Damage damage_;
   std::shared_ptr<const Compacted> compacted_;

@@ -167,20 +167,20 @@ std::vector<std::uint8_t> compacted_header() {
   return empty.bytes();
 }
 
-/// A sound section of kind kWhole with so many nodes, of two bytes each.
-void add_whole(std::vector<std::uint8_t>& file, std::uint64_t nodes) {
+/// A valid section of kind kSummary with so many nodes, of two bytes each.
+void add_summary(std::vector<std::uint8_t>& file, std::uint64_t nodes) {
   std::vector<std::uint8_t> contents(6 + 5, 0);                // times, counts, damage
   contents.insert(contents.end(), {1, 0, 0});                  // the clock's first point
   contents.insert(contents.end(), {0, 0, 0, 0, 0, 0, 0});      // modules, texts, notes
   std::uint8_t count[kMaxVarintBytes];
   contents.insert(contents.end(), count, put_varint(count, nodes));
   const std::size_t bytes = contents.size() + 2 * nodes + 1;
-  add_section(file, trace::SectionKind::kWhole, std::move(contents), bytes);
+  add_section(file, trace::SectionKind::kSummary, std::move(contents), bytes);
 }
 
 void write_compacted_nodes(const std::string& path) {
   std::vector<std::uint8_t> file = compacted_header();
-  add_whole(file, 128 << 20);
+  add_summary(file, 128 << 20);
   add_section(file, trace::SectionKind::kOrigin, {0, 1, 0, 0, 0, 0, 1, 100, 1}, 9);
   TraceBuilder::write_bytes(path, file);
 }
@@ -188,7 +188,7 @@ void write_compacted_nodes(const std::string& path) {
 /// A chunk in which one stream stands two million times.
 void write_compacted_streams(const std::string& path) {
   std::vector<std::uint8_t> file = compacted_header();
-  add_whole(file, 1);
+  add_summary(file, 1);
   add_section(file, trace::SectionKind::kOrigin, {0, 1, 0, 0, 0, 0, 1, 100, 1}, 9);
   std::uint8_t count[kMaxVarintBytes];
   constexpr std::uint64_t kTimes = 2'000'000;

@@ -60,7 +60,7 @@ class Folder {
 
 /// The header that every index of `file` has: what an empty one begins with.
 std::vector<std::uint8_t> index_header(const trace::TraceFile& file, const std::string& scratch) {
-  trace::NewFile out(scratch);
+  trace::AtomicFile out(scratch);
   replay::write_index_header(out, file);
   out.finish();
   std::vector<std::uint8_t> bytes(std::filesystem::file_size(scratch));

@@ -84,7 +84,7 @@ void copy_recording(const trace::TraceFile& trace, Copy& copy) {
 void bundle(const std::string& output, const symbols::Options& options, const replay::Analysis& analysis) {
   const trace::TraceFile& trace = analysis.file();
   const std::string& path = trace.input().path();
-  if (trace.writer() == trace::Writer::kRecording && trace.compacted() == nullptr)
+  if (trace.recorder() == trace::RecorderState::kRecording && trace.compacted() == nullptr)
     throw OutputError(path +
                       ": its program still runs; make a snapshot of it with 'heapprof compact', and bundle that");
   const model::Profile& profile = analysis.profile();

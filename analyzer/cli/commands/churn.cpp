@@ -43,8 +43,8 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
   model::Churn churn(profile.nodes.size(), options.within_ns);
   read_again(options.trace, analysis, [&](const replay::ProfileEvent& event) {
     if (event.kind == replay::ResolvedKind::kAllocation) churn.allocated(event.node, event.size);
-    else if (event.kind == replay::ResolvedKind::kRelease)
-      churn.released(event.node, event.size, lifetime_of(event), event.temporary);
+    else if (event.kind == replay::ResolvedKind::kFree)
+      churn.freed(event.node, event.size, lifetime_of(event), event.temporary);
   });
   ChurnCosts total;
   for (const ChurnCosts& costs : churn.costs()) total += costs;

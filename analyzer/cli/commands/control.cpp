@@ -16,7 +16,7 @@ namespace heapprof::cli {
 namespace {
 
 using trace::Mailbox;
-using trace::Writer;
+using trace::RecorderState;
 
 struct ControlOptions {
   std::vector<std::string> words;  ///< [TRACE] ACTION [TEXT]
@@ -36,10 +36,10 @@ constexpr Action kActions[] = {{"pause", MailboxCommand::kPause, "paused"},
                                {"status", MailboxCommand::kNone, ""}};
 
 std::string state_of(const Mailbox& mailbox) {
-  switch (mailbox.writer()) {
-    case Writer::kGone: return "ended";
-    case Writer::kExecuted: return "ended";
-    case Writer::kRecording: break;
+  switch (mailbox.recorder()) {
+    case RecorderState::kGone: return "ended";
+    case RecorderState::kExecuted: return "ended";
+    case RecorderState::kRecording: break;
   }
   if (mailbox.end_kind() == EndKind::kStopped) return "stopped";
   return mailbox.paused() ? "paused" : "recording";
@@ -55,10 +55,10 @@ int tell_status(const Mailbox& mailbox, const std::string& path, bool json) {
   const std::uint64_t bytes = mailbox.input().size();
   if (json) {
     write_output("-", dump({{"trace", path}, {"pid", mailbox.header().pid}, {"state", state}, {"trace_bytes", bytes},
-                            {"letter_waiting", mailbox.waiting()}}));
+                            {"letter_waiting", mailbox.request_pending()}}));
   } else {
     write_output("-", state + ": pid " + std::to_string(mailbox.header().pid) + ", " + render::human_bytes(bytes) +
-                          " in " + path + (mailbox.waiting() ? ", a letter waits to be read\n" : "\n"));
+                          " in " + path + (mailbox.request_pending() ? ", a letter waits to be read\n" : "\n"));
   }
   return 0;
 }

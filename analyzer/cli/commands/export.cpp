@@ -27,7 +27,7 @@
 namespace heapprof::cli {
 namespace {
 
-using exporter::Output;
+using exporter::Sink;
 using exporter::StackTable;
 
 struct ExportOptions {
@@ -101,7 +101,7 @@ void export_heaptrack(const ExportOptions& options, const replay::Analysis& anal
   Names names(profile, options.trace.symbols);
   names.resolve(nodes);
 
-  exporter::Output output(options.trace.output);
+  exporter::Sink output(options.trace.output);
   exporter::HeaptrackWriter::Header header;
   header.command = render::clean_utf8(command_of(profile));
   const long page = ::sysconf(_SC_PAGESIZE);
@@ -142,7 +142,7 @@ void export_heaptrack(const ExportOptions& options, const replay::Analysis& anal
           writer.set_time(event.time_ns);
           switch (event.kind) {
             case replay::ResolvedKind::kAllocation: writer.allocation(event.size, stacks.trace(event.node)); break;
-            case replay::ResolvedKind::kRelease: writer.deallocation(event.size, stacks.trace(event.node)); break;
+            case replay::ResolvedKind::kFree: writer.deallocation(event.size, stacks.trace(event.node)); break;
             case replay::ResolvedKind::kSample:
               resident = event.size;
               writer.resident(resident);
@@ -155,48 +155,48 @@ void export_heaptrack(const ExportOptions& options, const replay::Analysis& anal
   if (!output.close()) throw OutputError(output.error());
 }
 
-using Writer = std::function<void(const ExportOptions&, const StackTable&, const exporter::EventSource&, Output&)>;
+using Writer = std::function<void(const ExportOptions&, const StackTable&, const exporter::EventSource&, Sink&)>;
 
 struct Format {
   const char* name;
   const char* help;
   bool blocks;      ///< holds single blocks or events
   Writer write;
-  Output::Compression compression = Output::Compression::kByName;
+  Sink::Compression compression = Sink::Compression::kByName;
 };
 
 std::vector<Format> formats() {
   using Source = exporter::EventSource;
   return {
       {"pprof", "For go tool pprof and whatever else reads profile.proto", false,
-       [](const ExportOptions&, const StackTable& table, const Source&, Output& out) { write_pprof(table, out); },
-       Output::Compression::kGzip},
+       [](const ExportOptions&, const StackTable& table, const Source&, Sink& out) { write_pprof(table, out); },
+       Sink::Compression::kGzip},
       {"speedscope", "For speedscope.app: a profile for each cost", false,
-       [](const ExportOptions&, const StackTable& table, const Source&, Output& out) {
+       [](const ExportOptions&, const StackTable& table, const Source&, Sink& out) {
          write_speedscope(table, out);
        }},
       {"massif", "For ms_print and massif-visualizer", false,
-       [](const ExportOptions&, const StackTable& table, const Source& source, Output& out) {
+       [](const ExportOptions&, const StackTable& table, const Source& source, Sink& out) {
          write_massif(table, source, out);
        }},
       {"dhat", "For valgrind's dh_view.html", true,
-       [](const ExportOptions&, const StackTable& table, const Source& source, Output& out) {
+       [](const ExportOptions&, const StackTable& table, const Source& source, Sink& out) {
          write_dhat(table, source, out);
        }},
       {"callgrind", "For callgrind_annotate and KCachegrind", false,
-       [](const ExportOptions&, const StackTable& table, const Source&, Output& out) {
+       [](const ExportOptions&, const StackTable& table, const Source&, Sink& out) {
          write_callgrind(table, out);
        }},
       {"firefox", "For profiler.firefox.com, with retained memory over any range of time", true,
-       [](const ExportOptions&, const StackTable& table, const Source& source, Output& out) {
+       [](const ExportOptions&, const StackTable& table, const Source& source, Sink& out) {
          write_firefox(table, source, out);
        }},
       {"ndjson", "Rows for databases, a JSON object a line", true,
-       [](const ExportOptions& options, const StackTable& table, const Source& source, Output& out) {
+       [](const ExportOptions& options, const StackTable& table, const Source& source, Sink& out) {
          write_rows(table, source, options.rows, exporter::RowFormat::kNdjson, out);
        }},
       {"csv", "Rows for databases and spreadsheets", true,
-       [](const ExportOptions& options, const StackTable& table, const Source& source, Output& out) {
+       [](const ExportOptions& options, const StackTable& table, const Source& source, Sink& out) {
          write_rows(table, source, options.rows, exporter::RowFormat::kCsv, out);
        }},
   };
@@ -204,7 +204,7 @@ std::vector<Format> formats() {
 
 void export_format(const Format& format, const ExportOptions& options, const replay::Analysis& analysis) {
   const StackTable table = stacks_with_names(analysis.profile(), options.trace.symbols);
-  Output output(options.trace.output, format.compression);
+  Sink output(options.trace.output, format.compression);
   ProgressLine progress("Writing " + options.trace.output);
   const exporter::EventSource source = [&](const auto& sink) {
     analysis.for_each_event(sink, [&](double share, std::uint64_t events) { progress.show(share, events); },
@@ -251,7 +251,7 @@ void add_export(CLI::App& app, int& status) {
     one->callback([options, format, has_rows, &status] {
       const bool blocks = format.blocks && !(has_rows && options->rows == exporter::Rows::kStacks);
       if (blocks) refuse_mappings(format.name, options->trace);
-      if (format.compression == Output::Compression::kGzip)
+      if (format.compression == Sink::Compression::kGzip)
         refuse_terminal(options->trace.output, "a compressed file", "profile.pb.gz");
       status = run_on_trace(options->trace, [&](const replay::Analysis& analysis) {
         export_format(format, *options, analysis);

@@ -36,7 +36,7 @@ void print_frees(const FreeOptions& options, const replay::Analysis& analysis) {
   model::BlockSum known;
   model::BlockSum unknown;
   read_again(options.trace, analysis, [&](const replay::ProfileEvent& event) {
-    if (event.kind != replay::ResolvedKind::kRelease) return;
+    if (event.kind != replay::ResolvedKind::kFree) return;
     if (event.freeing_node == model::kNoIndex) return unknown.add(event.size);
     known.add(event.size);
     pairs.add(event.node, event.freeing_node, event.size);

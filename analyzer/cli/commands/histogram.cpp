@@ -77,7 +77,7 @@ void print_histogram(const TraceOptions& options, const replay::Analysis& analys
   const model::Profile& profile = analysis.profile();
   model::Lifetimes lifetimes;
   read_again(options, analysis, [&](const replay::ProfileEvent& event) {
-    if (event.kind == replay::ResolvedKind::kRelease) lifetimes.released(lifetime_of(event), event.size);
+    if (event.kind == replay::ResolvedKind::kFree) lifetimes.freed(lifetime_of(event), event.size);
   }, [&](const replay::LiveBlock& block) { lifetimes.left(block.size); });
 
   bool exact = true;

@@ -18,11 +18,11 @@ struct IndexOptions {
 
 int make_index(const IndexOptions& options) {
   const trace::TraceFile file(options.trace);
-  if (file.writer() == trace::Writer::kRecording)
+  if (file.recorder() == trace::RecorderState::kRecording)
     throw trace::TraceError(options.trace + ": is still being written; index it when its program has ended");
   const std::string path = options.output.empty() ? replay::index_beside(file) : options.output;
   refuse_recording_as_output(path, options.trace);
-  trace::NewFile out(path);
+  trace::AtomicFile out(path);
   replay::write_index_header(out, file);
   ProgressLine progress("Indexing " + options.trace);
   replay::add_index(out, file, replay::kSnapshotInterval, [&](const trace::Batch& batch) {

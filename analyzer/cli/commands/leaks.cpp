@@ -21,7 +21,7 @@ namespace heapprof::cli {
 namespace {
 
 using model::Growth;
-using model::LeakStory;
+using model::LeakTrend;
 using render::human_bytes;
 using render::human_time;
 
@@ -38,7 +38,7 @@ struct LeakOptions {
 };
 
 constexpr std::pair<Growth, const char*> kGrowths[] = {
-    {Growth::kGrowing, "growing"}, {Growth::kKept, "kept"}, {Growth::kInUse, "in use"}};
+    {Growth::kGrowing, "growing"}, {Growth::kStable, "kept"}, {Growth::kInUse, "in use"}};
 
 const char* name_of(Growth growth) {
   for (const auto& [value, name] : kGrowths)
@@ -51,7 +51,7 @@ const char* json_name_of(Growth growth) { return growth == Growth::kInUse ? "in_
 const char* words_for(Growth growth) {
   switch (growth) {
     case Growth::kGrowing: return "more and more";
-    case Growth::kKept: return "came once, stayed";
+    case Growth::kStable: return "came once, stayed";
     case Growth::kInUse: return "merely alive then";
   }
   return "";
@@ -80,13 +80,13 @@ model::LeakHistory read_history(const LeakOptions& options, const replay::Analys
         for (const replay::ProfileEvent& event : events) {
           if (event.kind == replay::ResolvedKind::kAllocation)
             history.allocated(event.node, event.size, event.time_ns);
-          else if (event.kind == replay::ResolvedKind::kRelease)
-            history.released(event.node, event.size, event.time_ns, event.born_ns);
+          else if (event.kind == replay::ResolvedKind::kFree)
+            history.freed(event.node, event.size, event.time_ns, event.allocated_ns);
         }
       },
       [&](double share, std::uint64_t events) { progress.show(share, events); },
       {.nodes = &leaking,
-       .survivors = [&](const replay::LiveBlock& block) { history.left(block.node, block.size, block.time_ns); }});
+       .visit_leaked = [&](const replay::LiveBlock& block) { history.left(block.node, block.size, block.time_ns); }});
   history.finish();
   return history;
 }
@@ -126,24 +126,24 @@ SumsByGrowth sums_by_growth(const std::vector<RankedStack>& stacks, const model:
   return sums;
 }
 
-void add_story(Json& entry, const LeakStory& story) {
+void add_story(Json& entry, const LeakTrend& story) {
   entry["growth"] = json_name_of(story.growth);
   entry["rises"] = story.rises;
   entry["first_ns"] = story.first_ns;
   entry["last_ns"] = story.last_ns;
   entry["smallest_bytes"] = story.smallest;
   entry["largest_bytes"] = story.largest;
-  entry["released_blocks"] = story.released_blocks;
+  entry["released_blocks"] = story.freed_blocks;
   entry["longest_lifetime_ns"] = story.longest_life_ns;
   entry["low_bytes"] = story.low_bytes;
 }
 
-std::string sizes_of(const LeakStory& story) {
+std::string sizes_of(const LeakTrend& story) {
   return story.smallest == story.largest ? (story.left_blocks == 1 ? "" : "of " + human_bytes(story.smallest))
                                          : "of " + human_bytes(story.smallest) + " to " + human_bytes(story.largest);
 }
 
-std::string times_of(const LeakStory& story) {
+std::string times_of(const LeakTrend& story) {
   const std::string first = human_time(story.first_ns);
   const std::string last = human_time(story.last_ns);
   return first == last ? "allocated at " + first : "allocated from " + first + " to " + last;
@@ -186,7 +186,7 @@ void write_text(const LeakOptions& options, const model::Profile& profile, const
   }
   std::size_t number = 0;
   for (const RankedStack& stack : stacks) {
-    const LeakStory* const story = history == nullptr ? nullptr : &history->of(stack.node);
+    const LeakTrend* const story = history == nullptr ? nullptr : &history->of(stack.node);
     const auto column = [](std::string value, std::size_t width) {
       return value.size() < width ? std::string(width - value.size(), ' ') + value : value;
     };
@@ -198,8 +198,8 @@ void write_text(const LeakOptions& options, const model::Profile& profile, const
       headline += "\n       " + text.sparkline(story->low_bytes.data(), story->low_bytes.size()) + "  ";
       headline += story->growth == Growth::kGrowing ? text.bold(name_of(story->growth)) : name_of(story->growth);
       headline += ", " + times_of(*story);
-      if (story->released_blocks != 0) {
-        const std::string others = render::block_count(story->released_blocks) + " released, the oldest after " +
+      if (story->freed_blocks != 0) {
+        const std::string others = render::block_count(story->freed_blocks) + " released, the oldest after " +
                                    human_time(story->longest_life_ns);
         const std::size_t used =
             7 + story->low_bytes.size() + 4 + std::strlen(name_of(story->growth)) + times_of(*story).size();

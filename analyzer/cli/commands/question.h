@@ -24,11 +24,11 @@ void read_again(const TraceOptions& options, const replay::Analysis& analysis, E
       [&](std::span<const replay::ProfileEvent> events) {
         for (const replay::ProfileEvent& one : events) event(one);
       },
-      [&](double share, std::uint64_t events) { progress.show(share, events); }, {.survivors = survivors});
+      [&](double share, std::uint64_t events) { progress.show(share, events); }, {.visit_leaked = survivors});
 }
 
 inline std::uint64_t lifetime_of(const replay::ProfileEvent& release) noexcept {
-  return release.time_ns - std::min(release.born_ns, release.time_ns);
+  return release.time_ns - std::min(release.allocated_ns, release.time_ns);
 }
 
 /// A call site with the sum of its stacks' figures.

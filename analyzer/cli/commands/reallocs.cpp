@@ -41,9 +41,9 @@ void print_reallocs(const ReallocOptions& options, const replay::Analysis& analy
   read_again(options.trace, analysis, [&](const replay::ProfileEvent& event) {
     if (event.kind == replay::ResolvedKind::kAllocation) {
       if (event.in_realloc) chains.stepped(event.old_address, event.address, event.size, event.node);
-    } else if (event.kind == replay::ResolvedKind::kRelease) {
-      if (event.in_realloc) chains.taken(event.address, event.size);
-      else chains.released(event.address);
+    } else if (event.kind == replay::ResolvedKind::kFree) {
+      if (event.in_realloc) chains.begin_step(event.address, event.size);
+      else chains.freed(event.address);
     }
   });
   chains.finish();

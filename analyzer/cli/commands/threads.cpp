@@ -57,7 +57,7 @@ void print_threads(const ThreadOptions& options, const replay::Analysis& analysi
   BlockSum released;
   BlockSum crossed;
   read_again(options.trace, analysis, [&](const replay::ProfileEvent& event) {
-    if (event.kind != replay::ResolvedKind::kRelease || event.thread >= of_thread.size()) return;
+    if (event.kind != replay::ResolvedKind::kFree || event.thread >= of_thread.size()) return;
     released.add(event.size);
     if (event.thread == event.freeing_thread) return of_thread[event.thread].own.add(event.size);
     if (event.freeing_thread >= of_thread.size()) return;  // nobody saw it

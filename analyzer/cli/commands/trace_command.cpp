@@ -17,6 +17,7 @@
 #include "analyzer/render/text.h"
 #include "analyzer/render/units.h"
 #include "analyzer/symbols/name_cache.h"
+#include "analyzer/symbols/name_table.h"
 
 namespace heapprof::cli {
 namespace {
@@ -227,7 +228,7 @@ int run_on_trace(const TraceOptions& options, const std::function<void(const rep
     ProgressLine progress("Reading " + options.trace);
     const replay::Analysis analysis(
         options.trace, selection, [&](double share, std::uint64_t records) { progress.show(share, records); },
-        {.use = options.use_index, .keep = options.use_index});
+        {.use = options.use_index, .keep = options.use_index}, symbols::unpack_shared);
     progress.show(1, 0);
     for (const std::string& warning : analysis.warnings()) complain(warning);
     print(analysis);

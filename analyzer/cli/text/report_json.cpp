@@ -181,7 +181,7 @@ void write_report(const std::string& output, Json report, const std::vector<Rank
   report.erase("top");
   std::string head = dump(report);
   head.resize(head.size() - std::strlen("\n}\n"));
-  exporter::Output out(output);
+  exporter::Sink out(output);
   out.write(head);
   FrameTexts texts(shared);
   std::unordered_map<std::uint32_t, std::string> of_place;

@@ -7,9 +7,15 @@
 #include <utility>
 
 #include "analyzer/replay/batch_pump.h"
+#include "analyzer/replay/compact/block_numbers.h"
+#include "analyzer/replay/index/index.h"
+#include "analyzer/replay/replay.h"
+#include "analyzer/replay/summarize.h"
 #include "analyzer/trace/compact/chunk_codec.h"
-#include "analyzer/trace/events/limits.h"
+#include "analyzer/trace/compact/origin.h"
 #include "analyzer/trace/embedded_symbols.h"
+#include "analyzer/trace/events/limits.h"
+#include "analyzer/trace/merged_reader.h"
 #include "common/checksum.h"
 
 namespace heapprof::replay {
@@ -18,99 +24,25 @@ namespace {
 using trace::EventText;
 using trace::MergedEvent;
 
-/// Gives blocks numbers in the place of their addresses, so that whoever compares numbers finds the same ones equal
-/// as who compares addresses. An address keeps its number while its block lives and while a realloc has it in hand,
-/// as that may fail and bring the block back.
-class BlockNumbers {
- public:
-  explicit BlockNumbers(std::size_t streams) : next_ordinal_(streams, 0), in_hand_(streams) {}
-
-  void translate(MergedEvent& event, const std::vector<EventText>& texts) {
-    const std::uint32_t stream = event.stream();
-    switch (event.op()) {
-      case Op::kAlloc: event.address = give(stream, event.address); return;
-      case Op::kReallocEnd: {
-        const bool in_place =
-            event.address != 0 && !in_hand_[stream].empty() && in_hand_[stream].back() == event.address;
-        drop(stream, in_place);
-        event.address = in_place ? entries_.find(event.address)->size : give(stream, event.address);
-        return;
-      }
-      case Op::kReallocFailed: drop(stream, true); return;
-      case Op::kFree:
-      case Op::kFreeStack: event.address = take(event.address, nullptr); return;
-      case Op::kReallocBegin: {
-        std::uint64_t in_hand = 0;
-        event.address = take(event.address, &in_hand);
-        in_hand_[stream].push_back(in_hand);
-        return;
-      }
-      case Op::kText:
-        if (texts[event.node].kind == TextKind::kThread) in_hand_[stream].clear();
-        return;
-      default:
-        if (event.op() == trace::kGap) in_hand_[stream].clear();
-        return;
-    }
-  }
-
- private:
-  // An entry of the table: its size is the block's number, its thread says whether it lives, its node how many
-  // reallocs have it in hand.
-  std::uint64_t give(std::uint32_t stream, std::uint64_t address) {
-    if (address == 0) return 0;
-    bool fresh;
-    Block& entry = entries_.insert(address, fresh);
-    if (fresh) entry = {address, trace::block_number(stream, next_ordinal_[stream]++), 0, 0, 0};
-    entry.thread = 1;
-    return entry.size;
-  }
-  std::uint64_t take(std::uint64_t address, std::uint64_t* in_hand) {
-    Block* const entry = address == 0 ? nullptr : entries_.find(address);
-    if (entry == nullptr || entry->thread == 0) return 0;
-    const std::uint64_t number = entry->size;
-    entry->thread = 0;
-    if (in_hand != nullptr) {
-      ++entry->node;
-      *in_hand = address;
-    } else if (entry->node == 0) {
-      entries_.erase(entry);
-    }
-    return number;
-  }
-  void drop(std::uint32_t stream, bool lives) {
-    if (in_hand_[stream].empty()) return;
-    const std::uint64_t address = in_hand_[stream].back();
-    in_hand_[stream].pop_back();
-    Block* const entry = address == 0 ? nullptr : entries_.find(address);
-    if (entry == nullptr) return;
-    if (entry->node != 0) --entry->node;
-    if (lives) entry->thread = 1;
-    if (entry->thread == 0 && entry->node == 0) entries_.erase(entry);
-  }
-
-  BlockTable entries_;
-  std::vector<std::uint64_t> next_ordinal_;
-  std::vector<std::vector<std::uint64_t>> in_hand_;  // addresses; 0: the block was unknown
-};
-
 class Compactor {
  public:
   Compactor(const std::string& from, const std::string& to, const CompactOptions& options, const Progress& progress)
       : options_(options), progress_(progress), file_(from), to_(to) {
-    if (file_.compacted() != nullptr) throw trace::TraceError(from + ": is compacted already");
+    if (file_.compacted() != nullptr) throw trace::TraceError(from + ": is already compacted");
   }
 
   CompactResult run() {
-    find_whole();
-    trace::NewFile out(to_);
-    write_beginning(out);
+    summarize();
+    trace::AtomicFile out(to_);
+    write_header(out);
+    write_summary(out, file_.file_id(), summary_);
+    write_origin(out);
     write_chunks(out);
-    add_padding(out);
-    check_and_add_snapshots(out);
-    add_symbols(out);
+    write_padding(out);
+    verify_and_write_snapshots(out);
+    write_symbols(out);
     out.finish();
-    return {out.bytes(), file_.bytes(), whole_.events, file_.writer() == trace::Writer::kRecording};
+    return {out.bytes(), file_.bytes(), summary_.events, file_.recorder() == trace::RecorderState::kRecording};
   }
 
  private:
@@ -119,10 +51,10 @@ class Compactor {
   void show(unsigned pass, const trace::Batch& batch, std::uint64_t all_bytes) const {
     if (!progress_ || all_bytes == 0) return;
     const double share = static_cast<double>(batch.frame_bytes_read) / static_cast<double>(all_bytes);
-    progress_((pass + share) / kPasses, pass * whole_.records + batch.records);
+    progress_((pass + share) / kPasses, pass * summary_.records + batch.records);
   }
 
-  void find_whole() {
+  void summarize() {
     trace::MergedReader reader(file_);
     Replay replay(file_, Selection{});
     pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
@@ -132,17 +64,17 @@ class Compactor {
     replay.finish(end_ticks(file_, replay.clock()));
     totals_ = replay.heap();
     live_mapped_ = replay.mmap_costs().live_bytes();
-    whole_ = whole_of(reader, replay);
+    summary_ = summary_of(reader, replay);
     threads_ = replay.threads().size();
-    // What is lost of a time is less than a microsecond.
+    // Rounding changes a time by less than a microsecond.
     const std::uint64_t rate = file_.header().ticks_per_second;
     if (!options_.exact)
-      quantum_ = rate == 0 ? whole_.clock.ticks_per_us() : std::max<std::uint64_t>(rate / 1'000'000, 1);
-    // Events of the new file name stacks by dense index.
-    for (std::uint32_t index = 0; index < whole_.node_ids.size(); ++index) whole_.node_ids[index] = index;
+      quantum_ = rate == 0 ? summary_.clock.ticks_per_us() : std::max<std::uint64_t>(rate / 1'000'000, 1);
+    // Events of the compacted trace refer to stacks by dense index.
+    for (std::uint32_t index = 0; index < summary_.node_ids.size(); ++index) summary_.node_ids[index] = index;
   }
 
-  void write_beginning(trace::NewFile& out) const {
+  void write_header(trace::AtomicFile& out) const {
     FileHeader header = file_.header();
     header.version_major = kCompactedVersionMajor;
     header.version_minor = 0;
@@ -154,11 +86,12 @@ class Compactor {
     std::vector<std::uint8_t> page(header.unit_bytes, 0);
     std::memcpy(page.data(), &header, sizeof header);
     out.append(page);
-    write_whole(out, file_.file_id(), whole_);
+  }
 
+  void write_origin(trace::AtomicFile& out) const {
     trace::Origin origin;
     origin.damage = file_.damage();
-    origin.writer = file_.writer();
+    origin.recorder = file_.recorder();
     origin.cut_ticks = file_.cut_ticks();
     origin.streams = static_cast<std::uint32_t>(file_.streams().size());
     origin.bytes = file_.bytes();
@@ -171,16 +104,16 @@ class Compactor {
     out.append(trace::make_section(section, bytes.bytes(), options_.level));
   }
 
-  void write_chunks(trace::NewFile& out) {
+  void write_chunks(trace::AtomicFile& out) {
     trace::MergedReader reader(file_);
     Replay replay(file_, Selection{});
     std::vector<MergedEvent> ordered;
-    replay.tell_order(ordered);
+    replay.record_order(ordered);
     BlockNumbers numbers(file_.streams().size());
-    trace::ChunkEncoder encoder({static_cast<std::uint32_t>(file_.streams().size()), whole_.definitions.node_count,
+    trace::ChunkEncoder encoder({static_cast<std::uint32_t>(file_.streams().size()), summary_.definitions.node_count,
                                  quantum_, options_.exact});
     std::uint64_t events = 0;
-    // A chunk is compressed while the next one is made.
+    // A chunk is compressed while the next one is encoded.
     std::future<std::vector<std::uint8_t>> compressing;
     const auto end_chunk = [&] {
       if (encoder.events() == 0) return;
@@ -198,7 +131,7 @@ class Compactor {
     std::vector<ResolvedEvent> unused;
     std::vector<EventText> texts;
     pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
-      texts = batch.texts;  // the replay takes them
+      texts = batch.texts;  // the replay moves them out of the batch
       replay.replay(batch, unused);
       unused.clear();
       for (MergedEvent& event : ordered) {
@@ -215,25 +148,25 @@ class Compactor {
     if (compressing.valid()) out.append(compressing.get());
   }
 
-  /// Threads are believed only up to what the file's size allows, and a compacted trace may pack them better.
-  void add_padding(trace::NewFile& out) const {
+  /// The number of threads that readers accept depends on the file size, which compaction may have made too small.
+  void write_padding(trace::AtomicFile& out) const {
     const std::uint64_t wanted = trace::min_bytes_for_threads(threads_);
     trace::SectionHeader section{};
     section.file_id = file_.file_id();
     while (out.bytes() < wanted) out.append(trace::make_padding(section, wanted - out.bytes()));
   }
 
-  void check_and_add_snapshots(trace::NewFile& out) const {
+  void verify_and_write_snapshots(trace::AtomicFile& out) const {
     const trace::TraceFile file(out.temporary_path());
     trace::MergedReader reader(file);
     Replay replay(file, Selection{});
     SnapshotWriter snapshots(out, file.file_id());
     reader.give_positions(options_.snapshot_interval);
     pump(reader, file.frame_bytes(), [&](trace::Batch& batch) {
-      const bool goes_on = replay.replay(batch);
+      const bool more_needed = replay.replay(batch);
       snapshots.after(batch, replay);
       show(2, batch, file.frame_bytes());
-      return goes_on;
+      return more_needed;
     });
     replay.finish(end_ticks(file, replay.clock()));
     const model::HeapTotals& is = replay.heap();
@@ -244,17 +177,17 @@ class Compactor {
                       is.leaked_blocks == was.leaked_blocks &&
                       is.temporary_allocations == was.temporary_allocations &&
                       is.unmatched_frees == was.unmatched_frees && is.implied_frees == was.implied_frees &&
-                      replay.mmap_costs().live_bytes() == live_mapped_ && reader.records() == whole_.records;
+                      replay.mmap_costs().live_bytes() == live_mapped_ && reader.records() == summary_.records;
     if (!same)
-      throw trace::TraceError(to_ + ": what was written does not read as " + file_.input().path() +
-                              " does, and was thrown away; please report this");
+      throw trace::TraceError(to_ + ": the compacted trace has other figures than " + file_.input().path() +
+                              "; it was removed; please report this");
   }
 
-  /// The names that a bundled trace carries go with it.
-  void add_symbols(trace::NewFile& out) const {
+  /// Copies the embedded symbols of the original.
+  void write_symbols(trace::AtomicFile& out) const {
     if (!file_.symbols()) return;
     const std::optional<std::string> symbols = trace::read_symbols(file_.input(), file_.file_id(), *file_.symbols());
-    if (!symbols) throw trace::TraceError(file_.input().path() + ": the names that it carries are damaged");
+    if (!symbols) throw trace::TraceError(file_.input().path() + ": its embedded symbols are damaged");
     const std::uint32_t unit = file_.header().unit_bytes;
     const std::vector<std::uint8_t> padding((unit - out.bytes() % unit) % unit, 0);
     out.append(padding);
@@ -267,7 +200,7 @@ class Compactor {
   const trace::TraceFile file_;
   const std::string to_;
   std::uint64_t quantum_ = 1;
-  trace::Whole whole_;
+  trace::TraceSummary summary_;
   model::HeapTotals totals_;
   std::uint64_t live_mapped_ = 0;
   std::uint64_t threads_ = 0;

@@ -1,35 +1,36 @@
-// Rewriting a trace denser: what `heapprof compact` does.
+// Rewrites a trace as a compacted trace: what `heapprof compact` does.
 //
-// Three passes. The first finds what only the whole tells, which goes to the front. The second replays the
-// events, which puts those of equal times in order, names blocks by numbers instead of addresses, and writes chunks.
-// The third reads what was written, compares its figures with those of the first, and adds snapshots: a compacted
-// trace has been read once before anybody sees it.
+//   1. Replay the trace for its summary, which is written first.
+//   2. Replay it again, which puts events of equal time in order; replace addresses by numbers and write chunks.
+//   3. Read what was written, compare its figures with those of step 1, and add snapshots.
 //
-// Of a program that still runs, what was recorded up to the moment of opening is taken.
+// Of a program that still runs, the trace is compacted up to the moment of opening.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-#include "analyzer/replay/analysis/analysis.h"
+#include "analyzer/replay/index/snapshot_writer.h"
+#include "analyzer/replay/progress.h"
 
 namespace heapprof::replay {
 
 struct CompactOptions {
   bool exact = false;                           ///< keep addresses, and times to the tick
   std::uint64_t chunk_records = 1 << 20;
-  std::uint64_t snapshot_interval = kSnapshotInterval;
-  int level = 12;                               ///< of zstd
+  std::uint64_t snapshot_interval = kSnapshotInterval;  ///< records
+  int level = 12;                               ///< zstd compression level
 };
 
 struct CompactResult {
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0;           ///< size of the compacted trace
   std::uint64_t original_bytes = 0;
   std::uint64_t events = 0;
-  bool running = false;   ///< its program still ran
+  bool running = false;              ///< the program was still running
 };
 
-/// Writes the trace `from` into `to`. Throws trace::TraceError; then there is no new file.
+/// Writes the trace `from` to the file `to`, which appears only when it is complete. Throws trace::TraceError; then
+/// no file was written.
 CompactResult compact(const std::string& from, const std::string& to, const CompactOptions& options,
                       const Progress& progress = {});
 

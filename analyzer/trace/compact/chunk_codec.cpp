@@ -8,51 +8,69 @@
 
 #include "analyzer/trace/events/limits.h"
 
+// The bytes of a chunk. Numbers are varints; sizes are in bytes.
+//
+//   chunk   = event_count time_before stream_count stream* (size bytes){4} columns*
+//   stream  = stream_index first_ordinal, sizes of its five columns
+//
+// The four columns of the whole chunk, each with its size in front: time_runs and time_steps (so many events have
+// this time, in quanta, then it advances by so much), switch_streams and switch_runs (the next so many events are of
+// this stream). Then come the columns of the streams, all streams' kinds first:
+//
+//   kinds   a byte an event: its Kind, and which predictions were right
+//   nodes   stacks that were not predicted, minus the stack before, zigzag
+//   sizes   sizes that were not predicted
+//   blocks  freed blocks that were not predicted: ordinal minus the expected one, zigzag; of another stream's block
+//           stream and ordinal. Exact traces: all addresses, rotated right by 4 bits, minus the one before, zigzag
+//   rare    all fields of all other events
+
 namespace heapprof::trace {
 namespace {
 
-enum What : std::uint8_t {
+/// What an event is, and how its block is given. Own: a block that the same stream allocated. Next: the block gets
+/// the stream's next ordinal.
+enum Kind : std::uint8_t {
   kFreeOwn,
   kAllocNext,
   kReallocBeginOwn,
   kReallocEndNext,
-  kFreeOther,
-  kRare,
+  kFreeOther,       // of a block that another stream allocated
+  kRare,            // any other event, all fields stored
   kFreeStackOwn,
-  kReallocEndSame,  // of the block that the stream's latest realloc began with
+  kReallocEndSame,  // the realloc stayed in place: the block of the stream's latest realloc begin
 };
-constexpr unsigned kWhatBits = 3;
-// Above `what`: of what allocates, which guess of the node and which of the size was right; of what releases, which
-// of the block.
-constexpr unsigned kNodeShift = kWhatBits;
-constexpr unsigned kSizeShift = kWhatBits + 2;
-constexpr unsigned kBlockShift = kWhatBits;
-enum Guess : std::uint8_t { kNone, kFirst, kSecond, kThird };
+constexpr unsigned kKindBits = 3;
+// The bits above the kind: which predictions of node and size were right (allocations), or which of the block
+// (frees).
+constexpr unsigned kNodeShift = kKindBits;
+constexpr unsigned kSizeShift = kKindBits + 2;
+constexpr unsigned kBlockShift = kKindBits;
+enum Prediction : std::uint8_t { kNone, kFirst, kSecond, kThird };  // kNone: the value is stored
 
 constexpr unsigned kColumnsOfStream = 5;
 
-/// Where in its stream an event stands, as far as guesses look at it.
+/// The earlier events of a stream, as far as predictions use them.
 struct Context {
   std::uint32_t node = 0;         // of the latest allocation
-  std::uint32_t node_before = 0;  // and of the one before
-  std::uint32_t releases = 0;     // since the latest allocation
+  std::uint32_t node_before = 0;  // of the allocation before that
+  std::uint32_t frees = 0;        // since the latest allocation
   std::uint64_t size = 0;         // of the latest allocation
   std::uint64_t next_ordinal = 0;
-  std::uint64_t released = 0;     // ordinal of the latest block released
-  std::uint64_t address = 0;      // the latest, rotated: exact traces
-  std::uint64_t in_realloc = 0;   // block number of the latest realloc begin: other traces
+  std::uint64_t last_freed = 0;   // ordinal of the block freed last
+  std::uint64_t address = 0;      // exact traces: the latest address, rotated
+  std::uint64_t in_realloc = 0;   // other traces: block number of the latest realloc begin
 };
 
-/// What came last in which context. Collisions only make wrong guesses.
-class Guesses {
+/// The value that came last in each context. A hash collision only makes a wrong prediction.
+class Predictor {
  public:
   std::uint32_t& node_after_two(const Context& at) noexcept {
-    return nodes_2_[slot(at.node, at.node_before * 4 + std::min(at.releases, 3u))];
+    return nodes_2_[slot(at.node, at.node_before * 4 + std::min(at.frees, 3u))];
   }
   std::uint32_t& node_after(const Context& at) noexcept { return nodes_1_[slot(at.node, 0)]; }
   std::uint64_t& size_after(const Context& at, std::uint32_t node) noexcept { return sizes_2_[slot(node, at.size)]; }
   std::uint64_t& size_of(std::uint32_t node) noexcept { return sizes_1_[slot(node, 0)]; }
-  std::uint64_t& age(const Context& at) noexcept { return ages_[slot(at.node, at.releases)]; }
+  std::uint64_t& age(const Context& at) noexcept { return ages_[slot(at.node, at.frees)]; }
 
  private:
   static constexpr unsigned kBits = 16;
@@ -60,8 +78,7 @@ class Guesses {
     return static_cast<std::size_t>((a * 0x9e3779b97f4a7c15u ^ b * 0xc2b2ae3d27d4eb4fu) * 0x165667b19e3779f9u >>
                                     (64 - kBits));
   }
-  // Zeros from calloc are pages that nobody has touched: a file of many small chunks must not cost 2 MB of writing
-  // for each.
+  // calloc returns untouched zero pages: a file of many small chunks must not cost 2 MB of memory writes for each.
   struct Free {
     void operator()(void* memory) const noexcept { std::free(memory); }
   };
@@ -80,10 +97,10 @@ class Guesses {
   Table<std::uint64_t> ages_ = zeros<std::uint64_t>();
 };
 
-void allocated(Context& at, std::uint32_t node, std::uint64_t size) noexcept {
+void note_allocation(Context& at, std::uint32_t node, std::uint64_t size) noexcept {
   at.node_before = std::exchange(at.node, node);
   at.size = size;
-  at.releases = 0;
+  at.frees = 0;
 }
 
 std::uint64_t difference(std::uint64_t a, std::uint64_t b) noexcept {
@@ -100,12 +117,12 @@ struct ChunkEncoder::Stream {
 };
 
 struct ChunkEncoder::State {
-  Guesses guesses;
+  Predictor predictor;
   std::vector<Stream> streams;
   ByteWriter time_runs, time_steps, switch_streams, switch_runs;
-  std::uint64_t time_before = 0;
-  std::uint64_t time = 0;      // in quanta
-  std::uint64_t time_run = 0;  // events that had it
+  std::uint64_t time_before = 0;  // of the event before the chunk, in quanta
+  std::uint64_t time = 0;         // of the latest event, in quanta
+  std::uint64_t time_run = 0;     // events since it changed
   std::uint32_t stream = 0;
   std::uint64_t stream_run = 0;
 };
@@ -146,9 +163,9 @@ void ChunkEncoder::add(const MergedEvent& event, const EventText* text) {
     stream.used = true;
     stream.first_ordinal = at.next_ordinal;
   }
-  Guesses& guesses = state.guesses;
-  const auto put_kind = [&](unsigned what, unsigned above) {
-    const std::uint8_t byte = static_cast<std::uint8_t>(what | above);
+  Predictor& predictor = state.predictor;
+  const auto put_kind = [&](unsigned kind, unsigned above) {
+    const std::uint8_t byte = static_cast<std::uint8_t>(kind | above);
     stream.kinds.raw({&byte, 1});
   };
   const auto put_address = [&] {
@@ -167,42 +184,42 @@ void ChunkEncoder::add(const MergedEvent& event, const EventText* text) {
   if (((op == Op::kAlloc || op == Op::kReallocEnd) && next) || same) {
     const std::uint32_t node = event.node;
     const std::uint64_t size = event.size();
-    std::uint32_t& node_2 = guesses.node_after_two(at);
-    std::uint32_t& node_1 = guesses.node_after(at);
-    const Guess node_guess = node_2 == node ? kFirst : node_1 == node ? kSecond : kNone;
-    if (node_guess == kNone) stream.nodes.number(difference(node, at.node));
+    std::uint32_t& node_2 = predictor.node_after_two(at);
+    std::uint32_t& node_1 = predictor.node_after(at);
+    const Prediction node_prediction = node_2 == node ? kFirst : node_1 == node ? kSecond : kNone;
+    if (node_prediction == kNone) stream.nodes.number(difference(node, at.node));
     node_2 = node_1 = node;
-    std::uint64_t& size_2 = guesses.size_after(at, node);
-    std::uint64_t& size_1 = guesses.size_of(node);
-    const Guess size_guess = size_2 == size ? kFirst : size_1 == size ? kSecond : kNone;
-    if (size_guess == kNone) stream.sizes.number(size);
+    std::uint64_t& size_2 = predictor.size_after(at, node);
+    std::uint64_t& size_1 = predictor.size_of(node);
+    const Prediction size_prediction = size_2 == size ? kFirst : size_1 == size ? kSecond : kNone;
+    if (size_prediction == kNone) stream.sizes.number(size);
     size_2 = size_1 = size;
     put_kind(op == Op::kAlloc ? kAllocNext : same ? kReallocEndSame : kReallocEndNext,
-             unsigned{node_guess} << kNodeShift | unsigned{size_guess} << kSizeShift);
+             unsigned{node_prediction} << kNodeShift | unsigned{size_prediction} << kSizeShift);
     if (format_.exact) put_address();
-    allocated(at, node, size);
+    note_allocation(at, node, size);
     if (!same) ++at.next_ordinal;
     return;
   }
   if (op == Op::kReallocBegin) at.in_realloc = event.address;
-  const bool releases = op == Op::kFree || op == Op::kFreeStack || op == Op::kReallocBegin;
-  if (releases && own) {
-    const What what = op == Op::kFree ? kFreeOwn : op == Op::kFreeStack ? kFreeStackOwn : kReallocBeginOwn;
-    Guess guess = kNone;
+  const bool frees_block = op == Op::kFree || op == Op::kFreeStack || op == Op::kReallocBegin;
+  if (frees_block && own) {
+    const Kind kind = op == Op::kFree ? kFreeOwn : op == Op::kFreeStack ? kFreeStackOwn : kReallocBeginOwn;
+    Prediction prediction = kNone;
     if (format_.exact) {
       put_address();
     } else {
       const std::uint64_t ordinal = event.address - block_number(event.stream(), 0);
       const std::uint64_t age = at.next_ordinal - ordinal;
-      std::uint64_t& age_before = guesses.age(at);
-      guess = age_before == age ? kFirst : ordinal == at.released + 1 ? kSecond : age == 1 ? kThird : kNone;
-      if (guess == kNone) stream.blocks.number(difference(ordinal, at.released + 1));
+      std::uint64_t& age_before = predictor.age(at);
+      prediction = age_before == age ? kFirst : ordinal == at.last_freed + 1 ? kSecond : age == 1 ? kThird : kNone;
+      if (prediction == kNone) stream.blocks.number(difference(ordinal, at.last_freed + 1));
       age_before = age;
-      at.released = ordinal;
+      at.last_freed = ordinal;
     }
-    ++at.releases;
-    if (what == kFreeStackOwn) stream.nodes.number(difference(event.node, at.node));
-    put_kind(what, unsigned{guess} << kBlockShift);
+    ++at.frees;
+    if (kind == kFreeStackOwn) stream.nodes.number(difference(event.node, at.node));
+    put_kind(kind, unsigned{prediction} << kBlockShift);
     return;
   }
   if (op == Op::kFree && event.address >> 40 != 0 && !format_.exact) {
@@ -239,10 +256,10 @@ std::vector<std::uint8_t> ChunkEncoder::take() {
   const auto used =
       std::count_if(state.streams.begin(), state.streams.end(), [](const Stream& one) { return one.used; });
   out.number(static_cast<std::uint64_t>(used));
-  for (std::size_t position = 0; position < state.streams.size(); ++position) {
-    const Stream& stream = state.streams[position];
+  for (std::size_t index = 0; index < state.streams.size(); ++index) {
+    const Stream& stream = state.streams[index];
     if (!stream.used) continue;
-    out.number(position);
+    out.number(index);
     out.number(stream.first_ordinal);
     for (const ByteWriter* column : {&stream.kinds, &stream.nodes, &stream.sizes, &stream.blocks, &stream.rare})
       out.number(column->size());
@@ -252,7 +269,7 @@ std::vector<std::uint8_t> ChunkEncoder::take() {
     out.raw(column->bytes());
     column->clear();
   }
-  // Equal columns of all streams stand together.
+  // The same column of all streams is stored together, because zstd compresses that better.
   for (const auto column : {&Stream::kinds, &Stream::nodes, &Stream::sizes, &Stream::blocks, &Stream::rare})
     for (Stream& stream : state.streams) {
       if (!stream.used) continue;
@@ -265,7 +282,7 @@ std::vector<std::uint8_t> ChunkEncoder::take() {
     stream.context = Context{};
     stream.context.next_ordinal = next_ordinal;
   }
-  state.guesses = Guesses{};
+  state.predictor = Predictor{};
   state.time_run = state.stream_run = 0;
   events_ = 0;
   return {out.bytes().begin(), out.bytes().end()};
@@ -277,14 +294,14 @@ struct ChunkDecoder::Stream {
 };
 
 struct ChunkDecoder::State {
-  Guesses guesses;
-  std::vector<Stream> streams;                // those of this chunk
-  std::vector<std::uint32_t> place;           // by position: in `streams`, from 1; 0: not in this chunk
+  Predictor predictor;
+  std::vector<Stream> streams;           // those with events in this chunk
+  std::vector<std::uint32_t> slot_of;    // by stream index: its place in `streams`, from 1; 0: not in this chunk
   ByteReader time_runs{{}}, time_steps{{}}, switch_streams{{}}, switch_runs{{}};
   std::uint64_t events_left = 0;
   std::uint64_t time = 0;
   std::uint64_t time_run = 0;
-  std::uint32_t position = 0;
+  std::uint32_t stream_index = 0;
   std::uint64_t stream_run = 0;
 };
 
@@ -295,13 +312,13 @@ ChunkDecoder::ChunkDecoder(const ChunkFormat& format, std::span<const std::uint8
   state.events_left = in.number();
   state.time = in.number();
   const std::size_t count = static_cast<std::size_t>(in.number_up_to(format.streams));
-  state.place.resize(format.streams, 0);
+  state.slot_of.resize(format.streams, 0);
   std::vector<std::uint64_t> sizes(count * kColumnsOfStream);
   for (std::size_t i = 0; i < count; ++i) {
-    const auto position = static_cast<std::uint32_t>(in.number_up_to(format.streams - 1));
-    if (state.place[position] != 0) throw FormatError("a stream stands in it twice");
+    const auto index = static_cast<std::uint32_t>(in.number_up_to(format.streams - 1));
+    if (state.slot_of[index] != 0) throw FormatError("it has a stream twice");
     Stream& stream = state.streams.emplace_back();
-    state.place[position] = static_cast<std::uint32_t>(state.streams.size());
+    state.slot_of[index] = static_cast<std::uint32_t>(state.streams.size());
     stream.context.next_ordinal = in.number_up_to((std::uint64_t{1} << 40) - 2);
     for (unsigned column = 0; column < kColumnsOfStream; ++column)
       sizes[i * kColumnsOfStream + column] = in.number_up_to(contents.size());
@@ -321,13 +338,13 @@ ChunkDecoder::~ChunkDecoder() = default;
 
 bool ChunkDecoder::at_end() const noexcept { return state_->events_left == 0; }
 
-std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t most, std::vector<EventText>& texts) {
+std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t max_events, std::vector<EventText>& texts) {
   State& state = *state_;
-  Guesses& guesses = state.guesses;
-  std::size_t count = static_cast<std::size_t>(std::min<std::uint64_t>(most, state.events_left));
+  Predictor& predictor = state.predictor;
+  std::size_t count = static_cast<std::size_t>(std::min<std::uint64_t>(max_events, state.events_left));
   std::uint64_t text_bytes = 0;
   const auto sound_node = [&](std::uint64_t node) {
-    if (node >= format_.nodes) throw FormatError("a stack is not one of the trace");
+    if (node >= format_.nodes) throw FormatError("it has a stack that the trace does not define");
     return static_cast<std::uint32_t>(node);
   };
   for (std::size_t i = 0; i < count; ++i) {
@@ -337,83 +354,83 @@ std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t most, std::vector<E
     }
     --state.time_run;
     while (state.stream_run == 0) {
-      state.position = state.switch_streams.number32();
+      state.stream_index = state.switch_streams.number32();
       state.stream_run = state.switch_runs.number();
-      if (state.position >= state.place.size() || state.place[state.position] == 0)
-        throw FormatError("a stream is not one of the chunk");
+      if (state.stream_index >= state.slot_of.size() || state.slot_of[state.stream_index] == 0)
+        throw FormatError("it has an event of a stream that is not in the chunk");
     }
     --state.stream_run;
-    Stream& stream = state.streams[state.place[state.position] - 1];
+    Stream& stream = state.streams[state.slot_of[state.stream_index] - 1];
     Context& at = stream.context;
     MergedEvent& event = out[i];
     event.time = state.time * format_.quantum;
     event.node = 0;
-    event.stream_and_flags = state.position;
+    event.stream_and_flags = state.stream_index;
     const auto get_address = [&] {
       at.address += static_cast<std::uint64_t>(stream.blocks.signed_number());
       return std::rotl(at.address, 4);
     };
 
-    const std::uint8_t kind = stream.kinds.raw(1)[0];
-    const auto what = static_cast<What>(kind & ((1u << kWhatBits) - 1));
-    switch (what) {
+    const std::uint8_t kind_byte = stream.kinds.raw(1)[0];
+    const auto kind = static_cast<Kind>(kind_byte & ((1u << kKindBits) - 1));
+    switch (kind) {
       case kAllocNext:
       case kReallocEndNext:
       case kReallocEndSame: {
-        std::uint32_t& node_2 = guesses.node_after_two(at);
-        std::uint32_t& node_1 = guesses.node_after(at);
-        const unsigned node_guess = kind >> kNodeShift & 3;
+        std::uint32_t& node_2 = predictor.node_after_two(at);
+        std::uint32_t& node_1 = predictor.node_after(at);
+        const unsigned node_prediction = kind_byte >> kNodeShift & 3;
         const std::uint32_t node =
-            node_guess == kFirst    ? node_2
-            : node_guess == kSecond ? node_1
+            node_prediction == kFirst    ? node_2
+            : node_prediction == kSecond ? node_1
                                     : sound_node(at.node + static_cast<std::uint64_t>(stream.nodes.signed_number()));
         node_2 = node_1 = node;
-        std::uint64_t& size_2 = guesses.size_after(at, node);
-        std::uint64_t& size_1 = guesses.size_of(node);
-        const unsigned size_guess = kind >> kSizeShift & 3;
-        const std::uint64_t size = size_guess == kFirst    ? size_2
-                                   : size_guess == kSecond ? size_1
+        std::uint64_t& size_2 = predictor.size_after(at, node);
+        std::uint64_t& size_1 = predictor.size_of(node);
+        const unsigned size_prediction = kind_byte >> kSizeShift & 3;
+        const std::uint64_t size = size_prediction == kFirst    ? size_2
+                                   : size_prediction == kSecond ? size_1
                                                            : stream.sizes.number();
         size_2 = size_1 = size;
-        event.op_size = op_size(what == kAllocNext ? Op::kAlloc : Op::kReallocEnd, size);
+        event.op_size = op_size(kind == kAllocNext ? Op::kAlloc : Op::kReallocEnd, size);
         event.node = node;
         event.address = format_.exact              ? get_address()
-                        : what == kReallocEndSame ? at.in_realloc
-                                                  : block_number(state.position, at.next_ordinal);
-        allocated(at, node, size);
-        at.next_ordinal += what != kReallocEndSame;
+                        : kind == kReallocEndSame ? at.in_realloc
+                                                  : block_number(state.stream_index, at.next_ordinal);
+        note_allocation(at, node, size);
+        at.next_ordinal += kind != kReallocEndSame;
         break;
       }
       case kFreeOwn:
       case kFreeStackOwn:
       case kReallocBeginOwn: {
-        event.op_size = op_size(what == kFreeOwn        ? Op::kFree
-                                : what == kFreeStackOwn ? Op::kFreeStack
+        event.op_size = op_size(kind == kFreeOwn        ? Op::kFree
+                                : kind == kFreeStackOwn ? Op::kFreeStack
                                                         : Op::kReallocBegin,
                                 0);
         if (format_.exact) {
           event.address = get_address();
         } else {
-          std::uint64_t& age_before = guesses.age(at);
-          const unsigned guess = kind >> kBlockShift & 3;
-          std::uint64_t ordinal = at.released + 1;
-          if (guess == kFirst) ordinal = at.next_ordinal - age_before;
-          else if (guess == kThird) ordinal = at.next_ordinal - 1;
-          else if (guess == kNone) ordinal += static_cast<std::uint64_t>(stream.blocks.signed_number());
+          std::uint64_t& age_before = predictor.age(at);
+          const unsigned prediction = kind_byte >> kBlockShift & 3;
+          std::uint64_t ordinal = at.last_freed + 1;
+          if (prediction == kFirst) ordinal = at.next_ordinal - age_before;
+          else if (prediction == kThird) ordinal = at.next_ordinal - 1;
+          else if (prediction == kNone) ordinal += static_cast<std::uint64_t>(stream.blocks.signed_number());
           age_before = at.next_ordinal - ordinal;
-          at.released = ordinal;
-          event.address = block_number(state.position, ordinal);
+          at.last_freed = ordinal;
+          event.address = block_number(state.stream_index, ordinal);
         }
-        if (what == kReallocBeginOwn) at.in_realloc = event.address;
-        ++at.releases;
-        if (what == kFreeStackOwn)
+        if (kind == kReallocBeginOwn) at.in_realloc = event.address;
+        ++at.frees;
+        if (kind == kFreeStackOwn)
           event.node = sound_node(at.node + static_cast<std::uint64_t>(stream.nodes.signed_number()));
         break;
       }
       case kFreeOther: {
         event.op_size = op_size(Op::kFree, 0);
-        const auto position = static_cast<std::uint32_t>(stream.blocks.number_up_to(format_.streams));
-        event.address = block_number(position, stream.blocks.number());
+        const auto owner = static_cast<std::uint32_t>(stream.blocks.number_up_to(format_.streams));
+        event.address = block_number(owner, stream.blocks.number());
         break;
       }
       case kRare: {
@@ -432,14 +449,14 @@ std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t most, std::vector<E
         text.number = stream.rare.number();
         text.address = stream.rare.number();
         text.text = stream.rare.text();
-        if (text.text.size() > kMaxTextBytes) throw FormatError("a text is longer than a recorder writes");
+        if (text.text.size() > kMaxTextBytes) throw FormatError("it has a text that is too long");
         text_bytes += text.text.size();
         event.node = static_cast<std::uint32_t>(texts.size());
         texts.push_back(std::move(text));
         if (text_bytes >= kMaxBatchTextBytes) count = i + 1;
         break;
       }
-      default: throw FormatError("a kind of event is unknown");
+      default: throw FormatError("it has an event of an unknown kind");
     }
   }
   state.events_left -= count;

@@ -1,27 +1,13 @@
-// Chunks of a compacted trace: merged events, in the order in which the replay handled them, by columns that hold
-// only what could not be guessed. Encoder and decoder side by side.
+// Chunks of a compacted trace: encoder and decoder side by side (docs/concepts/trace-format.md, "Chunks").
 //
 // A program repeats itself: after an allocation by one stack comes one by the stack that followed it last time, of
-// the size that it had there, and the block released next is as old as it was. Encoder and decoder keep the same
-// small tables of what came last in which context (Guesses); an event whose guess was right costs its kind byte, and
-// zstd, which comes behind, finds repetitions in those.
+// the size that it had there, and the block that is freed next is as old as the one freed before. Encoder and decoder
+// keep the same tables of what came last in which context (Predictor), and only what differs from the prediction is
+// stored. zstd compresses the columns afterwards.
 //
-//   chunk      = time_before stream_count stream* column*        numbers are varints
-//   stream     = position next_ordinal sizes of its five columns
-//   columns    time_runs time_steps switch_streams switch_runs, their sizes in front; then of each stream:
-//              kinds     a byte an event: what it is, and which guesses were right
-//              nodes     stacks not guessed, less the stack before, zigzag
-//              sizes     sizes not guessed
-//              blocks    blocks released and not guessed: ordinal less that expected, zigzag; of other streams'
-//                        blocks position and ordinal. In exact traces: all addresses, rotated right by 4 bits, less
-//                        the one before
-//              rare      all other events, whole
-//
-// Times are counted in the trace's quantum of ticks (1 in exact traces) and stand as steps: so many events have this
-// time, then it goes on by so much. Which stream an event is of stands likewise, as runs.
-//
-// A block's number, where addresses are not kept, is that of its stream and of its allocation in that: the allocation
-// need not name it. No two blocks share one, but for a realloc that stays in place, whose block keeps its own.
+// Unless the format is exact, a block is identified by its stream and the ordinal of its allocation in that stream
+// instead of its address, so allocations need no address at all. Numbers are unique, but a realloc that stays in
+// place keeps the number of its block.
 #pragma once
 
 #include <cstdint>
@@ -30,21 +16,21 @@
 #include <vector>
 
 #include "analyzer/trace/files/byte_stream.h"
-#include "analyzer/trace/merged_reader.h"
+#include "analyzer/trace/events/merged_event.h"
 
 namespace heapprof::trace {
 
-/// The "address" of the allocation `ordinal` (from 0) of the stream at `position`.
-constexpr std::uint64_t block_number(std::uint32_t position, std::uint64_t ordinal) noexcept {
-  return (std::uint64_t{position} + 1) << 40 | (ordinal + 1);
+/// The number that replaces the address of the allocation `ordinal` (from 0) of the stream at index `stream`.
+constexpr std::uint64_t block_number(std::uint32_t stream, std::uint64_t ordinal) noexcept {
+  return (std::uint64_t{stream} + 1) << 40 | (ordinal + 1);
 }
 
 /// What all chunks of a trace have in common.
 struct ChunkFormat {
   std::uint32_t streams = 0;
-  std::uint32_t nodes = 0;     ///< dense indices lie below
-  std::uint64_t quantum = 1;   ///< ticks
-  bool exact = false;          ///< addresses as they were
+  std::uint32_t nodes = 0;     ///< every dense index is less
+  std::uint64_t quantum = 1;   ///< ticks; times are stored as multiples of it
+  bool exact = false;          ///< events keep their addresses
 };
 
 class ChunkEncoder {
@@ -52,12 +38,13 @@ class ChunkEncoder {
   explicit ChunkEncoder(const ChunkFormat& format);
   ~ChunkEncoder();
 
-  /// The next event. Addresses are block_number()s unless the format is exact; of a text, `text` is it.
+  /// Adds the next event, in order of time. Its address is a block_number() unless the format is exact. `text`: the
+  /// text of a kText event, else null.
   void add(const MergedEvent& event, const EventText* text);
-  std::uint64_t events() const noexcept { return events_; }
-  std::uint64_t first_time() const noexcept { return first_time_; }
-  std::uint64_t last_time() const noexcept { return last_time_; }
-  /// The chunk's bytes; the next event begins another one.
+  std::uint64_t events() const noexcept { return events_; }          ///< in the current chunk
+  std::uint64_t first_time() const noexcept { return first_time_; }  ///< ticks
+  std::uint64_t last_time() const noexcept { return last_time_; }    ///< ticks
+  /// Returns the bytes of the current chunk; the next event starts another one.
   std::vector<std::uint8_t> take();
 
  private:
@@ -72,15 +59,15 @@ class ChunkEncoder {
 
 class ChunkDecoder {
  public:
-  /// `contents` must outlive this. Throws FormatError.
+  /// `contents` must outlive the decoder. Throws FormatError.
   ChunkDecoder(const ChunkFormat& format, std::span<const std::uint8_t> contents);
   ~ChunkDecoder();
 
-  /// Writes up to `most` events to `out`, fewer when their texts exceed kMaxBatchTextBytes, and returns how many; 0:
-  /// the chunk is over. Texts are appended to `texts`, and their events point there.
+  /// Decodes up to `max_events` events to `out`, fewer when their texts exceed kMaxBatchTextBytes, and returns how
+  /// many; 0: the end of the chunk. Texts are appended to `texts`; the `node` of their events is the index there.
   /// Throws FormatError.
-  std::size_t next(MergedEvent* out, std::size_t most, std::vector<EventText>& texts);
-  /// next() has nothing more.
+  std::size_t next(MergedEvent* out, std::size_t max_events, std::vector<EventText>& texts);
+  /// Whether next() would return 0.
   bool at_end() const noexcept;
 
  private:

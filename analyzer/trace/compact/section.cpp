@@ -27,12 +27,12 @@ SectionTable walk_sections(const InputFile& input, std::uint64_t file_id, std::u
   Section section;
   for (table.end = begin; read_section(input, file_id, table.end, end, section); table.end = next_section(section)) {
     switch (section.header.kind) {
-      case SectionKind::kWhole: table.wholes.push_back(section); break;
+      case SectionKind::kSummary: table.summaries.push_back(section); break;
       case SectionKind::kOrigin: table.origins.push_back(section); break;
       case SectionKind::kChunk: table.chunks.push_back(section); break;
       case SectionKind::kSnapshot: table.snapshots.push_back(section); break;
       case SectionKind::kPadding: break;
-      default: break;  // of a later minor version
+      default: break;  // written by a later minor version
     }
   }
   return table;
@@ -41,24 +41,25 @@ SectionTable walk_sections(const InputFile& input, std::uint64_t file_id, std::u
 std::vector<std::uint8_t> read_contents(const InputFile& input, const Section& section) {
   const SectionHeader& header = section.header;
   if (header.raw_bytes > max_contents_bytes(header.payload_bytes))
-    throw FormatError("a section of " + std::to_string(header.payload_bytes) + " bytes claims to hold " +
-                      std::to_string(header.raw_bytes));
+    throw FormatError("a section of " + std::to_string(header.payload_bytes) + " bytes claims " +
+                      std::to_string(header.raw_bytes) + " decompressed bytes, more than the limit");
   std::vector<std::uint8_t> payload(header.payload_bytes);
   if (!input.read_all(section.offset + sizeof header, payload.data(), payload.size()))
-    throw FormatError("it cannot be read");
-  if (checksum(payload.data(), payload.size()) != header.payload_checksum) throw FormatError("a checksum is wrong");
-  // What zstd says of the size is compared before memory is asked for.
+    throw FormatError("a section cannot be read");
+  if (checksum(payload.data(), payload.size()) != header.payload_checksum)
+    throw FormatError("a section has a wrong checksum");
+  // The size is compared before memory is allocated.
   if (ZSTD_getFrameContentSize(payload.data(), payload.size()) != header.raw_bytes)
-    throw FormatError("a length is wrong");
+    throw FormatError("a section has a wrong length");
   std::vector<std::uint8_t> contents(header.raw_bytes);
   const std::size_t got = ZSTD_decompress(contents.data(), contents.size(), payload.data(), payload.size());
-  if (ZSTD_isError(got) || got != contents.size()) throw FormatError("it cannot be uncompressed");
+  if (ZSTD_isError(got) || got != contents.size()) throw FormatError("a section cannot be decompressed");
   return contents;
 }
 
 namespace {
 
-/// Completes the header of a section whose payload of so many bytes is in place, and pads it.
+/// Fills in lengths and checksums of a section whose payload is already in `bytes`, and pads it.
 void seal(SectionHeader header, std::size_t raw_bytes, std::size_t payload_bytes, std::vector<std::uint8_t>& bytes) {
   header.magic = kSectionMagic;
   header.raw_bytes = raw_bytes;

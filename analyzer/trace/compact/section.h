@@ -1,20 +1,20 @@
-// Sections: what the analyzer's own files consist of, compacted traces behind their header and indexes. One behind
-// the other, at multiples of 8, each with a header that tells its kind, its lengths and its checksums, so that a
-// reader walks from section to section and notices damage and cuts.
+// Sections: the parts of compacted traces (behind the file header) and of index files. Sections follow each other at
+// multiples of 8. Each has a header with its kind, lengths and checksums, so that a reader detects damage and a
+// truncated file.
 //
 //      0      4  magic "HSEC"
 //      4      4  kind
-//      8      8  file_id           of the trace that it belongs to
-//     16      8  number            by kind: what a reader must know without uncompressing it
-//     24      8  events            likewise
-//     32      8  last_time         likewise, ticks
-//     40      8  raw_bytes
-//     48      8  payload_bytes     padding to a multiple of 8 follows the payload
+//      8      8  file_id           of the trace to which the section belongs
+//     16      8  number            this and the next two by kind: what readers need before they decompress
+//     24      8  events
+//     32      8  last_time         ticks
+//     40      8  raw_bytes         of the decompressed payload
+//     48      8  payload_bytes     followed by padding to a multiple of 8
 //     56      8  payload_checksum
 //     64      8  header_checksum   of bytes 0 to 63
 //
-// The payload is one zstd frame of raw_bytes bytes. Where that packs better than max_contents_bytes() allows, a
-// skippable frame of zeros follows (RFC 8878, 3.1.2), so that every reader can refuse what is packed better.
+// The payload is one zstd frame (RFC 8878). Where raw_bytes would exceed max_contents_bytes(), the writer appends a
+// skippable frame of zeros (RFC 8878, 3.1.2), so that readers can refuse every section that exceeds it.
 #pragma once
 
 #include <cstddef>
@@ -27,12 +27,11 @@
 namespace heapprof::trace {
 
 enum class SectionKind : std::uint32_t {
-  kWhole = 1,   ///< analyzer/trace/compact/trace_summary.h
-  kOrigin = 2,  ///< of a compacted trace: what of the file it came from is not in its header
-  kChunk =
-      3,  ///< of a compacted trace: compact_codec.h; number: records; events: how many of them are events (is_event)
-  kSnapshot = 4,  ///< the state of a replay; number: records before it; last_time: of the latest of them
-  kPadding = 5,   ///< zeros that are never read: a reader's limits go with the file's size (limits.h)
+  kSummary = 1,   ///< trace_summary.h; number: records; last_time: end of the recording
+  kOrigin = 2,    ///< origin.h; only in compacted traces
+  kChunk = 3,     ///< chunk_codec.h; only in compacted traces. number: records; events: of these, by is_event()
+  kSnapshot = 4,  ///< state of a replay; number: records before it; last_time: of the last of them
+  kPadding = 5,   ///< zeros, never read: they enlarge the file, and with it the limits in limits.h
 };
 
 struct SectionHeader {
@@ -50,10 +49,10 @@ struct SectionHeader {
 static_assert(sizeof(SectionHeader) == 72);
 
 inline constexpr std::uint32_t kSectionMagic = 0x43455348;  // "HSEC"
-/// No writer exceeds this, so a damaged length cannot ask for more.
+/// No writer exceeds this, so a damaged length cannot make a reader allocate more.
 inline constexpr std::uint64_t kMaxSectionBytes = std::uint64_t{1} << 30;
 
-/// Contents are at most this long for a payload of so many bytes: a few bytes of zstd could stand for a gigabyte.
+/// The greatest raw_bytes that a reader accepts for a payload: a few bytes of zstd could stand for a gigabyte.
 constexpr std::uint64_t max_contents_bytes(std::uint64_t payload_bytes) noexcept {
   return (std::uint64_t{16} << 20) + 16 * payload_bytes;
 }
@@ -64,32 +63,34 @@ struct Section {
   std::uint64_t offset = 0;  ///< of its header
 };
 
-/// The section at `offset`, if a sound header stands there and its payload lies before `end`.
+/// Reads the header at `offset` into `section`. False: it is not a valid header of this trace, or its payload ends
+/// behind `end`.
 bool read_section(const InputFile& input, std::uint64_t file_id, std::uint64_t offset, std::uint64_t end,
                   Section& section);
-/// Where the next one begins.
+/// File offset of the section that follows.
 constexpr std::uint64_t next_section(const Section& section) noexcept {
   return section.offset + (sizeof(SectionHeader) + section.header.payload_bytes + 7) / 8 * 8;
 }
 
-/// The sections of one file that belong to one trace.
+/// The sections of a trace in one file, each kind in file order.
 struct SectionTable {
-  std::vector<Section> wholes;      ///< by place in the file, all of them
+  std::vector<Section> summaries;
   std::vector<Section> origins;
   std::vector<Section> chunks;
   std::vector<Section> snapshots;
-  std::uint64_t end = 0;            ///< where no further section stood: the end of the file, a cut or damage
+  std::uint64_t end = 0;            ///< offset behind the last valid section
 };
-/// Walks from section to section in [begin, end).
+/// Reads the headers of the sections in [begin, end), up to the first invalid one.
 SectionTable walk_sections(const InputFile& input, std::uint64_t file_id, std::uint64_t begin, std::uint64_t end);
 
-/// Its contents. Throws FormatError when checksum, compression or lengths are wrong.
+/// Reads and decompresses the payload. Throws FormatError when a checksum, a length or the compression is wrong.
 std::vector<std::uint8_t> read_contents(const InputFile& input, const Section& section);
 
-/// A section of kind kPadding, of about `bytes`.
+/// A section of kind kPadding with about `bytes` bytes, at most 64 MiB.
 std::vector<std::uint8_t> make_padding(SectionHeader header, std::uint64_t bytes);
 
-/// Header, compressed payload and padding, ready to be appended to a file at a multiple of 8. `level`: of zstd.
+/// Header, compressed payload and padding, to be appended to a file at a multiple of 8. `level`: compression level of
+/// zstd. `header` has kind, file_id, number, events and last_time; the rest is filled in.
 std::vector<std::uint8_t> make_section(SectionHeader header, std::span<const std::uint8_t> contents, int level);
 
 }  // namespace heapprof::trace

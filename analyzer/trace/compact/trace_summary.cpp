@@ -7,18 +7,18 @@
 namespace heapprof::trace {
 namespace {
 
-void save_nodes(const Whole& whole, ByteWriter& out) {
-  const Definitions& definitions = whole.definitions;
+void save_nodes(const TraceSummary& summary, ByteWriter& out) {
+  const Definitions& definitions = summary.definitions;
   out.number(definitions.node_count);
   std::uint32_t last_id = 0;
   NodeDefinition last;
   for (std::uint32_t index = 0; index < definitions.node_count; ++index) {
     const NodeDefinition node = index < definitions.nodes.size() ? definitions.nodes[index] : NodeDefinition{};
-    out.signed_number(std::int64_t{whole.node_ids[index]} - last_id - 1);
+    out.signed_number(std::int64_t{summary.node_ids[index]} - last_id - 1);
     out.number((node.defined ? 1u : 0u) | (node.guessed ? 2u : 0u));
-    last_id = whole.node_ids[index];
+    last_id = summary.node_ids[index];
     if (!node.defined) continue;
-    // Most nodes are met in the order of a stack: the parent is the one before.
+    // Most nodes are first met in the order of a stack, so the parent is the node before.
     out.signed_number(std::int64_t{index} - 1 - node.parent);
     out.number(node.module);
     out.signed_number(static_cast<std::int64_t>(node.offset - last.offset));
@@ -27,24 +27,24 @@ void save_nodes(const Whole& whole, ByteWriter& out) {
   out.number(definitions.redefined_nodes);
 }
 
-void load_nodes(Whole& whole, ByteReader& in) {
-  Definitions& definitions = whole.definitions;
+void load_nodes(TraceSummary& summary, ByteReader& in) {
+  Definitions& definitions = summary.definitions;
   definitions.node_count = static_cast<std::uint32_t>(in.count());
-  if (definitions.node_count == 0) throw FormatError("it has no stacks, not even the empty one");
+  if (definitions.node_count == 0) throw FormatError("it has no root of the call tree");
   definitions.nodes.resize(definitions.node_count);
-  whole.node_ids.resize(definitions.node_count);
+  summary.node_ids.resize(definitions.node_count);
   std::uint32_t last_id = 0;
   NodeDefinition last;
   for (std::uint32_t index = 0; index < definitions.node_count; ++index) {
     last_id = static_cast<std::uint32_t>(std::int64_t{last_id} + 1 + in.signed_number());
-    whole.node_ids[index] = last_id;
+    summary.node_ids[index] = last_id;
     const std::uint64_t flags = in.number();
     if ((flags & 1) == 0) continue;
     NodeDefinition node;
     node.defined = true;
     node.guessed = (flags & 2) != 0;
     node.parent = static_cast<std::uint32_t>(index - 1 - static_cast<std::uint64_t>(in.signed_number()));
-    if (node.parent >= definitions.node_count) throw FormatError("a stack frame has no caller");
+    if (node.parent >= definitions.node_count) throw FormatError("a stack frame has an unknown caller");
     node.module = in.number32();
     node.offset = last.offset + static_cast<std::uint64_t>(in.signed_number());
     definitions.nodes[index] = last = node;
@@ -118,15 +118,15 @@ Damage load_damage(ByteReader& in) {
   return damage;
 }
 
-void save(const Whole& whole, ByteWriter& out) {
-  out.number(whole.last_time);
-  out.number(whole.records);
-  out.number(whole.events);
-  out.number(whole.bad_events);
-  out.number(whole.unfinished);
-  out.number(whole.paused_once ? 1 : 0);
-  save(whole.damage, out);
-  const std::vector<TickClock::Point>& points = whole.clock.points();
+void save(const TraceSummary& summary, ByteWriter& out) {
+  out.number(summary.last_time);
+  out.number(summary.records);
+  out.number(summary.events);
+  out.number(summary.bad_events);
+  out.number(summary.unfinished);
+  out.number(summary.paused_once ? 1 : 0);
+  save(summary.damage, out);
+  const std::vector<TickClock::Point>& points = summary.clock.points();
   out.number(points.size());
   TickClock::Point last;
   for (const TickClock::Point& point : points) {
@@ -134,39 +134,39 @@ void save(const Whole& whole, ByteWriter& out) {
     out.number(point.ns - last.ns);
     last = point;
   }
-  save_texts(whole.definitions, out);
-  save_nodes(whole, out);
-  for (const Note& note : whole.definitions.notes) out.number(static_cast<std::uint64_t>(note.kind));
+  save_texts(summary.definitions, out);
+  save_nodes(summary, out);
+  for (const Note& note : summary.definitions.notes) out.number(static_cast<std::uint64_t>(note.kind));
 }
 
-Whole load_whole(ByteReader& in, const FileHeader& header) {
-  Whole whole;
-  whole.last_time = in.number();
-  whole.records = in.number();
-  whole.events = in.number();
-  whole.bad_events = in.number();
-  whole.unfinished = in.number();
-  whole.paused_once = in.number() != 0;
-  whole.damage = load_damage(in);
+TraceSummary load_summary(ByteReader& in, const FileHeader& header) {
+  TraceSummary summary;
+  summary.last_time = in.number();
+  summary.records = in.number();
+  summary.events = in.number();
+  summary.bad_events = in.number();
+  summary.unfinished = in.number();
+  summary.paused_once = in.number() != 0;
+  summary.damage = load_damage(in);
   std::vector<TickClock::Point> points(in.number_up_to(std::min(in.left(), TickClock::kMaxPoints + 1)));
   TickClock::Point last;
   for (TickClock::Point& point : points) {
     const std::uint64_t ticks = in.number();
     const bool first = &point == points.data();
-    if (first != (ticks == 0)) throw FormatError("its clock stands still");
+    if (first != (ticks == 0)) throw FormatError("two points of its clock have the same time");
     last.ticks += ticks;
     last.ns += in.number();
     point = last;
   }
-  if (points.empty() || points.front().ns != 0) throw FormatError("its clock has no beginning");
-  whole.clock = TickClock(header, std::move(points));
-  load_texts(whole.definitions, in);
-  load_nodes(whole, in);
-  // Files from before notes had kinds end here.
+  if (points.empty() || points.front().ns != 0) throw FormatError("its clock does not start at 0");
+  summary.clock = TickClock(header, std::move(points));
+  load_texts(summary.definitions, in);
+  load_nodes(summary, in);
+  // Files written before notes had kinds end here.
   if (in.left() != 0)
-    for (Note& note : whole.definitions.notes) note.kind = static_cast<NoteKind>(in.number32());
+    for (Note& note : summary.definitions.notes) note.kind = static_cast<NoteKind>(in.number32());
   in.expect_end();
-  return whole;
+  return summary;
 }
 
 }  // namespace heapprof::trace

@@ -1,5 +1,6 @@
-// What only the whole trace tells: the call tree, the clock, the end, what is missing. Known when a trace has been
-// read once; kept in indexes and compacted traces, so that a question about a part need not read everything first.
+// The trace summary: what is known only after the whole trace was read once (call tree, clock, end, damage).
+//
+// Indexes and compacted traces contain it, so that a slice of time can be analyzed without reading everything first.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +13,25 @@
 
 namespace heapprof::trace {
 
-struct Whole {
+struct TraceSummary {
   Definitions definitions;
-  std::vector<std::uint32_t> node_ids;  ///< of the trace, by dense index; as many as definitions.node_count
-  Damage damage;                        ///< found within streams; TraceFile::damage() comes on top
+  std::vector<std::uint32_t> node_ids;  ///< of the trace, by dense index; definitions.node_count entries
+  Damage damage;                        ///< found within streams; TraceFile::damage() is not included
   TickClock clock;
-  std::uint64_t last_time = 0;          ///< ticks to which the recording is known to have gone on
-  std::uint64_t records = 0;            ///< merged events that reading it gives
-  std::uint64_t events = 0;             ///< what a report of everything calls events
-  std::uint64_t bad_events = 0;         ///< made no sense: left out
-  std::uint64_t unfinished = 0;         ///< calls that began and never ended
+  std::uint64_t last_time = 0;          ///< ticks: the last known time of the recording
+  std::uint64_t records = 0;            ///< merged events of the whole trace
+  std::uint64_t events = 0;             ///< allocations, frees and failures: HeapTotals::events()
+  std::uint64_t bad_events = 0;         ///< without an address, ignored
+  std::uint64_t unfinished = 0;         ///< calls that began and did not return
   bool paused_once = false;
 };
 
 void save(const Damage& damage, ByteWriter& out);
+/// Throws FormatError.
 Damage load_damage(ByteReader& in);
 
-void save(const Whole& whole, ByteWriter& out);
-/// Throws FormatError.
-Whole load_whole(ByteReader& in, const FileHeader& header);
+void save(const TraceSummary& summary, ByteWriter& out);
+/// `header`: of the trace, for the clock's rate. Throws FormatError.
+TraceSummary load_summary(ByteReader& in, const FileHeader& header);
 
 }  // namespace heapprof::trace

@@ -1,4 +1,4 @@
-// What a trace turned out to lack, collected while it is read.
+// What is missing or damaged in a trace, collected while it is read.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,16 @@
 namespace heapprof::trace {
 
 struct Damage {
+  /// Further notes are only counted.
   static constexpr std::size_t kMaxNotes = 40;
 
-  std::uint64_t bytes = 0;
-  std::optional<std::uint64_t> events_lost = 0;  ///< none: cannot be known
-  bool incomplete = false;                       ///< something committed is missing, or may be
+  std::uint64_t bytes = 0;                       ///< that could not be used
+  std::optional<std::uint64_t> events_lost = 0;  ///< nullopt: the number cannot be known
+  bool incomplete = false;                       ///< committed records are missing, or may be
   std::vector<std::string> notes;
-  std::uint64_t notes_left_out = 0;
+  std::uint64_t notes_left_out = 0;              ///< beyond kMaxNotes
 
-  /// `count` bytes at `offset` hold nothing that can be used.
+  /// Counts `count` bytes at file offset `offset` as damaged; `what` names the part.
   void damaged(std::uint64_t offset, std::uint64_t count, const std::string& what) {
     bytes += count;
     incomplete = true;
@@ -28,6 +29,7 @@ struct Damage {
     incomplete = true;
     if (events_lost) *events_lost += count;
   }
+  /// An unknown number of events is missing.
   void lost_unknown() {
     incomplete = true;
     events_lost.reset();

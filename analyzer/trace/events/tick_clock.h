@@ -1,8 +1,8 @@
-// Ticks of the trace to nanoseconds since its start.
+// Converts ticks of the trace to nanoseconds since its start.
 //
-// Every sample pairs ticks with CLOCK_MONOTONIC; between samples the two are taken to run evenly, before the
-// first and after the last at the rate of the whole recording. With no samples the header's estimate
-// serves. Samples are thinned out as they come, so a long recording needs no more memory than a short one.
+// Every sample pairs ticks with CLOCK_MONOTONIC. Between two samples the clock is interpolated; beyond the last
+// sample it runs at the mean rate of the recording, or, when that is too short, at the rate in the header. Samples
+// are thinned out while they are added, so memory does not grow with the length of the recording.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace heapprof::trace {
 
 class TickClock {
  public:
-  /// points() are at most one more.
+  /// points() has at most kMaxPoints + 1 entries.
   static constexpr std::size_t kMaxPoints = 4096;
 
   struct Point {
@@ -31,11 +31,11 @@ class TickClock {
     if (header.clock == Clock::kMonotonic) nominal_rate_ = 1'000'000'000;
     if (nominal_rate_ == 0) nominal_rate_ = 1'000'000'000;
   }
-  /// A finished clock, from what points() of another gave: the first is {0, 0}, later ones have more ticks and not
-  /// fewer nanoseconds.
+  /// A finished clock with the points() of another one. Precondition: the first point is {0, 0}, ticks increase and
+  /// nanoseconds do not decrease.
   TickClock(const FileHeader& header, std::vector<Point> points) : TickClock(header) { points_ = std::move(points); }
 
-  /// `monotonic_ns` is CLOCK_MONOTONIC at `ticks`. Pairs that do not go forward are left out.
+  /// `monotonic_ns` is CLOCK_MONOTONIC at `ticks`. Pairs that go backwards are ignored.
   void add_sample(std::uint64_t ticks, std::uint64_t monotonic_ns) {
     if (monotonic_ns < start_ns_) return;
     const Point point{ticks, monotonic_ns - start_ns_};
@@ -65,7 +65,7 @@ class TickClock {
 
   const std::vector<Point>& points() const noexcept { return points_; }
 
-  /// How many ticks make a microsecond, over the whole recording, rounded down; at least 1.
+  /// Ticks in a microsecond: the mean of the recording, rounded down, at least 1.
   std::uint64_t ticks_per_us() const noexcept {
     const Point& last = points_.back();
     const std::uint64_t ticks = last.ns >= 1'000'000 ? scale(last.ticks, 1'000, last.ns) : nominal_rate_ / 1'000'000;
@@ -78,7 +78,7 @@ class TickClock {
     const Point* from = &*(after - 1);
     if (after != points_.end())
       return from->ns + scale(ticks - from->ticks, after->ns - from->ns, after->ticks - from->ticks);
-    // Beyond the last sample. A short recording's samples are too close together to give a rate.
+    // Beyond the last sample. Less than 100 ms of samples do not give an exact rate.
     if (from->ns >= 100'000'000) return from->ns + scale(ticks - from->ticks, from->ns, from->ticks);
     return from->ns + scale(ticks - from->ticks, 1'000'000'000, nominal_rate_);
   }
@@ -93,9 +93,9 @@ class TickClock {
   std::uint64_t start_ns_ = 0;
   std::uint64_t nominal_rate_ = 1'000'000'000;
   std::vector<Point> points_{Point{}};
-  std::size_t stride_ = 1;
-  std::size_t skip_ = 0;
-  Point latest_;
+  std::size_t stride_ = 1;  // every stride-th sample becomes a point
+  std::size_t skip_ = 0;    // samples since the last point
+  Point latest_;            // the last sample that did not become a point
 };
 
 }  // namespace heapprof::trace

@@ -11,23 +11,23 @@
 
 namespace heapprof::trace {
 
-NewFile::NewFile(std::string path)
+AtomicFile::AtomicFile(std::string path)
     : path_(std::move(path)), temporary_(path_ + ".new" + std::to_string(::getpid())) {
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (descriptor_ < 0) fail("cannot be written");
 }
 
-NewFile::~NewFile() {
+AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
   ::close(descriptor_);
   ::unlink(temporary_.c_str());
 }
 
-void NewFile::fail(const char* what) const {
+void AtomicFile::fail(const char* what) const {
   throw TraceError(path_ + ": " + what + ": " + std::strerror(errno));
 }
 
-void NewFile::append(std::span<const std::uint8_t> bytes) {
+void AtomicFile::append(std::span<const std::uint8_t> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
@@ -37,7 +37,7 @@ void NewFile::append(std::span<const std::uint8_t> bytes) {
   }
 }
 
-void NewFile::finish() {
+void AtomicFile::finish() {
   const int descriptor = std::exchange(descriptor_, -1);
   if (::close(descriptor) == 0 && ::rename(temporary_.c_str(), path_.c_str()) == 0) return;
   const int error = errno;

@@ -1,4 +1,4 @@
-// A file that appears under its name only when it is complete.
+// A file that gets its name only when it is complete: readers see the old file or the new one, never a part.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,21 @@
 
 namespace heapprof::trace {
 
-/// A new file, written under a temporary name until it is complete.
-class NewFile {
+/// Written under a temporary name in the same folder, with mode 0600, and renamed by finish().
+class AtomicFile {
  public:
-  /// Throws TraceError.
-  explicit NewFile(std::string path);
-  /// Removes it, unless finish() was called.
-  ~NewFile();
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
+  /// Creates the temporary file. Throws TraceError.
+  explicit AtomicFile(std::string path);
+  /// Removes the temporary file unless finish() was called.
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
 
   /// Throws TraceError.
   void append(std::span<const std::uint8_t> bytes);
-  /// Gives it its name, in place of what has it now. Throws TraceError.
+  /// Renames the file to its path and replaces what has that name. Call once, last. Throws TraceError.
   void finish();
-  std::uint64_t bytes() const noexcept { return bytes_; }
+  std::uint64_t bytes() const noexcept { return bytes_; }  ///< appended so far
   const std::string& temporary_path() const noexcept { return temporary_; }
 
  private:

@@ -1,5 +1,5 @@
-// Numbers and texts written one behind the other, and read back from bytes that nobody has to trust. For what the
-// analyzer writes for itself: indexes and compacted traces. Numbers are varints (common/varint.h).
+// Numbers and texts as a sequence of bytes: the coding of the analyzer's own files (indexes, compacted traces).
+// Numbers are varints (common/varint.h). A text is its length in bytes, then the bytes. Readers trust nothing.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace heapprof::trace {
 
-/// Bytes that are not what their place says they are; what() is a clause for people.
+/// Bytes that do not have the expected format. what() is a clause for people, without the file's name.
 class FormatError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -43,7 +43,7 @@ class ByteWriter {
   std::vector<std::uint8_t> bytes_;
 };
 
-/// Every read throws FormatError where the bytes end too early.
+/// Every read throws FormatError when the bytes end too early. The bytes must outlive the reader.
 class ByteReader {
  public:
   explicit ByteReader(std::span<const std::uint8_t> bytes) : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
@@ -56,18 +56,18 @@ class ByteReader {
     return value;
   }
   std::int64_t signed_number() { return unzigzag(number()); }
-  /// A number that is at most `most`.
-  std::uint64_t number_up_to(std::uint64_t most) {
+  /// A number; throws FormatError when it is greater than `max`.
+  std::uint64_t number_up_to(std::uint64_t max) {
     const std::uint64_t value = number();
-    if (value > most) fail();
+    if (value > max) fail();
     return value;
   }
   std::uint32_t number32() { return static_cast<std::uint32_t>(number_up_to(0xffffffff)); }
-  /// How many things follow, each of at least one byte: a wrong count cannot ask for more memory than there are
-  /// bytes.
+  /// The number of items that follow. Each item takes at least one byte, so a count greater than the bytes left is
+  /// refused, and no count can make the caller allocate more memory than the file has bytes.
   std::size_t count() {
     const std::uint64_t value = number();
-    if (value > left()) fail();  // what is left behind the number, not with it
+    if (value > left()) fail();  // left() now excludes the number itself
     return static_cast<std::size_t>(value);
   }
   std::string text() {
@@ -88,7 +88,7 @@ class ByteReader {
   }
 
  private:
-  [[noreturn, gnu::noinline]] static void fail() { throw FormatError("its contents make no sense"); }
+  [[noreturn, gnu::noinline]] static void fail() { throw FormatError("its contents are malformed"); }
 
   const std::uint8_t* at_;
   const std::uint8_t* end_;

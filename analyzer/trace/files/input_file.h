@@ -1,5 +1,6 @@
-// A file to read at any offset. Reads go through pread, never through a mapping: a trace may be cut by
-// somebody while it is read, and a mapping would answer that with SIGBUS.
+// A file that is read at any offset.
+//
+// Reads use pread, not a mapping: somebody may truncate a trace while it is read, and a mapping would raise SIGBUS.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +10,16 @@
 
 namespace heapprof::trace {
 
-/// A trace that cannot be read at all; what() is one sentence for people, with the file's name.
+/// A trace that cannot be read at all. what() is one sentence for people, with the file's name.
 class TraceError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
+/// Thread safety: const members may be called by several threads at once.
 class InputFile {
  public:
-  /// Throws TraceError.
+  /// Opens a regular file. Throws TraceError.
   explicit InputFile(const std::string& path);
   ~InputFile();
   InputFile(InputFile&& other) noexcept;
@@ -25,15 +27,17 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
   InputFile& operator=(InputFile&&) = delete;
 
-  /// Bytes read at `offset`, fewer than `size` only at the end of the file or at an I/O error.
+  /// Reads up to `size` bytes at `offset` and returns how many; fewer only at the end of the file or after an I/O
+  /// error.
   std::size_t read(std::uint64_t offset, void* out, std::size_t size) const noexcept;
+  /// Whether all `size` bytes were read.
   bool read_all(std::uint64_t offset, void* out, std::size_t size) const noexcept {
     return read(offset, out, size) == size;
   }
 
-  std::uint64_t size() const noexcept;  ///< now; a trace being written grows
+  std::uint64_t size() const noexcept;  ///< bytes, now: a trace that is being written grows
   std::uint64_t inode() const noexcept;
-  /// Whether `path` leads to this very file.
+  /// Whether `path` names this file, by device and inode.
   bool is_at(const std::string& path) const noexcept;
   const std::string& path() const noexcept { return path_; }
 

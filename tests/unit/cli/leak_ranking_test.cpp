@@ -7,9 +7,9 @@ using heapprof::model::Growth;
 using heapprof::model::rank_weight;
 
 TEST_CASE("a leak stands before what stayed, but for a trickle") {
-  CHECK(rank_weight(Growth::kGrowing, 100'000) > rank_weight(Growth::kKept, 1'000'000));
-  CHECK(rank_weight(Growth::kGrowing, 940) < rank_weight(Growth::kKept, 586 << 10));
-  CHECK(rank_weight(Growth::kKept, 100'000) > rank_weight(Growth::kInUse, 1'000'000));
-  CHECK(rank_weight(Growth::kKept, 100) < rank_weight(Growth::kInUse, 1'000'000));
+  CHECK(rank_weight(Growth::kGrowing, 100'000) > rank_weight(Growth::kStable, 1'000'000));
+  CHECK(rank_weight(Growth::kGrowing, 940) < rank_weight(Growth::kStable, 586 << 10));
+  CHECK(rank_weight(Growth::kStable, 100'000) > rank_weight(Growth::kInUse, 1'000'000));
+  CHECK(rank_weight(Growth::kStable, 100) < rank_weight(Growth::kInUse, 1'000'000));
   CHECK(rank_weight(Growth::kGrowing, 100) > rank_weight(Growth::kGrowing, 99));
 }

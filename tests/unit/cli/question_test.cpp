@@ -25,7 +25,7 @@ TEST_CASE("questions about blocks refuse mappings") {
 
 TEST_CASE("a block's lifetime is not negative") {
   replay::ProfileEvent release{};
-  release.born_ns = 10;
+  release.allocated_ns = 10;
   release.time_ns = 25;
   CHECK(lifetime_of(release) == 15);
   release.time_ns = 5;

@@ -161,7 +161,7 @@ nlohmann::json expect(const Sample& sample, const std::string& file) {
 }
 
 bool write(const Sample& sample, const std::string& path, nlohmann::json& expected) {
-  Output output(path);
+  Sink output(path);
   HeaptrackWriter writer(output, {.command = "./sample " + sample.name + " --flag=a;b #c", .page_bytes = 4096,
                                   .physical_pages = 1 << 20});
   std::vector<HeaptrackFrame> views;

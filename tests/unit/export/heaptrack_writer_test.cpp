@@ -27,7 +27,7 @@ std::string written(const std::function<void(HeaptrackWriter&)>& write, const He
   ::close(fd);
   std::string text;
   {
-    Output output(name);
+    Sink output(name);
     HeaptrackWriter writer(output, header, limit);
     write(writer);
     const bool good = output.close();

@@ -17,7 +17,7 @@
 
 #include <catch2/catch.hpp>
 
-using heapprof::exporter::Output;
+using heapprof::exporter::Sink;
 
 namespace {
 
@@ -73,14 +73,14 @@ std::string unzstd(const std::string& path) {
 }
 
 /// Small and large pieces, through both ways of writing.
-std::string write_pieces(Output& output, std::size_t bytes) {
+std::string write_pieces(Sink& output, std::size_t bytes) {
   std::mt19937 random(heapprof::test::seed(42));
   std::string all;
   while (all.size() < bytes) {
     std::string piece(random() % 50 == 0 ? random() % 600'000 : random() % 200, ' ');
     for (char& c : piece) c = static_cast<char>("abcdef\n"[random() % 7]);
-    if (piece.size() <= Output::kMostDirect && random() % 2 == 0) {
-      char* out = output.reserve(Output::kMostDirect);
+    if (piece.size() <= Sink::kMaxDirect && random() % 2 == 0) {
+      char* out = output.reserve(Sink::kMaxDirect);
       piece.copy(out, piece.size());
       output.commit(piece.size());
     } else {
@@ -99,7 +99,7 @@ TEST_CASE("the name chooses the container, and the content survives") {
     for (const std::string name : {"plain.txt", "packed.gz", "packed.zst", "gz", "a.zst.txt"}) {
       INFO(name << " of " << bytes);
       const std::string path = folder.path + "/" + name;
-      Output output(path);
+      Sink output(path);
       const std::string written = write_pieces(output, bytes);
       REQUIRE(output.close());
       CHECK(output.error().empty());
@@ -115,7 +115,7 @@ TEST_CASE("equal content makes equal files") {
   const TemporaryFolder folder;
   for (const std::string suffix : {".gz", ".zst"}) {
     for (const std::string name : {"a", "b"}) {
-      Output output(folder.path + "/" + name + suffix);
+      Sink output(folder.path + "/" + name + suffix);
       write_pieces(output, 300'000);
       REQUIRE(output.close());
     }
@@ -124,7 +124,7 @@ TEST_CASE("equal content makes equal files") {
 }
 
 TEST_CASE("a path that cannot be opened is told with its name and the reason") {
-  Output output("/nonexistent-folder/out.gz");
+  Sink output("/nonexistent-folder/out.gz");
   CHECK_FALSE(output.ok());
   CHECK(output.error() == "/nonexistent-folder/out.gz: cannot be written: No such file or directory");
   output.write("ignored");
@@ -133,7 +133,7 @@ TEST_CASE("a path that cannot be opened is told with its name and the reason") {
 
 TEST_CASE("a full disk is told, whatever the container") {
   for (const std::string name : {"/dev/full"}) {
-    Output output(name);
+    Sink output(name);
     output.write(std::string(1'000'000, 'x'));
     CHECK_FALSE(output.close());
     CHECK(output.error() == "/dev/full: cannot be written: No space left on device");
@@ -146,14 +146,14 @@ TEST_CASE("a failed or unfinished file is removed") {
   const TemporaryFolder folder;
   const std::string path = folder.path + "/half.gz";
   {
-    Output output(path);
+    Sink output(path);
     output.write("something");
     output.fail("the export gave up");
     CHECK_FALSE(output.close());
     CHECK(output.error() == path + ": the export gave up");
   }
   CHECK(::access(path.c_str(), F_OK) != 0);
-  { Output output(path); output.write("never closed"); }
+  { Sink output(path); output.write("never closed"); }
   CHECK(::access(path.c_str(), F_OK) != 0);
 }
 
@@ -166,7 +166,7 @@ TEST_CASE("a file size limit in the middle of compressed output is told") {
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
   std::string error;
   {
-    Output output(folder.path + "/big.zst");
+    Sink output(folder.path + "/big.zst");
     std::mt19937_64 random(heapprof::test::seed(1));
     for (int i = 0; i < 100'000; ++i) output.write(std::to_string(random()));
     CHECK_FALSE(output.close());

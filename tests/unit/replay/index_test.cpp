@@ -7,6 +7,7 @@
 
 #include "analyzer/replay/analysis/analysis.h"
 #include "analyzer/replay/index/index.h"
+#include "analyzer/trace/merged_reader.h"
 #include "tests/support/profile_text.h"
 #include "tests/support/random_trace.h"
 #include "tests/support/seed.h"
@@ -26,7 +27,7 @@ constexpr IndexUse kIndex{.use = true, .keep = false};
 /// Writes the index of `path` beside it, with a snapshot every so many records; returns its name.
 std::string index_trace(const std::string& path, std::uint64_t interval) {
   const trace::TraceFile file(path);
-  trace::NewFile out(index_beside(file));
+  trace::AtomicFile out(index_beside(file));
   write_index_header(out, file);
   add_index(out, file, interval);
   out.finish();
@@ -183,14 +184,14 @@ TEST_CASE("Snapshots that lie under right checksums are read within bounds") {
     std::vector<std::uint8_t> bytes = sound;
     for (int flips = 0; flips < 3; ++flips) bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
     try {
-      const Restart restart = parse_snapshot(bytes);
-      trace::ByteReader position(restart.position);
-      trace::MergedReader reader(file, *opened->whole(), position);
-      Choice choice;
-      choice.from_ticks = ~std::uint64_t{0} >> 1;
-      Replay replay(file, Selection{}, choice);
-      trace::ByteReader state(restart.state);
-      replay.restore(state, opened->whole()->definitions.node_count);
+      const Snapshot snapshot = parse_snapshot(bytes);
+      trace::ByteReader position(snapshot.position);
+      trace::MergedReader reader(file, *opened->summary(), position);
+      ResolvedFilter filter;
+      filter.from_ticks = ~std::uint64_t{0} >> 1;
+      Replay replay(file, Selection{}, filter);
+      trace::ByteReader state(snapshot.state);
+      replay.restore(state, opened->summary()->definitions.node_count);
       trace::Batch batch;
       while (reader.next(batch)) replay.replay(batch);
       replay.finish(0);
@@ -200,14 +201,14 @@ TEST_CASE("Snapshots that lie under right checksums are read within bounds") {
   }
   CHECK(refused > 0);
 
-  trace::ByteWriter whole;
-  trace::save(*opened->whole(), whole);
+  trace::ByteWriter summary;
+  trace::save(*opened->summary(), summary);
   for (int i = 0; i < 3'000; ++i) {
-    std::vector<std::uint8_t> bytes(whole.bytes().begin(), whole.bytes().end());
+    std::vector<std::uint8_t> bytes(summary.bytes().begin(), summary.bytes().end());
     bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
     try {
       trace::ByteReader in(bytes);
-      const trace::Whole read = trace::load_whole(in, file.header());
+      const trace::TraceSummary read = trace::load_summary(in, file.header());
       CHECK(read.definitions.nodes.size() == read.definitions.node_count);
     } catch (const trace::FormatError&) {
     }

@@ -40,26 +40,26 @@ TEST_CASE("A release tells who did it, by which stack, and how old its block was
   analysis.for_each_event(
       [&](std::span<const replay::ProfileEvent> events) {
         for (const replay::ProfileEvent& event : events) {
-          if (event.kind == replay::ResolvedKind::kRelease) releases.push_back(event);
+          if (event.kind == replay::ResolvedKind::kFree) releases.push_back(event);
           if (event.kind == replay::ResolvedKind::kAllocation) allocations.push_back(event);
         }
       },
-      {}, {.survivors = [&](const replay::LiveBlock& block) { left.push_back(block); }});
+      {}, {.visit_leaked = [&](const replay::LiveBlock& block) { left.push_back(block); }});
 
   REQUIRE(releases.size() == 3);
   CHECK(releases[0].thread == 0);
   CHECK(releases[0].freeing_thread == 1);
   CHECK(releases[0].freeing_node == kNoIndex);
-  CHECK(releases[0].born_ns == 100);
+  CHECK(releases[0].allocated_ns == 100);
   CHECK_FALSE(releases[0].in_realloc);
   CHECK(releases[1].in_realloc);
   CHECK(releases[1].address == 0xb000);
   CHECK(releases[1].freeing_thread == 0);
   REQUIRE(releases[1].freeing_node != kNoIndex);
   CHECK(analysis.profile().addresses[analysis.profile().nodes[releases[1].freeing_node].address].offset == 0x300);
-  CHECK(releases[1].born_ns == 200);
+  CHECK(releases[1].allocated_ns == 200);
   CHECK(releases[2].freeing_thread == replay::kNoThread);
-  CHECK(releases[2].born_ns == 700);
+  CHECK(releases[2].allocated_ns == 700);
   REQUIRE(allocations.size() == 5);
   CHECK_FALSE(allocations[1].in_realloc);
   CHECK(allocations[2].in_realloc);
@@ -88,9 +88,9 @@ TEST_CASE("What grows is told from what filled once and from what is replaced") 
     history.allocated(1, 10, time);                              // to the end
     if (time < 300) history.allocated(2, 10, time);              // to the third part
     history.allocated(3, 10, time);                              // each replaces that of 100 before
-    if (time >= 100) history.released(3, 10, time, time - 100);
+    if (time >= 100) history.freed(3, 10, time, time - 100);
     history.allocated(4, 1000, time);                            // comes and goes
-    history.released(4, 1000, time, time);
+    history.freed(4, 1000, time, time);
   }
   history.allocated(4, 1000, 1599);
   for (std::uint64_t time = 0; time < 1600; time += 10) history.left(1, 10, time);
@@ -100,18 +100,18 @@ TEST_CASE("What grows is told from what filled once and from what is replaced") 
   history.finish();
 
   CHECK(history.of(1).growth == Growth::kGrowing);
-  CHECK(history.of(1).rises == LeakStory::kParts);
+  CHECK(history.of(1).rises == LeakTrend::kParts);
   CHECK(history.of(1).low_bytes.back() == 1600);
   CHECK(history.of(1).low_bytes[8] == 800);
   CHECK(history.of(1).first_ns == 0);
   CHECK(history.of(1).last_ns == 1590);
-  CHECK(history.of(2).growth == Growth::kKept);
+  CHECK(history.of(2).growth == Growth::kStable);
   CHECK(history.of(2).rises == 3);
   CHECK(history.of(2).left_blocks == 30);
   CHECK(history.of(3).growth == Growth::kInUse);
   CHECK(history.of(3).longest_life_ns == 100);
   CHECK(history.of(3).released_blocks == 150);
-  CHECK(history.of(4).growth == Growth::kKept);  // older than any that went: those lived for no time at all
+  CHECK(history.of(4).growth == Growth::kStable);  // older than any that went: those lived for no time at all
   CHECK(history.of(4).low_bytes[7] == 0);
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("A leak that stopped long ago is no longer growing") {
   }
   history.finish();
   CHECK(history.of(1).rises == 10);
-  CHECK(history.of(1).growth == Growth::kKept);
+  CHECK(history.of(1).growth == Growth::kStable);
 }
 
 TEST_CASE("What rose late and was given back for the most part is not growing") {
@@ -133,7 +133,7 @@ TEST_CASE("What rose late and was given back for the most part is not growing") 
     LeakHistory history(profile, 0, 1600);
     for (std::uint64_t time = 900; time < 1300; time += 10) history.allocated(1, 10, time);
     if (given_back)
-      for (std::uint64_t time = 1400; time < 1550; time += 5) history.released(1, 10, time, time - 500);
+      for (std::uint64_t time = 1400; time < 1550; time += 5) history.freed(1, 10, time, time - 500);
     for (std::uint64_t time = given_back ? 1200 : 900; time < 1300; time += 10) history.left(1, 10, time);
     history.finish();
     CHECK(history.of(1).rises == 4);
@@ -175,16 +175,16 @@ TEST_CASE("Lifetimes fall into powers of ten, the limits into the upper class") 
 TEST_CASE("Realloc chains count steps, moves and copies for the stack of each step") {
   ReallocChains chains(3);
   // 10 -> 20 (moves) -> 40 (stays), then released; 100 -> 50 (moves) by another stack, and left.
-  chains.taken(0xa, 10);
+  chains.begin_step(0xa, 10);
   chains.stepped(0xa, 0xb, 20, 1);
-  chains.taken(0xb, 20);
+  chains.begin_step(0xb, 20);
   chains.stepped(0xb, 0xb, 40, 1);
-  chains.released(0xb);
-  chains.taken(0xc, 100);
+  chains.freed(0xb);
+  chains.begin_step(0xc, 100);
   chains.stepped(0xc, 0xd, 50, 2);
-  chains.released(0xe);               // never reallocated
+  chains.freed(0xe);               // never reallocated
   chains.stepped(0xf, 0x10, 99, 2);   // its block does not count
-  chains.taken(0xd, 50);              // realloc to nothing ends it
+  chains.begin_step(0xd, 50);              // realloc to nothing ends it
   chains.finish();
   CHECK(chains.costs()[1].steps == 2);
   CHECK(chains.costs()[1].moved == 1);

@@ -171,7 +171,7 @@ TEST_CASE("Random programs cost what the reference says") {
     for (const ProfileEvent& event : batch) {
       if (event.kind == ResolvedKind::kAllocation) live_peak = std::max(live_peak, live_sum += event.size);
       else live_sum -= event.size;
-      temporary += event.kind == ResolvedKind::kRelease && event.temporary;
+      temporary += event.kind == ResolvedKind::kFree && event.temporary;
     }
   });
   CHECK(live_sum == profile.heap.leaked_bytes);

@@ -270,7 +270,7 @@ TEST_CASE("The events of a slice are those of its own blocks") {
         [&](std::span<const ProfileEvent> events) {
           for (const ProfileEvent& event : events) {
             seen.first += event.kind == ResolvedKind::kAllocation;
-            seen.second += event.kind == ResolvedKind::kRelease;
+            seen.second += event.kind == ResolvedKind::kFree;
           }
         },
         {}, {.with_older = with_older});

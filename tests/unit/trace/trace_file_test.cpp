@@ -67,7 +67,7 @@ TEST_CASE("What is not a trace is refused in words that help") {
   CHECK_THAT(refusal_of(text(std::string("\x01\x02\x03\x04", 4))), Contains("is not a heapprof trace"));
   CHECK_THAT(refusal_of(std::vector<std::uint8_t>(4096, 0)), Contains("holds nothing"));
   // Line ends rewritten by a transfer as text.
-  CHECK_THAT(refusal_of(text("\x89HPRF\n\x1a and so on")), Contains("transfer as text"));
+  CHECK_THAT(refusal_of(text("\x89HPRF\n\x1a and so on")), Contains("transfer in text mode"));
   CHECK_THAT(refusal_of(text("\x89HPRF\r\n\x1a")), Contains("within its header"));
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("A sound trace is indexed whole") {
   CHECK_FALSE(file.damage().incomplete);
   CHECK(file.damage().bytes == 0);
   CHECK(file.damage().notes.empty());
-  CHECK(file.writer() == Writer::kGone);
+  CHECK(file.recorder() == RecorderState::kGone);
   CHECK(file.ended_by() == "unknown");
 }
 
@@ -291,7 +291,7 @@ TEST_CASE("A trace whose writer runs is cut at the moment of reading") {
     void* const mapping = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     ::close(descriptor);
     const TraceFile file(path.path());
-    CHECK(file.writer() == Writer::kRecording);
+    CHECK(file.recorder() == RecorderState::kRecording);
     CHECK(file.ended_by() == "running");
     CHECK(file.cut_ticks() >= 1'000'000);
     CHECK(file.cut_ticks() < 60'000'000'000);
@@ -299,22 +299,22 @@ TEST_CASE("A trace whose writer runs is cut at the moment of reading") {
   }
   SECTION("and it has not: it became another program") {
     const TraceFile file(path.path());
-    CHECK(file.writer() == Writer::kExecuted);
+    CHECK(file.recorder() == RecorderState::kExecuted);
     CHECK(file.ended_by() == "exec");
     CHECK(file.cut_ticks() == kNoCut);
   }
   SECTION("but started at another time: the pid was used again") {
     ++trace.header.process_start;
     trace.write(path.path());
-    CHECK(TraceFile(path.path()).writer() == Writer::kGone);
+    CHECK(TraceFile(path.path()).recorder() == RecorderState::kGone);
   }
   SECTION("but in another boot, or another pid namespace") {
     trace.header.boot_id[3] ^= 1;
     trace.write(path.path());
-    CHECK(TraceFile(path.path()).writer() == Writer::kGone);
+    CHECK(TraceFile(path.path()).recorder() == RecorderState::kGone);
     trace.header.boot_id[3] ^= 1;
     ++trace.header.pid_namespace;
     trace.write(path.path());
-    CHECK(TraceFile(path.path()).writer() == Writer::kGone);
+    CHECK(TraceFile(path.path()).recorder() == RecorderState::kGone);
   }
 }

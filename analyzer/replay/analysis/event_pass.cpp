@@ -1,0 +1,100 @@
+// The second replay of an analysis, which hands out events: Analysis::for_each_event() and live_by_group().
+#include <utility>
+
+#include "analyzer/replay/analysis/analysis.h"
+#include "analyzer/replay/analysis/pass_progress.h"
+#include "analyzer/replay/analysis/run.h"
+#include "analyzer/replay/batch_pump.h"
+
+namespace heapprof::replay {
+
+void Analysis::for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink,
+                              const Progress& progress, const EventFilter& which) const {
+  const std::unique_ptr<Run> run = start();
+  trace::MergedReader& reader = *run->reader;
+  Replay& replay = run->replay;
+  if (which.of_kind) replay.resolve_kind();
+  std::vector<std::uint8_t> resolved_nodes;  // by dense index
+  if (which.nodes != nullptr) {
+    resolved_nodes.reserve(node_of_index_.size());
+    for (const std::uint32_t node : node_of_index_) resolved_nodes.push_back((*which.nodes)[node]);
+    replay.resolve_nodes(resolved_nodes);
+  }
+  PassProgress passes(file_, progress, 1);
+  passes.begin(reader, filter_);
+  std::vector<ResolvedEvent> resolved;
+  std::vector<ProfileEvent> events;
+  const auto pass_on = [&] {
+    events.clear();
+    // Consecutive events often have the same time, and so have the allocations of short-lived blocks.
+    std::uint64_t ticks = 0;
+    std::uint64_t ns = 0;
+    std::uint64_t allocated_ticks = 0;
+    std::uint64_t allocated_ns = 0;
+    for (const ResolvedEvent& event : resolved) {
+      if (event.before_slice && !which.with_older) continue;
+      if (event.time != ticks) {
+        ticks = event.time;
+        ns = clock_.to_ns(ticks);
+      }
+      if (event.allocated_ticks != allocated_ticks) {
+        allocated_ticks = event.allocated_ticks;
+        allocated_ns = clock_.to_ns(allocated_ticks);
+      }
+      events.push_back({ns, event.address, event.size, node_of(event.node), event.thread, event.kind, event.temporary,
+                        event.before_slice, event.in_realloc, event.freeing_thread,
+                        event.freeing_node == kNoNode ? model::kNoIndex : node_of(event.freeing_node), allocated_ns,
+                        event.old_address});
+    }
+    resolved.clear();
+    sink(events);
+  };
+  if (which.with_older && !snapshot_.empty()) {
+    replay.resolve_restored(resolved);
+    pass_on();
+  }
+  pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+    const bool more_needed = replay.replay(batch, resolved);
+    pass_on();
+    passes.show(batch);
+    return more_needed;
+  });
+  replay.finish(0);
+  if (!resolved.empty()) pass_on();
+  if (!which.visit_leaked) return;
+  replay.for_each_leak([&](const Block& block) {
+    which.visit_leaked({clock_.to_ns(block.time), block.address, block.size, node_of(block.node), block.thread});
+  });
+}
+
+std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vector<std::uint32_t>& group_of_node,
+                                                                std::uint32_t groups,
+                                                                const Progress& progress) const {
+  const std::vector<model::Timeline::Bucket>& buckets = profile_.timeline.buckets;
+  std::vector<std::vector<std::uint64_t>> result(groups, std::vector<std::uint64_t>(buckets.size(), 0));
+  std::vector<std::uint64_t> live(groups, 0);
+  std::vector<std::uint8_t> nodes_in_group;
+  nodes_in_group.reserve(group_of_node.size());
+  for (const std::uint32_t group : group_of_node) nodes_in_group.push_back(group < groups);
+  std::size_t bucket = 0;
+  const auto close_bucket = [&] {
+    for (std::uint32_t group = 0; group < groups; ++group) result[group][bucket] = live[group];
+    ++bucket;
+  };
+  for_each_event(
+      [&](std::span<const ProfileEvent> events) {
+        for (const ProfileEvent& event : events) {
+          while (bucket + 1 < buckets.size() && event.time_ns >= buckets[bucket + 1].start_ns) close_bucket();
+          if (event.kind == ResolvedKind::kSample) continue;
+          const std::uint32_t group = group_of_node[event.node];
+          if (group >= groups) continue;
+          if (event.kind == ResolvedKind::kAllocation) live[group] += event.size;
+          else live[group] -= event.size;
+        }
+      },
+      progress, {.with_older = true, .of_kind = true, .nodes = &nodes_in_group});
+  while (bucket < buckets.size()) close_bucket();
+  return result;
+}
+
+}  // namespace heapprof::replay

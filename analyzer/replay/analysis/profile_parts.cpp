@@ -1,0 +1,153 @@
+#include "analyzer/replay/analysis/profile_parts.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "analyzer/trace/recorder_process.h"
+
+namespace heapprof::replay {
+namespace {
+
+struct Leak {
+  std::uint64_t bytes = 0;
+  std::uint64_t blocks = 0;
+};
+
+/// By dense index. Not all live blocks at the end of a slice are leaks of the slice, so they are counted one by one.
+std::vector<Leak> leaks_of_slice(const Replay& replay, model::Kind kind, std::size_t nodes) {
+  std::vector<Leak> leaks(nodes);
+  const auto add = [&](std::uint32_t index, std::uint64_t bytes) {
+    if (index >= leaks.size()) return;
+    leaks[index].bytes += bytes;
+    ++leaks[index].blocks;
+  };
+  if (kind != model::Kind::kMmap) replay.for_each_leak([&](const Block& block) { add(block.node, block.size); });
+  if (kind != model::Kind::kHeap)
+    replay.for_each_mapping_leak([&](const Region& region) {
+      if (kind == model::Kind::kMmap || (region.flags & kMapFromAllocator) == 0)
+        add(region.node, region.end - region.begin);
+    });
+  return leaks;
+}
+
+}  // namespace
+
+model::Recording describe_recording(const trace::TraceFile& file, const trace::Definitions& definitions) {
+  const FileHeader& header = file.header();
+  model::Recording recording;
+  recording.program = definitions.program;
+  for (std::size_t at = 0; at < definitions.command_line.size();) {
+    const std::size_t end = std::min(definitions.command_line.find('\0', at), definitions.command_line.size());
+    recording.command_line.push_back(definitions.command_line.substr(at, end - at));
+    at = end + 1;
+  }
+  recording.command_line_cut = definitions.command_line_cut;
+  recording.working_directory = definitions.working_directory;
+  // The kernel's file with the host name ends in a line feed.
+  recording.host = definitions.host.substr(0, definitions.host.find_last_not_of('\n') + 1);
+  recording.pid = header.pid;
+  recording.parent_pid = header.parent_pid;
+  recording.live_pid = trace::visible_pid(header);
+  recording.start_realtime_ns = header.start_realtime_ns;
+  recording.trace_bytes = file.bytes();
+  if (const trace::Compacted* const compacted = file.compacted()) {
+    recording.compacted = true;
+    recording.rounded = !compacted->exact;
+    recording.original_bytes = compacted->original_bytes;
+  }
+  recording.trace_version = std::to_string(header.version_major) + "." + std::to_string(header.version_minor);
+  recording.clock = header.clock == Clock::kTsc ? "tsc" : header.clock == Clock::kCntvct ? "cntvct" : "monotonic";
+  recording.forked_child = (header.flags & kHeaderForkedChild) != 0;
+  recording.tail_not_kill_safe = (header.flags & kHeaderTailNotKillSafe) != 0;
+  recording.settings = file.settings();
+  return recording;
+}
+
+void fill_costs(const Replay& replay, const ProfileMapping& mapping, model::Profile& profile) {
+  const trace::TickClock& clock = mapping.clock;
+  profile.heap = replay.heap();
+  profile.heap.peak_time_ns = clock.to_ns(replay.heap().peak_time_ns);
+
+  const CostTracker& mmap = replay.mmap_costs();
+  profile.mmap.mappings = replay.mappings().mappings;
+  profile.mmap.mapped_bytes = replay.mappings().mapped_bytes;
+  profile.mmap.reserved_bytes = replay.mappings().reserved_bytes;
+  profile.mmap.from_allocator_bytes = replay.mappings().from_allocator_bytes;
+  profile.mmap.peak_bytes = mmap.peak_bytes();
+  profile.mmap.peak_time_ns = clock.to_ns(mmap.peak_time());
+  profile.mmap.live_bytes = mmap.live_bytes();
+
+  profile.kind = mapping.selection.kind;
+  const CostTracker& costs = replay.costs();
+  profile.peak_time_ns = clock.to_ns(costs.peak_time());
+  // With --live-at all selected blocks are live at that moment. The peak of the replay is the first time with as many
+  // bytes, which would leave out blocks of 0 bytes that were allocated later.
+  const bool moment = profile.is_moment();
+  if (moment) {
+    profile.peak_time_ns = *profile.live_at_ns;
+    profile.heap.peak_time_ns = *profile.live_at_ns;
+    profile.heap.peak_bytes = profile.heap.allocated_bytes;
+    profile.heap.peak_blocks = profile.heap.allocations;
+  }
+  const bool later_than_start = mapping.filter.from_ticks != 0;
+  std::vector<Leak> leaks;
+  if (later_than_start) leaks = leaks_of_slice(replay, mapping.selection.kind, mapping.node_of_index.size());
+  const auto count = static_cast<std::uint32_t>(std::min(costs.node_count(), mapping.node_of_index.size()));
+  for (std::uint32_t index = 0; index < count; ++index) {
+    const NodeCosts node = costs.settled(index);
+    if ((node.allocations | node.live_blocks | node.peak_blocks) == 0) continue;
+    model::Costs sum;
+    sum.allocations = node.allocations;
+    sum.allocated_bytes = node.allocated_bytes;
+    sum.temporary = node.temporary;
+    sum.temporary_bytes = node.temporary_bytes;
+    sum.leaked_bytes = later_than_start ? leaks[index].bytes : node.live_bytes;
+    sum.leaked_blocks = later_than_start ? leaks[index].blocks : node.live_blocks;
+    sum.peak_bytes = moment ? node.allocated_bytes : node.peak_bytes;
+    sum.peak_blocks = moment ? node.allocations : node.peak_blocks;
+    profile.nodes[mapping.node_of_index[index]].costs += sum;
+    profile.totals += sum;
+  }
+  profile.sizes = replay.sizes().sorted();
+}
+
+void fill_threads(const Replay& replay, const trace::TickClock& clock, model::Profile& profile) {
+  for (const Replay::Thread& from : replay.threads()) {
+    model::Thread thread;
+    thread.tid = from.tid;
+    thread.name = from.name;
+    thread.start_ns = clock.to_ns(from.start_ticks);
+    thread.allocations = from.allocations;
+    thread.allocated_bytes = from.allocated_bytes;
+    profile.threads.push_back(std::move(thread));
+  }
+}
+
+void fill_timeline(const Replay& replay, const ProfileMapping& mapping, model::Profile& profile) {
+  const model::LiveTimeline& live = replay.timeline();
+  std::uint64_t start_ticks = mapping.filter.from_ticks;
+  model::LiveTimeline::Bucket before;
+  for (const model::LiveTimeline::Bucket& from : live.buckets()) {
+    model::Timeline::Bucket bucket;
+    bucket.start_ns = mapping.clock.to_ns(start_ticks);
+    bucket.min_bytes = from.min_bytes;
+    bucket.max_bytes = from.max_bytes;
+    bucket.last_bytes = from.last_bytes;
+    bucket.last_blocks = from.last_blocks;
+    bucket.allocations = from.allocations - before.allocations;
+    bucket.allocated_bytes = from.allocated_bytes - before.allocated_bytes;
+    bucket.mapped_bytes = from.mapped_bytes;
+    bucket.rss_bytes = from.rss_bytes;
+    bucket.idle = !from.busy;
+    profile.timeline.buckets.push_back(bucket);
+    before = from;
+    start_ticks += live.width_ticks();
+  }
+  profile.timeline.samples = replay.samples();
+  profile.timeline.peak_rss_bytes = replay.peak_rss_bytes();
+  for (const Replay::Mark& mark : replay.marks())
+    profile.timeline.marks.push_back({mapping.clock.to_ns(mark.ticks), mark.kind, mark.text});
+}
+
+}  // namespace heapprof::replay

@@ -1,0 +1,34 @@
+// The parts of a profile that are made from a finished replay: recording, costs, threads, timeline.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/model/profile.h"
+#include "analyzer/replay/replay.h"
+#include "analyzer/replay/resolved_filter.h"
+#include "analyzer/replay/selection.h"
+#include "analyzer/trace/events/definitions.h"
+#include "analyzer/trace/events/tick_clock.h"
+#include "analyzer/trace/trace_file.h"
+
+namespace heapprof::replay {
+
+/// Everything but duration_ns.
+model::Recording describe_recording(const trace::TraceFile& file, const trace::Definitions& definitions);
+
+/// How a replay is mapped to a profile.
+struct ProfileMapping {
+  const Selection& selection;
+  const ResolvedFilter& filter;
+  const trace::TickClock& clock;
+  const std::vector<std::uint32_t>& node_of_index;  ///< by dense index: the node of the profile
+};
+
+/// Fills heap, mmap, totals, the peak and the costs of the nodes. Precondition: the call tree is linked, and
+/// live_at_ns and slice are set.
+void fill_costs(const Replay& replay, const ProfileMapping& mapping, model::Profile& profile);
+void fill_threads(const Replay& replay, const trace::TickClock& clock, model::Profile& profile);
+void fill_timeline(const Replay& replay, const ProfileMapping& mapping, model::Profile& profile);
+
+}  // namespace heapprof::replay

@@ -1,0 +1,18 @@
+// Analysis::Run: a reader and the replay of its events. Only for the files of Analysis.
+#pragma once
+
+#include <optional>
+
+#include "analyzer/replay/analysis/analysis.h"
+#include "analyzer/trace/merged_reader.h"
+
+namespace heapprof::replay {
+
+struct Analysis::Run {
+  Run(const trace::TraceFile& file, const Selection& selection, const ResolvedFilter& filter)
+      : reader(std::in_place, file), replay(file, selection, filter) {}
+  std::optional<trace::MergedReader> reader;  // replaced when it resumes at a snapshot
+  Replay replay;
+};
+
+}  // namespace heapprof::replay

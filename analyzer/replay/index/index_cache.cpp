@@ -1,0 +1,99 @@
+#include "analyzer/replay/index/index_cache.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+#include "analyzer/replay/index/index.h"
+
+namespace heapprof::replay {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMaxCacheBytes = std::uint64_t{4} << 30;
+constexpr std::time_t kMaxUnusedSeconds = 30 * 86400;
+
+std::string cache_folder() {
+  const char* const home = std::getenv("HOME");
+  const char* const cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && cache[0] == '/') return std::string(cache) + "/heapprof/index";
+  if (home != nullptr && home[0] == '/') return std::string(home) + "/.cache/heapprof/index";
+  return {};
+}
+
+void remove_old_indexes() {
+  struct Entry {
+    std::string path;
+    std::time_t used;
+    std::uint64_t bytes;
+  };
+  std::vector<Entry> entries;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(cache_folder(), error)) {
+    struct stat status {};
+    if (::lstat(entry.path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    entries.push_back(
+        {entry.path(), std::max(status.st_atime, status.st_mtime), static_cast<std::uint64_t>(status.st_size)});
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used > b.used; });
+  const std::time_t now = std::time(nullptr);
+  std::uint64_t sum = 0;
+  for (const Entry& entry : entries) {
+    sum += entry.bytes;
+    if (sum > kMaxCacheBytes || now - entry.used > kMaxUnusedSeconds) ::unlink(entry.path.c_str());
+  }
+}
+
+}  // namespace
+
+std::string index_in_cache(const trace::TraceFile& file) {
+  const std::string folder = cache_folder();
+  if (folder.empty()) return {};
+  char name[32];
+  std::snprintf(name, sizeof name, "/%016llx.idx", static_cast<unsigned long long>(file.file_id()));
+  return folder + name;
+}
+
+CachedIndexWriter::CachedIndexWriter(const trace::TraceFile& file) noexcept : file_(file) {
+  try {
+    const std::string path = index_in_cache(file);
+    if (path.empty()) return;
+    std::error_code error;
+    fs::create_directories(fs::path(path).parent_path(), error);
+    out_.emplace(path);
+    write_index_header(*out_, file);
+    snapshots_.emplace(*out_, file.file_id());
+  } catch (const std::exception&) {
+    out_.reset();
+  }
+}
+
+void CachedIndexWriter::after(const trace::Batch& batch, const Replay& replay) noexcept {
+  if (!out_) return;
+  try {
+    snapshots_->after(batch, replay);
+  } catch (const std::exception&) {
+    out_.reset();
+  }
+}
+
+bool CachedIndexWriter::finish(const trace::TraceSummary& summary) noexcept {
+  if (!out_) return false;
+  try {
+    write_summary(*out_, file_.file_id(), summary);
+    out_->finish();
+    remove_old_indexes();
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+}  // namespace heapprof::replay

@@ -1,0 +1,40 @@
+// Indexes in the user's cache folder: $XDG_CACHE_HOME/heapprof/index, or ~/.cache/heapprof/index.
+//
+// The first analysis that reads a large trace twice leaves its index there. An index that was not used for a month is
+// removed, and so are the least recently used ones beyond 4 GB.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "analyzer/replay/index/snapshot_writer.h"
+#include "analyzer/trace/compact/trace_summary.h"
+#include "analyzer/trace/files/atomic_file.h"
+#include "analyzer/trace/trace_file.h"
+
+namespace heapprof::replay {
+
+/// Traces with fewer bytes of frames get no index in the cache: reading them again is fast enough.
+inline constexpr std::uint64_t kMinBytesForIndex = 16 << 20;
+
+/// The path of the index of `file` in the cache; empty: there is no cache folder.
+std::string index_in_cache(const trace::TraceFile& file);
+
+/// Writes an index to the cache while a trace is replayed. Errors are ignored: then there is no index.
+class CachedIndexWriter {
+ public:
+  /// `file` must outlive this.
+  explicit CachedIndexWriter(const trace::TraceFile& file) noexcept;
+  /// Call it after each batch was replayed.
+  void after(const trace::Batch& batch, const Replay& replay) noexcept;
+  /// Completes the index. False: there is none.
+  bool finish(const trace::TraceSummary& summary) noexcept;
+
+ private:
+  const trace::TraceFile& file_;
+  std::optional<trace::AtomicFile> out_;
+  std::optional<SnapshotWriter> snapshots_;
+};
+
+}  // namespace heapprof::replay

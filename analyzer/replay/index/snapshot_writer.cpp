@@ -1,0 +1,37 @@
+#include "analyzer/replay/index/snapshot_writer.h"
+
+#include "analyzer/trace/compact/section.h"
+
+namespace heapprof::replay {
+namespace {
+
+constexpr std::uint64_t kRecordsPerLiveBlock = 16;
+constexpr int kCompressionLevel = 3;
+
+}  // namespace
+
+void SnapshotWriter::after(const trace::Batch& batch, const Replay& replay) {
+  if (batch.position.size() == 0) return;
+  if (batch.records - last_records_ < kRecordsPerLiveBlock * replay.live_blocks()) return;
+  last_records_ = batch.records;
+  contents_.clear();
+  contents_.number(batch.position.size());
+  contents_.raw(batch.position.bytes());
+  replay.save(contents_);
+  if (contents_.size() > trace::kMaxSectionBytes) return;
+  trace::SectionHeader header{};
+  header.kind = trace::SectionKind::kSnapshot;
+  header.file_id = file_id_;
+  header.number = batch.records;
+  header.last_time = replay.now();
+  file_.append(trace::make_section(header, contents_.bytes(), kCompressionLevel));
+}
+
+Snapshot parse_snapshot(std::span<const std::uint8_t> contents) {
+  trace::ByteReader in(contents);
+  const std::size_t position_bytes = in.count();
+  const std::span<const std::uint8_t> position = in.raw(position_bytes);
+  return {position, in.raw(in.left())};
+}
+
+}  // namespace heapprof::replay

@@ -1,0 +1,44 @@
+// Writes snapshots of a replay as sections of a file, while the trace is replayed.
+//
+// A snapshot is the position of the reader and the state of the replay. Snapshots are at least 2 million records
+// apart, and at least 16 records for each live block, so that a large heap does not make an index larger than its
+// trace.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "analyzer/replay/replay.h"
+#include "analyzer/trace/events/merged_event.h"
+#include "analyzer/trace/files/atomic_file.h"
+#include "analyzer/trace/files/byte_stream.h"
+
+namespace heapprof::replay {
+
+/// Records between two snapshots, at least. Pass it to MergedReader::give_positions().
+inline constexpr std::uint64_t kSnapshotInterval = 1 << 21;
+
+class SnapshotWriter {
+ public:
+  /// Sections get `file_id`, the id of the trace. `file` must outlive this.
+  SnapshotWriter(trace::AtomicFile& file, std::uint64_t file_id) : file_(file), file_id_(file_id) {}
+  /// Call it after each batch was replayed. Writes a snapshot when the batch has a position and enough records
+  /// passed. Throws trace::TraceError.
+  void after(const trace::Batch& batch, const Replay& replay);
+
+ private:
+  trace::AtomicFile& file_;
+  const std::uint64_t file_id_;
+  std::uint64_t last_records_ = 0;
+  trace::ByteWriter contents_;
+};
+
+/// The contents of a snapshot.
+struct Snapshot {
+  std::span<const std::uint8_t> position;  ///< for MergedReader
+  std::span<const std::uint8_t> state;     ///< for Replay::restore()
+};
+/// The result refers to `contents`. Throws trace::FormatError.
+Snapshot parse_snapshot(std::span<const std::uint8_t> contents);
+
+}  // namespace heapprof::replay

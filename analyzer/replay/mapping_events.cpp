@@ -1,0 +1,114 @@
+// Mapping events of a replay: mmap, munmap, mremap, brk. These are members of Replay that its hot loop does not
+// inline.
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "analyzer/replay/replay.h"
+
+namespace heapprof::replay {
+
+using trace::MergedEvent;
+
+void Replay::handle_mapping(const MergedEvent& event) {
+  StreamState& stream = streams_[event.stream()];
+  const auto changed = [this](const Region& region, std::int64_t bytes, std::int64_t blocks) {
+    mapping_changed(region, bytes, blocks);
+  };
+  switch (event.op()) {
+    case Op::kMap: {
+      const auto [begin, end] = pages_of(event.address, event.size());
+      return map(event, begin, end, event.flags());
+    }
+    case Op::kUnmapBegin:
+    case Op::kRemapBegin: {
+      PendingMapping pending{event.op() == Op::kRemapBegin, {}};
+      const auto [begin, end] = pages_of(event.address, event.size());
+      pending.pieces = mapping_table_.take(begin, end, changed);
+      stream.mappings.push_back(std::move(pending));
+      return;
+    }
+    case Op::kUnmapEnd: stream.take_mapping(false); return;
+    case Op::kRemapEnd: {
+      const std::vector<Region> old = stream.take_mapping(true);
+      const auto [begin, end] = pages_of(event.address, event.size());
+      return map(event, begin, end, old.empty() ? kMapAnonymous : old.front().flags & ~kNotSelected);
+    }
+    case Op::kUnmapFailed:
+    case Op::kRemapFailed: return put_back(stream.take_mapping(event.op() == Op::kRemapFailed));
+    case Op::kBrk:
+      if (event.address > event.size()) map(event, event.size(), event.address, kMapAnonymous);
+      else mapping_table_.take(event.address, event.size(), changed);
+      return;
+    default: return;
+  }
+}
+
+std::vector<Region> Replay::StreamState::take_mapping(bool remap) {
+  std::vector<Region> pieces;
+  for (auto at = mappings.rbegin(); at != mappings.rend(); ++at) {
+    if (at->remap != remap) continue;
+    pieces = std::move(at->pieces);
+    mappings.erase(std::next(at).base());
+    break;
+  }
+  return pieces;
+}
+
+/// The range rounded to pages, as the kernel maps it. A damaged length does not wrap around.
+std::pair<std::uint64_t, std::uint64_t> Replay::pages_of(std::uint64_t address, std::uint64_t size) const noexcept {
+  const std::uint64_t max = std::numeric_limits<std::uint64_t>::max() - page_bytes_;
+  if (address > max) return {max, max};
+  const std::uint64_t end = address + std::min(size, max - address);
+  return {address / page_bytes_ * page_bytes_, (end + page_bytes_ - 1) / page_bytes_ * page_bytes_};
+}
+
+void Replay::map(const MergedEvent& event, std::uint64_t begin, std::uint64_t end, std::uint32_t flags) {
+  if (begin >= end) return;
+  const std::uint64_t size = end - begin;
+  mapping_table_.take(begin, end, [this](const Region& region, std::int64_t bytes, std::int64_t blocks) {
+    mapping_changed(region, bytes, blocks);
+  });
+  const Thread& thread = thread_of(event.stream());
+  const std::uint32_t thread_index = streams_[event.stream()].thread;
+  if (!is_selected(thread, event.node, size) || filter_.blocks != nullptr) flags |= kNotSelected;
+  mapping_table_.insert(begin, end, event.node, flags, thread_index);
+  if ((flags & kNotSelected) != 0) return;
+  if ((flags & kMapReserve) != 0) {
+    mappings_.reserved_bytes += size;
+    return;
+  }
+  ++mappings_.mappings;
+  mappings_.mapped_bytes += size;
+  if ((flags & kMapFromAllocator) != 0) {
+    ++mappings_.from_allocator;
+    mappings_.from_allocator_bytes += size;
+  }
+  mmap_costs_.add(event.node, size, event.time);
+  if (count_all_ && (flags & kMapFromAllocator) == 0) all_costs_.add(event.node, size, event.time);
+  timeline_.rose(costs().live_bytes());
+  if (is_mapping_event(flags))
+    resolved_->push_back({now_, begin, size, event.node, thread_index, ResolvedKind::kAllocation, false, !in_slice_});
+}
+
+void Replay::put_back(const std::vector<Region>& pieces) {
+  mapping_table_.put_back(pieces, [this](const Region& region, std::int64_t bytes, std::int64_t blocks) {
+    mapping_changed(region, bytes, blocks);
+  });
+}
+
+/// `bytes` and `blocks`: what the node of the region gained or lost.
+void Replay::mapping_changed(const Region& region, std::int64_t bytes, std::int64_t blocks) {
+  if ((region.flags & (kMapReserve | kNotSelected)) != 0) return;
+  mmap_costs_.adjust(region.node, bytes, blocks);
+  if (count_all_ && (region.flags & kMapFromAllocator) == 0) all_costs_.adjust(region.node, bytes, blocks);
+  if (bytes > 0) timeline_.rose(costs().live_bytes());
+  else timeline_.fell(costs().live_bytes());
+  if (is_mapping_event(region.flags))
+    resolved_->push_back({now_, region.begin, static_cast<std::uint64_t>(bytes > 0 ? bytes : -bytes), region.node,
+                          region.thread, bytes > 0 ? ResolvedKind::kAllocation : ResolvedKind::kFree, false,
+                          !in_slice_});
+}
+
+}  // namespace heapprof::replay

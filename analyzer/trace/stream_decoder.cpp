@@ -1,0 +1,353 @@
+#include "analyzer/trace/stream_decoder.h"
+
+#include <cstring>
+#include <lz4.h>
+#include <utility>
+
+#include "analyzer/trace/events/limits.h"
+#include "common/checksum.h"
+
+namespace heapprof::trace {
+namespace {
+
+std::string name_of(StreamId id) { return "stream " + std::to_string(raw(id)); }
+
+}  // namespace
+
+bool StreamDecoder::load() {
+  while (!state_.over) {
+    state_before_ = state_;
+    begin_block();
+    if (state_.next_frame < index_.frames.size()) load_frame(index_.frames[state_.next_frame++]);
+    else load_staging();
+    at = buffer_.data();
+    end = out_;
+    if (at != end) return true;
+  }
+  free_buffer();
+  return false;
+}
+
+void StreamDecoder::save(ByteWriter& out) const {
+  const State& state = at == end ? state_ : state_before_;
+  out.number(state.next_frame);
+  out.number(state.next_sequence);
+  out.number(state.events_seen);
+  out.number(state.expected_end);
+  out.number(state.last_time);
+  out.number(state.over ? 1 : 0);
+  out.number(at == end ? 0 : static_cast<std::uint64_t>(at - buffer_.data()));
+}
+
+void StreamDecoder::resume(ByteReader& in) {
+  state_.next_frame = in.number_up_to(index_.frames.size());
+  state_.next_sequence = in.number32();
+  state_.events_seen = in.number();
+  state_.expected_end = in.number();
+  state_.last_time = in.number();
+  state_.over = in.number() != 0;
+  const std::uint64_t taken = in.number();
+  if (taken == 0) return;
+  // The saved position has counted this block already.
+  const std::uint64_t read = shared_.frame_bytes_read;
+  if (!load() || taken > static_cast<std::uint64_t>(end - at)) throw FormatError("its position in a stream is wrong");
+  shared_.frame_bytes_read = read;
+  at += taken;
+}
+
+void StreamDecoder::begin_block() {
+  shared_.decoded_bytes -= std::exchange(text_bytes_, 0);
+  std::vector<EventText>().swap(texts);
+  if (buffer_.empty() && !shared_.spare_buffers.empty()) {
+    buffer_ = std::move(shared_.spare_buffers.back());
+    shared_.spare_buffers.pop_back();
+  }
+  out_ = buffer_.data();
+}
+
+void StreamDecoder::free_buffer() {
+  if (!buffer_.empty()) shared_.spare_buffers.push_back(std::move(buffer_));
+  buffer_.clear();
+  at = end = out_ = nullptr;
+}
+
+/// False: the decoded blocks of all streams would exceed max_decoded_bytes().
+bool StreamDecoder::reserve(std::size_t events) {
+  if (buffer_.size() < events) {
+    const std::uint64_t others = shared_.decoded_bytes - buffer_.size() * sizeof(MergedEvent);
+    const std::uint64_t bytes = events * sizeof(MergedEvent);
+    if (others + bytes > max_decoded_bytes(shared_.file.bytes())) return false;
+    std::vector<MergedEvent>().swap(buffer_);
+    shared_.decoded_bytes = others;
+    buffer_.resize(events);
+    shared_.decoded_bytes = others + bytes;
+  }
+  out_ = buffer_.data();
+  return true;
+}
+
+/// Counts what is missing before a block with this sequence number, `events_before` as its header has it.
+void StreamDecoder::close_gap(std::uint32_t sequence, std::uint64_t events_before) {
+  if (sequence == state_.next_sequence && events_before == state_.events_seen) return;
+  Damage& damage = shared_.damage;
+  const std::string where = name_of(index_.id) + ", block " + std::to_string(state_.next_sequence);
+  if (events_before >= state_.events_seen) {
+    const std::uint64_t lost = events_before - state_.events_seen;
+    damage.lost_events(lost);
+    const std::uint32_t blocks = sequence - state_.next_sequence;
+    damage.note(where + ": " + std::to_string(blocks) + (blocks == 1 ? " block" : " blocks") + " with " +
+                std::to_string(lost) + " events missing");
+  } else {
+    damage.lost_unknown();
+    damage.note(where + ": its number of earlier events is wrong");
+  }
+  push({state_.last_time, 0, static_cast<std::uint64_t>(kGap), 0, stream_index_});
+}
+
+void StreamDecoder::load_frame(const FrameRef& ref) {
+  shared_.frame_bytes_read += ref.bytes;
+  if (ref.sequence < state_.next_sequence) return;  // the same block twice
+
+  std::vector<std::uint8_t>& bytes = shared_.frame_buffer;
+  bytes.resize(ref.bytes);
+  FrameHeader header{};
+  const bool complete = shared_.file.input().read_all(ref.offset, bytes.data(), ref.bytes);
+  if (complete) std::memcpy(&header, bytes.data(), sizeof header);
+  if (!complete || !is_frame(header, shared_.file.file_id(), ref.offset, ref.offset + ref.bytes) ||
+      header.stream != index_.id || header.sequence != ref.sequence) {
+    shared_.damage.damaged(ref.offset, ref.bytes, "a frame changed while it was read");
+    return;
+  }
+  state_.expected_end = std::max(state_.expected_end, header.events_before + header.event_count);
+  const std::uint8_t* const payload = bytes.data() + header.header_bytes;
+  const auto damaged = [&](const char* what) {
+    shared_.damage.damaged(ref.offset, ref.bytes,
+                           name_of(index_.id) + ", block " + std::to_string(ref.sequence) + ": " + what);
+  };
+  if (checksum(payload, header.payload_bytes) != header.payload_checksum) return damaged("wrong payload checksum");
+
+  const std::uint8_t* columns = payload;
+  if (header.codec == FrameCodec::kColumnsLz4) {
+    std::vector<std::uint8_t>& raw_bytes = shared_.column_buffer;
+    if (raw_bytes.size() < header.raw_bytes) raw_bytes.resize(header.raw_bytes);
+    const int got = LZ4_decompress_safe(reinterpret_cast<const char*>(payload),
+                                        reinterpret_cast<char*>(raw_bytes.data()),
+                                        static_cast<int>(header.payload_bytes), static_cast<int>(header.raw_bytes));
+    if (got < 0 || static_cast<std::uint32_t>(got) != header.raw_bytes) return damaged("wrong compression");
+    columns = raw_bytes.data();
+  } else if (header.codec != FrameCodec::kColumnsStored || header.raw_bytes != header.payload_bytes) {
+    return damaged("unknown codec");
+  }
+
+  if (!reserve(std::size_t{header.record_count} + 1))
+    return damaged("the decoded blocks of all streams exceed what a file of this size can hold");
+  close_gap(ref.sequence, header.events_before);
+  // The hot loop keeps its state in registers and stores it to members only for records that take_other() handles.
+  std::uint64_t events = 0;
+  std::uint64_t last_time = state_.last_time;
+  MergedEvent* out = out_;
+  NodeIndex& node_index = shared_.node_index;
+  const std::uint64_t cut = shared_.file.cut_ticks();
+  const std::uint32_t stream_index = stream_index_;
+  const DecodeError error =
+      decode_columns(columns, header.raw_bytes, header.first_time, header.record_count,
+                     [&](const Slot& slot, const std::uint8_t* text) {
+                       last_time = std::max(last_time, slot.time);
+                       events += is_event(slot);
+                       if (slot.op() <= Op::kAllocFailed && last_time <= cut) [[likely]] {
+                         *out++ = {last_time, slot.address, slot.op_size, node_index(slot.node), stream_index};
+                         return;
+                       }
+                       const Slot copy = slot;  // taking the address of `slot` would keep it in memory
+                       state_.last_time = last_time;
+                       out_ = out;
+                       take_other(copy, text);
+                       out = out_;
+                     });
+  out_ = out;
+  state_.last_time = last_time;
+  if (error != DecodeError::kNone) {
+    damaged("malformed columns");
+    if (events < header.event_count) shared_.damage.lost_events(header.event_count - events);
+  }
+  state_.next_sequence = ref.sequence + 1;
+  state_.events_seen = header.events_before + header.event_count;
+}
+
+void StreamDecoder::load_staging() {
+  state_.over = true;
+  Damage& damage = shared_.damage;
+  const bool kill_safe = (shared_.file.header().flags & kHeaderTailNotKillSafe) == 0;
+  if (!index_.has_staging) {
+    if (kill_safe) {
+      damage.lost_unknown();
+      damage.note(name_of(index_.id) + " has no staging block: its last events are missing");
+    }
+    return report_lost_at_end();
+  }
+  const std::uint32_t sequence = index_.staging_sequence;
+  if (sequence + 1 < state_.next_sequence) {
+    damage.damaged(index_.staging_offset - sizeof(std::uint64_t) * 2, sizeof(std::uint64_t),
+                   "a commit word older than the frames of " + name_of(index_.id));
+    damage.lost_unknown();
+    return;
+  }
+  if (sequence < state_.next_sequence) return;  // killed between frame and commit word: the frame has all of it
+  const std::vector<Slot>& slots = index_.staging;
+  if (slots.empty()) {
+    if (sequence != state_.next_sequence) {
+      if (state_.expected_end > state_.events_seen) {
+        report_lost_at_end();
+      } else {
+        damage.lost_unknown();
+        damage.note(name_of(index_.id) + ": blocks " + std::to_string(state_.next_sequence) + " to " +
+                    std::to_string(sequence - 1) + " missing");
+      }
+    }
+    return;
+  }
+  if (!reserve(slots.size() + 1)) {
+    damage.damaged(index_.staging_offset, slots.size() * sizeof(Slot),
+                   name_of(index_.id) + ": the decoded blocks of all streams exceed what a file of this size "
+                   "can hold");
+    damage.lost_unknown();
+    return report_lost_at_end();
+  }
+  std::uint64_t expected = state_.events_seen;
+  if (slots.front().op() == Op::kBlockStart) expected = slots.front().address;
+  close_gap(sequence, expected);
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const Slot& slot = slots[i];
+    const std::uint64_t slot_offset = index_.staging_offset + i * sizeof(Slot);
+    // Slots have no checksum, so a slot is damaged when no recorder writes one like it.
+    const bool valid = slot.op() != Op::kNone && slot.op() <= Op::kLast && slot.time >= state_.last_time &&
+                       (i == 0) == (slot.op() == Op::kBlockStart);
+    const std::size_t text_room = (slots.size() - i - 1) * sizeof(Slot);
+    if (!valid || (slot.op() == Op::kText && (slot.aux > kMaxTextBytes || slot.aux > text_room))) {
+      damage.damaged(slot_offset, sizeof(Slot), "a slot of " + name_of(index_.id));
+      damage.lost_unknown();
+      continue;
+    }
+    take_slot(slot, reinterpret_cast<const std::uint8_t*>(&slot + 1));
+    if (slot.op() == Op::kText) i += text_slots(slot.aux);
+  }
+}
+
+/// Frames were indexed but did not decode, and no later block has a count of the events before it.
+void StreamDecoder::report_lost_at_end() {
+  if (state_.expected_end <= state_.events_seen) return;
+  shared_.damage.lost_events(state_.expected_end - state_.events_seen);
+  shared_.damage.note(name_of(index_.id) + ": its last " +
+                      std::to_string(state_.expected_end - state_.events_seen) + " events are missing");
+}
+
+void StreamDecoder::take_slot(const Slot& slot, const std::uint8_t* text) {
+  state_.last_time = std::max(state_.last_time, slot.time);
+  take_other(slot, text);
+}
+
+/// All records but the most frequent ones. Precondition: state_.last_time is the time of `slot`.
+[[gnu::noinline]] void StreamDecoder::take_other(const Slot& slot, const std::uint8_t* text) {
+  const Op op = slot.op();
+  if (state_.last_time > shared_.file.cut_ticks()) [[unlikely]] {
+    // An event of another stream before the cut may use this definition.
+    if (op == Op::kNode) define_node(slot);
+    if (op == Op::kText && slot.node == static_cast<std::uint32_t>(TextKind::kModule)) take_text(slot, text);
+    return;
+  }
+  switch (op) {
+    case Op::kNode: return define_node(slot);
+    case Op::kText: return take_text(slot, text);
+    case Op::kBlockStart: return;
+    default: break;
+  }
+  const std::uint32_t flags = op == Op::kMap ? slot.aux << MergedEvent::kFlagsShift : 0;
+  push({state_.last_time, slot.address, slot.op_size, shared_.node_index(slot.node), stream_index_ | flags});
+}
+
+void StreamDecoder::define_node(const Slot& slot) {
+  if (shared_.definitions_known) return;
+  Definitions& definitions = shared_.definitions;
+  const std::uint32_t index = shared_.node_index(slot.node);
+  NodeDefinition node;
+  node.parent = shared_.node_index(static_cast<std::uint32_t>(slot.size()));
+  node.module = static_cast<std::uint32_t>(slot.size() >> 32);
+  node.offset = slot.address;
+  node.guessed = (slot.aux & kNodeGuessed) != 0;
+  node.defined = true;
+  if (index == 0) {
+    ++definitions.redefined_nodes;
+    return;
+  }
+  if (definitions.nodes.size() <= index) definitions.nodes.resize(std::max<std::size_t>(index + 1, 64));
+  NodeDefinition& known = definitions.nodes[index];
+  if (!known.defined) known = node;
+  else if (known.parent != node.parent || known.module != node.module || known.offset != node.offset)
+    ++definitions.redefined_nodes;
+}
+
+void StreamDecoder::take_text(const Slot& slot, const std::uint8_t* bytes) {
+  Definitions& definitions = shared_.definitions;
+  std::string text(reinterpret_cast<const char*>(bytes), slot.aux);
+  const auto kind = static_cast<TextKind>(slot.node);
+  if (kind == TextKind::kModule && !admit_module(text.size())) return;
+  const std::uint64_t held = sizeof(EventText) + text.size();
+  switch (kind) {
+    case TextKind::kThread:
+    case TextKind::kThreadName:
+    case TextKind::kMark:
+      text_bytes_ += held;
+      shared_.decoded_bytes += held;
+      push({state_.last_time, 0, slot.op_size, static_cast<std::uint32_t>(texts.size()), stream_index_});
+      texts.push_back({kind, slot.size(), slot.address, std::move(text)});
+      return;
+    default: break;
+  }
+  if (shared_.definitions_known) return;
+  switch (kind) {
+    case TextKind::kProgram: definitions.program = std::move(text); return;
+    case TextKind::kCommandLine:
+      definitions.command_line = std::move(text);
+      definitions.command_line_cut = slot.address == 1;
+      return;
+    case TextKind::kWorkingDirectory: definitions.working_directory = std::move(text); return;
+    case TextKind::kHost: definitions.host = std::move(text); return;
+    case TextKind::kModule: return define_module(slot, text);
+    case TextKind::kNote:
+      if (definitions.notes.size() < Damage::kMaxNotes)
+        definitions.notes.push_back({static_cast<NoteKind>(slot.size()), std::move(text)});
+      return;
+    default: return;
+  }
+}
+
+/// False: the file has more modules than one of its size can hold; the caller ignores this one.
+bool StreamDecoder::admit_module(std::uint64_t text_bytes) {
+  const std::uint64_t limit = max_text_bytes(shared_.file.bytes());
+  const bool had_room = shared_.module_bytes <= limit;
+  shared_.module_bytes += text_cost_bytes(text_bytes);
+  if (shared_.module_bytes <= limit) return true;
+  if (had_room) {
+    shared_.damage.lost_unknown();
+    shared_.damage.note("the modules exceed what a file of this size can hold; the rest of them is ignored");
+  }
+  return false;
+}
+
+void StreamDecoder::define_module(const Slot& slot, const std::string& text) {
+  ModuleText fixed;
+  if (text.size() < sizeof fixed) return;
+  std::memcpy(&fixed, text.data(), sizeof fixed);
+  if (fixed.build_id_bytes > text.size() - sizeof fixed) return;
+  ModuleDefinition module;
+  module.id = static_cast<ModuleId>(slot.size());
+  module.first_address = slot.address;
+  module.map_bytes = fixed.map_bytes;
+  module.load_bias = fixed.load_bias;
+  module.build_id = text.substr(sizeof fixed, fixed.build_id_bytes);
+  module.path = text.substr(sizeof fixed + fixed.build_id_bytes);
+  module.is_main = (fixed.flags & kModuleMain) != 0;
+  shared_.definitions.modules.push_back(std::move(module));
+}
+
+}  // namespace heapprof::trace

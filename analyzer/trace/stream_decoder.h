@@ -1,0 +1,81 @@
+// Decodes one stream of a recording, a block at a time: its frames in order, then the copy of its staging block.
+//
+// Its events may be resumed in a later run: save() stores the position before the next event that was not yet taken.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/trace/events/merged_event.h"
+#include "analyzer/trace/files/byte_stream.h"
+#include "analyzer/trace/read_state.h"
+#include "analyzer/trace/trace_file.h"
+#include "common/event_codec.h"
+
+namespace heapprof::trace {
+
+class StreamDecoder {
+ public:
+  /// `stream_index`: index of the stream in TraceFile::streams(), which its events carry. `shared` and `index` must
+  /// outlive this.
+  StreamDecoder(ReadState& shared, const StreamIndex& index, std::uint32_t stream_index)
+      : shared_(shared), index_(index), stream_index_(stream_index) {}
+
+  const MergedEvent* at = nullptr;   ///< [at, end): events of the current block that were not yet taken
+  const MergedEvent* end = nullptr;
+  std::vector<EventText> texts;      ///< of the current block
+
+  /// A lower bound, in ticks, of the time of the first event that load() would decode.
+  std::uint64_t next_time() const noexcept {
+    std::uint64_t time = state_.last_time;
+    if (state_.next_frame < index_.frames.size()) time = std::max(time, index_.frames[state_.next_frame].first_time);
+    else if (!index_.staging.empty()) time = std::max(time, index_.staging.front().time);
+    return time;
+  }
+
+  /// Decodes the next block that has events. False: the stream has ended.
+  bool load();
+
+  /// Stores the position of `at`.
+  void save(ByteWriter& out) const;
+  /// Restores a position that save() stored. Throws FormatError.
+  void resume(ByteReader& in);
+
+ private:
+  struct State {
+    std::size_t next_frame = 0;      // in index_.frames
+    std::uint32_t next_sequence = 0;
+    std::uint64_t events_seen = 0;   // of the stream so far, lost ones included
+    std::uint64_t expected_end = 0;  // events_seen behind the last frame, by the frame headers read so far
+    std::uint64_t last_time = 0;     // ticks
+    bool over = false;               // the staging block was decoded
+  };
+
+  void begin_block();
+  void free_buffer();
+  bool reserve(std::size_t events);
+  void close_gap(std::uint32_t sequence, std::uint64_t events_before);
+  void load_frame(const FrameRef& ref);
+  void load_staging();
+  void report_lost_at_end();
+  void push(const MergedEvent& event) noexcept { *out_++ = event; }
+  void take_slot(const Slot& slot, const std::uint8_t* text);
+  void take_other(const Slot& slot, const std::uint8_t* text);
+  void define_node(const Slot& slot);
+  void take_text(const Slot& slot, const std::uint8_t* bytes);
+  bool admit_module(std::uint64_t text_bytes);
+  void define_module(const Slot& slot, const std::string& text);
+
+  ReadState& shared_;
+  const StreamIndex& index_;
+  const std::uint32_t stream_index_;
+  State state_;
+  State state_before_;  // when the current block was loaded
+  std::vector<MergedEvent> buffer_;
+  MergedEvent* out_ = nullptr;
+  std::uint64_t text_bytes_ = 0;  // of the current block, in ReadState::decoded_bytes
+};
+
+}  // namespace heapprof::trace
