@@ -30,7 +30,7 @@ std::string figures_of(const model::Costs& costs) {
   return text;
 }
 
-/// Names written out where they first occur, as "(7) name", and as "(7)" from then on.
+/// Name compression of the format: "(7) name" at the first use, then "(7)".
 class Names {
  public:
   std::string of(std::uint32_t number, const std::string& name) {
@@ -49,14 +49,14 @@ struct Call {
   friend auto operator<=>(const Call&, const Call&) = default;
 };
 struct Function {
-  std::map<std::uint32_t, model::Costs> lines;  // what it allocates itself
+  std::map<std::uint32_t, model::Costs> lines;  // self cost, by line
   std::map<Call, model::Costs> calls;
 };
 
 }  // namespace
 
 void write_callgrind(const StackTable& table, Sink& output) {
-  // A file has a number of its own, since functions share files.
+  // Files are numbered separately, because functions share files.
   std::map<std::string, std::uint32_t> files;
   for (const StackTable::Function& function : table.functions)
     files.try_emplace(function.file, static_cast<std::uint32_t>(files.size()));
@@ -85,20 +85,20 @@ void write_callgrind(const StackTable& table, Sink& output) {
       "\ncmd: " + table.command + "\npart: 1\npositions: line\nevents:" + events +
       "\nsummary:" + figures_of(table.profile->totals) + "\n");
   Names file_names, function_names, object_names;
-  const auto place = [&](const char* prefix, std::uint32_t number) {
+  const auto position = [&](const char* prefix, std::uint32_t number) {
     const StackTable::Function& function = table.functions[number];
-    const std::string letter(prefix);
-    return letter + "ob=" + object_names.of(function.module, table.modules[function.module]) + "\n" +
-           (letter.empty() ? "fl=" : "cfi=") + file_names.of(files.at(function.file), function.file) + "\n" + letter +
+    const std::string type(prefix);
+    return type + "ob=" + object_names.of(function.module, table.modules[function.module]) + "\n" +
+           (type.empty() ? "fl=" : "cfi=") + file_names.of(files.at(function.file), function.file) + "\n" + type +
            "fn=" + function_names.of(number, function.name) + "\n";
   };
   for (std::uint32_t i = 0; i < functions.size(); ++i) {
     if (functions[i].lines.empty() && functions[i].calls.empty()) continue;
-    output.write("\n" + place("", i));
+    output.write("\n" + position("", i));
     for (const auto& [line, costs] : functions[i].lines)
       output.write(std::to_string(line) + figures_of(costs) + "\n");
     for (const auto& [call, costs] : functions[i].calls)
-      output.write(place("c", call.callee) +
+      output.write(position("c", call.callee) +
                    "calls=" + std::to_string(std::max<std::uint64_t>(costs.allocations, 1)) + " 0\n" +
                    std::to_string(call.line) + figures_of(costs) + "\n");
   }

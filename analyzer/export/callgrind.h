@@ -1,9 +1,9 @@
-// For callgrind_annotate and KCachegrind: each function with the lines that allocate and the calls that lead there,
-// all costs at once.
+// Export for callgrind_annotate and KCachegrind: each function with the lines that allocate and the calls that lead
+// there, with all costs.
 //
-// The format counts calls, not stacks: a function's inclusive cost is what it allocates itself plus the cost of its
-// calls. So in each stack a call counts once, and a function that calls itself directly is one frame. Functions that
-// call each other in a circle can come to more than the whole, as with callgrind itself; readers detect cycles.
+// The format has calls, not stacks: the inclusive cost of a function is its own cost plus the cost of its calls.
+// Therefore a call counts once in each stack, and direct recursion is one frame. Functions that call each other in a
+// cycle can exceed the total, as with callgrind itself; readers detect cycles.
 #pragma once
 
 #include "analyzer/export/sink.h"

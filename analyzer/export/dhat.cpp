@@ -10,8 +10,8 @@ struct Life {
   std::uint64_t lifetime_ns = 0;  // of all blocks of the stack
   std::uint64_t live_bytes = 0;
   std::uint64_t live_blocks = 0;
-  std::uint64_t most_bytes = 0;
-  std::uint64_t blocks_then = 0;
+  std::uint64_t max_bytes = 0;
+  std::uint64_t max_blocks = 0;  // when max_bytes were live
 };
 
 std::vector<Life> lives_of(const model::Profile& profile, const EventSource& source) {
@@ -25,10 +25,10 @@ std::vector<Life> lives_of(const model::Profile& profile, const EventSource& sou
         live[event.address] = event;
         life.live_bytes += event.size;
         ++life.live_blocks;
-        // dhat: the first moment of most bytes.
-        if (life.live_bytes > life.most_bytes || life.most_bytes == 0) {
-          life.most_bytes = life.live_bytes;
-          life.blocks_then = life.live_blocks;
+        // As in DHAT: the first moment with the maximum of bytes.
+        if (life.live_bytes > life.max_bytes || life.max_bytes == 0) {
+          life.max_bytes = life.live_bytes;
+          life.max_blocks = life.live_blocks;
         }
         continue;
       }
@@ -58,7 +58,7 @@ void write_dhat(const StackTable& table, const EventSource& events, Sink& output
           ",\"tg\":" + std::to_string(profile.peak_time_ns / 1000) +
           ",\"te\":" + std::to_string(profile.end_ns() / 1000) + ",\n\"pps\":[";
 
-  // A frame of each line of each location: two stacks never look the same, which the viewer refuses.
+  // One frame for each line of each location: no two stacks are equal, which the viewer would refuse.
   std::vector<std::uint32_t> first_frame;
   std::uint32_t frames = 1;
   for (const StackTable::Location& location : table.locations) {
@@ -78,8 +78,8 @@ void write_dhat(const StackTable& table, const EventSource& events, Sink& output
     put("{\"tb\":", costs.allocated_bytes);
     put(",\"tbk\":", costs.allocations);
     put(",\"tl\":", life.lifetime_ns / 1000);
-    put(",\"mb\":", life.most_bytes);
-    put(",\"mbk\":", life.blocks_then);
+    put(",\"mb\":", life.max_bytes);
+    put(",\"mbk\":", life.max_blocks);
     put(",\"gb\":", costs.peak_bytes);
     put(",\"gbk\":", costs.peak_blocks);
     put(",\"eb\":", costs.leaked_bytes);
@@ -94,7 +94,7 @@ void write_dhat(const StackTable& table, const EventSource& events, Sink& output
     output.write(text);
     text.clear();
   }
-  // dh_view builds its tree from the first stack.
+  // dh_view requires at least one stack.
   if (table.stacks.empty())
     text += "\n{\"tb\":0,\"tbk\":0,\"tl\":0,\"mb\":0,\"mbk\":0,\"gb\":0,\"gbk\":0,\"eb\":0,\"ebk\":0,\"fs\":[]}";
   text += "],\n\"ftbl\":[\n\"[root]\"";

@@ -1,6 +1,6 @@
-// For DHAT's viewer, dh_view.html of valgrind: for each stack what it allocated, how long its blocks lived, what it
-// held at most, at the peak and at the end. Times are in microseconds. Reads and writes of blocks, which only
-// valgrind sees, are not in the file.
+// Export for DHAT's viewer, valgrind's dh_view.html: for each stack what it allocated, the lifetimes of its blocks,
+// and what it held at its own maximum, at the peak and at the end. Times are in microseconds. The file has no reads
+// and writes of blocks, which only valgrind observes.
 #pragma once
 
 #include "analyzer/export/events.h"

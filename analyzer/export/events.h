@@ -1,4 +1,4 @@
-// What exporters of single blocks read: the events of a trace's heap, in order, with the profile's nodes and threads.
+// The events of a trace's heap, for exporters that need single blocks. Nodes and threads are those of the profile.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace heapprof::exporter {
 
-/// Calls its argument with all events, a batch at a time; replays the trace for it.
+/// Calls its argument with all events in order, a batch at a time. Each call replays the trace.
 using EventSource = std::function<void(const std::function<void(std::span<const replay::ProfileEvent>)>&)>;
 
-/// The allocations whose blocks are live, by address, as the events go by.
+/// The allocation events of the live blocks, by address.
 using LiveBlocks = std::unordered_map<std::uint64_t, replay::ProfileEvent>;
 
 }  // namespace heapprof::exporter

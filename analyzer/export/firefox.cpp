@@ -1,4 +1,4 @@
-// Tables are columns of equal length. A column is built as text while its table is made, and written in one piece.
+// Tables are columns of equal length. Each column is built as text and written at once.
 #include "analyzer/export/firefox.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class Table {
     }
     ++rows_;
   }
-  /// `more` stands behind the columns, with a comma in front.
+  /// `more`: further members, each with a comma in front.
   void write(Sink& output, const std::string& more = {}) const {
     output.write("{");
     for (const auto& [name, values] : columns_) {
@@ -70,16 +70,16 @@ class Strings {
   std::string json_;
 };
 
-/// Of `meta`, one millisecond. The viewer's ranges of time leave their end out: the profile ends this far behind its
-/// last event, as the viewer's own recordings do.
-constexpr std::uint64_t kInterval = 1'000'000;
+/// "interval" in `meta`, one millisecond. The viewer excludes the end of a range of time, so the profile ends one
+/// interval after its last event, as the viewer's own recordings do.
+constexpr std::uint64_t kIntervalNs = 1'000'000;
 
 void write_meta(const StackTable& table, Sink& output) {
   const model::Recording& recording = table.profile->recording;
   std::string text =
       "{\"meta\":{\"interval\":1,\"startTime\":" + milliseconds(recording.start_realtime_ns) +
       ",\"profilingStartTime\":" + milliseconds(table.profile->begin_ns()) +
-      ",\"profilingEndTime\":" + milliseconds(table.profile->end_ns() + kInterval) +
+      ",\"profilingEndTime\":" + milliseconds(table.profile->end_ns() + kIntervalNs) +
       ",\"processType\":0,\"stackwalk\":1,\"debug\":false,\"version\":27,\"preprocessedProfileVersion\":48,"
       "\"symbolicated\":true,\"importedFrom\":\"heapprof\",\"product\":";
   append_json(text, table.program.empty() ? "unknown program" : table.program);
@@ -108,7 +108,7 @@ void write_meta(const StackTable& table, Sink& output) {
   output.write(text + "],\n\"pages\":[],\n");
 }
 
-/// The memory track: changes of the live heap. It begins where the time does, at nothing.
+/// The memory track: changes of the live heap, from 0 at the start of the profile.
 void write_counters(const StackTable& table, Sink& output) {
   Table samples({"time", "count"});
   const std::vector<model::Timeline::Bucket>& buckets = table.profile->timeline.buckets;
@@ -156,7 +156,7 @@ void write_firefox(const StackTable& table, const EventSource& source, Sink& out
                    function.file.empty() ? "null" : strings.number(function.file), "null", "null"});
   Table frames({"address", "inlineDepth", "category", "subcategory", "func", "nativeSymbol", "innerWindowID",
                 "implementation", "line", "column"});
-  std::vector<std::size_t> first_frame;  // of each location; its lines follow
+  std::vector<std::size_t> first_frame;  // of each location; those of its lines follow
   for (const StackTable::Location& location : table.locations) {
     first_frame.push_back(frames.rows());
     for (std::size_t i = 0; i < location.lines.size(); ++i) {
@@ -166,14 +166,14 @@ void write_firefox(const StackTable& table, const EventSource& source, Sink& out
                   "null", line.line == 0 ? "null" : std::to_string(line.line), "null"});
     }
   }
-  // Parents stand before their children, as the format wants it.
+  // Parents come before their children, as the format requires.
   Table stacks({"frame", "category", "subcategory", "prefix"});
   std::vector<std::string> stack_of_node(profile.nodes.size(), "null");
   for (std::uint32_t node = 0; node < profile.nodes.size(); ++node) {
     const std::uint32_t location = table.location_of_node[node];
     if (location == model::kNoIndex) continue;
     std::string prefix = node == 0 ? "null" : stack_of_node[profile.nodes[node].parent];
-    // Under the root stands nothing, also where the root stands for events without a stack.
+    // Outermost frames have no prefix, even if the root has a location of its own (events without a stack).
     if (node != 0 && profile.nodes[node].parent == 0) prefix = "null";
     for (std::size_t i = table.locations[location].lines.size(); i-- > 0;) {
       stacks.row({std::to_string(first_frame[location] + i), "1", "0", prefix});
@@ -186,9 +186,9 @@ void write_firefox(const StackTable& table, const EventSource& source, Sink& out
   source([&](std::span<const replay::ProfileEvent> events) {
     for (const replay::ProfileEvent& event : events) {
       if (event.kind == replay::ResolvedKind::kSample) continue;
-      const bool release = event.kind == replay::ResolvedKind::kFree;
+      const bool is_free = event.kind == replay::ResolvedKind::kFree;
       allocations.row(
-          {milliseconds(event.time_ns), (release ? "-" : "") + std::to_string(event.size), stack_of_node[event.node],
+          {milliseconds(event.time_ns), (is_free ? "-" : "") + std::to_string(event.size), stack_of_node[event.node],
            std::to_string(event.address),
            std::to_string(event.thread < profile.threads.size() ? profile.threads[event.thread].tid : 0)});
     }

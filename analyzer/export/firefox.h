@@ -1,11 +1,11 @@
-// For profiler.firefox.com: its processed format, version 48, with native allocations.
+// Export for profiler.firefox.com: its processed format, version 48, with native allocations. Later versions of the
+// viewer upgrade older files when they load them.
 //
-// One thread holds all allocations and frees of the heap with their addresses, so the views "retained memory",
-// "allocations" and "deallocations" work over any range of time; a memory track shows the live heap. A free carries
-// the stack of its allocation, for a trace need not have one of its own. Later versions of the viewer upgrade older
-// files as they load them.
+// One thread has all allocations and frees of the heap with their addresses, so the views "retained memory",
+// "allocations" and "deallocations" work for any range of time; a memory track shows the live heap. A free has the
+// stack of its allocation, because its own stack need not be recorded.
 //
-// The viewer keeps everything in memory: some ten million events are what a browser bears.
+// The viewer keeps everything in memory: browsers can load about ten million events.
 #pragma once
 
 #include "analyzer/export/events.h"

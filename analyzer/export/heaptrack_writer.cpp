@@ -6,7 +6,7 @@
 namespace heapprof::exporter {
 namespace {
 
-// The oldest heaptrack that writes version 3 of the format; readers only use it in messages.
+// The oldest heaptrack with version 3 of the format. Readers use it only in messages.
 constexpr std::uint64_t kToolVersion = 0x10300;
 constexpr std::uint64_t kFormatVersion = 3;
 constexpr std::uint64_t kTimeStepNs = 10'000'000;
@@ -31,7 +31,7 @@ void append_hex(std::string& out, std::uint64_t value) {
   out.append(digits, put_hex(digits, value));
 }
 
-/// A line is a record: nothing in it may end it.
+/// A line is a record, so text in it must not contain the end of a line.
 std::string one_line(std::string_view text) {
   std::string out(text);
   std::replace_if(out.begin(), out.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
@@ -87,7 +87,7 @@ HeaptrackString HeaptrackWriter::string(std::string_view text) {
 HeaptrackIp HeaptrackWriter::instruction(std::uint64_t address, std::string_view module,
                                          std::span<const HeaptrackFrame> frames) {
   if (!within_limit(ip_count_, "instructions")) return HeaptrackIp::kNone;
-  // Strings first: their records must not fall into this one.
+  // Strings are written first: their records must not be within this one.
   struct Numbers {
     std::uint32_t function, file;
   };
@@ -95,7 +95,7 @@ HeaptrackIp HeaptrackWriter::instruction(std::uint64_t address, std::string_view
   std::vector<Numbers> numbers;
   numbers.reserve(frames.size());
   for (const HeaptrackFrame& frame : frames) {
-    // A frame without a name among named ones keeps its place; alone it is an address without a symbol.
+    // An unnamed frame among named ones is kept; a single one is an address without a symbol.
     const bool nameless = frame.function.empty() && frames.size() > 1;
     numbers.push_back({raw(string(nameless ? "??" : frame.function)), raw(string(frame.file))});
   }
@@ -113,7 +113,7 @@ HeaptrackIp HeaptrackWriter::instruction(std::uint64_t address, std::string_view
     for (std::size_t i = 0; i < frames.size(); ++i) {
       field(numbers[i].function);
       field(numbers[i].file);
-      // Readers parse a signed number.
+      // Readers parse a signed 32-bit number.
       field(numbers[i].file == 0 ? 0 : std::min<std::uint32_t>(frames[i].line, INT32_MAX));
     }
   }
@@ -252,7 +252,7 @@ HeaptrackStacks::HeaptrackStacks(HeaptrackWriter& writer, std::span<const Node> 
     : writer_(writer), tree_(tree), resolve_(std::move(resolve)), traces_(tree.size()), known_(tree.size()) {}
 
 HeaptrackTrace HeaptrackStacks::write(std::uint32_t node) {
-  // Up to the first frame that is known, then down again: parents stand before children.
+  // Parents are written before children: go up to the first frame that was written, then down again.
   path_.clear();
   while (node != kNoParent && !known_[node]) {
     path_.push_back(node);

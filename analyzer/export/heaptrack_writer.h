@@ -1,40 +1,8 @@
-// Writes the file that heaptrack_print and heaptrack_gui load (interpreted format, version 3).
+// Writes the file that heaptrack_print and heaptrack_gui load: heaptrack's interpreted format, version 3.
 //
-// The format is a stream of events in which every table entry precedes its first use. A trace of ours knows
-// its call tree only at the end, and symbols are resolved after that. So an export takes two replays:
-//
-//   1. replay once: link the call tree, note which nodes are used; resolve all their symbols, in parallel;
-//   2. replay again, streaming: each event goes to this writer, which asks for names as they are first needed.
-//
-//   Sink output("profile.zst");
-//   HeaptrackWriter writer(output, {.command = "redis-server --port 6379"});
-//   HeaptrackStacks stacks(writer, tree, resolve);
-//   ...
-//   writer.set_time(event.time_ns);
-//   block.heaptrack_class = writer.allocation(event.size, stacks.trace(event.node));
-//   writer.set_time(event.time_ns);
-//   writer.deallocation(block.heaptrack_class);
-//   ...
-//   writer.finish(duration_ns, last_rss);
-//   if (!output.close()) report(output.error());
-//
-// What a reader does with the file, and what follows for us:
-//
-// - There are no addresses: the caller matches a free with its allocation and hands back the class. A
-//   reallocation is deallocation(old) then allocation(new). A deallocation of what was not allocated would
-//   crash readers; deallocation() refuses it.
-// - heaptrack_gui crashes on classes that are not numbered by their first use, so a class is declared in the
-//   moment of its first allocation.
-// - heaptrack counts an allocation as temporary when the deallocation right after it names the same class;
-//   after any deallocation it takes class 0 for the latest, so a deallocation of class 0 then counts too.
-//   Class 0 here is an ordinary class, because a dummy would add a call and every other total is exact. The
-//   count therefore is heaptrack's, and differs from ours, which goes by pointer and thread.
-//   HeaptrackTotals has the exact figures that readers print.
-// - Readers drop an instruction whose innermost function is `operator new(unsigned long)` or one of its three
-//   kin, with everything inlined there, and end printed backtraces at `main`. Names are written as they are.
-// - Indices have 32 bits and wrap silently in readers; beyond that the export fails.
-//
-// Errors stay in the Sink: nothing here has to be checked before output.close().
+// Every table entry must precede its first use, but the call tree of a trace is complete only at its end, and symbols
+// are resolved after that. So an export takes two replays: the first for the profile and the symbols of its stacks,
+// the second passes each event to this writer, which asks for names when they are first used (HeaptrackStacks).
 #pragma once
 
 #include <cstdint>
@@ -49,7 +17,7 @@
 
 namespace heapprof::exporter {
 
-/// What heaptrack_print shows as totals for the file. Exact.
+/// The totals that heaptrack_print prints for the file.
 struct HeaptrackTotals {
   std::uint64_t calls = 0;
   std::uint64_t temporary = 0;  ///< by heaptrack's definition, its rule for class 0 included
@@ -73,6 +41,21 @@ struct HeaptrackFrame {
   std::uint32_t line = 0;
 };
 
+/// Readers of the file determine some of the rules:
+/// - There are no addresses: a free names the class (size and stack) of its block. Readers crash on a free of what
+/// was
+///   not allocated, so deallocation() refuses it.
+/// - heaptrack_gui crashes on classes that are not numbered in order of their first use, so allocation() declares
+/// them.
+/// - Readers count an allocation as temporary when the next deallocation is of the same class. After a deallocation
+/// they
+///   take class 0 for the latest, so a deallocation of class 0 then counts too. HeaptrackTotals counts as they do.
+/// - Readers drop an instruction whose innermost function is `operator new(unsigned long)` or one of its variants,
+/// with
+///   everything inlined there, and end printed backtraces at `main`.
+/// - Indices have 32 bits and overflow silently in readers, so the export fails beyond that.
+///
+/// Errors are kept by the Sink; callers check only the result of its close().
 class HeaptrackWriter {
  public:
   struct Header {
@@ -81,48 +64,47 @@ class HeaptrackWriter {
     std::uint64_t physical_pages = 0;      ///< memory of the machine, for the GUI; 0: unknown
   };
 
-  /// Writes the header at once. `output` must outlive the writer. `index_limit` is what 32 bits hold;
-  /// tests pass less.
+  /// Writes the header. `output` must outlive the writer. `index_limit`: the greatest index; tests pass a smaller
+  /// one.
   HeaptrackWriter(Sink& output, const Header& header, std::uint64_t index_limit = UINT32_MAX);
 
-  // Tables. Each gives the number of an equal entry if there is one. Names may hold any bytes: line feeds
-  // and carriage returns become spaces.
+  // Tables. Line feeds and carriage returns in names become spaces.
 
-  /// kNone for an empty text.
+  /// The number of the text, which is written once; kNone for an empty text.
   HeaptrackString string(std::string_view text);
 
-  /// `address` is absolute, of the call. `frames` are innermost first: inlined functions, then the one that
-  /// has the symbol; none when the address has no symbol. Not deduplicated: ask once an address.
+  /// Adds an instruction. `address`: of the call, in memory. `frames`: innermost first, inlined functions, then the
+  /// one with the symbol; empty when the address has no symbol. Call it once for each address.
   HeaptrackIp instruction(std::uint64_t address, std::string_view module, std::span<const HeaptrackFrame> frames);
 
-  /// A frame called from `parent`, kNone for the outermost.
+  /// The number of the frame `ip` with the caller `parent` (kNone: outermost), which is written once.
   HeaptrackTrace trace(HeaptrackIp ip, HeaptrackTrace parent);
 
-  // Events, in the order in which they happened.
+  // Events, in order of time.
 
-  /// Moves time on. Cheap: writes when a step of 10 ms has passed. Time that runs backwards is ignored.
+  /// Sets the time of the following events. Writes only every 10 ms. Earlier times are ignored.
   void set_time(std::uint64_t time_ns) {
     if (time_ns >= next_time_ns_) [[unlikely]] write_time(time_ns);
   }
 
-  /// Resident memory at this moment. Readers keep the highest of the run.
+  /// Resident memory at this time. Readers keep the maximum.
   void resident(std::uint64_t bytes);
 
-  /// One look-up in a hash table and a line of a few bytes.
+  /// Cost: one lookup in a hash table and a line of a few bytes.
   HeaptrackClass allocation(std::uint64_t size_bytes, HeaptrackTrace trace);
 
-  /// Of a block of a class that allocation() gave. False, and nothing written, when no block of that class
+  /// Frees a block of a class that allocation() returned. False, and nothing is written, when no block of the class
   /// is live.
   bool deallocation(HeaptrackClass of);
-  /// The same for a caller that keeps size and stack of a block anyway.
+  /// The same, by size and stack of the block.
   bool deallocation(std::uint64_t size_bytes, HeaptrackTrace trace);
 
-  /// Last time and resident memory (0: unknown). The output is still to be closed.
+  /// Writes the last time and resident memory (0: unknown). Does not close the output.
   void finish(std::uint64_t time_ns, std::uint64_t resident_bytes);
 
   const HeaptrackTotals& totals() const noexcept { return totals_; }
 
-  /// What was counted for one class, for comparisons per stack and per size.
+  /// The sums of one class, for tests.
   struct ClassFigures {
     std::uint64_t size_bytes = 0;
     HeaptrackTrace trace{};

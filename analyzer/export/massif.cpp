@@ -12,11 +12,10 @@
 namespace heapprof::exporter {
 namespace {
 
-constexpr std::size_t kMostSnapshots = 100;  // massif's own limit by default
-constexpr std::size_t kDetailedEvery = 10;   // and its share of snapshots with a tree
-constexpr std::uint64_t kThreshold = 100;    // one part in so many
-/// Both readers call themselves for each level.
-constexpr std::size_t kMostDepth = 200;
+constexpr std::size_t kMaxSnapshots = 100;  // massif's default
+constexpr std::size_t kDetailedEvery = 10;  // every tenth snapshot has a tree: massif's default
+constexpr std::uint64_t kThreshold = 100;   // 1/100: massif's default
+constexpr std::size_t kMaxDepth = 200;      // both readers are recursive
 
 std::string no_comment(const std::string& text) {
   std::string out;
@@ -27,7 +26,7 @@ std::string no_comment(const std::string& text) {
   return out;
 }
 
-/// What each stack held at one moment; without those that held nothing.
+/// The live bytes of a stack at one moment, more than 0.
 struct Held {
   std::uint32_t node;
   std::uint64_t bytes;
@@ -42,13 +41,13 @@ class TreeWriter {
       stacks_.push_back({held.node, 0, held.bytes});
       total_ += held.bytes;
     }
-    least_ = std::max<std::uint64_t>(total_ / kThreshold, 1);
+    min_bytes_ = std::max<std::uint64_t>(total_ / kThreshold, 1);
   }
 
   void write() { write_node(stacks_, "(heap allocation functions) malloc/new/new[], --alloc-fns, etc.", 0); }
 
  private:
-  /// A stack and the frame of it that is next: `node`'s line number `line`.
+  /// A stack and its next frame: line `line` of the location of `node`.
   struct Cursor {
     std::uint32_t node;
     std::uint32_t line;
@@ -63,7 +62,7 @@ class TreeWriter {
     const std::uint32_t location = table_.location_of_node[cursor.node];
     return std::uint64_t{location} << 32 | cursor.line;
   }
-  /// False: that was the outermost.
+  /// Moves to the caller. False: the frame was the outermost.
   bool step(Cursor& cursor) const {
     const StackTable::Location& location = table_.locations[table_.location_of_node[cursor.node]];
     if (++cursor.line < location.lines.size()) return true;
@@ -78,9 +77,9 @@ class TreeWriter {
     ended_ = 0;
     for (Cursor& cursor : stacks) {
       bytes += cursor.bytes;
-      if (depth < kMostDepth) by_frame[frame_of(cursor)].push_back(cursor);
+      if (depth < kMaxDepth) by_frame[frame_of(cursor)].push_back(cursor);
     }
-    Group().swap(stacks);  // deep trees of many stacks would keep a copy a level
+    Group().swap(stacks);  // else each level of the tree would keep a copy
 
     struct Child {
       std::uint64_t frame;
@@ -92,7 +91,7 @@ class TreeWriter {
     for (const auto& [frame, group] : by_frame) {
       std::uint64_t sum = 0;
       for (const Cursor& cursor : group) sum += cursor.bytes;
-      if (sum >= least_) {
+      if (sum >= min_bytes_) {
         children.push_back({frame, sum});
       } else {
         small_bytes += sum;
@@ -131,23 +130,23 @@ class TreeWriter {
   Sink& output_;
   Group stacks_;
   std::uint64_t total_ = 0;
-  std::uint64_t least_ = 1;
-  std::uint64_t ended_ = 0;  // bytes of the stacks of the next node that end with it
+  std::uint64_t min_bytes_ = 1;
+  std::uint64_t ended_ = 0;  // bytes of the stacks that end at the next node
 };
 
 struct Snapshot {
   std::uint64_t time_ns;
   std::uint64_t bytes;
   const char* kind;
-  Composition tree;  // of a kind that has one
+  Composition tree;  // of the kinds "detailed" and "peak"
 };
 
 std::vector<Snapshot> snapshots_of(const StackTable& table) {
   const model::Profile& profile = *table.profile;
   std::vector<Snapshot> snapshots{{0, 0, "empty", {}}};
   const std::vector<model::Timeline::Bucket>& buckets = profile.timeline.buckets;
-  const std::size_t step = buckets.size() / (kMostSnapshots - 3) + 1;
-  // What a slice begins with has stacks that its profile does not know.
+  const std::size_t step = buckets.size() / (kMaxSnapshots - 3) + 1;
+  // Blocks from before a slice have stacks that its profile does not have.
   const bool trees = profile.begin_ns() == 0;
   for (std::size_t i = step; i < buckets.size(); i += step)
     snapshots.push_back({buckets[i].start_ns, buckets[i - 1].last_bytes,
@@ -155,7 +154,7 @@ std::vector<Snapshot> snapshots_of(const StackTable& table) {
   return snapshots;
 }
 
-/// Fills the trees, and the bytes, which are then exactly the trees'.
+/// Fills the trees, and sets the bytes of their snapshots to the sums of the trees.
 void compose(const EventSource& source, std::size_t nodes, std::vector<Snapshot>& snapshots) {
   std::vector<std::uint64_t> live(nodes, 0);
   auto next = snapshots.begin();
@@ -180,7 +179,7 @@ void compose(const EventSource& source, std::size_t nodes, std::vector<Snapshot>
   while (next != snapshots.end()) take();
 }
 
-/// The two moments that the profile knows by stack.
+/// Adds the peak and the end, whose trees the profile has.
 void add_peak_and_end(const StackTable& table, std::vector<Snapshot>& snapshots) {
   const model::Profile& profile = *table.profile;
   const auto composition = [&](std::uint64_t model::Costs::*figure) {

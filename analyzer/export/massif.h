@@ -1,9 +1,9 @@
-// For ms_print and massif-visualizer: what was live over time, with the tree of call sites at every tenth moment, at
-// the peak and at the end. The moments between come from a second replay; in a slice of time there are none.
+// Export for ms_print and massif-visualizer: the live bytes over time, with the tree of call sites at every tenth
+// snapshot, at the peak and at the end. The trees in between come from a second replay; a slice of time has none.
 //
-// Massif's tree begins at the allocation: a node's children are its callers. Callers that hold less than one
-// percent are summed up in one line, as massif does by default, so a file stays small however many stacks there
-// are. `#` begins a comment wherever ms_print sees it, so names have U+FF03 instead.
+// A tree begins at the allocation: the children of a node are its callers. Callers with less than one percent are
+// summed in one line, as massif does by default, which limits the size of the file. ms_print reads `#` as the start
+// of a comment anywhere, so names have U+FF03 instead.
 #pragma once
 
 #include "analyzer/export/events.h"
@@ -12,7 +12,7 @@
 
 namespace heapprof::exporter {
 
-/// `source`: events of what the profile's kind counts, mappings too (of single blocks where that is the heap).
+/// `source`: the events of what the profile's kind counts (EventFilter::of_kind).
 void write_massif(const StackTable& table, const EventSource& source, Sink& output);
 
 }  // namespace heapprof::exporter

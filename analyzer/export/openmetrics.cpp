@@ -8,9 +8,9 @@
 namespace heapprof::exporter {
 namespace {
 
-/// Prometheus keeps milliseconds, cut from a floating-point number of seconds, and refuses two values of one: what is
-/// this far apart stays apart.
-constexpr std::uint64_t kLeastApartNs = 1'001'000;
+/// Prometheus truncates a floating-point number of seconds to milliseconds and refuses two values with one time.
+/// Times with this distance stay different.
+constexpr std::uint64_t kMinDistanceNs = 1'001'000;
 
 std::string label(const char* name, const std::string& text) {
   std::string out = std::string(name) + "=\"";
@@ -41,9 +41,9 @@ class Writer {
       std::uint64_t time_ns;
       std::uint64_t value;
     };
-    std::vector<Point> points;  // from the last, which is kept, to the first
+    std::vector<Point> points;  // from the last, which is always written, to the first
     for (std::size_t i = times.size(); i-- > 0;) {
-      if (!points.empty() && times[i] + kLeastApartNs > points.back().time_ns) continue;
+      if (!points.empty() && times[i] + kMinDistanceNs > points.back().time_ns) continue;
       const std::optional<std::uint64_t> figure = value(i);
       if (figure) points.push_back({times[i], *figure});
     }
@@ -82,9 +82,9 @@ void write_openmetrics(const model::Profile& profile, const render::Timeline& ti
   writer.family("heapprof_live_blocks", "gauge", false, "How many " + what + " were live.");
   writer.series("heapprof_live_blocks", "", [&](std::size_t i) { return buckets[i].last_blocks; });
   writer.family("heapprof_peak_bytes", "gauge", true,
-                "The most bytes of " + what + " that were live, at that moment.");
+                "Maximum of live bytes of " + what + ", at the time of the peak.");
   writer.point("heapprof_peak_bytes", profile.totals.peak_bytes, profile.peak_time_ns);
-  writer.family("heapprof_mapped_bytes", "gauge", true, "Bytes of mappings that the program had made.");
+  writer.family("heapprof_mapped_bytes", "gauge", true, "Bytes of live mappings of the program.");
   writer.series("heapprof_mapped_bytes", "", [&](std::size_t i) { return buckets[i].mapped_bytes; });
   writer.family("heapprof_resident_bytes", "gauge", true, "Resident memory of the process, where it was sampled.");
   writer.series("heapprof_resident_bytes", "", [&](std::size_t i) -> std::optional<std::uint64_t> {
@@ -96,7 +96,7 @@ void write_openmetrics(const model::Profile& profile, const render::Timeline& ti
     allocations.push_back((allocations.empty() ? 0 : allocations.back()) + bucket.allocations);
     bytes.push_back((bytes.empty() ? 0 : bytes.back()) + bucket.allocated_bytes);
   }
-  writer.family("heapprof_allocations", "counter", false, "Allocations made.");
+  writer.family("heapprof_allocations", "counter", false, "Number of allocations.");
   writer.series("heapprof_allocations_total", "", [&](std::size_t i) { return allocations[i]; });
   writer.family("heapprof_allocated_bytes", "counter", true, "Bytes allocated.");
   writer.series("heapprof_allocated_bytes_total", "", [&](std::size_t i) { return bytes[i]; });

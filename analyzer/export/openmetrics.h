@@ -1,7 +1,7 @@
-// The timeline for those who graph: OpenMetrics text (openmetrics.io), with the time of day of every value.
+// Export of the timeline as OpenMetrics text (openmetrics.io); every value has its time of day.
 //
-// `promtool tsdb create-blocks-from openmetrics` takes it into Prometheus, and from there into Grafana. All series
-// carry `program` and `pid`, so recordings of a fleet go into one database.
+// `promtool tsdb create-blocks-from openmetrics` imports it into Prometheus, from where Grafana can show it. All
+// series have the labels `program` and `pid`, so recordings of many processes can be in one database.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace heapprof::exporter {
 
-/// Live, mapped and resident memory and allocations from `profile`, the sites' shares from `timeline`, whose samples
-/// are the buckets of the profile's.
+/// Live, mapped and resident memory and allocations are from `profile`, the bytes of call sites from `timeline`,
+/// whose samples are the buckets of the profile's timeline.
 void write_openmetrics(const model::Profile& profile, const render::Timeline& timeline, const std::string& program,
                        const render::TextSink& out);
 

@@ -1,5 +1,5 @@
-// A protobuf message is a sequence of fields: a key (number << 3 | wire type), then a varint (type 0) or a length
-// and bytes (type 2). Fields may come in any order, so samples are streamed and the strings come last.
+// A protobuf message is a sequence of fields: a key (number << 3 | wire type), then a varint (type 0) or a length and
+// bytes (type 2). Fields may be in any order, so samples are written first and the string table last.
 #include "analyzer/export/pprof.h"
 
 #include <string>
@@ -44,7 +44,7 @@ class Strings {
   const std::vector<const std::string*>& all() const noexcept { return all_; }
 
  private:
-  std::unordered_map<std::string, std::size_t> index_;  // its keys stay where they are
+  std::unordered_map<std::string, std::size_t> index_;  // the keys have stable addresses
   std::vector<const std::string*> all_;
 };
 
@@ -110,7 +110,7 @@ class Writer {
     }
   }
 
-  /// The first mapping is taken for the program.
+  /// pprof takes the first mapping for the program.
   void write_mappings() {
     const std::vector<model::Module>& modules = table_.profile->modules;
     mapping_of_module_.assign(modules.size(), 0);

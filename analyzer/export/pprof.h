@@ -1,7 +1,8 @@
-// For pprof: profile.proto (github.com/google/pprof/blob/main/proto/profile.proto), to be gzipped by the Sink.
+// Export for pprof: profile.proto (github.com/google/pprof/blob/main/proto/profile.proto). The Sink compresses it
+// with gzip.
 //
-// Sample types are cost_columns() in its order; in use means live at the end of the trace, which is also the
-// default. Every mapping says that it has its symbols, so pprof neither looks for files nor symbolises again.
+// Sample types are cost_columns() in order. "inuse" means live at the end of the trace, and is the default. Every
+// mapping is marked as symbolized, so pprof neither looks for files nor symbolizes again.
 #pragma once
 
 #include "analyzer/export/sink.h"

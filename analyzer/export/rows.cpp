@@ -9,7 +9,7 @@
 namespace heapprof::exporter {
 namespace {
 
-/// One line at a time; a field's name is written in every row (ndjson) or in the head line (csv).
+/// Writes rows. Field names are in every row (ndjson) or in the header line (csv).
 class RowWriter {
  public:
   RowWriter(RowFormat format, std::initializer_list<const char*> names, Sink& output)
@@ -111,14 +111,14 @@ void write_events(const StackTable& table, const EventSource& source, RowFormat 
   source([&](std::span<const replay::ProfileEvent> events) {
     for (const replay::ProfileEvent& event : events) {
       if (event.kind == replay::ResolvedKind::kSample) continue;
-      const bool release = event.kind == replay::ResolvedKind::kFree;
+      const bool is_free = event.kind == replay::ResolvedKind::kFree;
       row.number(event.time_ns);
-      row.text(release ? "free" : "alloc");
+      row.text(is_free ? "free" : "alloc");
       row.number(event.address);
       row.number(event.size);
       threads.write(event.thread, row);
       row.number(event.node);
-      row.boolean(release && event.temporary);
+      row.boolean(is_free && event.temporary);
       row.end_row();
     }
   });

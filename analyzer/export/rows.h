@@ -1,14 +1,14 @@
-// For databases (DuckDB, ClickHouse, Spark, pandas): one row a line, as ndjson or csv with a head line.
+// Export for databases (DuckDB, ClickHouse, Spark, pandas): one row a line, as ndjson, or csv with a header line.
 //
 //   events   time_ns, event, address, size, tid, thread, stack, temporary
-//            `event` is "alloc" or "free"; a realloc is a free and an alloc. `temporary`, on frees: the block was
-//            freed by its thread before that allocated again. All sizes of allocs add up to what was allocated.
+//            `event` is "alloc" or "free"; a realloc is a free and an alloc. `temporary`, of a free: the thread that
+//            allocated the block freed it before its next allocation
 //   blocks   time_ns, address, size, tid, thread, stack, frames
-//            live at the end of the trace, in order of allocation
-//   stacks   stack, the costs by the names of `report --json`'s fields, truncated, frames
+//            blocks live at the end of the trace, in order of allocation
+//   stacks   stack, the costs by the names of `report --json`, truncated, frames
 //
-// `stack` is a number that joins the three, for one trace. `frames` is a list, innermost first, of {function,
-// module, file, line, inlined}; in csv the same as JSON text.
+// `stack` is a number that joins the three tables of one trace. `frames` is a list of {function, module, file, line,
+// inlined}, innermost first; in csv it is JSON text.
 #pragma once
 
 #include "analyzer/export/events.h"

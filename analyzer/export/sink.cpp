@@ -15,7 +15,7 @@
 
 namespace heapprof::exporter {
 
-/// Takes bytes, gives compressed ones to Sink::write_file.
+/// Compresses bytes and passes the result to Sink::write_file.
 struct Sink::Compressor {
   explicit Compressor(Sink& output) : output_(output) {}
   virtual ~Compressor() = default;
@@ -28,8 +28,7 @@ struct Sink::Compressor {
 
 struct Sink::Gzip final : Compressor {
   explicit Gzip(Sink& output) : Compressor(output) {
-    // 16: a gzip header instead of a zlib one. The header has no name and no time, so that equal content
-    // makes equal files.
+    // + 16: a gzip header instead of a zlib header. It has no name and no time, so equal contents give equal files.
     constexpr int kGzipWindow = 15 + 16;
     constexpr int kMemoryLevel = 8;
     good_ = deflateInit2(&stream_, 6, Z_DEFLATED, kGzipWindow, kMemoryLevel, Z_DEFAULT_STRATEGY) == Z_OK;
@@ -102,22 +101,22 @@ Sink::Sink(std::string path, Compression compression) : path_(std::move(path)), 
 
 Sink::~Sink() {
   if (closed_ || is_stdout_ || fd_ < 0) return;
-  // Only a file of ours: never a device or a pipe that was named.
+  // A device or a pipe is not removed.
   struct stat status;
   if (::fstat(fd_, &status) == 0 && S_ISREG(status.st_mode)) ::unlink(path_.c_str());
   ::close(fd_);
 }
 
 void Sink::flush() {
-  pass_on(buffer_.get(), used_);
+  write_through(buffer_.get(), used_);
   used_ = 0;
 }
 
-void Sink::pass_on(const char* bytes, std::size_t size) {
+void Sink::write_through(const char* bytes, std::size_t size) {
   // zlib counts in 32 bits.
-  constexpr std::size_t kMostAtOnce = 1u << 30;
+  constexpr std::size_t kMaxAtOnce = 1u << 30;
   while (size > 0 && ok()) {
-    const std::size_t now = size < kMostAtOnce ? size : kMostAtOnce;
+    const std::size_t now = size < kMaxAtOnce ? size : kMaxAtOnce;
     if (compressor_) compressor_->add(bytes, now, false);
     else write_file(bytes, now);
     bytes += now;
@@ -144,7 +143,7 @@ bool Sink::close() {
   if (ok() && compressor_) compressor_->add(nullptr, 0, true);
   if (!ok()) return false;
   closed_ = true;
-  // A full disk may be noticed as late as here (NFS, quotas).
+  // A full disk may be reported only here (NFS, quotas).
   if (!is_stdout_ && ::close(fd_) != 0 && errno != EINTR) fail_errno("cannot be written");
   return ok();
 }

@@ -1,13 +1,14 @@
-// Where an export goes: a file, compressed as its name says, or standard output.
+// Where an export is written: a file, compressed according to its name, or standard output.
 //
 //   name          content
 //   ends in .gz   one gzip member
 //   ends in .zst  one zstd frame
-//   -             standard output, plain
-//   other         plain
+//   -             standard output, not compressed
+//   other         not compressed
 //
-// Errors are remembered, not thrown: after the first one, writes do nothing, and close() tells. So a caller
-// writes as if nothing could fail and looks once.
+// Writes never fail visibly: after the first error they do nothing, and close() returns false. A file is written in
+// place, since it may be a device or a pipe; for a file that must appear only when complete see
+// trace/files/atomic_file.h.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +22,10 @@ class Sink {
  public:
   enum class Compression { kByName, kGzip };
 
-  /// Opens `path` for writing and truncates it. On failure the Sink is already failed: see error().
-  /// kGzip: gzip whatever the name, on standard output too, for formats that are compressed by definition.
+  /// Opens `path` for writing and truncates it. After a failure ok() is false. kGzip: compress with gzip whatever the
+  /// name, on standard output too; for formats that are always compressed.
   explicit Sink(std::string path, Compression compression = Compression::kByName);
-  /// Closes without looking at errors; a file whose writing failed, or that was never closed, is removed.
+  /// Removes the file if writing failed or close() was not called.
   ~Sink();
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
@@ -32,15 +33,15 @@ class Sink {
   void write(std::string_view bytes) {
     if (used_ + bytes.size() > kBufferBytes) [[unlikely]] flush();
     if (bytes.size() > kBufferBytes) [[unlikely]] {
-      pass_on(bytes.data(), bytes.size());
+      write_through(bytes.data(), bytes.size());
       return;
     }
     bytes.copy(buffer_.get() + used_, bytes.size());
     used_ += bytes.size();
   }
 
-  /// Room for `size` (at most kMaxDirect) bytes to be filled in place; then commit() how many were.
-  /// The cheapest way to write many short records.
+  /// Returns space for `size` bytes, at most kMaxDirect, to be written in place; then call commit() with their
+  /// number. The fastest way to write many short records.
   static constexpr std::size_t kMaxDirect = 256;
   char* reserve(std::size_t size) {
     if (used_ + size > kBufferBytes) [[unlikely]] flush();
@@ -48,15 +49,14 @@ class Sink {
   }
   void commit(std::size_t size) { used_ += size; }
 
-  /// Writes out what is left, ends the compressed stream and closes the file. True when everything has
-  /// been written; then the file is complete. Call once.
+  /// Flushes, ends the compressed stream and closes the file. True: the file is complete. Call once.
   bool close();
 
-  /// Remembers a failure that happened elsewhere: the file must not look complete.
+  /// Reports an error of the caller: the file is not complete.
   void fail(const std::string& reason);
 
   bool ok() const noexcept { return error_.empty(); }
-  /// One clause with the file's name and what went wrong; empty when all is well.
+  /// The file's name and the error; empty: none.
   const std::string& error() const noexcept { return error_; }
 
  private:
@@ -66,7 +66,7 @@ class Sink {
   struct Zstd;
 
   void flush();
-  void pass_on(const char* bytes, std::size_t size);  // to the compressor, or to the file
+  void write_through(const char* bytes, std::size_t size);  // to the compressor or to the file
   void write_file(const char* bytes, std::size_t size);
   void fail_errno(const char* what);
 

@@ -7,10 +7,10 @@
 namespace heapprof::exporter {
 namespace {
 
-/// Of cost_columns(). The peak is what most come for, then the other bytes, then counts.
+/// Indices in cost_columns(): the peak first, then the other bytes, then the counts.
 constexpr std::size_t kOrder[] = {5, 3, 1, 7, 4, 2, 0, 6};
 
-/// The one line at which each function is seen; 0: none or several.
+/// The line of each function, if all its frames have the same one; else 0.
 std::vector<std::uint32_t> lines_of(const StackTable& table) {
   constexpr std::uint32_t kUnseen = UINT32_MAX;
   std::vector<std::uint32_t> lines(table.functions.size(), kUnseen);
@@ -52,7 +52,7 @@ void write_speedscope(const StackTable& table, Sink& output) {
     for (const std::uint32_t node : table.stacks) total += table.profile->nodes[node].costs.*column.figure;
     text = i == 0 ? "\n" : ",\n";
     text += "{\"type\":\"sampled\",\"name\":";
-    append_json(text, words_for(column, *table.profile));
+    append_json(text, description_of(column, *table.profile));
     text += std::string(",\"unit\":\"") + (std::string_view(column.unit) == "bytes" ? "bytes" : "none") +
             "\",\"startValue\":0,\"endValue\":" + std::to_string(total) + ",\n\"samples\":[";
     std::string weights;

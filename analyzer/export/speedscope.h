@@ -1,7 +1,7 @@
-// For speedscope (speedscope.app, or its npm package): one file with a profile for each cost, to be chosen in the
-// viewer's title bar; bytes live at the peak come first.
+// Export for speedscope (speedscope.app, or its npm package): one file with a profile for each cost, to be chosen in
+// the title bar of the viewer. Bytes live at the peak are first.
 //
-// A frame is a function; its line is given when all calls in it come from one.
+// A frame is a function; it has a line when all its frames have the same one.
 #pragma once
 
 #include "analyzer/export/sink.h"

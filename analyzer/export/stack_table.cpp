@@ -8,7 +8,7 @@
 namespace heapprof::exporter {
 
 std::uint32_t FunctionTable::number(const StackTable::Function& function) {
-  // Clean text holds no NUL.
+  // Clean text contains no NUL.
   std::string key = function.name;
   key.append(1, '\0').append(function.file).append(1, '\0').append(std::to_string(function.module));
   const auto [at, fresh] = index_.try_emplace(std::move(key), static_cast<std::uint32_t>(table_.functions.size()));
@@ -31,12 +31,12 @@ std::span<const CostColumn> cost_columns() {
   return kColumns;
 }
 
-std::string words_for(const CostColumn& column, const model::Profile& profile) {
-  std::string words = column.words;
-  const std::size_t peak = words.find("the peak");
+std::string description_of(const CostColumn& column, const model::Profile& profile) {
+  std::string text = column.description;
+  const std::size_t peak = text.find("the peak");
   if (profile.is_moment() && peak != std::string::npos)
-    words.replace(peak, std::string::npos, render::human_time(*profile.live_at_ns));
-  return words;
+    text.replace(peak, std::string::npos, render::human_time(*profile.live_at_ns));
+  return text;
 }
 
 std::string frame_label(const StackTable& table, std::uint32_t location, std::uint32_t line) {

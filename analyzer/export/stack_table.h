@@ -1,10 +1,9 @@
-// A profile's stacks with names, as the exporters take them: text is clean UTF-8, every table entry stands once,
-// and what a stack lacks is a frame of its own ("[stack cut: too_deep]", "[no stack]"), so that no exporter has
-// to think of it and no byte is left out of any total.
+// The stacks of a profile with names, as the exporters need them: text is clean UTF-8, each table entry is unique,
+// and a truncated or missing stack has a frame for that ("[no stack]"), so that every total is complete.
 //
-//   locations   one for each code address in use; `lines` of it are innermost first: what was inlined there, then
-//               the function itself
-//   nodes       the profile's call tree; a stack is a node and its parents
+//   locations   one for each code address in use; its `lines` are innermost first: inlined functions, then the
+//               function itself
+//   nodes       the call tree of the profile; a stack is a node and its parents
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ namespace heapprof::exporter {
 
 struct StackTable {
   struct Function {
-    std::string name;           ///< never empty: "libfoo.so+0x1234" when unknown
+    std::string name;           ///< never empty: "libfoo.so+0x1234" without a symbol
     std::string file;           ///< empty: unknown
     std::uint32_t module = 0;   ///< in modules
   };
@@ -31,13 +30,13 @@ struct StackTable {
   };
   struct Location {
     std::uint32_t module = 0;   ///< in modules; 0: code of no object
-    std::uint64_t address = 0;  ///< of the call, as it ran; 0: not code
-    std::uint64_t offset = 0;   ///< the same in the module's file
+    std::uint64_t address = 0;  ///< of the call, in memory; 0: not code
+    std::uint64_t offset = 0;   ///< of the call, in the module's file
     std::vector<Line> lines;    ///< never empty
   };
 
   const model::Profile* profile = nullptr;
-  std::string program;                          ///< last part of its path
+  std::string program;                          ///< file name of the executable
   std::string command;
   std::vector<std::string> modules;             ///< paths, by Profile::modules
   std::vector<Function> functions;
@@ -45,7 +44,7 @@ struct StackTable {
   std::vector<std::uint32_t> location_of_node;  ///< by Profile::nodes; kNoIndex: no frame of its own
   std::vector<std::uint32_t> stacks;            ///< nodes with a cost, ascending
 
-  /// Calls `visit(location)` for each of a stack, innermost first; at least once.
+  /// Calls `visit(location)` for each location of a stack, innermost first; at least once.
   template <typename Visit>
   void for_each_location(std::uint32_t node, const Visit& visit) const {
     do {
@@ -62,10 +61,11 @@ struct StackTable {
   }
 };
 
-/// Fills the tables of a StackTable; each function once.
+/// Adds functions to a StackTable, each one once.
 class FunctionTable {
  public:
   explicit FunctionTable(StackTable& table) : table_(table) {}
+  /// The index of the function in StackTable::functions.
   std::uint32_t number(const StackTable::Function& function);
 
  private:
@@ -73,22 +73,23 @@ class FunctionTable {
   std::unordered_map<std::string, std::uint32_t> index_;
 };
 
-/// The costs in the order in which formats that hold several have them.
+/// The costs, in their order in formats with several costs.
 struct CostColumn {
   const char* name;         ///< "peak_space"
   const char* unit;         ///< "bytes" or "count"
-  const char* words;        ///< "bytes live at the peak"
+  const char* description;  ///< "bytes live at the peak"
   std::uint64_t model::Costs::*figure;
 };
 std::span<const CostColumn> cost_columns();
 
-/// The column's words; with --live-at they name the moment in the place of the peak: "bytes live at 1.66 s".
-std::string words_for(const CostColumn& column, const model::Profile& profile);
+/// The description; with --live-at it names that moment instead of the peak: "bytes live at 1.66 s".
+std::string description_of(const CostColumn& column, const model::Profile& profile);
 
-/// A frame as valgrind's tools write it: "0x1234: name (file.c:12)", or "(in /path/of/module)" without a file.
+/// A frame as valgrind's tools write it: "0x1234: name (file.c:12)"; without a source file "... (in
+/// /path/of/module)".
 std::string frame_label(const StackTable& table, std::uint32_t location, std::uint32_t line);
 
-/// Appends `text` (clean) as a JSON string with its quotes.
+/// Appends `text`, which must be clean UTF-8, as a JSON string with quotes.
 void append_json(std::string& out, std::string_view text);
 
 }  // namespace heapprof::exporter
