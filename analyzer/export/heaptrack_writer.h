@@ -43,16 +43,13 @@ struct HeaptrackFrame {
 
 /// Readers of the file determine some of the rules:
 /// - There are no addresses: a free names the class (size and stack) of its block. Readers crash on a free of what
-/// was
-///   not allocated, so deallocation() refuses it.
+///   was not allocated, so deallocation() refuses it.
 /// - heaptrack_gui crashes on classes that are not numbered in order of their first use, so allocation() declares
-/// them.
+///   them.
 /// - Readers count an allocation as temporary when the next deallocation is of the same class. After a deallocation
-/// they
-///   take class 0 for the latest, so a deallocation of class 0 then counts too. HeaptrackTotals counts as they do.
+///   they take class 0 for the latest, so a deallocation of class 0 counts too. HeaptrackTotals counts the same way.
 /// - Readers drop an instruction whose innermost function is `operator new(unsigned long)` or one of its variants,
-/// with
-///   everything inlined there, and end printed backtraces at `main`.
+///   with everything inlined there, and end printed backtraces at `main`.
 /// - Indices have 32 bits and overflow silently in readers, so the export fails beyond that.
 ///
 /// Errors are kept by the Sink; callers check only the result of its close().
