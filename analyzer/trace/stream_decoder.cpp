@@ -6,6 +6,7 @@
 
 #include "analyzer/trace/events/limits.h"
 #include "common/checksum.h"
+#include "common/event_codec.h"
 
 namespace heapprof::trace {
 namespace {

@@ -12,7 +12,7 @@
 #include "analyzer/trace/files/byte_stream.h"
 #include "analyzer/trace/read_state.h"
 #include "analyzer/trace/trace_file.h"
-#include "common/event_codec.h"
+#include "common/trace_format.h"
 
 namespace heapprof::trace {
 

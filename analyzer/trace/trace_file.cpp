@@ -185,7 +185,7 @@ void TraceFile::open_compacted() {
   if (records < compacted->summary->records) {
     if (sections.end < size_) damage_.damaged(sections.end, size_ - sections.end, "not a section");
     damage_.lost_events(compacted->summary->events > events ? compacted->summary->events - events : 0);
-    damage_.note("the compacted trace is truncated at byte " + std::to_string(sections.end));
+    damage_.note("no valid section at byte " + std::to_string(sections.end) + ": the last events are missing");
   }
   compacted_ = std::move(compacted);
 }

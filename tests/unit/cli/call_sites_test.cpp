@@ -78,3 +78,14 @@ TEST_CASE("a stack's site is the first frame that is none") {
   // One is always left.
   CHECK(frames_of_machinery(stack_of({"malloc", "xmalloc"})) == 1);
 }
+
+TEST_CASE("functions that only pass memory on are no call sites") {
+  for (const char* name :
+       {"malloc", "xmalloc", "g_realloc_n", "operator new(unsigned long)", "os::malloc(unsigned long, MEMFLAGS)",
+        "os::malloc()", "AllocateHeap(unsigned long, MEMFLAGS, AllocFailStrategy::AllocFailEnum)",
+        "v8::internal::AlignedAllocWithRetry()"})
+    CHECK(heapprof::cli::is_allocation_machinery(name));
+  for (const char* name :
+       {"main", "Statistics::of_malloc(int)", "Cache<malloc>::fill()", "parse(malloc::State&)", "AllocateHeaps()"})
+    CHECK_FALSE(heapprof::cli::is_allocation_machinery(name));
+}

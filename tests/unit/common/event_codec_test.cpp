@@ -29,7 +29,7 @@ void append(std::vector<Slot>& slots, const Slot& slot, const std::string& text 
   std::memcpy(static_cast<void*>(slots.data() + at), text.data(), text.size());
 }
 
-/// A random record that uses exactly the fields its op has.
+/// A random record with the fields of its op.
 Record random_record(std::mt19937_64& random, std::uint64_t& time) {
   const Op op = static_cast<Op>(1 + random() % static_cast<unsigned>(Op::kLast));
   const OpFields fields = fields_of(op);
@@ -63,7 +63,7 @@ std::vector<Record> decode_all(const std::vector<std::uint8_t>& bytes, const Enc
 
 }  // namespace
 
-TEST_CASE("every op comes back from columns as it went in") {
+TEST_CASE("decoding returns every op as it was encoded") {
   std::mt19937_64 random(heapprof::test::seed(1));
   for (int round = 0; round < 200; ++round) {
     std::vector<Record> records;
@@ -95,7 +95,7 @@ TEST_CASE("every op comes back from columns as it went in") {
   }
 }
 
-TEST_CASE("a pair of malloc and free takes few bytes") {
+TEST_CASE("a malloc and a free take few bytes") {
   std::vector<Slot> slots;
   for (unsigned i = 0; i < 1000; ++i) {
     slots.push_back({5, 0x55550000, op_size(Op::kAlloc, 24), 7, 0});
@@ -103,11 +103,11 @@ TEST_CASE("a pair of malloc and free takes few bytes") {
   }
   std::vector<std::uint8_t> bytes(column_bytes_bound(slots.size()));
   const EncodedBlock block = encode_columns(slots.data(), 2000, bytes.data());
-  // Two heads, two times, two address deltas, one stack: seven bytes a pair, and the first address.
+  // Two heads, two times, two address deltas, one stack: seven bytes for each pair, and the first address.
   CHECK(block.raw_bytes <= kColumns * 4 + 7 * 1000 + 8);
 }
 
-TEST_CASE("slots that were scribbled over stay within the bound") {
+TEST_CASE("overwritten slots stay within the bound") {
   std::mt19937_64 random(heapprof::test::seed(2));
   for (int round = 0; round < 200; ++round) {
     std::vector<Slot> slots(100);
@@ -122,7 +122,7 @@ TEST_CASE("slots that were scribbled over stay within the bound") {
   }
 }
 
-TEST_CASE("damaged columns are an error or some records, never a read outside") {
+TEST_CASE("damaged columns give an error or some records, and no read out of bounds") {
   std::mt19937_64 random(heapprof::test::seed(3));
   std::vector<Slot> slots;
   std::uint64_t time = 0;

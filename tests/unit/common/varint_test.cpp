@@ -9,7 +9,7 @@
 
 using namespace heapprof;
 
-TEST_CASE("a varint comes back as it went in, in the documented length") {
+TEST_CASE("decoding returns a varint as it was encoded, with the documented length") {
   const std::vector<std::pair<std::uint64_t, std::size_t>> cases = {
       {0, 1}, {1, 1}, {127, 1}, {128, 2}, {16383, 2}, {16384, 3}, {(1ull << 56) - 1, 8}, {1ull << 63, 10},
       {std::numeric_limits<std::uint64_t>::max(), 10}};
@@ -28,7 +28,7 @@ TEST_CASE("a varint comes back as it went in, in the documented length") {
   }
 }
 
-TEST_CASE("a varint is read the same whatever stands behind it") {
+TEST_CASE("the bytes behind a varint do not change its value") {
   std::mt19937_64 random(heapprof::test::seed(1));
   for (unsigned bits = 0; bits <= 64; ++bits) {
     for (int round = 0; round < 100; ++round) {

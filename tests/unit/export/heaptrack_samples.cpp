@@ -1,8 +1,8 @@
-// Writes heaptrack files that are hard to read, and beside each what heaptrack_print must say of it, for
-// heaptrack_consumer_test.py. The expectations come from a list of the events and heaptrack's definitions
-// as formats/heaptrack.md has them, counted here by other means than the writer's.
+// Writes heaptrack files that are difficult to read, and the expected output of heaptrack_print for each, for
+// heaptrack_consumer_test.py. The expectations are computed from a list of the events by heaptrack's definitions, not
+// by the code of the writer.
 //
-//   heaptrack_samples FOLDER      makes FOLDER/*.heaptrack[.gz|.zst] and FOLDER/expected.json
+//   heaptrack_samples FOLDER      writes FOLDER/*.heaptrack[.gz|.zst] and FOLDER/expected.json
 //
 // Strings in expected.json stand for bytes: each byte is the code point of the same number.
 #include <cstdint>
@@ -108,7 +108,7 @@ nlohmann::json expect(const Sample& sample, const std::string& file) {
   std::uint32_t latest = 0;
   for (const Event& event : sample.events) {
     const std::string stack = event.letter == '+' || event.letter == '-' ? flame_line(sample, event.node) : "";
-    // Stacks that print alike may be different ones: classes go by node.
+    // Different stacks can have equal text, so classes are by node.
     const auto key = std::pair(event.size, std::to_string(event.node));
     switch (event.letter) {
       case '+': {
@@ -185,7 +185,7 @@ bool write(const Sample& sample, const std::string& path, nlohmann::json& expect
     std::fprintf(stderr, "%s\n", output.error().c_str());
     return false;
   }
-  // The writer's own count is what an export reports: it has to agree.
+  // An export reports the counts of the writer, so they must be equal.
   const HeaptrackTotals& totals = writer.totals();
   if (!good || totals.calls != expected["calls"] || totals.temporary != expected["temporary"] ||
       totals.leaked_bytes != expected["leaked"] || totals.peak_bytes != expected["peak"] ||
@@ -223,7 +223,7 @@ void grow_tree(Sample& sample, std::mt19937& random, std::uint32_t instructions,
   }
   sample.tree.push_back({HeaptrackStacks::kNoParent, 0});
   sample.tree.push_back({0, 1});
-  sample.tree.push_back({HeaptrackStacks::kNoParent, HeaptrackStacks::kNoIp});  // a cut stack
+  sample.tree.push_back({HeaptrackStacks::kNoParent, HeaptrackStacks::kNoIp});  // a truncated stack
   while (sample.tree.size() < nodes) {
     const auto parent = static_cast<std::uint32_t>(1 + random() % (sample.tree.size() - 1));
     sample.tree.push_back({parent, 2 + static_cast<std::uint32_t>(random() % (instructions - 2))});
@@ -237,7 +237,7 @@ void random_events(Sample& sample, std::mt19937& random, std::uint32_t count) {
     const unsigned what = random() % 100;
     if (what < 3) {
       time += random() % 12'000'000;
-      // Only steps that the writer writes, so that the expected run time is simple: the end is later anyway.
+      // Only steps that the writer writes, which makes the expected run time simple.
       sample.events.push_back({'c', time, 0});
     } else if (what < 5) {
       sample.events.push_back({'R', (random() % 100'000) * 1000ull, 0});
@@ -247,7 +247,7 @@ void random_events(Sample& sample, std::mt19937& random, std::uint32_t count) {
       live.push_back({'-', size, node});
       sample.events.push_back({'+', size, node});
     } else {
-      // Often the newest block, as programs do.
+      // Often the newest block, as in programs.
       const std::size_t pick = random() % 3 != 0 ? live.size() - 1 : random() % live.size();
       sample.events.push_back(live[pick]);
       live.erase(live.begin() + static_cast<std::ptrdiff_t>(pick));

@@ -1,5 +1,5 @@
-// The text that the writer makes, line by line, and its figures against a second count. That heaptrack's own
-// programs agree is heaptrack_consumer_test.py's business.
+// The lines that the writer writes, and its totals compared with a second count. heaptrack_consumer_test.py compares
+// with heaptrack's own programs.
 #include "analyzer/export/heaptrack_writer.h"
 
 #include <unistd.h>
@@ -50,7 +50,7 @@ TEST_CASE("header: version, command on one line, page size and memory") {
   CHECK(text == "v 10300 3\nX sh -c 'a b '\nI 1000 abcdef\n");
 }
 
-TEST_CASE("tables stand before their first use, each entry once") {
+TEST_CASE("table entries precede their first use, each entry once") {
   const std::string text = written([](HeaptrackWriter& writer) {
     const HeaptrackFrame frames[] = {{"inner()", "in.h", 7}, {"outer()", "out.cpp", 0x1f}};
     const HeaptrackFrame no_line[] = {{"outer()", "", 0}};
@@ -70,7 +70,7 @@ TEST_CASE("tables stand before their first use, each entry once") {
                         "t 1 0\nt 2 1\nt 3 2\nt 4 2\n");
 }
 
-TEST_CASE("names keep every byte but line ends; lengths are bytes") {
+TEST_CASE("names keep every byte except line ends; lengths are in bytes") {
   const std::string text = written([](HeaptrackWriter& writer) {
     CHECK(writer.string("") == HeaptrackString::kNone);
     CHECK(writer.string("a\nb") == writer.string("a\rb"));
@@ -79,7 +79,7 @@ TEST_CASE("names keep every byte but line ends; lengths are bytes") {
   CHECK(text == kHead + "s 3 a b\ns 10 gr\xc3\xbc\xc3\x9f; #1 \"x\" \xff\n");
 }
 
-TEST_CASE("a class is declared in the moment of its first allocation") {
+TEST_CASE("a class is declared with its first allocation") {
   const std::string text = written([](HeaptrackWriter& writer) {
     const auto ip = writer.instruction(0x10, "", {});
     const auto stack = writer.trace(ip, HeaptrackTrace::kNone);
@@ -92,7 +92,7 @@ TEST_CASE("a class is declared in the moment of its first allocation") {
   CHECK(text == kHead + "i 10 0\nt 1 0\na 1000 1\n+ 0\na 0 0\n+ 1\n+ 0\n- 1\n- 0\n");
 }
 
-TEST_CASE("a deallocation without its allocation is refused and leaves no trace") {
+TEST_CASE("a deallocation without its allocation is refused, and nothing is written") {
   const std::string text = written([](HeaptrackWriter& writer) {
     CHECK_FALSE(writer.deallocation(HeaptrackClass{0}));
     CHECK_FALSE(writer.deallocation(8, HeaptrackTrace::kNone));
@@ -106,7 +106,7 @@ TEST_CASE("a deallocation without its allocation is refused and leaves no trace"
   CHECK(text == kHead + "a 8 0\n+ 0\n- 0\n");
 }
 
-TEST_CASE("time goes in steps of ten milliseconds, never back, and ends with resident memory beside it") {
+TEST_CASE("time advances in steps of ten milliseconds, and the last time is followed by resident memory") {
   const std::string text = written([](HeaptrackWriter& writer) {
     writer.set_time(0);
     writer.set_time(9'999'999);
@@ -122,7 +122,7 @@ TEST_CASE("time goes in steps of ten milliseconds, never back, and ends with res
   CHECK(text == kHead + "c 0\nc a\nc 25\nR 3\nc 25\nR 2\n");
 }
 
-TEST_CASE("temporary by heaptrack's rule: the class decides, and class 0 counts after any deallocation") {
+TEST_CASE("temporary by heaptrack's rule: by class, and class 0 counts after any deallocation") {
   written([](HeaptrackWriter& writer) {
     const auto zero = writer.allocation(1, HeaptrackTrace::kNone);
     const auto one = writer.allocation(2, HeaptrackTrace::kNone);
@@ -140,7 +140,7 @@ TEST_CASE("temporary by heaptrack's rule: the class decides, and class 0 counts 
   });
 }
 
-TEST_CASE("peak: the first highest moment") {
+TEST_CASE("peak: the first maximum") {
   written([](HeaptrackWriter& writer) {
     writer.set_time(20'000'000);
     const auto block = writer.allocation(100, HeaptrackTrace::kNone);
@@ -154,7 +154,7 @@ TEST_CASE("peak: the first highest moment") {
   });
 }
 
-TEST_CASE("beyond what an index can number, the export fails and says at what") {
+TEST_CASE("beyond the limit of an index the export fails, and the error names the table") {
   std::string error;
   written([](HeaptrackWriter& writer) {
     for (std::uint64_t size = 0; size < 5; ++size) writer.allocation(size, HeaptrackTrace::kNone);
@@ -177,7 +177,7 @@ TEST_CASE("beyond what an index can number, the export fails and says at what") 
   CHECK(error.find("more than 4 stack frames") != std::string::npos);
 }
 
-TEST_CASE("the class table finds every class again, however many there are") {
+TEST_CASE("the class table finds every class") {
   written([](HeaptrackWriter& writer) {
     std::vector<HeaptrackClass> classes;
     for (std::uint64_t i = 0; i < 20'000; ++i)
@@ -191,7 +191,7 @@ TEST_CASE("the class table finds every class again, however many there are") {
 
 TEST_CASE("stacks: only what is used is written, parents first, each instruction resolved once") {
   using Node = HeaptrackStacks::Node;
-  // 0 main <- 1 f <- 2 g ; 3 a cut (no frame) <- 4 f ; 5 never used. A parent may have the larger number.
+  // 0 main <- 1 f <- 2 g ; 3 truncated (no frame) <- 4 f ; 5 not used. A parent may have the larger number.
   const std::vector<Node> tree = {{HeaptrackStacks::kNoParent, 0},
                                   {6, 1},
                                   {1, 2},

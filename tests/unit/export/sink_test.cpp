@@ -1,4 +1,4 @@
-// What is written comes back, whatever the container; failures are told and leave no half file behind.
+// Reading returns what was written, whatever the compression; failures are reported and leave no partial file.
 #include "analyzer/export/sink.h"
 #include "tests/support/seed.h"
 
@@ -72,7 +72,7 @@ std::string unzstd(const std::string& path) {
   return out;
 }
 
-/// Small and large pieces, through both ways of writing.
+/// Small and large pieces, by write() and by reserve().
 std::string write_pieces(Sink& output, std::size_t bytes) {
   std::mt19937 random(heapprof::test::seed(42));
   std::string all;
@@ -93,7 +93,7 @@ std::string write_pieces(Sink& output, std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("the name chooses the container, and the content survives") {
+TEST_CASE("the name selects the compression, and the content is unchanged") {
   const TemporaryFolder folder;
   for (const std::size_t bytes : {0, 1, 5'000'000}) {
     for (const std::string name : {"plain.txt", "packed.gz", "packed.zst", "gz", "a.zst.txt"}) {
@@ -111,7 +111,7 @@ TEST_CASE("the name chooses the container, and the content survives") {
   }
 }
 
-TEST_CASE("equal content makes equal files") {
+TEST_CASE("equal content gives equal files") {
   const TemporaryFolder folder;
   for (const std::string suffix : {".gz", ".zst"}) {
     for (const std::string name : {"a", "b"}) {
@@ -123,7 +123,7 @@ TEST_CASE("equal content makes equal files") {
   }
 }
 
-TEST_CASE("a path that cannot be opened is told with its name and the reason") {
+TEST_CASE("the error for a path that cannot be opened has its name and the reason") {
   Sink output("/nonexistent-folder/out.gz");
   CHECK_FALSE(output.ok());
   CHECK(output.error() == "/nonexistent-folder/out.gz: cannot be written: No such file or directory");
@@ -131,7 +131,7 @@ TEST_CASE("a path that cannot be opened is told with its name and the reason") {
   CHECK_FALSE(output.close());
 }
 
-TEST_CASE("a full disk is told, whatever the container") {
+TEST_CASE("a full disk is reported, whatever the compression") {
   for (const std::string name : {"/dev/full"}) {
     Sink output(name);
     output.write(std::string(1'000'000, 'x'));
@@ -157,7 +157,7 @@ TEST_CASE("a failed or unfinished file is removed") {
   CHECK(::access(path.c_str(), F_OK) != 0);
 }
 
-TEST_CASE("a file size limit in the middle of compressed output is told") {
+TEST_CASE("a file size limit in the middle of compressed output is reported") {
   const TemporaryFolder folder;
   struct rlimit before;
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);

@@ -1,4 +1,4 @@
-// The whole way from a file to a profile: the linked tree, and traces cut or damaged anywhere.
+// From a file to a profile: the call tree, and traces that are truncated or damaged anywhere.
 #include <catch2/catch.hpp>
 
 #include <cstring>
@@ -25,12 +25,12 @@ model::Profile profile_of(const std::vector<std::uint8_t>& bytes) {
 
 }  // namespace
 
-TEST_CASE("The call tree merges equal frames, keeps truncations and shows what is lost") {
+TEST_CASE("The call tree merges equal frames, keeps truncation roots and shows lost definitions") {
   TraceBuilder trace;
   auto& one = trace.stream();
   auto& two = trace.stream();
   one.module(2, "/lib/libx.so", "\xab\xcd", 0x7f0000001000, 0x7f0000000000);
-  two.module(3, "/lib/libx.so", "\xab\xcd", 0x7e0000001000, 0x7e0000000000);  // loaded again elsewhere
+  two.module(3, "/lib/libx.so", "\xab\xcd", 0x7e0000001000, 0x7e0000000000);  // the same file at another address
   one.node(1, 0, 2, 0x100);
   two.node(2, 0, 3, 0x100);        // the same frame
   one.node(3, 1, 2, 0x200);
@@ -38,17 +38,17 @@ TEST_CASE("The call tree merges equal frames, keeps truncations and shows what i
   one.node(10, 0, 0, static_cast<std::uint64_t>(Truncation::kBadRule));
   one.node(11, 10, 2, 0x300);
   one.node(20, 99, 2, 0x400);      // its parent is never defined
-  one.node(30, 31, 2, 0x500);      // a circle
+  one.node(30, 31, 2, 0x500);      // a cycle
   one.node(31, 30, 2, 0x600);
-  one.node(40, 0, 1, 0xdeadbeef);  // code of no object
-  one.node(50, 0, 77, 0x700);      // of an object never defined
+  one.node(40, 0, 1, 0xdeadbeef);  // code outside every object
+  one.node(50, 0, 77, 0x700);      // of an object without a definition
   one.alloc(10, 0x1000, 1, 3);
   two.alloc(11, 0x2000, 2, 4);
   one.alloc(12, 0x3000, 4, 11);
   one.alloc(13, 0x4000, 8, 20);
   one.alloc(14, 0x5000, 16, 31);
   one.alloc(15, 0x6000, 32, 40);
-  one.alloc(16, 0x7000, 64, 10);   // nothing of the stack was seen
+  one.alloc(16, 0x7000, 64, 10);   // no frame of the stack is known
   one.alloc(17, 0x8000, 128, 50);
   const model::Profile profile = profile_of(trace.bytes());
 
@@ -80,7 +80,7 @@ TEST_CASE("The call tree merges equal frames, keeps truncations and shows what i
   for (std::size_t i = 1; i < profile.nodes.size(); ++i) REQUIRE(profile.nodes[i].parent < i);
 }
 
-TEST_CASE("The recording is described as the trace says") {
+TEST_CASE("The profile describes the recording") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   stream.text(TextKind::kProgram, 0, 0, "/usr/bin/demo");
@@ -112,7 +112,7 @@ TEST_CASE("The recording is described as the trace says") {
 
 namespace {
 
-/// Small, but with all kinds of parts: two streams, frames, staging blocks, texts.
+/// A small trace with every kind of part: two streams, frames, staging blocks, texts.
 TraceBuilder small_trace() {
   TraceBuilder trace;
   auto& one = trace.stream(20);
@@ -132,7 +132,7 @@ TraceBuilder small_trace() {
 
 }  // namespace
 
-TEST_CASE("What is marked after the last event, in a late destructor, is still within the recording") {
+TEST_CASE("A mark after the last event, set in a late destructor, is within the recording") {
   TraceBuilder trace;
   trace.header.end_kind = EndKind::kExit;
   trace.header.end_ticks = 100;
@@ -145,7 +145,7 @@ TEST_CASE("What is marked after the last event, in a late destructor, is still w
   CHECK(profile.recording.duration_ns == 130);
 }
 
-TEST_CASE("A trace cut at any byte is read as far as it goes, and what is missing is told") {
+TEST_CASE("A trace that is truncated at any byte is read up to there, and what is missing is reported") {
   TraceBuilder trace = small_trace();
   const std::vector<std::uint8_t> whole = trace.bytes();
   const std::uint64_t events = trace.events();
@@ -153,7 +153,7 @@ TEST_CASE("A trace cut at any byte is read as far as it goes, and what is missin
   CHECK(profile_of(whole).integrity.complete);
 
   const TemporaryFile path;
-  // Every byte where something stands, and every unit's border.
+  // Every byte that is not zero, and every boundary of a unit.
   std::size_t refused = 0;
   std::size_t last_set = whole.size();
   while (last_set > 0 && whole[last_set - 1] == 0) --last_set;
@@ -181,7 +181,7 @@ TEST_CASE("A trace cut at any byte is read as far as it goes, and what is missin
   CHECK(refused > 0);
 }
 
-TEST_CASE("A trace damaged anywhere is read, and never claims to be complete when events are missing") {
+TEST_CASE("A trace that is damaged anywhere is read, and is not complete when events are missing") {
   TraceBuilder trace = small_trace();
   const std::vector<std::uint8_t> whole = trace.bytes();
   const std::uint64_t events = trace.events();
@@ -201,7 +201,7 @@ TEST_CASE("A trace damaged anywhere is read, and never claims to be complete whe
     const model::Integrity& integrity = analysis.profile().integrity;
     const std::uint64_t seen = analysis.profile().events();
     INFO("round " << round << ", byte " << at << ", " << length << " bytes");
-    // Slots have no checksum: a changed operation in a staging block may go unseen, but no frame's may.
+    // Slots have no checksum: a changed op in a staging block may not be detected; one in a frame is.
     const bool in_staging = [&] {
       for (const std::size_t stream : {0u, 1u}) {
         const std::size_t staging = trace.staging_offset(stream);
@@ -215,7 +215,7 @@ TEST_CASE("A trace damaged anywhere is read, and never claims to be complete whe
   }
 }
 
-TEST_CASE("Random bytes behind a sound header are survived") {
+TEST_CASE("Random bytes behind a valid header do not crash the analysis") {
   std::mt19937 random(heapprof::test::seed(9));
   TraceBuilder trace = small_trace();
   const std::vector<std::uint8_t> whole = trace.bytes();
@@ -228,7 +228,7 @@ TEST_CASE("Random bytes behind a sound header are survived") {
   }
 }
 
-TEST_CASE("A hostile frame cannot ask for memory or time it does not pay for") {
+TEST_CASE("A small hostile frame does not make the analysis use much memory or time") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   for (std::uint32_t i = 0; i < 100; ++i) stream.alloc(i, 16 + 16 * i, 1, 0xffffffff - i * 1'000'003);
@@ -244,7 +244,7 @@ TEST_CASE("A hostile frame cannot ask for memory or time it does not pay for") {
   CHECK(profile.timeline.buckets.size() <= model::Timeline::kMaxBuckets);
 }
 
-TEST_CASE("A recording's end is believed for a year, by the clock that its samples give") {
+TEST_CASE("The end time of a recording is used up to a year, by the clock of its samples") {
   // A processor of 3 GHz whose rate the header does not know.
   constexpr std::uint64_t kRate = 3'000'000'000;
   constexpr std::uint64_t kHour = 3600;
@@ -264,13 +264,13 @@ TEST_CASE("A recording's end is believed for a year, by the clock that its sampl
   };
   CHECK(duration_s(4 * kHour * kRate) == 4 * kHour);
   CHECK(duration_s(kYear * kRate) == kYear);
-  // What no recording reaches is a damaged mark.
+  // Longer than a year: the end time is damaged.
   CHECK(duration_s(2 * kYear * kRate) == 10);
   CHECK(duration_s(~std::uint64_t{0}) == 10);
 }
 
-TEST_CASE("Notes tell by their kind, not by their words, that figures can be off") {
-  const auto reason_follows = [](NoteKind kind, std::string_view words) {
+TEST_CASE("The kind of a note, not its text, decides whether figures can be wrong") {
+  const auto names_reason = [](NoteKind kind, std::string_view words) {
     TraceBuilder trace;
     auto& stream = trace.stream();
     stream.thread(100, "main");
@@ -288,10 +288,10 @@ TEST_CASE("Notes tell by their kind, not by their words, that figures can be off
     CHECK(notes_of(compacted.path()) == notes);
     return notes[1].ends_with(", perhaps because of what is not recorded");
   };
-  CHECK(reason_follows(NoteKind::kNotRecorded, "frees by worker threads are missing"));
-  CHECK_FALSE(reason_follows(NoteKind::kInformation, "the setting X was not recorded: it has its default"));
-  CHECK_FALSE(reason_follows(static_cast<NoteKind>(77), "of a later version"));
-  // Recorders that knew no kinds.
-  CHECK(reason_follows(NoteKind::kUntyped, "je_malloc of app is not recorded: it is too short"));
-  CHECK_FALSE(reason_follows(NoteKind::kUntyped, "something to know"));
+  CHECK(names_reason(NoteKind::kNotRecorded, "frees by worker threads are missing"));
+  CHECK_FALSE(names_reason(NoteKind::kInformation, "the setting X was not recorded: it has its default"));
+  CHECK_FALSE(names_reason(static_cast<NoteKind>(77), "of a later version"));
+  // Recorders without kinds of notes.
+  CHECK(names_reason(NoteKind::kUntyped, "je_malloc of app is not recorded: it is too short"));
+  CHECK_FALSE(names_reason(NoteKind::kUntyped, "something to know"));
 }

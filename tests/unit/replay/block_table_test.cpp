@@ -1,4 +1,4 @@
-// The table of live blocks against std::unordered_map.
+// The table of live blocks, compared with std::unordered_map.
 #include <catch2/catch.hpp>
 
 #include <random>
@@ -10,7 +10,7 @@
 using heapprof::replay::Block;
 using heapprof::replay::BlockTable;
 
-TEST_CASE("The table holds what a map would") {
+TEST_CASE("The table has the contents of a map") {
   std::mt19937_64 random(heapprof::test::seed(3));
   BlockTable table;
   std::unordered_map<std::uint64_t, std::uint64_t> expected;

@@ -1,4 +1,4 @@
-// A compacted trace gives the answers of the one it was made from, whole and in slices.
+// The analysis of a compacted trace equals that of the original, as a whole and in slices.
 #include <catch2/catch.hpp>
 
 #include <fstream>
@@ -22,13 +22,13 @@ constexpr IndexUse kNoIndex{.use = false, .keep = false};
 
 }  // namespace
 
-TEST_CASE("Compacted traces answer as their originals") {
+TEST_CASE("The analysis of a compacted trace equals that of the original") {
   const auto seed = static_cast<std::uint64_t>(GENERATE(range(1, 5)));
   const bool exact = GENERATE(true, false);
-  // Chunks that end within a batch, and such that end with one, as those of the default size do.
+  // Chunks that end within a batch, and chunks that end with one, as with the default size.
   const std::uint64_t chunk_records = GENERATE(4'000, trace::Batch::kEvents);
   TraceBuilder trace;
-  // Times of whole microseconds, so that rounding loses nothing: one tick is one.
+  // One tick is a microsecond, so rounding changes no time.
   trace.header.ticks_per_second = 1'000'000;
   heapprof::test::random_program(trace, seed, 30'000);
   const TemporaryFile path, compacted;
@@ -58,7 +58,7 @@ TEST_CASE("Compacted traces answer as their originals") {
   CHECK(began_at_snapshot > 0);
 }
 
-TEST_CASE("A trace of many short-lived threads and many marks loses none, compacted or not") {
+TEST_CASE("A trace of many short-lived threads and many marks keeps all of them, compacted or not") {
   constexpr std::uint32_t kThreads = 300'000;
   constexpr std::uint32_t kMarks = 500'000;
   TraceBuilder trace;
@@ -101,7 +101,7 @@ TEST_CASE("A trace of many short-lived threads and many marks loses none, compac
   CHECK(heapprof::test::first_difference(text_of(is, false), text_of(was, false)) == "");
 }
 
-TEST_CASE("Damaged compacted traces are refused or read as far as they go") {
+TEST_CASE("Damaged compacted traces are refused, or read up to the damage") {
   TraceBuilder trace;
   heapprof::test::random_program(trace, 4, 10'000);
   const TemporaryFile path, compacted;
@@ -130,7 +130,7 @@ TEST_CASE("Damaged compacted traces are refused or read as far as they go") {
   CHECK(incomplete > 10);
 }
 
-TEST_CASE("Chunks that are lost one after the other are told to each stream once") {
+TEST_CASE("Consecutive damaged chunks give each stream one gap") {
   TraceBuilder trace;
   heapprof::test::random_program(trace, 4, 10'000);
   const TemporaryFile path, compacted;

@@ -1,4 +1,4 @@
-// Slices answered from snapshots are those of a replay from the start; an index that does not fit is not used.
+// Slices analyzed from snapshots equal those replayed from the start; an index of another trace is not used.
 #include <catch2/catch.hpp>
 
 #include <filesystem>
@@ -24,7 +24,7 @@ namespace {
 constexpr IndexUse kNoIndex{.use = false, .keep = false};
 constexpr IndexUse kIndex{.use = true, .keep = false};
 
-/// Writes the index of `path` beside it, with a snapshot every so many records; returns its name.
+/// Writes the index of `path` beside it, with snapshots `interval` records apart; returns its path.
 std::string index_trace(const std::string& path, std::uint64_t interval) {
   const trace::TraceFile file(path);
   trace::AtomicFile out(index_beside(file));
@@ -120,7 +120,7 @@ TEST_CASE("Slices of mappings are the same with and without an index, and so are
   }
 }
 
-TEST_CASE("An index of another or a changed trace is not used, and said so") {
+TEST_CASE("An index of another or a changed trace is not used, and a warning reports it") {
   TraceBuilder trace;
   heapprof::test::random_program(trace, 3, 20'000);
   const TemporaryFile path;
@@ -141,7 +141,7 @@ TEST_CASE("An index of another or a changed trace is not used, and said so") {
   CHECK((text_of(changed) == text_of(Analysis(path.path(), selection, {}, kNoIndex))));
 }
 
-TEST_CASE("A damaged index never changes an answer") {
+TEST_CASE("A damaged index never changes the result") {
   TraceBuilder trace;
   heapprof::test::random_program(trace, 6, 12'000);
   const TemporaryFile path;
@@ -166,7 +166,7 @@ TEST_CASE("A damaged index never changes an answer") {
   CHECK(used < 60);
 }
 
-TEST_CASE("Snapshots that lie under right checksums are read within bounds") {
+TEST_CASE("Malformed snapshots with valid checksums are read within bounds") {
   TraceBuilder trace;
   heapprof::test::random_program(trace, 2, 6'000);
   const TemporaryFile path;

@@ -1,4 +1,4 @@
-// Intervals against a page-by-page picture.
+// The mapping table, compared with an array of pages.
 #include <catch2/catch.hpp>
 
 #include <map>
@@ -10,7 +10,7 @@
 using heapprof::replay::MappingTable;
 using heapprof::replay::Region;
 
-TEST_CASE("Pieces taken and put back agree with a picture of every page") {
+TEST_CASE("Pieces that are taken and put back agree with an array of pages") {
   std::mt19937 random(heapprof::test::seed(11));
   constexpr std::uint64_t kPage = 4096;
   constexpr unsigned kPages = 64;
@@ -62,7 +62,7 @@ TEST_CASE("Pieces taken and put back agree with a picture of every page") {
   }
 }
 
-TEST_CASE("What was mapped over a piece meanwhile stays") {
+TEST_CASE("What was mapped over a piece meanwhile is kept") {
   MappingTable table;
   const auto ignore = [](const Region&, std::int64_t, std::int64_t) {};
   table.insert(0, 100, 1, 0);

@@ -1,4 +1,4 @@
-// Random programs, replayed by the analyzer and by a replay so plain that it can be seen to be right.
+// Random programs, replayed by the analyzer and by a simple reference implementation.
 #include <catch2/catch.hpp>
 
 #include <map>
@@ -17,7 +17,7 @@ using heapprof::test::TraceBuilder;
 
 namespace {
 
-/// Keeps everything in maps and copies all of it at each new peak.
+/// The reference: keeps everything in maps and copies them at each new peak.
 struct Reference {
   struct Block {
     std::uint64_t size;
@@ -61,7 +61,7 @@ struct Reference {
 
 }  // namespace
 
-TEST_CASE("Random programs cost what the reference says") {
+TEST_CASE("The costs of random programs equal those of the reference") {
   const int seed = GENERATE(range(1, 9));
   std::mt19937_64 random(heapprof::test::seed(static_cast<std::uint64_t>(seed)));
   const std::size_t threads = static_cast<std::size_t>(seed) % 4 + 1;
@@ -99,7 +99,7 @@ TEST_CASE("Random programs cost what the reference says") {
       reference.alloc(time, thread, address, size, node);
       live.push_back(address);
     } else {
-      // The latest quite often, so that some are temporary.
+      // Often the latest block, so that some are temporary.
       const std::size_t at = random() % 3 == 0 ? live.size() - 1 : random() % live.size();
       const std::uint64_t address = live[at];
       if (what == 8) {
@@ -138,7 +138,7 @@ TEST_CASE("Random programs cost what the reference says") {
   CHECK(profile.heap.peak_blocks == reference.peak_blocks);
   CHECK(profile.heap.peak_time_ns == reference.peak_time);
 
-  // Nodes are told apart by their code's address, which is the reference's number.
+  // Nodes are identified by the offset of their code, which is the number in the reference.
   std::size_t compared = 0;
   for (const model::CallNode& node : profile.nodes) {
     const std::uint32_t number =
@@ -154,7 +154,7 @@ TEST_CASE("Random programs cost what the reference says") {
   }
   CHECK(compared == kNodes + 1);
 
-  // The timeline's extremes and its end agree as well.
+  // The extremes and the end of the timeline are equal too.
   std::uint64_t highest = 0;
   for (const auto& bucket : profile.timeline.buckets) highest = std::max(highest, bucket.max_bytes);
   CHECK(highest == reference.peak);
@@ -163,7 +163,7 @@ TEST_CASE("Random programs cost what the reference says") {
   for (const auto& bucket : profile.timeline.buckets) allocations += bucket.allocations;
   CHECK(allocations == profile.heap.allocations);
 
-  // The second pass sees the same.
+  // for_each_event() has the same sums.
   std::uint64_t live_sum = 0;
   std::uint64_t live_peak = 0;
   std::uint64_t temporary = 0;
@@ -178,7 +178,7 @@ TEST_CASE("Random programs cost what the reference says") {
   CHECK(live_peak == profile.heap.peak_bytes);
   CHECK(temporary == profile.heap.temporary_allocations);
 
-  // And of some nodes alone, theirs.
+  // With a filter of nodes it has the sums of these nodes.
   std::vector<std::uint8_t> odd(profile.nodes.size());
   for (std::size_t i = 0; i < odd.size(); ++i) odd[i] = i % 2;
   const auto events_of = [&](const std::vector<std::uint8_t>* nodes) {

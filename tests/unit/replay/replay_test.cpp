@@ -1,4 +1,4 @@
-// What counts as what, event by event.
+// What each event counts as.
 #include <catch2/catch.hpp>
 
 #include "analyzer/replay/analysis/analysis.h"
@@ -69,7 +69,7 @@ TEST_CASE("Allocations, frees and what is left of them") {
   check_equations(profile);
 }
 
-TEST_CASE("The first of equal peaks counts, and what it was made of") {
+TEST_CASE("The first of several equal peaks counts, with its composition") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   stream.node(1, 0, 1, 0xa);
@@ -88,7 +88,7 @@ TEST_CASE("The first of equal peaks counts, and what it was made of") {
   check_equations(profile);
 }
 
-TEST_CASE("A realloc is a free and an allocation; a failed one a failure") {
+TEST_CASE("A realloc is a free and an allocation, a failed realloc is a failure") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   stream.alloc(1, 0x1000, 100);
@@ -113,7 +113,7 @@ TEST_CASE("A realloc is a free and an allocation; a failed one a failure") {
   check_equations(profile);
 }
 
-TEST_CASE("The address of a block in realloc may be given to another thread before realloc ends") {
+TEST_CASE("The address of a block in realloc can be reused by another thread before the realloc ends") {
   TraceBuilder trace;
   auto& one = trace.stream();
   auto& two = trace.stream();
@@ -129,12 +129,12 @@ TEST_CASE("The address of a block in realloc may be given to another thread befo
   check_equations(profile);
 }
 
-TEST_CASE("A realloc that never ended leaves its block live, and is told") {
+TEST_CASE("A realloc without an end leaves its block live and is reported") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   stream.alloc(1, 0x1000, 100);
   stream.realloc_begin(2, 0x1000);
-  SECTION("as a rule") {
+  SECTION("in general") {
     const model::Profile profile = replay_trace(trace);
     CHECK(profile.heap.leaked_bytes == 100);
     CHECK(profile.heap.leaked_blocks == 1);
@@ -142,7 +142,7 @@ TEST_CASE("A realloc that never ended leaves its block live, and is told") {
     CHECK(has_note(profile, "realloc"));
     check_equations(profile);
   }
-  SECTION("unless its address was given out again") {
+  SECTION("unless its address was reused") {
     trace.stream().alloc(3, 0x1000, 7);
     const model::Profile profile = replay_trace(trace);
     CHECK(profile.heap.leaked_bytes == 7);
@@ -152,7 +152,7 @@ TEST_CASE("A realloc that never ended leaves its block live, and is told") {
   }
 }
 
-TEST_CASE("A signal handler's realloc inside another's belongs to itself") {
+TEST_CASE("A realloc of a signal handler inside another realloc ends with its own end") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   stream.alloc(1, 0x1000, 100);
@@ -162,12 +162,12 @@ TEST_CASE("A signal handler's realloc inside another's belongs to itself") {
   stream.realloc_end(4, 0x3000, 300);
   stream.realloc_failed(5, 999);
   const model::Profile profile = replay_trace(trace);
-  CHECK(profile.heap.leaked_bytes == 400);  // 0x1000 lives on, 0x2000 became 0x3000
+  CHECK(profile.heap.leaked_bytes == 400);  // 0x1000 stays live, 0x2000 became 0x3000
   CHECK(profile.heap.failed == 1);
   check_equations(profile);
 }
 
-TEST_CASE("Allocation at a live address implies a release; the release of an unknown block is unmatched") {
+TEST_CASE("An allocation at a live address implies a free; the free of an unknown block is unmatched") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   stream.alloc(1, 0x1000, 100);
@@ -185,11 +185,11 @@ TEST_CASE("Allocation at a live address implies a release; the release of an unk
   check_equations(profile);
 }
 
-TEST_CASE("Events of one moment go in the order that the address's state asks for") {
+TEST_CASE("Events of equal time are handled in the order that the state of the address requires") {
   TraceBuilder trace;
   auto& one = trace.stream();
   auto& two = trace.stream();
-  SECTION("release before reuse") {
+  SECTION("free before reuse") {
     two.alloc(1, 0x1000, 10);
     one.alloc(50, 0x1000, 20);   // stream 1 comes first in a tie
     two.alloc(50, 0x7000, 1);
@@ -200,7 +200,7 @@ TEST_CASE("Events of one moment go in the order that the address's state asks fo
     CHECK(profile.heap.leaked_bytes == 21);
     check_equations(profile);
   }
-  SECTION("allocation before its release by another thread") {
+  SECTION("allocation before its free by another thread") {
     one.free(50, 0x1000);
     two.alloc(50, 0x1000, 10);
     const model::Profile profile = replay_trace(trace);
@@ -208,7 +208,7 @@ TEST_CASE("Events of one moment go in the order that the address's state asks fo
     CHECK(profile.heap.leaked_bytes == 0);
     check_equations(profile);
   }
-  SECTION("a thread that nobody named begins in a tie") {
+  SECTION("a thread without a name starts in a tie") {
     auto& three = trace.stream();
     auto& four = trace.stream();
     one.alloc(10, 0x1000, 10);
@@ -226,7 +226,7 @@ TEST_CASE("Events of one moment go in the order that the address's state asks fo
     CHECK(allocations == profile.heap.allocations);
     check_equations(profile);
   }
-  SECTION("realloc hands its address on") {
+  SECTION("the address of a realloc is reused") {
     two.alloc(1, 0x1000, 10);
     one.alloc(50, 0x1000, 20);
     two.realloc_begin(50, 0x1000);
@@ -236,7 +236,7 @@ TEST_CASE("Events of one moment go in the order that the address's state asks fo
     CHECK(profile.heap.leaked_bytes == 60);
     check_equations(profile);
   }
-  SECTION("at different times there is nothing to put right") {
+  SECTION("events of different times are not reordered") {
     two.alloc(1, 0x1000, 10);
     one.alloc(50, 0x1000, 20);
     two.free(51, 0x1000);
@@ -253,12 +253,12 @@ TEST_CASE("Temporary: freed by its thread with no other allocation of that threa
   one.thread(1, "one");
   two.thread(2, "two");
   one.alloc(10, 0x1000, 1);
-  two.alloc(11, 0x2000, 1);     // another thread's does not matter
+  two.alloc(11, 0x2000, 1);     // an allocation of another thread is ignored
   one.free(12, 0x1000);         // temporary
   one.alloc(20, 0x3000, 1);
   one.alloc(21, 0x4000, 1);
-  one.free(22, 0x3000);         // not: 0x4000 came in between
-  one.free(23, 0x4000);         // temporary: frees do not matter
+  one.free(22, 0x3000);         // not: 0x4000 was allocated in between
+  one.free(23, 0x4000);         // temporary: frees in between are ignored
   one.alloc(30, 0x5000, 1);
   two.free(31, 0x5000);         // not: another thread
   one.alloc(40, 0x6000, 1);
@@ -266,13 +266,13 @@ TEST_CASE("Temporary: freed by its thread with no other allocation of that threa
   one.realloc_end(42, 0x6000, 2);  // temporary: a realloc frees
   one.realloc_begin(43, 0x6000);
   one.realloc_failed(44, 9);
-  one.free(45, 0x6000);         // temporary still: nothing was allocated
+  one.free(45, 0x6000);         // temporary: nothing was allocated in between
   const model::Profile profile = replay_trace(trace);
   CHECK(profile.heap.temporary_allocations == 4);
   check_equations(profile);
 }
 
-TEST_CASE("A nested stream belongs to the thread it interrupted; a handed-on one to its new thread") {
+TEST_CASE("A nested stream belongs to the thread that it interrupted, a reused one to its new thread") {
   TraceBuilder trace;
   auto& outer = trace.stream();
   auto& nested = trace.stream();
@@ -296,7 +296,7 @@ TEST_CASE("A nested stream belongs to the thread it interrupted; a handed-on one
   CHECK(profile.heap.temporary_allocations == 1);
 }
 
-TEST_CASE("Mappings: parts, overlays, moves, failures, the break") {
+TEST_CASE("Mappings: parts, MAP_FIXED over others, mremap, failures, the break") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   const auto page = [](std::uint64_t number) { return 0x10000000 + number * 4096; };
@@ -331,7 +331,7 @@ TEST_CASE("Mappings: parts, overlays, moves, failures, the break") {
     CHECK(by_mapping.totals.peak_bytes == profile.mmap.peak_bytes);
     CHECK(by_mapping.totals.allocations == 5);
   }
-  SECTION("--kind all counts no byte twice") {
+  SECTION("--kind all counts each byte once") {
     stream.alloc(20, page(500) + 64, 1000);
     Selection selection;
     selection.kind = model::Kind::kAll;
@@ -342,7 +342,7 @@ TEST_CASE("Mappings: parts, overlays, moves, failures, the break") {
   }
 }
 
-TEST_CASE("Mappings are whole pages, whatever length was asked for") {
+TEST_CASE("Mappings are whole pages, whatever length was requested") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   stream.add(Op::kMap, 1, 0x10000, 5000, 0, kMapAnonymous);
@@ -353,7 +353,7 @@ TEST_CASE("Mappings are whole pages, whatever length was asked for") {
   CHECK(profile.mmap.live_bytes == 4096);
 }
 
-TEST_CASE("A munmap that never ended leaves its range mapped") {
+TEST_CASE("A munmap without an end leaves its range mapped") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   stream.add(Op::kMap, 1, 0x10000, 0x4000, 0, kMapAnonymous);
@@ -363,7 +363,7 @@ TEST_CASE("A munmap that never ended leaves its range mapped") {
   CHECK(has_note(profile, "munmap"));
 }
 
-TEST_CASE("What is not selected is followed but not counted") {
+TEST_CASE("What is not selected is not counted, but its frees are known") {
   TraceBuilder trace;
   auto& one = trace.stream();
   auto& two = trace.stream();
@@ -398,7 +398,7 @@ TEST_CASE("What is not selected is followed but not counted") {
   }
 }
 
-TEST_CASE("Releases of blocks from before a fork, or from a pause, are explained") {
+TEST_CASE("The reason for unmatched frees is reported: a fork, or a pause") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   SECTION("fork") {
@@ -421,7 +421,7 @@ TEST_CASE("Releases of blocks from before a fork, or from a pause, are explained
   }
 }
 
-TEST_CASE("A file system that keeps no tail makes a killed program's trace incomplete") {
+TEST_CASE("Without a kill-safe tail the trace of a killed program is incomplete") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   stream.alloc(1, 0x1000, 1);

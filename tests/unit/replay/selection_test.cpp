@@ -1,12 +1,12 @@
-// Which blocks count under each selection, and what the figures of a slice of time are. One small trace, whose
-// answers were worked out by hand:
+// Which blocks each selection selects, and the figures of slices of time. One small trace, whose figures were
+// computed by hand:
 //
 //   time   0    100      200      300      400      500      600
 //   A 1000 B           [100------------------------]            node 1 (f)
-//   B  500 B                     [210-----------------------    node 2 (f > g), never released
+//   B  500 B                     [210-----------------------    node 2 (f > g), never freed
 //   C  300 B                     [220-230]                      node 3 (h), temporary
 //   D  800 B                              [310--------520]      node 2
-//   E   50 B                                      [410-----     node 3, never released
+//   E   50 B                                      [410-----     node 3, never freed
 #include <catch2/catch.hpp>
 
 #include <map>
@@ -60,7 +60,7 @@ std::map<std::uint64_t, model::Costs> by_offset(const model::Profile& profile) {
 
 }  // namespace
 
-TEST_CASE("A slice has its own peak, made of older blocks too") {
+TEST_CASE("A slice has its own peak, which includes older blocks") {
   const Recorded recorded;
   Selection selection;
   selection.from = at_ns(205);
@@ -76,7 +76,7 @@ TEST_CASE("A slice has its own peak, made of older blocks too") {
   CHECK(profile.heap.peak_bytes == 1'800);  // A, B and C
   CHECK(profile.heap.peak_blocks == 3);
   CHECK(profile.heap.peak_time_ns == 220);
-  CHECK(profile.heap.leaked_bytes == 500);  // B alone was allocated in it
+  CHECK(profile.heap.leaked_bytes == 500);  // only B was allocated in it
   CHECK(profile.heap.leaked_blocks == 1);
   CHECK(profile.threads[0].allocations == 2);
   auto costs = by_offset(profile);
@@ -91,7 +91,7 @@ TEST_CASE("A slice has its own peak, made of older blocks too") {
   CHECK(profile.integrity.complete);
 }
 
-TEST_CASE("The peak of a slice in which memory only falls is that of its first moment") {
+TEST_CASE("The peak of a slice in which memory only falls is at its start") {
   const Recorded recorded;
   Selection selection;
   selection.from = at_ns(395);
@@ -104,7 +104,7 @@ TEST_CASE("The peak of a slice in which memory only falls is that of its first m
   CHECK(profile.heap.frees == 1);
 }
 
-TEST_CASE("Both ends belong to a slice, and slices side by side add up") {
+TEST_CASE("Both ends belong to a slice, and the sums of adjacent slices add up") {
   const Recorded recorded;
   Selection selection;
   selection.from = at_ns(210);
@@ -122,7 +122,7 @@ TEST_CASE("Both ends belong to a slice, and slices side by side add up") {
   CHECK(frees == 3);
 }
 
-TEST_CASE("Percentages are of the duration; a slice of everything is everything") {
+TEST_CASE("Percentages are of the duration; a slice of the whole recording has all figures") {
   const Recorded recorded;
   Selection selection;
   selection.from = Moment{0, true};
@@ -138,12 +138,12 @@ TEST_CASE("Percentages are of the duration; a slice of everything is everything"
   CHECK_THROWS_AS(recorded.under(selection), SelectionError);
 }
 
-TEST_CASE("A moment that the recording does not have is refused, with its length") {
+TEST_CASE("A moment after the end of the recording is refused") {
   const Recorded recorded;
   Selection selection;
   for (const auto moment : {&Selection::from, &Selection::live_at}) {
     selection = {};
-    selection.*moment = at_ns(1'005);  // lengths are shown rounded
+    selection.*moment = at_ns(1'005);  // reports round the duration
     CHECK_NOTHROW(recorded.under(selection));
     selection.*moment = at_ns(1'006);
     CHECK_THROWS_AS(recorded.under(selection), SelectionError);
@@ -155,7 +155,7 @@ TEST_CASE("A moment that the recording does not have is refused, with its length
   CHECK(recorded.under(selection).end_ns() == 1'000);
 }
 
-TEST_CASE("A slice behind the last event shows what is live") {
+TEST_CASE("A slice behind the last event has the live blocks as its peak") {
   const Recorded recorded;
   Selection selection;
   selection.from = at_ns(900);
@@ -169,7 +169,7 @@ TEST_CASE("Lifetimes, and what is live at a moment") {
   const Recorded recorded;
   Selection shortest;
   shortest.max_lifetime_ns = 210;
-  CHECK(recorded.under(shortest).heap.allocated_bytes == 300 + 800);  // C, D; B and E have no end
+  CHECK(recorded.under(shortest).heap.allocated_bytes == 300 + 800);  // C, D; B and E are never freed
   Selection longest;
   longest.min_lifetime_ns = 300;
   const model::Profile profile = recorded.under(longest);
@@ -177,7 +177,7 @@ TEST_CASE("Lifetimes, and what is live at a moment") {
   CHECK(profile.heap.peak_bytes == 1'500);
   CHECK(profile.heap.frees == 1);
   Selection live;
-  live.live_at = at_ns(400);  // A is released then
+  live.live_at = at_ns(400);  // A is freed then
   const model::Profile then = recorded.under(live);
   CHECK(then.heap.allocations == 2);
   CHECK(then.heap.peak_bytes == 1'300);
@@ -188,7 +188,7 @@ TEST_CASE("Lifetimes, and what is live at a moment") {
   CHECK(recorded.under(live).heap.allocations == 0);
 }
 
-TEST_CASE("Failed calls, mappings and unknown blocks count where they can be of the selection") {
+TEST_CASE("Failed calls, mappings and unmatched frees count where they can match the selection") {
   TemporaryFile path;
   TraceBuilder trace;
   auto& stream = trace.stream();
@@ -237,7 +237,7 @@ TEST_CASE("Failed calls, mappings and unknown blocks count where they can be of 
   }
 }
 
-TEST_CASE("Stacks chosen by who asks, alone and with the rest") {
+TEST_CASE("Stacks selected by the caller, alone and with other selections") {
   const Recorded recorded;
   Selection selection;
   selection.choose_stacks = [](const model::Profile& profile) {
@@ -248,7 +248,7 @@ TEST_CASE("Stacks chosen by who asks, alone and with the rest") {
   };
   const model::Profile profile = recorded.under(selection);
   CHECK(profile.heap.allocations == 4);
-  CHECK(profile.heap.peak_bytes == 1'350);  // B, D and E; all of them together also before A went
+  CHECK(profile.heap.peak_bytes == 1'350);  // B, D and E
   CHECK(profile.heap.frees == 2);
   selection.min_size = 400;
   selection.live_at = at_ns(405);
@@ -258,7 +258,7 @@ TEST_CASE("Stacks chosen by who asks, alone and with the rest") {
   CHECK(narrow.heap.leaked_bytes == 1'300);  // D is still live at 450
 }
 
-TEST_CASE("The events of a slice are those of its own blocks") {
+TEST_CASE("for_each_event() gives the events of blocks of the slice") {
   const Recorded recorded;
   Selection selection;
   selection.from = at_ns(300);

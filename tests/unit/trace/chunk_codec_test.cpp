@@ -1,4 +1,5 @@
-// Chunks of compacted traces: what is encoded comes back, and what no encoder wrote is refused within its bounds.
+// Chunks of compacted traces: decoding returns the encoded events, and malformed chunks are refused without a read
+// out of bounds.
 #include "analyzer/trace/compact/chunk_codec.h"
 
 #include <catch2/catch.hpp>
@@ -26,7 +27,7 @@ std::uint32_t with_flags(std::uint32_t stream, std::uint32_t flags) {
   return stream | flags << MergedEvent::kFlagsShift;
 }
 
-/// Events of every kind that the columns tell apart, in an order that makes each guess right and wrong many times.
+/// Events of every kind, in an order in which each prediction is right and wrong many times.
 Recorded random_events(const ChunkFormat& format, std::uint64_t seed, std::size_t count) {
   std::mt19937_64 random(seed);
   const auto below = [&](std::uint64_t n) { return static_cast<std::uint64_t>(random() % n); };
@@ -49,7 +50,7 @@ Recorded random_events(const ChunkFormat& format, std::uint64_t seed, std::size_
   };
   const auto take_block = [&](bool of_this_stream) {
     const auto fits = [&](const Block& block) { return (block.stream == stream) == of_this_stream; };
-    // Mostly the youngest, so that ages repeat.
+    // Mostly the newest block, so that ages repeat.
     for (auto at = live.rbegin(); at != live.rend(); ++at) {
       if (!fits(*at) || below(4) == 0) continue;
       const Block block = *at;
@@ -96,7 +97,7 @@ Recorded random_events(const ChunkFormat& format, std::uint64_t seed, std::size_
         }
         break;
       }
-      case 10: add(Op::kFree, 0, 0, 0); break;  // of a block that nobody knows
+      case 10: add(Op::kFree, 0, 0, 0); break;  // of an unknown block
       case 11:
         add(Op::kMap, below(2) * 0x7f0000000000, 4096 * size, node, static_cast<std::uint32_t>(below(8)));
         break;
@@ -126,16 +127,16 @@ std::vector<std::uint8_t> encode(ChunkEncoder& encoder, const Recorded& recorded
   return encoder.take();
 }
 
-/// Everything in `chunk`, `most` events at a time. The bytes stand at the end of memory of their own, so that a
-/// sanitizer sees a read beyond them.
-Recorded decode(const ChunkFormat& format, const std::vector<std::uint8_t>& chunk, std::size_t most) {
+/// Decodes `chunk`, `max_events` events at a time. The bytes are at the end of a separate allocation, so that a
+/// sanitizer detects a read behind them.
+Recorded decode(const ChunkFormat& format, const std::vector<std::uint8_t>& chunk, std::size_t max_events) {
   const std::unique_ptr<std::uint8_t[]> exact(new std::uint8_t[chunk.size()]);
   std::copy(chunk.begin(), chunk.end(), exact.get());
   ChunkDecoder decoder(format, {exact.get(), chunk.size()});
   Recorded recorded;
   while (!decoder.at_end()) {
-    std::vector<MergedEvent> events(most);
-    const std::size_t got = decoder.next(events.data(), most, recorded.texts);
+    std::vector<MergedEvent> events(max_events);
+    const std::size_t got = decoder.next(events.data(), max_events, recorded.texts);
     if (got == 0) FAIL("no events, but not the end");
     recorded.events.insert(recorded.events.end(), events.begin(), events.begin() + static_cast<std::ptrdiff_t>(got));
   }
@@ -155,7 +156,7 @@ bool same_text(const EventText& a, const EventText& b) {
   return a.kind == b.kind && a.number == b.number && a.address == b.address && a.text == b.text;
 }
 
-/// A chunk by hand: `positions` of its streams, none of which has an event.
+/// A chunk without events; `positions`: the indices of its streams.
 std::vector<std::uint8_t> chunk_of_streams(const std::vector<std::uint64_t>& positions,
                                            std::uint64_t first_ordinal = 0) {
   ByteWriter out;
@@ -167,7 +168,7 @@ std::vector<std::uint8_t> chunk_of_streams(const std::vector<std::uint64_t>& pos
     out.number(first_ordinal);
     for (int column = 0; column < 5; ++column) out.number(0);
   }
-  out.number(1);  // time runs: one of no event
+  out.number(1);  // time runs: one run without an event
   out.number(0);
   for (int column = 1; column < 4; ++column) out.number(0);
   return {out.bytes().begin(), out.bytes().end()};
@@ -175,7 +176,7 @@ std::vector<std::uint8_t> chunk_of_streams(const std::vector<std::uint64_t>& pos
 
 }  // namespace
 
-TEST_CASE("Chunks give back every kind of event, in pieces of any length") {
+TEST_CASE("Decoding returns every kind of event, in pieces of any length") {
   const auto seed = static_cast<std::uint64_t>(GENERATE(range(1, 9)));
   ChunkFormat format;
   format.exact = seed % 2 == 0;
@@ -207,7 +208,7 @@ TEST_CASE("Chunks give back every kind of event, in pieces of any length") {
   CHECK(ops.size() == 20);
 }
 
-TEST_CASE("A repeated pattern costs a byte an event") {
+TEST_CASE("A repeated pattern takes one byte for each event") {
   const ChunkFormat format{1, 10, 1, false};
   ChunkEncoder encoder(format);
   constexpr std::uint64_t kPairs = 10'000;
@@ -218,7 +219,7 @@ TEST_CASE("A repeated pattern costs a byte an event") {
   CHECK(encoder.take().size() < 2 * kPairs + 100);
 }
 
-TEST_CASE("A chunk cut anywhere, or with a byte too many, is refused") {
+TEST_CASE("A chunk that is truncated anywhere, or has a byte too many, is refused") {
   for (const bool exact : {false, true}) {
     const ChunkFormat format{3, 50, exact ? 1 : kQuantum, exact};
     ChunkEncoder encoder(format);
@@ -234,7 +235,7 @@ TEST_CASE("A chunk cut anywhere, or with a byte too many, is refused") {
   }
 }
 
-TEST_CASE("A chunk with a byte changed is refused, or gives events of the trace") {
+TEST_CASE("A chunk with a changed byte is refused, or its events have valid streams and stacks") {
   for (const bool exact : {false, true}) {
     const ChunkFormat format{3, 50, exact ? 1 : kQuantum, exact};
     ChunkEncoder encoder(format);
@@ -257,7 +258,7 @@ TEST_CASE("A chunk with a byte changed is refused, or gives events of the trace"
   }
 }
 
-TEST_CASE("Streams and stacks that the trace does not have are refused") {
+TEST_CASE("Chunks with streams or stacks that the trace does not have are refused") {
   const ChunkFormat format{4, 50, 1, true};
   ChunkEncoder encoder(format);
   const std::vector<std::uint8_t> chunk = encode(encoder, random_events(format, 13, 1'000), 0, 1'000);
@@ -267,7 +268,7 @@ TEST_CASE("Streams and stacks that the trace does not have are refused") {
   CHECK(is_refused({4, 10, 1, true}, chunk));
 }
 
-TEST_CASE("A stream stands in a chunk once, and its ordinals have room") {
+TEST_CASE("A chunk that has a stream twice or an ordinal out of range is refused") {
   const ChunkFormat format{3, 1, 1, false};
   CHECK_FALSE(is_refused(format, chunk_of_streams({})));
   CHECK_FALSE(is_refused(format, chunk_of_streams({0, 2})));

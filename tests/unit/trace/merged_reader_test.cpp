@@ -1,4 +1,4 @@
-// Merging streams, gaps in them, and the cut of a running program's trace.
+// Merging of streams, gaps in streams, and traces of running programs.
 #include <catch2/catch.hpp>
 
 #include <cstring>
@@ -85,7 +85,7 @@ TEST_CASE("A process killed between frame and commit word leaves one copy of the
   CHECK_FALSE(merged.damage.incomplete);
 }
 
-TEST_CASE("When that frame is damaged, the staging block serves") {
+TEST_CASE("When that frame is damaged, the staging block is used") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   for (int i = 0; i < 10; ++i)
@@ -136,14 +136,14 @@ TEST_CASE("A frame whose payload is damaged loses exactly its events") {
   }
 }
 
-TEST_CASE("Without its staging block, a stream's tail is lost in unknown number") {
+TEST_CASE("Without its staging block, a stream has lost an unknown number of events") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   stream.alloc(1, 0x1000, 1);
   stream.flush();
   stream.alloc(2, 0x2000, 1);
   stream.has_staging = false;
-  SECTION("unless the header says that there is none") {
+  SECTION("unless the header has the flag that staging blocks are not in the file") {
     trace.header.flags = kHeaderTailNotKillSafe;
     const Merged merged = merge_bytes(trace.bytes());
     CHECK(merged.events.size() == 1);
@@ -156,7 +156,7 @@ TEST_CASE("Without its staging block, a stream's tail is lost in unknown number"
   }
 }
 
-TEST_CASE("A commit word that covers too much is damage, not a crash") {
+TEST_CASE("A commit word with too many slots is damage") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   stream.alloc(1, 0x1000, 1);
@@ -169,7 +169,7 @@ TEST_CASE("A commit word that covers too much is damage, not a crash") {
   CHECK_FALSE(merged.damage.events_lost.has_value());
 }
 
-TEST_CASE("Slots that no recorder writes are left out") {
+TEST_CASE("Slots that no recorder writes are ignored") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   for (int i = 1; i <= 9; ++i) stream.alloc(static_cast<std::uint64_t>(i), 0x1000u * static_cast<unsigned>(i), 1);
@@ -182,7 +182,7 @@ TEST_CASE("Slots that no recorder writes are left out") {
   CHECK(merged.damage.incomplete);
 }
 
-TEST_CASE("Definitions come out of frames and staging blocks alike") {
+TEST_CASE("Definitions are read from frames and from staging blocks") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   stream.text(TextKind::kProgram, 0, 0, "/usr/bin/demo");
@@ -212,9 +212,9 @@ TEST_CASE("Definitions come out of frames and staging blocks alike") {
   CHECK((undefined >= merged.definitions.nodes.size() || !merged.definitions.nodes[undefined].defined));
 }
 
-TEST_CASE("A text is as long as what is left behind its length, and not a byte longer") {
+TEST_CASE("The length of a text is at most the number of bytes behind it") {
   const std::vector<std::uint8_t> bytes = {4, 'a', 'b',
-                                           'c'};  // three bytes are left; with the length's own there are four
+                                           'c'};  // three bytes are left, four with that of the length
   trace::ByteReader reader(bytes);
   CHECK_THROWS_AS(reader.text(), trace::FormatError);
   trace::ByteReader again(bytes);

@@ -1,4 +1,4 @@
-// Sections: contents come back, and a payload that claims to hold more than its length allows is refused.
+// Sections: reading returns what was written, and a payload that claims more than max_contents_bytes() is refused.
 #include "analyzer/trace/compact/section.h"
 
 #include <catch2/catch.hpp>
@@ -39,7 +39,7 @@ std::vector<std::uint8_t> contents_of(const std::vector<std::uint8_t>& file) {
 
 }  // namespace
 
-TEST_CASE("What a section was made of comes back, however well it packs") {
+TEST_CASE("Reading a section returns its contents, however well they compress") {
   std::mt19937_64 random(1);
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{100'000}, std::size_t{40} << 20}) {
     CAPTURE(size);
@@ -51,7 +51,7 @@ TEST_CASE("What a section was made of comes back, however well it packs") {
   }
 }
 
-TEST_CASE("A section that packs better than the limit is written so that every reader takes it") {
+TEST_CASE("A section that compresses better than the limit is padded, so that readers accept it") {
   const std::vector<std::uint8_t> contents(std::size_t{40} << 20, 0);
   const std::vector<std::uint8_t> bytes = section_of(contents);
   SectionHeader header;
@@ -59,7 +59,7 @@ TEST_CASE("A section that packs better than the limit is written so that every r
   CHECK(header.raw_bytes == contents.size());
   CHECK(header.raw_bytes <= max_contents_bytes(header.payload_bytes));
 
-  // Without what pads it, it is refused before anything is uncompressed.
+  // Without the padding it is refused before it is decompressed.
   header.payload_bytes = 4'000;
   header.payload_checksum = checksum(bytes.data() + sizeof header, header.payload_bytes);
   header.header_checksum = checksum(&header, offsetof(SectionHeader, header_checksum));

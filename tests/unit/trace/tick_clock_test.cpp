@@ -19,7 +19,7 @@ FileHeader header_of(Clock clock, std::uint64_t rate) {
 
 }  // namespace
 
-TEST_CASE("Without samples the header's rate serves") {
+TEST_CASE("Without samples the clock has the rate of the header") {
   TickClock clock(header_of(Clock::kTsc, 2'000'000'000));
   clock.finish();
   CHECK(clock.to_ns(0) == 0);
@@ -28,7 +28,7 @@ TEST_CASE("Without samples the header's rate serves") {
   CHECK(monotonic.to_ns(12345) == 12345);
 }
 
-TEST_CASE("Between samples time runs evenly, after the last at the rate of the whole") {
+TEST_CASE("Between samples the clock is interpolated; after the last it has the mean rate") {
   TickClock clock(header_of(Clock::kTsc, 5'000'000'000));  // a wrong estimate
   clock.add_sample(1'000, 1'000'000 + 500);
   clock.add_sample(1'000'000'000, 1'000'000 + 400'000'000);
@@ -40,7 +40,7 @@ TEST_CASE("Between samples time runs evenly, after the last at the rate of the w
   CHECK(clock.to_ns(4'000'000'000) == 2'000'000'000);
 }
 
-TEST_CASE("Samples that go backwards, or lie before the start, are left out") {
+TEST_CASE("Samples that go backwards, or are from before the start, are ignored") {
   TickClock clock(header_of(Clock::kTsc, 1'000'000'000));
   clock.add_sample(100, 5);
   clock.add_sample(1'000'000'000, 1'000'000 + 1'000'000'000);
@@ -51,7 +51,7 @@ TEST_CASE("Samples that go backwards, or lie before the start, are left out") {
   CHECK(clock.to_ns(2'000'000'000) == 2'000'000'000);
 }
 
-TEST_CASE("Many samples need bounded memory and stay exact at the last one") {
+TEST_CASE("Many samples need bounded memory, and the last one stays exact") {
   TickClock clock(header_of(Clock::kTsc, 1'000'000'000));
   const std::uint64_t samples = 1'000'000;
   // The clock drifts: 3 ns a tick at first, 2 ns later.
@@ -66,7 +66,7 @@ TEST_CASE("Many samples need bounded memory and stay exact at the last one") {
   CHECK(clock.to_ns(samples * 1000 / 4 * 3) == Approx(samples / 2 * 3000 + samples / 4 * 2000).epsilon(0.001));
 }
 
-TEST_CASE("Absurd ticks do not overflow") {
+TEST_CASE("Extreme tick values do not overflow") {
   TickClock clock(header_of(Clock::kTsc, 1));
   clock.finish();
   CHECK(clock.to_ns(UINT64_MAX) == UINT64_MAX / 2);

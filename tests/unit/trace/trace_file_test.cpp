@@ -1,4 +1,4 @@
-// Opening traces: what is refused and with which words, what is found, what is said about damage.
+// Opening traces: which files are refused with which message, what is indexed, and which damage is reported.
 #include <catch2/catch.hpp>
 
 #include <cstring>
@@ -37,7 +37,7 @@ std::string refusal_of(const std::vector<std::uint8_t>& bytes) {
 
 std::vector<std::uint8_t> text(const std::string& content) { return {content.begin(), content.end()}; }
 
-/// Two streams: one with three frames and a started block, one that never filled a block.
+/// Two streams: one with three frames and a partial block, one with a partial block only.
 void fill(TraceBuilder& trace) {
   auto& first = trace.stream();
   first.thread(100, "main");
@@ -55,7 +55,7 @@ void fill(TraceBuilder& trace) {
 
 }  // namespace
 
-TEST_CASE("What is not a trace is refused in words that help") {
+TEST_CASE("A file that is not a trace is refused with the reason and what to do") {
   using Catch::Matchers::Contains;
   CHECK_THAT(refusal("/nonexistent/trace"), Contains("/nonexistent/trace") && Contains("No such file"));
   CHECK_THAT(refusal("/tmp"), Contains("is a folder"));
@@ -66,12 +66,12 @@ TEST_CASE("What is not a trace is refused in words that help") {
   CHECK_THAT(refusal_of(text("\x7f" "ELF\x02\x01")), Contains("is a program or library"));
   CHECK_THAT(refusal_of(text(std::string("\x01\x02\x03\x04", 4))), Contains("is not a heapprof trace"));
   CHECK_THAT(refusal_of(std::vector<std::uint8_t>(4096, 0)), Contains("holds nothing"));
-  // Line ends rewritten by a transfer as text.
+  // Line ends changed by a transfer in text mode.
   CHECK_THAT(refusal_of(text("\x89HPRF\n\x1a and so on")), Contains("transfer in text mode"));
   CHECK_THAT(refusal_of(text("\x89HPRF\r\n\x1a")), Contains("within its header"));
 }
 
-TEST_CASE("A trace of a newer major version is refused by name, one of a newer minor version is read") {
+TEST_CASE("A newer major version is refused, with a message that names it; a newer minor version is read") {
   TraceBuilder trace;
   fill(trace);
   trace.header.version_major = 3;
@@ -82,7 +82,7 @@ TEST_CASE("A trace of a newer major version is refused by name, one of a newer m
   CHECK(refusal_of(trace.bytes()).empty());
 }
 
-TEST_CASE("A sound trace is indexed whole") {
+TEST_CASE("A valid trace is indexed completely") {
   TraceBuilder trace;
   fill(trace);
   const TemporaryFile path;
@@ -101,7 +101,7 @@ TEST_CASE("A sound trace is indexed whole") {
   CHECK(file.ended_by() == "unknown");
 }
 
-TEST_CASE("How a recording ended is told from its mark") {
+TEST_CASE("ended_by() is the end kind of the header") {
   TraceBuilder trace;
   fill(trace);
   const auto ended_by = [&](EndKind kind) {
@@ -117,7 +117,7 @@ TEST_CASE("How a recording ended is told from its mark") {
   CHECK(ended_by(static_cast<EndKind>(77)) == "unknown");
 }
 
-TEST_CASE("A damaged frame header hides that frame alone") {
+TEST_CASE("A damaged frame header hides only that frame") {
   TraceBuilder trace;
   fill(trace);
   auto bytes = trace.bytes();
@@ -135,7 +135,7 @@ TEST_CASE("A damaged frame header hides that frame alone") {
   CHECK_THAT(file.damage().notes[0], Catch::Contains("byte " + std::to_string(second)));
 }
 
-TEST_CASE("A frame header wiped to zeros does not hide the frames behind it") {
+TEST_CASE("A frame header of zeros does not hide the frames behind it") {
   TraceBuilder trace;
   fill(trace);
   auto bytes = trace.bytes();
@@ -147,7 +147,7 @@ TEST_CASE("A frame header wiped to zeros does not hide the frames behind it") {
   CHECK(file.damage().incomplete);
 }
 
-TEST_CASE("A damaged extent header hides none of the extent's frames") {
+TEST_CASE("A damaged extent header hides no frame of the extent") {
   TraceBuilder trace;
   fill(trace);
   auto bytes = trace.bytes();
@@ -175,7 +175,7 @@ TEST_CASE("A damaged staging header loses an unknown number of events") {
   CHECK_FALSE(file.damage().events_lost.has_value());
 }
 
-TEST_CASE("An extent whose writer died before its magic was stored is no damage") {
+TEST_CASE("An extent without magic, whose recorder was killed before it stored it, is not damage") {
   TraceBuilder trace;
   fill(trace);
   auto bytes = trace.bytes();
@@ -189,11 +189,11 @@ TEST_CASE("An extent whose writer died before its magic was stored is no damage"
   CHECK_FALSE(file.damage().incomplete);
 }
 
-TEST_CASE("Frames of another file in stale space are not believed") {
+TEST_CASE("Frames of another file in stale space are ignored") {
   TraceBuilder trace;
   fill(trace);
   auto bytes = trace.bytes();
-  // A sound frame, but with another file's id.
+  // A valid frame with the id of another file.
   FrameHeader header;
   std::memcpy(&header, &bytes[trace.frame_offsets(0)[0]], sizeof header);
   header.file_id ^= 1;
@@ -205,7 +205,7 @@ TEST_CASE("Frames of another file in stale space are not believed") {
   CHECK_FALSE(is_frame(header, TraceBuilder::kFileId, 0, sizeof header + 1));
 }
 
-TEST_CASE("With a damaged header the extents tell the file's id") {
+TEST_CASE("With a damaged header the file id is taken from the extents") {
   TraceBuilder trace;
   fill(trace);
   auto bytes = trace.bytes();
@@ -219,7 +219,7 @@ TEST_CASE("With a damaged header the extents tell the file's id") {
   CHECK(file.damage().bytes == 128);
 }
 
-TEST_CASE("A damaged byte of the header, the version's too, hides none of the streams") {
+TEST_CASE("A damaged byte of the header, the version included, hides no stream") {
   TraceBuilder trace;
   fill(trace);
   const auto sound = trace.bytes();
@@ -243,7 +243,7 @@ TEST_CASE("A damaged byte of the header, the version's too, hides none of the st
   }
 }
 
-TEST_CASE("A compacted trace with a damaged header is not taken for one without events because it carries names") {
+TEST_CASE("A compacted trace with a damaged header and embedded symbols is refused") {
   TraceBuilder trace;
   trace.header.version_major = kCompactedVersionMajor;
   auto bytes = trace.bytes();
@@ -253,7 +253,7 @@ TEST_CASE("A compacted trace with a damaged header is not taken for one without 
   CHECK_THAT(refusal_of(bytes), Catch::Contains("its header is damaged"));
 }
 
-TEST_CASE("A header of a newer version that fails its checksum is refused with both explanations") {
+TEST_CASE("A header of a newer version with a wrong checksum is refused, and the message has both reasons") {
   using Catch::Matchers::Contains;
   TraceBuilder trace;
   trace.header.version_major = 99;
@@ -262,7 +262,7 @@ TEST_CASE("A header of a newer version that fails its checksum is refused with b
   CHECK_THAT(refusal_of(bytes), Contains("trace version 99.0") && Contains("header checksum"));
 }
 
-TEST_CASE("Settings are the header's lines") {
+TEST_CASE("settings() are the lines in the header") {
   TraceBuilder trace;
   fill(trace);
   std::strcpy(trace.header.settings, "HEAPPROF_MMAP=1\nHEAPPROF_OUTPUT=a=b\n");
@@ -275,7 +275,7 @@ TEST_CASE("Settings are the header's lines") {
   CHECK(settings[1] == std::pair<std::string, std::string>("HEAPPROF_OUTPUT", "a=b"));
 }
 
-TEST_CASE("A trace whose writer runs is cut at the moment of reading") {
+TEST_CASE("The trace of a running program is cut at the time of opening") {
   TraceBuilder trace;
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -286,7 +286,7 @@ TEST_CASE("A trace whose writer runs is cut at the moment of reading") {
   const TemporaryFile path;
   trace.write(path.path());
 
-  SECTION("and it has the trace mapped: running") {
+  SECTION("and the program has the trace mapped: running") {
     const int descriptor = ::open(path.path().c_str(), O_RDWR);
     void* const mapping = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     ::close(descriptor);
@@ -297,18 +297,18 @@ TEST_CASE("A trace whose writer runs is cut at the moment of reading") {
     CHECK(file.cut_ticks() < 60'000'000'000);
     ::munmap(mapping, 4096);
   }
-  SECTION("and it has not: it became another program") {
+  SECTION("and it has not mapped the trace: it executed another program") {
     const TraceFile file(path.path());
     CHECK(file.recorder() == RecorderState::kExecuted);
     CHECK(file.ended_by() == "exec");
     CHECK(file.cut_ticks() == kNoCut);
   }
-  SECTION("but started at another time: the pid was used again") {
+  SECTION("but it started at another time: the pid was reused") {
     ++trace.header.process_start;
     trace.write(path.path());
     CHECK(TraceFile(path.path()).recorder() == RecorderState::kGone);
   }
-  SECTION("but in another boot, or another pid namespace") {
+  SECTION("but the boot id or the pid namespace differs") {
     trace.header.boot_id[3] ^= 1;
     trace.write(path.path());
     CHECK(TraceFile(path.path()).recorder() == RecorderState::kGone);

@@ -1,0 +1,31 @@
+#include <catch2/catch.hpp>
+
+#include "analyzer/model/realloc_chains.h"
+
+using namespace heapprof::model;
+
+TEST_CASE("Realloc chains count steps, moves and copies for the stack of each step") {
+  ReallocChains chains(3);
+  // 10 -> 20 (moves) -> 40 (stays), then freed; 100 -> 50 (moves) by another stack, not freed.
+  chains.begin_step(0xa, 10);
+  chains.stepped(0xa, 0xb, 20, 1);
+  chains.begin_step(0xb, 20);
+  chains.stepped(0xb, 0xb, 40, 1);
+  chains.freed(0xb);
+  chains.begin_step(0xc, 100);
+  chains.stepped(0xc, 0xd, 50, 2);
+  chains.freed(0xe);                  // never reallocated
+  chains.stepped(0xf, 0x10, 99, 2);   // its block is not selected
+  chains.begin_step(0xd, 50);         // realloc(p, 0) ends it
+  chains.finish();
+  CHECK(chains.costs()[1].steps == 2);
+  CHECK(chains.costs()[1].moved == 1);
+  CHECK(chains.costs()[1].copied_bytes == 10);
+  CHECK(chains.costs()[1].chains == 1);
+  CHECK(chains.costs()[1].longest == 2);
+  CHECK(chains.costs()[1].longest_first_bytes == 10);
+  CHECK(chains.costs()[1].longest_last_bytes == 40);
+  CHECK(chains.costs()[2].steps == 1);
+  CHECK(chains.costs()[2].copied_bytes == 50);
+  CHECK(chains.costs()[2].chains == 1);
+}

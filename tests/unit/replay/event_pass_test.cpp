@@ -1,0 +1,65 @@
+// Analysis::for_each_event(): what a resolved event has, on a trace whose times are all known.
+#include <catch2/catch.hpp>
+
+#include "analyzer/replay/analysis/analysis.h"
+#include "tests/support/temporary_file.h"
+#include "tests/support/trace_builder.h"
+
+using namespace heapprof;
+using namespace heapprof::model;
+using heapprof::test::TemporaryFile;
+using heapprof::test::TraceBuilder;
+
+TEST_CASE("A resolved free has the freeing thread and stack, and the time of the allocation") {
+  TraceBuilder trace;
+  auto& one = trace.stream();
+  one.thread(1, "maker");
+  one.module(2, "/bin/demo", "\x01\x02", 0x1000, 0);
+  for (std::uint32_t node = 1; node <= 4; ++node) one.node(node, 0, 2, 0x100 * node);
+  auto& two = trace.stream();
+  two.thread(2, "taker");
+  one.alloc(100, 0xa000, 10, 1);
+  one.alloc(200, 0xb000, 20, 1);
+  two.free(500, 0xa000);
+  one.realloc_begin(600, 0xb000);
+  one.realloc_end(610, 0xc000, 40, 3);
+  one.alloc(700, 0xd000, 50, 4);
+  one.alloc(900, 0xd000, 60, 4);  // the free in between is not in the trace
+  const TemporaryFile path;
+  TraceBuilder::write_bytes(path.path(), trace.bytes());
+  const replay::Analysis analysis(path.path(), {});
+  std::vector<replay::ProfileEvent> frees;
+  std::vector<replay::ProfileEvent> allocations;
+  std::vector<replay::LiveBlock> left;
+  analysis.for_each_event(
+      [&](std::span<const replay::ProfileEvent> events) {
+        for (const replay::ProfileEvent& event : events) {
+          if (event.kind == replay::ResolvedKind::kFree) frees.push_back(event);
+          if (event.kind == replay::ResolvedKind::kAllocation) allocations.push_back(event);
+        }
+      },
+      {}, {.visit_leaked = [&](const replay::LiveBlock& block) { left.push_back(block); }});
+
+  REQUIRE(frees.size() == 3);
+  CHECK(frees[0].thread == 0);
+  CHECK(frees[0].freeing_thread == 1);
+  CHECK(frees[0].freeing_node == kNoIndex);
+  CHECK(frees[0].allocated_ns == 100);
+  CHECK_FALSE(frees[0].in_realloc);
+  CHECK(frees[1].in_realloc);
+  CHECK(frees[1].address == 0xb000);
+  CHECK(frees[1].freeing_thread == 0);
+  REQUIRE(frees[1].freeing_node != kNoIndex);
+  CHECK(analysis.profile().addresses[analysis.profile().nodes[frees[1].freeing_node].address].offset == 0x300);
+  CHECK(frees[1].allocated_ns == 200);
+  CHECK(frees[2].freeing_thread == replay::kNoThread);
+  CHECK(frees[2].allocated_ns == 700);
+  REQUIRE(allocations.size() == 5);
+  CHECK_FALSE(allocations[1].in_realloc);
+  CHECK(allocations[2].in_realloc);
+  CHECK(allocations[2].old_address == 0xb000);
+  REQUIRE(left.size() == 2);
+  std::uint64_t bytes = 0;
+  for (const replay::LiveBlock& block : left) bytes += block.size;
+  CHECK(bytes == 40 + 60);
+}
