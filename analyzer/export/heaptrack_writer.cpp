@@ -140,10 +140,10 @@ HeaptrackTrace HeaptrackWriter::trace(HeaptrackIp ip, HeaptrackTrace parent) {
   return number;
 }
 
-void HeaptrackWriter::write_event(char letter, std::uint64_t number) {
+void HeaptrackWriter::write_event(char type, std::uint64_t number) {
   char* const begin = output_.reserve(Sink::kMaxDirect);
   char* out = begin;
-  *out++ = letter;
+  *out++ = type;
   *out++ = ' ';
   out = put_hex(out, number);
   *out++ = '\n';

@@ -119,7 +119,7 @@ class HeaptrackWriter {
   void grow_classes();
   std::size_t slot_of(std::uint64_t size_bytes, HeaptrackTrace trace) const noexcept;
   void write_time(std::uint64_t time_ns);
-  void write_event(char letter, std::uint64_t number);
+  void write_event(char type, std::uint64_t number);
   bool within_limit(std::size_t count, const char* what);
 
   Sink& output_;

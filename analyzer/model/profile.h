@@ -49,7 +49,7 @@ struct Recording {
   std::uint64_t trace_bytes = 0;            ///< size of the file
   bool compacted = false;                   ///< by heapprof compact
   bool rounded = false;                     ///< then: times are whole microseconds, addresses are numbers of blocks
-  std::uint64_t original_bytes = 0;         ///< then: size of the file it was made from
+  std::uint64_t original_bytes = 0;         ///< then: size of the original file
   std::string trace_version;                ///< "1.0"
   std::string clock;                        ///< tsc, monotonic, cntvct
   bool forked_child = false;

@@ -19,7 +19,7 @@
 namespace heapprof::model {
 
 struct ChainCosts {
-  std::uint64_t steps = 0;              ///< reallocs made by this stack
+  std::uint64_t steps = 0;              ///< reallocs by this stack
   std::uint64_t moved = 0;              ///< of those, to another address
   std::uint64_t copied_bytes = 0;
   std::uint64_t chains = 0;             ///< whose last step is of this stack

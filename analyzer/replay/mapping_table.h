@@ -21,7 +21,7 @@ struct Region {
   std::uint32_t node = 0;      ///< dense index
   std::uint32_t flags = 0;     ///< kMap...
   std::uint32_t thread = 0;    ///< that called mmap
-  std::uint64_t made_bytes = 0;  ///< length of the whole mapping when it was made
+  std::uint64_t made_bytes = 0;  ///< length of the mapping when it was made
 };
 
 class MappingTable {
@@ -48,20 +48,20 @@ class MappingTable {
       if (at->second.end <= begin) ++at;
     }
     while (at != regions_.end() && at->first < end) {
-      const Region whole = at->second;
-      Region piece = whole;
+      const Region mapping = at->second;
+      Region piece = mapping;
       if (piece.begin < begin) piece.begin = begin;
       if (piece.end > end) piece.end = end;
       at = regions_.erase(at);
       std::int64_t parts = 0;
-      if (whole.begin < piece.begin) {
-        Region head = whole;
+      if (mapping.begin < piece.begin) {
+        Region head = mapping;
         head.end = piece.begin;
         regions_.emplace_hint(at, head.begin, head);
         ++parts;
       }
-      if (piece.end < whole.end) {
-        Region tail = whole;
+      if (piece.end < mapping.end) {
+        Region tail = mapping;
         tail.begin = piece.end;
         at = regions_.emplace_hint(at, tail.begin, tail);
         ++parts;

@@ -402,7 +402,6 @@ void Replay::finish(std::uint64_t end_time) {
   clock_.finish();
   heap_.peak_bytes = heap_costs_.peak_bytes();
   heap_.peak_blocks = heap_costs_.peak_blocks();
-  heap_.peak_time_ns = heap_costs_.peak_time();
   heap_.leaked_bytes = heap_costs_.live_bytes();
   heap_.leaked_blocks = heap_costs_.live_blocks();
   if (filter_.from_ticks == 0) return;

@@ -103,7 +103,7 @@ class Replay {
   void resolve_restored(std::vector<ResolvedEvent>& events) const;
 
   // Results, after finish(). Times in ticks.
-  const model::HeapTotals& heap() const noexcept { return heap_; }  ///< peak_time_ns: in ticks
+  const model::HeapTotals& heap() const noexcept { return heap_; }  ///< peak_time_ns is not set: heap_costs() has it
   const CostTracker& heap_costs() const noexcept { return heap_costs_; }
   const CostTracker& mmap_costs() const noexcept { return mmap_costs_; }
   const CostTracker& all_costs() const noexcept { return all_costs_; }  ///< only with Kind::kAll

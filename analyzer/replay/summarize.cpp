@@ -23,7 +23,7 @@ std::uint64_t end_ticks(const trace::TraceFile& file, const trace::TickClock& cl
   if (header.end_kind == EndKind::kNone) return 0;
   // The header's checksum does not cover the end time. No recording is longer than a year.
   constexpr std::uint64_t kYearNs = std::uint64_t{366} * 86400 * 1'000'000'000;
-  return clock.to_ns(header.end_ticks) < kYearNs ? header.end_ticks : 0;
+  return clock.to_ns(trace::Ticks{header.end_ticks}) < kYearNs ? header.end_ticks : 0;
 }
 
 }  // namespace heapprof::replay

@@ -3,7 +3,7 @@
 //
 // The recorder checks the mailbox with each timeline sample: about every 10 ms while the program allocates or frees,
 // and never while it does neither. A request stays pending until the recorder has read it; until then no other can be
-// sent. Whoever may write the file may send requests.
+// sent. Sending needs write permission for the file.
 #pragma once
 
 #include <chrono>

@@ -7,7 +7,7 @@
 // wrong for two streams' events at one address. The replay, which knows the state of the address, corrects it, and
 // for that purpose a batch never ends between events of equal time (but see Batch).
 //
-// A position says where a batch ended, so that another reader can resume there. It consists of one position for each
+// A position is the end of a batch, from where another reader can resume. It consists of one position for each
 // stream, or of the number of a chunk. A reader that resumes takes the definitions from the trace summary.
 #pragma once
 

@@ -205,8 +205,8 @@ void TraceFile::read_header() {
     damage_.note("the file is truncated at byte " + std::to_string(got) + ", within its header");
   }
   // Nothing in a header is used before its checksum was verified, not even the version.
-  const bool sound = header_.checksum == checksum(&header_, offsetof(FileHeader, checksum));
-  if (!sound) return recover_header();
+  const bool valid = header_.checksum == checksum(&header_, offsetof(FileHeader, checksum));
+  if (!valid) return recover_header();
   if (header_.version_major > kCompactedVersionMajor)
     throw TraceError(path + ": " + version_of(header_) + ", but this heapprof reads versions up to " +
                      std::to_string(kCompactedVersionMajor) + ".x; use a newer heapprof");

@@ -50,7 +50,7 @@ struct StreamIndex {
 struct Compacted {
   SectionTable sections;
   std::shared_ptr<const TraceSummary> summary;
-  std::uint64_t original_bytes = 0;   ///< size of the file from which it was made
+  std::uint64_t original_bytes = 0;   ///< size of the original file
   std::uint64_t quantum = 1;          ///< ticks; times are rounded down to multiples of it
   bool exact = false;                 ///< times were not rounded, and addresses were kept
 };

@@ -110,7 +110,7 @@ void Analysis::set_recording(const trace::Definitions& definitions, std::uint64_
   node_of_index_ = std::move(tree.node_of_index);
   lost_nodes_ = tree.lost_nodes + tree.circular_nodes;
   profile_.recording = describe_recording(file_, definitions);
-  profile_.recording.duration_ns = clock_.to_ns(last_time);
+  profile_.recording.duration_ns = clock_.to_ns(trace::Ticks{last_time});
 }
 
 void Analysis::resolve_slice() {
@@ -138,7 +138,8 @@ void Analysis::resolve_stacks() {
 
 /// Finds the blocks that match the lifetimes or are live at the given moment, in a pass over the trace.
 void Analysis::resolve_lifetimes(PassProgress& passes) {
-  const std::uint64_t end_ns = clock_.to_ns(summary_->last_time);
+  const auto to_ns = [&](std::uint64_t ticks) { return clock_.to_ns(trace::Ticks{ticks}); };
+  const std::uint64_t end_ns = to_ns(summary_->last_time);
   std::uint64_t moment_ns = 0;
   if (selection_.live_at) {
     moment_ns = ns_within(*selection_.live_at, end_ns, "--live-at", file_);
@@ -164,10 +165,10 @@ void Analysis::resolve_lifetimes(PassProgress& passes) {
       } else if (event.kind == ResolvedKind::kFree) {
         Block* const block = ordinals.find(event.address);
         if (block == nullptr) continue;
-        selected_blocks_[block->size] = matches(clock_.to_ns(block->time), clock_.to_ns(event.time), true);
+        selected_blocks_[block->size] = matches(to_ns(block->time), to_ns(event.time), true);
         ordinals.erase(block);
-      } else if (selection_.live_at && clock_.to_ns(event.time) <= moment_ns) {
-        profile_.resident = {clock_.to_ns(event.time), event.size};
+      } else if (selection_.live_at && to_ns(event.time) <= moment_ns) {
+        profile_.resident = {to_ns(event.time), event.size};
       }
     }
     events.clear();
@@ -183,7 +184,7 @@ void Analysis::resolve_lifetimes(PassProgress& passes) {
   replay.finish(summary_->last_time);
   take_events();
   ordinals.for_each(
-      [&](const Block& block) { selected_blocks_[block.size] = matches(clock_.to_ns(block.time), end_ns, false); });
+      [&](const Block& block) { selected_blocks_[block.size] = matches(to_ns(block.time), end_ns, false); });
   filter_.blocks = &selected_blocks_;
 }
 

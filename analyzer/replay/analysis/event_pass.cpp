@@ -35,11 +35,11 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
       if (event.before_slice && !which.with_older) continue;
       if (event.time != ticks) {
         ticks = event.time;
-        ns = clock_.to_ns(ticks);
+        ns = clock_.to_ns(trace::Ticks{ticks});
       }
       if (event.allocated_ticks != allocated_ticks) {
         allocated_ticks = event.allocated_ticks;
-        allocated_ns = clock_.to_ns(allocated_ticks);
+        allocated_ns = clock_.to_ns(trace::Ticks{allocated_ticks});
       }
       events.push_back({ns, event.address, event.size, node_of(event.node), event.thread, event.kind, event.temporary,
                         event.before_slice, event.in_realloc, event.freeing_thread,
@@ -63,7 +63,8 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
   if (!resolved.empty()) pass_on();
   if (!which.visit_leaked) return;
   replay.for_each_leak([&](const Block& block) {
-    which.visit_leaked({clock_.to_ns(block.time), block.address, block.size, node_of(block.node), block.thread});
+    const std::uint64_t time_ns = clock_.to_ns(trace::Ticks{block.time});
+    which.visit_leaked({time_ns, block.address, block.size, node_of(block.node), block.thread});
   });
 }
 

@@ -11,7 +11,7 @@ std::uint64_t ticks_at(const trace::TickClock& clock, std::uint64_t ns) {
   std::uint64_t high = std::uint64_t{1} << 63;
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
-    if (clock.to_ns(middle) < ns) low = middle + 1;
+    if (clock.to_ns(trace::Ticks{middle}) < ns) low = middle + 1;
     else high = middle;
   }
   return low;

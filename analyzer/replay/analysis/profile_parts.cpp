@@ -67,7 +67,7 @@ model::Recording describe_recording(const trace::TraceFile& file, const trace::D
 void fill_costs(const Replay& replay, const ProfileMapping& mapping, model::Profile& profile) {
   const trace::TickClock& clock = mapping.clock;
   profile.heap = replay.heap();
-  profile.heap.peak_time_ns = clock.to_ns(replay.heap().peak_time_ns);
+  profile.heap.peak_time_ns = clock.to_ns(trace::Ticks{replay.heap_costs().peak_time()});
 
   const CostTracker& mmap = replay.mmap_costs();
   profile.mmap.mappings = replay.mappings().mappings;
@@ -75,12 +75,12 @@ void fill_costs(const Replay& replay, const ProfileMapping& mapping, model::Prof
   profile.mmap.reserved_bytes = replay.mappings().reserved_bytes;
   profile.mmap.from_allocator_bytes = replay.mappings().from_allocator_bytes;
   profile.mmap.peak_bytes = mmap.peak_bytes();
-  profile.mmap.peak_time_ns = clock.to_ns(mmap.peak_time());
+  profile.mmap.peak_time_ns = clock.to_ns(trace::Ticks{mmap.peak_time()});
   profile.mmap.live_bytes = mmap.live_bytes();
 
   profile.kind = mapping.selection.kind;
   const CostTracker& costs = replay.costs();
-  profile.peak_time_ns = clock.to_ns(costs.peak_time());
+  profile.peak_time_ns = clock.to_ns(trace::Ticks{costs.peak_time()});
   // With --live-at all selected blocks are live at that moment. The peak of the replay is the first time with as many
   // bytes, which would leave out blocks of 0 bytes that were allocated later.
   const bool moment = profile.is_moment();
@@ -117,7 +117,7 @@ void fill_threads(const Replay& replay, const trace::TickClock& clock, model::Pr
     model::Thread thread;
     thread.tid = from.tid;
     thread.name = from.name;
-    thread.start_ns = clock.to_ns(from.start_ticks);
+    thread.start_ns = clock.to_ns(trace::Ticks{from.start_ticks});
     thread.allocations = from.allocations;
     thread.allocated_bytes = from.allocated_bytes;
     profile.threads.push_back(std::move(thread));
@@ -130,7 +130,7 @@ void fill_timeline(const Replay& replay, const ProfileMapping& mapping, model::P
   model::LiveTimeline::Bucket before;
   for (const model::LiveTimeline::Bucket& from : live.buckets()) {
     model::Timeline::Bucket bucket;
-    bucket.start_ns = mapping.clock.to_ns(start_ticks);
+    bucket.start_ns = mapping.clock.to_ns(trace::Ticks{start_ticks});
     bucket.min_bytes = from.min_bytes;
     bucket.max_bytes = from.max_bytes;
     bucket.last_bytes = from.last_bytes;
@@ -147,7 +147,7 @@ void fill_timeline(const Replay& replay, const ProfileMapping& mapping, model::P
   profile.timeline.samples = replay.samples();
   profile.timeline.peak_rss_bytes = replay.peak_rss_bytes();
   for (const Replay::Mark& mark : replay.marks())
-    profile.timeline.marks.push_back({mapping.clock.to_ns(mark.ticks), mark.kind, mark.text});
+    profile.timeline.marks.push_back({mapping.clock.to_ns(trace::Ticks{mark.ticks}), mark.kind, mark.text});
 }
 
 }  // namespace heapprof::replay

@@ -23,7 +23,7 @@ class SnapshotWriter {
   /// Sections get `file_id`, the id of the trace. `file` must outlive this.
   SnapshotWriter(trace::AtomicFile& file, std::uint64_t file_id) : file_(file), file_id_(file_id) {}
   /// Call it after each batch was replayed. Writes a snapshot when the batch has a position and enough records
-  /// passed. Throws trace::TraceError.
+  /// were read. Throws trace::TraceError.
   void after(const trace::Batch& batch, const Replay& replay);
 
  private:

@@ -13,7 +13,7 @@
 //   chunk   = event_count time_before stream_count stream* (size bytes){4} columns*
 //   stream  = stream_index first_ordinal, sizes of its five columns
 //
-// The four columns of the whole chunk, each with its size in front: time_runs and time_steps (so many events have
+// The four columns of the chunk, each with its size in front: time_runs and time_steps (so many events have
 // this time, in quanta, then it advances by so much), switch_streams and switch_runs (the next so many events are of
 // this stream). Then come the columns of the streams, all streams' kinds first:
 //
@@ -296,7 +296,7 @@ struct ChunkDecoder::Stream {
 struct ChunkDecoder::State {
   Predictor predictor;
   std::vector<Stream> streams;           // those with events in this chunk
-  std::vector<std::uint32_t> slot_of;    // by stream index: its place in `streams`, from 1; 0: not in this chunk
+  std::vector<std::uint32_t> slot_of;    // by stream index: index in `streams` plus 1; 0: not in this chunk
   ByteReader time_runs{{}}, time_steps{{}}, switch_streams{{}}, switch_runs{{}};
   std::uint64_t events_left = 0;
   std::uint64_t time = 0;

@@ -15,6 +15,9 @@
 
 namespace heapprof::trace {
 
+/// Ticks since the start of the trace.
+enum class Ticks : std::uint64_t {};
+
 class TickClock {
  public:
   /// points() has at most kMaxPoints + 1 entries.
@@ -72,7 +75,9 @@ class TickClock {
     return std::max<std::uint64_t>(ticks, 1);
   }
 
-  std::uint64_t to_ns(std::uint64_t ticks) const noexcept {
+  /// Nanoseconds since the start of the trace.
+  std::uint64_t to_ns(Ticks since_start) const noexcept {
+    const auto ticks = static_cast<std::uint64_t>(since_start);
     const auto after = std::upper_bound(points_.begin(), points_.end(), ticks,
                                         [](std::uint64_t value, const Point& point) { return value < point.ticks; });
     const Point* from = &*(after - 1);

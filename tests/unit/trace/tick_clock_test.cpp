@@ -22,10 +22,10 @@ FileHeader header_of(Clock clock, std::uint64_t rate) {
 TEST_CASE("Without samples the clock has the rate of the header") {
   TickClock clock(header_of(Clock::kTsc, 2'000'000'000));
   clock.finish();
-  CHECK(clock.to_ns(0) == 0);
-  CHECK(clock.to_ns(3'000'000'000) == 1'500'000'000);
+  CHECK(clock.to_ns(Ticks{0}) == 0);
+  CHECK(clock.to_ns(Ticks{3'000'000'000}) == 1'500'000'000);
   TickClock monotonic(header_of(Clock::kMonotonic, 0));
-  CHECK(monotonic.to_ns(12345) == 12345);
+  CHECK(monotonic.to_ns(Ticks{12345}) == 12345);
 }
 
 TEST_CASE("Between samples the clock is interpolated; after the last it has the mean rate") {
@@ -34,10 +34,10 @@ TEST_CASE("Between samples the clock is interpolated; after the last it has the 
   clock.add_sample(1'000'000'000, 1'000'000 + 400'000'000);
   clock.add_sample(2'000'000'000, 1'000'000 + 1'000'000'000);
   clock.finish();
-  CHECK(clock.to_ns(500) == 250);
-  CHECK(clock.to_ns(1'000'000'000) == 400'000'000);
-  CHECK(clock.to_ns(1'500'000'000) == 700'000'000);
-  CHECK(clock.to_ns(4'000'000'000) == 2'000'000'000);
+  CHECK(clock.to_ns(Ticks{500}) == 250);
+  CHECK(clock.to_ns(Ticks{1'000'000'000}) == 400'000'000);
+  CHECK(clock.to_ns(Ticks{1'500'000'000}) == 700'000'000);
+  CHECK(clock.to_ns(Ticks{4'000'000'000}) == 2'000'000'000);
 }
 
 TEST_CASE("Samples that go backwards, or are from before the start, are ignored") {
@@ -47,8 +47,8 @@ TEST_CASE("Samples that go backwards, or are from before the start, are ignored"
   clock.add_sample(500'000'000, 1'000'000 + 2'000'000'000);
   clock.add_sample(1'500'000'000, 1'000'000 + 700'000'000);
   clock.finish();
-  CHECK(clock.to_ns(100) == 100);
-  CHECK(clock.to_ns(2'000'000'000) == 2'000'000'000);
+  CHECK(clock.to_ns(Ticks{100}) == 100);
+  CHECK(clock.to_ns(Ticks{2'000'000'000}) == 2'000'000'000);
 }
 
 TEST_CASE("Many samples need bounded memory, and the last one stays exact") {
@@ -61,13 +61,13 @@ TEST_CASE("Many samples need bounded memory, and the last one stays exact") {
     clock.add_sample(i * 1000, 1'000'000 + ns);
   }
   clock.finish();
-  CHECK(clock.to_ns(samples * 1000) == ns);
-  CHECK(clock.to_ns(samples * 1000 / 4) == Approx(samples / 4 * 3000).epsilon(0.001));
-  CHECK(clock.to_ns(samples * 1000 / 4 * 3) == Approx(samples / 2 * 3000 + samples / 4 * 2000).epsilon(0.001));
+  CHECK(clock.to_ns(Ticks{samples * 1000}) == ns);
+  CHECK(clock.to_ns(Ticks{samples * 1000 / 4}) == Approx(samples / 4 * 3000).epsilon(0.001));
+  CHECK(clock.to_ns(Ticks{samples * 1000 / 4 * 3}) == Approx(samples / 2 * 3000 + samples / 4 * 2000).epsilon(0.001));
 }
 
 TEST_CASE("Extreme tick values do not overflow") {
   TickClock clock(header_of(Clock::kTsc, 1));
   clock.finish();
-  CHECK(clock.to_ns(UINT64_MAX) == UINT64_MAX / 2);
+  CHECK(clock.to_ns(Ticks{UINT64_MAX}) == UINT64_MAX / 2);
 }
