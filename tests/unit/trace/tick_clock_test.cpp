@@ -6,6 +6,7 @@
 using heapprof::Clock;
 using heapprof::FileHeader;
 using heapprof::trace::TickClock;
+using heapprof::trace::Ticks;
 
 namespace {
 
