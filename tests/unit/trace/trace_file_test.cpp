@@ -65,7 +65,7 @@ TEST_CASE("A file that is not a trace is refused with the reason and what to do"
   CHECK_THAT(refusal_of(text("\x1f\x8b\x08 and so on")), Contains("is compressed"));
   CHECK_THAT(refusal_of(text("\x7f" "ELF\x02\x01")), Contains("is a program or library"));
   CHECK_THAT(refusal_of(text(std::string("\x01\x02\x03\x04", 4))), Contains("is not a heapprof trace"));
-  CHECK_THAT(refusal_of(std::vector<std::uint8_t>(4096, 0)), Contains("holds nothing"));
+  CHECK_THAT(refusal_of(std::vector<std::uint8_t>(4096, 0)), Contains("contains only zeros"));
   // Line ends changed by a transfer in text mode.
   CHECK_THAT(refusal_of(text("\x89HPRF\n\x1a and so on")), Contains("transfer in text mode"));
   CHECK_THAT(refusal_of(text("\x89HPRF\r\n\x1a")), Contains("within its header"));
@@ -250,7 +250,7 @@ TEST_CASE("A compacted trace with a damaged header and embedded symbols is refus
   const std::string names = symbol_extents("names", TraceBuilder::kFileId, bytes.size(), kUnitBytes);
   bytes.insert(bytes.end(), names.begin(), names.end());
   bytes[offsetof(FileHeader, clock)] ^= 1;
-  CHECK_THAT(refusal_of(bytes), Catch::Contains("its header is damaged"));
+  CHECK_THAT(refusal_of(bytes), Catch::Contains("the header is damaged"));
 }
 
 TEST_CASE("A header of a newer version with a wrong checksum is refused, and the message has both reasons") {
