@@ -30,11 +30,11 @@ Json costs_json(const ChurnCosts& costs) {
   Json json;
   json["allocations"] = costs.allocations;
   json["allocated_bytes"] = costs.allocated_bytes;
-  json["released"] = costs.released;
+  json["released"] = costs.freed;
   json["short_lived"] = costs.short_lived;
   json["short_lived_bytes"] = costs.short_lived_bytes;
   json["temporary"] = costs.temporary;
-  json["mean_lifetime_ns"] = costs.released == 0 ? Json(nullptr) : Json(costs.lifetime_ns / costs.released);
+  json["mean_lifetime_ns"] = costs.freed == 0 ? Json(nullptr) : Json(costs.lifetime_ns / costs.freed);
   return json;
 }
 
@@ -82,7 +82,7 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
     const ChurnCosts& costs = site.costs;
     rows.push_back({exact_number(costs.short_lived), percent(costs.short_lived, costs.allocations),
                     exact_number(costs.temporary), human_bytes(costs.short_lived_bytes),
-                    costs.released == 0 ? "-" : human_time(costs.lifetime_ns / costs.released),
+                    costs.freed == 0 ? "-" : human_time(costs.lifetime_ns / costs.freed),
                     site_name(site.frame)});
   }
   if (rows.empty()) text.line("  none");
