@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/checksum.h"
+#include "common/trace_header.h"
 #include "common/trace_format.h"
 
 namespace heapprof::trace {
@@ -18,7 +19,7 @@ constexpr std::uint64_t kMaxSymbolBytes = std::uint64_t{1} << 30;
 bool is_symbol_extent(const ExtentHeader& header, std::uint64_t file_id, std::uint64_t offset) {
   return header.magic == kExtentMagic && header.kind == ExtentKind::kSymbols && header.file_id == file_id &&
          header.offset == offset && header.bytes >= sizeof(ExtentHeader) && header.bytes <= kMaxExtentBytes &&
-         header.checksum == checksum(&header, offsetof(ExtentHeader, checksum));
+         header.checksum == header_checksum(header);
 }
 
 bool read_end(const InputFile& file, std::uint64_t file_id, SymbolsEnd& end) {
@@ -79,7 +80,7 @@ std::string symbol_extents(std::string_view symbols, std::uint64_t file_id, std:
     header.kind = ExtentKind::kSymbols;
     header.stream = static_cast<StreamId>(1);  // none, but readers of version 1.0 ignore extents without a stream
     header.ordinal = ordinal;
-    header.checksum = checksum(&header, offsetof(ExtentHeader, checksum));
+    header.checksum = header_checksum(header);
     const std::size_t begin = run.size();
     run.resize(begin + bytes);
     std::memcpy(run.data() + begin, &header, sizeof header);

@@ -12,20 +12,12 @@
 #include <thread>
 
 #include "analyzer/trace/trace_file.h"
-#include "common/checksum.h"
+#include "common/trace_header.h"
 
 namespace heapprof::trace {
-namespace {
-
-bool is_header(const FileHeader& header) noexcept {
-  return std::memcmp(header.magic, kFileMagic, sizeof header.magic) == 0 && header.version_major == kVersionMajor &&
-         header.checksum == checksum(&header, offsetof(FileHeader, checksum));
-}
-
-}  // namespace
 
 Mailbox::Mailbox(const std::string& path) : input_(path) {
-  if (!input_.read_all(0, &header_, sizeof header_) || !is_header(header_)) {
+  if (!input_.read_all(0, &header_, sizeof header_) || !is_recorder_header(header_)) {
     const TraceFile explain(path);  // throws with the reason, unless only the header is damaged
     throw TraceError(path + ": the header is damaged, so no request can be sent to its program");
   }
@@ -103,7 +95,7 @@ std::string trace_of_process(std::uint32_t pid) {
       if (!seen.insert(path).second) continue;
       FileHeader header;
       std::ifstream file(path, std::ios::binary);
-      if (file.read(reinterpret_cast<char*>(&header), sizeof header) && is_header(header)) {
+      if (file.read(reinterpret_cast<char*>(&header), sizeof header) && is_recorder_header(header)) {
         try {
           if (find_recorder(header, InputFile(path)) == RecorderState::kRecording) return path;
         } catch (const TraceError&) {

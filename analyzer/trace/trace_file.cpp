@@ -8,6 +8,7 @@
 #include "analyzer/trace/events/limits.h"
 #include "analyzer/trace/recorder_process.h"
 #include "common/checksum.h"
+#include "common/trace_header.h"
 #include "common/event_codec.h"
 
 namespace heapprof::trace {
@@ -96,7 +97,7 @@ std::uint64_t find_frame(const InputFile& input, std::uint64_t file_id, std::uin
 
 bool is_frame(const FrameHeader& header, std::uint64_t file_id, std::uint64_t offset, std::uint64_t end) noexcept {
   return header.magic == kFrameMagic && header.file_id == file_id &&
-         header.header_checksum == checksum(&header, offsetof(FrameHeader, header_checksum)) &&
+         header.header_checksum == header_checksum(header) &&
          header.header_bytes >= sizeof(FrameHeader) && header.stream != StreamId::kNone &&
          header.raw_bytes <= column_bytes_bound(kMaxBlockSlots) && header.payload_bytes <= kMaxExtentBytes &&
          header.record_count <= kMaxBlockSlots && header.event_count <= header.record_count &&
@@ -205,7 +206,7 @@ void TraceFile::read_header() {
     damage_.note("the file is truncated at byte " + std::to_string(got) + ", within its header");
   }
   // Nothing in a header is used before its checksum was verified, not even the version.
-  const bool valid = header_.checksum == checksum(&header_, offsetof(FileHeader, checksum));
+  const bool valid = header_.checksum == header_checksum(header_);
   if (!valid) return recover_header();
   if (header_.version_major > kCompactedVersionMajor)
     throw TraceError(path + ": " + version_of(header_) + ", but this heapprof reads versions up to " +
@@ -247,7 +248,7 @@ bool TraceFile::recover_file_id() {
     ExtentHeader header;
     if (!input_.read_all(at, &header, sizeof header)) break;
     if (header.magic != kExtentMagic || header.offset != at || header.kind == ExtentKind::kSymbols ||
-        header.checksum != checksum(&header, offsetof(ExtentHeader, checksum)))
+        header.checksum != header_checksum(header))
       continue;
     header_.file_id = header.file_id;
     return true;
@@ -257,7 +258,7 @@ bool TraceFile::recover_file_id() {
 
 bool TraceFile::is_extent(const ExtentHeader& header, std::uint64_t offset) const noexcept {
   return header.magic == kExtentMagic && header.file_id == header_.file_id && header.offset == offset &&
-         header.checksum == checksum(&header, offsetof(ExtentHeader, checksum)) && header.bytes != 0 &&
+         header.checksum == header_checksum(header) && header.bytes != 0 &&
          header.bytes % header_.unit_bytes == 0 && header.bytes <= kMaxExtentBytes &&
          header.stream != StreamId::kNone;
 }

@@ -16,7 +16,7 @@
 #include "analyzer/trace/embedded_symbols.h"
 #include "analyzer/trace/events/limits.h"
 #include "analyzer/trace/merged_reader.h"
-#include "common/checksum.h"
+#include "common/trace_header.h"
 
 namespace heapprof::replay {
 namespace {
@@ -82,7 +82,7 @@ class Compactor {
     header.file_bytes = 0;
     std::memset(&header.mailbox, 0, sizeof header.mailbox);
     if (!options_.exact) header.flags |= kHeaderRounded;
-    header.checksum = checksum(&header, offsetof(FileHeader, checksum));
+    header.checksum = header_checksum(header);
     std::vector<std::uint8_t> page(header.unit_bytes, 0);
     std::memcpy(page.data(), &header, sizeof header);
     out.append(page);
