@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "common/checksum.h"
-#include "common/trace_header.h"
 #include "common/trace_format.h"
+#include "common/trace_header.h"
 
 namespace heapprof::trace {
 

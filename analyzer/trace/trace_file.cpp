@@ -8,8 +8,8 @@
 #include "analyzer/trace/events/limits.h"
 #include "analyzer/trace/recorder_process.h"
 #include "common/checksum.h"
-#include "common/trace_header.h"
 #include "common/event_codec.h"
+#include "common/trace_header.h"
 
 namespace heapprof::trace {
 namespace {

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "analyzer/replay/compact/compactor.h"
+#include "analyzer/trace/merged_reader.h"
 #include "tests/support/profile_text.h"
 #include "tests/support/random_trace.h"
 #include "tests/support/seed.h"
