@@ -1,8 +1,7 @@
 #include "preload/recorder/clock/tick.h"
 
-#include <time.h>
-
 #include <cstddef>
+#include <ctime>
 
 #include "preload/sys/proc_maps.h"
 

@@ -1,6 +1,5 @@
 #include "preload/recorder/trace/trace_storage.h"
 
-#include <errno.h>
 #include <linux/btrfs.h>
 #include <linux/btrfs_tree.h>
 #include <linux/fs.h>
@@ -10,6 +9,8 @@
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
+
+#include <cerrno>
 
 #include "common/trace_header.h"
 #include "preload/base/text.h"
