@@ -14,11 +14,11 @@ enum class StreamId : std::uint32_t { kNone = 0 };
 /// means that no stack was recorded.
 enum class NodeId : std::uint32_t { kNone = 0 };
 
-/// A loaded object, from kFirst. Two small numbers are taken: see below.
+/// A loaded object. Numbers below kFirst are reserved.
 enum class ModuleId : std::uint32_t {
-  /// Not code: the node's offset is a Truncation, and its children are the outermost frames that
-  /// were still seen of a stack that goes on beyond.
-  kMark = 0,
+  /// Not code: the root of truncated stacks. The node's offset is a Truncation, the reason; its children are the
+  /// outermost frames that the recorder could find.
+  kTruncationRoot = 0,
   /// Code that no loaded object holds (JIT, trampolines); the node's offset is the absolute address.
   kAnonymous = 1,
   kFirst = 2,

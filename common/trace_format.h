@@ -293,7 +293,7 @@ inline constexpr std::uint32_t kModuleMain = 1;
 // A node's offset is relative to its module's load bias, so it is an address of the ELF file. It is within the call
 // instruction: the return address minus one; or, in a frame interrupted by a signal, the interrupted address.
 
-inline constexpr std::uint32_t kNodeGuessed = 1;  ///< found by frame pointers, without unwind information
+inline constexpr std::uint32_t kNodeByFramePointer = 1;  ///< found by frame pointers, without unwind information
 
 inline constexpr std::uint32_t kMapAnonymous = 1;
 inline constexpr std::uint32_t kMapFromAllocator = 2;  ///< by the allocator: its bytes are blocks, too

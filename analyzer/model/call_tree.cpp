@@ -81,7 +81,7 @@ class Linker {
     tree_.modules.emplace_back();  // module 0: code of no object
     std::map<std::tuple<std::string, std::string, std::uint64_t>, std::uint32_t> known;
     for (const trace::ModuleDefinition& definition : definitions_.modules) {
-      if (definition.id == ModuleId::kMark || definition.id == ModuleId::kAnonymous) continue;
+      if (definition.id == ModuleId::kTruncationRoot || definition.id == ModuleId::kAnonymous) continue;
       const auto position = static_cast<std::uint32_t>(tree_.modules.size());
       const auto [at, fresh] =
           known.try_emplace({definition.path, definition.build_id, definition.map_bytes}, position);
@@ -182,7 +182,7 @@ class Linker {
       ++tree_.circular_nodes;
       parent = truncation_root(kDefinitionLost);
     }
-    if (node.module == raw(ModuleId::kMark)) return truncation_root(name_of(node.offset));
+    if (node.module == raw(ModuleId::kTruncationRoot)) return truncation_root(name_of(node.offset));
     const std::uint32_t child = child_of(parent, address_of(module_of(node.module), node.offset));
     tree_.nodes[child].guessed |= node.guessed;
     return child;

@@ -274,7 +274,7 @@ void StreamDecoder::define_node(const Slot& slot) {
   node.parent = shared_.node_index(static_cast<std::uint32_t>(slot.size()));
   node.module = static_cast<std::uint32_t>(slot.size() >> 32);
   node.offset = slot.address;
-  node.guessed = (slot.aux & kNodeGuessed) != 0;
+  node.guessed = (slot.aux & kNodeByFramePointer) != 0;
   node.defined = true;
   if (index == 0) {
     ++definitions.redefined_nodes;

@@ -337,7 +337,7 @@ inline std::uint64_t path_of(std::uint64_t caller, std::uint64_t offset, std::ui
 inline NodeId intern(const Definitions& definitions, NodeId parent, const Frame& frame) noexcept {
   if (frame.pc == g_hidden_pc) [[unlikely]] return parent;
   return definitions.intern(definitions.context, parent, ModuleId{frame.module}, offset_of(frame),
-                            (frame.flags & kGuessed) != 0 ? kNodeGuessed : 0, frame.path);
+                            (frame.flags & kGuessed) != 0 ? kNodeByFramePointer : 0, frame.path);
 }
 
 struct Root {
@@ -348,8 +348,8 @@ struct Root {
 inline Root root_of(const Definitions& definitions, Truncation reason) noexcept {
   if (reason == Truncation::kNone) return {NodeId::kNone, 0};
   const auto offset = static_cast<std::uint64_t>(reason);
-  const std::uint64_t path = path_of(0, offset, raw(ModuleId::kMark), 0);
-  return {definitions.intern(definitions.context, NodeId::kNone, ModuleId::kMark, offset, 0, path), path};
+  const std::uint64_t path = path_of(0, offset, raw(ModuleId::kTruncationRoot), 0);
+  return {definitions.intern(definitions.context, NodeId::kNone, ModuleId::kTruncationRoot, offset, 0, path), path};
 }
 
 /// Frames to leave out, from the outermost, of a stack of `depth`.

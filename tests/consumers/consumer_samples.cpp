@@ -105,7 +105,7 @@ void cut(const std::string& path) {
   TraceBuilder trace;
   auto& main = trace.stream();
   start(main);
-  main.node(1, 0, static_cast<std::uint32_t>(heapprof::ModuleId::kMark), 1);
+  main.node(1, 0, static_cast<std::uint32_t>(heapprof::ModuleId::kTruncationRoot), 1);
   main.node(2, 1, kDemo, 0x100);
   main.node(3, 2, kLeaf, 0x200);
   main.alloc(at(1), 0x1000, 11, 3);

@@ -26,7 +26,7 @@ struct NodeDefinition {
 
 /// A loaded ELF object.
 struct ModuleDefinition {
-  ModuleId id = ModuleId::kMark;
+  ModuleId id = ModuleId::kTruncationRoot;
   std::uint64_t first_address = 0;  ///< of its first mapping
   std::uint64_t map_bytes = 0;      ///< from first_address to the end of its last mapping
   std::uint64_t load_bias = 0;      ///< address in memory minus address in the file

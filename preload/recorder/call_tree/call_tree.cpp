@@ -15,8 +15,8 @@ namespace {
 /// 0: the values exceed these bits, which no file that a linker wrote causes. Such a node is not kept in the table:
 /// it is defined again each time.
 constexpr std::uint64_t key_of(ModuleId module, std::uint64_t offset, std::uint32_t flags) noexcept {
-  static_assert(kNodeGuessed == 1);
-  const std::uint64_t flag = std::uint64_t{flags & kNodeGuessed} << 62;
+  static_assert(kNodeByFramePointer == 1);
+  const std::uint64_t flag = std::uint64_t{flags & kNodeByFramePointer} << 62;
   if (module == ModuleId::kAnonymous) return offset >> 62 != 0 ? 0 : std::uint64_t{1} << 63 | flag | offset;
   if (offset >> 46 != 0 || raw(module) >> 16 != 0) return 0;
   return flag | std::uint64_t{raw(module)} << 46 | offset;

@@ -190,7 +190,7 @@ TEST_CASE("Definitions are read from frames and from staging blocks") {
   stream.node(70'000'000, 0, 2, 0x123);
   stream.alloc(1, 0x1000, 8, 70'000'000);
   stream.flush();
-  stream.node(5, 70'000'000, 2, 0x456, kNodeGuessed);
+  stream.node(5, 70'000'000, 2, 0x456, kNodeByFramePointer);
   stream.alloc(2, 0x2000, 8, 5);
   stream.alloc(3, 0x3000, 8, 4'000'000'000);
   const Merged merged = merge_bytes(trace.bytes());

@@ -41,7 +41,7 @@ Stack resolve(const Tree& tree, NodeId id) {
   stack.node = id;
   while (id != NodeId::kNone) {
     const Tree::Node& node = tree.at(id);
-    if (node.module == ModuleId::kMark) {
+    if (node.module == ModuleId::kTruncationRoot) {
       stack.reason = static_cast<Truncation>(node.offset);
     } else {
       std::uint64_t bias = 0;
@@ -50,7 +50,7 @@ Stack resolve(const Tree& tree, NodeId id) {
         bias = g_modules.at(node.module).back().load_bias;
       }
       stack.addresses.push_back(node.offset + bias);
-      stack.guessed.push_back((node.flags & kNodeGuessed) != 0);
+      stack.guessed.push_back((node.flags & kNodeByFramePointer) != 0);
     }
     id = node.parent;
   }

@@ -44,7 +44,7 @@ struct OneStack {
   static NodeId intern(void* context, NodeId, ModuleId module, std::uint64_t offset, std::uint32_t,
                        std::uint64_t) {
     auto& stack = *static_cast<OneStack*>(context);
-    if (module == ModuleId::kMark) {
+    if (module == ModuleId::kTruncationRoot) {
       stack.reason = static_cast<Truncation>(offset);
     } else if (stack.count < kMaxFrames) {
       stack.modules[stack.count] = module;

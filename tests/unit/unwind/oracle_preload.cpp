@@ -57,8 +57,8 @@ Node* g_nodes;
 std::atomic<std::uint32_t> g_next{1};
 
 NodeId intern(void*, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags, std::uint64_t) {
-  const std::uint64_t address = module == ModuleId::kMark ? offset : offset + g_biases[raw(module)];
-  const std::uint32_t marked = flags | (module == ModuleId::kMark ? 0x100 : 0);
+  const std::uint64_t address = module == ModuleId::kTruncationRoot ? offset : offset + g_biases[raw(module)];
+  const std::uint32_t marked = flags | (module == ModuleId::kTruncationRoot ? 0x100 : 0);
   // Nodes are looked up by content in a table of the same size, open addressing.
   std::uint64_t hash = (address ^ (std::uint64_t{raw(parent)} << 40) ^ raw(parent) ^ marked) * 0x9e3779b97f4a7c15;
   for (std::uint32_t at = static_cast<std::uint32_t>(hash >> 42);; at = (at + 1) % kMaxNodes) {
@@ -142,7 +142,7 @@ void report_totals();
       truncation = static_cast<unsigned>(g_nodes[id].address - 1);
       continue;
     }
-    guessed += g_nodes[id].flags & kNodeGuessed;
+    guessed += g_nodes[id].flags & kNodeByFramePointer;
     if (count < kMaxFrames) thread.frames[count++] = g_nodes[id].address - 1;
   }
   if (++g_totals.compared % 5000 == 0) report_totals();  // many programs are killed, or leave by _exit
