@@ -22,7 +22,7 @@ void mapped(const void* address, std::size_t size, int protection, int flags, co
   if ((flags & MAP_FIXED) != 0) forget_tick_word_in(address, round_up_to_pages(size));
   ThreadState* thread = enter();
   if (thread == nullptr) return;
-  if ((flags & MAP_FIXED) != 0) unwind::forget_stack_region(reinterpret_cast<std::uint64_t>(address), size);
+  if ((flags & MAP_FIXED) != 0) unwind::invalidate_stack_region(reinterpret_cast<std::uint64_t>(address), size);
   if (g_settings.mmap && !paused()) {
     const std::uint32_t node = capture(*thread, entry);
     const std::uint32_t kind = ((flags & MAP_ANONYMOUS) != 0 ? kMapAnonymous : 0) |
@@ -37,7 +37,7 @@ void unmap_begin(const void* address, std::size_t size, const EntryRegisters&) n
   forget_tick_word_in(address, round_up_to_pages(size));
   ThreadState* thread = enter();
   if (thread == nullptr) return;
-  unwind::forget_stack_region(reinterpret_cast<std::uint64_t>(address), size);
+  unwind::invalidate_stack_region(reinterpret_cast<std::uint64_t>(address), size);
   if (g_settings.mmap) append(*thread, Op::kUnmapBegin, event_time(*thread), address, round_up_to_pages(size), 0);
   leave(*thread);
 }
@@ -54,7 +54,7 @@ void remap_begin(const void* old_address, std::size_t old_size, const EntryRegis
   forget_tick_word_in(old_address, round_up_to_pages(old_size));
   ThreadState* thread = enter();
   if (thread == nullptr) return;
-  unwind::forget_stack_region(reinterpret_cast<std::uint64_t>(old_address), old_size);
+  unwind::invalidate_stack_region(reinterpret_cast<std::uint64_t>(old_address), old_size);
   if (g_settings.mmap)
     append(*thread, Op::kRemapBegin, event_time(*thread), old_address, round_up_to_pages(old_size), 0);
   leave(*thread);

@@ -553,7 +553,7 @@ void announce(Module& module, const Definitions& definitions) noexcept {
     if (path != nullptr && mapped_path(module.map.begin, path)) info.path = path;
     else if (module.main && g_executed != nullptr) info.path = g_executed;
   }
-  definitions.module_found(definitions.context, info);
+  definitions.define_module(definitions.context, info);
   module.announced.store(trace, std::memory_order_release);
   if (path != nullptr) sys::unmap(path, kPathBytes);
 }

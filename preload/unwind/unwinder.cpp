@@ -766,7 +766,7 @@ inline NodeId remember(ThreadData& data, const Walk& walk, const Walked& walked,
   std::uint64_t path = root.path;
   for (Frame* frame = at; frame != to; ++frame) {
     frame->path = path = path_of(path, offset_of(*frame), frame->module, frame->flags);
-    if (walk.definitions.expect != nullptr) walk.definitions.expect(path);
+    if (walk.definitions.prefetch != nullptr) walk.definitions.prefetch(path);
   }
   NodeId node = root.node;
   for (; at != to; ++at) {
@@ -918,7 +918,7 @@ constexpr bool kCheck = false;
           std::uint64_t path = top->path;
           for (std::uint32_t j = steps; j-- != 0;) {
             paths[j] = path = path_of(path, offset_of(*taken[j]), raw(taken[j]->rule.module()), 0);
-            if (definitions.expect != nullptr) definitions.expect(path);
+            if (definitions.prefetch != nullptr) definitions.prefetch(path);
           }
           have_paths = true;
         }
@@ -1029,7 +1029,7 @@ void ThreadUnwinder::thread_changed() noexcept {
   data.bounds.forget();
 }
 
-void ThreadUnwinder::capture_left() noexcept {
+void ThreadUnwinder::recover_abandoned_capture() noexcept {
   if (paths_ == nullptr) return;
   thread_changed();
   auto& data = static_cast<ThreadData&>(*paths_);
@@ -1095,7 +1095,7 @@ bool start(const Settings& settings) noexcept {
 
 void loader_activity() noexcept { raise_generation(); }
 
-void forget_stack_region(std::uint64_t, std::uint64_t) noexcept { forget_foreign_stacks(); }
+void invalidate_stack_region(std::uint64_t, std::uint64_t) noexcept { forget_foreign_stacks(); }
 
 void restart_in_child() noexcept {
   announce_all_again();

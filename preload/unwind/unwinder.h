@@ -42,9 +42,9 @@ struct Definitions {
                    std::uint32_t node_flags, std::uint64_t path);
   /// Called before the first node of a module is interned, by whichever thread meets the module first.
   /// When two threads meet it at once it may be told twice, under one id.
-  void (*module_found)(void* context, const ModuleInfo& module);
+  void (*define_module)(void* context, const ModuleInfo& module);
   /// A node of this path may be interned next. May be null.
-  void (*expect)(std::uint64_t path) = nullptr;
+  void (*prefetch)(std::uint64_t path) = nullptr;
 };
 
 struct Settings {
@@ -73,7 +73,7 @@ inline bool is_loader(std::uint64_t pc) noexcept { return pc - detail::loader_be
 void loader_activity() noexcept;
 
 /// The host unmapped this range: stacks that are not a thread's own are checked again before they are read.
-void forget_stack_region(std::uint64_t begin, std::uint64_t bytes) noexcept;
+void invalidate_stack_region(std::uint64_t begin, std::uint64_t bytes) noexcept;
 
 /// Frames that return to `pc` are the recorder's own, in the middle of a stack, and not part of it. One at most;
 /// before stacks can meet it.
@@ -109,7 +109,7 @@ class ThreadUnwinder {
   void thread_changed() noexcept;
 
   /// A capture was left by a longjmp: what it was writing down may be half of one thing and half of another.
-  void capture_left() noexcept;
+  void recover_abandoned_capture() noexcept;
 
   /// Bytes mapped for this thread.
   std::size_t memory_bytes() const noexcept;

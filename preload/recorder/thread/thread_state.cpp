@@ -197,7 +197,7 @@ ThreadState* nested_state(ThreadState& outer) noexcept {
 
 void recover_abandoned_state(ThreadState& state, int owner) noexcept {
   state.stream.end_run();  // the clock may have been read for an event that was never written
-  state.unwinder.capture_left();
+  state.unwinder.recover_abandoned_capture();
   g_call_tree.recover_abandoned_growth(owner);
 }
 

@@ -23,7 +23,7 @@ NodeId Tree::intern(void* context, NodeId parent, ModuleId module, std::uint64_t
   return at->second;
 }
 
-void Tree::module_found(void* context, const unwind::ModuleInfo& module) {
+void Tree::define_module(void* context, const unwind::ModuleInfo& module) {
   static_cast<void>(context);
   const std::lock_guard lock(g_mutex);
   g_modules[module.id].push_back(

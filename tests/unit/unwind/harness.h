@@ -29,7 +29,7 @@ class Tree {
     bool main;
   };
 
-  unwind::Definitions definitions() noexcept { return {this, &intern, &module_found}; }
+  unwind::Definitions definitions() noexcept { return {this, &intern, &define_module}; }
 
   const Node& at(NodeId id) const { return nodes_.at(raw(id) - 1); }
   std::size_t size() const { return nodes_.size(); }
@@ -40,7 +40,7 @@ class Tree {
  private:
   static NodeId intern(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags,
                        std::uint64_t path);
-  static void module_found(void* context, const unwind::ModuleInfo& module);
+  static void define_module(void* context, const unwind::ModuleInfo& module);
 
   std::vector<Node> nodes_;
   std::map<Node, NodeId> ids_;

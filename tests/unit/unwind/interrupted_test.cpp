@@ -56,7 +56,7 @@ struct OneStack {
 
 // Modules are announced once; the biases are kept where a handler can read them.
 std::array<std::uint64_t, 1000> g_biases;
-void module_found(void*, const heapprof::unwind::ModuleInfo& module) {
+void define_module(void*, const heapprof::unwind::ModuleInfo& module) {
   g_biases.at(raw(module.id)) = module.load_bias;
 }
 
@@ -77,7 +77,7 @@ bool rules_are_wrong(const std::uint8_t* pc) {
   const auto entry = arch::entry_registers();
   Sample sample;
   OneStack stack;
-  const heapprof::unwind::Definitions definitions{&stack, OneStack::intern, module_found};
+  const heapprof::unwind::Definitions definitions{&stack, OneStack::intern, define_module};
   heapprof::unwind::capture_nested(entry, definitions);
   if (!oracle) return;
   g_compared = g_compared + 1;

@@ -81,9 +81,9 @@ NodeId intern(void*, NodeId parent, ModuleId module, std::uint64_t offset, std::
   }
 }
 
-void module_found(void*, const unwind::ModuleInfo& module) { g_biases[raw(module.id)] = module.load_bias; }
+void define_module(void*, const unwind::ModuleInfo& module) { g_biases[raw(module.id)] = module.load_bias; }
 
-constexpr unwind::Definitions kDefinitions{nullptr, intern, module_found};
+constexpr unwind::Definitions kDefinitions{nullptr, intern, define_module};
 
 void write_line(int fd, const char* format, auto... arguments) {
   char line[600];

@@ -84,7 +84,7 @@ class CoroutineStack {
   }
   ~CoroutineStack() {
     munmap(base_, kBytes);
-    unwind::forget_stack_region(reinterpret_cast<std::uint64_t>(base_), kBytes);
+    unwind::invalidate_stack_region(reinterpret_cast<std::uint64_t>(base_), kBytes);
   }
   CoroutineStack(const CoroutineStack&) = delete;
   char* base() { return base_; }
