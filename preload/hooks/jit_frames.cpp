@@ -92,8 +92,8 @@ void find_unwinding_library() noexcept {
     // While recording is off, loading and unloading modules does not change the generation.
     if (!unwind::is_unloaded(__atomic_load_n(&g_functions[kDeregister], __ATOMIC_RELAXED))) return;
   }
-  using Way = sys::GuardedReader::Way;
-  sys::GuardedReader reader(recorder::state() == recorder::State::kOn ? Way::kSystemCall : Way::kFile);
+  using Method = sys::GuardedReader::Method;
+  sys::GuardedReader reader(recorder::state() == recorder::State::kOn ? Method::kSystemCall : Method::kFile);
   const real::LibrarySearch search = real::find_unwinding_functions(kNames, functions, kFunctions, reader);
   // The loader's index of objects is more reliable than its list: the library is still loaded.
   if (search == real::LibrarySearch::kNone && library_is_loaded()) return;

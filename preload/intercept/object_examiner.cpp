@@ -17,7 +17,7 @@ bool ObjectExaminer::find_mapped_path(const link_map& map) noexcept {
 /// Takes the loader's name if it is an absolute path: its cost does not grow with the number of mappings.
 bool ObjectExaminer::find_path(const link_map& map, sys::GuardedReader& reader) noexcept {
   path_is_mapped_ = false;
-  return (reader.read_text(map.l_name, path_, sizeof path_) && path_[0] == '/') || find_mapped_path(map);
+  return (reader.read_string(map.l_name, path_, sizeof path_) && path_[0] == '/') || find_mapped_path(map);
 }
 
 bool ObjectExaminer::is_libc() const noexcept {

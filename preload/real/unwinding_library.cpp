@@ -32,7 +32,7 @@ LibrarySearch find_unwinding_functions(const char* const* names, void** function
   const auto find_in_object = [&](const link_map& map) {
     char path[1024];
     DynamicSymbols object;
-    if (!reader.read_text(map.l_name, path, sizeof path) || !is_unwinding_library(path) ||
+    if (!reader.read_string(map.l_name, path, sizeof path) || !is_unwinding_library(path) ||
         !read_dynamic_symbols(map, reader, object))
       return;
     for (std::size_t i = 0; i < count; ++i) {

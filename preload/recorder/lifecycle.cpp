@@ -111,13 +111,13 @@ void begin(bool forked_child) noexcept {
   // Signals are held, so that one which ends the process, or whose handler leaves by longjmp, comes when the trace
   // has its header, its first stream and the description of the process. SIGKILL cannot be held. SIGXFSZ and SIGPIPE
   // are not: the calls that may raise them hold them, and consume what they raised unless it was held before.
-  sys::SignalsHeld held(sys::kAllButFaults & ~(sys::signal_bit(SIGXFSZ) | sys::signal_bit(SIGPIPE)));
+  sys::BlockedSignals held(sys::kAllButFaults & ~(sys::signal_bit(SIGXFSZ) | sys::signal_bit(SIGPIPE)));
   if (const Failure failure = g_trace.create(g_settings.output, program[0] != '\0' ? program : "unknown",
                                              sys::clock_ns(CLOCK_REALTIME), g_settings.max_file_bytes)) {
     char message[256];
     log(LogLevel::kError, Text(message).add("not recording: ").add(failure).add(": ").c_str(), g_trace.path());
     set_state(State::kOff);
-    held.finish(0);
+    held.restore(0);
     return;
   }
   FileHeader& header = *g_trace.header();
@@ -136,7 +136,7 @@ void begin(bool forked_child) noexcept {
 
   ThreadState* state = attach_thread();
   if (state == nullptr) {
-    held.finish(0);
+    held.restore(0);
     return;
   }
   state->busy = arch::stack_pointer();
@@ -145,7 +145,7 @@ void begin(bool forked_child) noexcept {
   set_paused(*state, g_settings.paused);
   open_fast_path(g_process_generation, g_settings.free_stacks ? kGuardFreeStacks : 0);
   state->busy = 0;
-  held.finish(0);
+  held.restore(0);
 
   if (g_environment_prepared) update_session_entry();
   log(LogLevel::kInfo, "recording to ", g_trace.path());

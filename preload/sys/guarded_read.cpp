@@ -34,7 +34,7 @@ bool GuardedReader::read(const void* from, void* to, std::size_t bytes) noexcept
   }
   FileIdentity now;
   if (!identify(memory_fd_, now) || now != memory_) {
-    refused_ = true;  // the host has closed it
+    refused_ = true;  // the host has closed the descriptor
     return false;
   }
   return pread(memory_fd_, to, bytes, reinterpret_cast<std::uint64_t>(from)) == static_cast<long>(bytes);
@@ -53,7 +53,7 @@ bool GuardedReader::open_memory() noexcept {
   return false;
 }
 
-bool GuardedReader::read_text(const char* from, char* to, std::size_t size) noexcept {
+bool GuardedReader::read_string(const char* from, char* to, std::size_t size) noexcept {
   constexpr std::size_t kPage = 4096;
   for (std::size_t length = 0; length < size;) {
     std::size_t bytes = kPage - reinterpret_cast<std::uintptr_t>(from + length) % kPage;

@@ -24,9 +24,9 @@ void write_unnoticed(int fd, const char* line, std::size_t bytes) noexcept {
     return;
   constexpr int kBrokenPipe = -32, kTooBig = -27;
   // Every signal is held, so that no handler leaves by longjmp while SIGPIPE and SIGXFSZ are held.
-  sys::SignalsHeld held(sys::kAllButFaults);
+  sys::BlockedSignals held(sys::kAllButFaults);
   const long result = sys::write(fd, line, bytes);
-  held.finish(result == kBrokenPipe ? sys::signal_bit(SIGPIPE) : result == kTooBig ? sys::signal_bit(SIGXFSZ) : 0);
+  held.restore(result == kBrokenPipe ? sys::signal_bit(SIGPIPE) : result == kTooBig ? sys::signal_bit(SIGXFSZ) : 0);
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ void Stream::detach_from_parent() noexcept {
   void* const copy = sys::map_private(bytes);
   if (copy == nullptr) return;
   __builtin_memcpy(copy, staging_, bytes);
-  sys::move_over(copy, bytes, staging_);
+  sys::remap_over(copy, bytes, staging_);
 }
 
 void Stream::map_ahead() noexcept {

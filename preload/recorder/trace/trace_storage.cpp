@@ -268,16 +268,16 @@ bool TraceStorage::reopen_descriptor() noexcept {
 
 Failure TraceStorage::reserve(std::uint64_t offset, std::uint64_t bytes) noexcept {
   // Every signal is held, so that no handler leaves by longjmp while SIGXFSZ is held.
-  sys::SignalsHeld held(file_size_is_limited() ? sys::kAllButFaults : 0);
+  sys::BlockedSignals held(file_size_is_limited() ? sys::kAllButFaults : 0);
   long result = reserve_space(fd_, offset, bytes);
-  held.finish(result == kTooBig ? sys::signal_bit(SIGXFSZ) : 0);
+  held.restore(result == kTooBig ? sys::signal_bit(SIGXFSZ) : 0);
   // A signal may interrupt a reservation (fallocate(2), EINTR; tmpfs in older kernels). The host's timer may do so
   // each time, so the next attempts are made with its signals held.
   constexpr int kMaxAttempts = 100;
   for (int i = 0; i < kMaxAttempts && result == sys::kInterrupted; ++i) {
-    sys::SignalsHeld all(sys::kAllButFaults);
+    sys::BlockedSignals all(sys::kAllButFaults);
     result = reserve_space(fd_, offset, bytes);
-    all.finish(result == kTooBig ? sys::signal_bit(SIGXFSZ) : 0);
+    all.restore(result == kTooBig ? sys::signal_bit(SIGXFSZ) : 0);
   }
   if (!sys::failed(result)) return nullptr;
   if (result == kNoSpace) return kDiskFull;
