@@ -3,7 +3,7 @@
 #include <sys/uio.h>
 
 #include "preload/sys/kernel.h"
-#include "preload/unwind/known_paths.h"
+#include "preload/unwind/cached_paths.h"
 
 extern "C" {
 [[gnu::weak]] extern void* __libc_stack_end;  // ld.so, GLIBC_2.2.5: the main stack pointer at the start

@@ -1,4 +1,4 @@
-// Capturing a stack. docs/unwinding.md has the whole story; here is the order of things.
+// Capturing a stack. docs/concepts/unwinding.md has the whole story; here is the order of things.
 //
 //   walk         from the hook's caller outwards, frame by frame: find the rule of the program counter,
 //                apply it (step), note the frame and every word that the rule read
@@ -371,7 +371,7 @@ struct Arrays {
   // stands one that equals no state and lies above all.
   Frame* frames;
   Word* words;
-  std::uint64_t* marks;  ///< of frames: see known_paths.h
+  std::uint64_t* marks;  ///< of frames: see cached_paths.h
   // What is being walked, innermost first. fresh[i].words: where the words of frame i begin.
   Frame* fresh;
   Word* fresh_words;

@@ -1,5 +1,5 @@
 // Call stacks for the recorder: from the registers with which a hook was entered to a node of the call
-// tree. docs/unwinding.md explains how; in short: rules parsed from .eh_frame, kept in a shared cache;
+// tree. docs/concepts/unwinding.md explains how; in short: rules parsed from .eh_frame, kept in a shared cache;
 // every address checked before it is read; and a verified memory of the last stack, so that only what
 // changed since is unwound.
 //
@@ -16,7 +16,7 @@
 #include "common/ids.h"
 #include "common/trace_format.h"
 #include "preload/arch/arch.h"
-#include "preload/unwind/known_paths.h"
+#include "preload/unwind/cached_paths.h"
 
 namespace heapprof::unwind {
 

@@ -17,7 +17,7 @@
 #include <set>
 #include <thread>
 
-#include "copies.h"
+#include "library_copies.h"
 #include "harness.h"
 #include "preload/unwind/modules.h"
 

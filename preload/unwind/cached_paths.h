@@ -2,7 +2,7 @@
 //
 // A path is what led from one place (pc, sp) to a remembered frame (unwinder.cpp): the words of the stack that were
 // read on the way. While they and all that was read from that frame outwards hold their values, the stack is the
-// same, and its node known. docs/unwinding.md, 3, has the argument.
+// same, and its node known. docs/concepts/unwinding.md, has the argument.
 //
 // The two tables are found by what changes least: the first by (pc, sp) tells where the first return address lies,
 // the second by that return address too, so that the callers of operator new are told apart without trying one after

@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "copies.h"
+#include "library_copies.h"
 #include "harness.h"
 #include "preload/unwind/modules.h"
 
