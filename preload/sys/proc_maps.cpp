@@ -4,68 +4,68 @@
 
 namespace heapprof::sys {
 
-namespace {
+MapsReader::MapsReader(char* buffer, std::size_t bytes) noexcept
+    : buffer_(buffer), bytes_(bytes), fd_(open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
 
-/// Bytes of a descriptor one at a time, read in pieces.
-class Bytes {
- public:
-  explicit Bytes(int fd) noexcept : fd_(fd) {}
-  /// The next byte, or -1 at the end.
-  int next() noexcept {
-    if (at_ == length_) {
-      length_ = read(fd_, buffer_, sizeof buffer_);
-      at_ = 0;
-      if (length_ <= 0) return length_ = 0, -1;
-    }
-    return static_cast<unsigned char>(buffer_[at_++]);
+void MapsReader::close() noexcept {
+  if (!failed(fd_)) sys::close(fd_);
+}
+
+/// Returns the next byte, or -1 at the end.
+int MapsReader::next_byte() noexcept {
+  if (at_ == length_) {
+    length_ = failed(fd_) ? 0 : read(fd_, buffer_, bytes_);
+    at_ = 0;
+    if (length_ <= 0) return length_ = 0, -1;
   }
+  return static_cast<unsigned char>(buffer_[at_++]);
+}
 
- private:
-  int fd_;
-  long at_ = 0;
-  long length_ = 0;
-  char buffer_[768];
-};
-
-/// Reads a hexadecimal number; `after` is the first byte that is not of it.
-std::uint64_t hex(Bytes& bytes, int& after) noexcept {
+/// Reads a number of base 10 or 16. `after` receives the first byte behind it.
+std::uint64_t MapsReader::number(unsigned base, int& after) noexcept {
   std::uint64_t value = 0;
   for (;;) {
-    after = bytes.next();
-    if (after >= '0' && after <= '9') value = value << 4 | static_cast<unsigned>(after - '0');
-    else if (after >= 'a' && after <= 'f') value = value << 4 | static_cast<unsigned>(after - 'a' + 10);
+    after = next_byte();
+    unsigned digit;
+    if (after >= '0' && after <= '9') digit = static_cast<unsigned>(after - '0');
+    else if (base == 16 && after >= 'a' && after <= 'f') digit = static_cast<unsigned>(after - 'a') + 10;
     else return value;
+    value = value * base + digit;
   }
 }
 
-/// One line. False at the end.
-bool next_line(Bytes& bytes, Mapping& mapping, char* path, std::size_t path_size) noexcept {
+bool MapsReader::next(Mapping& mapping, char* path, std::size_t path_size) noexcept {
   // begin-end perms offset major:minor inode          path
   int c;
-  mapping.begin = hex(bytes, c);
+  mapping.begin = number(16, c);
   if (c != '-') return false;
-  mapping.end = hex(bytes, c);
-  mapping.readable = (c = bytes.next()) == 'r';
-  while (c != ' ' && c >= 0) c = bytes.next();
-  mapping.file_offset = hex(bytes, c);
+  mapping.end = number(16, c);
+  mapping.readable = (c = next_byte()) == 'r';
+  while (c != ' ' && c >= 0) c = next_byte();
+  mapping.file_offset = number(16, c);
+  number(16, c);
+  number(16, c);
+  mapping.inode = number(10, c);
+  while (c == ' ') c = next_byte();
   std::size_t length = 0;
-  int fields = 0;  // device and inode end with a space each; then blanks, then the path
-  while ((c = bytes.next()) != '\n' && c >= 0) {
-    if (fields < 2) fields += c == ' ';
-    else if ((length != 0 || c != ' ') && length + 1 < path_size) path[length++] = static_cast<char>(c);
+  mapping.path_truncated = false;
+  for (; c != '\n' && c >= 0; c = next_byte()) {
+    if (length + 1 < path_size) path[length++] = static_cast<char>(c);
+    else mapping.path_truncated = true;
   }
   path[length] = '\0';
   return true;
 }
 
-template <typename Fits>
-bool find(Mapping& mapping, char* path, std::size_t path_size, Fits&& fits) noexcept {
-  const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  if (failed(fd)) return false;
-  Bytes bytes(fd);
+namespace {
+
+template <typename Matches>
+bool find(Mapping& mapping, char* path, std::size_t path_size, Matches&& matches) noexcept {
+  char buffer[768];
+  MapsReader reader(buffer, sizeof buffer);
   bool found = false;
-  while (!found && next_line(bytes, mapping, path, path_size)) found = fits();
-  close(fd);
+  while (!found && reader.next(mapping, path, path_size)) found = matches();
+  reader.close();
   return found;
 }
 

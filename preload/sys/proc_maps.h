@@ -1,4 +1,4 @@
-// One line of /proc/self/maps, found by address or name, by raw system calls (proc(5)).
+// Reads /proc/self/maps (proc(5)) by raw system calls, line by line or one mapping by address or name.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,40 @@ struct Mapping {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   std::uint64_t file_offset = 0;
+  std::uint64_t inode = 0;  ///< 0: no file
   bool readable = false;
+  bool path_truncated = false;  ///< the path did not fit the caller's buffer
 };
 
-/// Finds the mapping that holds `address`; its path, "" for anonymous memory, goes to `path`, cut to
-/// `path_size`. False when there is none or /proc is not there. Uses 1 KB of stack.
+/// Iterates over the lines of /proc/self/maps. Call close() after the last line: it is not a destructor because a
+/// longjmp would skip that.
+class MapsReader {
+ public:
+  /// `buffer` receives pieces of the file of at most `bytes` bytes; each piece is one system call.
+  MapsReader(char* buffer, std::size_t bytes) noexcept;
+
+  /// Reads the next line. `path` receives the path, "" for anonymous memory, truncated to `path_size` bytes with its
+  /// NUL. Returns false at the end and when the file cannot be read.
+  bool next(Mapping& mapping, char* path, std::size_t path_size) noexcept;
+
+  void close() noexcept;
+
+ private:
+  int next_byte() noexcept;
+  std::uint64_t number(unsigned base, int& after) noexcept;
+
+  char* buffer_;
+  std::size_t bytes_;
+  int fd_;
+  long at_ = 0;
+  long length_ = 0;
+};
+
+/// Finds the mapping that holds `address` and its path, as MapsReader::next(). Returns false when there is none or
+/// /proc is not mounted. Uses 1 KB of stack.
 bool find_mapping(std::uint64_t address, Mapping& mapping, char* path, std::size_t path_size) noexcept;
 
-/// Finds the first mapping of a name of the kernel's, "[vvar]", of at most 15 bytes.
+/// Finds the first mapping that the kernel calls `name`, such as "[vvar]"; at most 15 bytes.
 bool find_mapping(const char* name, Mapping& mapping) noexcept;
 
 }  // namespace heapprof::sys
