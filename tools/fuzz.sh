@@ -59,7 +59,8 @@ mkdir -p "$folder/findings"
 # commands themselves, what includes generated files, the recorder's parts that work on a live process.
 sources=(analyzer/{trace,model,replay,symbols,export,launch}/*.cpp analyzer/render/{flame_tree,palette,text,units,wrap}.cpp
   $(grep -L '"analyzer/cli/commands/commands.h"' analyzer/cli/{help,options,text,commands}/*.cpp) preload/sys/*.cpp preload/intercept/{allocator_functions,allocator_strings,elf_file,object_symbols}.cpp
-  preload/intercept/$(uname -m)/patch.cpp preload/unwind/{cfi,expression,stack_bounds}.cpp preload/recorder/process/{settings,log}.cpp)
+  preload/intercept/$(uname -m)/patch.cpp preload/unwind/{cfi,elf_object,expression,invalidation,stack_bounds}.cpp
+  preload/recorder/process/{settings,log}.cpp)
 # Of an input, in bytes: longer ones are not worth the executions that they take.
 longest() { case $1 in cfi | settings) echo 500 ;; texts) echo 200 ;; trace_events) echo 1000 ;; symbols | recorder_elf) echo 8192 ;; *) echo 3000 ;; esac }
 {

@@ -53,7 +53,7 @@ template <bool kTimed>
                                                   std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
   Stream& stream = thread->stream;
   if (!stream.in_run() || size >= kMaxSize) [[unlikely]] return allocated_entered(thread, block, size, pc, sp, fp);
-  const NodeId node = thread->unwinder.recall({pc, sp, fp}, thread->definitions);
+  const NodeId node = thread->unwinder.find_cached({pc, sp, fp}, thread->definitions);
   if (node == NodeId::kNone) [[unlikely]] return allocated_entered(thread, block, size, pc, sp, fp);
   const std::uint64_t op_and_size = op_size(Op::kAlloc, size);
   if constexpr (kTimed) {

@@ -2,26 +2,24 @@
 
 #include <cstring>
 
+#include "preload/unwind/dwarf.h"
+
 namespace heapprof::unwind {
 
 namespace {
 
-// Pointer encodings.
-constexpr std::uint8_t kPointerOmitted = 0xff;
-constexpr std::uint8_t kPointerIndirect = 0x80;
-
 constexpr unsigned kMaxInstructions = 20000;
-constexpr unsigned kMaxRemembered = 6;
+constexpr unsigned kMaxRememberedStates = 6;
 
-/// One .eh_frame entry's length and what it begins with.
+/// The header of an .eh_frame entry.
 struct Header {
-  Span body;              ///< from the id on
-  std::uint64_t id_at;
-  std::uint32_t id;       ///< 0: common entry; else distance back from id_at to it
-  std::uint64_t next;
+  Span body;            ///< what follows the id
+  std::uint64_t id_at;  ///< address of the id
+  std::uint32_t id;     ///< 0: a CIE; else an FDE, and the distance from its CIE to id_at
+  std::uint64_t next;   ///< address of the next entry
 };
 
-/// False at the terminator and where no entry fits.
+/// Returns false at the terminator and when the entry exceeds `frames`.
 bool read_header(Span frames, std::uint64_t at, Header& header) noexcept {
   if (!frames.contains(at)) return false;
   CfiReader reader({at, frames.end});
@@ -36,8 +34,8 @@ bool read_header(Span frames, std::uint64_t at, Header& header) noexcept {
   return true;
 }
 
-/// Fills what the common entry at `at` determines.
-bool read_common(Span frames, std::uint64_t at, CfiEntry& entry, bool& sized_augmentation) noexcept {
+/// Sets what the CIE at `at` determines.
+bool read_cie(Span frames, std::uint64_t at, CfiEntry& entry, bool& sized_augmentation) noexcept {
   Header header;
   if (!read_header(frames, at, header) || header.id != 0) return false;
   CfiReader reader(header.body);
@@ -47,7 +45,7 @@ bool read_common(Span frames, std::uint64_t at, CfiEntry& entry, bool& sized_aug
   while (reader.take<char>() != '\0')
     if (!reader.ok()) return false;
   const auto* letters = reinterpret_cast<const char*>(augmentation);
-  if (letters[0] == 'e' && letters[1] == 'h') reader.skip(8);  // GCC 2.x: a pointer that is not needed
+  if (letters[0] == 'e' && letters[1] == 'h') reader.skip(8);  // GCC 2.x: a pointer that unwinding does not need
   if (version == 4) {
     if (reader.take<std::uint8_t>() != 8) return false;  // address size
     if (reader.take<std::uint8_t>() != 0) return false;  // segment selector size
@@ -73,14 +71,14 @@ bool read_common(Span frames, std::uint64_t at, CfiEntry& entry, bool& sized_aug
     }
     if (!augmented.ok()) return false;
   }
-  entry.initial = reader.rest();
+  entry.initial_instructions = reader.rest();
   return reader.ok();
 }
 
-bool read_entry(Span frames, const Header& header, CfiEntry& entry) noexcept {
+bool read_fde(Span frames, const Header& header, CfiEntry& entry) noexcept {
   bool sized_augmentation;
   if (header.id > header.id_at - frames.begin) return false;
-  if (!read_common(frames, header.id_at - header.id, entry, sized_augmentation)) return false;
+  if (!read_cie(frames, header.id_at - header.id, entry, sized_augmentation)) return false;
   CfiReader reader(header.body);
   entry.pc_begin = reader.pointer(entry.pointer_encoding, 0);
   entry.pc_end = entry.pc_begin + reader.pointer(entry.pointer_encoding & 0x0f, 0);
@@ -117,54 +115,54 @@ std::int64_t CfiReader::sleb() noexcept {
 }
 
 std::uint64_t CfiReader::pointer(std::uint8_t encoding, std::uint64_t data_base) noexcept {
-  if (encoding == kPointerOmitted) return 0;
-  if ((encoding & kPointerIndirect) != 0) {
+  if (encoding == DW_EH_PE_omit) return 0;
+  if ((encoding & DW_EH_PE_indirect) != 0) {
     fail();
     return 0;
   }
   std::uint64_t base = 0;
   switch (encoding & 0x70) {
-    case 0x00: break;
-    case 0x10: base = at_; break;         // pcrel
-    case 0x30: base = data_base; break;   // datarel
-    case 0x50: skip(-at_ & 7); break;     // aligned
-    default: fail(); return 0;            // textrel, funcrel: not used here
+    case DW_EH_PE_absptr: break;
+    case DW_EH_PE_pcrel: base = at_; break;
+    case DW_EH_PE_datarel: base = data_base; break;
+    case DW_EH_PE_aligned: skip(-at_ & 7); break;
+    default: fail(); return 0;  // textrel, funcrel: compilers do not use them here
   }
   switch (encoding & 0x0f) {
-    case 0x00: case 0x04: case 0x0c: return base + take<std::uint64_t>();
-    case 0x01: return base + uleb();
-    case 0x02: return base + take<std::uint16_t>();
-    case 0x03: return base + take<std::uint32_t>();
-    case 0x09: return base + static_cast<std::uint64_t>(sleb());
-    case 0x0a: return base + static_cast<std::uint64_t>(std::int64_t{take<std::int16_t>()});
-    case 0x0b: return base + static_cast<std::uint64_t>(std::int64_t{take<std::int32_t>()});
+    case DW_EH_PE_absptr: case DW_EH_PE_udata8: case DW_EH_PE_sdata8: return base + take<std::uint64_t>();
+    case DW_EH_PE_uleb128: return base + uleb();
+    case DW_EH_PE_udata2: return base + take<std::uint16_t>();
+    case DW_EH_PE_udata4: return base + take<std::uint32_t>();
+    case DW_EH_PE_sleb128: return base + static_cast<std::uint64_t>(sleb());
+    case DW_EH_PE_sdata2: return base + static_cast<std::uint64_t>(std::int64_t{take<std::int16_t>()});
+    case DW_EH_PE_sdata4: return base + static_cast<std::uint64_t>(std::int64_t{take<std::int32_t>()});
     default: fail(); return 0;
   }
 }
 
-CfiResult find_cfi(const Module& module, std::uint64_t pc, CfiEntry& entry) noexcept {
-  if (module.eh_frame_hdr == 0) return CfiResult::kNone;
-  CfiReader reader({module.eh_frame_hdr, module.headers.end});
-  if (reader.take<std::uint8_t>() != 1) return CfiResult::kBad;
+CfiResult find_cfi(const ElfObject& object, std::uint64_t pc, CfiEntry& entry) noexcept {
+  if (object.eh_frame_hdr == 0) return CfiResult::kNone;
+  CfiReader reader({object.eh_frame_hdr, object.hdr_segment.end});
+  if (reader.take<std::uint8_t>() != 1) return CfiResult::kInvalid;
   const auto frames_encoding = reader.take<std::uint8_t>();
   const auto count_encoding = reader.take<std::uint8_t>();
   const auto table_encoding = reader.take<std::uint8_t>();
-  const std::uint64_t frames = reader.pointer(frames_encoding, module.eh_frame_hdr);
-  if (!reader.ok()) return CfiResult::kBad;
-  // 0x3b: signed 4 bytes relative to the table; the only kind there is. Without a table: one by one.
-  if (count_encoding == kPointerOmitted || table_encoding != 0x3b) {
-    if (!module.frames.contains(frames)) return CfiResult::kBad;
-    return find_cfi_linear({frames, module.frames.end}, pc, entry);
+  const std::uint64_t frames = reader.pointer(frames_encoding, object.eh_frame_hdr);
+  if (!reader.ok()) return CfiResult::kInvalid;
+  // All linkers write tables of this encoding. Without a table the entries are searched linearly.
+  if (count_encoding == DW_EH_PE_omit || table_encoding != (DW_EH_PE_datarel | DW_EH_PE_sdata4)) {
+    if (!object.eh_frame_segment.contains(frames)) return CfiResult::kInvalid;
+    return find_cfi_linear({frames, object.eh_frame_segment.end}, pc, entry);
   }
-  const std::uint64_t count = reader.pointer(count_encoding, module.eh_frame_hdr);
+  const std::uint64_t count = reader.pointer(count_encoding, object.eh_frame_hdr);
   const std::uint64_t table = reader.at();
-  if (!reader.ok() || count > (module.headers.end - table) / 8) return CfiResult::kBad;
+  if (!reader.ok() || count > (object.hdr_segment.end - table) / 8) return CfiResult::kInvalid;
   if (count == 0) return CfiResult::kNone;
 
   const auto entry_at = [&](std::uint64_t index, unsigned half) noexcept {
     std::int32_t offset;
     std::memcpy(&offset, reinterpret_cast<const void*>(table + index * 8 + half * 4), sizeof offset);
-    return module.eh_frame_hdr + static_cast<std::uint64_t>(std::int64_t{offset});
+    return object.eh_frame_hdr + static_cast<std::uint64_t>(std::int64_t{offset});
   };
   std::uint64_t low = 0;
   std::uint64_t high = count;
@@ -176,8 +174,9 @@ CfiResult find_cfi(const Module& module, std::uint64_t pc, CfiEntry& entry) noex
   if (pc < entry_at(low, 0)) return CfiResult::kNone;
   Header header;
   const std::uint64_t at = entry_at(low, 1);
-  if (!read_header(module.frames, at, header) || header.id == 0 || !read_entry(module.frames, header, entry))
-    return CfiResult::kBad;
+  const Span& eh_frame = object.eh_frame_segment;
+  if (!read_header(eh_frame, at, header) || header.id == 0 || !read_fde(eh_frame, header, entry))
+    return CfiResult::kInvalid;
   return pc - entry.pc_begin < entry.pc_end - entry.pc_begin ? CfiResult::kFound : CfiResult::kNone;
 }
 
@@ -185,7 +184,7 @@ CfiResult find_cfi_linear(Span frames, std::uint64_t pc, CfiEntry& entry) noexce
   Header header;
   for (std::uint64_t at = frames.begin; read_header(frames, at, header); at = header.next) {
     if (header.id == 0) continue;
-    if (!read_entry(frames, header, entry)) return CfiResult::kBad;
+    if (!read_fde(frames, header, entry)) return CfiResult::kInvalid;
     if (pc - entry.pc_begin < entry.pc_end - entry.pc_begin) return CfiResult::kFound;
   }
   return CfiResult::kNone;
@@ -198,7 +197,7 @@ bool cfi_range(Span& frames, Span& range) noexcept {
   std::uint64_t at = frames.begin;
   for (; read_header(frames, at, header); at = header.next) {
     if (header.id == 0) continue;
-    if (!read_entry(frames, header, entry)) return false;
+    if (!read_fde(frames, header, entry)) return false;
     if (entry.pc_begin < range.begin) range.begin = entry.pc_begin;
     if (entry.pc_end > range.end) range.end = entry.pc_end;
   }
@@ -207,30 +206,30 @@ bool cfi_range(Span& frames, Span& range) noexcept {
 }
 
 bool run_cfi(const CfiEntry& entry, std::uint64_t pc, CfiRow& row) noexcept {
-  // First the common instructions, whose outcome DW_CFA_restore goes back to, then the entry's own.
+  // The instructions of the CIE run first: DW_CFA_restore restores their result. Then those of the FDE run.
   CfiRow initial{};
-  initial.expressions = entry.initial.begin;
+  initial.expressions = entry.initial_instructions.begin;
   row = initial;
-  CfiRow remembered[kMaxRemembered];
+  CfiRow remembered[kMaxRememberedStates];
   unsigned depth = 0;
   unsigned left = kMaxInstructions;
   bool have_cfa = false;
 
-  for (const bool own : {false, true}) {
-    if (own) initial = row;
-    const Span code = own ? entry.instructions : entry.initial;
+  for (const bool in_fde : {false, true}) {
+    if (in_fde) initial = row;
+    const Span code = in_fde ? entry.instructions : entry.initial_instructions;
     CfiReader reader(code);
     std::uint64_t location = entry.pc_begin;
 
     const auto expression = [&]() noexcept {
-      // Both instruction sequences lie in one segment, less than 2 GB from each other.
+      // Both instruction sequences are in one segment, less than 2 GB apart.
       const auto distance = static_cast<std::int64_t>(reader.at() - row.expressions);
       reader.skip(reader.uleb());
       if (distance != static_cast<std::int32_t>(distance)) reader.fail();
       return distance;
     };
     const auto set = [&](std::uint64_t number, RegisterRule rule, std::int64_t value) noexcept {
-      if (number >= arch::kDwarfRegisters) return;  // vector registers and the like
+      if (number >= arch::kDwarfRegisters) return;  // vector registers and others that unwinding does not need
       if (value != static_cast<std::int32_t>(value)) reader.fail();
       row.rule[number] = rule;
       row.value[number] = static_cast<std::int32_t>(value);
@@ -245,119 +244,119 @@ bool run_cfi(const CfiEntry& entry, std::uint64_t pc, CfiRow& row) noexcept {
       row.cfa_offset = offset;
       have_cfa = true;
     };
-    // Unsigned, as numbers without sense may overflow; what then comes out has no more sense.
+    // Multiplied as unsigned numbers, because damaged data may overflow.
     const auto factored = [&](std::uint64_t value) noexcept {
       return static_cast<std::int64_t>(value * static_cast<std::uint64_t>(entry.data_factor));
     };
     const auto factored_signed = [&]() noexcept { return factored(static_cast<std::uint64_t>(reader.sleb())); };
-    // True when the next row begins beyond pc, and the one at hand is it.
+    // Returns true when the next row begins beyond pc, so that the current row is the result.
     const auto advance = [&](std::uint64_t delta) noexcept {
       location += delta * entry.code_factor;
-      return own && location > pc;
+      return in_fde && location > pc;
     };
 
     while (reader.more()) {
       if (left-- == 0) return false;
       const auto op = reader.take<std::uint8_t>();
       const std::uint8_t low = op & 0x3f;
-      if (op >> 6 == 1) {  // advance_loc
+      if ((op & 0xc0) == DW_CFA_advance_loc) {
         if (advance(low)) break;
         continue;
       }
-      if (op >> 6 == 2) {  // offset
+      if ((op & 0xc0) == DW_CFA_offset) {
         set(low, RegisterRule::kOffset, factored(reader.uleb()));
         continue;
       }
-      if (op >> 6 == 3) {  // restore
+      if ((op & 0xc0) == DW_CFA_restore) {
         restore(low);
         continue;
       }
-      bool reached = false;
+      bool reached = false;  // the row of pc
       switch (op) {
-        case 0x00: break;  // nop
-        case 0x01:         // set_loc
+        case DW_CFA_nop: break;
+        case DW_CFA_set_loc:
           location = reader.pointer(entry.pointer_encoding, 0);
-          reached = own && location > pc;
+          reached = in_fde && location > pc;
           break;
-        case 0x02: reached = advance(reader.take<std::uint8_t>()); break;
-        case 0x03: reached = advance(reader.take<std::uint16_t>()); break;
-        case 0x04: reached = advance(reader.take<std::uint32_t>()); break;
-        case 0x05: {  // offset_extended
+        case DW_CFA_advance_loc1: reached = advance(reader.take<std::uint8_t>()); break;
+        case DW_CFA_advance_loc2: reached = advance(reader.take<std::uint16_t>()); break;
+        case DW_CFA_advance_loc4: reached = advance(reader.take<std::uint32_t>()); break;
+        case DW_CFA_offset_extended: {
           const std::uint64_t number = reader.uleb();
           set(number, RegisterRule::kOffset, factored(reader.uleb()));
           break;
         }
-        case 0x06: restore(reader.uleb()); break;
-        case 0x07: set(reader.uleb(), RegisterRule::kUndefined, 0); break;
-        case 0x08: set(reader.uleb(), RegisterRule::kSame, 0); break;
-        case 0x09: {  // register
+        case DW_CFA_restore_extended: restore(reader.uleb()); break;
+        case DW_CFA_undefined: set(reader.uleb(), RegisterRule::kUndefined, 0); break;
+        case DW_CFA_same_value: set(reader.uleb(), RegisterRule::kSame, 0); break;
+        case DW_CFA_register: {
           const std::uint64_t number = reader.uleb();
           const std::uint64_t source = reader.uleb();
           if (source >= arch::kDwarfRegisters) return false;
           set(number, RegisterRule::kRegister, static_cast<std::int64_t>(source));
           break;
         }
-        case 0x0a:  // remember_state
-          if (depth == kMaxRemembered) return false;
+        case DW_CFA_remember_state:
+          if (depth == kMaxRememberedStates) return false;
           remembered[depth++] = row;
           break;
-        case 0x0b:  // restore_state
+        case DW_CFA_restore_state:
           if (depth == 0) return false;
           row = remembered[--depth];
           break;
-        case 0x0c: {  // def_cfa
+        case DW_CFA_def_cfa: {
           const std::uint64_t number = reader.uleb();
           set_cfa(number, static_cast<std::int64_t>(reader.uleb()));
           break;
         }
-        case 0x0d:  // def_cfa_register
+        case DW_CFA_def_cfa_register:
           set_cfa(reader.uleb(), row.cfa_offset);
           break;
-        case 0x0e:  // def_cfa_offset
+        case DW_CFA_def_cfa_offset:
           if (row.cfa_is_expression) return false;
           row.cfa_offset = static_cast<std::int64_t>(reader.uleb());
           break;
-        case 0x0f:  // def_cfa_expression
+        case DW_CFA_def_cfa_expression:
           row.cfa_offset = expression();
           row.cfa_is_expression = have_cfa = true;
           break;
-        case 0x10: {  // expression
+        case DW_CFA_expression: {
           const std::uint64_t number = reader.uleb();
           set(number, RegisterRule::kExpression, expression());
           break;
         }
-        case 0x11: {  // offset_extended_sf
+        case DW_CFA_offset_extended_sf: {
           const std::uint64_t number = reader.uleb();
           set(number, RegisterRule::kOffset, factored_signed());
           break;
         }
-        case 0x12: {  // def_cfa_sf
+        case DW_CFA_def_cfa_sf: {
           const std::uint64_t number = reader.uleb();
           set_cfa(number, factored_signed());
           break;
         }
-        case 0x13:  // def_cfa_offset_sf
+        case DW_CFA_def_cfa_offset_sf:
           if (row.cfa_is_expression) return false;
           row.cfa_offset = factored_signed();
           break;
-        case 0x14: {  // val_offset
+        case DW_CFA_val_offset: {
           const std::uint64_t number = reader.uleb();
           set(number, RegisterRule::kValOffset, factored(reader.uleb()));
           break;
         }
-        case 0x15: {  // val_offset_sf
+        case DW_CFA_val_offset_sf: {
           const std::uint64_t number = reader.uleb();
           set(number, RegisterRule::kValOffset, factored_signed());
           break;
         }
-        case 0x16: {  // val_expression
+        case DW_CFA_val_expression: {
           const std::uint64_t number = reader.uleb();
           set(number, RegisterRule::kValExpression, expression());
           break;
         }
-        case 0x2d: break;                 // AARCH64_negate_ra_state: addresses are stripped anyhow
-        case 0x2e: reader.uleb(); break;  // GNU_args_size
-        case 0x2f: {                      // GNU_negative_offset_extended
+        case DW_CFA_AARCH64_negate_ra_state: break;  // return addresses are stripped anyway
+        case DW_CFA_GNU_args_size: reader.uleb(); break;
+        case DW_CFA_GNU_negative_offset_extended: {
           const std::uint64_t number = reader.uleb();
           set(number, RegisterRule::kOffset, factored(-reader.uleb()));
           break;
@@ -368,9 +367,21 @@ bool run_cfi(const CfiEntry& entry, std::uint64_t pc, CfiRow& row) noexcept {
     }
     if (!reader.ok()) return false;
   }
-  row.bounds = {entry.initial.begin < entry.instructions.begin ? entry.initial.begin : entry.instructions.begin,
-                entry.initial.end > entry.instructions.end ? entry.initial.end : entry.instructions.end};
+  const Span& cie = entry.initial_instructions;
+  const Span& fde = entry.instructions;
+  row.bounds = {cie.begin < fde.begin ? cie.begin : fde.begin, cie.end > fde.end ? cie.end : fde.end};
   return have_cfa;
+}
+
+bool find_function(const Span& map, std::uint64_t pc, Span& function) noexcept {
+  ObjectLocation location;
+  location.map = map;
+  ElfObject object{};
+  read_object(location, object);
+  CfiEntry entry;
+  if (find_cfi(object, pc, entry) != CfiResult::kFound) return false;
+  function = {entry.pc_begin, entry.pc_end};
+  return true;
 }
 
 }  // namespace heapprof::unwind

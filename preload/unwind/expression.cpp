@@ -1,18 +1,36 @@
 #include "preload/unwind/expression.h"
 
+#include "preload/unwind/dwarf.h"
+
 namespace heapprof::unwind {
 
 namespace {
 
-constexpr unsigned kDepth = 32;
-constexpr unsigned kMaxSteps = 1000;
+constexpr unsigned kStackSize = 32;
+constexpr unsigned kMaxOperations = 1000;
 
-/// The machine, over what stands for a number: a number itself, or a formula. `Domain` provides Value and
-///   bool constant(uint64_t, Value&)             a number
-///   bool from_register(unsigned, int64_t, Value&)   a register's content plus an offset
-///   bool load(Value&, unsigned bytes)            what memory holds there
-///   bool unary(op, Value&)  bool binary(op, Value& left, Value right)
-///   bool truth(Value, bool&)
+/// How many operands an operation takes from the stack.
+constexpr unsigned operands(std::uint8_t op) noexcept {
+  switch (op) {
+    case DW_OP_deref: case DW_OP_deref_size: case DW_OP_dup: case DW_OP_drop: case DW_OP_abs: case DW_OP_neg:
+    case DW_OP_not: case DW_OP_plus_uconst: case DW_OP_bra:
+      return 1;
+    case DW_OP_over: case DW_OP_swap:
+      return 2;
+    case DW_OP_rot:
+      return 3;
+    default:
+      return op >= DW_OP_and && op <= DW_OP_ne ? 2 : 0;
+  }
+}
+
+/// Runs the expression at `distance` in `row` on a stack of values. What a value is depends on Domain, which is
+/// either Numbers or Formulas; each operation of it returns false when it cannot be done:
+///   bool constant(uint64_t, Value&)                the number
+///   bool from_register(unsigned, int64_t, Value&)  a register plus an offset
+///   bool load(Value&, unsigned bytes)              the memory at the value
+///   bool unary(op, Value&), bool binary(op, Value& left, Value right)
+///   bool truth(Value, bool&)                       whether the value is not 0
 template <typename Domain, unsigned kStack>
 bool run(const CfiRow& row, std::int64_t distance, Domain& domain, const typename Domain::Value* initial,
          typename Domain::Value& result) noexcept {
@@ -28,91 +46,84 @@ bool run(const CfiRow& row, std::int64_t distance, Domain& domain, const typenam
   unsigned size = 0;
   if (initial != nullptr) stack[size++] = *initial;
   CfiReader reader(code);
-  for (unsigned steps = 0; reader.more(); ++steps) {
-    if (steps == kMaxSteps || size + 1 >= kStack) return false;
+  for (unsigned count = 0; reader.more(); ++count) {
+    if (count == kMaxOperations || size + 1 >= kStack) return false;
     const auto op = reader.take<std::uint8_t>();
-    Value* const top = stack + size;  // one above the topmost
+    Value* const top = stack + size;  // the first free entry
     bool done = true;
-    if (op >= 0x30 && op <= 0x4f) {  // lit0...
-      done = domain.constant(op - 0x30u, *top);
+    if (op >= DW_OP_lit0 && op <= DW_OP_lit31) {
+      done = domain.constant(static_cast<unsigned>(op - DW_OP_lit0), *top);
       ++size;
-    } else if (op >= 0x70 && op <= 0x8f) {  // breg0...
-      done = domain.from_register(op - 0x70u, reader.sleb(), *top);
+    } else if (op >= DW_OP_breg0 && op <= DW_OP_breg31) {
+      done = domain.from_register(static_cast<unsigned>(op - DW_OP_breg0), reader.sleb(), *top);
       ++size;
     } else {
-      // How many operands it takes from the stack.
-      const unsigned taken = op == 0x06 || op == 0x12 || op == 0x13 || op == 0x19 || op == 0x1f || op == 0x20 ||
-                                     op == 0x23 || op == 0x28 || op == 0x94
-                                 ? 1
-                             : op == 0x14 || op == 0x16 || (op >= 0x1a && op <= 0x2e && op != 0x23) ? 2
-                             : op == 0x17                                                          ? 3
-                                                                                                   : 0;
-      if (size < taken) return false;
+      if (size < operands(op)) return false;
       switch (op) {
-        case 0x03: done = domain.constant(reader.take<std::uint64_t>(), *top); ++size; break;  // addr
-        case 0x08: done = domain.constant(reader.take<std::uint8_t>(), *top); ++size; break;   // const1u...
-        case 0x09:
+        case DW_OP_addr: done = domain.constant(reader.take<std::uint64_t>(), *top); ++size; break;
+        case DW_OP_const1u: done = domain.constant(reader.take<std::uint8_t>(), *top); ++size; break;
+        case DW_OP_const1s:
           done = domain.constant(static_cast<std::uint64_t>(std::int64_t{reader.take<std::int8_t>()}), *top);
           ++size;
           break;
-        case 0x0a: done = domain.constant(reader.take<std::uint16_t>(), *top); ++size; break;
-        case 0x0b:
+        case DW_OP_const2u: done = domain.constant(reader.take<std::uint16_t>(), *top); ++size; break;
+        case DW_OP_const2s:
           done = domain.constant(static_cast<std::uint64_t>(std::int64_t{reader.take<std::int16_t>()}), *top);
           ++size;
           break;
-        case 0x0c: done = domain.constant(reader.take<std::uint32_t>(), *top); ++size; break;
-        case 0x0d:
+        case DW_OP_const4u: done = domain.constant(reader.take<std::uint32_t>(), *top); ++size; break;
+        case DW_OP_const4s:
           done = domain.constant(static_cast<std::uint64_t>(std::int64_t{reader.take<std::int32_t>()}), *top);
           ++size;
           break;
-        case 0x0e:
-        case 0x0f: done = domain.constant(reader.take<std::uint64_t>(), *top); ++size; break;
-        case 0x10: done = domain.constant(reader.uleb(), *top); ++size; break;
-        case 0x11: done = domain.constant(static_cast<std::uint64_t>(reader.sleb()), *top); ++size; break;
-        case 0x06: done = domain.load(top[-1], 8); break;                          // deref
-        case 0x94: done = domain.load(top[-1], reader.take<std::uint8_t>()); break;  // deref_size
-        case 0x12: *top = top[-1]; ++size; break;                                  // dup
-        case 0x13: --size; break;                                                  // drop
-        case 0x14: *top = top[-2]; ++size; break;                                  // over
-        case 0x15: {                                                               // pick
+        case DW_OP_const8u:
+        case DW_OP_const8s: done = domain.constant(reader.take<std::uint64_t>(), *top); ++size; break;
+        case DW_OP_constu: done = domain.constant(reader.uleb(), *top); ++size; break;
+        case DW_OP_consts: done = domain.constant(static_cast<std::uint64_t>(reader.sleb()), *top); ++size; break;
+        case DW_OP_deref: done = domain.load(top[-1], 8); break;
+        case DW_OP_deref_size: done = domain.load(top[-1], reader.take<std::uint8_t>()); break;
+        case DW_OP_dup: *top = top[-1]; ++size; break;
+        case DW_OP_drop: --size; break;
+        case DW_OP_over: *top = top[-2]; ++size; break;
+        case DW_OP_pick: {
           const unsigned index = reader.take<std::uint8_t>();
           if (index >= size) return false;
           *top = top[-1 - static_cast<int>(index)];
           ++size;
           break;
         }
-        case 0x16: {  // swap
+        case DW_OP_swap: {
           const Value value = top[-1];
           top[-1] = top[-2];
           top[-2] = value;
           break;
         }
-        case 0x17: {  // rot
+        case DW_OP_rot: {
           const Value value = top[-1];
           top[-1] = top[-2];
           top[-2] = top[-3];
           top[-3] = value;
           break;
         }
-        case 0x19: case 0x1f: case 0x20:  // abs neg not
+        case DW_OP_abs: case DW_OP_neg: case DW_OP_not:
           done = domain.unary(op, top[-1]);
           break;
-        case 0x1a: case 0x1b: case 0x1c: case 0x1d: case 0x1e:             // and div minus mod mul
-        case 0x21: case 0x22: case 0x24: case 0x25: case 0x26: case 0x27:  // or plus shl shr shra xor
-        case 0x29: case 0x2a: case 0x2b: case 0x2c: case 0x2d: case 0x2e:  // eq ge gt le lt ne
+        case DW_OP_and: case DW_OP_div: case DW_OP_minus: case DW_OP_mod: case DW_OP_mul:
+        case DW_OP_or: case DW_OP_plus: case DW_OP_shl: case DW_OP_shr: case DW_OP_shra: case DW_OP_xor:
+        case DW_OP_eq: case DW_OP_ge: case DW_OP_gt: case DW_OP_le: case DW_OP_lt: case DW_OP_ne:
           done = domain.binary(op, top[-2], top[-1]);
           --size;
           break;
-        case 0x23: {  // plus_uconst
+        case DW_OP_plus_uconst: {
           Value value;
-          done = domain.constant(reader.uleb(), value) && domain.binary(0x22, top[-1], value);
+          done = domain.constant(reader.uleb(), value) && domain.binary(DW_OP_plus, top[-1], value);
           break;
         }
-        case 0x28:    // bra
-        case 0x2f: {  // skip
+        case DW_OP_bra:
+        case DW_OP_skip: {
           const auto offset = reader.take<std::int16_t>();
           bool jump = true;
-          if (op == 0x28) {
+          if (op == DW_OP_bra) {
             done = domain.truth(top[-1], jump);
             --size;
           }
@@ -121,14 +132,14 @@ bool run(const CfiRow& row, std::int64_t distance, Domain& domain, const typenam
           if (jump) reader = CfiReader({target, code.end});
           break;
         }
-        case 0x92: {  // bregx
+        case DW_OP_bregx: {
           const std::uint64_t number = reader.uleb();
           if (number >= arch::kDwarfRegisters) return false;
           done = domain.from_register(static_cast<unsigned>(number), reader.sleb(), *top);
           ++size;
           break;
         }
-        case 0x96: break;  // nop
+        case DW_OP_nop: break;
         default: return false;
       }
     }
@@ -139,6 +150,7 @@ bool run(const CfiRow& row, std::int64_t distance, Domain& domain, const typenam
   return true;
 }
 
+/// Values are numbers: evaluates the expression.
 struct Numbers {
   using Value = std::uint64_t;
   const arch::Registers& registers;
@@ -166,42 +178,43 @@ struct Numbers {
     return true;
   }
   bool unary(std::uint8_t op, Value& value) noexcept {
-    if (op == 0x20) value = ~value;
-    else if (op == 0x1f || value >> 63 != 0) value = -value;
+    if (op == DW_OP_not) value = ~value;
+    else if (op == DW_OP_neg || value >> 63 != 0) value = -value;
     return true;
   }
   bool binary(std::uint8_t op, Value& left, Value right) noexcept {
     const auto a = static_cast<std::int64_t>(left);
     const auto b = static_cast<std::int64_t>(right);
     switch (op) {
-      case 0x1a: left &= right; return true;
-      case 0x1b:
+      case DW_OP_and: left &= right; return true;
+      case DW_OP_div:
         if (b == 0) return false;
         left = b == -1 ? -left : static_cast<std::uint64_t>(a / b);
         return true;
-      case 0x1c: left -= right; return true;
-      case 0x1d:
+      case DW_OP_minus: left -= right; return true;
+      case DW_OP_mod:
         if (right == 0) return false;
         left %= right;
         return true;
-      case 0x1e: left *= right; return true;
-      case 0x21: left |= right; return true;
-      case 0x22: left += right; return true;
-      case 0x24: left = right < 64 ? left << right : 0; return true;
-      case 0x25: left = right < 64 ? left >> right : 0; return true;
-      case 0x26: left = static_cast<std::uint64_t>(a >> (right < 64 ? right : 63)); return true;
-      case 0x27: left ^= right; return true;
-      case 0x29: left = a == b; return true;
-      case 0x2a: left = a >= b; return true;
-      case 0x2b: left = a > b; return true;
-      case 0x2c: left = a <= b; return true;
-      case 0x2d: left = a < b; return true;
-      case 0x2e: left = a != b; return true;
+      case DW_OP_mul: left *= right; return true;
+      case DW_OP_or: left |= right; return true;
+      case DW_OP_plus: left += right; return true;
+      case DW_OP_shl: left = right < 64 ? left << right : 0; return true;
+      case DW_OP_shr: left = right < 64 ? left >> right : 0; return true;
+      case DW_OP_shra: left = static_cast<std::uint64_t>(a >> (right < 64 ? right : 63)); return true;
+      case DW_OP_xor: left ^= right; return true;
+      case DW_OP_eq: left = a == b; return true;
+      case DW_OP_ge: left = a >= b; return true;
+      case DW_OP_gt: left = a > b; return true;
+      case DW_OP_le: left = a <= b; return true;
+      case DW_OP_lt: left = a < b; return true;
+      case DW_OP_ne: left = a != b; return true;
       default: return false;
     }
   }
 };
 
+/// Values are formulas of the registers: simplifies the expression.
 struct Formulas {
   using Value = Formula;
   std::uint64_t pc;
@@ -226,22 +239,22 @@ struct Formulas {
   bool unary(std::uint8_t, Value&) noexcept { return false; }
   bool binary(std::uint8_t op, Value& left, Value right) noexcept {
     if (right.kind != Formula::kConstant) {
-      if (op != 0x22 || left.kind != Formula::kConstant) return false;
+      if (op != DW_OP_plus || left.kind != Formula::kConstant) return false;
       const Value swapped = left;
       left = right;
       right = swapped;
     }
     const std::int64_t b = right.offset;
-    if (op == 0x22 && (left.kind == Formula::kSp || left.kind == Formula::kFp)) {
+    if (op == DW_OP_plus && (left.kind == Formula::kSp || left.kind == Formula::kFp)) {
       left.offset += b;
       return true;
     }
     if (left.kind != Formula::kConstant) return false;
     switch (op) {
-      case 0x1a: left.offset &= b; return true;
-      case 0x22: left.offset += b; return true;
-      case 0x24: left.offset = b >= 0 && b < 32 ? left.offset << b : 0; return true;
-      case 0x2a: left.offset = left.offset >= b; return true;
+      case DW_OP_and: left.offset &= b; return true;
+      case DW_OP_plus: left.offset += b; return true;
+      case DW_OP_shl: left.offset = b >= 0 && b < 32 ? left.offset << b : 0; return true;
+      case DW_OP_ge: left.offset = left.offset >= b; return true;
       default: return false;
     }
   }
@@ -252,14 +265,14 @@ struct Formulas {
 bool evaluate(const CfiRow& row, std::int64_t distance, const arch::Registers& registers, StackBounds& bounds,
               const std::uint64_t* initial, std::uint64_t& result) noexcept {
   Numbers domain{registers, bounds};
-  return run<Numbers, kDepth>(row, distance, domain, initial, result);
+  return run<Numbers, kStackSize>(row, distance, domain, initial, result);
 }
 
 Formula simplify(const CfiRow& row, std::int64_t distance, std::uint64_t pc) noexcept {
   Formulas domain{pc};
   Formula result;
-  constexpr unsigned kShortStack = 8;
-  if (!run<Formulas, kShortStack>(row, distance, domain, nullptr, result)) return {};
+  constexpr unsigned kSmallStackSize = 8;
+  if (!run<Formulas, kSmallStackSize>(row, distance, domain, nullptr, result)) return {};
   return result;
 }
 

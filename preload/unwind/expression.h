@@ -1,5 +1,5 @@
-// DWARF expressions (DWARF 5, section 2.5), as far as unwind information uses them: arithmetic on registers,
-// and words of the stack.
+// DWARF expressions (DWARF 5, section 2.5), as far as unwind information uses them: arithmetic on registers and on
+// words of the stack.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace heapprof::unwind {
 
-/// Evaluates the expression at `distance` in `row`. `initial`, when given, is on the stack at the start
-/// (rules of registers: the CFA). False: it needs a register that is not known, an address that may not be
-/// read, or what is not implemented.
+/// Evaluates the expression at `distance` in `row`. `initial`, if not null, is pushed first: the CFA for the rule of
+/// a register. Returns false when the expression needs a register that is unknown, an address that may not be read,
+/// or an operation that is not implemented.
 bool evaluate(const CfiRow& row, std::int64_t distance, const arch::Registers& registers, StackBounds& bounds,
               const std::uint64_t* initial, std::uint64_t& result) noexcept;
 
-/// The outcome of an expression as a formula, for one program counter.
+/// The result of an expression for one program counter, as a formula.
 struct Formula {
   enum Kind : std::uint8_t {
-    kNone,      ///< none of these
+    kNone,      ///< any other result
     kConstant,  ///< offset
     kSp,        ///< sp + offset
     kFp,        ///< fp + offset
@@ -28,8 +28,9 @@ struct Formula {
   std::int64_t offset = 0;
 };
 
-/// What the expression at `distance` in `row` comes to when the program counter is `pc`, registers unknown.
-/// For a register's rule: the address where it is saved, which must not depend on the CFA.
+/// Simplifies the expression at `distance` in `row` for the program counter `pc`, with unknown registers. For the
+/// rule of a register the formula is the address where it is saved; an expression that uses the CFA is not
+/// simplified.
 Formula simplify(const CfiRow& row, std::int64_t distance, std::uint64_t pc) noexcept;
 
 }  // namespace heapprof::unwind

@@ -1,72 +1,75 @@
 #include "preload/unwind/full_unwind.h"
 
 #include "preload/unwind/expression.h"
+#include "preload/unwind/modules.h"
 #include "preload/unwind/registered_frames.h"
+#include "preload/unwind/stack_word.h"
 
 namespace heapprof::unwind {
 
 namespace {
 
-constexpr unsigned kMaxOwnFrames = 64;
-
-std::uint64_t load(std::uint64_t address) noexcept {
-  return *reinterpret_cast<const volatile std::uint64_t*>(address);
-}
+/// More frames than the recorder ever has between a hook and a capture.
+constexpr unsigned kMaxRecorderFrames = 64;
 
 bool read_word(std::uint64_t address, StackBounds& bounds, std::uint64_t& value) noexcept {
   if (address % 8 != 0 || !bounds.readable(address)) return false;
-  value = load(address);
+  value = load_word(address);
   return true;
 }
 
-/// The stack pointer goes from `from` to `to`: upwards on one stack, or to another one.
+/// Checks a step from the stack pointer `from` to `to`: to a higher address of the same stack, or to another stack,
+/// which becomes the current one.
 bool move(std::uint64_t from, std::uint64_t to, StackBounds& bounds) noexcept {
   if (to % 8 != 0 || to < 8) return false;
   if (to >= from + (arch::kCallPushesReturnAddress ? 8 : 0) && bounds.readable(to - 8)) return true;
   return !bounds.contains(to - 8) && bounds.cross(to - 8);
 }
 
-bool fits(std::int64_t bytes, std::int64_t max_words) noexcept {
+bool fits_words(std::int64_t bytes, std::int64_t max_words) noexcept {
   return bytes % 8 == 0 && bytes / 8 <= max_words && bytes / 8 >= -max_words;
 }
 
 }  // namespace
 
-Lookup look_up(const Module* module, std::uint64_t pc, bool exact, CfiRow& row) noexcept {
-  const std::uint64_t at = exact ? pc : pc - 1;
+RowKind find_row(const ElfObject* object, FrameAddress address, CfiRow& row) noexcept {
+  const std::uint64_t pc = address.pc;
+  const std::uint64_t at = address.lookup();
   CfiEntry entry;
   CfiResult result;
-  if (module != nullptr) {
-    result = find_cfi(*module, at, entry);
-    // The kernel's signal frame is read as such, whatever is said about it.
+  if (object != nullptr) {
+    result = find_cfi(*object, at, entry);
+    // The kernel's signal frame is read directly; its unwind information is ignored.
     if ((result == CfiResult::kNone || (result == CfiResult::kFound && entry.signal_frame)) &&
-        module->text.contains(pc) && module->text.end - pc >= arch::kSignalReturnBytes &&
+        object->text.contains(pc) && object->text.end - pc >= arch::kSignalReturnBytes &&
         arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)))
-      return Lookup::kSignal;
+      return RowKind::kSignal;
   } else {
-    // An emulator (qemu-user) keeps the code that handlers return to at the beginning of a page of its own.
+    // An emulator (qemu-user) keeps the code to which handlers return at the beginning of a page of its own.
     if (pc % 4096 == 0 && probe(pc) && arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)))
-      return Lookup::kSignal;
+      return RowKind::kSignal;
     const Span frames = find_registered(at);
     result = frames.begin == 0 ? CfiResult::kNone : find_cfi_linear(frames, at, entry);
   }
   if (result == CfiResult::kNone) {
-    // Whoever makes a stack puts the address of a function there, to be returned to (makecontext).
-    if (module != nullptr && !exact && find_cfi(*module, pc, entry) == CfiResult::kFound && entry.pc_begin == pc)
-      return Lookup::kOutermost;
-    return Lookup::kNone;
+    // A function's first instruction as return address was not put there by a call, but by a program that created a
+    // stack (makecontext).
+    if (object != nullptr && !address.interrupted && find_cfi(*object, pc, entry) == CfiResult::kFound &&
+        entry.pc_begin == pc)
+      return RowKind::kOutermost;
+    return RowKind::kNone;
   }
   if (result == CfiResult::kBad || entry.ra_register != arch::kDwarfRa || !run_cfi(entry, at, row))
-    return Lookup::kBad;
-  return Lookup::kRow;
+    return RowKind::kInvalid;
+  return RowKind::kRow;
 }
 
-Rule compact(const CfiRow& row, ModuleId module, std::uint64_t pc) noexcept {
+Rule make_rule(const CfiRow& row, ModuleId module, std::uint64_t pc) noexcept {
   const Rule full{RuleKind::kFull, module};
   const RegisterRule ra = row.rule[arch::kDwarfRa];
-  if (ra == RegisterRule::kUndefined) return {RuleKind::kEnd, module};
-  if (ra == RegisterRule::kSame && arch::kCallPushesReturnAddress) return {RuleKind::kBad, module};
-  if (ra != RegisterRule::kOffset || !fits(row.value[arch::kDwarfRa], Rule::kMaxSlotWords)) return full;
+  if (ra == RegisterRule::kUndefined) return {RuleKind::kOutermost, module};
+  if (ra == RegisterRule::kSame && arch::kCallPushesReturnAddress) return {RuleKind::kInvalid, module};
+  if (ra != RegisterRule::kOffset || !fits_words(row.value[arch::kDwarfRa], Rule::kMaxSlotWords)) return full;
   if (row.rule[arch::kDwarfSp] != RegisterRule::kSame) return full;
 
   Formula cfa;
@@ -80,14 +83,14 @@ Rule compact(const CfiRow& row, ModuleId module, std::uint64_t pc) noexcept {
     case Formula::kAtFp: kind = RuleKind::kRealigned; break;
     default: return full;
   }
-  if (!fits(cfa.offset, Rule::kMaxCfaWords)) return full;
+  if (!fits_words(cfa.offset, Rule::kMaxCfaWords)) return full;
 
-  std::int64_t fp = Rule::kSame * 8;
+  std::int64_t fp = Rule::kFpUnchanged * 8;
   const std::int64_t value = row.value[arch::kDwarfFp];
   switch (row.rule[arch::kDwarfFp]) {
     case RegisterRule::kSame: break;
     case RegisterRule::kOffset:
-      if (kind == RuleKind::kRealigned || !fits(value, Rule::kMaxSlotWords)) return full;
+      if (kind == RuleKind::kRealigned || !fits_words(value, Rule::kMaxSlotWords)) return full;
       fp = value;
       break;
     case RegisterRule::kExpression: {
@@ -95,7 +98,7 @@ Rule compact(const CfiRow& row, ModuleId module, std::uint64_t pc) noexcept {
       const Formula slot = simplify(row, value, pc);
       if (slot.kind != Formula::kFp || kind == RuleKind::kSp) return full;
       fp = kind == RuleKind::kFp ? slot.offset - cfa.offset : slot.offset;
-      if (!fits(fp, Rule::kMaxSlotWords)) return full;
+      if (!fits_words(fp, Rule::kMaxSlotWords)) return full;
       break;
     }
     default: return full;
@@ -103,13 +106,13 @@ Rule compact(const CfiRow& row, ModuleId module, std::uint64_t pc) noexcept {
   return {kind, module, cfa.offset / 8, fp / 8, row.value[arch::kDwarfRa] / 8};
 }
 
-bool read_frame_record(std::uint64_t sp, std::uint64_t fp, StackBounds& bounds, std::uint64_t (&record)[2]) noexcept {
-  if (fp < sp || !read_word(fp, bounds, record[0]) || !read_word(fp + 8, bounds, record[1])) return false;
-  if (record[1] == 0) return true;
-  record[1] = arch::strip(record[1]);
-  // The return address is in some object, or the chain of records goes on or ends as it should.
-  if (record[0] == 0 || (record[0] % 8 == 0 && record[0] > fp && bounds.readable(record[0]))) return true;
-  return is_code(record[1] - 1);
+bool read_frame_record(std::uint64_t sp, std::uint64_t fp, StackBounds& bounds, FrameRecord& record) noexcept {
+  if (fp < sp || !read_word(fp, bounds, record.fp) || !read_word(fp + 8, bounds, record.return_address)) return false;
+  if (record.return_address == 0) return true;
+  record.return_address = arch::strip(record.return_address);
+  // Accepted if the chain of records ends or continues to a higher address, or if the return address is code.
+  if (record.fp == 0 || (record.fp % 8 == 0 && record.fp > fp && bounds.readable(record.fp))) return true;
+  return is_code(record.return_address - 1);
 }
 
 bool read_signal_frame(std::uint64_t sp, StackBounds& bounds, FullFrame& frame) noexcept {
@@ -117,7 +120,7 @@ bool read_signal_frame(std::uint64_t sp, StackBounds& bounds, FullFrame& frame) 
   for (unsigned number = 0; number < arch::kDwarfRegisters; ++number)
     if (!read_word(sp + arch::kSignalFrameOffset[number], bounds, registers.value[number])) return false;
   registers.known = (std::uint64_t{1} << arch::kDwarfRegisters) - 1;
-  frame.exact = true;
+  frame.interrupted = true;
   frame.valid = true;
   const std::uint64_t interrupted = frame.sp();
   if (interrupted % 8 != 0) return false;
@@ -132,27 +135,27 @@ StepResult step_full(FullFrame& frame, StackBounds& bounds, std::uint64_t genera
     return StepResult::kTruncated;
   };
   const arch::Registers now = frame.registers;
-  const std::uint64_t pc = frame.pc();
+  const FrameAddress address = frame.address();
   CfiRow row;
-  switch (look_up(find_module(frame.exact ? pc : pc - 1, generation), pc, frame.exact, row)) {
-    case Lookup::kBad: return truncated(Truncation::kBadRule);
-    case Lookup::kOutermost: return StepResult::kOutermost;
-    case Lookup::kSignal:
+  switch (find_row(find_module(address.lookup(), generation), address, row)) {
+    case RowKind::kInvalid: return truncated(Truncation::kBadRule);
+    case RowKind::kOutermost: return StepResult::kOutermost;
+    case RowKind::kSignal:
       return read_signal_frame(frame.sp(), bounds, frame) ? StepResult::kCaller : truncated(Truncation::kBadAddress);
-    case Lookup::kNone: {
-      std::uint64_t record[2];
+    case RowKind::kNone: {
+      FrameRecord record;
       if (frame.fp() == 0) return StepResult::kOutermost;
       if (!read_frame_record(frame.sp(), frame.fp(), bounds, record)) return truncated(Truncation::kNoUnwindInfo);
-      if (record[1] == 0) return StepResult::kOutermost;
+      if (record.return_address == 0) return StepResult::kOutermost;
       frame.registers.value[arch::kDwarfSp] = frame.fp() + 16;
-      frame.registers.value[arch::kDwarfFp] = record[0];
-      frame.registers.value[arch::kPcColumn] = record[1];
+      frame.registers.value[arch::kDwarfFp] = record.fp;
+      frame.registers.value[arch::kPcColumn] = record.return_address;
       frame.registers.known = std::uint64_t{1} << arch::kDwarfSp | std::uint64_t{1} << arch::kDwarfFp |
                               std::uint64_t{1} << arch::kPcColumn;
-      frame.exact = false;
+      frame.interrupted = false;
       return StepResult::kCaller;
     }
-    case Lookup::kRow: break;
+    case RowKind::kRow: break;
   }
   const RegisterRule ra = row.rule[arch::kDwarfRa];
   if (ra == RegisterRule::kUndefined) return StepResult::kOutermost;
@@ -205,18 +208,18 @@ StepResult step_full(FullFrame& frame, StackBounds& bounds, std::uint64_t genera
     return truncated(Truncation::kBadAddress);
   }
   next.known |= std::uint64_t{1} << arch::kDwarfSp;
-  frame.exact = false;
+  frame.interrupted = false;
   return frame.pc() == 0 ? StepResult::kOutermost : StepResult::kCaller;
 }
 
 [[gnu::noinline]] bool unwind_to_entry(FullFrame& frame, const arch::EntryRegisters& entry, StackBounds& bounds,
                                        std::uint64_t generation) noexcept {
   arch::take_registers(frame.registers);
-  frame.exact = true;
+  frame.interrupted = true;
   frame.valid = true;
   if (!bounds.cross(frame.sp())) return false;
   Truncation reason;
-  for (unsigned i = 0; i < kMaxOwnFrames; ++i) {
+  for (unsigned i = 0; i < kMaxRecorderFrames; ++i) {
     if (step_full(frame, bounds, generation, reason) != StepResult::kCaller) return false;
     if (frame.pc() == entry.pc && frame.sp() == entry.sp) return true;
   }

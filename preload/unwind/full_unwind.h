@@ -1,9 +1,11 @@
-// Unwinding with all registers: for the few program counters whose rule needs more than the stack and the
-// frame pointer (code of ld.so that addresses its frame by rbx, say). A hook only knows pc, sp and fp of its
-// caller; the other registers that calls preserve are found by unwinding the recorder's own frames, from
-// the registers at hand up to the hook's entry, like any others. After a signal frame all are known.
+// Unwinding with all registers, for the few program counters whose rule needs more than sp and fp: code of ld.so that
+// addresses its frame by rbx, for example.
 //
-// Slow, some microseconds a frame: nothing is cached.
+// A hook knows only pc, sp and fp of its caller. The other registers that calls preserve are found by unwinding the
+// recorder's own frames: from the current registers to the frame that entered the hook. After a signal frame all
+// registers are known.
+//
+// Nothing is cached, so a frame takes some microseconds.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +13,19 @@
 #include "common/trace_format.h"
 #include "preload/arch/arch.h"
 #include "preload/unwind/cfi.h"
-#include "preload/unwind/modules.h"
+#include "preload/unwind/frame_address.h"
 #include "preload/unwind/rule.h"
 #include "preload/unwind/stack_bounds.h"
 
 namespace heapprof::unwind {
 
-/// A frame as it stands: registers.value[kPcColumn] is its program counter.
+/// A frame with all registers; registers.value[kPcColumn] is its program counter.
 struct FullFrame {
   arch::Registers registers;
-  bool exact;  ///< interrupted there: the program counter is not a return address
-  bool valid;
+  bool interrupted;  ///< see FrameAddress
+  bool valid;        ///< false: everything else is undefined
 
+  FrameAddress address() const noexcept { return {pc(), interrupted}; }
   std::uint64_t pc() const noexcept { return registers.value[arch::kPcColumn]; }
   std::uint64_t sp() const noexcept { return registers.value[arch::kDwarfSp]; }
   std::uint64_t fp() const noexcept {
@@ -31,37 +34,43 @@ struct FullFrame {
 };
 
 enum class StepResult : std::uint8_t {
-  kCaller,     ///< went to the caller
-  kOutermost,  ///< there is none
-  kTruncated,
+  kCaller,     ///< the caller was found
+  kOutermost,  ///< the frame has no caller
+  kTruncated,  ///< the caller could not be found
 };
 
-enum class Lookup : std::uint8_t {
-  kRow,
-  kSignal,     ///< the frame that a signal handler returns to
-  kOutermost,  ///< a return address that no call made: the first instruction of a function
+enum class RowKind : std::uint8_t {
+  kRow,        ///< a row of unwind information
+  kSignal,     ///< the frame to which a signal handler returns
+  kOutermost,  ///< a return address that no call pushed: the first instruction of a function
   kNone,       ///< no unwind information
-  kBad,
+  kInvalid,    ///< damaged unwind information
 };
 
-/// The unwind information of a program counter; `module`: that of pc, or of pc - 1 for a return address.
-/// Null: code without module.
-Lookup look_up(const Module* module, std::uint64_t pc, bool exact, CfiRow& row) noexcept;
+/// Finds the unwind information of a frame. `object` holds address.lookup(); null for code without a module.
+RowKind find_row(const ElfObject* object, FrameAddress address, CfiRow& row) noexcept;
 
-/// The rule that a row comes to.
-Rule compact(const CfiRow& row, ModuleId module, std::uint64_t pc) noexcept;
+/// Makes a rule of a row.
+Rule make_rule(const CfiRow& row, ModuleId module, std::uint64_t pc) noexcept;
 
-/// Frame pointers: the caller of a frame without unwind information, if the frame pointer points to what
-/// can be a frame record. `record[0]` is the caller's frame pointer, `record[1]` the return address.
-bool read_frame_record(std::uint64_t sp, std::uint64_t fp, StackBounds& bounds, std::uint64_t (&record)[2]) noexcept;
+/// What a frame pointer points to (System V ABI, 3.2.2).
+struct FrameRecord {
+  std::uint64_t fp;  ///< the caller's
+  std::uint64_t return_address;
+};
 
-/// The registers that the kernel saved for a signal handler, which returns with `sp`.
+/// Reads the frame record of a frame without unwind information. Returns false when `fp` does not point to what can
+/// be one.
+bool read_frame_record(std::uint64_t sp, std::uint64_t fp, StackBounds& bounds, FrameRecord& record) noexcept;
+
+/// Reads the registers that the kernel saved for a signal handler; `sp` is the stack pointer when the handler
+/// returns.
 bool read_signal_frame(std::uint64_t sp, StackBounds& bounds, FullFrame& frame) noexcept;
 
-/// Goes to the caller of `frame`. At kTruncated `reason` says why, and `frame` is no longer valid.
+/// Replaces `frame` by its caller. After kTruncated `reason` is set, and `frame` is not valid.
 StepResult step_full(FullFrame& frame, StackBounds& bounds, std::uint64_t generation, Truncation& reason) noexcept;
 
-/// From the registers at hand to the frame that entered the hook.
+/// Unwinds from the current registers to the frame that entered the hook. Returns false when that fails.
 bool unwind_to_entry(FullFrame& frame, const arch::EntryRegisters& entry, StackBounds& bounds,
                      std::uint64_t generation) noexcept;
 

@@ -1,12 +1,13 @@
-// A table of registrations, written and read without lock. Each row is guarded by a version that is odd
-// while the row is written (a seqlock); a reader that meets a change passes the row over. Whoever is
-// unregistering may not have frames of that code on a stack, so what a reader misses it does not need.
+// A table of registrations, written and read without lock. A version guards each row: it is odd while the row is
+// being written (a seqlock). A reader skips a row that changes while it is read. That loses nothing: the host may
+// deregister only code that is on no stack.
 #include "preload/unwind/registered_frames.h"
 
 #include <atomic>
 
 #include "preload/sys/kernel.h"
 #include "preload/unwind/cfi.h"
+#include "preload/unwind/modules.h"
 
 namespace heapprof::unwind {
 
@@ -24,13 +25,13 @@ struct Row {
 constexpr std::uint32_t kChunkRows = 1024;
 constexpr std::uint32_t kChunks = 64;
 constinit std::atomic<Row*> g_chunks[kChunks] = {};
-constinit std::atomic<std::uint32_t> g_rows{0};  ///< used so far
+constinit std::atomic<std::uint32_t> g_rows{0};  ///< rows in use, or used before
 
 Row& row_at(std::uint32_t index) noexcept {
   return g_chunks[index / kChunkRows].load(std::memory_order_acquire)[index % kChunkRows];
 }
 
-/// Takes a free row for writing; null when there is none.
+/// Claims a free row for writing. Returns null when there is none.
 Row* claim() noexcept {
   for (std::uint32_t i = 0; i < kChunks * kChunkRows; ++i) {
     if (i == g_rows.load(std::memory_order_acquire)) {
@@ -81,10 +82,10 @@ Span find_registered(std::uint64_t pc) noexcept {
 }
 
 void register_frame(const void* begin, const void* key) noexcept {
-  // The host says where the entries begin; they end with a length of 0.
-  constexpr std::uint64_t kLongest = 64u << 20;
+  // The host passes the begin of the entries only; a length of 0 ends them.
+  constexpr std::uint64_t kMaxBytes = 64u << 20;
   const auto address = reinterpret_cast<std::uint64_t>(begin);
-  Span frames{address, address + kLongest};
+  Span frames{address, address + kMaxBytes};
   Span code;
   if (begin == nullptr || !cfi_range(frames, code)) return;
   if (Row* row = claim()) write(*row, frames, code, reinterpret_cast<std::uint64_t>(key));
@@ -98,12 +99,12 @@ void deregister_frame(const void* key) noexcept {
   for (std::uint32_t i = 0; i < rows; ++i) {
     Row& row = row_at(i);
     std::uint32_t version = row.version.load(std::memory_order_acquire);
-    const bool alone = row.frames_begin.load(std::memory_order_relaxed) == address;
+    const bool only_one = row.frames_begin.load(std::memory_order_relaxed) == address;
     if (row.key.load(std::memory_order_relaxed) != address || version % 2 != 0 ||
         !row.version.compare_exchange_strong(version, version + 1, std::memory_order_acq_rel))
       continue;
     write(row, {}, {}, 0);
-    if (alone) break;
+    if (only_one) break;
   }
   raise_generation();
 }

@@ -9,7 +9,7 @@ bool RuleCache::start() noexcept {
   return entries_ != nullptr;
 }
 
-void RuleCache::forget(ModuleId module) noexcept {
+void RuleCache::remove(ModuleId module) noexcept {
   for (std::size_t i = 0; i < kEntries; ++i) {
     const Rule rule{entries_[i].rule.load(std::memory_order_relaxed)};
     if (rule.kind() != RuleKind::kNone && rule.module() == module)

@@ -1,17 +1,17 @@
-// Rules by program counter, shared by all threads: direct-mapped, 16 bytes an entry, read and written
-// without lock or atomic read-modify-write. An entry is two words, the rule and the rule xor its key, so a
-// reader that meets a half-written entry finds a key that is not its own (Hyatt and Mann, "A lockless
-// transposition table", ICCA Journal 2002).
+// The rule cache: rules by program counter, shared by all threads. It is direct-mapped with 16 bytes per entry, and
+// read and written without lock or atomic read-modify-write. An entry consists of two words, the rule and the rule
+// xor its key; a reader that finds a half-written entry computes a key that is not the one it looks for (Hyatt and
+// Mann, "A lockless transposition table", ICCA Journal 2002).
 //
-// Entries are not dropped when modules change. A rule carries its module, and who uses it checks that the
-// module was confirmed since the last change (modules.h): code that is on a live stack cannot have been
-// replaced since then without passing that check.
+// Entries stay when modules change. A rule names its module, and its user checks that the module was confirmed since
+// the last change (modules.h).
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/unwind/frame_address.h"
 #include "preload/unwind/rule.h"
 
 namespace heapprof::unwind {
@@ -21,28 +21,27 @@ class RuleCache {
   static constexpr std::size_t kEntries = 1u << 15;
   static constexpr std::size_t kBytes = kEntries * 16;
 
-  /// A program counter, and whether it is the next instruction (interrupted) or a return address.
-  static constexpr std::uint64_t key(std::uint64_t pc, bool exact) noexcept { return pc << 1 | exact; }
-
-  /// Maps the table; false when there is no memory.
+  /// Maps the table. Returns false when there is no memory.
   bool start() noexcept;
 
-  /// The rule stored under `key`, or one of kind kNone.
-  Rule find(std::uint64_t key) const noexcept {
+  /// Returns the rule of `address`, or one of kind kNone.
+  Rule find(FrameAddress address) const noexcept {
+    const std::uint64_t key = key_of(address);
     const Entry& entry = entries_[index(key)];
     const std::uint64_t rule = entry.rule.load(std::memory_order_relaxed);
     const std::uint64_t check = entry.check.load(std::memory_order_relaxed);
     return Rule{(rule ^ check) == key ? rule : 0};
   }
 
-  void store(std::uint64_t key, Rule rule) noexcept {
+  void store(FrameAddress address, Rule rule) noexcept {
+    const std::uint64_t key = key_of(address);
     Entry& entry = entries_[index(key)];
     entry.rule.store(rule.bits(), std::memory_order_relaxed);
     entry.check.store(rule.bits() ^ key, std::memory_order_relaxed);
   }
 
-  /// Removes every rule of `module`. Reads the whole table.
-  void forget(ModuleId module) noexcept;
+  /// Removes all rules of `module`. Reads the whole table.
+  void remove(ModuleId module) noexcept;
 
  private:
   struct Entry {
@@ -51,6 +50,9 @@ class RuleCache {
   };
   static_assert(sizeof(Entry) == 16);
 
+  static constexpr std::uint64_t key_of(FrameAddress address) noexcept {
+    return address.pc << 1 | address.interrupted;
+  }
   static constexpr std::size_t index(std::uint64_t key) noexcept {
     return key * 0x9e3779b97f4a7c15 >> (64 - 15);
   }

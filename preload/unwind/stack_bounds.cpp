@@ -3,25 +3,24 @@
 #include <sys/uio.h>
 
 #include "preload/sys/kernel.h"
-#include "preload/unwind/cached_paths.h"
+#include "preload/unwind/invalidation.h"
 
 extern "C" {
-[[gnu::weak]] extern void* __libc_stack_end;  // ld.so, GLIBC_2.2.5: the main stack pointer at the start
+[[gnu::weak]] extern void* __libc_stack_end;  // ld.so, GLIBC_2.2.5: the stack pointer of the main thread at its start
 }
 
 namespace heapprof::unwind {
 
 namespace detail {
-constinit std::atomic<std::uint32_t> foreign_stacks_forgotten{0};
-constinit std::atomic<std::uint64_t> world{0};
+constinit std::atomic<std::uint32_t> foreign_stack_invalidations{0};
 }
 
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-/// The longest way over untouched stack: one frame's local variables, and what is checked in one go.
+/// The largest distance over which a range is extended: the local variables of one frame.
 constexpr std::uint64_t kMaxGrowth = 64u << 20;
-/// As far below a stretch that is not the thread's own, a stack pointer is taken for the same stack's.
+/// The largest distance below a foreign stack's range at which an address counts as part of that stack.
 constexpr std::uint64_t kMaxForeignGrowth = 1u << 20;
 
 constexpr std::uint64_t kNoLimit = ~std::uint64_t{7};
@@ -35,7 +34,7 @@ constexpr long kInvalid = -22;  // EINVAL
 
 bool probe_with(Probe kind, std::uint64_t address) noexcept {
   if (kind == Probe::kSignalMask) {
-    // Linux copies the set before it looks at `how` (kernel/signal.c, rt_sigprocmask).
+    // Linux copies the set before it checks `how` (kernel/signal.c, rt_sigprocmask).
     return sys::call(SYS_rt_sigprocmask, -1, static_cast<long>(address), 0, 8) == kInvalid;
   }
   if (kind == Probe::kReadSelf) {
@@ -47,12 +46,12 @@ bool probe_with(Probe kind, std::uint64_t address) noexcept {
   return false;
 }
 
-/// Where the calling thread's own stack ends; 0: unknown.
-std::uint64_t own_top() noexcept {
-  // The main thread's pointer lies in some mapping between libraries: the way there from an alternate stack that
-  // happens to stand below would be thousands of pages, none of them stack.
+/// Returns where the calling thread's own stack ends; 0: unknown.
+std::uint64_t own_stack_top() noexcept {
+  // The main thread's thread pointer points between libraries, not to its stack. From an alternate stack below it
+  // there would be thousands of pages to probe, none of them stack.
   const bool main_thread = sys::thread_id() == sys::process_id();
-  return !main_thread                  ? arch::thread_pointer()
+  return !main_thread                   ? arch::thread_pointer()
          : &__libc_stack_end == nullptr ? 0
                                         : reinterpret_cast<std::uint64_t>(__libc_stack_end);
 }
@@ -60,7 +59,7 @@ std::uint64_t own_top() noexcept {
 }  // namespace
 
 void start_probing() noexcept {
-  // An emulator may look at `how` first: believe only what was tried on a page that cannot be read.
+  // An emulator may check `how` first, so a probe is used only if it distinguishes a page that is not readable.
   void* page = sys::map(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (sys::failed(page)) return;
   const auto bad = reinterpret_cast<std::uint64_t>(page);
@@ -74,122 +73,122 @@ void start_probing() noexcept {
   sys::unmap(page, kPage);
 }
 
-void forget_foreign_stacks() noexcept {
-  detail::foreign_stacks_forgotten.fetch_add(1, std::memory_order_relaxed);
-  detail::world.fetch_add(1, std::memory_order_acq_rel);
+void invalidate_foreign_stacks() noexcept {
+  detail::foreign_stack_invalidations.fetch_add(1, std::memory_order_relaxed);
+  raise_invalidation_epoch();
 }
 
 bool probe(std::uint64_t address) noexcept { return probe_with(g_probe.load(std::memory_order_relaxed), address); }
 
 bool on_own_stack(std::uint64_t address, std::uint64_t higher) noexcept {
-  const std::uint64_t top = own_top();
+  const std::uint64_t top = own_stack_top();
   if (address >= top || higher >= top || top - address > kMaxGrowth) return false;
   for (std::uint64_t page = page_of(address); page < top; page += kPage)
     if (!probe(page)) return false;
   return true;
 }
 
-bool StackBounds::extend(Stretch& stretch, std::uint64_t address) noexcept {
-  if (address >= stretch.limit || (address > stretch.high && address - stretch.high > kMaxGrowth)) return false;
-  while (stretch.high <= address) {
-    if (!probe(stretch.high)) {
-      stretch.limit = stretch.high;
+/// Extends the range upwards to `address`. Returns false when a page on the way is not readable.
+bool StackBounds::extend(Range& range, std::uint64_t address) noexcept {
+  if (address >= range.limit || (address > range.high && address - range.high > kMaxGrowth)) return false;
+  while (range.high <= address) {
+    if (!probe(range.high)) {
+      range.limit = range.high;
       return false;
     }
-    const std::uint64_t next = stretch.high + kPage;
-    stretch.high = next < stretch.limit ? next : stretch.limit;
+    const std::uint64_t next = range.high + kPage;
+    range.high = next < range.limit ? next : range.limit;
   }
   return true;
 }
 
 bool StackBounds::grow(std::uint64_t address) noexcept {
-  Stretch& stretch = stretches_[index_];
-  const bool readable = address >= stretch.high && extend(stretch, address);
-  select(index_);
+  Range& range = ranges_[current_];
+  const bool readable = address >= range.high && extend(range, address);
+  select(current_);
   return readable;
 }
 
-/// Makes current the stretch that holds `address`, or that turns out to when the pages between are probed.
+/// Makes current the range that holds `address`, or that can be extended downwards to it.
 bool StackBounds::find(std::uint64_t address) noexcept {
-  for (unsigned i = 0; i < kStretches; ++i) {
-    if (address - stretches_[i].low < stretches_[i].high - stretches_[i].low) {
+  for (unsigned i = 0; i < kRanges; ++i) {
+    if (address - ranges_[i].low < ranges_[i].high - ranges_[i].low) {
       select(i);
       return true;
     }
   }
   const std::uint64_t page = page_of(address);
-  for (unsigned i = 0; i < kStretches; ++i) {
-    Stretch& stretch = stretches_[i];
-    if (stretch.high == 0 || page >= stretch.low ||
-        stretch.low - page > (stretch.own ? kMaxGrowth : kMaxForeignGrowth))
+  for (unsigned i = 0; i < kRanges; ++i) {
+    Range& range = ranges_[i];
+    if (range.high == 0 || page >= range.low || range.low - page > (range.own ? kMaxGrowth : kMaxForeignGrowth))
       continue;
-    std::uint64_t low = stretch.low;
+    std::uint64_t low = range.low;
     while (low > page && probe(low - kPage)) low -= kPage;
     if (low > page) continue;
-    stretch.low = low;
+    range.low = low;
     select(i);
     return true;
   }
   return false;
 }
 
-/// A new stretch around `address`, whose page is known to be readable.
-void StackBounds::make(std::uint64_t address) noexcept {
-  victim_ = (victim_ + 1) % kStretches;
-  if (stretches_[victim_].own) victim_ = (victim_ + 1) % kStretches;
-  ++epoch_;
+/// Adds a range around `address`, whose page is readable, and makes it current.
+void StackBounds::add(std::uint64_t address) noexcept {
+  victim_ = (victim_ + 1) % kRanges;
+  if (ranges_[victim_].own) victim_ = (victim_ + 1) % kRanges;
+  ++version_;
   const std::uint64_t page = page_of(address);
-  Stretch fresh{page, page + kPage, kNoLimit, false};
-  const std::uint64_t top = own_top();
+  Range fresh{page, page + kPage, kNoLimit, false};
+  const std::uint64_t top = own_stack_top();
   if (top > address && top - address <= kMaxGrowth) {
-    Stretch own{fresh.low, fresh.high, top & ~std::uint64_t{7}, true};
+    Range own{fresh.low, fresh.high, top & ~std::uint64_t{7}, true};
     if (own.high > own.limit) own.high = own.limit;
     if (extend(own, own.limit - 8)) fresh = own;
   }
-  stretches_[victim_] = fresh;
+  ranges_[victim_] = fresh;
   select(victim_);
 }
 
-/// Back to the page of `address`, which is readable.
-void StackBounds::look_again(std::uint64_t address) noexcept {
-  ++epoch_;
+/// Reduces the current range to the page of `address`, which is readable.
+void StackBounds::restart_range(std::uint64_t address) noexcept {
+  ++version_;
   const std::uint64_t page = page_of(address);
-  stretches_[index_] = {page, page + kPage, kNoLimit, false};
-  select(index_);
+  ranges_[current_] = {page, page + kPage, kNoLimit, false};
+  select(current_);
 }
 
 void StackBounds::begin_elsewhere(std::uint64_t sp) noexcept {
-  if (seen_ != forgotten()) {
-    seen_ = forgotten();
-    for (Stretch& stretch : stretches_) {
-      if (stretch.own || stretch.high == 0) continue;
-      stretch = {};
-      ++epoch_;
+  if (seen_invalidations_ != invalidations()) {
+    seen_invalidations_ = invalidations();
+    for (Range& range : ranges_) {
+      if (range.own || range.high == 0) continue;
+      range = {};
+      ++version_;
     }
   }
-  select(begun_);
+  select(begin_);
   if (contains(sp - 8)) return;
-  if (!find(sp - 8)) make(sp - 8);
-  else if (index_ != begun_ && !stretches_[index_].own) look_again(sp - 8);
-  begun_ = index_;
+  if (!find(sp - 8)) add(sp - 8);
+  else if (current_ != begin_ && !ranges_[current_].own) restart_range(sp - 8);
+  begin_ = current_;
 }
 
 bool StackBounds::cross(std::uint64_t sp) noexcept {
   if (++crossings_ > kMaxCrossings) return false;
   if (!find(sp)) {
     if (!probe(sp)) return false;
-    make(sp);
-  } else if (!stretches_[index_].own) {
+    add(sp);
+  } else if (!ranges_[current_].own) {
     if (!probe(sp)) return false;
-    look_again(sp);
+    restart_range(sp);
   }
   return true;
 }
 
-void StackBounds::forget() noexcept {
-  ++epoch_;
-  for (Stretch& stretch : stretches_) stretch = {};
-  begun_ = victim_ = 0;
+void StackBounds::reset() noexcept {
+  ++version_;
+  for (Range& range : ranges_) range = {};
+  begin_ = victim_ = 0;
   select(0);
 }
 

@@ -1,17 +1,15 @@
-// Which addresses of a stack may be read. No address is read that was not found to be mapped.
+// Which addresses of a stack may be read. The recorder reads no address that it has not found to be mapped.
 //
-// A stretch of stack is known as the range of pages, around the stack pointer, that were probed and found
-// readable; it grows page by page as the unwinder asks for more, upwards to the first page that cannot be
-// read, which on real stacks is the guard page of the next one. The probe is a system call that reads an
-// address and can do nothing else: rt_sigprocmask with a `how` that does not exist gives EFAULT where
-// there is no memory, EINVAL where there is. It costs 0.2 us a page, once; /proc/self/maps would cost 30 us
-// and more, could be missing (chroot, seccomp, no descriptors left), and needs a descriptor.
+// A range of each stack is known: pages around the stack pointer that were probed and found readable. It grows page
+// by page when the unwinder asks for more, up to the first page that is not readable; on real stacks that is the
+// guard page of the next stack. A probe is a system call that reads an address and has no other effect:
+// rt_sigprocmask with an invalid `how` returns EFAULT where no memory is, EINVAL where there is. It costs 0.2 us per
+// page, once.
 //
-// A thread's own stack, and the main stack, live as long as the thread, so what was found holds. They are
-// told by their top: the thread pointer lies in the top of every stack that glibc starts a thread on, and
-// __libc_stack_end marks the main one; nothing beyond these is ever read. Other stacks (coroutines,
-// alternate signal stacks) may be unmapped and mapped anew while nobody looks: what is known of them holds
-// only as long as one capture after another begins on the same one, and no munmap was seen.
+// A thread's own stack lives as long as the thread, so its range stays valid. Its top is known: the thread pointer in
+// threads that glibc starts, __libc_stack_end in the main thread. Other stacks (coroutines, alternate signal stacks)
+// may be unmapped at any time. Their ranges are valid only while consecutive captures begin on the same stack and no
+// munmap was recorded. docs/concepts/unwinding.md has the alternatives.
 #pragma once
 
 #include <atomic>
@@ -19,94 +17,97 @@
 
 namespace heapprof::unwind {
 
-/// Before the first capture: chooses the probe.
+/// Chooses the probe. Call it before the first capture.
 void start_probing() noexcept;
 
-/// Stacks that are not a thread's own have to be looked at again.
-void forget_foreign_stacks() noexcept;
+/// The ranges of stacks that are not a thread's own are not valid any more. Wait-free.
+void invalidate_foreign_stacks() noexcept;
 
-/// The byte at `address`, hence its page, can be read.
+/// Returns whether the byte at `address`, and so its page, can be read.
 bool probe(std::uint64_t address) noexcept;
 
-/// `address` and `higher` are on the calling thread's own stack, for all that can be seen: they lie below its top,
-/// and there is no gap from `address` on. A fiber whose stack is a part of the thread's own cannot be told from it.
+/// Returns whether `address` and `higher` appear to be on the calling thread's own stack: they are below its top, and
+/// all pages from `address` to the top are readable. A fiber whose stack is a part of the thread's own cannot be
+/// distinguished from it.
 bool on_own_stack(std::uint64_t address, std::uint64_t higher) noexcept;
 
+/// The known ranges of up to four stacks, for one thread. Zeroed memory is a valid object.
 class StackBounds {
  public:
-  /// A capture begins with this stack pointer: what lies just below it is in use.
+  /// A capture begins with this stack pointer; the memory directly below it is in use.
   void begin(std::uint64_t sp) noexcept {
     crossings_ = 0;
-    if (index_ == begun_ && seen_ == forgotten() && contains(sp - 8)) [[likely]] return;
+    if (current_ == begin_ && seen_invalidations_ == invalidations() && contains(sp - 8)) [[likely]] return;
     begin_elsewhere(sp);
   }
 
-  /// The unwinder crosses to another stack: makes the one of `sp` current. False when it cannot be
-  /// read, and after kMaxCrossings since begin().
+  /// The unwinder goes to another stack: makes the stack of `sp` the current one. Returns false when `sp` cannot be
+  /// read, and after kMaxCrossings calls since begin().
   bool cross(std::uint64_t sp) noexcept;
 
-  /// `address` lies in what is known of the current stack.
+  /// Returns whether `address` is in the known range of the current stack.
   bool contains(std::uint64_t address) const noexcept { return address - low_ < bytes_; }
 
-  /// The word at `address`, a multiple of 8, may be read. Below the stack pointer of begin() or cross()
-  /// only what was met before is.
+  /// Returns whether the word at `address`, a multiple of 8, may be read; extends the range upwards if necessary.
+  /// Below the stack pointer of begin() or cross() only the known range is readable.
   bool readable(std::uint64_t address) noexcept {
     if (contains(address)) [[likely]] return true;
     return grow(address);
   }
 
-  /// The current stack is still that of begin(). Its stack pointers begin with first_sp(), of bytes() bytes.
-  bool at_beginning() const noexcept { return index_ == begun_; }
+  /// Returns whether the current stack is that of begin(). Its valid stack pointers are the bytes() from first_sp()
+  /// on.
+  bool at_beginning() const noexcept { return current_ == begin_; }
   std::uint64_t first_sp() const noexcept { return low_ + 8; }
   std::uint64_t bytes() const noexcept { return bytes_; }
 
-  /// Changes whenever something known was dropped: addresses remembered under another number must not be
-  /// read any more.
-  std::uint32_t epoch() const noexcept { return epoch_; }
+  /// Increases whenever a range or a part of one is dropped. Addresses that were remembered under an older version
+  /// must not be read.
+  std::uint32_t version() const noexcept { return version_; }
 
-  /// The bounds of another thread from here on.
-  void forget() noexcept;
+  /// Drops all ranges: another thread uses the object from now on.
+  void reset() noexcept;
 
  private:
-  struct Stretch {
+  struct Range {
     std::uint64_t low;    ///< of a page; all 0: unused
-    std::uint64_t high;   ///< found readable: [low, high)
-    std::uint64_t limit;  ///< nothing at or beyond is read
-    bool own;             ///< lives as long as the thread
+    std::uint64_t high;   ///< [low, high) is readable
+    std::uint64_t limit;  ///< nothing at or above is read
+    bool own;             ///< the thread's own stack
   };
-  static constexpr unsigned kStretches = 4;
+  static constexpr unsigned kRanges = 4;
   static constexpr unsigned kMaxCrossings = 32;
 
-  static std::uint32_t forgotten() noexcept;
+  static std::uint32_t invalidations() noexcept;
   [[gnu::noinline]] void begin_elsewhere(std::uint64_t sp) noexcept;
   bool find(std::uint64_t address) noexcept;
-  void make(std::uint64_t address) noexcept;
-  void look_again(std::uint64_t address) noexcept;
-  static bool extend(Stretch& stretch, std::uint64_t address) noexcept;
+  void add(std::uint64_t address) noexcept;
+  void restart_range(std::uint64_t address) noexcept;
+  static bool extend(Range& range, std::uint64_t address) noexcept;
   [[gnu::noinline]] bool grow(std::uint64_t address) noexcept;
   void select(std::uint32_t index) noexcept {
-    index_ = index;
-    low_ = stretches_[index].low;
-    bytes_ = stretches_[index].high - low_;
+    current_ = index;
+    low_ = ranges_[index].low;
+    bytes_ = ranges_[index].high - low_;
   }
 
-  std::uint64_t low_;    ///< of the current stretch, as select() left it
+  std::uint64_t low_;  ///< of the current range, set by select()
   std::uint64_t bytes_;
-  Stretch stretches_[kStretches];
-  std::uint32_t index_;   ///< the current one
-  std::uint32_t begun_;   ///< where the last capture began
+  Range ranges_[kRanges];
+  std::uint32_t current_;  ///< index of the current range
+  std::uint32_t begin_;    ///< index of the range where the last capture began
   std::uint32_t crossings_;
-  std::uint32_t victim_;  ///< the next to be replaced
-  std::uint32_t epoch_;
-  std::uint32_t seen_;    ///< the forget_foreign_stacks that were noticed
+  std::uint32_t victim_;  ///< index of the last range that was replaced
+  std::uint32_t version_;
+  std::uint32_t seen_invalidations_;
 };
 
 namespace detail {
-extern std::atomic<std::uint32_t> foreign_stacks_forgotten;
+extern std::atomic<std::uint32_t> foreign_stack_invalidations;
 }
 
-inline std::uint32_t StackBounds::forgotten() noexcept {
-  return detail::foreign_stacks_forgotten.load(std::memory_order_relaxed);
+inline std::uint32_t StackBounds::invalidations() noexcept {
+  return detail::foreign_stack_invalidations.load(std::memory_order_relaxed);
 }
 
 }  // namespace heapprof::unwind

@@ -1,12 +1,12 @@
-// Call stacks for the recorder: from the registers with which a hook was entered to a node of the call
-// tree. docs/concepts/unwinding.md explains how; in short: rules parsed from .eh_frame, kept in a shared cache;
-// every address checked before it is read; and a verified memory of the last stack, so that only what
-// changed since is unwound.
+// Call stacks for the recorder: captures the stack that led to an event as a node of the call tree, from the
+// registers with which a hook was entered. docs/concepts/unwinding.md explains how: by rules from .eh_frame, by a
+// shadow stack that is verified and never writes to the host's stack, and by caches of both.
 //
-// Nothing here allocates from the host, takes a lock, changes errno, calls a function of libc other than
-// _dl_find_object (lock-free, glibc 2.35 and later), or writes to the host's stack. Memory is mapped
-// directly. Where system calls are forbidden (sys::g_forbidden) a stack that needs one ends with a reason.
-// Functions without a remark may be called from any thread at any time.
+// Nothing here allocates from the host, takes a lock, changes errno, or calls a function of libc except
+// _dl_find_object, which takes no lock (glibc 2.35 and later). Memory is mapped directly. While system calls are
+// forbidden (sys::g_forbidden) a stack that needs one is truncated.
+//
+// Functions may be called from any thread and any signal handler at any time, unless a comment says otherwise.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace heapprof::unwind {
 
-/// A loaded object. Pointers are valid during the call that hands it over.
+/// A loaded object. The pointers are valid during the call that passes it.
 struct ModuleInfo {
   ModuleId id;
   std::uint64_t map_begin;  ///< first mapped address
@@ -28,35 +28,35 @@ struct ModuleInfo {
   std::uint64_t load_bias;  ///< address in memory minus address in the ELF file
   const std::uint8_t* build_id;
   std::uint32_t build_id_bytes;  ///< 0: it has none
-  const char* path;  ///< absolute; "[vdso]" for the kernel's; as the loader names it when nothing better is known
+  const char* path;  ///< absolute; "[vdso]" for the kernel's; the loader's name when the path is unknown
   bool main;         ///< the program itself
 };
 
-/// How a capture talks to the thread's stream. Both are called on the capturing thread.
+/// Functions by which a capture writes to the thread's stream. They are called on the capturing thread.
 struct Definitions {
-  void* context;
-  /// Finds or makes the node of (parent, module, offset); node_flags: kNode... of trace_format.h. kNone
-  /// when the tree cannot grow: the capture then returns kNone too. Called from the outermost frame to
-  /// the innermost. `path`: a hash of this frame and all outer ones, the same whenever they are.
+  void* context;  ///< passed to the first two
+  /// Returns the node of (parent, module, offset), after adding it if necessary; kNone when the tree cannot grow,
+  /// then the capture returns kNone too. Called from the outermost frame to the innermost. `node_flags`: kNode... of
+  /// trace_format.h. `path`: a hash of this frame and all outer ones; equal stacks have equal paths.
   NodeId (*intern)(void* context, NodeId parent, ModuleId module, std::uint64_t offset,
                    std::uint32_t node_flags, std::uint64_t path);
-  /// Called before the first node of a module is interned, by whichever thread meets the module first.
-  /// When two threads meet it at once it may be told twice, under one id.
+  /// Called before the first node of a module is interned, by the thread that finds the module first. When two
+  /// threads find it at once both may call it, with the same id.
   void (*define_module)(void* context, const ModuleInfo& module);
-  /// A node of this path may be interned next. May be null.
+  /// The node of this path will probably be interned next. May be null.
   void (*prefetch)(std::uint64_t path) = nullptr;
 };
 
 struct Settings {
-  /// Frames of a stack, 1 at least. Deeper stacks lose outermost frames: a multiple of 512 of them, or of half of
-  /// max_depth where that is less, so that a deep recursion does not make a new tree at each call. Their root
-  /// is (kMark, Truncation::kMaxDepth).
+  /// Frames per stack, at least 1. A deeper stack is truncated: it loses a multiple of 512 outermost frames, or of
+  /// half of max_depth if that is less, so that a deepening recursion does not create a new tree at each call. Its
+  /// root is (kTruncationRoot, Truncation::kMaxDepth).
   std::uint32_t max_depth = 1024;
   bool shadow_stack = true;
 };
 
-/// Before the first capture, once. Finds the loader's text and the main program; reads /proc/self/auxv or
-/// maps when libc does not tell. False: no stack can be captured at all (no memory for the rule cache).
+/// Call it once, before the first capture. Finds the loader's text and the main program; may read /proc/self/auxv and
+/// /proc/self/maps. Returns false when no stack can be captured, because there is no memory for the rule cache.
 bool start(const Settings& settings) noexcept;
 
 namespace detail {
@@ -64,83 +64,84 @@ extern std::uint64_t loader_begin [[gnu::visibility("hidden")]];
 extern std::uint64_t loader_bytes [[gnu::visibility("hidden")]];
 }  // namespace detail
 
-/// `pc` lies in the text of ld.so: whoever allocates or frees from there may be loading or unloading.
+/// Returns whether `pc` is in the text of ld.so. An event that comes from there may be part of loading or unloading.
 inline bool is_loader(std::uint64_t pc) noexcept { return pc - detail::loader_begin < detail::loader_bytes; }
 
-/// An event came from the loader (is_loader): modules may have changed. Makes every thread check a module
-/// again before it believes a rule or a remembered frame of it. Call it for releases too, which have no
-/// stack; one atomic addition.
+/// Raises the module generation, after an event from the loader (is_loader): modules may have changed. Every thread
+/// then confirms a module again before it uses a rule or a remembered frame of it. Call it for frees too, which have
+/// no stack. Costs two atomic additions.
 void loader_activity() noexcept;
 
-/// The host unmapped this range: stacks that are not a thread's own are checked again before they are read.
+/// The host unmapped or replaced this range. Stacks that are not a thread's own are probed again before they are
+/// read.
 void invalidate_stack_region(std::uint64_t begin, std::uint64_t bytes) noexcept;
 
-/// Frames that return to `pc` are the recorder's own, in the middle of a stack, and not part of it. One at most;
-/// before stacks can meet it.
+/// Leaves out frames that return to `pc`: they are the recorder's own, in the middle of a stack. There can be one
+/// such `pc`; set it before a stack can contain it.
 void hide_frame(std::uint64_t pc) noexcept;
 
-/// In a forked child that goes on recording into a trace of its own, before its first capture: every module
-/// is announced again. The thread unwinders that live on need thread_changed() too.
+/// Call it in a forked child that records into a trace of its own, before its first capture: every module is defined
+/// again. For each ThreadUnwinder that remains in use call thread_changed() too.
 void restart_in_child() noexcept;
 
-/// __register_frame and friends: `begin` is a terminated sequence of .eh_frame entries, `key` the pointer under which
-/// the host will take it back: `begin` itself, or the array that names this sequence among others.
+/// __register_frame and related functions: `begin` is a terminated sequence of .eh_frame entries. `key` is the
+/// pointer by which the host will deregister them: `begin` itself, or the array that lists this sequence among
+/// others.
 void register_frame(const void* begin, const void* key) noexcept;
-/// Takes back all that was registered under `key`.
+/// Removes all that was registered with `key`.
 void deregister_frame(const void* key) noexcept;
 
-/// The unwinding state of one thread at a time. Zeroed memory is a valid one. Not to be used while one of
-/// its own captures is under way (a signal handler uses capture_nested), but a capture that was abandoned
-/// by longjmp leaves it usable.
+/// The unwinding state of a thread. Zeroed memory is a valid object. One thread at a time may use it, and not while
+/// one of its own captures is in progress: a signal handler uses capture_nested().
 class ThreadUnwinder {
  public:
-  /// The stack that begins with `entry`, as a node, if it is one of those met of late and nothing in it has changed;
-  /// never one that begins in the loader. NodeId::kNone: ask capture().
-  [[gnu::always_inline]] NodeId recall(const arch::EntryRegisters& entry,
-                                       const Definitions& definitions) const noexcept;
+  /// The fast path of capture(): returns the node of the stack that begins with `entry` if its path is cached, else
+  /// NodeId::kNone. Stacks that begin in the loader are never cached.
+  [[gnu::always_inline]] NodeId find_cached(const arch::EntryRegisters& entry,
+                                            const Definitions& definitions) const noexcept;
 
-  /// The stack that begins with `entry`, as a node. NodeId::kNone only when the call tree cannot grow.
+  /// Returns the node of the stack that begins with `entry`; NodeId::kNone only when the call tree cannot grow.
   NodeId capture(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept {
-    const NodeId node = recall(entry, definitions);
-    return node != NodeId::kNone ? node : capture_anew(entry, definitions);
+    const NodeId node = find_cached(entry, definitions);
+    return node != NodeId::kNone ? node : capture_slow(entry, definitions);
   }
 
-  /// The private state goes to another thread, or to another trace: forgets nodes and stack bounds.
+  /// Another thread uses the object from now on, or another trace is written: drops nodes and stack bounds.
   void thread_changed() noexcept;
 
-  /// A capture was left by a longjmp: what it was writing down may be half of one thing and half of another.
+  /// A longjmp abandoned a capture: drops everything that the capture may have left inconsistent.
   void recover_abandoned_capture() noexcept;
 
-  /// Bytes mapped for this thread.
+  /// Memory mapped for this thread.
   std::size_t memory_bytes() const noexcept;
 
  private:
-  [[gnu::noinline]] NodeId capture_anew(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept;
+  [[gnu::noinline]] NodeId capture_slow(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept;
 
-  KnownPaths* paths_;  ///< at the beginning of all that is kept for the thread
+  CachedPaths* paths_;  ///< the beginning of the thread's ThreadData; null before the first capture
 };
 
 #ifdef HEAPPROF_CHECK_STACKS
-/// The checking build: ends the program if unwinding everything does not find what `path` says.
-void check_path(KnownPaths& paths, const arch::EntryRegisters& entry, const Definitions& definitions,
-                const KnownPath& path) noexcept;
+/// Ends the program if unwinding in full does not give the node of `path`.
+void check_path(CachedPaths& paths, const arch::EntryRegisters& entry, const Definitions& definitions,
+                const CachedPath& path) noexcept;
 #else
-inline void check_path(KnownPaths&, const arch::EntryRegisters&, const Definitions&, const KnownPath&) noexcept {}
+inline void check_path(CachedPaths&, const arch::EntryRegisters&, const Definitions&, const CachedPath&) noexcept {}
 #endif
 
-inline NodeId ThreadUnwinder::recall(const arch::EntryRegisters& entry,
-                                     const Definitions& definitions) const noexcept {
+inline NodeId ThreadUnwinder::find_cached(const arch::EntryRegisters& entry,
+                                          const Definitions& definitions) const noexcept {
   if (paths_ == nullptr) [[unlikely]] return NodeId::kNone;
-  const KnownPath* const path = paths_->find(entry);
+  const CachedPath* const path = paths_->find(entry);
   if (path == nullptr) [[unlikely]] return NodeId::kNone;
   check_path(*paths_, entry, definitions, *path);
   if (path->node == NodeId::kNone) __builtin_unreachable();
   return path->node;
 }
 
-/// As ThreadUnwinder::capture, for a signal handler that interrupted this thread's own capture or whatever
-/// else of the recorder: uses nothing of the thread. Stacks deeper than some 100 frames lose the outermost
-/// ones and are rooted in (kMark, Truncation::kNested).
+/// As ThreadUnwinder::capture(), for a signal handler that interrupted the recorder on this thread: uses no state of
+/// the thread. Keeps about the innermost 100 frames; the root of deeper stacks is (kTruncationRoot,
+/// Truncation::kNested).
 NodeId capture_nested(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept;
 
 }  // namespace heapprof::unwind

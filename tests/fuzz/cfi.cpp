@@ -32,7 +32,7 @@ void run(const CfiEntry& entry, std::uint64_t pc) {
   registers.known = ~std::uint64_t{0};
   for (auto& value : registers.value) value = stack + 4096;
   StackBounds bounds{};
-  bounds.forget();
+  bounds.reset();
   bounds.begin(stack + 4096);
   std::uint64_t result = 0;
   if (row.cfa_is_expression) {
@@ -75,11 +75,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const std::uint64_t pc : {range.begin, range.begin + distance, range.end - 1})
       if (find_cfi_linear({begin, begin + bytes}, pc, entry) == CfiResult::kFound) run(entry, pc);
   }
-  Module module{};
-  module.eh_frame_hdr = begin + (bytes == 0 ? 0 : split % bytes);
-  module.headers = module.frames = {begin, begin + bytes};
+  ElfObject object{};
+  object.eh_frame_hdr = begin + (bytes == 0 ? 0 : split % bytes);
+  object.hdr_segment = object.eh_frame_segment = {begin, begin + bytes};
   for (const std::uint64_t pc :
-       {begin + distance, module.eh_frame_hdr + static_cast<std::uint64_t>(static_cast<std::int32_t>(distance))})
-    if (find_cfi(module, pc, entry) == CfiResult::kFound) run(entry, pc);
+       {begin + distance, object.eh_frame_hdr + static_cast<std::uint64_t>(static_cast<std::int32_t>(distance))})
+    if (find_cfi(object, pc, entry) == CfiResult::kFound) run(entry, pc);
   return 0;
 }

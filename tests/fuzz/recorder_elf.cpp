@@ -11,7 +11,7 @@
 #include "preload/intercept/object_symbols.h"
 #include "preload/intercept/patched_call.h"
 #include "preload/unwind/cfi.h"
-#include "preload/unwind/modules.cpp"  // for describe(), which no header declares
+#include "preload/unwind/elf_object.h"
 #include "tests/fuzz/input.h"
 
 extern "C" {
@@ -96,12 +96,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   prepare_patches(symbols, area);
 #endif
 
-  unwind::Object object;
-  object.map = {begin, begin + mapped};
-  unwind::Module module{};
-  unwind::describe(object, module);
+  unwind::ObjectLocation location;
+  location.map = {begin, begin + mapped};
+  unwind::ElfObject object{};
+  unwind::read_object(location, object);
   unwind::CfiEntry entry;
-  for (const std::uint64_t pc : {begin + 0x280, begin + 0x300, begin + 0x380, begin + 0x1000, module.text.begin})
-    unwind::find_cfi(module, pc, entry);
+  for (const std::uint64_t pc : {begin + 0x280, begin + 0x300, begin + 0x380, begin + 0x1000, object.text.begin})
+    unwind::find_cfi(object, pc, entry);
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include "preload/sys/kernel.h"
+#include "preload/unwind/cfi.h"
 
 extern "C" {
 [[gnu::visibility("hidden")]] extern const char heapprof_intercept_entry[];

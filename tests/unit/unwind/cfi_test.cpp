@@ -15,6 +15,7 @@
 
 #include "harness.h"
 #include "preload/unwind/full_unwind.h"
+#include "preload/unwind/modules.h"
 
 using namespace heapprof;
 using namespace heapprof::unwind;
@@ -115,12 +116,12 @@ Counts compare(const std::string& path, std::uint64_t base) {
         ++counts.addresses;
         const Module* module = find_module(base + pc, generation());
         CfiRow row;
-        const Lookup found = module == nullptr ? Lookup::kNone : look_up(module, base + pc, true, row);
-        if (found == Lookup::kSignal) {
+        const RowKind found = module == nullptr ? RowKind::kNone : find_row(module, {base + pc, true}, row);
+        if (found == RowKind::kSignal) {
           ++counts.signal;
           continue;
         }
-        if (found != Lookup::kRow) {
+        if (found != RowKind::kRow) {
           ++counts.bad;
           differs(pc, "no row");
           continue;
@@ -135,24 +136,24 @@ Counts compare(const std::string& path, std::uint64_t base) {
             if (ours != (where == "s" ? "u" : where)) differs(pc, name + " " + ours + ", not " + where);
           }
         }
-        const Rule rule = compact(row, ModuleId::kFirst, base + pc);
+        const Rule rule = make_rule(row, ModuleId::kFirst, base + pc);
         switch (rule.kind()) {
           case RuleKind::kSp:
           case RuleKind::kFp: {
             ++counts.simple;
             if (row.cfa_is_expression) break;  // PLT: see below
             const std::string base_name = rule.kind() == RuleKind::kSp ? "rsp" : "rbp";
-            const std::string again = base_name + signed_number(static_cast<std::int64_t>(rule.cfa()));
-            if (again != expected.cfa) differs(pc, "compact CFA " + again + ", not " + expected.cfa);
+            const std::string again = base_name + signed_number(static_cast<std::int64_t>(rule.cfa_offset()));
+            if (again != expected.cfa) differs(pc, "CFA of the rule: " + again + ", not " + expected.cfa);
             const std::string fp =
-                rule.fp_is_same() ? "u" : "c" + signed_number(static_cast<std::int64_t>(rule.fp()));
+                rule.fp_unchanged() ? "u" : "c" + signed_number(static_cast<std::int64_t>(rule.fp_offset()));
             const std::string fp_row = print(row.rule[arch::kDwarfFp], row.value[arch::kDwarfFp]);
-            if (fp != fp_row && fp_row != "exp") differs(pc, "compact rbp " + fp + ", not " + fp_row);
-            if (static_cast<std::int64_t>(rule.ra()) != -8) differs(pc, "compact return address");
+            if (fp != fp_row && fp_row != "exp") differs(pc, "rbp of the rule: " + fp + ", not " + fp_row);
+            if (static_cast<std::int64_t>(rule.ra_offset()) != -8) differs(pc, "return address of the rule");
             break;
           }
           case RuleKind::kRealigned: ++counts.realigned; break;
-          case RuleKind::kEnd: ++counts.end; break;
+          case RuleKind::kOutermost: ++counts.end; break;
           case RuleKind::kFull:
             ++counts.full;
             if (pc == expected.location) counts.full_bytes += end - pc;
@@ -211,11 +212,11 @@ TEST_CASE("PLT entries have a rule of their own") {
       for (std::uint64_t pc = row.location; pc < row.location + 32; ++pc) {
         const std::uint64_t address = pc + _r_debug.r_map->l_addr;
         CfiRow found;
-        REQUIRE(look_up(find_module(address, generation()), address, true, found) == Lookup::kRow);
-        const Rule rule = compact(found, ModuleId::kFirst, address);
+        REQUIRE(find_row(find_module(address, generation()), {address, true}, found) == RowKind::kRow);
+        const Rule rule = make_rule(found, ModuleId::kFirst, address);
         CHECK(rule.kind() == RuleKind::kSp);
-        CHECK(rule.cfa() == (address % 16 >= 11 ? 16 : 8));
-        CHECK(rule.fp_is_same());
+        CHECK(rule.cfa_offset() == (address % 16 >= 11 ? 16 : 8));
+        CHECK(rule.fp_unchanged());
       }
       ++seen;
     }
@@ -234,12 +235,12 @@ TEST_CASE("an aligned pointer that begins behind the end is refused, not read") 
 TEST_CASE("unwind information outside of every segment, and without a table, is refused") {
   // Version 1; .eh_frame 256 MiB from here; no count, no table.
   alignas(8) static const std::uint8_t header[16] = {1, 0x1b, 0xff, 0xff, 0, 0, 0, 0x10};
-  Module module{};
-  module.eh_frame_hdr = reinterpret_cast<std::uint64_t>(header);
-  module.headers = {module.eh_frame_hdr, module.eh_frame_hdr + sizeof header};
-  module.frames = {};  // what modules.cpp leaves when no segment holds the address
+  ElfObject object{};
+  object.eh_frame_hdr = reinterpret_cast<std::uint64_t>(header);
+  object.hdr_segment = {object.eh_frame_hdr, object.eh_frame_hdr + sizeof header};
+  object.eh_frame_segment = {};  // as read_object() leaves it when no segment holds the address
   CfiEntry entry;
-  CHECK(find_cfi(module, 0x1000, entry) == CfiResult::kBad);
+  CHECK(find_cfi(object, 0x1000, entry) == CfiResult::kInvalid);
 }
 
 TEST_CASE("damaged unwind information is refused, not followed") {

@@ -1,9 +1,9 @@
-// Whether code is loaded, asked while another thread may unload it: modules.cpp is compiled into this test with a
-// _dl_find_object of the test's, which names a link_map that cannot be read.
+// Whether code is loaded, while another thread may unload it. elf_object.cpp is compiled into this test with a
+// _dl_find_object of the test's, which returns a link_map that cannot be read.
 #include <catch2/catch.hpp>
 #include <cstdint>
 
-#include "preload/unwind/modules.h"
+#include "preload/unwind/elf_object.h"
 
 namespace {
 

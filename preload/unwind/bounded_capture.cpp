@@ -1,0 +1,57 @@
+#include "preload/unwind/bounded_capture.h"
+
+#include "preload/unwind/frame.h"
+#include "preload/unwind/step.h"
+
+namespace heapprof::unwind {
+
+namespace {
+
+/// Keeps capture_bounded below 1 KB of stack, and its deepest path below 4 KB (tests/abi).
+constexpr std::uint32_t kBoundedFrames = 112;
+
+/// A frame is stored as its program counter, of 57 bits at most, and its flags above. Its module is in the rule.
+constexpr unsigned kFlagShift = 58;
+
+}  // namespace
+
+NodeId capture_bounded(const arch::EntryRegisters& entry, const Definitions& definitions,
+                       Truncation reason) noexcept {
+  StackBounds bounds{};
+  FullFrame full;
+  full.valid = false;
+  Walk walk{entry_state(entry), bounds, full, entry, definitions, generation()};
+  bounds.begin(entry.sp);
+  std::uint64_t frames[kBoundedFrames];
+  std::uint32_t count = 0;
+  StepResult result = StepResult::kCaller;
+  for (; count < kBoundedFrames && result == StepResult::kCaller; ++count) {
+    const Rule rule = find_rule(walk, walk.state.address());
+    const std::uint64_t pc = walk.state.pc;
+    std::uint16_t flags = walk.state.flags;
+    StackWord words[kWordsPerFrame];
+    StackWord* unused = words;
+    result = step(walk.state, walk, rule, unused, flags);
+    frames[count] = pc | std::uint64_t{flags} << kFlagShift;
+  }
+  if (result == StepResult::kCaller) walk.reason = reason;
+  auto [node, path] = root_of(definitions, walk.reason);
+  while (count != 0) {
+    const std::uint64_t packed = frames[--count];
+    Frame frame{};
+    frame.pc = packed & ((std::uint64_t{1} << kFlagShift) - 1);
+    frame.flags = static_cast<std::uint16_t>(packed >> kFlagShift);
+    const FrameAddress address{frame.pc, (frame.flags & kInterrupted) != 0};
+    frame.module = static_cast<std::uint16_t>(raw(find_rule(walk, address).module()));
+    frame.path = path = path_of(path, offset_of(frame), frame.module, frame.flags);
+    node = intern(definitions, node, frame);
+    if (node == NodeId::kNone) break;
+  }
+  return node;
+}
+
+NodeId capture_nested(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept {
+  return capture_bounded(entry, definitions, Truncation::kNested);
+}
+
+}  // namespace heapprof::unwind

@@ -1,0 +1,104 @@
+#include "preload/unwind/cached_paths.h"
+
+#include "preload/unwind/thread_data.h"
+
+namespace heapprof::unwind {
+
+namespace {
+
+/// Ids are multiples of an odd number: all differ, and their lower 32 bits are well distributed.
+constexpr std::uint64_t kIdStep = 0x9e3779b97f4a7c15;
+
+/// Returns the entry for the begin of the stack, after replacing another one at its index.
+FirstReturn& first_return_for(ThreadData& data, const arch::EntryRegisters& entry, std::uint64_t slot) noexcept {
+  FirstReturn& first = data.first_returns[CachedPaths::first_return_index(entry)];
+  if (first.id == 0 || first.pc != entry.pc || first.sp != entry.sp || first.slot != slot)
+    first = {entry.pc, entry.sp, slot, ++data.first_returns_used * kIdStep};
+  return first;
+}
+
+/// Adds `path`, in which node, steps and the first `words` words are set, as the path from `entry` to `anchor`.
+/// `slot`: of the first return address.
+void add_path(ThreadData& data, const arch::EntryRegisters& entry, CachedPath& path, std::uint32_t words,
+              std::uint32_t anchor, std::uint64_t slot, bool fp_matters) noexcept {
+  const Frame& frame = data.arrays->frames[anchor];
+  if (words == 0 || frame.words == 0) return;  // find() requires both not to be 0
+  const FirstReturn& first = first_return_for(data, entry, slot);
+  path.first_return = first.id;
+  path.fp = entry.fp;
+  path.fp_mask = fp_matters ? ~std::uint64_t{0} : 0;
+  path.anchor = anchor;
+  path.prefix_version = data.arrays->prefix_versions[anchor];
+  path.anchor_sp = frame.sp;
+  path.anchor_fp = frame.fp;
+  path.anchor_identity = frame.bits();
+  if (words % 2 != 0) path.words[words] = path.words[words - 1];
+  path.word_pairs = (words + 1) / 2;
+  CachedPath* const at = data.paths + CachedPaths::path_index(first.id, load_word(slot));
+  if (at[0].first_return != 0) at[1] = at[0];
+  at[0] = path;
+}
+
+}  // namespace
+
+[[gnu::noinline]] void cache_path_of_steps(ThreadData& data, const arch::EntryRegisters& entry,
+                                           CachedStep* const* steps, std::uint32_t count, std::uint32_t anchor,
+                                           NodeId node) noexcept {
+  // Events of the loader must not take the fast path: they raise the module generation.
+  if (is_loader(entry.pc)) return;
+  CachedPath path;
+  path.node = node;
+  path.steps = count;
+  State state = entry_state(entry);
+  StackWord* word = path.words;
+  bool entry_fp = true;  // state.fp is still entry.fp
+  bool fp_matters = false;
+  for (std::uint32_t i = 0; i != count; ++i) {
+    const CachedStep& step = *steps[i];
+    if (word + 2 > path.words + kPathWords) return;
+    if (step.rule.kind() == RuleKind::kFp) {
+      fp_matters = fp_matters || entry_fp;
+      read_fp(state, word);
+    }
+    const std::uint64_t slot = step.cfa + step.rule.ra_offset();
+    *word++ = {slot, load_word(slot)};
+    if (!step.rule.fp_unchanged()) {
+      state.fp = step.cfa + step.rule.fp_offset();
+      state.flags = kFpIsSlot;
+      entry_fp = false;
+    }
+  }
+  if (entry_fp && (data.arrays->frames[anchor].flags & kFpUnused) == 0) fp_matters = true;
+  const auto words = static_cast<std::uint32_t>(word - path.words);
+  add_path(data, entry, path, words, anchor, steps[0]->cfa + steps[0]->rule.ra_offset(), fp_matters);
+}
+
+[[gnu::noinline]] void cache_path_of_shadow_stack(ThreadData& data, const arch::EntryRegisters& entry) noexcept {
+  const FrameArrays& arrays = *data.arrays;
+  const Frame& top = arrays.frames[static_cast<std::int64_t>(data.length) - 1];
+  if (is_loader(entry.pc) || top.barrier != 0 || top.words == (&top)[-1].words) return;
+  CachedPath path;
+  path.node = top.node;
+  path.steps = 0;
+  path.words[0] = arrays.words[top.words - 1];
+  add_path(data, entry, path, 1, data.length - 1, path.words[0].address, (top.flags & kFpUnused) == 0);
+}
+
+[[gnu::noinline]] const CachedPath* find_path_slow(ThreadData& data, const arch::EntryRegisters& entry) noexcept {
+  const FirstReturn& first = data.first_returns[CachedPaths::first_return_index(entry)];
+  if (first.id == 0 || first.pc != entry.pc || first.sp != entry.sp) return nullptr;
+  CachedPath* path = data.paths + CachedPaths::path_index(first.id, load_word(first.slot));
+  for (const CachedPath* const end = path + 2; path != end; ++path) {
+    if (path->first_return != first.id || !path->matches(entry) || path->anchor >= data.length) continue;
+    // The program counter needs no comparison: node, module and flags determine it.
+    const Frame& anchor = data.arrays->frames[path->anchor];
+    if (anchor.sp != path->anchor_sp || anchor.fp != path->anchor_fp || anchor.bits() != path->anchor_identity ||
+        anchor.barrier != 0)
+      continue;
+    path->prefix_version = data.arrays->prefix_versions[path->anchor];
+    return data.words_unchanged(anchor.words) ? path : nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace heapprof::unwind

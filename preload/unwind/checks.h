@@ -1,0 +1,29 @@
+// Checks of a build with HEAPPROF_CHECK_STACKS: each stack that was captured by means of remembered data is walked
+// again in full. At a difference the program is ended.
+#pragma once
+
+#include <cstdint>
+
+#include "common/ids.h"
+#include "preload/arch/arch.h"
+#include "preload/unwind/unwinder.h"
+
+namespace heapprof::unwind {
+
+#ifdef HEAPPROF_CHECK_STACKS
+inline constexpr bool kCheckStacks = true;
+#else
+inline constexpr bool kCheckStacks = false;
+#endif
+
+struct ThreadData;
+
+/// Checks that the stack that begins with `entry` is the shadow stack.
+void check_shadow_stack(ThreadData& data, const arch::EntryRegisters& entry, const Definitions& definitions) noexcept;
+
+/// Checks that the stack that begins with `entry` consists of `steps` frames and of the shadow stack up to and
+/// including `anchor`, and that `expected` is its node.
+void check_steps(ThreadData& data, const arch::EntryRegisters& entry, const Definitions& definitions,
+                 std::uint32_t anchor, std::uint32_t steps, NodeId expected) noexcept;
+
+}  // namespace heapprof::unwind

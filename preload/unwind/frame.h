@@ -1,0 +1,78 @@
+// A frame that unwinding found, and its node in the call tree.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "common/ids.h"
+#include "common/trace_format.h"
+#include "preload/unwind/modules.h"
+#include "preload/unwind/step.h"
+#include "preload/unwind/unwinder.h"
+
+namespace heapprof::unwind {
+
+namespace detail {
+extern std::uint64_t hidden_pc [[gnu::visibility("hidden")]];  ///< see hide_frame()
+}  // namespace detail
+
+/// What a frame is in the call tree, in 64 bits.
+struct FrameIdentity {
+  NodeId node;
+  std::uint16_t module;
+  std::uint16_t flags;  ///< FrameFlags
+
+  std::uint64_t bits() const noexcept { return std::bit_cast<std::uint64_t>(*this); }
+};
+static_assert(sizeof(FrameIdentity) == 8);
+
+struct Frame : FrameIdentity {
+  std::uint64_t path;  ///< hash of the node and its ancestors: see Definitions::intern
+  std::uint64_t pc;
+  std::uint64_t sp;
+  std::uint64_t fp;
+  /// Index into the words: see FrameArrays.
+  std::uint32_t words;
+  /// Of a remembered frame: 1 + index of the nearest barrier from here outwards; 0: none.
+  std::uint32_t barrier;
+};
+static_assert(sizeof(Frame) == 48);
+
+/// The frame's offset in its module: of the call, for a frame that made one.
+inline std::uint64_t offset_of(const Frame& frame) noexcept {
+  const std::uint64_t code = frame.pc - ((frame.flags & (kInterrupted | kSignalFrame)) == 0 ? 1 : 0);
+  return code - state_of(ModuleId{frame.module}).load_bias;
+}
+
+/// The path of a frame whose caller has the path `caller`. The low bits index the call tree's table, so they must
+/// depend on all input bits; that takes two rounds of multiply and shift.
+inline std::uint64_t path_of(std::uint64_t caller, std::uint64_t offset, std::uint32_t module,
+                             unsigned flags) noexcept {
+  std::uint64_t hash =
+      caller ^ offset ^ std::uint64_t{module} << 48 ^ std::uint64_t{flags & kByFramePointer} << 40;
+  hash *= 0x9e3779b97f4a7c15;
+  hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93;
+  return hash ^ hash >> 32;
+}
+
+/// Returns the node of `frame` called from `parent`; kNone when the call tree cannot grow.
+inline NodeId intern(const Definitions& definitions, NodeId parent, const Frame& frame) noexcept {
+  if (frame.pc == detail::hidden_pc) [[unlikely]] return parent;
+  return definitions.intern(definitions.context, parent, ModuleId{frame.module}, offset_of(frame),
+                            (frame.flags & kByFramePointer) != 0 ? kNodeByFramePointer : 0, frame.path);
+}
+
+/// Above the outermost frame of a stack: nothing, or a truncation root.
+struct Root {
+  NodeId node;
+  std::uint64_t path;
+};
+
+inline Root root_of(const Definitions& definitions, Truncation reason) noexcept {
+  if (reason == Truncation::kNone) return {NodeId::kNone, 0};
+  const auto offset = static_cast<std::uint64_t>(reason);
+  const std::uint64_t path = path_of(0, offset, raw(ModuleId::kTruncationRoot), 0);
+  return {definitions.intern(definitions.context, NodeId::kNone, ModuleId::kTruncationRoot, offset, 0, path), path};
+}
+
+}  // namespace heapprof::unwind

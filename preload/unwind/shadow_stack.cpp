@@ -1,0 +1,130 @@
+#include "preload/unwind/shadow_stack.h"
+
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "preload/sys/kernel.h"
+#include "preload/unwind/thread_data.h"
+
+namespace heapprof::unwind {
+
+void lay_out(FrameArrays& arrays, std::uint32_t capacity) noexcept {
+  char* at = reinterpret_cast<char*>(&arrays + 1);
+  const auto take = [&](std::size_t bytes) noexcept { return std::exchange(at, at + bytes); };
+  arrays.capacity = capacity;
+  // kWordStride: words before the first one, always unchanged.
+  for (std::uint32_t i = 1; i != kWordStride; ++i) {
+    auto* const word = reinterpret_cast<StackWord*>(take(sizeof(StackWord)));
+    *word = {reinterpret_cast<std::uint64_t>(&word->value), 0};
+  }
+  arrays.words = reinterpret_cast<StackWord*>(take(capacity * kWordsPerFrame * sizeof(StackWord)));
+  arrays.frames = reinterpret_cast<Frame*>(take((capacity + 1) * sizeof(Frame))) + 1;
+  arrays.frames[-1] = {};
+  arrays.frames[-1].sp = ~std::uint64_t{0};
+  arrays.walked_words = reinterpret_cast<StackWord*>(take(capacity * kWordsPerFrame * sizeof(StackWord)));
+  arrays.walked = reinterpret_cast<Frame*>(take(capacity * sizeof(Frame)));
+  arrays.prefix_versions = reinterpret_cast<std::uint64_t*>(take(capacity * sizeof(std::uint64_t)));
+}
+
+bool grow(ThreadData& data, std::uint32_t walked, std::uint32_t walked_words) noexcept {
+  FrameArrays* const old = data.arrays;
+  const std::uint32_t capacity = old->capacity * 2;
+  const std::size_t bytes = sizeof(FrameArrays) + capacity * kBytesPerFrame + kFixedBytes;
+  auto* larger = static_cast<FrameArrays*>(sys::map_private(bytes));
+  if (larger == nullptr) return false;
+  larger->mapped_bytes = bytes;
+  lay_out(*larger, capacity);
+  if (data.length != 0) {
+    std::memcpy(larger->frames, old->frames, data.length * sizeof(Frame));
+    std::memcpy(larger->words, old->words, old->frames[data.length - 1].words * sizeof(StackWord));
+    std::memcpy(larger->prefix_versions, old->prefix_versions, data.length * sizeof(std::uint64_t));
+  }
+  std::memcpy(larger->walked, old->walked, walked * sizeof(Frame));
+  std::memcpy(larger->walked_words, old->walked_words, walked_words * sizeof(StackWord));
+  data.arrays = larger;
+  if (old->mapped_bytes != 0) sys::unmap(old, old->mapped_bytes);
+  return true;
+}
+
+namespace {
+
+/// Returns the node of `frame` called from `parent`, from the cached nodes if it is there.
+inline NodeId find_or_intern(ThreadData& data, const Walk& walk, NodeId parent, const Frame& frame) noexcept {
+  const std::uint64_t key = CachedNodes::key_of(frame.pc, frame.flags);
+  CachedNode* const at = data.nodes.set_of(key, parent);
+  if (const NodeId node = CachedNodes::find(at, key, parent, walk.generation); node != NodeId::kNone) return node;
+  const NodeId node = intern(walk.definitions, parent, frame);
+  CachedNodes::add(at, {key, parent, node, walk.generation});
+  return node;
+}
+
+/// Copies the walked frames behind the verified ones. Returns the end of the shadow stack.
+inline Frame* copy_walked(ThreadData& data, const Walked& walked) noexcept {
+  FrameArrays& arrays = *data.arrays;
+  Frame* to = arrays.frames + walked.kept;
+  StackWord* words = arrays.words + to[-1].words;
+  const std::uint64_t version = ++data.updates << kPrefixVersionShift;
+  std::uint32_t barrier = to[-1].barrier;
+  const StackWord* end = arrays.walked_words + walked.words;
+  for (const Frame* from = arrays.walked + walked.frames; from-- != arrays.walked; ++to) {
+    const StackWord* const begin = arrays.walked_words + from->words;
+    for (const StackWord* word = begin; word != end; ++word) *words++ = *word;
+    end = begin;
+    to->pc = from->pc;
+    to->sp = from->sp;
+    to->fp = from->fp;
+    to->module = from->module;
+    if ((from->flags & kFpRestored) != 0 || ((from->flags & kFpUnchanged) != 0 && (to[-1].flags & kFpUnused) != 0))
+      to->flags = from->flags | kFpUnused;
+    else
+      to->flags = from->flags;
+    to->words = static_cast<std::uint32_t>(words - arrays.words);
+    arrays.prefix_versions[to - arrays.frames] = version + to->words;
+    if ((from->flags & kBarrier) != 0) [[unlikely]] barrier = static_cast<std::uint32_t>(to - arrays.frames) + 1;
+    to->barrier = barrier;
+  }
+  return to;
+}
+
+}  // namespace
+
+NodeId update_shadow_stack(ThreadData& data, const Walk& walk, const Walked& walked, std::uint32_t omitted) noexcept {
+  const std::uint32_t depth = walked.kept + walked.frames;
+  data.length = walked.kept;
+  // The walk made room for its own frames; there may still be too little for all together.
+  if (depth > data.arrays->capacity && !grow(data, walked.frames, walked.words)) return NodeId::kNone;
+  data.length = 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  Frame* const end = copy_walked(data, walked);
+  if (walked.kept == 0) data.reason = walk.reason;
+
+  Frame* at = data.arrays->frames + omitted;
+  Root root;
+  if (omitted == data.omitted && walked.kept > omitted) {
+    at = data.arrays->frames + walked.kept;
+    root = {at[-1].node, at[-1].path};
+  } else {
+    root = root_of(walk.definitions, omitted != 0 ? Truncation::kMaxDepth : data.reason);
+  }
+  // Prefetch the entries of all frames before the first one is needed.
+  std::uint64_t path = root.path;
+  for (Frame* frame = at; frame != end; ++frame) {
+    frame->path = path = path_of(path, offset_of(*frame), frame->module, frame->flags);
+    if (walk.definitions.prefetch != nullptr) walk.definitions.prefetch(path);
+  }
+  NodeId node = root.node;
+  for (; at != end; ++at) {
+    node = find_or_intern(data, walk, node, *at);
+    if (node == NodeId::kNone) [[unlikely]] return node;
+    at->node = node;
+  }
+  data.omitted = omitted;
+  data.generation = walk.generation;
+  data.bounds_version = data.bounds.version();
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  data.length = depth;
+  return node;
+}
+
+}  // namespace heapprof::unwind

@@ -1,0 +1,109 @@
+#include "preload/unwind/step.h"
+
+namespace heapprof::unwind {
+
+namespace detail {
+constinit RuleCache rules;
+}  // namespace detail
+
+Rule find_rule_slow(const Walk& walk, FrameAddress address) noexcept {
+  ModuleState& anonymous = state_of(ModuleId::kAnonymous);
+  if (anonymous.confirmed.load(std::memory_order_acquire) != walk.generation) {
+    detail::rules.remove(ModuleId::kAnonymous);
+    anonymous.confirmed.store(walk.generation, std::memory_order_release);
+  }
+
+  Module* module = find_module(address.lookup(), walk.generation);
+  if (module != nullptr) {
+    define(*module, walk.definitions);
+    const Rule cached = detail::rules.find(address);
+    if (cached.kind() != RuleKind::kNone && cached.module() == module->id) return cached;
+  }
+  const ModuleId id = module != nullptr ? module->id : ModuleId::kAnonymous;
+  CfiRow row;
+  Rule rule;
+  switch (find_row(module, address, row)) {
+    case RowKind::kRow: rule = make_rule(row, id, address.lookup()); break;
+    case RowKind::kSignal: rule = {RuleKind::kSignal, id}; break;
+    case RowKind::kOutermost: rule = {RuleKind::kOutermost, id}; break;
+    case RowKind::kNone: rule = {RuleKind::kNoUnwindInfo, id}; break;
+    case RowKind::kInvalid: rule = {RuleKind::kInvalid, id}; break;
+  }
+  // Not cached for code without module and without registered information: it can change unnoticed.
+  if (module != nullptr || rule.kind() != RuleKind::kNoUnwindInfo) detail::rules.store(address, rule);
+  return rule;
+}
+
+namespace {
+
+/// Sets the walk's state to the frame at which full unwinding arrived.
+StepResult continue_from_full(Walk& walk) noexcept {
+  if (walk.full.pc() >= arch::kCodeEnd) {
+    walk.full.valid = false;
+    return truncated(walk, Truncation::kBadAddress);
+  }
+  walk.state = {walk.full.pc(), walk.full.sp(), walk.full.fp(),
+                static_cast<std::uint16_t>(walk.full.interrupted ? kInterrupted : 0)};
+  return StepResult::kCaller;
+}
+
+[[gnu::noinline]] StepResult step_signal(Walk& walk) noexcept {
+  if (!read_signal_frame(walk.state.sp, walk.bounds, walk.full)) {
+    walk.full.valid = false;
+    return truncated(walk, Truncation::kBadAddress);
+  }
+  return continue_from_full(walk);
+}
+
+/// Unwinds with all registers, from the last frame where they are known, to the walk's frame and then to its caller.
+[[gnu::noinline]] StepResult step_all_registers(Walk& walk) noexcept {
+  FullFrame& full = walk.full;
+  if (!full.valid && !unwind_to_entry(full, walk.entry, walk.bounds, walk.generation)) {
+    full.valid = false;
+    return truncated(walk, Truncation::kBadRule);
+  }
+  for (std::uint32_t i = 0; full.pc() != walk.state.pc || full.sp() != walk.state.sp; ++i) {
+    if (i == kMaxFrames || step_full(full, walk.bounds, walk.generation, walk.reason) != StepResult::kCaller) {
+      full.valid = false;
+      return truncated(walk, Truncation::kBadRule);
+    }
+  }
+  const StepResult result = step_full(full, walk.bounds, walk.generation, walk.reason);
+  return result == StepResult::kCaller ? continue_from_full(walk) : result;
+}
+
+}  // namespace
+
+StepResult step_rare(Walk& walk, Rule rule, StackWord*& words, std::uint16_t& flags) noexcept {
+  switch (rule.kind()) {
+    case RuleKind::kOutermost:
+      flags |= kFpRestored;
+      return StepResult::kOutermost;
+    case RuleKind::kNoUnwindInfo:
+      return step_by_frame_pointer(walk, words);
+    case RuleKind::kSignal:
+      flags |= kSignalFrame | kBarrier;
+      return step_signal(walk);
+    case RuleKind::kFull:
+      flags |= kBarrier;
+      return step_all_registers(walk);
+    default:
+      return truncated(walk, Truncation::kBadRule);
+  }
+}
+
+StepResult step_by_frame_pointer(Walk& walk, StackWord*& words) noexcept {
+  State& state = walk.state;
+  const std::uint64_t fp = read_fp(state, words);
+  if (fp == 0) return StepResult::kOutermost;  // System V ABI, x86-64 supplement, 3.4.1: fp of the outermost frame
+  FrameRecord record;
+  if (!read_frame_record(state.sp, fp, walk.bounds, record)) return truncated(walk, Truncation::kNoUnwindInfo);
+  *words++ = {fp, record.fp};
+  *words++ = {fp + 8, load_word(fp + 8)};
+  if (record.return_address == 0) return StepResult::kOutermost;
+  if (record.return_address >= arch::kCodeEnd) return truncated(walk, Truncation::kNoUnwindInfo);
+  state = {record.return_address, fp + 16, record.fp, kByFramePointer};
+  return StepResult::kCaller;
+}
+
+}  // namespace heapprof::unwind

@@ -1,0 +1,61 @@
+// All that the unwinder remembers for a thread, in one mapping.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/trace_format.h"
+#include "preload/unwind/cached_nodes.h"
+#include "preload/unwind/cached_paths.h"
+#include "preload/unwind/cached_steps.h"
+#include "preload/unwind/full_unwind.h"
+#include "preload/unwind/modules.h"
+#include "preload/unwind/shadow_stack.h"
+#include "preload/unwind/stack_bounds.h"
+
+namespace heapprof::unwind {
+
+/// The first arrays follow this structure in its mapping; larger ones are mapped when they are needed. While the
+/// shadow stack is being rewritten its length is 0, so a capture that is abandoned by longjmp leaves nothing
+/// inconsistent.
+struct ThreadData : CachedPaths {
+  StackBounds bounds;
+  FullFrame full;
+  FrameArrays* arrays;
+  std::uint64_t updates;         ///< how often the shadow stack was updated: for prefix versions
+  std::uint64_t paths_version;   ///< cache_version() of the cached paths
+  std::uint64_t first_returns_used;  ///< number of ids given to FirstReturn entries
+  // Of the shadow stack.
+  std::uint32_t omitted;         ///< outermost frames without node
+  std::uint32_t bounds_version;  ///< bounds.version() when it was remembered
+  Truncation reason;             ///< why it does not begin with the thread's outermost frame
+  std::uint64_t generation;      ///< the module generation in which it was remembered
+  CachedSteps steps;
+  CachedNodes nodes;
+  FrameArrays first_arrays;  ///< the last member
+
+  /// Returns whether the shadow stack, and all that is cached with it, can be used with the current bounds.
+  bool is_valid() const noexcept {
+    return generation == unwind::generation() && bounds_version == bounds.version() && omitted == 0;
+  }
+
+  void remove_paths() noexcept {
+    for (FirstReturn& first : first_returns) first = {};
+  }
+
+  /// Removes the paths if they are of another version than the shadow stack.
+  void remove_outdated_paths() noexcept {
+    const std::uint64_t version = cache_version(generation, bounds_version);
+    if (paths_version == version) [[likely]] return;
+    remove_paths();
+    paths_version = version;
+  }
+};
+
+namespace detail {
+extern std::uint32_t max_depth [[gnu::visibility("hidden")]];  ///< Settings::max_depth
+}  // namespace detail
+
+inline constexpr std::size_t kThreadDataBytes = 208u << 10;
+
+}  // namespace heapprof::unwind
