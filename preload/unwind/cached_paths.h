@@ -1,13 +1,13 @@
 // Cached paths: the stacks that a thread captured recently. A capture looks here first.
 //
 // A path leads from where a stack begins, (pc, sp), to a frame of the shadow stack, its anchor. It holds the words of
-// the stack that the steps between them read. While these words, and all words that the steps from the anchor outwards
-// read, are unchanged, the stack is the same and its node is known (docs/concepts/unwinding.md).
+// the stack that the steps between them read. While these words, and all words that the steps from the anchor
+// outwards read, are unchanged, the stack is the same and its node is known (docs/concepts/unwinding.md).
 //
-// (pc, sp) gives the slot of the first return address; that and the first return address give the path. So the callers
-// of a function like operator new have one path each. find() is the fast path of most events. To keep it short,
-// conditions that rarely change are compared as one number each: the invalidation epoch, and the prefix version of the
-// anchor. Words are compared two and four at a time; lists are padded with words that are always unchanged.
+// (pc, sp) gives the slot of the first return address; that and the first return address give the path. So each caller
+// of a function like operator new has its own path. find() is the fast path of most events. To keep it short,
+// conditions that rarely change are compared as one number each: the invalidation epoch, and the prefix version of
+// the anchor. Words are compared two and four at a time; lists are padded with words that are always unchanged.
 #pragma once
 
 #include <cstddef>
