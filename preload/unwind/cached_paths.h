@@ -4,8 +4,8 @@
 // the stack that the steps between them read. While these words, and all words that the steps from the anchor
 // outwards read, are unchanged, the stack is the same and its node is known (docs/concepts/unwinding.md).
 //
-// (pc, sp) gives the slot of the first return address; that and the first return address give the path. So each caller
-// of a function like operator new has its own path. find() is the fast path of most events. To keep it short,
+// (pc, sp) gives the slot of the first return address; that and the first return address give the path. So each
+// caller of a function like operator new has its own path. find() is the fast path of most events. To keep it short,
 // conditions that rarely change are compared as one number each: the invalidation epoch, and the prefix version of
 // the anchor. Words are compared two and four at a time; lists are padded with words that are always unchanged.
 #pragma once
