@@ -1,6 +1,6 @@
-// The parser of unwind information against another one: `readelf --debug-dump=frames-interp` prints, for
-// every row of every entry, where the CFA and each register are. All rows of the program, the loader, libc,
-// libstdc++ and libcrypto are compared, at their first and at their last address.
+// The parser of unwind information compared with readelf: `readelf --debug-dump=frames-interp` prints for every row
+// of every entry where the CFA and each register are. All rows of the program, the loader, libc, libstdc++, libm and
+// libcrypto are compared, at their first and at their last address.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -27,7 +27,7 @@ const bool g_started = start({.max_depth = 1u << 16, .shadow_stack = true});
 struct Row {
   std::uint64_t location;
   std::string cfa;
-  std::vector<std::pair<std::string, std::string>> registers;  ///< name, where
+  std::vector<std::pair<std::string, std::string>> registers;  ///< name, rule
 };
 struct Entry {
   std::uint64_t begin, end;
@@ -60,7 +60,7 @@ std::vector<Entry> read_with_readelf(const std::string& path) {
     } else if (in_entry && !entries.empty() && words >> word && word.size() == 16) {
       Row row{std::strtoull(word.c_str(), nullptr, 16), {}, {}};
       words >> row.cfa;
-      // A register held in another is printed as "r9 (r9)": the number, then the name.
+      // readelf prints a register that is in another one as "r9 (r9)": the number, then the name.
       while (words >> word)
         if (word[0] != '(' && row.registers.size() < names.size())
           row.registers.emplace_back(names[row.registers.size()], word);
@@ -75,7 +75,7 @@ constexpr std::array<const char*, 17> kNames = {"rax", "rdx", "rcx", "rbx", "rsi
 
 std::string signed_number(std::int64_t value) { return (value < 0 ? "" : "+") + std::to_string(value); }
 
-/// A rule as readelf would print it.
+/// A rule as readelf prints it.
 std::string print(RegisterRule rule, std::int32_t value) {
   switch (rule) {
     case RegisterRule::kSame:
@@ -94,7 +94,7 @@ struct Counts {
   std::uint64_t bytes = 0, full_bytes = 0;
 };
 
-/// Compares all of a loaded object; returns what kinds of rules it has.
+/// Compares all rows of a loaded object. Returns how many rules it has of each kind.
 Counts compare(const std::string& path, std::uint64_t base) {
   Counts counts;
   std::size_t differences = 0;
@@ -110,7 +110,7 @@ Counts compare(const std::string& path, std::uint64_t base) {
     for (std::size_t i = 0; i < entry.rows.size(); ++i) {
       const Row& expected = entry.rows[i];
       const std::uint64_t end = i + 1 < entry.rows.size() ? entry.rows[i + 1].location : entry.end;
-      if (end <= expected.location) continue;  // replaced by the next row at once
+      if (end <= expected.location) continue;  // an empty row
       ++counts.rows;
       for (const std::uint64_t pc : {expected.location, end - 1}) {
         ++counts.addresses;
@@ -172,7 +172,7 @@ Counts compare(const std::string& path, std::uint64_t base) {
 
 }  // namespace
 
-TEST_CASE("every row of real libraries reads as readelf reads it") {
+TEST_CASE("every row of real libraries is as readelf prints it") {
   REQUIRE(g_started);
   dlopen("libcrypto.so.3", RTLD_LAZY);
   struct Object {
@@ -200,9 +200,9 @@ TEST_CASE("every row of real libraries reads as readelf reads it") {
   CHECK(compared >= 4);
 }
 
-TEST_CASE("PLT entries have a rule of their own") {
+TEST_CASE("PLT entries have a simple rule at each address") {
   REQUIRE(g_started);
-  // The program's own: before the push of the relocation's number CFA = sp + 8, after it sp + 16.
+  // The program's PLT: before the push of the relocation's number CFA = sp + 8, after it sp + 16.
   std::size_t seen = 0;
   char path[4096];
   REQUIRE(realpath("/proc/self/exe", path) != nullptr);
@@ -224,7 +224,7 @@ TEST_CASE("PLT entries have a rule of their own") {
   CHECK(seen > 0);
 }
 
-TEST_CASE("an aligned pointer that begins behind the end is refused, not read") {
+TEST_CASE("an aligned pointer behind the end of the span is not read") {
   alignas(8) const std::uint8_t bytes[16] = {};
   const auto begin = reinterpret_cast<std::uint64_t>(bytes);
   CfiReader reader({begin + 1, begin + 3});
@@ -232,7 +232,7 @@ TEST_CASE("an aligned pointer that begins behind the end is refused, not read") 
   CHECK_FALSE(reader.ok());
 }
 
-TEST_CASE("unwind information outside of every segment, and without a table, is refused") {
+TEST_CASE("unwind information outside all segments, without a search table, is invalid") {
   // Version 1; .eh_frame 256 MiB from here; no count, no table.
   alignas(8) static const std::uint8_t header[16] = {1, 0x1b, 0xff, 0xff, 0, 0, 0, 0x10};
   ElfObject object{};
@@ -243,13 +243,12 @@ TEST_CASE("unwind information outside of every segment, and without a table, is 
   CHECK(find_cfi(object, 0x1000, entry) == CfiResult::kInvalid);
 }
 
-TEST_CASE("damaged unwind information is refused, not followed") {
+TEST_CASE("damaged unwind information does not lead to reads outside it") {
   REQUIRE(g_started);
-  // An entry with its common entry, then every byte of it replaced by others: no answer may differ from
-  // what the bytes say in a way that reads outside of them (run under valgrind or a sanitizer), and none may
-  // take long.
+  // A CIE and an FDE, with each byte replaced by every other value. No result may read outside the bytes (run it
+  // under valgrind or with a sanitizer) or take long.
   alignas(8) static const std::uint8_t kFrames[] = {
-      0x14, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x00, 0x0c, 7, 8, 0x90, 1, 0, 0,  // common
+      0x14, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x00, 0x0c, 7, 8, 0x90, 1, 0, 0,  // CIE
       0x1c, 0, 0, 0, 0x1c, 0, 0, 0, 0x00, 0x10, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0,       // 0x1000...0x1040
       0, 0x41, 0x0e, 16, 0x86, 2, 0x0a, 0x0b,
       0, 0, 0, 0};

@@ -50,7 +50,7 @@ Stack resolve(const Tree& tree, NodeId id) {
         bias = g_modules.at(node.module).back().load_bias;
       }
       stack.addresses.push_back(node.offset + bias);
-      stack.guessed.push_back((node.flags & kNodeByFramePointer) != 0);
+      stack.by_frame_pointer.push_back((node.flags & kNodeByFramePointer) != 0);
     }
     id = node.parent;
   }

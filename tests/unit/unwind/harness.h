@@ -1,5 +1,5 @@
-// What the unwinder's tests share: a call tree that remembers everything, and the comparison of a captured
-// stack with libunwind's local interface and with glibc's backtrace(), which know nothing of our rules.
+// Shared by the unwinder's tests: a call tree, and the comparison of a captured stack with the stacks of libunwind's
+// local interface and glibc's backtrace().
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ namespace unwind_test {
 
 using namespace heapprof;
 
-/// The double of the recorder's call tree.
+/// Replaces the recorder's call tree.
 class Tree {
  public:
   struct Node {
@@ -33,9 +33,9 @@ class Tree {
 
   const Node& at(NodeId id) const { return nodes_.at(raw(id) - 1); }
   std::size_t size() const { return nodes_.size(); }
-  /// Announced so far, to any tree: each is announced once a process.
+  /// All modules that were defined for any tree; each is defined once per process.
   static std::map<ModuleId, std::vector<Module>> modules();
-  std::size_t interned = 0;  ///< calls
+  std::size_t interned = 0;  ///< number of calls
 
  private:
   static NodeId intern(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags,
@@ -46,17 +46,17 @@ class Tree {
   std::map<Node, NodeId> ids_;
 };
 
-/// A captured stack, innermost first. Addresses are as a node names them: that of the call instruction (or
-/// a byte of it), or the interrupted one.
+/// A captured stack, innermost frame first. The addresses are those of the nodes: a byte of the call instruction, or
+/// the address where a signal interrupted the frame.
 struct Stack {
   std::vector<std::uint64_t> addresses;
-  std::vector<bool> guessed;
+  std::vector<bool> by_frame_pointer;
   Truncation reason = Truncation::kNone;
   NodeId node = NodeId::kNone;
 };
 Stack resolve(const Tree& tree, NodeId node);
 
-/// The state of this thread's tests: a tree and an unwinder.
+/// A tree and an unwinder, for one thread.
 struct Recorder {
   Tree tree;
   unwind::ThreadUnwinder unwinder{};
@@ -66,18 +66,18 @@ struct Recorder {
   }
 };
 
-/// What the oracle finds (oracle_libunwind.cpp; oracle_glibc.cpp where there is no libunwind), from the caller
-/// of the function that called this one with `entry`. libunwind's first allocates nothing.
+/// The stack as the oracle finds it (oracle_libunwind.cpp; oracle_glibc.cpp where there is no libunwind), beginning
+/// with `entry`. Writes at most `room` addresses and returns their number. libunwind's version does not allocate.
 std::size_t oracle_frames(const arch::EntryRegisters& entry, std::uint64_t* addresses, std::size_t room);
 std::vector<std::uint64_t> oracle_stack(const arch::EntryRegisters& entry);
-/// Equal as far as the oracle can tell.
+/// Compares as precisely as the oracle permits.
 bool same_stack(const std::vector<std::uint64_t>& ours, const std::vector<std::uint64_t>& theirs);
-/// What glibc's backtrace finds, that is libgcc: plain return addresses less one, no signal frames known.
+/// The stack as glibc's backtrace() (libgcc) finds it: return addresses minus one; it does not mark signal frames.
 std::vector<std::uint64_t> glibc_stack(const arch::EntryRegisters& entry);
 
 std::string describe(const std::vector<std::uint64_t>& addresses);
 
-/// Stacks compared since the last call, and differences found among them, described.
+/// How many stacks were compared, and how many differ.
 struct Comparison {
   std::size_t stacks = 0;
   std::size_t frames = 0;
@@ -85,8 +85,8 @@ struct Comparison {
   std::string first_difference;
 };
 
-/// What a hook does: captures the stack of whoever called the function that this is inlined into, and
-/// compares it with the oracle's. Differences are counted, not asserted, because Catch allocates and throws.
+/// Stands for a hook: captures the stack of its caller and compares it with the oracle's. Differences are counted,
+/// not asserted, because Catch allocates and throws.
 class Hook {
  public:
   explicit Hook(Recorder& recorder) : recorder_(recorder) {}

@@ -1,4 +1,4 @@
-// Loaded copies of a library: each of them is a module that no thread has met yet.
+// Loaded copies of a library: each of them is a module that no thread has found yet.
 #pragma once
 
 #include <dlfcn.h>
@@ -21,7 +21,7 @@ class Copies {
     if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary directory");
     directory_ = name;
     for (std::size_t i = 0; i < count; ++i) {
-      // All names are equally long, so that looking at one copy takes as many instructions as at another.
+      // The names have equal length, so that finding each copy takes the same number of instructions.
       const auto path = directory_ / ("copy" + std::to_string(1000 + i) + ".so");
       std::filesystem::copy_file(library, path);
       void* const handle = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
@@ -42,7 +42,7 @@ class Copies {
     handles_[i] = nullptr;
   }
   std::size_t size() const { return handles_.size(); }
-  /// Of a function in copy `i`.
+  /// The address of a function in copy `i`.
   std::uint64_t address(std::size_t i) const {
     return reinterpret_cast<std::uint64_t>(dlsym(handles_[i], "plugin_run"));
   }

@@ -1,5 +1,5 @@
-// A program with a gap between its segments, at fixed addresses: the loader describes such objects segment
-// by segment, and the unwind information lies in another one than the code.
+// A program with a gap between its segments, at fixed addresses. The loader describes such an object segment by
+// segment, and the unwind information is in another segment than the code.
 #include <catch2/catch.hpp>
 
 #include "harness.h"
@@ -26,7 +26,7 @@ TEST_CASE("code in a segment of its own") {
   far_away(3);
   INFO(here.result.first_difference);
   CHECK(here.result.different == 0);
-  // One module, however many segments.
+  // There is one module for all segments.
   std::size_t main_modules = 0;
   for (const auto& [id, known] : Tree::modules()) main_modules += known.back().main;
   CHECK(main_modules == 1);

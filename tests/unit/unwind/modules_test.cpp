@@ -1,6 +1,6 @@
-// Loaded objects that come and go, as stacks meet them. PLUGIN_1 and PLUGIN_2 are two libraries of equal
-// size and different frames (plugin.cpp). The test says loader_activity() where the recorder's hooks would
-// have seen ld.so allocate.
+// Modules of objects that are loaded and unloaded. PLUGIN_1 and PLUGIN_2 are two libraries of equal size and
+// different frames (plugin.cpp). The tests call loader_activity() where the recorder's hooks would see ld.so
+// allocate.
 #include <dlfcn.h>
 #include <elf.h>
 #include <gnu/libc-version.h>
@@ -33,7 +33,7 @@ thread_local Hook* t_hook = nullptr;
   asm volatile("");
 }
 
-/// A library for the life of the object.
+/// Loads a library for the lifetime of the object.
 class Plugin {
  public:
   explicit Plugin(const char* path) : handle_(dlopen(path, RTLD_LAZY | RTLD_LOCAL)) {
@@ -88,7 +88,7 @@ std::string build_id_of_main() {
 
 }  // namespace
 
-TEST_CASE("the program and libc are described as they are") {
+TEST_CASE("the modules of the program and of libc have the right path, build id and address") {
   REQUIRE(g_started);
   heapprof::unwind::restart_in_child();
   Recorder recorder;
@@ -122,14 +122,14 @@ TEST_CASE("the program and libc are described as they are") {
 
 TEST_CASE("the loader's text is known") {
   REQUIRE(g_started);
-  // Its r_brk function lies in its text, its data does not.
+  // Its function r_brk is in its text, its data is not.
   CHECK(heapprof::unwind::is_loader(_r_debug.r_brk));
   CHECK_FALSE(heapprof::unwind::is_loader(reinterpret_cast<std::uint64_t>(&_r_debug)));
   CHECK_FALSE(heapprof::unwind::is_loader(reinterpret_cast<std::uint64_t>(&module_of)));
   CHECK_FALSE(heapprof::unwind::is_loader(reinterpret_cast<std::uint64_t>(dlsym(RTLD_DEFAULT, "malloc"))));
 }
 
-TEST_CASE("two libraries take turns, at one address if they can") {
+TEST_CASE("two libraries are loaded in turn, at one address if possible") {
   REQUIRE(g_started);
   Recorder recorder;
   Hook here(recorder);
@@ -147,15 +147,15 @@ TEST_CASE("two libraries take turns, at one address if they can") {
   INFO(here.result.first_difference);
   CHECK(here.result.different == 0);
   CHECK(here.result.stacks == loads * 8);
-  if (addresses.size() == loads) WARN("no address was used twice: this shows little");
-  // Each library is announced once for each place it was loaded at, not for each load.
-  std::size_t announced = 0;
-  for (const auto& [id, known] : Tree::modules()) announced += ids_before.contains(id) ? 0 : 1;
-  CHECK(announced <= 2 * addresses.size());
-  CHECK(announced >= 2);
+  if (addresses.size() == loads) WARN("no address was used twice, so this test proves little");
+  // Each library is defined once for each address at which it was loaded, not for each load.
+  std::size_t defined = 0;
+  for (const auto& [id, known] : Tree::modules()) defined += ids_before.contains(id) ? 0 : 1;
+  CHECK(defined <= 2 * addresses.size());
+  CHECK(defined >= 2);
 }
 
-TEST_CASE("libraries come and go while other threads capture") {
+TEST_CASE("libraries are loaded and unloaded while another thread captures") {
   REQUIRE(g_started);
   std::atomic<bool> done = false;
   Comparison result;
@@ -174,7 +174,7 @@ TEST_CASE("libraries come and go while other threads capture") {
   });
   Recorder recorder;
   Hook here(recorder);
-  here.compare_with_oracle = false;  // it would wait for the loader's lock all the time
+  here.compare_with_oracle = false;  // libunwind would wait for the loader's lock all the time
   t_hook = &here;
   for (int round = 0; round < 200; ++round) {
     const Plugin plugin(round % 2 == 0 ? PLUGIN_1 : PLUGIN_2);
@@ -188,9 +188,9 @@ TEST_CASE("libraries come and go while other threads capture") {
   CHECK(result.different == 0);
 }
 
-TEST_CASE("a module that several threads meet at once has one id") {
+TEST_CASE("a module that several threads find at once has one id") {
   REQUIRE(g_started);
-  constexpr std::size_t kThreads = 2;  // with more than there are cores they seldom begin together
+  constexpr std::size_t kThreads = 2;  // more threads than cores rarely begin together
   const Copies copies(PLUGIN_1, 150);
   std::array<std::vector<ModuleId>, kThreads> ids;
   std::atomic<std::size_t> arrived = 0;
@@ -220,12 +220,12 @@ TEST_CASE("a module that several threads meet at once has one id") {
   CHECK(all.size() == copies.size());
 }
 
-TEST_CASE("memory that is mapped right behind a library is no part of it, and makes no other module of it") {
+TEST_CASE("memory mapped directly behind a library is not part of it and does not change its id") {
   REQUIRE(g_started);
   Copies copies(PLUGIN_1, 20);
   std::size_t tried = 0;
   for (std::size_t i = 1; i < copies.size(); i += 2) {
-    copies.close(i - 1);  // the kernel maps each library below the last one
+    copies.close(i - 1);  // the kernel maps each library below the one before
     const auto find = [&] {
       heapprof::unwind::loader_activity();
       const auto* const module = heapprof::unwind::find_module(copies.address(i), heapprof::unwind::generation());
@@ -248,8 +248,8 @@ TEST_CASE("memory that is mapped right behind a library is no part of it, and ma
 
 TEST_CASE("a resolver of an ifunc, called by lazy binding") {
   REQUIRE(g_started);
-  // On aarch64 glibc 2.36 says the wrong CFA in _dl_runtime_resolve (16 bytes are pushed by the PLT): nobody
-  // gets beyond, and libgcc crashes.
+  // On aarch64 glibc 2.36 has a wrong CFA for _dl_runtime_resolve (it omits the 16 bytes that the PLT pushes). No
+  // unwinder can find the caller there, and libgcc crashes.
   if (arch::kElfMachine == EM_AARCH64) return;
   Recorder recorder;
   Hook here(recorder);

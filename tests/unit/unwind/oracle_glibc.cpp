@@ -1,5 +1,5 @@
-// The oracle where there is no libunwind: glibc's backtrace, that is libgcc's unwinder. It does not tell return
-// addresses from interrupted ones, so addresses may be one byte off.
+// The oracle where there is no libunwind: glibc's backtrace(), which is libgcc's unwinder. It does not distinguish
+// return addresses from interrupted program counters, so addresses may differ by one byte.
 #include "harness.h"
 
 namespace unwind_test {

@@ -1,4 +1,4 @@
-// The oracle where libunwind is at hand: its local interface.
+// The oracle where there is libunwind: its local interface.
 #define UNW_LOCAL_ONLY
 #include <dlfcn.h>
 #include <libunwind.h>
@@ -15,7 +15,7 @@ bool is_code(std::uint64_t pc) {
 }  // namespace
 
 std::size_t oracle_frames(const arch::EntryRegisters& entry, std::uint64_t* addresses, std::size_t room) {
-  // Its cache would go on believing the tables of libraries that were unloaded.
+  // Its cache would keep using the tables of libraries that were unloaded.
   static const int policy_set = unw_set_caching_policy(unw_local_addr_space, UNW_CACHE_NONE);
   static_cast<void>(policy_set);
   std::size_t count = 0;
@@ -30,11 +30,11 @@ std::size_t oracle_frames(const arch::EntryRegisters& entry, std::uint64_t* addr
     unw_get_reg(&cursor, UNW_REG_SP, &sp);
     if (pc == 0) break;
     if (pc == entry.pc && sp == entry.sp) inside = true;
-    // The interrupted frame is what libunwind 1.6 calls a signal frame; the trampoline below it is named by
-    // its own address too.
-    const bool exact = unw_is_signal_frame(&cursor) > 0 ||
+    // libunwind 1.6 calls the interrupted frame a signal frame. The address of the signal trampoline below it is not
+    // a return address either.
+    const bool interrupted = unw_is_signal_frame(&cursor) > 0 ||
                        (is_code(pc) && arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)));
-    if (inside && count < room) addresses[count++] = exact ? pc : pc - 1;
+    if (inside && count < room) addresses[count++] = interrupted ? pc : pc - 1;
   } while (unw_step(&cursor) > 0);
   return count;
 }

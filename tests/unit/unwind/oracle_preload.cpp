@@ -1,10 +1,9 @@
-// A preload library that holds the unwinder against libunwind inside real programs: at every allocation it
-// captures the stack as the recorder does, and at every ORACLE_EVERY-th (default 1) also asks libunwind's
-// local interface, and compares frame by frame. At exit the counts go to standard error, or are appended to
-// the file ORACLE_REPORT names, with the first few differences.
+// A preload library that compares the unwinder with libunwind inside real programs. At every allocation it captures
+// the stack as the recorder does. At every ORACLE_EVERY-th (default 1) it also unwinds with libunwind's local
+// interface and compares frame by frame. At exit it prints the counts and the first differences to standard error, or
+// appends them to the file ORACLE_REPORT.
 //
-// Not fit for use as a profiler: libunwind takes the loader's lock, which can deadlock a legal host (design
-// 2.2), so programs that load libraries in several threads at once may hang here.
+// libunwind takes the loader's lock, so a program that loads libraries in several threads at once may hang here.
 #define UNW_LOCAL_ONLY
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -27,26 +26,27 @@ constexpr unsigned kMaxFrames = 1u << 16;
 constexpr unsigned kMaxReports = 4;
 
 struct Totals {
-  std::atomic<unsigned long> captures, compared, frames, different, truncated, guessed, libunwind_short, both_short;
+  std::atomic<unsigned long> captures, compared, frames, different, truncated, by_frame_pointer, libunwind_short,
+      both_short;
 };
 Totals g_totals;
 std::atomic<unsigned> g_reports;
 unsigned g_every = 1;
-std::atomic<int> g_state{0};  ///< 0: not started, 1: starting, 2: on, 3: over
+std::atomic<int> g_state{0};  ///< 0: not started, 1: starting, 2: on, 3: finished
 
-/// A thread's state: plain memory.
+/// The state of a thread, in plain memory.
 struct PerThread {
   unwind::ThreadUnwinder unwinder;
   bool busy;
   unsigned long events;
-  std::uint64_t* frames;  ///< innermost first, as libunwind would name them
+  std::uint64_t* frames;  ///< innermost first, as libunwind identifies them
   std::uint64_t* expected;
 };
 thread_local PerThread t_thread __attribute__((tls_model("initial-exec")));
 
 std::uint64_t g_biases[1u << 16];
 
-/// Nodes as (parent, frame), so that a stack can be read back whatever part of it was interned anew.
+/// Nodes as (parent, frame), from which a stack is read back.
 struct Node {
   std::uint32_t parent;
   std::uint32_t flags;
@@ -59,7 +59,7 @@ std::atomic<std::uint32_t> g_next{1};
 NodeId intern(void*, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags, std::uint64_t) {
   const std::uint64_t address = module == ModuleId::kTruncationRoot ? offset : offset + g_biases[raw(module)];
   const std::uint32_t marked = flags | (module == ModuleId::kTruncationRoot ? 0x100 : 0);
-  // Nodes are looked up by content in a table of the same size, open addressing.
+  // A hash table with open addressing, by content.
   std::uint64_t hash = (address ^ (std::uint64_t{raw(parent)} << 40) ^ raw(parent) ^ marked) * 0x9e3779b97f4a7c15;
   for (std::uint32_t at = static_cast<std::uint32_t>(hash >> 42);; at = (at + 1) % kMaxNodes) {
     if (at == 0) continue;
@@ -129,37 +129,37 @@ void report_totals();
     unw_get_reg(&cursor, UNW_REG_SP, &sp);
     if (pc == 0) break;
     if (pc == entry.pc && sp == entry.sp) inside = true;
-    const bool exact = unw_is_signal_frame(&cursor) > 0 ||
+    const bool interrupted = unw_is_signal_frame(&cursor) > 0 ||
                        (is_code(pc) && arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)));
-    if (inside && expected < kMaxFrames) thread.expected[expected++] = exact ? pc : pc - 1;
+    if (inside && expected < kMaxFrames) thread.expected[expected++] = interrupted ? pc : pc - 1;
   } while ((step = unw_step(&cursor)) > 0);
 
   unsigned count = 0;
-  unsigned guessed = 0;
+  unsigned by_frame_pointer = 0;
   unsigned truncation = 0;
   for (std::uint32_t id = raw(node); id != 0; id = g_nodes[id].parent) {
     if ((g_nodes[id].flags & 0x100) != 0) {
       truncation = static_cast<unsigned>(g_nodes[id].address - 1);
       continue;
     }
-    guessed += g_nodes[id].flags & kNodeByFramePointer;
+    by_frame_pointer += g_nodes[id].flags & kNodeByFramePointer;
     if (count < kMaxFrames) thread.frames[count++] = g_nodes[id].address - 1;
   }
-  if (++g_totals.compared % 5000 == 0) report_totals();  // many programs are killed, or leave by _exit
+  if (++g_totals.compared % 5000 == 0) report_totals();  // many programs are killed or call _exit
   g_totals.frames += count;
-  if (guessed != 0) ++g_totals.guessed;
+  if (by_frame_pointer != 0) ++g_totals.by_frame_pointer;
   if (truncation != 0) ++g_totals.truncated;
   bool same = truncation == 0 && count == expected;
   unsigned at = 0;
   while (at < count && at < expected && thread.frames[at] == thread.expected[at]) ++at;
   same = same && at == count;
   if (same) return;
-  // libunwind gave up where we went on.
+  // libunwind failed at a frame from which we continued.
   if (truncation == 0 && at == expected && count > expected && step < 0) {
     ++g_totals.libunwind_short;
     return;
   }
-  // Both end here; only we say that it is not the end.
+  // Both end at this frame; only we mark the stack as truncated.
   if (truncation != 0 && at == count && count == expected) {
     ++g_totals.both_short;
     return;
@@ -219,10 +219,10 @@ void report_totals() {
   write_line(
       fd,
       "%s: %lu captures, %lu compared, %lu frames, %lu different, "
-      "%lu truncated, %lu with guesses, %lu where libunwind gave up, %lu where both did\n",
+      "%lu truncated, %lu with frame pointers, %lu where libunwind stopped, %lu where both did\n",
       program_invocation_short_name, g_totals.captures.load(), g_totals.compared.load(), g_totals.frames.load(),
-      g_totals.different.load(), g_totals.truncated.load(), g_totals.guessed.load(), g_totals.libunwind_short.load(),
-      g_totals.both_short.load());
+      g_totals.different.load(), g_totals.truncated.load(), g_totals.by_frame_pointer.load(),
+      g_totals.libunwind_short.load(), g_totals.both_short.load());
   if (fd != 2) close(fd);
 }
 
@@ -234,7 +234,7 @@ void report_totals() {
 
 namespace {
 
-// The functions behind ours. dlsym allocates while they are looked for: that is served from here.
+// The next definitions of the hooked functions. dlsym may allocate while it looks for them; g_early serves that.
 alignas(16) char g_early[16384];
 std::atomic<std::size_t> g_early_used;
 bool is_early(const void* block) { return block >= g_early && block < g_early + sizeof g_early; }
@@ -281,7 +281,7 @@ void* realloc(void* block, size_t size) {
   auto* function = next(g_realloc, "realloc");
   if (function != nullptr && !is_early(block)) return function(block, size);
   void* moved = malloc(size);
-  if (moved != nullptr && block != nullptr) memcpy(moved, block, size);  // the arena goes on behind it
+  if (moved != nullptr && block != nullptr) memcpy(moved, block, size);  // behind the block is g_early
   return moved;
 }
 void free(void* block) {

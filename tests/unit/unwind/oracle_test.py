@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Real programs under oracle_preload: every stack against a full walk, and against libunwind.
+"""Runs real programs with oracle_preload, which compares every stack with a full walk and with libunwind.
 
 usage: oracle_test.py ORACLE_PRELOAD
 """

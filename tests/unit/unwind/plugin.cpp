@@ -1,6 +1,6 @@
-// A library that tests load and unload. Built twice (PLUGIN is 1 or 2), with frames of different shapes, so
-// that rules of one are wrong in the other. Lazily bound: ifunc_target is resolved in the middle of a call,
-// by a resolver that captures a stack from inside ld.so's own code.
+// A library that tests load and unload. It is built twice (PLUGIN is 1 or 2) with different frames, so that the rules
+// of one are wrong in the other. It is lazily bound: ifunc_target is resolved during a call, by a resolver that
+// captures a stack while ld.so's code is on it.
 #include <alloca.h>
 
 extern "C" {

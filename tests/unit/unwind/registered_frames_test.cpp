@@ -1,4 +1,4 @@
-// Code made at run time, with and without registered unwind information.
+// Code generated at run time, with and without registered unwind information.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -32,8 +32,8 @@ class Code {
   ~Code() { munmap(page_, 4096); }
   Code(const Code&) = delete;
 
-  /// push %rbx (an odd number of times, to keep the stack aligned); call *%rdi; pop %rbx ...; ret. And the
-  /// .eh_frame entries that say so.
+  /// Writes the code: push %rbx (an odd number of times, so that the stack is aligned); call *%rdi; pop %rbx ...;
+  /// ret. And its .eh_frame entries.
   void write(std::uint8_t words) {
     std::uint8_t* at = page_;
     for (unsigned i = 0; i < words; ++i) *at++ = 0x53;
@@ -65,11 +65,11 @@ class Code {
 
 }  // namespace
 
-TEST_CASE("registered code is unwound by its tables, and by no others later") {
+TEST_CASE("registered code is unwound by its tables, and not by them after they are deregistered") {
   REQUIRE(g_started);
   Recorder recorder;
   Hook here(recorder);
-  here.compare_with_oracle = false;  // it does not know __register_frame
+  here.compare_with_oracle = false;  // libunwind does not know __register_frame
   t_hook = &here;
   hook();
   const Stack direct = here.last;
@@ -81,24 +81,25 @@ TEST_CASE("registered code is unwound by its tables, and by no others later") {
       code.call();
       const Stack& through = here.last;
       CHECK(through.reason == Truncation::kNone);
-      // hook, the made code, Code::call, this test, ...
+      // hook, the generated code, Code::call, this test, ...
       REQUIRE(through.addresses.size() >= direct.addresses.size() + 1);
       CHECK(code.contains(through.addresses[1]));
-      CHECK(std::count(through.guessed.begin(), through.guessed.end(), true) == 0);
+      CHECK(std::count(through.by_frame_pointer.begin(), through.by_frame_pointer.end(), true) == 0);
       CHECK(std::equal(through.addresses.end() - static_cast<std::ptrdiff_t>(direct.addresses.size()) + 2,
                        through.addresses.end(), direct.addresses.begin() + 2));
     }
     heapprof::unwind::deregister_frame(code.frames());
   }
-  // Without tables the frame pointer may or may not lead on; the made code itself is always shown.
+  // Without tables the frame pointer may lead further or not. The generated code itself is always a frame.
   code.call();
   CHECK(code.contains(here.last.addresses.at(1)));
-  const bool guessed = std::count(here.last.guessed.begin(), here.last.guessed.end(), true) > 0;
-  CHECK((guessed || here.last.reason == Truncation::kNoUnwindInfo));
+  const auto& flags = here.last.by_frame_pointer;
+  const bool by_frame_pointer = std::count(flags.begin(), flags.end(), true) > 0;
+  CHECK((by_frame_pointer || here.last.reason == Truncation::kNoUnwindInfo));
   t_hook = nullptr;
 }
 
-TEST_CASE("many registrations come and go") {
+TEST_CASE("many registrations and deregistrations") {
   REQUIRE(g_started);
   std::vector<std::unique_ptr<Code>> codes;
   Recorder recorder;
@@ -120,7 +121,7 @@ TEST_CASE("many registrations come and go") {
   t_hook = nullptr;
 }
 
-TEST_CASE("sequences registered as one table are forgotten together") {
+TEST_CASE("sequences registered as one table are deregistered together") {
   REQUIRE(g_started);
   std::array<Code, 3> codes;
   std::array<const void*, 4> table{};

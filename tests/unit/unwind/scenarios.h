@@ -1,5 +1,5 @@
-// Scenarios that more than one file of tests plays: functions with frames of several shapes, which call hook()
-// somewhere inside, and run(), which plays them with a recorder and demands that every stack was right.
+// Shared scenarios: functions with frames of several shapes that call hook(), and run(), which runs a scenario and
+// requires that every stack was right.
 #pragma once
 
 #include <alloca.h>
@@ -13,14 +13,14 @@ namespace unwind_test {
 
 inline const bool g_started = heapprof::unwind::start({.max_depth = 1u << 16, .shadow_stack = true});
 
-/// What the scenario's frames call at their innermost point.
+/// Used by hook().
 inline thread_local Hook* t_hook = nullptr;
 [[gnu::noinline]] inline void hook() {
   (*t_hook)();
   asm volatile("");
 }
 
-/// Runs a scenario with a recorder of its own and demands that all stacks were right.
+/// Runs a scenario with a recorder of its own and requires that all stacks were right.
 template <typename Scenario>
 Comparison run(Scenario&& scenario) {
   REQUIRE(g_started);
@@ -74,7 +74,7 @@ inline volatile int g_sink;
   return local[0] + room[0];
 }
 
-/// A stack of memory with a page that cannot be touched below it.
+/// A stack with a guard page at its low end.
 class CoroutineStack {
  public:
   static constexpr std::size_t kBytes = 64u << 10;

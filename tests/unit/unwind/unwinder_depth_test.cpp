@@ -1,4 +1,4 @@
-// Depth: very deep stacks, where they are cut, and what nested captures may see.
+// Very deep stacks, where they are truncated, and what nested captures find.
 #include <catch2/catch.hpp>
 
 #include <sys/resource.h>
@@ -36,7 +36,7 @@ template <typename Innermost>
   asm volatile("");
 }
 
-/// Runs on a thread whose stack is known to be shallow and large.
+/// Runs on a new thread with a large stack.
 template <typename Scenario>
 void on_large_stack(const Scenario& scenario) {
   pthread_attr_t attributes;
@@ -56,7 +56,7 @@ void on_large_stack(const Scenario& scenario) {
 
 }  // namespace
 
-TEST_CASE("stacks are cut at multiples of 512 frames from the root") {
+TEST_CASE("deep stacks lose a multiple of 512 outermost frames") {
   REQUIRE(unwind::start({.max_depth = kMaxDepth, .shadow_stack = true}));
   on_large_stack([] {
     Recorder recorder;
@@ -66,19 +66,19 @@ TEST_CASE("stacks are cut at multiples of 512 frames from the root") {
     for (const int depth : {900, 1000, 1015, 1020, 1030, 1500, 1535, 1540, 2048, 5000, 1535, 1000, 3}) {
       recurse(depth, hook);
       const Stack stack = resolve(recorder.tree, t_last_node);
-      const std::size_t whole = outside + static_cast<std::size_t>(depth);
-      INFO("depth " << depth << ", " << whole << " frames");
-      if (whole <= kMaxDepth) {
+      const std::size_t full = outside + static_cast<std::size_t>(depth);
+      INFO("depth " << depth << ", " << full << " frames");
+      if (full <= kMaxDepth) {
         CHECK(stack.reason == Truncation::kNone);
-        CHECK(stack.addresses.size() == whole);
+        CHECK(stack.addresses.size() == full);
       } else {
         CHECK(stack.reason == Truncation::kMaxDepth);
         CHECK(stack.addresses.size() <= kMaxDepth);
         CHECK(stack.addresses.size() > kMaxDepth - 512);
-        CHECK((whole - stack.addresses.size()) % 512 == 0);
+        CHECK((full - stack.addresses.size()) % 512 == 0);
       }
     }
-    // A recursion that goes on does not make a tree of its own at each depth: a node a frame, twice.
+    // A deepening recursion does not create a tree at each depth: it needs a node per frame, twice.
     const std::size_t before = recorder.tree.size();
     for (int depth = 3000; depth < 3512; ++depth) recurse(depth, hook);
     CHECK(recorder.tree.size() - before < 3 * kMaxDepth);
@@ -86,7 +86,7 @@ TEST_CASE("stacks are cut at multiples of 512 frames from the root") {
   unwind::start({.max_depth = 1u << 16, .shadow_stack = true});
 }
 
-TEST_CASE("a hundred thousand frames, and one more each time") {
+TEST_CASE("stacks of 100,000 frames") {
   REQUIRE(unwind::start({.max_depth = 1u << 20, .shadow_stack = true}));
   on_large_stack([] {
     Recorder recorder;
@@ -101,7 +101,7 @@ TEST_CASE("a hundred thousand frames, and one more each time") {
   unwind::start({.max_depth = 1u << 16, .shadow_stack = true});
 }
 
-TEST_CASE("what changed is interned, not the whole stack") {
+TEST_CASE("only changed frames are interned") {
   Recorder recorder;
   t_recorder = &recorder;
   recurse(200, [&recorder] {
@@ -112,7 +112,7 @@ TEST_CASE("what changed is interned, not the whole stack") {
   });
 }
 
-TEST_CASE("HEAPPROF_SHADOW_STACK=0 gives the same nodes") {
+TEST_CASE("captures without shadow stack return the same nodes") {
   Recorder with, without;
   std::vector<NodeId> nodes[2];
   for (const bool shadow : {true, false}) {

@@ -1,5 +1,5 @@
-// Stacks captured at every instruction: the processor stops after each one of ordinary code (the trap flag), in
-// prologues and epilogues, in PLT entries, in the dynamic linker, in libc. Every stack is compared with libunwind's.
+// Stacks captured after every instruction of ordinary code (by the trap flag): in prologues and epilogues, in PLT
+// entries, in the dynamic linker, in libc. Every stack is compared with libunwind's.
 #include <signal.h>
 #include <ucontext.h>
 
@@ -24,7 +24,7 @@ const bool g_started = heapprof::unwind::start({.max_depth = 1u << 16, .shadow_s
 constexpr std::size_t kMaxFrames = 128;
 constexpr std::size_t kMaxKept = 4;
 
-/// A sample as plain memory: the handler may not allocate, not even for the test's own purposes.
+/// Plain memory, because the handler may not allocate.
 struct Sample {
   std::array<std::uint64_t, kMaxFrames> ours, theirs;
   std::size_t our_count, their_count;
@@ -33,8 +33,7 @@ struct Sample {
 std::array<Sample, kMaxKept> g_different;
 volatile std::size_t g_different_count, g_compared;
 
-/// A tree that is one stack: capture interns all of its frames, outermost first, since every capture is
-/// made by a new unwinder.
+/// A call tree of one stack. A nested capture interns all frames, outermost first.
 struct OneStack {
   std::array<std::uint64_t, kMaxFrames> offsets;
   std::array<ModuleId, kMaxFrames> modules;
@@ -54,15 +53,15 @@ struct OneStack {
   }
 };
 
-// Modules are announced once; the biases are kept where a handler can read them.
+// Each module is defined once. The load biases are stored where a handler can read them.
 std::array<std::uint64_t, 1000> g_biases;
 void define_module(void*, const heapprof::unwind::ModuleInfo& module) {
   g_biases.at(raw(module.id)) = module.load_bias;
 }
 
-/// Whether the compiler's rules are wrong at `pc`. At the end of a function that aligned its stack, gcc 12 goes on
-/// saying that the caller's rbp lies where rbp points, after it was popped. The caller's caller then takes some
-/// number for an address; libunwind, which reads through it, may crash.
+/// Returns whether the compiler's rules are wrong at `pc`. At the end of a function that aligned its stack, GCC 12's
+/// rules still look for the caller's rbp where rbp points, although it has been popped. The next frame then uses some
+/// number as an address; libunwind reads there and may crash.
 bool rules_are_wrong(const std::uint8_t* pc) {
   static constexpr std::uint8_t kDropAlignedFrame[] = {0x49, 0x8d, 0x62, 0xf8};  // lea -8(%r10),%rsp
   constexpr std::uint8_t kReturn = 0xc3;
@@ -72,7 +71,7 @@ bool rules_are_wrong(const std::uint8_t* pc) {
   return drops(pc) || (*pc == kReturn && drops(pc - sizeof kDropAlignedFrame));
 }
 
-/// Without the oracle all that is asked of a capture is that it returns.
+/// Without the oracle the test only requires that the capture returns.
 [[gnu::noinline]] void sample(bool oracle) {
   const auto entry = arch::entry_registers();
   Sample sample;
@@ -108,7 +107,7 @@ void handler(int, siginfo_t*, void* opaque) {
   } else {
     registers[REG_EFL] &= ~kTrapFlag;
   }
-  asm volatile("");  // no tail call: this frame is part of the stack
+  asm volatile("");  // prevents a tail call: this frame must be on the stack
 }
 
 [[gnu::noinline]] int by_value(const void* a, const void* b) {
@@ -133,8 +132,8 @@ volatile double g_result;
 
 TEST_CASE("interrupted at every instruction") {
   REQUIRE(g_started);
-  oracle_frames({}, nullptr, 0);        // its first call initialises it
-  heapprof::unwind::restart_in_child();    // other tests may have met the modules
+  oracle_frames({}, nullptr, 0);        // the first call initialises libunwind
+  heapprof::unwind::restart_in_child();    // other tests may have defined the modules
   struct sigaction action {}, before {};
   action.sa_sigaction = handler;
   action.sa_flags = SA_SIGINFO;
@@ -159,7 +158,7 @@ TEST_CASE("interrupted at every instruction") {
 
 namespace {
 
-// A module found inside of finding it.
+// A signal handler finds a module while the interrupted code is finding it.
 constexpr std::uint64_t kMaxInstructions = 20'000;
 std::uint64_t g_address;
 volatile std::uint64_t g_instructions, g_interrupt_at;
@@ -179,8 +178,8 @@ void find_at_instruction(int, siginfo_t*, void* opaque) {
   if (g_stepping && instruction == g_interrupt_at) g_found_inside = find(g_address);
 }
 
-/// Finds the module at `address`, and again when it has executed `instructions` of that. All instructions that it
-/// took without the interruption are in g_instructions.
+/// Finds the module at `address`, and finds it again in a signal handler after `instructions` instructions. Counts
+/// the instructions, without those of the handler, in g_instructions.
 ModuleId find_twice(std::uint64_t address, std::uint64_t instructions) {
   g_address = address;
   g_interrupt_at = instructions;
@@ -195,7 +194,7 @@ ModuleId find_twice(std::uint64_t address, std::uint64_t instructions) {
 
 }  // namespace
 
-TEST_CASE("a module that is found while it is being found has one id") {
+TEST_CASE("a module that a signal handler finds while it is being found has one id") {
   REQUIRE(g_started);
   const Copies copies(PLUGIN_1, 100);
   struct sigaction action {}, before {};
@@ -204,7 +203,7 @@ TEST_CASE("a module that is found while it is being found has one id") {
   sigaction(SIGTRAP, &action, &before);
   find_twice(copies.address(0), ~std::uint64_t{0});
   const std::uint64_t all = g_instructions;
-  if (all > kMaxInstructions) {  // an old libc: /proc/self/maps is read, which takes too long to step through
+  if (all > kMaxInstructions) {  // an old libc: reading /proc/self/maps takes too many instructions to single-step
     sigaction(SIGTRAP, &before, nullptr);
     return;
   }

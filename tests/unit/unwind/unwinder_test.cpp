@@ -1,5 +1,5 @@
-// Stacks of all shapes, compared frame by frame with libunwind. The interesting code is compiled with what
-// the scenario needs (no frame pointer, realigned stacks), whatever the build's flags are.
+// Stacks of all shapes, compared frame by frame with libunwind. Functions choose the compiler options that their
+// scenario needs (no frame pointer, for example), whatever the options of the build are.
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -33,7 +33,7 @@ struct HookInDestructor {
   ~HookInDestructor() { hook(); }
 };
 
-// These two end by an exception and by a jump.
+// These two end by an exception and by longjmp.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winfinite-recursion"
 [[gnu::noinline]] void catches(int depth) {
@@ -76,7 +76,7 @@ void coroutine_body() {
 void hook_in_handler(int) { plain_recursion(3); }
 void hook_deeper_in_handler(int) { over_aligned(2); }
 
-/// Handlers for the life of the object.
+/// Installs a signal handler for the lifetime of the object.
 class Handler {
  public:
   Handler(int signal, void (*function)(int), int flags) : signal_(signal) {
@@ -136,11 +136,11 @@ TEST_CASE("realigned frames") {
   run([] { over_aligned(40); });
 }
 
-TEST_CASE("exceptions, caught and thrown again, and destructors on the way") {
+TEST_CASE("exceptions, caught and rethrown, and destructors during unwinding") {
   run([] { catches(21); });
 }
 
-TEST_CASE("the end of a function that does not return") {
+TEST_CASE("a call at the end of a function that does not return") {
   run([] {
     try {
       throw_from(3);
@@ -150,7 +150,7 @@ TEST_CASE("the end of a function that does not return") {
   });
 }
 
-TEST_CASE("longjmp, then the same depth through other calls") {
+TEST_CASE("longjmp, then the same depth by other calls") {
   run([] {
     for (volatile int round = 0; round < 20;) {
       const int i = round;
@@ -210,7 +210,7 @@ TEST_CASE("a handler interrupts a handler") {
   });
 }
 
-TEST_CASE("coroutines by swapcontext, on stacks that come and go") {
+TEST_CASE("coroutines by swapcontext, on stacks that are mapped and unmapped") {
   run([] {
     for (int round = 0; round < 10; ++round) {
       CoroutineStack stack;
@@ -253,7 +253,7 @@ TEST_CASE("threads") {
   }
 }
 
-TEST_CASE("a thread's state handed to the next thread") {
+TEST_CASE("the state of a thread used by the next thread") {
   REQUIRE(g_started);
   Recorder recorder;
   for (int i = 0; i < 20; ++i) {
@@ -271,7 +271,7 @@ TEST_CASE("a thread's state handed to the next thread") {
   }
 }
 
-TEST_CASE("glibc's backtrace agrees where no signal is involved") {
+TEST_CASE("glibc's backtrace finds the same frames where no signal is involved") {
   REQUIRE(g_started);
   static thread_local std::vector<std::uint64_t> expected;
   Recorder recorder;

@@ -1,5 +1,4 @@
-// What needs code written by hand: stack switches, frames based on other registers, code without unwind
-// information. x86-64 only.
+// Scenarios that need assembly: stack switches, frames based on other registers, code without unwind information.
 #include <algorithm>
 
 #include "scenarios.h"
@@ -8,8 +7,8 @@ using namespace unwind_test;
 
 namespace {
 
-// A coroutine switch written by hand: saves the registers that calls preserve, and changes the stack. The
-// first frame on a new stack has return address 0.
+// A coroutine switch: saves the registers that calls preserve and changes the stack. The first frame on a new stack
+// has return address 0.
 extern "C" void switch_stacks(void** save_sp, void* load_sp);
 asm(R"(
   .pushsection .text
@@ -43,7 +42,7 @@ switch_stacks:
   .cfi_endproc
   .size switch_stacks, .-switch_stacks
 
-  # Calls the function in %rdi on the stack %rsi, as runtimes do: the frame pointer leads back.
+  # Calls the function in %rdi on the stack %rsi, as language runtimes do. The CFA is based on the frame pointer.
   .type call_on_stack, @function
 call_on_stack:
   .cfi_startproc
@@ -61,7 +60,7 @@ call_on_stack:
   .cfi_endproc
   .size call_on_stack, .-call_on_stack
 
-  # No unwind information. The first keeps frame pointers, the second uses %rbp for something else.
+  # No unwind information. The first function has a frame pointer, the second uses %rbp for another value.
   .type frame_pointer_only, @function
 frame_pointer_only:
   pushq %rbp
@@ -81,7 +80,7 @@ nothing_at_all:
   ret
   .size nothing_at_all, .-nothing_at_all
 
-  # The base of the frame is in %rbx, as in ld.so's lazy binding.
+  # The CFA is based on %rbx, as in ld.so's resolver of lazy binding.
   .type based_on_rbx, @function
 based_on_rbx:
   .cfi_startproc
@@ -110,7 +109,7 @@ extern "C" void based_on_rbx(void (*function)());
 void* g_main_sp;
 void* g_coroutine_sp;
 
-[[noreturn]] void hand_written_body() {
+[[noreturn]] void coroutine_body() {
   for (int i = 0;; ++i) {
     no_frame_pointer(i % 5);
     switch_stacks(&g_coroutine_sp, g_main_sp);
@@ -118,13 +117,13 @@ void* g_coroutine_sp;
 }
 }  // namespace
 
-TEST_CASE("a coroutine switch written by hand") {
+TEST_CASE("a coroutine switch in assembly") {
   run([] {
     for (int round = 0; round < 10; ++round) {
       CoroutineStack stack;
       auto** top = reinterpret_cast<void**>(stack.base() + CoroutineStack::kBytes);
-      *--top = nullptr;  // where hand_written_body would return to
-      *--top = reinterpret_cast<void*>(hand_written_body);
+      *--top = nullptr;  // the return address of coroutine_body
+      *--top = reinterpret_cast<void*>(coroutine_body);
       g_coroutine_sp = top - 6;
       for (int i = 0; i < 12; ++i) {
         switch_stacks(&g_main_sp, g_coroutine_sp);
@@ -154,7 +153,7 @@ TEST_CASE("a frame based on another register than sp and fp") {
   });
 }
 
-TEST_CASE("frame pointers, where there is nothing better") {
+TEST_CASE("frame pointers, where there is no unwind information") {
   REQUIRE(g_started);
   Recorder recorder;
   Hook here(recorder);
@@ -169,12 +168,12 @@ TEST_CASE("frame pointers, where there is nothing better") {
   // hook, frame_pointer_only, this test, ...
   REQUIRE(through.addresses.size() == direct.addresses.size() + 1);
   CHECK(std::equal(through.addresses.begin() + 3, through.addresses.end(), direct.addresses.begin() + 2));
-  CHECK(through.guessed[2]);
-  CHECK(std::count(through.guessed.begin(), through.guessed.end(), true) == 1);
-  CHECK(std::count(direct.guessed.begin(), direct.guessed.end(), true) == 0);
+  CHECK(through.by_frame_pointer[2]);
+  CHECK(std::count(through.by_frame_pointer.begin(), through.by_frame_pointer.end(), true) == 1);
+  CHECK(std::count(direct.by_frame_pointer.begin(), direct.by_frame_pointer.end(), true) == 0);
 }
 
-TEST_CASE("neither unwind information nor a frame pointer ends a stack with the reason") {
+TEST_CASE("a stack without unwind information and frame pointer is truncated with the reason") {
   REQUIRE(g_started);
   Recorder recorder;
   Hook here(recorder);
