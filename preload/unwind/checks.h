@@ -1,5 +1,5 @@
-// Checks of a build with HEAPPROF_CHECK_STACKS: each stack that was captured by means of remembered data is walked
-// again in full. At a difference the program is ended.
+// Checks of a checked build (HEAPPROF_CHECK_STACKS): each stack that was captured by means of remembered data is
+// walked again in full. At a difference the program is ended.
 #pragma once
 
 #include <cstdint>
