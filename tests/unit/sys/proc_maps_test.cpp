@@ -1,0 +1,62 @@
+// The reader of /proc/self/maps.
+#include "preload/sys/proc_maps.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+
+using namespace heapprof;
+
+namespace {
+
+const int g_in_program = 1;
+
+/// Reads all lines through a buffer of `bytes` bytes until one holds `address`.
+bool find(std::uint64_t address, std::size_t bytes, sys::Mapping& mapping, std::string& path) {
+  std::string buffer(bytes, '\0');
+  char text[4096];
+  sys::MapsReader reader(buffer.data(), buffer.size());
+  bool found = false;
+  while (!found && reader.next(mapping, text, sizeof text)) found = address >= mapping.begin && address < mapping.end;
+  reader.close();
+  path = text;
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("the program's mapping has its file and inode, however small the buffer is") {
+  const auto address = reinterpret_cast<std::uint64_t>(&g_in_program);
+  char program[4096] = {};
+  REQUIRE(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
+  struct stat status {};
+  REQUIRE(stat(program, &status) == 0);
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{100}, std::size_t{8192}}) {
+    sys::Mapping mapping;
+    std::string path;
+    REQUIRE(find(address, bytes, mapping, path));
+    CHECK(path == program);
+    CHECK(mapping.inode == status.st_ino);
+    CHECK(mapping.readable);
+    CHECK_FALSE(mapping.path_truncated);
+  }
+}
+
+TEST_CASE("a path that does not fit is truncated and marked") {
+  sys::Mapping mapping;
+  char path[8];
+  REQUIRE(sys::find_mapping(reinterpret_cast<std::uint64_t>(&g_in_program), mapping, path, sizeof path));
+  CHECK(std::string(path).size() == 7);
+  CHECK(mapping.path_truncated);
+}
+
+TEST_CASE("a mapping is found by the name that the kernel gives it") {
+  int local = 0;
+  sys::Mapping mapping;
+  REQUIRE(sys::find_mapping("[stack]", mapping));
+  const auto address = reinterpret_cast<std::uint64_t>(&local);
+  CHECK((address >= mapping.begin && address < mapping.end));
+  CHECK(mapping.inode == 0);
+}
