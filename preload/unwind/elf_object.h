@@ -50,7 +50,7 @@ bool find_object(std::uint64_t pc, ObjectLocation& location) noexcept;
 /// Reads the headers of the object at `location`.
 void read_object(const ObjectLocation& location, ElfObject& object) noexcept;
 
-/// Returns the object's path: absolute, "[vdso]" for the kernel's, else `name`, the loader's. The path may be in
+/// Returns the object's path: absolute, "[vdso]" for the vdso, else `name`, the loader's. The path may be in
 /// `memory`, which is set to null or to kPathMemoryBytes of mapped memory that the caller unmaps after use.
 const char* find_path(const ElfObject& object, const char* name, char*& memory) noexcept;
 inline constexpr std::size_t kPathMemoryBytes = 8192;

@@ -53,7 +53,7 @@ RowKind find_row(const ElfObject* object, FrameAddress address, CfiRow& row) noe
 /// Makes a rule of a row.
 Rule make_rule(const CfiRow& row, ModuleId module, std::uint64_t pc) noexcept;
 
-/// What a frame pointer points to (System V ABI, 3.2.2).
+/// What a frame pointer points to (System V ABI, x86-64 supplement, 3.2.2; AAPCS64, 6.4.6).
 struct FrameRecord {
   std::uint64_t fp;  ///< the caller's
   std::uint64_t return_address;

@@ -28,7 +28,7 @@ struct ModuleInfo {
   std::uint64_t load_bias;  ///< address in memory minus address in the ELF file
   const std::uint8_t* build_id;
   std::uint32_t build_id_bytes;  ///< 0: it has none
-  const char* path;  ///< absolute; "[vdso]" for the kernel's; the loader's name when the path is unknown
+  const char* path;  ///< absolute; "[vdso]" for the vdso; the loader's name when the path is unknown
   bool main;         ///< the program itself
 };
 
@@ -55,8 +55,8 @@ struct Settings {
   bool shadow_stack = true;
 };
 
-/// Call it once, before the first capture. Finds the loader's text and the main program; may read /proc/self/auxv and
-/// /proc/self/maps. Returns false when no stack can be captured, because there is no memory for the rule cache.
+/// Call it once, before the first capture. Finds the loader's text and the main program, and maps the rule cache.
+/// Returns false when there is no memory for the cache; no stack can be captured then.
 bool start(const Settings& settings) noexcept;
 
 namespace detail {
