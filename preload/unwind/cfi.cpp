@@ -1,6 +1,7 @@
 #include "preload/unwind/cfi.h"
 
 #include <cstring>
+#include <initializer_list>
 
 #include "preload/unwind/dwarf.h"
 

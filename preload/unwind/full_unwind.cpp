@@ -59,7 +59,7 @@ RowKind find_row(const ElfObject* object, FrameAddress address, CfiRow& row) noe
       return RowKind::kOutermost;
     return RowKind::kNone;
   }
-  if (result == CfiResult::kBad || entry.ra_register != arch::kDwarfRa || !run_cfi(entry, at, row))
+  if (result == CfiResult::kInvalid || entry.ra_register != arch::kDwarfRa || !run_cfi(entry, at, row))
     return RowKind::kInvalid;
   return RowKind::kRow;
 }
