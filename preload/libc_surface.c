@@ -22,7 +22,6 @@ FUNCTION(getauxval)
 
 /* Memory and strings. On x86-64 the recorder contains them (intercept/x86_64/memory_functions.cpp). */
 #ifndef __x86_64__
-FUNCTION(memchr)
 FUNCTION(memcmp)
 FUNCTION(memcpy)
 FUNCTION(memmove)

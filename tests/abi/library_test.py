@@ -31,7 +31,7 @@ HOOKS = set(HEAP + MAPPINGS + KERNEL + EXECUTABLE_PATH + FRAMES + HOST_CALLS)
 # The functions that the recorder may use of libc. None allocates, locks, sets errno or is a cancellation point.
 FROM_LIBC = set("environ clock_gettime getauxval __stack_chk_fail".split())
 if os.uname().machine != "x86_64":
-    FROM_LIBC |= set("memchr memcmp memcpy memmove memset strlen".split())
+    FROM_LIBC |= set("memcmp memcpy memmove memset strlen".split())
 # Weak references without a version, which are null where libc or the loader does not define them.
 WEAK = set("__libc_single_threaded __register_atfork __libc_stack_end _dl_find_object _r_debug".split())
 
@@ -197,7 +197,7 @@ class Registers(unittest.TestCase):
     def test_vector_registers_are_saved_where_they_are_used(self):
         """Code that runs before the trampoline has saved them uses none, on no path."""
         begun = ["heapprof_intercept_begin", "heapprof_intercept_end", "memcpy", "memset", "memmove", "memcmp",
-                 "memchr", "strlen"]
+                 "strlen"]
         met = set()
         while begun:
             function = begun.pop()

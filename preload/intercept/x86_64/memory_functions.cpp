@@ -42,22 +42,6 @@ extern "C" {
   return 0;
 }
 
-/// Eight bytes at a time, because /proc/self/maps is parsed with it.
-[[gnu::visibility("hidden")]] const void* memchr(const void* in, int value, std::size_t bytes) noexcept {
-  const auto* at = static_cast<const std::uint8_t*>(in);
-  constexpr std::uint64_t kOnes = 0x0101010101010101;
-  const std::uint64_t pattern = kOnes * static_cast<std::uint8_t>(value);
-  for (; bytes >= 8; at += 8, bytes -= 8) {
-    std::uint64_t word;
-    __builtin_memcpy(&word, at, 8);
-    word ^= pattern;
-    if (((word - kOnes) & ~word & (kOnes << 7)) != 0) break;
-  }
-  for (; bytes != 0; --bytes, ++at)
-    if (*at == static_cast<std::uint8_t>(value)) return at;
-  return nullptr;
-}
-
 [[gnu::visibility("hidden")]] std::size_t strlen(const char* text) noexcept {
   const char* at = text;
   while (*at != '\0') ++at;
