@@ -54,7 +54,7 @@ PATIENCE = 600  # of the clock, for machines that do other things
 EXTENT_MAGIC = b"HPFEXNT1"  # common/trace_format.h
 FRAME_MAGIC = b"HFRM"
 SECTION_MAGIC = b"HSEC"  # analyzer/trace/compact/section.h
-NAMES_MAGIC = b"HPFNAME1"  # analyzer/symbols/name_table.h
+NAMES_MAGIC = b"HPFNAME1"  # analyzer/symbols/module_symbols.h
 
 SLICE = ("--from", "10%", "--to", "90%")
 # What is asked, and how its answer is read.

@@ -20,7 +20,7 @@
 #include <utility>
 
 #include "analyzer/symbols/debuginfod.h"
-#include "analyzer/symbols/plain_sections.h"
+#include "analyzer/symbols/zstd_sections.h"
 #include "analyzer/symbols/sysroot.h"
 
 namespace heapprof::symbols {
@@ -30,13 +30,13 @@ namespace {
 constexpr std::string_view kDeleted = " (deleted)";
 
 /// Opens a regular file for reading; anything else, such as a pipe that would block, fails.
-Descriptor open_file(const std::string& path) {
-  Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+FileDescriptor open_file(const std::string& path) {
+  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat status {};
   if (!fd.is_open()) return fd;
   if (fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     errno = EINVAL;
-    return Descriptor();
+    return FileDescriptor();
   }
   return fd;
 }
@@ -46,7 +46,7 @@ struct ElfEnd {
 };
 using ElfHandle = std::unique_ptr<Elf, ElfEnd>;
 
-ElfHandle read_elf(const Descriptor& fd) {
+ElfHandle read_elf(const FileDescriptor& fd) {
   return ElfHandle(elf_begin(fd.get(), ELF_C_READ_MMAP, nullptr));
 }
 
@@ -96,7 +96,7 @@ bool read_alt_link(Elf* elf, std::string& file_name, std::string& build_id) {
 }
 
 /// The checksum that a debug link carries: CRC-32 of the whole file.
-std::uint32_t checksum_of(const Descriptor& fd) {
+std::uint32_t checksum_of(const FileDescriptor& fd) {
   std::array<unsigned char, 65536> buffer;
   uLong sum = crc32(0, nullptr, 0);
   off_t offset = 0;
@@ -174,7 +174,7 @@ bool ModuleFile::open_vdso() {
   // The section headers stand last in it.
   const std::size_t size = header->e_shoff + std::size_t{header->e_shnum} * header->e_shentsize;
   if (header->e_shoff == 0 || size > kMaxVdso) return false;
-  Descriptor fd(memfd_create("vdso", MFD_CLOEXEC));
+  FileDescriptor fd(memfd_create("vdso", MFD_CLOEXEC));
   if (!fd.is_open() || write(fd.get(), header, size) != static_cast<ssize_t>(size)) return false;
   const bool accepted = accept_main(std::move(fd), name_, true, nullptr) == Acceptance::kAccepted;
   main_state_.clear();
@@ -216,7 +216,7 @@ ModuleFile::Acceptance ModuleFile::open_main(const std::string& path, bool must_
   return accept_main(open_file(path), path, must_match, reason);
 }
 
-ModuleFile::Acceptance ModuleFile::accept_main(Descriptor fd, const std::string& path, bool must_match,
+ModuleFile::Acceptance ModuleFile::accept_main(FileDescriptor fd, const std::string& path, bool must_match,
                                                std::string* reason) {
   const auto refuse = [&](Acceptance acceptance, std::string text) {
     if (reason != nullptr) *reason = std::move(text);
@@ -255,13 +255,13 @@ ModuleFile::Acceptance ModuleFile::accept_main(Descriptor fd, const std::string&
   main_path_ = path;
   locate_debug_file(elf.get());
   elf.reset();
-  if (!report(with_plain_sections(std::move(fd)), path))
+  if (!report(with_decompressed_sections(std::move(fd)), path))
     return refuse(Acceptance::kRefused, std::string("unreadable: ") + dwfl_errmsg(-1));
   main_state_ = std::move(state);
   return Acceptance::kAccepted;
 }
 
-std::string ModuleFile::sign_of_change(const Descriptor& fd, Elf* elf) const {
+std::string ModuleFile::sign_of_change(const FileDescriptor& fd, Elf* elf) const {
   struct stat status {};
   if (origin_.recorded_at_ns != 0 && fstat(fd.get(), &status) == 0 && options_.sysroot.empty()) {
     const auto written = static_cast<std::uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000u +
@@ -297,17 +297,17 @@ void ModuleFile::locate_debug_file(Elf* elf) {
     has_debug_information_ |= name == ".debug_info" || name == ".zdebug_info";
     return false;
   });
-  debug_file_ = Descriptor();
+  debug_file_ = FileDescriptor();
   if (has_debug_information_ && has_symbols_) return;
   GElf_Word link_crc = 0;
   const char* const link = dwelf_elf_gnu_debuglink(elf, &link_crc);
-  debug_file_ = Descriptor(find_debug_file(link, link_crc, debug_path_));
+  debug_file_ = FileDescriptor(find_debug_file(link, link_crc, debug_path_));
 }
 
 std::string ModuleFile::fingerprint() {
   if (main_state_.empty() || build_id_.empty()) return {};
   static const std::string program = [] {
-    const Descriptor fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+    const FileDescriptor fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
     return fd.is_open() ? state_of(fd.get()) : std::string();
   }();
   if (program.empty()) return {};
@@ -315,11 +315,11 @@ std::string ModuleFile::fingerprint() {
   if (debug_file_.is_open()) text += ";debug " + debug_state_;
   std::string path;
   if (alt_link_) {
-    const Descriptor fd(find_alt_file(debug_file_.is_open() ? debug_path_ : main_path_, path));
+    const FileDescriptor fd(find_alt_file(debug_file_.is_open() ? debug_path_ : main_path_, path));
     text += ";alt " + (fd.is_open() ? state_of(fd.get()) : "none");
   }
   for (const std::string& package : packages())
-    if (const Descriptor fd = open_file(package); fd.is_open()) text += ";dwp " + state_of(fd.get());
+    if (const FileDescriptor fd = open_file(package); fd.is_open()) text += ";dwp " + state_of(fd.get());
   return text;
 }
 
@@ -341,7 +341,7 @@ bool ModuleFile::open_by_build_id() {
         return true;
   if (!options_.debuginfod) return false;
   std::string path, reason;
-  Descriptor fd(fetch_debug_file(recorded_.build_id_hex, path, reason));
+  FileDescriptor fd(fetch_debug_file(recorded_.build_id_hex, path, reason));
   if (!fd.is_open()) {
     warn("debuginfod has no debug file (" + reason + ")");
     return false;
@@ -349,7 +349,7 @@ bool ModuleFile::open_by_build_id() {
   return open_main(path, true, nullptr) == Acceptance::kAccepted;
 }
 
-bool ModuleFile::report(Descriptor owned, const std::string& path) {
+bool ModuleFile::report(FileDescriptor owned, const std::string& path) {
   callbacks_.find_elf = [](Dwfl_Module*, void**, const char*, Dwarf_Addr, char**, Elf**) { return -1; };
   callbacks_.find_debuginfo = find_debuginfo;
   callbacks_.section_address = dwfl_offline_section_address;
@@ -404,7 +404,7 @@ std::vector<std::string> ModuleFile::debug_roots() const {
 
 int ModuleFile::find_debug_file(const char* link, std::uint32_t link_crc, std::string& path) {
   const auto accept = [&](const std::string& candidate, bool linked) {
-    Descriptor fd = candidate.empty() ? Descriptor() : open_file(candidate);
+    FileDescriptor fd = candidate.empty() ? FileDescriptor() : open_file(candidate);
     if (!fd.is_open()) return -1;
     const ElfHandle elf = read_elf(fd);
     if (elf == nullptr || elf_kind(elf.get()) != ELF_K_ELF) return -1;
@@ -418,7 +418,7 @@ int ModuleFile::find_debug_file(const char* link, std::uint32_t link_crc, std::s
     if (AltLink alt; read_alt_link(elf.get(), alt.name, alt.build_id)) alt_link_ = std::move(alt);
     path = candidate;
     debug_state_ = state_of(fd.get());
-    return with_plain_sections(std::move(fd)).release();
+    return with_decompressed_sections(std::move(fd)).release();
   };
 
   for (const std::string& root : debug_roots())
@@ -446,7 +446,7 @@ int ModuleFile::find_debug_file(const char* link, std::uint32_t link_crc, std::s
   }
   if (options_.debuginfod && !build_id_.empty()) {
     std::string reason;
-    Descriptor fd(fetch_debug_file(build_id_, path, reason));
+    FileDescriptor fd(fetch_debug_file(build_id_, path, reason));
     if (!fd.is_open()) {
       warn("debuginfod has no debug file (" + reason + ")");
     } else if (!path.empty()) {
@@ -465,7 +465,7 @@ int ModuleFile::find_alt_file(const std::string& referring_file, std::string& pa
     candidates.push_back(root + "/.dwz/" + name.substr(name.rfind('/') + 1));
   }
   for (const std::string& candidate : candidates) {
-    Descriptor fd = candidate.empty() ? Descriptor() : open_file(candidate);
+    FileDescriptor fd = candidate.empty() ? FileDescriptor() : open_file(candidate);
     if (!fd.is_open()) continue;
     const ElfHandle elf = read_elf(fd);
     if (elf == nullptr || elf_kind(elf.get()) != ELF_K_ELF || build_id_of(elf.get()) != alt_link_->build_id) continue;
@@ -489,8 +489,8 @@ int ModuleFile::find_debuginfo(Dwfl_Module*, void** userdata, const char*, Dwarf
   std::string path;
   // libdwfl asks for the supplementary file of dwz through the same callback.
   const bool alt = self->alt_link_ && link != nullptr && self->alt_link_->name == link;
-  const int fd = alt ? with_plain_sections(
-                           Descriptor(self->find_alt_file(file_name != nullptr ? file_name : self->main_path_, path)))
+  const int fd = alt ? with_decompressed_sections(
+                           FileDescriptor(self->find_alt_file(file_name != nullptr ? file_name : self->main_path_, path)))
                            .release()
                      : self->debug_file(path);
   if (fd < 0) {

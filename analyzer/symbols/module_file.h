@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/symbols/descriptor.h"
+#include "analyzer/symbols/file_descriptor.h"
 #include "analyzer/symbols/symbolizer.h"
 
 namespace heapprof::symbols {
@@ -74,15 +74,15 @@ class ModuleFile {
   /// Opens `path` as this module's own file if its build id is the recorded one. `must_match`: an unknown
   /// build id does not do.
   Acceptance open_main(const std::string& path, bool must_match, std::string* reason);
-  Acceptance accept_main(Descriptor fd, const std::string& path, bool must_match, std::string* reason);
+  Acceptance accept_main(FileDescriptor fd, const std::string& path, bool must_match, std::string* reason);
   bool open_vdso();
   bool open_in_live_root();
   bool open_mapped();
   /// Why a file that has no build id to go by is not the recorded one; empty: nothing speaks against it.
-  std::string sign_of_change(const Descriptor& fd, Elf* elf) const;
+  std::string sign_of_change(const FileDescriptor& fd, Elf* elf) const;
   void locate_debug_file(Elf* elf);
   bool open_by_build_id();
-  bool report(Descriptor fd, const std::string& path);
+  bool report(FileDescriptor fd, const std::string& path);
   std::vector<std::string> debug_roots() const;
   void warn(const std::string& text) { warnings_.push_back(name_ + ": " + text); }
 
@@ -104,7 +104,7 @@ class ModuleFile {
   std::string main_state_; ///< what of it would change if it were another one; empty: not a file
   bool has_symbols_ = false;            ///< a table of all of them, in the file itself
   bool has_debug_information_ = false;  ///< likewise
-  Descriptor debug_file_;
+  FileDescriptor debug_file_;
   std::string debug_path_;
   std::string debug_state_;
   std::optional<AltLink> alt_link_;

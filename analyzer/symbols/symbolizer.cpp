@@ -16,13 +16,13 @@
 #include <utility>
 
 #include "analyzer/symbols/demangle.h"
-#include "analyzer/symbols/dwarf_functions.h"
-#include "analyzer/symbols/elf_symbols.h"
+#include "analyzer/symbols/dwarf_frames.h"
+#include "analyzer/symbols/elf_symbol_table.h"
 #include "analyzer/symbols/module_file.h"
-#include "analyzer/symbols/name_cache.h"
-#include "analyzer/symbols/name_table.h"
+#include "analyzer/symbols/symbol_cache.h"
+#include "analyzer/symbols/module_symbols.h"
 #include "analyzer/symbols/perf_map.h"
-#include "analyzer/symbols/tail_name.h"
+#include "analyzer/symbols/tail_call_name.h"
 
 namespace heapprof::symbols {
 
@@ -148,17 +148,17 @@ class ModuleReader {
   std::size_t opening_warnings_;
   bool prepared_ = false;
   Dwarf_Addr bias_ = 0;
-  std::optional<DwarfFunctions> functions_;
-  std::optional<ElfSymbols> symbols_;
+  std::optional<DwarfFrames> functions_;
+  std::optional<ElfSymbolTable> symbols_;
 };
 
 /// What a module goes by in a table of names. Empty: it is nothing but a number, since its definition was lost.
 std::string path_in_table(const Module& module) { return module.generated ? "[generated]" : module.path; }
 
-const ModuleNames* find_names(const std::vector<ModuleNames>* all, const Module& module) {
+const ModuleSymbols* find_names(const std::vector<ModuleSymbols>* all, const Module& module) {
   const std::string path = path_in_table(module);
   if (all == nullptr || path.empty()) return nullptr;
-  for (const ModuleNames& names : *all)
+  for (const ModuleSymbols& names : *all)
     if (names.path == path && names.build_id_hex == module.build_id_hex && names.map_bytes == module.map_bytes)
       return &names;
   return nullptr;
@@ -167,7 +167,7 @@ const ModuleNames* find_names(const std::vector<ModuleNames>* all, const Module&
 /// A debug file would know more.
 bool is_unknown(const std::vector<SourceFrame>& frames) {
   const std::string& function = frames.back().function;
-  return function.empty() || function.starts_with(kTailOf);
+  return function.empty() || function.starts_with(kTailCallPrefix);
 }
 
 }  // namespace
@@ -184,10 +184,10 @@ struct Symbolizer::Task {
   std::vector<std::uint64_t> missing;
   std::vector<std::vector<SourceFrame>> found;   ///< of `missing`
   std::unique_ptr<ModuleReader> reader;
-  std::optional<ModuleNames> cached;
+  std::optional<ModuleSymbols> cached;
   std::string fingerprint;
 
-  void take_known(const ModuleNames& names) {
+  void take_known(const ModuleSymbols& names) {
     for (std::size_t i = 0; i < addresses.size(); ++i)
       if (const auto* known = names.find(addresses[i]); frames[i].empty() && known != nullptr) frames[i] = *known;
   }
@@ -196,7 +196,7 @@ struct Symbolizer::Task {
   /// False: all is done. True: `missing` is to be looked up by `reader`.
   bool begin(const Module& recorded, const Options& options, const Origin& origin) {
     frames.resize(addresses.size());
-    if (const ModuleNames* bundled = find_names(origin.bundle.get(), recorded); bundled != nullptr) {
+    if (const ModuleSymbols* bundled = find_names(origin.bundle.get(), recorded); bundled != nullptr) {
       take_known(*bundled);
       const bool all = std::none_of(frames.begin(), frames.end(), [](const auto& f) { return f.empty(); });
       if (all && !options.points_at_files()) {
@@ -221,7 +221,7 @@ struct Symbolizer::Task {
     }
     if (!options.cache_folder.empty()) {
       fingerprint = reader->fingerprint();
-      cached = NameCache(options.cache_folder).load(reader->build_id(), fingerprint);
+      cached = SymbolCache(options.cache_folder).load(reader->build_id(), fingerprint);
       if (cached) {
         std::erase_if(missing, [&](std::uint64_t address) { return cached->find(address) != nullptr; });
         for (std::size_t i = 0; i < addresses.size(); ++i)
@@ -256,7 +256,7 @@ struct Symbolizer::Task {
       if (addresses[i] == missing[m]) frames[i] = std::move(found[m++]);
     warn(reader->warnings());
     if (!missing.empty() && !fingerprint.empty() && reader->can_be_kept())
-      NameCache(options.cache_folder).store(reader->build_id(), fingerprint, merged());
+      SymbolCache(options.cache_folder).store(reader->build_id(), fingerprint, merged());
     if (!reader->has_all_symbols())
       why_unnamed = recorded.path +
                     ": without symbols (stripped), and no debug symbols were found; install them (Debian: "
@@ -264,12 +264,12 @@ struct Symbolizer::Task {
     reader.reset();
   }
 
-  ModuleNames merged() const {
+  ModuleSymbols merged() const {
     std::map<std::uint64_t, const std::vector<SourceFrame>*> all;
     if (cached)
       for (std::size_t i = 0; i < cached->addresses.size(); ++i) all[cached->addresses[i]] = &cached->frames[i];
     for (std::size_t i = 0; i < addresses.size(); ++i) all[addresses[i]] = &frames[i];
-    ModuleNames names;
+    ModuleSymbols names;
     names.warnings = reader->reading_warnings();
     if (cached) names.warnings.insert(names.warnings.end(), cached->warnings.begin(), cached->warnings.end());
     for (const auto& [address, known] : all) {
@@ -407,10 +407,10 @@ std::vector<std::vector<SourceFrame>> Symbolizer::resolve(const std::vector<Code
   return result;
 }
 
-std::vector<ModuleNames> Symbolizer::look_up(const std::vector<CodeAddress>& addresses) {
-  std::vector<ModuleNames> result;
+std::vector<ModuleSymbols> Symbolizer::resolve_by_module(const std::vector<CodeAddress>& addresses) {
+  std::vector<ModuleSymbols> result;
   for (Task& task : look_up_tasks(addresses)) {
-    ModuleNames& names = result.emplace_back();
+    ModuleSymbols& names = result.emplace_back();
     const Module& module = modules_[task.module];
     names.path = path_in_table(module);
     names.build_id_hex = module.build_id_hex;

@@ -8,7 +8,7 @@
 // debug file (by build id or debug link) and from .gnu_debugdata. The network is never used unless
 // Options::debuginfod says so.
 //
-// What comes from files: everything that the trace's own names (Origin::bundle) and the cache (name_cache.h) do
+// What comes from files: everything that the trace's own names (Origin::bundle) and the cache (symbol_cache.h) do
 // not know. A module with many addresses is shared out among the cores.
 #pragma once
 
@@ -49,20 +49,20 @@ struct Options {
   bool short_names = false;             ///< long names with their template arguments and parameters left out
   bool symbols = true;                  ///< false: no file is opened, every address is unresolved
   bool debuginfod = false;              ///< ask the servers in DEBUGINFOD_URLS for missing debug files
-  std::string cache_folder;             ///< where names are kept between runs (name_cache.h); empty: nowhere
+  std::string cache_folder;             ///< where names are kept between runs (symbol_cache.h); empty: nowhere
 
   /// True when the user pointed at files that the machine which bundled a trace may not have had.
   bool points_at_files() const { return !sysroot.empty() || !debug_dirs.empty() || debuginfod; }
 };
 
-struct ModuleNames;
+struct ModuleSymbols;
 
 /// The recorded process, as far as finding its files takes it.
 struct Origin {
   std::uint64_t recorded_at_ns = 0;  ///< start of the recording, since 1970; 0: unknown
   std::uint32_t pid = 0;             ///< as the process itself knew it; 0: unknown
   std::uint32_t live_pid = 0;        ///< as /proc here knows it, when it still runs here; else 0
-  std::shared_ptr<const std::vector<ModuleNames>> bundle;  ///< names that the trace carries; null: none
+  std::shared_ptr<const std::vector<ModuleSymbols>> bundle;  ///< names that the trace carries; null: none
 };
 
 class Symbolizer {
@@ -85,8 +85,8 @@ class Symbolizer {
   /// Files are opened anew by each call, so give all addresses at once.
   std::vector<std::vector<SourceFrame>> resolve(const std::vector<CodeAddress>& addresses);
 
-  /// The same by module, each address once, to be stored: name_table.h.
-  std::vector<ModuleNames> look_up(const std::vector<CodeAddress>& addresses);
+  /// The same by module, each address once, to be stored: module_symbols.h.
+  std::vector<ModuleSymbols> resolve_by_module(const std::vector<CodeAddress>& addresses);
 
   /// What the calls so far met, a sentence each, ordered by module; what is so with several files is said once.
   std::vector<std::string> warnings() const;

@@ -23,7 +23,7 @@ struct EmbeddedSymbols {
 /// Locates the symbols of the trace `file_id` in the file; nullopt: it has none.
 std::optional<EmbeddedSymbols> find_symbols(const InputFile& file, std::uint64_t file_id);
 
-/// The packed table of names (analyzer/symbols/name_table.h); nullopt: an extent is damaged.
+/// The packed table of names (analyzer/symbols/module_symbols.h); nullopt: an extent is damaged.
 std::optional<std::string> read_symbols(const InputFile& file, std::uint64_t file_id, const EmbeddedSymbols& where);
 
 /// Extents that contain `symbols`, to be written at file offset `offset`, a multiple of `unit_bytes`.

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "analyzer/replay/index/index.h"
-#include "analyzer/symbols/name_table.h"
+#include "analyzer/symbols/module_symbols.h"
 #include "analyzer/symbols/perf_map.h"
 #include "common/checksum.h"
 #include "tests/fuzz/input.h"
@@ -103,13 +103,13 @@ void table_of_names(fuzz::Input& input, bool sound) {
   } else {
     packed = input.text(input.left());
   }
-  const auto modules = symbols::unpack(packed);
+  const auto modules = symbols::decode_symbols(packed);
   if (!modules) return;
   for (const auto& module : *modules)
     for (const std::uint64_t address : module.addresses)
       if (module.find(address) == nullptr) std::abort();
   // What was read can be written, and says the same.
-  const auto again = symbols::unpack(symbols::pack(*modules));
+  const auto again = symbols::decode_symbols(symbols::encode_symbols(*modules));
   if (!again || again->size() != modules->size()) std::abort();
 }
 

@@ -20,7 +20,7 @@
 #include "analyzer/render/text.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/wrap.h"
-#include "analyzer/symbols/name_table.h"
+#include "analyzer/symbols/module_symbols.h"
 #include "analyzer/trace/embedded_symbols.h"
 
 namespace heapprof::cli {
@@ -91,15 +91,15 @@ void bundle(const std::string& output, const symbols::Options& options, const re
   std::vector<symbols::CodeAddress> wanted;
   for (const model::CodeAddress& address : profile.addresses) wanted.push_back({address.module, address.offset});
   symbols::Symbolizer symbolizer = symbolizer_of(profile, options);
-  const std::vector<symbols::ModuleNames> names = symbolizer.look_up(wanted);
+  const std::vector<symbols::ModuleSymbols> names = symbolizer.resolve_by_module(wanted);
   std::size_t all = 0, named = 0;
-  for (const symbols::ModuleNames& module : names) {
+  for (const symbols::ModuleSymbols& module : names) {
     all += module.frames.size();
     named += static_cast<std::size_t>(
         std::count_if(module.frames.begin(), module.frames.end(),
                       [](const auto& frames) { return !frames.back().function.empty(); }));
   }
-  const std::string packed = symbols::pack(names);
+  const std::string packed = symbols::encode_symbols(names);
 
   Copy copy(output);
   copy_recording(trace, copy);

@@ -16,8 +16,8 @@
 #include "analyzer/cli/options/option_values.h"
 #include "analyzer/render/text.h"
 #include "analyzer/render/units.h"
-#include "analyzer/symbols/name_cache.h"
-#include "analyzer/symbols/name_table.h"
+#include "analyzer/symbols/symbol_cache.h"
+#include "analyzer/symbols/module_symbols.h"
 
 namespace heapprof::cli {
 namespace {
@@ -196,7 +196,7 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
 }
 
 void add_symbol_options(CLI::App& command, symbols::Options& options) {
-  options.cache_folder = symbols::NameCache::default_folder();
+  options.cache_folder = symbols::SymbolCache::default_folder();
   command.add_option("--sysroot", options.sysroot, "Folder that stands for / of the machine that recorded")
       ->group("Symbols");
   command.add_option("--debug-dir", options.debug_dirs, "Look for debug files here, too (repeatable)")
@@ -228,7 +228,7 @@ int run_on_trace(const TraceOptions& options, const std::function<void(const rep
     ProgressLine progress("Reading " + options.trace);
     const replay::Analysis analysis(
         options.trace, selection, [&](double share, std::uint64_t records) { progress.show(share, records); },
-        {.use = options.use_index, .keep = options.use_index}, symbols::unpack_shared);
+        {.use = options.use_index, .keep = options.use_index}, symbols::decode_shared_symbols);
     progress.show(1, 0);
     for (const std::string& warning : analysis.warnings()) complain(warning);
     print(analysis);

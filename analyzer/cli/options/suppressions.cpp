@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "analyzer/symbols/tail_name.h"
+#include "analyzer/symbols/tail_call_name.h"
 
 namespace heapprof::cli {
 namespace {
@@ -118,11 +118,11 @@ const char* kept_by(std::string_view function) {
   return nullptr;
 }
 
-/// Of a function without symbol, those that jump to it are known (symbols::kTailOf): what all of them keep.
+/// Of a function without symbol, those that jump to it are known (symbols::kTailCallPrefix): what all of them keep.
 const char* kept_by_all(std::string_view function) {
   constexpr std::string_view kBetween = ", ";
-  if (!function.starts_with(symbols::kTailOf) || !function.ends_with(']')) return nullptr;
-  function.remove_prefix(symbols::kTailOf.size());
+  if (!function.starts_with(symbols::kTailCallPrefix) || !function.ends_with(']')) return nullptr;
+  function.remove_prefix(symbols::kTailCallPrefix.size());
   function.remove_suffix(1);
   const char* what = nullptr;
   for (;;) {

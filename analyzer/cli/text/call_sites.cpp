@@ -6,7 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "analyzer/symbols/function_name.h"
+#include "analyzer/symbols/return_type.h"
 
 namespace heapprof::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include "analyzer/render/text.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/wrap.h"
-#include "analyzer/symbols/function_name.h"
+#include "analyzer/symbols/return_type.h"
 
 namespace heapprof::cli {
 namespace {

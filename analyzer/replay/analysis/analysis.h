@@ -41,7 +41,7 @@ struct IndexUse {
 
 /// Unpacks the embedded symbols of a trace; null: they are damaged.
 using SymbolLoader =
-    std::function<std::shared_ptr<const std::vector<symbols::ModuleNames>>(std::string_view packed)>;
+    std::function<std::shared_ptr<const std::vector<symbols::ModuleSymbols>>(std::string_view packed)>;
 
 /// An event of for_each_event(). Times are nanoseconds since the start of the recording.
 struct ProfileEvent {

@@ -1,5 +1,5 @@
 // Names without their return types, against what libiberty prints when it is asked to leave the type out.
-#include "analyzer/symbols/function_name.h"
+#include "analyzer/symbols/return_type.h"
 
 #include <catch2/catch.hpp>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "analyzer/symbols/name_table.h"
+#include "analyzer/symbols/module_symbols.h"
 
 #include <zstd.h>
 
@@ -144,16 +144,16 @@ std::uint64_t distance_behind_begin(std::uint64_t address, std::uint64_t begin) 
 
 }  // namespace
 
-const std::vector<SourceFrame>* ModuleNames::find(std::uint64_t address) const {
+const std::vector<SourceFrame>* ModuleSymbols::find(std::uint64_t address) const {
   const auto at = std::lower_bound(addresses.begin(), addresses.end(), address);
   if (at == addresses.end() || *at != address) return nullptr;
   return &frames[static_cast<std::size_t>(at - addresses.begin())];
 }
 
-std::string pack(const std::vector<ModuleNames>& modules) {
+std::string encode_symbols(const std::vector<ModuleSymbols>& modules) {
   Encoder encoder;
   encoder.number(modules.size());
-  for (const ModuleNames& module : modules) {
+  for (const ModuleSymbols& module : modules) {
     encoder.text(module.path);
     encoder.text(module.build_id_hex);
     encoder.number(module.map_bytes);
@@ -188,7 +188,7 @@ std::string pack(const std::vector<ModuleNames>& modules) {
   return packed;
 }
 
-std::optional<std::vector<ModuleNames>> unpack(std::string_view packed) {
+std::optional<std::vector<ModuleSymbols>> decode_symbols(std::string_view packed) {
   Header header;
   if (packed.size() < sizeof header) return std::nullopt;
   std::memcpy(&header, packed.data(), sizeof header);
@@ -214,10 +214,10 @@ std::optional<std::vector<ModuleNames>> unpack(std::string_view packed) {
 
   Decoder decoder(raw);
   TextBudget budget;
-  std::vector<ModuleNames> modules;
+  std::vector<ModuleSymbols> modules;
   const std::uint64_t module_count = decoder.count(6);
   for (std::uint64_t m = 0; m < module_count && decoder.ok(); ++m) {
-    ModuleNames& module = modules.emplace_back();
+    ModuleSymbols& module = modules.emplace_back();
     module.path = decoder.text();
     module.build_id_hex = decoder.text();
     module.map_bytes = decoder.number();
@@ -252,10 +252,10 @@ std::optional<std::vector<ModuleNames>> unpack(std::string_view packed) {
   return modules;
 }
 
-std::shared_ptr<const std::vector<ModuleNames>> unpack_shared(std::string_view packed) {
-  std::optional<std::vector<ModuleNames>> modules = unpack(packed);
+std::shared_ptr<const std::vector<ModuleSymbols>> decode_shared_symbols(std::string_view packed) {
+  std::optional<std::vector<ModuleSymbols>> modules = decode_symbols(packed);
   if (!modules) return nullptr;
-  return std::make_shared<const std::vector<ModuleNames>>(std::move(*modules));
+  return std::make_shared<const std::vector<ModuleSymbols>>(std::move(*modules));
 }
 
 }  // namespace heapprof::symbols

@@ -1,4 +1,4 @@
-#include "analyzer/symbols/unwind_functions.h"
+#include "analyzer/symbols/eh_frame_functions.h"
 
 #include <dwarf.h>
 #include <gelf.h>
@@ -21,7 +21,7 @@ std::uint64_t distance_at(const unsigned char* bytes) {
 
 }  // namespace
 
-UnwindFunctions::UnwindFunctions(Dwfl_Module* module) {
+EhFrameFunctions::EhFrameFunctions(Dwfl_Module* module) {
   Dwarf_Addr bias = 0;
   Elf* const elf = dwfl_module_getelf(module, &bias);
   std::size_t names = 0;
@@ -54,7 +54,7 @@ UnwindFunctions::UnwindFunctions(Dwfl_Module* module) {
   }
 }
 
-std::uint64_t UnwindFunctions::begin_at(std::uint64_t address) const {
+std::uint64_t EhFrameFunctions::begin_at(std::uint64_t address) const {
   const auto next = std::upper_bound(begins_.begin(), begins_.end(), address);
   if (next == begins_.begin()) return 0;
   const std::uint64_t begin = *(next - 1);

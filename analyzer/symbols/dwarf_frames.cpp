@@ -1,4 +1,4 @@
-#include "analyzer/symbols/dwarf_functions.h"
+#include "analyzer/symbols/dwarf_frames.h"
 
 #include <dwarf.h>
 
@@ -69,7 +69,7 @@ bool has_scopes(int language) {
 
 }  // namespace
 
-DwarfFunctions::DwarfFunctions(Dwarf* dwarf, std::function<bool(std::uint64_t)> is_code,
+DwarfFrames::DwarfFrames(Dwarf* dwarf, std::function<bool(std::uint64_t)> is_code,
                                std::function<bool(std::uint64_t)> in_function, std::vector<std::string> packages)
     : dwarf_(dwarf),
       is_code_(std::move(is_code)),
@@ -80,7 +80,7 @@ DwarfFunctions::DwarfFunctions(Dwarf* dwarf, std::function<bool(std::uint64_t)> 
 }
 
 /// The address ranges of an entry that lie in code.
-std::vector<DwarfFunctions::Range> DwarfFunctions::ranges_of(Dwarf_Die& die) {
+std::vector<DwarfFrames::Range> DwarfFrames::ranges_of(Dwarf_Die& die) {
   std::vector<Range> ranges;
   Dwarf_Addr base = 0, low = 0, high = 0;
   for (std::ptrdiff_t at = 0; (at = dwarf_ranges(&die, at, &base, &low, &high)) > 0;) {
@@ -102,7 +102,7 @@ std::vector<DwarfFunctions::Range> DwarfFunctions::ranges_of(Dwarf_Die& die) {
 
 // --- units ---------------------------------------------------------------------------------------------
 
-void DwarfFunctions::list_units() {
+void DwarfFrames::list_units() {
   std::vector<std::uint32_t> without_ranges;
   Dwarf_CU* cu = nullptr;
   Dwarf_Die die, split;
@@ -145,7 +145,7 @@ void DwarfFunctions::list_units() {
 /// Calls visit(child) until it returns false. Returns false when it did, or when the entries are broken, so
 /// that nothing after here should be visited.
 template <typename Visit>
-bool DwarfFunctions::each_child(Dwarf_Die& parent, Dwarf_Off& last_offset, int depth, Visit&& visit) {
+bool DwarfFrames::each_child(Dwarf_Die& parent, Dwarf_Off& last_offset, int depth, Visit&& visit) {
   if (depth == kMaxDepth) {
     damaged_ = true;
     return true;
@@ -167,10 +167,10 @@ bool DwarfFunctions::each_child(Dwarf_Die& parent, Dwarf_Off& last_offset, int d
 }
 
 /// One pass over the entries of a unit, which collects the scopes around wanted addresses.
-class DwarfFunctions::Walk {
+class DwarfFrames::Walk {
  public:
   /// `wanted`: sorted addresses. `thorough`: leave nothing out.
-  Walk(DwarfFunctions& owner, const std::vector<std::uint64_t>& wanted, bool thorough)
+  Walk(DwarfFrames& owner, const std::vector<std::uint64_t>& wanted, bool thorough)
       : owner_(owner), wanted_(wanted), thorough_(thorough) {}
 
   void run(Dwarf_Die& unit) {
@@ -237,7 +237,7 @@ class DwarfFunctions::Walk {
     }
   }
 
-  DwarfFunctions& owner_;
+  DwarfFrames& owner_;
   const std::vector<std::uint64_t>& wanted_;
   const bool thorough_;
   Dwarf_Off last_offset_ = 0;
@@ -249,7 +249,7 @@ class DwarfFunctions::Walk {
 
 /// Demangled; empty: there is none. C functions have one when the source renames them (`asm("name")`), which is
 /// not mangled.
-std::string DwarfFunctions::linkage_name(Dwarf_Die& die, bool& mangled) {
+std::string DwarfFrames::linkage_name(Dwarf_Die& die, bool& mangled) {
   // dwarf_attr_integrate follows abstract_origin and specification, 16 steps at most.
   Dwarf_Attribute attribute;
   for (const unsigned name : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
@@ -264,7 +264,7 @@ std::string DwarfFunctions::linkage_name(Dwarf_Die& die, bool& mangled) {
   return {};
 }
 
-bool DwarfFunctions::collect_scope_names(Dwarf_Die& parent, std::uint32_t scope, int depth, Dwarf_Off& last_offset,
+bool DwarfFrames::collect_scope_names(Dwarf_Die& parent, std::uint32_t scope, int depth, Dwarf_Off& last_offset,
                                          ScopeNames& result) {
   return each_child(parent, last_offset, depth, [&](Dwarf_Die& die) {
     const int tag = dwarf_tag(&die);
@@ -300,7 +300,7 @@ bool DwarfFunctions::collect_scope_names(Dwarf_Die& parent, std::uint32_t scope,
 
 /// "space::Class::name" of a function without linkage name: compilers give none to functions of anonymous
 /// namespaces and to what templates make of local types.
-std::string DwarfFunctions::qualified_name(Dwarf_Die& die) {
+std::string DwarfFrames::qualified_name(Dwarf_Die& die) {
   Dwarf_Die declaration = declaration_of(die);
   const auto [known, added] = qualified_.try_emplace(declaration.addr);
   if (!added) return known->second;
@@ -320,7 +320,7 @@ std::string DwarfFunctions::qualified_name(Dwarf_Die& die) {
   return known->second = joined(scopes.names[scope->second], known->second);
 }
 
-std::string DwarfFunctions::function_name(Dwarf_Die& die, bool& plain) {
+std::string DwarfFrames::function_name(Dwarf_Die& die, bool& plain) {
   bool mangled = false;
   std::string name = linkage_name(die, mangled);
   plain = !mangled;
@@ -332,7 +332,7 @@ std::string DwarfFunctions::function_name(Dwarf_Die& die, bool& plain) {
 
 // --- addresses -----------------------------------------------------------------------------------------
 
-void DwarfFunctions::find_in_packages(Unit& unit) {
+void DwarfFrames::find_in_packages(Unit& unit) {
   if (!std::exchange(packages_opened_, true))
     for (const std::string& path : package_paths_)
       if (auto package = DwarfPackage::open(path); package != nullptr) packages_.push_back(std::move(package));
@@ -343,7 +343,7 @@ void DwarfFunctions::find_in_packages(Unit& unit) {
     }
 }
 
-void DwarfFunctions::resolve_in_unit(std::uint32_t number, const std::vector<std::uint64_t>& addresses,
+void DwarfFrames::resolve_in_unit(std::uint32_t number, const std::vector<std::uint64_t>& addresses,
                                      const std::vector<std::size_t>& asked,
                                      std::vector<std::vector<SourceFrame>>& frames, std::vector<bool>& plain_name) {
   Unit& unit = units_[number];
@@ -413,7 +413,7 @@ void DwarfFunctions::resolve_in_unit(std::uint32_t number, const std::vector<std
   }
 }
 
-void DwarfFunctions::resolve(const std::vector<std::uint64_t>& addresses,
+void DwarfFrames::resolve(const std::vector<std::uint64_t>& addresses,
                              std::vector<std::vector<SourceFrame>>& frames, std::vector<bool>& plain_name) {
   std::unordered_map<std::uint32_t, std::vector<std::size_t>> by_unit;
   for (std::size_t i = 0; i < addresses.size(); ++i)

@@ -1,4 +1,4 @@
-#include "analyzer/symbols/elf_symbols.h"
+#include "analyzer/symbols/elf_symbol_table.h"
 
 #include <gelf.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 #include <string_view>
 
-#include "analyzer/symbols/tail_name.h"
+#include "analyzer/symbols/tail_call_name.h"
 
 namespace heapprof::symbols {
 
@@ -54,7 +54,7 @@ std::vector<std::uint64_t> jumps_in(const unsigned char* code, std::uint64_t byt
 }  // namespace
 
 /// Whether `a` is the better name of two at the same address.
-bool ElfSymbols::better(const Symbol& a, const Symbol& b) {
+bool ElfSymbolTable::better(const Symbol& a, const Symbol& b) {
   if (a.local != b.local) return b.local;
   const std::string_view name_a = without_version(a.name), name_b = without_version(b.name);
   const auto underscores = [](std::string_view name) { return std::min(name.find_first_not_of('_'), name.size()); };
@@ -63,7 +63,7 @@ bool ElfSymbols::better(const Symbol& a, const Symbol& b) {
   return name_a < name_b;
 }
 
-ElfSymbols::ElfSymbols(Dwfl_Module* module) : unwind_functions_(module) {
+ElfSymbolTable::ElfSymbolTable(Dwfl_Module* module) : unwind_functions_(module) {
   std::vector<Symbol> sized, unsized;
   std::vector<std::uint64_t> begins;
   const int count = dwfl_module_getsymtab(module);
@@ -101,7 +101,7 @@ ElfSymbols::ElfSymbols(Dwfl_Module* module) : unwind_functions_(module) {
   if (!has_local_) add_tails(module, sized, unwindable);
 }
 
-void ElfSymbols::add_sized(std::vector<Symbol>& sized) {
+void ElfSymbolTable::add_sized(std::vector<Symbol>& sized) {
   // Of aliases the better name comes last, since the map lets later ones win.
   std::stable_sort(sized.begin(), sized.end(), [](const Symbol& a, const Symbol& b) {
     if (a.begin != b.begin) return a.begin < b.begin;
@@ -115,7 +115,7 @@ void ElfSymbols::add_sized(std::vector<Symbol>& sized) {
   sized_.build();
 }
 
-void ElfSymbols::add_unsized(std::vector<Symbol>& unsized, const std::vector<std::uint64_t>& all_begins) {
+void ElfSymbolTable::add_unsized(std::vector<Symbol>& unsized, const std::vector<std::uint64_t>& all_begins) {
   std::stable_sort(unsized.begin(), unsized.end(), [](const Symbol& a, const Symbol& b) {
     return a.begin != b.begin ? a.begin < b.begin : better(b, a);
   });
@@ -132,7 +132,7 @@ void ElfSymbols::add_unsized(std::vector<Symbol>& unsized, const std::vector<std
 
 /// `sized` in add_sized()'s order. Bytes that only look like a jump lead to the very begin of another function once
 /// in millions.
-void ElfSymbols::add_tails(Dwfl_Module* module, const std::vector<Symbol>& sized,
+void ElfSymbolTable::add_tails(Dwfl_Module* module, const std::vector<Symbol>& sized,
                            const std::vector<std::uint64_t>& begins) {
   constexpr std::size_t kMostNames = 8;
   Dwarf_Addr bias = 0;
@@ -165,20 +165,20 @@ void ElfSymbols::add_tails(Dwfl_Module* module, const std::vector<Symbol>& sized
   for (const auto& [begin, names] : tails) {
     const auto next = std::upper_bound(begins.begin(), begins.end(), begin);
     if (next == begins.end() || names.size() > kMostNames) continue;
-    std::string text(kTailOf);
-    for (const std::string& name : names) text += (text.size() == kTailOf.size() ? "" : ", ") + name;
+    std::string text(kTailCallPrefix);
+    for (const std::string& name : names) text += (text.size() == kTailCallPrefix.size() ? "" : ", ") + name;
     tails_.add(begin, *next, static_cast<std::uint32_t>(tail_names_.size()));
     tail_names_.push_back(text + ']');
   }
   tails_.build();
 }
 
-std::string ElfSymbols::tail_at(std::uint64_t address) const {
+std::string ElfSymbolTable::tail_at(std::uint64_t address) const {
   const std::uint32_t tail = tails_.find(address);
   return tail == IntervalMap::kNone ? std::string() : tail_names_[tail];
 }
 
-std::string ElfSymbols::name_at(std::uint64_t address) const {
+std::string ElfSymbolTable::name_at(std::uint64_t address) const {
   std::uint32_t symbol = sized_.find(address);
   if (symbol == IntervalMap::kNone) symbol = unsized_.find(address);
   return symbol == IntervalMap::kNone ? std::string() : std::string(without_version(names_[symbol]));

@@ -6,7 +6,7 @@
 //   * the parameter list ends the name, unless "::" follows: then it is the scope of a local function.
 //
 // Operators come first everywhere, because their symbols look like brackets.
-#include "analyzer/symbols/function_name.h"
+#include "analyzer/symbols/return_type.h"
 
 #include <array>
 #include <cstddef>

@@ -10,23 +10,23 @@
 #include <optional>
 #include <string>
 
-#include "analyzer/symbols/name_table.h"
+#include "analyzer/symbols/module_symbols.h"
 
 namespace heapprof::symbols {
 
 inline constexpr std::uint64_t kMaxCacheBytes = 256u << 20;
 
-class NameCache {
+class SymbolCache {
  public:
   /// `folder`: made when something is stored; empty: nothing is kept. A folder that is another user's, or that
   /// others may write to, is not used.
-  explicit NameCache(std::string folder, std::uint64_t max_bytes = kMaxCacheBytes)
+  explicit SymbolCache(std::string folder, std::uint64_t max_bytes = kMaxCacheBytes)
       : folder_(std::move(folder)), max_bytes_(max_bytes) {}
 
   /// What is known of the module in this state.
-  std::optional<ModuleNames> load(const std::string& build_id_hex, const std::string& fingerprint) const;
+  std::optional<ModuleSymbols> load(const std::string& build_id_hex, const std::string& fingerprint) const;
   /// Replaces it.
-  void store(const std::string& build_id_hex, const std::string& fingerprint, ModuleNames names) const;
+  void store(const std::string& build_id_hex, const std::string& fingerprint, ModuleSymbols names) const;
 
   /// $XDG_CACHE_HOME/heapprof/symbols, else ~/.cache/heapprof/symbols; empty when HEAPPROF_SYMBOL_CACHE is 0,
   /// off or no, or there is no home.

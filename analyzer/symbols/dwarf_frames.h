@@ -25,12 +25,12 @@
 
 namespace heapprof::symbols {
 
-class DwarfFunctions {
+class DwarfFrames {
  public:
   /// `is_code` tells whether an address of the debug information lies in the module's code, `in_function` whether it
   /// may lie in a function: no for one between two, which would be looked for in vain, at length. `packages` are
   /// files in which units may stand that were split off (the first that has one counts).
-  DwarfFunctions(Dwarf* dwarf, std::function<bool(std::uint64_t)> is_code,
+  DwarfFrames(Dwarf* dwarf, std::function<bool(std::uint64_t)> is_code,
                  std::function<bool(std::uint64_t)> in_function, std::vector<std::string> packages = {});
 
   /// Appends to frames[i] what is known about addresses[i] (sorted, distinct, in terms of the debug

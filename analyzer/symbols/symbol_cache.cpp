@@ -1,4 +1,4 @@
-#include "analyzer/symbols/name_cache.h"
+#include "analyzer/symbols/symbol_cache.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -61,7 +61,7 @@ std::string environment(const char* name) {
 
 }  // namespace
 
-std::string NameCache::default_folder() {
+std::string SymbolCache::default_folder() {
   const std::string wanted = environment("HEAPPROF_SYMBOL_CACHE");
   if (wanted == "0" || wanted == "off" || wanted == "no") return {};
   if (const std::string cache = environment("XDG_CACHE_HOME"); cache.starts_with('/'))
@@ -70,14 +70,14 @@ std::string NameCache::default_folder() {
   return {};
 }
 
-bool NameCache::folder_is_ours() const {
+bool SymbolCache::folder_is_ours() const {
   struct stat status {};
   return lstat(folder_.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
          (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
 /// Empty: nothing can be kept of such a module.
-std::string NameCache::file_of(const std::string& build_id_hex, const std::string& fingerprint) const {
+std::string SymbolCache::file_of(const std::string& build_id_hex, const std::string& fingerprint) const {
   const bool sound = build_id_hex.size() >= 8 && build_id_hex.size() <= 128 &&
                      build_id_hex.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (folder_.empty() || fingerprint.empty() || !sound) return {};
@@ -87,12 +87,12 @@ std::string NameCache::file_of(const std::string& build_id_hex, const std::strin
   return folder_ + "/" + build_id_hex + "-" + state + std::string(kSuffix);
 }
 
-std::optional<ModuleNames> NameCache::load(const std::string& build_id_hex, const std::string& fingerprint) const {
+std::optional<ModuleSymbols> SymbolCache::load(const std::string& build_id_hex, const std::string& fingerprint) const {
   const std::string path = file_of(build_id_hex, fingerprint);
   if (path.empty() || !folder_is_ours()) return std::nullopt;
   const std::optional<std::string> bytes = read_file(path, max_bytes_);
   if (!bytes) return std::nullopt;
-  std::optional<std::vector<ModuleNames>> modules = unpack(*bytes);
+  std::optional<std::vector<ModuleSymbols>> modules = decode_symbols(*bytes);
   // The place of the path is the fingerprint's.
   if (!modules || modules->size() != 1 || modules->front().path != fingerprint ||
       modules->front().build_id_hex != build_id_hex) {
@@ -102,7 +102,7 @@ std::optional<ModuleNames> NameCache::load(const std::string& build_id_hex, cons
   return std::move(modules->front());
 }
 
-void NameCache::store(const std::string& build_id_hex, const std::string& fingerprint, ModuleNames names) const {
+void SymbolCache::store(const std::string& build_id_hex, const std::string& fingerprint, ModuleSymbols names) const {
   const std::string path = file_of(build_id_hex, fingerprint);
   if (path.empty()) return;
   std::error_code error;
@@ -114,13 +114,13 @@ void NameCache::store(const std::string& build_id_hex, const std::string& finger
   names.path = fingerprint;
   names.build_id_hex = build_id_hex;
   try {
-    write_file(folder_, path, pack({std::move(names)}));
+    write_file(folder_, path, encode_symbols({std::move(names)}));
     shrink();
   } catch (const std::exception&) {  // too much for an entry: then without
   }
 }
 
-void NameCache::shrink() const {
+void SymbolCache::shrink() const {
   struct Entry {
     fs::path path;
     fs::file_time_type used;

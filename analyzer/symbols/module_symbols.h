@@ -30,7 +30,7 @@ namespace heapprof::symbols {
 inline constexpr std::size_t kMaxTableBytes = std::size_t{1} << 30;
 
 /// What is known of one module's addresses.
-struct ModuleNames {
+struct ModuleSymbols {
   std::string path;                                ///< this and the next two are those of Module; or "[generated]"
   std::string build_id_hex;
   std::uint64_t map_bytes = 0;
@@ -44,11 +44,11 @@ struct ModuleNames {
 };
 
 /// As bytes to be stored; throws std::runtime_error when there is more than kMaxTableBytes of it.
-std::string pack(const std::vector<ModuleNames>& modules);
+std::string encode_symbols(const std::vector<ModuleSymbols>& modules);
 
 /// The opposite. None: the bytes are damaged, cut or not of this kind.
-std::optional<std::vector<ModuleNames>> unpack(std::string_view packed);
+std::optional<std::vector<ModuleSymbols>> decode_symbols(std::string_view packed);
 /// The same for a table that several owners share; null instead of nullopt.
-std::shared_ptr<const std::vector<ModuleNames>> unpack_shared(std::string_view packed);
+std::shared_ptr<const std::vector<ModuleSymbols>> decode_shared_symbols(std::string_view packed);
 
 }  // namespace heapprof::symbols

@@ -3,11 +3,11 @@
 // unpacked behind its end and their headers pointing there. Other files stay as they are.
 #pragma once
 
-#include "analyzer/symbols/descriptor.h"
+#include "analyzer/symbols/file_descriptor.h"
 
 namespace heapprof::symbols {
 
 /// `file` itself, or the copy. What is broken or would take more than 4 GiB stays packed.
-Descriptor with_plain_sections(Descriptor file);
+FileDescriptor with_decompressed_sections(FileDescriptor file);
 
 }  // namespace heapprof::symbols

@@ -1,5 +1,5 @@
 // Names as bytes: what was packed comes back, and nothing that was not packed so is believed.
-#include "analyzer/symbols/name_table.h"
+#include "analyzer/symbols/module_symbols.h"
 
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -11,7 +11,7 @@
 #include <utime.h>
 #include <zstd.h>
 
-#include "analyzer/symbols/name_cache.h"
+#include "analyzer/symbols/symbol_cache.h"
 #include "common/checksum.h"
 #include "tests/support/seed.h"
 
@@ -19,8 +19,8 @@ using namespace heapprof::symbols;
 
 namespace {
 
-std::vector<ModuleNames> sample(std::size_t addresses = 50) {
-  ModuleNames module;
+std::vector<ModuleSymbols> sample(std::size_t addresses = 50) {
+  ModuleSymbols module;
   module.path = "/usr/lib/libsample.so";
   module.build_id_hex = "00112233445566778899aabbccddeeff00112233";
   module.map_bytes = 0x5000;
@@ -38,13 +38,13 @@ std::vector<ModuleNames> sample(std::size_t addresses = 50) {
       if (i != 0) frames.back().function_begin = module.addresses.back() - (i - 35);
     }
   }
-  ModuleNames empty;
+  ModuleSymbols empty;
   empty.path = "/nothing";
   return {module, empty};
 }
 
-bool equal(const std::vector<ModuleNames>& a, const std::vector<ModuleNames>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const ModuleNames& x, const ModuleNames& y) {
+bool equal(const std::vector<ModuleSymbols>& a, const std::vector<ModuleSymbols>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const ModuleSymbols& x, const ModuleSymbols& y) {
     const auto same_frames = [](const std::vector<SourceFrame>& f, const std::vector<SourceFrame>& g) {
       return std::equal(f.begin(), f.end(), g.begin(), g.end(), [](const SourceFrame& p, const SourceFrame& q) {
         return p.function == q.function && p.file == q.file && p.line == q.line && p.inlined == q.inlined &&
@@ -83,8 +83,8 @@ std::uint64_t bytes_in(const std::string& folder) {
 }  // namespace
 
 TEST_CASE("names come back as they were packed") {
-  for (const auto& names : {sample(), std::vector<ModuleNames>(), std::vector<ModuleNames>(3)}) {
-    const auto back = unpack(pack(names));
+  for (const auto& names : {sample(), std::vector<ModuleSymbols>(), std::vector<ModuleSymbols>(3)}) {
+    const auto back = decode_symbols(encode_symbols(names));
     REQUIRE(back);
     CHECK(equal(*back, names));
   }
@@ -94,14 +94,14 @@ TEST_CASE("names come back as they were packed") {
 }
 
 TEST_CASE("damaged names are refused, and hostile ones cost neither time nor memory") {
-  const std::string whole = pack(sample());
-  for (std::size_t size = 0; size < whole.size(); ++size) REQUIRE(!unpack(whole.substr(0, size)));
-  REQUIRE(!unpack(whole + "x"));
+  const std::string whole = encode_symbols(sample());
+  for (std::size_t size = 0; size < whole.size(); ++size) REQUIRE(!decode_symbols(whole.substr(0, size)));
+  REQUIRE(!decode_symbols(whole + "x"));
   std::mt19937 random(heapprof::test::seed(7));
   for (int round = 0; round < 2000; ++round) {
     std::string damaged = whole;
     damaged[random() % damaged.size()] ^= static_cast<char>(1 << random() % 8);
-    REQUIRE(!unpack(damaged));
+    REQUIRE(!decode_symbols(damaged));
   }
   // zstd refuses most of what is wrong in it; what it lets pass the decoder has to bear.
   for (int round = 0; round < 5000; ++round) {
@@ -111,8 +111,8 @@ TEST_CASE("damaged names are refused, and hostile ones cost neither time nor mem
     const std::uint64_t packed_bytes = damaged.size() - 32;
     std::memcpy(damaged.data() + 16, &packed_bytes, sizeof packed_bytes);
     seal(damaged);
-    if (const auto names = unpack(damaged)) {
-      for (const ModuleNames& module : *names) REQUIRE(module.addresses.size() == module.frames.size());
+    if (const auto names = decode_symbols(damaged)) {
+      for (const ModuleSymbols& module : *names) REQUIRE(module.addresses.size() == module.frames.size());
     }
   }
 }
@@ -120,7 +120,7 @@ TEST_CASE("damaged names are refused, and hostile ones cost neither time nor mem
 TEST_CASE("the cache gives what was stored, for that state of the files only") {
   Folder folder;
   const std::string id = sample()[0].build_id_hex;
-  const NameCache cache(folder.path + "/deep/cache");
+  const SymbolCache cache(folder.path + "/deep/cache");
   CHECK(!cache.load(id, "state"));
   cache.store(id, "state", sample()[0]);
   const auto back = cache.load(id, "state");
@@ -133,13 +133,13 @@ TEST_CASE("the cache gives what was stored, for that state of the files only") {
   cache.store("../../../../tmp/escaped", "state", sample()[0]);
   CHECK(!cache.load("", "state"));
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path + "/deep/cache"), {}) == 1);
-  NameCache("").store(id, "state", sample()[0]);
+  SymbolCache("").store(id, "state", sample()[0]);
 }
 
 TEST_CASE("a damaged entry of the cache is dropped; a folder of others is not used") {
   Folder folder;
   const std::string id = sample()[0].build_id_hex, path = folder.path + "/cache";
-  const NameCache cache(path);
+  const SymbolCache cache(path);
   cache.store(id, "state", sample()[0]);
   const std::filesystem::path entry = std::filesystem::directory_iterator(path)->path();
   for (const char* text : {"", "no names at all, but some bytes that are longer than a header"}) {
@@ -161,8 +161,8 @@ TEST_CASE("a damaged entry of the cache is dropped; a folder of others is not us
 TEST_CASE("the cache stays below its limit, and what was used last stays") {
   Folder folder;
   const std::string id = sample()[0].build_id_hex;
-  const std::uint64_t one = pack({sample(500)[0]}).size();
-  const NameCache cache(folder.path + "/cache", 10 * one);
+  const std::uint64_t one = encode_symbols({sample(500)[0]}).size();
+  const SymbolCache cache(folder.path + "/cache", 10 * one);
   for (int i = 0; i < 40; ++i) {
     cache.store(id, "state " + std::to_string(i), sample(500)[0]);
     if (i >= 4) CHECK(cache.load(id, "state 0").has_value());
@@ -186,8 +186,8 @@ TEST_CASE("A table that claims to unpack to more than its length allows, or that
     return std::string(reinterpret_cast<const char*>(header), sizeof header) + body;
   };
   // A number of strings, each with its length in front, and no modules.
-  CHECK(unpack(table(std::string("\1\1a\0", 4), 4)));
-  CHECK_FALSE(unpack(table(std::string("\1\0\0", 3), 3)));
+  CHECK(decode_symbols(table(std::string("\1\1a\0", 4), 4)));
+  CHECK_FALSE(decode_symbols(table(std::string("\1\0\0", 3), 3)));
   const std::string zeros(std::size_t{32} << 20, '\0');
-  CHECK_FALSE(unpack(table(zeros, zeros.size())));
+  CHECK_FALSE(decode_symbols(table(zeros, zeros.size())));
 }

@@ -12,10 +12,10 @@
 
 namespace heapprof::symbols {
 
-class UnwindFunctions {
+class EhFrameFunctions {
  public:
   /// Of the main file of `module`, which must outlive this.
-  explicit UnwindFunctions(Dwfl_Module* module);
+  explicit EhFrameFunctions(Dwfl_Module* module);
 
   /// Sorted; empty when there is no table in the encodings that linkers write. Addresses of the Dwfl_Module.
   const std::vector<std::uint64_t>& begins() const noexcept { return begins_; }

@@ -17,18 +17,18 @@
 #include <vector>
 
 #include "analyzer/symbols/interval_map.h"
-#include "analyzer/symbols/unwind_functions.h"
+#include "analyzer/symbols/eh_frame_functions.h"
 
 namespace heapprof::symbols {
 
-class ElfSymbols {
+class ElfSymbolTable {
  public:
-  explicit ElfSymbols(Dwfl_Module* module);
+  explicit ElfSymbolTable(Dwfl_Module* module);
 
   /// The mangled name of the function at `address` (of the ELF file), without a symbol version; empty: none.
   std::string name_at(std::uint64_t address) const;
 
-  /// The function at `address` has no symbol, but exported ones jump to it: the name with kTailOf. Not where they are
+  /// The function at `address` has no symbol, but exported ones jump to it: the name with kTailCallPrefix. Not where they are
   /// many. Empty: nothing is known.
   std::string tail_at(std::uint64_t address) const;
 
@@ -52,7 +52,7 @@ class ElfSymbols {
   void add_unsized(std::vector<Symbol>& unsized, const std::vector<std::uint64_t>& all_begins);
   void add_tails(Dwfl_Module* module, const std::vector<Symbol>& sized, const std::vector<std::uint64_t>& begins);
 
-  UnwindFunctions unwind_functions_;
+  EhFrameFunctions unwind_functions_;
   std::vector<const char*> names_;
   std::vector<std::string> tail_names_;
   IntervalMap sized_;

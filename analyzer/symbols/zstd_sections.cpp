@@ -1,4 +1,4 @@
-#include "analyzer/symbols/plain_sections.h"
+#include "analyzer/symbols/zstd_sections.h"
 
 #include <elf.h>
 #include <sys/mman.h>
@@ -66,7 +66,7 @@ bool unpack_section(int in, std::uint64_t from, std::uint64_t size, int out, std
 
 }  // namespace
 
-Descriptor with_plain_sections(Descriptor file) {
+FileDescriptor with_decompressed_sections(FileDescriptor file) {
   Elf64_Ehdr header;
   struct stat status {};
   if (!file.is_open() || fstat(file.get(), &status) != 0 || !read_at(file.get(), 0, &header, sizeof header))
@@ -80,7 +80,7 @@ Descriptor with_plain_sections(Descriptor file) {
   if (sections.empty() ||
       !read_at(file.get(), header.e_shoff, sections.data(), sections.size() * sizeof(Elf64_Shdr)))
     return file;
-  Descriptor copy;
+  FileDescriptor copy;
   const auto size = static_cast<std::uint64_t>(status.st_size);
   std::uint64_t end = (size + 15) / 16 * 16;
   std::uint64_t left = kMostUnpacked;
@@ -93,7 +93,7 @@ Descriptor with_plain_sections(Descriptor file) {
       continue;
     if (packed.ch_size > left) continue;
     if (!copy.is_open()) {
-      copy = Descriptor(memfd_create("unpacked", MFD_CLOEXEC));
+      copy = FileDescriptor(memfd_create("unpacked", MFD_CLOEXEC));
       off_t at = 0;
       while (copy.is_open() && at < status.st_size)
         if (sendfile(copy.get(), file.get(), &at, static_cast<std::size_t>(status.st_size - at)) <= 0) return file;
