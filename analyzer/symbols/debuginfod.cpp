@@ -35,16 +35,16 @@ int fetch_debug_file(const std::string& build_id, std::string& path, std::string
     return -1;
   }
   if (urls == nullptr || *urls == '\0') {
-    reason = "DEBUGINFOD_URLS names no server";
+    reason = "DEBUGINFOD_URLS is not set";
     return -1;
   }
   void* client = library.begin();
   if (client == nullptr) {
-    reason = "debuginfod could not be started";
+    reason = "debuginfod_begin failed";
     return -1;
   }
   char* found = nullptr;
-  // A length of 0: the build id is given as hex text.
+  // Length 0: the build ID is hexadecimal text.
   const int fd = library.find(client, reinterpret_cast<const unsigned char*>(build_id.c_str()), 0, &found);
   library.end(client);
   if (fd < 0) {

@@ -1,13 +1,13 @@
-// Debug files from the servers that DEBUGINFOD_URLS names. libdebuginfod is loaded when the first file is
-// asked for, so that nothing of it is needed, or in memory, otherwise.
+// Debug files from the servers in DEBUGINFOD_URLS. libdebuginfod is loaded at the first request, so that it need not
+// be installed.
 #pragma once
 
 #include <string>
 
 namespace heapprof::symbols {
 
-/// A descriptor of the debug file with this build id (hex), from the local cache or a server; -1 with
-/// `reason` set when there is none. May take as long as the servers do.
+/// Opens the debug file with this build ID (hex), from the local cache of debuginfod or a server; sets `path` to its
+/// path in the cache. Returns a descriptor; -1, with `reason`, if there is none. Blocks as long as the servers do.
 int fetch_debug_file(const std::string& build_id, std::string& path, std::string& reason);
 
 }  // namespace heapprof::symbols

@@ -1,13 +1,12 @@
-// Functions, inlined ones too, and source lines by DWARF.
+// Resolves addresses to functions, inlined functions and source lines by DWARF.
 //
-// libdw answers such questions for one address by walking the whole compilation unit (dwarf_getscopes).
-// Here all addresses of a module are asked at once: they are shared out to compilation units, and each unit
-// that has some is walked once. That walk leaves out the insides of functions without a wanted address
-// and of types; only if an address was then in no function (the bodies of local classes and lambdas stand
-// inside other functions) it is walked again, leaving out nothing.
+// libdw resolves one address by walking its whole compilation unit (dwarf_getscopes). Here each unit is walked once
+// for all of its requested addresses. The first walk skips the contents of types, and of functions without a
+// requested address. A second walk, which skips nothing, follows only if an address is still without a function: the
+// bodies of local classes and lambdas are inside the entries of other functions.
 //
-// Broken or hostile debug information: a walk only ever moves forward in the section and has limits on depth
-// and on the number of ranges, so its time is bounded by the size of the file.
+// Damaged or hostile debug information: walks only move forward in the section (dwarf_children.h), with limits on
+// depth and number of ranges, so that the time is bounded by the size of the file.
 #pragma once
 
 #include <elfutils/libdw.h>
@@ -19,41 +18,42 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/symbols/dwarf_function_names.h"
 #include "analyzer/symbols/dwarf_package.h"
 #include "analyzer/symbols/interval_map.h"
-#include "analyzer/symbols/symbolizer.h"
+#include "analyzer/symbols/source_frame.h"
 
 namespace heapprof::symbols {
 
+/// All addresses are those of the debug information. Not thread safe.
 class DwarfFrames {
  public:
-  /// `is_code` tells whether an address of the debug information lies in the module's code, `in_function` whether it
-  /// may lie in a function: no for one between two, which would be looked for in vain, at length. `packages` are
-  /// files in which units may stand that were split off (the first that has one counts).
+  /// `is_code` returns whether an address is in the module's code; `in_function`, whether it can be in a function,
+  /// which saves the second walk for addresses between functions. `package_paths`: where packages of split DWARF may
+  /// be; the first one that contains a unit counts. `dwarf` must outlive the object.
   DwarfFrames(Dwarf* dwarf, std::function<bool(std::uint64_t)> is_code,
-                 std::function<bool(std::uint64_t)> in_function, std::vector<std::string> packages = {});
+              std::function<bool(std::uint64_t)> in_function, std::vector<std::string> package_paths = {});
 
-  /// Appends to frames[i] what is known about addresses[i] (sorted, distinct, in terms of the debug
-  /// information): nothing; or one frame with a line but no function; or the inlined functions and the real
-  /// one. The real one's name may be empty; plain_name[i] tells that it is not a demangled one, in which case
-  /// the ELF symbol of that function may know more.
+  /// Appends the frames of addresses[i] (sorted, distinct) to frames[i]: none; or one with a source line but no
+  /// function; or inlined functions, then the function that contains them, whose name may be empty. Sets
+  /// is_plain_name[i] if that name is not a demangled one, so that the ELF symbol may be better.
   void resolve(const std::vector<std::uint64_t>& addresses, std::vector<std::vector<SourceFrame>>& frames,
-               std::vector<bool>& plain_name);
+               std::vector<bool>& is_plain_name);
 
-  /// False when a unit's part in another file (-gsplit-dwarf) was asked for and not found: it may turn up.
-  bool is_whole() const { return whole_; }
+  /// False: the split DWARF of a requested unit (-gsplit-dwarf) was not found.
+  bool is_complete() const { return complete_; }
 
-  /// True when something was left out because the debug information is broken or beyond the limits.
-  bool damaged() const { return damaged_; }
+  /// True: something was skipped because the debug information is damaged or exceeds the limits.
+  bool is_damaged() const { return damaged_ || names_.is_damaged(); }
 
  private:
   struct Unit {
-    Dwarf_Die die;    ///< has the line table
-    Dwarf_Die split;  ///< has the functions; the same, but for -gsplit-dwarf
-    bool lacks_split; ///< its functions stand in a file that was not found
-    std::uint64_t id; ///< of a split unit
+    Dwarf_Die die;       ///< has the line table
+    Dwarf_Die split;     ///< has the functions: the split unit (.dwo), or `die` itself
+    bool lacks_split;    ///< the split unit was not found
+    std::uint64_t dwo_id;
   };
-  /// A function or an inlined one.
+  /// A function or an inlined function.
   struct Scope {
     Dwarf_Die die;
     std::uint32_t parent;  ///< index of the enclosing scope, or IntervalMap::kNone
@@ -62,46 +62,30 @@ class DwarfFrames {
   struct Range {
     std::uint64_t low, high;
   };
-  /// The names around the declared functions of a unit, such as "space::Class", by a function's offset.
-  struct ScopeNames {
-    std::vector<std::string> names;
-    std::unordered_map<Dwarf_Off, std::uint32_t> of_function;
-  };
   class Walk;
 
   void list_units();
-  std::vector<Range> ranges_of(Dwarf_Die& die);
+  std::vector<Range> code_ranges(Dwarf_Die& die);
   void find_in_packages(Unit& unit);
-  void resolve_in_unit(std::uint32_t number, const std::vector<std::uint64_t>& addresses,
-                       const std::vector<std::size_t>& asked, std::vector<std::vector<SourceFrame>>& frames,
-                       std::vector<bool>& plain_name);
-  template <typename Visit>
-  bool each_child(Dwarf_Die& parent, Dwarf_Off& last_offset, int depth, Visit&& visit);
-  std::string function_name(Dwarf_Die& die, bool& plain);
-  std::string linkage_name(Dwarf_Die& die, bool& mangled);
-  std::string qualified_name(Dwarf_Die& die);
-  bool collect_scope_names(Dwarf_Die& parent, std::uint32_t scope, int depth, Dwarf_Off& last_offset,
-                           ScopeNames& result);
+  void resolve_in_unit(std::uint32_t unit_index, const std::vector<std::uint64_t>& addresses,
+                       const std::vector<std::size_t>& requested, std::vector<std::vector<SourceFrame>>& frames,
+                       std::vector<bool>& is_plain_name);
 
   Dwarf* dwarf_;
   std::function<bool(std::uint64_t)> is_code_;
   std::function<bool(std::uint64_t)> in_function_;
   std::vector<Unit> units_;
   IntervalMap units_by_address_;
-  /// Demangled names by the mangled name's place in memory: one function is inlined in many places.
-  std::unordered_map<const char*, std::string> demangled_;
-  /// Likewise for functions without a linkage name, by the place of their declaration.
-  std::unordered_map<const void*, std::string> qualified_;
-  std::unordered_map<const void*, ScopeNames> scope_names_;  ///< by the place of the unit's entry
+  DwarfFunctionNames names_;
   std::vector<std::string> package_paths_;
   std::vector<std::unique_ptr<DwarfPackage>> packages_;
   bool packages_opened_ = false;
-  /// While a unit from a package is walked: ranges relative to the unit's base lack it.
-  std::uint64_t lacking_base_ = 0;
-  std::uint32_t based_unit_ = 0;
+  /// While a unit of a package is walked: its base address, which its relative ranges lack (dwarf_package.h).
+  std::uint64_t missing_base_ = 0;
+  std::uint32_t missing_base_unit_ = 0;
   std::size_t ranges_left_;
   bool damaged_ = false;
-  bool whole_ = true;
+  bool complete_ = true;
 };
 
 }  // namespace heapprof::symbols

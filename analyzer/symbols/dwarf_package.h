@@ -1,10 +1,10 @@
-// Packages of split debug information (PROGRAM.dwp): all .dwo files of a program in one, with an index by unit id.
-// DWARF 5, section 7.3.5; packages of DWARF 4 (index version 2) are not read.
+// Packages of split DWARF (PROGRAM.dwp): all .dwo files of a program in one file, with an index by unit id (DWARF 5,
+// section 7.3.5). Packages of DWARF 4 (index version 2) are not read.
 //
-// elfutils reads packages from version 0.191 on, and Debian 12 has an older one. So each unit that is asked for is
-// given to libdw as an ELF file of its own, in memory: section headers that point into the mapped package at the
-// unit's contributions, under the names of ordinary debug sections, and the unit's part of the program's .debug_addr.
-// Without the link between skeleton and split unit, libdw takes the unit's base address for 0.
+// Debian 12 has elfutils 0.188, and packages need 0.191. Therefore libdw gets each requested unit as an ELF file of
+// its own, in memory: section headers with the names of ordinary debug sections, which point to the unit's
+// contributions in the mapped package, and the unit's contribution to the program's .debug_addr. Since such a split
+// unit has no link to its skeleton unit, libdw takes its base address for 0.
 #pragma once
 
 #include <elfutils/libdw.h>
@@ -15,39 +15,50 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/symbols/file_descriptor.h"
+
 namespace heapprof::symbols {
 
 class DwarfPackage {
  public:
-  /// Null: there is no such file, or it is no package.
+  /// Null: the file does not exist, or is not a package.
   static std::unique_ptr<DwarfPackage> open(const std::string& path);
   ~DwarfPackage();
   DwarfPackage(const DwarfPackage&) = delete;
   DwarfPackage& operator=(const DwarfPackage&) = delete;
 
-  /// The split unit of `skeleton`, whose id is `unit_id`, in `die`, which lives as long as this object. False: it is
-  /// not in here, or broken. Calls for one skeleton give one unit.
-  bool find(Dwarf* main, Dwarf_Die& skeleton, std::uint64_t unit_id, Dwarf_Die& die);
+  /// Sets `die` to the split unit of `skeleton`, whose id is `dwo_id`; it is valid as long as this object. False: the
+  /// package does not contain it, or it is damaged. Repeated calls give the same unit.
+  bool find(Dwarf* main, Dwarf_Die& skeleton, std::uint64_t dwo_id, Dwarf_Die& die);
 
  private:
-  struct Part {
+  /// Section kinds of an index, with the numbers DW_SECT_* of DWARF 5.
+  enum SectionKind : std::uint8_t { kInfo = 1, kAbbrev = 3, kLine = 4, kStrOffsets = 6, kRnglists = 8, kKinds = 9 };
+  struct Contribution {
     std::uint64_t offset = 0, size = 0;  ///< in the package
   };
-  struct Unit;
+  struct PackagedSection {
+    SectionKind kind;
+    const char* name_in_package;
+    const char* name;
+  };
+  class UnitFile;
   struct Row {
-    Part parts[9];  ///< by DW_SECT_ number
-    std::unique_ptr<Unit> unit;
-    bool tried = false;
+    Contribution contributions[kKinds];
+    std::unique_ptr<UnitFile> unit;
+    bool opened = false;  ///< true with a null unit: it is damaged
   };
 
-  DwarfPackage();
-  bool read(int fd);
-  bool read_index(const std::vector<unsigned char>& index, const Part (&sections)[9]);
+  static const PackagedSection kSections[5];
 
-  int fd_ = -1;
-  std::uint64_t file_bytes_ = 0;
-  Part strings_;
-  std::unordered_map<std::uint64_t, Row> rows_;
+  explicit DwarfPackage(FileDescriptor file, std::uint64_t file_bytes);
+  bool read();
+  bool read_index(const std::vector<unsigned char>& index, const Contribution (&sections)[kKinds]);
+
+  FileDescriptor file_;
+  std::uint64_t file_bytes_;
+  Contribution strings_;  ///< .debug_str.dwo, which all units share
+  std::unordered_map<std::uint64_t, Row> rows_;  ///< by unit id
 };
 
 }  // namespace heapprof::symbols

@@ -1,7 +1,7 @@
-// Where functions begin and end by a file's unwind information, which stripping leaves in place: the sorted table in
-// .eh_frame_hdr (LSB 5.0, 10.6.2), and of single functions the entry in .eh_frame that it points to.
+// Ranges of functions by unwind information, which stripping keeps: the sorted table in .eh_frame_hdr (LSB 5.0,
+// 10.6.2), and the .eh_frame entries (FDE) that it points to.
 //
-// The parts into which a compiler splits a function are functions here.
+// Parts into which the compiler splits a function (such as .cold) have entries of their own and count as functions.
 #pragma once
 
 #include <elfutils/libdwfl.h>
@@ -12,16 +12,17 @@
 
 namespace heapprof::symbols {
 
+/// All addresses are those of the Dwfl_Module.
 class EhFrameFunctions {
  public:
-  /// Of the main file of `module`, which must outlive this.
+  /// Reads the main file of `module`, which must outlive the object.
   explicit EhFrameFunctions(Dwfl_Module* module);
 
-  /// Sorted; empty when there is no table in the encodings that linkers write. Addresses of the Dwfl_Module.
+  /// First addresses of all functions, sorted; empty if there is no table in the encoding that linkers use.
   const std::vector<std::uint64_t>& begins() const noexcept { return begins_; }
 
-  /// The begin of the function at `address`; 0: none, or it is not known where the last one before that ends.
-  std::uint64_t begin_at(std::uint64_t address) const;
+  /// First address of the function that contains `address`; 0: there is none, or its end is unknown.
+  std::uint64_t begin_of(std::uint64_t address) const;
 
  private:
   struct Section {
@@ -30,9 +31,9 @@ class EhFrameFunctions {
     std::uint64_t address = 0;
   };
 
-  Section frames_;                      ///< .eh_frame
+  Section eh_frame_;
   std::vector<std::uint64_t> begins_;
-  std::vector<std::uint64_t> entries_;  ///< of each begin, the address of its entry
+  std::vector<std::uint64_t> fde_addresses_;  ///< of each begin
 };
 
 }  // namespace heapprof::symbols

@@ -14,30 +14,31 @@ namespace heapprof::symbols {
 
 namespace {
 
-/// `name` without "@VERSION" and "@@VERSION", which linkers put into .symtab.
+/// `name` without "@VERSION" and "@@VERSION", which linkers add in .symtab.
 std::string_view without_version(const char* name) {
   const std::string_view text(name);
   return text.substr(0, std::min(text.find('@'), text.size()));
 }
 
-bool names_a_function(const GElf_Sym& symbol, const char* name) {
+bool is_function(const GElf_Sym& symbol, const char* name) {
   const int type = GELF_ST_TYPE(symbol.st_info);
   if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) return false;
-  // "$x", "$d" and the like tell code from data on Arm (ELF for the Arm architecture, "mapping symbols").
+  // "$x", "$d" and the like mark code and data on Arm (ELF for the Arm Architecture, "Mapping symbols").
   return name != nullptr && *name != '\0' && *name != '$' && *name != '@';
 }
 
-/// Where the unconditional jumps among these instructions lead, from their begin. On x86-64, where instructions vary
-/// in length: the long ones, and bytes that only look like one. (Bytes that look like a short one are many.)
-std::vector<std::uint64_t> jumps_in(const unsigned char* code, std::uint64_t bytes, unsigned machine) {
+/// Targets of the unconditional jumps in `code`, relative to its begin. On x86-64, whose instructions vary in length,
+/// the code is not decoded: the result has only jumps with a 32-bit displacement, and also every operand that looks
+/// like one. Bytes that look like a jump with an 8-bit displacement are too frequent.
+std::vector<std::uint64_t> jump_targets(const unsigned char* code, std::uint64_t bytes, unsigned machine) {
   std::vector<std::uint64_t> targets;
   if (machine == EM_X86_64) {
-    constexpr std::uint64_t kJump = 5;  // e9, and how far from its end
-    for (std::uint64_t at = 0; at + kJump <= bytes; ++at) {
+    constexpr std::uint64_t kJumpBytes = 5;  // e9, and the displacement from the end of the instruction
+    for (std::uint64_t at = 0; at + kJumpBytes <= bytes; ++at) {
       if (code[at] != 0xe9) continue;
       std::int32_t distance;
       std::memcpy(&distance, code + at + 1, sizeof distance);
-      targets.push_back(at + kJump + static_cast<std::uint64_t>(std::int64_t{distance}));
+      targets.push_back(at + kJumpBytes + static_cast<std::uint64_t>(std::int64_t{distance}));
     }
   } else if (machine == EM_AARCH64) {
     for (std::uint64_t at = 0; at + 4 <= bytes; at += 4) {
@@ -53,8 +54,8 @@ std::vector<std::uint64_t> jumps_in(const unsigned char* code, std::uint64_t byt
 
 }  // namespace
 
-/// Whether `a` is the better name of two at the same address.
-bool ElfSymbolTable::better(const Symbol& a, const Symbol& b) {
+/// Whether `a` is the better name of two symbols at the same address.
+bool ElfSymbolTable::is_better_name(const Symbol& a, const Symbol& b) {
   if (a.local != b.local) return b.local;
   const std::string_view name_a = without_version(a.name), name_b = without_version(b.name);
   const auto underscores = [](std::string_view name) { return std::min(name.find_first_not_of('_'), name.size()); };
@@ -63,7 +64,7 @@ bool ElfSymbolTable::better(const Symbol& a, const Symbol& b) {
   return name_a < name_b;
 }
 
-ElfSymbolTable::ElfSymbolTable(Dwfl_Module* module) : unwind_functions_(module) {
+ElfSymbolTable::ElfSymbolTable(Dwfl_Module* module) : eh_frame_(module) {
   std::vector<Symbol> sized, unsized;
   std::vector<std::uint64_t> begins;
   const int count = dwfl_module_getsymtab(module);
@@ -74,8 +75,8 @@ ElfSymbolTable::ElfSymbolTable(Dwfl_Module* module) : unwind_functions_(module) 
     Elf* elf = nullptr;
     Dwarf_Addr bias = 0;
     const char* name = dwfl_module_getsym_info(module, i, &symbol, &address, &section_index, &elf, &bias);
-    if (name == nullptr || !names_a_function(symbol, name) || section_index == SHN_UNDEF) continue;
-    // Absolute symbols and those of data are no functions.
+    if (name == nullptr || !is_function(symbol, name) || section_index == SHN_UNDEF) continue;
+    // Absolute symbols are not functions.
     if (section_index >= SHN_LORESERVE && section_index < SHN_XINDEX) continue;
     std::uint64_t section_end = 0;
     GElf_Shdr header;
@@ -93,20 +94,19 @@ ElfSymbolTable::ElfSymbolTable(Dwfl_Module* module) : unwind_functions_(module) 
       sized.push_back({address, end, section_end, name, local});
     }
   }
-  const std::vector<std::uint64_t>& unwindable = unwind_functions_.begins();
-  if (!unsized.empty()) begins.insert(begins.end(), unwindable.begin(), unwindable.end());
+  if (!unsized.empty()) begins.insert(begins.end(), eh_frame_.begins().begin(), eh_frame_.begins().end());
   std::sort(begins.begin(), begins.end());
   add_sized(sized);
   add_unsized(unsized, begins);
-  if (!has_local_) add_tails(module, sized, unwindable);
+  if (!has_local_) add_tail_calls(module, sized);
 }
 
 void ElfSymbolTable::add_sized(std::vector<Symbol>& sized) {
-  // Of aliases the better name comes last, since the map lets later ones win.
+  // The best of several aliases is the last one: a later range takes precedence in the map.
   std::stable_sort(sized.begin(), sized.end(), [](const Symbol& a, const Symbol& b) {
     if (a.begin != b.begin) return a.begin < b.begin;
     if (a.end != b.end) return a.end > b.end;
-    return better(b, a);
+    return is_better_name(b, a);
   });
   for (const Symbol& symbol : sized) {
     sized_.add(symbol.begin, symbol.end, static_cast<std::uint32_t>(names_.size()));
@@ -117,11 +117,11 @@ void ElfSymbolTable::add_sized(std::vector<Symbol>& sized) {
 
 void ElfSymbolTable::add_unsized(std::vector<Symbol>& unsized, const std::vector<std::uint64_t>& all_begins) {
   std::stable_sort(unsized.begin(), unsized.end(), [](const Symbol& a, const Symbol& b) {
-    return a.begin != b.begin ? a.begin < b.begin : better(b, a);
+    return a.begin != b.begin ? a.begin < b.begin : is_better_name(b, a);
   });
   for (const Symbol& symbol : unsized) {
     const auto next = std::upper_bound(all_begins.begin(), all_begins.end(), symbol.begin);
-    // Without a section header there is no telling how far the last one reaches: not at all.
+    // Without section headers, the end of the last function is unknown, and its range empty.
     std::uint64_t end = symbol.section_end;
     if (next != all_begins.end() && (end == 0 || *next < end)) end = *next;
     unsized_.add(symbol.begin, end, static_cast<std::uint32_t>(names_.size()));
@@ -130,16 +130,16 @@ void ElfSymbolTable::add_unsized(std::vector<Symbol>& unsized, const std::vector
   unsized_.build();
 }
 
-/// `sized` in add_sized()'s order. Bytes that only look like a jump lead to the very begin of another function once
-/// in millions.
-void ElfSymbolTable::add_tails(Dwfl_Module* module, const std::vector<Symbol>& sized,
-                           const std::vector<std::uint64_t>& begins) {
-  constexpr std::size_t kMostNames = 8;
+/// `sized` must be in the order of add_sized(). An operand that looks like a jump does no harm: that its target is
+/// exactly the begin of another function happens once in millions.
+void ElfSymbolTable::add_tail_calls(Dwfl_Module* module, const std::vector<Symbol>& sized) {
+  constexpr std::size_t kMaxCallers = 8;
+  const std::vector<std::uint64_t>& begins = eh_frame_.begins();
   Dwarf_Addr bias = 0;
   Elf* const elf = dwfl_module_getelf(module, &bias);
   GElf_Ehdr file;
   if (begins.empty() || elf == nullptr || gelf_getehdr(elf, &file) == nullptr) return;
-  std::map<std::uint64_t, std::set<std::string>> tails;
+  std::map<std::uint64_t, std::set<std::string>> callers_by_target;
   for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
     GElf_Shdr header;
     if (gelf_getshdr(section, &header) == nullptr || header.sh_type != SHT_PROGBITS) continue;
@@ -150,38 +150,38 @@ void ElfSymbolTable::add_tails(Dwfl_Module* module, const std::vector<Symbol>& s
     for (std::size_t i = 0; i < sized.size(); ++i) {
       const Symbol& symbol = sized[i];
       if (symbol.begin < low || symbol.end > low + data->d_size || symbol.end < symbol.begin) continue;
-      if (i + 1 < sized.size() && sized[i + 1].begin == symbol.begin) continue;  // the best of aliases is the last
+      if (i + 1 < sized.size() && sized[i + 1].begin == symbol.begin) continue;  // the best alias is the last one
       const std::string name(without_version(symbol.name));
       if (name.starts_with("_Z") || name.starts_with("_R")) continue;
       const auto* const code = static_cast<const unsigned char*>(data->d_buf) + (symbol.begin - low);
-      for (const std::uint64_t offset : jumps_in(code, symbol.end - symbol.begin, file.e_machine)) {
+      for (const std::uint64_t offset : jump_targets(code, symbol.end - symbol.begin, file.e_machine)) {
         const std::uint64_t target = symbol.begin + offset;
         if (target >= symbol.begin && target < symbol.end) continue;
         if (std::binary_search(begins.begin(), begins.end(), target) && name_at(target).empty())
-          tails[target].insert(name);
+          callers_by_target[target].insert(name);
       }
     }
   }
-  for (const auto& [begin, names] : tails) {
+  for (const auto& [begin, callers] : callers_by_target) {
     const auto next = std::upper_bound(begins.begin(), begins.end(), begin);
-    if (next == begins.end() || names.size() > kMostNames) continue;
+    if (next == begins.end() || callers.size() > kMaxCallers) continue;
     std::string text(kTailCallPrefix);
-    for (const std::string& name : names) text += (text.size() == kTailCallPrefix.size() ? "" : ", ") + name;
-    tails_.add(begin, *next, static_cast<std::uint32_t>(tail_names_.size()));
-    tail_names_.push_back(text + ']');
+    for (const std::string& caller : callers) text += (text.size() == kTailCallPrefix.size() ? "" : ", ") + caller;
+    tail_calls_.add(begin, *next, static_cast<std::uint32_t>(tail_call_names_.size()));
+    tail_call_names_.push_back(text + ']');
   }
-  tails_.build();
+  tail_calls_.build();
 }
 
-std::string ElfSymbolTable::tail_at(std::uint64_t address) const {
-  const std::uint32_t tail = tails_.find(address);
-  return tail == IntervalMap::kNone ? std::string() : tail_names_[tail];
+std::string ElfSymbolTable::tail_call_name_at(std::uint64_t address) const {
+  const std::uint32_t index = tail_calls_.find(address);
+  return index == IntervalMap::kNone ? std::string() : tail_call_names_[index];
 }
 
 std::string ElfSymbolTable::name_at(std::uint64_t address) const {
-  std::uint32_t symbol = sized_.find(address);
-  if (symbol == IntervalMap::kNone) symbol = unsized_.find(address);
-  return symbol == IntervalMap::kNone ? std::string() : std::string(without_version(names_[symbol]));
+  std::uint32_t index = sized_.find(address);
+  if (index == IntervalMap::kNone) index = unsized_.find(address);
+  return index == IntervalMap::kNone ? std::string() : std::string(without_version(names_[index]));
 }
 
 }  // namespace heapprof::symbols

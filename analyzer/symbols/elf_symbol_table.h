@@ -1,13 +1,11 @@
-// Functions by the ELF symbol table: .symtab (of the file or its debug file, or from .gnu_debugdata), else
-// .dynsym.
+// Functions by ELF symbol table: .symtab (of the file, its debug file, or .gnu_debugdata), else .dynsym.
 //
-// A symbol with a size covers its bytes. Hand-written assembly often gives none: such a symbol reaches to
-// the next symbol, the next function that has unwind information (in a stripped library the next symbol may be far),
-// or the end of its section, but never into the bytes of a symbol that has a size.
+// A symbol with a size covers its bytes. A symbol without a size, as hand-written assembly often has, extends to the
+// next symbol, to the next function with unwind information (in a stripped library the next symbol may be far), or to
+// the end of its section, whichever is first, but never into the bytes of a symbol with a size.
 //
-// In a stripped file local functions have no names. Of those that exported functions jump to (compilers end a
-// function in a jump where it could call and return), this is said: in libc, localtime's and setenv's work is done
-// there.
+// In a stripped file, local functions have no symbols. A local function that exported functions end in a jump to (a
+// tail call) gets a name from these: libc's localtime and setenv are implemented in such functions.
 #pragma once
 
 #include <elfutils/libdwfl.h>
@@ -16,48 +14,50 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/symbols/interval_map.h"
 #include "analyzer/symbols/eh_frame_functions.h"
+#include "analyzer/symbols/interval_map.h"
 
 namespace heapprof::symbols {
 
+/// All addresses are those of the Dwfl_Module.
 class ElfSymbolTable {
  public:
+  /// `module` must outlive the object.
   explicit ElfSymbolTable(Dwfl_Module* module);
 
-  /// The mangled name of the function at `address` (of the ELF file), without a symbol version; empty: none.
+  /// The mangled name of the function at `address`, without a symbol version; empty: there is no symbol.
   std::string name_at(std::uint64_t address) const;
 
-  /// The function at `address` has no symbol, but exported ones jump to it: the name with kTailCallPrefix. Not where they are
-  /// many. Empty: nothing is known.
-  std::string tail_at(std::uint64_t address) const;
+  /// A name for the function at `address`, which has no symbol, from exported functions with a tail call to it:
+  /// kTailCallPrefix, their names, and "]". Empty: there are none, or too many.
+  std::string tail_call_name_at(std::uint64_t address) const;
 
-  /// Where the function at `address` begins, by its unwind information, whether it has a name or not; 0: unknown.
-  std::uint64_t begin_at(std::uint64_t address) const { return unwind_functions_.begin_at(address); }
+  /// First address of the function at `address`, by its unwind information; 0: unknown.
+  std::uint64_t function_begin(std::uint64_t address) const { return eh_frame_.begin_of(address); }
 
-  /// False: the file's local functions may not be in the table, so that nothing follows from an address without name.
+  /// False: local functions may have no symbols, so that an address without a name can be in a function.
   bool has_local() const noexcept { return has_local_; }
 
  private:
   struct Symbol {
     std::uint64_t begin;
-    std::uint64_t end;          ///< of what it covers
+    std::uint64_t end;          ///< equals begin: the symbol has no size
     std::uint64_t section_end;  ///< 0: unknown
-    const char* name;           ///< lives as long as the module
+    const char* name;           ///< valid as long as the module
     bool local;
   };
 
-  static bool better(const Symbol& a, const Symbol& b);
+  static bool is_better_name(const Symbol& a, const Symbol& b);
   void add_sized(std::vector<Symbol>& sized);
   void add_unsized(std::vector<Symbol>& unsized, const std::vector<std::uint64_t>& all_begins);
-  void add_tails(Dwfl_Module* module, const std::vector<Symbol>& sized, const std::vector<std::uint64_t>& begins);
+  void add_tail_calls(Dwfl_Module* module, const std::vector<Symbol>& sized);
 
-  EhFrameFunctions unwind_functions_;
+  EhFrameFunctions eh_frame_;
   std::vector<const char*> names_;
-  std::vector<std::string> tail_names_;
-  IntervalMap sized_;
-  IntervalMap unsized_;
-  IntervalMap tails_;
+  std::vector<std::string> tail_call_names_;
+  IntervalMap sized_;       ///< index into names_
+  IntervalMap unsized_;     ///< index into names_
+  IntervalMap tail_calls_;  ///< index into tail_call_names_
   bool has_local_ = false;
 };
 

@@ -1,8 +1,8 @@
-// Which of many address ranges, some inside others, covers an address.
+// The innermost of many nested address ranges that contains an address.
 //
-// Add the ranges, outer ones before the inner ones they contain; build() cuts them into disjoint pieces,
-// each naming the innermost range; find() is then a binary search. Where two ranges overlap without one
-// containing the other (only broken files have that), the one that starts later wins.
+// Add the ranges, outer ones before the inner ones that they contain. build() splits them into disjoint pieces, each
+// with the value of its innermost range, so that find() is a binary search. If two ranges overlap without nesting, as
+// in damaged files only, the one that starts later takes precedence.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class IntervalMap {
  public:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  /// [low, high) is `value`; empty and reversed ranges are ignored.
+  /// Gives [low, high) this value. Ignores empty and reversed ranges.
   void add(std::uint64_t low, std::uint64_t high, std::uint32_t value) {
     if (low < high) ranges_.push_back({low, high, value});
   }
@@ -47,7 +47,7 @@ class IntervalMap {
     ranges_.shrink_to_fit();
   }
 
-  /// The value of the innermost range around `address`, or kNone.
+  /// After build(): the value of the innermost range that contains `address`, or kNone.
   std::uint32_t find(std::uint64_t address) const {
     const auto after = std::upper_bound(pieces_.begin(), pieces_.end(), address,
                                         [](std::uint64_t a, const Piece& piece) { return a < piece.start; });
@@ -60,7 +60,7 @@ class IntervalMap {
     std::uint32_t value;
   };
   struct Piece {
-    std::uint64_t start;  ///< to the start of the next piece
+    std::uint64_t start;  ///< ends at the start of the next piece
     std::uint32_t value;
   };
 

@@ -1,35 +1,32 @@
-// The files that hold a module's symbols: finding them, making sure they are the right ones, and handing
-// them to libdwfl.
+// Finds the ELF file of a module, verifies that it is the recorded one, and opens it with libdwfl.
 //
-// The order of the search: while the process runs in another root (a container), the recorded path in that; the
-// recorded path (below the sysroot); what the running process has mapped, for files deleted or replaced since;
-// then by build id in the debug folders, then debuginfod when allowed. The vdso is this process's own one.
-// Separate debug files: by build id, then by debug link, then debuginfod.
-// The supplementary file of dwz: by its recorded path, then by build id.
-//
-// libdwfl's own search is not used: it would ask debuginfod whenever DEBUGINFOD_URLS is set, and does not
-// know a sysroot.
+// The search, until a file matches:
+//   1. the recorded path in the root of the running process, if that has another root (a container)
+//   2. the recorded path, below the sysroot
+//   3. what the running process has mapped, for files that were deleted or replaced
+//   4. by build ID in the debug folders
+//   5. by build ID from debuginfod, if allowed
+// The vDSO is that of the current process.
 #pragma once
 
 #include <elfutils/libdwfl.h>
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "analyzer/symbols/debug_files.h"
 #include "analyzer/symbols/file_descriptor.h"
-#include "analyzer/symbols/symbolizer.h"
+#include "analyzer/symbols/symbolizer_input.h"
 
 namespace heapprof::symbols {
 
 class ModuleFile {
  public:
-  /// Opens the file of `module` if there is one that may be believed; otherwise is_open() is false and
-  /// `warnings` got the reason. `options` and `warnings` must outlive the object.
-  ModuleFile(const Module& module, const Options& options, const Origin& origin,
-             std::vector<std::string>& warnings);
+  /// Opens the file of `module`. If there is none, is_open() is false and `warnings` has the reason. The references
+  /// must outlive the object.
+  ModuleFile(const Module& module, const Options& options, const Origin& origin, std::vector<std::string>& warnings);
   ModuleFile(const ModuleFile&) = delete;
   ModuleFile& operator=(const ModuleFile&) = delete;
 
@@ -37,24 +34,25 @@ class ModuleFile {
 
   const std::string& build_id() const { return build_id_; }
 
-  /// False: it was stripped, and no debug file was found.
-  bool has_all_symbols() const { return has_symbols_ || has_debug_information_ || debug_file_.is_open(); }
+  /// False: the file was stripped, and no separate debug file was found.
+  bool has_all_symbols() const { return debug_files_.has_all_symbols(); }
 
-  /// Where packages of split debug information may lie.
-  std::vector<std::string> packages() const;
+  /// Where packages of split DWARF may be.
+  std::vector<std::string> package_paths() const { return debug_files_.package_paths(); }
 
-  /// Says which state of which files the answers come from: equal texts, equal answers. Empty: it can't be said.
-  std::string fingerprint();
+  /// The states of this program and of all files that symbols come from: equal fingerprints give equal symbols.
+  /// Empty: unknown.
+  std::string fingerprint() const;
 
   /// Addresses in this Dwfl_Module are those of the ELF file.
   Dwfl_Module* dwfl_module() const { return module_; }
 
-  /// Debug information, or null when there is none; `bias` is to be subtracted from addresses of the ELF
-  /// file to get those of the debug information (not 0 when one of them was prelinked).
+  /// The debug information; null: there is none. Sets `bias`: address in the ELF file - address in the debug
+  /// information, which is not 0 when one of the two files was prelinked.
   Dwarf* dwarf(Dwarf_Addr& bias);
 
-  /// True when code may lie at `address`: inside an executable segment. Debug information of functions
-  /// that the linker dropped names addresses outside of them.
+  /// Whether `address` is in an executable segment. Debug information also describes functions that the linker
+  /// removed, whose addresses are not.
   bool is_code(std::uint64_t address) const;
 
  private:
@@ -64,32 +62,21 @@ class ModuleFile {
   struct Segment {
     std::uint64_t begin, end;
   };
-  /// Reference to the supplementary file of dwz (.gnu_debugaltlink).
-  struct AltLink {
-    std::string name;
-    std::string build_id;  ///< hex
-  };
 
-  enum class Acceptance { kAccepted, kMissing, kRefused };
-  /// Opens `path` as this module's own file if its build id is the recorded one. `must_match`: an unknown
-  /// build id does not do.
-  Acceptance open_main(const std::string& path, bool must_match, std::string* reason);
-  Acceptance accept_main(FileDescriptor fd, const std::string& path, bool must_match, std::string* reason);
+  /// Opens `path` if it is the recorded file. Without a recorded build ID it is accepted unless something
+  /// contradicts; `build_id_required` rejects it then. Sets `reason`, unless null, to why it was rejected.
+  bool open_main(const std::string& path, bool build_id_required, std::string* reason);
+  bool accept_main(FileDescriptor file, const std::string& path, bool build_id_required, std::string* reason);
   bool open_vdso();
   bool open_in_live_root();
   bool open_mapped();
-  /// Why a file that has no build id to go by is not the recorded one; empty: nothing speaks against it.
-  std::string sign_of_change(const FileDescriptor& fd, Elf* elf) const;
-  void locate_debug_file(Elf* elf);
   bool open_by_build_id();
-  bool report(FileDescriptor fd, const std::string& path);
-  std::vector<std::string> debug_roots() const;
-  void warn(const std::string& text) { warnings_.push_back(name_ + ": " + text); }
+  std::string build_id_mismatch(const std::string& build_id, bool build_id_required) const;
+  std::string sign_of_change(const FileDescriptor& file, Elf* elf) const;
+  bool open_dwfl(FileDescriptor file, const std::string& path);
+  void warn(const std::string& text) { warnings_.push_back(recorded_.path + ": " + text); }
 
-  /// A descriptor of the separate debug file, or -1; `path` gets its name.
-  int find_debug_file(const char* link, std::uint32_t link_crc, std::string& path);
-  int debug_file(std::string& path) const;  ///< the one that was found, once more
-  int find_alt_file(const std::string& referring_file, std::string& path);
+  /// Callback of libdwfl.
   static int find_debuginfo(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word,
                             char**);
 
@@ -97,17 +84,11 @@ class ModuleFile {
   const Origin& origin_;
   std::vector<std::string>& warnings_;
   const Module& recorded_;
-  std::string name_;       ///< for warnings: the recorded path
-  std::string original_;   ///< the recorded path without " (deleted)"
-  std::string build_id_;   ///< of the opened file, hex; empty: it has none
-  std::string main_path_;  ///< of the opened file
-  std::string main_state_; ///< what of it would change if it were another one; empty: not a file
-  bool has_symbols_ = false;            ///< a table of all of them, in the file itself
-  bool has_debug_information_ = false;  ///< likewise
-  FileDescriptor debug_file_;
-  std::string debug_path_;
-  std::string debug_state_;
-  std::optional<AltLink> alt_link_;
+  const std::string path_;  ///< the recorded path without " (deleted)"
+  DebugFiles debug_files_;
+  std::string build_id_;    ///< of the opened file, hex; empty: it has none
+  std::string main_path_;   ///< of the opened file
+  std::string main_state_;  ///< of the opened file (file_state); empty: it is not in a file
   std::vector<Segment> code_;
   Dwfl_Callbacks callbacks_{};
   char* debuginfo_path_ = nullptr;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <stdexcept>
 #include <unordered_map>
+#include <utility>
 
 #include "common/checksum.h"
 #include "common/varint.h"
@@ -17,19 +18,19 @@ namespace heapprof::symbols {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x31454d414e465048;  // "HPFNAME1"
-constexpr int kLevel = 9;
+constexpr int kZstdLevel = 9;
 
 struct Header {
   std::uint64_t magic;
-  std::uint64_t raw_bytes;
-  std::uint64_t packed_bytes;
+  std::uint64_t table_bytes;
+  std::uint64_t compressed_bytes;
   std::uint64_t checksum;
 };
 static_assert(sizeof(Header) == 32);
 
-/// No table of different names is packed better than this.
-std::uint64_t max_raw_bytes(std::uint64_t packed_bytes) {
-  return std::min<std::uint64_t>(kMaxTableBytes, (std::uint64_t{16} << 20) + 64 * packed_bytes);
+/// A table of distinct strings compresses less than this.
+std::uint64_t max_table_bytes(std::uint64_t compressed_bytes) {
+  return std::min<std::uint64_t>(kMaxTableBytes, (std::uint64_t{16} << 20) + 64 * compressed_bytes);
 }
 
 class Encoder {
@@ -39,14 +40,15 @@ class Encoder {
     const std::uint8_t* const end = put_varint(bytes, value);
     body_.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(end - bytes));
   }
-  /// `text` is kept by reference until whole() was called.
+  /// `text` must stay valid until table() is called.
   void text(std::string_view text) {
     if (text.empty()) return number(0);
-    const auto [known, fresh] = numbers_.try_emplace(text, strings_.size() + 1);
-    if (fresh) strings_.push_back(text);
+    const auto [known, is_new] = numbers_.try_emplace(text, strings_.size() + 1);
+    if (is_new) strings_.push_back(text);
     number(known->second);
   }
-  std::string whole() {
+  /// The strings, then everything else. Call once.
+  std::string table() {
     std::string body = std::move(body_);
     body_.clear();
     number(strings_.size());
@@ -63,12 +65,12 @@ class Encoder {
   std::vector<std::string_view> strings_;
 };
 
-/// Reads what Encoder wrote; after the first thing that does not fit everything is 0 and ok() false.
+/// Reads the format of Encoder. After the first error, ok() is false and all results are 0 or empty.
 class Decoder {
  public:
   explicit Decoder(std::string_view bytes)
       : at_(reinterpret_cast<const std::uint8_t*>(bytes.data())), end_(at_ + bytes.size()) {
-    const std::uint64_t strings = count(2);  // none is empty
+    const std::uint64_t strings = count(2);  // a length and at least one byte each
     strings_.reserve(strings);
     for (std::uint64_t i = 0; i < strings && ok_; ++i) {
       const std::uint64_t size = number();
@@ -91,10 +93,10 @@ class Decoder {
     at_ = next;
     return value;
   }
-  /// A number of things that take `bytes` each at least.
-  std::uint64_t count(std::size_t bytes) {
+  /// A number of items, each of which has at least `min_bytes`.
+  std::uint64_t count(std::size_t min_bytes) {
     const std::uint64_t value = number();
-    if (value <= left() / bytes) return value;
+    if (value <= left() / min_bytes) return value;
     fail();
     return 0;
   }
@@ -120,7 +122,7 @@ class Decoder {
   bool ok_ = true;
 };
 
-/// A short table may stand for long texts repeated without end: the sum is limited, too.
+/// Limits the sum of all texts: a short table can refer to a long string any number of times.
 class TextBudget {
  public:
   bool take(std::size_t bytes) {
@@ -133,86 +135,34 @@ class TextBudget {
   std::size_t left_ = 2 * kMaxTableBytes;
 };
 
-/// A line would mean nothing: its place holds where the function begins.
+/// Whether `line` is encoded as the distance from the begin of the function.
 bool has_no_source(const SourceFrame& frame) { return frame.function.empty() && frame.file.empty(); }
 
-/// Plus one; 0: unknown, or too far for a line.
-std::uint64_t distance_behind_begin(std::uint64_t address, std::uint64_t begin) {
+/// The distance plus one; 0: unknown, or too large for a line number.
+std::uint64_t encode_distance(std::uint64_t address, std::uint64_t begin) {
   const std::uint64_t distance = address - begin;
   return begin == 0 || begin > address || distance >= INT_MAX ? 0 : distance + 1;
 }
 
-}  // namespace
-
-const std::vector<SourceFrame>* ModuleSymbols::find(std::uint64_t address) const {
-  const auto at = std::lower_bound(addresses.begin(), addresses.end(), address);
-  if (at == addresses.end() || *at != address) return nullptr;
-  return &frames[static_cast<std::size_t>(at - addresses.begin())];
-}
-
-std::string encode_symbols(const std::vector<ModuleSymbols>& modules) {
-  Encoder encoder;
-  encoder.number(modules.size());
-  for (const ModuleSymbols& module : modules) {
-    encoder.text(module.path);
-    encoder.text(module.build_id_hex);
-    encoder.number(module.map_bytes);
-    encoder.number(module.warnings.size());
-    for (const std::string& warning : module.warnings) encoder.text(warning);
-    encoder.text(module.why_unnamed);
-    encoder.number(module.addresses.size());
-    std::uint64_t before = 0;
-    for (std::size_t i = 0; i < module.addresses.size(); ++i) {
-      encoder.number(module.addresses[i] - before);
-      before = module.addresses[i];
-      encoder.number(module.frames[i].size());
-      for (const SourceFrame& frame : module.frames[i]) {
-        encoder.text(frame.function);
-        encoder.text(frame.file);
-        std::uint64_t line = static_cast<std::uint64_t>(std::max(frame.line, 0));
-        if (has_no_source(frame)) line = distance_behind_begin(module.addresses[i], frame.function_begin);
-        encoder.number(line << 1 | (frame.inlined ? 1 : 0));
-      }
-    }
-  }
-  const std::string raw = encoder.whole();
-  if (raw.size() > kMaxTableBytes) throw std::runtime_error("more names than a table of names holds");
-
-  std::string packed(sizeof(Header) + ZSTD_compressBound(raw.size()), '\0');
-  const std::size_t size = ZSTD_compress(packed.data() + sizeof(Header), packed.size() - sizeof(Header), raw.data(),
-                                         raw.size(), kLevel);
-  if (ZSTD_isError(size) != 0) throw std::runtime_error(ZSTD_getErrorName(size));
-  packed.resize(sizeof(Header) + size);
-  const Header header{kMagic, raw.size(), size, checksum(packed.data() + sizeof(Header), size)};
-  std::memcpy(packed.data(), &header, sizeof header);
-  return packed;
-}
-
-std::optional<std::vector<ModuleSymbols>> decode_symbols(std::string_view packed) {
-  Header header;
-  if (packed.size() < sizeof header) return std::nullopt;
-  std::memcpy(&header, packed.data(), sizeof header);
-  const std::string_view body = packed.substr(sizeof header);
-  if (header.magic != kMagic || header.packed_bytes != body.size() ||
-      header.raw_bytes > max_raw_bytes(header.packed_bytes) ||
-      header.checksum != checksum(body.data(), body.size()))
-    return std::nullopt;
-  // Memory is asked for as bytes come out, not as the header says.
+/// Appends decompressed bytes to `out` as they come, so that a false `expected_bytes` allocates nothing. False: the
+/// frame is damaged, or its content is not of `expected_bytes`.
+bool decompress(std::string_view frame, std::uint64_t expected_bytes, std::string& out) {
   const std::unique_ptr<ZSTD_DStream, std::size_t (*)(ZSTD_DStream*)> stream(ZSTD_createDStream(), ZSTD_freeDStream);
-  if (stream == nullptr) return std::nullopt;
-  std::string raw;
-  ZSTD_inBuffer in{body.data(), body.size(), 0};
+  if (stream == nullptr) return false;
+  ZSTD_inBuffer in{frame.data(), frame.size(), 0};
   for (std::size_t more = 1; more != 0;) {
-    const std::size_t had = raw.size();
-    raw.resize(had + ZSTD_DStreamOutSize());
-    ZSTD_outBuffer out{raw.data() + had, raw.size() - had, 0};
-    more = ZSTD_decompressStream(stream.get(), &out, &in);
-    raw.resize(had + out.pos);
-    if (ZSTD_isError(more) != 0 || raw.size() > header.raw_bytes || (out.pos == 0 && more != 0)) return std::nullopt;
+    const std::size_t done = out.size();
+    out.resize(done + ZSTD_DStreamOutSize());
+    ZSTD_outBuffer part{out.data() + done, out.size() - done, 0};
+    more = ZSTD_decompressStream(stream.get(), &part, &in);
+    out.resize(done + part.pos);
+    if (ZSTD_isError(more) != 0 || out.size() > expected_bytes || (part.pos == 0 && more != 0)) return false;
   }
-  if (raw.size() != header.raw_bytes || in.pos != in.size) return std::nullopt;
+  return out.size() == expected_bytes && in.pos == in.size;
+}
 
-  Decoder decoder(raw);
+std::optional<std::vector<ModuleSymbols>> decode_table(std::string_view table) {
+  Decoder decoder(table);
   TextBudget budget;
   std::vector<ModuleSymbols> modules;
   const std::uint64_t module_count = decoder.count(6);
@@ -252,10 +202,69 @@ std::optional<std::vector<ModuleSymbols>> decode_symbols(std::string_view packed
   return modules;
 }
 
-std::shared_ptr<const std::vector<ModuleSymbols>> decode_shared_symbols(std::string_view packed) {
-  std::optional<std::vector<ModuleSymbols>> modules = decode_symbols(packed);
-  if (!modules) return nullptr;
-  return std::make_shared<const std::vector<ModuleSymbols>>(std::move(*modules));
+}  // namespace
+
+const std::vector<SourceFrame>* ModuleSymbols::find(std::uint64_t address) const {
+  const auto at = std::lower_bound(addresses.begin(), addresses.end(), address);
+  if (at == addresses.end() || *at != address) return nullptr;
+  return &frames[static_cast<std::size_t>(at - addresses.begin())];
+}
+
+std::string encode_symbols(const std::vector<ModuleSymbols>& modules) {
+  Encoder encoder;
+  encoder.number(modules.size());
+  for (const ModuleSymbols& module : modules) {
+    encoder.text(module.path);
+    encoder.text(module.build_id_hex);
+    encoder.number(module.map_bytes);
+    encoder.number(module.warnings.size());
+    for (const std::string& warning : module.warnings) encoder.text(warning);
+    encoder.text(module.why_unnamed);
+    encoder.number(module.addresses.size());
+    std::uint64_t before = 0;
+    for (std::size_t i = 0; i < module.addresses.size(); ++i) {
+      encoder.number(module.addresses[i] - before);
+      before = module.addresses[i];
+      encoder.number(module.frames[i].size());
+      for (const SourceFrame& frame : module.frames[i]) {
+        encoder.text(frame.function);
+        encoder.text(frame.file);
+        std::uint64_t line = static_cast<std::uint64_t>(std::max(frame.line, 0));
+        if (has_no_source(frame)) line = encode_distance(module.addresses[i], frame.function_begin);
+        encoder.number(line << 1 | (frame.inlined ? 1 : 0));
+      }
+    }
+  }
+  const std::string table = encoder.table();
+  if (table.size() > kMaxTableBytes) throw std::runtime_error("the symbols exceed 1 GiB");
+
+  std::string encoded(sizeof(Header) + ZSTD_compressBound(table.size()), '\0');
+  const std::size_t size = ZSTD_compress(encoded.data() + sizeof(Header), encoded.size() - sizeof(Header),
+                                         table.data(), table.size(), kZstdLevel);
+  if (ZSTD_isError(size) != 0) throw std::runtime_error(ZSTD_getErrorName(size));
+  encoded.resize(sizeof(Header) + size);
+  const Header header{kMagic, table.size(), size, checksum(encoded.data() + sizeof(Header), size)};
+  std::memcpy(encoded.data(), &header, sizeof header);
+  return encoded;
+}
+
+std::optional<std::vector<ModuleSymbols>> decode_symbols(std::string_view encoded) {
+  Header header;
+  if (encoded.size() < sizeof header) return std::nullopt;
+  std::memcpy(&header, encoded.data(), sizeof header);
+  const std::string_view compressed = encoded.substr(sizeof header);
+  if (header.magic != kMagic || header.compressed_bytes != compressed.size() ||
+      header.table_bytes > max_table_bytes(header.compressed_bytes) ||
+      header.checksum != checksum(compressed.data(), compressed.size()))
+    return std::nullopt;
+  std::string table;
+  if (!decompress(compressed, header.table_bytes, table)) return std::nullopt;
+  return decode_table(table);
+}
+
+std::shared_ptr<const std::vector<ModuleSymbols>> decode_shared_symbols(std::string_view encoded) {
+  std::optional<std::vector<ModuleSymbols>> modules = decode_symbols(encoded);
+  return modules ? std::make_shared<const std::vector<ModuleSymbols>>(std::move(*modules)) : nullptr;
 }
 
 }  // namespace heapprof::symbols

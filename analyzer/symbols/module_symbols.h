@@ -1,18 +1,16 @@
-// Names that were looked up once, as bytes: what `heapprof bundle` puts into a trace and what the cache keeps.
+// Resolved addresses of modules, and their encoding, which `heapprof bundle` adds to a trace and the symbol cache
+// stores:
 //
-//   packed  = header (32 bytes), zstd frame of `table`
-//   header  = magic "HPFNAME1", 8 raw bytes, 8 packed bytes, 8 checksum of the packed bytes, all 64-bit numbers
+//   encoded = header (32 bytes), zstd frame of `table`
+//   header  = magic "HPFNAME1", table bytes, zstd frame bytes, checksum of the zstd frame: 64-bit numbers
 //   table   = strings modules                      numbers are varints (common/varint.h)
-//   strings = count (length bytes)*                number 0 is the empty text, which is not among them
+//   strings = count (length bytes)*                string 0 is the empty one, which is not in the list
 //   modules = count module*
-//   module  = path build_id map_bytes warnings why_unnamed addresses    path and build id: numbers of strings
+//   module  = path build_id map_bytes warnings why_unnamed addresses     path, build_id, why_unnamed: string numbers
 //   warnings  = count string*
 //   addresses = count (delta frames)*              ascending
-//   frames  = count (function file line<<1|inlined)*    where function and file are empty, the line is how far
-//             behind the function's begin the address lies, plus one; 0: unknown
-//
-// Such bytes come from anybody: reading believes no count before the bytes behind it were seen, and no more
-// than kMaxTableBytes are ever unpacked.
+//   frames  = count (function file line<<1|inlined)*     without function and file, `line` is the distance from the
+//             begin of the function to the address, plus one; 0: unknown
 #pragma once
 
 #include <cstddef>
@@ -23,32 +21,34 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/symbols/symbolizer.h"
+#include "analyzer/symbols/source_frame.h"
 
 namespace heapprof::symbols {
 
 inline constexpr std::size_t kMaxTableBytes = std::size_t{1} << 30;
 
-/// What is known of one module's addresses.
+/// The resolved addresses of one module.
 struct ModuleSymbols {
-  std::string path;                                ///< this and the next two are those of Module; or "[generated]"
+  std::string path;                              ///< of the Module; "[generated]" if Module::generated is set
   std::string build_id_hex;
   std::uint64_t map_bytes = 0;
   std::vector<std::string> warnings;
-  std::string why_unnamed;                         ///< a sentence for who meets an address without a name; or empty
-  std::vector<std::uint64_t> addresses;            ///< sorted, distinct
-  std::vector<std::vector<SourceFrame>> frames;    ///< of each address, as Symbolizer::resolve gives them
+  std::string why_unnamed;                       ///< warning for addresses without a function name; or empty
+  std::vector<std::uint64_t> addresses;          ///< sorted, distinct
+  std::vector<std::vector<SourceFrame>> frames;  ///< of each address, as from Symbolizer::resolve
 
-  /// The frames of `address`, or null when it is not among them.
+  /// The frames of `address`; null: it is not one of `addresses`.
   const std::vector<SourceFrame>* find(std::uint64_t address) const;
 };
 
-/// As bytes to be stored; throws std::runtime_error when there is more than kMaxTableBytes of it.
+/// Throws std::runtime_error if the table exceeds kMaxTableBytes.
 std::string encode_symbols(const std::vector<ModuleSymbols>& modules);
 
-/// The opposite. None: the bytes are damaged, cut or not of this kind.
-std::optional<std::vector<ModuleSymbols>> decode_symbols(std::string_view packed);
-/// The same for a table that several owners share; null instead of nullopt.
-std::shared_ptr<const std::vector<ModuleSymbols>> decode_shared_symbols(std::string_view packed);
+/// Decodes untrusted bytes: no count is believed before the bytes that it counts are there, and at most
+/// kMaxTableBytes are decompressed. None: the bytes are damaged, truncated, or in another format.
+std::optional<std::vector<ModuleSymbols>> decode_symbols(std::string_view encoded);
+
+/// The same with shared ownership; null instead of nullopt.
+std::shared_ptr<const std::vector<ModuleSymbols>> decode_shared_symbols(std::string_view encoded);
 
 }  // namespace heapprof::symbols

@@ -23,11 +23,11 @@ namespace heapprof::symbols {
 
 namespace {
 
-constexpr std::size_t kMaxName = 4096;
-constexpr std::size_t kMaxPieces = 8u << 20;  // a long-lived V8 has some 100,000
+constexpr std::size_t kMaxLineBytes = 4096;
+constexpr std::size_t kMaxPieces = 8u << 20;  // a process with V8 has some 100,000
 
-/// Takes a hexadecimal number off the front of `line`, and the blank behind it.
-bool take_number(std::string_view& line, std::uint64_t& value) {
+/// Removes a hexadecimal number and a space from the front of `line`.
+bool take_first_number(std::string_view& line, std::uint64_t& value) {
   if (line.starts_with("0x")) line.remove_prefix(2);
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value, 16);
   if (error != std::errc() || end == line.data() + line.size() || *end != ' ') return false;
@@ -35,7 +35,7 @@ bool take_number(std::string_view& line, std::uint64_t& value) {
   return true;
 }
 
-/// Takes ":123" off the end of `text`.
+/// Removes ":123" from the end of `text`.
 bool take_last_number(std::string_view& text, int& value) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return false;
@@ -48,9 +48,9 @@ bool take_last_number(std::string_view& text, int& value) {
 
 }  // namespace
 
-/// V8 (`node --perf-basic-prof`) writes KIND:MARK NAME PLACE:LINE:COLUMN, where KIND is "JS", "LazyCompile",
-/// "Function", "Script" and so on, and MARK tells the compiler: '*', '+', '^', '~' or nothing. Without a place it is
-/// code of V8 itself.
+/// V8 (`node --perf-basic-prof`) writes KIND:MARKNAME FILE:LINE:COLUMN, where KIND is "JS", "LazyCompile",
+/// "Function", "Script" and others, and MARK is '*', '+', '^', '~' or nothing, depending on the compiler. A name
+/// without a file is code of V8 itself.
 SourceFrame frame_of_jit_name(const std::string& name) {
   SourceFrame frame;
   frame.function = name;
@@ -74,7 +74,7 @@ SourceFrame frame_of_jit_name(const std::string& name) {
 }
 
 void PerfMap::add(std::uint64_t begin, std::uint64_t end, std::string name) {
-  // What lies inside goes, what reaches in is cut.
+  // Remove pieces inside [begin, end), and cut those that overlap it.
   auto at = pieces_.lower_bound(begin);
   if (at != pieces_.begin()) {
     const auto before = std::prev(at);
@@ -101,7 +101,7 @@ PerfMap::Result PerfMap::read(const std::string& path, std::uint64_t written_sin
   }
   struct stat status {};
   if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return Result::kMissing;
-  // As perf decides (tools/perf/util/symbol.c of Linux, dso__load).
+  // The same rule as perf's (Linux, tools/perf/util/symbol.c, dso__load).
   if (allowed == Owner::kRootOrSelf && status.st_uid != 0 && status.st_uid != geteuid()) {
     owner = status.st_uid;
     return Result::kForeign;
@@ -113,22 +113,23 @@ PerfMap::Result PerfMap::read(const std::string& path, std::uint64_t written_sin
   std::string line;
   std::array<char, 65536> buffer;
   std::uint64_t bytes = 0;
-  bool cut = false;
+  bool too_long = false;
   const auto take_line = [&] {
     std::string_view rest(line);
     std::uint64_t begin = 0, size = 0;
-    if (!cut && pieces_.size() < kMaxPieces && take_number(rest, begin) && take_number(rest, size) && !rest.empty() &&
+    if (!too_long && pieces_.size() < kMaxPieces && take_first_number(rest, begin) &&
+        take_first_number(rest, size) && !rest.empty() &&
         size != 0 && begin + size > begin)
       add(begin, begin + size, std::string(rest));
     line.clear();
-    cut = false;
+    too_long = false;
   };
   for (std::size_t got; bytes < kMaxBytes && (got = std::fread(buffer.data(), 1, buffer.size(), file.get())) > 0;) {
     bytes += got;
     for (std::size_t at = 0; at < got;) {
       const char* const end = static_cast<const char*>(std::memchr(buffer.data() + at, '\n', got - at));
       const std::size_t stop = end == nullptr ? got : static_cast<std::size_t>(end - buffer.data());
-      if (line.size() + (stop - at) > kMaxName) cut = true;
+      if (line.size() + (stop - at) > kMaxLineBytes) too_long = true;
       else line.append(buffer.data() + at, stop - at);
       at = stop + 1;
       if (end != nullptr) take_line();
@@ -147,19 +148,19 @@ SourceFrame PerfMap::find(std::uint64_t address) const {
 
 namespace {
 
-/// The user vouches for a folder of another machine's files, where copies have any owner. Not for "/": anybody can
-/// write into this machine's /tmp.
+/// A sysroot that the user names is trusted, since copies of files have any owner; but not "/": anybody can write to
+/// the /tmp of this system.
 PerfMap::Owner allowed_owner(const Options& options, const std::string& root) {
   std::error_code error;
-  const bool vouched = !root.empty() && root == options.sysroot && !std::filesystem::equivalent(root, "/", error);
-  return vouched && !error ? PerfMap::Owner::kAny : PerfMap::Owner::kRootOrSelf;
+  const bool trusted = !root.empty() && root == options.sysroot && !std::filesystem::equivalent(root, "/", error);
+  return trusted && !error ? PerfMap::Owner::kAny : PerfMap::Owner::kRootOrSelf;
 }
 
 }  // namespace
 
 bool find_perf_map(const Options& options, const Origin& origin, PerfMap& map, std::string& reason) {
   if (origin.pid == 0) {
-    reason = "the process id is not known";
+    reason = "the process ID is unknown";
     return false;
   }
   const std::string name = "/tmp/perf-" + std::to_string(origin.pid) + ".map";
@@ -167,7 +168,7 @@ bool find_perf_map(const Options& options, const Origin& origin, PerfMap& map, s
   if (!options.sysroot.empty()) roots.push_back(options.sysroot);
   if (origin.live_pid != 0) roots.push_back("/proc/" + std::to_string(origin.live_pid) + "/root");
   if (options.sysroot.empty()) roots.emplace_back();
-  reason = name + " is not there, or older than the recording (just-in-time compilers write one when asked: node "
+  reason = name + " does not exist, or is older than the recording; enable it in the just-in-time compiler (node "
            "--perf-basic-prof)";
   for (const std::string& root : roots) {
     const std::string path = path_in_sysroot(root, name);
@@ -175,8 +176,9 @@ bool find_perf_map(const Options& options, const Origin& origin, PerfMap& map, s
     const PerfMap::Result result = map.read(path, origin.recorded_at_ns, owner, allowed_owner(options, root));
     if (result == PerfMap::Result::kRead) return true;
     if (result == PerfMap::Result::kForeign)
-      reason = path + " is owned by user " + std::to_string(owner) + ", not by root or by the current user (" +
-               std::to_string(geteuid()) + "), and is ignored; if it can be trusted, change its owner";
+      reason = path + " was ignored, because it is owned by user " + std::to_string(owner) +
+               ", not by root or the current user (" + std::to_string(geteuid()) +
+               "); if you trust it, change its owner";
   }
   return false;
 }

@@ -1,6 +1,6 @@
-// Names of code that a program made while it ran, from the map that just-in-time compilers write for perf:
-// /tmp/perf-PID.map, a line "start size name" for each piece, numbers in hex. Code that was thrown away stays
-// in it, so of pieces at one place the last one counts.
+// Function names of code that a just-in-time compiler generated, from the map that it writes for perf:
+// /tmp/perf-PID.map, a line "START SIZE NAME" for each piece of code, with hexadecimal numbers. Lines of discarded
+// code stay in the file; where pieces overlap, the later line is valid.
 #pragma once
 
 #include <sys/types.h>
@@ -9,7 +9,8 @@
 #include <map>
 #include <string>
 
-#include "analyzer/symbols/symbolizer.h"
+#include "analyzer/symbols/source_frame.h"
+#include "analyzer/symbols/symbolizer_input.h"
 
 namespace heapprof::symbols {
 
@@ -18,19 +19,18 @@ class PerfMap {
   enum class Result : std::uint8_t {
     kRead,
     kMissing,   ///< it cannot be opened, or is not a regular file
-    kOutdated,  ///< it was last written before `written_since_ns`: by an earlier process
-    kForeign,   ///< it belongs to neither root nor this process's user: anybody can write into /tmp
+    kOutdated,  ///< it was last modified before `written_since_ns`: an earlier process wrote it
+    kForeign,   ///< its owner is neither root nor the current user: anybody can write to /tmp
   };
 
   enum class Owner { kRootOrSelf, kAny };
 
-  /// Reads the file at `path`; lines of another form are skipped. At most kMaxBytes are read. `written_since_ns`
-  /// counts from 1970. `owner` is set when the result is kForeign, which it never is when `allowed` is kAny.
+  /// Reads the file at `path`, at most kMaxBytes of it. Ignores lines in another format. `written_since_ns` is since
+  /// 1970. Sets `owner` if the result is kForeign, which it never is if `allowed` is kAny.
   Result read(const std::string& path, std::uint64_t written_since_ns, uid_t& owner,
               Owner allowed = Owner::kRootOrSelf);
 
-  /// The code around `address`. V8's names ("JS:*work /srv/app.js:12:3") are taken apart into function, file
-  /// and line. No function: there is none.
+  /// The function at `address`; its name is empty if there is none.
   SourceFrame find(std::uint64_t address) const;
 
   static constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;
@@ -45,11 +45,12 @@ class PerfMap {
   std::map<std::uint64_t, Piece> pieces_;  ///< by begin, disjoint
 };
 
-/// Finds and reads the map of the process that `origin` names: in its own root when it runs, below the sysroot,
-/// here. False, with `reason`, when there is none that can be believed.
+/// Finds and reads the map of the process in `origin`: in the root of the running process, below the sysroot, or
+/// here. False, with `reason`: there is none, or it is not trusted.
 bool find_perf_map(const Options& options, const Origin& origin, PerfMap& map, std::string& reason);
 
-/// V8's names taken apart; any other is a function's name as it is.
+/// Splits a name in V8's format ("JS:*work /srv/app.js:12:3") into function, file and line. Any other name is the
+/// name of the function.
 SourceFrame frame_of_jit_name(const std::string& name);
 
 }  // namespace heapprof::symbols

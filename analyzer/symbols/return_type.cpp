@@ -1,85 +1,83 @@
-// A demangled name is scanned once, from the left, at bracket depth 0. There
+// A demangled name is scanned once, from the left, outside of brackets:
 //
-//   * a blank ends a part of the return type, so the name begins after the last one before its parameters;
-//   * "(anonymous namespace)" and "decltype (...)" are parts of a name or type, like text;
-//   * " (*", " (&" or " (Class::*" opens a declarator: the name is inside it;
-//   * the parameter list ends the name, unless "::" follows: then it is the scope of a local function.
+//   * A space ends a part of the return type: the name begins after the last space before its parameters.
+//   * "(anonymous namespace)" and "decltype (...)" are parts of a name or type, like an identifier.
+//   * " (*", " (&" or " (Class::*" opens a declarator, which contains the name.
+//   * The parameter list ends the name, unless "::" follows: then the function is the scope of a local one.
 //
-// Operators come first everywhere, because their symbols look like brackets.
+// Operators are recognized first everywhere, because their symbols look like brackets.
 #include "analyzer/symbols/return_type.h"
 
 #include <array>
 #include <cstddef>
 #include <string>
 
+#include "analyzer/symbols/identifier.h"
+
 namespace heapprof::symbols {
 namespace {
 
 constexpr std::size_t kNone = std::string_view::npos;
 
-/// Declarators in declarators that are followed: a function that returns a function, which returns a function, ...
-constexpr int kMaxDeclarators = 16;
+/// Depth of nested declarators: a function that returns a function that returns a function, and so on.
+constexpr int kMaxDeclaratorDepth = 16;
 
-/// Symbols of operators; a longer one stands before those that it begins with.
+/// Symbols of operators; a longer one precedes its prefixes.
 constexpr std::array<std::string_view, 41> kOperators = {
     "<=>", "->*", "<<=", ">>=", "()", "[]", "\"\"", "<<", ">>", "<=", ">=", "->", "==", "!=",
     "&&",  "||",  "++",  "--",  "+=", "-=", "*=",   "/=", "%=", "^=", "&=", "|=", "<",  ">",
     "+",   "-",   "*",   "/",   "%",  "^",  "&",    "|",  "~",  "!",  "=",  ",",  "?"};
 
-/// Names that stand for no function, or for a copy of one: what follows is no return type's function.
-constexpr std::array<std::string_view, 17> kSpecial = {"vtable for ",
-                                                       "VTT for ",
-                                                       "construction vtable for ",
-                                                       "typeinfo for ",
-                                                       "typeinfo name for ",
-                                                       "typeinfo fn for ",
-                                                       "guard variable for ",
-                                                       "reference temporary ",
-                                                       "TLS init function for ",
-                                                       "TLS wrapper function for ",
-                                                       "non-virtual thunk to ",
-                                                       "virtual thunk to ",
-                                                       "covariant return thunk to ",
-                                                       "transaction clone for ",
-                                                       "non-transaction clone for ",
-                                                       "hidden alias for ",
-                                                       "template parameter object for "};
+/// Prefixes of special names, which have no return type (libiberty, cp-demangle.c).
+constexpr std::array<std::string_view, 17> kSpecialPrefixes = {
+    "vtable for ",
+    "VTT for ",
+    "construction vtable for ",
+    "typeinfo for ",
+    "typeinfo name for ",
+    "typeinfo fn for ",
+    "guard variable for ",
+    "reference temporary ",
+    "TLS init function for ",
+    "TLS wrapper function for ",
+    "non-virtual thunk to ",
+    "virtual thunk to ",
+    "covariant return thunk to ",
+    "transaction clone for ",
+    "non-transaction clone for ",
+    "hidden alias for ",
+    "template parameter object for "};
 
-constexpr bool is_identifier(char c) noexcept {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$' ||
-         static_cast<unsigned char>(c) >= 0x80;
-}
-
-/// Whether the word `word` stands at `at`, and not as a part of a longer one.
+/// Whether `word` is at `at`, and is not a part of a longer identifier.
 bool is_word(std::string_view name, std::size_t at, std::string_view word) noexcept {
   return name.substr(at).starts_with(word) && (at == 0 || !is_identifier(name[at - 1])) &&
          (at + word.size() == name.size() || !is_identifier(name[at + word.size()]));
 }
 
-/// Whether "decltype" stands before `at`, with a blank after it or without.
+/// Whether "decltype" precedes `at`, with or without a space between.
 bool follows_decltype(std::string_view name, std::size_t at) noexcept {
   const std::size_t end = at > 0 && name[at - 1] == ' ' ? at - 1 : at;
   return end >= 8 && is_word(name, end - 8, "decltype");
 }
 
-/// The position after "operator" and its symbol at `at`. Of operators that are named by words or types (new, casts)
-/// that is the position after "operator".
+/// The position after "operator" and its symbol at `at`. An operator that is a word or a type (new, casts) has no
+/// symbol: then the position after "operator".
 std::size_t after_operator(std::string_view name, std::size_t at) noexcept {
   at += std::string_view("operator").size();
   for (const std::string_view symbol : kOperators) {
     if (!name.substr(at).starts_with(symbol)) continue;
     at += symbol.size();
-    // "operator< <int>": the blank keeps the two apart. `operator"" _km`: libiberty writes one, too.
+    // libiberty prints a space in "operator< <int>" and in `operator"" _km`.
     if (at + 1 < name.size() && name[at] == ' ' && (name[at + 1] == '<' || symbol == "\"\"")) ++at;
     break;
   }
   return at;
 }
 
-/// The position after the bracket that closes the one at `open`; kNone: none does. Angle brackets that only compare
-/// stand in round ones, so a closing bracket also closes those inside it that were no brackets.
+/// The position after the bracket that closes the one at `open`; kNone: there is none. Comparison operators occur
+/// only inside round brackets: a closing round bracket discards every '<' since its opening one.
 std::size_t after_closing(std::string_view name, std::size_t open) {
-  std::string closing;  // what would close the brackets that are open, the innermost last
+  std::string closing;  // the closing brackets of all open ones, the innermost last
   for (std::size_t at = open; at < name.size();) {
     if (is_word(name, at, "operator")) {
       at = after_operator(name, at);
@@ -103,7 +101,7 @@ std::size_t after_closing(std::string_view name, std::size_t open) {
   return kNone;
 }
 
-/// The position after the qualifiers at `at`, which follow a parameter list.
+/// The position after the qualifiers at `at`, which follow a parameter list; `at` itself if there are none.
 std::size_t after_qualifiers(std::string_view name, std::size_t at) noexcept {
   for (bool found = true; found;) {
     found = false;
@@ -116,7 +114,7 @@ std::size_t after_qualifiers(std::string_view name, std::size_t at) noexcept {
   return at;
 }
 
-/// The position after the pointers and references at `at`, which open a declarator; `at` itself: there are none.
+/// The position after the pointers and references at `at`, which open a declarator; `at` itself if there are none.
 std::size_t after_pointers(std::string_view name, std::size_t at) {
   const std::size_t begin = at;
   for (bool found = true; found;) {
@@ -134,7 +132,7 @@ std::size_t after_pointers(std::string_view name, std::size_t at) {
       }
   }
   if (at != begin) return at;
-  // A pointer to a member: its class, which may have brackets and scopes, then "::*".
+  // A pointer to a member: a class name, which may contain brackets and scopes, then "::*".
   while (at < name.size() && name[at] != ')' && name[at] != ',') {
     if (name.substr(at).starts_with("::*")) return after_pointers(name, at + 2);
     if (name[at] == '(' && !name.substr(at).starts_with("(anonymous namespace)")) break;
@@ -148,7 +146,8 @@ std::size_t after_pointers(std::string_view name, std::size_t at) {
   return begin;
 }
 
-/// The name in `text`, the position after its parameters in `end`; kNone: `text` is no function with parameters.
+/// The name in `text`. Sets `end` to the position after its parameters; kNone: `text` is not a function with
+/// parameters.
 std::string_view declared_name(std::string_view text, std::size_t& end, int depth = 0) {
   std::size_t begin = 0;
   end = kNone;
@@ -156,7 +155,7 @@ std::string_view declared_name(std::string_view text, std::size_t& end, int dept
     const char c = text[at];
     if (is_word(text, at, "operator")) {
       const std::size_t after = after_operator(text, at);
-      // A cast or `new` has blanks of its own, and nothing but its parameters follows.
+      // The rest is a cast or `new`, which may contain spaces, and its parameters.
       if (after < text.size() && text[after] == ' ') {
         end = text.size();
         return text.substr(begin);
@@ -164,21 +163,21 @@ std::string_view declared_name(std::string_view text, std::size_t& end, int dept
       at = after;
     } else if (text.substr(at).starts_with("::*")) {
       at += 3;
-      begin = at;  // the type is a pointer to a member
+      begin = at;  // the return type is a pointer to a member
     } else if (const std::size_t open = c == ' ' ? at + 1 : at;
                open < text.size() && text[open] == '(' && (open == 0 || c == ' ') && !follows_decltype(text, open) &&
                !text.substr(open).starts_with("(anonymous namespace)")) {
       const std::size_t inside = after_pointers(text, open + 1);
       const std::size_t close = after_closing(text, open);
-      if (inside == open + 1 || close == kNone || depth == kMaxDeclarators) return text;
-      // The name is in the declarator, which may hold another one.
+      if (inside == open + 1 || close == kNone || depth == kMaxDeclaratorDepth) return text;
+      // The declarator contains the name, or another declarator.
       std::size_t inner_end = kNone;
       const std::string_view name = declared_name(text.substr(inside, close - 1 - inside), inner_end, depth + 1);
       if (inner_end != kNone) {
         end = close;
         return name;
       }
-      at = close;  // a type in a type
+      at = close;  // a function type inside a type
     } else if (c == ' ') {
       ++at;
       if (!follows_decltype(text, at)) begin = at;
@@ -206,7 +205,7 @@ std::string_view declared_name(std::string_view text, std::size_t& end, int dept
 }  // namespace
 
 std::string_view without_return_type(std::string_view demangled) {
-  for (const std::string_view special : kSpecial)
+  for (const std::string_view special : kSpecialPrefixes)
     if (demangled.starts_with(special)) return demangled;
   std::size_t end = kNone;
   const std::string_view name = declared_name(demangled, end);

@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSuffix = ".names";
-constexpr std::string_view kUnfinished = ".new-";
+constexpr std::string_view kTemporaryPrefix = ".new-";
 
 std::optional<std::string> read_file(const std::string& path, std::uint64_t max_bytes) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -36,15 +36,15 @@ std::optional<std::string> read_file(const std::string& path, std::uint64_t max_
     for (ssize_t size; done < text->size() && (size = read(fd, text->data() + done, text->size() - done)) > 0;)
       done += static_cast<std::size_t>(size);
     if (done != text->size()) text.reset();
-    futimens(fd, nullptr);  // used now
+    futimens(fd, nullptr);  // the modification time is that of the last use
   }
   close(fd);
   return text;
 }
 
-/// Puts the whole file there at once, or nothing.
+/// Writes the file atomically. Errors are ignored: the entry is then missing.
 void write_file(const std::string& folder, const std::string& path, const std::string& bytes) {
-  std::string name = folder + "/" + std::string(kUnfinished) + "XXXXXX";
+  std::string name = folder + "/" + std::string(kTemporaryPrefix) + "XXXXXX";
   const int fd = mkostemp(name.data(), O_CLOEXEC);
   if (fd < 0) return;
   std::size_t done = 0;
@@ -62,38 +62,39 @@ std::string environment(const char* name) {
 }  // namespace
 
 std::string SymbolCache::default_folder() {
-  const std::string wanted = environment("HEAPPROF_SYMBOL_CACHE");
-  if (wanted == "0" || wanted == "off" || wanted == "no") return {};
+  const std::string setting = environment("HEAPPROF_SYMBOL_CACHE");
+  if (setting == "0" || setting == "off" || setting == "no") return {};
   if (const std::string cache = environment("XDG_CACHE_HOME"); cache.starts_with('/'))
     return cache + "/heapprof/symbols";
   if (const std::string home = environment("HOME"); home.starts_with('/')) return home + "/.cache/heapprof/symbols";
   return {};
 }
 
-bool SymbolCache::folder_is_ours() const {
+bool SymbolCache::folder_is_private() const {
   struct stat status {};
   return lstat(folder_.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
          (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/// Empty: nothing can be kept of such a module.
-std::string SymbolCache::file_of(const std::string& build_id_hex, const std::string& fingerprint) const {
-  const bool sound = build_id_hex.size() >= 8 && build_id_hex.size() <= 128 &&
+/// Path of the entry; empty: the module cannot be cached.
+std::string SymbolCache::path_of(const std::string& build_id_hex, const std::string& fingerprint) const {
+  const bool valid = build_id_hex.size() >= 8 && build_id_hex.size() <= 128 &&
                      build_id_hex.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (folder_.empty() || fingerprint.empty() || !sound) return {};
+  if (folder_.empty() || fingerprint.empty() || !valid) return {};
   char state[17];
   std::snprintf(state, sizeof state, "%016llx",
                 static_cast<unsigned long long>(checksum(fingerprint.data(), fingerprint.size())));
   return folder_ + "/" + build_id_hex + "-" + state + std::string(kSuffix);
 }
 
-std::optional<ModuleSymbols> SymbolCache::load(const std::string& build_id_hex, const std::string& fingerprint) const {
-  const std::string path = file_of(build_id_hex, fingerprint);
-  if (path.empty() || !folder_is_ours()) return std::nullopt;
+std::optional<ModuleSymbols> SymbolCache::load(const std::string& build_id_hex,
+                                               const std::string& fingerprint) const {
+  const std::string path = path_of(build_id_hex, fingerprint);
+  if (path.empty() || !folder_is_private()) return std::nullopt;
   const std::optional<std::string> bytes = read_file(path, max_bytes_);
   if (!bytes) return std::nullopt;
   std::optional<std::vector<ModuleSymbols>> modules = decode_symbols(*bytes);
-  // The place of the path is the fingerprint's.
+  // An entry has the fingerprint in place of the module's path.
   if (!modules || modules->size() != 1 || modules->front().path != fingerprint ||
       modules->front().build_id_hex != build_id_hex) {
     unlink(path.c_str());
@@ -102,25 +103,26 @@ std::optional<ModuleSymbols> SymbolCache::load(const std::string& build_id_hex, 
   return std::move(modules->front());
 }
 
-void SymbolCache::store(const std::string& build_id_hex, const std::string& fingerprint, ModuleSymbols names) const {
-  const std::string path = file_of(build_id_hex, fingerprint);
+void SymbolCache::store(const std::string& build_id_hex, const std::string& fingerprint,
+                        ModuleSymbols symbols) const {
+  const std::string path = path_of(build_id_hex, fingerprint);
   if (path.empty()) return;
   std::error_code error;
   if (!fs::exists(folder_, error)) {
     fs::create_directories(fs::path(folder_).parent_path(), error);
     mkdir(folder_.c_str(), 0700);
   }
-  if (!folder_is_ours()) return;
-  names.path = fingerprint;
-  names.build_id_hex = build_id_hex;
+  if (!folder_is_private()) return;
+  symbols.path = fingerprint;
+  symbols.build_id_hex = build_id_hex;
   try {
-    write_file(folder_, path, encode_symbols({std::move(names)}));
-    shrink();
-  } catch (const std::exception&) {  // too much for an entry: then without
+    write_file(folder_, path, encode_symbols({std::move(symbols)}));
+    remove_least_recently_used();
+  } catch (const std::exception&) {  // out of memory, or too large for an entry: not cached
   }
 }
 
-void SymbolCache::shrink() const {
+void SymbolCache::remove_least_recently_used() const {
   struct Entry {
     fs::path path;
     fs::file_time_type used;
@@ -129,16 +131,16 @@ void SymbolCache::shrink() const {
   std::vector<Entry> entries;
   std::uint64_t sum = 0;
   std::error_code error;
-  const auto long_ago = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  const auto an_hour_ago = fs::file_time_type::clock::now() - std::chrono::hours(1);
   for (const fs::directory_entry& file : fs::directory_iterator(folder_, error)) {
     const std::string name = file.path().filename().string();
-    const bool unfinished = name.starts_with(kUnfinished);
-    if (!unfinished && !name.ends_with(kSuffix)) continue;
+    const bool is_temporary = name.starts_with(kTemporaryPrefix);
+    if (!is_temporary && !name.ends_with(kSuffix)) continue;
     std::error_code gone;
     Entry entry{file.path(), file.last_write_time(gone), file.file_size(gone)};
     if (gone) continue;
-    if (unfinished) {
-      if (entry.used < long_ago) fs::remove(entry.path, gone);
+    if (is_temporary) {  // of a process that was killed, unless it is new
+      if (entry.used < an_hour_ago) fs::remove(entry.path, gone);
       continue;
     }
     sum += entry.bytes;
@@ -146,7 +148,7 @@ void SymbolCache::shrink() const {
   }
   if (sum <= max_bytes_) return;
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });
-  // Somewhat more than needed, so that this is not done at each run.
+  // More than necessary, so that not every run has to remove entries.
   for (const Entry& entry : entries) {
     if (sum <= max_bytes_ / 4 * 3) break;
     std::error_code gone;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstddef>
 #include <deque>
@@ -11,10 +12,10 @@ namespace heapprof::symbols {
 
 namespace {
 
-constexpr int kMaxLinks = 40;  // as the kernel does: path_resolution(7)
+constexpr int kMaxLinks = 40;  // as in the kernel: path_resolution(7)
 
-/// Puts the parts of `path` in front of `parts`.
-void push_front(std::deque<std::string>& parts, const std::string& path) {
+/// Inserts the components of `path` before `parts`.
+void prepend(std::deque<std::string>& parts, const std::string& path) {
   std::vector<std::string> added;
   for (std::size_t at = 0; at < path.size();) {
     const std::size_t slash = std::min(path.find('/', at), path.size());
@@ -29,7 +30,7 @@ void push_front(std::deque<std::string>& parts, const std::string& path) {
 std::string path_in_sysroot(const std::string& root, const std::string& path) {
   if (root.empty()) return path;
   std::deque<std::string> left;
-  push_front(left, path);
+  prepend(left, path);
   std::vector<std::string> done;
   const auto joined = [&] {
     std::string result = root;
@@ -51,7 +52,7 @@ std::string path_in_sysroot(const std::string& root, const std::string& path) {
     if (size <= 0 || ++links > kMaxLinks) continue;
     done.pop_back();
     if (target[0] == '/') done.clear();
-    push_front(left, std::string(target, static_cast<std::size_t>(size)));
+    prepend(left, std::string(target, static_cast<std::size_t>(size)));
   }
   return joined();
 }

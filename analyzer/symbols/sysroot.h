@@ -1,13 +1,12 @@
-// Paths of another machine's file system, kept below a folder of ours.
+// Paths in the root directory of another system.
 #pragma once
 
 #include <string>
 
 namespace heapprof::symbols {
 
-/// Where `path` (absolute) of the machine whose files lie in `root` is found here. Symbolic links, absolute
-/// ones too, and ".." stay inside `root`. With an empty root: `path` itself. What does not exist gives the
-/// path it would have.
+/// The absolute `path` of a system whose root directory is `root` here. Symbolic links, including absolute ones, and
+/// ".." do not leave `root`. The file need not exist. An empty `root` gives `path` itself.
 std::string path_in_sysroot(const std::string& root, const std::string& path);
 
 }  // namespace heapprof::symbols

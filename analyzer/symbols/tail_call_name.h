@@ -1,11 +1,11 @@
-// Names of functions that have no symbol themselves (elf_symbol_table.h).
+// Names of functions without a symbol that others end in a jump to (elf_symbol_table.h).
 #pragma once
 
 #include <string_view>
 
 namespace heapprof::symbols {
 
-/// What they begin with: "[tail of putenv, setenv]" is what those jump to where they end.
+/// "[tail of putenv, setenv]" is a function that putenv and setenv end in a jump to.
 inline constexpr std::string_view kTailCallPrefix = "[tail of ";
 
 }  // namespace heapprof::symbols

@@ -17,51 +17,53 @@ namespace heapprof::symbols {
 
 namespace {
 
-constexpr std::uint32_t kZstd = 2;  // ELFCOMPRESS_ZSTD, which Debian 12's elf.h lacks (gABI, "Compression header")
-constexpr std::uint64_t kMostUnpacked = std::uint64_t{4} << 30;
+constexpr std::uint32_t kElfCompressZstd = 2;  // not in Debian 12's elf.h; gABI, "Section Compression"
+constexpr std::uint64_t kMaxDecompressedBytes = std::uint64_t{4} << 30;
 
 bool read_at(int fd, std::uint64_t offset, void* out, std::size_t size) {
   std::size_t done = 0;
   while (done < size) {
-    const ssize_t got = pread(fd, static_cast<char*>(out) + done, size - done, static_cast<off_t>(offset + done));
-    if (got <= 0) return false;
-    done += static_cast<std::size_t>(got);
+    const ssize_t bytes = pread(fd, static_cast<char*>(out) + done, size - done, static_cast<off_t>(offset + done));
+    if (bytes <= 0) return false;
+    done += static_cast<std::size_t>(bytes);
   }
   return true;
 }
 
-bool write_at(int fd, std::uint64_t offset, const void* bytes, std::size_t size) {
+bool write_at(int fd, std::uint64_t offset, const void* in, std::size_t size) {
   std::size_t done = 0;
   while (done < size) {
-    const ssize_t put =
-        pwrite(fd, static_cast<const char*>(bytes) + done, size - done, static_cast<off_t>(offset + done));
-    if (put <= 0) return false;
-    done += static_cast<std::size_t>(put);
+    const ssize_t bytes =
+        pwrite(fd, static_cast<const char*>(in) + done, size - done, static_cast<off_t>(offset + done));
+    if (bytes <= 0) return false;
+    done += static_cast<std::size_t>(bytes);
   }
   return true;
 }
 
-/// Unpacks [from, from + size) of `in` to `at` in `out`; false: broken, or not `wanted` bytes.
-bool unpack_section(int in, std::uint64_t from, std::uint64_t size, int out, std::uint64_t at, std::uint64_t wanted) {
+/// Decompresses [from, from + size) of file `in` to offset `to` of file `out`. False: it is damaged, or the result is
+/// not of `expected` bytes.
+bool decompress_section(int in, std::uint64_t from, std::uint64_t size, int out, std::uint64_t to,
+                        std::uint64_t expected) {
   const std::unique_ptr<ZSTD_DStream, std::size_t (*)(ZSTD_DStream*)> stream(ZSTD_createDStream(), ZSTD_freeDStream);
   if (stream == nullptr) return false;
-  std::vector<char> packed(ZSTD_DStreamInSize()), plain(ZSTD_DStreamOutSize());
+  std::vector<char> compressed(ZSTD_DStreamInSize()), plain(ZSTD_DStreamOutSize());
   std::uint64_t done = 0;
   while (size > 0) {
-    const std::size_t part = std::min<std::uint64_t>(packed.size(), size);
-    if (!read_at(in, from, packed.data(), part)) return false;
+    const std::size_t part = std::min<std::uint64_t>(compressed.size(), size);
+    if (!read_at(in, from, compressed.data(), part)) return false;
     from += part;
     size -= part;
-    ZSTD_inBuffer source{packed.data(), part, 0};
+    ZSTD_inBuffer source{compressed.data(), part, 0};
     for (bool full = true; source.pos < source.size || full;) {
       ZSTD_outBuffer target{plain.data(), plain.size(), 0};
       if (ZSTD_isError(ZSTD_decompressStream(stream.get(), &target, &source)) != 0) return false;
       full = target.pos == target.size;
-      if (target.pos > wanted - done || !write_at(out, at + done, plain.data(), target.pos)) return false;
+      if (target.pos > expected - done || !write_at(out, to + done, plain.data(), target.pos)) return false;
       done += target.pos;
     }
   }
-  return done == wanted;
+  return done == expected;
 }
 
 }  // namespace
@@ -83,32 +85,33 @@ FileDescriptor with_decompressed_sections(FileDescriptor file) {
   FileDescriptor copy;
   const auto size = static_cast<std::uint64_t>(status.st_size);
   std::uint64_t end = (size + 15) / 16 * 16;
-  std::uint64_t left = kMostUnpacked;
+  std::uint64_t bytes_left = kMaxDecompressedBytes;
   for (std::size_t i = 0; i < sections.size(); ++i) {
     Elf64_Shdr& section = sections[i];
-    Elf64_Chdr packed;
+    Elf64_Chdr compressed;
     if ((section.sh_flags & SHF_COMPRESSED) == 0 || section.sh_type == SHT_NOBITS ||
-        section.sh_size < sizeof packed || section.sh_offset > size || section.sh_size > size - section.sh_offset ||
-        !read_at(file.get(), section.sh_offset, &packed, sizeof packed) || packed.ch_type != kZstd)
+        section.sh_size < sizeof compressed || section.sh_offset > size ||
+        section.sh_size > size - section.sh_offset ||
+        !read_at(file.get(), section.sh_offset, &compressed, sizeof compressed) ||
+        compressed.ch_type != kElfCompressZstd || compressed.ch_size > bytes_left)
       continue;
-    if (packed.ch_size > left) continue;
     if (!copy.is_open()) {
-      copy = FileDescriptor(memfd_create("unpacked", MFD_CLOEXEC));
+      copy = FileDescriptor(memfd_create("decompressed", MFD_CLOEXEC));
       off_t at = 0;
       while (copy.is_open() && at < status.st_size)
         if (sendfile(copy.get(), file.get(), &at, static_cast<std::size_t>(status.st_size - at)) <= 0) return file;
       if (!copy.is_open()) return file;
     }
-    if (!unpack_section(file.get(), section.sh_offset + sizeof packed, section.sh_size - sizeof packed, copy.get(),
-                        end, packed.ch_size))
+    if (!decompress_section(file.get(), section.sh_offset + sizeof compressed, section.sh_size - sizeof compressed,
+                            copy.get(), end, compressed.ch_size))
       continue;
     section.sh_flags &= ~static_cast<Elf64_Xword>(SHF_COMPRESSED);
     section.sh_offset = end;
-    section.sh_size = packed.ch_size;
-    section.sh_addralign = packed.ch_addralign;
+    section.sh_size = compressed.ch_size;
+    section.sh_addralign = compressed.ch_addralign;
     if (!write_at(copy.get(), header.e_shoff + i * sizeof section, &section, sizeof section)) return file;
-    left -= packed.ch_size;
-    end = (end + packed.ch_size + 15) / 16 * 16;
+    bytes_left -= compressed.ch_size;
+    end = (end + compressed.ch_size + 15) / 16 * 16;
   }
   return copy.is_open() ? std::move(copy) : std::move(file);
 }

@@ -1,13 +1,13 @@
-// Sections compressed by zstd (SHF_COMPRESSED with ch_type 2, objcopy --compress-debug-sections=zstd), which elfutils
-// reads from version 0.189 on and Debian 12 has an older one: such a file is copied to memory with these sections
-// unpacked behind its end and their headers pointing there. Other files stay as they are.
+// Decompresses ELF sections that are compressed with zstd (SHF_COMPRESSED with ELFCOMPRESS_ZSTD, as by
+// objcopy --compress-debug-sections=zstd). elfutils supports them from 0.189 on, and Debian 12 has 0.188.
 #pragma once
 
 #include "analyzer/symbols/file_descriptor.h"
 
 namespace heapprof::symbols {
 
-/// `file` itself, or the copy. What is broken or would take more than 4 GiB stays packed.
+/// A copy of `file` in memory (memfd) with the decompressed sections at its end and section headers that point to
+/// them. `file` itself if it has no such section. Sections that are damaged, or would exceed 4 GiB, stay compressed.
 FileDescriptor with_decompressed_sections(FileDescriptor file);
 
 }  // namespace heapprof::symbols

@@ -6,14 +6,14 @@
 
 using heapprof::symbols::IntervalMap;
 
-TEST_CASE("nothing is found in an empty map") {
+TEST_CASE("an empty map contains no address") {
   IntervalMap map;
   map.build();
   CHECK(map.find(0) == IntervalMap::kNone);
   CHECK(map.find(~std::uint64_t{0}) == IntervalMap::kNone);
 }
 
-TEST_CASE("the innermost range wins, and the outer one is there again after it") {
+TEST_CASE("find() gives the innermost range") {
   IntervalMap map;
   map.add(10, 100, 1);
   map.add(20, 60, 2);
@@ -35,7 +35,7 @@ TEST_CASE("the innermost range wins, and the outer one is there again after it")
   CHECK(map.find(100) == IntervalMap::kNone);
 }
 
-TEST_CASE("of equal ranges the one added later is the inner one") {
+TEST_CASE("the last added of equal ranges is the inner one") {
   IntervalMap map;
   map.add(0, 10, 1);
   map.add(0, 10, 2);
@@ -52,7 +52,7 @@ TEST_CASE("a range may reach the end of the address space") {
   CHECK(map.find(~std::uint64_t{0} - 1) == 1);
 }
 
-TEST_CASE("any ranges at all: the latest start that covers an address wins") {
+TEST_CASE("random ranges: find() gives the one with the latest start that contains the address") {
   std::mt19937 random(heapprof::test::seed(7));
   for (int round = 0; round < 300; ++round) {
     struct Range {
@@ -66,7 +66,7 @@ TEST_CASE("any ranges at all: the latest start that covers an address wins") {
     }
     map.build();
     for (std::uint64_t address = 0; address < 101; ++address) {
-      // The truth, by looking at all: later start, then earlier end, then later added.
+      // The expected range: the latest start, then the earliest end, then the one added last.
       std::uint32_t best = IntervalMap::kNone;
       for (std::uint32_t i = 0; i < ranges.size(); ++i) {
         const Range& range = ranges[i];

@@ -1,4 +1,4 @@
-// Maps of generated code, as just-in-time compilers write them, and as nobody should.
+// perf maps as just-in-time compilers write them, and malformed ones.
 #include "analyzer/symbols/perf_map.h"
 
 #include <catch2/catch.hpp>
@@ -30,7 +30,7 @@ std::string function_at(const PerfMap& map, std::uint64_t address) { return map.
 
 }  // namespace
 
-TEST_CASE("generated code is named by its map") {
+TEST_CASE("functions of generated code have the names in the map") {
   const MapFile file(
       "1000 100 first\n"
       "0x2000 0x10 second with blanks\n"
@@ -54,7 +54,7 @@ TEST_CASE("generated code is named by its map") {
   CHECK(function_at(map, 0x5007) == "unfinished line");
 }
 
-TEST_CASE("of pieces of code at one place the last counts") {
+TEST_CASE("of overlapping pieces the last one is valid") {
   const MapFile file("1000 100 a\n1080 100 b\n1040 60 c\n1000 20 d\n900 2000 e\n1000 10 f\n");
   PerfMap map;
   REQUIRE(read(map, file.path) == PerfMap::Result::kRead);
@@ -71,7 +71,7 @@ TEST_CASE("of pieces of code at one place the last counts") {
   CHECK(function_at(pieces, 0x10a0) == "b");
 }
 
-TEST_CASE("a map of an earlier process, or no file at all, is not read") {
+TEST_CASE("a map of an earlier process, and what is not a regular file, is not read") {
   const MapFile file("1000 100 old\n");
   PerfMap map;
   CHECK(read(map, file.path, UINT64_MAX) == PerfMap::Result::kOutdated);
@@ -86,7 +86,7 @@ TEST_CASE("a map of an earlier process, or no file at all, is not read") {
   CHECK(function_at(map, 0x2000) == "after");
 }
 
-TEST_CASE("a map of another user in /tmp is not believed, and the reason names the owner") {
+TEST_CASE("a map of another user in /tmp is ignored, with the owner in the reason") {
   if (geteuid() != 0) return;  // only root can give a file away
   constexpr uid_t kOther = 54321;
   Origin origin;
@@ -101,7 +101,7 @@ TEST_CASE("a map of another user in /tmp is not believed, and the reason names t
   CHECK(!find_perf_map(options, origin, map, reason));
   CHECK(function_at(map, 0x1000).empty());
   CHECK_THAT(reason, Catch::Contains(path) && Catch::Contains("owned by user 54321"));
-  // The same folder by another name.
+  // The same folder under another name.
   for (const char* const root : {"/", "/tmp/.."}) {
     INFO(root);
     options.sysroot = root;
@@ -109,7 +109,7 @@ TEST_CASE("a map of another user in /tmp is not believed, and the reason names t
     CHECK_THAT(reason, Catch::Contains("owned by user 54321"));
   }
   options.sysroot.clear();
-  // Its owner may read it, and so may everybody read root's.
+  // The owner of a map trusts it, and everybody trusts root.
   REQUIRE(seteuid(kOther) == 0);
   PerfMap own;
   const bool read_own = find_perf_map(options, origin, own, reason);
@@ -125,7 +125,7 @@ TEST_CASE("a map of another user in /tmp is not believed, and the reason names t
   std::filesystem::remove(path);
 }
 
-TEST_CASE("a copy of another machine's map below --sysroot is believed, whoever owns it") {
+TEST_CASE("a map below --sysroot is trusted, whoever owns it") {
   if (geteuid() != 0) return;  // only root can give a file away
   const std::string root = "/tmp/heapprof_perf_map_root_" + std::to_string(getpid());
   std::filesystem::create_directories(root + "/tmp");
@@ -143,7 +143,7 @@ TEST_CASE("a copy of another machine's map below --sysroot is believed, whoever 
   std::filesystem::remove_all(root);
 }
 
-TEST_CASE("V8's names have a function, a file and a line in them") {
+TEST_CASE("V8's names are split into function, file and line") {
   const auto check = [](const std::string& name, const std::string& function, const std::string& file, int line) {
     const SourceFrame frame = frame_of_jit_name(name);
     CHECK(frame.function == function);

@@ -1,4 +1,4 @@
-// Names without their return types, against what libiberty prints when it is asked to leave the type out.
+// Names without their return types, compared with what libiberty prints when it omits the type.
 #include "analyzer/symbols/return_type.h"
 
 #include <catch2/catch.hpp>
@@ -25,7 +25,7 @@ std::string demangled_by_libiberty(const std::string& name, int options) {
 
 }  // namespace
 
-TEST_CASE("a function template's return type goes, whatever it is") {
+TEST_CASE("return types of function templates are removed") {
   for (const auto& [printed, name] : {
            std::pair<const char*, const char*>
            {"void std::sort<int>(int)", "std::sort<int>(int)"},
@@ -39,7 +39,7 @@ TEST_CASE("a function template's return type goes, whatever it is") {
             "std::_Hashtable<int, std::pair<int const, S> >::_M_emplace<int, S>(std::integral_constant<bool, true>, "
             "int&&, S&&)"},
            {"std::enable_if<((sizeof (int))>(2)), int>::type f<int>(int)", "f<int>(int)"},
-           // Functions, arrays and members that are returned enclose the name.
+           // Return types that enclose the name: functions, arrays, members.
            {"void (*S::pick<int>(int))(char)", "S::pick<int>(int)"},
            {"void (*(*pick<int>(int))(char))(long)", "pick<int>(int)"},
            {"void (* const& pick<int>(int))(char)", "pick<int>(int)"},
@@ -50,7 +50,7 @@ TEST_CASE("a function template's return type goes, whatever it is") {
             "(anonymous namespace)::getter<int>()"},
            {"int S::* S::member<int>()", "S::member<int>()"},
            {"int S::*member<int>()", "member<int>()"},
-           // Types that are expressions, or local to a function.
+           // Return types that are expressions, or local to a function.
            {"decltype (auto) forward<int>(int)", "forward<int>(int)"},
            {"decltype ({parm#1}+{parm#2}) add<int, int>(int, int)", "add<int, int>(int, int)"},
            {"decltype(({parm#1})<(2)) less<int>(int)", "less<int>(int)"},
@@ -83,7 +83,7 @@ TEST_CASE("a function template's return type goes, whatever it is") {
   }
 }
 
-TEST_CASE("names without a return type come back whole") {
+TEST_CASE("names without a return type are returned unchanged") {
   for (const char* name :
        {"", "main", "malloc", "operator new(unsigned long)", "operator delete[](void*, unsigned long)",
         "std::vector<int, std::allocator<int> >::push_back(int&&)", "S::operator int() const",
@@ -94,20 +94,20 @@ TEST_CASE("names without a return type come back whole") {
         "(anonymous namespace)::run(int)", "(anonymous namespace)::S::run() const", "foo() [clone .cold]",
         "vtable for Cache", "guard variable for make(int)::cache", "non-virtual thunk to S::run(int)",
         "virtual thunk to S::run()", "TLS init function for state", "[tail of putenv, setenv]",
-        // Rust, both manglings.
+        // Rust, both mangling schemes.
         "alloc::vec::Vec<T,A>::push", "<alloc::vec::Vec<T,A> as core::clone::Clone>::clone",
         "<&mut I as core::iter::traits::iterator::Iterator>::next", "<dyn core::any::Any>::is::<u8>",
         "core::ops::function::FnOnce::call_once{{vtable.shim}}", "crate::main::{closure#0}",
         "<fn(i32) -> u8 as mine::Call>::call", "core::ptr::drop_in_place::<(u8, [u16; 3])>",
         "alloc::str::<impl alloc::borrow::ToOwned for str>::to_owned",
-        // Other languages, other demanglers, and what is none of these.
+        // Other languages and demanglers, and malformed names.
         "main.(*Table).Grow", "net/http.(*conn).serve", "foo::'lambda'(int)::operator()(int) const", "f(", "f<", "f)",
-        "a > b", "a (b) c(", "(", ")", "<", ">", "operator", "operator<", "operator(", " ", " (", " (*", " (*)", "::*",
-        "(*", "decltype", "decltype (", "decltype(x)"})
+        "a > b", "a (b) c(", "(", ")", "<", ">", "operator", "operator<", "operator(", " ", " (", " (*", " (*)",
+        "::*", "(*", "decltype", "decltype (", "decltype(x)"})
     CHECK(without_return_type(name) == name);
 }
 
-TEST_CASE("every function of this program: as libiberty names it when it leaves the return type out") {
+TEST_CASE("every function of this program has the name that libiberty prints without return types") {
   std::FILE* const nm = popen("nm /proc/$PPID/exe", "r");
   REQUIRE(nm != nullptr);
   char line[65'536];
@@ -118,7 +118,7 @@ TEST_CASE("every function of this program: as libiberty names it when it leaves 
     char kind = ' ';
     if (std::sscanf(line, "%*s %c %59999s", &kind, symbol) != 2) continue;
     if (std::string(symbol).substr(0, 2) != "_Z") continue;
-    if (std::string("TtWwi").find(kind) == std::string::npos) continue;  // data: libiberty would cut its type
+    if (std::string("TtWwi").find(kind) == std::string::npos) continue;  // data: libiberty would omit its type
     const std::string whole = demangle(symbol);
     const std::string expected = demangled_by_libiberty(symbol, DMGL_RET_DROP);
     if (expected.empty()) continue;

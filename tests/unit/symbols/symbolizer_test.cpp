@@ -1,7 +1,8 @@
-// Programs whose frames are known (fixture/), built in many ways, against three truths: what the program
-// says of itself, addr2line, and that all ways of storing the same debug information give the same answer.
+// Resolves addresses of programs with known frames (fixture/), built with all formats of debug information. The
+// result is compared with what the program prints about itself, with addr2line and llvm-symbolizer, and among the
+// formats.
 //
-// HEAPPROF_FIXTURE names the folder that fixture/make.sh filled, HEAPPROF_FIXTURE_SOURCE its sources.
+// HEAPPROF_FIXTURE is the output folder of fixture/make.sh, HEAPPROF_FIXTURE_SOURCE the folder of its sources.
 #include "analyzer/symbols/symbolizer.h"
 #include "tests/support/seed.h"
 
@@ -47,7 +48,7 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-/// Where each probe of the fixture `name` is called: the program tells.
+/// The address of each call of probe() in the fixture `name`, as the program prints it.
 std::map<std::string, std::uint64_t> probes_of(const std::string& name) {
   std::istringstream lines(output_of(built(name)));
   std::map<std::string, std::uint64_t> probes;
@@ -58,7 +59,7 @@ std::map<std::string, std::uint64_t> probes_of(const std::string& name) {
   return probes;
 }
 
-/// The line of fixture source `file` that has "@words".
+/// The number of the line in fixture source `file` that ends with "@words".
 int line_of(const std::string& file, const std::string& words) {
   std::ifstream source(environment("HEAPPROF_FIXTURE_SOURCE") + "/" + file);
   int number = 0;
@@ -98,7 +99,7 @@ Answer ask(const std::string& path, const std::vector<std::uint64_t>& addresses,
   return ask(Module{path, build_id_of(path)}, addresses, options);
 }
 
-/// "function file:line" for each frame, "+" in front of inlined ones; of files only the last part.
+/// "function file:line" for each frame, with "+" before inlined ones and only the base names of files.
 std::string text_of(const std::vector<SourceFrame>& frames) {
   std::string text;
   for (const SourceFrame& frame : frames)
@@ -113,7 +114,7 @@ std::string text_of(const Answer& answer) {
   return text;
 }
 
-/// All addresses of the program's .text.
+/// All addresses in the .text section.
 std::vector<std::uint64_t> text_section(const std::string& path) {
   std::istringstream lines(output_of("readelf -SW '" + path + "'"));
   for (std::string line; std::getline(lines, line);) {
@@ -177,19 +178,19 @@ TEST_CASE("the frames of each probe are those of the source") {
                                            "\nstatic_in_c plain.c:" + line("plain.c", "static_in_c calls") + "\n");
     CHECK(frames_at("plain_c") == "plain_c plain.c:" + line("plain.c", "plain_c probes") + "\n");
     CHECK(frames_at("main") == "main main.cpp:" + line("main.cpp", "main probes") + "\n");
-    // Bodies of local classes and lambdas stand inside other functions' entries.
+    // The entries of local classes and lambdas are inside those of other functions.
     const std::string local = frames_at("local_class"), lambda = frames_at("lambda");
     CHECK(local.find("with_local_class(int)::Local::inside(int)") != std::string::npos);
     CHECK(local.ends_with(" main.cpp:" + line("main.cpp", "local_class probes") + "\n"));
     CHECK(lambda.find("lambda") != std::string::npos);
     CHECK(lambda.find(" main.cpp:" + line("main.cpp", "lambda probes") + "\n") != std::string::npos);
-    // The symbol table knows the public name and the assembly.
+    // The public name and the assembly are in the symbol table only.
     CHECK(frames_at("aliases") == "fixture_public plain.c:" + line("plain.c", "aliases probe") + "\n");
     CHECK(frames_at("assembly") == "unsized_assembly :0\n");
   }
 }
 
-TEST_CASE("files are absolute, without detours") {
+TEST_CASE("files are absolute and normalized") {
   const auto probes = probes_of("dwarf4");
   for (const std::string program : {"dwarf4", "dwarf5"}) {
     const Answer answer = ask(built(program), {probes.at("third")});
@@ -201,7 +202,7 @@ TEST_CASE("files are absolute, without detours") {
   }
 }
 
-TEST_CASE("addr2line says the same of every address of the program") {
+TEST_CASE("addr2line agrees on every address of the program") {
   for (const std::string program : {"dwarf4", "fixed"}) {
     const std::string path = built(program);
     const std::vector<std::uint64_t> addresses = text_section(path);
@@ -226,7 +227,7 @@ TEST_CASE("addr2line says the same of every address of the program") {
     }
     REQUIRE(theirs.size() == addresses.size());
 
-    // Without the parameters and scopes that one of the two leaves out.
+    // Without the parameters and scopes that only one of the two prints.
     const auto bare = [](std::string name) {
       for (const char* detail : {"(anonymous namespace)::", " [clone"})
         if (const std::size_t at = name.find(detail); at != std::string::npos)
@@ -241,9 +242,9 @@ TEST_CASE("addr2line says the same of every address of the program") {
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       const auto& our_frames = ours.frames[i];
       const auto& their_frames = theirs[i];
-      // Between functions lies padding, which addr2line counts to the function before.
+      // addr2line gives the padding between functions the name of the previous function.
       if (our_frames.size() == 1 && our_frames[0].function.empty()) continue;
-      // Code without debug information: addr2line may name another alias, and its file is an object's.
+      // Code without debug information: addr2line may print another alias, and the name of an object file.
       if (our_frames.size() == 1 && our_frames[0].file.empty()) continue;
       INFO(program << " at " << std::hex << addresses[i] << "\n" << text_of(our_frames));
       REQUIRE(our_frames.size() == their_frames.size());
@@ -253,7 +254,7 @@ TEST_CASE("addr2line says the same of every address of the program") {
                             (frame.line == 0 ? "?" : std::to_string(frame.line));
         REQUIRE(place == their_frames[f].second);
         REQUIRE(frame.inlined == (f + 1 < our_frames.size()));
-        // Of an inlined function without linkage name addr2line tells the name of the function around it.
+        // For an inlined function without a linkage name, addr2line prints the name of the function around it.
         const bool known_fault = f == 0 && their_frames[0].first == their_frames.back().first;
         if (!known_fault && bare(frame.function) != "fixture_public")
           REQUIRE(bare(frame.function) == bare(their_frames[f].first));
@@ -266,7 +267,7 @@ TEST_CASE("addr2line says the same of every address of the program") {
   }
 }
 
-TEST_CASE("the same debug information, stored in other ways, gives the same answer") {
+TEST_CASE("all formats of the same debug information give the same frames") {
   const std::string whole = built("dwarf4");
   const std::vector<std::uint64_t> addresses = text_section(whole);
   const std::string truth = text_of(ask(whole, addresses));
@@ -279,25 +280,25 @@ TEST_CASE("the same debug information, stored in other ways, gives the same answ
   };
   SECTION("DWARF 5") { check(built("dwarf5")); }
   SECTION("split DWARF") { check(built("split")); }
-  SECTION("packages of split DWARF") {
+  SECTION("packages of split DWARF (.dwp)") {
     for (const std::string packer : {"packed_dwp", "packed_llvm-dwp"})
       if (exists(built(packer))) check(built(packer));
   }
   SECTION("compressed") { check(built("zlib")); }
-  SECTION("compressed in the old way") { check(built("zlib-gnu")); }
-  SECTION("compressed by zstd") {
+  SECTION("compressed in the old format (.zdebug_info)") { check(built("zlib-gnu")); }
+  SECTION("compressed with zstd") {
     if (exists(built("zstd"))) {
       check(built("zstd"));
       check(built("zstd_linked"));
     }
   }
-  SECTION("a debug file beside the program") { check(built("linked")); }
-  SECTION("a debug file beside the program, which is known by a link to it") {
+  SECTION("a debug file beside the program, by debug link") { check(built("linked")); }
+  SECTION("a debug file beside the program, whose recorded path is a symbolic link") {
     const Folder folder;
-    std::filesystem::create_symlink(built("linked"), folder / "called");
-    check(folder / "called");
+    std::filesystem::create_symlink(built("linked"), folder / "link");
+    check(folder / "link");
   }
-  SECTION("a debug file known by its checksum") {
+  SECTION("a debug file identified by its checksum") {
     REQUIRE(build_id_of(built("no_id")).empty());
     check(built("no_id"));
   }
@@ -311,7 +312,7 @@ TEST_CASE("the same debug information, stored in other ways, gives the same answ
   }
 }
 
-TEST_CASE("the debug file stands in for a program that is gone") {
+TEST_CASE("a debug file replaces a program that was deleted") {
   const std::vector<std::uint64_t> addresses = text_section(built("dwarf4"));
   Options options;
   options.debug_dirs = {built("debug")};
@@ -319,7 +320,7 @@ TEST_CASE("the debug file stands in for a program that is gone") {
   CHECK(text_of(answer) == text_of(ask(built("dwarf4"), addresses)));
 }
 
-TEST_CASE("the sysroot's files are taken, links and all") {
+TEST_CASE("files are opened below the sysroot, including symbolic links") {
   const auto probes = probes_of("dwarf4");
   Options options;
   options.sysroot = built("sysroot");
@@ -328,7 +329,7 @@ TEST_CASE("the sysroot's files are taken, links and all") {
   CHECK(unresolved(ask(module, {probes.at("third")})));
 }
 
-TEST_CASE("a wrong file is refused, and the warning says so") {
+TEST_CASE("a file of another build is rejected with a warning") {
   const auto probes = probes_of("dwarf4");
   const std::vector<std::uint64_t> third = {probes.at("third")};
   SECTION("another build") {
@@ -336,10 +337,10 @@ TEST_CASE("a wrong file is refused, and the warning says so") {
     CHECK(unresolved(answer));
     CHECK(answer.warned("changed since the recording"));
   }
-  SECTION("a build without id") {
+  SECTION("a build without build ID") {
     const Answer answer = ask(Module{built("no_id_whole"), build_id_of(built("dwarf4"))}, third);
     CHECK(unresolved(answer));
-    CHECK(answer.warned("no build id"));
+    CHECK(answer.warned("no build ID"));
   }
   SECTION("a debug file of another build") {
     const Answer answer = ask(built("wrong/wrong"), third);
@@ -351,14 +352,14 @@ TEST_CASE("a wrong file is refused, and the warning says so") {
     CHECK(answer.frames.at(0).at(0).file.empty());
     CHECK(answer.warned("another build"));
   }
-  SECTION("an id was not recorded: believed, with a warning") {
+  SECTION("no recorded build ID: accepted with a warning") {
     const Answer answer = ask(Module{built("dwarf4"), ""}, third);
     CHECK(text_of(answer.frames.at(0)).starts_with("+fixture::third(int) "));
-    CHECK(answer.warned("without build id"));
+    CHECK(answer.warned("without build ID"));
   }
 }
 
-TEST_CASE("without debug information there are symbols, without symbols nothing") {
+TEST_CASE("without debug information ELF symbols are used; without symbols, addresses are unresolved") {
   const auto probes = probes_of("dwarf4");
   const std::vector<std::uint64_t> asked = {probes.at("third"), probes.at("inlined_in_c"), probes.at("aliases"),
                                             probes.at("assembly")};
@@ -370,7 +371,7 @@ TEST_CASE("without debug information there are symbols, without symbols nothing"
     CHECK(text_of(ask(built("mini"), asked)).starts_with("fixture::outermost(int) :0\n--\nstatic_in_c :0\n--\n"));
 }
 
-TEST_CASE("a function without a name is known by where it begins") {
+TEST_CASE("a function without a name has the address of its begin") {
   const std::string assembly = "unsized_assembly";  // it has no unwind information
   std::vector<std::uint64_t> asked, expected;
   std::istringstream lines(output_of("nm -S --defined-only '" + built("dwarf4") + "'"));
@@ -400,7 +401,7 @@ TEST_CASE("a function without a name is known by where it begins") {
   for (const auto& frames : named.frames) CHECK(frames.back().function_begin == 0);
 }
 
-TEST_CASE("what is wrong with several files is said once") {
+TEST_CASE("several files with the same problem share a warning") {
   std::vector<Module> modules;
   std::vector<CodeAddress> asked;
   for (const char* name : {"stripped", "late_stripped", "no_such_file"}) {
@@ -412,7 +413,7 @@ TEST_CASE("what is wrong with several files is said once") {
   symbolizer.resolve(asked);
   const std::vector<std::string> warnings = symbolizer.warnings();
   REQUIRE(warnings.size() == 2);
-  CHECK(warnings.at(0).starts_with("stripped and late_stripped: without symbols"));
+  CHECK(warnings.at(0).starts_with("stripped and late_stripped: stripped, and no debug file was found"));
   CHECK(warnings.at(1).starts_with(built("no_such_file") + ": "));
 
   for (int i = 0; i < 7; ++i) {
@@ -424,10 +425,10 @@ TEST_CASE("what is wrong with several files is said once") {
   Symbolizer many(modules, {});
   many.resolve(asked);
   CHECK(many.warnings().at(0).starts_with(
-      "stripped, late_stripped, stripped0, stripped1 and 5 other files: without symbols"));
+      "stripped, late_stripped, stripped0, stripped1 and 5 other files: stripped, and no debug file was found"));
 }
 
-TEST_CASE("a stripped function goes by the exported ones that end in a jump to it") {
+TEST_CASE("a function without a symbol is named after the exported functions that end in a jump to it") {
   std::map<std::string, std::uint64_t> at;
   std::istringstream lines(output_of("cat '" + built("tails_addresses") + "'"));
   for (std::string name, address; lines >> name >> address;) at[name] = std::stoull(address, nullptr, 16);
@@ -440,7 +441,7 @@ TEST_CASE("a stripped function goes by the exported ones that end in a jump to i
   CHECK(stripped.frames.at(2).at(0).function.empty());
 }
 
-TEST_CASE("a symbol without size ends where the unwind information has another function begin") {
+TEST_CASE("a symbol without a size ends where the next function with unwind information begins") {
   std::map<std::string, std::uint64_t> at;
   std::istringstream lines(output_of("cat '" + built("late_addresses") + "'"));
   for (std::string name, address; lines >> name >> address;) at[name] = std::stoull(address, nullptr, 16);
@@ -453,9 +454,9 @@ TEST_CASE("a symbol without size ends where the unwind information has another f
   CHECK(stripped.frames.at(1).at(0).function.empty());
 }
 
-TEST_CASE("what has no file is unresolved, with the reason") {
+TEST_CASE("addresses without a file are unresolved, with a warning") {
   Folder folder;
-  std::ofstream(folder / "text") << "not an ELF file at all, but longer than a header would be, to be sure of it";
+  std::ofstream(folder / "text") << "not an ELF file, but longer than the header of one, so that it is really read";
   std::ofstream(folder / "empty").close();
   REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
   const std::vector<std::string> paths = {
@@ -477,10 +478,10 @@ TEST_CASE("what has no file is unresolved, with the reason") {
     if (!path.empty()) {
       INFO(path);
       CHECK(answer.warned(
-          path.ends_with('/') ? path : path.substr(path.rfind('/') + 1)));  // several of one reason, together
+          path.ends_with('/') ? path : path.substr(path.rfind('/') + 1)));  // files that share a warning
     }
   CHECK(answer.warned("deleted while the program ran"));
-  // Asking again warns of nothing twice.
+  // A second call does not repeat a warning.
   symbolizer.resolve(addresses);
   CHECK(symbolizer.warnings() == answer.warnings);
 }
@@ -497,7 +498,7 @@ TEST_CASE("options: no symbols, no inlined functions") {
   CHECK(text_of(ask(built("dwarf4"), third, flat)) == "fixture::outermost(int) main.cpp:" + line + "\n--\n");
 }
 
-TEST_CASE("addresses may come in any order, repeated, of many modules, or lead nowhere") {
+TEST_CASE("addresses can be in any order, repeated, in many modules, and outside of code") {
   const auto of_pie = probes_of("dwarf4"), of_fixed = probes_of("fixed");
   const std::vector<Module> modules = {{built("dwarf4"), build_id_of(built("dwarf4"))},
                                        {built("fixed"), build_id_of(built("fixed"))},
@@ -522,7 +523,7 @@ TEST_CASE("addresses may come in any order, repeated, of many modules, or lead n
   }
 }
 
-TEST_CASE("debuginfod is asked when allowed, and only then") {
+TEST_CASE("debuginfod is used only when allowed") {
   if (void* library = dlopen("libdebuginfod.so.1", RTLD_NOW); library == nullptr) return;
   Folder cache;
   setenv("DEBUGINFOD_URLS", ("file://" + built("server")).c_str(), 1);
@@ -539,7 +540,7 @@ TEST_CASE("debuginfod is asked when allowed, and only then") {
   CHECK(ask(Module{"/nowhere", "0011223344"}, {1}, options).warned("DEBUGINFOD_URLS"));
 }
 
-TEST_CASE("a Rust program's functions are named as in its source") {
+TEST_CASE("functions of a Rust program have the names in its source") {
   const std::string path = built("rust_program");
   if (!exists(path)) return;
   std::istringstream symbols(output_of("nm '" + path + "'"));
@@ -567,9 +568,9 @@ TEST_CASE("a Rust program's functions are named as in its source") {
     }
 }
 
-TEST_CASE("llvm-symbolizer says the same of every address of the program") {
+TEST_CASE("llvm-symbolizer agrees on every address of the program") {
   if (output_of("command -v llvm-symbolizer").empty()) return;
-  // Demanglers differ in "> >" and ">>"; of a function's cold part LLVM gives the symbol's name, we the function's.
+  // Demanglers differ in "> >" and ">>". For the cold part of a function, LLVM prints the name of its symbol.
   const auto closed = [](std::string name) {
     if (constexpr std::string_view kCold = " (.cold)"; name.ends_with(kCold)) name.resize(name.size() - kCold.size());
     for (std::size_t at; (at = name.find("> >")) != std::string::npos;) name.erase(at + 1, 1);
@@ -586,7 +587,7 @@ TEST_CASE("llvm-symbolizer says the same of every address of the program") {
     std::istringstream lines(output_of("llvm-symbolizer --obj='" + path +
                                        "' --functions=linkage --demangle --inlines <'" + (folder / "addresses") +
                                        "' 2>/dev/null"));
-    // A name and a place for each frame, an empty line after each address.
+    // A name and a source line for each frame, an empty line after each address.
     std::vector<std::vector<std::pair<std::string, std::string>>> theirs(1);
     for (std::string name, place; std::getline(lines, name);) {
       if (name.empty()) {
@@ -608,9 +609,9 @@ TEST_CASE("llvm-symbolizer says the same of every address of the program") {
         const SourceFrame& frame = frames[f];
         REQUIRE(frame.file.substr(frame.file.rfind('/') + 1) + ":" + std::to_string(frame.line) ==
                 theirs[i][f].second);
-        // Names without linkage name stand alone there; ours have their scopes.
+        // Functions without a linkage name have their scopes here, but not there.
         const std::string& name = theirs[i][f].first;
-        // What is local to a function, lambdas above all, each demangler writes in its own way.
+        // Demanglers differ in names that are local to a function, such as lambdas.
         const bool local =
             name.find("operator()") != std::string::npos || frame.function.find(")::") != std::string::npos;
         if (!local && frame.function != "fixture_public") REQUIRE(closed(frame.function).ends_with(closed(name)));
@@ -623,7 +624,7 @@ TEST_CASE("llvm-symbolizer says the same of every address of the program") {
   }
 }
 
-TEST_CASE("functions of the vdso are named, when it is this kernel's") {
+TEST_CASE("functions of this kernel's vDSO are named") {
   const std::uint64_t base = getauxval(AT_SYSINFO_EHDR);
   if (base == 0) return;
   std::uint64_t address = 0;
@@ -648,7 +649,7 @@ TEST_CASE("functions of the vdso are named, when it is this kernel's") {
 
 namespace {
 
-/// A process of the program at `path`, which waits for its input.
+/// A running process of the program at `path`, which reads its standard input.
 class Running {
  public:
   explicit Running(const std::string& path) {
@@ -679,7 +680,7 @@ class Running {
 
 }  // namespace
 
-TEST_CASE("what was deleted or replaced is read from the process that still runs it") {
+TEST_CASE("deleted and replaced files are read from the process that still runs them") {
   Folder folder;
   const std::string program = folder / "waits";
   std::filesystem::copy_file("/bin/cat", program);
@@ -707,7 +708,7 @@ TEST_CASE("what was deleted or replaced is read from the process that still runs
   CHECK(unresolved(ask_live(program, 0)));
 }
 
-TEST_CASE("a file without build id is not believed when it can't be the same") {
+TEST_CASE("a file without build ID is rejected when its time or size contradicts") {
   const auto probes = probes_of("dwarf4");
   const auto ask_of = [&](std::uint64_t recorded_at_ns, std::uint64_t map_bytes) {
     Origin origin;
@@ -720,12 +721,12 @@ TEST_CASE("a file without build id is not believed when it can't be the same") {
   CHECK(text_of(ask_of(kLong, 0)).starts_with("+fixture::third(int) "));
   CHECK(text_of(ask_of(0, 0x5000)).starts_with("+fixture::third(int) "));
   CHECK(unresolved(ask_of(1'000'000'000, 0)));
-  CHECK(ask_of(1'000'000'000, 0).warned("written after the recording began"));
+  CHECK(ask_of(1'000'000'000, 0).warned("modified after the recording started"));
   CHECK(unresolved(ask_of(kLong, 0x500000)));
   CHECK(ask_of(kLong, 0x500000).warned("changed since the recording"));
 }
 
-TEST_CASE("with a cache the second answer is the same, and files that change are noticed") {
+TEST_CASE("cached frames equal resolved ones, until a file changes") {
   Folder folder;
   Options options;
   options.cache_folder = folder / "cache";
@@ -738,7 +739,7 @@ TEST_CASE("with a cache the second answer is the same, and files that change are
   CHECK(exists(options.cache_folder));
   CHECK(text_of(ask(program, addresses, options)) == text_of(bare));
   CHECK(ask(program, addresses, options).warnings == bare.warnings);
-  // The debug file was installed since.
+  // A debug file is installed after the first call.
   Options with_debug = options;
   with_debug.debug_dirs = {built("debug")};
   Options uncached = with_debug;
@@ -746,19 +747,19 @@ TEST_CASE("with a cache the second answer is the same, and files that change are
   const std::string truth = text_of(ask(program, addresses, uncached));
   CHECK(truth != text_of(bare));
   CHECK(text_of(ask(program, half, with_debug)) == text_of(ask(program, half, uncached)));
-  CHECK(text_of(ask(program, addresses, with_debug)) == truth);  // half of it known, half new
+  CHECK(text_of(ask(program, addresses, with_debug)) == truth);  // half of them cached
   CHECK(text_of(ask(program, addresses, with_debug)) == truth);
-  // Without inlined functions, from the same entries.
+  // Without inlined functions, from the same cache entries.
   with_debug.inlines = uncached.inlines = false;
   CHECK(text_of(ask(program, addresses, with_debug)) == text_of(ask(program, addresses, uncached)));
-  // Entries that were damaged are made anew.
+  // Damaged entries are replaced.
   for (const auto& entry : std::filesystem::directory_iterator(options.cache_folder))
     std::ofstream(entry.path(), std::ios::binary | std::ios::trunc) << "damaged";
   with_debug.inlines = true;
   CHECK(text_of(ask(program, addresses, with_debug)) == truth);
 }
 
-TEST_CASE("a damaged file is neither believed blindly nor fatal") {
+TEST_CASE("a damaged file does no harm") {
   std::ifstream file(built("dwarf5"), std::ios::binary);
   const std::string whole((std::istreambuf_iterator<char>(file)), {});
   const std::vector<std::uint64_t> addresses = text_section(built("dwarf5"));

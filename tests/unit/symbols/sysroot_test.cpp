@@ -9,7 +9,7 @@
 
 using heapprof::symbols::path_in_sysroot;
 
-TEST_CASE("a path stays inside the sysroot, whatever its links say") {
+TEST_CASE("a path does not leave the sysroot, whatever its symbolic links are") {
   char folder[] = "/tmp/heapprof_sysroot_XXXXXX";
   REQUIRE(mkdtemp(folder) != nullptr);
   const std::string root = folder;
