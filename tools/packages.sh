@@ -1,20 +1,23 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that the other scripts need, as root or through sudo, and only those that are
-# missing: when everything is there it takes a moment and touches nothing.
+# Installs the Debian packages that the other scripts need, as root or with sudo. If none is missing, it changes
+# nothing.
 set -euo pipefail
 
 usage() {
   cat <<'END'
 usage: tools/packages.sh [--no-install] GROUP...
 
-GROUP   build   what compiling heapprof takes
-        test    what its tests take besides
-        demo    what tools/quickstart.sh records
-        cross   what tools/aarch64.sh takes
-        fuzz    what tools/fuzz.sh and tools/sanitize.sh compile with
-        real    what tools/real-programs/run.py runs
+Install the Debian packages of each GROUP that are missing:
 
---no-install   install nothing; name what is missing, and fail if it belongs to `build`
+  build   to compile heapprof
+  test    to run its tests
+  demo    programs that tools/quickstart.sh records
+  cross   for tools/aarch64.sh
+  fuzz    for tools/fuzz.sh
+  lint    for tools/lint.sh
+  real    programs that tools/real-programs/run.py runs
+
+--no-install   print missing packages instead; fail if one of `build` is missing
 END
 }
 
@@ -30,19 +33,23 @@ test=(
   heaptrack heaptrack-gui kcachegrind massif-visualizer dbus-daemon xvfb xauth x11-utils librsvg2-bin
   libjemalloc-dev libgoogle-perftools-dev
   redis-server redis-tools libcap2-bin git sqlite3 dwz chromium strace valgrind
-  # disks that fill up, allocators that hook too, children of every kind
+  # full disks, other allocators, child processes of all kinds
   xfsprogs btrfs-progs bindfs libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 make cmake clang
   # completions and manual pages
   zsh fish man-db mandoc
-  # consumers of exports; tools/consumers.sh fetches those that Debian does not have
+  # consumers of exports; tools/consumers.sh fetches those that Debian lacks
   golang-go nodejs python3-pip
+  # the format of the sources
+  clang-format-16
 )
 demo=(redis-server redis-tools)
 cross=(g++-aarch64-linux-gnu qemu-user pkg-config apt dpkg)
 fuzz=(clang-16 libclang-rt-16-dev)
+lint=(clang-format-16 clang-tidy-16)
 real=(
-  libpython3.11-testsuite perl perl-doc ruby sqlite3 redis-server redis-tools postgresql nginx apache2-utils git clang make nodejs
-  openjdk-17-jdk-headless chromium imagemagick ffmpeg gstreamer1.0-tools gstreamer1.0-plugins-base gtk-3-examples heaptrack-gui
+  libpython3.11-testsuite perl perl-doc ruby sqlite3 redis-server redis-tools postgresql nginx apache2-utils git clang
+  make nodejs openjdk-17-jdk-headless chromium imagemagick ffmpeg gstreamer1.0-tools gstreamer1.0-plugins-base
+  gtk-3-examples heaptrack-gui
   xvfb xauth ripgrep rustc golang-go xz-utils zstd bzip2 lua5.4 php-cli vim emacs-nox
   neovim memcached mariadb-server mariadb-client libreoffice-writer-nogui libreoffice-calc-nogui tmux gdb ghostscript
   r-base-core erlang-base cargo
@@ -54,7 +61,7 @@ for argument in "$@"; do
   case $argument in
     --no-install) install=no ;;
     -h | --help) usage; exit 0 ;;
-    build | test | demo | cross | fuzz | real) groups+=("$argument") ;;
+    build | test | demo | cross | fuzz | lint | real) groups+=("$argument") ;;
     *) usage >&2; exit 2 ;;
   esac
 done
@@ -63,7 +70,7 @@ if [ ${#groups[@]} -eq 0 ]; then
   exit 2
 fi
 
-# missing_of GROUP: its packages that are not installed, one a line.
+# missing_of GROUP: prints its packages that are not installed, one per line.
 missing_of() {
   local -n packages=$1
   local package
@@ -90,7 +97,7 @@ fi
 if [ "$install" = no ]; then
   echo "packages not installed: ${missing[*]}" >&2
   if [ "$needed" = yes ]; then
-    echo "cannot build without them; run without --no-install, or: apt-get install ${missing[*]}" >&2
+    echo "they are needed to build; run without --no-install, or: apt-get install ${missing[*]}" >&2
     exit 1
   fi
   exit 0
@@ -102,7 +109,7 @@ as_root() {
   elif command -v sudo >/dev/null; then
     sudo "$@"
   else
-    echo "installing packages takes root or sudo; or install them yourself: apt-get install ${missing[*]}" >&2
+    echo "no root and no sudo; install the packages as root: apt-get install ${missing[*]}" >&2
     exit 1
   fi
 }
@@ -110,19 +117,19 @@ as_root() {
 apt_log=$(mktemp)
 trap 'rm -f "$apt_log"' EXIT
 
-# Quiet unless it fails.
+# Its output is printed only when it fails.
 apt_install() {
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
     -o Dpkg::Use-Pty=0 "${missing[@]}" >"$apt_log" 2>&1
 }
 
 echo "installing: ${missing[*]}"
-# Package lists may be absent (a container) or stale; they are fetched only when the install needs them.
+# Package lists may be missing (in a container) or outdated; they are fetched only if the first attempt fails.
 if ! apt_install; then
   echo "fetching package lists"
   if ! as_root apt-get update -q >"$apt_log" 2>&1 || ! apt_install; then
     tail -n 30 "$apt_log" >&2
-    echo "could not install packages; on a machine without package access use --no-install" >&2
+    echo "cannot install packages; without access to a package archive, use --no-install" >&2
     exit 1
   fi
 fi

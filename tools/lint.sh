@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Checks the format of all sources (.clang-format) and finds errors in changed ones (.clang-tidy).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() {
+  cat <<'USAGE'
+usage: tools/lint.sh [--no-install] [--format | --tidy] [--all | --since COMMIT] [--fix] [FILE...]
+
+Check the format of all files in the repository, and run clang-tidy on the .cpp files that changed.
+
+--no-install    install no packages
+--format        check the format only
+--tidy          run clang-tidy only
+--all           run clang-tidy on all files: an hour on two cores
+--since COMMIT  run clang-tidy on the files that differ from COMMIT (default: main)
+--fix           correct the format, and what clang-tidy can correct
+FILE            check only these files
+
+clang-tidy needs the compile commands in build/ (or $BUILD_DIR): run tools/build.sh --everything first.
+Exit status: 0; 1 when something was found; 2 for a wrong command line; 77 when a tool is not installed.
+USAGE
+}
+
+install_option=()
+format=yes
+tidy=yes
+files_to_tidy=changed
+since=main
+fix=no
+files=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --no-install) install_option=(--no-install) ;;
+    --format) tidy=no ;;
+    --tidy) format=no ;;
+    --all) files_to_tidy=all ;;
+    --since)
+      [ $# -gt 1 ] || { echo "tools/lint.sh: missing value of --since" >&2; exit 2; }
+      since=$2
+      shift
+      ;;
+    --fix) fix=yes ;;
+    -h | --help) usage; exit 0 ;;
+    -*) echo "tools/lint.sh: unknown option '$1'" >&2; exit 2 ;;
+    *) files+=("$1") ;;
+  esac
+  shift
+done
+if [ "$format$tidy" = nono ]; then
+  echo "tools/lint.sh: --format and --tidy exclude each other" >&2
+  exit 2
+fi
+
+tools/packages.sh "${install_option[@]}" lint
+version=16
+# need PROGRAM: exits when it is not installed. Other versions format differently.
+need() {
+  command -v "$1" >/dev/null || { echo "$1 is not installed" >&2; exit 77; }
+}
+
+status=0
+if [ "$format" = yes ]; then
+  need clang-format-$version
+  if ! git rev-parse --git-dir >/dev/null 2>&1; then
+    echo "not a git repository: the files to check are unknown" >&2
+    exit 77
+  fi
+  mode=(--dry-run --Werror)
+  if [ "$fix" = yes ]; then mode=(-i); fi
+  if [ ${#files[@]} -gt 0 ]; then printf '%s\0' "${files[@]}"; else git ls-files -z '*.h' '*.cpp' '*.c'; fi |
+    xargs -0 -n 40 -P "$(nproc)" clang-format-$version "${mode[@]}" || status=1
+fi
+
+if [ "$tidy" = yes ]; then
+  need clang-tidy-$version
+  build=${BUILD_DIR:-build}
+  if [ ! -f "$build/compile_commands.json" ]; then
+    echo "$build/compile_commands.json does not exist: run tools/build.sh --everything first" >&2
+    exit 1
+  fi
+  if [ ${#files[@]} -eq 0 ]; then
+    if [ "$files_to_tidy" = all ]; then
+      mapfile -d '' files < <(git ls-files -z '*.cpp')
+    else
+      mapfile -d '' files < <(git diff -z --name-only --diff-filter=d "$since" -- '*.cpp')
+    fi
+  fi
+  # Only files that are compiled for this machine.
+  compiled=()
+  for file in "${files[@]}"; do
+    if grep -q "\"file\": \".*/$file\"" "$build/compile_commands.json"; then compiled+=("$file"); fi
+  done
+  mode=(--quiet)
+  if [ "$fix" = yes ]; then mode+=(--fix); fi
+  if [ ${#compiled[@]} -gt 0 ]; then
+    # GCC's options that clang does not know are no findings.
+    printf '%s\0' "${compiled[@]}" |
+      xargs -0 -n 1 -P "$(nproc)" clang-tidy-$version -p "$build" "${mode[@]}" \
+        --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-ignored-optimization-argument || status=1
+  fi
+fi
+exit $status
