@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The recorder on aarch64, from an x86-64 machine: cross-builds it with Debian's compiler into build-aarch64/, and tests it under
-# qemu-user: its unit tests, and ledger programs whose recordings the native build's heapprof reads (tools/build.sh --everything
-# makes that first). The last line counts.
+# Cross-builds the recorder for aarch64 into build-aarch64/ and tests it with qemu-user: unit tests, and ledger
+# programs whose recordings the native build's heapprof reads (run tools/build.sh --everything first). The last line
+# is the result.
 #
-# What qemu-user cannot show: events that share a time (it has no tick to see), memory as the kernel counts it,
-# /proc/self/maps with the signal trampoline (modules on libcs without
-# _dl_find_object), kill and fault campaigns, and speed.
+# Not tested, because qemu-user does not support it: events with equal times, the kernel's memory figures,
+# /proc/self/maps with the signal trampoline (modules on C libraries without _dl_find_object), kill and fault
+# campaigns, and speed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +13,9 @@ usage() {
   cat <<'END'
 usage: tools/aarch64.sh [--no-install] [--only-build]
 
---no-install   install no packages; exit status 77 when some are missing
+Build the recorder for aarch64 and run its tests with qemu-user.
+
+--no-install   install no packages; exit with status 77 when some are missing
 --only-build   build, run nothing
 END
 }
@@ -37,14 +39,14 @@ emulator=(qemu-aarch64 -L "/usr/$triplet")
 [ "$install" = no ] || tools/packages.sh cross
 for tool in "$triplet-g++" qemu-aarch64 apt-get dpkg-deb; do
   if ! command -v "$tool" >/dev/null; then
-    echo "tools/aarch64.sh: no $tool here: tools/packages.sh cross installs it" >&2
+    echo "tools/aarch64.sh: $tool is not installed; run tools/packages.sh cross" >&2
     exit 77
   fi
 done
 mkdir -p "$build"
 build=$(realpath "$build")
 
-# Debian's own packages for the other architecture, unpacked beside the build: the machine's list of architectures stays as it is.
+# Debian's packages for aarch64, unpacked beside the build, so that the architectures of this machine do not change.
 root=$build/root
 if [ ! -f "$root/complete" ]; then
   echo "==> headers and LZ4 for aarch64"
@@ -52,14 +54,16 @@ if [ ! -f "$root/complete" ]; then
   trap 'rm -rf "$apt"' EXIT
   mkdir -p "$apt"/{lists/partial,cache/archives/partial,packages}
   options=(-q -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o "Dir::State::lists=$apt/lists"
-           -o Dir::State::status=/dev/null -o "Dir::Cache=$apt/cache" -o APT::Sandbox::User=root -o Acquire::Languages=none)
-  (apt-get "${options[@]}" update && cd "$apt/packages" && apt-get "${options[@]}" download liblz4-dev libxxhash-dev catch2) \
+           -o Dir::State::status=/dev/null -o "Dir::Cache=$apt/cache" -o APT::Sandbox::User=root
+           -o Acquire::Languages=none)
+  (apt-get "${options[@]}" update && cd "$apt/packages" &&
+    apt-get "${options[@]}" download liblz4-dev libxxhash-dev catch2) \
     >"$build/apt.log" 2>&1 || { tail -n 20 "$build/apt.log" >&2; exit 1; }
   for package in "$apt"/packages/*.deb; do dpkg-deb -x "$package" "$root"; done
   touch "$root/complete"
 fi
 
-# tools/deps.sh builds with whatever `cc` and its companions are.
+# tools/deps.sh builds with the `cc` and the binutils in PATH.
 mkdir -p "$build/tools"
 for tool in gcc:cc gcc:gcc g++:g++ objcopy:objcopy objdump:objdump ar:ar nm:nm ranlib:ranlib strip:strip; do
   ln -sf "$(command -v "$triplet-${tool%%:*}")" "$build/tools/${tool##*:}"
@@ -113,8 +117,9 @@ for name in common recorder unwind; do
   attempt "$name" meson test -C "$build" --no-rebuild --print-errorlogs "$name"
 done
 for name in single threads; do
-  attempt "ledger, $name" env HEAPPROF_TEST_BUILD="$native" HEAPPROF_TEST_TARGET="$build" HEAPPROF_TEST_EMULATOR="${emulator[*]}" \
-    PYTHONPATH=tests/support PYTHONDONTWRITEBYTECODE=1 python3 "tests/e2e/$name.py"
+  attempt "ledger, $name" env HEAPPROF_TEST_BUILD="$native" HEAPPROF_TEST_TARGET="$build" \
+    HEAPPROF_TEST_EMULATOR="${emulator[*]}" PYTHONPATH=tests/support PYTHONDONTWRITEBYTECODE=1 \
+    python3 "tests/e2e/$name.py"
 done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -1,24 +1,29 @@
 #!/usr/bin/env bash
-# Builds heapprof into build/ (or $BUILD_DIR): packages, the libraries of tools/deps.sh, meson, ninja. Release code
-# with debug symbols. Run again, it does only what is left to do.
+# Builds heapprof into build/ (or $BUILD_DIR), optimized and with debug symbols: installs packages, builds the
+# libraries of tools/deps.sh, runs meson and ninja. A second run does only what changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: tools/build.sh [--no-install] [--everything]
+usage: tools/build.sh [--no-install] [--everything] [--werror]
+
+Build heapprof and libheapprof.so into build/ (or $BUILD_DIR).
 
 --no-install   install no packages
---everything   build the tests too, not only heapprof and libheapprof.so
+--everything   build the tests, too
+--werror       treat compiler warnings as errors
 END
 }
 
 install_option=()
 everything=no
+werror=no
 for argument in "$@"; do
   case $argument in
     --no-install) install_option=(--no-install) ;;
     --everything) everything=yes ;;
+    --werror) werror=yes ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
   esac
@@ -45,6 +50,7 @@ if [ ! -f "$build/build.ninja" ]; then
 elif [ "$everything" = yes ]; then
   meson configure "$build" -Dtests=true
 fi
+if [ "$werror" = yes ]; then meson configure "$build" -Dwerror=true; fi
 
 echo "==> compiling"
 targets=(preload/libheapprof.so analyzer/heapprof)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Fetches the consumers of exports into the build folder, where the tests of tests/consumers look for them: from npm, PyPI and
-# crates.io what Debian does not have, and two files of Debian packages that would bring a daemon and a profiler along. What cannot be had is left out, and its test is skipped by name.
+# Fetches consumers of exports into the build folder, where tests/consumers expects them: from npm, PyPI and crates.io
+# those that Debian lacks, and single files of two Debian packages, whose installation would add a daemon and a
+# profiler. The tests of those that are not available are skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,19 +9,21 @@ folder=${BUILD_DIR:-build}/consumers
 mkdir -p "$folder"
 
 if [ ! -d "$folder/python/duckdb" ]; then
-  timeout 100 python3 -m pip install -q --disable-pip-version-check --no-warn-script-location --target "$folder/python" \
-    duckdb prometheus_client >"$folder/pip.log" 2>&1 || echo "not available from PyPI: duckdb, prometheus_client"
+  timeout 100 python3 -m pip install -q --disable-pip-version-check --no-warn-script-location \
+    --target "$folder/python" duckdb prometheus_client >"$folder/pip.log" 2>&1 ||
+    echo "not available from PyPI: duckdb, prometheus_client"
 fi
 if [ ! -d "$folder/node_modules/speedscope" ]; then
   timeout 100 npm install --silent --no-audit --no-fund --prefix "$folder" speedscope >"$folder/npm.log" 2>&1 ||
     echo "not available from npm: speedscope"
 fi
 if [ ! -d "$folder/node_modules/@firefox-devtools/profiler-cli" ]; then
-  # It takes a newer node than Debian's.
-  timeout 200 npm install --silent --no-audit --no-fund --prefix "$folder" @firefox-devtools/profiler-cli@0.10.0 node@24 \
-    >>"$folder/npm.log" 2>&1 || echo "not available from npm: @firefox-devtools/profiler-cli"
+  # It needs a newer node than Debian's.
+  timeout 200 npm install --silent --no-audit --no-fund --prefix "$folder" \
+    @firefox-devtools/profiler-cli@0.10.0 node@24 >>"$folder/npm.log" 2>&1 ||
+    echo "not available from npm: @firefox-devtools/profiler-cli"
 fi
-# one_file PACKAGE PATH: that file of a Debian package, which is not installed.
+# one_file PACKAGE PATH: extracts the file from a Debian package without installing it.
 one_file() {
   [ -e "$folder/debian/$2" ] && return
   mkdir -p "$folder/debian"
@@ -31,8 +34,9 @@ one_file() {
 one_file prometheus usr/bin/promtool
 one_file libdevel-nytprof-perl usr/share/perl5/Devel/NYTProf/flamegraph.pl
 if [ ! -x "$folder/cargo/bin/inferno-flamegraph" ]; then
-  # Unoptimised: a minute less of compiling for a second more of running.
-  timeout 200 cargo install --quiet --debug --locked --version 0.12.8 --root "$folder/cargo" --no-default-features --features cli \
-    --bin inferno-flamegraph inferno >"$folder/cargo.log" 2>&1 || echo "not available from crates.io: inferno"
+  # Not optimized: compiling takes a minute less, running a second more.
+  timeout 200 cargo install --quiet --debug --locked --version 0.12.8 --root "$folder/cargo" \
+    --no-default-features --features cli --bin inferno-flamegraph inferno >"$folder/cargo.log" 2>&1 ||
+    echo "not available from crates.io: inferno"
 fi
 exit 0

@@ -59,7 +59,7 @@ def edges_of(tree):
 
 
 def shortest_cycle(edges, start):
-    """The shortest path from `start` back to itself as a list of folders, `start` first; None if there is no cycle."""
+    """The shortest path from `start` back to itself as a list of folders, `start` first; None: there is none."""
     previous = {}
     queue = [start]
     for folder in queue:
@@ -135,7 +135,8 @@ def main():
                     "other in a cycle, and print the shortest one.",
         epilog="Exit status: 0; 1 when there is a cycle; 2 for a wrong command line. "
                "A picture: tools/include-graph.py --dot | dot -Tsvg >includes.svg")
-    parser.add_argument("folders", nargs="*", metavar="FOLDER", help=f"folders to read (default: {' '.join(FOLDERS)})")
+    parser.add_argument("folders", nargs="*", metavar="FOLDER",
+                        help=f"folders to read (default: {' '.join(FOLDERS)})")
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[1],
                         help="root folder, to which includes are relative (default: this repository)")
     output = parser.add_mutually_exclusive_group()

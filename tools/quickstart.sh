@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a fresh machine to a first answer: builds heapprof, records redis-server from Debian under
-# redis-benchmark, prints where its memory went, and says where the exported files lie.
+# Builds heapprof on a fresh machine, records Debian's redis-server under redis-benchmark, prints the report, and
+# exports the recording.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,9 +8,10 @@ usage() {
   cat <<'END'
 usage: tools/quickstart.sh [--no-install]
 
---no-install   install no packages
+Build heapprof, record redis-server, print the report and export the recording into ./heapprof-quickstart/, which each
+run replaces.
 
-Results go to ./heapprof-quickstart/, replaced by each run.
+--no-install   install no packages
 END
 }
 
@@ -31,13 +32,13 @@ tools/build.sh "${install_option[@]}"
 tools/packages.sh "${install_option[@]}" demo
 for program in redis-server redis-benchmark redis-cli; do
   if ! command -v "$program" >/dev/null; then
-    echo "$program is not installed, and there is nothing else to record" >&2
+    echo "$program is not installed; install redis-server and redis-tools, or run without --no-install" >&2
     exit 1
   fi
 done
 
 echo "==> recording redis-server under redis-benchmark"
-# A private folder and a Unix socket: no port is taken, and no other server is met.
+# A private folder and a Unix socket, so that the server uses no port and disturbs no other server.
 work=$(mktemp -d)
 server=
 cleanup() {
@@ -59,7 +60,7 @@ for _ in $(seq 100); do
 done
 if [ "$(redis-cli -s "$socket" ping 2>/dev/null)" != PONG ]; then
   cat "$work/server.log" "$work/recorder.log" >&2
-  echo "redis-server did not answer" >&2
+  echo "redis-server did not respond within 10 s" >&2
   exit 1
 fi
 redis-benchmark -s "$socket" -q -n "$requests" -r 10000 -d 100 -t set,get,lpush,sadd,hset,zadd |
@@ -69,7 +70,7 @@ wait "$server" || { cat "$work/server.log" "$work/recorder.log" >&2; exit 1; }
 server=
 sed 's/^/    /' "$work/recorder.log"
 
-echo "==> where its memory went"
+echo "==> report"
 "$heapprof" report "$trace" --top 5
 "$heapprof" timeline "$trace"
 
@@ -79,9 +80,9 @@ echo "==> exporting"
 "$heapprof" export heaptrack "$trace" -o "$results/redis.heaptrack.zst"
 
 echo
-echo "The recording, and what was made of it:"
+echo "The recording and its exports:"
 printf '    %-42s %s\n' \
-  "$trace" "every question again: $heapprof report, leaks, timeline, ..." \
+  "$trace" "input of all commands: $heapprof report, leaks, timeline, ..." \
   "$results/flamegraph.svg" 'open it in a browser: search, zoom, tooltips' \
   "$results/timeline.svg" 'live memory over time, by call site' \
   "$results/redis.heaptrack.zst" 'for heaptrack_gui and heaptrack_print'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds once, then runs the whole suite again and again. Each run adds one line to a file, so that rare failures are
-# counted and named. Started again, it goes on where it stopped.
+# Builds once, then runs all tests repeatedly. Each run adds one line to a file, so that rare failures are counted and
+# named. A second call resumes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,17 +8,19 @@ usage() {
   cat <<'END'
 usage: tools/repeat.sh [--runs N] [--loaded] [--no-install] [--no-build] [--results FILE] [TEST...]
 
+Run all tests, or those named, repeatedly, and count the failures.
+
 --runs N        stop when FILE has N runs of this commit under this load; default 20
---loaded        run beside two busy loops
+--loaded        run two busy loops at the same time
 --no-install    install no packages
---no-build      run what is already built, and install nothing
+--no-build      run the tests as they are built, and install nothing
 --results FILE  add the results to FILE; default repeat.tsv in the build folder
-TEST            names or suites of meson's, as for tools/test.sh; default: all
+TEST            names or suites, as for tools/test.sh; default: all
 
-FILE has tab-separated columns: date, commit ("+" when files differ from it), load, passed, failed, skipped, seconds,
-and the failed tests, each as NAME=PATH with the path of its output. A run that was interrupted leaves no line.
+FILE has tab-separated columns: date, commit (with "+" if files differ from it), load, passed, failed, skipped,
+seconds, and the failed tests, each as NAME=PATH with the path of its output. An interrupted run adds no line.
 
-Exit status 0 when no run of this commit under this load had a failure.
+Exit status 0: no run of this commit under this load had a failure.
 END
 }
 
@@ -29,7 +31,7 @@ build_options=(--only-build)
 results=
 tests=()
 value() {
-  [ $# -gt 1 ] && [ -n "$2" ] || { echo "tools/repeat.sh: $1 needs a value" >&2; exit 2; }
+  [ $# -gt 1 ] && [ -n "$2" ] || { echo "tools/repeat.sh: missing value of $1" >&2; exit 2; }
 }
 while [ $# -gt 0 ]; do
   case $1 in
@@ -59,13 +61,13 @@ fi
 
 mkdir -p "$(dirname "$results")"
 [ -s "$results" ] || printf 'date\tcommit\tload\tpassed\tfailed\tskipped\tseconds\tfailed tests\n' >"$results"
-# The runs so far, or how many of them failed.
+# count CONDITION: prints the number of runs of this commit under this load that match an awk condition.
 count() {
   awk -F'\t' -v commit="$commit" -v load="$load" \
     "\$2 == commit && \$3 == load $1 { n++ } END { print n + 0 }" "$results"
 }
 
-# A signal ends this script, its busy loops and nothing else: they are ended by their process ids.
+# A signal ends this script and its busy loops, which are killed by process id, and nothing else.
 loops=()
 output=$(mktemp)
 clean() {
@@ -90,12 +92,12 @@ while done=$(count ''); [ "$done" -lt "$runs" ]; do
   seconds=$(($(date +%s) - begin))
   result=$(tail -n 1 "$output")
   if ! [[ $result =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)? ]]; then
-    echo "tools/repeat.sh: the run gave no result:" >&2
+    echo "tools/repeat.sh: the run printed no result:" >&2
     tail -n 20 "$output" >&2
     exit 1
   fi
   passed=${BASH_REMATCH[1]} failed=${BASH_REMATCH[2]} skipped=${BASH_REMATCH[4]:-0}
-  # A run in which nothing passed and nothing failed is no success.
+  # A run without passed and failed tests is not a success.
   [ "$passed" -gt 0 ] || [ "$failed" -gt 0 ] || { echo "tools/repeat.sh: no test ran" >&2; exit 1; }
   names=$(sed -n 's/^failed: \([^ ]*\) (.*): \(.*\)$/\1=\2/p' "$output" | paste -sd ' ')
   if [ "$failed" -gt 0 ]; then cp "$build/meson-logs/testlog.json" "$logs/"; fi

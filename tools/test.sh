@@ -1,36 +1,41 @@
 #!/usr/bin/env bash
-# Installs what is needed, builds, runs every test. The last line is the result: "N passed, N failed", with
-# ", N skipped" when something could not be tried here. Above it stand the names of what failed and was skipped.
-# Exit status 0 when something passed and nothing failed.
+# Installs packages, builds, and runs all tests. The last line of the output is "N passed, N failed", with ", N
+# skipped" when some tests cannot run here; the names of failed and skipped tests precede it. Exit status 0: at least
+# one test passed and none failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: tools/test.sh [--no-install] [--no-build | --only-build] [--logs FOLDER] [TEST...]
+usage: tools/test.sh [--no-install] [--werror] [--no-build | --only-build] [--logs FOLDER] [TEST...]
 
---no-install    install no packages; tests that lack a program are skipped by name
---no-build      run what is already built, and install nothing
---only-build    build all that the tests need, and run none
---logs FOLDER   keep the output of each failed test in FOLDER
-TEST            names or suites of meson's (e2e-kill, --suite unit); default: all
+Build everything and run all tests, or those named.
 
-HEAPPROF_TEST_SEED=N gives all random choices of the tests another seed; each test prints its own.
+--no-install    install no packages; skip tests that need a program that is not installed
+--werror        treat compiler warnings as errors
+--no-build      run the tests as they are built, and install nothing
+--only-build    build what the tests need, and run none
+--logs FOLDER   write the output of each failed test to FOLDER
+TEST            names or suites as for `meson test` (e2e-kill, --suite unit); default: all
+
+HEAPPROF_TEST_SEED=N sets the seed of all random choices in the tests; each test prints its seed.
 END
 }
 
 install=yes
 build_first=yes
+build_options=(--everything)
 run=yes
 result_options=()
 tests=()
 while [ $# -gt 0 ]; do
   case $1 in
     --no-install) install=no ;;
+    --werror) build_options+=(--werror) ;;
     --no-build) build_first=no ;;
     --only-build) run=no ;;
     --logs)
-      [ $# -gt 1 ] || { echo "tools/test.sh: --logs needs a folder" >&2; exit 2; }
+      [ $# -gt 1 ] || { echo "tools/test.sh: missing folder after --logs" >&2; exit 2; }
       result_options=(--logs "$2")
       shift
       ;;
@@ -43,12 +48,12 @@ build=${BUILD_DIR:-build}
 
 if [ "$build_first" = yes ]; then
   if [ "$install" = yes ]; then
-    tools/build.sh --everything
+    tools/build.sh "${build_options[@]}"
     tools/consumers.sh
   else
-    tools/build.sh --no-install --everything
+    tools/build.sh --no-install "${build_options[@]}"
   fi
-  # What only tests need, so that their time is not a compiler's. When one can't be built its test says why.
+  # Built here, and not by the tests that need it, whose time is limited. If a build fails, its test prints why.
   if [ ${#tests[@]} -eq 0 ]; then
     echo "==> compiling for aarch64 and in Rust"
     export HEAPPROF_TEST_BUILD
@@ -63,9 +68,9 @@ fi
 echo "==> testing"
 mkdir -p "$build/meson-logs"
 rm -f "$build/meson-logs/testlog.json"
-# Without meson's list of tests there is no knowing whether all of them gave a result.
+# The list of tests shows which of them have no result.
 expected=$build/meson-logs/expected-tests.txt
 meson test -C "$build" --no-rebuild --list "${tests[@]}" >"$expected"
-# meson's own lines are the progress; its status is not needed, the log tells more.
+# meson prints the progress. Its exit status is not needed: test_result.py reads the log.
 meson test -C "$build" --no-rebuild --print-errorlogs "${tests[@]}" || true
 python3 tools/test_result.py "$build/meson-logs/testlog.json" --expected "$expected" "${result_options[@]}"

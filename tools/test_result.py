@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Sums up meson's testlog.json: names what failed and what was skipped, then one line of counts.
+"""Summarize meson's testlog.json: print the names of failed and skipped tests, then one line of counts.
 
 usage: tools/test_result.py TESTLOG [--expected FILE] [--logs FOLDER]
 
---expected FILE  one name per line, as `meson test --list` prints them: a test without a result has failed
+--expected FILE  count tests without a result as failed; FILE has one name per line, as from `meson test --list`
 --logs FOLDER    write the output of each failed test to FOLDER/NAME.log
 
-Only a result that meson calls OK or EXPECTEDFAIL is a pass, only SKIP a skip. Everything else failed: also a test
-that was killed, timed out or has no result. Exit status 0: at least one test passed and none failed.
+A test passed if its result is OK or EXPECTEDFAIL, and was skipped if it is SKIP. All others failed, including tests
+that were killed, timed out or have no result. Exit status 0: at least one test passed and none failed.
 """
 
 import argparse
@@ -21,23 +21,23 @@ SKIPPED = {"SKIP"}
 
 
 def short_name(test):
-    """The name without the project and suite that meson puts before it."""
+    """The name without its prefix of project and suite."""
     return test["name"].rpartition(" / ")[2]
 
 
 def reason(test):
-    """Why a test says it was skipped: the last line of its output that speaks of it."""
+    """The reason of a skipped test: the last line of its output that contains "skip"."""
     lines = [line.strip() for line in (test.get("stdout") or "").splitlines() if "skip" in line.lower()]
     return f" ({lines[-1]})" if lines else ""
 
 
 def skipped_cases(test):
-    """Names and reasons of single cases that a Python test skipped."""
+    """Names and reasons of skipped cases in a Python test."""
     return re.findall(r"^(\w+) \(.*\.\.\. skipped ['\"](.*)['\"]$", test.get("stdout") or "", re.M)
 
 
 def read(path):
-    """The entries of the log; a line that is none (meson was killed while it wrote) is left out."""
+    """The entries of the log, without malformed lines (meson was killed while it wrote one)."""
     tests = []
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -88,7 +88,7 @@ def main():
     for test in failed:
         where = f": {save_log(test, options.logs)}" if options.logs else ""
         print(f"failed: {short_name(test)} ({test['result'].lower()}){where}")
-    # Readers of continuous integration expect nothing else on this line.
+    # Continuous integration parses this line.
     print(f"{len(passed)} passed, {len(failed)} failed" + (f", {len(skipped)} skipped" if skipped else ""))
     return 1 if failed or not passed else 0
 
