@@ -10,14 +10,19 @@ namespace heapprof::launch {
 
 namespace {
 
-constexpr const char* kPlaces[] = {
-    "/../preload/", "/../lib/",
-#if defined(__x86_64__)
-    "/../lib/x86_64-linux-gnu/",
-#elif defined(__aarch64__)
-    "/../lib/aarch64-linux-gnu/",
+/// Folders of the recorder, relative to that of this program unless absolute.
+constexpr const char* kFolders[] = {
+    "../preload",
+#ifdef HEAPPROF_RECORDER_FOLDER
+    HEAPPROF_RECORDER_FOLDER,  // of `meson install`
 #endif
-    "/../lib64/",
+    "../lib",
+#if defined(__x86_64__)
+    "../lib/x86_64-linux-gnu",
+#elif defined(__aarch64__)
+    "../lib/aarch64-linux-gnu",
+#endif
+    "../lib64",
 };
 
 /// Empty: not known.
@@ -41,8 +46,9 @@ bool find_recorder(std::string& path, std::string& error) {
     return false;
   }
   folder.resize(folder.rfind('/'));
-  for (const char* place : kPlaces) {
-    char* resolved = realpath((folder + place + "libheapprof.so").c_str(), nullptr);
+  for (const std::string place : kFolders) {
+    const std::string candidate = (place.starts_with('/') ? place : folder + "/" + place) + "/libheapprof.so";
+    char* resolved = realpath(candidate.c_str(), nullptr);
     if (resolved == nullptr) continue;
     path = resolved;
     std::free(resolved);

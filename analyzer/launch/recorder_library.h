@@ -5,9 +5,9 @@
 
 namespace heapprof::launch {
 
-/// The absolute path of the recorder: ../preload/ of a build folder, or ../lib/ of an installation (also
-/// lib/<multiarch>, lib64). False: `error` is one line saying what to do. So it is too when the path cannot be
-/// preloaded: in LD_PRELOAD both space and colon separate names, and nothing quotes them (ld.so(8)).
+/// The absolute path of the recorder: in ../preload/ of a build folder, or in the folder of an installation (meson's
+/// libdir; otherwise ../lib, ../lib/<multiarch> and ../lib64). False, with `error`: there is none, or its path cannot
+/// be preloaded, because spaces and colons separate the names in LD_PRELOAD and cannot be quoted (ld.so(8)).
 bool find_recorder(std::string& path, std::string& error);
 
 /// Where this program lies, for advice to its user; "heapprof" where that can't be known.

@@ -1,44 +1,102 @@
 #!/usr/bin/env python3
-"""`meson install` installs recorder, header and program at their documented paths, where recorder and header work.
+"""`meson install`: recorder, program, header and pkg-config file are in the configured folders and work from there.
 
 usage: install_test.py BUILD_FOLDER
 """
+import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
 BUILD = None
+PROGRAM = "#include <heapprof.h>\nint main(void) { return heapprof_is_recording() ? 5 : 6; }\n"
+
+
+def run(*command, **options):
+    words = [str(word) for word in command]
+    return subprocess.run(words, check=True, capture_output=True, text=True, **options).stdout
+
+
+def option(build, name):
+    return next(entry["value"] for entry in json.loads(run("meson", "introspect", build, "--buildoptions"))
+                if entry["name"] == name)
 
 
 class Install(unittest.TestCase):
-    def test_recorder_and_header(self):
-        with tempfile.TemporaryDirectory() as prefix:
-            subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", prefix], check=True,
-                           stdout=subprocess.DEVNULL)
-            found = {os.path.relpath(os.path.join(folder, file), prefix)
-                     for folder, _, files in os.walk(prefix) for file in files}
-            library = self.only(found, "lib/libheapprof.so")
-            header = self.only(found, "include/heapprof.h")
-            self.only(found, "bin/heapprof")
-            program = os.path.join(prefix, "program.c")
-            with open(program, "w") as file:
-                file.write("#include <heapprof.h>\nint main(void) { return heapprof_is_recording() ? 5 : 6; }\n")
-            binary = os.path.join(prefix, "program")
-            include = os.path.join(prefix, os.path.dirname(header))
-            subprocess.run([shutil.which("cc"), "-I", include, program, "-o", binary], check=True)
-            self.assertEqual(subprocess.run([binary]).returncode, 6)
-            environment = dict(os.environ, LD_PRELOAD=os.path.join(prefix, library),
-                               HEAPPROF_OUTPUT=os.path.join(prefix, "trace.hprof"))
-            self.assertEqual(subprocess.run([binary], env=environment).returncode, 5)
-            self.assertTrue(os.path.exists(os.path.join(prefix, "trace.hprof")))
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.dir = Path(folder.name)
 
-    def only(self, found, end):
-        matching = [path for path in found if path.endswith("/" + end)]
-        self.assertEqual(len(matching), 1, found)
-        return matching[0]
+    def install(self, build):
+        """The folder that is the prefix, with everything installed below it, and the libdir relative to it."""
+        run("meson", "install", "-C", build, "--no-rebuild", "--destdir", self.dir / "root")
+        return self.dir / "root" / option(build, "prefix").lstrip("/"), option(build, "libdir")
+
+    def check_header(self, prefix, libdir):
+        """A program compiles with the flags of pkg-config, and the recorder records it."""
+        environment = dict(os.environ, PKG_CONFIG_PATH=str(prefix / libdir / "pkgconfig"),
+                           PKG_CONFIG_SYSROOT_DIR=str(self.dir / "root"), PKG_CONFIG_ALLOW_SYSTEM_CFLAGS="1")
+        flags = run("pkg-config", "--cflags", "heapprof", env=environment).split()
+        self.assertEqual([os.path.realpath(flag.removeprefix("-I")) for flag in flags],
+                         [os.path.realpath(prefix / "include")])
+        self.assertEqual(run("pkg-config", "--libs", "heapprof", env=environment).split(), [])
+        recorder = run("pkg-config", "--variable=recorder", "heapprof", env=environment).strip()
+        self.assertTrue(recorder.endswith(f"/{libdir}/libheapprof.so"), recorder)
+        source, binary = self.dir / "program.c", self.dir / "program"
+        source.write_text(PROGRAM)
+        run(shutil.which("cc"), *flags, source, "-o", binary)
+        self.assertEqual(subprocess.run([binary]).returncode, 6)
+        trace = self.dir / "trace.hprof"
+        environment = dict(os.environ, LD_PRELOAD=str(prefix / libdir / "libheapprof.so"), HEAPPROF_OUTPUT=str(trace))
+        self.assertEqual(subprocess.run([binary], env=environment).returncode, 5)
+        self.assertTrue(trace.exists())
+
+    def check_launcher(self, prefix):
+        """heapprof finds the recorder."""
+        trace = self.dir / "launched.hprof"
+        run(prefix / "bin" / "heapprof", "record", "-q", "-o", trace, "--", "true")
+        self.assertTrue(trace.exists())
+        trace.unlink()
+
+    def test_configured_folders(self):
+        prefix, libdir = self.install(BUILD)
+        for path in ("bin/heapprof", f"{libdir}/libheapprof.so", "include/heapprof.h",
+                     f"{libdir}/pkgconfig/heapprof.pc"):
+            self.assertTrue((prefix / path).exists(), path)
+        self.check_header(prefix, libdir)
+        self.check_launcher(prefix)
+
+    def test_another_libdir(self):
+        """A second build folder with the library of the first, which is not compiled again."""
+        build = self.dir / "build"
+        run("meson", "setup", build, ROOT, "--libdir", "lib/x86_64-linux-gnu", "-Dtests=false", "-Danalyzer=false",
+            f"-Ddeps={option(BUILD, 'deps')}")
+        (build / "preload").mkdir(exist_ok=True)
+        shutil.copy(Path(BUILD) / "preload" / "libheapprof.so", build / "preload")
+        prefix, libdir = self.install(build)
+        self.assertEqual(libdir, "lib/x86_64-linux-gnu")
+        self.check_header(prefix, libdir)
+        (prefix / "bin").mkdir(exist_ok=True)
+        shutil.copy(Path(BUILD) / "analyzer" / "heapprof", prefix / "bin")
+        self.check_launcher(prefix)
+
+    def test_an_installation_that_was_moved(self):
+        (self.dir / "bin").mkdir()
+        shutil.copy(Path(BUILD) / "analyzer" / "heapprof", self.dir / "bin")
+        for folder in ("lib", f"lib/{platform.machine()}-linux-gnu", "lib64"):
+            with self.subTest(folder=folder):
+                (self.dir / folder).mkdir(parents=True, exist_ok=True)
+                library = self.dir / folder / "libheapprof.so"
+                shutil.copy(Path(BUILD) / "preload" / "libheapprof.so", library)
+                self.check_launcher(self.dir)
+                library.unlink()
 
 
 if __name__ == "__main__":
