@@ -1,24 +1,23 @@
 #!/usr/bin/env python3
-"""How heapprof's analysis grows with the trace, beside heaptrack's.
+"""Measure how the time and memory of heapprof's analysis grow with the trace, and compare with heaptrack.
 
-  tools/bench/analyzer.py [--millions 1,10,100] [--live 900000] [--heaptrack 10] [--work DIR] [--build DIR] [-o
-  FILE.md]
+usage: tools/bench/analyzer.py [--millions 1,10,100] [--live 900000] [--heaptrack 10] [--work DIR] [--build DIR]
+       [-o FILE.md]
 
-The program is CPython with four threads, of which two parse and write JSON and two ask SQLite, which runs beside the
-interpreter's lock; PYTHONMALLOC=malloc, so that each object is an allocation. It is recorded once for each length,
-and once more for the largest with --live blocks kept in addition. Then, of each trace:
+The program is CPython with four threads: two parse and write JSON, two query SQLite, which releases the interpreter
+lock. With PYTHONMALLOC=malloc, each object is an allocation. It is recorded once for each length, and once more for
+the largest length with --live additional blocks that are not freed. The measured commands:
 
-  report         everything, from the beginning, with names (they are in the cache)
-  leaks          the same for what is left
-  slice, first   a ten-thousandth of the time, in the middle, with no index: leaves one in the cache
-  slice, again   the same once more
-  compact        heapprof compact; and of what it made:
-  report of it, slice of it
+  report         all figures, without an index, with cached symbols
+  leaks          the same for leaked blocks
+  slice, first   a ten-thousandth of the time, in the middle, without an index; writes an index to the cache
+  slice, again   the same with the index
+  compact        heapprof compact; then, of the compacted trace: report of it, slice of it
 
-Each: wall and processor seconds, events a second of wall time, peak resident memory. Traces up to --heaptrack million
-events are recorded by heaptrack's library as well, and interpreted and printed by its own programs. Needs some 10
-bytes of --work for each event of the largest trace (40 with heaptrack's). Traces are kept there, for another run,
-with --keep.
+Figures: wall time and processor time in seconds, events per second of wall time, peak resident memory. Traces of up
+to --heaptrack million events are also recorded with heaptrack's library, and interpreted and printed by its programs.
+--work needs about 10 bytes per event of the largest trace (40 with heaptrack). --keep keeps the traces for another
+run.
 """
 
 import argparse
@@ -55,7 +54,7 @@ for t in threads: t.join()
 
 
 class Figures:
-    """One command's."""
+    """Figures of one command."""
 
     def __init__(self, command, environment, output=subprocess.DEVNULL):
         begin = time.monotonic()
@@ -83,7 +82,7 @@ class Bench:
         self.rows = []
 
     def record(self, rounds, live, **variables):
-        # No shim and no virtual environment: what runs is the interpreter itself.
+        # The interpreter itself, not a wrapper or a virtual environment.
         python = os.path.realpath(sys.executable)
         return Figures([python, self.script, str(rounds), str(live)], dict(self.environment, **variables))
 
@@ -93,7 +92,7 @@ class Bench:
         return json.loads(answer.stdout)
 
     def trace(self, name, millions, live):
-        """A trace of so many events, its path and length."""
+        """A trace with this number of events: its path and length."""
         path = os.path.join(self.work, f"{name}.hprof")
         if self.events_a_round is None:
             counts = []
@@ -152,15 +151,16 @@ class Bench:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--millions", default="1,10,100", help="lengths of the traces, in million events")
-    parser.add_argument("--live", type=int, default=900_000, help="blocks kept in the last trace; 0: no such trace")
+    parser.add_argument("--millions", default="1,10,100", help="lengths of the traces in million events")
+    parser.add_argument("--live", type=int, default=900_000,
+                        help="blocks that are not freed in the last trace; 0: no such trace")
     parser.add_argument("--heaptrack", type=float, default=10,
                         help="million events up to which heaptrack is measured, too")
     parser.add_argument("--work", help="folder for the traces (default: a temporary one)")
     parser.add_argument("--keep", action="store_true",
-                        help="leave the traces in --work, and use those that are there")
+                        help="keep the traces in --work, and use existing ones")
     parser.add_argument("--build", default=os.path.join(run.HERE, "../../build"), help="build folder")
-    parser.add_argument("-o", "--output", help="write the table to this file too")
+    parser.add_argument("-o", "--output", help="write the table to this file, too")
     options = parser.parse_args()
     lengths = [float(length) for length in options.millions.split(",")]
     with tempfile.TemporaryDirectory(prefix="heapprof-bench-") as temporary:

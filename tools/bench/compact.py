@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How large traces are: as recorded, as `heapprof compact` makes them, and heaptrack's own file of the same program.
+"""Measure the sizes of traces: as recorded, after `heapprof compact`, and heaptrack's file of the same program.
 
-  tools/bench/compact.py [--only NAME,...] [--build DIR] [-o FILE.md]
+usage: tools/bench/compact.py [--only NAME,...] [--build DIR] [-o FILE.md]
 
-The programs are those of run.py. Bytes an event; an event is an allocation or a release. heaptrack's file is what its
-interpreter writes, compressed as its launcher does it: `zstd -c` where there is a zstd, else `gzip -c`; both are
-shown. The last column is processor time of `heapprof compact`, of its three passes together.
+The programs are those of run.py. Sizes are bytes per event; an event is an allocation or a free. heaptrack's file is
+the output of its interpreter, compressed as its launcher does: with `zstd -c` if zstd is installed, else with
+`gzip -c`; both are printed. The last column is the processor time of the three passes of `heapprof compact`.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def processor_time(*command):
 
 
 def heaptrack_sizes(raw):
-    """Of the interpreted file, by compressor."""
+    """Sizes of the interpreted file, by compressor."""
     sizes = {}
     for name, compressor in (("heaptrack .zst", "zstd -c"), ("heaptrack .gz", "gzip -c")):
         command = f"'{INTERPRETER}' <'{raw}' 2>/dev/null | {compressor} | wc -c"
@@ -70,9 +70,9 @@ def describe(results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="names, comma separated, of programs.py")
+    parser.add_argument("--only", default="", help="programs of programs.py, separated by commas")
     parser.add_argument("--build", default=os.path.join(run.HERE, "../../build"), help="build folder")
-    parser.add_argument("-o", "--output", help="write the table to this file too")
+    parser.add_argument("-o", "--output", help="write the table to this file, too")
     parser.add_argument("--json", help="write all figures to this file")
     options = parser.parse_args()
     options.runs, options.recorders = 1, "heapprof,ht-library"

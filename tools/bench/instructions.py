@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""How many instructions the recorder executes for a malloc/free pair, counted by valgrind's callgrind: exact, and the
-same on every machine with the same compiler and libc, where nanoseconds are not.
+"""Count the instructions that the recorder executes for a malloc/free pair, with valgrind's callgrind. Unlike
+nanoseconds, they are exact, and equal on all machines with the same compiler and C library.
 
-  tools/bench/instructions.py [--build DIR] [--depth N] [--check FILE | --write FILE]
+usage: tools/bench/instructions.py [--build DIR] [--depth N] [--check FILE | --write FILE]
 
-Prints instructions a pair by function of libheapprof.so, for `pair` (pair.cpp) at one depth: the difference between a
-run of N and of 2N pairs, so that start-up cancels out; coding and compressing full blocks is in it. --write keeps the
-figures in FILE, --check compares with it and ends with status 1 when the total differs by more than a tenth.
-instructions.json beside this file is Debian 12's.
+Prints instructions per pair by function of libheapprof.so, for the program `pair` (pair.cpp) at one depth. They are
+the difference between runs with N and with 2N pairs, so that start-up cancels out, and include encoding and
+compression of full blocks. --write stores the figures in FILE. --check compares with FILE, and exits with status 1 if
+the total differs by more than a tenth. instructions.json in this folder is for Debian 12.
 """
 
 import argparse
@@ -21,12 +21,12 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PAIRS = 20000
-ROUNDS = 5  # pair's own
+ROUNDS = 5  # of pair.cpp
 TOLERANCE = 0.1
 
 
 def self_costs(path, library):
-    """{function: instructions} of `library` in a callgrind file; None when the file is another program's."""
+    """{function: instructions} of `library` in a callgrind file; None if the file is of another program."""
     costs, names, objects = {}, {}, {}
     function = object_name = None
     skip = False
@@ -47,7 +47,7 @@ def self_costs(path, library):
             else:
                 object_name = table[number]
         elif line.startswith("calls="):
-            skip = True  # the next line is what the called function cost
+            skip = True  # the next line has the cost of the called function
         elif re.match(r"([+-]?\d+|\*) \d+$", line):
             if not skip and object_name and os.path.basename(object_name) == library:
                 costs[function] = costs.get(function, 0) + int(line.split()[-1])
@@ -89,7 +89,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(HERE, "../../build"), help="build folder")
     parser.add_argument("--depth", type=int, default=30, help="frames of the stack (default 30)")
-    parser.add_argument("--write", help="keep the figures in this file")
+    parser.add_argument("--write", help="write the figures to this file")
     parser.add_argument("--check", help="compare with the figures in this file")
     options = parser.parse_args()
     figures = measure(options.build, options.depth)

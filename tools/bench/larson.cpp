@@ -1,12 +1,11 @@
-// A stress of the allocator in the manner of Larson and Krishnan ("Memory Allocation for Long-Running Server
-// Applications", 1998): each thread replaces random blocks of its own array, and now and then hands the array
-// to a new thread, so that blocks are freed by others than allocated them. Prints operations (an allocation or
-// a release) a second.
+// An allocator stress test after Larson and Krishnan ("Memory Allocation for Long-Running Server Applications",
+// 1998): each thread replaces random blocks of its array, and passes the array to a new thread after each round, so
+// that blocks are freed by other threads than allocated them. Prints operations (an allocation or a free) per second.
 //
-//   larson THREADS ROUNDS [company]     a round: 200,000 pairs by each thread, at whose end another takes over
+//   larson THREADS ROUNDS [company]     a round: 200,000 pairs in each thread
 //
-// In company, one more thread makes a pair every 5 microseconds: enough that no recorder can treat THREADS = 1 as a
-// program with one thread (heapprof: turn.h), too little to take part.
+// With `company`, another thread executes a pair every 5 microseconds. This is little load, but a recorder cannot
+// treat THREADS = 1 as a program with a single thread (heapprof: the clock lease).
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -20,7 +19,7 @@ namespace {
 constexpr std::size_t kBlocks = 1000;
 constexpr long kRound = 200'000;
 
-// Each in cache lines of its own: or the threads slow each other down, whoever records them.
+// In separate cache lines, or the threads slow each other down (false sharing), with any recorder.
 struct alignas(128) Worker {
   std::vector<void*> blocks = std::vector<void*>(kBlocks);
   std::uint64_t random = 1;
@@ -35,7 +34,7 @@ struct alignas(128) Worker {
   }
 };
 
-// A thread lives for a round; its successor goes on with its blocks.
+// A thread runs for one round; its successor continues with its blocks.
 void run(Worker& worker, int rounds) {
   for (int i = 0; i < rounds; ++i) std::thread([&] { worker.round(); }).join();
 }

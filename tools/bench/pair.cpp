@@ -1,6 +1,6 @@
-// The micro benchmark: a malloc/free pair at the bottom of a stack of a given depth. The frames are of
-// different functions (so that nothing is a tight loop over one return address), and the pair is made from
-// several call sites. Prints nanoseconds a pair, of the fastest of five rounds.
+// Micro benchmark: malloc/free pairs at the bottom of a stack of a given depth. The frames are of different
+// functions, so that return addresses vary, and the pairs have several call sites. Prints nanoseconds per pair of the
+// fastest of five rounds.
 //
 //   pair DEPTH PAIRS
 #include <algorithm>
@@ -50,7 +50,7 @@ template <int kKind>
 int main(int argc, char** argv) {
   const int depth = argc > 1 ? std::atoi(argv[1]) : 5;
   g_pairs = argc > 2 ? std::atol(argv[2]) : 1'000'000;
-  // main, its callers in libc, bottom and a site are five or so already.
+  // main, its callers in libc, bottom and the call site are about five frames.
   const int result = descend<0>(std::max(0, depth - 5));
   std::printf("%.2f\n", g_best);
   return result == -1;

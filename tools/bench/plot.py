@@ -1,5 +1,5 @@
-"""The whole programs' costs as a bar chart (SVG), on a logarithmic scale: the recorders are orders of magnitude
-apart."""
+"""Draws the costs of the whole programs as a bar chart (SVG), with a logarithmic scale, since the costs of recorders
+differ by orders of magnitude."""
 
 import html
 import math

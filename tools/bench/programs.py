@@ -1,5 +1,5 @@
-"""The whole programs that run.py measures: real ones, each with some million allocations, single-threaded and not.
-Their input is made here, deterministically."""
+"""The real programs that run.py measures, single-threaded and multi-threaded, with some million allocations each.
+Their input is generated here and deterministic."""
 
 import os
 import shlex
@@ -45,7 +45,7 @@ REDIS_PORT = 17411
 
 
 class Program:
-    """A command to measure, with its input. `threads`: it has more than one."""
+    """A command to measure, with its input. `threads`: it has more than one thread."""
 
     def __init__(self, name, command, stdin=None, threads=False, environment=None):
         self.name = name
@@ -55,7 +55,7 @@ class Program:
         self.environment = environment or {}
 
     def drive(self, process):
-        """What happens while it runs."""
+        """Sends input or load while the program runs."""
 
 
 class Redis(Program):
@@ -78,7 +78,7 @@ class Redis(Program):
 
 
 def cc1plus(folder):
-    """The compiler proper, with the arguments that g++ would give it."""
+    """cc1plus, with the arguments of g++."""
     source = os.path.join(folder, "large.cpp")
     with open(source, "w") as file:
         file.write("#include <regex>\n#include <map>\n#include <iostream>\n#include <functional>\n")
@@ -130,10 +130,10 @@ def svg(folder):
 
 
 def programs(folder):
-    """Those that can be had here."""
+    """The programs that are installed."""
     everything = [
         lambda: Program("cc1plus", cc1plus(folder)),
-        # Its own pools would hide most allocations.
+        # Python's own pools would hide most allocations.
         lambda: Program("python3", [sys.executable, script(folder, "in.py", PYTHON)],
                         environment={"PYTHONMALLOC": "malloc"}),
         lambda: Program("perl", ["perl", script(folder, "in.pl", PERL)]),
@@ -156,4 +156,4 @@ def programs(folder):
         if name == "larson" or shutil.which(needs.get(name, name)):
             yield make()
         else:
-            print(f"{name}: not installed, left out")
+            print(f"{name}: not installed, skipped")

@@ -1,24 +1,26 @@
 #!/usr/bin/env python3
-"""Benchmarks of the recorder, against heaptrack and against no recorder, in one interleaved run.
+"""Benchmark the recorder against heaptrack and against no recorder.
 
-  tools/bench/run.py [--runs N] [--only NAME,...] [--build DIR] [-o FILE.md] [--json FILE] [--plot FILE.svg]
+usage: tools/bench/run.py [--runs N] [--only NAME,...] [--build DIR] [-o FILE.md] [--json FILE] [--plot FILE.svg]
 
-Each program runs N times under each recorder in turn, so that what the machine does meanwhile meets all alike, and
-the figures are medians:
+Each program runs N times with each recorder. The recorders take turns, so that other load on the machine affects all
+of them, and the figures are medians:
 
   native       no recorder
   heapprof     with its defaults
-  no-shadow    HEAPPROF_SHADOW_STACK=0: every stack unwound in full
+  no-shadow    HEAPPROF_SHADOW_STACK=0: unwinds every stack completely
   ht-library   heaptrack's preload library alone, writing to a file
   ht-full      `heaptrack -o FILE PROGRAM`, with its interpreter and compressor
 
-Three tables: a malloc/free pair at the bottom of stacks of three depths (nanoseconds added); an allocator stress on
-1, 2 and 4 threads, and on 1 whose every event needs a time because another thread is about (operations a second); and
-whole programs: cpu time added per event (a malloc is one, a free another), wall time as a multiple of native,
-megabytes added to the peak of resident memory (mapped file pages included), bytes of trace per event. What cannot be
-had here is left out and named.
+Three tables:
 
-Needs a build (tools/test.sh), Debian's heaptrack, g++, and the programs of programs.py as far as installed.
+  a malloc/free pair at the bottom of stacks of three depths: nanoseconds added
+  an allocator stress test with 1, 2 and 4 threads, and with 1 thread and another one that makes each event need a
+    time: operations per second
+  whole programs: processor time added per event (an allocation or a free), wall time relative to native, MB added to
+    the peak of resident memory (including pages of mapped files), bytes of trace per event
+
+Programs that are not installed are skipped and named. Needs a build (tools/test.sh), Debian's heaptrack, and g++.
 """
 
 import argparse
@@ -41,7 +43,7 @@ DEPTHS = (5, 30, 100)
 
 
 class Run:
-    """One run's figures."""
+    """Figures of one run."""
 
     def __init__(self, output, wall, usage, trace_bytes):
         self.output = output
@@ -61,12 +63,12 @@ class Bench:
         self.runs = options.runs
         for path in (self.library, self.analyzer):
             if not os.path.exists(path):
-                sys.exit(f"{path} is missing: run tools/test.sh first, or name the build folder with --build")
+                sys.exit(f"{path} does not exist: run tools/test.sh first, or set --build")
         have_heaptrack = shutil.which("heaptrack") and os.path.exists(HEAPTRACK_LIBRARY)
         wanted = ["native", *options.recorders.split(",")]
         self.recorders = [r for r in RECORDERS if r in wanted and (have_heaptrack or not r.startswith("ht-"))]
         if not have_heaptrack:
-            print("heaptrack is not installed: nothing to compare with")
+            print("heaptrack is not installed: no comparison")
 
     def run(self, recorder, program):
         shutil.rmtree(self.trace_folder, ignore_errors=True)
@@ -90,8 +92,7 @@ class Bench:
             process.returncode = os.waitstatus_to_exitcode(status)
             output.seek(0)
             text = output.read()
-        # Debian's heaptrack script ends with SIGPIPE's status, whatever the program's, where its output is no
-        # terminal.
+        # Debian's heaptrack script exits with the status of SIGPIPE if its output is not a terminal.
         if process.returncode != 0 and recorder != "ht-full":
             sys.exit(f"{program.name} under {recorder} ended with status {process.returncode}")
         size = sum(os.stat(os.path.join(self.trace_folder, n)).st_blocks * 512 for n in os.listdir(self.trace_folder))
@@ -116,9 +117,9 @@ class Bench:
         return runs, events
 
     def printed(self, program):
-        """Medians of the number that the program prints, by recorder."""
+        """Medians of the figure that the program prints, by recorder."""
         runs, _ = self.measure(program)
-        # heaptrack's launcher prints lines of its own around the program's.
+        # heaptrack's launcher prints lines before and after the program's.
         def figure(run):
             return next(float(line) for line in run.output.split("\n") if line.replace(".", "", 1).isdigit())
         return {r: statistics.median(figure(run) for run in each) for r, each in runs.items()}
@@ -165,7 +166,7 @@ def table(header, rows):
 
 
 def describe(results, recorders):
-    """The tables, and how heapprof compares."""
+    """The tables, and a comparison with heapprof."""
     text = ""
     others = recorders[1:]
     if results["micro"]:
@@ -207,9 +208,9 @@ def main():
     parser.add_argument("--recorders", default=",".join(RECORDERS[1:]),
                         help="which to run, besides native (default: all)")
     parser.add_argument("--build", default=os.path.join(HERE, "../../build"), help="build folder")
-    parser.add_argument("-o", "--output", help="write the tables to this file too")
+    parser.add_argument("-o", "--output", help="write the tables to this file, too")
     parser.add_argument("--json", help="write all figures to this file")
-    parser.add_argument("--plot", help="draw the whole programs' costs into this file (SVG)")
+    parser.add_argument("--plot", help="draw the costs of the whole programs into this file (SVG)")
     options = parser.parse_args()
     only = set(filter(None, options.only.split(",")))
     with tempfile.TemporaryDirectory(prefix="heapprof-bench-") as folder:

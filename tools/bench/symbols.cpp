@@ -1,10 +1,10 @@
-// How long naming takes: COUNT addresses spread evenly over the code of an ELF file, each with its inlined functions,
-// files and lines.
+// Measures how long it takes to resolve COUNT addresses, spread evenly over the code of an ELF file, to functions,
+// inlined functions, files and lines.
 //
 //   symbols_bench FILE COUNT [CACHE_FOLDER]
 //
-// Prints seconds, the frames found and the largest memory, once from the file and, with a folder, twice more: the
-// second run of the cache is the one that a user's second report meets.
+// Prints seconds, number of frames and peak memory: once without a cache, and with CACHE_FOLDER twice more, of which
+// the second is the time with a filled cache.
 #include <fcntl.h>
 #include <gelf.h>
 #include <sys/resource.h>

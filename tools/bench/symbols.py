@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How long heapprof takes to name 200,000 places of a library with 1 GB of debug information.
+"""Measure how long heapprof takes to resolve 200,000 addresses in a library with 1 GB of debug information.
 
-    tools/bench/symbols.py [--megabytes 1000] [--places 200000] [--work FOLDER] [--build BUILD]
+usage: tools/bench/symbols.py [--megabytes 1000] [--addresses 200000] [--work FOLDER] [--build BUILD] [--library FILE]
 
-The library is made of a few C++ sources full of templates and inlined functions, compiled once with -O2 -g, and their
-objects copied under other symbol names until there is enough of them. It is never run. With --library FILE another
-file is measured instead. The first figure is meant for a file whose pages are in memory: the library is read once
-before. `llvm-symbolizer` and `addr2line`, where installed, get the first places of the same list as a yardstick.
+The library consists of a few C++ sources with many templates and inlined functions, compiled once with -O2 -g, whose
+objects are copied under other symbol names until the size is reached. It is never run. --library measures another
+file. The library is read once before, so that its pages are in memory. For comparison, `llvm-symbolizer` and
+`addr2line`, if installed, resolve the first addresses of the same list.
 """
 
 import argparse
@@ -76,7 +76,7 @@ def make_library(work, megabytes):
         copy = work / f"copy{len(copies)}.o"
         run("objcopy", f"--prefix-symbols=copy{len(copies)}_", origin, copy)
         copies.append(copy)
-        # Strings are merged by the linker, so relocations and .debug_str of the objects don't count.
+        # Without relocations and .debug_str of the objects: the linker merges strings.
         total += debug_bytes(copy)
     run("c++", "-shared", "-nostdlib", "-Wl,--unresolved-symbols=ignore-all", "-Wl,--build-id", "-o", library,
         *copies)
@@ -98,7 +98,7 @@ def debug_bytes(path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=1000)
-    parser.add_argument("--places", type=int, default=200_000)
+    parser.add_argument("--addresses", type=int, default=200_000)
     parser.add_argument("--library", type=Path)
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "heapprof-symbols")
     parser.add_argument("--build", type=Path, default=Path("build"))
@@ -113,12 +113,12 @@ def main():
             pass
     cache = options.work / "cache"
     shutil.rmtree(cache, ignore_errors=True)
-    run(options.build / "analyzer" / "symbols_bench", library, options.places, cache)
+    run(options.build / "analyzer" / "symbols_bench", library, options.addresses, cache)
     code = subprocess.run(["readelf", "-SW", library], capture_output=True, text=True, check=True).stdout
     text = next(line.replace("[ ", "[").split() for line in code.splitlines() if " .text " in line)
     begin, size = int(text[3], 16), int(text[5], 16)
     few = 2000
-    addresses = "".join(f"{begin + i * size // options.places:#x}\n" for i in range(few))
+    addresses = "".join(f"{begin + i * size // options.addresses:#x}\n" for i in range(few))
     for command in (["llvm-symbolizer", f"--obj={library}", "--inlines"],
                     ["addr2line", "-a", "-i", "-f", "-C", "-e", library]):
         if shutil.which(command[0]) is None:
@@ -126,9 +126,9 @@ def main():
         start = time.monotonic()
         try:
             run(*command, input=addresses.encode(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300)
-            print(f"{command[0]:22} {time.monotonic() - start:7.2f} s  the first {few} of the places")
+            print(f"{command[0]:22} {time.monotonic() - start:7.2f} s  the first {few} of the addresses")
         except subprocess.TimeoutExpired:
-            print(f"{command[0]:22}   > 300 s  the first {few} of the places")
+            print(f"{command[0]:22}   > 300 s  the first {few} of the addresses")
 
 
 if __name__ == "__main__":
