@@ -1,8 +1,7 @@
-"""Chromium without a window, with a user who is not patient: loads pages, presses keys, moves the mouse, looks at the
-screen.
+"""Headless Chromium: loads pages, presses keys, moves the mouse, takes screenshots.
 
-It is spoken to in its own protocol (https://chromedevtools.github.io/devtools-protocol/) through a pair of pipes, so
-time is real: what a click costs until the next picture stands on the screen can be measured.
+It is controlled with the DevTools protocol (https://chromedevtools.github.io/devtools-protocol/) through a pair of
+pipes, in real time, so that the time from a click to the next drawn frame can be measured.
 
     with Browser(folder) as browser:
         browser.open("file:///tmp/flamegraph.svg", dark=True)
@@ -28,12 +27,12 @@ KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), "Home": (36, ""
 
 class Browser:
     def __init__(self, folder, width=1400, height=900):
-        """`folder`: where it keeps its files."""
+        """`folder`: for the browser's files."""
         to_browser, self.input = os.pipe()
         self.output, from_browser = os.pipe()
 
         def take_descriptors():
-            # It reads 3 and writes 4; the copies go out of the way of each other first.
+            # The browser reads descriptor 3 and writes 4, which may be in use by the pipes themselves.
             first, second = os.dup(to_browser), os.dup(from_browser)
             os.dup2(first, 3)
             os.dup2(second, 4)
@@ -50,7 +49,7 @@ class Browser:
         self.number = 0
         self.buffer = b""
         self.session = None
-        self.errors = []  # what the page said went wrong
+        self.errors = []  # errors that the page reported
         self.loaded = False
         try:
             page = next(target["targetId"] for target in self.call("Target.getTargets")["targetInfos"]
@@ -110,7 +109,7 @@ class Browser:
     def open(self, address, dark=False, timeout=60):
         self.call("Emulation.setEmulatedMedia",
                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
-        # From an empty page: an address that differs in its last part alone would not be loaded anew.
+        # From an empty page: an address that differs only in its fragment is not loaded again.
         for step in ("about:blank", address):
             self.loaded = False
             self.call("Page.navigate", url=step)
@@ -119,7 +118,7 @@ class Browser:
                 self._receive(deadline)
 
     def evaluate(self, expression, timeout=60):
-        """The value of a JavaScript expression; promises are waited for."""
+        """The value of a JavaScript expression; waits for promises."""
         result = self.call("Runtime.evaluate", timeout=timeout, expression=expression, awaitPromise=True,
                            returnByValue=True)
         if "exceptionDetails" in result:
@@ -127,12 +126,11 @@ class Browser:
         return result["result"].get("value")
 
     def settle(self):
-        """Waits until what has changed stands on the screen."""
+        """Waits until all changes are drawn."""
         self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def cost_ms(self, expression):
-        """What the expression, and drawing what it changed, costs the page's thread: processor time, whatever else
-        runs."""
+        """Processor time of the page's thread for the expression and for drawing its changes."""
         def spent():
             return next(metric["value"] for metric in self.call("Performance.getMetrics")["metrics"]
                         if metric["name"] == "TaskDuration")

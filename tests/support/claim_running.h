@@ -1,4 +1,4 @@
-// Makes this process the writer of a trace that a test builds.
+// Makes this process the recorded process of a trace that a test writes.
 #pragma once
 
 #include <fstream>
@@ -11,7 +11,7 @@
 
 namespace heapprof::test {
 
-/// For a reader to say "running" the process must also have the file mapped.
+/// The reader reports "running" only if the process also has the file mapped.
 inline void claim_to_be_running(FileHeader& header) {
   header.pid = static_cast<std::uint32_t>(::getpid());
   std::ifstream in("/proc/self/stat");

@@ -1,7 +1,7 @@
-"""What the end-to-end tests share: recording a program, asking heapprof, comparing.
+"""Shared by the end-to-end tests: record a program, run heapprof, compare.
 
-A test file is a unittest module that ends with `harness.main()`. Meson runs each file as one test, with
-HEAPPROF_TEST_BUILD naming the build folder; by hand:
+A test file is a unittest module that ends with `harness.main()`. Meson runs each file as one test and sets
+HEAPPROF_TEST_BUILD to the build folder; by hand:
 
     HEAPPROF_TEST_BUILD=build python3 tests/e2e/single.py -v [Class.test]
 """
@@ -25,21 +25,21 @@ import ledger as ledger_module
 import trace_reader
 
 BUILD = Path(os.environ.get("HEAPPROF_TEST_BUILD", "build")).resolve()
-# What records may be another machine's: its build folder, and the emulator to run its programs with (qemu-user's
-# command line).
+# The recorder under test can be built for another architecture: its build folder, and the command line of the
+# emulator (qemu-user) for its programs.
 TARGET = Path(os.environ.get("HEAPPROF_TEST_TARGET", BUILD)).resolve()
 EMULATOR = os.environ.get("HEAPPROF_TEST_EMULATOR", "").split()
 HEAPPROF = BUILD / "analyzer" / "heapprof"
 LIBRARY = TARGET / "preload" / "libheapprof.so"
 PROGRAMS = TARGET / "tests" / "programs"
 LOADER = "/lib64/ld-linux-x86-64.so.2"
-SKIPPED = 77  # meson: the test could not be tried here
+SKIPPED = 77  # meson: the test cannot run here
 
-# Every random choice of the tests, and of the programs they record, follows from this number. 0: the default choices.
+# Seed of all random choices in the tests and in the programs that they record. 0: the default choices.
 SEED = int(os.environ.get("HEAPPROF_TEST_SEED") or 0)
 
-# How the suite was started must not matter: a shell's background jobs ignore SIGINT and SIGQUIT, what nohup starts
-# ignores SIGHUP, and programs inherit that.
+# Tests must not depend on how they were started: background jobs of a shell ignore SIGINT and SIGQUIT, nohup ignores
+# SIGHUP, and programs inherit that.
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
@@ -53,7 +53,7 @@ def program(name):
 
 
 def clean_environment(**extra):
-    """This process's environment without anything that speaks to a recorder."""
+    """This process's environment without variables of a recorder."""
     environment = {key: value for key, value in os.environ.items()
                    if not key.startswith("HEAPPROF_") and key not in ("LD_PRELOAD", "LEDGER_FILE")}
     if SEED:
@@ -63,23 +63,23 @@ def clean_environment(**extra):
 
 
 def random_generator(what):
-    """A generator for one purpose; what it gives depends on SEED and on `what` alone."""
+    """A generator for one purpose, which depends on SEED and `what` only."""
     return random.Random(f"{SEED}:{what}")
 
 
 def wait_until(condition, what, seconds=60):
-    """Polls until condition() is true and returns its value. After `seconds` it fails with `what` and with the value
-    seen last. For what gives no sign by itself; where a program can answer, wait for its answer."""
+    """Polls until condition() is true, and returns its value. After `seconds` it fails with `what` and the last
+    value. If the program can signal the condition, wait for that instead."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not within {seconds} s; seen last: {value!r}")
+            raise AssertionError(f"{what}: not within {seconds} s; last value: {value!r}")
         time.sleep(0.005)
     return value
 
 
 def process_state(pid):
-    """The letter in /proc/PID/stat: R, S, T (stopped), Z, ..."""
+    """The state in /proc/PID/stat: R, S, T (stopped), Z, ..."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
@@ -110,7 +110,7 @@ class Case(unittest.TestCase):
         self.count = 0
 
     def _clean(self):
-        # What a failed test recorded is kept for whoever wants to look, and named.
+        # With HEAPPROF_TEST_KEEP, the recordings of a failed test are kept.
         outcome = self._outcome
         failed = any(error for _, error in getattr(outcome, "errors", ())) or \
             bool(getattr(getattr(outcome, "result", None), "failures", None))
@@ -120,8 +120,8 @@ class Case(unittest.TestCase):
             shutil.rmtree(self.dir, ignore_errors=True)
 
     def record(self, *command, how="preload", status=0, timeout=120, options=(), cwd=None, **variables):
-        """Runs `command` recorded; `variables` are HEAPPROF_ ones without the prefix, or anything in capitals with
-        an underscore in front (_PATH=...); None: not set. `status`: what it must exit with, None: whatever."""
+        """Records `command`. `variables`: HEAPPROF_ variables without the prefix, others with an underscore before
+        the name (_PATH=...); None: not set. `status`: the expected exit status; None: any."""
         self.count += 1
         trace = self.dir / f"{self.count}.hprof"
         ledger_path = self.dir / f"{self.count}.ledger"
@@ -150,8 +150,8 @@ class Case(unittest.TestCase):
         return Recording(trace, result.returncode, result.stdout, result.stderr, ledger_path)
 
     def popen(self, *arguments, **options):
-        """subprocess.Popen; when the test is over, whatever its outcome, the process is gone, and with it its
-        children and its group, where it has one of its own."""
+        """subprocess.Popen. The process, its children, and its process group if it has its own, are killed at the end
+        of the test."""
         process = subprocess.Popen(*arguments, **options)
         own_group = options.get("start_new_session") or options.get("process_group") == 0
 
@@ -171,7 +171,7 @@ class Case(unittest.TestCase):
         return process
 
     def start_steady(self, trace, threads, command=(), **variables):
-        """Starts tests/programs/steady.cpp, preloaded unless `command` says how; returns when its threads run."""
+        """Starts tests/programs/steady.cpp, preloaded or with `command`, and returns when its threads run."""
         environment = clean_environment(**variables)
         if not command:
             environment.update(LD_PRELOAD=str(LIBRARY), HEAPPROF_OUTPUT=str(trace))
@@ -181,14 +181,13 @@ class Case(unittest.TestCase):
         return process
 
     def steady_rounds(self, process, count=1):
-        """Returns when each thread of `steady` has begun and ended `count` rounds: all that it was in the middle of
-        is done, and then some hundred calls."""
+        """Returns when each thread of `steady` has executed `count` more rounds, of some hundred calls each."""
         for _ in range(count):
             process.send_signal(signal.SIGUSR1)
             self.assertEqual(process.stdout.readline(), "round\n")
 
     def heapprof(self, *arguments, status=0, timeout=120):
-        """Runs heapprof; returns standard output. `status`: the exit status, or a collection of those allowed."""
+        """Runs heapprof and returns its standard output. `status`: the expected exit status, or several."""
         result = self.run_heapprof(*arguments, timeout=timeout)
         allowed = (status,) if isinstance(status, int) else status
         self.assertIn(result.returncode, allowed,
@@ -196,13 +195,13 @@ class Case(unittest.TestCase):
         return result.stdout
 
     def run_heapprof(self, *arguments, timeout=120):
-        # Names are kept between the runs of one test, and not in the home of whoever runs it.
+        # One symbol cache for all runs of a test, not that of the user.
         return subprocess.run([str(HEAPPROF), *map(str, arguments)], capture_output=True,
                               env=clean_environment(XDG_CACHE_HOME=self.dir / "cache"), text=True, errors="replace",
                               timeout=timeout, stdin=subprocess.DEVNULL, cwd=self.dir)
 
     def report(self, trace, *options, status=0):
-        """report --json, checked for form, as a dict."""
+        """The JSON of `report --json` after check_form()."""
         report = json.loads(self.heapprof("report", trace, "--json", *options, status=status))
         self.check_form(report)
         return report
@@ -211,7 +210,7 @@ class Case(unittest.TestCase):
         return self.report(trace, "--top", "1000000", "--cost", cost, *options)["top"]
 
     def check_form(self, report):
-        """Names and types of interface.md."""
+        """Checks the names and types of the JSON."""
         optional_text = (str, type(None))
         form = {
             "program": str, "pid": int, "duration_ns": int, "events": int,
@@ -248,7 +247,7 @@ class Case(unittest.TestCase):
         self.assertIn(report["integrity"]["ended_by"], ("exit", "exec", "signal", "stopped", "running", "unknown"))
 
     def assert_sound(self, report, ended_by=("exit",)):
-        """Nothing lost, nothing damaged, nothing that does not add up."""
+        """Checks that nothing was lost or damaged, and that all frees match an allocation."""
         integrity = report["integrity"]
         self.assertTrue(integrity["complete"], integrity)
         self.assertIn(integrity["ended_by"], ended_by, integrity)
@@ -263,7 +262,7 @@ class Case(unittest.TestCase):
 
 
 def site_of(stack):
-    """The ledger's name for the site in a report's stack (a list of frames), or None."""
+    """The ledger's site in a stack of a report (a list of frames), or None."""
     for frame in stack:
         function = frame["function"].split("(")[0]
         if function.startswith("site_"):
@@ -283,7 +282,7 @@ def base_site(function):
 
 
 def sums_by_site(rows):
-    """{site: (bytes, blocks)} of a report's rows; those without a site under None."""
+    """{site: (bytes, blocks)} of a report's rows; rows without a site have the key None."""
     sums = defaultdict(lambda: [0, 0])
     for row in rows:
         entry = sums[site_of(row["stack"])]
@@ -293,7 +292,7 @@ def sums_by_site(rows):
 
 
 def skip_unless(condition, reason):
-    """Ends the whole file as skipped, for meson to count and name."""
+    """Exits with meson's status for a skipped test."""
     if not condition:
         print(f"skipped: {reason}")
         sys.exit(SKIPPED)

@@ -1,8 +1,8 @@
-"""Reads heaptrack's interpreted data file (version 3), strictly, and replays it by heaptrack's own definitions.
+"""Reads heaptrack's interpreted data file (version 3) and replays it with heaptrack's definitions.
 
-Everything that heaptrack's readers merely tolerate is an error here: indices that are not declared yet, double
-spaces, upper-case digits, wrong string lengths, classes used out of order, time that goes back. `Totals` are the
-figures that `heaptrack_print` must print for the same file.
+It is strict. What heaptrack's readers only tolerate is an error: indices that are not declared yet, double spaces,
+upper-case digits, wrong string lengths, classes out of order, decreasing times. `Totals` are the figures that
+`heaptrack_print` must print for the same file.
 """
 
 import gzip
@@ -64,11 +64,11 @@ class HeaptrackFile:
             return
         letter = raw[:1].decode()
         if raw[1:2] != b" ":
-            raise Malformed(f"{where}: no space after the letter")
+            raise Malformed(f"{where}: no space after the record type")
         if letter == "s":
             length, _, body = raw[2:].partition(b" ")
             if number(length.decode(), where) != len(body):
-                raise Malformed(f"{where}: string of {len(body)} bytes says {length.decode()}")
+                raise Malformed(f"{where}: string of {len(body)} bytes, but its length is {length.decode()}")
             self.strings.append(body.decode("utf-8", "surrogateescape"))
             return
         if letter in "XS":
@@ -105,13 +105,13 @@ class HeaptrackFile:
                 raise Malformed(f"{where}: class {fields[0]} is not declared yet")
             self.events.append((letter, fields[0]))
         else:
-            raise Malformed(f"{where}: letter {letter!r}")
+            raise Malformed(f"{where}: unknown record type {letter!r}")
 
     def _check(self):
         if len(set(self.strings[1:])) != len(self.strings) - 1:
-            raise Malformed("a string stands twice")
+            raise Malformed("duplicate string")
         if len(set(self.classes)) != len(self.classes):
-            raise Malformed("a class stands twice")
+            raise Malformed("duplicate class")
         first_uses = []
         seen = set()
         live = Counter()
@@ -173,7 +173,7 @@ class HeaptrackFile:
         return result
 
     def frames(self, trace):
-        """Functions from the inside out, inlined ones too: (function or None, file, line, module)."""
+        """Frames with the innermost first, including inlined ones: (function or None, file, line, module)."""
         found = []
         while trace:
             ip, parent = self.traces[trace]
@@ -200,17 +200,17 @@ class HeaptrackFile:
 
 
 def run_heaptrack_print(path, *options):
-    """heaptrack_print's output, in full precision where it has it. Fails when it says anything on standard error."""
+    """The output of heaptrack_print. Fails if it prints anything to standard error."""
     result = subprocess.run(["heaptrack_print", "--disable-builtin-suppressions", "--disable-embedded-suppressions",
                              "-f", str(path), *options],
                             capture_output=True, text=True, timeout=300)
     if result.returncode != 0 or result.stderr.strip():
-        raise Malformed(f"heaptrack_print: status {result.returncode}, says: {result.stderr[:2000]}")
+        raise Malformed(f"heaptrack_print: status {result.returncode}, standard error: {result.stderr[:2000]}")
     return result.stdout
 
 
 def printed_totals(path):
-    """What heaptrack_print says: dict of calls, temporary, leaked and peak as printed (rounded) strings."""
+    """Figures printed by heaptrack_print: calls, temporary, leaked and peak, rounded as printed."""
     text = run_heaptrack_print(path, "-p0", "-a0", "-T0", "-l0")
     found = {}
     for key, pattern in (("calls", r"calls to allocation functions: (\d+)"),
@@ -219,7 +219,7 @@ def printed_totals(path):
                          ("leaked", r"total memory leaked: (\S+)")):
         match = re.search(pattern, text)
         if match is None:
-            raise Malformed(f"heaptrack_print does not say {key}: {text[-500:]}")
+            raise Malformed(f"heaptrack_print did not print {key}: {text[-500:]}")
         found[key] = int(match.group(1)) if match.group(1).isdigit() else match.group(1)
     return found
 

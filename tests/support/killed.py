@@ -1,13 +1,14 @@
-"""Compares a trace with a ledger whose program was killed, or whose calls were left by longjmp: what is done is in
-the trace, what was never begun is not, and of a call that was begun and not done, its first events may be there."""
+"""Compares a trace with the ledger of a program that was killed, or whose calls were left by longjmp. The events of
+calls that are done must be in the trace, those of calls that were not begun must not, and of a call that was begun
+but not done, the first events may be."""
 
 import trace_reader
 from ledger import Ledger, expected_events, matches
 
 
 def compare(trace_path, ledger_path, skip_main=True):
-    """The problem found, or None; and the figures of the replay. `skip_main`: the first thread's own calls are not in
-    the ledger."""
+    """The problem, or None; and the figures of the replay. `skip_main`: the calls of the first thread are not in the
+    ledger."""
     ledger = Ledger(ledger_path)
     if ledger.errors:
         return ledger.error_text, None
@@ -25,10 +26,10 @@ def compare(trace_path, ledger_path, skip_main=True):
 
 
 def compare_thread(thread, actual):
-    """Every event of the thread, in order: none lost, none twice, none invented."""
+    """Compares all events of the thread, in order."""
     unfinished = sum(1 for entry in thread.entries if not entry.done)
     if unfinished > 1 or (unfinished and thread.entries[-1].done):
-        raise ValueError("more than one call left open: use compare_jumps")
+        raise ValueError("more than one call is not done: use compare_jumps")
     position = 0
     for number, entry in enumerate(thread.entries):
         for wanted in expected_events(entry):
@@ -41,13 +42,13 @@ def compare_thread(thread, actual):
                 return f"thread {thread.index}, event {position}, call {number}: {actual[position]}, not {wanted}"
             position += 1
     if position != len(actual):
-        return f"thread {thread.index}: {len(actual) - position} events that no call made: {actual[position:][:3]}"
+        return f"thread {thread.index}: {len(actual) - position} events without a call: {actual[position:][:3]}"
     return None
 
 
 def compare_jumps(entries, actual):
-    """As compare_thread, where any call may have been left in the middle. The first event must be the first
-    call's."""
+    """Like compare_thread, but any call may have been left by longjmp. The first event must belong to the first
+    call."""
     position = 0
     for number, entry in enumerate(entries):
         for wanted in expected_events(entry):
@@ -57,7 +58,7 @@ def compare_jumps(entries, actual):
                 found = actual[position] if position < len(actual) else "nothing"
                 return f"event {position}, call {number} of {len(entries)}: {found}, not {wanted}"
             else:
-                break  # the call was left before this
+                break  # the call was left before this event
     if position != len(actual):
-        return f"{len(actual) - position} events that no call made: {actual[position:][:3]}"
+        return f"{len(actual) - position} events without a call: {actual[position:][:3]}"
     return None

@@ -1,10 +1,9 @@
-// A ledger: how a test program counts its own allocations, so that a test knows the truth beforehand.
+// The ledger of a test program: a list of its own allocations, with which a test compares the trace.
 //
-// The ledger is a file mapped shared, so it outlives its program however that dies. Each thread has a
-// slot of its own with an array of entries and writes one entry per call into the allocator: begun
-// before the call, done after it. After SIGKILL a thread therefore has at most one entry that was begun
-// but not done; whether its event reached the trace is the one thing the ledger does not know. All the
-// rest must agree exactly. tests/support/ledger.py reads it and computes the figures.
+// The ledger is a file that is mapped shared, so that it survives the program, however it ends. Each thread has a
+// slot with an array of entries, one for each call to the allocator: begun before the call, done after it. After
+// SIGKILL, a thread has at most one entry that is begun but not done; only for that one it is unknown whether its
+// event is in the trace. tests/support/ledger.py reads the file and computes the expected figures.
 //
 //   [[gnu::noinline]] void* site_small(std::size_t size) {
 //     ledger::Entry& entry = ledger::begin(ledger::Kind::kMalloc, kSiteSmall, nullptr, size);
@@ -12,18 +11,15 @@
 //     return ledger::done(entry, block);
 //   }
 //
-// Every place that allocates is a function of its own ("site"), named in the table given to open(): a
-// test compares sums per stack by looking for the site's function in it. The store after the call keeps
-// the compiler from making it a tail call, which would lose the frame.
+// Each call site is a function of its own ("site") in the table of open(); a test finds it in the stacks and compares
+// sums by site. The store after the call prevents a tail call, which would remove the frame.
 //
-// What the program does not count also appears in a trace: libstdc++'s emergency pool, stdio's buffers,
-// dlopen. Those blocks have no site in their stacks, which is how tests tell them apart; figures of the
-// whole process are compared after subtracting a run of the same program that does no work.
+// Allocations that the program does not count are in the trace, too: libstdc++'s emergency pool, the buffers of
+// stdio, dlopen. Their stacks have no site. For figures of the whole process, tests subtract a run that does no work.
 //
-// The ledger itself never calls the allocator. It is header-only, keeps its state in the executable
-// (a dlopened plugin must not include it: its TLS would be allocated), and works before main, in
-// constructors of any priority, and after the last destructor. Where LEDGER_FILE is not set, the
-// program keeps its books in anonymous memory and runs just the same.
+// The ledger never calls the allocator. It is header-only, has its state in the executable (a plugin must not include
+// it, because its TLS would be allocated), and works before main, in constructors of any priority, and after the last
+// destructor. Without LEDGER_FILE it uses anonymous memory.
 #pragma once
 
 #include <fcntl.h>
@@ -40,7 +36,7 @@
 
 namespace ledger {
 
-/// What was called. ledger.py knows what each means in events.
+/// The called function. ledger.py has the events of each.
 enum class Kind : std::uint8_t {
   kNone = 0,
   kMalloc = 1,
@@ -53,12 +49,12 @@ enum class Kind : std::uint8_t {
   kMemalign = 8,
   kValloc = 9,
   kPvalloc = 10,
-  kNew = 11,           ///< size: what libstdc++ asks malloc for, 1 for new char[0]
+  kNew = 11,           ///< size: that of libstdc++'s malloc, 1 for new char[0]
   kDelete = 12,        ///< old
-  /// A block that a library function made (strdup, getline): its address is known, its size may not
-  /// be, and the function may have made and freed others on the way.
+  /// A block that a library function allocated (strdup, getline): its size may be unknown, and the function may have
+  /// allocated and freed other blocks.
   kOpaque = 13,
-  // Mappings: old and old_size say which range, size the new length.
+  // Mappings: `old` and `block` are the old range, `size` is the new length.
   kMap = 20,           ///< size
   kUnmap = 21,         ///< old, size: the part unmapped
   kRemap = 22,         ///< old, block: the old length, size: the new length
@@ -68,11 +64,11 @@ enum class Kind : std::uint8_t {
 enum class State : std::uint8_t { kUnused = 0, kBegun = 1, kDone = 2 };
 
 inline constexpr std::uint32_t kFlagSizeUnknown = 1;  ///< do not compare the size (overflow, library function)
-inline constexpr std::uint32_t kFlagFailed = 2;       ///< a failure that the result does not show
+inline constexpr std::uint32_t kFlagFailed = 2;       ///< a failure that the result does not indicate
 inline constexpr std::uint32_t kFlagReserve = 4;      ///< a mapping of address space only (PROT_NONE): no bytes yet
 
-/// One call. `block` identifies the block that is given back when threads pass blocks around: the
-/// identity() its maker wrote into it. 0: find it by address, in order.
+/// One call. `block`: the identity() in the freed block, when another thread may have allocated it; 0: find the block
+/// by its address, in the order of entries.
 struct Entry {
   std::uint64_t old;
   std::uint64_t size;
@@ -89,7 +85,7 @@ struct Slot {
   std::uint32_t tid;
   std::uint32_t index;  ///< of this slot
   char name[24];
-  std::uint64_t used;   ///< entries begun; a hint, `state` is what counts
+  std::uint64_t used;   ///< entries begun; a hint, only `state` is reliable
   char zero[24];
 
   Entry* entries() noexcept { return reinterpret_cast<Entry*>(this + 1); }
@@ -111,7 +107,7 @@ struct Header {
   std::uint32_t site_count;
   std::atomic<Phase> phase;
   std::uint32_t pid;
-  std::atomic<std::uint32_t> errors;  ///< self-checks that failed; the first one's text follows
+  std::atomic<std::uint32_t> errors;  ///< failed self-checks; the text of the first one follows
   char error_text[200];
   char zero[4096 - 252];
   char sites[kMaxSites][kMaxSiteName];
@@ -131,7 +127,7 @@ inline void fail(const char* text) noexcept {
     strncpy(book.header->error_text, text, sizeof book.header->error_text - 1);
 }
 
-/// Something the program knows must hold whether it is recorded or not. A test fails when one does not.
+/// A condition that holds with and without a recorder. The test fails if it does not.
 #define LEDGER_STRING_OF(x) #x
 #define LEDGER_STRING(x) LEDGER_STRING_OF(x)
 #define LEDGER_CHECK(condition)                                                          \
@@ -157,10 +153,9 @@ inline void attach(const char* name) noexcept {
   this_slot = slot;
 }
 
-/// Opens the file that LEDGER_FILE names, with room for `max_slots` threads of `slot_entries` calls (the file is
-/// sparse, so ask for plenty), and attaches the calling thread, leaving its name alone. `environment`: where to
-/// find LEDGER_FILE before libc has set up getenv, that is in .preinit_array. The mapping is one that a recorder
-/// sees: where mappings are counted, its size must not depend on the work.
+/// Opens the file LEDGER_FILE for up to `max_slots` threads with `slot_entries` calls each (the file is sparse), and
+/// attaches the calling thread without a name. `environment`: in .preinit_array, before libc initializes getenv. The
+/// recorder sees the mapping; if a test counts mappings, the size must not depend on the work.
 template <std::size_t kSites>
 inline void open(const char* const (&sites)[kSites], std::uint32_t max_slots, std::uint32_t slot_entries,
                  char** environment = nullptr) noexcept {
@@ -175,7 +170,7 @@ inline void open(const char* const (&sites)[kSites], std::uint32_t max_slots, st
   if (path != nullptr && *path != 0) {
     descriptor = ::open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (descriptor < 0 || ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
-      fail("ledger: cannot make the file LEDGER_FILE names");
+      fail("ledger: cannot create the file LEDGER_FILE");
       _exit(120);
     }
     flags = MAP_SHARED;
@@ -202,7 +197,7 @@ inline void open(const char* const (&sites)[kSites], std::uint32_t max_slots, st
 
 inline void set_phase(Phase phase) noexcept { book.header->phase.store(phase, std::memory_order_release); }
 
-/// What the program should return from main: 1 when a self-check failed.
+/// The exit status of the program: 1 if a self-check failed.
 inline int status() noexcept { return book.header->errors.load() == 0 ? 0 : 1; }
 
 [[gnu::always_inline]] inline Entry& begin(Kind kind, unsigned site, const void* old, std::size_t size,
@@ -234,13 +229,13 @@ inline std::uint64_t identity(const Entry& entry) noexcept {
   return std::uint64_t{this_slot->index + 1} << 32 | static_cast<std::uint64_t>(&entry - this_slot->entries());
 }
 
-/// What the tests' HEAPPROF_TEST_SEED adds to each seed of a program; by default 0.
+/// Added to each seed of a program, from HEAPPROF_TEST_SEED of the tests; 0 by default.
 inline std::uint64_t added_seed() noexcept {
   const char* const text = getenv("LEDGER_SEED");
   return text == nullptr ? 0 : strtoull(text, nullptr, 10) * 1'000'003;
 }
 
-/// A small generator, so that a run is decided by its seed.
+/// A random generator (SplitMix64).
 class Random {
  public:
   explicit Random(std::uint64_t seed) noexcept : state_(seed + added_seed()) {}

@@ -1,11 +1,11 @@
-"""Reads a ledger (ledger.h) and says what a recorder must have seen.
+"""Reads a ledger (ledger.h) and computes what a recorder must have recorded.
 
-A ledger is what a program wrote down about its own calls: one list of entries per thread, each begun and,
-unless the program was killed during it, done. From that follow the exact figures of the interface
-(`Figures`), per process, per thread and per site, and the events a trace must hold, in order per thread.
+A ledger is a program's list of its own calls: one list of entries for each thread, each begun and, unless the program
+was killed during the call, done. `Figures` are the expected figures by process, thread and site; expected_events()
+gives the events that the trace must contain, in the order of each thread.
 
-Blocks are told apart by the stamp their maker wrote into them (Entry.block), or, in programs that do not
-pass blocks around, by address in the order of the thread's entries.
+A block is identified by the identity in Entry.block, or, in programs whose threads do not exchange blocks, by its
+address in the order of the thread's entries.
 """
 
 import mmap
@@ -78,7 +78,7 @@ class Figures:
 
 
 def calls_made(path):
-    """How many calls a running program has begun by now; 0 while its ledger is not made yet."""
+    """The number of calls that a running program has begun; 0 if its ledger does not exist yet."""
     try:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             if data[:8] != b"LEDGER01":
@@ -86,7 +86,7 @@ def calls_made(path):
             header_bytes, _, slot_bytes, _, max_slots, slots_used = struct.unpack_from("<IIQIII", data, 8)
             return sum(struct.unpack_from("<Q", data, header_bytes + i * slot_bytes + 32)[0]
                        for i in range(min(slots_used, max_slots)))
-    except (FileNotFoundError, ValueError):  # no file, or still an empty one
+    except (FileNotFoundError, ValueError):  # no file yet, or an empty one
         return 0
 
 
@@ -109,7 +109,7 @@ class Ledger:
         name = _text(data[offset + 8:offset + 32])
         entries = []
         begin = offset + 64
-        # The entries stop at the first that was never begun; only whole runs of zeros lie behind it.
+        # The entries end at the first one that was not begun; all bytes after it are zero.
         for old, size, result, block, flags, site, kind, state in struct.iter_unpack(
                 "<QQQQIHBB", data[begin:begin + 40 * self.slot_entries]):
             if state == 0:
@@ -118,7 +118,7 @@ class Ledger:
         return Thread(index, tid, name, entries)
 
     def unfinished(self):
-        """Entries begun but not done, by thread: at most one each, the last."""
+        """Entries that are begun but not done, by thread: at most the last one of each."""
         found = {}
         for thread in self.threads:
             open_entries = [i for i, entry in enumerate(thread.entries) if not entry.done]
@@ -128,14 +128,14 @@ class Ledger:
         return found
 
     def figures(self):
-        """The heap's figures. Opaque blocks count as one allocation each; entries not done count as nothing."""
+        """Figures of the heap. An opaque block is one allocation; entries that are not done are ignored."""
         total = Figures()
         live = {}      # key -> (size, site, thread index)
         current = current_blocks = 0
         peak_snapshot = None
         one_thread = sum(1 for thread in self.threads if thread.entries) <= 1
 
-        # With stamps, a block may be released (in another thread's list) before we come to its allocation.
+        # A block with an identity may be freed, in another thread's list, before its allocation is read.
         released_early = {}
 
         for thread in self.threads:
@@ -173,7 +173,7 @@ class Ledger:
                         current -= size
                         current_blocks -= 1
                     else:
-                        assert entry.block, f"thread {thread.index} released {entry.old:#x}, which it did not have"
+                        assert entry.block, f"thread {thread.index} freed {entry.old:#x}, which it had not allocated"
                         released_early[key] = released_early.get(key, 0) + 1
                 if allocated:
                     stamp = (thread.index + 1) << 32 | position
@@ -186,7 +186,7 @@ class Ledger:
                     total.allocated_bytes += entry.size
                     if released_early.pop(key, 0):
                         continue
-                    assert key not in live, f"block {key:#x} was made twice"
+                    assert key not in live, f"block {key:#x} was allocated twice"
                     live[key] = (entry.size, entry.site, thread.index)
                     current += entry.size
                     current_blocks += 1
@@ -194,7 +194,7 @@ class Ledger:
                         total.peak_bytes = current
                         total.peak_blocks = current_blocks
                         peak_snapshot = None
-                    # The composition at the peak is copied lazily: at the next change that lowers it.
+                    # The composition at the peak is copied later, before the next decrease.
                 if one_thread and peak_snapshot is None and current == total.peak_bytes:
                     peak_snapshot = (thread.index, position)
         assert not released_early, "a block was released that nobody made"
@@ -232,7 +232,7 @@ class Ledger:
             cost.peak_blocks += 1
 
     def live_addresses(self):
-        """address -> size of what is live at the end; sizes that the ledger cannot know are None."""
+        """{address: size} of blocks that are live at the end; unknown sizes are None."""
         self.figures()
         result = {}
         for thread in self.threads:
@@ -251,7 +251,7 @@ class Ledger:
 
 
 def expected_events(entry):
-    """The trace events of one entry, as tuples whose first element names them; sizes of None match any.
+    """The trace events of one entry, as tuples with the name of the event first; a size of None matches any.
 
     ("alloc", address, size) ("free", address) ("realloc_begin", address) ("realloc_end", address, size)
     ("realloc_failed", size) ("alloc_failed", size). For an entry not done, addresses that nobody knows yet
@@ -276,13 +276,13 @@ def expected_events(entry):
 
 
 def matches(expected, event):
-    """Whether a trace's event is the expected one; None matches anything."""
+    """Whether an event of a trace is the expected one; None matches anything."""
     return len(expected) == len(event) and all(e is None or e == a for e, a in zip(expected, event))
 
 
 @dataclass
 class Mappings:
-    """What a single-threaded ledger of mappings adds up to. Address space that is only reserved has no bytes."""
+    """Figures of a single-threaded ledger of mappings. Reserved address space has no bytes."""
     mapped_bytes: int = 0
     peak_bytes: int = 0
     live_bytes: int = 0
@@ -309,7 +309,7 @@ def mappings(ledger, page=4096):
         elif entry.kind == REMAP and entry.result != MAP_FAILED:
             live.difference_update(range(entry.old // page, (entry.old + up(entry.block)) // page))
             live.update(range(entry.result // page, (entry.result + up(entry.size)) // page))
-            result.mapped_bytes += up(entry.size)  # as realloc: one given back, one made
+            result.mapped_bytes += up(entry.size)  # like realloc: one free, one allocation
         elif entry.kind == BREAK:
             result.break_bytes += entry.result - entry.old
             result.mapped_bytes += max(0, entry.result - entry.old)

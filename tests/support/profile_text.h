@@ -1,4 +1,4 @@
-// All that an analysis found, as text to be compared.
+// All results of an analysis as text, for comparisons.
 #pragma once
 
 #include <sstream>
@@ -9,7 +9,7 @@
 
 namespace heapprof::test {
 
-/// With `addresses` false, blocks are numbered as they come instead.
+/// `addresses` false: blocks are numbered in the order of their allocations instead.
 inline std::string text_of(const replay::Analysis& analysis, bool addresses = true) {
   const model::Profile& p = analysis.profile();
   std::ostringstream out;
@@ -67,7 +67,7 @@ inline std::string text_of(const replay::Analysis& analysis, bool addresses = tr
   return out.str();
 }
 
-/// The first line in which two texts differ, both ways; empty when they are equal.
+/// The first line that differs, from both texts; empty: they are equal.
 inline std::string first_difference(const std::string& one, const std::string& other) {
   std::istringstream a(one), b(other);
   for (std::size_t number = 1;; ++number) {

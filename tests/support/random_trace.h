@@ -1,6 +1,6 @@
-// A trace of a random program with several threads, which does everything that a replay must remember between two
-// moments: blocks freed by others, reallocs that end late or fail, mappings cut in pieces, threads handed on and
-// renamed.
+// A trace of a random program with several threads, for the states that a replay keeps between events: blocks that
+// other threads free, reallocs that end late or fail, mappings that are unmapped in parts, streams that new threads
+// take over, renamed threads.
 #pragma once
 
 #include <map>
@@ -30,7 +30,7 @@ inline void random_program(TraceBuilder& trace, std::uint64_t seed, int events) 
     streams[below(threads)]->node(node * 3, node == 1 ? 0 : 3 * (1 + static_cast<std::uint32_t>(below(node - 1))),
                                   node % 7 == 0 ? 3 : 2, node);
   std::map<std::uint64_t, bool> live;  // addresses
-  std::vector<std::vector<std::uint64_t>> open(threads);  // reallocs begun
+  std::vector<std::vector<std::uint64_t>> open(threads);  // reallocs in progress
   std::vector<std::uint64_t> mapped;
   std::uint64_t time = 1;
   std::uint32_t next_tid = 200;
@@ -59,7 +59,7 @@ inline void random_program(TraceBuilder& trace, std::uint64_t seed, int events) 
     } else if (what < 24) {
       stream.alloc_failed(time, size);
     } else if (what < 25) {
-      stream.free(time, 0x999999000 + 16 * below(1'000));  // of a block never seen
+      stream.free(time, 0x999999000 + 16 * below(1'000));  // of an unknown block
     } else if (what < 27) {
       stream.text(TextKind::kThreadName, 100 + thread, 0, below(2) == 0 ? "worker" : "even");
     } else if (what < 28 && open[thread].empty()) {
@@ -67,7 +67,7 @@ inline void random_program(TraceBuilder& trace, std::uint64_t seed, int events) 
     } else if (what < 29) {
       stream.text(TextKind::kMark, 0, time, "mark " + std::to_string(i));
     } else if (what < 34 && !live.empty()) {
-      stream.alloc(time, any_live()->first, size, node);  // its release was not seen
+      stream.alloc(time, any_live()->first, size, node);  // its free was not recorded
     } else if (!open[thread].empty() && below(3) == 0) {
       const std::uint64_t old = open[thread].back();
       open[thread].pop_back();

@@ -1,4 +1,4 @@
-// Seeds for random choices in unit tests: HEAPPROF_TEST_SEED, which catch_main.cpp prints, changes them all.
+// Seeds of random choices in unit tests. HEAPPROF_TEST_SEED, which catch_main.cpp prints, changes all of them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ inline std::uint64_t given_seed() {
   return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
 }
 
-/// A generator's own seed, or another one that follows from it and from the given seed.
+/// The seed `own` of a generator, changed by HEAPPROF_TEST_SEED.
 inline std::uint64_t seed(std::uint64_t own) { return own + given_seed() * 1'000'003; }
 
 }  // namespace heapprof::test

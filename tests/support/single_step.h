@@ -1,6 +1,6 @@
-// Interrupts code between two of its instructions, chosen by number: what a signal handler, or another thread, may do
-// there at the worst moment. x86-64 only (the trap flag), and not under ThreadSanitizer, whose own code would be
-// interrupted as well: HEAPPROF_SINGLE_STEP says whether it can be done.
+// Interrupts code after a given number of instructions, as a signal handler or another thread can do at any
+// instruction. HEAPPROF_SINGLE_STEP is defined where this is possible: on x86-64 (with the trap flag), but not with
+// ThreadSanitizer, whose own code would be interrupted, too.
 #pragma once
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
@@ -33,8 +33,8 @@ inline void step(int, siginfo_t*, void* context) {
 
 }  // namespace single_step
 
-/// Calls `body`, and `interrupt` in a signal handler when `steps` instructions have been executed. False when `body`
-/// ended before that. By one thread at a time.
+/// Calls `body`, and `interrupt` in a signal handler after `steps` instructions of it. False: `body` ended before.
+/// Not thread safe.
 template <typename Body>
 bool interrupt_after(unsigned steps, Body body, void (*interrupt)()) {
   struct sigaction action {};

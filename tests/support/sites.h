@@ -1,13 +1,13 @@
-// The allocating functions that ledger programs share, one per way to allocate, each a stack frame of
-// its own that writes the ledger (ledger.h). They are C functions, so that the name in a report is the
-// name in the ledger's table.
+// The allocating functions ("sites") of ledger programs, one for each allocation function. Each has a stack frame of
+// its own and writes the ledger (ledger.h). They are C functions, so that the name in a report is the name in the
+// ledger.
 //
-// Blocks of 8 bytes and more are stamped with the ledger entry that made them. A thread that gives back
-// somebody else's block uses the _stamped forms, which copy the stamp into its own entry; that is how
-// the exact live set is known although threads write no common order.
+// Blocks of 8 bytes and more contain the identity of the ledger entry of their allocation. A thread that frees a
+// block of another thread uses the _stamped functions, which copy the identity into their own entry. Thus the set of
+// live blocks is known exactly, although the threads write no common order.
 //
-// Each call also holds the guest to its manners: errno survives a call that succeeds, calloc's memory is
-// zero, alignment is as asked for.
+// Each call also checks what the recorder must not change: errno after a successful call, the zeros of calloc, and
+// the alignment.
 #pragma once
 
 #include <errno.h>
@@ -39,16 +39,16 @@ enum Site : unsigned { kNoSite, LEDGER_SHARED_SITES(LEDGER_SITE_ENUM) kSharedSit
 inline constexpr const char* kSiteNames[] = {"", LEDGER_SHARED_SITES(LEDGER_SITE_NAME)};
 
 inline constexpr int kMannerlyErrno = 4711;
-/// The program uses up its addresses. A malloc of libc's that succeeds leaves ENOMEM then, with and without a recorder:
-/// its heap could not grow, and a mapping could.
+/// The program exhausts its address space. Then a successful malloc of libc leaves ENOMEM in errno, with and without
+/// a recorder, when its heap cannot grow but a mapping succeeds.
 inline bool out_of_addresses = false;
 
 // A program with an embedded allocator is compiled with LEDGER_EMBEDDED_ALLOCATOR.
 #ifdef LEDGER_EMBEDDED_ALLOCATOR
 inline constexpr std::size_t kEmptyNew = 0;
-inline constexpr std::size_t kAlignment = 8;  ///< jemalloc and tcmalloc, of blocks up to 8 bytes
+inline constexpr std::size_t kAlignment = 8;  ///< of jemalloc and tcmalloc, for blocks up to 8 bytes
 #else
-inline constexpr std::size_t kEmptyNew = 1;  ///< what libstdc++'s operator new asks malloc for when asked for nothing
+inline constexpr std::size_t kEmptyNew = 1;  ///< size of libstdc++'s malloc for operator new(0)
 inline constexpr std::size_t kAlignment = 16;
 #endif
 
@@ -72,7 +72,7 @@ inline bool aligned(const void* block, std::size_t alignment) noexcept {
   return reinterpret_cast<std::uint64_t>(block) % alignment == 0;
 }
 
-/// Sizes that overflow come from here, so that the compiler does not see through them.
+/// Sizes that overflow, hidden from the compiler.
 inline std::size_t opaque(std::size_t value) noexcept {
   asm volatile("" : "+r"(value));
   return value;
@@ -202,7 +202,7 @@ LEDGER_SITE void* site_new_array(std::size_t size) {
   return ledger::stamped(entry, ::operator new[](size), size);
 }
 
-/// `size` must be a multiple of 64: libstdc++ rounds it up otherwise.
+/// `size` must be a multiple of 64, to which libstdc++ rounds it up.
 LEDGER_SITE void* site_new_aligned(std::size_t size) {
   ledger::Entry& entry = ledger::begin(ledger::Kind::kNew, ledger::k_site_new_aligned, nullptr, size);
   errno = ledger::kMannerlyErrno;
@@ -211,7 +211,7 @@ LEDGER_SITE void* site_new_aligned(std::size_t size) {
   return ledger::stamped(entry, block, size);
 }
 
-/// Null when memory can't be had.
+/// Null: out of memory.
 LEDGER_SITE void* site_new_nothrow(std::size_t size) {
   ledger::Entry& entry =
       ledger::begin(ledger::Kind::kNew, ledger::k_site_new_nothrow, nullptr, size == 0 ? ledger::kEmptyNew : size);

@@ -27,12 +27,12 @@ struct SystemCall {
   long number;
   long arguments[5];
 
-  /// Makes the call. Returns the kernel's result; a failure is a negated errno.
+  /// Executes the call. Returns the kernel's result; a failure is a negative errno.
   long make() const noexcept;
 };
 
-/// Returns the result of a call: its own, or that of SystemCall::make(). Runs inside the call, so it must not
-/// allocate.
+/// Returns the result of a system call: any value, or that of SystemCall::make(). Must not allocate, because it runs
+/// during the call.
 using Answer = std::function<long(SystemCall&)>;
 
 namespace detail {
@@ -82,8 +82,8 @@ inline long SystemCall::make() const noexcept {
   return result == -1 ? -errno : result;
 }
 
-/// Runs `body` in a thread of its own, where `answer` answers the system calls with these numbers. False when this
-/// machine permits no filter (emulators don't); `body` has not run then.
+/// Runs `body` in a thread of its own, in which `answer` replaces the system calls with these numbers. False, without
+/// running `body`: this machine does not support seccomp filters (emulators do not).
 inline bool with_answered_calls(std::initializer_list<long> numbers, Answer answer,
                                 const std::function<void()>& body) {
   struct sigaction action {};

@@ -1,4 +1,4 @@
-// A file name for one test, removed at its end.
+// A temporary file, removed at the end of the test.
 #pragma once
 
 #include <string>

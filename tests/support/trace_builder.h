@@ -1,6 +1,5 @@
-// Writes traces as the recorder would, byte by byte, for tests of the reader. Everything that can be told
-// about a trace can be made here, sound or not: several streams, a process killed between a frame and its
-// commit word, a tail in private memory, bytes damaged or cut off.
+// Writes traces like the recorder, for tests of the reader: with several streams, of a process that was killed
+// between a frame and its commit word, with a tail in private memory, damaged, or truncated.
 //
 //   TraceBuilder trace;
 //   auto& main = trace.stream();
@@ -30,7 +29,7 @@ class TraceBuilder {
 
   class Stream {
    public:
-    // Events. Times that would go backwards are raised, as the recorder does.
+    // Events. A time before that of the previous event is replaced by it, as in the recorder.
     void alloc(std::uint64_t time, std::uint64_t address, std::uint64_t size, std::uint32_t node = 0) {
       add(Op::kAlloc, time, address, size, node);
     }

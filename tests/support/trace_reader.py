@@ -1,11 +1,11 @@
 """A second reader of trace files, written from common/trace_format.h and common/event_codec.h alone.
 
-It guards the first one (analyzer/trace): what both read the same way is probably what the format says. It
-reads finished and killed traces, checks what has a rule except the checksums, and is slow and strict: anything
-that is not as the format says raises Malformed. Damage is the other reader's business.
+Tests compare it with the first one (analyzer/trace): what both read the same way is probably correct. It reads traces
+of programs that ended or were killed, and raises Malformed for each violation of the format, except wrong checksums.
+Damaged traces are not supported.
 
     trace = Trace("x.hprof")
-    for thread in trace.threads():        # one per thread, streams that were handed on are cut
+    for thread in trace.threads():        # one per thread; a stream that several threads used is split
         for event in thread.events: ...   # Event, in the thread's order
     trace.merged()                        # all heap events of all threads, by time
 """
@@ -59,7 +59,7 @@ NAMES = {ALLOC: "alloc", FREE: "free", FREE_STACK: "free", REALLOC_BEGIN: "reall
 
 
 class Malformed(Exception):
-    """The file is not what the format says; the message says where."""
+    """The file violates the format; the message has the position."""
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class Event:
     text: bytes = b""
 
     def tuple(self):
-        """As ledger.expected_events gives it."""
+        """In the form of ledger.expected_events."""
         if self.op in (FREE, FREE_STACK, REALLOC_BEGIN):
             return (NAMES[self.op], self.address)
         if self.op in (REALLOC_FAILED, ALLOC_FAILED):
@@ -138,7 +138,7 @@ def lz4_block(data, raw_size):
         begin = len(out) - offset
         if offset >= length:
             out += out[begin:begin + length]
-        else:  # overlapping: the match repeats its own beginning
+        else:  # overlapping: the match contains its own beginning
             out += (out[begin:] * (length // offset + 1))[:length]
     if len(out) != raw_size:
         raise Malformed(f"LZ4: {len(out)} bytes instead of {raw_size}")
@@ -146,7 +146,7 @@ def lz4_block(data, raw_size):
 
 
 def varints(data):
-    """Every varint of a column."""
+    """All varints of a column."""
     values = []
     value = shift = 0
     for byte in data:
@@ -225,7 +225,7 @@ def decode_columns(raw, first_time, record_count):
 
 
 def decode_slots(data, count):
-    """Records as they stand in a staging block."""
+    """The records in a staging block."""
     events = []
     at = 0
     while at < count:
@@ -292,7 +292,7 @@ class Trace:
                 break
             magic, file_id, offset, size, kind, stream, ordinal = struct.unpack_from("<QQQIIII", data, at)
             if magic != EXTENT_MAGIC or file_id != self.file_id:
-                at += self.unit  # space that was reserved and never became an extent
+                at += self.unit  # reserved space without an extent
                 continue
             if offset != at or size == 0 or size % self.unit or kind not in (1, 2):
                 raise Malformed(f"extent at {at}: offset {offset}, {size} bytes, kind {kind}")
@@ -348,7 +348,7 @@ class Trace:
                 staged_sequence, slots = commit >> 32, commit & 0xFFFFFFFF
                 if 64 + 32 * slots > size:
                     raise Malformed(f"stream {number}: staging holds {slots} slots in {size} bytes")
-                # The block may have become a frame already, and the process was killed before it said so.
+                # The process was killed after it wrote the frame, before it updated the block.
                 if staged_sequence == sequence:
                     block = decode_slots(data[at + 64:at + 64 + 32 * slots], slots)
                     if block:
@@ -420,7 +420,7 @@ class Trace:
         return result
 
     def stack(self, node):
-        """[(module number, offset)] from the inside out; a mark (module 0) stands last where a stack was cut."""
+        """[(module number, offset)], innermost first; a truncated stack ends with a truncation root (module 0)."""
         frames = []
         while node:
             if node not in self.nodes:
@@ -433,7 +433,7 @@ class Trace:
         return frames
 
     def functions(self, symbols):
-        """node -> whether the stack holds a ledger site, by the main module's symbol table (`Symbols`)."""
+        """{node: whether its stack contains a ledger site}, by the main module's symbol table (`Symbols`)."""
         main = {number for number, module in self.modules.items() if module.main}
         cache = {0: None}
 
@@ -455,7 +455,7 @@ class Trace:
 
 
 def replay(events):
-    """The figures of the interface from heap events in order: dict with the names of report --json's `heap`.
+    """Figures from heap events in order, with the keys of `heap` in report --json.
 
     Temporary allocations need threads and are not counted here. A realloc that was begun and neither ended nor
     failed leaves its block live, unless its address was given out again.
@@ -465,7 +465,7 @@ def replay(events):
                    unmatched_frees=0,
                    implied_frees=0)
     current = 0
-    begun = {}  # thread -> [(address, size)] of reallocs under way: an end belongs to the latest begin
+    begun = {}  # thread -> [(address, size)] of reallocs in progress: an end belongs to the latest begin
 
     def release(address):
         nonlocal current
@@ -515,7 +515,7 @@ def replay(events):
     for address, size in unfinished:
         if size is None:
             continue
-        if address in live:  # given out again meanwhile: the real realloc had released it
+        if address in live:  # allocated again meanwhile: the real realloc had freed it
             figures["frees"] += 1
             current -= size
         else:
@@ -529,15 +529,15 @@ def replay(events):
 
 
 def merged(trace):
-    """(thread, event) of all heap events by time. Within one thread order is kept; at equal times an address that is
-    not free waits, and releases go before allocations."""
+    """(thread, event) of all heap events by time, and in order within a thread. At equal times, frees precede
+    allocations, and an allocation waits until its address is free."""
     threads = trace.threads()
     keyed = []
     for index, thread in enumerate(threads):
         for position, event in enumerate(thread.events):
             if event.op in HEAP_OPS:
                 keyed.append((event.time, event.op in (ALLOC, REALLOC_END), index, position, event))
-    # An event never overtakes an earlier one of its own thread, whatever the rank says.
+    # The order within a thread takes precedence over the rank.
     keyed.sort(key=lambda item: item[0])
     result = []
     i = 0
@@ -554,7 +554,7 @@ def merged(trace):
 
 
 def _interleave(group):
-    """Events of one instant: each thread's in order, releases as early as that allows."""
+    """Events with equal times, in order within each thread, with frees as early as possible."""
     queues = {}
     for item in group:
         queues.setdefault(item[2], []).append(item)
@@ -571,7 +571,7 @@ def _interleave(group):
 
 
 class Symbols:
-    """Functions of an executable, by address in the file, from `nm`."""
+    """Functions of an executable by address in the file, from `nm`."""
 
     def __init__(self, path):
         import bisect

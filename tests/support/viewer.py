@@ -1,8 +1,7 @@
-"""heaptrack_gui on a screen that nobody sees: opens files and waits until they are shown.
+"""heaptrack_gui on a virtual X server: opens files and waits until they are displayed.
 
-The viewer itself says when: its window's title becomes the file's name as soon as the file is read. Then it draws its
-charts; when none of its threads has anything left to do, all is shown. What it could not bear it would crash of, or
-refuse, before that.
+The title of the window becomes the name of the file when the file has been read. Then the viewer draws its charts;
+when all of its threads are idle, all is displayed. If it cannot read a file, it crashes or reports an error.
 """
 
 import contextlib
@@ -18,18 +17,18 @@ NEEDED = ("heaptrack_gui", "Xvfb", "xwininfo")
 
 
 def missing():
-    """A program that is needed and is not installed, or None."""
+    """The name of a required program that is not installed, or None."""
     return next((name for name in NEEDED if shutil.which(name) is None), None)
 
 
 @contextlib.contextmanager
 def screen():
-    """An X server of its own; yields the display's name when it takes connections, which it says itself."""
+    """A private X server; yields the name of its display when the server accepts connections."""
     read_end, write_end = os.pipe()
-    # Without -noreset it starts anew, and refuses who connects meanwhile, each time that its last client leaves.
+    # Without -noreset, the server restarts when its last client disconnects, and rejects new clients meanwhile.
     server = subprocess.Popen(["Xvfb", "-displayfd", str(write_end), "-screen", "0", "1280x1024x24", "-nolisten",
-                               "tcp", "-noreset"], pass_fds=[write_end], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL)
+                               "tcp", "-noreset"], pass_fds=[write_end], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     os.close(write_end)
     try:
         with open(read_end, encoding="ascii") as answer:
@@ -43,10 +42,10 @@ def screen():
 
 
 def threads(pid):
-    """The states of a process's threads, and the processor time that they have used, in ticks."""
+    """The states of all threads of a process, and the processor time that they have used, in ticks."""
     states, ticks = set(), 0
     for task in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended meanwhile
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
             fields = (task / "stat").read_text().rpartition(")")[2].split()
             states.add(fields[0])
             ticks += int(fields[11]) + int(fields[12])
@@ -54,8 +53,8 @@ def threads(pid):
 
 
 def open_files(paths, home, environment, seconds=120):
-    """Opens each file in a viewer of its own, all on one screen. Returns problems as texts; none: all are shown, and
-    all viewers are still there."""
+    """Opens each file in a viewer of its own, on one display. Returns problems; none: all files are displayed, and
+    all viewers are still running."""
     home.chmod(0o700)
     logs = [path.with_name(path.name + ".said") for path in paths]
     problems = []
@@ -81,7 +80,7 @@ def open_files(paths, home, environment, seconds=120):
                         del waiting[path]
                         continue
                     if re.search("(?i)failed to", log_of[path].read_text(errors="replace")):
-                        del waiting[path]  # refused; what it said is a problem below
+                        del waiting[path]  # rejected; its output becomes a problem below
                         continue
                     now = threads(viewer.pid)
                     shown = re.search(rf'"Heaptrack - {re.escape(path.name)}\W', titles)
@@ -89,10 +88,10 @@ def open_files(paths, home, environment, seconds=120):
                         del waiting[path]
                     before[path] = now
                 if time.monotonic() > deadline:
-                    problems += [f"{path.name}: not shown within {seconds} s: {titles}" for path in waiting]
+                    problems += [f"{path.name}: not displayed within {seconds} s: {titles}" for path in waiting]
                     break
-                time.sleep(0.3)  # over this time all threads must rest
-            # What opened early must not have gone since.
+                time.sleep(0.3)  # all threads must be idle during this time
+            # Viewers that were ready early must still be running.
             problems += [f"{path.name}: heaptrack_gui ended with status {viewer.returncode}"
                          for path, viewer in zip(paths, viewers) if path not in waiting and viewer.poll() is not None]
         finally:
@@ -102,4 +101,5 @@ def open_files(paths, home, environment, seconds=120):
                 viewer.wait()
     said = {path.name: log.read_text(errors="replace") for path, log in zip(paths, logs)}
     problems += [f"{name}: {text[-2000:]}" for name, text in said.items() if re.search("(?i)failed to", text)]
-    return list(dict.fromkeys(problems)) + [f"{name} said: {text[-1000:]}" for name, text in said.items() if problems]
+    outputs = [f"output for {name}: {text[-1000:]}" for name, text in said.items() if problems]
+    return list(dict.fromkeys(problems)) + outputs

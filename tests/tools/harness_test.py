@@ -1,4 +1,4 @@
-"""What the tests stand on: tests/support/harness.py."""
+"""tests/support/harness.py, which the end-to-end tests share."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ import harness
 
 IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
 
-# Prints the signals that a program inherits as ignored and as blocked, once without the harness and once with it.
+# Prints the blocked and ignored signals of a child process, without the harness and with it.
 INHERITED = """
 import subprocess, sys
 show = ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]
@@ -22,8 +22,8 @@ subprocess.run(show)
 
 class Harness(unittest.TestCase):
     def test_programs_inherit_no_ignored_or_blocked_signals(self):
-        """A shell ignores SIGINT and SIGQUIT for what it starts in the background, nohup SIGHUP: tests that send
-        these to programs must not depend on how the suite was started."""
+        """Tests that send signals to programs must not depend on how they were started: background jobs of a shell
+        ignore SIGINT and SIGQUIT, nohup ignores SIGHUP."""
         def ignore():
             for number in IGNORED:
                 signal.signal(number, signal.SIG_IGN)
@@ -37,13 +37,13 @@ class Harness(unittest.TestCase):
         self.assertNotEqual(masks[0], 0)
         self.assertEqual((masks[2], masks[3] & wanted), (0, 0))
 
-    def test_waiting_ends_with_what_was_seen(self):
+    def test_waiting_fails_with_the_last_value(self):
         answers = iter((0, None, "yes"))
         self.assertEqual(harness.wait_until(lambda: next(answers), "no answer"), "yes")
-        with self.assertRaisesRegex(AssertionError, "no answer: not within 0.01 s; seen last: 0"):
+        with self.assertRaisesRegex(AssertionError, "no answer: not within 0.01 s; last value: 0"):
             harness.wait_until(lambda: 0, "no answer", seconds=0.01)
 
-    def test_one_seed_decides_all(self):
+    def test_all_random_choices_depend_on_one_seed(self):
         program = ("import harness\n"
                    "print(harness.random_generator('x').random(), harness.clean_environment().get('LEDGER_SEED'))")
 

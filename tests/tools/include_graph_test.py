@@ -44,8 +44,8 @@ class IncludeGraph(unittest.TestCase):
         self.assertIn("src/base/c.cpp:1 includes src/app/a.h", result.stderr)
 
     def test_the_shortest_of_several_cycles_is_printed(self):
-        self.write(src_a_x_h="src/b/x.h", src_b_x_h="src/c/x.h src/d/x.h", src_c_x_h="src/a/x.h", src_d_x_h="src/b/y.h",
-                   src_b_y_h="")
+        self.write(src_a_x_h="src/b/x.h", src_b_x_h="src/c/x.h src/d/x.h", src_c_x_h="src/a/x.h",
+                   src_d_x_h="src/b/y.h", src_b_y_h="")
         result = self.run_script("--check")
         self.assertIn("shortest cycle: src/b -> src/d -> src/b", result.stderr)
         self.assertNotIn("src/a/x.h:1", result.stderr)

@@ -1,4 +1,4 @@
-"""tools/repeat.sh with a meson that only writes the log it is told to: runs are counted, added and resumed."""
+"""tools/repeat.sh with a fake meson that writes a given log: runs are counted, appended and resumed."""
 
 import json
 import os
@@ -10,7 +10,8 @@ from pathlib import Path
 
 SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "repeat.sh"
 
-# `meson test`: for the nth run it writes the nth line of `plan`, NAME:RESULT each; "wait": it never ends.
+# A fake `meson test`: in the n-th run it writes the results in the n-th line of `plan`, NAME:RESULT each; "wait": it
+# does not end.
 MESON = """#!/usr/bin/env python3
 import json, os, pathlib, sys, time
 folder = pathlib.Path(__file__).parent
@@ -58,7 +59,7 @@ class Repeat(unittest.TestCase):
         self.assertEqual({len(line) for line in lines}, {8})
         return [dict(zip(lines[0], line)) for line in lines[1:]]
 
-    def test_each_run_is_a_line(self):
+    def test_each_run_adds_a_line(self):
         self.plan("a:OK b:OK", "a:OK b:FAIL c:SKIP", "a:TIMEOUT b:FAIL")
         result = self.repeat("--runs", "3")
         self.assertEqual(result.returncode, 1, result.stderr)
@@ -76,14 +77,14 @@ class Repeat(unittest.TestCase):
         self.assertIn("3 runs", result.stdout.splitlines()[-1])
         self.assertIn("2 with failures", result.stdout.splitlines()[-1])
 
-    def test_it_goes_on_where_it_stopped(self):
+    def test_a_second_call_resumes(self):
         self.plan(*["a:OK"] * 8)
         self.assertEqual(self.repeat("--runs", "2").returncode, 0)
         self.assertEqual(self.repeat("--runs", "3").returncode, 0)
         self.assertEqual(len(self.rows()), 3)
         self.assertEqual(self.repeat("--runs", "3").returncode, 0)
         self.assertEqual(len(self.rows()), 3)
-        # Runs under load are counted apart.
+        # Runs under load are counted separately.
         self.assertEqual(self.repeat("--runs", "2", "--loaded").returncode, 0)
         self.assertEqual([row["load"] for row in self.rows()], ["idle"] * 3 + ["loaded"] * 2)
 
@@ -94,14 +95,14 @@ class Repeat(unittest.TestCase):
         process = subprocess.Popen(self.command("--runs", "3", "--loaded"), env=self.environment, process_group=0,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                    preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, ()))
-        self.assertIsNotNone(signal.sigtimedwait({signal.SIGUSR1}, 60), "the second run does not begin")
+        self.assertIsNotNone(signal.sigtimedwait({signal.SIGUSR1}, 60), "the second run does not start")
         os.killpg(process.pid, signal.SIGTERM)
-        # The busy loops hold standard error open while they live.
+        # Standard error is closed when the busy loops have ended.
         _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 143, errors)
         self.assertEqual(len(self.rows()), 1)
 
-    def test_wrong_use(self):
+    def test_invalid_options(self):
         for options in (("--runs", "0"), ("--runs", "many"), ("--runs",), ("--results", "")):
             with self.subTest(options=options):
                 result = self.repeat(*options)
@@ -114,7 +115,7 @@ class Repeat(unittest.TestCase):
         for word in ("--runs", "--loaded", "--no-install", "--results"):
             self.assertIn(word, result.stdout)
 
-    def test_no_tests_are_no_success(self):
+    def test_a_run_without_tests_fails(self):
         self.plan("a:SKIP")
         self.assertEqual(self.repeat("--runs", "1").returncode, 1)
 

@@ -1,4 +1,4 @@
-"""tools/test_result.py on logs of meson's as they come: what did not pass is named, and no result is no success."""
+"""tools/test_result.py on logs of meson: failed and skipped tests are named, and a missing result is a failure."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ class TestResult(unittest.TestCase):
         self.dir = Path(folder.name)
 
     def sum_up(self, log, *options):
-        """Exit status and the lines printed for a log with that text; None: there is no log."""
+        """Exit status and printed lines for a log with this text; None: the log does not exist."""
         path = self.dir / "testlog.json"
         path.unlink(missing_ok=True)
         if log is not None:
@@ -40,7 +40,7 @@ class TestResult(unittest.TestCase):
         status, lines = self.sum_up(entry("a", "OK") + entry("b", "EXPECTEDFAIL"))
         self.assertEqual((status, lines), (0, ["2 passed, 0 failed"]))
 
-    def test_whatever_is_neither_passed_nor_skipped_failed(self):
+    def test_all_other_results_are_failures(self):
         for result in ("FAIL", "TIMEOUT", "INTERRUPT", "ERROR", "UNEXPECTEDPASS", "RUNNING", "PENDING", "SOMETHING"):
             with self.subTest(result=result):
                 status, lines = self.sum_up(entry("a", "OK") + entry("b", result))
@@ -63,7 +63,7 @@ class TestResult(unittest.TestCase):
                 self.assertEqual(self.sum_up(log)[0], 1)
 
     def test_a_test_without_a_result_failed(self):
-        """meson was killed before the test ended: it is not in the log, or only its beginning is."""
+        """meson was killed before the test ended: the log has no entry for it, or a part of one."""
         status, lines = self.sum_up(entry("a", "OK"), *self.expected("a", "b"))
         self.assertEqual((status, lines), (1, ["failed: b (no result)", "1 passed, 1 failed"]))
         status, lines = self.sum_up(entry("a", "OK") + entry("b", "OK")[:20], *self.expected("a", "b"))
@@ -72,7 +72,7 @@ class TestResult(unittest.TestCase):
                          ["failed: a (no result)", "0 passed, 1 failed"])
 
     def test_the_same_test_twice(self):
-        """`meson test --repeat` runs each several times: each is counted, and named once."""
+        """`meson test --repeat` runs each test several times: each run is counted."""
         status, lines = self.sum_up(entry("a", "FAIL") + entry("a", "FAIL") + entry("b", "OK"))
         self.assertEqual((status, lines[-1]), (1, "1 passed, 2 failed"))
 
@@ -82,7 +82,7 @@ class TestResult(unittest.TestCase):
         self.assertEqual((status, lines[0]), (1, f"failed: b (fail): {self.dir}/b.log"))
         self.assertEqual(lines[1:], ["0 passed, 1 failed"])
 
-    def test_logs_of_what_failed_are_kept(self):
+    def test_the_output_of_failed_tests_is_written(self):
         status, lines = self.sum_up(entry("a", "OK", "fine") + entry("b", "FAIL", "what it said", "and on stderr"),
                                     "--logs", self.dir / "logs")
         self.assertEqual(status, 1)
