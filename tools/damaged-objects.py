@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Damages what programs say of themselves, at random, and records them: they must behave as without the recorder.
+"""Record programs whose ELF files are damaged at random, and check that they behave as without the recorder.
 
 usage: tools/damaged-objects.py [--build DIR] [--count N] [--first N] [--seed N] [--keep DIR]
 
 --build DIR  build folder with heapprof, the recorder and the tests' programs; default build/
---count N    damaged programs; default 2000
---first N    number of the first, to go on with a campaign or to have one again; default 0
---seed N     each seed gives other damage, the same seed the same; default HEAPPROF_TEST_SEED or 1
---keep DIR   where a damaged object goes that was not stood; default the current folder
+--count N    number of damaged programs; default 2000
+--first N    number of the first one, to resume a campaign or to repeat one; default 0
+--seed N     seed of the random damage; default HEAPPROF_TEST_SEED or 1
+--keep DIR   folder for damaged files that caused a failure; default the current folder
 
-Damaged are copies of programs and of a library: their unwind information, symbols, notes, debug information, section
-headers, and the program headers that lead to these; not the code, nor what the loader needs. Some have an embedded
-allocator, whose functions the recorder finds by their symbols and patches.
+Copies of programs and of a library are damaged: unwind information, symbols, notes, debug information, section
+headers, and the program headers that refer to these; not the code, nor what the loader needs. Some programs have an
+embedded allocator, whose functions the recorder finds by their symbols and patches.
 
-Each is run plain. Where that works as it does undamaged, it is run recorded: exit status and output must be the same,
-the trace complete, and of programs with libc's allocator the allocations must be as many as undamaged. Then heapprof
-reports with names, which it takes from the damaged object, within 20 seconds of processor time and 1 GiB: an answer,
-or a refusal in whole sentences. The last line counts. Exit status 1: something was not stood.
+Each copy runs without the recorder. If it works as the undamaged program does, it is recorded: exit status and output
+must be the same, the trace complete, and the number of allocations that of the undamaged program, unless it has an
+embedded allocator. Then heapprof prints a report with symbols from the damaged file, within 20 seconds of processor
+time and 1 GiB: a report, or an error message. The last line has the counts. Exit status 1: a failure.
 """
 
 import argparse
@@ -36,7 +36,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SECONDS = 20
 MEMORY = 1 << 30
-PATIENCE = 300  # of the clock, for machines that do other things
+TIMEOUT = 300  # seconds of wall time
 
 PT_NOTE, PT_GNU_EH_FRAME = 4, 0x6474e550
 LOADED = (".eh_frame", ".eh_frame_hdr", ".note.gnu.build-id", ".note.ABI-tag", ".gcc_except_table")
@@ -45,7 +45,7 @@ NOT_LOADED = (".symtab", ".strtab", ".shstrtab", ".gnu_debuglink", ".debug_info"
 
 
 class Subject:
-    """A program, and which of its files is damaged: itself, or a library that it finds in a folder."""
+    """A program, and its file to damage: the executable, or a library."""
 
     def __init__(self, command, has_allocator=False, library=None):
         self.command, self.has_allocator, self.library = command, has_allocator, library
@@ -70,7 +70,7 @@ def subjects(build):
 
 
 def places(data):
-    """[(name, begin, end)]: what may be damaged."""
+    """[(name, begin, end)]: parts of the file that may be damaged."""
     result = []
     phoff, shoff = struct.unpack_from("<QQ", data, 0x20)
     phnum, = struct.unpack_from("<H", data, 0x38)
@@ -85,7 +85,7 @@ def places(data):
         name = text_at(data, sections[names][4] + text)
         if name in LOADED + NOT_LOADED and size:
             result.append((name, begin, begin + size))
-        if name in (".symtab", ".dynsym"):  # those that the recorder looks for; the loader has no use for their size
+        if name in (".symtab", ".dynsym"):  # symbols that the recorder needs; the loader does not use their sizes
             for at in range(begin, begin + size, 24):
                 symbol, = struct.unpack_from("<I", data, at)
                 if re.search("alloc|free|_Zn|_Zd", text_at(data, sections[link][4] + symbol)):
@@ -149,26 +149,26 @@ class Campaign:
             self.trace.unlink(missing_ok=True)
             environment |= {"LD_PRELOAD": str(self.recorder), "HEAPPROF_OUTPUT": str(self.trace)}
         return subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-                              timeout=PATIENCE)
+                              timeout=TIMEOUT)
 
     def report(self, *options):
         environment = {**os.environ, "XDG_CACHE_HOME": str(self.folder / "cache"), "LC_ALL": "C.UTF-8"}
         return subprocess.run([self.heapprof, "report", "--json", "--top", "0", *options, self.trace],
-                              env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE,
+                              env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT,
                               preexec_fn=limit)
 
     def figures(self):
-        """Allocations, and why the trace is not sound, or None."""
+        """The number of allocations, and the problem with the trace or None."""
         answer = self.report("--no-symbols")
         if answer.returncode != 0:
             return 0, f"exit status {answer.returncode}: {answer.stderr[-300:]}"
         told = json.loads(answer.stdout)
         if not told["integrity"]["complete"] or told["integrity"]["bytes_damaged"]:
-            return 0, f"the trace is not whole: {told['integrity']}"
+            return 0, f"the trace is not complete: {told['integrity']}"
         return told["heap"]["allocations"], None
 
     def learn(self, subject):
-        """What the undamaged one does."""
+        """Stores the behaviour of the undamaged program; returns the problem or None."""
         copy = self.place(subject)
         shutil.copy(subject.file, copy)
         plain, recorded = self.run(subject, copy, False), self.run(subject, copy, True)
@@ -179,12 +179,12 @@ class Campaign:
         return problem and f"{subject.name} undamaged: {problem}"
 
     def place(self, subject):
-        # Loaded by the name that others ask for.
+        # The name by which the loader finds the library.
         name = "libsqlite3.so.0" if subject.library else subject.name
         return self.folder / name
 
     def one(self, subject, data, dice, where):
-        """What is wrong, or None; and the outcome."""
+        """The problem or None, and the outcome."""
         damaged = bytearray(data)
         damage(dice, damaged, where)
         copy = self.place(subject)
@@ -193,7 +193,7 @@ class Campaign:
         copy.chmod(0o755)
         wanted, allocations = self.known[subject]
         if not same(self.run(subject, copy, False), wanted):
-            return None, "does not run plain either"
+            return None, "does not run without the recorder"
         recorded = self.run(subject, copy, True)
         if not same(recorded, wanted):
             return (f"exit status {recorded.returncode}, not {wanted.returncode}: {recorded.stderr[-500:]}", "broken")
@@ -244,7 +244,7 @@ def main():
             problems.append(problem)
             print(f"{kept} ({kind}): {problem}", flush=True)
         if sum(outcomes.values()) % 500 == 0:
-            print(f"{sum(outcomes.values())} so far", flush=True)
+            print(f"{sum(outcomes.values())} done", flush=True)
     for problem in problems if not outcomes else ():
         print(problem)
     shutil.rmtree(folder, ignore_errors=True)

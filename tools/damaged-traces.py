@@ -1,26 +1,25 @@
 #!/usr/bin/env python3
-"""Damages traces at random and asks heapprof for each: an answer or a clear refusal, within bounded memory and time.
+"""Damage traces at random and run heapprof on each: it must print a result or an error message, within limits of
+memory and time.
 
 usage: tools/damaged-traces.py [--build DIR] [--count N] [--first N] [--seed N] [--jobs N] [--keep DIR] [TRACE...]
 
 --build DIR  build folder with heapprof and the recorder; default build/
---count N    damaged traces; default 10000
---first N    number of the first, to go on with a campaign or to have one again; default 0
---seed N     each seed gives other damage, the same seed the same; default HEAPPROF_TEST_SEED or 1
---jobs N     how many at a time; default 1
---keep DIR   where a damaged trace goes that heapprof did not stand; default the current folder
-TRACE        what is damaged; default: traces of the tests' programs, recorded now; one also with its names bundled,
-             three also compacted
+--count N    number of damaged traces; default 10000
+--first N    number of the first one, to resume a campaign or to repeat one; default 0
+--seed N     seed of the random damage; default HEAPPROF_TEST_SEED or 1
+--jobs N     number of parallel jobs; default 1
+--keep DIR   folder for damaged traces that caused a failure; default the current folder
+TRACE        traces to damage; default: recordings of the tests' programs, one of them bundled, three compacted
 
-Each is one of: bits flipped, bytes overwritten (by noise, zeros, ones, or a large number), a piece cut out, doubled,
-exchanged with another or cut off at the end, a second trace grafted on; some of them several times over. Half have
-their checksums made right again, so that the damage reaches what checks behind them. One in eight comes with an index
-beside it, damaged too or the undamaged trace's.
+Damage: flipped bits; bytes overwritten with random values, zeros, ones, or a large number; a part removed,
+duplicated, exchanged with another, or truncated at the end; a part of another trace inserted; some of these several
+times. Half of the traces get correct checksums again, so that the code behind the checks is tested. One in eight has
+an index, which is damaged, too, or belongs to the undamaged trace.
 
-Half are asked for a report, the others one question of all commands that read traces. heapprof must exit with 0, or 1
-having said why in whole sentences (`check` may exit with 3), within 20 seconds of processor time and 512 MiB; what it
-printed must be whole: JSON, XML and gzip are read to their end. The last line counts the outcomes. Exit status 1: a
-trace that did not stand.
+Half of the runs are `heapprof report`, the others one of all commands that read traces. heapprof must exit with 0, or
+with 1 and an error message (`check` may exit with 3), within 20 seconds of processor time and 512 MiB. Its output
+must be complete: JSON, XML and gzip are parsed. The last line counts the outcomes. Exit status 1: a failure.
 """
 
 import argparse
@@ -50,15 +49,15 @@ XXHASH.XXH3_64bits.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
 ROOT = Path(__file__).resolve().parents[1]
 MEMORY = 512 << 20
 SECONDS = 20
-PATIENCE = 600  # of the clock, for machines that do other things
+TIMEOUT = 600  # seconds of wall time
 EXTENT_MAGIC = b"HPFEXNT1"  # common/trace_format.h
 FRAME_MAGIC = b"HFRM"
 SECTION_MAGIC = b"HSEC"  # analyzer/trace/compact/section.h
 NAMES_MAGIC = b"HPFNAME1"  # analyzer/symbols/module_symbols.h
 
 SLICE = ("--from", "10%", "--to", "90%")
-# What is asked, and how its answer is read.
-QUESTIONS = (
+# Commands, and the formats of their outputs.
+COMMANDS = (
     (("report", "--json"), "json"),
     (("report", "--json", *SLICE, "--min-lifetime", "1us"), "json"),
     (("report", "--live-at", "50%"), "text"),
@@ -97,7 +96,7 @@ QUESTIONS = (
 
 
 def record(build, folder):
-    """Some small traces: one thread, several, mappings, a killed process."""
+    """Records small traces: with one thread, with several, with mappings, of a killed process."""
     traces = []
     for name, arguments in (("ledger_single", ("200",)), ("ledger_threads", ()), ("ledger_mmap", ()),
                             ("ledger_realloc", ())):
@@ -134,7 +133,7 @@ def record(build, folder):
 
 
 def number(dice, size):
-    """A place, more often near the front, where what is written decides most."""
+    """A random position, more often near the front, where the headers are."""
     return dice.randrange(min(size, dice.choice((4096, 8192, 70000, size)))) if size else 0
 
 
@@ -179,7 +178,7 @@ def checksum(data):
 
 
 def repair(data):
-    """Makes checksums fit what stands there (docs/concepts/trace-format.md)."""
+    """Corrects all checksums."""
     def put(at, value):
         data[at:at + 8] = struct.pack("<Q", value)
     if len(data) >= 4096:
@@ -205,7 +204,7 @@ def repair(data):
 
 
 def repair_index(data, trace):
-    """The same for an index: and it belongs to `trace`, as far as a file id and a length tell."""
+    """The same for an index, and sets the length of its trace to that of `trace`."""
     def put(at, value):
         data[at:at + 8] = struct.pack("<Q", value)
     if len(data) >= 48:
@@ -215,7 +214,7 @@ def repair_index(data, trace):
 
 
 def repair_sections(data):
-    """What indexes and compacted traces consist of."""
+    """Corrects the checksums of the sections in indexes and compacted traces."""
     def put(at, value):
         data[at:at + 8] = struct.pack("<Q", value)
     at = data.find(SECTION_MAGIC)
@@ -233,7 +232,7 @@ def limit():
 
 
 def unread(text, kind):
-    """Why an answer is not whole; None: it is."""
+    """The problem with an output; None: it is complete."""
     try:
         if kind == "json":
             json.loads(text)
@@ -252,7 +251,7 @@ def unread(text, kind):
 
 
 def ask(heapprof, path, command, kind, cache):
-    """None, or what is wrong; and the outcome."""
+    """The problem or None, and the outcome."""
     output = path.with_suffix(".output")
     output.unlink(missing_ok=True)
     words = [str(output) if word == "OUTPUT" else word for word in command]
@@ -261,11 +260,11 @@ def ask(heapprof, path, command, kind, cache):
                                stdin=subprocess.DEVNULL,
                                preexec_fn=limit, env=environment)
     try:
-        printed, said = process.communicate(timeout=PATIENCE)
+        printed, said = process.communicate(timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
-        return f"took more than {PATIENCE} s", "hung"
+        return f"took more than {TIMEOUT} s", "hung"
     said = said.decode(errors="replace").strip()
     status = process.returncode
     if status in (-signal.SIGXCPU, -signal.SIGKILL):
@@ -273,21 +272,21 @@ def ask(heapprof, path, command, kind, cache):
     if kind == "file":
         printed = output.read_bytes() if output.exists() else b""
         if status == 0 and not printed:
-            return "exit status 0 and nothing written", "broken"
+            return "exit status 0 without output file", "broken"
     if status not in (0, 1) and (command[0], status) != ("check", 3):
         return f"exit status {status}: {said[-500:]}", "crashed"
     if status == 1 and not said:
-        return "exit status 1 and nothing said", "broken"
+        return "exit status 1 without error message", "broken"
     if "bad_alloc" in said or "what()" in said:
-        return f"no clear refusal: {said[-500:]}", "crashed"
-    # Folded stacks and rows may be none at all.
+        return f"not a proper error message: {said[-500:]}", "crashed"
+    # Folded stacks and rows may be empty.
     if status != 1 and not printed and kind not in ("lines", "ndjson"):
-        return f"exit status {status} and nothing printed", "broken"
+        return f"exit status {status} without output", "broken"
     if printed and kind != "file":
         problem = unread(printed, kind)
         if problem:
-            return f"the {kind} is broken: {problem}", "broken"
-    return None, "refused" if status == 1 and not printed else "answered in part" if status == 1 else "answered"
+            return f"malformed {kind}: {problem}", "broken"
+    return None, "rejected" if status == 1 and not printed else "partial" if status == 1 else "complete"
 
 
 class Campaign:
@@ -298,26 +297,26 @@ class Campaign:
         self.indexes = []
         for number, path in enumerate(traces):
             index = folder / f"{number}.idx"
-            # A compacted trace has its own, and needs none.
+            # A compacted trace contains its index.
             made = subprocess.run([heapprof, "index", path, "-o", index], stdout=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL).returncode == 0
             self.indexes.append(index.read_bytes() if made else self.indexes[0])
 
     def question(self, dice, number):
-        """With names now and then only: looking them up reads the system's files each time."""
-        command, kind = QUESTIONS[0] if number % 4 < 2 else dice.choice(QUESTIONS)
+        """With symbols in a few runs only, because resolving reads the system's files."""
+        command, kind = COMMANDS[0] if number % 4 < 2 else dice.choice(COMMANDS)
         if command[0] not in ("index", "compact") and dice.randrange(16):
             command = (*command, "--no-symbols")
         return tuple(str(self.names[0]) if word == "OTHER" else word for word in command), kind
 
     def one(self, number):
-        """What is wrong or None, the trace's name, the command, the outcome, how long it took."""
+        """The problem or None, the name of the trace, the command, the outcome, seconds."""
         dice = random.Random(f"{self.options.seed}:{number}")
         which = dice.randrange(len(self.others))
         trace = self.others[which]
         index = None
         command, kind = self.question(dice, number)
-        if number % 8 == 5:  # an index that is damaged, of a sound trace; or one that is not of this damaged trace
+        if number % 8 == 5:  # a damaged index of an undamaged trace, or an index of the undamaged trace
             if command[0] not in ("index", "bundle", "compact", "info", "diff"):
                 command = (*command, *SLICE) if "--from" not in command and "--live-at" not in command else command
             index = bytearray(self.indexes[which])
@@ -364,16 +363,16 @@ def main():
     folder = Path(tempfile.mkdtemp(prefix="heapprof-damaged-"))
     traces = options.traces or record(options.build.resolve(), folder)
     if not traces:
-        print("no traces to damage")
+        print("no traces were recorded")
         return 1
-    # The undamaged ones must be good, else all that follows proves nothing.
+    # All commands must succeed on undamaged traces.
     bad = 0
     for path in traces:
-        for command, kind in QUESTIONS if path == traces[0] else QUESTIONS[:1]:
+        for command, kind in COMMANDS if path == traces[0] else COMMANDS[:1]:
             words = [str(path) if word == "OTHER" else word for word in command]
             problem, outcome = ask(heapprof, path, words, kind, folder / "cache")
-            # Without `record --free-stacks` there are no stacks of releases, and it says so.
-            if problem or outcome == "refused" and command[0] != "frees":
+            # `frees` needs stacks of frees (`record --free-stacks`), and reports that there are none.
+            if problem or outcome == "rejected" and command[0] != "frees":
                 print(f"{path} undamaged: heapprof {' '.join(words)}: {problem or outcome}")
                 bad += 1
     campaign = Campaign(heapprof, folder, traces, options)
@@ -392,14 +391,14 @@ def main():
                 bad += 1
                 print(problem, flush=True)
             if sum(outcomes.values()) % 1000 == 0:
-                print(f"{sum(outcomes.values())} so far", flush=True)
+                print(f"{sum(outcomes.values())} done", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     print(f"seed {options.seed}")
     print("traces: " + ", ".join(f"{name} {count}" for name, count in of.most_common()))
-    print("asked: " + ", ".join(f"{name} {count}" for name, count in commands.most_common()))
+    print("commands: " + ", ".join(f"{name} {count}" for name, count in commands.most_common()))
     print(f"{options.count} damaged traces: " +
           ", ".join(f"{count} {name}" for name, count in outcomes.most_common()) +
-          f"; slowest {slowest:.1f} s by the clock")
+          f"; slowest {slowest:.1f} s of wall time")
     return 1 if bad else 0
 
 

@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""Keeps a busy server under load for a long time, recorded, and watches that nothing creeps.
+"""Run a busy server under load for a long time, recorded, and check that its resources do not grow.
 
 usage: tools/soak.py [--build DIR] [--minutes N] [--json FILE] [--plot FILE.svg]
        tools/soak.py --again FILE.json [--plot FILE.svg]
 
-Two redis servers, one recorded and one not, each with io-threads and a data set that is full after the first rounds,
-get the same rounds of load in turn, each leading in every other round: so the machine's moods hit both alike. After
-each round is noted, for both:
-private memory, pages of files (the trace's mappings are such), open descriptors, mappings, threads, operations a
-second; and what the trace takes. Every tenth round the servers also write a snapshot, which forks.
+Two redis servers, one recorded and one not, each with io-threads and a data set that is complete after the first
+rounds, get the same rounds of load in turn. Each is the first in every other round, so that other load on the machine
+affects both. After each round, the private memory, pages of files (which include the mapped trace), open descriptors,
+mappings, threads and operations per second of both are stored, and the size of the trace. In every tenth round the
+servers also write a snapshot, for which they fork.
 
-A round during which the whole tool stood still for more than half a second (a suspended machine, a frozen control
-group) says nothing of throughput: its memory counts, its pace does not.
+A round during which this program was stopped for more than half a second (a suspended machine, a frozen control
+group) counts for memory, but not for throughput.
 
-Printed at the end, and drawn with --plot: by quarter, the recorded server's private memory above the plain one's, and
-the median ratio of the two paces. Sound, exit status 0: the trace is complete; after the first quarter the difference
-in memory grows by no more than 4 MiB (the call tree, and the allocator's own moods), descriptors, mappings and
-threads are as many as they were, and the ratio of the last quarter is at least 0.9 of the second's. --again judges
-and draws the measurements of an earlier run.
+Printed at the end, and drawn with --plot: by quarter, the private memory of the recorded server above that of the
+plain one, and the median ratio of the two throughputs. Exit status 0: the trace is complete; after the first quarter
+the difference in memory grows by at most 4 MiB (the call tree, and variation of the allocator); descriptors, mappings
+and threads do not grow; the ratio of the last quarter is at least 0.9 times that of the second. --again evaluates and
+draws the measurements of an earlier run.
 """
 
 import argparse
@@ -42,7 +42,7 @@ MIB = 1048576
 
 
 class Clock:
-    """Notices that the tool itself stood still: a thread that should wake every 50 ms did not."""
+    """Detects that this program was stopped: a thread that wakes every 50 ms did not."""
 
     def __init__(self):
         self.longest = 0.0
@@ -56,14 +56,14 @@ class Clock:
             self.longest = max(self.longest, now - last)
             last = now
 
-    def stood_still(self):
-        """Seconds of the longest stop since the last question."""
+    def longest_stop(self):
+        """Seconds of the longest stop since the last call."""
         longest, self.longest = self.longest, 0.0
         return longest
 
 
 def state(pid):
-    """Private and file memory apart: staging blocks are pages of the trace, which the kernel may drop."""
+    """Private memory, and separately pages of files: the kernel can drop staging blocks, which are in the trace."""
     fields = dict(re.findall(r"(RssAnon|RssFile|Threads):\s+(\d+)", Path(f"/proc/{pid}/status").read_text()))
     return {"anonymous": int(fields["RssAnon"]) * 1024, "files": int(fields["RssFile"]) * 1024,
             "threads": int(fields["Threads"]),
@@ -72,7 +72,7 @@ def state(pid):
 
 
 def load(socket):
-    """One round of load on one server; its operations a second. Raises when server or load died."""
+    """Runs one round of load on a server; returns operations per second. Raises if the server or the load died."""
     start = time.monotonic()
     done = subprocess.run(["redis-benchmark", "-s", socket, "-q", "-n", str(REQUESTS), "-r", "20000", "-c", "20",
                            "-P", "8", "-d", "100",
@@ -109,10 +109,10 @@ def soak(options):
             began = time.monotonic()
             while time.monotonic() - began < options.minutes * 60:
                 row = {"seconds": round(time.monotonic() - began, 1)}
-                clock.stood_still()
+                clock.longest_stop()
                 for name in NAMES if len(rounds) % 2 else NAMES[::-1]:
                     row[name] = {"rate": load(folder / name / "socket")}
-                row["stood_still"] = round(clock.stood_still(), 2)
+                row["stood_still"] = round(clock.longest_stop(), 2)
                 if len(rounds) % 10 == 9:
                     for name in NAMES:
                         ask(folder / name / "socket", "save")
@@ -146,29 +146,30 @@ def paces(rows):
 
 
 def judge(measured):
-    """Prints the quarters; sentences that say what is wrong, none when all is well."""
+    """Prints the quarters; returns a sentence for each problem."""
     rounds = measured["rounds"]
     still = sum(row["stood_still"] > 0.5 for row in rounds)
     print(f"{len(rounds)} rounds of {2 * 9 * REQUESTS:,} operations in {rounds[-1]['seconds'] / 60:.0f} "
-          "minutes, of which "
-          f"{still} without a pace; {measured['events']:,} events, complete: {measured['complete']}, "
+          "minutes, "
+          f"{still} of them not counted for throughput; {measured['events']:,} events, "
+          f"complete: {measured['complete']}, "
           f"trace {rounds[-1]['trace'] / MIB:.0f} MiB")
     wrong = [] if measured["complete"] else ["the trace is not complete"]
     quarters = [rounds[len(rounds) * n // 4:len(rounds) * (n + 1) // 4] for n in range(4)]
     if not all(paces(part) for part in quarters):
-        return wrong + ["too short to judge"]
+        return wrong + ["too short: a quarter without throughput"]
     above, ratios = [], []
     for number, part in enumerate(quarters, 1):
         above.append(statistics.median(row["recorded"]["anonymous"] - row["plain"]["anonymous"] for row in part))
         ratios.append(statistics.median(paces(part)))
         print(f"quarter {number}: {above[-1] / MIB:6.1f} MiB of private memory above the plain server, "
-              f"{ratios[-1]:.2f} of its pace; "
+              f"{ratios[-1]:.2f} of its throughput; "
               f"pages of files {statistics.median(row['recorded']['files'] for row in part) / MIB:.1f} MiB")
     if above[3] - above[1] > ALLOWED_GROWTH:
         wrong.append(f"private memory grew by {(above[3] - above[1]) / MIB:.1f} MiB between the second "
                      "quarter and the last")
     if ratios[3] < ALLOWED_PACE * ratios[1]:
-        wrong.append(f"the pace fell from {ratios[1]:.2f} to {ratios[3]:.2f} of the plain server's")
+        wrong.append(f"the throughput fell from {ratios[1]:.2f} to {ratios[3]:.2f} of the plain server's")
     for what in ("descriptors", "mappings", "threads"):
         before, after = (max(row["recorded"][what] for row in quarters[n]) for n in (1, 3))
         print(f"{what}: {before} at most in the second quarter, {after} in the last")
@@ -178,7 +179,7 @@ def judge(measured):
 
 
 def plot(measured, path):
-    """Three strips over the minutes: private memory of both, the ratio of paces, the trace's size."""
+    """Three charts over time: private memory of both servers, the ratio of throughputs, the size of the trace."""
     rounds = measured["rounds"]
     minutes = [row["seconds"] / 60 for row in rounds]
     width, left, high, gap = 860, 70, 150, 60
@@ -222,7 +223,7 @@ def plot(measured, path):
              if row["stood_still"] <= 0.5]
     running = [(ratio[n][0], statistics.median(value for _, value in ratio[max(0, n - 15):n + 16]))
                for n in range(len(ratio))]
-    strip(1, "Pace of the recorded server, of the plain one's", [("median of 31 rounds", "#c0392b", running, False),
+    strip(1, "Throughput of the recorded server / plain server", [("median of 31 rounds", "#c0392b", running, False),
                                                                  ("a round", "#e6b0aa", ratio, True)], 2, "")
     strip(2, "Trace, MiB",
           [("file", "#555555", [(when, row["trace"] / MIB) for when, row in zip(minutes, rounds)], False)],
@@ -247,7 +248,7 @@ def main():
     if options.plot:
         plot(measured, options.plot)
     for sentence in wrong:
-        print(f"wrong: {sentence}")
+        print(f"problem: {sentence}")
     return 1 if wrong else 0
 
 

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Takes the pictures of docs/viewers.md and README.md anew: opens exports of two traces in each viewer, on a screen
-that nobody sees, and photographs it.
+"""Create the pictures of docs/viewers.md and README.md: open exports of two traces in each viewer, on a virtual
+display, and take screenshots.
 
-    tools/viewer-pictures.py BEFORE AFTER [FOLDER] [NAME...]
+usage: tools/viewer-pictures.py BEFORE AFTER [FOLDER] [NAME...]
 
-All but the comparison show BEFORE. FOLDER: docs/images. NAME: only these (flamegraph, diff, timeline, heaptrack,
-...). The traces of the guide are two runs of redis-server, built with -g, under redis-benchmark, with all names in
-them (`heapprof bundle`). It takes the packages of `tools/packages.sh test`, what tools/consumers.sh fetches, and
-xdotool, imagemagick, curl and fonts-noto-color-emoji. Look at what came out: nobody else does."""
+BEFORE, AFTER  bundled traces (`heapprof bundle`). Only the comparison shows AFTER. In the guide they are two runs of
+               redis-server, compiled with -g, under redis-benchmark
+FOLDER         output folder; default docs/images
+NAME           only these pictures: flamegraph, diff, timeline, heaptrack, ...; default: all
+
+Needs the packages of `tools/packages.sh test`, tools/consumers.sh, and xdotool, imagemagick, curl and
+fonts-noto-color-emoji. Check the pictures by eye.
+"""
 
 import base64
 import os
@@ -32,7 +36,7 @@ WIDTH, HEIGHT = 1300, 780
 class Studio:
     def __init__(self, before, after, folder, work):
         self.folder, self.work = folder, work
-        # Their names are in the picture of a comparison.
+        # The picture of the comparison contains these names.
         self.before, self.after = Path("before.hprof"), Path("after.hprof")
         shutil.copy(before, work / self.before)
         shutil.copy(after, work / self.after)
@@ -54,15 +58,15 @@ class Studio:
 
     @staticmethod
     def until(true, seconds=90):
-        """Its value, when it has one."""
+        """The value of true(), when it is true."""
         end = time.monotonic() + seconds
         while not (value := true()):
             if time.monotonic() > end:
-                raise TimeoutError("nothing to be seen")
+                raise TimeoutError(f"nothing is displayed after {seconds} s")
             time.sleep(0.5)
         return value
 
-    # ---- In a browser
+    # Pictures in a browser
 
     def page(self, name, address, act=lambda page: None, height=HEIGHT, dark=False):
         with browser.Browser(self.work, WIDTH, height) as page:
@@ -95,7 +99,7 @@ class Studio:
         self.page("timeline", svg.as_uri(), lambda page: page.move(420, 300), height=700)
 
     def folded(self):
-        """flamegraph.pl's own picture."""
+        """The output of flamegraph.pl."""
         stacks = self.work / "stacks.folded"
         self.heapprof("flamegraph", self.before, "--format", "folded", "--cost", "leaked", "-o", stacks)
         program = BUILD / "consumers" / "debian" / "usr/share/perl5/Devel/NYTProf/flamegraph.pl"
@@ -110,7 +114,7 @@ class Studio:
         server = subprocess.Popen([go, "tool", "pprof", "-http=localhost:7787", "-no_browser",
                                    "-sample_index=peak_space",
                                    "-symbolize=none", self.export("pprof", "redis.pb.gz")],
-                                  # In HOME go keeps the program.
+                                  # go has its downloads in HOME.
                                   env={**self.environment, "HOME": os.environ.get("HOME", "/")},
                                   cwd=self.work, start_new_session=True, stderr=subprocess.DEVNULL)
         try:
@@ -135,7 +139,7 @@ class Studio:
         viewer = next(path for path in Path("/usr").glob("lib*/**/valgrind/dh_view.html"))
 
         def act(page):
-            # What its "Load..." does with the file.
+            # The same as the button "Load...".
             page.call("DOM.enable")
             root = page.call("DOM.getDocument")["root"]["nodeId"]
             field = page.call("DOM.querySelector", nodeId=root, selector="input[type=file]")["nodeId"]
@@ -148,7 +152,7 @@ class Studio:
             self.wait(page, 1)
         self.page("viewer-dhat", viewer.as_uri(), act, height=900)
 
-    # ---- In windows
+    # Pictures of windows
 
     def window(self, name, command, seconds, act=lambda: None, width=WIDTH, height=HEIGHT):
         screen = subprocess.Popen(["Xvfb", DISPLAY, "-screen", "0", f"{width}x{height}x24"],
@@ -158,7 +162,7 @@ class Studio:
                                    cwd=self.work,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         try:
-            # The largest window fills the screen; there is no window manager.
+            # There is no window manager: resize the largest window to the display.
             window = self.until(self.largest_window)
             self.xdo("windowmove", window, 0, 0)
             self.xdo("windowsize", window, width, height)
@@ -197,7 +201,7 @@ class Studio:
     def kcachegrind(self):
         (self.work / "kcachegrindrc").write_text("[TipOfDay]\nRunOnStart=false\n")
         self.window("viewer-kcachegrind", ["kcachegrind", self.export("callgrind", "callgrind.out.redis")], 8,
-                    # The tab with the map of callees.
+                    # The tab "Callee Map".
                     lambda: self.click(615, 99))
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""SIGKILL at random moments, and every event compared: none lost, none twice, none invented.
-
-A program of three threads that keep a ledger (tests/programs/ledger_kill.cpp) is killed again and again, by a kernel
-timer or after a number of calls. Blocks are so small that a frame is made every hundred events. What the ledger has
-as done must be in the trace, in order; what it never began must not; and heapprof's figures must be those of a replay
-of the events.
+"""Kill a recorded program with SIGKILL at random moments, and compare every event with the program's ledger.
 
 usage: tools/campaign/kill.py [--runs N] [--seed N] [--build FOLDER]
+
+A program with three threads and a ledger (tests/programs/ledger_kill.cpp) is killed by a kernel timer or after a
+number of calls, in each run. Staging blocks are so small that they are full after a hundred events. All calls that
+the ledger has as done must be in the trace, in order, and no calls that were not begun. heapprof's figures must be
+those of a replay of the events.
 """
 import argparse
 import os
@@ -25,8 +25,8 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 FIGURES = ("allocations", "allocated_bytes", "frees", "failed", "leaked_bytes", "leaked_blocks")
 
 
-def where_it_fell(path):
-    """What was under way, as far as the file tells."""
+def operations_in_progress(path):
+    """The operations that the kill interrupted, as far as the file shows them."""
     import trace_reader
     found = []
     trace = trace_reader.Trace(path)
@@ -39,11 +39,11 @@ def where_it_fell(path):
         commit = struct.unpack_from("<Q", data, at + 48)[0]
         sequence, slots = commit >> 32, commit & 0xffffffff
         if (stream, sequence) in frames:
-            found.append("between a frame and its block's end")
+            found.append("between writing a frame and starting the next block")
         elif slots >= (size - 64) // 32:
-            found.append("as a full block was becoming a frame")
+            found.append("while a full block was written as a frame")
         elif slots <= 1 and sequence:
-            found.append("just after a block's change")
+            found.append("just after starting a block")
     return found
 
 
@@ -68,7 +68,7 @@ def strike(plan):
         for name in FIGURES:
             if report["heap"][name] != figures[name]:
                 return f"{name}: {report['heap'][name]}, not {figures[name]}", 0, []
-        return None, report["events"], where_it_fell(run.trace)
+        return None, report["events"], operations_in_progress(run.trace)
 
 
 def main():
@@ -95,10 +95,10 @@ def main():
             fell.update(set(where))
             if (run + 1) % 100 == 0:
                 print(f"{run + 1} kills, {events} events compared, {failed} failed", flush=True)
-    print(f"\n{options.runs} kills, {events} events compared one by one, {time.monotonic() - begin:.0f} "
+    print(f"\n{options.runs} kills, {events} events compared, {time.monotonic() - begin:.0f} "
           f"s: {failed} failed")
     for where, times in fell.most_common():
-        print(f"  {times:5} fell {where}")
+        print(f"  {times:5} {where}")
     sys.exit(1 if failed else 0)
 
 

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Stacks of real programs against libunwind, at length: each program of tools/bench/programs.py and some more runs
-under the oracle (tests/unit/unwind/oracle_preload.cpp), which captures a stack at every allocation as the recorder
-does, compares each with a walk from scratch, and every N-th, frame by frame, with libunwind's local interface.
+"""Compare stacks of real programs with libunwind.
 
-  tools/campaign/oracle.py [--only NAME,...] [--seconds S] [-o FILE.md]
+usage: tools/campaign/oracle.py [--only NAME,...] [--seconds S] [-o FILE.md]
 
-Prints a table. Status 1 when a stack differed, or a program died under the oracle. A program that takes longer than S
-seconds (default 200) is ended; what was compared until then counts. Needs a build with the tests (tools/test.sh).
+Each program of tools/bench/programs.py and some more run with the oracle (tests/unit/unwind/oracle_preload.cpp). It
+captures a stack at every allocation as the recorder does, compares each with a complete unwind, and every N-th, frame
+by frame, with libunwind.
+
+Prints a table. Exit status 1: a stack differed, or a program died. A program that takes longer than S seconds
+(default 200) is ended; the stacks until then count. Needs a build with tests (tools/test.sh).
 """
 
 import argparse
@@ -25,14 +27,14 @@ import programs  # noqa: E402  (the path is set just above)
 NODE = ("let t = 0; for (let i = 0; i < 3e5; i++) { t += JSON.stringify({a: [i, 'x'.repeat(i % 50)]}).length } "
         "console.log(t)")
 
-# The share of stacks that libunwind is asked about: it needs 20 to 100 us for one.
+# Every N-th stack is compared with libunwind, which needs 20 to 100 us for one.
 EVERY = {"cc1plus": 200, "rsvg-convert": 20, "redis-server": 50, "larson": 500, "node": 200, "python3": 20,
          "python3-threads": 50,
          "perl": 50, "sqlite3": 20, "jq": 20, "git": 10}
 
 
 def more():
-    """Programs beyond the benchmark's: name and command."""
+    """Programs that are not in the benchmark."""
     wanted = [
         ("node", ["node", "-e", NODE]),
         ("heaptrack_gui (Qt)", ["xvfb-run", "-a", "timeout", "20", "heaptrack_gui"]),
@@ -44,8 +46,8 @@ def more():
 
 
 def totals_of(report):
-    """(captures, compared, frames, different, truncated) of the oracle's report, whose lines are sums so far: the
-    last of each program. (Of processes that share a name the largest counts, so that none counts twice.)"""
+    """(captures, compared, frames, different, truncated) in the oracle's report. Its lines are cumulative; the
+    largest of each process name counts."""
     last = {}
     if os.path.exists(report):
         with open(report) as file:
@@ -68,7 +70,7 @@ def run(program, oracle, folder, seconds):
     try:
         errors = process.communicate(timeout=seconds)[1]
     except subprocess.TimeoutExpired:
-        # The oracle reports at exit, so it is asked to leave first.
+        # SIGTERM first, because the oracle reports at exit.
         os.killpg(process.pid, signal.SIGTERM)
         errors = process.communicate(timeout=20)[1]
     died = process.returncode in (-signal.SIGILL, -signal.SIGTRAP, -signal.SIGSEGV, -signal.SIGABRT)
@@ -77,15 +79,15 @@ def run(program, oracle, folder, seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="names, comma separated")
-    parser.add_argument("--seconds", type=float, default=200, help="for each program")
+    parser.add_argument("--only", default="", help="names, separated by commas")
+    parser.add_argument("--seconds", type=float, default=200, help="time limit of each program")
     parser.add_argument("--build", default=os.path.join(HERE, "../../build"), help="build folder")
-    parser.add_argument("-o", "--output", help="write the table to this file too")
+    parser.add_argument("-o", "--output", help="write the table to this file, too")
     options = parser.parse_args()
     oracle = os.path.abspath(os.path.join(options.build, "tests/unit/unwind/libunwind_oracle_preload.so"))
     if not os.path.exists(oracle):
-        sys.exit(f"{oracle} is missing: run tools/test.sh first, or name the build folder with --build")
-    lines = ["| program | captures, each checked against a full walk | compared | frames | different | truncated |",
+        sys.exit(f"{oracle} does not exist: run tools/test.sh first, or set --build")
+    lines = ["| program | captures, each compared with a full unwind | compared | frames | different | truncated |",
              "|---|---:|---:|---:|---:|---:|"]
     print("\n".join(lines))
     bad = False

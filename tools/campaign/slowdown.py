@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Whether looking at a running program slows it: its own count of pairs per 100 ms, while nobody looks and while
-heapprof reads its trace again and again. The program has one processor for itself, heapprof another; without two
-there is nothing to measure. Processors share caches, memory and, where they are threads of one core, more: so gzip,
-which knows nothing of the program, works in heapprof's place for a third of the time, and what heapprof costs is the
-difference.
+"""Measure whether heapprof slows a program while it reads the program's trace.
 
 usage: tools/campaign/slowdown.py [--rounds N] [--build FOLDER]
+
+The program counts its malloc/free pairs per 100 ms: a third of the time alone, a third while heapprof reads its trace
+repeatedly, and a third while gzip runs instead of heapprof. The program has one processor, heapprof or gzip another.
+Processors share caches and memory, so that gzip slows the program, too; the difference between gzip and heapprof is
+the cost of reading the trace. Skipped on machines with one processor.
 """
 import argparse
 import os
@@ -33,15 +34,15 @@ def main():
     import harness
     processors = sorted(os.sched_getaffinity(0))
     if len(processors) < 2:
-        print("skipped: takes two processors")
+        print("skipped: needs two processors")
         sys.exit(harness.SKIPPED)
     with tempfile.TemporaryDirectory(prefix="heapprof-campaign-") as folder:
         trace = Path(folder) / "load.hprof"
         program = subprocess.Popen([harness.program("hosts"), "load", "1"], stdout=subprocess.PIPE, text=True,
                                    preexec_fn=lambda: os.sched_setaffinity(0, {processors[0]}),
                                    env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace))
-        counts = {"nobody looks": [], "gzip works": [], "heapprof reads": []}
-        phase = ["nobody looks"]
+        counts = {"alone": [], "with gzip": [], "with heapprof": []}
+        phase = ["alone"]
         looked = 0
 
         def collect():
@@ -55,7 +56,7 @@ def main():
             for name in counts:
                 phase[0] = "settling"
                 other = None
-                if name == "gzip works":
+                if name == "with gzip":
                     with open("/dev/urandom", "rb") as noise:
                         other = subprocess.Popen(["gzip", "-9"], stdin=noise, stdout=subprocess.DEVNULL,
                                                  preexec_fn=lambda: os.sched_setaffinity(0, {processors[1]}))
@@ -63,7 +64,7 @@ def main():
                 phase[0] = name
                 end = time.monotonic() + 1.5
                 while time.monotonic() < end:
-                    if name != "heapprof reads":
+                    if name != "with heapprof":
                         time.sleep(0.1)
                         continue
                     command = COMMANDS[looked % len(COMMANDS)]
@@ -80,9 +81,9 @@ def main():
     for name, found in counts.items():
         print(f"{name:15} median {statistics.median(found):8.0f} pairs in 100 ms, quartiles "
               f"{statistics.quantiles(found)[0]:.0f} to {statistics.quantiles(found)[2]:.0f}, {len(found)} readings")
-    for name in ("nobody looks", "gzip works"):
-        ratio = statistics.median(counts["heapprof reads"]) / statistics.median(counts[name])
-        print(f"while {looked} commands read it: {100 * (ratio - 1):+.1f} % of its pace while {name}")
+    for name in ("alone", "with gzip"):
+        ratio = statistics.median(counts["with heapprof"]) / statistics.median(counts[name])
+        print(f"while {looked} commands read the trace: {100 * (ratio - 1):+.1f} % compared to {name}")
 
 
 if __name__ == "__main__":

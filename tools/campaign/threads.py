@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Storms of short threads and cancellations at random moments, more often than the tests do, with small blocks and
-large ones; every marked block is found in the trace.
+"""Record many short threads, and threads that are cancelled at random moments, and check that all marked blocks are
+in the trace.
 
-usage: tools/campaign/threads.py [--times N] [--build FOLDER]     N: threads of a storm (default 100000)
+usage: tools/campaign/threads.py [--times N] [--build FOLDER]
+
+--times N  number of short threads; default 100000. A tenth as many threads are cancelled. Both with small and with
+           large staging blocks.
 """
 import argparse
 import os

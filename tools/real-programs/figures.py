@@ -1,6 +1,6 @@
-"""What the traces of one program say: are they whole, and how good are their stacks and totals.
+"""Checks the traces of one program: whether they are complete, and the quality of stacks and totals.
 
-Shares of stacks are shares of allocations: a stack counts as often as it allocated.
+Shares of stacks are shares of allocations.
 """
 
 import functools
@@ -11,8 +11,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-# Reading hundreds of compilers' traces by stack says no more than reading the largest, and a recursive program has
-# stacks by the hundred thousand: the shares are of those that allocate most.
+# Stacks are read in the largest traces only, since a build runs the same compiler hundreds of times; and only the
+# stacks with most allocations, since a recursive program has hundreds of thousands.
 MOST_BY_STACK = 5
 STACKS = "2000"
 MOST_WITNESSES = 2
@@ -28,14 +28,14 @@ def report(heapprof, trace, *options):
 
 
 def of(program, traces, heapprof):
-    """The row of `program`; row["problems"] are sentences, none when all is well."""
+    """The row of `program`; row["problems"] has a sentence for each problem."""
     problems = []
     files = sorted(traces.glob("*.hprof*"), key=lambda path: -path.stat().st_size)
     row = {"name": program.name, "traces": len(files), "trace_bytes": sum(path.stat().st_size for path in files)}
     log = traces / "log"
     if log.exists():
         said = Counter(line.split(": ", 2)[-1] for line in log.read_text(errors="replace").splitlines())
-        problems += [f"the recorder said {count} times: {line}" for line, count in said.items() if line]
+        problems += [f"logged {count} times: {line}" for line, count in said.items() if line]
     counted = [path for path in files if program.main is None or name_of(path) in program.main]
     detailed = set(counted[:MOST_BY_STACK])
     with ThreadPoolExecutor(2) as pool:
@@ -51,10 +51,10 @@ def of(program, traces, heapprof):
         totals["events"] += result["events"]
         for key in ("unmatched_frees", "implied_frees"):
             totals[key] += heap[key]
-            # A forked child releases what its parent allocated; constructors of libraries allocate before
-            # an embedded allocator's functions can be patched (docs/embedded-allocators.md).
+            # A forked child frees blocks of its parent; constructors of libraries allocate before the functions of
+            # an embedded allocator can be patched (docs/embedded-allocators.md).
             if heap[key] > program.tolerated * heap["frees"] and not forked(path):
-                problems.append(f"{path.name}: {heap[key]} {key} of {heap['frees']} releases")
+                problems.append(f"{path.name}: {heap[key]} {key} of {heap['frees']} frees")
         if not integrity["complete"]:
             problems.append(f"{path.name}: not complete: {integrity}")
         # Processes that were killed, or replaced by a signal's default action, end as unknown.
@@ -72,7 +72,7 @@ def of(program, traces, heapprof):
             blocks = entry["blocks"]
             stacks += blocks
             if any("libheapprof" in frame["module"] for frame in entry["stack"]):
-                problems.append(f"{path.name}: a frame of the recorder's in a stack: "
+                problems.append(f"{path.name}: a stack contains a frame of the recorder: "
                                 f"{[frame['function'] for frame in entry['stack'][:4]]}")
             if entry["truncated"]:
                 cut += blocks
@@ -115,7 +115,7 @@ def of(program, traces, heapprof):
 
 @functools.cache
 def has_symbols(module):
-    """Whether a module's own file tells the names of all its functions."""
+    """Whether the module's own file has the names of all functions."""
     if not Path(module).exists():
         return False
     sections = subprocess.run(["readelf", "-SW", module], capture_output=True, text=True).stdout
@@ -123,7 +123,7 @@ def has_symbols(module):
 
 
 def forked(trace):
-    """By the header's flags (docs/concepts/trace-format.md): recording began in a forked child."""
+    """Whether the recording started in a forked child, by the flags of the trace header."""
     with trace.open("rb") as file:
         header = file.read(116)
     return len(header) == 116 and struct.unpack_from("<I", header, 112)[0] & 2 != 0
@@ -134,7 +134,7 @@ def name_of(path):
 
 
 def last_of_process(trace, files):
-    """The last of the traces of one process, which got a new one at each exec."""
+    """The last trace of a process, which starts a new one at each exec."""
     return max((path for path in files if process_of(path) == process_of(trace)),
                key=lambda path: path.stat().st_mtime_ns)
 
@@ -144,7 +144,7 @@ def process_of(path):
 
 
 def witnessed(heapprof, trace, said):
-    """Compares what mallinfo2 said at exit with what the trace holds live then. None: they agree."""
+    """Compares mallinfo2 at exit with the blocks that are live then in the trace. None: they agree."""
     used, mapped = map(int, said.read_text().split())
     seconds = witness_time(heapprof, trace)
     if seconds is None:
@@ -153,8 +153,8 @@ def witnessed(heapprof, trace, said):
     if result is None:
         return errors.strip()
     live, blocks = result["heap"]["leaked_bytes"], result["heap"]["leaked_blocks"]
-    # Header and rounding of a chunk: 8 to 24 bytes, at least 32 in all; mapped ones up to a page more. The loader's
-    # blocks from before the program's start are in no trace.
+    # A chunk has 8 to 24 bytes more than its block, for header and rounding, and at least 32; a mapped chunk up to a
+    # page more. Blocks that the loader allocated before the program started are not in the trace.
     low, high = live + 8 * blocks, live + 32 * blocks + 65536 + mapped // 16
     if low - 4096 <= used + mapped <= high:
         return None
@@ -193,7 +193,7 @@ def table(path):
             row = json.loads(text)
             lines[row["name"]] = table_line(row)
         except (ValueError, KeyError, TypeError):
-            raise ValueError(f"{path}: line {number} is not what --json writes") from None
+            raise ValueError(f"{path}: line {number} is not a row of --json") from None
     return "\n".join(["| program | facts | verdicts | differ | processes | events | peak | truncated | unresolved | "
                       "though symbols are there | mallinfo2 agrees, of processes asked |",
                       "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|", *lines.values()])

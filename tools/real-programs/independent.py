@@ -1,20 +1,17 @@
 #!/usr/bin/env python3
-"""Compares heapprof's totals of real programs with what others count: valgrind, heaptrack, redis, tracemalloc.
+"""Compare heapprof's totals of real programs with those of valgrind, heaptrack, redis and tracemalloc.
 
 usage: tools/real-programs/independent.py [--build DIR] [--json FILE] [NAME...]
 
-Each program, one process that does the same at every start, runs four times: alone, recorded, under valgrind's
-memcheck ("total heap usage", "in use at exit") and under heaptrack. All of them count a realloc as an allocation,
-memcheck and heapprof as a release too. heaptrack's peak is compared to the three digits that it prints; the block of
-72,704 bytes that its own libstdc++ takes is allowed for. Printed is a Markdown table; of each figure heapprof's, and
-how far the others are from it.
+Each program is one deterministic process. It runs four times: plain, recorded, with valgrind's memcheck ("total heap
+usage", "in use at exit") and with heaptrack. All of them count a realloc as an allocation; memcheck and heapprof also
+as a free. heaptrack's peak is compared with the three digits that it prints, less the block of 72,704 bytes that its
+own libstdc++ allocates. Prints a Markdown table with heapprof's figures and the differences of the others.
 
-  redis     used_memory of INFO against the sum of the usable sizes of the blocks that were live at that moment and
-            came from zmalloc
-  python3   tracemalloc's growth between two points of a script under PYTHONMALLOC=malloc, against heapprof's between
-            the same points
+  redis     used_memory of INFO, and the sum of the usable sizes of blocks from zmalloc that were live at that moment
+  python3   growth between two points of a script with PYTHONMALLOC=malloc, by tracemalloc and by heapprof
 
-Exit status: 1 when a figure is further away than one in a hundred, or the program did something else when recorded.
+Exit status 1: a figure differs by more than one percent, or the recorded program behaved differently.
 """
 
 import argparse
@@ -33,8 +30,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PATH = "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 TIMEOUT = 400
-ALLOWED = 0.01  # share by which a figure may be off, or 300 of it: environments differ by a variable or two
-HEAPTRACK_ITSELF = 72704  # bytes, one block: the reserve of the libstdc++ that heaptrack brings into the process
+ALLOWED = 0.01  # allowed difference as a share, or 300: the environments differ by one or two variables
+HEAPTRACK_ITSELF = 72704  # bytes of one block: the emergency pool of the libstdc++ that heaptrack loads
 COMPARED = (("valgrind", "allocations"), ("valgrind", "frees"), ("valgrind", "allocated_bytes"),
             ("valgrind", "leaked_bytes"),
             ("heaptrack", "allocations"))
@@ -81,7 +78,7 @@ PROGRAMS = {
 
 
 def environment(**more):
-    # GLib leaves its own caches of small blocks out under valgrind; G_SLICE makes it do so everywhere.
+    # GLib disables its caches of small blocks under valgrind; G_SLICE disables them everywhere.
     return {"PATH": PATH, "HOME": "/nonexistent", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "PYTHONMALLOC": "malloc",
             "G_SLICE": "always-malloc"} | more
 
@@ -128,7 +125,7 @@ def prepare(name, folder):
 
 
 def compare(name, options, folder):
-    """A row: heapprof's figures and the others'; absent where that one did not survive the program."""
+    """A row with the figures of heapprof and of the others, as far as the program works with them."""
     command = PROGRAMS[name][1]
     prepare(name, folder)
     alone = run(command, folder)
@@ -164,7 +161,7 @@ def compare(name, options, folder):
 
 
 def difference(row, who, key):
-    """Theirs less heapprof's, for the table."""
+    """The difference to heapprof's figure, for the table."""
     if who not in row:
         return "-"
     away = row[who][key] - row["heapprof"][key]
@@ -232,8 +229,8 @@ def redis(options, folder):
         run(["redis-benchmark", "-s", socket, "-q", "-n", "3000", "-r", "1000", "-t", "set,lpush,sadd,zadd,hset"],
             folder)
         time.sleep(2)
-        # The mark is set while the client that asked is still there: its buffers count. A script, so that the reply
-        # is short and needs no buffer of its own; asked twice, so that the script is known already.
+        # The mark is set while the client is connected, whose buffers count. A script keeps the reply short, so that
+        # it needs no buffer; its second call does not compile it.
         with unix_socket.socket(unix_socket.AF_UNIX) as client:
             client.connect(str(socket))
             script = "return string.match(redis.call('info','memory'), 'used_memory:(%d+)')"
@@ -292,7 +289,7 @@ def python_growth(options, folder):
 
 
 def say(name, what, theirs, ours, allowed):
-    """One line of a statistic that the program keeps itself; true: it agrees."""
+    """Prints a statistic of the program itself; true: heapprof agrees."""
     away = (theirs - ours) / ours
     print(f"{name}: {what} {theirs:,}, from the trace {ours:,} ({away * 100:+.3f} %)")
     return abs(away) <= allowed

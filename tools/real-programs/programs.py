@@ -1,4 +1,4 @@
-"""The programs: one function each, which runs it and notes facts. Add yours with @program.
+"""The programs: a function for each, which runs it and collects facts. Add one with @program.
 
 A fact must not depend on time, process ids or addresses; `normalise` takes such things out of outputs.
 """
@@ -25,10 +25,10 @@ class Program:
     description: str
     function: Callable
     needs: tuple
-    main: tuple | None  # names of the executables that count for the figures; None: all
+    main: tuple | None  # names of the executables whose figures count; None: all
     witness: bool
     user: str | None
-    tolerated: float  # share of releases whose allocation may be unknown
+    tolerated: float  # allowed share of frees without a known allocation
 
     def missing(self, path):
         return [name for name in self.needs if shutil.which(name, path=path) is None and not Path(name).exists()]
@@ -211,7 +211,7 @@ def python_verdicts(run, module, timeout, recorded=True, only=()):
 
 
 def python_tests(run, *modules, timeout=1500):
-    """Facts: each test's verdict."""
+    """Facts: the result of each test."""
     for module in modules:
         status, verdicts, said = python_verdicts(run, module, timeout)
         run.fact(f"{module}: status", status)
@@ -292,7 +292,7 @@ def postgresql(run):
         return run(bin / "psql", "-qAtX", "-c", text, name=name, **options)
     server = start()
     run(bin / "pgbench", "-i", "-q", "-s", "1", name="pgbench -i", output=False, errors=False, **options)
-    # Several clients meet in another order each time; one with a seed does the same.
+    # The order of several clients varies; one client with a seed is deterministic.
     run(bin / "pgbench", "-n", "-c", "4", "-j", "2", "-t", "50", "-S", name="pgbench, four clients", output=False,
         errors=False, **options)
     run(bin / "pgbench", "-n", "-c", "1", "-t", "200", "--random-seed=7", name="pgbench", output=False, errors=False,
@@ -305,7 +305,7 @@ def postgresql(run):
         "order by 1 limit 3", "queries")
     sql("select regexp_replace(repeat('abc', 300), 'b', 'x', 'g') = repeat('axc', 300), jsonb_agg(g) from "
         "generate_series(1,5) g", "functions")
-    # A backend that dies takes all others with it, and the server recovers.
+    # A crash of a backend ends all others, and the server recovers.
     backend = run.start(bin / "psql", "-qAtX", "-c", "select pg_sleep(100)", **options)
     find = "select pid from pg_stat_activity where query like 'select pg_sleep%'"
     run.wait_for(lambda: run.quiet(bin / "psql", "-qAtX", "-c", find, **options).strip(), what="a busy backend")

@@ -1,24 +1,22 @@
 #!/usr/bin/env python3
-"""Runs the whole of CPython's own tests (Debian's libpython3.11-testsuite), module by module, without and with the
-recorder.
+"""Run CPython's test suite (Debian's libpython3.11-testsuite) module by module, without and with the recorder.
 
 usage: tools/real-programs/python-tests.py [options] [MODULE...]
 
-MODULE        default: all that `python3 -m test --list-tests` names
---part K/N    every Nth module only, beginning with the Kth: so that parts can run in turn, or at once
---jobs N      modules at once; default 1
---timeout S   seconds for one run of one module; default 600. A module that needs more is reported as cut, not
-              compared
---results F   a line of JSON for each module; modules that F has are not run again
---summary     print what is in F, run nothing
+MODULE        default: all modules of `python3 -m test --list-tests`
+--part K/N    only every N-th module, starting with the K-th, so that parts can run one after another or in parallel
+--jobs N      number of parallel modules; default 1
+--timeout S   time limit of one run of a module in seconds; default 600. A module that exceeds it is not compared
+--results F   write a line of JSON for each module to F; modules that are in F do not run again
+--summary     run nothing; print a summary of F
 --build DIR   build folder; default build/ of this tree
 
-Each module runs plain and then recorded, as do all processes it starts, and the verdicts are compared test by test.
-Where they differ both run twice more: a test that has had the same verdict in both ways at least once is unstable by
-itself (races, times, the network); the others *differ* because of the recorder. The trace of the module's own process
-must be readable and complete.
+Each module, with all processes that it starts, runs without the recorder and then with it, and the results are
+compared test by test. If they differ, both run twice more. A test that had the same result in both ways at least once
+is unstable (races, times, the network); the others differ because of the recorder. The trace of the module's main
+process must be readable and complete.
 
-Exit status: 0 when nothing differs; 1 otherwise.
+Exit status: 0: no differences; 1: otherwise.
 """
 
 import argparse
@@ -40,15 +38,15 @@ from run import ROOT, Run
 PYTHON = "/usr/bin/python3"
 AGAIN = 2
 EXIT_STATUS = "(the module's exit status)"
-LONG = 60  # seconds: of a module that takes longer, only the tests that differ run again
+LONG = 60  # seconds; in a module that takes longer, only tests that differ run again
 
 
 def verdicts_of(run, module, timeout, recorded, only):
     status, verdicts, said = programs.python_verdicts(run, module, timeout, recorded, only)
     named = dict(line.split(": ", 1) for line in verdicts)
-    # A module may skip itself as a whole, or die: then its status is all there is to compare.
+    # A module that is skipped or dies has only an exit status to compare.
     named[EXIT_STATUS] = str(status)
-    return named, "killed: it took too long" in said, said
+    return named, "killed: timeout" in said, said
 
 
 def unequal(plain, recorded):
@@ -56,7 +54,7 @@ def unequal(plain, recorded):
 
 
 def trace_problem(heapprof, traces):
-    """A sentence on the traces of a module's main process, which made the largest; None: sound."""
+    """The problem with the largest trace, which is that of the main process, or None."""
     files = sorted(traces.glob("*.hprof*"), key=lambda path: -path.stat().st_size)
     if not files:
         return "no trace was written", 0

@@ -1,25 +1,24 @@
 #!/usr/bin/env python3
-"""Runs real programs without the recorder and with it, and compares.
+"""Run real programs without and with the recorder, and compare.
 
 usage: tools/real-programs/run.py [options] [NAME...]
 
-NAME         which programs (--list names them); default: all of them
---list       names and descriptions
---build DIR  build folder; default build/ of this tree
---work DIR   where programs work and traces go; default a new folder below /tmp, then removed
---keep       keep the traces
---read       run nothing: read again the traces that --keep left in --work
---json FILE  append a line of JSON for each program
---table FILE run nothing: print a Markdown table of the lines in FILE, written by --json
+NAME          programs; default: all of them
+--list        print names and descriptions
+--build DIR   build folder; default build/ of this tree
+--work DIR    folder for the programs and their traces; default a new folder in /tmp, which is removed
+--keep        keep the traces
+--read        run nothing; read the traces in --work that --keep left
+--json FILE   append a line of JSON for each program
+--table FILE  run nothing; print a Markdown table of the lines in FILE, which --json wrote
 
-Each program has a function in programs.py that runs it (with its helpers, servers, children)
-and notes facts: exit statuses, outputs, files, verdicts of its own test suite. The function is
-executed twice, in a fresh folder of the same name: plain, then with libheapprof.so preloaded
-into everything it starts. Any fact that differs is printed as a difference. Then every trace is
-read: it must be complete, no release may be unexplained, and its figures are printed (figures.py).
+Each program has a function in programs.py, which runs it with its helpers, servers and children, and collects facts:
+exit statuses, outputs, files, results of its own tests. The function runs twice, in a new folder with the same name:
+without the recorder, then with libheapprof.so preloaded into all processes. Each fact that differs is printed. Then
+all traces are read: they must be complete, without unmatched frees; their figures are printed (figures.py).
 
-Exit status: 0 no difference and all traces sound; 1 otherwise; 2 for a wrong command line or
-a FILE that --table can't read. Programs not installed are skipped by name.
+Exit status: 0: no differences, and all traces are complete; 1: otherwise; 2: wrong command line, or FILE of --table
+is malformed. Programs that are not installed are skipped.
 """
 
 import argparse
@@ -43,7 +42,7 @@ PATH = "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Run:
-    """One execution of a program: its folder, its environment, and the facts it noted."""
+    """One execution of a program: its folder, its environment, and its facts."""
 
     def __init__(self, folder, recorded, variables, user=None):
         self.dir = folder
@@ -68,7 +67,7 @@ class Run:
     def __call__(self, *command, name=None, input=None, timeout=600, normalise=None, output=True, errors=True,
                  cwd=None,
                  user=None, **extra):
-        """Runs to the end and notes status and outputs; returns standard output. `extra`: environment."""
+        """Runs a command, adds status and outputs to the facts, returns standard output. `extra`: environment."""
         name = name or " ".join(map(str, command))[:100]
         status, out, err = self.execute(command, True, input, timeout, cwd, user, extra)
         clean = normalise or (lambda text: text)
@@ -80,7 +79,7 @@ class Run:
         return out
 
     def quiet(self, *command, input=None, timeout=600, cwd=None, user=None, check=True, **extra):
-        """Preparation and questions: never recorded, noted only when it fails."""
+        """Runs a command without the recorder; a failure is a fact."""
         status, out, err = self.execute(command, False, input, timeout, cwd, user, extra)
         if check and status != 0:
             self.fact(f"preparation {command[0]}", f"{status}: {err[-2000:]}")
@@ -96,7 +95,7 @@ class Run:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             out, err = process.communicate()
-            err += b"\n(killed: it took too long)\n"
+            err += b"\n(killed: timeout)\n"
         return process.returncode, out.decode(errors="replace"), err.decode(errors="replace")
 
     def popen(self, command, recorded, cwd, user, extra, **streams):
@@ -108,7 +107,7 @@ class Run:
                                 cwd=cwd or self.dir, start_new_session=True, **ids, **streams)
 
     def start(self, *command, cwd=None, user=None, recorded=True, **extra):
-        """Starts a server; it is killed at the latest when the run is over."""
+        """Starts a server, which is killed at the end of the run."""
         log = open(self.dir / "tmp" / f"server{len(self.background)}.log", "wb")
         process = self.popen(command, recorded, cwd, user, extra, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.background.append(process)
@@ -120,7 +119,7 @@ class Run:
             if condition():
                 return
             time.sleep(0.05)
-        raise RuntimeError(f"{what} did not come true in {seconds} s")
+        raise RuntimeError(f"{what} was not true within {seconds} s")
 
     def stop(self, process, number=signal.SIGTERM, name="server", timeout=60):
         if process.poll() is None:
@@ -161,7 +160,7 @@ def execute(program, work, recorded, library, witness, traces):
     began = time.monotonic()
     try:
         program.function(run)
-    except Exception as problem:  # a fact too: it must not differ
+    except Exception as problem:  # also a fact that must not differ
         run.fact("the program could not be driven", f"{type(problem).__name__}: {problem}")
         run.failed = True
     finally:
@@ -171,7 +170,7 @@ def execute(program, work, recorded, library, witness, traces):
 
 
 def differences(plain, recorded):
-    """Lines for people; empty: none."""
+    """A line for each difference."""
     lines = []
     names = list(dict.fromkeys([name for name, _ in plain.facts] + [name for name, _ in recorded.facts]))
     for name in names:
@@ -186,7 +185,7 @@ def differences(plain, recorded):
 
 
 def read_again(options):
-    """The rows of --json, with the figures that this build reads from the traces."""
+    """Updates the rows of --json with figures that this build reads from the traces."""
     rows = {row["name"]: row for row in map(json.loads, options.json.read_text().splitlines())}
     for program in programs.ALL:
         traces = options.work / f"traces-{program.name}"
@@ -200,7 +199,7 @@ def read_again(options):
 
 
 def main():
-    # The text above is the help: it says usage and options itself.
+    # The docstring is the help.
     parser = argparse.ArgumentParser(add_help=False, usage=argparse.SUPPRESS)
     parser.format_help = lambda: __doc__
     parser.add_argument("-h", "--help", action="help")
@@ -219,7 +218,7 @@ def main():
         return 0
     if options.table:
         if options.names or options.json or options.read:
-            parser.error("--table runs nothing and reads one FILE: give neither names nor --json nor --read with it")
+            parser.error("--table excludes names, --json and --read")
         try:
             print(figures.table(options.table))
         except (OSError, ValueError) as error:
@@ -231,12 +230,12 @@ def main():
     chosen = [program for program in programs.ALL if not options.names or program.name in options.names]
     unknown = set(options.names) - {program.name for program in chosen}
     if unknown:
-        parser.error(f"no such program: {', '.join(sorted(unknown))}")
+        parser.error(f"unknown program: {', '.join(sorted(unknown))}")
 
     work = options.work or Path(tempfile.mkdtemp(prefix="heapprof-real-"))
     work.mkdir(parents=True, exist_ok=True)
     work.chmod(0o755)
-    # Other users (PostgreSQL's) must be able to read the library.
+    # Other users (that of PostgreSQL) must be able to read the library.
     library = work / "libheapprof.so"
     shutil.copy(options.build / "preload" / "libheapprof.so", library)
     witness = work / "witness.so"
@@ -257,7 +256,7 @@ def main():
         recorded = execute(program, work, True, library, witness, traces)
         lines = differences(plain, recorded)
         if hasattr(plain, "failed"):
-            lines.append(f"without the recorder, too: {plain.facts[-1]}")
+            lines.append(f"fails without the recorder, too: {plain.facts[-1]}")
         row = figures.of(program, traces, options.build / "analyzer" / "heapprof")
         row.update(facts=len(plain.facts), differences=sum(line.startswith("differs") for line in lines),
                    plain_seconds=round(plain.seconds, 1), recorded_seconds=round(recorded.seconds, 1),

@@ -1,9 +1,9 @@
-/* Preloaded beside the recorder: what the allocator itself says it has handed out when the process exits, and what
- * the recorder is told at that moment. tools/real-programs/figures.py compares the two.
+/* Preloaded with the recorder: at exit, writes mallinfo2 to a file and a mark to the trace, so that
+ * tools/real-programs/figures.py can compare the two.
  *
- * mallinfo2 counts chunks: each block with its header and rounding (8 to 24 bytes more than was asked, a page more
- * where the block is a mapping). Chunks kept in a thread's cache count as handed out, so the runner turns these
- * caches off by GLIBC_TUNABLES. */
+ * mallinfo2 counts chunks: blocks with header and rounding (8 to 24 bytes more than requested, up to a page more for
+ * mapped blocks). Chunks in the caches of threads count as allocated, therefore run.py disables these caches with
+ * GLIBC_TUNABLES. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 #include "preload/heapprof.h"
 
-__attribute__((destructor)) static void tell(void) {
+__attribute__((destructor)) static void write_mallinfo(void) {
   const int saved = errno;
   const char* folder = getenv("HEAPPROF_WITNESS");
   if (folder == NULL || !heapprof_is_recording()) return;
