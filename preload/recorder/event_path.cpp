@@ -42,13 +42,15 @@ constinit LoaderWatcher* g_loader_watcher = nullptr;
 
 }  // namespace
 
-[[gnu::noinline]] ThreadState* enter_slow(std::uint64_t stack_pointer) noexcept {
+[[gnu::noinline]] ThreadState* enter_slow(StackPointer stack_pointer) noexcept {
   if (state() == State::kNew) start();
   if (state() != State::kOn) return nullptr;
   if (in_forked_child()) {
     // If a handler that interrupted this thread inside the recorder has forked, the interrupted event has to end
     // first.
-    if (t_local.state != nullptr && t_local.state->busy != 0 && !busy_is_stale(*t_local.state, stack_pointer))
+    const ThreadState* const interrupted = t_local.state;
+    if (interrupted != nullptr && interrupted->busy != StackPointer::kNone &&
+        !busy_is_stale(*interrupted, stack_pointer))
       return nullptr;
     forked();
     if (state() != State::kOn) return nullptr;
@@ -58,7 +60,7 @@ constinit LoaderWatcher* g_loader_watcher = nullptr;
     thread = attach_thread();
     if (thread == nullptr) return nullptr;
   }
-  while (thread->busy != 0) {
+  while (thread->busy != StackPointer::kNone) {
     if (busy_is_stale(*thread, stack_pointer)) {
       recover_abandoned_event(*thread);
       break;
@@ -74,7 +76,7 @@ constinit LoaderWatcher* g_loader_watcher = nullptr;
   // A handler may have forked before `busy` was set, and its child may have begun a trace of its own since: then this
   // event is the parent's.
   if (thread->generation == g_process_generation && !in_forked_child()) [[likely]] return thread;
-  thread->busy = 0;
+  thread->busy = StackPointer::kNone;
   return nullptr;
 }
 

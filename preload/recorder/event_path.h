@@ -21,19 +21,19 @@ namespace heapprof::recorder {
 
 /// Enters the calling thread's state in whatever condition it is: starts the recorder, attaches the thread, recovers
 /// an abandoned state, or takes a nested one. Null: the event is not recorded.
-ThreadState* enter_slow(std::uint64_t stack_pointer) noexcept;
+ThreadState* enter_slow(StackPointer stack_pointer) noexcept;
 
 /// Enters the thread's state where nothing is unusual: recording, not paused, nobody inside. Null: enter_slow() has
 /// to decide. `busy` is set before the guard is read, so that a child, forked by a signal handler in between, finds
 /// that somebody is inside.
 [[gnu::always_inline]] inline ThreadState* enter_fast() noexcept {
   ThreadState* thread = t_local.state;
-  if (thread == nullptr || thread->busy != 0) [[unlikely]] return nullptr;
+  if (thread == nullptr || thread->busy != StackPointer::kNone) [[unlikely]] return nullptr;
   thread->busy = arch::stack_pointer();
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   if (__atomic_load_n(&g_fork_page->fast_path_guard, __ATOMIC_RELAXED) == thread->generation) [[likely]]
     return thread;
-  thread->busy = 0;
+  thread->busy = StackPointer::kNone;
   return nullptr;
 }
 
@@ -45,7 +45,7 @@ inline ThreadState* enter() noexcept {
 
 [[gnu::always_inline]] inline void leave(ThreadState& thread) noexcept {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  thread.busy = 0;
+  thread.busy = StackPointer::kNone;
 }
 
 /// An event came from the loader (unwind::is_loader): objects may have been loaded or unloaded.

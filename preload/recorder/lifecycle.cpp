@@ -144,7 +144,7 @@ void begin(bool forked_child) noexcept {
   take_sample(*state);
   set_paused(*state, g_settings.paused);
   open_fast_path(g_process_generation, g_settings.free_stacks ? kGuardFreeStacks : 0);
-  state->busy = 0;
+  state->busy = StackPointer::kNone;
   held.restore(0);
 
   if (g_environment_prepared) update_session_entry();

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "preload/base/stack_pointer.h"
+
 namespace heapprof::arch {
 
 /// The host's registers as they will be when the hook has returned.
@@ -22,8 +24,8 @@ struct EntryRegisters {
 
 /// The approximate stack pointer here. It distinguishes re-entry by a signal handler from a call that a longjmp
 /// abandoned.
-[[gnu::always_inline]] inline std::uint64_t stack_pointer() noexcept {
-  return reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
+[[gnu::always_inline]] inline StackPointer stack_pointer() noexcept {
+  return StackPointer{reinterpret_cast<std::uint64_t>(__builtin_frame_address(0))};
 }
 
 }  // namespace heapprof::arch

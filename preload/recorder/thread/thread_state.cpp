@@ -50,10 +50,10 @@ void recover_from_dead(ThreadState& state, int owner) noexcept {
   state.intercepted = 0;
   for (InterceptedCall& call : state.calls) call.frame = nullptr;
   for (ThreadState* each = &state; each != nullptr; each = each->nested) {
-    if (each->busy == 0) continue;
+    if (each->busy == StackPointer::kNone) continue;
     recover_abandoned_state(*each, owner);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    each->busy = 0;
+    each->busy = StackPointer::kNone;
   }
 }
 
@@ -68,7 +68,8 @@ ThreadState* take_dead_state(int thread) noexcept {
     const int owner = static_cast<int>(claim);
     // The kernel gave the caller this number, so an earlier owner with the same number is dead; or it is the caller
     // itself, in a child that shares our memory, and then may be inside the recorder.
-    if (candidate->depth != 0 || (owner == thread ? candidate->busy != 0 : sys::thread_exists(owner))) continue;
+    if (candidate->depth != 0) continue;
+    if (owner == thread ? candidate->busy != StackPointer::kNone : sys::thread_exists(owner)) continue;
     if (__atomic_compare_exchange_n(&candidate->claim, &claim, claim_after(claim, thread), false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE)) {
       recover_from_dead(*candidate, owner);
@@ -137,7 +138,7 @@ void announce(ThreadState& state, int thread, std::uint64_t owner_kind) noexcept
 /// child ends. So it attaches again for each event.
 ThreadState* attach_shared_memory_child(int thread) noexcept {
   ThreadState* state = __atomic_load_n(&g_shared_memory_state, __ATOMIC_ACQUIRE);
-  if (state != nullptr && state->owner() == thread && state->busy == 0) return state;
+  if (state != nullptr && state->owner() == thread && state->busy == StackPointer::kNone) return state;
   state = take_dead_state(thread);
   if (state == nullptr) state = allocate_state(thread, 0);
   if (state == nullptr) return nullptr;
@@ -173,7 +174,7 @@ ThreadState* attach_thread() noexcept {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   t_local.state = state;
   announce(*state, thread, kThreadNew);
-  state->busy = 0;
+  state->busy = StackPointer::kNone;
   return state;
 }
 
@@ -201,7 +202,7 @@ void recover_abandoned_state(ThreadState& state, int owner) noexcept {
   g_call_tree.recover_abandoned_growth(owner);
 }
 
-bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexcept {
+bool busy_is_stale(const ThreadState& state, StackPointer stack_pointer) noexcept {
   if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED) != 0) return false;
   // The caller's own frame is at this address now.
   if (stack_pointer == state.busy) return true;
@@ -209,17 +210,17 @@ bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexce
     stack_t alternate{};
     sys::call(SYS_sigaltstack, 0, sys::word(&alternate));
     if ((alternate.ss_flags & SS_ONSTACK) == 0) {
-      if (unwind::on_own_stack(state.busy, stack_pointer)) return true;
+      if (unwind::on_own_stack(to_address(state.busy), to_address(stack_pointer))) return true;
     } else {
       // The alternate stack may be above the interrupted one, so only a `busy` on the alternate stack itself is
       // stale.
       const auto begin = reinterpret_cast<std::uint64_t>(alternate.ss_sp);
-      if (state.busy >= begin && state.busy < begin + alternate.ss_size) return true;
+      if (to_address(state.busy) - begin < alternate.ss_size) return true;
     }
   }
   // While the thread is inside, the word above `busy` is the return address into the hook. If a later call has
   // overwritten it, or the stack is unmapped, the thread has left.
-  const std::uint64_t address = state.busy + sizeof(std::uint64_t);
+  const std::uint64_t address = to_address(state.busy) + sizeof(std::uint64_t);
   if (!unwind::probe(address)) return true;
   const std::uint64_t found = arch::strip(*reinterpret_cast<const volatile std::uint64_t*>(address));
   return found < reinterpret_cast<std::uint64_t>(__ehdr_start) || found >= reinterpret_cast<std::uint64_t>(_end);
@@ -245,7 +246,8 @@ namespace {
 /// in_forked_child(), so its stores have to go to a copy.
 void detach_unfinished_events() noexcept {
   for (ThreadState* state = t_local.state; state != nullptr; state = state->nested)
-    if (state->busy != 0 && state->generation == g_process_generation) state->stream.detach_from_parent();
+    if (state->busy != StackPointer::kNone && state->generation == g_process_generation)
+      state->stream.detach_from_parent();
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "preload/base/stack_pointer.h"
 #include "preload/recorder/clock/clock_lease.h"
 #include "preload/recorder/clock/time_types.h"
 #include "preload/recorder/thread/thread_local.h"
@@ -30,7 +31,7 @@ struct InterceptedCall {
 inline constexpr std::uint32_t kMaxInterceptedCalls = 8;
 
 struct ThreadState {
-  std::uint64_t busy;        ///< stack address of the recorder's caller while the thread is inside; else 0
+  StackPointer busy;         ///< of the recorder's caller while the thread is inside; else kNone
   std::uint32_t generation;  ///< g_process_generation when the state was created; another one: the parent's state
   std::uint32_t depth;       ///< 0: the thread's own state; n: for its n-th nested entry
   Stream stream;
@@ -82,7 +83,7 @@ void recover_abandoned_state(ThreadState& state, int owner) noexcept;
 /// nested state for a while. `stack_pointer`: the caller's. That it is above `busy` proves something only on the
 /// thread's own stack: a handler may have switched to a fiber with a higher stack, and will return into the
 /// interrupted event.
-bool busy_is_stale(const ThreadState& state, std::uint64_t stack_pointer) noexcept;
+bool busy_is_stale(const ThreadState& state, StackPointer stack_pointer) noexcept;
 
 /// A thread's name is usually set soon after its start. It is checked after 1, 2, 4 and 8 events, then only with each
 /// new block and every 10 ms, so that the number of system calls does not grow with the number of events.

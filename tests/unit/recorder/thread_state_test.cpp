@@ -21,7 +21,7 @@ namespace {
 
 ThreadState g_busy;
 
-std::uint64_t& word_above_busy() { return *reinterpret_cast<std::uint64_t*>(g_busy.busy + sizeof(std::uint64_t)); }
+std::uint64_t& word_above_busy() { return reinterpret_cast<std::uint64_t*>(to_address(g_busy.busy))[1]; }
 
 /// Sets `busy` as the recorder does on entry: the return address of this call is above it.
 [[gnu::noinline]] void enter_here() {
@@ -117,10 +117,10 @@ TEST_CASE("busy is stale if its return address was overwritten, or its memory is
   unwind::start_probing();
   auto* const page = static_cast<char*>(sys::map_private(4096));
   REQUIRE(page != nullptr);
-  g_busy.busy = reinterpret_cast<std::uint64_t>(page) + 1024;
+  g_busy.busy = StackPointer{reinterpret_cast<std::uint64_t>(page) + 1024};
   void (*const code)() = enter_here;
   std::memcpy(&word_above_busy(), &code, sizeof code);
-  const std::uint64_t below = g_busy.busy - 512;
+  const StackPointer below{to_address(g_busy.busy) - 512};
   CHECK_FALSE(busy_is_stale(g_busy, below));
   void* (*const elsewhere)(std::size_t) = std::malloc;
   std::memcpy(&word_above_busy(), &elsewhere, sizeof elsewhere);
@@ -164,7 +164,7 @@ TEST_CASE("A higher address proves that busy is stale on the alternate stack onl
   SECTION("busy is on a lower stack") {
     begin_fiber(g_low_fiber, g_fiber_stacks, kFiberBytes, low_fiber);
     REQUIRE(swapcontext(&g_main, &g_low_fiber) == 0);
-    REQUIRE(g_busy.busy < reinterpret_cast<std::uint64_t>(memory));
+    REQUIRE(to_address(g_busy.busy) < reinterpret_cast<std::uint64_t>(memory));
     action.sa_handler = [](int) { g_stale = stale_from_here(); };
     REQUIRE(sigaction(SIGUSR1, &action, &action_before) == 0);
     g_stale = true;
@@ -302,8 +302,8 @@ TEST_CASE("A reused state of a thread that died inside the recorder is not busy"
   ThreadState* heir = nullptr;
   run_to_death([&] { heir = attach_thread(); });
   REQUIRE(heir == dead);
-  CHECK(heir->busy == 0);
-  CHECK(heir->nested->busy == 0);
+  CHECK(heir->busy == StackPointer::kNone);
+  CHECK(heir->nested->busy == StackPointer::kNone);
   CHECK(heir->intercepted == 0);
   CHECK(heir->calls[0].frame == nullptr);
 }
