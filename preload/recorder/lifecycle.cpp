@@ -108,16 +108,17 @@ void begin(bool forked_child) noexcept {
   detect_loader_start();
   find_program();
   const char* program = base_name(program_path());
-  // Signals are held, so that one which ends the process, or whose handler leaves by longjmp, comes when the trace
-  // has its header, its first stream and the description of the process. SIGKILL cannot be held. SIGXFSZ and SIGPIPE
-  // are not: the calls that may raise them hold them, and consume what they raised unless it was held before.
-  sys::BlockedSignals held(sys::kAllButFaults & ~(sys::signal_bit(SIGXFSZ) | sys::signal_bit(SIGPIPE)));
+  // Signals are blocked, so that one which ends the process, or whose handler leaves by longjmp, comes when the trace
+  // has its header, its first stream and the description of the process. SIGKILL cannot be blocked. SIGXFSZ and
+  // SIGPIPE are not: the calls that may raise them block them, and consume what they raised unless it was blocked
+  // before.
+  sys::BlockedSignals blocked(sys::kAllButFaults & ~(sys::signal_bit(SIGXFSZ) | sys::signal_bit(SIGPIPE)));
   if (const Failure failure = g_trace.create(g_settings.output, program[0] != '\0' ? program : "unknown",
                                              sys::clock_ns(CLOCK_REALTIME), g_settings.max_file_bytes)) {
     char message[256];
     log(LogLevel::kError, Text(message).add("not recording: ").add(failure).add(": ").c_str(), g_trace.path());
     set_state(State::kOff);
-    held.restore(0);
+    blocked.restore(0);
     return;
   }
   FileHeader& header = *g_trace.header();
@@ -126,8 +127,8 @@ void begin(bool forked_child) noexcept {
                  (g_trace.rewrites_in_place() ? 0 : kHeaderTailNotKillSafe);
   g_trace.publish_header();
   if (!start_fork_watch())
-    log(LogLevel::kWarn, "this kernel lacks MADV_WIPEONFORK (Linux 4.14 has it): a forked child would write into this "
-                         "trace");
+    log(LogLevel::kWarn, "this kernel lacks MADV_WIPEONFORK (Linux 4.14 has it): "
+                         "a forked child would write into this trace");
   if (!forked_child) detach_at_fork();
   reset_mailbox();
   start_sampler();
@@ -136,7 +137,7 @@ void begin(bool forked_child) noexcept {
 
   ThreadState* state = attach_thread();
   if (state == nullptr) {
-    held.restore(0);
+    blocked.restore(0);
     return;
   }
   state->busy = arch::stack_pointer();
@@ -145,7 +146,7 @@ void begin(bool forked_child) noexcept {
   set_paused(*state, g_settings.paused);
   open_fast_path(g_process_generation, g_settings.free_stacks ? kGuardFreeStacks : 0);
   state->busy = StackPointer::kNone;
-  held.restore(0);
+  blocked.restore(0);
 
   if (g_environment_prepared) update_session_entry();
   log(LogLevel::kInfo, "recording to ", g_trace.path());

@@ -23,10 +23,12 @@ void write_unnoticed(int fd, const char* line, std::size_t bytes) noexcept {
   if (sys::call(SYS_ppoll, sys::word(&ready), 1, sys::word(&now), 0, 0) != 1 || (ready.revents & POLLOUT) == 0)
     return;
   constexpr int kBrokenPipe = -32, kTooBig = -27;
-  // Every signal is held, so that no handler leaves by longjmp while SIGPIPE and SIGXFSZ are held.
-  sys::BlockedSignals held(sys::kAllButFaults);
+  // Every signal is blocked, so that no handler leaves by longjmp while SIGPIPE and SIGXFSZ are blocked.
+  sys::BlockedSignals blocked(sys::kAllButFaults);
   const long result = sys::write(fd, line, bytes);
-  held.restore(result == kBrokenPipe ? sys::signal_bit(SIGPIPE) : result == kTooBig ? sys::signal_bit(SIGXFSZ) : 0);
+  blocked.restore(result == kBrokenPipe ? sys::signal_bit(SIGPIPE)
+                  : result == kTooBig   ? sys::signal_bit(SIGXFSZ)
+                                        : 0);
 }
 
 }  // namespace

@@ -267,12 +267,12 @@ bool TraceStorage::reopen_descriptor() noexcept {
 }
 
 Failure TraceStorage::reserve(std::uint64_t offset, std::uint64_t bytes) noexcept {
-  // Every signal is held, so that no handler leaves by longjmp while SIGXFSZ is held.
-  sys::BlockedSignals held(file_size_is_limited() ? sys::kAllButFaults : 0);
+  // Every signal is blocked, so that no handler leaves by longjmp while SIGXFSZ is blocked.
+  sys::BlockedSignals blocked(file_size_is_limited() ? sys::kAllButFaults : 0);
   long result = reserve_space(fd_, offset, bytes);
-  held.restore(result == kTooBig ? sys::signal_bit(SIGXFSZ) : 0);
+  blocked.restore(result == kTooBig ? sys::signal_bit(SIGXFSZ) : 0);
   // A signal may interrupt a reservation (fallocate(2), EINTR; tmpfs in older kernels). The host's timer may do so
-  // each time, so the next attempts are made with its signals held.
+  // each time, so the next attempts are made with its signals blocked.
   constexpr int kMaxAttempts = 100;
   for (int i = 0; i < kMaxAttempts && result == sys::kInterrupted; ++i) {
     sys::BlockedSignals all(sys::kAllButFaults);

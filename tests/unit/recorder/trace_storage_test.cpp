@@ -196,9 +196,9 @@ TEST_CASE("Signals that could not be blocked are not unblocked") {
   pthread_sigmask(SIG_BLOCK, &blocked, &usual);
   const std::string before = blocked_signals();
   sys::g_forbidden = 1;
-  sys::BlockedSignals held(sys::kAllButFaults);
+  sys::BlockedSignals signals(sys::kAllButFaults);
   sys::g_forbidden = 0;
-  held.restore(0);
+  signals.restore(0);
   const std::string after = blocked_signals();
   pthread_sigmask(SIG_SETMASK, &usual, nullptr);
   CHECK(after == before);
