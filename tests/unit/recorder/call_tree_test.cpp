@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/unit/recorder/recording.h"
+#include "tests/unit/recorder/thread_fixture.h"
 
 using namespace heapprof;
 using namespace heapprof::recorder;
@@ -30,7 +30,7 @@ void add_and_find(std::uint64_t first, std::uint64_t end, Stream& stream) {
 }  // namespace
 
 TEST_CASE("The table grows, and nodes keep their numbers") {
-  const Recording recording(65536);
+  const ThreadFixture recording(65536);
   ThreadState* const state = attach_thread();
   REQUIRE(state != nullptr);
   add_and_find(1, kFirstSlots * 20, state->stream);
@@ -97,7 +97,7 @@ TEST_CASE("Threads that add the same nodes at once agree, except for duplicates 
 
 #ifdef HEAPPROF_SINGLE_STEP
 TEST_CASE("A thread that dies while it doubles the table does not prevent others from doing it") {
-  const Recording recording(65536);
+  const ThreadFixture recording(65536);
   ThreadState* const state = attach_thread();
   REQUIRE(state != nullptr);
   std::uint64_t next = 1;
@@ -119,7 +119,7 @@ TEST_CASE("A thread that dies while it doubles the table does not prevent others
 }
 
 TEST_CASE("A thread that dies while system calls are forbidden does not prevent others from doubling the table") {
-  const Recording recording(65536);
+  const ThreadFixture recording(65536);
   ThreadState* const state = attach_thread();
   REQUIRE(state != nullptr);
   std::uint64_t next = 1;

@@ -3,7 +3,7 @@
 #include "preload/recorder/clock/clock_lease.h"
 
 #include "preload/recorder/recorder.h"
-#include "tests/unit/recorder/recording.h"
+#include "tests/unit/recorder/thread_fixture.h"
 
 using namespace heapprof;
 using namespace heapprof::recorder;
@@ -102,7 +102,7 @@ void acquire_for_second() {
 }  // namespace
 
 TEST_CASE("An event that found no lease is no later than a lease that another thread acquires afterwards") {
-  const Recording recording(65536);
+  const ThreadFixture recording(65536);
   ThreadState* const state = attach_thread();
   REQUIRE(state != nullptr);
   set_multi_threaded();

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "tests/support/single_step.h"
-#include "tests/unit/recorder/stream_recording.h"
+#include "tests/unit/recorder/stream_fixture.h"
 
 using namespace heapprof;
 using namespace heapprof::recorder;
@@ -17,7 +17,7 @@ namespace {
 bool guard_is_paused() { return (g_fork_page->fast_path_guard & kGuardPaused) != 0; }
 
 /// Writes a control request as `heapprof control` does.
-void request(StreamRecording& recording, MailboxCommand command, std::string_view text = {}) {
+void request(StreamFixture& recording, MailboxCommand command, std::string_view text = {}) {
   FileHeader::Mailbox& mailbox = recording.header().mailbox;
   std::memcpy(mailbox.text, text.data(), text.size());
   mailbox.text_bytes = static_cast<std::uint32_t>(text.size());
@@ -25,12 +25,12 @@ void request(StreamRecording& recording, MailboxCommand command, std::string_vie
   ++mailbox.request;
 }
 
-bool is_acknowledged(const StreamRecording& recording) {
+bool is_acknowledged(const StreamFixture& recording) {
   return recording.header().mailbox.acknowledged == recording.header().mailbox.request;
 }
 
 /// The text of the last record, which is a mark in a block that is not full.
-std::string last_mark(const StreamRecording& recording) {
+std::string last_mark(const StreamFixture& recording) {
   const std::vector<char> bytes = bytes_of(recording.folder / "t");
   const std::vector<Slot> slots = recording.records();
   for (std::size_t i = slots.size(); i-- > 0;) {
@@ -46,7 +46,7 @@ std::string last_mark(const StreamRecording& recording) {
 }  // namespace
 
 TEST_CASE("A pause is recorded once, shown in the header, and ended by a resume") {
-  StreamRecording recording;
+  StreamFixture recording;
   set_paused(*recording.state, true);
   set_paused(*recording.state, true);
   CHECK(paused());
@@ -62,7 +62,7 @@ TEST_CASE("A pause is recorded once, shown in the header, and ended by a resume"
 }
 
 TEST_CASE("A repeated pause completes one whose thread died in the middle") {
-  StreamRecording recording;
+  StreamFixture recording;
   g_pause |= 1;  // what that thread did before it died
   set_paused(*recording.state, true);
   CHECK(guard_is_paused());
@@ -81,7 +81,7 @@ ThreadState* g_pausing;
 ThreadState* g_resuming;
 
 /// Whether the last of these records in time, over both threads, is a pause.
-bool last_record_is_pause(const StreamRecording& recording) {
+bool last_record_is_pause(const StreamFixture& recording) {
   std::uint64_t last = 0;
   bool paused = false;
   for (const StreamId stream : {StreamId{1}, StreamId{2}}) {
@@ -101,7 +101,7 @@ bool last_record_is_pause(const StreamRecording& recording) {
 TEST_CASE("The fast-path guard, the header and the trace agree when one thread pauses while another resumes") {
   const auto check = [](bool paused_before, void (*body)(), void (*interrupt)()) {
     for (unsigned steps = 0;; ++steps) {
-      StreamRecording recording;
+      StreamFixture recording;
       ThreadState other{};
       REQUIRE(other.stream.open(g_trace, StreamId{2}, 4096) == nullptr);
       g_pausing = recording.state.get();
@@ -127,7 +127,7 @@ TEST_CASE("The fast-path guard, the header and the trace agree when one thread p
 #endif
 
 TEST_CASE("A control request is handled once and acknowledged") {
-  StreamRecording recording;
+  StreamFixture recording;
   reset_mailbox();
   handle_control_request(*recording.state);
   CHECK(recording.records().empty());
@@ -143,7 +143,7 @@ TEST_CASE("A control request is handled once and acknowledged") {
 }
 
 TEST_CASE("A mark has the request's text, truncated to the mailbox whatever length the request claims") {
-  StreamRecording recording;
+  StreamFixture recording;
   reset_mailbox();
   const std::string text(sizeof FileHeader::Mailbox::text, 'x');
   request(recording, MailboxCommand::kMark, "halfway");
@@ -157,7 +157,7 @@ TEST_CASE("A mark has the request's text, truncated to the mailbox whatever leng
 }
 
 TEST_CASE("A request with an unknown command is acknowledged and changes nothing") {
-  StreamRecording recording;
+  StreamFixture recording;
   reset_mailbox();
   request(recording, static_cast<MailboxCommand>(77));
   handle_control_request(*recording.state);
@@ -168,13 +168,13 @@ TEST_CASE("A request with an unknown command is acknowledged and changes nothing
 
 TEST_CASE("The first request to a new trace is handled, however many the trace before had") {
   {
-    StreamRecording parent;
+    StreamFixture parent;
     reset_mailbox();
     request(parent, MailboxCommand::kMark, "parent's");
     handle_control_request(*parent.state);
   }
   // A forked child begins its own trace. The first request is there before the child checks.
-  StreamRecording child;
+  StreamFixture child;
   reset_mailbox();
   request(child, MailboxCommand::kPause);
   handle_control_request(*child.state);

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "preload/recorder/process/settings.h"
-#include "tests/unit/recorder/stream_recording.h"
+#include "tests/unit/recorder/stream_fixture.h"
 
 using namespace heapprof;
 using namespace heapprof::recorder;
@@ -25,7 +25,7 @@ void stop_recording() {
 }  // namespace
 
 TEST_CASE("A recording that stops writes the time and the reason") {
-  StreamRecording recording;
+  StreamFixture recording;
   const std::uint64_t before_ns = sys::clock_ns(CLOCK_MONOTONIC);
   const Ticks before = g_clock.now();
   stop_recording();
@@ -39,7 +39,7 @@ TEST_CASE("A recording that stops writes the time and the reason") {
 }
 
 TEST_CASE("Where system calls are forbidden, a recording that stops computes the time of its end") {
-  StreamRecording recording;
+  StreamFixture recording;
   constexpr std::uint64_t kRun = 2'000'000;
   while (sys::clock_ns(CLOCK_MONOTONIC) < g_clock.origin_monotonic_ns() + kRun) {
   }

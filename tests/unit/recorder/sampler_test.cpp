@@ -6,7 +6,7 @@
 #include "preload/recorder/recorder.h"
 #include "tests/support/single_step.h"
 #include "tests/support/system_calls.h"
-#include "tests/unit/recorder/stream_recording.h"
+#include "tests/unit/recorder/stream_fixture.h"
 
 using namespace heapprof;
 using namespace heapprof::recorder;
@@ -25,7 +25,7 @@ constexpr std::uint64_t kNever = ~std::uint64_t{0};
 }  // namespace
 
 TEST_CASE("A sample has the resident bytes and two clocks, and the next one is due later") {
-  StreamRecording recording;
+  StreamFixture recording;
   start_sampler();
   resume_sampler();
   const std::uint64_t before_ns = sys::clock_ns(CLOCK_MONOTONIC);
@@ -45,7 +45,7 @@ TEST_CASE("A sample has the resident bytes and two clocks, and the next one is d
 }
 
 TEST_CASE("Where system calls are forbidden no sample is taken, and the clock's rate stays") {
-  StreamRecording recording;
+  StreamFixture recording;
   start_sampler();
   resume_sampler();
   const Ticks rate = g_clock.ticks_in(1 << 20);
@@ -64,7 +64,7 @@ TEST_CASE("Where system calls are forbidden no sample is taken, and the clock's 
 }
 
 TEST_CASE("A sampler that is stopped while a sample is taken stays stopped") {
-  StreamRecording recording;
+  StreamFixture recording;
   start_sampler();
   resume_sampler();
   bool stopped = false;
@@ -111,7 +111,7 @@ struct NobodyEnters {
 };
 
 /// No sample has the time of the frozen clock, or 0 as resident bytes because they could not be read.
-void check_samples(const StreamRecording& recording) {
+void check_samples(const StreamFixture& recording) {
   for (const Slot& slot : recording.records()) {
     REQUIRE(slot.op() == Op::kSample);
     REQUIRE(slot.time != g_frozen_time);
@@ -126,7 +126,7 @@ TEST_CASE("No sample has the time of a frozen clock, wherever in a restriction i
   const auto sample = [] { take_sample(*g_thread); };
   const auto check = [&](bool restricted_before, void (*body)()) {
     for (unsigned steps = 0;; ++steps) {
-      StreamRecording recording;
+      StreamFixture recording;
       g_thread = recording.state.get();
       start_sampler();
       resume_sampler();
@@ -149,7 +149,7 @@ TEST_CASE("A sample in which a restriction begins is dropped, also when the kern
   const NobodyEnters nobody;
   for (const long begins_in : {SYS_statx, SYS_pread64}) {
     for (unsigned steps = 0;; ++steps) {
-      StreamRecording recording;
+      StreamFixture recording;
       g_thread = recording.state.get();
       start_sampler();
       resume_sampler();

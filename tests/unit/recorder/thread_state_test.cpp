@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/support/system_calls.h"
-#include "tests/unit/recorder/recording.h"
+#include "tests/unit/recorder/thread_fixture.h"
 
 using namespace heapprof;
 using namespace heapprof::recorder;
@@ -197,7 +197,7 @@ TEST_CASE("Where system calls are forbidden, busy is never called stale") {
 }
 
 TEST_CASE("A thread whose system calls are forbidden while it attaches can attach later") {
-  const Recording recording(4096);
+  const ThreadFixture recording(4096);
   bool attached = true, attached_later = false, state_is_its_own = false;
   const bool answered = with_answered_calls(
       {SYS_gettid},
@@ -285,7 +285,7 @@ TEST_CASE("Streams of dead threads are reused, and each event keeps its thread")
 }
 
 TEST_CASE("A reused state of a thread that died inside the recorder is not busy") {
-  const Recording recording(4096);
+  const ThreadFixture recording(4096);
   REQUIRE(attach_thread() != nullptr);
   ThreadState* dead = nullptr;
   run_to_death([&] {
@@ -310,7 +310,7 @@ TEST_CASE("A reused state of a thread that died inside the recorder is not busy"
 
 #ifdef HEAPPROF_SINGLE_STEP
 TEST_CASE("A thread that dies while it takes a sample does not prevent the next one") {
-  const Recording recording(4096);
+  const ThreadFixture recording(4096);
   ThreadState* const state = attach_thread();
   REQUIRE(state != nullptr);
   static volatile bool died;

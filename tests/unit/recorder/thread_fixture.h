@@ -23,9 +23,9 @@ namespace heapprof::test {
 
 /// A trace file that states of threads can be attached to, for the life of this object. Nobody has a state before and
 /// after.
-class Recording {
+class ThreadFixture {
  public:
-  explicit Recording(std::uint32_t block_bytes) {
+  explicit ThreadFixture(std::uint32_t block_bytes) {
     recorder::g_settings.block_bytes = block_bytes;
     REQUIRE(recorder::g_trace.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
     recorder::g_trace.publish_header();
@@ -34,13 +34,13 @@ class Recording {
     unwind::start_probing();
     forget();
   }
-  ~Recording() {
+  ~ThreadFixture() {
     recorder::g_settings = settings_before_;
     forget();
     recorder::g_trace.forget();
   }
-  Recording(const Recording&) = delete;
-  Recording& operator=(const Recording&) = delete;
+  ThreadFixture(const ThreadFixture&) = delete;
+  ThreadFixture& operator=(const ThreadFixture&) = delete;
 
   const Folder folder;
 

@@ -12,8 +12,8 @@
 
 namespace heapprof::test {
 
-struct StreamRecording {
-  StreamRecording() {
+struct StreamFixture {
+  StreamFixture() {
     recorder::g_clock = recorder::TickClock();
     recorder::g_clock.start();
     recorder::g_pause = 0;
@@ -22,7 +22,7 @@ struct StreamRecording {
     recorder::g_trace.publish_header();
     REQUIRE(state->stream.open(recorder::g_trace, StreamId{1}, 65536) == nullptr);
   }
-  ~StreamRecording() { recorder::g_trace.forget(); }
+  ~StreamFixture() { recorder::g_trace.forget(); }
 
   FileHeader& header() const { return *recorder::g_trace.header(); }
 
