@@ -33,8 +33,8 @@ inline bool is_in_this_library(std::uint64_t address) noexcept {
   return address >= reinterpret_cast<std::uint64_t>(__ehdr_start) && address < reinterpret_cast<std::uint64_t>(_end);
 }
 
-/// Ends a hook whose last statement calls the recorder, and keeps the compiler from making that a jump. The recorder
-/// recognises an unfinished event by the return address into a hook (recorder/thread/thread_state.h).
+/// Ends a hook whose last statement calls the recorder, and keeps the compiler from replacing that call by a jump.
+/// The recorder recognises an unfinished event by the return address into a hook (recorder/thread/thread_state.h).
 [[gnu::always_inline]] inline void prevent_tail_call() noexcept { asm volatile("" ::: "memory"); }
 
 }  // namespace heapprof::hooks

@@ -104,7 +104,7 @@ void loader_event() noexcept {
 }  // namespace
 
 bool start() noexcept {
-  if (recorder::state() != recorder::State::kOn || !recorder::g_settings.own_allocators || &_r_debug == nullptr)
+  if (recorder::state() != recorder::State::kOn || !recorder::g_settings.embedded_allocators || &_r_debug == nullptr)
     return false;
   g_memory = static_cast<Memory*>(sys::map_private(sizeof(Memory)));
   if (g_memory == nullptr) return false;

@@ -11,8 +11,8 @@ namespace {
 using Free = void(void*) noexcept;
 constinit Free* g_free_behind_patch = nullptr;
 
-/// Stands for the real free where an allocator's functions, which may be patched, call each other: these calls are
-/// part of this one.
+/// Called by the hooks in place of the real free. The allocator's free may call other patched functions: these calls
+/// are part of this one, and are not recorded.
 void free_behind_patch(void* block) noexcept {
   const void* const outer = recorder::t_local.reallocating;
   ++recorder::t_local.allocator_depth;

@@ -1,4 +1,4 @@
-// Patches functions of one object, and makes the hooks go around the patches.
+// Patches functions of one object, and makes the hooks bypass the patches.
 //
 // A hook calls the real function; if that is patched, the call would be recorded twice. So a real function that is
 // patched is replaced in the hooks' table by its displaced instructions (real::redirect).

@@ -1,7 +1,7 @@
 // A recorder for tests of the hooks: it is linked with them instead of the recorder, and writes one line per report,
 // by a raw system call, to the descriptor in HEAPPROF_REPORTS. Without that variable it writes nothing.
 //
-//   loaded   allocated SIZE   failed SIZE   released   realloc-begin   realloc-end SIZE   realloc-failed SIZE
+//   loaded   allocated SIZE   failed SIZE   freed   realloc-begin   realloc-end SIZE   realloc-failed SIZE
 //   mapped SIZE   unmap-begin SIZE   unmap-end RESULT   remap-begin SIZE   remap-end SIZE   break-moved BYTES
 //   realloc-end-inner   restricted NO-CLOCK   refused NO-CLOCK   frame-registered   frame-deregistered   paused
 //   resumed   mark TEXT   exit
@@ -100,7 +100,7 @@ void detail::allocated_inside(const void* block, std::size_t size, std::uint64_t
 void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept { report("failed", size, &entry); }
 void detail::freed(const void*, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
   const EntryRegisters entry{pc, sp, fp};
-  report("released", &entry);
+  report("freed", &entry);
 }
 bool realloc_begin(const void* block, const EntryRegisters& entry) noexcept {
   if (t_local.reallocating == block) return false;

@@ -163,17 +163,17 @@ class Calls(unittest.TestCase):
         jump = re.compile(r"(?:j[a-z]+|b|b\.[a-z]+|cbn?z|tbn?z)\s.*<([^+>]+)(?:\+0x[0-9a-f]+)?>$")
         functions = 0
         for hook in HOOKS | PATCHED:
-            met, begun = {hook}, [(hook,)]
-            while begun:
-                path = begun.pop()
+            visited, pending = {hook}, [(hook,)]
+            while pending:
+                path = pending.pop()
                 functions += 1
                 for instruction in instructions().get(path[-1], []):
                     target = jump.match(instruction)
-                    if target is None or target[1] in met:
+                    if target is None or target[1] in visited:
                         continue
-                    met.add(target[1])
-                    begun.append(path + (target[1],))
-                    self.assertFalse(target[1].startswith("_ZN8heapprof8recorder"), " > ".join(begun[-1]))
+                    visited.add(target[1])
+                    pending.append(path + (target[1],))
+                    self.assertFalse(target[1].startswith("_ZN8heapprof8recorder"), " > ".join(pending[-1]))
         self.assertGreater(functions, len(HOOKS | PATCHED), "no jump was found, although prctl has one")
 
     def test_prctl_and_syscall_leave_no_frame(self):
@@ -196,20 +196,20 @@ class Registers(unittest.TestCase):
 
     def test_vector_registers_are_saved_where_they_are_used(self):
         """Code that runs before the trampoline has saved them uses none, on no path."""
-        begun = ["heapprof_intercept_begin", "heapprof_intercept_end", "memcpy", "memset", "memmove", "memcmp",
-                 "strlen"]
-        met = set()
-        while begun:
-            function = begun.pop()
-            met.add(function)
+        pending = ["heapprof_intercept_begin", "heapprof_intercept_end", "memcpy", "memset", "memmove", "memcmp",
+                   "strlen"]
+        visited = set()
+        while pending:
+            function = pending.pop()
+            visited.add(function)
             for instruction in instructions()[function]:
                 self.assertNotIn("%xmm", instruction, function)
                 call = re.match(r"(?:call|jmp)\s+[0-9a-f]+ <([^+>]+)>$", instruction)
                 if call is None:
                     self.assertNotRegex(instruction, r"^call", function)
-                elif call[1] not in met:
-                    begun.append(call[1])
-        self.assertNotIn("heapprof_intercept_begin_recorded", met)
+                elif call[1] not in visited:
+                    pending.append(call[1])
+        self.assertNotIn("heapprof_intercept_begin_recorded", visited)
 
 
 class Stack(unittest.TestCase):

@@ -22,24 +22,24 @@ EXPECTED = {
     "realloc fails": ["realloc-begin", f"realloc-failed {HUGE}"],
     "reallocarray": ["realloc-begin", "realloc-end 300"],
     "reallocarray overflows": [f"failed {MAX}"],
-    "free": ["released"],
+    "free": ["freed"],
     "free null": [],
     "realloc null": ["allocated 70"],
     "realloc to 0": ["realloc-begin", "realloc-end 0"],
     "malloc fails": [f"failed {HUGE}"],
     "calloc": ["allocated 77"],
     "calloc overflows": [f"failed {MAX}"],
-    "cfree": ["released"],
+    "cfree": ["freed"],
     "malloc 0": ["allocated 0"],
-    "free_sized": ["released"],
+    "free_sized": ["freed"],
     "posix_memalign": ["allocated 90"],
-    "free_aligned_sized": ["released"],
+    "free_aligned_sized": ["freed"],
     "posix_memalign fails": ["failed 72057594037927936"],
     "posix_memalign with an invalid alignment": [],
-    "aligned_alloc": ["allocated 256", "released"],
-    "memalign": ["allocated 40", "released"],
-    "valloc": ["allocated 50", "released"],
-    "pvalloc": ["allocated 60", "released"],
+    "aligned_alloc": ["allocated 256", "freed"],
+    "memalign": ["allocated 40", "freed"],
+    "valloc": ["allocated 50", "freed"],
+    "pvalloc": ["allocated 60", "freed"],
     "mmap": ["mapped 8192"],
     "mremap": ["remap-begin 8192", "remap-end 12288"],
     "munmap": ["unmap-begin 12288", "unmap-end 1*"],
@@ -60,7 +60,7 @@ EXPECTED = {
     "filters": ["restricted 0*", "refused 0*"] * 3,
     "cycle clock": ["restricted 1*"],
     "frames": ["frame-registered*", "frame-deregistered*", "frame-registered*", "frame-registered*"],
-    "heapprof.h": ["paused*", "resumed*", "mark halfway*", "allocated 24", "released"],
+    "heapprof.h": ["paused*", "resumed*", "mark halfway*", "allocated 24", "freed"],
     "is recording": [],
     "yes": [],
     "end": ["exit*"],
@@ -85,7 +85,7 @@ def sections(reports, everything=False):
 
 
 def has_registers(line):
-    return line.split()[0] in ("allocated", "failed", "released", "realloc-begin", "realloc-end", "realloc-failed",
+    return line.split()[0] in ("allocated", "failed", "freed", "realloc-begin", "realloc-end", "realloc-failed",
                                "mapped", "unmap-begin", "remap-begin", "remap-end", "break-moved")
 
 
@@ -115,9 +115,9 @@ class Reports(unittest.TestCase):
         for name in ("malloc", "calloc", "realloc null"):
             self.assertEqual(kinds(name), ["allocated"], name)
         for name in ("memalign", "aligned_alloc"):
-            self.assertEqual(kinds(name), ["allocated", "released"], name)
+            self.assertEqual(kinds(name), ["allocated", "freed"], name)
         for name in ("realloc", "reallocarray"):
-            self.assertEqual(kinds(name), ["realloc-begin", "allocated", "released", "realloc-end-inner"], name)
+            self.assertEqual(kinds(name), ["realloc-begin", "allocated", "freed", "realloc-end-inner"], name)
 
     def test_without_the_recorder_the_header_does_nothing(self):
         for program in (PROGRAM, FIXED_PROGRAM):

@@ -95,12 +95,12 @@ class Rust(harness.Case):
                 shutil.copy(PROGRAMS / f"optimised_{allocator}", program)
                 subprocess.run(["strip", program], check=True)
                 run = self.record(program, 100, 1)
-                said = (f"the program seems to contain {allocator}, but its symbols are stripped: blocks that "
-                        f"{allocator} allocates are not recorded. Record an unstripped build, or a build that links "
-                        f"{allocator} as a shared library")
-                self.assertIn(f"heapprof: warning: {said}\n", run.stderr)
+                warning = (f"the program seems to contain {allocator}, but its symbols are stripped: blocks that "
+                           f"{allocator} allocates are not recorded. Record an unstripped build, or a build that "
+                           f"links {allocator} as a shared library")
+                self.assertIn(f"heapprof: warning: {warning}\n", run.stderr)
                 report = self.report(run.trace)
-                self.assertEqual(report["integrity"]["notes"], [said])
+                self.assertEqual(report["integrity"]["notes"], [warning])
                 self.assertLess(report["heap"]["allocations"], 100)
 
 
@@ -114,7 +114,7 @@ class Service(harness.Case):
         super().setUp()
         if os.geteuid() != 0 or shutil.which("setcap") is None:
             self.skipTest("takes root and setcap")
-        # Where the user can reach it, wherever the build folder lies.
+        # The user must be able to reach it, whatever the path of the build folder.
         self.dir.chmod(0o755)
         for folder, file in (("bin", harness.HEAPPROF), ("lib", harness.LIBRARY), ("", PROGRAMS / "service")):
             (self.dir / folder).mkdir(exist_ok=True)
@@ -140,9 +140,9 @@ class Service(harness.Case):
                 self.assertEqual(lines.readline(), "ok\n")
             lines.write("quit\n")
             lines.flush()
-            said, error = process.communicate(timeout=60)
+            output, error = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, error)
-        return listens + said
+        return listens + output
 
     def test_its_leak(self):
         as_user = ["setpriv", f"--reuid={self.USER}", f"--regid={self.USER}", "--clear-groups", "--"]
@@ -151,9 +151,9 @@ class Service(harness.Case):
                     f"10 open, 150 in the index with {150 * 4000} bytes\n")
         self.assertEqual(self.run_service(*as_user), expected)
         trace = self.out / "service.hprof"
-        said = self.run_service(self.dir / "bin" / "heapprof", "record", "-o", trace, "--", SUDO_UID=self.USER,
+        output = self.run_service(self.dir / "bin" / "heapprof", "record", "-o", trace, "--", SUDO_UID=self.USER,
                                 SUDO_GID=self.USER)
-        self.assertEqual(said, expected)
+        self.assertEqual(output, expected)
         self.assertEqual((trace.stat().st_uid, trace.stat().st_mode & 0o777), (self.USER, 0o600))
         report = self.report(trace)
         self.assert_sound(report)
@@ -171,8 +171,8 @@ class Service(harness.Case):
         """With the loader's --preload option. Without the recorder, /proc/self/exe is the loader."""
         for how in (["--preload", self.dir / "lib" / "libheapprof.so"], []):
             trace = self.out / f"loader{len(how)}.hprof"
-            said = self.run_service(harness.LOADER, *how, HEAPPROF_OUTPUT=trace)
-            self.assertEqual(said.startswith(f"{self.service} listens"), bool(how), said)
+            output = self.run_service(harness.LOADER, *how, HEAPPROF_OUTPUT=trace)
+            self.assertEqual(output.startswith(f"{self.service} listens"), bool(how), output)
 
 
 if __name__ == "__main__":

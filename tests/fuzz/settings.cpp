@@ -40,7 +40,7 @@ Settings turned() {
   settings.max_depth = 7;
   settings.max_file_bytes = 1;
   for (bool* one : {&settings.shadow_stack, &settings.mmap, &settings.free_stacks, &settings.children,
-                    &settings.paused, &settings.own_allocators})
+                    &settings.paused, &settings.embedded_allocators})
     *one = !*one;
   return settings;
 }

@@ -91,8 +91,8 @@ void Settings::read(char* const* environment) noexcept {
   boolean("HEAPPROF_CHILDREN", children);
   boolean("HEAPPROF_PAUSED", paused);
   // The old name of the variable, for one release more. Where both are set, the new one counts.
-  boolean("HEAPPROF_OWN_ALLOCATORS", own_allocators);
-  boolean("HEAPPROF_EMBEDDED_ALLOCATORS", own_allocators);
+  boolean("HEAPPROF_OWN_ALLOCATORS", embedded_allocators);
+  boolean("HEAPPROF_EMBEDDED_ALLOCATORS", embedded_allocators);
 }
 
 const char* Settings::read_trusted() noexcept {
@@ -144,7 +144,7 @@ std::size_t Settings::echo(char* buffer, std::size_t size) const noexcept {
   line("HEAPPROF_FREE_STACKS", free_stacks);
   line("HEAPPROF_CHILDREN", children);
   line("HEAPPROF_PAUSED", paused);
-  line("HEAPPROF_OWN_ALLOCATORS", own_allocators);
+  line("HEAPPROF_OWN_ALLOCATORS", embedded_allocators);
   line("HEAPPROF_MAX_FILE_SIZE", max_file_bytes);
   line("HEAPPROF_BLOCK_BYTES", block_bytes);
   // The only one that may be truncated, so it comes last.

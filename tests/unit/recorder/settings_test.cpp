@@ -82,11 +82,11 @@ TEST_CASE("An invalid value is one warning, and the default is used") {
 }
 
 TEST_CASE("The old name of a variable is still read, and the new one wins") {
-  CHECK(read({}).own_allocators);
-  CHECK_FALSE(read({"HEAPPROF_OWN_ALLOCATORS=0"}).own_allocators);
-  CHECK_FALSE(read({"HEAPPROF_EMBEDDED_ALLOCATORS=off"}).own_allocators);
-  CHECK(read({"HEAPPROF_EMBEDDED_ALLOCATORS=1", "HEAPPROF_OWN_ALLOCATORS=0"}).own_allocators);
-  CHECK_FALSE(read({"HEAPPROF_OWN_ALLOCATORS=1", "HEAPPROF_EMBEDDED_ALLOCATORS=0"}).own_allocators);
+  CHECK(read({}).embedded_allocators);
+  CHECK_FALSE(read({"HEAPPROF_OWN_ALLOCATORS=0"}).embedded_allocators);
+  CHECK_FALSE(read({"HEAPPROF_EMBEDDED_ALLOCATORS=off"}).embedded_allocators);
+  CHECK(read({"HEAPPROF_EMBEDDED_ALLOCATORS=1", "HEAPPROF_OWN_ALLOCATORS=0"}).embedded_allocators);
+  CHECK_FALSE(read({"HEAPPROF_OWN_ALLOCATORS=1", "HEAPPROF_EMBEDDED_ALLOCATORS=0"}).embedded_allocators);
   CHECK(g_log_text.empty());
 }
 
