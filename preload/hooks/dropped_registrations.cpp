@@ -43,8 +43,7 @@ bool add_chunk() noexcept {
   if (chunk == nullptr) return false;
   for (const void**& entry : g_chunks) {
     const void** expected = nullptr;
-    if (__atomic_compare_exchange_n(&entry, &expected, chunk, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-      return true;
+    if (__atomic_compare_exchange_n(&entry, &expected, chunk, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return true;
   }
   sys::unmap(chunk, kChunkBytes);
   return false;
@@ -59,8 +58,9 @@ void add_dropped_registration(const void* table) noexcept {
   while (!added && add_chunk()) added = replace_slot(nullptr, table);
   if (!added) __atomic_fetch_add(&g_overflows, std::uint64_t{1}, __ATOMIC_RELAXED);
   if (__atomic_fetch_add(&g_count, std::uint64_t{1}, __ATOMIC_RELAXED) != 0) return;
-  recorder::note("__register_frame: the program registered unwind tables, and heapprof found no libgcc_s or "
-                 "libunwind to forward them to. Exceptions cannot pass through the code that they describe");
+  recorder::note(
+      "__register_frame: the program registered unwind tables, and heapprof found no libgcc_s or "
+      "libunwind to forward them to. Exceptions cannot pass through the code that they describe");
   prevent_tail_call();
 }
 
@@ -71,7 +71,8 @@ bool remove_dropped_registration(const void* table) noexcept {
 
 void forget_dropped_registration(const void* table) noexcept {
   if (is_empty() || table == nullptr) return;
-  while (replace_slot(table, nullptr)) {}
+  while (replace_slot(table, nullptr)) {
+  }
 }
 
 void note_dropped_registrations() noexcept {

@@ -15,7 +15,8 @@ namespace {
 /// The program's path when `path` names its executable and the kernel would answer with the loader's; else null.
 inline const char* program_path(const char* path) noexcept {
   const char* program = recorder::program_started_by_loader();
-  if (program == nullptr || path == nullptr) [[likely]] return nullptr;
+  if (program == nullptr || path == nullptr) [[likely]]
+    return nullptr;
   return recorder::names_own_executable(path) ? program : nullptr;
 }
 

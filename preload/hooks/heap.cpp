@@ -45,7 +45,8 @@ template <typename Call>
   AllocatorCall call;
   void* block = call_real();
   call.done();
-  if (begun) [[likely]] recorder::realloc_end(old_block, block, size, entry, call);
+  if (begun) [[likely]]
+    recorder::realloc_end(old_block, block, size, entry, call);
   return block;
 }
 
@@ -130,7 +131,8 @@ HEAPPROF_HOOK(int, posix_memalign, (void** block, std::size_t alignment, std::si
   const int result = real::functions().posix_memalign(block, alignment, size);
   call.done();
   // EINVAL: the alignment is invalid, and the allocator was not asked for memory.
-  if (result != EINVAL) [[likely]] report(result == 0 ? *block : nullptr, size, call);
+  if (result != EINVAL) [[likely]]
+    report(result == 0 ? *block : nullptr, size, call);
   return result;
 }
 

@@ -16,7 +16,7 @@
 #include "preload/real/functions.h"
 #include "preload/recorder/recorder.h"
 
-#define HEAPPROF_HOOK(result, name, parameters)                                           \
+#define HEAPPROF_HOOK(result, name, parameters)                                                \
   extern "C" [[gnu::visibility("default")]] result hook_##name parameters noexcept asm(#name); \
   extern "C" result hook_##name parameters noexcept
 

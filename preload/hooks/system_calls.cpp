@@ -66,8 +66,7 @@ void* pointer(Integer value) noexcept {
     case SYS_mmap:
       return reinterpret_cast<long>(
           record_mmap(bytes(b), flags(c), flags(d), entry, [&] { return pointer(call()); }));
-    case SYS_munmap:
-      return record_munmap(pointer(a), bytes(b), entry, [&] { return static_cast<int>(call()); });
+    case SYS_munmap: return record_munmap(pointer(a), bytes(b), entry, [&] { return static_cast<int>(call()); });
     case SYS_mremap:
       return reinterpret_cast<long>(
           record_mremap(pointer(a), bytes(b), bytes(c), flags(d), entry, [&] { return pointer(call()); }));
@@ -100,12 +99,14 @@ void* pointer(Integer value) noexcept {
 // Both are variadic in libc's headers. Arguments that the caller omitted hold any value; the real functions pass them
 // to the kernel, which ignores them.
 HEAPPROF_HOOK(int, prctl, (int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)) {
-  if (option == PR_SET_SECCOMP || option == PR_SET_TSC) [[unlikely]] return watched_prctl(option, a, b, c, d);
+  if (option == PR_SET_SECCOMP || option == PR_SET_TSC) [[unlikely]]
+    return watched_prctl(option, a, b, c, d);
   return real::functions().prctl(option, a, b, c, d);
 }
 
 HEAPPROF_HOOK(long, syscall, (long number, long a, long b, long c, long d, long e, long f)) {
-  if (is_watched(number)) [[unlikely]] return watched_call(number, a, b, c, d, e, f);
+  if (is_watched(number)) [[unlikely]]
+    return watched_call(number, a, b, c, d, e, f);
   return real::functions().syscall(number, a, b, c, d, e, f);
 }
 

@@ -16,7 +16,8 @@ struct Row {
   Signature signature;
 };
 
-// The columns of a signature: kind, throws, pointer, size, count.
+// The columns of a signature: kind, throws, pointer, size, count. One function per line.
+// clang-format off
 
 /// Functions of C and POSIX, which every family has with its prefix.
 constexpr Row kCommon[] = {
@@ -144,6 +145,8 @@ constexpr Row kSnmallocRows[] = {
     {"rust_dealloc", {Kind::kFree, false, 0, kNone, kNone}},
 };
 
+// clang-format on
+
 template <std::size_t kRows>
 const Row* find_row(const Row (&rows)[kRows], const char* name) noexcept {
   for (const Row& row : rows)
@@ -193,18 +196,23 @@ bool match_operator(const char* name, AllocatorFunction& result) noexcept {
   return true;
 }
 
+/// Whether a name of an allocator's function begins with `letter`. Names that begin with '_' are checked separately.
+bool is_first_letter(char letter) noexcept {
+  constexpr const char* kLetters = "Tacdfjmprstvx";
+  for (const char* at = kLetters; *at != '\0'; ++at)
+    if (*at == letter) return true;
+  return false;
+}
+
 }  // namespace
 
 bool find_allocator_function(const char* symbol, AllocatorFunction& result) noexcept {
   // Large programs have a million symbols, and most are rejected here.
-  switch (symbol[0]) {
-    case '_':
-      if (symbol[1] == 'Z') return match_operator(symbol, result);
-      if (symbol[1] != 'r') return false;
-      break;
-    case 'T': case 'a': case 'c': case 'd': case 'f': case 'j': case 'm': case 'p': case 'r': case 's': case 't':
-    case 'v': case 'x': break;
-    default: return false;
+  if (symbol[0] == '_') {
+    if (symbol[1] == 'Z') return match_operator(symbol, result);
+    if (symbol[1] != 'r') return false;
+  } else if (!is_first_letter(symbol[0])) {
+    return false;
   }
   for (const char* prefix : {"_rjem_", "je_"})
     if (const char* rest = after_prefix(symbol, prefix))

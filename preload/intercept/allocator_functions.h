@@ -20,10 +20,10 @@ enum class Family : std::uint8_t {
 enum class Kind : std::uint8_t {
   kAllocate,                ///< returns a block of `size` bytes, or null
   kAllocateThroughPointer,  ///< posix_memalign: returns an int, and stores the block through `pointer`
-  kDuplicateString,   ///< returns a copy of the string `pointer`, of at most `size` characters, or null
-  kReallocate,        ///< reallocates `pointer`; returns null when it failed and the block stays allocated
-  kReallocateOrFree,  ///< reallocf: the same, but frees the block when it failed
-  kResizeInPlace,     ///< xallocx: resizes the block `pointer`, and returns its size now
+  kDuplicateString,         ///< returns a copy of the string `pointer`, of at most `size` characters, or null
+  kReallocate,              ///< reallocates `pointer`; returns null when it failed and the block stays allocated
+  kReallocateOrFree,        ///< reallocf: the same, but frees the block when it failed
+  kResizeInPlace,           ///< xallocx: resizes the block `pointer`, and returns its size now
   kFree,
 };
 

@@ -36,7 +36,8 @@ const char* find_known_string(const char* begin, std::size_t bytes) noexcept {
     const auto hits = (load(begin + i) == 'm') & (load(begin + i + 1) == 'a') & (load(begin + i + 2) == 'l');
     std::uint64_t any[2];
     __builtin_memcpy(any, &hits, sizeof any);
-    if ((any[0] | any[1]) == 0) [[likely]] continue;
+    if ((any[0] | any[1]) == 0) [[likely]]
+      continue;
     for (std::size_t at = i; at < i + sizeof(Vector); ++at)
       for (const KnownString& known : kKnownStrings) {
         const std::size_t length = text_length(known.text);

@@ -82,8 +82,7 @@ void ObjectExaminer::examine(const link_map& map, bool is_main, Role role, bool 
   if (!no_thread_inside) return report_.skip_all("other threads were already running when it was found");
   const std::size_t patched = patcher_.patch(symbols_, selected_, count, role, report_);
   if (patched == 0 && report_.skipped() == 0) return;
-  const char* allocator =
-      role == Role::kOtherNamespaceLibc ? "the libc of another namespace" : family_name(family);
+  const char* allocator = role == Role::kOtherNamespaceLibc ? "the libc of another namespace" : family_name(family);
   report_.note_patched(allocator, selected_, patched);
   report_.note_skipped();
 }

@@ -113,8 +113,7 @@ void ObjectReport::note_stripped(const char* allocator) noexcept {
 /// Writes text_ into the trace, unless it has been written before.
 void ObjectReport::write_note(NoteKind kind) noexcept {
   std::uint64_t hash = 14695981039346656037u;  // FNV-1a
-  for (const char* at = text_; *at != '\0'; ++at)
-    hash = (hash ^ static_cast<unsigned char>(*at)) * 1099511628211u;
+  for (const char* at = text_; *at != '\0'; ++at) hash = (hash ^ static_cast<unsigned char>(*at)) * 1099511628211u;
   for (std::size_t i = 0; i < noted_count_; ++i)
     if (noted_[i] == hash) return;
   if (noted_count_ == kMaxNotes) return;

@@ -14,7 +14,7 @@ namespace heapprof::intercept {
 /// What an object is to the program.
 enum class Role : std::uint8_t {
   kOther,
-  kLibc,             ///< the program's libc, which the hooks stand in front of
+  kLibc,                ///< the program's libc, which the hooks stand in front of
   kOtherNamespaceLibc,  ///< the libc of a namespace that dlmopen made
 };
 

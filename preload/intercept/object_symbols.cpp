@@ -18,11 +18,11 @@ struct SymbolReader {
   ElfFile& file;
   std::uint64_t load_bias;
   ObjectSymbols& result;
-  const ElfW(Phdr)* mapped_segment = nullptr;  ///< the segment for which is_mapped() was last true
+  const ElfW(Phdr) * mapped_segment = nullptr;  ///< the segment for which is_mapped() was last true
 };
 
 /// The executable segment that contains these bytes; null: none does.
-const ElfW(Phdr)* code_segment(const ElfFile& file, std::uint64_t address, std::uint64_t bytes) noexcept {
+const ElfW(Phdr) * code_segment(const ElfFile& file, std::uint64_t address, std::uint64_t bytes) noexcept {
   for (unsigned i = 0; i < file.segment_count; ++i) {
     const ElfW(Phdr)& segment = file.segments[i];
     if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0 && address >= segment.p_vaddr &&
@@ -34,7 +34,7 @@ const ElfW(Phdr)* code_segment(const ElfFile& file, std::uint64_t address, std::
 
 /// Whether the whole segment can be read at the address to which it would be loaded. The file may have been replaced
 /// by one with longer segments.
-bool is_mapped(SymbolReader& reader, const ElfW(Phdr)& segment) noexcept {
+bool is_mapped(SymbolReader& reader, const ElfW(Phdr) & segment) noexcept {
   if (reader.mapped_segment == &segment) return true;
   const std::uint64_t begin = reader.load_bias + segment.p_vaddr;
   sys::Mapping mapping;
@@ -47,7 +47,7 @@ bool is_mapped(SymbolReader& reader, const ElfW(Phdr)& segment) noexcept {
 }
 
 /// Whether the function's first bytes in memory equal those in the file.
-bool equals_memory(const SymbolReader& reader, const ElfW(Phdr)& segment, std::uint64_t value) noexcept {
+bool equals_memory(const SymbolReader& reader, const ElfW(Phdr) & segment, std::uint64_t value) noexcept {
   constexpr std::uint64_t kBytes = 16;
   unsigned char bytes[kBytes];
   const std::uint64_t left = segment.p_filesz - (value - segment.p_vaddr);
@@ -59,7 +59,7 @@ bool equals_memory(const SymbolReader& reader, const ElfW(Phdr)& segment, std::u
   return true;
 }
 
-void add(SymbolReader& reader, const ElfW(Sym)& symbol, const char* name,
+void add(SymbolReader& reader, const ElfW(Sym) & symbol, const char* name,
          const AllocatorFunction& allocator) noexcept {
   ObjectSymbols& result = reader.result;
   const std::uint64_t address = reader.load_bias + symbol.st_value;
@@ -94,7 +94,7 @@ bool is_sanitizer_function(const char* name) noexcept {
   return false;
 }
 
-void read_table(SymbolReader& reader, const ElfW(Shdr)& table, const ElfW(Shdr)& strings) noexcept {
+void read_table(SymbolReader& reader, const ElfW(Shdr) & table, const ElfW(Shdr) & strings) noexcept {
   if (table.sh_entsize != sizeof(ElfW(Sym)) || strings.sh_type != SHT_STRTAB || strings.sh_size == 0) return;
   const int fd = reader.file.fd;
   const Buffer symbols(table.sh_size);

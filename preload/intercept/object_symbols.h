@@ -17,8 +17,8 @@ struct FunctionSymbol {
   std::uint64_t address;  ///< in memory
   std::uint64_t size;     ///< 0: unknown
   AllocatorFunction allocator;
-  bool indirect;          ///< STT_GNU_IFUNC: `address` is that of the resolver
-  char name[44];          ///< truncated when longer
+  bool indirect;  ///< STT_GNU_IFUNC: `address` is that of the resolver
+  char name[44];  ///< truncated when longer
 };
 
 inline constexpr std::size_t kMaxFunctions = 192;
@@ -27,12 +27,12 @@ inline constexpr std::size_t kMaxFunctions = 192;
 struct ObjectSymbols {
   FunctionSymbol functions[kMaxFunctions];
   std::size_t count;
-  bool has_symtab;       ///< false: only exported functions are known
-  bool imports_dlopen;   ///< the object may load others
-  bool has_sanitizer;    ///< the object is, or contains, a sanitizer's run-time library
-  std::uint8_t core;     ///< AllocatorFunction::core of all functions
-  unwind::Span text;     ///< the executable segment that contains the first function, in memory
-  unwind::Span image;    ///< all segments
+  bool has_symtab;      ///< false: only exported functions are known
+  bool imports_dlopen;  ///< the object may load others
+  bool has_sanitizer;   ///< the object is, or contains, a sanitizer's run-time library
+  std::uint8_t core;    ///< AllocatorFunction::core of all functions
+  unwind::Span text;    ///< the executable segment that contains the first function, in memory
+  unwind::Span image;   ///< all segments
 };
 
 /// Reads the symbols of the file at `path`, which is loaded with `load_bias`. Returns false when it cannot be read.

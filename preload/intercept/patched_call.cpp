@@ -45,7 +45,8 @@ void enter_call(ThreadState& thread, CallFrame& frame) noexcept {
   if (frame.index == recorder::kMaxInterceptedCalls) return;
   InterceptedCall& entry = thread.calls[frame.index];
   frame.interrupted.frame = entry.frame;
-  if (entry.frame != nullptr) [[unlikely]] frame.interrupted = entry;
+  if (entry.frame != nullptr) [[unlikely]]
+    frame.interrupted = entry;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   entry.frame = &frame;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -60,7 +61,8 @@ void leave_call(const CallFrame& frame) noexcept {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (frame.index != recorder::kMaxInterceptedCalls) [[likely]] {
       InterceptedCall& entry = thread->calls[frame.index];
-      if (frame.interrupted.frame == nullptr) [[likely]] entry.frame = nullptr;
+      if (frame.interrupted.frame == nullptr) [[likely]]
+        entry.frame = nullptr;
       else entry = frame.interrupted;
     }
   }
@@ -88,13 +90,16 @@ std::uint64_t requested_size(const CallFrame& frame, const Signature& signature)
   return __builtin_mul_overflow(size, frame.argument(signature.count), &total) ? SIZE_MAX : total;
 }
 
+/// See PatchedFunction::silent_begin.
+bool is_silent_caller(const PatchedFunction& function, std::uint64_t return_address) noexcept {
+  return return_address - function.silent_begin < function.silent_end - function.silent_begin;
+}
+
 /// Whether the call itself is to be recorded, and not an outer one instead.
 bool is_recorded(ThreadState& thread, CallFrame& frame) noexcept {
   remove_abandoned_calls(thread, frame);
   const PatchedFunction& function = *frame.function;
-  if (function.is_real_function &&
-      (t_local.allocator_depth != 0 ||
-       frame.return_address - function.silent_begin < function.silent_end - function.silent_begin))
+  if (function.is_real_function && (t_local.allocator_depth != 0 || is_silent_caller(function, frame.return_address)))
     return false;
   if (thread.intercepted == 0) return true;
   const auto& outer = *static_cast<const PatchedFunction*>(thread.calls[thread.intercepted - 1].target);

@@ -17,9 +17,9 @@ namespace heapprof::real {
 /// The tables of one object's dynamic section. A pointer is null where the object has no such table.
 struct DynamicSymbols {
   std::uintptr_t load_bias = 0;
-  const ElfW(Sym)* symbols = nullptr;
+  const ElfW(Sym) * symbols = nullptr;
   const char* names = nullptr;
-  const ElfW(Versym)* versions = nullptr;
+  const ElfW(Versym) * versions = nullptr;
   const std::uint32_t* gnu_hash = nullptr;
   const std::uint32_t* sysv_hash = nullptr;
 };
@@ -61,7 +61,7 @@ bool text_matches(const char* at, const char* text, Reader& reader) noexcept {
 /// old programs, have the hidden bit set.
 template <typename Reader>
 bool is_function(const DynamicSymbols& object, std::uint32_t index, const char* name, Reader& reader,
-                 ElfW(Sym)& symbol) noexcept {
+                 ElfW(Sym) & symbol) noexcept {
   if (!reader.read(object.symbols + index, symbol)) return false;
   const unsigned type = symbol.st_info & 0xf;
   if (symbol.st_shndx == SHN_UNDEF || symbol.st_value == 0) return false;
@@ -72,7 +72,7 @@ bool is_function(const DynamicSymbols& object, std::uint32_t index, const char* 
 }
 
 template <typename Reader>
-bool find_by_gnu_hash(const DynamicSymbols& object, const char* name, Reader& reader, ElfW(Sym)& symbol) noexcept {
+bool find_by_gnu_hash(const DynamicSymbols& object, const char* name, Reader& reader, ElfW(Sym) & symbol) noexcept {
   std::uint32_t hash = 5381;
   for (const char* at = name; *at != '\0'; ++at) hash = hash * 33 + static_cast<unsigned char>(*at);
   struct Header {
@@ -96,7 +96,7 @@ bool find_by_gnu_hash(const DynamicSymbols& object, const char* name, Reader& re
 }
 
 template <typename Reader>
-bool find_by_sysv_hash(const DynamicSymbols& object, const char* name, Reader& reader, ElfW(Sym)& symbol) noexcept {
+bool find_by_sysv_hash(const DynamicSymbols& object, const char* name, Reader& reader, ElfW(Sym) & symbol) noexcept {
   std::uint32_t hash = 0;
   for (const char* at = name; *at != '\0'; ++at) {
     hash = (hash << 4) + static_cast<unsigned char>(*at);
@@ -117,7 +117,7 @@ bool find_by_sysv_hash(const DynamicSymbols& object, const char* name, Reader& r
 
 /// Finds the function `name` of the object. Returns false when it has none, or a read failed.
 template <typename Reader>
-bool find_symbol(const DynamicSymbols& object, const char* name, Reader& reader, ElfW(Sym)& symbol) noexcept {
+bool find_symbol(const DynamicSymbols& object, const char* name, Reader& reader, ElfW(Sym) & symbol) noexcept {
   if (object.gnu_hash != nullptr) return find_by_gnu_hash(object, name, reader, symbol);
   return object.sysv_hash != nullptr && find_by_sysv_hash(object, name, reader, symbol);
 }

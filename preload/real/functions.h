@@ -13,37 +13,37 @@
 namespace heapprof::real {
 
 /// Result, name and parameters of every function that each supported libc has.
-#define HEAPPROF_REAL_FUNCTIONS(X)                                                                     \
-  X(void*, malloc, (std::size_t))                                                                      \
-  X(void*, calloc, (std::size_t, std::size_t))                                                         \
-  X(void*, realloc, (void*, std::size_t))                                                              \
-  X(void*, reallocarray, (void*, std::size_t, std::size_t))                                            \
-  X(void, free, (void*))                                                                               \
-  X(int, posix_memalign, (void**, std::size_t, std::size_t))                                           \
-  X(void*, aligned_alloc, (std::size_t, std::size_t))                                                  \
-  X(void*, memalign, (std::size_t, std::size_t))                                                       \
-  X(void*, valloc, (std::size_t))                                                                      \
-  X(void*, pvalloc, (std::size_t))                                                                     \
-  X(void*, mmap, (void*, std::size_t, int, int, int, std::int64_t))                                    \
-  X(void*, mmap64, (void*, std::size_t, int, int, int, std::int64_t))                                  \
-  X(int, munmap, (void*, std::size_t))                                                                 \
-  X(void*, mremap, (void*, std::size_t, std::size_t, int, void*))                                      \
-  X(int, brk, (void*))                                                                                 \
-  X(void*, sbrk, (std::intptr_t))                                                                      \
-  X(int, prctl, (int, unsigned long, unsigned long, unsigned long, unsigned long))                     \
-  X(long, syscall, (long, long, long, long, long, long, long))                                         \
-  X(std::ptrdiff_t, readlink, (const char*, char*, std::size_t))                                       \
-  X(std::ptrdiff_t, __readlink_chk, (const char*, char*, std::size_t, std::size_t))                    \
-  X(std::ptrdiff_t, readlinkat, (int, const char*, char*, std::size_t))                                \
-  X(std::ptrdiff_t, __readlinkat_chk, (int, const char*, char*, std::size_t, std::size_t))             \
-  X(char*, realpath, (const char*, char*))                                                             \
-  X(char*, __realpath_chk, (const char*, char*, std::size_t))                                          \
+#define HEAPPROF_REAL_FUNCTIONS(X)                                                         \
+  X(void*, malloc, (std::size_t))                                                          \
+  X(void*, calloc, (std::size_t, std::size_t))                                             \
+  X(void*, realloc, (void*, std::size_t))                                                  \
+  X(void*, reallocarray, (void*, std::size_t, std::size_t))                                \
+  X(void, free, (void*))                                                                   \
+  X(int, posix_memalign, (void**, std::size_t, std::size_t))                               \
+  X(void*, aligned_alloc, (std::size_t, std::size_t))                                      \
+  X(void*, memalign, (std::size_t, std::size_t))                                           \
+  X(void*, valloc, (std::size_t))                                                          \
+  X(void*, pvalloc, (std::size_t))                                                         \
+  X(void*, mmap, (void*, std::size_t, int, int, int, std::int64_t))                        \
+  X(void*, mmap64, (void*, std::size_t, int, int, int, std::int64_t))                      \
+  X(int, munmap, (void*, std::size_t))                                                     \
+  X(void*, mremap, (void*, std::size_t, std::size_t, int, void*))                          \
+  X(int, brk, (void*))                                                                     \
+  X(void*, sbrk, (std::intptr_t))                                                          \
+  X(int, prctl, (int, unsigned long, unsigned long, unsigned long, unsigned long))         \
+  X(long, syscall, (long, long, long, long, long, long, long))                             \
+  X(std::ptrdiff_t, readlink, (const char*, char*, std::size_t))                           \
+  X(std::ptrdiff_t, __readlink_chk, (const char*, char*, std::size_t, std::size_t))        \
+  X(std::ptrdiff_t, readlinkat, (int, const char*, char*, std::size_t))                    \
+  X(std::ptrdiff_t, __readlinkat_chk, (int, const char*, char*, std::size_t, std::size_t)) \
+  X(char*, realpath, (const char*, char*))                                                 \
+  X(char*, __realpath_chk, (const char*, char*, std::size_t))                              \
   X(char*, canonicalize_file_name, (const char*))
 
 /// The same for functions that some libcs or processes lack. They are null there.
-#define HEAPPROF_OPTIONAL_REAL_FUNCTIONS(X)                                          \
-  X(void, cfree, (void*))                            /* until glibc 2.25 */       \
-  X(void, free_sized, (void*, std::size_t))          /* C23 */                    \
+#define HEAPPROF_OPTIONAL_REAL_FUNCTIONS(X)                        \
+  X(void, cfree, (void*))                   /* until glibc 2.25 */ \
+  X(void, free_sized, (void*, std::size_t)) /* C23 */              \
   X(void, free_aligned_sized, (void*, std::size_t, std::size_t))
 
 struct Functions {
@@ -70,7 +70,8 @@ bool contains(const void* address) noexcept;
 
 /// The table, filled. Costs one load and one branch.
 inline const Functions& functions() noexcept {
-  if (!g_functions.found.load(std::memory_order_acquire)) [[unlikely]] find_functions();
+  if (!g_functions.found.load(std::memory_order_acquire)) [[unlikely]]
+    find_functions();
   return g_functions;
 }
 

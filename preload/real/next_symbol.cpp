@@ -35,7 +35,7 @@ void* find_in(const link_map& map, const char* name) noexcept {
   const std::uint64_t hardware[3] = {sizeof hardware, getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
   constexpr std::uint64_t kHasSecondArgument = std::uint64_t{1} << 62;
   return reinterpret_cast<void* (*)(std::uint64_t, const std::uint64_t*)>(address)(hardware[1] | kHasSecondArgument,
-                                                                                hardware);
+                                                                                   hardware);
 }
 
 const link_map* this_library() noexcept {

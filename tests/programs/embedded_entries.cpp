@@ -208,11 +208,11 @@ Registers before, after;
 #define LOADX(n) "movdqa " #n "*32(%0), %%xmm" #n "\n\t"
 #define STOREX(n) "movdqa %%xmm" #n ", " #n "*32(%1)\n\t"
 #define ALL(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
-#define NUMBERS_IN                                                                                              \
-  "movq 512(%0), %%rcx\n\tmovq 520(%0), %%rdx\n\tmovq 528(%0), %%rsi\n\tmovq 536(%0), %%rdi\n\t"                   \
+#define NUMBERS_IN                                                                               \
+  "movq 512(%0), %%rcx\n\tmovq 520(%0), %%rdx\n\tmovq 528(%0), %%rsi\n\tmovq 536(%0), %%rdi\n\t" \
   "movq 544(%0), %%r8\n\tmovq 552(%0), %%r9\n\tmovq 560(%0), %%r10\n\tmovq 568(%0), %%r11\n\t"
-#define NUMBERS_OUT                                                                                             \
-  "movq %%rcx, 512(%1)\n\tmovq %%rdx, 520(%1)\n\tmovq %%rsi, 528(%1)\n\tmovq %%rdi, 536(%1)\n\t"                   \
+#define NUMBERS_OUT                                                                              \
+  "movq %%rcx, 512(%1)\n\tmovq %%rdx, 520(%1)\n\tmovq %%rsi, 528(%1)\n\tmovq %%rdi, 536(%1)\n\t" \
   "movq %%r8, 544(%1)\n\tmovq %%r9, 552(%1)\n\tmovq %%r10, 560(%1)\n\tmovq %%r11, 568(%1)\n\t"
 #define CLOBBERS                                                                                               \
   "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", \

@@ -41,8 +41,7 @@ bool stop_at_reads() {
   sigaction(SIGSYS, &action, nullptr);
   sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                           BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
-                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
   const sock_fprog program{sizeof filter / sizeof *filter, filter};
   // libc's prctl, not the recorder's hook.
   void* const libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);

@@ -59,8 +59,8 @@ inline bool is_signal_return(const std::uint8_t* code) noexcept {
 
 /// The offset of DWARF register n in the signal frame, from the stack pointer at the handler's return. That points at
 /// the ucontext, whose general registers begin at 40, in the order r8 to r15, rdi rsi rbp rbx rdx rax rcx rsp rip.
-inline constexpr std::uint16_t kSignalFrameOffset[kDwarfRegisters] = {
-    144, 136, 152, 128, 112, 104, 120, 160, 40, 48, 56, 64, 72, 80, 88, 96, 168};
+inline constexpr std::uint16_t kSignalFrameOffset[kDwarfRegisters] = {144, 136, 152, 128, 112, 104, 120, 160, 40,
+                                                                      48,  56,  64,  72,  80,  88,  96,  168};
 
 /// The end of the addresses at which code can be: user space has at most 56 bits, with five-level paging.
 inline constexpr std::uint64_t kCodeEnd = std::uint64_t{1} << 56;

@@ -12,16 +12,16 @@ namespace heapprof::intercept {
 struct PatchedFunction;
 
 struct CallFrame {
-  std::uint64_t x[8];       ///< the arguments; x0 also the result
-  const void* original;     ///< set by heapprof_intercept_begin: the function itself, behind the patch
-  std::uint32_t index;      ///< of this call among the thread's unfinished patched calls
-  std::uint32_t realloc_begun;    ///< result of realloc_begin
-  std::uint32_t outer_depth;      ///< ThreadLocal::allocator_depth before this call
-  const void* block;              ///< the block that the call frees or reallocates
-  std::uint64_t size;             ///< the size that it asks for
-  const void* outer_reallocating; ///< ThreadLocal::reallocating before this call
+  std::uint64_t x[8];                     ///< the arguments; x0 also the result
+  const void* original;                   ///< set by heapprof_intercept_begin: the function itself, behind the patch
+  std::uint32_t index;                    ///< of this call among the thread's unfinished patched calls
+  std::uint32_t realloc_begun;            ///< result of realloc_begin
+  std::uint32_t outer_depth;              ///< ThreadLocal::allocator_depth before this call
+  const void* block;                      ///< the block that the call frees or reallocates
+  std::uint64_t size;                     ///< the size that it asks for
+  const void* outer_reallocating;         ///< ThreadLocal::reallocating before this call
   recorder::InterceptedCall interrupted;  ///< the entry of the thread's list that this call overwrote
-  recorder::AllocatorCall call;   ///< set for calls that allocate
+  recorder::AllocatorCall call;           ///< set for calls that allocate
   const PatchedFunction* function;
   std::uint64_t host_fp;
   std::uint64_t return_address;

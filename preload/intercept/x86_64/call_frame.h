@@ -14,14 +14,14 @@ struct PatchedFunction;
 
 struct CallFrame {
   std::uint64_t rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11;
-  const void* original;     ///< set by heapprof_intercept_begin: the function itself, behind the patch
-  std::uint32_t action;     ///< what heapprof_intercept_begin decided; written by the trampoline
-  std::uint32_t index;      ///< of this call among the thread's unfinished patched calls
-  std::uint32_t realloc_begun;    ///< result of realloc_begin
-  std::uint32_t outer_depth;      ///< ThreadLocal::allocator_depth before this call
-  const void* block;              ///< the block that the call frees or reallocates
-  std::uint64_t size;             ///< the size that it asks for
-  const void* outer_reallocating; ///< ThreadLocal::reallocating before this call
+  const void* original;                   ///< set by heapprof_intercept_begin: the function itself, behind the patch
+  std::uint32_t action;                   ///< what heapprof_intercept_begin decided; written by the trampoline
+  std::uint32_t index;                    ///< of this call among the thread's unfinished patched calls
+  std::uint32_t realloc_begun;            ///< result of realloc_begin
+  std::uint32_t outer_depth;              ///< ThreadLocal::allocator_depth before this call
+  const void* block;                      ///< the block that the call frees or reallocates
+  std::uint64_t size;                     ///< the size that it asks for
+  const void* outer_reallocating;         ///< ThreadLocal::reallocating before this call
   recorder::InterceptedCall interrupted;  ///< the entry of the thread's list that this call overwrote
   /// Set for calls that allocate. Aligned so that the frame's size is a multiple of the stack's alignment.
   alignas(16) recorder::AllocatorCall call;

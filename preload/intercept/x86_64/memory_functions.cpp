@@ -47,5 +47,4 @@ extern "C" {
   while (*at != '\0') ++at;
   return static_cast<std::size_t>(at - text);
 }
-
 }

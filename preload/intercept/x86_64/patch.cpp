@@ -237,14 +237,15 @@ class DecodedFunction {
   /// middle of another one.
   bool never_branches_into(const Patch& patch) noexcept {
     return begins_ != nullptr && for_each([&](const ZydisDecodedInstruction&, std::uint64_t at) noexcept {
-      const std::uint64_t offset = at - function_.begin;
-      begins_[offset / 8] = static_cast<std::uint8_t>(begins_[offset / 8] | 1u << offset % 8);
-      return true;
-    }) && for_each([&](const ZydisDecodedInstruction& instruction, std::uint64_t at) noexcept {
-      if (!is_relative(instruction)) return true;
-      const std::uint64_t to = branch_target(instruction, at);
-      return !is_inside(patch, to) && (!function_.contains(to) || is_begin(to));
-    });
+             const std::uint64_t offset = at - function_.begin;
+             begins_[offset / 8] = static_cast<std::uint8_t>(begins_[offset / 8] | 1u << offset % 8);
+             return true;
+           }) &&
+           for_each([&](const ZydisDecodedInstruction& instruction, std::uint64_t at) noexcept {
+             if (!is_relative(instruction)) return true;
+             const std::uint64_t to = branch_target(instruction, at);
+             return !is_inside(patch, to) && (!function_.contains(to) || is_begin(to));
+           });
   }
 
  private:

@@ -248,7 +248,8 @@ TEST_CASE("no object is visited again because another thread unloads one during 
       for (const std::size_t new_objects : {std::size_t{0}, kNewObjects})
         for (std::size_t begin = 1; begin < kObjects + new_objects; ++begin)
           for (std::size_t end = begin + 1; end <= kObjects + new_objects; ++end)
-            for (std::size_t read = 0; interrupt(read, begin, end, joined, compare_all, new_objects); ++read) {}
+            for (std::size_t read = 0; interrupt(read, begin, end, joined, compare_all, new_objects); ++read) {
+            }
   CHECK(interrupted > 0);
 }
 
@@ -294,9 +295,8 @@ TEST_CASE("a pass over the list visits every object that stays, or reports that 
       for (std::size_t i = begin; i < end; ++i) loader.unload_and_free(objects[i], joined && i == begin);
     });
     std::vector<const void*> found;
-    const bool complete = sys::visit_loader_list(loader.head(), reader, [&](const link_map& map) {
-      found.push_back(reinterpret_cast<void*>(map.l_addr));
-    });
+    const bool complete = sys::visit_loader_list(
+        loader.head(), reader, [&](const link_map& map) { found.push_back(reinterpret_cast<void*>(map.l_addr)); });
     if (!reader.interrupted()) return false;
     ++interrupted;
     INFO("unloads " << begin << " to " << end << " before read " << read << ", joined: " << joined);
@@ -307,7 +307,8 @@ TEST_CASE("a pass over the list visits every object that stays, or reports that 
   for (const bool joined : {true, false})
     for (std::size_t begin = 1; begin < kObjects; ++begin)
       for (std::size_t end = begin + 1; end <= kObjects; ++end)
-        for (std::size_t read = 0; interrupt(read, begin, end, joined); ++read) {}
+        for (std::size_t read = 0; interrupt(read, begin, end, joined); ++read) {
+        }
   CHECK(interrupted > 0);
 }
 
