@@ -35,7 +35,7 @@ template <typename Call>
 [[gnu::always_inline]] inline void* reallocate(void* old_block, std::size_t size, const EntryRegisters& entry,
                                                Call&& call_real) noexcept {
   if (old_block == nullptr) {
-    if (is_in_this_library(entry.pc)) return call_real();
+    if (is_in_this_library(to_address(entry.pc))) return call_real();
     AllocatorCall call;
     void* block = call_real();
     call.done();

@@ -108,7 +108,7 @@ bool start() noexcept {
     return false;
   g_memory = static_cast<Memory*>(sys::map_private(sizeof(Memory)));
   if (g_memory == nullptr) return false;
-  unwind::hide_frame(reinterpret_cast<std::uint64_t>(heapprof_intercept_returned));
+  unwind::hide_frame(ProgramCounter{reinterpret_cast<std::uint64_t>(heapprof_intercept_returned)});
   scan();
   recorder::watch_loader(loader_event);
   return g_memory->examiner.program_free_is_patched();

@@ -30,8 +30,8 @@ inline void forget_inner_block(const void* block) noexcept { t_local.inner_block
 
 // ---- allocations -----------------------------------------------------------------------------------
 
-[[gnu::noinline]] void allocated_entered(ThreadState* thread, const void* block, std::size_t size, std::uint64_t pc,
-                                         std::uint64_t sp, std::uint64_t fp) noexcept {
+[[gnu::noinline]] void allocated_entered(ThreadState* thread, const void* block, std::size_t size, ProgramCounter pc,
+                                         StackPointer sp, std::uint64_t fp) noexcept {
   const EntryRegisters entry{pc, sp, fp};
   if (!paused()) {
     record_allocation(*thread, block, size, capture(*thread, entry));
@@ -42,7 +42,7 @@ inline void forget_inner_block(const void* block) noexcept { t_local.inner_block
   leave(*thread);
 }
 
-[[gnu::noinline]] void allocated_slow(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp,
+[[gnu::noinline]] void allocated_slow(const void* block, std::size_t size, ProgramCounter pc, StackPointer sp,
                                       std::uint64_t fp) noexcept {
   if (ThreadState* const thread = enter()) allocated_entered(thread, block, size, pc, sp, fp);
 }
@@ -50,7 +50,7 @@ inline void forget_inner_block(const void* block) noexcept { t_local.inner_block
 /// The fast path of threads that have entered. kTimed: the process has several threads.
 template <bool kTimed>
 [[gnu::always_inline]] inline void allocated_fast(ThreadState* thread, const void* block, std::size_t size,
-                                                  std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
+                                                  ProgramCounter pc, StackPointer sp, std::uint64_t fp) noexcept {
   Stream& stream = thread->stream;
   if (!stream.in_run() || size >= kMaxSize) [[unlikely]] return allocated_entered(thread, block, size, pc, sp, fp);
   const NodeId node = thread->unwinder.find_cached({pc, sp, fp}, thread->definitions);
@@ -71,14 +71,14 @@ template <bool kTimed>
   leave(*thread);
 }
 
-[[gnu::noinline]] void allocated_timed(ThreadState* thread, const void* block, std::size_t size, std::uint64_t pc,
-                                       std::uint64_t sp, std::uint64_t fp) noexcept {
+[[gnu::noinline]] void allocated_timed(ThreadState* thread, const void* block, std::size_t size, ProgramCounter pc,
+                                       StackPointer sp, std::uint64_t fp) noexcept {
   allocated_fast<true>(thread, block, size, pc, sp, fp);
 }
 
 // ---- frees -----------------------------------------------------------------------------------------
 
-[[gnu::noinline]] void freed_entered(ThreadState* thread, const void* block, std::uint64_t pc, std::uint64_t sp,
+[[gnu::noinline]] void freed_entered(ThreadState* thread, const void* block, ProgramCounter pc, StackPointer sp,
                                      std::uint64_t fp) noexcept {
   if (g_settings.free_stacks) {
     const std::uint32_t node = capture(*thread, {pc, sp, fp});
@@ -90,7 +90,7 @@ template <bool kTimed>
   leave(*thread);
 }
 
-[[gnu::noinline]] void freed_slow(const void* block, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
+[[gnu::noinline]] void freed_slow(const void* block, ProgramCounter pc, StackPointer sp, std::uint64_t fp) noexcept {
   if (t_local.allocator_depth != 0) {
     // The real realloc frees its old block by our free: realloc_begin has recorded that.
     if (t_local.reallocating == block) return;
@@ -99,7 +99,7 @@ template <bool kTimed>
   if (ThreadState* const thread = enter()) freed_entered(thread, block, pc, sp, fp);
 }
 
-[[gnu::noinline]] void freed_timed(ThreadState* thread, const void* block, std::uint64_t pc, std::uint64_t sp,
+[[gnu::noinline]] void freed_timed(ThreadState* thread, const void* block, ProgramCounter pc, StackPointer sp,
                                    std::uint64_t fp) noexcept {
   note_multi_threaded();
   if (!holds_clock_lease(*thread)) {
@@ -114,7 +114,7 @@ template <bool kTimed>
 
 }  // namespace
 
-void detail::allocated(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp,
+void detail::allocated(const void* block, std::size_t size, ProgramCounter pc, StackPointer sp,
                        std::uint64_t fp) noexcept {
   ThreadState* const thread = enter_fast();
   if (thread == nullptr) [[unlikely]] return allocated_slow(block, size, pc, sp, fp);
@@ -122,12 +122,12 @@ void detail::allocated(const void* block, std::size_t size, std::uint64_t pc, st
   allocated_fast<false>(thread, block, size, pc, sp, fp);
 }
 
-void detail::allocated_inside(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp,
+void detail::allocated_inside(const void* block, std::size_t size, ProgramCounter pc, StackPointer sp,
                               std::uint64_t fp) noexcept {
   allocated_slow(block, size, pc, sp, fp);
 }
 
-void detail::freed(const void* block, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
+void detail::freed(const void* block, ProgramCounter pc, StackPointer sp, std::uint64_t fp) noexcept {
   if (t_local.allocator_depth != 0) [[unlikely]] return freed_slow(block, pc, sp, fp);
   ThreadState* const thread = enter_fast();
   if (thread == nullptr) [[unlikely]] return freed_slow(block, pc, sp, fp);

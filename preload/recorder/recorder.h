@@ -55,10 +55,10 @@ class AllocatorCall {
 
 namespace detail {
 // Called for every event, so everything is passed in registers.
-void allocated(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept;
-void allocated_inside(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp,
+void allocated(const void* block, std::size_t size, ProgramCounter pc, StackPointer sp, std::uint64_t fp) noexcept;
+void allocated_inside(const void* block, std::size_t size, ProgramCounter pc, StackPointer sp,
                       std::uint64_t fp) noexcept;
-void freed(const void* block, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept;
+void freed(const void* block, ProgramCounter pc, StackPointer sp, std::uint64_t fp) noexcept;
 }  // namespace detail
 
 /// `block`, not null, was returned for a request of `size` bytes. Does nothing when call.recorded(block).

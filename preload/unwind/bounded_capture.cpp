@@ -21,13 +21,13 @@ NodeId capture_bounded(const arch::EntryRegisters& entry, const Definitions& def
   FullFrame full;
   full.valid = false;
   Walk walk{entry_state(entry), bounds, full, entry, definitions, generation()};
-  bounds.begin(entry.sp);
+  bounds.begin(to_address(entry.sp));
   std::uint64_t frames[kBoundedFrames];
   std::uint32_t count = 0;
   StepResult result = StepResult::kCaller;
   for (; count < kBoundedFrames && result == StepResult::kCaller; ++count) {
     const Rule rule = find_rule(walk, walk.state.address());
-    const std::uint64_t pc = walk.state.pc;
+    const std::uint64_t pc = to_address(walk.state.pc);
     std::uint16_t flags = walk.state.flags;
     StackWord words[kWordsPerFrame];
     StackWord* unused = words;
@@ -39,7 +39,7 @@ NodeId capture_bounded(const arch::EntryRegisters& entry, const Definitions& def
   while (count != 0) {
     const std::uint64_t packed = frames[--count];
     Frame frame{};
-    frame.pc = packed & ((std::uint64_t{1} << kFlagShift) - 1);
+    frame.pc = ProgramCounter{packed & ((std::uint64_t{1} << kFlagShift) - 1)};
     frame.flags = static_cast<std::uint16_t>(packed >> kFlagShift);
     const FrameAddress address{frame.pc, (frame.flags & kInterrupted) != 0};
     frame.module = static_cast<std::uint16_t>(raw(find_rule(walk, address).module()));

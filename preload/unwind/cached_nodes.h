@@ -23,8 +23,8 @@ struct CachedNodes {
   CachedNode entries[1u << kCachedNodeBits];
 
   /// A program counter, of 57 bits at most, and above it the flags that the node depends on.
-  static constexpr std::uint64_t key_of(std::uint64_t pc, unsigned flags) noexcept {
-    return pc | static_cast<std::uint64_t>(flags & (kInterrupted | kByFramePointer | kSignalFrame)) << 58;
+  static constexpr std::uint64_t key_of(ProgramCounter pc, unsigned flags) noexcept {
+    return to_address(pc) | static_cast<std::uint64_t>(flags & (kInterrupted | kByFramePointer | kSignalFrame)) << 58;
   }
 
   CachedNode* set_of(std::uint64_t key, NodeId parent) noexcept {

@@ -60,17 +60,18 @@ void add_path(ThreadData& data, const arch::EntryRegisters& entry, CachedPath& p
       fp_matters = fp_matters || entry_fp;
       read_fp(state, word);
     }
-    const std::uint64_t slot = step.cfa + step.rule.ra_offset();
+    const std::uint64_t slot = to_address(step.cfa) + step.rule.ra_offset();
     *word++ = {slot, load_word(slot)};
     if (!step.rule.fp_unchanged()) {
-      state.fp = step.cfa + step.rule.fp_offset();
+      state.fp = to_address(step.cfa) + step.rule.fp_offset();
       state.flags = kFpIsSlot;
       entry_fp = false;
     }
   }
   if (entry_fp && (data.arrays->frames[anchor].flags & kFpUnused) == 0) fp_matters = true;
   const auto words = static_cast<std::uint32_t>(word - path.words);
-  add_path(data, entry, path, words, anchor, steps[0]->cfa + steps[0]->rule.ra_offset(), fp_matters);
+  const std::uint64_t first_slot = to_address(steps[0]->cfa) + steps[0]->rule.ra_offset();
+  add_path(data, entry, path, words, anchor, first_slot, fp_matters);
 }
 
 [[gnu::noinline]] void cache_path_of_shadow_stack(ThreadData& data, const arch::EntryRegisters& entry) noexcept {

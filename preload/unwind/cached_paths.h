@@ -22,8 +22,8 @@ namespace heapprof::unwind {
 
 /// Where the first return address is when a stack begins at (pc, sp).
 struct FirstReturn {
-  std::uint64_t pc;
-  std::uint64_t sp;
+  ProgramCounter pc;
+  StackPointer sp;
   std::uint64_t slot;
   std::uint64_t id;  ///< identifies this entry to its paths: never reused; 0: empty
 };
@@ -38,7 +38,7 @@ struct alignas(64) CachedPath {
   NodeId node;                 ///< of the whole stack
   std::uint64_t prefix_version;  ///< of the anchor
   // They identify the anchor after its prefix version has changed.
-  std::uint64_t anchor_sp;
+  StackPointer anchor_sp;
   std::uint64_t anchor_fp;
   std::uint64_t anchor_identity;  ///< FrameIdentity::bits()
   std::uint32_t steps;
@@ -79,7 +79,7 @@ struct CachedPaths {
   CachedPath paths[1u << kCachedPathBits];
 
   static std::size_t first_return_index(const arch::EntryRegisters& entry) noexcept {
-    return scramble(entry.pc + entry.sp * 8) >> (32 - kFirstReturnBits);
+    return scramble(to_address(entry.pc) + to_address(entry.sp) * 8) >> (32 - kFirstReturnBits);
   }
   /// The index of the first of two entries; the second one holds the path that the first one held before.
   static std::size_t path_index(std::uint64_t first_return, std::uint64_t return_address) noexcept {
@@ -105,7 +105,7 @@ struct CachedPaths {
   /// Returns the path of the stack that begins with `entry`; null when there is none or it may not be valid.
   [[gnu::always_inline]] const CachedPath* find(const arch::EntryRegisters& entry) const noexcept {
     if (epoch != invalidation_epoch()) return nullptr;
-    if (entry.sp - first_sp >= sp_bytes) return nullptr;
+    if (to_address(entry.sp) - first_sp >= sp_bytes) return nullptr;
     const FirstReturn& first = first_returns[first_return_index(entry)];
     if (first.pc != entry.pc || first.sp != entry.sp) return nullptr;
     const std::uint64_t id = first.id;

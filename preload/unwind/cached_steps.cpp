@@ -12,13 +12,14 @@ inline bool repeat(const CachedStep& step, State& state) noexcept {
   if (step.rule.kind() == RuleKind::kFp) {
     if ((state.flags & kFpIsSlot) != 0) state.fp = load_word(state.fp);
     state.flags = 0;
-    if (state.fp + step.rule.cfa_offset() != step.cfa) return false;
+    if (state.fp + step.rule.cfa_offset() != to_address(step.cfa)) return false;
   }
-  state.pc = arch::strip(load_word(step.cfa + step.rule.ra_offset()));
-  if (state.pc - 1 >= arch::kCodeEnd) return false;
+  const std::uint64_t pc = arch::strip(load_word(to_address(step.cfa) + step.rule.ra_offset()));
+  if (pc - 1 >= arch::kCodeEnd) return false;
+  state.pc = ProgramCounter{pc};
   state.sp = step.cfa;
   if (!step.rule.fp_unchanged()) {
-    state.fp = step.cfa + step.rule.fp_offset();
+    state.fp = to_address(step.cfa) + step.rule.fp_offset();
     state.flags = kFpIsSlot;
   }
   return true;
@@ -34,8 +35,9 @@ inline NodeId intern_steps(ThreadData& data, const Definitions& definitions, Cac
   for (std::uint32_t i = count; i-- != 0;) {
     CachedStep& step = *steps[i];
     if (step.parent != node || step.node == NodeId::kNone) {
-      CachedNode* const at = data.nodes.set_of(step.pc, node);
-      NodeId found = CachedNodes::find(at, step.pc, node, data.generation);
+      const std::uint64_t key = CachedNodes::key_of(step.pc, 0);
+      CachedNode* const at = data.nodes.set_of(key, node);
+      NodeId found = CachedNodes::find(at, key, node, data.generation);
       if (found == NodeId::kNone) {
         if (!have_paths) {
           std::uint64_t path = anchor.path;
@@ -49,7 +51,7 @@ inline NodeId intern_steps(ThreadData& data, const Definitions& definitions, Cac
                                              : definitions.intern(definitions.context, node, step.rule.module(),
                                                                   offset_of(step), 0, paths[i]);
         if (found == NodeId::kNone) [[unlikely]] return found;
-        CachedNodes::add(at, {step.pc, node, found, data.generation});
+        CachedNodes::add(at, {key, node, found, data.generation});
       }
       step.parent = node;
       step.node = found;

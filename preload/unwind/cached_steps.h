@@ -17,9 +17,9 @@ namespace heapprof::unwind {
 
 /// A step from (pc, sp) to the frame at `cfa`, by a rule of kind kSp or kFp.
 struct CachedStep {
-  std::uint64_t pc;
-  std::uint64_t sp;
-  std::uint64_t cfa;
+  ProgramCounter pc;
+  StackPointer sp;
+  StackPointer cfa;
   Rule rule;
   std::uint64_t version;  ///< cache_version() when it was taken
   NodeId parent;          ///< the node of the caller when a capture last used this step
@@ -40,8 +40,8 @@ inline constexpr std::uint32_t kMaxCachedSteps = 12;
 struct CachedSteps {
   CachedStep entries[1u << kCachedStepBits];
 
-  CachedStep* set_of(std::uint64_t pc, std::uint64_t sp) noexcept {
-    return &entries[((pc ^ sp << 20) * 0x9e3779b97f4a7c15 >> (65 - kCachedStepBits)) * 2];
+  CachedStep* set_of(ProgramCounter pc, StackPointer sp) noexcept {
+    return &entries[((to_address(pc) ^ to_address(sp) << 20) * 0x9e3779b97f4a7c15 >> (65 - kCachedStepBits)) * 2];
   }
 
   /// Returns null when the step from `state` is not cached.
@@ -53,7 +53,7 @@ struct CachedSteps {
   }
 
   /// Adds the step that was just taken from `frame` to `cfa`, if it is of a kind that is cached.
-  void add(const Frame& frame, Rule rule, std::uint64_t cfa, std::uint64_t version) noexcept {
+  void add(const Frame& frame, Rule rule, StackPointer cfa, std::uint64_t version) noexcept {
     if ((frame.flags & (kInterrupted | kByFramePointer | kBarrier)) != 0) return;
     if (rule.kind() != RuleKind::kSp && rule.kind() != RuleKind::kFp) return;
     CachedStep* const at = set_of(frame.pc, frame.sp);
@@ -64,7 +64,7 @@ struct CachedSteps {
 
 /// A frame's offset in its module, as offset_of(const Frame&). Cached steps leave frames that made a call.
 inline std::uint64_t offset_of(const CachedStep& step) noexcept {
-  return step.pc - 1 - state_of(step.rule.module()).load_bias;
+  return to_address(step.pc) - 1 - state_of(step.rule.module()).load_bias;
 }
 
 struct ThreadData;

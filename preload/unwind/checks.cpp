@@ -26,7 +26,7 @@ bool same_frame(const Frame& remembered, const Frame& found) noexcept {
 /// Walks the stack from walk.state in full.
 Walked walk_in_full(ThreadData& data, Walk& walk) noexcept {
   data.full.valid = false;
-  data.bounds.begin(walk.state.sp);
+  data.bounds.begin(to_address(walk.state.sp));
   const Walked walked = walk_stack(data, walk, 0);
   data.bounds_version = data.bounds.version();  // the walk read all words again
   return walked;

@@ -13,7 +13,7 @@
 namespace heapprof::unwind {
 
 namespace detail {
-extern std::uint64_t hidden_pc [[gnu::visibility("hidden")]];  ///< see hide_frame()
+extern ProgramCounter hidden_pc [[gnu::visibility("hidden")]];  ///< see hide_frame()
 }  // namespace detail
 
 /// What a frame is in the call tree, in 64 bits.
@@ -28,8 +28,8 @@ static_assert(sizeof(FrameIdentity) == 8);
 
 struct Frame : FrameIdentity {
   std::uint64_t path;  ///< hash of the node and its ancestors: see Definitions::intern
-  std::uint64_t pc;
-  std::uint64_t sp;
+  ProgramCounter pc;
+  StackPointer sp;
   std::uint64_t fp;
   /// Index into the words: see FrameArrays.
   std::uint32_t words;
@@ -40,7 +40,7 @@ static_assert(sizeof(Frame) == 48);
 
 /// The frame's offset in its module: of the call, for a frame that made one.
 inline std::uint64_t offset_of(const Frame& frame) noexcept {
-  const std::uint64_t code = frame.pc - ((frame.flags & (kInterrupted | kSignalFrame)) == 0 ? 1 : 0);
+  const std::uint64_t code = to_address(frame.pc) - ((frame.flags & (kInterrupted | kSignalFrame)) == 0 ? 1 : 0);
   return code - state_of(ModuleId{frame.module}).load_bias;
 }
 

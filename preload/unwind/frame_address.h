@@ -5,14 +5,16 @@
 
 #include <cstdint>
 
+#include "preload/base/address_types.h"
+
 namespace heapprof::unwind {
 
 struct FrameAddress {
-  std::uint64_t pc;
+  ProgramCounter pc;
   bool interrupted;  ///< a signal interrupted the frame at pc; false: pc is a return address
 
   /// The address by which the frame's module and unwind information are found.
-  constexpr std::uint64_t lookup() const noexcept { return interrupted ? pc : pc - 1; }
+  constexpr std::uint64_t lookup() const noexcept { return interrupted ? to_address(pc) : to_address(pc) - 1; }
 };
 
 }  // namespace heapprof::unwind

@@ -33,7 +33,7 @@ bool fits_words(std::int64_t bytes, std::int64_t max_words) noexcept {
 }  // namespace
 
 RowKind find_row(const ElfObject* object, FrameAddress address, CfiRow& row) noexcept {
-  const std::uint64_t pc = address.pc;
+  const std::uint64_t pc = to_address(address.pc);
   const std::uint64_t at = address.lookup();
   CfiEntry entry;
   CfiResult result;
@@ -106,8 +106,9 @@ Rule make_rule(const CfiRow& row, ModuleId module, std::uint64_t pc) noexcept {
   return {kind, module, cfa.offset / 8, fp / 8, row.value[arch::kDwarfRa] / 8};
 }
 
-bool read_frame_record(std::uint64_t sp, std::uint64_t fp, StackBounds& bounds, FrameRecord& record) noexcept {
-  if (fp < sp || !read_word(fp, bounds, record.fp) || !read_word(fp + 8, bounds, record.return_address)) return false;
+bool read_frame_record(StackPointer sp, std::uint64_t fp, StackBounds& bounds, FrameRecord& record) noexcept {
+  if (fp < to_address(sp) || !read_word(fp, bounds, record.fp) || !read_word(fp + 8, bounds, record.return_address))
+    return false;
   if (record.return_address == 0) return true;
   record.return_address = arch::strip(record.return_address);
   // Accepted if the chain of records ends or continues to a higher address, or if the return address is code.
@@ -115,16 +116,16 @@ bool read_frame_record(std::uint64_t sp, std::uint64_t fp, StackBounds& bounds, 
   return is_code(record.return_address - 1);
 }
 
-bool read_signal_frame(std::uint64_t sp, StackBounds& bounds, FullFrame& frame) noexcept {
+bool read_signal_frame(StackPointer sp, StackBounds& bounds, FullFrame& frame) noexcept {
   arch::Registers& registers = frame.registers;
   for (unsigned number = 0; number < arch::kDwarfRegisters; ++number)
-    if (!read_word(sp + arch::kSignalFrameOffset[number], bounds, registers.value[number])) return false;
+    if (!read_word(to_address(sp) + arch::kSignalFrameOffset[number], bounds, registers.value[number])) return false;
   registers.known = (std::uint64_t{1} << arch::kDwarfRegisters) - 1;
   frame.interrupted = true;
   frame.valid = true;
-  const std::uint64_t interrupted = frame.sp();
+  const std::uint64_t interrupted = to_address(frame.sp());
   if (interrupted % 8 != 0) return false;
-  return bounds.contains(interrupted) || (interrupted > sp && bounds.readable(interrupted)) ||
+  return bounds.contains(interrupted) || (interrupted > to_address(sp) && bounds.readable(interrupted)) ||
          bounds.cross(interrupted);
 }
 
@@ -168,7 +169,7 @@ StepResult step_full(FullFrame& frame, StackBounds& bounds, std::uint64_t genera
     if ((now.known >> row.cfa_register & 1) == 0) return truncated(Truncation::kBadRule);
     cfa = now.value[row.cfa_register] + static_cast<std::uint64_t>(row.cfa_offset);
   }
-  if (!move(frame.sp(), cfa, bounds)) return truncated(Truncation::kBadAddress);
+  if (!move(to_address(frame.sp()), cfa, bounds)) return truncated(Truncation::kBadAddress);
 
   arch::Registers& next = frame.registers;
   for (unsigned number = 0; number < arch::kDwarfRegisters; ++number) {
@@ -204,12 +205,12 @@ StepResult step_full(FullFrame& frame, StackBounds& bounds, std::uint64_t genera
   next.known |= std::uint64_t{1} << arch::kPcColumn;
   if (row.rule[arch::kDwarfSp] == RegisterRule::kSame) {
     next.value[arch::kDwarfSp] = cfa;
-  } else if ((next.known >> arch::kDwarfSp & 1) == 0 || !move(cfa - 8, frame.sp(), bounds)) {
+  } else if ((next.known >> arch::kDwarfSp & 1) == 0 || !move(cfa - 8, to_address(frame.sp()), bounds)) {
     return truncated(Truncation::kBadAddress);
   }
   next.known |= std::uint64_t{1} << arch::kDwarfSp;
   frame.interrupted = false;
-  return frame.pc() == 0 ? StepResult::kOutermost : StepResult::kCaller;
+  return to_address(frame.pc()) == 0 ? StepResult::kOutermost : StepResult::kCaller;
 }
 
 [[gnu::noinline]] bool unwind_to_entry(FullFrame& frame, const arch::EntryRegisters& entry, StackBounds& bounds,
@@ -217,7 +218,7 @@ StepResult step_full(FullFrame& frame, StackBounds& bounds, std::uint64_t genera
   arch::take_registers(frame.registers);
   frame.interrupted = true;
   frame.valid = true;
-  if (!bounds.cross(frame.sp())) return false;
+  if (!bounds.cross(to_address(frame.sp()))) return false;
   Truncation reason;
   for (unsigned i = 0; i < kMaxRecorderFrames; ++i) {
     if (step_full(frame, bounds, generation, reason) != StepResult::kCaller) return false;

@@ -26,8 +26,8 @@ struct FullFrame {
   bool valid;        ///< false: everything else is undefined
 
   FrameAddress address() const noexcept { return {pc(), interrupted}; }
-  std::uint64_t pc() const noexcept { return registers.value[arch::kPcColumn]; }
-  std::uint64_t sp() const noexcept { return registers.value[arch::kDwarfSp]; }
+  ProgramCounter pc() const noexcept { return ProgramCounter{registers.value[arch::kPcColumn]}; }
+  StackPointer sp() const noexcept { return StackPointer{registers.value[arch::kDwarfSp]}; }
   std::uint64_t fp() const noexcept {
     return (registers.known >> arch::kDwarfFp & 1) != 0 ? registers.value[arch::kDwarfFp] : 0;
   }
@@ -61,11 +61,11 @@ struct FrameRecord {
 
 /// Reads the frame record of a frame without unwind information. Returns false when `fp` does not point to what can
 /// be one.
-bool read_frame_record(std::uint64_t sp, std::uint64_t fp, StackBounds& bounds, FrameRecord& record) noexcept;
+bool read_frame_record(StackPointer sp, std::uint64_t fp, StackBounds& bounds, FrameRecord& record) noexcept;
 
 /// Reads the registers that the kernel saved for a signal handler; `sp` is the stack pointer when the handler
 /// returns.
-bool read_signal_frame(std::uint64_t sp, StackBounds& bounds, FullFrame& frame) noexcept;
+bool read_signal_frame(StackPointer sp, StackBounds& bounds, FullFrame& frame) noexcept;
 
 /// Replaces `frame` by its caller. After kTruncated `reason` is set, and `frame` is not valid.
 StepResult step_full(FullFrame& frame, StackBounds& bounds, std::uint64_t generation, Truncation& reason) noexcept;

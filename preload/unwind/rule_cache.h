@@ -51,7 +51,7 @@ class RuleCache {
   static_assert(sizeof(Entry) == 16);
 
   static constexpr std::uint64_t key_of(FrameAddress address) noexcept {
-    return address.pc << 1 | address.interrupted;
+    return to_address(address.pc) << 1 | address.interrupted;
   }
   static constexpr std::size_t index(std::uint64_t key) noexcept {
     return key * 0x9e3779b97f4a7c15 >> (64 - 15);

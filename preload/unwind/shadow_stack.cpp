@@ -21,7 +21,7 @@ void lay_out(FrameArrays& arrays, std::uint32_t capacity) noexcept {
   arrays.words = reinterpret_cast<StackWord*>(take(capacity * kWordsPerFrame * sizeof(StackWord)));
   arrays.frames = reinterpret_cast<Frame*>(take((capacity + 1) * sizeof(Frame))) + 1;
   arrays.frames[-1] = {};
-  arrays.frames[-1].sp = ~std::uint64_t{0};
+  arrays.frames[-1].sp = StackPointer{~std::uint64_t{0}};
   arrays.walked_words = reinterpret_cast<StackWord*>(take(capacity * kWordsPerFrame * sizeof(StackWord)));
   arrays.walked = reinterpret_cast<Frame*>(take(capacity * sizeof(Frame)));
   arrays.prefix_versions = reinterpret_cast<std::uint64_t*>(take(capacity * sizeof(std::uint64_t)));

@@ -38,7 +38,7 @@ namespace {
 
 /// Sets the walk's state to the frame at which full unwinding arrived.
 StepResult continue_from_full(Walk& walk) noexcept {
-  if (walk.full.pc() >= arch::kCodeEnd) {
+  if (to_address(walk.full.pc()) >= arch::kCodeEnd) {
     walk.full.valid = false;
     return truncated(walk, Truncation::kBadAddress);
   }
@@ -102,7 +102,7 @@ StepResult step_by_frame_pointer(Walk& walk, StackWord*& words) noexcept {
   *words++ = {fp + 8, load_word(fp + 8)};
   if (record.return_address == 0) return StepResult::kOutermost;
   if (record.return_address >= arch::kCodeEnd) return truncated(walk, Truncation::kNoUnwindInfo);
-  state = {record.return_address, fp + 16, record.fp, kByFramePointer};
+  state = {ProgramCounter{record.return_address}, StackPointer{fp + 16}, record.fp, kByFramePointer};
   return StepResult::kCaller;
 }
 

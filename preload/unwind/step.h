@@ -40,8 +40,8 @@ enum FrameFlags : std::uint16_t {
 };
 
 struct State {
-  std::uint64_t pc;
-  std::uint64_t sp;
+  ProgramCounter pc;
+  StackPointer sp;
   std::uint64_t fp;
   std::uint16_t flags;
 
@@ -116,7 +116,7 @@ inline std::uint64_t read_fp(State& state, StackWord*& words) noexcept {
     // Where a frame record is not at the top of its frame, a step by frame pointer leaves sp unknown.
     if (!arch::kCallPushesReturnAddress && (state.flags & kByFramePointer) != 0)
       return by_walk_state([&]() noexcept { return step_by_frame_pointer(walk, words); });
-    cfa = state.sp + rule.cfa_offset();
+    cfa = to_address(state.sp) + rule.cfa_offset();
     fp_slot = cfa + rule.fp_offset();
     flags |= rule.fp_unchanged() ? kFpUnchanged : kFpRestored;
   } else if (rule.kind() == RuleKind::kFp) {
@@ -125,7 +125,7 @@ inline std::uint64_t read_fp(State& state, StackWord*& words) noexcept {
   } else if (rule.kind() == RuleKind::kRealigned) {
     const std::uint64_t fp = read_fp(state, words);
     const std::uint64_t slot = fp + rule.cfa_offset();
-    if (slot % 8 != 0 || slot < state.sp || !walk.bounds.readable(slot))
+    if (slot % 8 != 0 || slot < to_address(state.sp) || !walk.bounds.readable(slot))
       return truncated(walk, Truncation::kBadAddress);
     cfa = load_word(slot);
     *words++ = {slot, cfa};
@@ -135,7 +135,7 @@ inline std::uint64_t read_fp(State& state, StackWord*& words) noexcept {
   }
   const std::uint64_t ra_slot = cfa + rule.ra_offset();
   // A CFA that is not above the last one, or not readable, is on another stack or wrong.
-  if (cfa % 8 != 0 || cfa <= state.sp || !walk.bounds.readable(ra_slot)) [[unlikely]] {
+  if (cfa % 8 != 0 || cfa <= to_address(state.sp) || !walk.bounds.readable(ra_slot)) [[unlikely]] {
     if (rule.kind() == RuleKind::kSp || cfa % 8 != 0 || walk.bounds.contains(ra_slot) || !walk.bounds.cross(ra_slot))
       return truncated(walk, Truncation::kBadAddress);
     flags |= kBarrier;
@@ -150,10 +150,11 @@ inline std::uint64_t read_fp(State& state, StackWord*& words) noexcept {
   } else {
     state.flags &= kFpIsSlot;
   }
-  state.pc = arch::strip(ra);
-  state.sp = cfa;
-  if (state.pc - 1 < arch::kCodeEnd) [[likely]] return StepResult::kCaller;
-  return state.pc == 0 ? StepResult::kOutermost : truncated(walk, Truncation::kBadAddress);
+  const std::uint64_t pc = arch::strip(ra);
+  state.pc = ProgramCounter{pc};
+  state.sp = StackPointer{cfa};
+  if (pc - 1 < arch::kCodeEnd) [[likely]] return StepResult::kCaller;
+  return pc == 0 ? StepResult::kOutermost : truncated(walk, Truncation::kBadAddress);
 }
 
 }  // namespace heapprof::unwind

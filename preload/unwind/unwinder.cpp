@@ -20,7 +20,7 @@ namespace heapprof::unwind {
 
 namespace detail {
 constinit std::uint32_t max_depth = 1024;
-constinit std::uint64_t hidden_pc = 0;
+constinit ProgramCounter hidden_pc{0};
 }  // namespace detail
 
 namespace {
@@ -108,7 +108,7 @@ NodeId ThreadUnwinder::capture_slow(const arch::EntryRegisters& entry, const Def
   auto& data = static_cast<ThreadData&>(*paths_);
   const std::uint64_t epoch = invalidation_epoch();
   data.epoch = kNoEpoch;
-  data.bounds.begin(entry.sp);
+  data.bounds.begin(to_address(entry.sp));
   NodeId node = NodeId::kNone;
   if (data.is_valid()) [[likely]] {
     data.words = data.arrays->words;
@@ -163,6 +163,6 @@ void restart_in_child() noexcept {
   raise_generation();
 }
 
-void hide_frame(std::uint64_t pc) noexcept { detail::hidden_pc = pc; }
+void hide_frame(ProgramCounter pc) noexcept { detail::hidden_pc = pc; }
 
 }  // namespace heapprof::unwind

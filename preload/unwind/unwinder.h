@@ -65,7 +65,9 @@ extern std::uint64_t loader_bytes [[gnu::visibility("hidden")]];
 }  // namespace detail
 
 /// Returns whether `pc` is in the text of ld.so. An event that comes from there may be part of loading or unloading.
-inline bool is_loader(std::uint64_t pc) noexcept { return pc - detail::loader_begin < detail::loader_bytes; }
+inline bool is_loader(ProgramCounter pc) noexcept {
+  return to_address(pc) - detail::loader_begin < detail::loader_bytes;
+}
 
 /// Raises the module generation, after an event from the loader (is_loader): modules may have changed. Every thread
 /// then confirms a module again before it uses a rule or a remembered frame of it. Call it for frees too, which have
@@ -78,7 +80,7 @@ void invalidate_stack_region(std::uint64_t begin, std::uint64_t bytes) noexcept;
 
 /// Leaves out frames that return to `pc`: they are the recorder's own, in the middle of a stack. There can be one
 /// such `pc`; set it before a stack can contain it.
-void hide_frame(std::uint64_t pc) noexcept;
+void hide_frame(ProgramCounter pc) noexcept;
 
 /// Call it in a forked child that records into a trace of its own, before its first capture: every module is defined
 /// again. For each ThreadUnwinder that remains in use call thread_changed() too.

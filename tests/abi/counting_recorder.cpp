@@ -47,7 +47,7 @@ void report(Text& line, const arch::EntryRegisters* entry = nullptr) noexcept {
   if (environ == nullptr) return;
   const int fd = descriptor();
   if (fd < 0) return;
-  if (entry != nullptr && in_program(entry->pc)) line.add(" from-program");
+  if (entry != nullptr && in_program(to_address(entry->pc))) line.add(" from-program");
   line.add('\n');
   sys::write(fd, line.c_str(), line.length());
 }
@@ -87,18 +87,18 @@ const char* environment_value(char* const* environment, const char* name) noexce
 
 thread_local constinit ThreadLocal t_local = {};
 
-void detail::allocated(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp,
+void detail::allocated(const void* block, std::size_t size, ProgramCounter pc, StackPointer sp,
                        std::uint64_t fp) noexcept {
   if (t_local.allocator_depth != 0) t_local.inner_blocks.add(block);
   const EntryRegisters entry{pc, sp, fp};
   report("allocated", size, &entry);
 }
-void detail::allocated_inside(const void* block, std::size_t size, std::uint64_t pc, std::uint64_t sp,
+void detail::allocated_inside(const void* block, std::size_t size, ProgramCounter pc, StackPointer sp,
                               std::uint64_t fp) noexcept {
   allocated(block, size, pc, sp, fp);
 }
 void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept { report("failed", size, &entry); }
-void detail::freed(const void*, std::uint64_t pc, std::uint64_t sp, std::uint64_t fp) noexcept {
+void detail::freed(const void*, ProgramCounter pc, StackPointer sp, std::uint64_t fp) noexcept {
   const EntryRegisters entry{pc, sp, fp};
   report("freed", &entry);
 }

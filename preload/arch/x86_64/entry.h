@@ -5,21 +5,21 @@
 
 #include <cstdint>
 
-#include "preload/base/stack_pointer.h"
+#include "preload/base/address_types.h"
 
 namespace heapprof::arch {
 
 /// The host's registers as they will be when the hook has returned.
 struct EntryRegisters {
-  std::uint64_t pc;  ///< return address into the host
-  std::uint64_t sp;  ///< the hook's CFA
-  std::uint64_t fp;  ///< rbp
+  ProgramCounter pc;  ///< return address into the host
+  StackPointer sp;    ///< the hook's CFA
+  std::uint64_t fp;   ///< rbp
 };
 
 /// Precondition: inlined into the hook itself, because it reads the hook's frame.
 [[gnu::always_inline]] inline EntryRegisters entry_registers() noexcept {
   const auto* frame = static_cast<const std::uint64_t*>(__builtin_frame_address(0));
-  return {frame[1], reinterpret_cast<std::uint64_t>(frame + 2), frame[0]};
+  return {ProgramCounter{frame[1]}, StackPointer{reinterpret_cast<std::uint64_t>(frame + 2)}, frame[0]};
 }
 
 /// The approximate stack pointer here. It distinguishes re-entry by a signal handler from a call that a longjmp

@@ -29,7 +29,7 @@ struct CallFrame {
   std::uint64_t argument(unsigned number) const noexcept { return x[number & 7]; }
   std::uint64_t result() const noexcept { return x[0]; }
   arch::EntryRegisters entry() const noexcept {
-    return {return_address, reinterpret_cast<std::uint64_t>(this + 1), host_fp};
+    return {ProgramCounter{return_address}, StackPointer{reinterpret_cast<std::uint64_t>(this + 1)}, host_fp};
   }
 };
 

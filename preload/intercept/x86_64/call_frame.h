@@ -42,7 +42,7 @@ struct CallFrame {
   }
   std::uint64_t result() const noexcept { return rax; }
   arch::EntryRegisters entry() const noexcept {
-    return {return_address, reinterpret_cast<std::uint64_t>(this + 1), host_fp};
+    return {ProgramCounter{return_address}, StackPointer{reinterpret_cast<std::uint64_t>(this + 1)}, host_fp};
   }
 };
 // trampoline.S uses these offsets as numbers.

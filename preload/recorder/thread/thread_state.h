@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include "preload/base/stack_pointer.h"
+#include "preload/base/address_types.h"
 #include "preload/recorder/clock/clock_lease.h"
 #include "preload/recorder/clock/time_types.h"
 #include "preload/recorder/thread/thread_local.h"

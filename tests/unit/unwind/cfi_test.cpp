@@ -116,7 +116,8 @@ Counts compare(const std::string& path, std::uint64_t base) {
         ++counts.addresses;
         const Module* module = find_module(base + pc, generation());
         CfiRow row;
-        const RowKind found = module == nullptr ? RowKind::kNone : find_row(module, {base + pc, true}, row);
+        const FrameAddress address{ProgramCounter{base + pc}, true};
+        const RowKind found = module == nullptr ? RowKind::kNone : find_row(module, address, row);
         if (found == RowKind::kSignal) {
           ++counts.signal;
           continue;
@@ -212,7 +213,8 @@ TEST_CASE("PLT entries have a simple rule at each address") {
       for (std::uint64_t pc = row.location; pc < row.location + 32; ++pc) {
         const std::uint64_t address = pc + _r_debug.r_map->l_addr;
         CfiRow found;
-        REQUIRE(find_row(find_module(address, generation()), {address, true}, found) == RowKind::kRow);
+        const FrameAddress at{ProgramCounter{address}, true};
+        REQUIRE(find_row(find_module(address, generation()), at, found) == RowKind::kRow);
         const Rule rule = make_rule(found, ModuleId::kFirst, address);
         CHECK(rule.kind() == RuleKind::kSp);
         CHECK(rule.cfa_offset() == (address % 16 >= 11 ? 16 : 8));

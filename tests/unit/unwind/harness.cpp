@@ -70,7 +70,7 @@ std::vector<std::uint64_t> glibc_stack(const arch::EntryRegisters& entry) {
   bool inside = false;
   for (int i = 0; i < count; ++i) {
     const auto pc = reinterpret_cast<std::uint64_t>(buffer[i]);
-    inside = inside || pc == entry.pc;
+    inside = inside || pc == to_address(entry.pc);
     if (inside) addresses.push_back(pc - 1);
   }
   return addresses;

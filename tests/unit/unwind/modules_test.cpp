@@ -122,11 +122,12 @@ TEST_CASE("the modules of the program and of libc have the right path, build id 
 
 TEST_CASE("the loader's text is known") {
   REQUIRE(g_started);
+  const auto is_loader = [](std::uint64_t pc) { return heapprof::unwind::is_loader(ProgramCounter{pc}); };
   // Its function r_brk is in its text, its data is not.
-  CHECK(heapprof::unwind::is_loader(_r_debug.r_brk));
-  CHECK_FALSE(heapprof::unwind::is_loader(reinterpret_cast<std::uint64_t>(&_r_debug)));
-  CHECK_FALSE(heapprof::unwind::is_loader(reinterpret_cast<std::uint64_t>(&module_of)));
-  CHECK_FALSE(heapprof::unwind::is_loader(reinterpret_cast<std::uint64_t>(dlsym(RTLD_DEFAULT, "malloc"))));
+  CHECK(is_loader(_r_debug.r_brk));
+  CHECK_FALSE(is_loader(reinterpret_cast<std::uint64_t>(&_r_debug)));
+  CHECK_FALSE(is_loader(reinterpret_cast<std::uint64_t>(&module_of)));
+  CHECK_FALSE(is_loader(reinterpret_cast<std::uint64_t>(dlsym(RTLD_DEFAULT, "malloc"))));
 }
 
 TEST_CASE("two libraries are loaded in turn, at one address if possible") {

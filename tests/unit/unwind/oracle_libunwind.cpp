@@ -29,7 +29,7 @@ std::size_t oracle_frames(const arch::EntryRegisters& entry, std::uint64_t* addr
     unw_get_reg(&cursor, UNW_REG_IP, &pc);
     unw_get_reg(&cursor, UNW_REG_SP, &sp);
     if (pc == 0) break;
-    if (pc == entry.pc && sp == entry.sp) inside = true;
+    if (pc == to_address(entry.pc) && sp == to_address(entry.sp)) inside = true;
     // libunwind 1.6 calls the interrupted frame a signal frame. The address of the signal trampoline below it is not
     // a return address either.
     const bool interrupted = unw_is_signal_frame(&cursor) > 0 ||

@@ -128,7 +128,7 @@ void report_totals();
     unw_get_reg(&cursor, UNW_REG_IP, &pc);
     unw_get_reg(&cursor, UNW_REG_SP, &sp);
     if (pc == 0) break;
-    if (pc == entry.pc && sp == entry.sp) inside = true;
+    if (pc == to_address(entry.pc) && sp == to_address(entry.sp)) inside = true;
     const bool interrupted = unw_is_signal_frame(&cursor) > 0 ||
                        (is_code(pc) && arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)));
     if (inside && expected < kMaxFrames) thread.expected[expected++] = interrupted ? pc : pc - 1;
