@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "analyzer/cli/text/names.h"
+#include "analyzer/cli/text/stack_names.h"
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
@@ -20,7 +20,7 @@ std::size_t print_all(const model::Profile& profile) {
     options.symbols = false;
     std::vector<std::uint32_t> nodes;
     for (const auto& stack : stacks) nodes.push_back(stack.node);
-    cli::Names names(profile, options);
+    cli::StackNames names(profile, options);
     names.resolve(nodes);
     bytes += cli::ReportText(profile, {}).head().stacks(cost, stacks, stacks.size(), names).notes({}).text().size();
     bytes += cli::dump(cli::report_json(profile, cost, stacks, names)).size();

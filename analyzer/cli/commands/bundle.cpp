@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/text/names.h"
+#include "analyzer/cli/text/stack_names.h"
 #include "analyzer/cli/commands/trace_command.h"
 #include "analyzer/render/text.h"
 #include "analyzer/render/units.h"

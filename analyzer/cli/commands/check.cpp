@@ -146,7 +146,7 @@ Figures figures_of(const CheckOptions& options, const replay::Analysis& analysis
     std::vector<RankedStack> stacks = rank_stacks(profile, Cost::kLeaked);
     std::vector<std::uint32_t> nodes;
     for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
-    Names names(profile, options.trace.symbols);
+    StackNames names(profile, options.trace.symbols);
     names.resolve(nodes);
     figures.suppressed = suppress(suppressions, names, stacks);
   }

@@ -48,7 +48,7 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
   });
   ChurnCosts total;
   for (const ChurnCosts& costs : churn.costs()) total += costs;
-  Names names(profile, options.trace.symbols);
+  StackNames names(profile, options.trace.symbols);
   auto sites = costs_by_site(profile, names, churn.costs(),
                              [](const ChurnCosts& costs) { return costs.short_lived + costs.temporary; });
   const std::size_t all = sites.size();

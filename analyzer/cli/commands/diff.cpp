@@ -97,7 +97,7 @@ void draw(const DiffOptions& options, const replay::Analysis& analysis, bool bef
   const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
   std::vector<std::uint32_t> nodes;
   for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
-  Names names(profile, options.trace.symbols);
+  StackNames names(profile, options.trace.symbols);
   names.resolve(nodes);
   for (const RankedStack& stack : stacks) {
     render::FlameTree::Node at = render::FlameTree::kRoot;
@@ -106,7 +106,7 @@ void draw(const DiffOptions& options, const replay::Analysis& analysis, bool bef
     const std::vector<Frame> frames = names.stack(stack.node);
     for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame)
       at = tree.child(at,
-                      tree.frame({.function = frame->function.empty() ? place_of(*frame) : frame->function,
+                      tree.frame({.function = frame->function.empty() ? unresolved_name(*frame) : frame->function,
                                   .module = frame->module == nullptr ? std::string() : base_name(frame->module->path),
                                   .file = base_name(frame->file),
                                   .inlined = frame->inlined}));
@@ -124,14 +124,14 @@ void take(const DiffOptions& options, const replay::Analysis& analysis, Figures 
   const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
   std::vector<std::uint32_t> nodes;
   for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
-  Names names(profile, options.trace.symbols);
+  StackNames names(profile, options.trace.symbols);
   names.resolve(nodes);
   for (const RankedStack& stack : stacks) {
     std::string key;
     std::vector<Line> lines;
     for (const Frame& frame : names.stack(stack.node)) {
       const std::string module = frame.module == nullptr ? std::string() : base_name(frame.module->path);
-      Line line{frame.function.empty() ? place_of(frame) : frame.function, module,
+      Line line{frame.function.empty() ? unresolved_name(frame) : frame.function, module,
                 frame.function.empty() || module.empty() ? "" : "in " + module};
       if (!frame.file.empty()) {
         line.beside = line.place = base_name(frame.file) + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");

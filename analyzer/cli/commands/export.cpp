@@ -52,7 +52,7 @@ StackTable stacks_with_names(const model::Profile& profile, const symbols::Optio
   if (table.modules.empty()) table.modules.emplace_back();
   for (std::uint32_t node = 0; node < profile.nodes.size(); ++node)
     if (!profile.nodes[node].costs.empty()) table.stacks.push_back(node);
-  Names names(profile, options);
+  StackNames names(profile, options);
   names.resolve(table.stacks);
 
   exporter::FunctionTable functions(table);
@@ -81,7 +81,8 @@ StackTable stacks_with_names(const model::Profile& profile, const symbols::Optio
         for (const Frame& frame : names.frames_of_node(node)) {
           location.address = frame.address;
           location.offset = frame.offset;
-          const std::string name = render::clean_utf8(frame.function.empty() ? place_of(frame) : frame.function);
+          const std::string name =
+              render::clean_utf8(frame.function.empty() ? unresolved_name(frame) : frame.function);
           location.lines.push_back({functions.number({name, render::clean_utf8(frame.file), location.module}),
                                     frame.line > 0 ? static_cast<std::uint32_t>(frame.line) : 0, frame.inlined});
         }
@@ -98,7 +99,7 @@ void export_heaptrack(const ExportOptions& options, const replay::Analysis& anal
   std::vector<std::uint32_t> nodes;
   for (std::uint32_t node = 1; node < profile.nodes.size(); ++node)
     if (profile.nodes[node].costs.allocations != 0) nodes.push_back(node);
-  Names names(profile, options.trace.symbols);
+  StackNames names(profile, options.trace.symbols);
   names.resolve(nodes);
 
   exporter::Sink output(options.trace.output);

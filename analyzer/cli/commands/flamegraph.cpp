@@ -56,7 +56,7 @@ render::FlameFrame mark_of(const model::CallNode& call) {
 
 render::FlameFrame flame_frame(const Frame& frame) {
   render::FlameFrame flame;
-  flame.function = frame.function.empty() ? place_of(frame) : frame.function;
+  flame.function = frame.function.empty() ? unresolved_name(frame) : frame.function;
   flame.module = frame.module->path;
   flame.file = frame.file;
   flame.line = frame.line > 0 ? static_cast<std::uint32_t>(frame.line) : 0;
@@ -65,7 +65,7 @@ render::FlameFrame flame_frame(const Frame& frame) {
 }
 
 /// Functions that allocate at the root, their callers above them.
-render::FlameTree build_bottom_up(const model::Profile& profile, const Names& names,
+render::FlameTree build_bottom_up(const model::Profile& profile, const StackNames& names,
                                   const std::vector<RankedStack>& stacks, Cost cost) {
   render::FlameTree tree;
   std::vector<std::vector<render::FlameTree::Frame>> frames_of(profile.nodes.size());
@@ -85,7 +85,7 @@ render::FlameTree build_bottom_up(const model::Profile& profile, const Names& na
   return tree;
 }
 
-render::FlameTree build_tree(const model::Profile& profile, const Names& names,
+render::FlameTree build_tree(const model::Profile& profile, const StackNames& names,
                              const std::vector<RankedStack>& stacks, Cost cost) {
   // Only nodes on the way to a cost: the tree may hold many more.
   std::vector<bool> wanted(profile.nodes.size(), false);
@@ -119,7 +119,7 @@ void print_flamegraph(const FlameGraphOptions& options, const replay::Analysis& 
   const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
   std::vector<std::uint32_t> nodes;
   for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
-  Names names(profile, options.trace.symbols);
+  StackNames names(profile, options.trace.symbols);
   names.resolve(nodes);
   const render::FlameTree tree = options.bottom_up ? build_bottom_up(profile, names, stacks, options.cost)
                                                    : build_tree(profile, names, stacks, options.cost);

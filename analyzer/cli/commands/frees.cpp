@@ -51,7 +51,7 @@ void print_frees(const FreeOptions& options, const replay::Analysis& analysis) {
     nodes.push_back(pair.from);
     nodes.push_back(pair.to);
   }
-  Names names(profile, options.trace.symbols);
+  StackNames names(profile, options.trace.symbols);
   names.resolve(nodes);
   const bool recorded = free_stacks_recorded(profile);
   if (options.trace.json) {

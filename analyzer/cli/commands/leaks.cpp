@@ -151,7 +151,7 @@ std::string times_of(const LeakTrend& story) {
 
 void write_text(const LeakOptions& options, const model::Profile& profile, const std::vector<RankedStack>& stacks,
                 std::size_t all, const Suppressed& suppressed, const model::LeakHistory* history,
-                const SumsByGrowth& sums, const Names& names) {
+                const SumsByGrowth& sums, const StackNames& names) {
   const TextStyle style = style_for(options.trace.output, options.frames);
   ReportText text(profile, style);
   text.title().line();
@@ -222,7 +222,7 @@ void print_leaks(const LeakOptions& options, const replay::Analysis& analysis) {
   const std::size_t before = stacks.size();
   std::vector<std::uint32_t> nodes;
   for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
-  Names names(profile, options.trace.symbols);
+  StackNames names(profile, options.trace.symbols);
   names.resolve(nodes);
   const Suppressed suppressed = suppress(suppressions, names, stacks);
 

@@ -44,7 +44,7 @@ inline constexpr std::size_t kMostStacksBySite = 20'000;
 
 /// The call sites with a cost, costliest first. `rank_of(costs)` is what a set of figures weighs; 0 is left out.
 template <typename Costs, typename RankOf>
-std::vector<SiteCosts<Costs>> costs_by_site(const model::Profile& profile, Names& names,
+std::vector<SiteCosts<Costs>> costs_by_site(const model::Profile& profile, StackNames& names,
                                             const std::vector<Costs>& costs, RankOf&& rank_of) {
   std::vector<std::uint32_t> nodes;
   for (std::uint32_t node = 0; node < profile.nodes.size(); ++node)

@@ -49,7 +49,7 @@ void print_reallocs(const ReallocOptions& options, const replay::Analysis& analy
   chains.finish();
   ChainCosts total;
   for (const ChainCosts& costs : chains.costs()) total += costs;
-  Names names(profile, options.trace.symbols);
+  StackNames names(profile, options.trace.symbols);
   auto sites = costs_by_site(profile, names, chains.costs(),
                              [](const ChainCosts& costs) { return std::max(costs.copied_bytes, costs.steps); });
   const std::size_t all = sites.size();

@@ -26,7 +26,7 @@ void print_report(const ReportOptions& options, const replay::Analysis& analysis
   if (options.top != 0 && stacks.size() > options.top) stacks.resize(options.top);
   std::vector<std::uint32_t> nodes;
   for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
-  Names names(profile, options.trace.symbols);
+  StackNames names(profile, options.trace.symbols);
   names.resolve(nodes);
   if (options.trace.json)
     return write_report(options.trace.output, report_json(profile, options.cost, stacks, names), stacks, names,

@@ -72,7 +72,7 @@ void print_threads(const ThreadOptions& options, const replay::Analysis& analysi
   std::vector<model::PairSums::Entry> ranked = pairs.entries();
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.sum.blocks > b.sum.blocks; });
-  Names names(profile, options.trace.symbols);
+  StackNames names(profile, options.trace.symbols);
   auto sites = costs_by_site(profile, names, by_node, [](const HandedOver& costs) { return costs.sum.blocks; });
   const std::size_t all_sites = sites.size();
   const std::size_t all_pairs = ranked.size();

@@ -41,7 +41,7 @@ constexpr std::uint64_t kLeastGapNs = 100'000'000;
 std::string detail_of(const CallSite& site) {
   const Frame& frame = site.frame;
   if (!frame.file.empty()) return frame.file + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
-  if (!frame.function.empty()) return place_of(frame);
+  if (!frame.function.empty()) return unresolved_name(frame);
   return site.called_from.empty() ? std::string() : "called from " + short_function(site.called_from);
 }
 
@@ -106,7 +106,7 @@ void add_sites(const TimelineOptions& options, const replay::Analysis& analysis,
   if (stacks.empty() || options.sites == 0) return;
   std::vector<std::uint32_t> nodes;
   for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
-  Names names(profile, options.trace.symbols);
+  StackNames names(profile, options.trace.symbols);
   names.resolve(nodes);
   const CallSites sites = find_call_sites(profile, names, nodes, options.sites);
   ProgressLine progress("Reading " + options.trace.trace + " again");
@@ -115,7 +115,7 @@ void add_sites(const TimelineOptions& options, const replay::Analysis& analysis,
   for (std::size_t i = 0; i < sites.sites.size(); ++i) {
     const CallSite& from = sites.sites[i];
     render::Timeline::Site site;
-    site.label = from.frame.function.empty() ? place_of(from.frame) : short_function(from.frame.function);
+    site.label = from.frame.function.empty() ? unresolved_name(from.frame) : short_function(from.frame.function);
     site.detail = detail_of(from);
     site.module = base_name(from.frame.module->path);
     site.bytes = std::move(series[i]);

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/text/names.h"
+#include "analyzer/cli/text/stack_names.h"
 #include "analyzer/cli/options/selection.h"
 #include "analyzer/replay/analysis/analysis.h"
 

@@ -102,7 +102,7 @@ std::vector<std::uint8_t> choose_stacks(const model::Profile& profile, const Sel
   // What a user asks for is the whole name, however it is shown.
   symbols::Options in_full = symbols;
   in_full.short_names = false;
-  Names names(profile, in_full);
+  StackNames names(profile, in_full);
   if (!wanted.empty() || !unwanted.empty()) {
     std::vector<std::uint32_t> nodes;
     for (std::uint32_t node = 1; node < profile.nodes.size(); ++node) nodes.push_back(node);
@@ -115,7 +115,7 @@ std::vector<std::uint8_t> choose_stacks(const model::Profile& profile, const Sel
   const auto judge = [&](std::uint32_t node) {
     std::uint8_t judged = kJudged;
     for (const Frame& frame : names.frames_of_node(node)) {
-      const std::string name = frame.function.empty() ? place_of(frame) : frame.function;
+      const std::string name = frame.function.empty() ? unresolved_name(frame) : frame.function;
       if (module_fits(texts.modules, frame.module->path)) judged |= kModule;
       if (any_fits(wanted, name)) judged |= kFunction;
       if (any_fits(unwanted, name)) judged |= kNotFunction;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/text/names.h"
+#include "analyzer/cli/text/stack_names.h"
 #include "analyzer/replay/replay.h"
 
 namespace heapprof::cli {

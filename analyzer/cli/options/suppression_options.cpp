@@ -31,7 +31,7 @@ Suppressions read_suppressions(const SuppressionOptions& options) {
   return suppressions;
 }
 
-Suppressed suppress(Suppressions& suppressions, const Names& names, std::vector<RankedStack>& stacks) {
+Suppressed suppress(Suppressions& suppressions, const StackNames& names, std::vector<RankedStack>& stacks) {
   Suppressed result;
   std::erase_if(stacks, [&](const RankedStack& stack) {
     if (!suppressions.take(names.stack(stack.node), stack.bytes, stack.blocks)) return false;

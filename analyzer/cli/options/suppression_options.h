@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/text/names.h"
+#include "analyzer/cli/text/stack_names.h"
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/options/suppressions.h"
@@ -36,7 +36,7 @@ struct Suppressed {
 };
 
 /// Removes from `stacks` (of Cost::kLeaked, resolved in `names`) those that `suppressions` match.
-Suppressed suppress(Suppressions& suppressions, const Names& names, std::vector<RankedStack>& stacks);
+Suppressed suppress(Suppressions& suppressions, const StackNames& names, std::vector<RankedStack>& stacks);
 
 /// Adds "suppressed_bytes", "suppressed_blocks" and "suppressed", which lists both by suppression.
 void add_suppressed(Json& json, const Suppressed& suppressed);

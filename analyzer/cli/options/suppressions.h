@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/text/names.h"
+#include "analyzer/cli/text/stack_names.h"
 
 namespace heapprof::cli {
 

@@ -12,7 +12,7 @@ namespace heapprof::cli {
 namespace {
 
 std::string key_of(const Frame& frame) {
-  return (frame.function.empty() ? place_of(frame) : frame.function) + '\n' + frame.module->path;
+  return (frame.function.empty() ? unresolved_name(frame) : frame.function) + '\n' + frame.module->path;
 }
 
 /// A name of Rust's own libraries: a path into one, or a trait's method of a type that is theirs, the language's or a
@@ -126,7 +126,7 @@ std::size_t frames_of_machinery(const std::vector<Frame>& stack) {
 
 const Frame& call_site_of(const std::vector<Frame>& stack) { return stack[frames_of_machinery(stack)]; }
 
-std::vector<SiteGroup> group_by_site(const Names& names, const std::vector<std::uint32_t>& nodes) {
+std::vector<SiteGroup> group_by_site(const StackNames& names, const std::vector<std::uint32_t>& nodes) {
   std::vector<SiteGroup> groups;
   std::unordered_map<std::string, std::size_t> known;
   for (const std::uint32_t node : nodes) {
@@ -139,8 +139,8 @@ std::vector<SiteGroup> group_by_site(const Names& names, const std::vector<std::
   return groups;
 }
 
-CallSites find_call_sites(const model::Profile& profile, const Names& names, const std::vector<std::uint32_t>& nodes,
-                          std::size_t most) {
+CallSites find_call_sites(const model::Profile& profile, const StackNames& names,
+                          const std::vector<std::uint32_t>& nodes, std::size_t most) {
   CallSites result;
   result.site_of_node.assign(profile.nodes.size(), model::kNoIndex);
   std::unordered_map<std::string, std::uint32_t> known;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/text/names.h"
+#include "analyzer/cli/text/stack_names.h"
 #include "analyzer/model/profile.h"
 
 namespace heapprof::cli {
@@ -26,8 +26,8 @@ struct CallSites {
 };
 
 /// The `most` largest sites of the stacks that `names` has resolved and `nodes` lists.
-CallSites find_call_sites(const model::Profile& profile, const Names& names, const std::vector<std::uint32_t>& nodes,
-                          std::size_t most);
+CallSites find_call_sites(const model::Profile& profile, const StackNames& names,
+                          const std::vector<std::uint32_t>& nodes, std::size_t most);
 
 /// How many frames of `stack` (not empty), from the innermost on, only pass memory on. One is always left.
 std::size_t frames_of_machinery(const std::vector<Frame>& stack);
@@ -43,7 +43,7 @@ struct SiteGroup {
 
 /// The stacks `nodes`, resolved by `names`, by call site; groups in order of their first stack. Stacks of which
 /// nothing is known form one group whose frame has no module.
-std::vector<SiteGroup> group_by_site(const Names& names, const std::vector<std::uint32_t>& nodes);
+std::vector<SiteGroup> group_by_site(const StackNames& names, const std::vector<std::uint32_t>& nodes);
 
 /// Whether `function` only passes memory on: its caller is the one to show.
 bool is_allocation_machinery(const std::string& function);

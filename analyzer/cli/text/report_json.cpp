@@ -57,7 +57,7 @@ Json frame_json(const Frame& frame) {
   return json;
 }
 
-Json stack_json(const Names& names, std::uint32_t node) {
+Json stack_json(const StackNames& names, std::uint32_t node) {
   Json frames = Json::array();
   for (const Frame& frame : names.stack(node)) frames.push_back(frame_json(frame));
   return frames;
@@ -103,7 +103,7 @@ Json threads_json(const model::Profile& profile) {
 }
 
 Json report_json(const model::Profile& profile, Cost cost, const std::vector<RankedStack>& stacks,
-                 const Names& names) {
+                 const StackNames& names) {
   const model::HeapTotals& heap = profile.heap;
   Json json = head_json(profile);
   json["events"] = profile.events();
@@ -175,8 +175,8 @@ class FrameTexts {
 
 }  // namespace
 
-void write_report(const std::string& output, Json report, const std::vector<RankedStack>& stacks, const Names& names,
-                  bool shared) {
+void write_report(const std::string& output, Json report, const std::vector<RankedStack>& stacks,
+                  const StackNames& names, bool shared) {
   const Json top = std::move(report["top"]);
   report.erase("top");
   std::string head = dump(report);

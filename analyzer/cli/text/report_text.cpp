@@ -146,7 +146,7 @@ std::string short_function(const std::string& function) {
 }
 
 std::string one_line(const Frame& frame) {
-  if (frame.function.empty()) return clean_utf8(place_of(frame));
+  if (frame.function.empty()) return clean_utf8(unresolved_name(frame));
   const std::string text = short_function(frame.function);
   if (!frame.file.empty())
     return text + " at " + clean_utf8(base_name(frame.file)) +
@@ -338,7 +338,7 @@ void ReportText::frame(const Frame& frame) {
   std::string place;
   std::string function = clean_utf8(frame.function);
   if (function.empty()) {
-    function = clean_utf8(place_of(frame));
+    function = clean_utf8(unresolved_name(frame));
     if (frame.function_begin != 0) place = distance_into_function(frame);
   } else if (!frame.file.empty()) {
     place = clean_utf8(base_name(frame.file)) + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
@@ -361,7 +361,7 @@ void ReportText::frame(const Frame& frame) {
 }
 
 ReportText& ReportText::stacks(Cost cost, const std::vector<RankedStack>& stacks, std::size_t of,
-                               const Names& names) {
+                               const StackNames& names) {
   const RankedStack total = figures_of(profile_.totals, cost);
   const bool by_blocks = ranks_by_blocks(cost);
   std::string text = heading_of(cost, profile_);
@@ -379,13 +379,13 @@ ReportText& ReportText::stacks(Cost cost, const std::vector<RankedStack>& stacks
 }
 
 ReportText& ReportText::stack(std::size_t number, const std::string& headline, std::uint32_t node,
-                              const Names& names) {
+                              const StackNames& names) {
   line();
   line(right(std::to_string(number), 3) + "  " + headline);
   return frames(node, names);
 }
 
-ReportText& ReportText::frames(std::uint32_t node, const Names& names) {
+ReportText& ReportText::frames(std::uint32_t node, const StackNames& names) {
   std::vector<Frame> frames = names.stack(node);
   const auto dots = [this](std::size_t count, const char* one, const char* many) {
     line(std::string(kFrameIndent, ' ') + paint(kDim, "… " + std::to_string(count) + (count == 1 ? one : many)));

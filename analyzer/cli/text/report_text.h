@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/text/names.h"
+#include "analyzer/cli/text/stack_names.h"
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/model/profile.h"
 
@@ -32,11 +32,11 @@ class ReportText {
   /// Program, how it ended, the totals.
   ReportText& head();
   /// A heading and the stacks under it, numbered; `of`: how many there are in all.
-  ReportText& stacks(Cost cost, const std::vector<RankedStack>& stacks, std::size_t of, const Names& names);
+  ReportText& stacks(Cost cost, const std::vector<RankedStack>& stacks, std::size_t of, const StackNames& names);
   /// One stack under a line of its own: its number, then `headline`.
-  ReportText& stack(std::size_t number, const std::string& headline, std::uint32_t node, const Names& names);
+  ReportText& stack(std::size_t number, const std::string& headline, std::uint32_t node, const StackNames& names);
   /// The frames of a stack.
-  ReportText& frames(std::uint32_t node, const Names& names);
+  ReportText& frames(std::uint32_t node, const StackNames& names);
   /// Program, how it ended, the slice.
   ReportText& title();
   ReportText& heading(const std::string& text);

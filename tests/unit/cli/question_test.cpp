@@ -47,7 +47,7 @@ TEST_CASE("figures of stacks add up by call site, the largest site first") {
   std::uint64_t all = 0;
   for (std::uint32_t node = 0; node < profile.nodes.size(); ++node)
     all += costs[node].blocks = profile.nodes[node].costs.allocations;
-  Names names(profile, {});
+  StackNames names(profile, {});
   const auto sites = costs_by_site(profile, names, costs, [](const Sum& sum) { return sum.blocks; });
   REQUIRE(sites.size() == 3);
   CHECK(all == kAllocations);

@@ -1,4 +1,4 @@
-#include "analyzer/cli/text/names.h"
+#include "analyzer/cli/text/stack_names.h"
 
 #include <algorithm>
 #include <cinttypes>
@@ -20,10 +20,10 @@ symbols::Symbolizer symbolizer_of(const model::Profile& profile, const symbols::
           {recording.start_realtime_ns, recording.pid, recording.live_pid, profile.bundle}};
 }
 
-Names::Names(const model::Profile& profile, const symbols::Options& options)
+StackNames::StackNames(const model::Profile& profile, const symbols::Options& options)
     : profile_(profile), options_(options), resolved_of_address_(profile.addresses.size(), model::kNoIndex) {}
 
-void Names::resolve(const std::vector<std::uint32_t>& nodes) {
+void StackNames::resolve(const std::vector<std::uint32_t>& nodes) {
   std::vector<bool> seen(profile_.nodes.size(), false);
   std::vector<symbols::CodeAddress> wanted;
   for (std::uint32_t node : nodes) {
@@ -42,7 +42,7 @@ void Names::resolve(const std::vector<std::uint32_t>& nodes) {
 }
 
 /// Says first of all how much the reader has to do without.
-void Names::count_unnamed(const std::vector<symbols::CodeAddress>& wanted) {
+void StackNames::count_unnamed(const std::vector<symbols::CodeAddress>& wanted) {
   std::size_t unnamed = 0;
   std::map<std::string, std::size_t> by_module;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -64,7 +64,7 @@ void Names::count_unnamed(const std::vector<symbols::CodeAddress>& wanted) {
   warnings_.insert(warnings_.begin(), std::move(text));
 }
 
-std::vector<Frame> Names::frames_of_node(std::uint32_t node) const {
+std::vector<Frame> StackNames::frames_of_node(std::uint32_t node) const {
   std::vector<Frame> frames;
   const model::CallNode& call = profile_.nodes[node];
   if (call.address == model::kNoIndex) return frames;
@@ -90,7 +90,7 @@ std::vector<Frame> Names::frames_of_node(std::uint32_t node) const {
   return frames;
 }
 
-std::vector<Frame> Names::stack(std::uint32_t node) const {
+std::vector<Frame> StackNames::stack(std::uint32_t node) const {
   std::vector<Frame> stack;
   for (; node != 0; node = profile_.nodes[node].parent)
     for (Frame& frame : frames_of_node(node)) stack.push_back(std::move(frame));
@@ -102,7 +102,7 @@ std::string base_name(const std::string& path) {
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
-std::string place_of(const Frame& frame) {
+std::string unresolved_name(const Frame& frame) {
   char number[32];
   std::snprintf(number, sizeof number, "0x%" PRIx64, frame.function_begin != 0 ? frame.function_begin : frame.offset);
   if (frame.module == nullptr || frame.module->path.empty()) return number;

@@ -1,7 +1,7 @@
 // Names of frames: functions where symbols are found, module and offset where not.
 #include <catch2/catch.hpp>
 
-#include "analyzer/cli/text/names.h"
+#include "analyzer/cli/text/stack_names.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 #include "tests/unit/cli/libc_frame.h"
@@ -22,14 +22,14 @@ TEST_CASE("a frame without a name is module and offset, or the address where the
   Frame frame;
   frame.module = &module;
   frame.offset = 0x1234;
-  CHECK(place_of(frame) == "libx.so.1+0x1234");
+  CHECK(unresolved_name(frame) == "libx.so.1+0x1234");
   frame.function_begin = 0x1200;  // every frame of one function has one name
-  CHECK(place_of(frame) == "libx.so.1+0x1200");
+  CHECK(unresolved_name(frame) == "libx.so.1+0x1200");
   const model::Module none;
   Frame code;
   code.module = &none;
   code.offset = 0x7f00abcd;
-  CHECK(place_of(code) == "0x7f00abcd");
+  CHECK(unresolved_name(code) == "0x7f00abcd");
 }
 
 TEST_CASE("a function in a library that exists is named") {

@@ -25,9 +25,9 @@ struct Frame {
   std::uint64_t address = 0;         ///< absolute, when it ran
 };
 
-class Names {
+class StackNames {
  public:
-  Names(const model::Profile& profile, const symbols::Options& options);
+  StackNames(const model::Profile& profile, const symbols::Options& options);
 
   /// Looks up every frame of these stacks. Call once.
   void resolve(const std::vector<std::uint32_t>& nodes);
@@ -63,7 +63,7 @@ symbols::Symbolizer symbolizer_of(const model::Profile& profile, const symbols::
 
 /// "libfoo.so+0x1234", or "0x7f..." of code of no object. Of a function without name, if it is known where that begins,
 /// its begin: then all its frames are of one name.
-std::string place_of(const Frame& frame);
+std::string unresolved_name(const Frame& frame);
 /// The last part of a path.
 std::string base_name(const std::string& path);
 
