@@ -2,13 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <new>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,12 +16,6 @@
 
 namespace heapprof::cli {
 namespace {
-
-std::uint64_t now_ns() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-          .count());
-}
 
 void warn_of_losses(const std::string& trace, const model::Integrity& integrity) {
   std::string text = trace + ": something that was recorded is missing";
@@ -259,72 +248,6 @@ void refuse_recording_as_output(const std::string& path, const std::string& trac
   refuse_trace_as_output(path, trace);
   if (path != "-" && is_trace(path))
     throw OutputError(path + ": is a recording, which the output would replace; give the output another name");
-}
-
-void write_output(const std::string& path, const std::string& text) {
-  const bool standard = path == "-";
-  std::FILE* const file = standard ? stdout : std::fopen(path.c_str(), "wb");
-  if (file == nullptr) throw OutputError(path + ": cannot be written: " + std::strerror(errno));
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0;
-  const int error = errno;
-  const bool closed = standard || std::fclose(file) == 0;
-  if (!written || !closed)
-    throw OutputError((standard ? std::string("standard output") : path) + ": cannot be written: " +
-                      std::strerror(written ? errno : error));
-}
-
-bool wants_colour(const std::string& path) {
-  if (path != "-" || ::isatty(STDOUT_FILENO) == 0) return false;
-  const char* const no_colour = std::getenv("NO_COLOR");
-  if (no_colour != nullptr && no_colour[0] != '\0') return false;
-  const char* const terminal = std::getenv("TERM");
-  return terminal != nullptr && std::strcmp(terminal, "dumb") != 0;
-}
-
-std::size_t terminal_columns(const std::string& path) {
-  winsize size{};
-  if (path != "-" || ::isatty(STDOUT_FILENO) == 0 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
-  return size.ws_col;
-}
-
-bool locale_is_utf8() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const char* const value = std::getenv(name);
-    if (value == nullptr || *value == '\0') continue;
-    return std::strstr(value, "UTF-8") != nullptr || std::strstr(value, "utf8") != nullptr ||
-           std::strstr(value, "UTF8") != nullptr || std::strstr(value, "utf-8") != nullptr;
-  }
-  return false;
-}
-
-ProgressLine::ProgressLine(std::string what)
-    : what_(render::clip_utf8(render::clean_utf8(what), 40)), started_ns_(now_ns()),
-      next_ns_(started_ns_ + 1'000'000'000), terminal_(::isatty(STDERR_FILENO) != 0) {}
-
-ProgressLine::~ProgressLine() {
-  if (shown_) std::fputs("\r\x1b[K", stderr);
-}
-
-void ProgressLine::show(double share, std::uint64_t events) {
-  if (!terminal_) return;
-  if (share >= 1) {
-    if (shown_) std::fputs("\r\x1b[K", stderr);
-    shown_ = false;
-    return;
-  }
-  const std::uint64_t now = now_ns();
-  if (now < next_ns_) return;
-  next_ns_ = now + 200'000'000;
-  shown_ = true;
-  const double seconds = static_cast<double>(now - started_ns_) / 1e9;
-  constexpr int kCells = 20;
-  const int full = static_cast<int>(share * kCells);
-  std::fprintf(stderr, "\r%s  [%.*s%*s] %3.0f%%  %.1f M events, %.1f M/s", what_.c_str(), full,
-               "####################", kCells - full, "", share * 100, static_cast<double>(events) / 1e6,
-               static_cast<double>(events) / 1e6 / seconds);
-  if (share > 0.01) std::fprintf(stderr, ", %.0f s left", seconds / share - seconds + 0.5);
-  std::fputs("\x1b[K", stderr);
-  std::fflush(stderr);
 }
 
 }  // namespace heapprof::cli

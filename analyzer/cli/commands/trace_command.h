@@ -10,8 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/text/stack_names.h"
 #include "analyzer/cli/options/selection.h"
+#include "analyzer/cli/text/progress_line.h"
+#include "analyzer/cli/text/stack_names.h"
+#include "analyzer/cli/text/write_output.h"
 #include "analyzer/replay/analysis/analysis.h"
 
 namespace CLI {
@@ -87,12 +89,6 @@ int guarded(const std::string& trace, const std::function<int()>& work);
 /// A line on standard error, cleaned for terminals.
 void complain(const std::string& text);
 
-/// Output that could not be written; what() is a sentence.
-class OutputError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
 /// Whether both paths lead to one file.
 bool is_same_file(const std::string& a, const std::string& b);
 
@@ -101,35 +97,5 @@ void refuse_trace_as_output(const std::string& path, const std::string& trace);
 
 /// The same for any recording: for outputs that are none themselves.
 void refuse_recording_as_output(const std::string& path, const std::string& trace);
-
-/// Writes `text` to a file, or to standard output for "-". Throws OutputError.
-void write_output(const std::string& path, const std::string& text);
-
-/// True when what goes to `path` is seen in a terminal that shows colours (and NO_COLOR is not set).
-bool wants_colour(const std::string& path);
-
-/// Columns of the terminal that what goes to `path` is seen in; 0: it is no terminal, or one that does not say.
-std::size_t terminal_columns(const std::string& path);
-
-/// Whether the environment's locale is one of UTF-8.
-bool locale_is_utf8();
-
-/// A progress line on standard error, if that is a terminal, after the first second: share done, events read and
-/// their rate, time left.
-class ProgressLine {
- public:
-  explicit ProgressLine(std::string what);
-  ~ProgressLine();
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-  void show(double share, std::uint64_t events);
-
- private:
-  std::string what_;
-  std::uint64_t started_ns_;
-  std::uint64_t next_ns_;
-  bool terminal_;
-  bool shown_ = false;
-};
 
 }  // namespace heapprof::cli

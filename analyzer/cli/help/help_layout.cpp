@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "analyzer/cli/help/command_help.h"
-#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/cli/text/text_style.h"
 #include "analyzer/launch/near_miss.h"
 #include "analyzer/render/text.h"
 #include "analyzer/render/wrap.h"

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/cli/text/write_output.h"
 
 namespace heapprof::cli {
 

@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/cli/text/write_output.h"
 #include "analyzer/export/sink.h"
 
 namespace heapprof::cli {

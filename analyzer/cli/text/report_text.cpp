@@ -7,7 +7,6 @@
 #include <ctime>
 
 #include "analyzer/cli/text/call_sites.h"
-#include "analyzer/cli/commands/trace_command.h"
 #include "analyzer/render/text.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/wrap.h"
@@ -24,8 +23,6 @@ using render::human_bytes;
 using render::human_time;
 using render::percent;
 
-constexpr std::size_t kLeastWidth = 60;
-constexpr std::size_t kMostWidth = 160;
 constexpr std::size_t kFrameIndent = 6;
 
 constexpr const char* kBold = "1";
@@ -125,16 +122,6 @@ std::string command_of(const model::Profile& profile) {
   return clean_utf8(command);
 }
 
-TextStyle style_for(const std::string& output, std::size_t frames) {
-  TextStyle style;
-  style.colour = wants_colour(output);
-  style.frames = frames;
-  style.unicode = locale_is_utf8();
-  if (const std::size_t columns = terminal_columns(output); columns != 0)
-    style.width = std::clamp(columns, kLeastWidth, kMostWidth);
-  return style;
-}
-
 std::string live_words(const model::Profile& profile) {
   if (profile.slice) return "Live at the end of the slice, allocated in it";
   if (profile.integrity.ended_by == "running") return "Live now";
@@ -152,16 +139,6 @@ std::string one_line(const Frame& frame) {
     return text + " at " + clean_utf8(base_name(frame.file)) +
            (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
   return frame.module->path.empty() ? text : text + " in " + clean_utf8(base_name(frame.module->path));
-}
-
-std::string plain_text(const std::string& text, bool unicode) {
-  if (unicode) return text;
-  static constexpr std::pair<const char*, const char*> kPlain[] = {{"…", "..."}, {"µ", "u"}, {"–", "-"}};
-  std::string result = text;
-  for (const auto& [fine, ascii] : kPlain)
-    for (std::size_t at = 0; (at = result.find(fine, at)) != std::string::npos; at += std::strlen(ascii))
-      result.replace(at, std::strlen(fine), ascii);
-  return result;
 }
 
 std::string ReportText::text() const { return plain(out_); }

@@ -8,22 +8,10 @@
 
 #include "analyzer/cli/text/stack_names.h"
 #include "analyzer/cli/text/ranking.h"
+#include "analyzer/cli/text/text_style.h"
 #include "analyzer/model/profile.h"
 
 namespace heapprof::cli {
-
-struct TextStyle {
-  bool colour = false;
-  std::size_t frames = 12;  ///< lines a stack at most; the middle of longer ones is left out. 0: all
-  std::size_t width = 100;  ///< columns
-  bool unicode = true;      ///< false: ASCII only
-};
-
-/// Without the characters that heapprof itself uses beyond ASCII, unless `unicode`.
-std::string plain_text(const std::string& text, bool unicode);
-
-/// What fits the place where `output` goes: a terminal's width and colours, the locale's characters.
-TextStyle style_for(const std::string& output, std::size_t frames = 12);
 
 class ReportText {
  public:
