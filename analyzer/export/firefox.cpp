@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/render/text.h"
 
 namespace heapprof::exporter {
 namespace {

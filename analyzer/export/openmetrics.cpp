@@ -5,6 +5,8 @@
 #include <functional>
 #include <optional>
 
+#include "analyzer/render/utf8.h"
+
 namespace heapprof::exporter {
 namespace {
 

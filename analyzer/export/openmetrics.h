@@ -7,7 +7,7 @@
 #include <string>
 
 #include "analyzer/model/profile.h"
-#include "analyzer/render/text.h"
+#include "analyzer/render/text_sink.h"
 #include "analyzer/render/timeline.h"
 
 namespace heapprof::exporter {

@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/render/text.h"
+#include "analyzer/render/escape.h"
+#include "analyzer/render/utf8.h"
 
 namespace heapprof::exporter {
 namespace {

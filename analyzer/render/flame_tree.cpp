@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "analyzer/render/utf8.h"
+
 namespace heapprof::render {
 namespace {
 

@@ -15,7 +15,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "analyzer/render/text.h"
+#include "analyzer/render/text_sink.h"
+
 
 namespace heapprof::render {
 

@@ -8,8 +8,11 @@
 #include <map>
 #include <numeric>
 
+#include "analyzer/render/escape.h"
 #include "analyzer/render/palette.h"
 #include "analyzer/render/render_assets.h"
+#include "analyzer/render/short_names.h"
+#include "analyzer/render/utf8.h"
 
 namespace heapprof::render {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "analyzer/render/flame_tree.h"
-#include "analyzer/render/text.h"
+#include "analyzer/render/text_sink.h"
 #include "analyzer/render/units.h"
 
 namespace heapprof::render {

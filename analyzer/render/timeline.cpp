@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "analyzer/render/escape.h"
 #include "analyzer/render/units.h"
+#include "analyzer/render/utf8.h"
 
 namespace heapprof::render {
 

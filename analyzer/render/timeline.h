@@ -10,7 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "analyzer/render/text.h"
+#include "analyzer/render/text_sink.h"
+
 
 namespace heapprof::render {
 

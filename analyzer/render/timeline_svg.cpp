@@ -9,10 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/render/escape.h"
 #include "analyzer/render/palette.h"
 #include "analyzer/render/render_assets.h"
+#include "analyzer/render/short_names.h"
 #include "analyzer/render/timeline.h"
 #include "analyzer/render/units.h"
+#include "analyzer/render/utf8.h"
 
 namespace heapprof::render {
 namespace {

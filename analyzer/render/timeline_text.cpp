@@ -8,8 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/render/short_names.h"
 #include "analyzer/render/timeline.h"
 #include "analyzer/render/units.h"
+#include "analyzer/render/utf8.h"
 
 namespace heapprof::render {
 namespace {

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "analyzer/render/text.h"
+#include "analyzer/render/utf8.h"
+
 
 namespace heapprof::render {
 

@@ -1,7 +1,7 @@
 #include "analyzer/cli/help/first_screen.h"
 
 #include "analyzer/cli/options/newest_trace.h"
-#include "analyzer/render/text.h"
+#include "analyzer/render/utf8.h"
 
 namespace heapprof::cli {
 

@@ -12,7 +12,7 @@
 #include "analyzer/cli/help/command_help.h"
 #include "analyzer/cli/text/text_style.h"
 #include "analyzer/launch/near_miss.h"
-#include "analyzer/render/text.h"
+#include "analyzer/render/utf8.h"
 #include "analyzer/render/wrap.h"
 
 namespace heapprof::cli {

@@ -4,7 +4,8 @@
 #include <cstdio>
 #include <unistd.h>
 
-#include "analyzer/render/text.h"
+#include "analyzer/render/utf8.h"
+
 
 namespace heapprof::cli {
 namespace {

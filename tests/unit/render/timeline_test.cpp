@@ -7,6 +7,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "analyzer/render/utf8.h"
+
 using namespace heapprof::render;
 
 namespace {
