@@ -108,7 +108,8 @@ nlohmann::json timeline_json(const Timeline& timeline) {
             {"highest_bytes", timeline.highest_bytes.empty() ? timeline.live_bytes : timeline.highest_bytes}}},
           {"rss", {{"time_ns", std::move(resident_times)}, {"bytes", std::move(resident_bytes)}}},
           {"sites", std::move(sites)},
-          {"gaps", spans(timeline.gaps)},
+          {"idle", spans(timeline.gaps)},
+          {"gaps", spans(timeline.gaps)},  // old name, for one release
           {"pauses", spans(timeline.pauses)},
           {"marks", std::move(marks)}};
 }

@@ -55,17 +55,17 @@ class Growth(harness.Case):
         self.assertEqual(len(leaks["top"]), 5)
         for name, row in rows.items():
             self.assertEqual([row["bytes"], row["blocks"]], self.truth[name], name)
-        self.assertEqual({name: row["growth"] for name, row in rows.items()},
-                         {"steady": "growing", "trickle": "growing", "cache": "kept", "once": "kept",
+        self.assertEqual({name: row["trend"] for name, row in rows.items()},
+                         {"steady": "growing", "trickle": "growing", "cache": "stable", "once": "stable",
                           "ring": "in_use"})
         # What grows before larger things that stayed, but not a trickle of bytes; last what is merely in use.
         self.assertEqual([row["bytes"] for row in leaks["top"]],
                          [self.truth[name][0] for name in ("steady", "once", "cache", "trickle", "ring")])
         self.assertEqual((rows["steady"]["smallest_bytes"], rows["steady"]["largest_bytes"]), (100, 149))
-        self.assertEqual(rows["ring"]["released_blocks"], self.truth["ring_released"])
+        self.assertEqual(rows["ring"]["freed_blocks"], self.truth["ring_released"])
         self.assertEqual(rows["steady"]["low_bytes"][-1], self.truth["steady"][0])
         grown = [sum(of) for of in zip(self.truth["steady"], self.truth["trickle"])]
-        self.assertEqual(leaks["growth"]["growing"], {"bytes": grown[0], "blocks": grown[1], "stacks": 2})
+        self.assertEqual(leaks["trends"]["growing"], {"bytes": grown[0], "blocks": grown[1], "stacks": 2})
         start = json.loads(self.heapprof("info", self.trace, "--json"))["start_realtime_ns"]
         for name in ("first", "last"):
             self.assertAlmostEqual(start + rows["steady"][f"{name}_ns"], self.truth[name], delta=20_000_000, msg=name)
@@ -75,7 +75,7 @@ class Growth(harness.Case):
             values = [row[key] for row in self.leaks("--sort", order)["top"]]
             self.assertEqual(values, sorted(values, reverse=order != "age"), order)
         plain = self.leaks("--no-history", "--sort", "bytes")
-        self.assertNotIn("growth", plain)
+        self.assertNotIn("trends", plain)
 
     def test_slice(self):
         options = ("--from", f"{self.marks['half']}ns", "--function", "ask_steady")
@@ -173,7 +173,7 @@ class Habits(harness.Case):
                      "bytes": 1 << i}
                     for i in range(self.truth["forever"])]
         self.assertEqual(forever["sizes"], expected)
-        self.assertEqual(forever["not_released"],
+        self.assertEqual(forever["not_freed"],
                          {"blocks": self.truth["forever"], "bytes": (1 << self.truth["forever"]) - 1})
         whole = self.ask("histogram")
         self.assertEqual(sum(size["allocations"] for size in whole["sizes"]), whole["allocations"])
@@ -186,15 +186,15 @@ class Habits(harness.Case):
         long = sum(lives["blocks"] for lives in lasting["lifetimes"] if lives["from_ns"] >= 10_000_000)
         self.assertEqual(long, self.truth["lasting"])
         whole = self.ask("histogram")
-        self.assertEqual(sum(lives["blocks"] for lives in whole["lifetimes"]) + whole["not_released"]["blocks"],
+        self.assertEqual(sum(lives["blocks"] for lives in whole["lifetimes"]) + whole["not_freed"]["blocks"],
                          whole["allocations"])
-        self.assertEqual(sum(lives["bytes"] for lives in whole["lifetimes"]) + whole["not_released"]["bytes"],
+        self.assertEqual(sum(lives["bytes"] for lives in whole["lifetimes"]) + whole["not_freed"]["bytes"],
                          whole["allocated_bytes"])
 
     def test_churn(self):
         churn = self.ask("churn", "--within", "100s", "--top", 0)
         brief = named(churn["sites"], "ask_brief")
-        self.assertEqual([brief[key] for key in ("allocations", "allocated_bytes", "released", "short_lived",
+        self.assertEqual([brief[key] for key in ("allocations", "allocated_bytes", "freed", "short_lived",
                                                  "temporary")],
                          [self.truth["brief"], 33 * self.truth["brief"]] + 3 * [self.truth["brief"]])
         pair = named(churn["sites"], "ask_pair")
@@ -234,21 +234,21 @@ class Habits(harness.Case):
     def test_threads(self):
         threads = self.ask("threads", "--top", 0)
         index = {thread["tid"]: thread["index"] for thread in threads["threads"]}
-        pairs = {(pair["allocated_by"], pair["released_by"]): (pair["blocks"], pair["bytes"])
+        pairs = {(pair["allocated_by"], pair["freed_by"]): (pair["blocks"], pair["bytes"])
                  for pair in threads["pairs"]}
         main, first, second = (index[tid] for tid in (self.truth["tid"], *self.truth["tids"]))
         shared = self.truth["shared"]
-        crossed = named(threads["sites"], "ask_shared")
-        self.assertEqual((crossed["blocks"], crossed["bytes"]),
+        shared_site = named(threads["sites"], "ask_shared")
+        self.assertEqual((shared_site["blocks"], shared_site["bytes"]),
                          (shared + shared // 4, 48 * shared + 64 * shared // 4))
         of_ours = self.ask("threads", "--top", 0, "--function", "ask_shared")
-        ours = {(pair["allocated_by"], pair["released_by"]): (pair["blocks"], pair["bytes"])
+        ours = {(pair["allocated_by"], pair["freed_by"]): (pair["blocks"], pair["bytes"])
                 for pair in of_ours["pairs"]}
         self.assertEqual(ours, {(main, first): (shared, 48 * shared),
                                 (main, second): (shared // 4, 64 * shared // 4)})
-        self.assertEqual(of_ours["threads"][main]["released_by_itself"], {"blocks": shared - shared // 4,
+        self.assertEqual(of_ours["threads"][main]["freed_by_itself"], {"blocks": shared - shared // 4,
                                                                           "bytes": 64 * (shared - shared // 4)})
-        self.assertEqual(sum(blocks for blocks, _ in pairs.values()), threads["crossed"]["blocks"])
+        self.assertEqual(sum(blocks for blocks, _ in pairs.values()), threads["cross_thread_frees"]["blocks"])
 
     def test_frees(self):
         frees = self.ask("frees", "--top", 0, "--function", "ask_left|ask_right")
@@ -261,7 +261,7 @@ class Habits(harness.Case):
         found = {}
         for pair in frees["pairs"]:
             names = (key(pair["allocated_by"], ("ask_left", "ask_right")),
-                     key(pair["released_by"], ("give_back_here", "give_back_there")))
+                     key(pair["freed_by"], ("give_back_here", "give_back_there")))
             found[names] = found.get(names, 0) + pair["blocks"]
         self.assertEqual(found, {("ask_left", "give_back_here"): 30, ("ask_left", "give_back_there"): 20,
                                  ("ask_right", "give_back_here"): 7, ("ask_right", "give_back_there"): 90})

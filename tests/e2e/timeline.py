@@ -50,14 +50,14 @@ class Timeline(harness.Case):
             inside = [moment for moment in moments if begin + width < moment[0] <= end]
             self.assertTrue(inside)
             self.assertEqual({bytes_ for _, bytes_, _ in inside}, {live})
-            gaps = [(gap["from_ns"], gap["to_ns"]) for gap in timeline["gaps"]
+            gaps = [(gap["from_ns"], gap["to_ns"]) for gap in timeline["idle"]
                     if gap["from_ns"] < end and gap["to_ns"] > begin]
-            self.assertEqual(len(gaps), 1, (begin, end, timeline["gaps"]))
+            self.assertEqual(len(gaps), 1, (begin, end, timeline["idle"]))
             self.assertLess(begin - TICK_NS - 2 * width, gaps[0][0])
             self.assertLess(gaps[0][0], begin + 2 * width)
             self.assertAlmostEqual(gaps[0][1], end, delta=2 * width)
         # Throughout a gap nothing changes, from its first moment on.
-        for gap in timeline["gaps"]:
+        for gap in timeline["idle"]:
             inside = [moment for moment in moments if gap["from_ns"] < moment[0] <= gap["to_ns"]]
             self.assertEqual(len({value for _, *values in inside for value in values}), 1, gap)
 

@@ -2,10 +2,11 @@
 
 #include <vector>
 
-#include "analyzer/cli/text/stack_names.h"
+#include "analyzer/cli/text/info_text.h"
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
+#include "analyzer/cli/text/stack_names.h"
 #include "analyzer/trace/merged_reader.h"
 
 namespace heapprof::fuzz {
@@ -25,7 +26,9 @@ std::size_t print_all(const model::Profile& profile) {
     bytes += cli::ReportText(profile, {}).head().stacks(cost, stacks, stacks.size(), names).notes({}).text().size();
     bytes += cli::dump(cli::report_json(profile, cost, stacks, names)).size();
   }
-  bytes += cli::ReportText(profile, {}).description().notes({}).text().size();
+  cli::ReportText info(profile, {});
+  cli::append_info(info, profile);
+  bytes += info.notes({}).text().size();
   return bytes + cli::dump(cli::info_json(profile)).size();
 }
 

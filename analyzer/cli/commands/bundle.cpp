@@ -1,5 +1,5 @@
-// heapprof bundle: a copy of a trace with the names of all its addresses in it, to be read where the programs and
-// their debug information are not.
+// heapprof bundle: a copy of a trace that includes the names of all its addresses, for machines without the programs
+// and their debug information.
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/text/stack_names.h"
 #include "analyzer/cli/commands/trace_command.h"
-#include "analyzer/render/text.h"
 #include "analyzer/render/units.h"
+#include "analyzer/render/utf8.h"
 #include "analyzer/render/wrap.h"
 #include "analyzer/symbols/module_symbols.h"
 #include "analyzer/trace/embedded_symbols.h"
@@ -26,13 +26,13 @@
 namespace heapprof::cli {
 namespace {
 
-constexpr std::size_t kLineWidth = 100;  ///< of what is printed
+constexpr std::size_t kLineWidth = 100;  ///< of printed warnings
 
-/// The copy in the making; removed when it was not finished.
+/// The copy while it is written. The file is removed unless close() was called.
 class Copy {
  public:
   explicit Copy(const std::string& path) : path_(path), standard_(path == "-") {
-    // As private as the recorder makes a trace.
+    // Readable by the user only, like a trace.
     const int fd = standard_ ? STDOUT_FILENO
                              : ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
     if (fd < 0) throw OutputError(path + ": cannot be written: " + std::strerror(errno));
@@ -73,7 +73,7 @@ void copy_recording(const trace::TraceFile& trace, Copy& copy) {
     const std::size_t wanted = std::min<std::uint64_t>(buffer.size(), trace.bytes() - copy.written());
     const std::size_t got = trace.input().read(copy.written(), buffer.data(), wanted);
     if (got == 0)
-      throw OutputError(trace.input().path() + ": can't be read at byte " + std::to_string(copy.written()));
+      throw OutputError(trace.input().path() + ": cannot be read at byte " + std::to_string(copy.written()));
     copy.write(buffer.data(), got);
   }
   const std::uint32_t unit = trace.header().unit_bytes;
@@ -86,7 +86,7 @@ void bundle(const std::string& output, const symbols::Options& options, const re
   const std::string& path = trace.input().path();
   if (trace.recorder() == trace::RecorderState::kRecording && trace.compacted() == nullptr)
     throw OutputError(path +
-                      ": its program still runs; make a snapshot of it with 'heapprof compact', and bundle that");
+                      ": the program is still running; write a copy with 'heapprof compact' and bundle that");
   const model::Profile& profile = analysis.profile();
   std::vector<symbols::CodeAddress> wanted;
   for (const model::CodeAddress& address : profile.addresses) wanted.push_back({address.module, address.offset});
@@ -107,8 +107,8 @@ void bundle(const std::string& output, const symbols::Options& options, const re
       trace::symbol_extents(packed, trace.file_id(), copy.written(), trace.header().unit_bytes);
   copy.write(run.data(), run.size());
   copy.close();
-  // On standard error, since the copy may go to standard output.
-  std::fprintf(stderr, "%s: the names of %s of %s places in the code, %s\n", output.c_str(),
+  // On standard error, since standard output may be the copy.
+  std::fprintf(stderr, "%s: names of %s of %s code addresses, %s\n", output.c_str(),
                render::exact_number(named).c_str(), render::exact_number(all).c_str(),
                render::human_bytes(run.size()).c_str());
   for (const std::string& warning : symbolizer.warnings()) {
@@ -131,7 +131,7 @@ void add_bundle(CLI::App& app, int& status) {
   command->callback([options, &status] {
     refuse_terminal(options->output, "a trace", "bundled.hprof");
     options->output_is_recording = true;
-    // Whoever reads the copy decides what to show.
+    // What is shown is decided when the copy is read.
     options->symbols.inlines = options->symbols.symbols = true;
     status = run_on_trace(*options, [&](const replay::Analysis& analysis) {
       bundle(options->output, options->symbols, analysis);

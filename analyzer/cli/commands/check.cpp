@@ -1,9 +1,12 @@
-// heapprof check: limits for continuous integration. Exit status 3 when one was passed, 0 when none was; a trace
-// that lacks something gives 1 and no verdict in its favour. So does one in which nothing goes by the names that were
-// asked for (--function, --module, --thread): a limit on a function that was renamed would hold for ever. Only where
-// a limit of 0 says that nothing shall be allocated there is that what was asked for.
+// heapprof check: limits for continuous integration.
 //
-// Leaks are compared as `heapprof leaks` lists them: without the blocks that a suppression accepts.
+//   exit status 0   no limit was exceeded
+//               3   a limit was exceeded
+//               1   no verdict: the trace is incomplete, or nothing in it matches --function, --module or --thread
+//
+// A name that matches nothing may have been renamed, and a limit on it would never be exceeded again. A limit of 0 on
+// what is allocated accepts that: nothing shall be allocated there. Leaks are compared as `heapprof leaks` lists
+// them, without suppressed blocks.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
@@ -13,13 +16,14 @@
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/options/suppression_options.h"
 #include "analyzer/cli/commands/trace_command.h"
-#include "analyzer/render/text.h"
+#include "analyzer/render/escape.h"
 #include "analyzer/render/units.h"
+#include "analyzer/render/utf8.h"
 
 namespace heapprof::cli {
 namespace {
 
-constexpr int kLimitPassed = 3;
+constexpr int kLimitExceeded = 3;
 
 struct Limit {
   const char* option;                   ///< "--max-peak"
@@ -27,11 +31,11 @@ struct Limit {
   const char* help;
   std::uint64_t (*figure)(const model::Profile&);
   bool bytes;
-  bool of_all;  ///< of all that is allocated: a limit of 0 means that nothing shall be
-  std::uint64_t Suppressed::*suppressed = nullptr;  ///< the part of the figure that suppressions accept; null: none
+  bool zero_means_none;  ///< a limit of 0 demands that nothing is allocated at all
+  std::uint64_t Suppressed::*suppressed = nullptr;  ///< the suppressed part of the figure, or null
 };
 
-// Of the kind asked for, under the selection. Without one, the totals of `report`.
+// Figures of the selection and the kind of --kind; without a selection, the totals of `report`.
 constexpr Limit kLimits[] = {
     {"--max-peak", "peak", "Most bytes live at one moment",
      [](const model::Profile& p) { return p.totals.peak_bytes; }, true, true},
@@ -57,9 +61,9 @@ struct CheckOptions {
   std::string junit;
 };
 
-/// What a trace has of each limit's figure.
+/// The figure of a trace for each limit.
 struct Figures {
-  std::uint64_t compared[kLimitCount] = {};  ///< without what is suppressed
+  std::uint64_t compared[kLimitCount] = {};  ///< without suppressed blocks
   Suppressed suppressed;
 };
 
@@ -70,7 +74,7 @@ struct Verdict {
   std::uint64_t limit = 0;
   bool against_baseline = false;
   std::uint64_t suppressed = 0;  ///< not in `figure`
-  bool passed_over() const noexcept { return figure > limit; }
+  bool exceeded() const noexcept { return figure > limit; }
 };
 
 std::string sentence(const Verdict& verdict) {
@@ -78,29 +82,20 @@ std::string sentence(const Verdict& verdict) {
     return verdict.bytes ? render::human_bytes(value) + " (" + render::exact_number(value) + ")"
                          : render::exact_number(value);
   };
-  return verdict.name + ": " + number(verdict.figure) + (verdict.passed_over() ? " is above " : " is within ") +
-         number(verdict.limit) + (verdict.against_baseline ? ", the baseline's and what is tolerated" : "") +
+  return verdict.name + ": " + number(verdict.figure) +
+         (verdict.exceeded() ? " exceeds the limit of " : " is within the limit of ") + number(verdict.limit) +
+         (verdict.against_baseline ? ", the baseline plus the tolerance" : "") +
          (verdict.suppressed != 0 ? "; " + number(verdict.suppressed) + " suppressed" : "");
 }
 
-std::string xml(const std::string& text) {
-  std::string result;
-  for (const char c : render::clean_utf8(text)) {
-    if (c == '&') result += "&amp;";
-    else if (c == '<') result += "&lt;";
-    else if (c == '>') result += "&gt;";
-    else if (c == '"') result += "&quot;";
-    else result += c;
-  }
-  return result;
-}
+std::string xml(const std::string& text) { return render::xml(render::clean_utf8(text)); }
 
-/// `names_missing`: a sentence, or empty.
+/// `names_missing` is the message about names that match nothing, or empty.
 std::string junit_of(const std::string& trace, const std::vector<Verdict>& verdicts,
                      const std::string& names_missing) {
   std::size_t failures = names_missing.empty() ? 0 : 1;
   const std::size_t tests = verdicts.size() + failures;
-  for (const Verdict& verdict : verdicts) failures += verdict.passed_over();
+  for (const Verdict& verdict : verdicts) failures += verdict.exceeded();
   std::string text =
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"heapprof check\" tests=\"" +
       std::to_string(tests) + "\" failures=\"" + std::to_string(failures) + "\">\n";
@@ -113,7 +108,7 @@ std::string junit_of(const std::string& trace, const std::vector<Verdict>& verdi
   }
   for (const Verdict& verdict : verdicts) {
     open_case(verdict.name + (verdict.against_baseline ? " against the baseline" : ""));
-    if (verdict.passed_over())
+    if (verdict.exceeded())
       text += "><failure message=\"" + xml(sentence(verdict)) + "\"/></testcase>\n";
     else if (verdict.suppressed != 0)
       text += "><system-out>" + xml(sentence(verdict)) + "</system-out></testcase>\n";
@@ -123,10 +118,10 @@ std::string junit_of(const std::string& trace, const std::vector<Verdict>& verdi
   return text + "  </testsuite>\n</testsuites>\n";
 }
 
-/// Whether a limit of 0 says that nothing shall be allocated.
+/// Whether a limit of 0 demands that nothing is allocated.
 bool wants_nothing(const CheckOptions& options) {
   for (std::size_t i = 0; i < kLimitCount; ++i)
-    if (kLimits[i].of_all && options.limits[i] == 0) return true;
+    if (kLimits[i].zero_means_none && options.limits[i] == 0) return true;
   return false;
 }
 
@@ -137,7 +132,7 @@ bool compares_leaks(const CheckOptions& options) {
   return false;
 }
 
-/// Suppressions match names of functions. Looking those up takes time, so it is done only when leaks are compared.
+/// Suppressions match function names, whose lookup takes time. They are looked up only if leaks are compared.
 Figures figures_of(const CheckOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
   Figures figures;
@@ -157,8 +152,8 @@ Figures figures_of(const CheckOptions& options, const replay::Analysis& analysis
   return figures;
 }
 
-/// The baseline's figures under the same selection and suppressions. Returns the exit status; only with 0 there are
-/// figures.
+/// Reads the baseline's figures with the same selection and suppressions. Returns the exit status; `figures` are set
+/// only if it is 0.
 int read_baseline(const CheckOptions& options, std::optional<Figures>& figures) {
   TraceOptions trace = options.trace;
   trace.trace = options.baseline;
@@ -173,7 +168,7 @@ int check(const CheckOptions& options) {
   std::optional<Figures> baseline;
   if (!options.baseline.empty())
     if (const int status = read_baseline(options, baseline); status != 0) return status;
-  bool passed_over = false;
+  bool exceeded = false;
   std::string names_missing;
   const int status = run_on_trace(options.trace, [&](const replay::Analysis& analysis) {
     const Figures figures = figures_of(options, analysis);
@@ -186,16 +181,16 @@ int check(const CheckOptions& options) {
         verdicts.push_back(verdict);
       }
       if (!baseline) continue;
-      const double most = static_cast<double>(baseline->compared[i]) * (1 + options.tolerance_percent / 100);
-      verdict.limit = most >= 1.8e19 ? ~std::uint64_t{0} : static_cast<std::uint64_t>(most);
+      const double limit = static_cast<double>(baseline->compared[i]) * (1 + options.tolerance_percent / 100);
+      verdict.limit = limit >= 1.8e19 ? ~std::uint64_t{0} : static_cast<std::uint64_t>(limit);
       verdict.against_baseline = true;
       verdicts.push_back(verdict);
     }
     if (!analysis.names_found() && !wants_nothing(options))
       names_missing =
-          "nothing in the recording goes by " + analysis.profile().selected + " (renamed?), so there is no verdict";
+          "nothing in the recording matches " + analysis.profile().selected + " (renamed?); no verdict";
     std::string text = names_missing.empty() ? "" : "FAILED  names: " + names_missing + "\n";
-    Json json;
+    Json json = json_document();
     json["integrity"] = integrity_json(analysis.profile().integrity);
     if (compares_leaks(options)) {
       json["leaked_bytes"] = analysis.profile().totals.leaked_bytes;
@@ -204,19 +199,19 @@ int check(const CheckOptions& options) {
     }
     Json& list = json["checks"] = Json::array();
     for (const Verdict& verdict : verdicts) {
-      passed_over |= verdict.passed_over();
-      text += std::string(verdict.passed_over() ? "FAILED  " : "ok      ") + sentence(verdict) + "\n";
+      exceeded |= verdict.exceeded();
+      text += std::string(verdict.exceeded() ? "FAILED  " : "ok      ") + sentence(verdict) + "\n";
       list.push_back({{"name", verdict.name}, {"figure", verdict.figure}, {"limit", verdict.limit},
-                      {"against_baseline", verdict.against_baseline}, {"ok", !verdict.passed_over()}});
+                      {"against_baseline", verdict.against_baseline}, {"ok", !verdict.exceeded()}});
     }
     json["names_found"] = analysis.names_found();
-    json["ok"] = !passed_over && names_missing.empty();
+    json["ok"] = !exceeded && names_missing.empty();
     write_output(options.trace.output, options.trace.json ? dump(json) : text);
     if (!options.junit.empty())
       write_output(options.junit, junit_of(options.trace.trace, verdicts, names_missing));
   });
   if (!names_missing.empty()) complain(options.trace.trace + ": " + names_missing);
-  return passed_over ? kLimitPassed : names_missing.empty() ? status : 1;
+  return exceeded ? kLimitExceeded : names_missing.empty() ? status : 1;
 }
 
 }  // namespace

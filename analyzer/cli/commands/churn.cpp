@@ -1,10 +1,11 @@
-// heapprof churn: who asks for blocks that are given back at once.
+// heapprof churn: short-lived allocations by call site.
 #include <CLI/CLI.hpp>
 #include <memory>
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/options/option_values.h"
 #include "analyzer/cli/commands/question.h"
+#include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
 #include "analyzer/model/churn.h"
@@ -30,7 +31,8 @@ Json costs_json(const ChurnCosts& costs) {
   Json json;
   json["allocations"] = costs.allocations;
   json["allocated_bytes"] = costs.allocated_bytes;
-  json["released"] = costs.freed;
+  json["freed"] = costs.freed;
+  json["released"] = costs.freed;  // old name, for one release
   json["short_lived"] = costs.short_lived;
   json["short_lived_bytes"] = costs.short_lived_bytes;
   json["temporary"] = costs.temporary;
@@ -69,12 +71,12 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
   }
   ReportText text(profile, style_for(options.trace.output));
   text.title().line();
-  text.row("short", percent(total.short_lived, total.allocations),
-           exact_number(total.short_lived) + " of " + exact_number(total.allocations) + " blocks released within " +
-               human_time(options.within_ns) + ", " + human_bytes(total.short_lived_bytes) + " in all");
+  text.row("short-lived", percent(total.short_lived, total.allocations),
+           exact_number(total.short_lived) + " of " + exact_number(total.allocations) + " blocks freed within " +
+               human_time(options.within_ns) + ", " + human_bytes(total.short_lived_bytes) + " in total");
   text.row("temporary", percent(total.temporary, total.allocations),
-           exact_number(total.temporary) + " released before their thread's next allocation");
-  std::string heading = "Short-lived and temporary blocks, by call site";
+           exact_number(total.temporary) + " freed before their thread's next allocation");
+  std::string heading = "Short-lived and temporary allocations by call site";
   if (sites.size() < all) heading += " (" + std::to_string(sites.size()) + " of " + exact_number(all) + " sites)";
   text.heading(heading);
   std::vector<std::vector<std::string>> rows;
@@ -86,7 +88,7 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
                     site_name(site.frame)});
   }
   if (rows.empty()) text.line("  none");
-  else text.table({"short", "of its", "temporary", "bytes", "mean life", "call site"}, rows);
+  else text.table({"short-lived", "% of site", "temporary", "bytes", "mean lifetime", "call site"}, rows);
   text.notes(names.warnings());
   write_output(options.trace.output, text.text());
 }

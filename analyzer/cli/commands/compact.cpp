@@ -1,4 +1,4 @@
-// heapprof compact: a trace, smaller and indexed.
+// heapprof compact: a smaller, indexed copy of a trace.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
@@ -32,12 +32,12 @@ int compact(const Arguments& arguments) {
   std::printf("%s: %s, was %s", arguments.output.c_str(), render::human_bytes(result.bytes).c_str(),
               render::human_bytes(result.original_bytes).c_str());
   if (const double events = static_cast<double>(result.events); events != 0)
-    std::printf(" (%.2f bytes an event, was %.2f)", static_cast<double>(result.bytes) / events,
+    std::printf(" (%.2f bytes per event, was %.2f)", static_cast<double>(result.bytes) / events,
                 static_cast<double>(result.original_bytes) / events);
   std::printf("\n");
-  if (result.running) std::printf("its program still runs: this is what was recorded up to now\n");
+  if (result.running) std::printf("the program is still running: the copy ends with what is recorded so far\n");
   if (!arguments.exact)
-    std::printf("times are rounded to microseconds, and blocks have numbers for addresses (--exact keeps both)\n");
+    std::printf("times are rounded to microseconds, addresses are replaced by block numbers (--exact keeps both)\n");
   return 0;
 }
 

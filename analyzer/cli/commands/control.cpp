@@ -50,15 +50,21 @@ int complain(const std::string& what) {
   return 1;
 }
 
-int tell_status(const Mailbox& mailbox, const std::string& path, bool json) {
+int print_status(const Mailbox& mailbox, const std::string& path, bool json) {
   const std::string state = state_of(mailbox);
   const std::uint64_t bytes = mailbox.input().size();
   if (json) {
-    write_output("-", dump({{"trace", path}, {"pid", mailbox.header().pid}, {"state", state}, {"trace_bytes", bytes},
-                            {"letter_waiting", mailbox.request_pending()}}));
+    Json document = json_document();
+    document["trace"] = path;
+    document["pid"] = mailbox.header().pid;
+    document["state"] = state;
+    document["trace_bytes"] = bytes;
+    document["request_pending"] = mailbox.request_pending();
+    document["letter_waiting"] = mailbox.request_pending();  // old name, for one release
+    write_output("-", dump(document));
   } else {
     write_output("-", state + ": pid " + std::to_string(mailbox.header().pid) + ", " + render::human_bytes(bytes) +
-                          " in " + path + (mailbox.request_pending() ? ", a letter waits to be read\n" : "\n"));
+                          " in " + path + (mailbox.request_pending() ? ", a control request is pending\n" : "\n"));
   }
   return 0;
 }
@@ -67,49 +73,52 @@ int control(const ControlOptions& options) {
   std::vector<std::string> words = options.words;
   std::string path;
   const auto wrong = [](const std::string& what) {
-    std::fprintf(stderr, "heapprof: %s\n'heapprof control --help' says what there is\n", what.c_str());
+    std::fprintf(stderr, "heapprof: %s\nrun 'heapprof control --help' for usage\n", what.c_str());
     return 2;
   };
   if (options.pid == 0) {
-    if (words.empty()) return wrong("control: TRACE or --pid, and an action are missing");
+    if (words.empty()) return wrong("control: missing TRACE or --pid PID, and an action");
     path = words.front();
     words.erase(words.begin());
   }
-  if (words.empty()) return wrong("control: an action is missing: pause, resume, mark TEXT or status");
+  if (words.empty()) return wrong("control: missing action; expected pause, resume, mark TEXT or status");
   const Action* action = nullptr;
   for (const Action& each : kActions)
     if (each.name == words[0]) action = &each;
-  if (action == nullptr) return wrong("control: no action '" + words[0] + "': pause, resume, mark TEXT or status");
+  if (action == nullptr) 
+    return wrong("control: unknown action '" + words[0] + "'; expected pause, resume, mark TEXT or status");
   const bool marks = action->command == MailboxCommand::kMark;
   if (words.size() != (marks ? 2u : 1u))
-    return wrong(marks ? "control: mark takes one TEXT" : "control: too many words");
+    return wrong(marks ? "control: mark takes exactly one TEXT" : "control: unexpected argument '" + words[1] + "'");
   if (marks && words[1].size() > Mailbox::kMaxText)
-    return wrong("control: a mark has at most " + std::to_string(Mailbox::kMaxText) + " bytes");
+    return wrong("control: the TEXT of a mark has " + std::to_string(words[1].size()) + " bytes; the limit is " +
+                 std::to_string(Mailbox::kMaxText));
 
   try {
     if (options.pid != 0) {
       path = trace::trace_of_process(options.pid);
       if (path.empty())
         return complain("process " + std::to_string(options.pid) +
-                        " writes no trace that can be seen here; is it recorded, and is it yours?");
+                        " has no trace open that this user can see; it is not recorded, or it is another user's");
     }
     Mailbox mailbox(path);
-    if (action->command == MailboxCommand::kNone) return tell_status(mailbox, path, options.json);
+    if (action->command == MailboxCommand::kNone) return print_status(mailbox, path, options.json);
     const std::string state = state_of(mailbox);
     if (state == "ended") return complain(path + ": its program has ended");
     if (state == "stopped") return complain(path + ": the recorder has stopped; 'heapprof info' says why");
     const auto patience = std::chrono::milliseconds(static_cast<long>(options.seconds * 1000));
     switch (mailbox.send(action->command, marks ? words[1] : "", patience)) {
       case Mailbox::Answer::kDone:
-        if (options.json) return tell_status(mailbox, path, true);
+        if (options.json) return print_status(mailbox, path, true);
         write_output("-", std::string(action->done) + "\n");
         return 0;
       case Mailbox::Answer::kNotYet:
         return complain(
-            "not done yet: the program has neither allocated nor freed since; it will be done when it does");
+            "the request is pending: the program has not allocated or freed since; it takes effect when it does");
       case Mailbox::Answer::kOccupied:
         return complain(
-            "an earlier letter waits to be read, as the program neither allocates nor frees; nothing was written");
+            "an earlier request is still pending, since the program neither allocates nor frees; this one was not "
+            "sent");
     }
   } catch (const std::runtime_error& error) {  // TraceError, OutputError
     return complain(error.what());

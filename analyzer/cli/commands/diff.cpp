@@ -1,6 +1,5 @@
-// heapprof diff: two recordings of one program, what changed, and which stacks changed it. Stacks are the same when
-// their functions have the same names from the innermost to the outermost: lines, addresses and build ids may differ,
-// so two builds compare.
+// heapprof diff: the changes between two recordings, in total and by stack. Two stacks match if the names of their
+// functions match. Lines, addresses and build ids may differ, so that different builds can be compared.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
@@ -9,19 +8,26 @@
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/options/option_values.h"
+#include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
-#include "analyzer/cli/text/report_text.h"
+#include "analyzer/cli/text/text_page.h"
 #include "analyzer/cli/commands/trace_command.h"
 #include "analyzer/render/flame_tree.h"
 #include "analyzer/render/flamegraph.h"
-#include "analyzer/render/text.h"
+#include "analyzer/render/short_names.h"
+#include "analyzer/render/text_sink.h"
 #include "analyzer/render/units.h"
+#include "analyzer/render/utf8.h"
 
 namespace heapprof::cli {
 namespace {
 
+using render::clean_utf8;
+using render::clip_utf8;
 using render::exact_number;
 using render::human_bytes;
+using render::pad_left;
+using render::pad_right;
 
 enum class Format { kText, kSvg, kFolded };
 
@@ -35,10 +41,9 @@ struct DiffOptions {
 };
 
 struct Line {
-  std::string function;  ///< or where it lies, when the name is unknown
-  std::string place;     ///< file and line, or module
-  std::string
-      beside;  ///< what text says of the place, as reports do: nothing where `function` is a module and an offset
+  std::string function;  ///< or module and offset of an unresolved address
+  std::string location;  ///< file and line, or module
+  std::string beside;    ///< the location as text shows it: empty where `function` has the module
 };
 
 struct Figures {
@@ -46,17 +51,17 @@ struct Figures {
   std::uint64_t blocks = 0;
 };
 
-/// A stack that one of the two has, or both.
+/// A stack of one recording, or matching stacks of both.
 struct Pair {
   Figures before;
   Figures after;
-  std::vector<Line> lines;  ///< of the later one that has it, innermost first
+  std::vector<Line> lines;  ///< innermost first; of the later recording that has the stack
 };
 
 struct Side {
   std::string program;
   model::Costs totals;
-  bool is_moment;        ///< its peak is the moment of --live-at
+  bool is_moment;        ///< totals.peak_bytes are those at the moment of --live-at
   std::string selected;  ///< "from 1.00 s to 2.00 s, --function parse"; empty: all
 };
 
@@ -68,13 +73,13 @@ Side side_of(const model::Profile& profile) {
   return {profile.recording.program, profile.totals, profile.is_moment(), selected};
 }
 
-/// What was selected of the two, in words; slices given in percent, or beyond the end, differ.
+/// The selection in words. The two differ if a slice was given in percent or ends after the recording.
 std::string selected_of_both(const Side& before, const Side& after) {
   if (before.selected == after.selected) return after.selected;
   return before.selected + " before, " + after.selected + " after";
 }
 
-/// A cost as --cost names it, or "live" at the moment of --live-at.
+/// The cost as --cost names it; "live" for the peak at the moment of --live-at.
 std::string words_for(Cost cost, const Side& side) {
   if (cost == Cost::kPeak && side.is_moment) return "live";
   for (const auto& [name, value] : cost_names())
@@ -84,12 +89,8 @@ std::string words_for(Cost cost, const Side& side) {
 
 using Pairs = std::map<std::string, Pair>;
 
-constexpr char kAdded[] = "\x1b[31m";
-constexpr char kSaved[] = "\x1b[32m";
-constexpr char kBold[] = "\x1b[1m";
-
-/// Adds a trace's stacks to the flame graph of both: frames are the same when function, module and file have the same
-/// names, wherever those lie.
+/// Adds a recording's stacks to the flame graph of both. Frames match if function, module and file have the same
+/// names, whatever their folders.
 void draw(const DiffOptions& options, const replay::Analysis& analysis, bool before, Side& totals,
           render::FlameTree& tree) {
   const model::Profile& profile = analysis.profile();
@@ -101,8 +102,8 @@ void draw(const DiffOptions& options, const replay::Analysis& analysis, bool bef
   names.resolve(nodes);
   for (const RankedStack& stack : stacks) {
     render::FlameTree::Node at = render::FlameTree::kRoot;
-    if (const char* const cut = profile.nodes[stack.node].truncated; cut != nullptr)
-      at = tree.child(at, tree.frame({.function = std::string("[stack cut: ") + cut + "]"}));
+    if (const char* const reason = profile.nodes[stack.node].truncated; reason != nullptr)
+      at = tree.child(at, tree.frame({.function = truncation_frame(reason)}));
     const std::vector<Frame> frames = names.stack(stack.node);
     for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame)
       at = tree.child(at,
@@ -116,8 +117,8 @@ void draw(const DiffOptions& options, const replay::Analysis& analysis, bool bef
   }
 }
 
-/// Adds a trace's stacks to `pairs`.
-void take(const DiffOptions& options, const replay::Analysis& analysis, Figures Pair::*side, Side& totals,
+/// Adds a recording's stacks to `pairs`.
+void add_stacks(const DiffOptions& options, const replay::Analysis& analysis, Figures Pair::*side, Side& totals,
           Pairs& pairs) {
   const model::Profile& profile = analysis.profile();
   totals = side_of(profile);
@@ -133,15 +134,15 @@ void take(const DiffOptions& options, const replay::Analysis& analysis, Figures 
       const std::string module = frame.module == nullptr ? std::string() : base_name(frame.module->path);
       Line line{frame.function.empty() ? unresolved_name(frame) : frame.function, module,
                 frame.function.empty() || module.empty() ? "" : "in " + module};
-      if (!frame.file.empty()) {
-        line.beside = line.place = base_name(frame.file) + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
-      }
+      if (!frame.file.empty())
+        line.beside = line.location =
+            base_name(frame.file) + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
       key += line.function + '\n';
       lines.push_back(std::move(line));
     }
-    if (const char* const cut = profile.nodes[stack.node].truncated; cut != nullptr) {
-      key += cut;
-      lines.push_back({std::string("[stack cut: ") + cut + "]", "", ""});
+    if (const char* const reason = profile.nodes[stack.node].truncated; reason != nullptr) {
+      key += reason;
+      lines.push_back({truncation_frame(reason), "", ""});
     }
     Pair& pair = pairs[key];
     (pair.*side).bytes += stack.bytes;
@@ -161,15 +162,6 @@ std::string signed_number(std::int64_t number) {
   return (number < 0 ? "-" : "+") + exact_number(static_cast<std::uint64_t>(std::llabs(number)));
 }
 
-std::string right(const std::string& text, std::size_t width) {
-  const std::size_t length = render::length_utf8(text);
-  return std::string(length < width ? width - length : 0, ' ') + text;
-}
-
-std::string painted(bool colour, const char* code, const std::string& text) {
-  return colour ? code + text + "\x1b[0m" : text;
-}
-
 /// The pairs that changed, the largest change first; equal ones by name.
 std::vector<const Pair*> ranked(const Pairs& pairs, bool by_blocks) {
   std::vector<const Pair*> result;
@@ -183,80 +175,90 @@ std::vector<const Pair*> ranked(const Pairs& pairs, bool by_blocks) {
   return result;
 }
 
-std::string text_of(const DiffOptions& options, const Side& before, const Side& after,
-                    const std::vector<const Pair*>& changed) {
-  const TextStyle style = style_for(options.trace.output, options.frames);
-  const bool colour = style.colour;
-  const bool by_blocks = ranks_by_blocks(options.cost);
-  constexpr std::size_t kIndent = 6, kGap = 2;
-  const std::size_t function_width = (style.width - kIndent - kGap) * 62 / 100;
-  const std::size_t place_width = style.width - kIndent - kGap - function_width;
-  std::string names = "From " + options.trace.trace + " to " + options.after;
-  if (render::length_utf8(names) > style.width) names = "From " + options.trace.trace + "\nto   " + options.after;
-  std::string text = painted(colour, kBold, names) + "\n";
-  if (const std::string selected = selected_of_both(before, after); !selected.empty())
-    text += render::clip_utf8("only " + render::clean_utf8(selected), style.width) + "\n";
-  text += "\n";
-  text += "  " + std::string(12, ' ') + right("before", 12) + right("after", 12) + right("change", 12) + "\n";
-  const auto row = [&](const char* name, std::uint64_t from, std::uint64_t to, bool bytes) {
+/// "+12.5%"; empty: it did not change, or there was nothing before.
+std::string signed_percent(std::uint64_t before, std::uint64_t after) {
+  if (before == 0 || before == after) return {};
+  char text[32];
+  std::snprintf(text, sizeof text, "%+.1f%%",
+                static_cast<double>(change(before, after)) / static_cast<double>(before) * 100);
+  return text;
+}
+
+TextColour colour_of(std::int64_t by) { return by > 0 ? TextColour::kMore : TextColour::kLess; }
+
+void append_totals(TextPage& text, const Side& before, const Side& after) {
+  constexpr std::size_t kColumn = 12;
+  text.line("  " + std::string(kColumn, ' ') + pad_left("before", kColumn) + pad_left("after", kColumn) +
+            pad_left("change", kColumn));
+  const auto row = [&](const std::string& name, std::uint64_t from, std::uint64_t to, bool bytes) {
     const std::int64_t by = change(from, to);
-    std::string share;
-    if (from != 0 && by != 0) {
-      char number[32];
-      std::snprintf(number, sizeof number, "%+.1f%%", static_cast<double>(by) / static_cast<double>(from) * 100);
-      share = number;
-    }
-    const std::string moved = by == 0 ? "same" : bytes ? signed_bytes(by) : signed_number(by);
-    text += "  " + std::string(name) + std::string(12 - std::string(name).size(), ' ') +
-            right(bytes ? human_bytes(from) : exact_number(from), 12) +
-            right(bytes ? human_bytes(to) : exact_number(to), 12) +
-            painted(colour && by != 0, by > 0 ? kAdded : kSaved, right(moved, 12)) +
-            (share.empty() ? "" : right(share, 12)) + "\n";
+    const std::string changed = pad_left(by == 0 ? "same" : bytes ? signed_bytes(by) : signed_number(by), kColumn);
+    const std::string share = signed_percent(from, to);
+    text.line("  " + pad_right(name, kColumn) + pad_left(bytes ? human_bytes(from) : exact_number(from), kColumn) +
+              pad_left(bytes ? human_bytes(to) : exact_number(to), kColumn) +
+              (by == 0 ? changed : text.paint(colour_of(by), changed)) +
+              (share.empty() ? "" : pad_left(share, kColumn)));
   };
-  row(words_for(Cost::kPeak, after).c_str(), before.totals.peak_bytes, after.totals.peak_bytes, true);
+  row(words_for(Cost::kPeak, after), before.totals.peak_bytes, after.totals.peak_bytes, true);
   row("leaked", before.totals.leaked_bytes, after.totals.leaked_bytes, true);
   row("allocated", before.totals.allocated_bytes, after.totals.allocated_bytes, true);
   row("allocations", before.totals.allocations, after.totals.allocations, false);
   row("temporary", before.totals.temporary, after.totals.temporary, false);
+}
+
+void append_frames(TextPage& text, const Pair& pair) {
+  constexpr std::size_t kIndent = 6, kGap = 2;
+  const TextStyle& style = text.style();
+  const std::size_t function_width = (style.width - kIndent - kGap) * 62 / 100;
+  const std::size_t location_width = style.width - kIndent - kGap - function_width;
+  const std::size_t lines = style.frames == 0 ? pair.lines.size() : std::min(style.frames, pair.lines.size());
+  for (std::size_t i = 0; i < lines; ++i) {
+    const Line& line = pair.lines[i];
+    std::string function = clip_utf8(render::short_name(clean_utf8(line.function)), function_width);
+    if (!line.beside.empty()) function = pad_right(function, function_width + kGap);
+    text.line(std::string(kIndent, ' ') + function + clip_utf8(clean_utf8(line.beside), location_width));
+  }
+  if (const std::size_t more = pair.lines.size() - lines; more != 0)
+    text.line("      … " + std::to_string(more) + (more == 1 ? " more frame …" : " more frames …"));
+}
+
+std::string text_of(const DiffOptions& options, const Side& before, const Side& after,
+                    const std::vector<const Pair*>& changed) {
+  TextPage text(style_for(options.trace.output, options.frames));
+  const std::size_t width = text.style().width;
+  const bool by_blocks = ranks_by_blocks(options.cost);
+  const std::string title = "From " + options.trace.trace + " to " + options.after;
+  if (render::length_utf8(title) <= width) text.line(text.bold(title));
+  else text.line(text.bold("From " + options.trace.trace)).line(text.bold("to   " + options.after));
+  if (const std::string selected = selected_of_both(before, after); !selected.empty())
+    text.line(clip_utf8("only " + clean_utf8(selected), width));
+  text.line();
+  append_totals(text, before, after);
 
   const std::size_t shown = options.top == 0 ? changed.size() : std::min(options.top, changed.size());
-  const std::string cost = words_for(options.cost, after);
-  text += "\n" + painted(colour, kBold, "Stacks by change of " + cost + " (" + std::to_string(shown) + " of " +
-                                            exact_number(changed.size()) + " that changed)") + "\n";
-  if (changed.empty()) text += "  none\n";
+  text.heading("Stacks by change in " + words_for(options.cost, after) + " (" + std::to_string(shown) + " of " +
+               exact_number(changed.size()) + " changed stacks)");
+  if (changed.empty()) text.line("  none");
   for (std::size_t i = 0; i < shown; ++i) {
     const Pair& pair = *changed[i];
     const std::int64_t bytes = change(pair.before.bytes, pair.after.bytes);
     const std::int64_t blocks = change(pair.before.blocks, pair.after.blocks);
-    const bool grew = by_blocks ? blocks > 0 : bytes > 0;
-    text +=
-        "\n" + right(std::to_string(i + 1), 3) + "  " +
-        painted(colour, grew ? kAdded : kSaved, right(by_blocks ? signed_number(blocks) : signed_bytes(bytes), 10)) +
-        "  " +
-        render::clip_utf8(human_bytes(pair.before.bytes) + " in " + render::block_count(pair.before.blocks) +
-                              " before, " + human_bytes(pair.after.bytes) + " in " +
-                              render::block_count(pair.after.blocks) + " after",
-                          style.width - 17) +
-        "\n";
-    const std::size_t lines = options.frames == 0 ? pair.lines.size() : std::min(options.frames, pair.lines.size());
-    for (std::size_t k = 0; k < lines; ++k) {
-      std::string function =
-          render::clip_utf8(render::short_name(render::clean_utf8(pair.lines[k].function)), function_width);
-      const std::string& beside = pair.lines[k].beside;
-      if (!beside.empty()) function += std::string(function_width + kGap - render::length_utf8(function), ' ');
-      text +=
-          std::string(kIndent, ' ') + function + render::clip_utf8(render::clean_utf8(beside), place_width) + "\n";
-    }
-    if (const std::size_t more = pair.lines.size() - lines; more != 0)
-      text += "      … " + std::to_string(more) + (more == 1 ? " more frame …\n" : " more frames …\n");
+    const std::string figure = pad_left(by_blocks ? signed_number(blocks) : signed_bytes(bytes), 10);
+    const std::string both = human_bytes(pair.before.bytes) + " in " + render::block_count(pair.before.blocks) +
+                             " before, " + human_bytes(pair.after.bytes) + " in " +
+                             render::block_count(pair.after.blocks) + " after";
+    text.line();
+    text.line(pad_left(std::to_string(i + 1), 3) + "  " + text.paint(colour_of(by_blocks ? blocks : bytes), figure) +
+              "  " + clip_utf8(both, width - 17));
+    append_frames(text, pair);
   }
-  return plain_text(text, style.unicode);
+  return text.text();
 }
 
 Json totals_json(const std::string& trace, const Side& side) {
-  return {{"trace", render::clean_utf8(trace)},
-          {"program", render::clean_utf8(side.program)},
-          {"selected", side.selected.empty() ? Json(nullptr) : Json(render::clean_utf8(side.selected))},
+  return {{"trace", clean_utf8(trace)},
+          {"program", clean_utf8(side.program)},
+          {"selected", side.selected.empty() ? Json(nullptr) : Json(clean_utf8(side.selected))},
           {"peak_bytes", side.totals.peak_bytes},
           {"leaked_bytes", side.totals.leaked_bytes},
           {"allocated_bytes", side.totals.allocated_bytes},
@@ -274,7 +276,9 @@ Json json_of(const DiffOptions& options, const Side& before, const Side& after,
     const Pair& pair = *changed[i];
     Json stack = Json::array();
     for (const Line& line : pair.lines)
-      stack.push_back({{"function", render::clean_utf8(line.function)}, {"place", render::clean_utf8(line.place)}});
+      stack.push_back({{"function", clean_utf8(line.function)},
+                       {"location", clean_utf8(line.location)},
+                       {"place", clean_utf8(line.location)}});  // old name, for one release
     top.push_back({{"bytes", change(pair.before.bytes, pair.after.bytes)},
                    {"blocks", change(pair.before.blocks, pair.after.blocks)},
                    {"bytes_before", pair.before.bytes},
@@ -297,8 +301,8 @@ std::string picture_of(const DiffOptions& options, const Side& before, const Sid
   const std::string cost = words_for(options.cost, after);
   const std::string program = base_name(after.program);
   render::FlameOptions flame;
-  flame.title = "What changed in " + (program.empty() ? std::string("an unknown program") : program);
-  flame.cost = std::string("change of ") + cost + (ranks_by_blocks(options.cost) ? "" : " bytes");
+  flame.title = "Changes in " + (program.empty() ? std::string("an unknown program") : program);
+  flame.cost = std::string("change in ") + cost + (ranks_by_blocks(options.cost) ? "" : " bytes");
   flame.unit = ranks_by_blocks(options.cost) ? render::Unit::kCount : render::Unit::kBytes;
   flame.context = {{"From", options.trace.trace}, {"to", options.after}};
   if (base_name(before.program) != program) flame.context.push_back({"Program before", before.program});
@@ -335,13 +339,13 @@ int diff(const DiffOptions& options) {
   Side after{};
   Pairs pairs;
   const int first = run_on_trace(options.trace, [&](const replay::Analysis& analysis) {
-    take(options, analysis, &Pair::before, before, pairs);
+    add_stacks(options, analysis, &Pair::before, before, pairs);
   });
   if (first != 0 && pairs.empty()) return first;
   TraceOptions later = options.trace;
   later.trace = options.after;
   const int second = run_on_trace(later, [&](const replay::Analysis& analysis) {
-    take(options, analysis, &Pair::after, after, pairs);
+    add_stacks(options, analysis, &Pair::after, after, pairs);
     const std::vector<const Pair*> changed = ranked(pairs, ranks_by_blocks(options.cost));
     write_output(options.trace.output, options.trace.json ? dump(json_of(options, before, after, changed))
                                                           : text_of(options, before, after, changed));

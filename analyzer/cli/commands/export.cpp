@@ -1,7 +1,7 @@
 // heapprof export: the trace in the format of another program.
 //
-// Formats that hold sums are written from the profile; those that hold single blocks or events (heaptrack, dhat,
-// firefox, ndjson, csv) replay the trace a second time, and know the heap only: mappings have no blocks.
+// Formats of sums are written from the profile. Formats of single blocks or events (heaptrack, dhat, firefox, ndjson,
+// csv) replay the trace a second time and hold heap blocks only: mappings have no blocks.
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <map>
@@ -10,7 +10,9 @@
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/options/option_values.h"
-#include "analyzer/cli/text/report_text.h"
+#include "analyzer/cli/text/frame_text.h"
+#include "analyzer/cli/text/recording_text.h"
+#include "analyzer/cli/text/stack_names.h"
 #include "analyzer/cli/commands/trace_command.h"
 #include "analyzer/export/callgrind.h"
 #include "analyzer/export/dhat.h"
@@ -22,7 +24,7 @@
 #include "analyzer/export/rows.h"
 #include "analyzer/export/speedscope.h"
 #include "analyzer/export/stack_table.h"
-#include "analyzer/render/text.h"
+#include "analyzer/render/utf8.h"
 
 namespace heapprof::cli {
 namespace {
@@ -35,8 +37,8 @@ struct ExportOptions {
   exporter::Rows rows = exporter::Rows::kEvents;
 };
 
-/// A location that stands for what a stack lacks.
-std::uint32_t add_mark(StackTable& table, exporter::FunctionTable& functions, const std::string& text) {
+/// Adds a location without code: it says why there are no frames.
+std::uint32_t add_pseudo_location(StackTable& table, exporter::FunctionTable& functions, const std::string& text) {
   StackTable::Location location;
   location.lines.push_back({functions.number({text, "", 0}), 0, false});
   table.locations.push_back(std::move(location));
@@ -57,7 +59,7 @@ StackTable stacks_with_names(const model::Profile& profile, const symbols::Optio
 
   exporter::FunctionTable functions(table);
   std::vector<std::uint32_t> location_of_address(profile.addresses.size(), model::kNoIndex);
-  std::map<std::string, std::uint32_t> marks;
+  std::map<std::string, std::uint32_t> pseudo_locations;
   table.location_of_node.assign(profile.nodes.size(), model::kNoIndex);
   std::vector<bool> seen(profile.nodes.size(), false);
   for (const std::uint32_t stack : table.stacks) {
@@ -65,12 +67,10 @@ StackTable stacks_with_names(const model::Profile& profile, const symbols::Optio
       seen[node] = true;
       const model::CallNode& call = profile.nodes[node];
       if (node == 0 || call.address == model::kNoIndex) {
-        const std::string text = node == 0 ? "[no stack]"
-                                           : std::string("[stack cut: ") +
-                                                 (call.truncated == nullptr ? "unknown" : call.truncated) + "]";
-        const auto [mark, fresh] = marks.try_emplace(text, 0);
-        if (fresh) mark->second = add_mark(table, functions, text);
-        table.location_of_node[node] = mark->second;
+        const std::string text = node == 0 ? "[no stack]" : truncation_frame(call.truncated);
+        const auto [location, fresh] = pseudo_locations.try_emplace(text, 0);
+        if (fresh) location->second = add_pseudo_location(table, functions, text);
+        table.location_of_node[node] = location->second;
         continue;
       }
       std::uint32_t& number = location_of_address[call.address];
@@ -109,7 +109,7 @@ void export_heaptrack(const ExportOptions& options, const replay::Analysis& anal
   if (page > 0) header.page_bytes = static_cast<std::uint64_t>(page);
   exporter::HeaptrackWriter writer(output, header);
 
-  // One instruction an address of the profile; the writer asks for each once, when it is first used.
+  // One instruction per address of the profile. The writer asks for each once, when it is first used.
   std::vector<exporter::HeaptrackStacks::Node> tree(profile.nodes.size());
   std::vector<std::uint32_t> node_of_address(profile.addresses.size(), 0);
   for (std::uint32_t node = 1; node < profile.nodes.size(); ++node) {
@@ -161,7 +161,7 @@ using Writer = std::function<void(const ExportOptions&, const StackTable&, const
 struct Format {
   const char* name;
   const char* help;
-  bool blocks;      ///< holds single blocks or events
+  bool of_blocks;   ///< has single blocks or events, not sums
   Writer write;
   Sink::Compression compression = Sink::Compression::kByName;
 };
@@ -215,13 +215,13 @@ void export_format(const Format& format, const ExportOptions& options, const rep
   if (!output.close()) throw OutputError(output.error());
   const model::Costs& totals = analysis.profile().totals;
   if (options.rows == exporter::Rows::kBlocks && totals.leaked_blocks == 0 && !totals.empty())
-    complain(options.trace.trace + ": no rows: no block is live at the end");
+    complain(options.trace.trace + ": the output has no rows: no block was live at the end");
 }
 
-/// For formats that hold single blocks.
+/// For formats of single blocks.
 void refuse_mappings(const std::string& format, const TraceOptions& options) {
   if (options.selection.kind != model::Kind::kHeap)
-    throw CLI::ValidationError("--kind", format + " holds blocks of the heap, and no mappings");
+    throw CLI::ValidationError("--kind", format + " has heap blocks only; use --kind heap");
 }
 
 }  // namespace
@@ -250,7 +250,7 @@ void add_export(CLI::App& app, int& status) {
           ->transform(one_of(rows))
           ->default_str("events");
     one->callback([options, format, has_rows, &status] {
-      const bool blocks = format.blocks && !(has_rows && options->rows == exporter::Rows::kStacks);
+      const bool blocks = format.of_blocks && !(has_rows && options->rows == exporter::Rows::kStacks);
       if (blocks) refuse_mappings(format.name, options->trace);
       if (format.compression == Sink::Compression::kGzip)
         refuse_terminal(options->trace.output, "a compressed file", "profile.pb.gz");

@@ -4,11 +4,13 @@
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/options/option_values.h"
+#include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/ranking.h"
-#include "analyzer/cli/text/report_text.h"
+#include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/commands/trace_command.h"
 #include "analyzer/render/flame_tree.h"
 #include "analyzer/render/flamegraph.h"
+#include "analyzer/render/text_sink.h"
 
 namespace heapprof::cli {
 namespace {
@@ -27,7 +29,7 @@ std::string words_for(Cost cost, const model::Profile& profile) {
     case Cost::kPeak:
       return "bytes live at " + (profile.is_moment() ? render::human_time(*profile.live_at_ns) : "the peak");
     case Cost::kLeaked: return "bytes live at the end";
-    case Cost::kAllocated: return "bytes allocated in all";
+    case Cost::kAllocated: return "bytes allocated in total";
     case Cost::kAllocations: return "allocations";
     case Cost::kTemporary: return "temporary allocations";
   }
@@ -47,11 +49,9 @@ std::string title_for(Cost cost, const model::Profile& profile) {
   return "";
 }
 
-/// Stacks whose outer frames are unknown stand apart, under the reason.
-render::FlameFrame mark_of(const model::CallNode& call) {
-  render::FlameFrame mark;
-  mark.function = std::string("[stack cut: ") + (call.truncated == nullptr ? "unknown" : call.truncated) + "]";
-  return mark;
+/// The root of truncated stacks, whose outer frames are unknown.
+render::FlameFrame truncation_root(const model::CallNode& call) {
+  return {.function = truncation_frame(call.truncated)};
 }
 
 render::FlameFrame flame_frame(const Frame& frame) {
@@ -64,7 +64,7 @@ render::FlameFrame flame_frame(const Frame& frame) {
   return flame;
 }
 
-/// Functions that allocate at the root, their callers above them.
+/// The allocating functions are at the root, their callers above them.
 render::FlameTree build_bottom_up(const model::Profile& profile, const StackNames& names,
                                   const std::vector<RankedStack>& stacks, Cost cost) {
   render::FlameTree tree;
@@ -75,7 +75,7 @@ render::FlameTree build_bottom_up(const model::Profile& profile, const StackName
       std::vector<render::FlameTree::Frame>& frames = frames_of[node];
       if (frames.empty()) {
         if (profile.nodes[node].address == model::kNoIndex)
-          frames.push_back(tree.frame(mark_of(profile.nodes[node])));
+          frames.push_back(tree.frame(truncation_root(profile.nodes[node])));
         for (const Frame& frame : names.frames_of_node(node)) frames.push_back(tree.frame(flame_frame(frame)));
       }
       for (const render::FlameTree::Frame frame : frames) at = tree.child(at, frame);
@@ -87,7 +87,7 @@ render::FlameTree build_bottom_up(const model::Profile& profile, const StackName
 
 render::FlameTree build_tree(const model::Profile& profile, const StackNames& names,
                              const std::vector<RankedStack>& stacks, Cost cost) {
-  // Only nodes on the way to a cost: the tree may hold many more.
+  // Only the nodes of stacks with a cost; the call tree may have many more.
   std::vector<bool> wanted(profile.nodes.size(), false);
   for (const RankedStack& stack : stacks)
     for (std::uint32_t node = stack.node; node != 0 && !wanted[node]; node = profile.nodes[node].parent)
@@ -100,7 +100,7 @@ render::FlameTree build_tree(const model::Profile& profile, const StackNames& na
     const model::CallNode& call = profile.nodes[node];
     render::FlameTree::Node at = node_of[call.parent];
     if (call.address == model::kNoIndex) {
-      node_of[node] = tree.child(at, tree.frame(mark_of(call)));
+      node_of[node] = tree.child(at, tree.frame(truncation_root(call)));
       continue;
     }
     const std::vector<Frame> frames = names.frames_of_node(node);
@@ -134,7 +134,7 @@ void print_flamegraph(const FlameGraphOptions& options, const replay::Analysis& 
     flame.title = title_for(options.cost, profile) + (program.empty() ? "an unknown program" : program);
     flame.cost = words_for(options.cost, profile);
     flame.bottom_up = options.bottom_up;
-    if (options.bottom_up) flame.title += ", from where it was allocated";
+    if (options.bottom_up) flame.title += ", bottom-up";
     flame.unit = ranks_by_blocks(options.cost) ? render::Unit::kCount : render::Unit::kBytes;
     flame.context = {{"Program", command_of(profile)}, {"Ended", ending_of(profile)}};
     if (profile.slice)

@@ -1,5 +1,5 @@
-// heapprof frees: who releases what whom allocated, where the recording has the stacks of releases
-// (HEAPPROF_FREE_STACKS=1). Reallocs have a stack in every recording, so what they release is known anyway.
+// heapprof frees: frees by allocating and freeing stack. The stacks of frees are recorded with HEAPPROF_FREE_STACKS=1
+// only; those of realloc, which frees its old block, are in every recording.
 #include <CLI/CLI.hpp>
 #include <memory>
 
@@ -33,12 +33,12 @@ bool free_stacks_recorded(const model::Profile& profile) {
 void print_frees(const FreeOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
   model::PairSums pairs;
-  model::BlockSum known;
-  model::BlockSum unknown;
+  model::BlockSum with_stack;
+  model::BlockSum without_stack;
   read_again(options.trace, analysis, [&](const replay::ProfileEvent& event) {
     if (event.kind != replay::ResolvedKind::kFree) return;
-    if (event.freeing_node == model::kNoIndex) return unknown.add(event.size);
-    known.add(event.size);
+    if (event.freeing_node == model::kNoIndex) return without_stack.add(event.size);
+    with_stack.add(event.size);
     pairs.add(event.node, event.freeing_node, event.size);
   });
   std::vector<model::PairSums::Entry> ranked = pairs.entries();
@@ -57,25 +57,28 @@ void print_frees(const FreeOptions& options, const replay::Analysis& analysis) {
   if (options.trace.json) {
     Json json = head_json(profile);
     json["free_stacks_recorded"] = recorded;
-    json["known"] = {{"blocks", known.blocks}, {"bytes", known.bytes}};
-    json["unknown"] = {{"blocks", unknown.blocks}, {"bytes", unknown.bytes}};
+    json["known"] = {{"blocks", with_stack.blocks}, {"bytes", with_stack.bytes}};
+    json["unknown"] = {{"blocks", without_stack.blocks}, {"bytes", without_stack.bytes}};
     Json& list = json["pairs"] = Json::array();
-    for (const auto& pair : ranked)
+    for (const auto& pair : ranked) {
+      const Json freed_by = stack_json(names, pair.to);
       list.push_back({{"blocks", pair.sum.blocks},
                       {"bytes", pair.sum.bytes},
                       {"allocated_by", stack_json(names, pair.from)},
-                      {"released_by", stack_json(names, pair.to)}});
+                      {"freed_by", freed_by},
+                      {"released_by", freed_by}});  // old name, for one release
+    }
     json["symbol_warnings"] = names.warnings();
     return write_output(options.trace.output, dump(json));
   }
   ReportText text(profile, style_for(options.trace.output, options.frames));
   text.title().line();
-  text.row("known", percent(known.blocks, known.blocks + unknown.blocks),
-           "of " + exact_number(known.blocks + unknown.blocks) + " releases have a stack");
+  const std::uint64_t frees = with_stack.blocks + without_stack.blocks;
+  text.row("with stack", percent(with_stack.blocks, frees), "of " + exact_number(frees) + " frees");
   if (!recorded)
-    text.line("  Stacks of releases were not recorded: --free-stacks does it.")
-        .line("  What follows was released by realloc.");
-  std::string heading = "Who releases what whom allocated";
+    text.line("  The stacks of frees were not recorded; 'heapprof record --free-stacks' records them.")
+        .line("  The frees below were made by realloc, whose stacks are always recorded.");
+  std::string heading = "Frees by allocating and freeing stack";
   if (ranked.size() < all)
     heading += " (" + std::to_string(ranked.size()) + " of " + exact_number(all) + " pairs of stacks)";
   text.heading(heading);
@@ -86,7 +89,7 @@ void print_frees(const FreeOptions& options, const replay::Analysis& analysis) {
                text.bold(exact_number(pair.sum.blocks)) + (pair.sum.blocks == 1 ? " block, " : " blocks, ") +
                    human_bytes(pair.sum.bytes) + ", allocated by",
                pair.from, names);
-    text.line("     released by");
+    text.line("     freed by");
     text.frames(pair.to, names);
   }
   text.notes(names.warnings());

@@ -1,4 +1,4 @@
-// heapprof histogram: how large blocks are, and how long they live.
+// heapprof histogram: allocation sizes and lifetimes of blocks.
 #include <CLI/CLI.hpp>
 #include <bit>
 #include <map>
@@ -27,8 +27,8 @@ struct SizeClass {
   std::uint64_t bytes = 0;
 };
 
-/// By powers of two: 0, 1, 2, 3 to 4, 5 to 8, ... Classes in between that are empty are among them. Sizes that the
-/// profile counts by powers of two only make `exact` false: their bytes are the class's largest.
+/// By powers of two: 0, 1, 2, 3 to 4, 5 to 8, ..., with the empty classes in between. `exact` becomes false if the
+/// profile counts some sizes by power of two only; their bytes are then counted as the largest of the class.
 std::vector<SizeClass> size_classes(const model::Profile& profile, bool& exact) {
   std::map<unsigned, SizeClass> classes;
   exact = true;
@@ -50,7 +50,7 @@ std::vector<SizeClass> size_classes(const model::Profile& profile, bool& exact) 
   return result;
 }
 
-/// The smallest size that `share` of all allocations do not exceed.
+/// The smallest size that `share` of all allocations do not exceed: 0.5 is the median.
 std::uint64_t quantile(const model::Profile& profile, double share) {
   const double wanted = static_cast<double>(profile.heap.allocations) * share;
   std::uint64_t seen = 0;
@@ -65,12 +65,11 @@ std::string range_of(const SizeClass& sizes) {
   return sizes.from == sizes.to ? human_bytes(sizes.to) : human_bytes(sizes.from) + " to " + human_bytes(sizes.to);
 }
 
-/// Limits are powers of ten, which need no digits behind the point.
+/// A limit between classes: a power of ten, which needs no digits behind the point.
 std::string round_time(std::uint64_t ns) {
-  const auto whole = [](std::uint64_t value, const char* unit) { return std::to_string(value) + unit; };
-  return ns >= 1'000'000'000 ? whole(ns / 1'000'000'000, " s")
-         : ns >= 1'000'000   ? whole(ns / 1'000'000, " ms")
-                             : whole(ns / 1'000, " µs");
+  if (ns >= 1'000'000'000) return std::to_string(ns / 1'000'000'000) + " s";
+  if (ns >= 1'000'000) return std::to_string(ns / 1'000'000) + " ms";
+  return std::to_string(ns / 1'000) + " µs";
 }
 
 void print_histogram(const TraceOptions& options, const replay::Analysis& analysis) {
@@ -82,11 +81,11 @@ void print_histogram(const TraceOptions& options, const replay::Analysis& analys
 
   bool exact = true;
   const std::vector<SizeClass> sizes = size_classes(profile, exact);
-  std::uint64_t released = 0;
-  std::uint64_t released_bytes = 0;
+  std::uint64_t freed = 0;
+  std::uint64_t freed_bytes = 0;
   for (const model::Lifetimes::Class& lives : lifetimes.classes()) {
-    released += lives.blocks;
-    released_bytes += lives.bytes;
+    freed += lives.blocks;
+    freed_bytes += lives.bytes;
   }
   if (options.json) {
     Json json = head_json(profile);
@@ -110,7 +109,8 @@ void print_histogram(const TraceOptions& options, const replay::Analysis& analys
                             {"blocks", lives.blocks}, {"bytes", lives.bytes}});
       from_ns = lives.below_ns;
     }
-    json["not_released"] = {{"blocks", lifetimes.left().blocks}, {"bytes", lifetimes.left().bytes}};
+    json["not_freed"] = {{"blocks", lifetimes.left().blocks}, {"bytes", lifetimes.left().bytes}};
+    json["not_released"] = json["not_freed"];  // old name, for one release
     return write_output(options.output, dump(json));
   }
 
@@ -118,31 +118,32 @@ void print_histogram(const TraceOptions& options, const replay::Analysis& analys
   const std::size_t bar_columns = style.width < 90 ? 16 : 24;
   ReportText text(profile, style);
   text.title().line();
-  text.row("half", "<= " + human_bytes(quantile(profile, 0.5)), "is what half of all allocations ask for");
-  text.row("most", "<= " + human_bytes(quantile(profile, 0.99)), "99 in 100");
-  text.row("average",
+  const std::string at_most = exact ? "" : "<= ";
+  text.row("median", at_most + human_bytes(quantile(profile, 0.5)), "half of all allocations are no larger");
+  text.row("p99", at_most + human_bytes(quantile(profile, 0.99)), "99% of all allocations are no larger");
+  text.row("mean",
            human_bytes(profile.heap.allocations == 0 ? 0 : profile.heap.allocated_bytes / profile.heap.allocations));
-  text.heading("Sizes");
-  std::uint64_t most = 0;
-  for (const SizeClass& size : sizes) most = std::max(most, size.allocations);
+  text.heading("Allocation sizes");
+  std::uint64_t largest = 0;
+  for (const SizeClass& size : sizes) largest = std::max(largest, size.allocations);
   std::vector<std::vector<std::string>> rows;
   for (const SizeClass& size : sizes)
     rows.push_back({range_of(size), exact_number(size.allocations),
                     percent(size.allocations, profile.heap.allocations), human_bytes(size.bytes),
                     percent(size.bytes, profile.heap.allocated_bytes),
-                    text.bar(size.allocations, most, bar_columns)});
+                    text.bar(size.allocations, largest, bar_columns)});
   text.table({"size", "allocations", "", "bytes", "", ""}, rows);
-  if (!exact) text.line("  (the largest sizes are counted by powers of two, since there are so many different ones)");
+  if (!exact) text.line("  (too many different sizes: the largest are counted by power of two)");
 
-  text.heading("Lifetimes, of blocks released");
-  most = lifetimes.left().blocks;
-  for (const model::Lifetimes::Class& lives : lifetimes.classes()) most = std::max(most, lives.blocks);
+  text.heading("Lifetimes of blocks");
+  largest = lifetimes.left().blocks;
+  for (const model::Lifetimes::Class& lives : lifetimes.classes()) largest = std::max(largest, lives.blocks);
   rows.clear();
-  const std::uint64_t blocks = released + lifetimes.left().blocks;
-  const std::uint64_t bytes = released_bytes + lifetimes.left().bytes;
+  const std::uint64_t blocks = freed + lifetimes.left().blocks;
+  const std::uint64_t bytes = freed_bytes + lifetimes.left().bytes;
   const auto add = [&](const std::string& label, const model::Lifetimes::Class& lives) {
     rows.push_back({label, exact_number(lives.blocks), percent(lives.blocks, blocks), human_bytes(lives.bytes),
-                    percent(lives.bytes, bytes), text.bar(lives.blocks, most, bar_columns)});
+                    percent(lives.bytes, bytes), text.bar(lives.blocks, largest, bar_columns)});
   };
   std::string before;
   std::size_t shown = lifetimes.classes().size();
@@ -152,10 +153,10 @@ void print_histogram(const TraceOptions& options, const replay::Analysis& analys
     add(before.empty() ? "below " + limit : limit.empty() ? before + " or more" : before + " to " + limit, lives);
     before = limit;
   }
-  add("not released", lifetimes.left());
-  text.table({"lived", "blocks", "", "bytes", "", ""}, rows);
+  add("not freed", lifetimes.left());
+  text.table({"lifetime", "blocks", "", "bytes", "", ""}, rows);
   if (profile.threads.size() == 1)
-    text.line("  (while a program has one thread, only some events carry a time: lifetimes are rough)");
+    text.line("  (lifetimes are approximate: only some events of a single-threaded program are timestamped)");
   text.notes({});
   write_output(options.output, text.text());
 }

@@ -1,4 +1,4 @@
-// heapprof index: snapshots beside a trace, so that questions about parts of it need not read it from the start.
+// heapprof index: snapshots in a file beside a trace. Commands with a slice of time start reading at a snapshot.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
@@ -19,7 +19,7 @@ struct IndexOptions {
 int make_index(const IndexOptions& options) {
   const trace::TraceFile file(options.trace);
   if (file.recorder() == trace::RecorderState::kRecording)
-    throw trace::TraceError(options.trace + ": is still being written; index it when its program has ended");
+    throw trace::TraceError(options.trace + ": the program is still running; index the trace when it has ended");
   const std::string path = options.output.empty() ? replay::index_beside(file) : options.output;
   refuse_recording_as_output(path, options.trace);
   trace::AtomicFile out(path);

@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/text/info_text.h"
 #include "analyzer/cli/text/report_json.h"
-#include "analyzer/cli/text/report_text.h"
 #include "analyzer/cli/commands/trace_command.h"
 
 namespace heapprof::cli {
@@ -18,7 +18,8 @@ void add_info(CLI::App& app, int& status) {
     status = run_on_trace(*options, [&](const replay::Analysis& analysis) {
       if (options->json) return write_output(options->output, dump(info_json(analysis.profile())));
       ReportText text(analysis.profile(), style_for(options->output));
-      text.description().notes({});
+      append_info(text, analysis.profile());
+      text.notes({});
       write_output(options->output, text.text());
     });
   });

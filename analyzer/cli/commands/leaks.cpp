@@ -1,21 +1,23 @@
-// heapprof leaks: what was still live at the end, by the stacks that allocated it; first what grows.
+// heapprof leaks: blocks that were live at the end, by allocating stack, growing stacks first.
 //
-// Whether a stack grows is known only to who watches it over the time, and which stacks leak only at the end: so the
-// trace is read a second time, with a few counters for each stack that leaks (model/leak_history.h).
+// Which stacks leak is known only after the trace was replayed. A second replay follows the live bytes of those
+// stacks over time, with a few counters per stack (model/leak_history.h).
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/options/option_values.h"
+#include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
 #include "analyzer/cli/options/suppression_options.h"
 #include "analyzer/cli/commands/trace_command.h"
 #include "analyzer/model/leak_history.h"
 #include "analyzer/render/units.h"
+#include "analyzer/render/utf8.h"
 
 namespace heapprof::cli {
 namespace {
@@ -37,27 +39,24 @@ struct LeakOptions {
   bool shared_frames = false;
 };
 
-constexpr std::pair<Growth, const char*> kGrowths[] = {
-    {Growth::kGrowing, "growing"}, {Growth::kStable, "kept"}, {Growth::kInUse, "in use"}};
+struct TrendWords {
+  Growth growth;
+  const char* text;
+  const char* json;      ///< value of "trend", and key in "trends"
+  const char* json_old;  ///< the same in "growth", the old name, for one release
+  const char* meaning;
+};
+constexpr TrendWords kTrends[] = {
+    {Growth::kGrowing, "growing", "growing", "growing", "live bytes rose until the end"},
+    {Growth::kStable, "stable", "stable", "kept", "live bytes stopped rising"},
+    {Growth::kInUse, "in use", "in_use", "in_use", "most blocks of these stacks are freed"}};
 
-const char* name_of(Growth growth) {
-  for (const auto& [value, name] : kGrowths)
-    if (value == growth) return name;
-  return "";
+const TrendWords& words_for(Growth growth) {
+  return *std::find_if(std::begin(kTrends), std::end(kTrends),
+                       [growth](const TrendWords& words) { return words.growth == growth; });
 }
 
-const char* json_name_of(Growth growth) { return growth == Growth::kInUse ? "in_use" : name_of(growth); }
-
-const char* words_for(Growth growth) {
-  switch (growth) {
-    case Growth::kGrowing: return "more and more";
-    case Growth::kStable: return "came once, stayed";
-    case Growth::kInUse: return "merely alive then";
-  }
-  return "";
-}
-
-/// The second reading. Idle time before the first allocation and after the last one tells nothing of growth.
+/// The second replay. Idle time before the first allocation and after the last one is left out: it would hide growth.
 model::LeakHistory read_history(const LeakOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
   const std::uint64_t begin_ns = profile.begin_ns();
@@ -127,13 +126,15 @@ SumsByGrowth sums_by_growth(const std::vector<RankedStack>& stacks, const model:
 }
 
 void add_story(Json& entry, const LeakTrend& story) {
-  entry["growth"] = json_name_of(story.growth);
+  entry["trend"] = words_for(story.growth).json;
+  entry["growth"] = words_for(story.growth).json_old;  // old name, for one release
   entry["rises"] = story.rises;
   entry["first_ns"] = story.first_ns;
   entry["last_ns"] = story.last_ns;
   entry["smallest_bytes"] = story.smallest;
   entry["largest_bytes"] = story.largest;
-  entry["released_blocks"] = story.freed_blocks;
+  entry["freed_blocks"] = story.freed_blocks;
+  entry["released_blocks"] = story.freed_blocks;  // old name, for one release
   entry["longest_lifetime_ns"] = story.longest_life_ns;
   entry["low_bytes"] = story.low_bytes;
 }
@@ -158,52 +159,50 @@ void write_text(const LeakOptions& options, const model::Profile& profile, const
   const bool running = profile.integrity.ended_by == "running";
   const model::Costs& total = profile.totals;
   if (total.leaked_blocks == 0) {
-    text.line(profile.slice ? "  Nothing that was allocated in the slice was live at its end."
-              : running     ? "  Nothing is live."
-                            : "  Nothing was live at the end: no leaks.");
+    text.line(profile.slice ? "  No block allocated in the slice was live at its end."
+              : running     ? "  No block is live."
+                            : "  No block was live at the end: no leaks.");
   } else {
     text.row(running && !profile.slice ? "live now" : "leaked", human_bytes(total.leaked_bytes),
              "in " + render::block_count(total.leaked_blocks) +
-                 (profile.slice ? ", allocated in the slice and live at the end of the slice"
+                 (profile.slice ? ", allocated in the slice and live at its end"
                   : running     ? ""
                                 : ", live at the end (reachable or not)"));
   }
   for (const auto& [growth, sum] : sums)
-    text.row(name_of(growth), human_bytes(sum.bytes),
+    text.row(words_for(growth).text, human_bytes(sum.bytes),
              "in " + render::block_count(sum.blocks) + " of " + render::exact_number(sum.stacks) +
-                 (sum.stacks == 1 ? " stack: " : " stacks: ") + words_for(growth));
+                 (sum.stacks == 1 ? " stack: " : " stacks: ") + words_for(growth).meaning);
   for (const Suppressions::Hits& hit : suppressed.by)
     text.row("suppressed", human_bytes(hit.bytes), "in " + render::block_count(hit.blocks) + ": " + hit.name +
                                                        (hit.built_in ? " (built in)" : ""));
   if (all == 0 && suppressed.blocks != 0)
-    text.line(running ? "  All of it is suppressed (--no-suppressions shows it)."
-                      : "  All of it is suppressed: no leaks (--no-suppressions shows it).");
+    text.line(running ? "  All live blocks are suppressed (--no-suppressions shows them)."
+                      : "  All live blocks are suppressed: no leaks (--no-suppressions shows them).");
   if (all != 0) {
     std::string heading = live_words(profile) + ", by stack";
     if (stacks.size() < all)
       heading += " (" + std::to_string(stacks.size()) + " of " + render::exact_number(all) + " stacks)";
     text.heading(heading);
+    if (history != nullptr)
+      text.line("  Bars: the minimum of live bytes in each sixteenth of the time, then live bytes at the end.");
   }
   std::size_t number = 0;
   for (const RankedStack& stack : stacks) {
     const LeakTrend* const story = history == nullptr ? nullptr : &history->of(stack.node);
-    const auto column = [](std::string value, std::size_t width) {
-      return value.size() < width ? std::string(width - value.size(), ' ') + value : value;
-    };
-    std::string headline = text.bold(column(human_bytes(stack.bytes), 10)) + "  " +
-                           column(render::percent(stack.bytes, total.leaked_bytes), 6) + "  in " +
+    std::string headline = text.bold(render::pad_left(human_bytes(stack.bytes), 10)) + "  " +
+                           render::pad_left(render::percent(stack.bytes, total.leaked_bytes), 6) + "  in " +
                            render::block_count(stack.blocks);
     if (story != nullptr && !sizes_of(*story).empty()) headline += " " + sizes_of(*story);
     if (story != nullptr) {
       headline += "\n       " + text.sparkline(story->low_bytes.data(), story->low_bytes.size()) + "  ";
-      headline += story->growth == Growth::kGrowing ? text.bold(name_of(story->growth)) : name_of(story->growth);
-      headline += ", " + times_of(*story);
+      const std::string trend = words_for(story->growth).text;
+      headline += (story->growth == Growth::kGrowing ? text.bold(trend) : trend) + ", " + times_of(*story);
       if (story->freed_blocks != 0) {
-        const std::string others = render::block_count(story->freed_blocks) + " released, the oldest after " +
-                                   human_time(story->longest_life_ns);
-        const std::size_t used =
-            7 + story->low_bytes.size() + 4 + std::strlen(name_of(story->growth)) + times_of(*story).size();
-        headline += (used + 2 + others.size() <= style.width ? "; " : "\n       ") + others;
+        const std::string freed = render::block_count(story->freed_blocks) + " freed, longest lifetime " +
+                                  human_time(story->longest_life_ns);
+        const std::size_t used = 7 + story->low_bytes.size() + 4 + trend.size() + times_of(*story).size();
+        headline += (used + 2 + freed.size() <= style.width ? "; " : "\n       ") + freed;
       }
     }
     text.stack(++number, headline, stack.node, names);
@@ -216,7 +215,7 @@ void print_leaks(const LeakOptions& options, const replay::Analysis& analysis) {
   Suppressions suppressions = read_suppressions(options.suppressions);
   const model::Profile& profile = analysis.profile();
   std::vector<RankedStack> stacks = rank_stacks(profile, Cost::kLeaked);
-  // Only names tell which stacks are suppressed, so with suppressions all are looked up.
+  // Suppressions match names, so with suppressions all stacks are looked up.
   if (suppressions.empty() && !options.history && options.top != 0 && stacks.size() > options.top)
     stacks.resize(options.top);
   const std::size_t before = stacks.size();
@@ -226,7 +225,7 @@ void print_leaks(const LeakOptions& options, const replay::Analysis& analysis) {
   names.resolve(nodes);
   const Suppressed suppressed = suppress(suppressions, names, stacks);
 
-  // Mappings have no history: they are cut and joined while they live.
+  // Mappings have no history: they are split and merged while they live.
   std::optional<model::LeakHistory> history;
   SumsByGrowth sums;
   if (options.history && profile.kind == model::Kind::kHeap && before != 0) {
@@ -242,10 +241,13 @@ void print_leaks(const LeakOptions& options, const replay::Analysis& analysis) {
   Json json = report_json(profile, Cost::kLeaked, stacks, names);
   add_suppressed(json, suppressed);
   if (known != nullptr) {
-    Json& growth = json["growth"] = Json::object();
-    for (const auto& [value, name] : kGrowths)
-      growth[json_name_of(value)] = {
-          {"bytes", sums[value].bytes}, {"blocks", sums[value].blocks}, {"stacks", sums[value].stacks}};
+    Json& trends = json["trends"] = Json::object();
+    Json& growth = json["growth"] = Json::object();  // old name, for one release
+    for (const TrendWords& words : kTrends) {
+      const Sums& sum = sums[words.growth];
+      trends[words.json] = growth[words.json_old] = {
+          {"bytes", sum.bytes}, {"blocks", sum.blocks}, {"stacks", sum.stacks}};
+    }
     for (std::size_t i = 0; i < stacks.size(); ++i) add_story(json["top"][i], known->of(stacks[i].node));
   }
   write_report(options.trace.output, std::move(json), stacks, names, options.shared_frames);

@@ -64,7 +64,4 @@ std::vector<SiteCosts<Costs>> costs_by_site(const model::Profile& profile, Stack
   return sites;
 }
 
-/// "parse() at parse.cpp:12", or that nothing is known.
-std::string site_name(const Frame& frame);
-
 }  // namespace heapprof::cli

@@ -1,10 +1,11 @@
-// heapprof reallocs: buffers that grow step by step, and what is copied for it.
+// heapprof reallocs: reallocated buffers by call site, and the bytes that realloc copied.
 #include <CLI/CLI.hpp>
 #include <memory>
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/options/option_values.h"
 #include "analyzer/cli/commands/question.h"
+#include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
 #include "analyzer/model/realloc_chains.h"
@@ -69,11 +70,11 @@ void print_reallocs(const ReallocOptions& options, const replay::Analysis& analy
   }
   ReportText text(profile, style_for(options.trace.output));
   text.title().line();
-  text.row("copied", human_bytes(total.copied_bytes), "at most, by reallocs that moved their block");
-  text.row("steps", exact_number(total.steps),
-           "reallocs of " + exact_number(total.chains) + (total.chains == 1 ? " buffer, " : " buffers, ") +
-               percent(total.moved, total.steps) + " of them moved it");
-  std::string heading = "Buffers that change their size, by call site";
+  text.row("copied", human_bytes(total.copied_bytes), "at most, by realloc calls that moved their block");
+  text.row("reallocs", exact_number(total.steps),
+           "of " + exact_number(total.chains) + (total.chains == 1 ? " buffer, " : " buffers, ") +
+               percent(total.moved, total.steps) + " of them moved their block");
+  std::string heading = "Reallocated buffers by call site";
   if (sites.size() < all) heading += " (" + std::to_string(sites.size()) + " of " + exact_number(all) + " sites)";
   text.heading(heading);
   std::vector<std::vector<std::string>> rows;
@@ -87,7 +88,7 @@ void print_reallocs(const ReallocOptions& options, const replay::Analysis& analy
                     site_name(site.frame)});
   }
   if (rows.empty()) text.line("  none");
-  else text.table({"copied", "steps", "moved", "buffers", "most steps", "from, to", "call site"}, rows);
+  else text.table({"copied", "reallocs", "moved", "buffers", "max per buffer", "its sizes", "call site"}, rows);
   text.notes(names.warnings());
   write_output(options.trace.output, text.text());
 }

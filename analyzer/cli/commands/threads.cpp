@@ -1,15 +1,16 @@
-// heapprof threads: what each thread allocates, and which threads release what others allocated.
+// heapprof threads: allocations by thread, and cross-thread frees: blocks that another thread freed than allocated.
 #include <CLI/CLI.hpp>
 #include <memory>
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/options/option_values.h"
 #include "analyzer/cli/commands/question.h"
+#include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
 #include "analyzer/model/free_pairs.h"
-#include "analyzer/render/text.h"
 #include "analyzer/render/units.h"
+#include "analyzer/render/utf8.h"
 
 namespace heapprof::cli {
 namespace {
@@ -24,24 +25,25 @@ struct ThreadOptions {
   std::size_t top = 15;
 };
 
-struct HandedOver {
+/// Cross-thread frees of one stack or call site.
+struct CrossThreadFrees {
   BlockSum sum;
-  HandedOver& operator+=(const HandedOver& other) noexcept {
+  CrossThreadFrees& operator+=(const CrossThreadFrees& other) noexcept {
     sum.blocks += other.sum.blocks;
     sum.bytes += other.sum.bytes;
     return *this;
   }
 };
 
-struct OfThread {
-  BlockSum own;       ///< allocated and released by it
-  BlockSum given;     ///< allocated by it, released by others
-  BlockSum taken;     ///< the other way around
-  BlockSum left;      ///< allocated by it, never released
+struct ThreadFrees {
+  BlockSum by_itself;  ///< allocated and freed by the thread
+  BlockSum by_others;  ///< allocated by the thread, freed by others
+  BlockSum of_others;  ///< allocated by others, freed by the thread
+  BlockSum not_freed;  ///< allocated by the thread, live at the end
 };
 
 std::string thread_name(const model::Profile& profile, std::uint32_t index) {
-  if (index >= profile.threads.size()) return "(unseen)";
+  if (index >= profile.threads.size()) return "(unknown)";
   const model::Thread& thread = profile.threads[index];
   return (thread.name.empty() ? "(no name)" : render::clip_utf8(render::clean_utf8(thread.name), 20)) + " " +
          std::to_string(thread.tid);
@@ -51,48 +53,57 @@ Json sum_json(const BlockSum& sum) { return {{"blocks", sum.blocks}, {"bytes", s
 
 void print_threads(const ThreadOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
-  std::vector<OfThread> of_thread(profile.threads.size());
+  std::vector<ThreadFrees> of_thread(profile.threads.size());
   model::PairSums pairs;
-  std::vector<HandedOver> by_node(profile.nodes.size());
-  BlockSum released;
-  BlockSum crossed;
+  std::vector<CrossThreadFrees> by_node(profile.nodes.size());
+  BlockSum freed;
+  BlockSum cross_thread;
   read_again(options.trace, analysis, [&](const replay::ProfileEvent& event) {
     if (event.kind != replay::ResolvedKind::kFree || event.thread >= of_thread.size()) return;
-    released.add(event.size);
-    if (event.thread == event.freeing_thread) return of_thread[event.thread].own.add(event.size);
-    if (event.freeing_thread >= of_thread.size()) return;  // nobody saw it
-    of_thread[event.thread].given.add(event.size);
-    of_thread[event.freeing_thread].taken.add(event.size);
-    crossed.add(event.size);
+    freed.add(event.size);
+    if (event.thread == event.freeing_thread) return of_thread[event.thread].by_itself.add(event.size);
+    if (event.freeing_thread >= of_thread.size()) return;  // the free was not recorded
+    of_thread[event.thread].by_others.add(event.size);
+    of_thread[event.freeing_thread].of_others.add(event.size);
+    cross_thread.add(event.size);
     pairs.add(event.thread, event.freeing_thread, event.size);
     by_node[event.node].sum.add(event.size);
   }, [&](const replay::LiveBlock& block) {
-    if (block.thread < of_thread.size()) of_thread[block.thread].left.add(block.size);
+    if (block.thread < of_thread.size()) of_thread[block.thread].not_freed.add(block.size);
   });
   std::vector<model::PairSums::Entry> ranked = pairs.entries();
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.sum.blocks > b.sum.blocks; });
   StackNames names(profile, options.trace.symbols);
-  auto sites = costs_by_site(profile, names, by_node, [](const HandedOver& costs) { return costs.sum.blocks; });
+  auto sites = costs_by_site(profile, names, by_node, [](const CrossThreadFrees& costs) { return costs.sum.blocks; });
   const std::size_t all_sites = sites.size();
   const std::size_t all_pairs = ranked.size();
   if (options.top != 0 && sites.size() > options.top) sites.resize(options.top);
   if (options.top != 0 && ranked.size() > options.top) ranked.resize(options.top);
   if (options.trace.json) {
     Json json = head_json(profile);
-    json["released"] = sum_json(released);
-    json["crossed"] = sum_json(crossed);
+    json["freed"] = sum_json(freed);
+    json["cross_thread_frees"] = sum_json(cross_thread);
+    json["released"] = json["freed"];               // old names, for one release
+    json["crossed"] = json["cross_thread_frees"];
     Json& list = json["threads"] = threads_json(profile);
     for (std::size_t i = 0; i < of_thread.size(); ++i) {
-      list[i]["released_by_itself"] = sum_json(of_thread[i].own);
-      list[i]["released_by_others"] = sum_json(of_thread[i].given);
-      list[i]["released_of_others"] = sum_json(of_thread[i].taken);
-      list[i]["not_released"] = sum_json(of_thread[i].left);
+      Json& thread = list[i];
+      thread["freed_by_itself"] = sum_json(of_thread[i].by_itself);
+      thread["freed_by_others"] = sum_json(of_thread[i].by_others);
+      thread["freed_of_others"] = sum_json(of_thread[i].of_others);
+      thread["not_freed"] = sum_json(of_thread[i].not_freed);
+      // Old names, for one release.
+      thread["released_by_itself"] = thread["freed_by_itself"];
+      thread["released_by_others"] = thread["freed_by_others"];
+      thread["released_of_others"] = thread["freed_of_others"];
+      thread["not_released"] = thread["not_freed"];
     }
     Json& pair_list = json["pairs"] = Json::array();
     for (const auto& pair : ranked)
       pair_list.push_back({{"allocated_by", pair.from},
-                           {"released_by", pair.to},
+                           {"freed_by", pair.to},
+                           {"released_by", pair.to},  // old name, for one release
                            {"blocks", pair.sum.blocks},
                            {"bytes", pair.sum.bytes}});
     Json& site_list = json["sites"] = Json::array();
@@ -107,9 +118,9 @@ void print_threads(const ThreadOptions& options, const replay::Analysis& analysi
   }
   ReportText text(profile, style_for(options.trace.output));
   text.title().line();
-  text.row("crossed", percent(crossed.blocks, released.blocks),
-           exact_number(crossed.blocks) + " of " + exact_number(released.blocks) +
-               " released by another thread than allocated them: " + human_bytes(crossed.bytes));
+  text.row("cross-thread", percent(cross_thread.blocks, freed.blocks),
+           exact_number(cross_thread.blocks) + " of " + exact_number(freed.blocks) +
+               " frees were made by another thread than the allocation: " + human_bytes(cross_thread.bytes));
   text.heading("Threads");
   std::vector<std::vector<std::string>> rows;
   std::vector<std::uint32_t> order(of_thread.size());
@@ -117,20 +128,22 @@ void print_threads(const ThreadOptions& options, const replay::Analysis& analysi
   std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
     return profile.threads[a].allocations > profile.threads[b].allocations;
   });
-  constexpr std::size_t kMostThreads = 30;
+  constexpr std::size_t kMaxThreads = 30;
   for (const std::uint32_t i : order) {
-    if (options.top != 0 && rows.size() == kMostThreads) break;
-    const OfThread& thread = of_thread[i];
+    if (options.top != 0 && rows.size() == kMaxThreads) break;
+    const ThreadFrees& thread = of_thread[i];
     rows.push_back({exact_number(profile.threads[i].allocations), human_bytes(profile.threads[i].allocated_bytes),
-                    exact_number(thread.own.blocks), exact_number(thread.given.blocks),
-                    exact_number(thread.taken.blocks), exact_number(thread.left.blocks), thread_name(profile, i)});
+                    exact_number(thread.by_itself.blocks), exact_number(thread.by_others.blocks),
+                    exact_number(thread.of_others.blocks), exact_number(thread.not_freed.blocks),
+                    thread_name(profile, i)});
   }
-  text.table({"allocations", "bytes", "frees own", "freed by others", "frees others'", "left", "thread"}, rows);
+  text.table({"allocations", "bytes", "self-freed", "freed by others", "freed for others", "not freed", "thread"},
+             rows);
   if (rows.size() < of_thread.size())
     text.line("  (" + std::to_string(rows.size()) + " of " + exact_number(of_thread.size()) +
               " threads; --top 0 shows all)");
   if (!ranked.empty()) {
-    text.heading("Who releases what whom allocated" +
+    text.heading("Cross-thread frees by pair of threads" +
                  (ranked.size() < all_pairs
                       ? " (" + std::to_string(ranked.size()) + " of " + exact_number(all_pairs) + " pairs)"
                       : std::string()));
@@ -138,8 +151,8 @@ void print_threads(const ThreadOptions& options, const replay::Analysis& analysi
     for (const auto& pair : ranked)
       rows.push_back({exact_number(pair.sum.blocks), human_bytes(pair.sum.bytes), thread_name(profile, pair.from),
                       thread_name(profile, pair.to)});
-    text.table({"blocks", "bytes", "allocated by", "released by"}, rows);
-    text.heading("Where they were allocated" +
+    text.table({"blocks", "bytes", "allocated by", "freed by"}, rows);
+    text.heading("Cross-thread frees by allocating call site" +
                  (sites.size() < all_sites
                       ? " (" + std::to_string(sites.size()) + " of " + exact_number(all_sites) + " call sites)"
                       : std::string()));

@@ -14,9 +14,12 @@
 #include "analyzer/cli/options/option_values.h"
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/cli/text/report_json.h"
-#include "analyzer/cli/text/report_text.h"
+#include "analyzer/cli/text/frame_text.h"
+#include "analyzer/cli/text/recording_text.h"
+#include "analyzer/cli/text/text_style.h"
 #include "analyzer/cli/commands/trace_command.h"
 #include "analyzer/export/openmetrics.h"
+#include "analyzer/render/text_sink.h"
 #include "analyzer/render/timeline.h"
 #include "analyzer/render/units.h"
 
@@ -164,6 +167,7 @@ void print_timeline(const TimelineOptions& options, const replay::Analysis& anal
     case Format::kOpenMetrics: exporter::write_openmetrics(profile, timeline, program, sink); break;
     case Format::kJson: {
       nlohmann::json json = render::timeline_json(timeline);
+      json["format_version"] = kJsonFormatVersion;
       json["integrity"] = integrity_json(profile.integrity);
       text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
     }

@@ -9,8 +9,9 @@
 
 #include "analyzer/cli/options/newest_trace.h"
 #include "analyzer/cli/options/option_values.h"
-#include "analyzer/render/text.h"
+#include "analyzer/cli/text/recording_text.h"
 #include "analyzer/render/units.h"
+#include "analyzer/render/utf8.h"
 #include "analyzer/symbols/symbol_cache.h"
 #include "analyzer/symbols/module_symbols.h"
 
@@ -18,27 +19,23 @@ namespace heapprof::cli {
 namespace {
 
 void warn_of_losses(const std::string& trace, const model::Integrity& integrity) {
-  std::string text = trace + ": something that was recorded is missing";
-  if (!integrity.events_lost) text += "; how many events cannot be known";
-  else if (*integrity.events_lost != 0) text += "; " + render::exact_number(*integrity.events_lost) + " events lost";
-  if (integrity.bytes_damaged != 0) text += ", " + render::exact_number(integrity.bytes_damaged) + " bytes damaged";
-  complain(text + ". The rest was read; 'heapprof info' tells more");
+  complain(trace + ": " + losses_of(integrity) + "; the rest was read. 'heapprof info' prints details");
 }
 
-/// A wrapper that executed the program in question leaves a trace of its own, of the name that was asked for.
-void tell_of_later_trace(const std::string& trace, const replay::Analysis& analysis) {
+/// When a wrapper script executes a program, the trace with the requested name is the wrapper's.
+void name_later_trace(const std::string& trace, const replay::Analysis& analysis) {
   if (analysis.profile().integrity.ended_by != "exec") return;
   const std::string later = find_last_trace_of_process(trace, analysis.file().header());
   if (later.empty()) return;
   const std::string& program = analysis.profile().recording.program;
   complain(trace + ": " + (program.empty() ? "the program" : base_name(program)) +
-           " executed another program; the recording of its process goes on in " + later);
+           " executed another program; the recording of the process continues in " + later);
 }
 
-/// What a user without an answer should know: why every figure is 0.
-void tell_of_nothing(const std::string& trace, const replay::Selection& selection) {
+/// Prints why every figure is 0.
+void explain_empty_result(const std::string& trace, const replay::Selection& selection) {
   if (selection.is_slice() || selection.needs_lifetimes() || selection.choose_stacks || !selection.all_sizes())
-    complain(trace + ": nothing fits the selection");
+    complain(trace + ": nothing matches the selection");
   else if (!selection.all_threads())
     complain(trace + ": no allocation of that thread; 'heapprof info' lists the threads");
   else if (selection.kind == model::Kind::kMmap) complain(trace + ": the program made no mapping");
@@ -223,9 +220,9 @@ int run_on_trace(const TraceOptions& options, const std::function<void(const rep
     print(analysis);
     const bool unknown_mappings = selection.kind != model::Kind::kHeap && lacks_mappings(analysis.profile());
     if (unknown_mappings)
-      complain(options.trace + ": mappings were not recorded (HEAPPROF_MMAP=0), so nothing is known of them");
-    else if (analysis.profile().totals.empty()) tell_of_nothing(options.trace, selection);
-    tell_of_later_trace(options.trace, analysis);
+      complain(options.trace + ": mappings were not recorded (HEAPPROF_MMAP=0)");
+    else if (analysis.profile().totals.empty()) explain_empty_result(options.trace, selection);
+    name_later_trace(options.trace, analysis);
     if (analysis.profile().integrity.complete) return unknown_mappings ? 1 : 0;
     warn_of_losses(options.trace, analysis.profile().integrity);
     return 1;

@@ -15,8 +15,9 @@ std::string key_of(const Frame& frame) {
   return (frame.function.empty() ? unresolved_name(frame) : frame.function) + '\n' + frame.module->path;
 }
 
-/// A name of Rust's own libraries: a path into one, or a trait's method of a type that is theirs, the language's or a
-/// parameter (`<T as alloc::slice::hack::ConvertVec>::to_vec`). `<mine::Type as core::clone::Clone>::clone` is mine.
+/// Whether `name` belongs to Rust's standard libraries: a path into one, or a trait method of a type that is theirs,
+/// a primitive type or a type parameter (`<T as alloc::slice::hack::ConvertVec>::to_vec`). A method of the program's
+/// type (`<mine::Type as core::clone::Clone>::clone`) does not.
 bool is_of_rust_libraries(std::string_view name) {
   static constexpr std::string_view kPaths[] = {
       "alloc::",    "core::",    "hashbrown::", "std::alloc::", "std::collections::",
@@ -52,7 +53,7 @@ constexpr std::string_view kAllocators[] = {
     "operator new", "__gnu_cxx::new_allocator<", "__gnu_cxx::__alloc_traits<", "__rust_alloc", "__rust_realloc",
     "__rdl_", "__rg_"};
 
-/// A container, an allocator or a smart pointer of libstdc++ or libc++, or a helper of theirs.
+/// Whether `name` is a container, allocator or smart pointer of libstdc++ or libc++, or a helper of these.
 bool is_of_cxx_library(std::string_view name) {
   constexpr std::string_view kStd = "std::";
   if (!name.starts_with(kStd)) return false;
@@ -60,7 +61,7 @@ bool is_of_cxx_library(std::string_view name) {
   for (const std::string_view inlined : {"__cxx11::", "__1::", "__debug::", "__cxx1998::"})
     if (name.starts_with(inlined)) name.remove_prefix(inlined.size());
   static constexpr std::string_view kNames[] = {
-      // Allocators, and what makes objects in the memory they give.
+      // Allocators, and helpers that construct objects.
       "allocator<", "allocator_traits<", "__new_allocator<", "__allocate_guarded<", "_Construct<", "construct_at<",
       "uninitialized_", "__uninitialized_", "__do_uninit_", "__relocate_a",
       // Containers.
@@ -84,15 +85,14 @@ bool is_allocation_machinery(const std::string& function) {
   for (const std::string_view name : kExact)
     if (function == name) return true;
   if (is_of_rust_libraries(function)) return true;
-  // malloc by many names: xmalloc, g_realloc_n, zcalloc_usable, _PyObject_Malloc. Not methods and templates.
+  // Wrappers of malloc: xmalloc, g_realloc_n, zcalloc_usable, _PyObject_Malloc. Not methods and templates.
   if (function.find_first_of("<:(") == std::string::npos) {
     std::string lower = function;
     for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     for (const char* name : {"malloc", "calloc", "realloc"})
       if (lower.find(name) != std::string::npos) return true;
   }
-  // Of methods only what goes by exactly these names (os::malloc); and what the Java and JavaScript engines put in
-  // front of them.
+  // Methods with exactly these names (os::malloc), and wrappers of the Java and JavaScript engines.
   if (const std::string_view plain = std::string_view(function).substr(0, function.find('('));
       plain.find('<') == std::string_view::npos) {
     const std::size_t scope = plain.rfind("::");
@@ -108,7 +108,7 @@ bool is_allocation_machinery(const std::string& function) {
 
 namespace {
 
-/// The first function with a name from `frame`, which is in the stack, outwards.
+/// The name of the first caller of `frame`, a frame of `stack`, that has one.
 std::string named_caller(const std::vector<Frame>& stack, const Frame& frame) {
   const auto at = std::find_if(stack.begin() + (&frame - stack.data()), stack.end(),
                                [](const Frame& caller) { return !caller.function.empty(); });
@@ -140,7 +140,7 @@ std::vector<SiteGroup> group_by_site(const StackNames& names, const std::vector<
 }
 
 CallSites find_call_sites(const model::Profile& profile, const StackNames& names,
-                          const std::vector<std::uint32_t>& nodes, std::size_t most) {
+                          const std::vector<std::uint32_t>& nodes, std::size_t max_sites) {
   CallSites result;
   result.site_of_node.assign(profile.nodes.size(), model::kNoIndex);
   std::unordered_map<std::string, std::uint32_t> known;
@@ -161,7 +161,7 @@ CallSites find_call_sites(const model::Profile& profile, const StackNames& names
   });
   std::vector<CallSite> sorted;
   std::vector<std::uint32_t> place(order.size(), model::kNoIndex);
-  for (std::uint32_t i = 0; i < order.size() && i < most; ++i) {
+  for (std::uint32_t i = 0; i < order.size() && i < max_sites; ++i) {
     place[order[i]] = i;
     sorted.push_back(std::move(result.sites[order[i]]));
   }

@@ -1,8 +1,8 @@
-// Call sites: stacks grouped by the function in which the program asked for memory.
+// Call sites: stacks grouped by the function that allocated.
 //
-// A stack's site is its innermost frame that is not part of the allocation machinery (operator new, malloc
-// wrappers of libstdc++, container and allocator templates of the standard library, Rust's own libraries): the place
-// a reader would change.
+// The call site of a stack is its innermost frame outside the allocation machinery: operator new, malloc wrappers,
+// container and allocator templates of the C++ standard library, Rust's standard libraries. It is the code that a
+// reader would change.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace heapprof::cli {
 struct CallSite {
   Frame frame;                      ///< of the largest stack in it
   std::uint64_t peak_bytes = 0;     ///< live at the profile's peak
-  std::string called_from;  ///< of a frame without a name: the nearest caller with one, in that stack; or empty
+  std::string called_from;  ///< for an unresolved frame the nearest caller with a name, in that stack; or empty
 };
 
 struct CallSites {
@@ -25,14 +25,14 @@ struct CallSites {
   std::vector<std::uint32_t> site_of_node;    ///< by node of the profile: position in sites, or model::kNoIndex
 };
 
-/// The `most` largest sites of the stacks that `names` has resolved and `nodes` lists.
+/// The largest call sites, at most `max_sites`, of the stacks `nodes`, which `names` has resolved.
 CallSites find_call_sites(const model::Profile& profile, const StackNames& names,
-                          const std::vector<std::uint32_t>& nodes, std::size_t most);
+                          const std::vector<std::uint32_t>& nodes, std::size_t max_sites);
 
-/// How many frames of `stack` (not empty), from the innermost on, only pass memory on. One is always left.
+/// Number of innermost frames of `stack` (not empty) that belong to the allocation machinery; less than its size.
 std::size_t frames_of_machinery(const std::vector<Frame>& stack);
 
-/// The place in `stack` (not empty) that a reader would change.
+/// The call site of `stack` (not empty).
 const Frame& call_site_of(const std::vector<Frame>& stack);
 
 /// Stacks with the same call site.
@@ -41,11 +41,11 @@ struct SiteGroup {
   std::vector<std::uint32_t> nodes;   ///< in the order given
 };
 
-/// The stacks `nodes`, resolved by `names`, by call site; groups in order of their first stack. Stacks of which
-/// nothing is known form one group whose frame has no module.
+/// The stacks `nodes`, resolved by `names`, grouped by call site, in the order of each group's first stack. Stacks
+/// without frames form one group whose frame has no module.
 std::vector<SiteGroup> group_by_site(const StackNames& names, const std::vector<std::uint32_t>& nodes);
 
-/// Whether `function` only passes memory on: its caller is the one to show.
+/// Whether `function` belongs to the allocation machinery.
 bool is_allocation_machinery(const std::string& function);
 
 }  // namespace heapprof::cli

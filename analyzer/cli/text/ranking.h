@@ -1,4 +1,4 @@
-// Stacks in order of what they cost.
+// Stacks ranked by cost.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace heapprof::cli {
 
 enum class Cost { kPeak, kLeaked, kAllocated, kAllocations, kTemporary };
 
-/// --cost's values, by name.
+/// The values of --cost and their names.
 const std::vector<std::pair<std::string, Cost>>& cost_names();
 
 struct RankedStack {
@@ -20,14 +20,14 @@ struct RankedStack {
   std::uint64_t blocks = 0;
 };
 
-/// What one set of costs comes to under `cost`: for kAllocated and kAllocations all blocks ever made, for
-/// kTemporary the temporary ones.
+/// The figures of `costs` that `cost` is about: for kAllocated and kAllocations all allocations, for kTemporary the
+/// temporary ones.
 RankedStack figures_of(const model::Costs& costs, Cost cost) noexcept;
 
-/// By which of the two figures `cost` ranks.
+/// Whether `cost` ranks by blocks, else by bytes.
 constexpr bool ranks_by_blocks(Cost cost) noexcept { return cost == Cost::kAllocations || cost == Cost::kTemporary; }
 
-/// The stacks with a cost, largest first; equal ones in order of node, so that the order is always the same.
+/// The stacks that have this cost, largest first. Equal ones are in the order of their nodes, which is deterministic.
 std::vector<RankedStack> rank_stacks(const model::Profile& profile, Cost cost);
 
 }  // namespace heapprof::cli

@@ -12,8 +12,8 @@ namespace {
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
-double share_of(const RankedStack& part, const RankedStack& whole, Cost cost) {
-  const std::uint64_t of = ranks_by_blocks(cost) ? whole.blocks : whole.bytes;
+double share_of(const RankedStack& part, const RankedStack& total, Cost cost) {
+  const std::uint64_t of = ranks_by_blocks(cost) ? total.blocks : total.bytes;
   const std::uint64_t share = ranks_by_blocks(cost) ? part.blocks : part.bytes;
   return of == 0 ? 0 : static_cast<double>(share) / static_cast<double>(of);
 }
@@ -63,8 +63,14 @@ Json stack_json(const StackNames& names, std::uint32_t node) {
   return frames;
 }
 
-Json head_json(const model::Profile& profile) {
+Json json_document() {
   Json json;
+  json["format_version"] = kJsonFormatVersion;
+  return json;
+}
+
+Json head_json(const model::Profile& profile) {
+  Json json = json_document();
   json["program"] = profile.recording.program;
   json["pid"] = profile.recording.pid;
   json["duration_ns"] = profile.recording.duration_ns;
@@ -120,7 +126,7 @@ Json report_json(const model::Profile& profile, Cost cost, const std::vector<Ran
                   {"unmatched_frees", heap.unmatched_frees},
                   {"implied_frees", heap.implied_frees}};
   json["mmap"] = mmap_json(profile.mmap);
-  // Of the whole process, so of selections by time alone.
+  // Resident memory is that of the process, so it exists for selections by time only.
   const Json at_moment =
       profile.is_moment() && profile.resident.bytes != 0 ? Json(profile.resident.bytes) : Json(nullptr);
   json["rss_bytes"] = at_moment;
@@ -150,7 +156,7 @@ namespace {
 
 std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-/// Frames as text. Those of one place in the code are written once, or kept for being repeated.
+/// Frames as JSON text; or, if `shared`, their positions in a list of different frames.
 class FrameTexts {
  public:
   explicit FrameTexts(bool shared) : shared_(shared) {}
@@ -184,7 +190,7 @@ void write_report(const std::string& output, Json report, const std::vector<Rank
   exporter::Sink out(output);
   out.write(head);
   FrameTexts texts(shared);
-  std::unordered_map<std::uint32_t, std::string> of_place;
+  std::unordered_map<std::uint32_t, std::string> text_of_address;
   const char* const gap = shared ? "," : ",\n        ";
   out.write(",\n  \"top\": [");
   for (std::size_t i = 0; i < stacks.size() && out.ok(); ++i) {
@@ -194,8 +200,8 @@ void write_report(const std::string& output, Json report, const std::vector<Rank
     out.write(entry);
     out.write(shared ? ",\"stack\":[" : ",\"stack\":[\n        ");
     bool first = true;
-    names.for_each_node(stacks[i].node, [&](std::uint32_t node, std::uint32_t place) {
-      std::string& text = of_place[place];
+    names.for_each_node(stacks[i].node, [&](std::uint32_t node, std::uint32_t key) {
+      std::string& text = text_of_address[key];
       if (text.empty())
         for (const Frame& frame : names.frames_of_node(node)) {
           if (!text.empty()) text += gap;
@@ -222,10 +228,11 @@ void write_report(const std::string& output, Json report, const std::vector<Rank
 
 Json info_json(const model::Profile& profile) {
   const model::Recording& recording = profile.recording;
-  Json json;
+  Json json = json_document();
   json["program"] = recording.program;
   json["command_line"] = recording.command_line;
-  json["command_line_cut"] = recording.command_line_cut;
+  json["command_line_truncated"] = recording.command_line_cut;
+  json["command_line_cut"] = recording.command_line_cut;  // old name, for one release
   json["working_directory"] = recording.working_directory;
   json["host"] = recording.host;
   json["pid"] = recording.pid;

@@ -1,7 +1,7 @@
-// Figures as JSON. The names are a contract with scripts: add to them freely, change none.
+// Figures as JSON. The keys are a contract with scripts: keys may be added, but not changed or removed. A key that is
+// renamed keeps its old name for one release.
 //
-// Text that came from the recorded program may hold any bytes; what is not UTF-8 is replaced, so that the
-// output always parses.
+// Text of the recorded program may hold any bytes. What is not UTF-8 is replaced, so that the output always parses.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,24 +16,30 @@ namespace heapprof::cli {
 
 using Json = nlohmann::ordered_json;
 
+/// "format_version" of every JSON document. It is increased when a key is removed or changes its meaning.
+inline constexpr int kJsonFormatVersion = 1;
+
+/// A document with nothing but its "format_version".
+Json json_document();
 Json integrity_json(const model::Integrity& integrity);
 Json threads_json(const model::Profile& profile);
-/// What every command's figures begin with: program, integrity, slice.
+/// A document with what the figures of all commands begin with: program, integrity, slice, selection.
 Json head_json(const model::Profile& profile);
 /// A stack's frames, innermost first.
 Json stack_json(const StackNames& names, std::uint32_t node);
 Json frame_json(const Frame& frame);
-/// What `report` and `leaks` print, but for the stacks of its "top", which write_report() adds. `share` is of the
-/// profile's total cost.
+/// The document of `report` and `leaks` without the frames of the stacks in "top", which write_report() adds. "share"
+/// is that of the profile's total cost.
 Json report_json(const model::Profile& profile, Cost cost, const std::vector<RankedStack>& stacks,
                  const StackNames& names);
-/// Of all stacks of an interpreter that is some hundred megabytes of few frames that repeat, so they are written one
-/// by one. `shared`: each frame once, in "frames", and the stacks as positions in that. Throws OutputError.
+/// Writes `report` with the frames of its stacks, one stack at a time: all stacks of an interpreter make some hundred
+/// megabytes of few frames that repeat. `shared`: each frame is written once, in "frames", and stacks are positions
+/// in it. Throws OutputError.
 void write_report(const std::string& output, Json report, const std::vector<RankedStack>& stacks,
                   const StackNames& names, bool shared);
 Json info_json(const model::Profile& profile);
 
-/// As text with a line feed at the end.
+/// `json` as text with a line feed at the end.
 std::string dump(const Json& json);
 
 }  // namespace heapprof::cli

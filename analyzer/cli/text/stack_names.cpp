@@ -38,29 +38,29 @@ void StackNames::resolve(const std::vector<std::uint32_t>& nodes) {
   symbols::Symbolizer symbolizer = symbolizer_of(profile_, options_);
   resolved_ = symbolizer.resolve(wanted);
   warnings_ = symbolizer.warnings();
-  if (options_.symbols) count_unnamed(wanted);
+  if (options_.symbols) warn_of_unresolved(wanted);
 }
 
-/// Says first of all how much the reader has to do without.
-void StackNames::count_unnamed(const std::vector<symbols::CodeAddress>& wanted) {
-  std::size_t unnamed = 0;
+/// The first warning: how many addresses have no function name, by module.
+void StackNames::warn_of_unresolved(const std::vector<symbols::CodeAddress>& wanted) {
+  std::size_t unresolved = 0;
   std::map<std::string, std::size_t> by_module;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (!resolved_[i].back().function.empty()) continue;
-    ++unnamed;
+    ++unresolved;
     const std::string module = base_name(profile_.modules[wanted[i].module].path);
-    ++by_module[module.empty() ? "code of no file" : module];
+    ++by_module[module.empty() ? "code without a file" : module];
   }
-  if (unnamed == 0) return;
-  std::vector<std::pair<std::string, std::size_t>> most(by_module.begin(), by_module.end());
-  std::stable_sort(most.begin(), most.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
-  std::string text = render::exact_number(unnamed) + " of " + render::exact_number(wanted.size()) +
-                     " places in the code (" + render::percent(unnamed, wanted.size()) + ") " +
-                     (unnamed == 1 ? "has" : "have") + " no function name:";
-  constexpr std::size_t kMost = 4;
-  for (std::size_t i = 0; i < std::min(kMost, most.size()); ++i)
-    text += (i == 0 ? " " : ", ") + most[i].first + " (" + render::exact_number(most[i].second) + ")";
-  if (most.size() > kMost) text += " and others";
+  if (unresolved == 0) return;
+  std::vector<std::pair<std::string, std::size_t>> ranked(by_module.begin(), by_module.end());
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text = render::exact_number(unresolved) + " of " + render::exact_number(wanted.size()) +
+                     " code addresses (" + render::percent(unresolved, wanted.size()) +
+                     ") are unresolved, without a function name:";
+  constexpr std::size_t kMaxModules = 4;
+  for (std::size_t i = 0; i < std::min(kMaxModules, ranked.size()); ++i)
+    text += (i == 0 ? " " : ", ") + ranked[i].first + " (" + render::exact_number(ranked[i].second) + ")";
+  if (ranked.size() > kMaxModules) text += " and others";
   warnings_.insert(warnings_.begin(), std::move(text));
 }
 

@@ -1,4 +1,4 @@
-// Stacks of a profile with names: functions, files, lines, inlined functions. Only the stacks asked for are
+// The frames of a profile's stacks by name: functions, files, lines, inlined functions. Only requested stacks are
 // looked up, all at once.
 #pragma once
 
@@ -12,44 +12,43 @@
 
 namespace heapprof::cli {
 
-/// One line of a stack as it is shown. Text is as it came from symbol tables: not cleaned.
+/// One line of a stack. Text comes from symbol tables and is not clean (render/utf8.h).
 struct Frame {
   std::string function;              ///< empty: unknown
   std::string file;                  ///< empty: unknown
   int line = 0;                      ///< 0: unknown
-  bool inlined = false;              ///< into the next frame outwards
-  bool guessed = false;              ///< found without unwind information
+  bool inlined = false;              ///< into the next outer frame
+  bool guessed = false;              ///< found by frame pointer, without unwind information
   const model::Module* module = nullptr;
   std::uint64_t offset = 0;          ///< address in the module's file
-  std::uint64_t function_begin = 0;  ///< of a function without name, likewise; 0: unknown
-  std::uint64_t address = 0;         ///< absolute, when it ran
+  std::uint64_t function_begin = 0;  ///< begin of a function without name, in the module's file; 0: unknown
+  std::uint64_t address = 0;         ///< in the recorded process
 };
 
 class StackNames {
  public:
   StackNames(const model::Profile& profile, const symbols::Options& options);
 
-  /// Looks up every frame of these stacks. Call once.
+  /// Looks up every frame of these stacks. Must be called at most once.
   void resolve(const std::vector<std::uint32_t>& nodes);
 
-  /// The frames of a stack, innermost first; of one that resolve() was not given, without names.
+  /// The frames of a stack, innermost first. They have no names if resolve() was not called with this stack.
   std::vector<Frame> stack(std::uint32_t node) const;
-  /// The frames of one node alone: what was inlined there, then the function itself. Empty where the node
-  /// stands for no code.
+  /// The frames of one node: inlined functions, then the function itself. Empty for a node without code.
   std::vector<Frame> frames_of_node(std::uint32_t node) const;
-  /// Calls visit(node, place) for the nodes of a stack, innermost first. Nodes of one place have the same frames.
+  /// Calls visit(node, key) for the nodes of a stack, innermost first. Nodes with equal keys have the same frames.
   template <typename Visit>
   void for_each_node(std::uint32_t node, Visit&& visit) const {
     for (; node != 0; node = profile_.nodes[node].parent)
       visit(node, profile_.nodes[node].address * 2 + (profile_.nodes[node].guessed ? 1 : 0));
   }
 
-  /// What the look-up met, sentences: first which share of the places has no name, if any; then the reasons, and what
-  /// to do.
+  /// The warnings of the lookup, one sentence each: first the share of unresolved addresses, then reasons and
+  /// remedies.
   const std::vector<std::string>& warnings() const noexcept { return warnings_; }
 
  private:
-  void count_unnamed(const std::vector<symbols::CodeAddress>& wanted);
+  void warn_of_unresolved(const std::vector<symbols::CodeAddress>& wanted);
 
   const model::Profile& profile_;
   symbols::Options options_;
@@ -58,11 +57,11 @@ class StackNames {
   std::vector<std::string> warnings_;
 };
 
-/// What looks up the addresses of a profile, its modules numbered as there.
+/// A symbolizer for the addresses of a profile, with the profile's numbers of modules.
 symbols::Symbolizer symbolizer_of(const model::Profile& profile, const symbols::Options& options);
 
-/// "libfoo.so+0x1234", or "0x7f..." of code of no object. Of a function without name, if it is known where that begins,
-/// its begin: then all its frames are of one name.
+/// The name of an unresolved address: "libfoo.so+0x1234", or "0x7f..." if it is in no module. If the function's begin
+/// is known, that offset is used, so that all frames of the function have one name.
 std::string unresolved_name(const Frame& frame);
 /// The last part of a path.
 std::string base_name(const std::string& path);

@@ -13,7 +13,7 @@ TEST_CASE("churn --json counts blocks that live no longer than --within") {
   CHECK(churn.number("/within_ns") == 1 * kMs);
   CHECK(churn.number("/total/allocations") == kAllocations);
   CHECK(churn.number("/total/allocated_bytes") == kAllocatedBytes);
-  CHECK(churn.number("/total/released") == kFrees);
+  CHECK(churn.number("/total/freed") == kFrees);
   CHECK(churn.number("/total/short_lived") == 1);  // D
   CHECK(churn.number("/total/short_lived_bytes") == kD);
   CHECK(churn.number("/total/temporary") == kTemporary);
@@ -55,7 +55,7 @@ TEST_CASE("churn ranks sites by short-lived and temporary blocks, and --top limi
 TEST_CASE("churn prints the same figures as text") {
   const KnownTrace trace;
   const Outcome churn = run({"churn", trace.path()});
-  CHECK(churn.has_line({"short", "20.0%", "1 of 5", "1.00 ms", "256 B"}));
+  CHECK(churn.has_line({"short-lived", "20.0%", "1 of 5", "1.00 ms", "256 B"}));
   CHECK(churn.has_line({"temporary", "40.0%", "2"}));
   CHECK(churn.has_line({"1", "50.0%", "2", "256 B", "10.2 ms", kParseName}));
 }

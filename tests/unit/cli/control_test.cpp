@@ -87,13 +87,13 @@ TEST_CASE("control finds the trace of a process by --pid") {
   CHECK(run({"control", "--pid", "4194305", "status"}).status == 1);  // above the kernel's highest pid
 }
 
-TEST_CASE("a request that nobody reads is not done yet, and the next one is not written") {
+TEST_CASE("a request that nobody reads stays pending, and the next one is not sent") {
   RunningTrace trace;
   const Outcome first = run({"control", trace.path(), "pause", "--wait", "0"});
   CHECK(first.status == 1);
   CHECK(first.out == "");
   CHECK(trace.header().mailbox.request == 1);
-  CHECK(run({"control", trace.path(), "status", "--json"}).at("/letter_waiting") == "true");
+  CHECK(run({"control", trace.path(), "status", "--json"}).at("/request_pending") == "true");
   const Outcome second = run({"control", trace.path(), "mark", "late", "--wait", "0"});
   CHECK(second.status == 1);
   CHECK(second.err != first.err);

@@ -45,14 +45,14 @@ TEST_CASE("frees --json has pairs of stacks, and what has none") {
   CHECK(frees.number("/pairs/0/blocks") == 2);
   CHECK(frees.number("/pairs/0/bytes") == 10 + 20);
   CHECK(frees.number("/pairs/0/allocated_by/0/offset") == 0x100);
-  CHECK(frees.number("/pairs/0/released_by/0/offset") == 0x200);
+  CHECK(frees.number("/pairs/0/freed_by/0/offset") == 0x200);
 }
 
 TEST_CASE("frees prints allocating stack and freeing stack") {
   const TemporaryFile trace;
   write_with_stacks(trace.path());
   const Outcome frees = run({"frees", trace.path()});
-  CHECK(frees.has_line({"known", "66.7%", "3"}));
+  CHECK(frees.has_line({"with stack", "66.7%", "3"}));
   CHECK(frees.has_line({"1", "2 blocks", "30 B"}));
   const std::size_t allocating = frees.out.find("demo+0x100");
   const std::size_t freeing = frees.out.find("demo+0x200");

@@ -43,18 +43,18 @@ TEST_CASE("histogram --json counts lifetimes by powers of ten, and what was neve
     blocks += histogram.number(one + "/blocks");
   }
   CHECK(blocks == kFrees);
-  CHECK(histogram.number("/not_released/blocks") == kLeakedBlocks);
-  CHECK(histogram.number("/not_released/bytes") == kLeakedBytes);
+  CHECK(histogram.number("/not_freed/blocks") == kLeakedBlocks);
+  CHECK(histogram.number("/not_freed/bytes") == kLeakedBytes);
 }
 
 TEST_CASE("histogram prints quantiles, sizes and lifetimes as text") {
   const KnownTrace trace;
   const Outcome histogram = run({"histogram", trace.path()});
-  CHECK(histogram.has_line({"half", "1.00 KiB"}));
-  CHECK(histogram.has_line({"most", "4.00 KiB"}));
+  CHECK(histogram.has_line({"median", "1.00 KiB"}));
+  CHECK(histogram.has_line({"p99", "4.00 KiB"}));
   CHECK(histogram.has_line({"513 B to 1.00 KiB", "1", "20.0%", "1.00 KiB", "12.9%"}));
   CHECK(histogram.has_line({"10 ms to 100 ms", "2", "40.0%", "3.00 KiB"}));
-  CHECK(histogram.has_line({"not released", "2", "40.0%", "4.50 KiB"}));
+  CHECK(histogram.has_line({"not freed", "2", "40.0%", "4.50 KiB"}));
 }
 
 TEST_CASE("histogram counts only what is selected") {
@@ -63,5 +63,5 @@ TEST_CASE("histogram counts only what is selected") {
   CHECK(histogram.number("/allocations") == 1);
   REQUIRE(histogram.count("/sizes") == 1);
   CHECK(histogram.number("/sizes/0/bytes") == kC);
-  CHECK(histogram.number("/not_released/bytes") == kC);
+  CHECK(histogram.number("/not_freed/bytes") == kC);
 }

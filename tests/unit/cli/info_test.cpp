@@ -15,7 +15,7 @@ TEST_CASE("info --json describes the recording") {
   CHECK(info.status == 0);
   CHECK(info.at("/program") == "/opt/known/demo");
   CHECK(info.at("/command_line") == R"(["demo","--fast"])");
-  CHECK(info.at("/command_line_cut") == "false");
+  CHECK(info.at("/command_line_truncated") == "false");
   CHECK(info.number("/pid") == kMainTid);
   CHECK(info.number("/parent_pid") == kParentPid);
   CHECK(info.number("/duration_ns") == kDurationNs);

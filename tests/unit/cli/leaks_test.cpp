@@ -40,10 +40,10 @@ TEST_CASE("leaks --json has what was live at the end, with its times and sizes")
   CHECK(leaks.number("/top/0/first_ns") == 30 * kMs);
   CHECK(leaks.number("/top/0/last_ns") == 30 * kMs);
   CHECK(leaks.number("/top/0/smallest_bytes") == kC);
-  CHECK(leaks.number("/top/0/released_blocks") == 0);
+  CHECK(leaks.number("/top/0/freed_blocks") == 0);
   CHECK(leaks.number("/top/1/bytes") == kE);
   CHECK(leaks.number("/top/1/stack/0/offset") == 0x200);
-  CHECK(leaks.number("/top/1/released_blocks") == 1);                 // A, of the same stack
+  CHECK(leaks.number("/top/1/freed_blocks") == 1);                 // A, of the same stack
   CHECK(leaks.number("/top/1/longest_lifetime_ns") == 40 * kMs);
   CHECK(leaks.number("/suppressed/bytes") == 0);
 }
@@ -54,21 +54,21 @@ TEST_CASE("leaks prints the same figures as text") {
   CHECK(leaks.has_line({"leaked", "4.50 KiB", "2 blocks"}));
   CHECK(leaks.has_line({"1", "4.00 KiB", "88.9%", "1 block"}));
   CHECK(leaks.has_line({"2", "512 B", "11.1%", "1 block"}));
-  CHECK(leaks.has_line({"1 block released", "40.0 ms"}));
+  CHECK(leaks.has_line({"1 block freed", "40.0 ms"}));
 }
 
-TEST_CASE("what grows is found, and ranked before what is larger and steady") {
+TEST_CASE("a growing stack is ranked before a larger stable one") {
   const TemporaryFile trace;
   write_growing(trace.path());
   const Outcome leaks = run({"leaks", trace.path(), "--json"});
-  CHECK(leaks.number("/growth/growing/bytes") == kRounds * kGrowingBytes);
-  CHECK(leaks.number("/growth/growing/blocks") == kRounds);
-  CHECK(leaks.number("/growth/growing/stacks") == 1);
-  CHECK(leaks.number("/growth/kept/bytes") == kSteadyBytes);
-  CHECK(leaks.number("/growth/in_use/blocks") == 0);
-  CHECK(leaks.at("/top/0/growth") == "growing");
+  CHECK(leaks.number("/trends/growing/bytes") == kRounds * kGrowingBytes);
+  CHECK(leaks.number("/trends/growing/blocks") == kRounds);
+  CHECK(leaks.number("/trends/growing/stacks") == 1);
+  CHECK(leaks.number("/trends/stable/bytes") == kSteadyBytes);
+  CHECK(leaks.number("/trends/in_use/blocks") == 0);
+  CHECK(leaks.at("/top/0/trend") == "growing");
   CHECK(leaks.number("/top/0/bytes") == kRounds * kGrowingBytes);
-  CHECK(leaks.at("/top/1/growth") == "kept");
+  CHECK(leaks.at("/top/1/trend") == "stable");
 }
 
 TEST_CASE("leaks --sort ranks by bytes, blocks or age") {
@@ -84,9 +84,10 @@ TEST_CASE("leaks --sort ranks by bytes, blocks or age") {
   CHECK(run({"leaks", trace.path(), "--sort", "colour"}).status == 2);
 }
 
-TEST_CASE("leaks --no-history tells no growth, and --top limits the stacks") {
+TEST_CASE("leaks --no-history prints no trend, and --top limits the stacks") {
   const KnownTrace trace;
   const Outcome leaks = run({"leaks", trace.path(), "--json", "--no-history", "--top", "1"});
+  CHECK(leaks.at("/trends") == "(absent)");
   CHECK(leaks.at("/growth") == "(absent)");
   CHECK(leaks.at("/top/0/first_ns") == "(absent)");
   CHECK(leaks.count("/top") == 1);
@@ -94,7 +95,7 @@ TEST_CASE("leaks --no-history tells no growth, and --top limits the stacks") {
   CHECK(run({"leaks", trace.path(), "--json", "--top", "1"}).count("/top") == 1);
 }
 
-TEST_CASE("a suppression takes stacks out of the list and says what it took") {
+TEST_CASE("a suppression removes stacks from the list and counts them") {
   const KnownTrace trace;
   const TemporaryFile file(".supp");
   std::ofstream(file.path()) << "# accepted\nleak:libwork\n";

@@ -10,10 +10,10 @@ TEST_CASE("threads --json tells for each thread which blocks it frees itself, an
   const KnownTrace trace;
   const Outcome threads = run({"threads", trace.path(), "--json"});
   CHECK(threads.status == 0);
-  CHECK(threads.number("/released/blocks") == kFrees);
-  CHECK(threads.number("/released/bytes") == kA + kB + kD);
-  CHECK(threads.number("/crossed/blocks") == 1);
-  CHECK(threads.number("/crossed/bytes") == kA);
+  CHECK(threads.number("/freed/blocks") == kFrees);
+  CHECK(threads.number("/freed/bytes") == kA + kB + kD);
+  CHECK(threads.number("/cross_thread_frees/blocks") == 1);
+  CHECK(threads.number("/cross_thread_frees/bytes") == kA);
   REQUIRE(threads.count("/threads") == 2);
   const auto figures = [&](int thread, const char* which) {
     const std::string at = "/threads/" + std::to_string(thread) + "/" + which;
@@ -21,14 +21,14 @@ TEST_CASE("threads --json tells for each thread which blocks it frees itself, an
   };
   using Figures = std::pair<std::uint64_t, std::uint64_t>;
   CHECK(threads.number("/threads/0/allocations") == 4);
-  CHECK(figures(0, "released_by_itself") == Figures(2, kB + kD));
-  CHECK(figures(0, "released_by_others") == Figures(1, kA));
-  CHECK(figures(0, "released_of_others") == Figures(0, 0));
-  CHECK(figures(0, "not_released") == Figures(1, kE));
-  CHECK(figures(1, "released_by_itself") == Figures(0, 0));
-  CHECK(figures(1, "released_by_others") == Figures(0, 0));
-  CHECK(figures(1, "released_of_others") == Figures(1, kA));
-  CHECK(figures(1, "not_released") == Figures(1, kC));
+  CHECK(figures(0, "freed_by_itself") == Figures(2, kB + kD));
+  CHECK(figures(0, "freed_by_others") == Figures(1, kA));
+  CHECK(figures(0, "freed_of_others") == Figures(0, 0));
+  CHECK(figures(0, "not_freed") == Figures(1, kE));
+  CHECK(figures(1, "freed_by_itself") == Figures(0, 0));
+  CHECK(figures(1, "freed_by_others") == Figures(0, 0));
+  CHECK(figures(1, "freed_of_others") == Figures(1, kA));
+  CHECK(figures(1, "not_freed") == Figures(1, kC));
 }
 
 TEST_CASE("threads --json names the pairs of threads and the call sites of what crosses") {
@@ -36,7 +36,7 @@ TEST_CASE("threads --json names the pairs of threads and the call sites of what 
   const Outcome threads = run({"threads", trace.path(), "--json"});
   REQUIRE(threads.count("/pairs") == 1);
   CHECK(threads.number("/pairs/0/allocated_by") == 0);
-  CHECK(threads.number("/pairs/0/released_by") == 1);
+  CHECK(threads.number("/pairs/0/freed_by") == 1);
   CHECK(threads.number("/pairs/0/blocks") == 1);
   CHECK(threads.number("/pairs/0/bytes") == kA);
   REQUIRE(threads.count("/sites") == 1);
@@ -47,7 +47,7 @@ TEST_CASE("threads --json names the pairs of threads and the call sites of what 
 TEST_CASE("threads prints the same figures as text") {
   const KnownTrace trace;
   const Outcome threads = run({"threads", trace.path()});
-  CHECK(threads.has_line({"crossed", "33.3%", "1 of 3", "1.00 KiB"}));
+  CHECK(threads.has_line({"cross-thread", "33.3%", "1 of 3", "1.00 KiB"}));
   CHECK(threads.has_line({"4", "3.75 KiB", "2", "1", "0", "1", "main " + std::to_string(kMainTid)}));
   CHECK(threads.has_line({"1", "4.00 KiB", "0", "0", "1", "1", "worker " + std::to_string(kWorkerTid)}));
   CHECK(threads.has_line({"1", "1.00 KiB", "main", "worker"}));
@@ -57,8 +57,8 @@ TEST_CASE("threads prints the same figures as text") {
 TEST_CASE("threads of a selection counts that thread's blocks, whoever frees them") {
   const KnownTrace trace;
   const Outcome threads = run({"threads", trace.path(), "--json", "--thread", std::to_string(kWorkerTid)});
-  CHECK(threads.number("/released/blocks") == 0);
+  CHECK(threads.number("/freed/blocks") == 0);
   CHECK(threads.at("/pairs") == "[]");
-  CHECK(threads.number("/threads/1/not_released/bytes") == kC);
-  CHECK(threads.number("/threads/0/not_released/bytes") == 0);
+  CHECK(threads.number("/threads/1/not_freed/bytes") == kC);
+  CHECK(threads.number("/threads/0/not_freed/bytes") == 0);
 }

@@ -203,7 +203,7 @@ TEST_CASE("a damaged recording without mappings is called damaged") {
   const Outcome outcome = run({"report", trace.path(), "--kind", "mmap"});
   CHECK(outcome.status == 1);
   CHECK(outcome.err.find("mappings were not recorded") != std::string::npos);
-  CHECK(outcome.err.find("something that was recorded is missing") != std::string::npos);
+  CHECK(outcome.err.find("recorded data is missing") != std::string::npos);
   CHECK(outcome.err.find("the program made no mapping") == std::string::npos);
 }
 

@@ -1,0 +1,64 @@
+#include "analyzer/cli/text/frame_text.h"
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "analyzer/render/short_names.h"
+#include "analyzer/render/utf8.h"
+#include "analyzer/symbols/function_name.h"
+
+namespace heapprof::cli {
+
+using render::clean_utf8;
+
+std::string short_function(const std::string& function) {
+  return render::short_name(clean_utf8(symbols::without_return_type(function)));
+}
+
+std::string one_line(const Frame& frame) {
+  if (frame.function.empty()) return clean_utf8(unresolved_name(frame));
+  const std::string text = short_function(frame.function);
+  if (!frame.file.empty())
+    return text + " at " + clean_utf8(base_name(frame.file)) +
+           (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
+  return frame.module->path.empty() ? text : text + " in " + clean_utf8(base_name(frame.module->path));
+}
+
+std::string site_name(const Frame& frame) {
+  return frame.module == nullptr ? "(no stack recorded)" : one_line(frame);
+}
+
+std::string location_of(const Frame& frame) {
+  if (frame.function.empty()) {
+    if (frame.function_begin == 0) return {};
+    char text[24];
+    std::snprintf(text, sizeof text, "+0x%" PRIx64, frame.offset - frame.function_begin);
+    return text;
+  }
+  if (!frame.file.empty())
+    return clean_utf8(base_name(frame.file)) + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
+  return frame.module->path.empty() ? std::string() : "in " + clean_utf8(base_name(frame.module->path));
+}
+
+const char* words_for_truncation(const char* reason) {
+  static constexpr std::pair<const char*, const char*> kWords[] = {
+      {"max_depth", "deeper than HEAPPROF_MAX_DEPTH"},
+      {"no_unwind_info", "code without unwind information"},
+      {"bad_rule", "invalid unwind information"},
+      {"bad_address", "the unwind information leads outside the stack"},
+      {"unknown_stack", "the bounds of the stack are unknown"},
+      {"nested", "inside a signal handler that interrupted the recorder"},
+      {"no_memory", "the recorder was out of memory"},
+      {"definition_lost", "its definition is in a damaged part of the trace"}};
+  for (const auto& [name, words] : kWords)
+    if (std::strcmp(name, reason) == 0) return words;
+  return reason;
+}
+
+std::string truncation_frame(const char* reason) {
+  return std::string("[truncated stack: ") + (reason == nullptr ? "unknown" : reason) + "]";
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,71 @@
+#include "analyzer/cli/text/recording_text.h"
+
+#include <cstring>
+
+#include "analyzer/render/units.h"
+#include "analyzer/render/utf8.h"
+
+namespace heapprof::cli {
+
+using render::exact_number;
+
+std::string ending_of(const model::Profile& profile) {
+  const model::Integrity& integrity = profile.integrity;
+  const std::string& how = integrity.ended_by;
+  if (how == "exit")
+    return integrity.end_status ? "exited with status " + std::to_string(*integrity.end_status) : "exited";
+  if (how == "exec") return "executed another program";
+  if (how == "signal") {
+    const int number = integrity.end_status.value_or(0);
+    const char* const name = number > 0 && number < 65 ? ::sigabbrev_np(number) : nullptr;
+    return "ended by signal " + std::to_string(number) + (name == nullptr ? "" : std::string(" (SIG") + name + ")");
+  }
+  if (how == "stopped") return "recording stopped: " + integrity.stop_reason.value_or("no reason given");
+  if (how == "running") return profile.recording.compacted ? "running when this copy was written" : "still running";
+  return "killed, or ended by _exit";
+}
+
+std::string command_of(const model::Profile& profile) {
+  const model::Recording& recording = profile.recording;
+  std::string command;
+  for (const std::string& argument : recording.command_line) {
+    if (!command.empty()) command += ' ';
+    const bool plain =
+        !argument.empty() && argument.find_first_of(" \t\n'\"\\$`&|;<>()*?[]#~!{}") == std::string::npos;
+    if (plain) {
+      command += argument;
+      continue;
+    }
+    command += '\'';
+    for (const char c : argument) command += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    command += '\'';
+  }
+  if (command.empty()) command = recording.program.empty() ? "(unknown program)" : recording.program;
+  if (recording.command_line_cut) command += " …";
+  for (char& c : command)
+    if (c == '\n' || c == '\t' || c == '\r') c = ' ';
+  return render::clean_utf8(command);
+}
+
+std::string live_words(const model::Profile& profile) {
+  if (profile.slice) return "Allocated in the slice and live at its end";
+  if (profile.integrity.ended_by == "running") return "Live now";
+  return "Leaked (live at the end)";
+}
+
+std::string losses_of(const model::Integrity& integrity) {
+  std::string figures;
+  const auto add = [&](const std::string& text) { figures += (figures.empty() ? ": " : ", ") + text; };
+  if (!integrity.events_lost) add("unknown number of events lost");
+  else if (*integrity.events_lost != 0) add(exact_number(*integrity.events_lost) + " events lost");
+  if (integrity.bytes_damaged != 0) add(exact_number(integrity.bytes_damaged) + " bytes damaged");
+  return "recorded data is missing" + figures;
+}
+
+std::string count_of_kind(const model::Profile& profile, std::uint64_t count) {
+  if (profile.kind == model::Kind::kHeap) return render::block_count(count);
+  if (profile.kind == model::Kind::kMmap) return exact_number(count) + (count == 1 ? " mapping" : " mappings");
+  return exact_number(count) + (count == 1 ? " block or mapping" : " blocks and mappings");
+}
+
+}  // namespace heapprof::cli

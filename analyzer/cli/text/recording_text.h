@@ -1,0 +1,25 @@
+// A recording in words: its command line, its end, what is missing in it.
+#pragma once
+
+#include <string>
+
+#include "analyzer/model/profile.h"
+
+namespace heapprof::cli {
+
+/// "exited with status 0", "ended by signal 9 (SIGKILL)", ...
+std::string ending_of(const model::Profile& profile);
+
+/// The command line, quoted for a shell; the program if the command line is unknown. Clean UTF-8.
+std::string command_of(const model::Profile& profile);
+
+/// What the blocks that were not freed are called: "Leaked (live at the end)", "Live now", ...
+std::string live_words(const model::Profile& profile);
+
+/// "recorded data is missing: 6 events lost, 4,096 bytes damaged". Only for an incomplete recording.
+std::string losses_of(const model::Integrity& integrity);
+
+/// "12 blocks", "1 mapping": `count` of what the profile's kind counts.
+std::string count_of_kind(const model::Profile& profile, std::uint64_t count);
+
+}  // namespace heapprof::cli

@@ -1,0 +1,129 @@
+#include "analyzer/cli/text/text_page.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "analyzer/render/utf8.h"
+#include "analyzer/render/wrap.h"
+
+namespace heapprof::cli {
+namespace {
+
+constexpr std::size_t kLabelWidth = 11;
+constexpr std::size_t kValueWidth = 10;
+constexpr std::size_t kListIndent = 4;
+
+/// Parameters of the escape sequence that selects a colour (ECMA-48, SGR).
+const char* colour_code(TextColour colour) {
+  switch (colour) {
+    case TextColour::kBold: return "1";
+    case TextColour::kDim: return "2";
+    case TextColour::kFunction: return "36";
+    case TextColour::kWarning: return "33";
+    case TextColour::kMore: return "31";
+    case TextColour::kLess: return "32";
+  }
+  return "0";
+}
+
+}  // namespace
+
+std::string TextPage::text() const { return plain(out_); }
+
+std::string TextPage::clip(const std::string& text, std::size_t width) const {
+  const std::string printed = plain(text);
+  if (style_.unicode || render::length_utf8(printed) <= width || width < 4)
+    return render::clip_utf8(printed, width);
+  std::string cut = render::clip_utf8(printed, width - 2);  // ends in an ellipsis
+  cut.resize(cut.size() - std::strlen("…"));
+  return cut + "...";
+}
+
+std::string TextPage::clip_front(const std::string& text, std::size_t width) const {
+  const std::size_t length = render::length_utf8(text);
+  if (length <= width) return text;
+  const std::string mark = style_.unicode ? "…" : "...";
+  const std::size_t room = width - std::min(width, render::length_utf8(mark));
+  std::size_t at = 0;
+  for (std::size_t skip = length - room; skip > 0 && at < text.size(); --skip) {
+    ++at;
+    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) ++at;
+  }
+  return mark + text.substr(at);
+}
+
+std::string TextPage::sparkline(const std::uint64_t* values, std::size_t count) const {
+  static constexpr const char* kUnicode[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  static constexpr const char* kAscii[] = {"_", ".", ":", "-", "=", "+", "*", "#"};
+  const std::uint64_t largest = count == 0 ? 0 : *std::max_element(values, values + count);
+  std::string line;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double share = largest == 0 ? 0 : static_cast<double>(values[i]) / static_cast<double>(largest);
+    const auto level = std::min<std::size_t>(static_cast<std::size_t>(share * 8), 7);
+    line += style_.unicode ? kUnicode[level] : kAscii[level];
+  }
+  return line;
+}
+
+std::string TextPage::bar(std::uint64_t value, std::uint64_t of, std::size_t columns) const {
+  if (of == 0 || value == 0) return {};
+  const double length = static_cast<double>(value) / static_cast<double>(of) * static_cast<double>(columns);
+  const auto rounded = std::max<std::size_t>(1, std::min(columns, static_cast<std::size_t>(length + 0.5)));
+  std::string bar;
+  for (std::size_t i = 0; i < rounded; ++i) bar += style_.unicode ? "█" : "#";
+  return bar;
+}
+
+std::string TextPage::paint(TextColour colour, const std::string& text) const {
+  if (!style_.colour || text.empty()) return text;
+  return std::string("\x1b[") + colour_code(colour) + "m" + text + "\x1b[0m";
+}
+
+TextPage& TextPage::line(const std::string& text) {
+  std::size_t end = text.size();
+  while (end > 0 && text[end - 1] == ' ') --end;
+  out_.append(text, 0, end);
+  out_ += '\n';
+  return *this;
+}
+
+TextPage& TextPage::heading(const std::string& text) { return line().line(bold(text)); }
+
+TextPage& TextPage::row(const std::string& label, const std::string& value, const std::string& more) {
+  return line("  " + render::pad_right(label, kLabelWidth) + bold(render::pad_left(value, kValueWidth)) +
+              (more.empty() ? "" : "  " + clip(more, style_.width - (kLabelWidth + kValueWidth + 4))));
+}
+
+TextPage& TextPage::table(const std::vector<std::string>& headers,
+                          const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const std::string& header : headers) widths.push_back(render::length_utf8(header));
+  for (const std::vector<std::string>& cells : rows)
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      widths[i] = std::max(widths[i], render::length_utf8(plain(cells[i])));
+  constexpr std::size_t kMinLastWidth = 16;
+  std::size_t shown = widths.empty() ? 0 : widths.size() - 1;
+  std::size_t used = 2;
+  for (std::size_t i = 0; i < shown; ++i) used += widths[i] + 2;
+  while (shown > 1 && used + std::min(kMinLastWidth, widths.back()) > style_.width) used -= widths[--shown] + 2;
+  const auto print = [&](const std::vector<std::string>& cells, bool head) {
+    std::string text;
+    for (std::size_t i = 0; i < shown; ++i) text += "  " + render::pad_left(plain(cells[i]), widths[i]);
+    text += "  " + clip(cells.back(), style_.width - std::min(style_.width, used));
+    line(head ? paint(TextColour::kDim, text) : text);
+  };
+  print(headers, true);
+  for (const std::vector<std::string>& cells : rows) print(cells, false);
+  return *this;
+}
+
+TextPage& TextPage::list_item(const std::string& text) {
+  std::string indent = std::string(kListIndent - 2, ' ') + "- ";
+  for (const std::string& piece : render::wrapped(text, style_.width - kListIndent)) {
+    line(indent + piece);
+    indent.assign(kListIndent, ' ');
+  }
+  return *this;
+}
+
+}  // namespace heapprof::cli

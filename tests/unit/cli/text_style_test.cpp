@@ -1,0 +1,12 @@
+// What text looks like at its destination.
+#include <catch2/catch.hpp>
+
+#include "analyzer/cli/text/text_style.h"
+
+using namespace heapprof;
+using namespace heapprof::cli;
+
+TEST_CASE("where the locale is not UTF-8, the report is ASCII") {
+  CHECK(plain_text("a … b", false).find_first_not_of("ab .") == std::string::npos);
+  CHECK(plain_text("a … b", true) == "a … b");
+}
