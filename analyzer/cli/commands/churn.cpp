@@ -4,7 +4,7 @@
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/options/option_values.h"
-#include "analyzer/cli/commands/question.h"
+#include "analyzer/cli/commands/second_pass.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
@@ -43,7 +43,7 @@ Json costs_json(const ChurnCosts& costs) {
 void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
   model::Churn churn(profile.nodes.size(), options.within_ns);
-  read_again(options.trace, analysis, [&](const replay::ProfileEvent& event) {
+  replay_events(options.trace, analysis, [&](const replay::ProfileEvent& event) {
     if (event.kind == replay::ResolvedKind::kAllocation) churn.allocated(event.node, event.size);
     else if (event.kind == replay::ResolvedKind::kFree)
       churn.freed(event.node, event.size, lifetime_of(event), event.temporary);
@@ -110,7 +110,7 @@ void add_churn(CLI::App& app, int& status) {
     if (!within) throw CLI::ValidationError("--within", "'" + options->within + "' is no duration");
     options->within_ns = *within;
     status =
-        ask_about_blocks(options->trace, [&](const replay::Analysis& analysis) { print_churn(*options, analysis); });
+        run_on_blocks(options->trace, [&](const replay::Analysis& analysis) { print_churn(*options, analysis); });
   });
 }
 

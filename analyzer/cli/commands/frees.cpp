@@ -5,7 +5,7 @@
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/options/option_values.h"
-#include "analyzer/cli/commands/question.h"
+#include "analyzer/cli/commands/second_pass.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
 #include "analyzer/model/free_pairs.h"
@@ -35,7 +35,7 @@ void print_frees(const FreeOptions& options, const replay::Analysis& analysis) {
   model::PairSums pairs;
   model::BlockSum with_stack;
   model::BlockSum without_stack;
-  read_again(options.trace, analysis, [&](const replay::ProfileEvent& event) {
+  replay_events(options.trace, analysis, [&](const replay::ProfileEvent& event) {
     if (event.kind != replay::ResolvedKind::kFree) return;
     if (event.freeing_node == model::kNoIndex) return without_stack.add(event.size);
     with_stack.add(event.size);
@@ -113,7 +113,7 @@ void add_frees(CLI::App& app, int& status) {
       ->capture_default_str();
   command->callback([options, &status] {
     status =
-        ask_about_blocks(options->trace, [&](const replay::Analysis& analysis) { print_frees(*options, analysis); });
+        run_on_blocks(options->trace, [&](const replay::Analysis& analysis) { print_frees(*options, analysis); });
   });
 }
 

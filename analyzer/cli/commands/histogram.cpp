@@ -6,7 +6,7 @@
 #include <span>
 
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/commands/question.h"
+#include "analyzer/cli/commands/second_pass.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
 #include "analyzer/model/lifetimes.h"
@@ -75,7 +75,7 @@ std::string round_time(std::uint64_t ns) {
 void print_histogram(const TraceOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
   model::Lifetimes lifetimes;
-  read_again(options, analysis, [&](const replay::ProfileEvent& event) {
+  replay_events(options, analysis, [&](const replay::ProfileEvent& event) {
     if (event.kind == replay::ResolvedKind::kFree) lifetimes.freed(lifetime_of(event), event.size);
   }, [&](const replay::LiveBlock& block) { lifetimes.left(block.size); });
 
@@ -169,7 +169,7 @@ void add_histogram(CLI::App& app, int& status) {
   add_trace_options(*command, *options);
   command->callback([options, &status] {
     status =
-        ask_about_blocks(*options, [&](const replay::Analysis& analysis) { print_histogram(*options, analysis); });
+        run_on_blocks(*options, [&](const replay::Analysis& analysis) { print_histogram(*options, analysis); });
   });
 }
 

@@ -4,7 +4,7 @@
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/options/option_values.h"
-#include "analyzer/cli/commands/question.h"
+#include "analyzer/cli/commands/second_pass.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
@@ -39,7 +39,7 @@ Json costs_json(const ChainCosts& costs) {
 void print_reallocs(const ReallocOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
   model::ReallocChains chains(profile.nodes.size());
-  read_again(options.trace, analysis, [&](const replay::ProfileEvent& event) {
+  replay_events(options.trace, analysis, [&](const replay::ProfileEvent& event) {
     if (event.kind == replay::ResolvedKind::kAllocation) {
       if (event.in_realloc) chains.stepped(event.old_address, event.address, event.size, event.node);
     } else if (event.kind == replay::ResolvedKind::kFree) {
@@ -105,7 +105,7 @@ void add_reallocs(CLI::App& app, int& status) {
       ->transform(whole_number())
       ->capture_default_str();
   command->callback([options, &status] {
-    status = ask_about_blocks(options->trace,
+    status = run_on_blocks(options->trace,
                               [&](const replay::Analysis& analysis) { print_reallocs(*options, analysis); });
   });
 }

@@ -4,7 +4,7 @@
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/options/option_values.h"
-#include "analyzer/cli/commands/question.h"
+#include "analyzer/cli/commands/second_pass.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
@@ -58,7 +58,7 @@ void print_threads(const ThreadOptions& options, const replay::Analysis& analysi
   std::vector<CrossThreadFrees> by_node(profile.nodes.size());
   BlockSum freed;
   BlockSum cross_thread;
-  read_again(options.trace, analysis, [&](const replay::ProfileEvent& event) {
+  replay_events(options.trace, analysis, [&](const replay::ProfileEvent& event) {
     if (event.kind != replay::ResolvedKind::kFree || event.thread >= of_thread.size()) return;
     freed.add(event.size);
     if (event.thread == event.freeing_thread) return of_thread[event.thread].by_itself.add(event.size);
@@ -177,7 +177,7 @@ void add_threads(CLI::App& app, int& status) {
       ->transform(whole_number())
       ->capture_default_str();
   command->callback([options, &status] {
-    status = ask_about_blocks(options->trace,
+    status = run_on_blocks(options->trace,
                               [&](const replay::Analysis& analysis) { print_threads(*options, analysis); });
   });
 }

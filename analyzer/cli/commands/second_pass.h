@@ -1,5 +1,6 @@
-// What the commands have in common that ask something of every single block: a second reading of the trace, figures
-// by stack and by call site, and the refusal of --kind mmap, since mappings are cut and joined while they live.
+// For the commands that need every event and not only sums (churn, frees, histogram, reallocs, threads): a second
+// replay of the trace, and figures by call site. They refuse --kind mmap, since mappings are split and merged while
+// they live.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +13,13 @@
 
 namespace heapprof::cli {
 
-/// run_on_trace() for a question about blocks of the heap.
-int ask_about_blocks(const TraceOptions& options, const std::function<void(const replay::Analysis&)>& print);
+/// run_on_trace() for heap blocks. Throws CLI::ValidationError for another --kind.
+int run_on_blocks(const TraceOptions& options, const std::function<void(const replay::Analysis&)>& print);
 
-/// Hands out all events that count, with a progress line; then the blocks never released.
+/// Calls event(const replay::ProfileEvent&) for each selected event, with a progress line, and then `survivors` for
+/// each block that was not freed.
 template <typename Event>
-void read_again(const TraceOptions& options, const replay::Analysis& analysis, Event&& event,
+void replay_events(const TraceOptions& options, const replay::Analysis& analysis, Event&& event,
                 const std::function<void(const replay::LiveBlock&)>& survivors = {}) {
   ProgressLine progress("Reading " + options.trace + " again");
   analysis.for_each_event(
@@ -27,22 +29,23 @@ void read_again(const TraceOptions& options, const replay::Analysis& analysis, E
       [&](double share, std::uint64_t events) { progress.show(share, events); }, {.visit_leaked = survivors});
 }
 
-inline std::uint64_t lifetime_of(const replay::ProfileEvent& release) noexcept {
-  return release.time_ns - std::min(release.allocated_ns, release.time_ns);
+/// The lifetime of the block that `free` frees.
+inline std::uint64_t lifetime_of(const replay::ProfileEvent& free) noexcept {
+  return free.time_ns - std::min(free.allocated_ns, free.time_ns);
 }
 
-/// A call site with the sum of its stacks' figures.
+/// A call site and the sum of the figures of its stacks.
 template <typename Costs>
 struct SiteCosts {
   Frame frame;
   Costs costs;
-  std::uint32_t node = 0;  ///< its costliest stack
+  std::uint32_t node = 0;  ///< its stack with the highest rank
 };
 
-/// Stacks beyond these, the least costly ones, are not looked up by name.
-inline constexpr std::size_t kMostStacksBySite = 20'000;
+/// Stacks with a lower rank than these are left out: looking up their names would take too long.
+inline constexpr std::size_t kMaxStacksBySite = 20'000;
 
-/// The call sites with a cost, costliest first. `rank_of(costs)` is what a set of figures weighs; 0 is left out.
+/// The call sites of the stacks with rank_of(costs) above 0, highest rank first.
 template <typename Costs, typename RankOf>
 std::vector<SiteCosts<Costs>> costs_by_site(const model::Profile& profile, StackNames& names,
                                             const std::vector<Costs>& costs, RankOf&& rank_of) {
@@ -51,7 +54,7 @@ std::vector<SiteCosts<Costs>> costs_by_site(const model::Profile& profile, Stack
     if (rank_of(costs[node]) != 0) nodes.push_back(node);
   std::stable_sort(nodes.begin(), nodes.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return rank_of(costs[a]) > rank_of(costs[b]); });
-  if (nodes.size() > kMostStacksBySite) nodes.resize(kMostStacksBySite);
+  if (nodes.size() > kMaxStacksBySite) nodes.resize(kMaxStacksBySite);
   names.resolve(nodes);
   std::vector<SiteCosts<Costs>> sites;
   for (const SiteGroup& group : group_by_site(names, nodes)) {

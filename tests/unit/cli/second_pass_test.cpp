@@ -1,7 +1,7 @@
-// What commands that ask about single blocks have in common.
+// The second replay of commands that need every event.
 #include <catch2/catch.hpp>
 
-#include "analyzer/cli/commands/question.h"
+#include "analyzer/cli/commands/second_pass.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
@@ -10,7 +10,7 @@ using namespace heapprof;
 using namespace heapprof::cli;
 using namespace heapprof::test;
 
-TEST_CASE("questions about blocks refuse mappings") {
+TEST_CASE("commands that read blocks refuse mappings") {
   const KnownTrace trace;
   for (const char* command : {"histogram", "churn", "reallocs", "threads", "frees"}) {
     INFO(command);
@@ -25,12 +25,12 @@ TEST_CASE("questions about blocks refuse mappings") {
 }
 
 TEST_CASE("a block's lifetime is not negative") {
-  replay::ProfileEvent release{};
-  release.allocated_ns = 10;
-  release.time_ns = 25;
-  CHECK(lifetime_of(release) == 15);
-  release.time_ns = 5;
-  CHECK(lifetime_of(release) == 0);
+  replay::ProfileEvent free_event{};
+  free_event.allocated_ns = 10;
+  free_event.time_ns = 25;
+  CHECK(lifetime_of(free_event) == 15);
+  free_event.time_ns = 5;
+  CHECK(lifetime_of(free_event) == 0);
 }
 
 TEST_CASE("figures of stacks add up by call site, the largest site first") {
