@@ -29,9 +29,9 @@ void replay_events(const TraceOptions& options, const replay::Analysis& analysis
       [&](double share, std::uint64_t events) { progress.show(share, events); }, {.visit_leaked = survivors});
 }
 
-/// The lifetime of the block that `free` frees.
-inline std::uint64_t lifetime_of(const replay::ProfileEvent& free) noexcept {
-  return free.time_ns - std::min(free.allocated_ns, free.time_ns);
+/// The lifetime of the block that `event`, a free, frees.
+inline std::uint64_t lifetime_of(const replay::ProfileEvent& event) noexcept {
+  return event.time_ns - std::min(event.allocated_ns, event.time_ns);
 }
 
 /// A call site and the sum of the figures of its stacks.
