@@ -10,11 +10,11 @@ namespace {
 
 std::string_view last_part(std::string_view path) noexcept {
   const std::size_t slash = path.rfind('/');
-  // A path that ends in a slash is no path of an object; keep what is there.
+  // A path that ends in a slash has no last part.
   return slash == std::string_view::npos || slash + 1 == path.size() ? path : path.substr(slash + 1);
 }
 
-/// Appends a piece of a key such that no other pieces give the same key.
+/// Appends a piece of a key, with its size, so that different pieces never make equal keys.
 void append_key(std::string& key, std::string_view piece) {
   key += std::to_string(piece.size());
   key += ':';
@@ -52,7 +52,7 @@ FlameTree::Node FlameTree::child(Node parent, Frame frame) {
     nodes_.push_back({.parent = parent, .function = data.function, .line = data.line, .several_lines = false,
                       .self = 0});
   } else if (NodeData& node = nodes_[found->second]; node.line != data.line) {
-    // The smallest known line stands for all, whatever the order they came in.
+    // The smallest known line is kept, so that the order of frames does not matter.
     if (node.line != 0 && data.line != 0) node.several_lines = true;
     if (node.line == 0 || (data.line != 0 && data.line < node.line)) node.line = data.line;
   }
@@ -67,8 +67,8 @@ void FlameTree::add_stack(std::span<const Frame> outermost_first, std::uint64_t 
 
 namespace {
 
-/// A name that ends like a line of two values would make the whole file a comparison to its readers (flamegraph.pl
-/// and inferno: ` 12` before the value); so the blank there becomes one that does not break.
+/// flamegraph.pl and inferno read a number before the value (` 12 34`) as a comparison. So a name must not end in a
+/// blank and a number: the blank becomes a no-break space.
 std::string folded_name(std::string text) {
   std::replace(text.begin(), text.end(), ';', ':');
   const std::size_t number = text.find_last_not_of("0123456789.");
@@ -83,7 +83,7 @@ void write_folded(const FlameTree& tree, const TextSink& out, bool comparison) {
   const auto functions = tree.functions();
   const auto nodes = tree.nodes();
 
-  // Functions that look the same share a number here, and numbers are in the order of names.
+  // Functions with equal names have the same rank; ranks are in the order of names.
   std::vector<std::string> texts(functions.size());
   std::vector<std::string> sorted;
   sorted.reserve(functions.size());
@@ -97,7 +97,7 @@ void write_folded(const FlameTree& tree, const TextSink& out, bool comparison) {
   for (std::size_t i = 0; i < functions.size(); ++i)
     rank[i] = static_cast<std::uint32_t>(std::lower_bound(sorted.begin(), sorted.end(), texts[i]) - sorted.begin());
 
-  // The tree again, by names alone.
+  // The tree by names only.
   struct Folded {
     std::uint32_t rank;
     std::uint64_t self;
@@ -125,7 +125,7 @@ void write_folded(const FlameTree& tree, const TextSink& out, bool comparison) {
 
   struct Visit {
     std::uint32_t node;
-    std::size_t prefix_bytes;  ///< of the line, up to and with this node's name
+    std::size_t prefix_bytes;  ///< length of the line, up to and including this node's name
     std::size_t next_child;
   };
   std::string line;

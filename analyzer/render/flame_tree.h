@@ -1,4 +1,4 @@
-// Stacks merged from their outermost frames on, with a value each: what a flame graph shows.
+// A call tree of named frames with values: the data of a flame graph.
 //
 //   FlameTree tree;
 //   const auto main = tree.frame({.function = "main", .module = "demo", .file = "demo.c", .line = 12});
@@ -6,7 +6,7 @@
 //   tree.add_stack(std::array{main, read}, 4096);          // outermost first
 //   write_folded(tree, sink);
 //
-// Memory: about 70 bytes a node and the text of distinct frames.
+// Memory: about 70 bytes per node, and the text of distinct frames.
 #pragma once
 
 #include <cstdint>
@@ -20,36 +20,35 @@
 
 namespace heapprof::render {
 
-/// One frame of a stack, as it is to be shown. Names may hold any bytes; an empty function is "??".
+/// One frame of a stack. Names may have any bytes; an empty function is shown as "??".
 struct FlameFrame {
   std::string function{};
-  std::string module{};     ///< path or name of the object; only its last part is drawn
+  std::string module{};     ///< path or name; only the last part of a path is shown
   std::string file{};       ///< empty: unknown
-  std::uint32_t line = 0;   ///< of the call in it, 0: unknown
-  bool inlined = false;     ///< has no code of its own: inlined into the next frame outwards
+  std::uint32_t line = 0;   ///< of the call; 0: unknown
+  bool inlined = false;     ///< inlined into the next outer frame
 };
 
-/// Frames are one node when they agree in function, module, file and inlining below the same parent; calls
-/// from several lines of one function are one node.
+/// Frames below one parent are one node if function, module, file and inlining are equal; their lines may differ.
 class FlameTree {
  public:
   using Frame = std::uint32_t;
   using Node = std::uint32_t;
   static constexpr Node kRoot = 0;
 
-  /// A number for `frame`, the same for an equal one.
+  /// The number of `frame`. Equal frames have the same number.
   Frame frame(const FlameFrame& frame);
 
-  /// The node for `frame` called from `parent`; made if there is none.
+  /// The node of `frame` below `parent`, which is created if it does not exist.
   Node child(Node parent, Frame frame);
 
-  /// Adds to what was allocated by `node` itself.
+  /// Adds `value` to the self value of `node`.
   void add(Node node, std::uint64_t value) { nodes_[node].self += value; }
 
-  /// In a comparison, the same of the earlier trace; add() is for the later.
+  /// The same for the earlier trace of a comparison. add() is for the later trace.
   void add_before(Node node, std::uint64_t value) { nodes_[node].before += value; }
 
-  /// The same for a whole stack. An empty stack adds to the root.
+  /// Adds `value` to the node of a stack; of an empty stack, to the root.
   void add_stack(std::span<const Frame> outermost_first, std::uint64_t value);
 
   struct Function {
@@ -59,7 +58,7 @@ class FlameTree {
     bool inlined;
   };
   struct NodeData {
-    Node parent;             ///< smaller than the node's own number; the root is its own parent
+    Node parent;             ///< smaller than the node's number; the root is its own parent
     std::uint32_t function;  ///< index into functions(); unused in the root
     std::uint32_t line;      ///< 0: unknown
     bool several_lines;      ///< `line` is one of several
@@ -82,10 +81,10 @@ class FlameTree {
   std::unordered_map<std::uint64_t, Node> children_;  ///< parent << 32 | function
 };
 
-/// One line a stack, `outermost;...;innermost value`, for flamegraph.pl, inferno or speedscope. Sorted
-/// bytewise by frames; stacks that look the same are one line; values of 0 are left out. In names, `;` is
-/// written as `:`; line feeds and the like as U+FFFD. In a comparison two values, before and after, as difffolded.pl
-/// writes and flamegraph.pl and inferno-flamegraph read.
+/// Writes a line per stack, `outermost;...;innermost value`, for flamegraph.pl, inferno and speedscope, sorted
+/// bytewise by frames. Stacks with equal names are one line; values of 0 are left out. In names, `;` is written as
+/// `:`, and control characters as U+FFFD. A `comparison` has two values per line, before and after, as difffolded.pl
+/// writes them and flamegraph.pl and inferno-flamegraph read them.
 void write_folded(const FlameTree& tree, const TextSink& out, bool comparison = false);
 
 }  // namespace heapprof::render

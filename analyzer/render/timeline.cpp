@@ -9,15 +9,15 @@
 namespace heapprof::render {
 
 std::vector<Timeline::Span> find_gaps(const std::vector<std::uint64_t>& time_ns, std::uint64_t duration_ns,
-                                      std::uint64_t least_ns, std::uint64_t start_ns) {
+                                      std::uint64_t min_ns, std::uint64_t start_ns) {
   std::vector<Timeline::Span> gaps;
   std::uint64_t last = start_ns;
-  const auto look = [&](std::uint64_t time) {
-    if (time > last && time - last > least_ns) gaps.push_back({last, time});
+  const auto sample_at = [&](std::uint64_t time) {
+    if (time > last && time - last > min_ns) gaps.push_back({last, time});
     last = std::max(last, time);
   };
-  for (const std::uint64_t time : time_ns) look(time);
-  look(duration_ns);
+  for (const std::uint64_t time : time_ns) sample_at(time);
+  sample_at(duration_ns);
   return gaps;
 }
 
@@ -47,7 +47,7 @@ void write_timeline_csv(const Timeline& timeline, const TextSink& out) {
   line += '\n';
   out(line);
 
-  // Between samples live bytes and sites are what the sample before said.
+  // Between samples, live bytes and sites have the values of the sample before.
   const auto& times = timeline.time_ns;
   std::size_t next = 0;
   std::size_t next_resident = 0;
@@ -60,9 +60,9 @@ void write_timeline_csv(const Timeline& timeline, const TextSink& out) {
     next += has_sample;
     line = std::to_string(time) + ',';
     const std::uint64_t live = next == 0 ? 0 : timeline.live_bytes[next - 1];
-    const bool knows_highest = has_sample && !timeline.highest_bytes.empty();
+    const bool has_highest = has_sample && !timeline.highest_bytes.empty();
     line += std::to_string(live) + ',';
-    line += std::to_string(knows_highest ? timeline.highest_bytes[next - 1] : live) + ',';
+    line += std::to_string(has_highest ? timeline.highest_bytes[next - 1] : live) + ',';
     if (has_resident) line += std::to_string(timeline.resident[next_resident++].bytes);
     for (const auto& site : timeline.sites) {
       line += ',';
@@ -108,8 +108,8 @@ nlohmann::json timeline_json(const Timeline& timeline) {
             {"highest_bytes", timeline.highest_bytes.empty() ? timeline.live_bytes : timeline.highest_bytes}}},
           {"rss", {{"time_ns", std::move(resident_times)}, {"bytes", std::move(resident_bytes)}}},
           {"sites", std::move(sites)},
-          {"idle", spans(timeline.gaps)},
-          {"gaps", spans(timeline.gaps)},  // old name, for one release
+          {"idle", spans(timeline.idle)},
+          {"gaps", spans(timeline.idle)},  // old name, for one release
           {"pauses", spans(timeline.pauses)},
           {"marks", std::move(marks)}};
 }

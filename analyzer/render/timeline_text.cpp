@@ -1,6 +1,6 @@
-// The plot for a terminal. The area is made of block elements, an eighth of a line fine; resident memory of
-// braille dots, two columns and four lines to a character, so that the two cannot be confused. Plain ASCII
-// has one character for each and whole lines.
+// The plot for a terminal. The area of live bytes consists of block elements, in steps of an eighth of a line; the
+// line of resident memory of braille dots, two columns and four lines per character. The ASCII plot has one character
+// for each, in steps of a line.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyzer/render/short_names.h"
+#include "analyzer/render/axis.h"
 #include "analyzer/render/timeline.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
@@ -22,9 +23,9 @@ constexpr const char* kFaint = "\x1b[2m";
 constexpr const char* kBold = "\x1b[1m";
 constexpr const char* kPlain = "\x1b[0m";
 
-/// Resident memory beyond this many times the peak is told, not drawn: it would flatten the heap.
-constexpr std::uint64_t kMostResidentShare = 4;
-constexpr unsigned kMostMarks = 8;
+/// Above this multiple of the peak, resident memory is printed and not drawn: it would flatten the heap.
+constexpr std::uint64_t kMaxResidentShare = 4;
+constexpr unsigned kMaxMarks = 8;
 
 /// One character of the plot with its colour.
 struct Cell {
@@ -62,10 +63,10 @@ class Plot {
     for (const std::uint64_t time : timeline.time_ns) end_ = std::max(end_, time);
     for (const auto& sample : timeline.resident) {
       end_ = std::max(end_, sample.time_ns);
-      most_resident_ = std::max(most_resident_, sample.bytes);
+      max_resident_ = std::max(max_resident_, sample.bytes);
     }
-    draw_resident_ = most_resident_ > 0 && most_resident_ / kMostResidentShare <= peak_.bytes;
-    axis_ = byte_axis(std::max(peak_.bytes, draw_resident_ ? most_resident_ : 0), std::max(2u, height_ / 3));
+    draw_resident_ = max_resident_ > 0 && max_resident_ / kMaxResidentShare <= peak_.bytes;
+    axis_ = byte_axis(std::max(peak_.bytes, draw_resident_ ? max_resident_ : 0), std::max(2u, height_ / 3));
     for (const std::uint64_t tick : axis_.ticks) gutter_ = std::max(gutter_, byte_tick_label(tick).size());
     gutter_ += 1;
     const unsigned width = std::max(options.width, 40u);
@@ -98,7 +99,7 @@ class Plot {
     return colour + std::string(text) + kPlain;
   }
 
-  /// In an ASCII plot, names too are ASCII.
+  /// In an ASCII plot, names are ASCII too.
   std::string ascii(std::string text) const {
     if (options_.unicode) return text;
     std::string out;
@@ -110,7 +111,7 @@ class Plot {
     return out;
   }
 
-  /// Ends the line begun last, without its trailing blanks.
+  /// Ends the current line, without its trailing blanks.
   void end_line() {
     while (!text_.empty() && text_.back() == ' ') text_.pop_back();
     text_ += '\n';
@@ -142,7 +143,7 @@ class Plot {
     }
     auto& at_peak = columns.live[column_of(peak_.time_ns, width_)];
     at_peak = std::max(at_peak, peak_.bytes);
-    for (const auto& gap : timeline_.gaps)
+    for (const auto& gap : timeline_.idle)
       for_each_inside(gap, width_, [&](unsigned column) { columns.idle[column] = true; });
     if (!draw_resident_) return columns;
     std::vector<bool> resident_seen(width_ * 2);
@@ -224,7 +225,7 @@ class Plot {
         dots[level / 4] |= (half == 0 ? kLeft : kRight)[level % 4];
       }
       for (unsigned y = 0; y < height_; ++y) {
-        // Where both fall into one character the area wins.
+        // A character shows either; the area has precedence.
         if (dots[y] == 0 || rows[y][x].text != " ") continue;
         if (!options_.unicode) {
           rows[y][x] = {".", kResidentColour};
@@ -269,7 +270,7 @@ class Plot {
       const std::string label = ascii(time_tick_label(tick, times));
       const std::size_t at = gutter_ + 1 + column;  // labels count bytes: the micro sign shifts what follows by one
       rule[column].text = characters_.tick_column;
-      // At its tick, further left where the line ends, not at all where another stands.
+      // At its tick; further left at the end of the line; left out if it would overlap another one.
       const std::size_t place = std::min(at, gutter_ + 1 + width_ - length_utf8(label));
       if (place < free_from) continue;
       labels.resize(place, ' ');
@@ -293,14 +294,14 @@ class Plot {
     for (const auto& mark : timeline_.marks) row[column_of(mark.time_ns, width_)].text = characters_.mark;
     text_.append(gutter_ + 1, ' ');
     append_cells(row);
-    for (std::size_t i = 0; i < timeline_.marks.size() && i < kMostMarks; ++i) {
+    for (std::size_t i = 0; i < timeline_.marks.size() && i < kMaxMarks; ++i) {
       const auto& mark = timeline_.marks[i];
       text_.append(gutter_ + 1, ' ').append(characters_.mark).append(" ");
       text_ += ascii(human_time(mark.time_ns)) + "  " + ascii(clip_utf8(clean_utf8(mark.text), width_ - 14)) + "\n";
     }
-    if (timeline_.marks.size() > kMostMarks) {
+    if (timeline_.marks.size() > kMaxMarks) {
       text_.append(gutter_ + 3, ' ');
-      text_ += "and " + std::to_string(timeline_.marks.size() - kMostMarks) + " more marks\n";
+      text_ += "and " + std::to_string(timeline_.marks.size() - kMaxMarks) + " more marks\n";
     }
     if (!timeline_.pauses.empty()) {
       text_.append(gutter_ + 1, ' ')
@@ -324,10 +325,10 @@ class Plot {
     };
     item(characters_.area[8], kAreaColour, timeline_.live);
     if (std::find(columns.idle.begin(), columns.idle.end(), true) != columns.idle.end())
-      item(characters_.idle_rule, nullptr, "no events, unchanged");
-    if (most_resident_ > 0) {
+      item(characters_.idle_rule, nullptr, "idle (no events)");
+    if (max_resident_ > 0) {
       item(options_.unicode ? "\u2812" : ".", kResidentColour,
-           "resident (RSS), at most " + human_bytes(most_resident_) + (draw_resident_ ? "" : ", beyond this scale"));
+           "resident (RSS), max " + human_bytes(max_resident_) + (draw_resident_ ? "" : ", above this scale"));
     }
     text_ += '\n';
   }
@@ -372,7 +373,7 @@ class Plot {
   const Timeline::Peak peak_;
   std::uint64_t start_;
   std::uint64_t end_;
-  std::uint64_t most_resident_ = 0;
+  std::uint64_t max_resident_ = 0;
   bool draw_resident_ = false;
   const unsigned height_;
   unsigned width_ = 0;       // of the plot itself

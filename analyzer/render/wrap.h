@@ -1,4 +1,4 @@
-// Text for people, in lines.
+// Word wrapping.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace heapprof::render {
 
-/// `text` (clean) in lines of at most so many code points, broken at blanks and at its own line feeds; a longer word
-/// has a line of its own. At least one line.
+/// `text` in lines of at most `code_points`, broken at blanks and at the line feeds in it. Apart from line feeds it
+/// is clean (utf8.h). A longer word is a line of its own. Returns at least one line.
 std::vector<std::string> wrapped(std::string_view text, std::size_t code_points);
 
 }  // namespace heapprof::render

@@ -217,7 +217,7 @@ class Browsing(consumers.Case):
         self.show("flamegraph", self.folder / "plain.hprof")
         self.browser.press("/")
         self.type("no such function")
-        self.assertEqual(self.text(".found"), "nothing found")
+        self.assertEqual(self.text(".found"), "no match")
 
     def test_nasty_names(self):
         """They are shown as they are, in the frames' descriptions, and nothing in them is run."""

@@ -104,7 +104,7 @@ class Pictures(consumers.Case):
                 data = json.loads(data)
                 self.assertEqual((data["start_ns"], data["duration_ns"]), (20_000_000, 50_000_000))
                 times = data["samples"]["time_ns"]
-                self.assertFalse([gap for gap in data["gaps"] if gap["from_ns"] < 20_000_000])
+                self.assertFalse([gap for gap in data["idle"] if gap["from_ns"] < 20_000_000])
             else:
                 self.assertEqual(re.findall(r'text-anchor="middle">(\d+) ms<', data),
                                  [str(ms) for ms in range(20, 51, 5)])

@@ -111,7 +111,7 @@ class Timeline(harness.Case):
             self.assertLessEqual(float(rect.get("height")), 6)
         words = [text.text for text in root.iter(SVG + "text")]
         self.assertEqual([text for text in words if text and "no events" in text],
-                         ["no events: live bytes stay what they were"])
+                         ["idle (no events)"])
 
     def test_resident_memory_is_not_drawn_where_it_is_unknown(self):
         """No line crosses an idle stretch. (On the terminal: tests/unit/render.)"""

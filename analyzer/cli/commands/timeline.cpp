@@ -1,8 +1,8 @@
-// heapprof timeline: live bytes over time, with the call sites that hold them.
+// heapprof timeline: live bytes over time, by call site.
 //
-// Which sites are the largest is known only after the trace has been replayed, so their share over time
-// comes from a second replay, with one counter a site. The alternative, counters for every stack and bucket
-// in the first, would make every command pay for this one, in memory that grows with stacks times buckets.
+// The largest call sites are known only after the trace was replayed. Their live bytes over time come from a second
+// replay, with one counter per site. Counters for every stack and bucket in the first replay would cost every command
+// memory that grows with stacks times buckets.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
@@ -34,13 +34,13 @@ struct TimelineOptions {
   std::size_t sites = 10;
 };
 
-/// Stacks looked up for the sites: the largest at the peak, which hold nearly all of it.
-constexpr std::size_t kMostStacks = 2'000;
+/// Stacks that are looked up for the sites: the largest at the peak, which have nearly all of its bytes.
+constexpr std::size_t kMaxStacks = 2'000;
 
-/// Shorter idle stretches are not shown. A busy program gives a sample of resident memory every 10 ms.
-constexpr std::uint64_t kLeastGapNs = 100'000'000;
+/// Shorter idle times are not shown. While a program allocates, resident memory is sampled every 10 ms.
+constexpr std::uint64_t kMinIdleNs = 100'000'000;
 
-/// What is known of a call site besides its label, which without a name is its place already.
+/// What is known of a call site besides its label.
 std::string detail_of(const CallSite& site) {
   const Frame& frame = site.frame;
   if (!frame.file.empty()) return frame.file + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
@@ -48,8 +48,8 @@ std::string detail_of(const CallSite& site) {
   return site.called_from.empty() ? std::string() : "called from " + short_function(site.called_from);
 }
 
-void add_moments(const model::Profile& profile, render::Timeline& timeline) {
-  // A bucket's values are those at its end.
+void add_samples(const model::Profile& profile, render::Timeline& timeline) {
+  // The values of a bucket are those at its end.
   const std::uint64_t begin = profile.begin_ns();
   const std::uint64_t end = profile.end_ns();
   const std::vector<model::Timeline::Bucket>& buckets = profile.timeline.buckets;
@@ -67,21 +67,21 @@ void add_moments(const model::Profile& profile, render::Timeline& timeline) {
     if (!buckets[i].idle) continue;
     const std::size_t first = i;
     while (i + 1 < buckets.size() && buckets[i + 1].idle) ++i;
-    if (timeline.time_ns[i] - buckets[first].start_ns >= kLeastGapNs)
-      timeline.gaps.push_back({buckets[first].start_ns, timeline.time_ns[i]});
+    if (timeline.time_ns[i] - buckets[first].start_ns >= kMinIdleNs)
+      timeline.idle.push_back({buckets[first].start_ns, timeline.time_ns[i]});
   }
   std::vector<std::uint64_t> sampled;
   for (const render::Timeline::Resident& resident : timeline.resident) sampled.push_back(resident.time_ns);
   const std::uint64_t width = buckets.size() < 2 ? 0 : buckets[1].start_ns - buckets[0].start_ns;
-  timeline.unsampled = render::find_gaps(sampled, end, std::max(kLeastGapNs, 3 * width), begin);
+  timeline.unsampled = render::find_gaps(sampled, end, std::max(kMinIdleNs, 3 * width), begin);
 
-  // Of marks and pauses that which lies in the time shown.
+  // Marks and pauses are clipped to the time shown.
   const auto add_pause = [&](std::uint64_t from_ns, std::uint64_t to_ns) {
     from_ns = std::max(from_ns, begin);
     to_ns = std::min(to_ns, end);
     if (from_ns < to_ns) timeline.pauses.push_back({from_ns, to_ns});
   };
-  // What is resumed first was paused when the time shown began: a slice has no earlier marks.
+  // If the first event is a resume, recording was paused when the time shown began: a slice has no earlier marks.
   const std::vector<model::Timeline::Mark>& marks = profile.timeline.marks;
   const auto first = std::find_if(marks.begin(), marks.end(), [](const model::Timeline::Mark& mark) {
     return mark.kind != model::Timeline::Mark::Kind::kUser;
@@ -105,7 +105,7 @@ void add_moments(const model::Profile& profile, render::Timeline& timeline) {
 void add_sites(const TimelineOptions& options, const replay::Analysis& analysis, render::Timeline& timeline) {
   const model::Profile& profile = analysis.profile();
   std::vector<RankedStack> stacks = rank_stacks(profile, Cost::kPeak);
-  if (stacks.size() > kMostStacks) stacks.resize(kMostStacks);
+  if (stacks.size() > kMaxStacks) stacks.resize(kMaxStacks);
   if (stacks.empty() || options.sites == 0) return;
   std::vector<std::uint32_t> nodes;
   for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
@@ -153,7 +153,7 @@ void print_timeline(const TimelineOptions& options, const replay::Analysis& anal
   timeline.peak_is_moment = profile.is_moment();
   timeline.start_ns = profile.begin_ns();
   timeline.duration_ns = profile.end_ns();
-  add_moments(profile, timeline);
+  add_samples(profile, timeline);
   add_sites(options, analysis, timeline);
 
   std::string text;

@@ -1,4 +1,4 @@
-"""Makes a C++ header with the text of each file given, so that `heapprof` is one binary.
+"""Writes a C++ header with the text of each FILE, so that `heapprof` is one binary.
 
 usage: embed.py OUTPUT FILE...     foo_bar.js becomes heapprof::render::assets::kFooBarJs
 """
@@ -15,7 +15,7 @@ def literal(line: str) -> str:
 def main() -> None:
     output, *inputs = sys.argv[1:]
     parts = [
-        "// Made from analyzer/render/assets by embed.py.",
+        "// Generated from analyzer/render/assets by embed.py.",
         "#pragma once",
         "",
         "#include <string_view>",
@@ -26,7 +26,7 @@ def main() -> None:
     for name in inputs:
         path = pathlib.Path(name)
         text = path.read_text(encoding="utf-8")
-        # Both stand in CDATA sections.
+        # The files are written into CDATA sections.
         if "]]>" in text or not text.isascii():
             sys.exit(f"{name}: must be ASCII and must not contain ]]>")
         words = path.stem.split("_") + [path.suffix.lstrip(".")]

@@ -1,5 +1,5 @@
-// The viewer of a heapprof flame graph. The frames come as JSON, in preorder by columns (see
-// write_data in flamegraph.cpp); what is drawn at any moment is only what the window shows.
+// The viewer of a heapprof flame graph. The frames come as JSON, in preorder, one array per property (see
+// write_flame_data() in flame_data.cpp). Only the frames that the window shows are drawn.
 (() => {
 'use strict';
 
@@ -7,15 +7,15 @@ const SVG = 'http://www.w3.org/2000/svg';
 const HTML = 'http://www.w3.org/1999/xhtml';
 const ROW = 19;            // pixels from row to row
 const BAR = 18;            // height of a frame
-const LEAST = 0.3;         // narrower frames are not drawn one by one
+const MIN_WIDTH = 0.3;         // narrower frames are not drawn one by one
 const LABEL_ROOM = 22;     // narrower frames carry no label
-const ALONE = 8;           // narrower frames of one colour are drawn as one path: thousands of elements would make a zoom stutter
+const MIN_ELEMENT = 8;     // narrower frames of one colour are drawn as one path: thousands of elements are slow
 const FONT = '11.5px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif';
-const GREY = 12;           // hue of what belongs to no module
+const GREY = 12;           // hue of frames without a module
 
 const root = (document.currentScript && document.currentScript.closest('svg')) || document.documentElement;
 const data = JSON.parse(root.querySelector('script[type="application/json"]').textContent);
-const alone = root === document.documentElement;
+const standalone = root === document.documentElement;
 
 // ---- The tree -------------------------------------------------------------------------------------
 
@@ -67,7 +67,7 @@ const whereOf = i => {
   return line > 0 ? `${file}:${line}` : line < 0 ? `${file}:${-line} and other lines` : file;
 };
 
-// ---- Figures for people: the same three digits as everywhere in heapprof --------------------------
+// ---- Figures, with three digits as in units.cpp ----------------------------------------------------
 
 function digits(x) { return x < 9.995 ? x.toFixed(2) : x < 99.95 ? x.toFixed(1) : x.toFixed(0); }
 function grouped(text) { return String(text).replace(/\B(?=(\d{3})+$)/g, ','); }
@@ -80,16 +80,16 @@ function humanNumber(x) {
 }
 function human(i) { return data.unit !== 'bytes' ? exact(i) : humanNumber(value[i]); }
 function exact(i) { return grouped(data.exact[i] || value[i]); }
-function percent(part, whole) {
-  if (!(part > 0) || !(whole > 0)) return '0%';
-  const share = 100 * part / whole;
-  if (part === whole) return '100%';
+function percent(part, total) {
+  if (!(part > 0) || !(total > 0)) return '0%';
+  const share = 100 * part / total;
+  if (part === total) return '100%';
   return share < 0.01 ? '<0.01%' : share < 10 ? share.toFixed(2) + '%' : share.toFixed(1) + '%';
 }
-/// What became of a frame in a comparison.
+/// The change of a frame in a comparison.
 function changed(i) {
   const by = data.is[i] - data.was[i];
-  return by === 0 ? 'the same' : (by < 0 ? '\u2212' : '+') + humanNumber(Math.abs(by));
+  return by === 0 ? 'no change' : (by < 0 ? '\u2212' : '+') + humanNumber(Math.abs(by));
 }
 function plural(n, noun) { return grouped(n) + ' ' + noun + (n === 1 ? '' : 's'); }
 
@@ -119,7 +119,7 @@ const flipButton = make('button', {type: 'button', 'aria-pressed': 'false',
 const crumbs = make('nav', {class: 'crumbs', 'aria-label': 'Zoomed frame and its callers'});
 const legend = make('div', {class: 'legend'});
 const frames = draw('svg', {tabindex: '0', role: 'application', 'aria-label':
-  'Flame graph. Arrow keys walk, Enter zooms in, Escape zooms out.'});
+  'Flame graph. Arrow keys move the selection, Enter zooms in, Escape zooms out.'});
 const ring = draw('rect', {class: 'ring', height: BAR, rx: 2});
 const pointed = draw('rect', {class: 'pointed', height: BAR, rx: 2});
 frames.append(draw('g', {}), pointed, ring);
@@ -131,7 +131,7 @@ const context = make('p', {class: 'context'});
 for (const [label, text] of data.context)
   context.append(make('span', {}, label ? label + ' ' : '', make('b', {}, text)));
 const keys = make('span', {});
-for (const [key, text] of [['/', 'search'], ['\u2190\u2191\u2192\u2193', 'walk'], ['Enter', 'zoom in'],
+for (const [key, text] of [['/', 'search'], ['\u2190\u2191\u2192\u2193', 'move'], ['Enter', 'zoom in'],
                            ['Esc', 'zoom out'], ['n', 'next match'], ['f', 'flip']])
   keys.append(make('kbd', {}, key), ' ' + text + '\u2002');
 
@@ -147,7 +147,7 @@ if (data.was) {
   const levels = make('span', {class: 'note'});
   for (let grade = 0; grade < 9; ++grade) levels.append(make('i', {class: 'g' + grade}));
   legend.append(levels, make('span', {class: 'note'}, make('small', {},
-    'blue: less than before; red: more; a stack is as wide as the larger of both')));
+    'red: more than before; blue: less; width: the larger of the two values')));
 }
 for (const [name, hue, own] of data.was ? [] : data.modules.slice(0, 9)) {
   const swatch = make('i', {class: `h${hue}l`});
@@ -166,7 +166,7 @@ if (!data.was && data.functions.some(f => f[5] === 1))
 
 const drawing = root.querySelector('#drawing');
 if (drawing) drawing.remove();
-if (alone) {
+if (standalone) {
   root.removeAttribute('viewBox');
   root.setAttribute('width', '100%');
   root.setAttribute('height', '100%');
@@ -180,20 +180,20 @@ root.append(frame);
 // ---- State ----------------------------------------------------------------------------------------
 
 let zoomed = 0;          // the frame that fills the width
-let current = 0;         // where the keyboard is
+let current = 0;         // the frame selected by keyboard
 let flames = false;      // outermost frames at the bottom
 let matches = null;      // Uint8Array by frame, or null without a search
 let matchesBefore = null;  // Uint32Array: matches among the frames before each
 let matchOrder = [];     // matched frames by falling value
 let matchAt = -1;
-let boxes = [];          // what the current zoom shows: {i, x, w, row, n} (n: frames a stub stands for)
+let boxes = [];          // the boxes of the current zoom: {i, x, w, row, n}; n > 0: a stub in the place of n frames
 let boxRows = [];        // boxes by row
 let spareRows = 0;       // empty ones above them
 
 const isAbove = i => i < zoomed && end[i] >= end[zoomed];
 const chartWidth = () => Math.max(50, frames.clientWidth || chart.clientWidth - 32);
 
-/// Which boxes are wide enough to be seen.
+/// Lays out the boxes that are wide enough to be drawn.
 function layOut() {
   const width = chartWidth();
   const scale = value[zoomed] > 0 ? width / value[zoomed] : 0;
@@ -203,12 +203,12 @@ function layOut() {
   boxes.reverse();
   for (let i = zoomed; i < end[zoomed];) {
     const w = value[i] * scale, x = (start[i] - start[zoomed]) * scale;
-    if (w >= LEAST || i === zoomed) {
+    if (w >= MIN_WIDTH || i === zoomed) {
       boxes.push({i, x, w, row: depth[i], n: 0});
       ++i;
       continue;
     }
-    // Siblings fall in value: this one and all after it are too narrow. They become one stub.
+    // Siblings are in descending order: this one and all after it are too narrow. They become one stub.
     const up = parent[i];
     const last = end[up];
     const lost = start[up] + value[up] - self[up] - start[i];
@@ -227,7 +227,7 @@ function layOut() {
     parts.push(`${plural(data.merged[0], 'small frame')} merged in this file: ${humanNumber(data.merged[1])}, ` +
                percent(data.merged[1], value[0]));
   hiddenNote.textContent = parts.join('. ') || plural(count - 1, 'frame') + ', all drawn';
-  // Flames stand on the lower edge of the window.
+  // With flames, the outermost frame is at the lower edge of the window.
   const room = flames ? Math.floor((chart.clientHeight - 20) / ROW) : 0;
   spareRows = Math.max(0, room - boxRows.length);
   frames.setAttribute('height', (Math.max(boxRows.length, 1) + spareRows) * ROW + 10);
@@ -243,8 +243,8 @@ function textWidth(text) {
   if (width === undefined) widths.set(text, width = canvas.measureText(text).width);
   return width;
 }
-/// Where the scopes of a name end, outermost first: the part behind is the better label in little room. Of a place without
-/// a name that is the offset; the module is told by the colour.
+/// The positions behind the scopes of a name, outermost first: the rest is the label where there is little room. Of an
+/// unresolved address the rest is the offset; the colour shows the module.
 function scopes(label) {
   const offset = label.search(/\+0x[0-9a-f]+$/);
   if (offset > 0) return [offset];
@@ -259,12 +259,12 @@ function scopes(label) {
   return ends;
 }
 function fit(label, room) {
-  const fits = text => text.length * 12 < room || (text.length * 3 < room && textWidth(text) <= room);
-  if (fits(label)) return label;
+  const isNarrow = text => text.length * 12 < room || (text.length * 3 < room && textWidth(text) <= room);
+  if (isNarrow(label)) return label;
   let inner = label;
   for (const end of scopes(label)) {
     inner = label.slice(end);
-    if (fits(inner)) return inner;
+    if (isNarrow(inner)) return inner;
   }
   label = inner;
   let low = 0, high = Math.min(label.length - 1, Math.ceil(room / 3));
@@ -278,7 +278,7 @@ function fit(label, room) {
 
 function matchesIn(from, to) { return matches ? matchesBefore[to] - matchesBefore[from] : 0; }
 
-/// Draws the rows that the window shows, and a few around them.
+/// Draws the visible rows and a few above and below.
 let painted = '';
 function paint(force) {
   const top = chart.scrollTop - 8 * ROW, bottom = chart.scrollTop + chart.clientHeight + 8 * ROW;
@@ -295,14 +295,14 @@ function paint(force) {
   for (let row = first; row <= last; ++row) {
     for (const box of boxRows[row] || []) {
       const {i, x, w, n} = box;
-      if (n > 0 && w < LEAST) continue;
+      if (n > 0 && w < MIN_WIDTH) continue;
       const stub = n > 0;
       const lit = matches && (stub ? matchesIn(i, i + n) > 0 : matches[i]);
       const shown = Math.max(w - (w > 2 ? 0.7 : w > 1 ? 0.3 : 0), 0.3);
       let style = stub ? 'stub' : hueClass(i);
       if (lit) style += ' lit';
       if (!stub && isAbove(i)) style += ' above';
-      if (w < ALONE) {
+      if (w < MIN_ELEMENT) {
         paths.set(style, (paths.get(style) || '') + `M${hundredth(x)} ${rowTop(row)}h${hundredth(shown)}v${BAR}h-${hundredth(shown)}z`);
         continue;
       }
@@ -413,7 +413,7 @@ function search(text, isRegex, remember = true) {
   const [, field, wanted] = /^(?:(module|file):)?([^]*)$/.exec(text);
   let test = null;
   if (wanted !== '' || field === 'module') {
-    // Capitals count when there are any.
+    // A search with capital letters is case-sensitive.
     const exactCase = /[A-Z]/.test(wanted);
     if (isRegex) {
       try {
@@ -422,7 +422,7 @@ function search(text, isRegex, remember = true) {
       } catch (error) {
         searchBox.classList.add('bad');
         searchBox.title = error.message;
-        found.append('not a regular expression');
+        found.append('invalid regular expression');
       }
     } else if (field === 'module' && data.modules.some(m => m[0] === wanted)) {
       test = name => name === wanted;
@@ -443,14 +443,14 @@ function search(text, isRegex, remember = true) {
       matches[i] = 1;
       ++matchesBefore[i + 1];
       matchOrder.push(i);
-      // A match below a match is in its sum already.
+      // A match inside another match is already in its sum.
       if (i >= covered) {
         total += value[i];
         covered = end[i];
       }
     }
     matchOrder.sort((a, b) => value[b] - value[a] || a - b);
-    if (matchOrder.length === 0) found.append('nothing found');
+    if (matchOrder.length === 0) found.append('no match');
     else found.append(make('b', {}, percent(total, value[0])),
                       ` ${humanNumber(total)} in ${plural(matchOrder.length, 'frame')}`);
   }
@@ -462,7 +462,7 @@ function nextMatch(step) {
   if (matchOrder.length === 0) return;
   matchAt = (matchAt + step + matchOrder.length) % matchOrder.length;
   const i = matchOrder[matchAt];
-  // A frame that cannot be seen from here: back out, then in as far as it takes.
+  // If the frame is outside the current zoom, zoom out first, then in until it is wide enough.
   if (i < zoomed || i >= end[zoomed]) zoom(0, false);
   let to = zoomed;
   if (value[i] / Math.max(value[zoomed], 1) * chartWidth() < 12) to = parent[i] > 0 ? parent[i] : i;
@@ -486,7 +486,7 @@ function describe(box) {
   const title = make('strong', {}, name.length > 500 ? name.slice(0, 500) + '\u2026' : name);
   if (isInlined(i)) title.append(make('span', {class: 'tag'}, 'inlined'));
   tip.append(title);
-  if (isMerged(i)) tip.append(make('div', {class: 'where'}, 'left out of this file; folded output has them'));
+  if (isMerged(i)) tip.append(make('div', {class: 'where'}, 'merged in this file; --format folded has all frames'));
   const where = [moduleOf(i), whereOf(i)].filter(Boolean).join('\u2002\u00b7\u2002');
   if (where) tip.append(make('div', {class: 'where'}, where));
   const table = make('table');
@@ -503,14 +503,14 @@ function describe(box) {
   if (data.unit === 'bytes') line('bytes', human(i), exact(i));
   else line('count', exact(i));
   const own = Math.max(0, self[i]);
-  if (end[i] > i + 1 && own > 0) line('in itself', humanNumber(own), percent(own, value[i]));
+  if (end[i] > i + 1 && own > 0) line('self', humanNumber(own), percent(own, value[i]));
   line('of total', percent(value[i], total));
   if (i > 0 && parent[i] > 0) line('of caller', percent(value[i], value[parent[i]]));
   if (zoomed > 0 && i > zoomed) line('of zoomed', percent(value[i], value[zoomed]));
   tip.append(table);
 }
 
-/// Beside (x, y), in pixels of the page, where there is room.
+/// Shows the tooltip near (x, y), in pixels of the page.
 function showTip(box, x, y) {
   describe(box);
   const area = page.getBoundingClientRect();
@@ -545,7 +545,7 @@ frames.addEventListener('click', event => {
   chart.classList.remove('keys');
   const box = boxAt(event);
   if (!box) return;
-  // Frames too narrow to draw: zoom to their caller, where they are wider. The zoomed frame again: out.
+  // A stub: zoom to the caller, where its frames are wider. The zoomed frame: zoom out.
   if (box.n > 0) zoom(parent[box.i] === zoomed ? box.i : parent[box.i]);
   else if (box.i === zoomed) zoomOut();
   else zoom(box.i);
@@ -553,7 +553,7 @@ frames.addEventListener('click', event => {
 
 // ---- Keyboard -------------------------------------------------------------------------------------
 
-/// Moves the keyboard's place to a frame, brings it into view and says what it is.
+/// Selects a frame by keyboard, scrolls to it and announces it.
 function select(i) {
   current = i;
   chart.classList.add('keys');
@@ -572,7 +572,7 @@ function select(i) {
                                  : `, ${human(i)}, ${percent(value[i], data.total)} of total`);
 }
 
-function walk(key) {
+function neighbour(key) {
   const here = boxOf(current) ? current : zoomed;
   if (key === 'out') return parent[here];
   if (key === 'in') return here + 1 < end[here] && boxOf(here + 1) ? here + 1 : -1;
@@ -587,7 +587,7 @@ frames.addEventListener('keydown', event => {
   const keys = {ArrowLeft: 'left', ArrowRight: 'right',
                 ArrowUp: flames ? 'in' : 'out', ArrowDown: flames ? 'out' : 'in'};
   if (keys[event.key]) {
-    const to = walk(keys[event.key]);
+    const to = neighbour(keys[event.key]);
     if (to >= 0) select(to);
   } else if (event.key === 'Enter' || event.key === ' ') {
     const i = current;
@@ -642,8 +642,8 @@ flipButton.addEventListener('click', () => setFlames(!flames));
 chart.addEventListener('scroll', () => requestAnimationFrame(() => paint()));
 window.addEventListener('resize', () => requestAnimationFrame(refresh));
 
-/// The address holds the state, so that a view can be bookmarked and Back undoes a zoom. Browsers may
-/// refuse to change the address of a local file; the viewer works all the same.
+/// The address has the state, so that a view can be bookmarked and Back undoes a zoom. Browsers may refuse to change
+/// the address of a local file; the viewer does not need it.
 let saved = '';
 function saveState(asStep) {
   const parts = [];
@@ -652,7 +652,7 @@ function saveState(asStep) {
   if (zoomed > 0) parts.push('zoom=' + zoomed);
   if (flames) parts.push('view=flame');
   const state = parts.join('&');
-  if (state === saved || !alone) return;
+  if (state === saved || !standalone) return;
   saved = state;
   try {
     if (asStep) location.hash = state;
@@ -668,14 +668,14 @@ function loadState() {
     const at = part.indexOf('=');
     try {
       if (at > 0) wanted[part.slice(0, at)] = decodeURIComponent(part.slice(at + 1));
-    } catch (error) { /* not ours */ }
+    } catch (error) { /* not written by saveState() */ }
   }
   search(wanted.search || '', wanted.regex === '1', false);
   setFlames(wanted.view === 'flame', false);
   const to = Number(wanted.zoom);
   zoom(Number.isInteger(to) && to > 0 && to < count ? to : 0, false);
 }
-if (alone) window.addEventListener('hashchange', loadState);
+if (standalone) window.addEventListener('hashchange', loadState);
 zoom(0, false);
 loadState();
 })();

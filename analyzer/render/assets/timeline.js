@@ -1,5 +1,5 @@
-// Values under the pointer of a heapprof timeline: a line through the picture, and the legend tells what
-// was live at that moment instead of at the peak. The picture itself is complete without this.
+// Values under the pointer of a heapprof timeline: a vertical line, and the legend shows the live bytes at that time
+// instead of those at the peak. The picture is complete without this script.
 (() => {
 'use strict';
 
@@ -20,7 +20,7 @@ const rows = new Map(Array.from(root.querySelectorAll('.row'), row => [row.datas
 const count = data.time.length;
 if (count === 0) return;
 
-// ---- Figures, with three digits as everywhere in heapprof -----------------------------------------
+// ---- Figures, with three digits as in units.cpp ---------------------------------------------------
 
 function digits(x) { return x < 9.995 ? x.toFixed(2) : x < 99.95 ? x.toFixed(1) : x.toFixed(0); }
 function bytes(x) {
@@ -29,10 +29,10 @@ function bytes(x) {
   for (; x >= 1023.5 && unit < 5; ++unit) x /= 1024;
   return digits(x) + ' ' + 'KMGTPE'[unit] + 'iB';
 }
-function percent(part, whole) {
-  if (!(part > 0) || !(whole > 0)) return '0%';
-  if (part === whole) return '100%';
-  const share = 100 * part / whole;
+function percent(part, total) {
+  if (!(part > 0) || !(total > 0)) return '0%';
+  if (part === total) return '100%';
+  const share = 100 * part / total;
   return share < 0.01 ? '<0.01%' : share < 10 ? share.toFixed(2) + '%' : share.toFixed(1) + '%';
 }
 const two = n => String(Math.floor(n)).padStart(2, '0');
@@ -75,14 +75,14 @@ function lastAt(times, time) {
 }
 const within = (spans, time) => spans.some(([from, to]) => from < time && time < to);
 
-function tell(row, value, whole) {
+function setRow(row, value, total) {
   if (!row) return;
   row.querySelector('.value').textContent = value === null ? '\u2013' : bytes(value);
   const share = row.querySelector('.share');
-  if (share) share.textContent = percent(value, whole);
+  if (share) share.textContent = percent(value, total);
 }
 
-/// The legend at a point; -1: at the peak, as it was drawn.
+/// Shows the point `i`; -1: hides the pointer and restores the legend, which has the peak.
 const drawn = new Map(Array.from(root.querySelectorAll('.when, .row .value, .row .share'),
                                  text => [text, text.textContent]));
 let at = -1;
@@ -102,16 +102,16 @@ function show(i) {
   when.textContent = time === data.peak[0] ? drawn.get(when) : 'At ' + seconds(time);
   let rest = live;
   data.sites.forEach((site, k) => {
-    tell(rows.get(String(k)), site.bytes[i], live);
+    setRow(rows.get(String(k)), site.bytes[i], live);
     rest -= site.bytes[i];
   });
-  tell(rows.get('other'), Math.max(rest, 0), live);
+  setRow(rows.get('other'), Math.max(rest, 0), live);
   const sample = lastAt(data.rssTime, time);
-  const idle = within(data.gaps, time);
+  const idle = within(data.idle, time);
   const resident = sample < 0 || within(data.unsampled, time) ? null : data.rss[sample];
-  tell(rows.get('rss'), resident, 0);
+  setRow(rows.get('rss'), resident, 0);
   lines[0].textContent = `${bytes(live)} live at ${seconds(time)}`;
-  lines[1].textContent = idle ? 'no events: unchanged' : within(data.pauses, time) ? 'paused: at least' :
+  lines[1].textContent = idle ? 'idle (no events)' : within(data.pauses, time) ? 'paused: lower bound' :
     resident === null ? '' : `${bytes(resident)} resident`;
   const width = Math.max(...lines.map(line => line.getComputedTextLength())) + 20;
   box.setAttribute('width', width);
@@ -138,7 +138,7 @@ field.addEventListener('keydown', event => {
   event.preventDefault();
 });
 
-// The area of a legend's line stands out, and the line of an area.
+// Highlights the area of the legend row under the pointer.
 rows.forEach((row, key) => {
   const area = areas && areas.querySelector(key === 'other' ? '.other' : '.site' + key);
   if (!area) return;
@@ -150,7 +150,7 @@ rows.forEach((row, key) => {
   row.addEventListener('mouseleave', () => pick(false));
 });
 
-// For pictures of the picture: #at=SECONDS.
+// For screenshots: #at=SECONDS.
 const wanted = /^#at=([\d.]+)$/.exec(location.hash);
 if (wanted) show(Math.max(0, lastAt(data.time, Number(wanted[1]) * 1e9)));
 })();

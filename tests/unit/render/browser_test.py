@@ -216,7 +216,7 @@ def main():
             "foundModule": "60.0% 600 B in 1 frame",
             "foundFile": "20.0% 200 B in 1 frame",
             "foundRegex": "100% 1000 B in 4 frames",
-            "bad": ["not a regular expression", True],
+            "bad": ["invalid regular expression", True],
             "foundNothing": "",
             "tip": "betainlineddemo\u2002\u00b7\u2002src/beta.c:5bytes200 B200of total20.0%of caller20.0%",
             "tipShown": True, "inlinedStyle": True,

@@ -32,8 +32,8 @@ Timeline example() {
   }
   timeline.duration_ns = 10 * kSecond;
   timeline.peak = Timeline::Peak{9'700'000'000, 1'048'576};
-  timeline.gaps = find_gaps(timeline.time_ns, timeline.duration_ns, kSecond);
-  timeline.unsampled = timeline.gaps;
+  timeline.idle = find_gaps(timeline.time_ns, timeline.duration_ns, kSecond);
+  timeline.unsampled = timeline.idle;
   return timeline;
 }
 
@@ -84,19 +84,19 @@ TEST_CASE("stretches without events are marked below the picture, pauses in it, 
     CHECK((left >= 76 && left + width <= 846.05));
     if (width < 10) ++narrow;
   }
-  CHECK(idle == timeline.gaps.size());
+  CHECK(idle == timeline.idle.size());
   CHECK(heights.size() == 1);
   CHECK(narrow >= 2);
-  CHECK(svg.find("no events: live bytes stay what they were") != std::string::npos);
+  CHECK(svg.find("idle (no events)") != std::string::npos);
   CHECK(svg.find("paused: live bytes are a lower bound") != std::string::npos);
   timeline.pauses.clear();
-  timeline.gaps.clear();
+  timeline.idle.clear();
   const std::string plain = text_of([&](const TextSink& out) { write_timeline_svg(timeline, out); });
-  CHECK(plain.find("no events: live bytes") == std::string::npos);
+  CHECK(plain.find("idle (no events)") == std::string::npos);
   CHECK(plain.find("paused: live bytes") == std::string::npos);
 }
 
-TEST_CASE("gaps: long stretches without samples, the beginning and the end included") {
+TEST_CASE("gaps: long times without samples, also at the beginning and the end") {
   const auto gaps = find_gaps({5, 6, 20, 21}, 40, 4);
   REQUIRE(gaps.size() == 3);
   CHECK((gaps[0].from_ns == 0 && gaps[0].to_ns == 5));
@@ -152,8 +152,9 @@ TEST_CASE("json: everything, exactly, and it survives hostile names") {
   CHECK(json["rss"]["bytes"][0] == 1'000'000);
   CHECK(json["sites"][0]["label"] == "bad\xef\xbf\xbd\xef\xbf\xbd");
   CHECK(json["sites"][0]["bytes"].size() == 16);
-  CHECK(json["gaps"][0]["from_ns"] == 4 * kSecond);
-  CHECK(json["gaps"][0]["to_ns"] == 7 * kSecond);
+  CHECK(json["idle"][0]["from_ns"] == 4 * kSecond);
+  CHECK(json["idle"][0]["to_ns"] == 7 * kSecond);
+  CHECK(json["gaps"] == json["idle"]);
   CHECK(json["marks"][0]["text"] == "begin");
 }
 
@@ -171,7 +172,7 @@ TEST_CASE("plot: within its width, no trailing blanks, the same without colour")
       CHECK(text.find("peak 1.00 MiB at 9.70 s") != std::string::npos);
       CHECK(text.find("big()") != std::string::npos);
       CHECK(text.find("everything else") != std::string::npos);
-      CHECK(text.find(". no events, unchanged") + text.find("\u254c no events, unchanged") != 2 * std::string::npos);
+      CHECK(text.find(". idle (no events)") + text.find("\u254c idle (no events)") != 2 * std::string::npos);
     }
   }
   PlotOptions coloured{.colour = true};
@@ -217,7 +218,7 @@ TEST_CASE("plot: idle times are marked on the axis, and resident memory is not d
     timeline.live_bytes.push_back(time < 200 ? 8'000 : 3'000);
     if (time <= 200 || time >= 800) timeline.resident.push_back({time, 7'000});
   }
-  timeline.gaps = {{210, 790}};
+  timeline.idle = {{210, 790}};
   timeline.unsampled = {{200, 800}};
   const auto lines = lines_of(plot(timeline, {.width = 100, .height = 8, .unicode = false}));
   std::string axis;
@@ -257,7 +258,7 @@ TEST_CASE("picture: what is live in a gap is what the samples say, and nothing e
     timeline.live_bytes.push_back(time <= 100 ? 7'000 : time <= 150 ? 5'000 : time <= 800 ? 4'000 : 6'000);
   }
   for (const std::uint64_t begin : {100, 149, 150, 199, 200}) {
-    timeline.gaps = {{begin, 800}};
+    timeline.idle = {{begin, 800}};
     const std::string svg = text_of([&](const TextSink& out) { write_timeline_svg(timeline, out); });
     const std::size_t at = svg.find("<script type=\"application/json\">") + 32;
     const auto data = nlohmann::json::parse(svg.substr(at, svg.find("</script>", at) - at));

@@ -1,0 +1,97 @@
+#include "analyzer/render/axis.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <iterator>
+
+namespace heapprof::render {
+namespace {
+
+constexpr const char* kByteUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+constexpr std::uint64_t kMicrosecond = 1'000;
+constexpr std::uint64_t kMillisecond = 1'000'000;
+constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr std::uint64_t kMinute = 60 * kSecond;
+constexpr std::uint64_t kHour = 60 * kMinute;
+constexpr std::uint64_t kDay = 24 * kHour;
+
+template <typename... Args>
+std::string format(const char* pattern, Args... args) {
+  char text[64];
+  std::snprintf(text, sizeof text, pattern, args...);
+  return text;
+}
+
+std::string without_trailing_zeros(std::string digits) {
+  if (digits.find('.') == std::string::npos) return digits;
+  digits.erase(digits.find_last_not_of('0') + 1);
+  if (digits.back() == '.') digits.pop_back();
+  return digits;
+}
+
+}  // namespace
+
+Axis byte_axis(std::uint64_t largest, unsigned max_ticks) {
+  largest = std::clamp<std::uint64_t>(largest, 1, std::uint64_t{1} << 62);
+  const std::uint64_t min_step = std::max<std::uint64_t>(1, (largest + max_ticks - 1) / max_ticks);
+  const std::uint64_t step = std::bit_ceil(min_step);
+  const std::uint64_t quarter = std::max<std::uint64_t>(1, step / 4);
+  Axis axis;
+  axis.top = std::max((largest + quarter - 1) / quarter * quarter, step);
+  for (std::uint64_t tick = 0; tick <= axis.top; tick += step) axis.ticks.push_back(tick);
+  return axis;
+}
+
+Axis time_axis(std::uint64_t largest_ns, unsigned max_ticks, std::uint64_t smallest_ns) {
+  largest_ns = std::max<std::uint64_t>(largest_ns, smallest_ns + 1);
+  const std::uint64_t min_step = (largest_ns - smallest_ns + max_ticks - 1) / max_ticks;
+  std::uint64_t step = 0;
+  if (min_step <= 30 * kSecond) {
+    for (std::uint64_t ten = 1; step == 0; ten *= 10)
+      for (const std::uint64_t factor : {1, 2, 5})
+        if (step == 0 && factor * ten >= min_step) step = factor * ten;
+    if (step > 10 * kSecond) step = step <= 20 * kSecond ? 15 * kSecond : 30 * kSecond;
+    if (step < min_step) step = 30 * kSecond;
+  } else {
+    for (const std::uint64_t candidate :
+         {kMinute, 2 * kMinute, 5 * kMinute, 10 * kMinute, 15 * kMinute, 30 * kMinute, kHour, 2 * kHour, 3 * kHour,
+          6 * kHour, 12 * kHour})
+      if (step == 0 && candidate >= min_step) step = candidate;
+    if (step == 0) step = (min_step + kDay - 1) / kDay * kDay;
+  }
+  Axis axis;
+  axis.top = largest_ns;
+  for (std::uint64_t tick = (smallest_ns + step - 1) / step * step; tick <= largest_ns; tick += step)
+    axis.ticks.push_back(tick);
+  return axis;
+}
+
+std::string byte_tick_label(std::uint64_t bytes) {
+  if (bytes == 0) return "0";
+  std::size_t unit = 0;
+  double value = static_cast<double>(bytes);
+  while (value >= 1024 && unit + 1 < std::size(kByteUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  return without_trailing_zeros(format("%.3f", value)) + " " + kByteUnits[unit];
+}
+
+std::string time_tick_label(std::uint64_t ns, const Axis& axis) {
+  if (ns == 0) return "0";
+  const std::uint64_t step = axis.ticks.size() > 1 ? axis.ticks[1] : axis.top;
+  if (step >= kDay) return format("%u d", static_cast<unsigned>(ns / kDay));
+  if (step >= kHour) return format("%u h", static_cast<unsigned>(ns / kHour));
+  const auto minutes = static_cast<unsigned>(ns / kMinute);
+  const auto seconds = static_cast<unsigned>(ns % kMinute / kSecond);
+  if (step >= kMinute)
+    return axis.top >= 2 * kHour ? format("%u:%02u h", minutes / 60, minutes % 60) : format("%u min", minutes);
+  if (axis.top >= 2 * kMinute) return format("%u:%02u", minutes, seconds);
+  const double value = static_cast<double>(ns);
+  if (axis.top >= kSecond) return without_trailing_zeros(format("%.3f", value / kSecond)) + " s";
+  if (axis.top >= kMillisecond) return without_trailing_zeros(format("%.3f", value / kMillisecond)) + " ms";
+  return without_trailing_zeros(format("%.3f", value / kMicrosecond)) + " \xc2\xb5s";
+}
+
+}  // namespace heapprof::render

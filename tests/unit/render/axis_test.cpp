@@ -1,0 +1,56 @@
+#include "analyzer/render/axis.h"
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/seed.h"
+
+using namespace heapprof::render;
+
+TEST_CASE("byte axes: whole powers of two, the largest value inside, few ticks") {
+  std::mt19937_64 random(heapprof::test::seed(5));
+  for (int i = 0; i < 2000; ++i) {
+    const std::uint64_t largest = random() >> (random() % 60 + 2);
+    const unsigned most = 2 + static_cast<unsigned>(random() % 10);
+    const Axis axis = byte_axis(largest, most);
+    INFO(largest << " in " << most);
+    REQUIRE(axis.top >= largest);
+    REQUIRE(axis.top > 0);
+    REQUIRE(axis.ticks.front() == 0);
+    REQUIRE(axis.ticks.size() >= 2);
+    REQUIRE(axis.ticks.size() <= most + 2);
+    const std::uint64_t step = axis.ticks[1];
+    REQUIRE((step & (step - 1)) == 0);
+    REQUIRE(axis.ticks.back() <= axis.top);
+    REQUIRE(axis.top < std::max(largest, step) + step);
+  }
+  CHECK(byte_tick_label(0) == "0");
+  CHECK(byte_tick_label(48 << 20) == "48 MiB");
+  CHECK(byte_tick_label(512) == "512 B");
+}
+
+TEST_CASE("time axes: readable at every length, labels all different") {
+  for (std::uint64_t duration = 1; duration < 400ull * 24 * 3600 * 1'000'000'000; duration = duration * 17 / 10 + 1) {
+    const Axis axis = time_axis(duration, 8);
+    INFO(duration);
+    REQUIRE(axis.ticks.size() <= 10);
+    REQUIRE(axis.top == duration);
+    REQUIRE(axis.ticks.back() <= duration);
+    std::set<std::string> labels;
+    for (const std::uint64_t tick : axis.ticks) labels.insert(time_tick_label(tick, axis));
+    REQUIRE(labels.size() == axis.ticks.size());
+  }
+  const auto labels = [](std::uint64_t duration, unsigned most) {
+    const Axis axis = time_axis(duration, most);
+    std::string all;
+    for (const std::uint64_t tick : axis.ticks) all += time_tick_label(tick, axis) + " | ";
+    return all;
+  };
+  CHECK(labels(31'000'000'000, 8) == "0 | 5 s | 10 s | 15 s | 20 s | 25 s | 30 s | ");
+  CHECK(labels(1'000'000, 4) == "0 | 0.5 ms | 1 ms | ");
+  CHECK(labels(180'000'000'000, 8) == "0 | 0:30 | 1:00 | 1:30 | 2:00 | 2:30 | 3:00 | ");
+}
