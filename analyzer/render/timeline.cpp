@@ -1,6 +1,7 @@
 #include "analyzer/render/timeline.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "analyzer/render/escape.h"
 #include "analyzer/render/units.h"
