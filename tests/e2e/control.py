@@ -81,14 +81,14 @@ class Control(harness.Case):
         times = [mark["time_ns"] for mark in timeline["marks"]]
         self.assertEqual(times, sorted(times))
 
-    def test_a_program_that_does_nothing_is_told_later(self):
+    def test_the_request_to_a_program_that_does_nothing_is_pending(self):
         process, trace = self.steady(threads=0)
         status, _, errors = self.control(trace, "pause", "--wait", "0.2")
         self.assertEqual(status, 1)
-        self.assertIn("not done yet", errors)
+        self.assertIn("the request is pending", errors)
         status, _, errors = self.control(trace, "resume", "--wait", "0.2")
         self.assertEqual(status, 1)
-        self.assertIn("earlier letter", errors)
+        self.assertIn("an earlier request is still pending", errors)
         process.kill()
 
     def test_wrong_words(self):
@@ -104,7 +104,7 @@ class Control(harness.Case):
     def test_no_such_program(self):
         for words, reason in (((__file__, "status"), "not a heapprof trace"),
                               ((self.dir / "none", "status"), "No such file"),
-                              (("--pid", 1, "status"), "writes no trace")):
+                              (("--pid", 1, "status"), "has no trace open")):
             with self.subTest(words=words):
                 status, _, errors = self.control(*words)
                 self.assertEqual(status, 1)

@@ -213,8 +213,8 @@ class FirstUse(harness.Case):
             for given in (name, self.dir / name):
                 result = self.run_heapprof("report", given)
                 self.assertEqual((result.returncode, result.stderr),
-                                 (0, f"heapprof: {given}: bash executed another program; the recording of its "
-                                     f"process goes on in {given}.1\n"))
+                                 (0, f"heapprof: {given}: bash executed another program; the recording of the "
+                                     f"process continues in {given}.1\n"))
             self.assertEqual(self.run_heapprof("report", f"{name}.1").stderr, "")
         # Without that there is nothing to say.
         (self.dir / "run.hprof.1").unlink()

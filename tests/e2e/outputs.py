@@ -193,10 +193,10 @@ class Outputs(harness.Case):
             for selection in (["--function", "nosuch"], ["--min-size", "1T"]):
                 result = self.run_heapprof(*command, self.trace, *selection)
                 self.assertEqual((result.returncode, result.stderr),
-                                 (0, f"heapprof: {self.trace}: nothing fits the selection\n"), (command, selection))
+                                 (0, f"heapprof: {self.trace}: nothing matches the selection\n"), (command, selection))
         for form in ("text", "svg", "folded"):
             result = self.run_heapprof("diff", self.trace, self.trace, "--format", form, "--function", "nosuch")
-            self.assertEqual((result.returncode, result.stderr.count("nothing fits the selection")), (0, 2), form)
+            self.assertEqual((result.returncode, result.stderr.count("nothing matches the selection")), (0, 2), form)
         for words in (["--function", "nosuch"], ["--cost", "leaked", "--max-lifetime", "1000"]):
             result = self.run_heapprof("flamegraph", self.trace, *words)
             self.assertEqual((result.returncode, result.stderr.count("\n")), (0, 1), result.stderr)
@@ -233,7 +233,7 @@ class Outputs(harness.Case):
                             (["export", "--bogus"], "unknown option --bogus"),
                             (["export", "csv", "--row"], "unknown option --row; did you mean --rows?"),
                             (["completions", "--bogus"], "unknown option --bogus"),
-                            (["control"], "control: TRACE or --pid, and an action are missing")):
+                            (["control"], "control: missing TRACE or --pid PID, and an action")):
             result = self.run_heapprof(*words)
             self.assertEqual((result.returncode, result.stdout), (2, ""), words)
             first, second = result.stderr.splitlines()
