@@ -41,8 +41,7 @@ class Diff(harness.Case):
         self.assertIn("none", self.heapprof("diff", trace, trace))
 
     def test_flame_graph(self):
-        """Red and blue: each frame has both values, is as wide as the larger one, and the whole is what the traces
-        say."""
+        """Each frame has both values and is as wide as the larger one; the totals are those of the traces."""
         few, many = self.trace(1000), self.trace(1700)
         other = self.record(harness.program("ledger_single"), 500, 1).trace
         for before, after, cost, name in ((few, many, "allocated", "allocated_bytes"),

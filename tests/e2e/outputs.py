@@ -1,4 +1,4 @@
-"""Everything printed or drawn adds up to the report, is well-formed, and needs nothing from the network."""
+"""Every output agrees with the report, is well-formed, and needs no network."""
 
 import csv
 import io
@@ -35,8 +35,7 @@ class Outputs(harness.Case):
                 self.assertEqual(len(set(stacks)), len(stacks), "a stack stands twice")
 
     def test_reserved_address_space(self):
-        """Where a program opens its memory with mprotect, its resident memory is not explained by what is counted:
-        that is said."""
+        """Memory that mprotect makes usable is not counted; the report prints how much was reserved."""
         script = ("import ctypes; m = ctypes.CDLL(None).mmap; m.restype = ctypes.c_void_p; "
                   "assert m(None, ctypes.c_size_t(1 << 28), 0, 0x4022, -1, ctypes.c_long(0)) != 2 ** 64 - 1")
         trace = self.record("/usr/bin/python3", "-S", "-c", script).trace
@@ -130,7 +129,7 @@ class Outputs(harness.Case):
         self.assertRegex(self.heapprof("--version"), r"\d+\.\d+")
 
     def test_help_is_for_users(self):
-        """Lines that a terminal holds, and no words of the parser's own."""
+        """Lines are not longer than a terminal, and have none of the parser's own words."""
         pages = self.heapprof("manual", "--list").split()[1:]
         names = [page.removeprefix("heapprof-").replace("export-", "export ") for page in pages]
         commands = [[], ["export"]] + [name.split() for name in names]
@@ -152,7 +151,7 @@ class Outputs(harness.Case):
                       self.run_heapprof("record", "--childern", "true").stderr)
 
     def test_the_trace_is_never_replaced(self):
-        """Whatever name it is given for the output."""
+        """Whatever name the output has."""
         bytes_before = self.trace.read_bytes()
         link = self.dir / "link.hprof"
         link.symlink_to(self.trace)
@@ -168,7 +167,7 @@ class Outputs(harness.Case):
                 self.assertEqual(self.trace.read_bytes(), bytes_before, command)
 
     def test_outputs_that_cannot_be(self):
-        """The same words and the same exit status, whichever command it is."""
+        """The same message and the same exit status from every command."""
         nowhere = self.dir / "nowhere" / "x"
         for command in (["report"], ["flamegraph"], ["timeline"], ["export", "csv"], ["compact"], ["bundle"],
                         ["index"],
@@ -183,7 +182,7 @@ class Outputs(harness.Case):
             self.assertFalse((self.dir / "-").exists())
 
     def test_empty_results_say_so(self):
-        """Every picture and every export of nothing: a sentence, once for each recording, and exit status 0."""
+        """Every picture and every export without data: one message per recording, and exit status 0."""
         asked = [["report"], ["leaks"], ["histogram"], ["threads"]]
         asked += [["flamegraph", "--format", form] for form in ("svg", "folded")]
         asked += [["timeline", "--format", form] for form in ("text", "csv", "json", "svg", "openmetrics")]
@@ -193,7 +192,8 @@ class Outputs(harness.Case):
             for selection in (["--function", "nosuch"], ["--min-size", "1T"]):
                 result = self.run_heapprof(*command, self.trace, *selection)
                 self.assertEqual((result.returncode, result.stderr),
-                                 (0, f"heapprof: {self.trace}: nothing matches the selection\n"), (command, selection))
+                                 (0, f"heapprof: {self.trace}: nothing matches the selection\n"),
+                                 (command, selection))
         for form in ("text", "svg", "folded"):
             result = self.run_heapprof("diff", self.trace, self.trace, "--format", form, "--function", "nosuch")
             self.assertEqual((result.returncode, result.stderr.count("nothing matches the selection")), (0, 2), form)
@@ -206,7 +206,7 @@ class Outputs(harness.Case):
         result = self.run_heapprof("export", "csv", self.trace, "--rows", "blocks", "-o", "-", "--max-lifetime",
                                    "1000")
         self.assertEqual((result.returncode, result.stdout.count("\n"), result.stderr),
-                         (0, 1, f"heapprof: {self.trace}: no rows: no block is live at the end\n"))
+                         (0, 1, f"heapprof: {self.trace}: the output has no rows: no block was live at the end\n"))
         self.assertNotIn(">Nothing to show", self.heapprof("flamegraph", self.trace))
 
     def test_wrong_command_lines(self):
@@ -241,7 +241,7 @@ class Outputs(harness.Case):
             self.assertRegex(second, r"^'heapprof.* --help' says what there is$")
 
     def test_closed_pipe(self):
-        """`heapprof report | head` is no error worth a word."""
+        """`heapprof report | head` prints no error."""
         command = f"'{harness.HEAPPROF}' flamegraph --format svg '{self.trace}' | head -c 10 >/dev/null"
         result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
         self.assertEqual(result.stderr, "")

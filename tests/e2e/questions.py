@@ -1,5 +1,5 @@
-"""Each question's answer against what the program knows about itself: leaks, histograms, churn, reallocs, threads,
-frees, peaks of slices."""
+"""The figures of leaks, histogram, churn, reallocs, threads and frees, and the peaks of slices, compared with those
+that the program counts itself."""
 
 import fcntl
 import json
@@ -29,13 +29,13 @@ def summed(rows, function):
 
 
 def too_long(text, columns):
-    """Lines that could be shorter: names of files are never cut, wherever the tests run."""
+    """Lines that exceed the columns. Lines with file names may."""
     return [line for line in text.splitlines()
             if len(line) > columns and not re.fullmatch(r"  command line +/\S+|(From |to   )/.*", line)]
 
 
 class Growth(harness.Case):
-    """ledger_growth: what is left at the end and why; peaks of slices."""
+    """ledger_growth: leaks and their trends; peaks of slices."""
 
     def setUp(self):
         super().setUp()
@@ -58,7 +58,7 @@ class Growth(harness.Case):
         self.assertEqual({name: row["trend"] for name, row in rows.items()},
                          {"steady": "growing", "trickle": "growing", "cache": "stable", "once": "stable",
                           "ring": "in_use"})
-        # What grows before larger things that stayed, but not a trickle of bytes; last what is merely in use.
+        # Growing stacks are ranked before larger stable ones, but not a trickle of bytes; stacks in use are last.
         self.assertEqual([row["bytes"] for row in leaks["top"]],
                          [self.truth[name][0] for name in ("steady", "once", "cache", "trickle", "ring")])
         self.assertEqual((rows["steady"]["smallest_bytes"], rows["steady"]["largest_bytes"]), (100, 149))
@@ -82,13 +82,13 @@ class Growth(harness.Case):
         leaks = self.leaks(*options)
         self.assertEqual([leaks["top"][0]["bytes"], leaks["top"][0]["blocks"]], self.truth["half"])
         text = self.heapprof("leaks", self.trace, *options)
-        self.assertIn("live at the end of the slice", text)
+        self.assertIn("allocated in the slice and live at its end", text)
         self.assertNotIn("Leaked (live at the end)", text)
-        self.assertIn("Live at the end of the slice",
+        self.assertIn("Allocated in the slice and live at its end",
                       self.heapprof("report", self.trace, "--cost", "leaked", *options))
 
     def test_suppressions(self):
-        """Built-in ones take the runtime's own blocks and none of the program's; all adds up."""
+        """Built-in suppressions match the runtime's blocks and none of the program's; the sums agree."""
         whole = self.leaks("--no-default-suppressions")
         self.assertEqual(whole["suppressed"]["blocks"], 0)
         leaks = self.leaks()
@@ -113,7 +113,7 @@ class Growth(harness.Case):
                                  "--to", f"{self.marks[end]}ns")
             for colour in ("red", "blue"):
                 self.assertEqual(summed(report["top"], f"ask_{colour}"), phase[colour], f"{phase['name']} {colour}")
-        # The first two parts' own is that of the higher one.
+        # The peak of the first two phases together is that of the higher one.
         highest = max(self.truth["phases"][:2], key=lambda phase: phase["red"][0] + phase["blue"][0])
         report = self.report(self.trace, "--top", 0, "--to", f"{self.marks['third']}ns")
         self.assertEqual(summed(report["top"], "ask_red"), highest["red"])
@@ -124,7 +124,7 @@ class CallSites(harness.Case):
     """containers: the call site is the program's function, however the containers' functions are named."""
 
     def sites(self, command, arguments, key):
-        """What the program says, and {function: its call sites' figure}, by the program's names where those occur."""
+        """The program's figures, and {function: figure of its call sites} of the functions that the program names."""
         run = self.record(harness.program("containers"), *arguments)
         truth = json.loads(run.stdout)
         one_of_them = rf"\b({'|'.join(truth)})(\[abi:cxx11\])?[<(]"
@@ -149,7 +149,7 @@ class CallSites(harness.Case):
             self.assertGreaterEqual(found[function], blocks, function)
 
     def test_timeline(self):
-        """Not all of them hold something at the peak, but who does is the program."""
+        """Not all functions have live bytes at the peak, but those that have are the program's."""
         truth, found = self.sites("timeline", (), "peak_bytes")
         self.assertTrue(found)
         self.assertLessEqual(set(found), set(truth))
@@ -208,14 +208,13 @@ class Habits(harness.Case):
         self.heapprof("churn", self.trace, "--within", "soon", status=2)
 
     def test_kind(self):
-        """What is asked of single blocks is refused for mappings, which are cut and joined while they live, with the
-        reason."""
+        """Commands that read blocks refuse mappings, which are split and merged while they live."""
         for command in ("histogram", "churn", "reallocs", "threads", "frees"):
             with self.subTest(command=command):
                 for kind in ("mmap", "all"):
                     result = self.run_heapprof(command, self.trace, "--kind", kind)
                     self.assertEqual((result.returncode, result.stdout), (2, ""))
-                    self.assertIn("--kind: this is a question about blocks: --kind heap only", result.stderr)
+                    self.assertIn("--kind: this command reads heap blocks; use --kind heap", result.stderr)
                 self.assertEqual(self.ask(command, "--kind", "heap"), self.ask(command))
 
     def test_reallocs(self):
@@ -271,12 +270,12 @@ class Habits(harness.Case):
         frees = json.loads(self.heapprof("frees", trace, "--json", "--top", 0))
         self.assertFalse(frees["free_stacks_recorded"])
         steps = self.ask("reallocs")["total"]["steps"]
-        self.assertGreaterEqual(frees["known"]["blocks"], steps)  # what realloc released
+        self.assertGreaterEqual(frees["known"]["blocks"], steps)  # the frees of realloc
         self.assertGreater(frees["unknown"]["blocks"], frees["known"]["blocks"])
         self.assertIn("--free-stacks", self.heapprof("frees", trace))
 
     def test_text(self):
-        """Fits 100 columns, is ASCII where the locale is, and has no colours in a pipe."""
+        """At most 100 columns, ASCII where the locale is ASCII, no colours in a pipe."""
         for command in ("report", "leaks", "histogram", "churn", "reallocs", "threads", "frees", "info", "timeline"):
             with self.subTest(command=command):
                 for locale in ("C", "C.UTF-8"):
@@ -288,7 +287,7 @@ class Habits(harness.Case):
                     self.assertEqual(too_long(text, 100), [])
 
     def test_terminal(self):
-        """As wide as the terminal, with colours; none where NO_COLOR says so."""
+        """At most the terminal's columns; colours, unless NO_COLOR is set."""
         other = self.record(harness.program("ledger_growth")).trace
         for columns, no_colour in ((70, ""), (132, ""), (70, "1")):
             for command in (("report",), ("leaks",), ("churn",), ("reallocs",), ("histogram",), ("timeline",),
@@ -329,7 +328,7 @@ class Habits(harness.Case):
 
 
 class Selections(harness.Case):
-    """Each selection against what the program knows, and one of them through every command."""
+    """Each selection, compared with the program's figures, and one selection in every command."""
 
     def heap(self, trace, *options):
         heap = self.report(trace, *options)["heap"]
@@ -407,7 +406,7 @@ class Selections(harness.Case):
 
 class Json(harness.Case):
     def test_shared_frames(self):
-        """The same stacks, whichever way they are written."""
+        """The stacks are the same with and without --shared-frames."""
         trace = self.record(harness.program("ledger_growth")).trace
         for command in ("report", "leaks"):
             plain = json.loads(self.heapprof(command, trace, "--json", "--top", 0))

@@ -1,5 +1,5 @@
-"""The timeline shows what was live and nothing else: every point of the picture is a row of the table, and where the
-program does nothing its memory stays what it was."""
+"""The timeline: every point of the picture is a row of the table, and live bytes do not change while the program is
+idle."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ TICK_NS = 10_000_000
 
 
 def points_of(path):
-    """[[(x, y), ...], ...]: a list for each part of a path that is drawn in one go."""
+    """[[(x, y), ...], ...]: a list for each connected part of a path."""
     parts = []
     for move in re.findall(r"M([^M]*)", path):
         numbers = re.findall(r"-?\d+(?:\.\d+)?", re.sub(r"h0|Z", "", move))
@@ -34,7 +34,7 @@ class Timeline(harness.Case):
     def json(self, *options):
         return json.loads(self.heapprof("timeline", self.trace, "--json", *options))
 
-    def idle_stretches(self, timeline):
+    def idle_times(self, timeline):
         marks = {mark["text"]: mark["time_ns"] for mark in timeline["marks"]}
         return [(marks[f"idle {i}"], marks[f"busy {i}"]) for i in range(len(self.truth["live"]))]
 
@@ -43,7 +43,7 @@ class Timeline(harness.Case):
         samples = timeline["samples"]
         moments = list(zip(samples["time_ns"], samples["live_bytes"], samples["highest_bytes"]))
         width = moments[1][0] - moments[0][0]
-        idle = self.idle_stretches(timeline)
+        idle = self.idle_times(timeline)
         self.assertEqual(timeline["peak"]["bytes"], self.truth["peak"])
         for (begin, end), live in zip(idle, self.truth["live"]):
             # A bucket's value is that at its end; the first one in the stretch may hold the turn before.
@@ -96,12 +96,12 @@ class Timeline(harness.Case):
         check([point for part in paths["resident"] for point in part], resident, "resident memory")
 
     def test_the_picture_is_quiet(self):
-        """Idle stretches are marked without covering what is drawn."""
+        """Idle times are marked without covering the chart."""
         root = xml.fromstring(self.heapprof("timeline", self.trace, "--format", "svg"))
         data = json.loads(next(s.text for s in root.iter(SVG + "script") if s.get("type") == "application/json"))
         marked = [rect for rect in root.iter(SVG + "rect")
                   if rect.get("class") == "idle" and float(rect.get("x")) < data["right"]]
-        for begin, end in self.idle_stretches(self.json()):
+        for begin, end in self.idle_times(self.json()):
             middle = (begin + end) / 2
             x = data["left"] + (data["right"] - data["left"]) * (middle - data["from"]) / (data["to"] - data["from"])
             self.assertTrue(any(float(rect.get("x")) <= x <= float(rect.get("x")) + float(rect.get("width"))
@@ -114,7 +114,7 @@ class Timeline(harness.Case):
                          ["idle (no events)"])
 
     def test_resident_memory_is_not_drawn_where_it_is_unknown(self):
-        """No line crosses an idle stretch. (On the terminal: tests/unit/render.)"""
+        """No line crosses an idle time. (On the terminal: tests/unit/render.)"""
         root = xml.fromstring(self.heapprof("timeline", self.trace, "--format", "svg"))
         data = json.loads(next(s.text for s in root.iter(SVG + "script") if s.get("type") == "application/json"))
         ns_per_pixel = (data["to"] - data["from"]) / (data["right"] - data["left"])

@@ -76,8 +76,9 @@ void print_frees(const FreeOptions& options, const replay::Analysis& analysis) {
   const std::uint64_t frees = with_stack.blocks + without_stack.blocks;
   text.row("with stack", percent(with_stack.blocks, frees), "of " + exact_number(frees) + " frees");
   if (!recorded)
-    text.line("  The stacks of frees were not recorded; 'heapprof record --free-stacks' records them.")
-        .line("  The frees below were made by realloc, whose stacks are always recorded.");
+    text.paragraph(
+        "The stacks of frees were not recorded; 'heapprof record --free-stacks' records them. The frees below were "
+        "made by realloc, whose stacks are always recorded.");
   std::string heading = "Frees by allocating and freeing stack";
   if (ranked.size() < all)
     heading += " (" + std::to_string(ranked.size()) + " of " + exact_number(all) + " pairs of stacks)";

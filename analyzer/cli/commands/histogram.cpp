@@ -133,7 +133,7 @@ void print_histogram(const TraceOptions& options, const replay::Analysis& analys
                     percent(size.bytes, profile.heap.allocated_bytes),
                     text.bar(size.allocations, largest, bar_columns)});
   text.table({"size", "allocations", "", "bytes", "", ""}, rows);
-  if (!exact) text.line("  (too many different sizes: the largest are counted by power of two)");
+  if (!exact) text.paragraph("(too many different sizes: the largest are counted by power of two)");
 
   text.heading("Lifetimes of blocks");
   largest = lifetimes.left().blocks;
@@ -156,7 +156,7 @@ void print_histogram(const TraceOptions& options, const replay::Analysis& analys
   add("not freed", lifetimes.left());
   text.table({"lifetime", "blocks", "", "bytes", "", ""}, rows);
   if (profile.threads.size() == 1)
-    text.line("  (lifetimes are approximate: only some events of a single-threaded program are timestamped)");
+    text.paragraph("(lifetimes are approximate: only some events of a single-threaded program are timestamped)");
   text.notes({});
   write_output(options.output, text.text());
 }

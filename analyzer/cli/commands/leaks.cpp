@@ -185,7 +185,7 @@ void write_text(const LeakOptions& options, const model::Profile& profile, const
       heading += " (" + std::to_string(stacks.size()) + " of " + render::exact_number(all) + " stacks)";
     text.heading(heading);
     if (history != nullptr)
-      text.line("  Bars: the minimum of live bytes in each sixteenth of the time, then live bytes at the end.");
+      text.paragraph("Bars: the minimum of live bytes in each sixteenth of the time, then live bytes at the end.");
   }
   std::size_t number = 0;
   for (const RankedStack& stack : stacks) {

@@ -11,7 +11,6 @@ namespace {
 
 constexpr std::size_t kLabelWidth = 11;
 constexpr std::size_t kValueWidth = 10;
-constexpr std::size_t kListIndent = 4;
 
 /// Parameters of the escape sequence that selects a colour (ECMA-48, SGR).
 const char* colour_code(TextColour colour) {
@@ -117,11 +116,14 @@ TextPage& TextPage::table(const std::vector<std::string>& headers,
   return *this;
 }
 
-TextPage& TextPage::list_item(const std::string& text) {
-  std::string indent = std::string(kListIndent - 2, ' ') + "- ";
-  for (const std::string& piece : render::wrapped(text, style_.width - kListIndent)) {
+TextPage& TextPage::paragraph(const std::string& text) { return wrapped("  ", text); }
+
+TextPage& TextPage::list_item(const std::string& text) { return wrapped("  - ", text); }
+
+TextPage& TextPage::wrapped(std::string indent, const std::string& text) {
+  for (const std::string& piece : render::wrapped(text, style_.width - indent.size())) {
     line(indent + piece);
-    indent.assign(kListIndent, ' ');
+    indent.assign(indent.size(), ' ');
   }
   return *this;
 }

@@ -26,7 +26,9 @@ class TextPage {
   /// A table. The last column is aligned left and clipped at the end of the line, the others are aligned right. If
   /// the width does not suffice, columns are left out, beginning with the last but one.
   TextPage& table(const std::vector<std::string>& headers, const std::vector<std::vector<std::string>>& rows);
-  /// A paragraph with a dash before it, wrapped.
+  /// Wrapped text, indented by two columns.
+  TextPage& paragraph(const std::string& text);
+  /// Wrapped text with a dash before it.
   TextPage& list_item(const std::string& text);
 
   /// A row of small bars, one per value. The highest bar is the largest value.
@@ -48,6 +50,7 @@ class TextPage {
   std::string text() const;
 
  private:
+  TextPage& wrapped(std::string indent, const std::string& text);
   std::string plain(const std::string& text) const { return plain_text(text, style_.unicode); }
 
   TextStyle style_;
