@@ -17,7 +17,6 @@
 
 #include "analyzer/render/text_sink.h"
 
-
 namespace heapprof::render {
 
 /// One frame of a stack. Names may have any bytes; an empty function is shown as "??".

@@ -12,7 +12,6 @@
 
 #include "analyzer/render/text_sink.h"
 
-
 namespace heapprof::render {
 
 /// Times are nanoseconds since the start of the recording.

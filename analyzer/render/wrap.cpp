@@ -4,7 +4,6 @@
 
 #include "analyzer/render/utf8.h"
 
-
 namespace heapprof::render {
 
 std::vector<std::string> wrapped(std::string_view text, std::size_t code_points) {

@@ -31,8 +31,7 @@ Json costs_json(const ChurnCosts& costs) {
   Json json;
   json["allocations"] = costs.allocations;
   json["allocated_bytes"] = costs.allocated_bytes;
-  json["freed"] = costs.freed;
-  json["released"] = costs.freed;  // old name, for one release
+  set_renamed(json, "freed", "released", costs.freed);
   json["short_lived"] = costs.short_lived;
   json["short_lived_bytes"] = costs.short_lived_bytes;
   json["temporary"] = costs.temporary;

@@ -59,8 +59,7 @@ int print_status(const Mailbox& mailbox, const std::string& path, bool json) {
     document["pid"] = mailbox.header().pid;
     document["state"] = state;
     document["trace_bytes"] = bytes;
-    document["request_pending"] = mailbox.request_pending();
-    document["letter_waiting"] = mailbox.request_pending();  // old name, for one release
+    set_renamed(document, "request_pending", "letter_waiting", mailbox.request_pending());
     write_output("-", dump(document));
   } else {
     write_output("-", state + ": pid " + std::to_string(mailbox.header().pid) + ", " + render::human_bytes(bytes) +

@@ -109,8 +109,8 @@ void print_histogram(const TraceOptions& options, const replay::Analysis& analys
                             {"blocks", lives.blocks}, {"bytes", lives.bytes}});
       from_ns = lives.below_ns;
     }
-    json["not_freed"] = {{"blocks", lifetimes.left().blocks}, {"bytes", lifetimes.left().bytes}};
-    json["not_released"] = json["not_freed"];  // old name, for one release
+    set_renamed(json, "not_freed", "not_released",
+                {{"blocks", lifetimes.left().blocks}, {"bytes", lifetimes.left().bytes}});
     return write_output(options.output, dump(json));
   }
 

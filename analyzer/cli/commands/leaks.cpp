@@ -133,8 +133,7 @@ void add_story(Json& entry, const LeakTrend& story) {
   entry["last_ns"] = story.last_ns;
   entry["smallest_bytes"] = story.smallest;
   entry["largest_bytes"] = story.largest;
-  entry["freed_blocks"] = story.freed_blocks;
-  entry["released_blocks"] = story.freed_blocks;  // old name, for one release
+  set_renamed(entry, "freed_blocks", "released_blocks", story.freed_blocks);
   entry["longest_lifetime_ns"] = story.longest_life_ns;
   entry["low_bytes"] = story.low_bytes;
 }
@@ -241,13 +240,15 @@ void print_leaks(const LeakOptions& options, const replay::Analysis& analysis) {
   Json json = report_json(profile, Cost::kLeaked, stacks, names);
   add_suppressed(json, suppressed);
   if (known != nullptr) {
-    Json& trends = json["trends"] = Json::object();
-    Json& growth = json["growth"] = Json::object();  // old name, for one release
+    Json trends = Json::object();
+    Json growth = Json::object();
     for (const TrendWords& words : kTrends) {
       const Sums& sum = sums[words.growth];
-      trends[words.json] = growth[words.json_old] = {
-          {"bytes", sum.bytes}, {"blocks", sum.blocks}, {"stacks", sum.stacks}};
+      trends[words.json] = {{"bytes", sum.bytes}, {"blocks", sum.blocks}, {"stacks", sum.stacks}};
+      growth[words.json_old] = trends[words.json];
     }
+    json["trends"] = std::move(trends);
+    json["growth"] = std::move(growth);  // old name, for one release
     for (std::size_t i = 0; i < stacks.size(); ++i) add_story(json["top"][i], known->of(stacks[i].node));
   }
   write_report(options.trace.output, std::move(json), stacks, names, options.shared_frames);

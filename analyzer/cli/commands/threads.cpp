@@ -82,22 +82,15 @@ void print_threads(const ThreadOptions& options, const replay::Analysis& analysi
   if (options.top != 0 && ranked.size() > options.top) ranked.resize(options.top);
   if (options.trace.json) {
     Json json = head_json(profile);
-    json["freed"] = sum_json(freed);
-    json["cross_thread_frees"] = sum_json(cross_thread);
-    json["released"] = json["freed"];               // old names, for one release
-    json["crossed"] = json["cross_thread_frees"];
+    set_renamed(json, "freed", "released", sum_json(freed));
+    set_renamed(json, "cross_thread_frees", "crossed", sum_json(cross_thread));
     Json& list = json["threads"] = threads_json(profile);
     for (std::size_t i = 0; i < of_thread.size(); ++i) {
       Json& thread = list[i];
-      thread["freed_by_itself"] = sum_json(of_thread[i].by_itself);
-      thread["freed_by_others"] = sum_json(of_thread[i].by_others);
-      thread["freed_of_others"] = sum_json(of_thread[i].of_others);
-      thread["not_freed"] = sum_json(of_thread[i].not_freed);
-      // Old names, for one release.
-      thread["released_by_itself"] = thread["freed_by_itself"];
-      thread["released_by_others"] = thread["freed_by_others"];
-      thread["released_of_others"] = thread["freed_of_others"];
-      thread["not_released"] = thread["not_freed"];
+      set_renamed(thread, "freed_by_itself", "released_by_itself", sum_json(of_thread[i].by_itself));
+      set_renamed(thread, "freed_by_others", "released_by_others", sum_json(of_thread[i].by_others));
+      set_renamed(thread, "freed_of_others", "released_of_others", sum_json(of_thread[i].of_others));
+      set_renamed(thread, "not_freed", "not_released", sum_json(of_thread[i].not_freed));
     }
     Json& pair_list = json["pairs"] = Json::array();
     for (const auto& pair : ranked)

@@ -6,7 +6,6 @@
 
 #include "analyzer/render/utf8.h"
 
-
 namespace heapprof::cli {
 namespace {
 

@@ -69,6 +69,11 @@ Json json_document() {
   return json;
 }
 
+void set_renamed(Json& json, const char* name, const char* old_name, const Json& value) {
+  json[name] = value;
+  json[old_name] = value;
+}
+
 Json head_json(const model::Profile& profile) {
   Json json = json_document();
   json["program"] = profile.recording.program;
@@ -231,8 +236,7 @@ Json info_json(const model::Profile& profile) {
   Json json = json_document();
   json["program"] = recording.program;
   json["command_line"] = recording.command_line;
-  json["command_line_truncated"] = recording.command_line_cut;
-  json["command_line_cut"] = recording.command_line_cut;  // old name, for one release
+  set_renamed(json, "command_line_truncated", "command_line_cut", recording.command_line_cut);
   json["working_directory"] = recording.working_directory;
   json["host"] = recording.host;
   json["pid"] = recording.pid;

@@ -21,6 +21,9 @@ inline constexpr int kJsonFormatVersion = 1;
 
 /// A document with nothing but its "format_version".
 Json json_document();
+
+/// Sets the key `name` and, for one release, the key `old_name` that it replaces.
+void set_renamed(Json& json, const char* name, const char* old_name, const Json& value);
 Json integrity_json(const model::Integrity& integrity);
 Json threads_json(const model::Profile& profile);
 /// A document with what the figures of all commands begin with: program, integrity, slice, selection.
