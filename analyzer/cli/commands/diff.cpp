@@ -2,6 +2,7 @@
 // functions match. Lines, addresses and build ids may differ, so that different builds can be compared.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <memory>

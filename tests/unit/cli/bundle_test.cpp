@@ -8,7 +8,7 @@
 
 using namespace heapprof::test;
 
-TEST_CASE("a bundle has the figures of its trace, which stays as it is") {
+TEST_CASE("a bundle has the figures of its trace, which is unchanged") {
   const KnownTrace trace;
   const std::string bytes = read_file(trace.path());
   const TemporaryFile bundle;
@@ -42,7 +42,7 @@ TEST_CASE("bundle -o - writes the copy to standard output") {
   CHECK(run({"bundle", trace.path(), "-o", "-"}).out == read_file(bundle.path()));
 }
 
-TEST_CASE("bundle refuses a trace that is still written, a missing one, and the trace as output") {
+TEST_CASE("bundle refuses a running program's trace, a missing one, and the trace as output") {
   const KnownTrace trace;
   const std::string bytes = read_file(trace.path());
   CHECK(run({"bundle", trace.path(), "-o", trace.path()}).status == 1);

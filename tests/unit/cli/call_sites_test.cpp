@@ -18,7 +18,7 @@ std::vector<Frame> stack_of(const std::vector<std::string>& functions) {
 
 }  // namespace
 
-TEST_CASE("the languages' own ways to memory are machinery") {
+TEST_CASE("allocation functions and containers of C, C++ and Rust are machinery") {
   for (const std::string name :
        {"malloc", "g_realloc_n", "_PyObject_Malloc", "xstrdup", "operator new(unsigned long)",
         "std::vector<int, std::allocator<int> >::push_back(int const&)",
@@ -51,7 +51,7 @@ TEST_CASE("the languages' own ways to memory are machinery") {
   }
 }
 
-TEST_CASE("what the program wrote is not machinery") {
+TEST_CASE("the program's own functions are not machinery") {
   for (const std::string name :
        {// What the program's own function templates return is not who asks.
         "std::vector<int, std::allocator<int> > mine::collect<int>(int)",
@@ -69,7 +69,7 @@ TEST_CASE("what the program wrote is not machinery") {
   }
 }
 
-TEST_CASE("a stack's site is the first frame that is none") {
+TEST_CASE("a stack's call site is its first frame outside the machinery") {
   CHECK(frames_of_machinery(stack_of(
             {"__rust_alloc", "alloc::alloc::alloc", "alloc::raw_vec::finish_grow", "mine::grow", "main"})) == 3);
   CHECK(call_site_of(stack_of({"operator new(unsigned long)", "load(char const*)", "main"})).function ==

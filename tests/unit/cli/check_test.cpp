@@ -33,7 +33,7 @@ TEST_CASE("check compares each figure with its limit; a figure that equals it is
   }
 }
 
-TEST_CASE("one limit that is exceeded decides, and text says which") {
+TEST_CASE("one exceeded limit fails the check, and text names it") {
   const KnownTrace trace;
   const Outcome check = run({"check", trace.path(), "--max-peak", "1K", "--max-allocations", "100"});
   CHECK(check.status == 3);
@@ -67,7 +67,7 @@ TEST_CASE("a wrong command line gives 2, also where the baseline is read first")
   CHECK(run({"check", trace.path(), "--baseline", KnownTrace(Variant::kDamaged).path()}).status == 1);
 }
 
-TEST_CASE("limits are on what is selected; names that nothing has give no verdict") {
+TEST_CASE("limits apply to the selection; names that match nothing give no verdict") {
   const KnownTrace trace;
   CHECK(run({"check", trace.path(), "--thread", "worker", "--max-allocations", "1"}).status == 0);
   CHECK(run({"check", trace.path(), "--function", "0x300", "--max-peak", "2K"}).status == 0);
@@ -80,7 +80,7 @@ TEST_CASE("limits are on what is selected; names that nothing has give no verdic
   CHECK(run({"check", trace.path(), "--function", "renamed", "--max-allocations", "0"}).status == 0);
 }
 
-TEST_CASE("check of a damaged recording gives no verdict in its favour") {
+TEST_CASE("check of a damaged recording gives no verdict") {
   const KnownTrace trace(Variant::kDamaged);
   CHECK(run({"check", trace.path(), "--max-peak", "1G"}).status == 1);
   CHECK(run({"check", trace.path(), "--max-peak", "1K"}).status == 3);

@@ -26,7 +26,7 @@ TEST_CASE("churn --json counts blocks that live no longer than --within") {
   CHECK(churn.number("/sites/0/stack/1/offset") == 0x100);
 }
 
-TEST_CASE("churn --within sets the limit, which belongs to the short ones") {
+TEST_CASE("churn --within sets the limit, inclusive") {
   const KnownTrace trace;
   const auto short_lived = [&](const char* within) {
     return run({"churn", trace.path(), "--json", "--within", within}).number("/total/short_lived");

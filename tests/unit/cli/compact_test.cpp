@@ -29,7 +29,7 @@ TEST_CASE("a compacted trace is smaller and has the same figures") {
   }
 }
 
-TEST_CASE("a compacted trace answers questions about a slice of time alike") {
+TEST_CASE("a compacted trace has the same figures for a slice of time") {
   const KnownTrace trace;
   const TemporaryFile small;
   REQUIRE(run({"compact", trace.path(), "-o", small.path(), "--level", "19"}).status == 0);
@@ -40,7 +40,7 @@ TEST_CASE("a compacted trace answers questions about a slice of time alike") {
   CHECK(json_at(slice(small.path()), "/allocations") == "1");
 }
 
-TEST_CASE("compact leaves the trace alone, whatever its output is") {
+TEST_CASE("compact does not change the trace, whatever its output is") {
   const KnownTrace trace;
   const std::string before = read_file(trace.path());
   const Outcome onto_itself = run({"compact", trace.path(), "-o", trace.path()});

@@ -57,7 +57,7 @@ class Recorder {
 
 }  // namespace
 
-TEST_CASE("control pauses, resumes and marks, and says when the recorder has done it") {
+TEST_CASE("control pauses, resumes and marks, and prints when the recorder has done it") {
   RunningTrace trace;
   Recorder recorder(trace.header());
   const std::string patience = "60";

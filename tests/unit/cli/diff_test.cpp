@@ -29,7 +29,7 @@ TEST_CASE("diff --json has the totals of both, and each stack's change") {
   CHECK(diff.number("/top/2/bytes") == kA);
 }
 
-TEST_CASE("the other way around the changes are negative") {
+TEST_CASE("the changes of the reverse comparison are negative") {
   const KnownTrace large(Variant::kTwice);
   const KnownTrace small;
   const Outcome diff = run({"diff", large.path(), small.path(), "--json", "--top", "1"});
@@ -38,7 +38,7 @@ TEST_CASE("the other way around the changes are negative") {
   CHECK(diff.count("/top") == 1);
 }
 
-TEST_CASE("a stack that only one recording has changed by all it has") {
+TEST_CASE("a stack of only one recording changed by all its bytes") {
   const KnownTrace nothing(Variant::kEmpty);
   const KnownTrace trace;
   const Outcome diff = run({"diff", nothing.path(), trace.path(), "--json", "--cost", "allocations"});
@@ -79,7 +79,7 @@ TEST_CASE("diff draws a flame graph, and folded text with both values") {
   CHECK(run({"diff", before.path(), after.path(), "--format", "svg", "--json"}).status == 2);
 }
 
-TEST_CASE("diff needs two recordings, and tells which one is damaged") {
+TEST_CASE("diff needs two recordings, and names a damaged one") {
   const KnownTrace trace;
   const KnownTrace damaged(Variant::kDamaged);
   CHECK(run({"diff", trace.path(), kNoFile}).status == 1);

@@ -31,7 +31,7 @@ TEST_CASE("folded text has a line for every stack with its bytes at the peak") {
         line({kMainName, kLoadName}, kA) + line({kMainName, kParseName}, kB) + line({kWorkName}, kC));
 }
 
-TEST_CASE("--cost decides what the lines count") {
+TEST_CASE("--cost selects the values of the lines") {
   const KnownTrace trace;
   CHECK(folded(trace, {"--cost", "leaked"}) == line({kMainName, kLoadName}, kE) + line({kWorkName}, kC));
   CHECK(folded(trace, {"--cost", "allocated"}) ==
@@ -60,7 +60,7 @@ TEST_CASE("the picture is an svg that names functions and totals") {
   CHECK(svg.find(kWorkName) != std::string::npos);
 }
 
-TEST_CASE("a cost that no stack has leaves nothing to show, and says so") {
+TEST_CASE("a cost that no stack has gives an empty picture and a message") {
   const KnownTrace trace;
   const Outcome outcome =
       run({"flamegraph", trace.path(), "--format", "folded", "--cost", "temporary", "--thread", "worker"});

@@ -31,7 +31,7 @@ void write_with_stacks(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("frees --json has pairs of stacks, and what has none") {
+TEST_CASE("frees --json has pairs of stacks, and the frees without a stack") {
   const TemporaryFile trace;
   write_with_stacks(trace.path());
   const Outcome frees = run({"frees", trace.path(), "--json"});
@@ -61,7 +61,7 @@ TEST_CASE("frees prints allocating stack and freeing stack") {
   CHECK(allocating < freeing);
 }
 
-TEST_CASE("frees of a recording without the stacks of frees says so") {
+TEST_CASE("frees prints that the stacks of frees were not recorded") {
   const KnownTrace trace;
   const Outcome frees = run({"frees", trace.path(), "--json"});
   CHECK(frees.status == 0);

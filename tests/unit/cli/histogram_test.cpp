@@ -28,7 +28,7 @@ TEST_CASE("histogram --json counts sizes by powers of two") {
   }
 }
 
-TEST_CASE("histogram --json counts lifetimes by powers of ten, and what was never freed") {
+TEST_CASE("histogram --json counts lifetimes by powers of ten, and blocks not freed") {
   const KnownTrace trace;
   const Outcome histogram = run({"histogram", trace.path(), "--json"});
   std::uint64_t blocks = 0;
@@ -57,7 +57,7 @@ TEST_CASE("histogram prints quantiles, sizes and lifetimes as text") {
   CHECK(histogram.has_line({"not freed", "2", "40.0%", "4.50 KiB"}));
 }
 
-TEST_CASE("histogram counts only what is selected") {
+TEST_CASE("histogram counts only the selected blocks") {
   const KnownTrace trace;
   const Outcome histogram = run({"histogram", trace.path(), "--json", "--thread", "worker"});
   CHECK(histogram.number("/allocations") == 1);

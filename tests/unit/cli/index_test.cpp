@@ -24,7 +24,7 @@ struct Beside {
 
 }  // namespace
 
-TEST_CASE("an index lies beside its trace, and slices have the same figures with it") {
+TEST_CASE("an index is written beside its trace, and slices have the same figures with it") {
   const KnownTrace trace;
   const std::string bytes = read_file(trace.path());
   const Beside index(trace.path());

@@ -41,7 +41,7 @@ TEST_CASE("info lists the modules, the program's marked as such") {
   CHECK(info.at("/modules/1/main") == "false");
 }
 
-TEST_CASE("info tells the settings in force and why recording stopped") {
+TEST_CASE("info prints the settings and why recording stopped") {
   TraceBuilder builder;
   std::strcpy(builder.header.settings, "HEAPPROF_MAX_DEPTH=64\nHEAPPROF_MMAP=off\n");
   builder.header.end_kind = heapprof::EndKind::kStopped;

@@ -28,7 +28,7 @@ void write_growing(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("leaks --json has what was live at the end, with its times and sizes") {
+TEST_CASE("leaks --json has the blocks live at the end, with times and sizes") {
   const KnownTrace trace;
   const Outcome leaks = run({"leaks", trace.path(), "--json"});
   CHECK(leaks.status == 0);

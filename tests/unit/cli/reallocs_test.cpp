@@ -68,7 +68,7 @@ TEST_CASE("reallocs prints the same figures as text") {
   CHECK_FALSE(one.has_line({"demo+0x200"}));
 }
 
-TEST_CASE("a recording without reallocs has none to show") {
+TEST_CASE("a recording without reallocs has an empty list") {
   const KnownTrace trace;
   const Outcome reallocs = run({"reallocs", trace.path(), "--json"});
   CHECK(reallocs.status == 0);

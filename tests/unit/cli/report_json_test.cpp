@@ -6,7 +6,7 @@
 
 using namespace heapprof::test;
 
-TEST_CASE("JSON has every thread with what it allocated") {
+TEST_CASE("JSON has every thread with its allocations") {
   const KnownTrace trace;
   const Outcome report = run({"report", trace.path(), "--json"});
   REQUIRE(report.count("/threads") == 2);
@@ -39,7 +39,7 @@ TEST_CASE("JSON has a frame's module, build id and addresses, and null for what 
   CHECK(report.at("/symbol_warnings") != "[]");
 }
 
-TEST_CASE("with --shared-frames a stack is a list of positions, and each frame stands once") {
+TEST_CASE("with --shared-frames a stack is a list of positions, and each frame is written once") {
   const KnownTrace trace;
   for (const char* command : {"report", "leaks"}) {
     INFO(command);
@@ -60,7 +60,7 @@ TEST_CASE("with --shared-frames a stack is a list of positions, and each frame s
   }
 }
 
-TEST_CASE("JSON of a damaged recording says what was lost, and what is left is whole JSON") {
+TEST_CASE("JSON of a damaged recording has what was lost, and is complete JSON") {
   const KnownTrace trace(Variant::kDamaged);
   const Outcome report = run({"report", trace.path(), "--json"});
   CHECK(report.status == 1);

@@ -44,7 +44,7 @@ TEST_CASE("a function in a library that exists is named") {
   CHECK(run({"report", trace.path(), "--json", "--no-symbols"}).at("/top/0/stack/0/function") == "");
 }
 
-TEST_CASE("functions without a name are counted, with the module that lacks them") {
+TEST_CASE("unresolved addresses are counted by module") {
   const KnownTrace trace;
   const Outcome report = run({"report", trace.path(), "--json"});
   const std::string warnings = report.at("/symbol_warnings");

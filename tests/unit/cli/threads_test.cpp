@@ -6,7 +6,7 @@
 
 using namespace heapprof::test;
 
-TEST_CASE("threads --json tells for each thread which blocks it frees itself, and which others free") {
+TEST_CASE("threads --json counts for each thread the blocks freed by itself and by others") {
   const KnownTrace trace;
   const Outcome threads = run({"threads", trace.path(), "--json"});
   CHECK(threads.status == 0);
@@ -31,7 +31,7 @@ TEST_CASE("threads --json tells for each thread which blocks it frees itself, an
   CHECK(figures(1, "not_freed") == Figures(1, kC));
 }
 
-TEST_CASE("threads --json names the pairs of threads and the call sites of what crosses") {
+TEST_CASE("threads --json has pairs of threads and call sites of cross-thread frees") {
   const KnownTrace trace;
   const Outcome threads = run({"threads", trace.path(), "--json"});
   REQUIRE(threads.count("/pairs") == 1);

@@ -45,7 +45,7 @@ TEST_CASE("timeline --json has the peak, live bytes and the resident set") {
   CHECK(timeline.at("/integrity/complete") == "true");
 }
 
-TEST_CASE("timeline has the call sites by what they hold at the peak, and --sites limits them") {
+TEST_CASE("timeline has the call sites by live bytes at the peak, and --sites limits them") {
   const KnownTrace trace;
   const Outcome timeline = run({"timeline", trace.path(), "--json"});
   REQUIRE(timeline.count("/sites") == 3);

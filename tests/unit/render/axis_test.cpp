@@ -11,7 +11,7 @@
 
 using namespace heapprof::render;
 
-TEST_CASE("byte axes: whole powers of two, the largest value inside, few ticks") {
+TEST_CASE("byte axes: steps are powers of two, the largest value is inside, ticks are few") {
   std::mt19937_64 random(heapprof::test::seed(5));
   for (int i = 0; i < 2000; ++i) {
     const std::uint64_t largest = random() >> (random() % 60 + 2);
@@ -33,7 +33,7 @@ TEST_CASE("byte axes: whole powers of two, the largest value inside, few ticks")
   CHECK(byte_tick_label(512) == "512 B");
 }
 
-TEST_CASE("time axes: readable at every length, labels all different") {
+TEST_CASE("time axes: few ticks and different labels for every length") {
   for (std::uint64_t duration = 1; duration < 400ull * 24 * 3600 * 1'000'000'000; duration = duration * 17 / 10 + 1) {
     const Axis axis = time_axis(duration, 8);
     INFO(duration);

@@ -31,7 +31,7 @@ FlameFrame named(const std::string& name) { return {.function = name, .module = 
 
 }  // namespace
 
-TEST_CASE("folded: a line a stack, sorted, sums of equal stacks, nothing for zero") {
+TEST_CASE("folded: one line per stack, sorted; equal stacks are summed, values of 0 left out") {
   const FlameTree tree = tree_of({{{named("main"), named("b")}, 5},
                                   {{named("main"), named("a"), named("x")}, 7},
                                   {{named("main"), named("b")}, 6},
@@ -46,7 +46,7 @@ TEST_CASE("folded: names cannot break lines or stacks") {
   CHECK(folded(tree) == "a:b;c\xef\xbf\xbd" "d;\xef\xbf\xbd;?? 3\n");
 }
 
-TEST_CASE("folded: what looks the same is one line, also in the middle of a stack") {
+TEST_CASE("folded: frames with equal names are one, also in the middle of a stack") {
   const FlameTree tree = tree_of({{{{.function = "init", .module = "a.so", .file = ""}, named("x")}, 1},
                                   {{{.function = "init", .module = "b.so", .file = ""}, named("x")}, 2}});
   CHECK(folded(tree) == "init;x 3\n");
@@ -81,7 +81,7 @@ TEST_CASE("folded: a deep stack is no problem") {
   CHECK(folded(tree).size() == 20'000 * 2 + 2);
 }
 
-TEST_CASE("calls from several lines of one function are one node that says so") {
+TEST_CASE("calls from several lines of one function are one node, marked several_lines") {
   const auto at = [](std::uint32_t line) {
     return FlameFrame{.function = "f", .module = "m", .file = "f.c", .line = line};
   };

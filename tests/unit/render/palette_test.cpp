@@ -10,7 +10,7 @@
 
 using namespace heapprof::render;
 
-TEST_CASE("hues: from the name, distinct while there are enough") {
+TEST_CASE("hues: derived from the name, distinct while there are enough") {
   const std::vector<std::string> names = {"redis-server", "libc.so.6", "libcrypto.so.3", "",
                                           "libssl.so.3",  "libm.so.6"};
   const auto hues = hues_of(names);

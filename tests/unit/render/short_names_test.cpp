@@ -4,7 +4,7 @@
 
 using namespace heapprof::render;
 
-TEST_CASE("short names lose arguments, not meaning") {
+TEST_CASE("short names have no arguments") {
   const auto e = std::string("<\xe2\x80\xa6>");
   CHECK(short_name("main") == "main");
   CHECK(short_name("f(int, char const*)") == "f()");
@@ -23,7 +23,7 @@ TEST_CASE("short names lose arguments, not meaning") {
   CHECK(short_name("").empty());
 }
 
-TEST_CASE("in little room a name loses its outer scopes, then its end") {
+TEST_CASE("a name that is too long loses its outer scopes, then its end") {
   CHECK(fit_name("a::b::function()", 16) == "a::b::function()");
   CHECK(fit_name("a::b::function()", 13) == "b::function()");
   CHECK(fit_name("a::b::function()", 12) == "function()");
@@ -34,7 +34,7 @@ TEST_CASE("in little room a name loses its outer scopes, then its end") {
   CHECK(fit_name("a::", 1) == "\xe2\x80\xa6");
 }
 
-TEST_CASE("Of a path in little room the end is kept") {
+TEST_CASE("a path that is too long loses its outer folders") {
   CHECK(fit_path("/usr/src/redis/listpack.c:855", 29) == "/usr/src/redis/listpack.c:855");
   CHECK(fit_path("/usr/src/redis/listpack.c:855", 28) == "\xe2\x80\xa6/src/redis/listpack.c:855");
   CHECK(fit_path("/usr/src/redis/listpack.c:855", 16) == "\xe2\x80\xa6/listpack.c:855");

@@ -58,7 +58,7 @@ std::string plot(const Timeline& timeline, const PlotOptions& options) {
 
 }  // namespace
 
-TEST_CASE("stretches without events are marked below the picture, pauses in it, also where both are") {
+TEST_CASE("idle times are marked below the chart, pauses in it, also where both are") {
   Timeline timeline = example();
   // All of the gap and more, as good as nothing at both ends, and many side by side.
   timeline.pauses = {{0, 1}, {3'900'000'000, 7'100'000'000}};
@@ -118,7 +118,7 @@ TEST_CASE("peak: the one given, else the first highest sample") {
   CHECK(peak_of(timeline).time_ns == 5);
 }
 
-TEST_CASE("csv: every sample of either kind, quoted names, values held between samples") {
+TEST_CASE("csv: every sample of either kind, quoted names, constant values between samples") {
   const auto lines = lines_of(text_of([](const TextSink& out) { write_timeline_csv(example(), out); }));
   REQUIRE(lines.size() == 1 + 16 + 16);
   CHECK(lines[0] == "time_ns,live_bytes,highest_bytes,rss_bytes,big(int),\"comma, \"\"quoted\"\"\"");
@@ -141,7 +141,7 @@ TEST_CASE("csv: samples at one time are one line") {
   CHECK(peak_of(timeline).bytes == 8);
 }
 
-TEST_CASE("json: everything, exactly, and it survives hostile names") {
+TEST_CASE("json: every value, exactly; hostile names are escaped") {
   Timeline timeline = example();
   timeline.sites[0].label = "bad\xff\n";
   timeline.marks = {{kSecond, "begin"}};
@@ -186,7 +186,7 @@ TEST_CASE("plot: within its width, no trailing blanks, the same without colour")
   CHECK(text == plot(example(), {}));
 }
 
-TEST_CASE("plot: the area is as high as its value says") {
+TEST_CASE("plot: the height of the area is its value") {
   Timeline timeline;
   timeline.title = "ramp";
   timeline.duration_ns = 100;
@@ -209,7 +209,7 @@ TEST_CASE("plot: the area is as high as its value says") {
   CHECK(area <= 8 * 28);
 }
 
-TEST_CASE("plot: idle times are marked on the axis, and resident memory is not drawn where nothing is known of it") {
+TEST_CASE("plot: idle times are marked on the axis; resident memory is not drawn where it is unknown") {
   // Samples throughout, as of a recording; resident memory is known in the first and the last fifth.
   Timeline timeline;
   timeline.title = "idle";
@@ -249,7 +249,7 @@ TEST_CASE("plot: idle times are marked on the axis, and resident memory is not d
   }
 }
 
-TEST_CASE("picture: what is live in a gap is what the samples say, and nothing else") {
+TEST_CASE("picture: live bytes in a gap are those of the samples") {
   // A gap that begins while memory falls was once drawn with what had been live before.
   Timeline timeline;
   timeline.title = "fall";
@@ -282,14 +282,14 @@ TEST_CASE("plot: nothing recorded, one sample, all zero, no duration") {
   CHECK(plot(timeline, {}).find("4.00 EiB") != std::string::npos);
 }
 
-TEST_CASE("plot: resident memory far beyond the heap is told, not drawn") {
+TEST_CASE("plot: resident memory far above the heap is printed, not drawn") {
   Timeline timeline = example();
   timeline.resident = {{1, 1ull << 40}};
   const std::string text = plot(timeline, {});
   CHECK(text.find("beyond this scale") != std::string::npos);
 }
 
-TEST_CASE("svg: a sample of resident memory that stands alone is a dot") {
+TEST_CASE("svg: a single sample of resident memory is a dot") {
   Timeline timeline = example();
   const auto dots = [&] {
     const std::string svg = text_of([&](const TextSink& out) { write_timeline_svg(timeline, out); });

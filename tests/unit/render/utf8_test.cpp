@@ -8,13 +8,13 @@ namespace {
 const std::string kBad = "\xef\xbf\xbd";
 }
 
-TEST_CASE("clean text stays as it is") {
+TEST_CASE("clean text is unchanged") {
   for (const std::string text :
        {"", "main", "std::vector<int>", "gr\xc3\xbc\xc3\x9f", "\xe2\x82\xac", "\xf0\x9f\x94\xa5", "\xf4\x8f\xbf\xbf"})
     CHECK(clean_utf8(text) == text);
 }
 
-TEST_CASE("what is no UTF-8 becomes a replacement character, byte by byte") {
+TEST_CASE("each invalid byte becomes a replacement character") {
   CHECK(clean_utf8("a\xff" "b") == "a" + kBad + "b");
   CHECK(clean_utf8("\xc3") == kBad);                          // cut short
   CHECK(clean_utf8("\xe2\x82") == kBad + kBad);
@@ -26,7 +26,7 @@ TEST_CASE("what is no UTF-8 becomes a replacement character, byte by byte") {
   CHECK(clean_utf8("\xc3\x28") == kBad + "(");                // the second byte starts anew
 }
 
-TEST_CASE("control characters and what XML forbids are replaced too") {
+TEST_CASE("control characters and those that XML forbids are replaced") {
   CHECK(clean_utf8(std::string("\0", 1)) == kBad);
   CHECK(clean_utf8("a\nb\tc\x1b[31m\x7f") == "a" + kBad + "b" + kBad + "c" + kBad + "[31m" + kBad);
   CHECK(clean_utf8("\xc2\x85\xc2\x9b") == kBad + kBad);  // C1
