@@ -72,7 +72,7 @@ int control(const ControlOptions& options) {
   std::vector<std::string> words = options.words;
   std::string path;
   const auto wrong = [](const std::string& what) {
-    std::fprintf(stderr, "heapprof: %s\nrun 'heapprof control --help' for usage\n", what.c_str());
+    std::fprintf(stderr, "heapprof: %s\nSee 'heapprof control --help'.\n", what.c_str());
     return 2;
   };
   if (options.pid == 0) {
@@ -84,7 +84,7 @@ int control(const ControlOptions& options) {
   const Action* action = nullptr;
   for (const Action& each : kActions)
     if (each.name == words[0]) action = &each;
-  if (action == nullptr) 
+  if (action == nullptr)
     return wrong("control: unknown action '" + words[0] + "'; expected pause, resume, mark TEXT or status");
   const bool marks = action->command == MailboxCommand::kMark;
   if (words.size() != (marks ? 2u : 1u))
@@ -104,7 +104,7 @@ int control(const ControlOptions& options) {
     if (action->command == MailboxCommand::kNone) return print_status(mailbox, path, options.json);
     const std::string state = state_of(mailbox);
     if (state == "ended") return complain(path + ": its program has ended");
-    if (state == "stopped") return complain(path + ": the recorder has stopped; 'heapprof info' says why");
+    if (state == "stopped") return complain(path + ": the recorder has stopped; 'heapprof info' prints the reason");
     const auto patience = std::chrono::milliseconds(static_cast<long>(options.seconds * 1000));
     switch (mailbox.send(action->command, marks ? words[1] : "", patience)) {
       case Mailbox::Answer::kDone:

@@ -269,7 +269,9 @@ Json totals_json(const std::string& trace, const Side& side) {
 
 Json json_of(const DiffOptions& options, const Side& before, const Side& after,
              const std::vector<const Pair*>& changed) {
-  Json json{{"before", totals_json(options.trace.trace, before)}, {"after", totals_json(options.after, after)}};
+  Json json = json_document();
+  json["before"] = totals_json(options.trace.trace, before);
+  json["after"] = totals_json(options.after, after);
   json["changed_stacks"] = changed.size();
   Json& top = json["top"] = Json::array();
   const std::size_t shown = options.top == 0 ? changed.size() : std::min(options.top, changed.size());
