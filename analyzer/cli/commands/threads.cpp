@@ -130,8 +130,7 @@ void print_threads(const ThreadOptions& options, const replay::Analysis& analysi
                     exact_number(thread.of_others.blocks), exact_number(thread.not_freed.blocks),
                     thread_name(profile, i)});
   }
-  text.table({"allocations", "bytes", "self-freed", "freed by others", "freed for others", "not freed", "thread"},
-             rows);
+  text.table({"allocations", "bytes", "self-freed", "by others", "for others", "not freed", "thread"}, rows);
   if (rows.size() < of_thread.size())
     text.line("  (" + std::to_string(rows.size()) + " of " + exact_number(of_thread.size()) +
               " threads; --top 0 shows all)");

@@ -56,7 +56,7 @@ void StackNames::warn_of_unresolved(const std::vector<symbols::CodeAddress>& wan
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string text = render::exact_number(unresolved) + " of " + render::exact_number(wanted.size()) +
                      " code addresses (" + render::percent(unresolved, wanted.size()) +
-                     ") are unresolved, without a function name:";
+                     ") are unresolved (no function name):";
   constexpr std::size_t kMaxModules = 4;
   for (std::size_t i = 0; i < std::min(kMaxModules, ranked.size()); ++i)
     text += (i == 0 ? " " : ", ") + ranked[i].first + " (" + render::exact_number(ranked[i].second) + ")";
