@@ -87,7 +87,7 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
                     site_name(site.frame)});
   }
   if (rows.empty()) text.line("  none");
-  else text.table({"short-lived", "% of site", "temporary", "bytes", "mean lifetime", "call site"}, rows);
+  else text.table({"short", "of site", "temporary", "bytes", "mean life", "call site"}, rows);
   text.notes(names.warnings());
   write_output(options.trace.output, text.text());
 }

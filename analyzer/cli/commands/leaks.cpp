@@ -49,7 +49,7 @@ struct TrendWords {
 constexpr TrendWords kTrends[] = {
     {Growth::kGrowing, "growing", "growing", "growing", "live bytes rose until the end"},
     {Growth::kStable, "stable", "stable", "kept", "live bytes stopped rising"},
-    {Growth::kInUse, "in use", "in_use", "in_use", "most blocks of these stacks are freed"}};
+    {Growth::kInUse, "in use", "in_use", "in_use", "stacks that free most of their blocks"}};
 
 const TrendWords& words_for(Growth growth) {
   return *std::find_if(std::begin(kTrends), std::end(kTrends),
@@ -184,7 +184,7 @@ void write_text(const LeakOptions& options, const model::Profile& profile, const
       heading += " (" + std::to_string(stacks.size()) + " of " + render::exact_number(all) + " stacks)";
     text.heading(heading);
     if (history != nullptr)
-      text.paragraph("Bars: the minimum of live bytes in each sixteenth of the time, then live bytes at the end.");
+      text.paragraph("Bars: minimum live bytes in each 16th of the time; last bar: live bytes at the end.");
   }
   std::size_t number = 0;
   for (const RankedStack& stack : stacks) {

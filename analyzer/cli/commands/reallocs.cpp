@@ -88,7 +88,7 @@ void print_reallocs(const ReallocOptions& options, const replay::Analysis& analy
                     site_name(site.frame)});
   }
   if (rows.empty()) text.line("  none");
-  else text.table({"copied", "reallocs", "moved", "buffers", "max per buffer", "its sizes", "call site"}, rows);
+  else text.table({"copied", "calls", "moved", "buffers", "max calls", "its sizes", "call site"}, rows);
   text.notes(names.warnings());
   write_output(options.trace.output, text.text());
 }
