@@ -205,7 +205,7 @@ TEST_CASE("blocks live at a moment are all counted, those of zero bytes too") {
   CHECK(json.number("/top/1/blocks") == 5);
   const Outcome text = run({"report", file.path(), "--live-at", "90%"});
   CHECK(text.has_line({"live", "100 B", "in 10 blocks, at 90.0 ms"}));
-  CHECK(text.has_line({"never freed", "100 B", "in 10 blocks of these"}));
+  CHECK(text.has_line({"never freed", "100 B", "of these, in 10 blocks"}));
   // Of the whole recording, and of a slice, the peak is where it was first reached.
   CHECK(run({"report", file.path(), "--json"}).number("/heap/peak_blocks") == 1);
   const Outcome slice = run({"report", file.path(), "--json", "--live-at", "90%", "--to", "95%"});
