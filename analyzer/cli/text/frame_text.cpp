@@ -7,7 +7,7 @@
 
 #include "analyzer/render/short_names.h"
 #include "analyzer/render/utf8.h"
-#include "analyzer/symbols/function_name.h"
+#include "analyzer/symbols/return_type.h"
 
 namespace heapprof::cli {
 
