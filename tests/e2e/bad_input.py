@@ -1,5 +1,5 @@
-"""What users get wrong and what happens to files: one clear line, the promised exit status, and from a damaged
-trace everything that is undamaged, with what was lost."""
+"""Invalid arguments and damaged files: heapprof prints one message and exits with the documented status. It recovers
+every undamaged part of a trace, and counts what is lost."""
 
 import os
 import struct
@@ -13,14 +13,14 @@ COMMANDS = (("info",), ("report",), ("report", "--json"), ("leaks",), ("timeline
 
 
 class BadInput(harness.Case):
-    def ask_everything(self, path, allowed=(0, 1)):
-        """Every analysis command on `path`: none may crash or hang. Returns the statuses."""
+    def run_all_commands(self, path, allowed=(0, 1)):
+        """Runs every analysis command on `path`: none may crash or hang. Returns the exit statuses."""
         statuses = []
         for command in COMMANDS:
             result = self.run_heapprof(command[0], path, *command[1:], timeout=60)
             self.assertIn(result.returncode, allowed, f"{command} {path}: {result.stderr[-2000:]}")
             if result.returncode == 1:
-                self.assertTrue(result.stderr.strip(), f"{command} says nothing")
+                self.assertTrue(result.stderr.strip(), f"{command} printed no message")
             statuses.append(result.returncode)
         result = self.run_heapprof("export", "heaptrack", path, "-o", self.dir / "export.heaptrack", timeout=60)
         self.assertIn(result.returncode, allowed, result.stderr[-2000:])
@@ -28,7 +28,7 @@ class BadInput(harness.Case):
         return statuses
 
     def refused(self, path, *words):
-        """No command finds anything in `path`; each says so in one line that names the file."""
+        """Checks that every command rejects `path` with one line that names the file."""
         for command in COMMANDS + (("export",),):
             arguments = ("export", "heaptrack", path, "-o", self.dir / "e.heaptrack") if command == ("export",) else \
                 (command[0], path, *command[1:])
@@ -60,8 +60,8 @@ class BadInput(harness.Case):
         self.refused("/dev/null")
 
     def test_newer_version(self):
-        """A version is believed with its checksum: a damaged one hides nothing, and behind the header of a newer
-        one stands nothing that is known."""
+        """A header whose checksum does not match is damaged, whatever its version: the frames are read. A file with a
+        newer version is rejected, because what follows its header is unknown."""
         run = self.record(harness.program("ledger_single"), 100)
         whole = self.report(run.trace)
         data = bytearray(run.trace.read_bytes())
@@ -95,7 +95,7 @@ class BadInput(harness.Case):
             self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
         if os.path.exists("/dev/full"):
             result = self.run_heapprof("report", run.trace, "-o", "/dev/full")
-            self.assertEqual(result.returncode, 1, "a full disk went unnoticed")
+            self.assertEqual(result.returncode, 1, "the full disk was not reported")
 
     def test_record_refuses(self):
         trace = self.dir / "out.hprof"
@@ -136,7 +136,7 @@ class BadInput(harness.Case):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assert_sound(self.report(trace))
 
-    def test_cut_anywhere(self):
+    def test_truncated_anywhere(self):
         run = self.record(harness.program("ledger_threads"), 1_500, 1, 3, 1, BLOCK_BYTES=4096)
         whole = self.report(run.trace)
         data = run.trace.read_bytes()
@@ -148,7 +148,7 @@ class BadInput(harness.Case):
             with self.subTest(cut=cut):
                 path.write_bytes(data[:cut])
                 if number % 6 == 0:
-                    self.ask_everything(path)
+                    self.run_all_commands(path)
                 result = self.run_heapprof("report", path, "--json")
                 self.assertIn(result.returncode, (0, 1), result.stderr)
                 if cut < 4096:
@@ -157,7 +157,8 @@ class BadInput(harness.Case):
                     report = self.report(path, status=(0, 1))
                     self.assertLessEqual(report["events"], whole["events"])
                     if report["events"] < whole["events"]:
-                        self.assertFalse(report["integrity"]["complete"], "events are missing and nobody says so")
+                        self.assertFalse(report["integrity"]["complete"],
+                                         "events are missing, but the trace is reported as complete")
                         self.assertEqual(result.returncode, 1)
                         lost = report["integrity"]["events_lost"]
                         if lost is not None:
@@ -180,7 +181,7 @@ class BadInput(harness.Case):
         return found
 
     def test_damaged_frames(self):
-        """One byte of a frame is wrong: exactly that frame is lost, and the loss is told in events."""
+        """If one byte of a frame is wrong, exactly that frame is lost, and its events are counted."""
         run = self.record(harness.program("ledger_single"), 6_000, 1, BLOCK_BYTES=4096)
         whole = self.report(run.trace)
         data = run.trace.read_bytes()
@@ -196,13 +197,13 @@ class BadInput(harness.Case):
             path.write_bytes(damaged)
             with self.subTest(frame=frame, at=at - frame):
                 if number % 10 == 0:
-                    self.ask_everything(path)
+                    self.run_all_commands(path)
                 report = self.report(path, status=1)
                 integrity = report["integrity"]
                 self.assertFalse(integrity["complete"])
                 self.assertGreater(integrity["bytes_damaged"], 0)
                 self.assertEqual(integrity["events_lost"], events)
-                # A realloc whose end went with the frame is one that never ended, so its begin is no free.
+                # If the lost frame contains the end of a realloc, its begin does not count as a free.
                 self.assertIn(report["events"] + events, (whole["events"], whole["events"] - 1))
 
     def test_damage_anywhere(self):
@@ -212,7 +213,7 @@ class BadInput(harness.Case):
         path = self.dir / "damaged.hprof"
         for number in range(60):
             damaged = bytearray(data)
-            # Bytes, runs of zeros, runs of noise, pieces moved elsewhere.
+            # Flipped bits, zeros, random bytes, or a part of the file copied to another offset.
             kind = number % 4
             at = generator.randrange(0 if number % 3 else 0, len(data) if number % 2 else 6000)
             size = 1 << generator.randrange(13)
@@ -229,18 +230,18 @@ class BadInput(harness.Case):
                 damaged[at:at + len(piece)] = piece
             path.write_bytes(damaged[:len(data)])
             with self.subTest(number=number, kind=kind, at=at, size=size):
-                self.ask_everything(path) if number % 12 == 0 else None
+                self.run_all_commands(path) if number % 12 == 0 else None
                 result = self.run_heapprof("report", path, "--json", timeout=60)
                 self.assertIn(result.returncode, (0, 1), result.stderr[-2000:])
 
     def test_trace_of_a_program_without_events(self):
-        """Nothing to report is no error."""
+        """A trace without events is not an error."""
         source = self.dir / "idle.c"
         source.write_text("int main(void) { return 0; }\n")
         subprocess.run(["cc", "-o", self.dir / "idle", source], check=True)
         run = self.record(self.dir / "idle", how="record")
         self.assertTrue(run.trace.exists())
-        self.assertEqual(set(self.ask_everything(run.trace)), {0})
+        self.assertEqual(set(self.run_all_commands(run.trace)), {0})
 
 
 if __name__ == "__main__":

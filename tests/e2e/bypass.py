@@ -1,6 +1,6 @@
 """Libraries that bypass the recorder's hooks by the rules of symbol lookup: loaded with RTLD_DEEPBIND, loaded into
 another namespace (dlmopen), or defining malloc and linked with -Bsymbolic. Their allocations are recorded exactly,
-with complete stacks, whoever frees the blocks."""
+with complete stacks, also if other code frees the blocks."""
 
 import os
 from collections import defaultdict

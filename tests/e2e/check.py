@@ -1,4 +1,5 @@
-"""Limits: passed by one byte they fail, met exactly they hold; the JUnit file says the same as the exit status."""
+"""`heapprof check`: a value equal to its limit is accepted, one byte more fails. The JUnit file agrees with the exit
+status."""
 
 import json
 import xml.etree.ElementTree
@@ -40,7 +41,7 @@ class Check(harness.Case):
         self.heapprof("check", self.trace, "--baseline", larger)
 
     def test_a_name_that_matches_nothing(self):
-        """A limit on a function that was renamed must not pass for ever."""
+        """A limit for a function must not hold for ever because the function was renamed."""
         for selection in (["--function", "nosuch"], ["--module", "nosuch"], ["--thread", "nosuch"],
                           ["--function", "nosuch", "--from", "50%"]):
             with self.subTest(selection=selection):
@@ -55,17 +56,17 @@ class Check(harness.Case):
                 self.assertEqual((suite.get("tests"), suite.get("failures")), ("2", "1"))
                 text = self.heapprof("check", self.trace, *selection, "--max-leaked", 0, status=1)
                 self.assertEqual(text.splitlines()[0].split()[:2], ["FAILED", "names:"])
-                # That nothing is allocated there may be just what is asked for.
+                # That the function allocates nothing may be what the limit requires.
                 for none in ("--max-allocations", "--max-allocated", "--max-peak"):
                     self.heapprof("check", self.trace, *selection, "--max-leaked", 0, none, 0)
                 self.heapprof("check", self.trace, *selection, "--baseline", self.trace, status=1)
-        # The names are there, but nothing else fits: a limit on that is met.
+        # The names match, but no block matches the other filters: the limit holds.
         self.heapprof("check", self.trace, "--function", "^main$", "--min-size", "1T", "--max-leaked", 0)
         self.heapprof("check", self.trace, "--min-size", "1T", "--max-leaked", 0)
         self.heapprof("check", self.trace, "--function", "^main$", "--max-allocations", "100G")
 
     def test_a_program_without_leaks_has_none(self):
-        """What the runtime keeps (stdio's buffer, libstdc++'s pool) is suppressed as in `leaks`, and said."""
+        """Blocks of the runtime (stdio's buffer, libstdc++'s pool) are suppressed as in `leaks`, and counted."""
         trace = self.record(harness.program("hello")).trace
         leaks = json.loads(self.heapprof("leaks", trace, "--json"))
         whole = leaks["heap"]["leaked_bytes"], leaks["heap"]["leaked_blocks"]
@@ -86,7 +87,7 @@ class Check(harness.Case):
         self.assertEqual((answer["leaked_bytes"], answer["leaked_blocks"]), whole)
         self.assertEqual(answer["suppressed"], leaks["suppressed"])
         self.assertEqual([check["figure"] for check in answer["checks"]], [0, 0])
-        # Switched off, all is compared.
+        # Without the built-in suppressions, all blocks are compared.
         for switch in ("--no-suppressions", "--no-default-suppressions"):
             answer = json.loads(self.heapprof("check", trace, *limits, "--json", switch, status=3))
             self.assertEqual([check["figure"] for check in answer["checks"]], list(whole))
@@ -108,7 +109,7 @@ class Check(harness.Case):
         file.write_text("leak:leak_one_block\n")
         answer = json.loads(self.heapprof("check", trace, "--max-leaked", 0, "--suppressions", file, "--json"))
         self.assertEqual([hit["bytes"] for hit in answer["suppressed"]["by"] if not hit["built_in"]], [leaked])
-        # A baseline is compared in the same way: what the runtime keeps in it excuses no leak.
+        # Suppressions apply to the baseline too: the runtime's blocks in it do not offset a leak.
         generous = ("--tolerance", 5000)
         self.heapprof("check", trace, "--baseline", clean, *generous, status=3)
         self.heapprof("check", trace, "--baseline", clean, *generous, "--suppressions", file)

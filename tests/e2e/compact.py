@@ -1,5 +1,6 @@
-"""A compacted trace answers as the one it was made from: byte for byte with --exact, else but for microseconds and
-the numbers that stand for addresses. What cannot be compacted, or was damaged afterwards, is said."""
+"""Commands print the same for a compacted trace as for its original: byte for byte with --exact; otherwise times
+differ by less than a microsecond, and numbers replace addresses. Problems are reported, of the input and of a
+compacted trace that was damaged later."""
 
 import gzip
 import json
@@ -20,7 +21,7 @@ QUESTIONS = REPORTS + (
     ("threads", "--json"), ("frees", "--json"), ("timeline", "--json"), ("timeline", "--format", "csv"),
     ("timeline", "--format", "svg"), ("timeline", "--format", "openmetrics"), ("flamegraph", "--format", "folded"))
 EXPORTS = ("heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "ndjson", "csv")
-# A microsecond, as the samples of the clock have it: between two of them ticks may be taken for longer.
+# A microsecond of the sampled clock: the ticks between two samples may be interpreted as longer.
 MICROSECOND = 3_000
 
 PYTHON = """
@@ -33,7 +34,8 @@ for t in threads: t.start()
 for t in threads: t.join()
 """
 SQL = """create table t(a integer primary key, b text);
-with recursive n(x) as (select 1 union all select x+1 from n where x<3000) insert into t select x, printf('row %d', x) from n;
+with recursive n(x) as (select 1 union all select x+1 from n where x<3000)
+insert into t select x, printf('row %d', x) from n;
 create index i on t(b); select count(*) from t where b like '%9%';"""
 
 
@@ -43,19 +45,19 @@ class Compact(harness.Case):
         self.heapprof("compact", trace, "-o", result, *options)
         return result
 
-    def ask(self, trace, question):
-        """What heapprof answers, without a name of the trace in it."""
-        if question[0] == "export":
+    def output_of(self, trace, command):
+        """The output of a command, without the names of traces."""
+        if command[0] == "export":
             target = self.dir / "export"
-            self.heapprof("export", question[1], trace, *question[2:], "-o", target)
+            self.heapprof("export", command[1], trace, *command[2:], "-o", target)
             data = target.read_bytes()
             data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
         else:
-            data = self.heapprof(question[0], trace, *question[1:]).encode()
+            data = self.heapprof(command[0], trace, *command[1:]).encode()
         return data.replace(str(trace).encode(), b"TRACE").replace(trace.name.encode(), b"TRACE")
 
     def recordings(self):
-        """Threads, reallocs, stacks of releases, mappings, marks; and two real programs."""
+        """Threads, reallocations, call stacks of frees, mappings, marks; and two real programs."""
         yield self.record(harness.program("ledger_threads"), 1_000, 1, 3, 1).trace
         yield self.record(harness.program("ledger_habits"), FREE_STACKS=1).trace
         yield self.record(harness.program("ledger_growth")).trace
@@ -75,10 +77,10 @@ class Compact(harness.Case):
                     ("report", "--json", "--min-lifetime", "10us"), ("report", "--json", "--live-at", "30%"),
                     ("export", "ndjson", "--from", "30%", "--to", "60%")):
                 with self.subTest(trace=trace.name, question=question):
-                    self.assertEqual(self.ask(exact, question), self.ask(trace, question))
+                    self.assertEqual(self.output_of(exact, question), self.output_of(trace, question))
 
     def same(self, was, now, where=""):
-        """Equal, but for times that differ by less than a microsecond."""
+        """Checks that two JSON values are equal, except for times that differ by less than a microsecond."""
         self.assertEqual(type(was), type(now), where)
         if isinstance(was, dict):
             self.assertEqual(was.keys(), now.keys(), where)
@@ -95,9 +97,10 @@ class Compact(harness.Case):
             self.assertEqual(was, now, where)
 
     def same_events(self, trace, rounded, *options):
-        """The same events in the same order; a block's number takes its address's place."""
-        was = [json.loads(line) for line in self.ask(trace, ("export", "ndjson", *options)).splitlines()]
-        now = [json.loads(line) for line in self.ask(rounded, ("export", "ndjson", *options)).splitlines()]
+        """Checks that both traces have the same events in the same order. In a rounded trace, a number replaces each
+        block's address."""
+        was = [json.loads(line) for line in self.output_of(trace, ("export", "ndjson", *options)).splitlines()]
+        now = [json.loads(line) for line in self.output_of(rounded, ("export", "ndjson", *options)).splitlines()]
         self.assertGreater(len(was), 0)
         number_of = {}
         for one, other in zip(was, now):
@@ -114,16 +117,16 @@ class Compact(harness.Case):
         return was
 
     def quiet_moments(self, events, count):
-        """Moments that have no event within some microseconds: rounding moves none to their other side."""
+        """Times without an event within some microseconds: rounding moves no event across them."""
         times = sorted(event["time_ns"] for event in events if "time_ns" in event)
         between = [(before + after) // 2 for before, after in zip(times, times[1:]) if after - before > 6_000]
         self.assertGreater(len(between), count)
         return [between[i * len(between) // count] for i in range(count)]
 
     def quiet_lifetime(self, trace):
-        """One from which every block's lifetime differs by some microseconds, as near to a millisecond as can be."""
+        """The time nearest to a millisecond from which every block's lifetime differs by some microseconds."""
         born, lives = {}, []
-        for event in map(json.loads, self.ask(trace, ("export", "ndjson")).splitlines()):
+        for event in map(json.loads, self.output_of(trace, ("export", "ndjson")).splitlines()):
             if event.get("event") == "alloc":
                 born[event["address"]] = event["time_ns"]
             elif event.get("event") == "free" and event["address"] in born:
@@ -145,43 +148,45 @@ class Compact(harness.Case):
                                        ("frees", "--json"),
                                        ("churn", "--json", "--within", self.quiet_lifetime(trace))):
                 with self.subTest(trace=trace.name, question=question):
-                    self.same(json.loads(self.ask(trace, question)), json.loads(self.ask(rounded, question)))
+                    self.same(json.loads(self.output_of(trace, question)),
+                              json.loads(self.output_of(rounded, question)))
             for question in (("flamegraph", "--format", "folded"), ("export", "callgrind"), ("export", "speedscope")):
                 with self.subTest(trace=trace.name, question=question):
-                    self.assertEqual(self.ask(rounded, question), self.ask(trace, question))
+                    self.assertEqual(self.output_of(rounded, question), self.output_of(trace, question))
             with self.subTest(trace=trace.name):
                 events = self.same_events(trace, rounded)
                 moments = self.quiet_moments(events, 3) if len(events) > 100 else []
                 for begin, end in zip(moments, moments[1:]):
                     slice_ = ("--from", f"{begin}ns", "--to", f"{end}ns")
-                    self.same(json.loads(self.ask(trace, ("report", "--json", "--top", "100", *slice_))),
-                              json.loads(self.ask(rounded, ("report", "--json", "--top", "100", *slice_))), slice_)
+                    self.same(json.loads(self.output_of(trace, ("report", "--json", "--top", "100", *slice_))),
+                              json.loads(self.output_of(rounded, ("report", "--json", "--top", "100", *slice_))),
+                              slice_)
 
-    def test_names_go_with_it(self):
-        """A bundled trace, compacted, is read where neither the program nor the cache is."""
+    def test_compacted_bundle_keeps_names(self):
+        """A bundled trace that is compacted shows names where neither the program nor the symbol cache exists."""
         program = self.dir / "ledger_single"
         shutil.copy(harness.program("ledger_single"), program)
         trace = self.record(program, 500).trace
         bundled = self.dir / "bundled.hprof"
         self.heapprof("bundle", trace, "-o", bundled)
         compacted = self.compact(bundled)
-        answers = [json.loads(self.ask(one, REPORTS[0])) for one in (trace, bundled)]
+        answers = [json.loads(self.output_of(one, REPORTS[0])) for one in (trace, bundled)]
         program.unlink()
-        # A bundle may also come after.
+        # The other order: compact, then bundle.
         for one in (bundled, compacted):
-            now = json.loads(self.ask(one, REPORTS[0] + ("--no-symbol-cache",)))
+            now = json.loads(self.output_of(one, REPORTS[0] + ("--no-symbol-cache",)))
             self.same(answers[0]["top"], now["top"])
             self.assertTrue(any(harness.site_of(row["stack"]) for row in now["top"]))
 
-    def test_bundle_comes_after(self):
+    def test_bundle_of_a_compacted_trace(self):
         program = self.dir / "ledger_single"
         shutil.copy(harness.program("ledger_single"), program)
         compacted = self.compact(self.record(program, 500).trace)
-        answer = json.loads(self.ask(compacted, REPORTS[0]))
+        answer = json.loads(self.output_of(compacted, REPORTS[0]))
         bundled = self.dir / "bundled.hprof"
         self.heapprof("bundle", compacted, "-o", bundled)
         program.unlink()
-        self.same(answer["top"], json.loads(self.ask(bundled, REPORTS[0] + ("--no-symbol-cache",)))["top"])
+        self.same(answer["top"], json.loads(self.output_of(bundled, REPORTS[0] + ("--no-symbol-cache",)))["top"])
 
     def refused(self, *arguments, words):
         result = self.run_heapprof("compact", *arguments)
@@ -212,22 +217,22 @@ class Compact(harness.Case):
             result = self.run_heapprof("bundle", trace, "-o", self.dir / "bundled.hprof")
             self.assertEqual(result.returncode, 1)
             self.assertIn("heapprof compact", result.stderr)
-            # A snapshot can be bundled, and stays what it was when the program has ended.
+            # A compacted copy of a running program's trace can be bundled, and does not change when the program ends.
             self.heapprof("bundle", snapshot, "-o", self.dir / "bundled.hprof")
         finally:
             process.kill()
             process.wait()
 
     def test_killed_program(self):
-        """No end was recorded, and nothing is missing."""
+        """The trace has no end record, and no event is missing."""
         trace = self.record("bash", "-c", f"'{harness.program('ledger_single')}' 300; kill -9 $$", status=None,
                             CHILDREN=0).trace
         was = self.report(trace)
         self.assertEqual(was["integrity"]["ended_by"], "unknown")
         self.same(was, self.report(self.compact(trace)))
 
-    def test_no_room(self):
-        """What could not be written leaves nothing behind, and an older result is still there."""
+    def test_full_disk(self):
+        """A failed write leaves no file, and an older result is kept."""
         trace = self.record(harness.program("ledger_single"), 6_000, 1).trace
         target = self.dir / "result.hprof"
         target.write_text("older")
@@ -246,7 +251,7 @@ class Compact(harness.Case):
         self.assertEqual([path.name for path in self.dir.glob("result*")], ["result.hprof"])
 
     def test_damaged_original(self):
-        """What the original has lost, the compacted trace has lost, too, and says so."""
+        """Events that the original lost are lost in the compacted trace too, and both report it."""
         trace = self.record(harness.program("ledger_threads"), 1_500, 1, 3, 1, BLOCK_BYTES=4096).trace
         data = trace.read_bytes()
         generator = harness.random_generator("damaged")

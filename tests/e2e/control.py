@@ -1,4 +1,4 @@
-"""`heapprof control`: pause, resume and mark a running program's recording, and learn how it stands."""
+"""`heapprof control`: pauses, resumes and marks the recording of a running program, and prints its state."""
 
 import json
 import signal
@@ -37,7 +37,7 @@ class Control(harness.Case):
         self.assertEqual(self.state(trace), "recording")
         self.assertEqual(self.control(trace, "pause"), (0, "paused\n", ""))
         self.assertEqual(self.state(trace), "paused")
-        # A thread may have been in the middle of one.
+        # A thread may have been inside an allocation.
         self.steady_rounds(process)
         paused_at = self.allocations(trace)
         self.steady_rounds(process, 20)
@@ -52,7 +52,7 @@ class Control(harness.Case):
         self.assertTrue(self.report(trace)["integrity"]["complete"])
         timeline = json.loads(self.heapprof("timeline", trace, "--format", "json"))
         self.assertEqual(len(timeline["pauses"]), 1)
-        # A slice that begins within the pause is paused from its beginning.
+        # A time slice that begins within the pause is paused from its beginning.
         pause = timeline["pauses"][0]
         middle = (pause["from_ns"] + pause["to_ns"]) // 2
         slice_ = json.loads(self.heapprof("timeline", trace, "--format", "json", "--from", f"{middle / 1e9:.9f}"))
@@ -81,7 +81,7 @@ class Control(harness.Case):
         times = [mark["time_ns"] for mark in timeline["marks"]]
         self.assertEqual(times, sorted(times))
 
-    def test_the_request_to_a_program_that_does_nothing_is_pending(self):
+    def test_a_request_to_an_idle_program_is_pending(self):
         process, trace = self.steady(threads=0)
         status, _, errors = self.control(trace, "pause", "--wait", "0.2")
         self.assertEqual(status, 1)
@@ -91,7 +91,7 @@ class Control(harness.Case):
         self.assertIn("an earlier request is still pending", errors)
         process.kill()
 
-    def test_wrong_words(self):
+    def test_invalid_arguments(self):
         process, trace = self.steady()
         for words in ((trace,), (trace, "stop"), (trace, "mark"), (trace, "pause", "more"),
                       (trace, "mark", "x" * 257), ()):

@@ -26,7 +26,7 @@ class Diff(harness.Case):
         (back,) = self.diff(many, few, "--cost", "allocations")["top"]
         self.assertEqual((back["bytes"], back["blocks"]), (-70_000, -700))
 
-    def test_a_stack_that_only_one_has(self):
+    def test_a_stack_in_only_one_trace(self):
         burst = self.trace(100)
         other = self.record(harness.program("ledger_single"), 500, 1).trace
         for options in (("--cost", "allocated"), ("--cost", "leaked"), ("--cost", "peak")):
@@ -61,7 +61,7 @@ class Diff(harness.Case):
                 self.assertEqual(tuple(sum(int(row[i]) for row in rows) for i in (1, 2)), expected)
         self.heapprof("diff", few, many, "--format", "svg", "--json", status=2)
 
-    def test_what_cannot_be_read(self):
+    def test_unreadable_traces(self):
         trace = self.trace(100)
         self.heapprof("diff", trace, self.dir / "none", status=1)
         self.heapprof("diff", self.dir / "none", trace, status=1)

@@ -1,4 +1,4 @@
-"""heaptrack itself records the same deterministic program: two recorders, one truth."""
+"""heaptrack records the same deterministic program: both recorders must report the same figures."""
 
 import re
 import shutil
@@ -11,7 +11,7 @@ import heaptrack_file
 
 class Differential(harness.Case):
     def heaptrack(self, *arguments):
-        """heaptrack's own recording of ledger_single."""
+        """Records ledger_single with heaptrack."""
         folder = self.dir / f"heaptrack-{self.count}"
         folder.mkdir()
         self.count += 1
@@ -21,15 +21,14 @@ class Differential(harness.Case):
         return path
 
     def histogram(self, path):
-        """Calls of each size, by heaptrack_print."""
+        """{size: number of allocations}, from heaptrack_print."""
         sizes = self.dir / "sizes"
         heaptrack_file.run_heaptrack_print(path, "-H", sizes)
         return Counter({int(size): int(count) for size, count in
                         (line.split("\t") for line in sizes.read_text().splitlines())})
 
     def by_function(self, path, cost):
-        """The program's own sums, by its innermost function that asks for memory; by heaptrack_print's folded
-        stacks."""
+        """{site: sum} of the program's call sites, from heaptrack_print's folded stacks."""
         stacks = self.dir / "stacks"
         heaptrack_file.run_heaptrack_print(path, "-F", stacks, "--flamegraph-cost-type", cost,
                                            "--shorten-templates=0")
@@ -42,7 +41,8 @@ class Differential(harness.Case):
         return +sums
 
     def test_same_sizes_and_functions(self):
-        """Every size as often, every function as much: of calls, of what is left, of what lived at the peak."""
+        """Both have the same number of allocations of each size, and the same allocations, leaked bytes and bytes at
+        the peak for each function."""
         theirs, theirs_idle = self.heaptrack(6_000, 7, 1), self.heaptrack(0, 7, 1)
         ours, ours_idle = (self.dir / f"{name}.heaptrack.gz" for name in ("work", "idle"))
         for work, path in ((6_000, ours), (0, ours_idle)):
@@ -68,7 +68,7 @@ class Differential(harness.Case):
                 truth = run.ledger().figures()
                 self.assertEqual(ours["allocations"] - ours_idle["allocations"], truth.allocations)
                 self.assertEqual(theirs["calls"] - theirs_idle["calls"], truth.allocations)
-                # heaptrack has libstdc++ and libc free their own at the end, so its leaks are the program's alone.
+                # heaptrack makes libstdc++ and libc free their blocks at the end: its leaks are only the program's.
                 self.assertEqual(theirs["leaked"], heaptrack_file.rounded(truth.leaked_bytes))
                 self.assertEqual(theirs["peak"], heaptrack_file.rounded(ours["peak_bytes"]))
 

@@ -1,4 +1,4 @@
-"""The edges of a program's life, calls that fail, blocks made by libc, mappings."""
+"""Allocations at a program's start and end, calls that fail, blocks allocated by libc, mappings."""
 
 import harness
 import ledger as ledger_module
@@ -7,7 +7,7 @@ import trace_reader
 
 class Edges(harness.Case):
     def site_replay(self, run, name):
-        """Events of blocks made by sites, by the second reader: counts, and what is live, by address."""
+        """Events of blocks that the call sites allocated, from trace_reader: counts, and live blocks by address."""
         trace = run.read()
         site_of = trace.functions(trace_reader.Symbols(harness.program(name)))
         events = trace_reader.merged(trace)
@@ -35,9 +35,9 @@ class Edges(harness.Case):
             self.assertEqual(leaked.get(site, (0, 0)), (cost.leaked_bytes, cost.leaked_blocks), site)
 
     def test_early_and_late(self):
-        """Everything from the first constructor to the last destructor. In .preinit_array, where libc itself is not
-        set up yet, malloc must work, but nothing is promised to be recorded: the one block made there may be unknown,
-        and then its release is the one that matches nothing."""
+        """Everything is recorded from the first constructor to the last destructor. In .preinit_array, before libc is
+        initialised, malloc must work, but need not be recorded: the block allocated there may be unknown, and then
+        its free is unmatched."""
         for how in harness.WAYS:
             with self.subTest(how=how):
                 run = self.record(harness.program("ledger_early"), 1, how=how)
@@ -80,7 +80,7 @@ class Edges(harness.Case):
             self.assertTrue(ledger_module.matches(wanted, actual[first + position]),
                             f"event {position}: {actual[first + position]}, not {wanted}")
 
-    def test_blocks_made_by_libc(self):
+    def test_blocks_allocated_by_libc(self):
         run = self.record(harness.program("ledger_libc"))
         ledger = run.ledger()
         self.assert_ledger_clean(ledger)
@@ -109,7 +109,7 @@ class Edges(harness.Case):
                 self.check_mappings_one_by_one(run)
 
     def check_mappings_one_by_one(self, run):
-        """The second reader sees each call of the ledger, in order, with its range."""
+        """trace_reader finds each call of the ledger, in order, with its range."""
         reader, page = trace_reader, 4096
 
         def up(size):

@@ -1,5 +1,5 @@
-"""What an event costs, by counts that do not depend on the machine's speed: no system call while the block has room,
-and no more instructions than are on record."""
+"""The cost of an event, by counts that do not depend on the machine's speed: no system call while the stream's block
+has space, and no more instructions than tools/bench/instructions.json allows."""
 
 import functools
 import shutil
@@ -20,8 +20,8 @@ def needs(*programs):
 
 @functools.cache
 def same_addresses():
-    """What runs a command with all its memory where it was the last time, if that is allowed here: how many pages of
-    stack are looked at depends on where it lies."""
+    """A command prefix that runs a program at the same addresses each time, if this is permitted here: the number of
+    stack pages that the recorder probes depends on the stack's address."""
     command = ["setarch", "-R"]
     return command if shutil.which("setarch") and subprocess.run([*command, "true"], capture_output=True,
                                                                  check=False).returncode == 0 else []
@@ -29,8 +29,8 @@ def same_addresses():
 
 class FastPath(harness.Case):
     def system_calls(self, times):
-        """Fewest of some runs; without the samples of resident memory, which come with the time (one in 10 ms), not
-        with events."""
+        """The minimum of some runs, without the samples of resident memory: those depend on time (one every 10 ms),
+        not on events."""
         counts = []
         for _ in range(5):
             log, trace = self.dir / "strace", self.dir / "trace"
@@ -54,7 +54,7 @@ class FastPath(harness.Case):
         self.assertGreater(self.system_calls(400_000), self.system_calls(400))
 
     @needs("valgrind", "g++")
-    def test_instructions_on_record(self):
+    def test_instruction_counts(self):
         result = subprocess.run([sys.executable, TOOL, "--build", harness.BUILD, "--check",
                                  TOOL.with_suffix(".json")],
                                 capture_output=True, text=True, env=harness.clean_environment(), check=False)

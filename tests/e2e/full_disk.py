@@ -1,4 +1,4 @@
-"""The disk the trace is on is full: the program does not notice, the trace is readable up to there."""
+"""The trace's file system is full: the program is not affected, and the trace is readable up to that point."""
 
 import atexit
 import subprocess
@@ -35,7 +35,7 @@ class FullDisk(harness.Case):
         finally:
             subprocess.run(["umount", disk], check=True)
 
-    def test_nearly_nothing_left(self):
+    def test_almost_no_space(self):
         for size in (4096, 16384, 65536, 131072):
             with self.subTest(size=size):
                 self.check(size)

@@ -1,11 +1,12 @@
-"""Traces of every version of the format are read for good, with the same figures.
+"""Traces of every version of the format stay readable, with the same figures.
 
-tests/golden/VERSION.hprof is a small recording, tests/golden/VERSION.json what it says. A new version adds a pair:
+tests/golden/VERSION.hprof is a small recording, and tests/golden/VERSION.json has its figures. A new version adds a
+pair:
 
     HEAPPROF_TEST_BUILD=build PYTHONPATH=tests/support python3 tests/e2e/golden.py make tests/golden/1.0
 
-records one on a host named "golden" in a folder of its own, so that nothing of the maker's machine is in it. A pair
-that is there is never made again: a change that needs it is a new version.
+records one on a host named "golden" in a new folder, so that it contains nothing about the machine. An existing pair
+is never replaced: a change that would require it is a new version.
 """
 
 import json
@@ -24,7 +25,7 @@ FIGURES = ("allocations", "allocated_bytes", "frees", "failed", "peak_bytes", "p
 
 
 def summary(path):
-    """What a golden file must say, by the second reader."""
+    """The figures of a golden trace, from trace_reader."""
     trace = trace_reader.Trace(path)
     figures = trace_reader.replay(trace_reader.merged(trace))
     return {

@@ -1,11 +1,11 @@
-"""heaptrack_gui opens exported files, shows them and stays open, on a screen of its own."""
+"""heaptrack_gui opens exported files and shows them, on a virtual screen."""
 
 import harness
 import viewer
 
 
 class HeaptrackGui(harness.Case):
-    def test_it_shows_what_was_exported(self):
+    def test_exported_files_are_shown(self):
         files = []
         for name, suffix, command in (("single", ".zst", (harness.program("ledger_single"), 8_000, 1)),
                                       ("threads", ".gz", (harness.program("ledger_threads"), 5_000, 1)),
@@ -14,8 +14,8 @@ class HeaptrackGui(harness.Case):
             self.heapprof("export", "heaptrack", self.record(*command).trace, "-o", files[-1])
         self.assertEqual(viewer.open_files(files, self.dir, harness.clean_environment()), [])
 
-    def test_what_is_no_such_file_is_a_problem(self):
-        """The check itself: a file that the viewer refuses is not taken for one that is shown."""
+    def test_an_invalid_file_is_a_problem(self):
+        """Tests the check itself: it reports a file that the viewer rejects."""
         file = self.dir / "none.heaptrack"
         file.write_bytes(b"no such format\n")
         self.assertTrue(viewer.open_files([file], self.dir, harness.clean_environment(), seconds=10))

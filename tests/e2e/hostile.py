@@ -1,5 +1,5 @@
-"""Small traces that ask for much memory: heapprof takes an amount that goes with the size of the file, keeps what is
-sound, and says what it left out."""
+"""Small traces that would need much memory: heapprof uses an amount proportional to the size of the file, reads the
+valid part, and reports what it skipped."""
 
 import os
 import resource
@@ -7,7 +7,7 @@ import subprocess
 
 import harness
 
-# What no file makes larger: the program with its libraries, and the constants of analyzer/trace/events/limits.h.
+# Independent of the file: the program with its libraries, and the constants of analyzer/trace/events/limits.h.
 BASE_BYTES = 256 << 20
 BYTES_PER_FILE_BYTE = 128
 
@@ -19,8 +19,8 @@ class Hostile(harness.Case):
                               capture_output=True, text=True)
         self.sound = int(made.stdout)
 
-    def ask(self, *arguments, limit_bytes):
-        """Runs heapprof with so much memory; returns exit status, outputs and the most that was resident."""
+    def run_limited(self, *arguments, limit_bytes):
+        """Runs heapprof with a memory limit; returns exit status, outputs and the maximum resident bytes."""
         def lower_limit():
             resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
 
@@ -37,7 +37,7 @@ class Hostile(harness.Case):
         path = self.dir / name
         size = path.stat().st_size
         allowed = BASE_BYTES + BYTES_PER_FILE_BYTE * size
-        status, out, err, resident = self.ask("report", path, "--json", limit_bytes=allowed)
+        status, out, err, resident = self.run_limited("report", path, "--json", limit_bytes=allowed)
         print(f"{name}: {size} bytes, {resident >> 20} MB resident, exit status {status}", flush=True)
         self.assertEqual(status, 1, err)
         self.assertEqual(len(err.strip().splitlines()), lines, err)
@@ -60,17 +60,18 @@ class Hostile(harness.Case):
 
     def test_texts(self):
         self.assertIn("exceed what a file of this size can hold", self.check("modules.hprof"))
-        # Only the first marks are kept, whatever their number.
+        # Only the first marks are kept, so their number needs no limit.
         self.assertNotIn("exceed", self.check("marks.hprof"))
 
     def test_threads(self):
-        # No event is lost: threads beyond the limit are merged, and names beyond theirs are left empty.
+        # No event is lost: threads above the limit are merged, and names above theirs are left empty.
         self.assertIn("that a file of this size can hold", self.check("threads.hprof"))
         self.assertIn("the names of threads exceed", self.check("long_names.hprof"))
 
     def test_compacted(self):
-        self.assertIn("decompressed bytes, more than the limit", self.check("compacted_nodes.hprof", keeps_sound_part=False))
-        # Its only chunk is damaged: nothing is left, and that is said as well.
+        self.assertIn("decompressed bytes, more than the limit",
+                      self.check("compacted_nodes.hprof", keeps_sound_part=False))
+        # Its only chunk is damaged: a second message says that no event is left.
         self.check("compacted_streams.hprof", keeps_sound_part=False, lines=2)
 
 

@@ -1,6 +1,6 @@
-"""`heapprof install-secure`: setuid and setcap programs record themselves, with nothing of their caller's deciding
-anything, and it is undone by --remove. As root; it changes this machine for as long as it runs, and is skipped where
-heapprof is installed so already."""
+"""`heapprof install-secure`: setuid and setcap programs are recorded, their caller controls no setting, and --remove
+undoes the installation. Needs root. It changes this machine while it runs, and is skipped where heapprof is already
+installed in this way."""
 
 import os
 import pathlib
@@ -56,7 +56,7 @@ class Installed(harness.Case):
                 plain, _ = self.run_as_user(app)
                 recorded, said = self.run_as_user(app, LD_PRELOAD="libheapprof.so")
                 self.assertEqual((recorded, said), (plain, ""))
-                (trace,) = set(self.traces()) - set(before)  # one: the child that it executes records nothing
+                (trace,) = set(self.traces()) - set(before)  # one: the executed child is not recorded
                 status = trace.stat()
                 self.assertEqual((status.st_uid, status.st_mode & 0o777), (owner, 0o600))
                 report = self.report(trace, "--cost", "leaked")
@@ -64,7 +64,7 @@ class Installed(harness.Case):
                 self.assertEqual(report["program"], str(app))
                 self.assertIn(4321, [row["bytes"] for row in report["top"]])
 
-    def test_the_caller_decides_nothing(self):
+    def test_the_caller_controls_nothing(self):
         open_folder = self.dir / "open"
         open_folder.mkdir()
         open_folder.chmod(0o777)
@@ -86,7 +86,7 @@ class Installed(harness.Case):
                         "HEAPPROF_MAX_FILE_SIZE=1073741824"):
             self.assertIn(setting, settings)
 
-    def test_settings_that_are_not_roots_alone(self):
+    def test_settings_that_others_can_write(self):
         app = self.make_app("setuid", 0o4755)
         text = CONFIGURATION.read_text()
 
@@ -116,7 +116,7 @@ class Installed(harness.Case):
         self.run_as_user(app, LD_PRELOAD="libheapprof.so")
         self.assertEqual(len(self.traces()), 1)
 
-    def test_installed_and_undone(self):
+    def test_install_and_remove(self):
         library = pathlib.Path(self.said.split("copied ")[1].split(" to ")[1].split(",")[0])
         status = library.stat()
         self.assertEqual((status.st_uid, status.st_mode & 0o7777), (0, 0o4755))
@@ -134,7 +134,7 @@ class Installed(harness.Case):
         self.install("--remove")
         self.assertEqual(library.read_text(), "another's")
 
-    def test_a_user_may_not(self):
+    def test_needs_root(self):
         user_copy = self.dir / "heapprof"
         shutil.copy(harness.HEAPPROF, user_copy)
         done = subprocess.run(["setpriv", f"--reuid={USER}", "--clear-groups", "--", str(user_copy), "install-secure",
@@ -149,5 +149,5 @@ if __name__ == "__main__":
     if os.geteuid() != 0 or not shutil.which("setcap") or not shutil.which("setpriv"):
         harness.skip_unless(None, "needs root, setcap and setpriv")
     if CONFIGURATION.exists():
-        harness.skip_unless(None, f"{CONFIGURATION} exists: heapprof is installed so on this machine")
+        harness.skip_unless(None, f"{CONFIGURATION} exists: heapprof is already installed for privileged programs")
     harness.main()

@@ -1,5 +1,5 @@
-"""Unwind tables that a program registers at run time reach its own unwinding library, or the trace says that they did
-not."""
+"""Unwind tables that a program registers at run time reach the program's unwinding library; if not, the trace has a
+note."""
 
 import harness
 
@@ -10,29 +10,29 @@ class JitFrames(harness.Case):
         notes = [note for note in self.report(run.trace)["integrity"]["notes"] if note.startswith("__register_frame")]
         return run.stdout, notes
 
-    def test_passed_on_where_a_policy_refuses_process_vm_readv(self):
+    def test_forwarded_if_a_policy_forbids_process_vm_readv(self):
         self.assertEqual(self.outcome("policy"), ("1 0\n", []))
 
-    def test_passed_on_in_a_sandbox(self):
+    def test_forwarded_in_a_sandbox(self):
         self.assertEqual(self.outcome("sandbox"), ("1 0\n", []))
 
-    def test_taken_back_in_a_sandbox(self):
+    def test_deregistered_in_a_sandbox(self):
         self.assertEqual(self.outcome("before"), ("1 0\n", []))
 
-    def test_no_library_could_be_found(self):
-        """The loader's list cannot be read any more. The tables are not taken back either: libgcc would abort."""
+    def test_library_cannot_be_found(self):
+        """The loader's list can no longer be read. Deregistrations are not forwarded either: libgcc would abort."""
         stdout, notes = self.outcome("late")
         self.assertEqual(stdout, "0 0\n")
         self.assertEqual(len(notes), 2)
         self.assertIn("1 registration", notes[1])
 
-    def test_there_was_no_library(self):
+    def test_library_loaded_later(self):
         stdout, notes = self.outcome("without")
         self.assertEqual(stdout, "0 0\n")
         self.assertEqual(len(notes), 2)
 
-    def test_many_went_no_further(self):
-        """Nor does any of the 5,000 deregistrations, also where the recorder can have no more memory."""
+    def test_many_not_forwarded(self):
+        """None of the 5,000 deregistrations is forwarded either, also if the recorder cannot allocate memory."""
         for mode in ("many", "many_late"):
             with self.subTest(mode=mode):
                 stdout, notes = self.outcome(mode)
@@ -40,7 +40,7 @@ class JitFrames(harness.Case):
                 self.assertIn("5001 registrations", notes[1])
 
     def test_memory_of_a_lost_table_is_used_again(self):
-        """The second registration is passed on, and so is its deregistration."""
+        """The second registration is forwarded, and so is its deregistration."""
         stdout, notes = self.outcome("reused")
         self.assertEqual(stdout, "1 0\n")
         self.assertIn("1 registration", notes[1])

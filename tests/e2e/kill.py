@@ -1,6 +1,6 @@
-"""SIGKILL at random moments: what the ledger has as done is in the trace, what it has not begun is not, and of
-the one call that a thread was in, its events may or may not be there. Then the report must add up to the
-same as a replay of those events. tools/campaign/kill.py does the same ten times as often."""
+"""SIGKILL at random times. The trace contains every call that the ledger has as completed, none that it has as not
+begun, and possibly the events of the one call that each thread was executing. The report must equal a replay of these
+events. tools/campaign/kill.py does the same ten times as often."""
 
 import random
 from concurrent.futures import ProcessPoolExecutor
@@ -13,17 +13,17 @@ THREADS = 3
 
 
 class Kill(harness.Case):
-    def test_random_moments(self):
-        # Other moments each time, unless a seed is given.
+    def test_random_times(self):
+        # Different times in each run, unless HEAPPROF_TEST_SEED is set.
         seed = harness.SEED or random.SystemRandom().randrange(1, 1 << 30)
         print(f"HEAPPROF_TEST_SEED={seed}", flush=True)
         generator = random.Random(seed)
         plans = []
         for run in range(RUNS):
             plans.append(dict(
-                delay=int(50_000 * 2 ** (7 * generator.random())),  # 0.05 to 6.4 ms, short ones more often
+                delay=int(50_000 * 2 ** (7 * generator.random())),  # 0.05 to 6.4 ms, more often short
                 seed=generator.randrange(1 << 30),
-                # Small blocks become frames every hundred events: the blow often falls in between.
+                # With small blocks, a frame is written every hundred events: the signal often arrives between two.
                 block_bytes=4096 if run % 2 else 65536,
                 how=("preload", "record", "loader")[run % 3]))
         with ProcessPoolExecutor(2) as pool:
@@ -53,7 +53,7 @@ class Kill(harness.Case):
         return problem, figures, report
 
     def __getstate__(self):
-        # Workers need where to put files, not the test machinery.
+        # Workers need the folder for files, but no unittest state.
         return {"dir": self.dir, "count": 0, "_testMethodName": self._testMethodName}
 
     def __setstate__(self, state):
