@@ -197,7 +197,7 @@ class Compact(harness.Case):
     def test_refuses(self):
         trace = self.record(harness.program("ledger_single"), 300).trace
         compacted = self.compact(trace)
-        self.refused(compacted, "-o", self.dir / "again.hprof", words="compacted already")
+        self.refused(compacted, "-o", self.dir / "again.hprof", words="already compacted")
         self.refused(trace, "-o", trace, words="is the trace itself")
         self.refused(trace, "-o", self.dir / "no" / "folder.hprof", words="No such file")
         (self.dir / "notes.txt").write_text("these are notes\n" * 1000)
