@@ -339,7 +339,7 @@ class Selections(harness.Case):
         trace, truth = run.trace, json.loads(run.stdout)
         brief, pairs, lasting, shared = (truth[name] for name in ("brief", "pairs", "lasting", "shared"))
         own = ("--function", "^ask_")
-        # Every ask_ of the program: sites, how often, how large.
+        # Every ask_ function of the program: allocations and sizes.
         sums = {"brief": (brief, 33 * brief), "pair": (2 * pairs, 129 * pairs), "lasting": (lasting, 1000 * lasting),
                 "forever": (truth["forever"], (1 << truth["forever"]) - 1), "shared": (2 * shared, 112 * shared),
                 "left": (50, 500), "right": (97, 1940)}
@@ -359,7 +359,7 @@ class Selections(harness.Case):
                 ((*own, "--module", "nothing_of_the_kind"), (0, 0)),
                 (("--function", "ask_(lasting|brief)$", "--min-lifetime", "50ms"), of("lasting")),
                 (("--function", "ask_(lasting|brief|forever)$", "--max-lifetime", "50ms"), of("brief")),
-                # What was never released has lived to the end, which is behind the long wait.
+                # Blocks that are never freed live until the end, which is after the long wait.
                 (("--function", "ask_(lasting|brief|forever)$", "--min-lifetime", "50ms"), of("lasting", "forever"))):
             with self.subTest(options):
                 self.assertEqual(self.heap(trace, *options), expected)

@@ -49,8 +49,8 @@ class Ledgers(single.Single):
         self.allocator = f"embedded_{ALLOCATORS[0]}"
         super().test_without_shadow_stack()
 
-    def test_stacks_are_whole(self):
-        self.each(super().test_stacks_are_whole)
+    def test_complete_stacks(self):
+        self.each(super().test_complete_stacks)
 
     def test_events_one_by_one(self):
         self.each(super().test_events_one_by_one)

@@ -1,5 +1,5 @@
-"""Stacks carry the right names: inlined functions with their lines, C++ and Rust names, and code that was loaded
-where other code had been."""
+"""Names of functions: inlined functions with their lines, C++ and Rust names, and libraries that were loaded at the
+same addresses one after another."""
 
 import json
 import os
@@ -32,7 +32,7 @@ class Names(harness.Case):
                 while stack[0]["function"].split("(")[0] in ("malloc", "__libc_malloc", "calloc"):
                     stack = stack[1:]
                 for (function, number, inlined), frame in zip(truth["frames"], stack):
-                    # What the optimiser split off keeps its name, with the clone's after it.
+                    # A part that the optimiser split off has the function's name and a suffix.
                     self.assertRegex(re.sub(r" \[clone [^]]*\]", "", frame["function"]), pattern(function))
                     self.assertEqual(frame["inlined"], inlined, function)
                     if number:
@@ -59,8 +59,8 @@ class Names(harness.Case):
             for frame in row["stack"]:
                 self.assertNotIn("outer_function", frame["function"])
 
-    def test_stripped_function_is_one(self):
-        """Called from two places in it: one function, by where it begins, in the picture, the tables, and a bundle."""
+    def test_stripped_function_is_one_row(self):
+        """Two call sites in one function of a stripped program: one name, by its start address, in every output."""
         source, program = self.dir / "two.c", self.dir / "two"
         source.write_text("""
             #include <stdlib.h>
@@ -92,7 +92,8 @@ class Names(harness.Case):
             self.assertEqual(chosen["heap"]["leaked_bytes"], 3002 if known else 0)
 
     def test_plugins(self):
-        """Found through the caller's RUNPATH, loaded and unloaded at the same addresses, and iconv's hidden loads."""
+        """Plugins found through the caller's RUNPATH, loaded and unloaded at the same addresses; and libraries that
+        iconv loads."""
         run = self.record(harness.program("ledger_plugins"), 60)
         ledger = run.ledger()
         self.assert_ledger_clean(ledger)
@@ -125,7 +126,7 @@ def own_copy(program, folder):
 
 
 class Bundle(harness.Case):
-    """A trace read where the programs are not: in a root that holds heapprof and its libraries alone."""
+    """Reading a trace where the programs do not exist: in a root directory with only heapprof and its libraries."""
 
     OUTPUTS = (
         ("report",), ("report", "--json"), ("report", "--json", "--cost", "allocated", "--top", "0", "--no-inlines"),
@@ -150,11 +151,11 @@ class Bundle(harness.Case):
             self.assertEqual(result.returncode, 0, result.stderr)
             return result.stdout
 
-        language = {"LC_ALL": "C.UTF-8"}  # what a timeline is drawn with
+        language = {"LC_ALL": "C.UTF-8"}  # the encoding of the timeline
         here = self.outputs(lambda *options: read([harness.HEAPPROF, *options, trace, "-o", "-"],
                                                   language | {"XDG_CACHE_HOME": str(self.dir / "cache")}))
         self.assertIn(b"outer_function", here["report"])
-        # What is not bundled has lost its names in the other root, so they come from the bundle alone.
+        # A trace that is not bundled has no names in the other root, so these come from the bundle.
         root = self.dir / "root"
         self.make_root(root)
         shutil.copy(bundled, root / "trace.hprof")
@@ -178,7 +179,7 @@ class Bundle(harness.Case):
         shutil.copy(harness.HEAPPROF, root / "bin" / "heapprof")
 
     def test_programs_renamed(self):
-        """The same without a root: the program is gone, and another one stands in its place."""
+        """The same without chroot: another program has replaced the recorded one."""
         program = own_copy(harness.program("ledger_names"), self.dir)
         trace = self.record(program).trace
         bundled = self.dir / "bundled.hprof"
@@ -189,13 +190,13 @@ class Bundle(harness.Case):
         self.assertEqual(self.heapprof("report", bundled, "--json", "--no-symbol-cache"), here)
         changed = json.loads(self.heapprof("report", trace, "--json"))
         self.assertIn("changed since the recording", " ".join(changed["symbol_warnings"]))
-        # Nothing is lost when a bundle is bundled again.
+        # Bundling a bundle loses nothing.
         again = self.dir / "again.hprof"
         self.heapprof("bundle", bundled, "-o", again)
         self.assertEqual(again.read_bytes(), bundled.read_bytes())
 
     def test_damaged(self):
-        """Names that don't hold together are not used, and the recording is all there."""
+        """Damaged names are not used, and every event is read."""
         trace = self.record(harness.program("ledger_names")).trace
         bundled = self.dir / "bundled.hprof"
         self.heapprof("bundle", trace, "-o", bundled)
@@ -223,7 +224,7 @@ class Bundle(harness.Case):
         self.assertEqual(self.run_heapprof("bundle", trace).returncode, 2)
 
 
-# Every function gets code of its own, and none is inlined.
+# Every function is compiled separately, and none is inlined.
 NODE_OPTIONS = ("--perf-basic-prof", "--always-sparkplug", "--no-opt")
 NODE_PROGRAM = """
 const kept = [];
@@ -236,7 +237,7 @@ console.log(sum, process.pid);
 
 
 class Generated(harness.Case):
-    """Code that a program makes while it runs is named by the map that just-in-time compilers write for perf."""
+    """Code generated at run time is named by the perf map that just-in-time compilers write."""
 
     def setUp(self):
         super().setUp()
@@ -261,7 +262,7 @@ class Generated(harness.Case):
             self.assertIn(name, functions)
             self.assertTrue(functions[name]["file"].endswith("program.js"), functions[name])
         self.assertEqual(functions["allocate_in_script"]["line"], 3)
-        # The map goes, the names stay with the bundle.
+        # The bundle keeps the names after the map is deleted.
         bundled = self.dir / "bundled.hprof"
         self.heapprof("bundle", run.trace, "-o", bundled)
         os.rename(perf_map, self.dir / "moved.map")
@@ -269,13 +270,13 @@ class Generated(harness.Case):
         functions, bare = self.functions(run.trace)
         self.assertNotIn("allocate_in_script", functions)
         self.assertIn("perf", " ".join(bare["symbol_warnings"]))
-        # A map of an earlier process with this number is not believed.
+        # A map of an earlier process with the same pid is not used.
         shutil.copy(self.dir / "moved.map", perf_map)
         os.utime(perf_map, (1, 1))
         self.assertNotIn("allocate_in_script", self.functions(run.trace)[0])
 
     def test_other_root(self):
-        """A container: the process counts itself from 1, in a file system of its own, and still runs."""
+        """A container: the process has its own pid namespace and file system, and still runs."""
         if os.geteuid() != 0 or shutil.which("unshare") is None:
             self.skipTest("unshare needs root")
         folder = Path(tempfile.mkdtemp(prefix="heapprof-test-", dir="/var/tmp"))
@@ -283,7 +284,7 @@ class Generated(harness.Case):
         script = folder / "waits.js"
         script.write_text(NODE_PROGRAM + "setTimeout(() => {}, 60000);")
         trace = folder / "inside.hprof"
-        library = shutil.copy(harness.LIBRARY, folder)  # it may lie in the /tmp that is covered here
+        library = shutil.copy(harness.LIBRARY, folder)  # it may be in /tmp, over which a file system is mounted
         environment = harness.clean_environment(HEAPPROF_OUTPUT=trace)
         command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--mount", "sh", "-c",
                    f"mount -t tmpfs tmpfs /tmp && exec env LD_PRELOAD={library} "
@@ -297,7 +298,7 @@ class Generated(harness.Case):
             self.assertLess(int(line.split()[1]), 100, "not a namespace of its own")
             functions, _ = self.functions(trace)
             self.assertIn("allocate_in_script", functions)
-            # A trace that is being written is read as one.
+            # A trace that is still being written.
             info = json.loads(self.heapprof("info", trace, "--json"))
             self.assertEqual(info["integrity"]["ended_by"], "running")
         finally:

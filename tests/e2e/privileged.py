@@ -16,7 +16,7 @@ OUTPUT_STATUS = 7  # of the program
 class Privileged(harness.Case):
     def setUp(self):
         super().setUp()
-        # An installation that the user can reach, wherever the build folder lies.
+        # An installation that the user can access, wherever the build folder is.
         self.dir.chmod(0o755)
         self.heapprof_path = self.dir / "bin" / "heapprof"
         self.heapprof_path.parent.mkdir()
@@ -52,7 +52,7 @@ class Privileged(harness.Case):
     def record_by_sudo(self, app, *arguments, **options):
         self.count += 1
         trace = self.out / f"{self.count}.hprof"
-        # What sudo tells of its caller.
+        # The variables that sudo sets.
         output, said = self.run_as_root(self.heapprof_path, "record", "-o", trace, app, *arguments, SUDO_UID=USER,
                                         SUDO_GID=USER,
                                         **options)
@@ -67,8 +67,8 @@ class Privileged(harness.Case):
                          ["leak", "main"])
         self.assertIn(f"command line    {app}", self.heapprof("info", trace))
 
-    def test_exactly_its_own(self):
-        """Every kind of file capability, through sudo: the same sets in the program and in a child, the same port."""
+    def test_same_capabilities(self):
+        """Every kind of file capability, under sudo: the program and a child have the same sets and bind the port."""
         for number, capabilities in enumerate(("cap_net_bind_service=ep", "cap_net_bind_service=p",
                                                "cap_net_bind_service,cap_chown=ep",
                                                "cap_net_raw=eip", "cap_net_bind_service=i")):
@@ -91,7 +91,7 @@ class Privileged(harness.Case):
         self.assertEqual(recorded, plain)
         self.assert_recorded(trace, app)
 
-    def test_without_the_right(self):
+    def test_without_permission(self):
         app = self.make_app("service", "cap_net_bind_service,cap_net_raw=ep")
         output, said = self.run_as_user(self.heapprof_path, "record", "-o", self.out / "none", app, PORT, status=126)
         self.assertEqual(output, "")
@@ -101,10 +101,10 @@ class Privileged(harness.Case):
             self.assertIn(text, said)
         self.assertFalse((self.out / "none").exists())
 
-    def test_nothing_that_the_kernel_would_not_give(self):
-        """no_new_privs, the root of another user namespace, a nosuid mount."""
+    def test_no_more_than_the_kernel_grants(self):
+        """no_new_privs, the root user of another user namespace, a nosuid mount."""
         app = self.make_app("service", "cap_net_bind_service=ep")
-        # The first of the two gives up what setpriv keeps.
+        # The first of the two drops what setpriv keeps.
         confined = ["setpriv", "--no-new-privs", "--"]
         plain, _ = self.run_as_user(*confined, app, PORT)
         self.assertIn("port Permission denied", plain)
@@ -149,7 +149,7 @@ class Privileged(harness.Case):
         self.assertIn("record the interpreter", said)
 
     def test_refused_under_sudo(self):
-        """What root may do and the user may not, whose program it is: write there, read the program."""
+        """What root may do, but not the user of the program: write to the folder, read the program."""
         app = self.make_app("service", "cap_net_bind_service=ep")
         closed = self.dir / "closed"
         closed.mkdir(mode=0o755)
@@ -163,7 +163,7 @@ class Privileged(harness.Case):
         self.assertFalse((self.out / "none").exists())
 
     def test_an_unprivileged_program_under_sudo(self):
-        """It is root's, as it would be; its trace becomes the user's when it has ended."""
+        """The program runs as root, as without the recorder; its trace belongs to the user after it has ended."""
         plain, _ = self.run_as_root(self.app)
         recorded, _, trace = self.record_by_sudo(self.app)
         self.assertEqual(recorded, plain)
@@ -172,7 +172,7 @@ class Privileged(harness.Case):
 
 
 class BehindTheLoader(harness.Case):
-    """What a program that its loader started learns of itself is what it learns otherwise."""
+    """A program that its loader started gets the same information about itself."""
 
     def both(self, *command):
         plain = self.record(*command, how="plain", status=None)
@@ -180,14 +180,14 @@ class BehindTheLoader(harness.Case):
         self.assertEqual((loaded.status, loaded.stdout), (plain.status, plain.stdout))
         return loaded
 
-    def test_our_own(self):
+    def test_own_program(self):
         run = self.both(harness.program("privileged"))
         self.assertIn(f"exe {harness.program('privileged')}", run.stdout)
         info = self.heapprof("info", run.trace)
         self.assertIn(f"command line    {harness.program('privileged')}", info)
         self.assertIn("privileged\n", info[info.index("Threads"):])
 
-    def test_real_ones(self):
+    def test_real_programs(self):
         for program, *arguments in (
                 ("/usr/bin/python3", "-c", "import sys, os; print(sys.executable, sys.prefix, "
                                            "os.readlink('/proc/self/exe'), "

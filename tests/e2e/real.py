@@ -1,4 +1,4 @@
-"""Real programs of Debian, recorded and not: same exit status, same output, and a report that makes sense."""
+"""Programs of Debian, with and without the recorder: same exit status, same output, and a plausible report."""
 
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ def needs(*programs):
 
 class Real(harness.Case):
     def compare(self, *command, how="preload", functions=(), cwd=None, **variables):
-        """Same behaviour with and without; returns the report."""
+        """Checks that the behaviour is the same with and without the recorder; returns the report."""
         plain = self.record(*command, how="plain", cwd=cwd, status=None, **variables)
         run = self.record(*command, how=how, cwd=cwd, status=plain.status, **variables)
         self.assertEqual(run.stdout, plain.stdout)
@@ -37,7 +37,7 @@ class Real(harness.Case):
         self.assertEqual(sum(row["blocks"] for row in rows), heap["allocations"])
         truncated = sum(row["blocks"] for row in rows if row["truncated"])
         self.assertLess(truncated, heap["allocations"] * 0.01, "too many stacks are not whole")
-        # Debian's programs are stripped of all but their dynamic symbols; libraries' functions have names.
+        # Debian's programs have only dynamic symbols; functions of libraries have names.
         named = sum(row["blocks"] for row in rows
                     if any(not frame["function"].startswith("0x") and frame["function"] for frame in row["stack"]))
         self.assertGreater(named, heap["allocations"] * 0.9, "stacks without any name")
@@ -133,7 +133,7 @@ class Real(harness.Case):
                             "set,get,lpush,sadd,zadd"], check=True, capture_output=True, timeout=120)
             running = self.report(trace)
             self.assertEqual(running["integrity"]["ended_by"], "running")
-            # A forked child writes the snapshot; it must work, and must not touch the trace.
+            # A forked child writes the snapshot. It must succeed, and must not change the trace.
             saved = subprocess.run(["redis-cli", "-s", socket, "bgsave"], capture_output=True, text=True)
             self.assertIn("started", saved.stdout)
 

@@ -40,7 +40,7 @@ class Redis(harness.Case):
         if "libjemalloc" not in libraries:
             raise unittest.SkipTest("this redis has no shared jemalloc")
 
-    def ask(self, client):
+    def info(self, client):
         """The numbers of INFO."""
         client.sendall(b"INFO everything\r\n")
         answer = b""
@@ -76,7 +76,7 @@ class Redis(harness.Case):
         def memory_at_rest():
             """The memory in use, when it has not changed for 30 rounds of the server's periodic work; else 0."""
             nonlocal seen, since
-            answer = self.ask(client)
+            answer = self.info(client)
             now = (answer["connected_clients"], answer["used_memory"])
             if now != seen:
                 seen, since = now, answer["server_time_usec"]

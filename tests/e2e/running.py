@@ -1,4 +1,4 @@
-"""Every question can be asked of a program that still runs, without disturbing it."""
+"""Every command works on the trace of a running program, without affecting the program."""
 
 import json
 import os
@@ -20,12 +20,12 @@ class Running(harness.Case):
             report = self.report(trace)
             self.assert_sound(report, ended_by=("running",))
             self.assertGreaterEqual(report["events"], events)
-            # Three threads of at most 64 blocks each, and what starting them takes.
+            # Three threads with at most 64 blocks each, and the blocks that pthread_create needs.
             self.assertLess(report["heap"]["leaked_blocks"], 3 * 64 + 30)
             self.assertEqual(report["pid"], process.pid)
             events = report["events"]
         self.assertGreater(events, 1000)
-        # What was done before the question is in its answer.
+        # Calls before the command are in its output.
         self.steady_rounds(process)
         self.assertGreater(self.report(trace)["events"], events)
         process.send_signal(signal.SIGTERM)
@@ -45,12 +45,12 @@ class Running(harness.Case):
             self.assertTrue(out.strip(), command)
             if "--json" in command:
                 json.loads(out)
-        # An export's calls are those of some moment between the reports before and after it.
+        # The number of calls in an export is between those of the reports before and after it.
         first = self.report(trace)["heap"]["allocations"]
         calls = self.exported(trace).calls
         self.assertLessEqual(first, calls)
         self.assertLessEqual(calls, self.report(trace)["heap"]["allocations"])
-        # While the program is stopped its trace does not change: the two are equal.
+        # While the program is stopped, its trace does not change: report and export are equal.
         process.send_signal(signal.SIGSTOP)
         harness.wait_until(lambda: harness.process_state(process.pid) == "T", "the program does not stop")
         report = self.report(trace)
@@ -66,7 +66,7 @@ class Running(harness.Case):
         self.compare_totals(self.exported(trace), report["heap"])
 
     def exported(self, trace):
-        """What heaptrack's own definitions make of the export."""
+        """The totals of an export by heaptrack's definitions."""
         path = self.dir / "running.heaptrack"
         path.unlink(missing_ok=True)
         self.heapprof("export", "heaptrack", trace, "-o", path)

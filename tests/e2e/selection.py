@@ -1,4 +1,4 @@
-"""Selections split what a program did without losing or doubling any of it, and wrong ones are refused."""
+"""Complementary selections add up to the totals, and invalid selections are rejected."""
 
 import json
 import re
@@ -22,7 +22,7 @@ class Selection(harness.Case):
         second = self.heap("--from", f"{middle + 1}ns")
         for name in ("allocations", "allocated_bytes", "frees", "failed"):
             self.assertEqual(first[name] + second[name], self.whole[name], name)
-        # A pair that the cut runs through is temporary in neither half.
+        # A temporary allocation that spans both halves counts in neither.
         cut = self.whole["temporary_allocations"] - first["temporary_allocations"] - second["temporary_allocations"]
         self.assertIn(cut, (0, 1))
         self.assertEqual(max(first["peak_bytes"], second["peak_bytes"]), self.whole["peak_bytes"])
@@ -36,7 +36,8 @@ class Selection(harness.Case):
         pattern = "^" + re.sub(r"([^\w ])", r"[\1]", name).replace("[^]", r"\^") + "$"
         pasted = next(frame["function"] for row in rows for frame in row["stack"] if "(" in frame["function"])
         self.assertEqual(self.heap("--function", pasted)["allocated_bytes"],
-                         sum(row["bytes"] for row in rows if any(pasted in frame["function"] for frame in row["stack"])))
+                         sum(row["bytes"] for row in rows
+                             if any(pasted in frame["function"] for frame in row["stack"])))
         expected = sum(row["bytes"] for row in rows if any(frame["function"] == name for frame in row["stack"]))
         with_it = self.heap("--function", pattern)
         without = self.heap("--not-function", pattern)
@@ -61,7 +62,7 @@ class Selection(harness.Case):
         self.assertLessEqual(live["peak_bytes"], self.whole["peak_bytes"])
 
     def test_reports_say_what_was_selected(self):
-        """Figures of a part never look like those of all."""
+        """Every output of a selection names the selection."""
         chosen = ("--function", "site_.*", "--min-size", "8K", "--live-at", "50%")
         words = "--function site_.*, --min-size 8192, --live-at 50%"
         for command, head in (("report", "only "), ("leaks", "only "), ("timeline", "Only: ")):
@@ -71,7 +72,7 @@ class Selection(harness.Case):
         self.assertEqual(self.report(self.trace, *chosen)["selected"], words)
         self.assertIsNone(self.report(self.trace)["selected"])
 
-    def test_wrong_ones_are_refused(self):
+    def test_invalid_selections(self):
         for options in (("--from", "x"), ("--from", "101%"), ("--function", "(("), ("--min-lifetime", "5%"),
                         ("--live-at", "1", "--kind", "mmap"), ("--min-size", "9", "--max-size", "8")):
             with self.subTest(options=options):
@@ -80,7 +81,7 @@ class Selection(harness.Case):
 
 
 class Figures(harness.Case):
-    """Every figure of an answer belongs to what was selected."""
+    """Every figure of an output counts only the selection."""
 
     def setUp(self):
         super().setUp()
@@ -92,7 +93,7 @@ class Figures(harness.Case):
         self.idle = [(marks[f"idle {i}"] + marks[f"busy {i}"]) // 2 for i in range(len(self.truth["live"]))]
 
     def rows(self, *options, command="report", trace=None):
-        """{label: figure} of the head of a report."""
+        """{label: figure} of a report's header."""
         head = self.heapprof(command, trace or self.trace, *options).split("\n\n")[1]
         return {line[2:13].strip(): re.split(r"  +", line[13:].strip(), maxsplit=1) for line in head.splitlines()}
 
@@ -121,7 +122,7 @@ class Figures(harness.Case):
         self.assertGreater(len(resident_of), 1, "the program's resident memory never changes: nothing is tested")
 
     def test_slices(self):
-        """Of a stretch in which nothing happens: what is live, and no peaks of another time."""
+        """A slice without events: the live blocks, and no peak of another time."""
         moment, live = self.idle[1], self.truth["live"][1]
         options = ("--from", f"{moment}ns", "--to", f"{moment + 50_000_000}ns")
         report = self.report(self.trace, *options)
@@ -159,12 +160,12 @@ class Figures(harness.Case):
                     self.assertIsNotNone(end, result.stderr)
                     self.assertEqual(round(float(end[1]) * 1e9), duration)
         self.assertFalse(out.exists())
-        # What a report shows of the length is rounded; a slice may end later than the recording.
+        # The report rounds the duration; a slice may end later than the recording.
         self.assertIn("live", self.rows("--live-at", f"{duration * 1.004:.0f}ns"))
         self.assertEqual(self.report(self.trace, "--to", "99")["heap"], self.report(self.trace)["heap"])
 
     def test_kinds(self):
-        """The head is that of the kind."""
+        """The header has the figures of the kind."""
         rows = self.rows("--kind", "mmap")
         self.assertEqual((rows["peak"][0], rows["live"][0], rows["mapped"][0]), ("0 B",) * 3)
         self.assertNotIn("temporary", rows)
@@ -179,7 +180,7 @@ class Figures(harness.Case):
         self.assertIn(f" {report['mmap']['mappings']:,} mappings", " " + rows["mapped"][1][3:])
         everything = self.report(mapping, "--kind", "all", "--cost", "allocated")["total"]
         self.assertEqual(self.rows("--kind", "all", trace=mapping)["allocated"][0], self.human(everything["bytes"]))
-        # Mappings that were not recorded are no answer.
+        # If mappings were not recorded, --kind mmap is rejected.
         without = self.record(harness.program("idler"), MMAP=0).trace
         for kind in ("mmap", "all"):
             result = self.run_heapprof("report", without, "--kind", kind)
@@ -187,7 +188,7 @@ class Figures(harness.Case):
             self.assertIn("mappings were not recorded (HEAPPROF_MMAP=0)", result.stderr)
 
     def test_failures_and_unknown_blocks(self):
-        """Calls that failed elsewhere, and frees of blocks of which nothing is known, are not of the selection."""
+        """Failed calls outside the selection and frees of unknown blocks do not count."""
         trace = self.record(harness.program("ledger_failures")).trace
         self.assertGreater(self.report(trace)["heap"]["failed"], 0)
         for options in (("--function", "^no_function_has_this_name$"), ("--thread", "nobody"), ("--max-size", "0")):

@@ -15,7 +15,7 @@ class Signals(harness.Case):
             self.assertLess(heap["leaked_blocks"], 10)
 
     def test_handlers_do_interrupt_the_recorder(self):
-        """Or the other test shows nothing."""
+        """Otherwise the other test proves nothing."""
         run = self.record(harness.program("interrupted"), 200_000)
         self.assertTrue(any(thread.nested for thread in run.read().threads()))
 

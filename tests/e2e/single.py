@@ -1,5 +1,5 @@
-"""One thread, every way to allocate: every figure, the peak and the sums per stack are exact, by three
-accountants (heapprof, the second trace reader, heaptrack_print) against the ledger."""
+"""One thread, every allocation function: all figures, the peak and the sums per stack equal the ledger's, as counted
+by heapprof, trace_reader and heaptrack_print."""
 
 import harness
 import heaptrack_file
@@ -9,7 +9,7 @@ from ledger import expected_events, matches
 
 class Single(harness.Case):
     def record_pair(self, seed, **variables):
-        """A run and the same without work: what the process allocates besides."""
+        """Two recordings: with work, and without, for the allocations of the process itself."""
         run = self.record(harness.program("ledger_single"), 12_000, seed, **variables)
         idle = self.record(harness.program("ledger_single"), 0, seed, **variables)
         return run, idle
@@ -22,7 +22,7 @@ class Single(harness.Case):
         self.assert_sound(report)
         self.assert_sound(besides)
         heap, other = report["heap"], besides["heap"]
-        # What the process allocates besides was there before the work and stays until its end.
+        # The process's other allocations exist before the work, and until its end.
         self.assertEqual(other["peak_bytes"], other["leaked_bytes"])
         for ours, theirs in (("allocations", truth.allocations), ("allocated_bytes", truth.allocated_bytes),
                              ("frees", truth.frees), ("failed", truth.failed),
@@ -64,19 +64,19 @@ class Single(harness.Case):
         truth, _ = self.check_figures(run, idle)
         self.check_sites(run, truth)
 
-    def test_stacks_are_whole(self):
+    def test_complete_stacks(self):
         run, _ = self.record_pair(5)
         for row in self.all_stacks(run.trace, "allocations"):
             functions = [harness.plain_name(frame["function"]) for frame in row["stack"]]
             self.assertIsNone(row["truncated"], functions)
             self.assertFalse([frame for frame in row["stack"] if "libheapprof" in frame["module"]], functions)
-            # Where the loader has no symbols (as the emulator's), its own stacks still end in it.
+            # If the loader has no symbols (as the emulator's), its own stacks still end in it.
             outermost = {"_start", "_dl_start_user", "_dl_start"} & set(functions)
             self.assertTrue(outermost or (harness.EMULATOR and "/ld-linux" in row["stack"][-1]["module"]), functions)
             site = harness.site_of(row["stack"])
             if site is None:
                 continue
-            # Below the site: step, descend_odd and descend_even in turn, main. Nothing twice, nothing left out.
+            # Callers of the site: step, alternately descend_odd and descend_even, main; each once.
             while not functions[0].startswith("site_"):
                 functions.pop(0)
             descents = [f for f in functions[1:functions.index("main")] if f not in ("allocate", "step", "release")]
@@ -85,7 +85,7 @@ class Single(harness.Case):
                 self.assertNotEqual(inner, outer, descents)
 
     def test_events_one_by_one(self):
-        """The second reader finds exactly the ledger's calls, in order, with their addresses and sizes."""
+        """trace_reader finds exactly the ledger's calls, in order, with their addresses and sizes."""
         for variables in ({}, {"BLOCK_BYTES": 4096}):
             with self.subTest(variables):
                 run, _ = self.record_pair(6, **variables)
@@ -94,7 +94,7 @@ class Single(harness.Case):
                 trace = run.read()
                 (thread,) = trace.threads()
                 actual = [event.tuple() for event in thread.events if event.op in trace_reader.HEAP_OPS]
-                # Besides: what libraries allocate before main and release after it.
+                # Others: allocations and frees of libraries before and after main.
                 first = next(i for i, event in enumerate(actual) if matches(expected[0], event))
                 actual = actual[first:first + len(expected)]
                 for position, (wanted, event) in enumerate(zip(expected, actual)):
@@ -114,7 +114,7 @@ class Single(harness.Case):
         self.heapprof("export", "heaptrack", run.trace, "-o", plain)
         file = heaptrack_file.HeaptrackFile(plain)
         totals = file.totals()
-        # One call more: the dummy class 0 of no bytes (formats: class 0 is special).
+        # One more call: the dummy class 0, of 0 bytes, which the format reserves.
         dummies = totals.calls - heap["allocations"]
         self.assertIn(dummies, (0, 1))
         self.assertEqual(totals.leaked, heap["leaked_bytes"])

@@ -1,4 +1,4 @@
-"""A program talks to the recorder through heapprof.h."""
+"""The functions of heapprof.h: pause, mark, report blocks of a pool."""
 
 import json
 
@@ -17,7 +17,7 @@ class Talker(harness.Case):
                 self.assertEqual(run.stdout, "1 0 1\n")
                 report = self.report(run.trace)
                 self.assertTrue(report["integrity"]["complete"])
-                # Blocks made while paused are unknown; giving them back is not an error of the program.
+                # Blocks that were allocated during the pause are unknown; their frees are not errors of the program.
                 by_size = {}
                 for row in self.all_stacks(run.trace, "leaked"):
                     if row["blocks"]:
@@ -33,7 +33,7 @@ class Talker(harness.Case):
         run = self.record(harness.program("talker"), PAUSED=1)
         self.assertEqual(run.stdout, "0 0 1\n")
         sizes = [row["bytes"] // row["blocks"] for row in self.all_stacks(run.trace, "allocated")]
-        self.assertEqual(sizes.count(3333), 2)  # two lines, two stacks
+        self.assertEqual(sizes.count(3333), 2)  # two call sites, two stacks
         self.assertFalse({1111, 2222} & set(sizes))
 
 

@@ -1,5 +1,5 @@
-"""Threads that pass blocks to each other and reuse addresses at once: the live set, the sums per thread and
-per site are exact, nothing is matched wrongly."""
+"""Threads that pass blocks to each other and reuse addresses immediately: the live blocks and the sums per thread and
+per site are exact, and every free matches the right allocation."""
 
 import csv
 import io
@@ -35,7 +35,7 @@ class Threads(harness.Case):
         for site, cost in truth.sites.items():
             self.assertEqual(leaked.get(site, (0, 0)), (cost.leaked_bytes, cost.leaked_blocks), site)
             self.assertEqual(allocated.get(site, (0, 0)), (cost.allocated_bytes, cost.allocations), site)
-        # The main thread's own: what pthread_create and libstdc++ allocate.
+        # Allocations of the main thread: by pthread_create and libstdc++.
         besides = allocated[None]
         heap = report["heap"]
         self.assertEqual(heap["allocations"] - besides[1], truth.allocations)
@@ -43,7 +43,7 @@ class Threads(harness.Case):
         return run, ledger, report
 
     def check_live_set(self, run, ledger, report):
-        """Address by address, by the second reader."""
+        """Compares the live blocks with trace_reader's, by address."""
         trace = run.read()
         figures = trace_reader.replay(trace_reader.merged(trace))
         self.assertEqual((figures["unmatched_frees"], figures["implied_frees"]), (0, 0))
@@ -57,7 +57,7 @@ class Threads(harness.Case):
         self.check_live_set(run, ledger, report)
 
     def test_many_short_threads(self):
-        """Streams are handed from thread to thread."""
+        """Ended threads' streams are reused by new threads."""
         run, ledger, report = self.check("ledger_threads", 150, 2, 4, 25)
         self.assertEqual(len(ledger.threads), 101)
         self.check_live_set(run, ledger, report)
@@ -81,9 +81,9 @@ class Threads(harness.Case):
         self.check("ledger_threads", 3_000, 6, 4, 2, SHADOW_STACK=0)
 
 
-class Turns(harness.Case):
-    def test_turns(self):
-        """Each of two threads is now and then the only one that allocates, and its events share their times then."""
+class SharedTimes(harness.Case):
+    def test_alternating_threads(self):
+        """Two threads take turns as the only one that allocates; the events of that thread then share times."""
         for seed in (1, 2):
             with self.subTest(seed=seed):
                 run = self.record(harness.program("alternating"), 300, seed,
@@ -94,28 +94,28 @@ class Turns(harness.Case):
                 self.assertEqual(report["heap"]["frees"], released)
                 worked = sorted(thread["allocations"] for thread in report["threads"])[-2:]
                 self.assertEqual(worked, sorted((first, second)))
-                if harness.EMULATOR:  # which has no tick (recorder/clock/tick.h), so that every event reads the clock
+                if harness.EMULATOR:  # no tick (recorder/clock/tick.h): every event reads the clock
                     continue
-                # Or nobody ever took the turn, and this tests nothing.
+                # Otherwise no thread ever acquired the clock lease, and this tests nothing.
                 events = [event for thread in run.read().threads() for event in thread.events
                           if event.op in trace_reader.HEAP_OPS]
                 self.assertLess(len({event.time for event in events}), len(events) // 4)
 
     def test_pauses(self):
-        """Events share their times, but what follows a pause has a time after it."""
+        """Events share times, but an event after a pause has a time after it."""
         for arguments in ((), ("idle",)):
             with self.subTest(arguments):
                 run = self.record(harness.program("pauses"), *arguments)
                 lives = json.loads(self.heapprof("histogram", run.trace, "--min-size", 7777, "--max-size", 7777,
                                                  "--json"))["lifetimes"]
-                # On a busy machine a pause may be longer than it was to be, and fall into another row.
+                # On a busy machine, a pause may be longer than requested, and count in another row.
                 self.assertEqual(sum(life["blocks"] for life in lives if life["from_ns"] >= 10_000_000), 6 * 45,
                                  lives)
                 self.assertEqual(sum(life["blocks"] for life in lives), 6 * 45, lives)
 
     def test_marks(self):
-        """What was allocated between two marks, by this thread or by another that knows of them, has a time between
-        theirs."""
+        """An allocation between two marks has a time between theirs; also in another thread that waits for the first
+        mark."""
         for arguments in ((), ("other",)):
             with self.subTest(arguments):
                 run = self.record(harness.program("marks"), *arguments)

@@ -11,7 +11,7 @@ import harness
 
 SVG = "{http://www.w3.org/2000/svg}"
 PIXEL = 0.06  # coordinates have one digit behind the point
-# Events of one run have the time of its first: at most a tick of the kernel's timer before their own.
+# Events that share a time have that of the first: at most one tick of the kernel's timer too early.
 TICK_NS = 10_000_000
 
 
@@ -46,7 +46,7 @@ class Timeline(harness.Case):
         idle = self.idle_times(timeline)
         self.assertEqual(timeline["peak"]["bytes"], self.truth["peak"])
         for (begin, end), live in zip(idle, self.truth["live"]):
-            # A bucket's value is that at its end; the first one in the stretch may hold the turn before.
+            # A bucket has the value at its end; the first one may contain the end of the busy time before.
             inside = [moment for moment in moments if begin + width < moment[0] <= end]
             self.assertTrue(inside)
             self.assertEqual({bytes_ for _, bytes_, _ in inside}, {live})
@@ -56,7 +56,7 @@ class Timeline(harness.Case):
             self.assertLess(begin - TICK_NS - 2 * width, gaps[0][0])
             self.assertLess(gaps[0][0], begin + 2 * width)
             self.assertAlmostEqual(gaps[0][1], end, delta=2 * width)
-        # Throughout a gap nothing changes, from its first moment on.
+        # Live bytes do not change during a gap.
         for gap in timeline["idle"]:
             inside = [moment for moment in moments if gap["from_ns"] < moment[0] <= gap["to_ns"]]
             self.assertEqual(len({value for _, *values in inside for value in values}), 1, gap)
@@ -87,10 +87,10 @@ class Timeline(harness.Case):
 
         paths = {}
         for path in root.iter(SVG + "path"):
-            paths.setdefault(path.get("class"), points_of(path.get("d")))  # the legend's come last
+            paths.setdefault(path.get("class"), points_of(path.get("d")))  # those of the legend are last
         (total,) = paths["total"]
         check(total, highest, "line")
-        # The uppermost area's upper edge is what is live.
+        # The upper edge of the uppermost area is the live bytes.
         (other,) = paths["other"]
         check(other[:len(other) // 2], live, "area")
         check([point for part in paths["resident"] for point in part], resident, "resident memory")

@@ -1,4 +1,4 @@
-"""Three ways to load the recorder, and what becomes of programs that execute others, fork, or end badly."""
+"""Three ways to load the recorder; and programs that execute another program, fork, or crash."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import harness
 
 class Ways(harness.Case):
     def traces(self):
-        """Every trace below the test's folder, as (path, report), by program and pid."""
+        """(path, report) of every trace below the test's folder, sorted by program and pid."""
         found = []
         for path in sorted(self.dir.rglob("*")):
             if path.is_file() and ".hprof" in path.name:
@@ -18,7 +18,7 @@ class Ways(harness.Case):
         return found
 
     def run_into_folder(self, *command, how="preload", status=0, **variables):
-        """Like record(), with one trace a process by pattern."""
+        """Like record(), with a pattern that gives each process its own trace."""
         pattern = self.dir / "out" / "%e.%p.hprof"
         if how == "record":
             environment = harness.clean_environment()
@@ -60,7 +60,7 @@ class Ways(harness.Case):
                     path.unlink()
 
     def test_called_by_another_name(self):
-        """Program and frames go by the name that was executed, a link to the file; never by a descriptor's number."""
+        """The program and its frames have the executed name, a link to the file; never that of a descriptor."""
         program = harness.program("ledger_single")
         link = self.dir / "called" / "server"
         link.parent.mkdir()
@@ -84,7 +84,7 @@ class Ways(harness.Case):
                 for path, _ in found:
                     path.unlink()
 
-    def test_forked_children_are_left_alone(self):
+    def test_forked_children_are_not_recorded(self):
         for how in harness.WAYS:
             for mode in ("child", "fork", "vfork"):
                 with self.subTest(how=how, mode=mode):
@@ -98,7 +98,7 @@ class Ways(harness.Case):
                     self.assertNotIn(77_000, [row["bytes"] for row in self.all_stacks(path, "allocated")])
                     path.unlink()
 
-    def test_children_when_asked_for(self):
+    def test_children_option(self):
         for how in harness.WAYS:
             with self.subTest(how=how, mode="child"):
                 found = self.run_into_folder(harness.program("exec_chain"), "child", how=how, status=5, CHILDREN=1)
@@ -134,7 +134,7 @@ class Ways(harness.Case):
                     self.assertIn((5_500, 100),
                                   [(row["bytes"], row["blocks"]) for row in self.all_stacks(run.trace, "leaked")])
 
-    def test_record_passes_on_what_matters(self):
+    def test_record_preserves_status_arguments_and_streams(self):
         """Exit status, arguments, standard streams; a summary on standard error, and none with -q."""
         run = self.record("sh", "-c", "cat; echo out; echo err >&2; exit 42", how="record", status=42)
         self.assertEqual(run.stdout, "out\n")
@@ -146,15 +146,15 @@ class Ways(harness.Case):
         run = self.record("printf", "[%s]", *arguments, how="record")
         self.assertEqual(run.stdout, "".join(f"[{argument}]" for argument in arguments))
 
-    def test_exit_status_is_told_where_it_is_known(self):
-        # Destructors are not told the status: only the launcher learns it.
+    def test_exit_status_is_recorded_if_known(self):
+        # Destructors do not get the status: only the launcher knows it.
         for how, status in (("preload", None), ("loader", None), ("record", 3)):
             with self.subTest(how=how):
                 run = self.record("perl", "-e", "exit 3", how=how, status=3)
                 integrity = json.loads(self.heapprof("info", run.trace, "--json"))["integrity"]
                 self.assertEqual((integrity["ended_by"], integrity["end_status"]), ("exit", status))
 
-    def test_record_passes_on_signals(self):
+    def test_record_forwards_signals(self):
         process = self.popen([str(harness.HEAPPROF), "record", "-o", str(self.dir / "s.hprof"), "--",
                               harness.program("steady"), "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              text=True, env=harness.clean_environment())

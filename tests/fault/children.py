@@ -1,4 +1,4 @@
-"""HEAPPROF_CHILDREN=1 with what people run: every process has a trace of its own, and all come to their end."""
+"""HEAPPROF_CHILDREN=1 with common programs: every process has its own trace, and all of them end."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ def ends(report):
 
 class Children(harness.Case):
     def family(self, *command, how="preload", at_least=2, status=0, timeout=240, **variables):
-        """Runs `command` with children recorded; every trace is whole. Returns reports by program name."""
+        """Records `command` and its children. Checks that every trace is complete. Returns {program: reports}."""
         out = self.dir / f"out{self.count}"
         pattern = out / "%e.%p.hprof"
         if how == "record":
@@ -129,7 +129,7 @@ class Children(harness.Case):
         programs = self.family("cargo", "test", "-q", "--offline", "--lib", "--manifest-path", manifest, at_least=2)
         self.assertTrue(any(name.startswith("tiny-") for name in programs), programs.keys())
 
-    def test_without_it_only_the_process_that_was_started(self):
+    def test_without_it_only_the_started_process_is_recorded(self):
         for how in harness.WAYS:
             with self.subTest(how=how):
                 out = self.dir / f"single-{how}"

@@ -1,5 +1,5 @@
-"""Disks that fill up, files that are taken away, limits: the program does not notice, and the trace is readable up to
-there. On loop file systems where the machine can mount them; those it can't are skipped by name."""
+"""Full disks, removed files, limits: the program is not affected, and the trace is readable up to that point. File
+systems are on loop devices. A file system that cannot be mounted here is skipped."""
 
 import os
 import resource
@@ -9,14 +9,14 @@ from pathlib import Path
 
 import harness
 
-SIZE = {"ext4": 8, "xfs": 320, "btrfs": 120}  # MB: the smallest that the tools make
+SIZE = {"ext4": 8, "xfs": 320, "btrfs": 120}  # MB: the minimum of mkfs
 MAKE = {"ext4": ["mkfs.ext4", "-q", "-O", "^has_journal"], "xfs": ["mkfs.xfs", "-q", "-f"],
         "btrfs": ["mkfs.btrfs", "-q", "-f"]}
 
 
 class Disks(harness.Case):
     def mounted(self, kind, options=None, make=()):
-        """A fresh file system, as a folder; it goes with the test."""
+        """The folder of a new file system, which is unmounted after the test."""
         for program in (MAKE[kind][0], "losetup"):
             if shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin") is None:
                 self.skipTest(f"{program} is not installed")
@@ -34,8 +34,8 @@ class Disks(harness.Case):
         return folder
 
     def fill(self, folder, leave):
-        """Takes all space but `leave` bytes, which are set aside first: what a file system says is free is not what
-        it gives."""
+        """Fills the file system, except for `leave` bytes. They are reserved first, because a file system may provide
+        less than it reports as free."""
         aside = folder / "aside"
         with open(aside, "wb") as file:
             file.write(harness.random_generator("filler").randbytes(leave))
@@ -51,13 +51,13 @@ class Disks(harness.Case):
         aside.unlink()
         os.sync()
 
-    def ends_well(self, trace, times=100_000, reason=None, stopped=True, **options):
-        """The program's own checks hold, one line is said, and what is in the trace adds up."""
+    def check_recording(self, trace, times=100_000, reason=None, stopped=True, **options):
+        """The program's own checks hold, the recorder prints one line, and the figures of the trace agree."""
         run = self.record(harness.program("ledger_threads"), times, 1, 4, 1, OUTPUT=trace, BLOCK_BYTES=4096,
                           **options)
         self.assert_ledger_clean(run.ledger())
-        said = [line for line in run.stderr.splitlines() if line.startswith("heapprof")]
-        self.assertEqual(len(said), 1 if stopped else 0, run.stderr)
+        messages = [line for line in run.stderr.splitlines() if line.startswith("heapprof")]
+        self.assertEqual(len(messages), 1 if stopped else 0, run.stderr)
         if not trace.exists() or trace.stat().st_size == 0:
             return None
         report = self.report(trace, status=(0, 1))
@@ -75,13 +75,13 @@ class Disks(harness.Case):
     def full(self, kind, room):
         folder = self.mounted(kind)
         self.fill(folder, 0)
-        # Nothing at all, and a little that is given back piece by piece: the end comes at another moment each time.
-        self.ends_well(folder / "none.hprof")
+        # No space, and different small amounts of space: the recording stops at a different point each time.
+        self.check_recording(folder / "none.hprof")
         events = 0
         for number, bytes_ in enumerate(room):
             os.unlink(folder / "filler")
             self.fill(folder, bytes_)
-            report = self.ends_well(folder / f"{number}.hprof", reason="space")
+            report = self.check_recording(folder / f"{number}.hprof", reason="space")
             events = max(events, report["events"] if report else 0)
         self.assertGreater(events, 100)
 
@@ -92,7 +92,8 @@ class Disks(harness.Case):
         self.full("xfs", (150_000, 400_000, 700_000))
 
     def test_full_btrfs(self):
-        """The space is found full later than its own count says; what was reserved is rewritten in place."""
+        """btrfs reports that it is full later than its count of free space indicates. Reserved space is rewritten in
+        place."""
         self.full("btrfs", (600_000, 1_500_000))
 
     def test_disk_quota(self):
@@ -102,14 +103,13 @@ class Disks(harness.Case):
                                   env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin:/sbin"))
             if done.returncode != 0:
                 self.skipTest(f"no quota here: {done.stderr.strip()}")
-        # There a page that was reserved can still be refused when it is written, which would end the program
-        # (SIGBUS).
+        # With a quota, writing a reserved page can still fail, which would end the program with SIGBUS.
         run = self.record(harness.program("ledger_threads"), 100_000, 1, 4, 1, OUTPUT=folder / "quota.hprof")
         self.assert_ledger_clean(run.ledger())
         self.assertRegex(run.stderr, "not recording: .*quota")
-        # Quotas that count and limit nothing are no reason.
+        # A quota without a limit does not prevent recording.
         subprocess.run(["btrfs", "qgroup", "limit", "none", folder], check=True, capture_output=True)
-        self.ends_well(folder / "counted.hprof", stopped=False, times=1000)
+        self.check_recording(folder / "counted.hprof", stopped=False, times=1000)
 
     def test_read_only_file_system(self):
         folder = self.mounted("ext4")
@@ -119,7 +119,7 @@ class Disks(harness.Case):
         self.assertIn("read-only", run.stderr)
 
     def test_read_only_while_it_is_written(self):
-        """Pulled over by force, as after an error of the disk."""
+        """Remounted with force, as after a disk error."""
         folder = self.mounted("ext4")
         trace = folder / "x.hprof"
         process = self.start_steady(trace, 3, HEAPPROF_BLOCK_BYTES=4096)
@@ -130,7 +130,7 @@ class Disks(harness.Case):
         self.assertEqual(process.returncode, 0, errors)
 
     def test_file_size_limit(self):
-        """RLIMIT_FSIZE: the signal that comes with it is the recorder's own affair."""
+        """RLIMIT_FSIZE: the program does not get the recorder's SIGXFSZ."""
         for limit in (4096, 50_000, 400_000):
             trace = self.dir / f"limit.{limit}"
             run = subprocess.run([harness.program("hosts"), "work"], capture_output=True, text=True, timeout=60,
@@ -146,7 +146,7 @@ class Disks(harness.Case):
     def test_max_file_size(self):
         for limit in (100_000, 500_000):
             trace = self.dir / f"max.{limit}"
-            self.ends_well(trace, reason="HEAPPROF_MAX_FILE_SIZE", MAX_FILE_SIZE=limit)
+            self.check_recording(trace, reason="HEAPPROF_MAX_FILE_SIZE", MAX_FILE_SIZE=limit)
             self.assertLessEqual(trace.stat().st_size, limit)
 
     def while_it_runs(self, change):
@@ -178,7 +178,7 @@ class Disks(harness.Case):
         self.assert_sound(self.report(other))
 
     def test_another_file_in_its_place(self):
-        """A descriptor that the host took is not reopened by a path that leads elsewhere by now."""
+        """The recorder does not reopen its file by a path that names another file by now."""
         trace = self.dir / "swap.hprof"
 
         def swap(trace):
@@ -190,8 +190,8 @@ class Disks(harness.Case):
         self.assert_sound(self.report(self.dir / "moved.hprof"))
         self.assertFalse(trace.exists())
 
-    def test_a_file_system_that_promises_nothing(self):
-        """FUSE: blocks are staged in private memory, and header and report say what that means."""
+    def test_fuse(self):
+        """Blocks are staged in private memory; the header has a flag for it, and the report a note."""
         if shutil.which("bindfs") is None or not Path("/dev/fuse").exists():
             self.skipTest("bindfs is not installed, or there is no FUSE")
         below, folder = self.dir / "below", self.dir / "fuse"
@@ -209,5 +209,5 @@ class Disks(harness.Case):
 
 
 if __name__ == "__main__":
-    harness.skip_unless(os.geteuid() == 0, "mounting file systems takes root")
+    harness.skip_unless(os.geteuid() == 0, "mounting file systems needs root")
     harness.main()

@@ -1,4 +1,4 @@
-"""However a program ends, what its ledger has as done is in the trace (tests/programs/ledger_kill.cpp)."""
+"""The trace has every call that the ledger has as completed, however the program ends (programs/ledger_kill.cpp)."""
 
 import os
 import resource
@@ -52,7 +52,7 @@ class Endings(harness.Case):
         self.end("exec", 0, ("exec",), ("exec",))
 
     def test_interrupt_of_the_process_group(self):
-        """Ctrl-C: launcher and program get it at the same moment, after so many calls."""
+        """Ctrl-C: the launcher and the program get SIGINT at the same time, after a given number of calls."""
         trace, ledger = self.dir / "group.hprof", self.dir / "group.ledger"
         for calls in (100, 5_000):
             process = self.popen([harness.HEAPPROF, "record", "-o", trace, harness.program("ledger_kill"), "0",
@@ -81,8 +81,7 @@ class Endings(harness.Case):
         def join():
             (GROUP / "cgroup.procs").write_text(str(os.getpid()))
 
-        # A memory group that is killed in the middle of its page cache takes some time on a slow disk: once is
-        # enough.
+        # Once is enough: on a slow disk, killing a memory cgroup with a full page cache takes some time.
         process = self.popen([harness.program("ledger_kill"), "0", "9", "3", "hog"], env=environment,
                              preexec_fn=join)
         self.assertEqual(process.wait(timeout=120), -signal.SIGKILL)
@@ -90,8 +89,8 @@ class Endings(harness.Case):
         GROUP.rmdir()
 
     def test_address_space_used_up(self):
-        """ulimit -v: the host gets what it would get alone, a null pointer; the recorder goes on in what it has and,
-        when it needs more, stops with a reason. Until then all is there, of every thread."""
+        """ulimit -v: the program gets a null pointer, as without the recorder. The recorder continues in its memory
+        and, when it needs more, stops with a reason. All events of all threads before that are recorded."""
         trace, ledger = self.dir / "limit.hprof", self.dir / "limit.ledger"
         environment = harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace, LEDGER_FILE=ledger,
                                                 HEAPPROF_BLOCK_BYTES=4096)

@@ -1,4 +1,4 @@
-"""Signal handlers that allocate, jump away, fork (tests/programs/handlers.cpp): also while a capture is under way."""
+"""Signal handlers that allocate, longjmp or fork (tests/programs/handlers.cpp), also inside the recorder."""
 
 import os
 import platform
@@ -10,15 +10,15 @@ import harness
 import killed
 import trace_reader
 
-# Programs with embedded allocators, as far as they were built.
-EMBEDDED = [name for name in ("embedded_jemalloc_handlers", "embedded_tcmalloc_handlers", "embedded_mimalloc_handlers")
-       if os.path.exists(harness.program(name))]
+# Programs with embedded allocators, if they were built.
+EMBEDDED = [name for name in (f"embedded_{allocator}_handlers" for allocator in ("jemalloc", "tcmalloc", "mimalloc"))
+            if os.path.exists(harness.program(name))]
 
 
 class Handlers(harness.Case):
     def test_handlers_that_leave_by_longjmp(self):
-        """They leave the recorder wherever it was: in a capture, in a block's change, while it maps more of the file.
-        What was done is recorded, once; the timeline and the mailbox go on."""
+        """They abandon the recorder anywhere: in a capture, while it starts a block, while it maps more of the file.
+        Completed calls are recorded once; samples and control requests continue."""
         for block_bytes, times in ((4096, 80_000), (65536, 80_000)):
             with self.subTest(block_bytes=block_bytes):
                 run = self.record(harness.program("handlers"), "longjmp", times, BLOCK_BYTES=block_bytes)
@@ -33,7 +33,7 @@ class Handlers(harness.Case):
 
     @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
     def test_a_jump_at_every_instruction(self):
-        """As above, at each of an event's first 700 instructions."""
+        """The same, at each of an event's first 700 instructions."""
         for program in ["handlers", *EMBEDDED]:
             with self.subTest(program=program):
                 run = self.record(harness.program(program), "jumpstep", 5, BLOCK_BYTES=4096)
@@ -46,7 +46,7 @@ class Handlers(harness.Case):
 
     @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
     def test_a_jump_out_of_first_events(self):
-        """The thread is known all the same, and what it does afterwards is its own."""
+        """The thread is registered nevertheless, and its later events are its own."""
         run = self.record(harness.program("handlers"), "jumpfirst", 900)
         self.assertGreater(int(run.stdout), 100)
         made = Counter(thread.tid for thread in run.read().threads() for event in thread.events
@@ -54,8 +54,8 @@ class Handlers(harness.Case):
         self.assertEqual(list(made.values()), [20] * 300)
 
     def test_handlers_that_fork(self):
-        """The child comes back into its parent's event, which the parent has long finished; and into its own
-        events."""
+        """The child returns into an event of its parent, which the parent completed long ago; or into an event of its
+        own."""
         for children in (0, 1):
             with self.subTest(children=children):
                 run = self.record(harness.program("handlers"), "fork", 25, "kill", BLOCK_BYTES=4096,
@@ -70,7 +70,7 @@ class Handlers(harness.Case):
                 for trace in traces[:4]:
                     report = self.report(trace)
                     self.assertTrue(report["integrity"]["complete"], report["integrity"])
-                    # What the child did after it had come back, not what it came back into.
+                    # The child's calls after its return, but not the call that it returned into.
                     marked = self.report(trace, "--min-size", 66, "--max-size", 66)["heap"]["allocations"]
                     self.assertGreaterEqual(marked, 2000)
                 for trace in traces:
@@ -78,7 +78,7 @@ class Handlers(harness.Case):
 
     @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
     def test_a_fork_at_every_instruction(self):
-        """As above, at each of an event's first 500 instructions: the child leaves its parent's trace alone."""
+        """The same, at each of an event's first 500 instructions: the child does not change its parent's trace."""
         for children in (0, 1):
             with self.subTest(children=children):
                 run = self.record(harness.program("handlers"), "forkstep", 1 + children, "kill", BLOCK_BYTES=4096,
@@ -93,8 +93,8 @@ class Handlers(harness.Case):
 
     @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
     def test_allocations_at_every_instruction(self):
-        """Between any two instructions of the recorder a handler may take the block that the program has just given
-        back, or give back the one that it will get: each allocation is recorded, once, and in its place."""
+        """Between two instructions of the recorder, a handler may allocate the block that the program just freed, or
+        free the one that it will get. Each allocation is recorded once, in the right order."""
         for program, threads in (("handlers", ""), ("handlers", "-threads"), *((name, "") for name in EMBEDDED)):
             with self.subTest(program=program, threads=threads):
                 run = self.record(harness.program(program), "allocstep" + threads, 10, BLOCK_BYTES=4096)
@@ -106,8 +106,8 @@ class Handlers(harness.Case):
 
     @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
     def test_a_preempted_fiber_at_every_instruction(self):
-        """The fiber that is swapped in has its stack above: its events go elsewhere until the interrupted one is
-        over, and none of either is lost or overwritten."""
+        """The other fiber's stack has higher addresses. Its events go to another stream until the interrupted event
+        is complete; no event of either fiber is lost or overwritten."""
         run = self.record(harness.program("handlers"), "swapstep", 5, BLOCK_BYTES=4096)
         allocated = int(run.stdout)
         self.assert_sound(self.report(run.trace))
@@ -116,7 +116,7 @@ class Handlers(harness.Case):
 
     @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
     def test_threads_that_die_inside_the_recorder(self):
-        """What they had taken for the time of the call is free again: the timeline goes on after the last one."""
+        """The locks that they held are released: samples continue after the last thread ended."""
         run = self.record(harness.program("handlers"), "diestep", 120)
         self.assertGreater(int(run.stdout), 60)
         integrity = self.report(run.trace)["integrity"]
@@ -127,18 +127,18 @@ class Handlers(harness.Case):
         self.assertGreaterEqual(samples, 10)
 
     def test_handlers_in_handlers(self):
-        """Eight deep, each interrupting the one before: the host is unhurt, nothing is torn."""
+        """Eight nested handlers: the host is not affected, and no event is torn."""
         run = self.record(harness.program("handlers"), "deep", 300_000, status=0)
         self.assertGreater(int(run.stdout), 300)
         self.assertTrue(self.report(run.trace)["integrity"]["complete"])
         run.read()
 
     def test_alternate_stacks_of_minimal_size(self):
-        """A handler may use the stack that it can use without a recorder, and 4 KB more."""
+        """A handler needs at most 4 KB more of stack than without the recorder."""
         def works(size, how):
             return self.record(harness.program("handlers"), "altstack", size, how=how, status=None).status == 0
 
-        low, high = 1024, 32768  # the smallest that does without a recorder
+        low, high = 1024, 32768  # the minimum without the recorder
         self.assertTrue(works(high, "plain"))
         while high - low > 512:
             middle = (low + high) // 2 // 16 * 16
@@ -149,10 +149,10 @@ class Handlers(harness.Case):
             self.assertEqual(self.report(run.trace, "--min-size", 44, "--max-size", 44)["heap"]["leaked_blocks"], 0)
 
     def check_calls(self, thread, trace):
-        """What a thread does after a jump may go to the stream that its handlers' events go to, until its stack is
-        as short as where it was interrupted; times order both."""
+        """After a longjmp, a thread's events may go to the stream of its handlers' events, until its stack is as
+        short as it was when interrupted. Times order both streams."""
         actual = [event.tuple() for _, event in trace_reader.merged(trace)]
-        # What the program allocates before and after its calls (stdio) is not in the ledger.
+        # Allocations of stdio before and after the calls are not in the ledger.
         begin = next(i for i, entry in enumerate(thread.entries) if entry.done and entry.result)
         anchor = thread.entries[begin]
         own = actual[actual.index(("alloc", anchor.result, anchor.size)):]

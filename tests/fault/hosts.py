@@ -1,5 +1,5 @@
-"""What hosts do to themselves (tests/programs/hosts.cpp): they end as they would alone, and every block is in the
-trace; or the recording says why it stopped."""
+"""Hosts that change their own process (tests/programs/hosts.cpp): they end as without the recorder, and every block
+is in the trace, or the trace has the reason why recording stopped."""
 
 import os
 import unittest
@@ -8,7 +8,7 @@ import harness
 import trace_reader
 
 MARK = 777
-REFUSED = 3  # the program's status where the kernel lets it not do what the test is about
+REFUSED = 3  # the program's status if the kernel forbids what the test needs
 
 
 def library(name):
@@ -23,8 +23,8 @@ class Hosts(harness.Case):
         self.assertEqual(run.status, 0, run.stderr)
         return run
 
-    def unhurt(self, *arguments, ended_by=("exit",), **options):
-        """Nothing said, nothing lost: every block of the program's own is in its trace, and 10 are left."""
+    def check(self, *arguments, ended_by=("exit",), **options):
+        """The recorder prints nothing, every block of the program is in the trace, and 10 leak."""
         run = self.host(*arguments, **options)
         self.assertEqual(run.stderr, "")
         self.assert_sound(self.report(run.trace), ended_by=ended_by)
@@ -36,36 +36,36 @@ class Hosts(harness.Case):
     def test_chroot(self):
         root = self.dir / "root"
         root.mkdir()
-        self.unhurt("chroot", root)
+        self.check("chroot", root)
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_setuid(self):
-        self.unhurt("setuid", 65534)
+        self.check("setuid", 65534)
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_setuid_where_the_new_user_may_not_write(self):
-        """The descriptor stays good whatever the folder says now."""
+        """The recorder keeps its descriptor, so the folder's new mode has no effect."""
         self.dir.chmod(0o700)
-        run = self.unhurt("setuid", 65534, BLOCK_BYTES=4096)
+        run = self.check("setuid", 65534, BLOCK_BYTES=4096)
         self.assertEqual(run.trace.stat().st_uid, 0)
 
     def test_without_the_kernels_time_data(self):
-        self.unhurt("no_vvar")
+        self.check("no_vvar")
 
     def test_dropped_capabilities(self):
-        self.unhurt("capabilities")
+        self.check("capabilities")
 
     def test_new_namespaces(self):
-        self.unhurt("namespaces")
+        self.check("namespaces")
 
     def test_seccomp_strict_mode(self):
-        self.unhurt("strict", ended_by=("unknown", "exit"))
+        self.check("strict", ended_by=("unknown", "exit"))
 
     def test_seccomp_filter(self):
-        """Any system call of the recorder's would kill the host."""
+        """Any system call of the recorder would kill the host."""
         for how in ("filter", "filter_by_number"):
             with self.subTest(how=how):
-                self.unhurt(how, ended_by=("unknown", "exit"))
+                self.check(how, ended_by=("unknown", "exit"))
 
     def test_seccomp_until_the_space_is_used_up(self):
         run = self.host("filter", 1_000_000)
@@ -74,12 +74,12 @@ class Hosts(harness.Case):
         self.assertIn("seccomp", report["integrity"]["stop_reason"])
 
     def test_seccomp_refused_by_the_kernel(self):
-        """The recorder takes its restriction back: 200,000 events later it still records, with samples."""
-        self.unhurt("filter_refused")
+        """The recorder ends its restricted mode: 200,000 events later it still records, with samples."""
+        self.check("filter_refused")
 
     def test_cycle_clock_forbidden(self):
-        run = self.unhurt("no_clock")
-        # Nothing was sampled that could not be read.
+        run = self.check("no_clock")
+        # A clock that cannot be read is not sampled.
         trace = run.read()
         samples = [event for stream in trace.streams.values() for event in stream if event.op == trace_reader.SAMPLE]
         self.assertGreater(len(samples), 0)
@@ -89,24 +89,24 @@ class Hosts(harness.Case):
         self.assertGreaterEqual(trace.end_monotonic_ns, max(sample.address for sample in samples))
 
     def test_cycle_clock_forbidden_to_a_forked_child(self):
-        self.unhurt("no_clock_fork")
+        self.check("no_clock_fork")
         run = self.host("no_clock_fork", CHILDREN=1, LOG="info", OUTPUT=self.dir / "children.%p")
-        # The child itself may not log anything.
+        # The child itself must not log.
         self.assertIn("forked children are not recorded", run.stderr)
 
     def test_daemon_by_double_fork(self):
-        self.unhurt("daemon")
+        self.check("daemon")
         self.host("daemon", CHILDREN=1, OUTPUT=self.dir / "all.%p")
 
         def ends():
             return [self.report(trace, status=(0, 1))["integrity"]["ended_by"] for trace in self.dir.glob("all.*")]
-        # The daemon works on when its parent has gone. The process between them allocates nothing.
-        harness.wait_until(lambda: ends() == ["exit", "exit"], "the two processes have no two whole traces")
+        # The daemon continues after its parent has ended. The process between them allocates nothing.
+        harness.wait_until(lambda: ends() == ["exit", "exit"], "the two processes have no two complete traces")
         for trace in self.dir.glob("all.*"):
             self.assertEqual(self.report(trace)["integrity"]["bytes_damaged"], 0)
 
-    def test_standard_error_that_nobody_reads(self):
-        """The recorder has something to say (its file is full) and nobody to hear it: no SIGPIPE, no waiting."""
+    def test_standard_error_without_reader(self):
+        """The recorder prints a message (its file is full) to a closed or full pipe, without SIGPIPE or blocking."""
         for how in ("broken_stderr", "full_stderr"):
             with self.subTest(how=how):
                 run = self.host(how, CHILDREN=1, MAX_FILE_SIZE="80k", OUTPUT=self.dir / f"{how}.%p", timeout=30)
@@ -121,54 +121,54 @@ class Hosts(harness.Case):
         self.assertEqual(run.stdout, "201000\n")
 
     def test_coroutines_on_16_kb_stacks(self):
-        self.unhurt("coroutines")
-        self.unhurt("coroutines", BLOCK_BYTES=4096)
+        self.check("coroutines")
+        self.check("coroutines", BLOCK_BYTES=4096)
 
     # --- children -------------------------------------------------------------------------------------
 
     def test_raw_clone(self):
-        self.unhurt("clone")
+        self.check("clone")
 
     def test_clone_with_shared_memory(self):
-        self.unhurt("shared_clone")
+        self.check("shared_clone")
 
     def test_vfork_that_allocates(self):
-        self.unhurt("vfork")
+        self.check("vfork")
 
     def test_vfork_as_a_threads_first_act(self):
-        """The child is the first on that stack to have an event: its stream is not the thread's."""
-        self.unhurt("vfork_first")
+        """The child has the first event on that stack: its stream is not the thread's."""
+        self.check("vfork_first")
 
     def test_posix_spawn(self):
-        self.unhurt("spawn", "/bin/true")
+        self.check("spawn", "/bin/true")
         self.host("spawn", "/bin/true", CHILDREN=1, OUTPUT=self.dir / "spawn.%p")
         self.assertEqual(len(list(self.dir.glob("spawn.*"))), 21)
 
     def test_executed_program_inherits_a_filter(self):
-        """It is not recorded, and the recorder in it makes no call that the filter answers with death."""
+        """The program is not recorded, and its recorder makes no system call that the filter kills for."""
         for command in (["/bin/true"], [harness.program("hosts"), "filter_refused"],
                         [harness.program("jit_frames"), "before"]):
             with self.subTest(command=command):
-                self.unhurt("exec_filtered", *command)
+                self.check("exec_filtered", *command)
 
     # --- the loader -----------------------------------------------------------------------------------
 
-    def test_a_lock_of_the_hosts_inside_and_around_the_loaders(self):
+    def test_a_host_lock_nested_with_the_loader_lock(self):
         for shadow_stack in (1, 0):
-            self.unhurt("loader_lock", SHADOW_STACK=shadow_stack)
+            self.check("loader_lock", SHADOW_STACK=shadow_stack)
 
     def test_rtld_deepbind(self):
-        self.unhurt("deepbind", library("host_library"))
+        self.check("deepbind", library("host_library"))
 
     def test_dlmopen(self):
-        self.unhurt("dlmopen", library("host_library"))
+        self.check("dlmopen", library("host_library"))
 
     def test_static_tls_nearly_used_up(self):
-        """A library that takes nearly all of what libc keeps loads as it does alone."""
+        """A library that needs almost all of libc's reserve loads as without the recorder."""
         alone = self.record(harness.program("hosts"), "static_tls", library("host_library_tls"), how="plain",
                             status=None)
         if alone.status != 0:
-            self.skipTest("this libc keeps less: " + alone.stderr)
+            self.skipTest("this libc reserves less: " + alone.stderr)
         for how in harness.WAYS:
             self.record(harness.program("hosts"), "static_tls", library("host_library_tls"), how=how)
 

@@ -1,4 +1,5 @@
-"""Libraries that hook or bring what the recorder has too: allocators, sanitizers, lz4, libunwind, mimalloc."""
+"""Libraries that hook the same functions as the recorder, or that it also contains: allocators, sanitizers, lz4,
+libunwind, mimalloc."""
 
 import shutil
 import subprocess
@@ -26,8 +27,8 @@ class Neighbours(harness.Case):
             self.skipTest(f"{compiler} {' '.join(options)}: {built.stderr.strip()[:200]}")
         return self.dir / name
 
-    def after_us(self, library):
-        """The recorder in front: the other allocator serves, and every call of the program's is recorded, once."""
+    def allocator_second(self, library):
+        """The recorder is loaded first: the allocator serves, and every call of the program is recorded once."""
         run = self.record(harness.program("hosts"), "coroutines", how="plain",
                           _LD_PRELOAD=f"{harness.LIBRARY}:{library}")
         self.assertEqual(run.stderr, "")
@@ -35,9 +36,9 @@ class Neighbours(harness.Case):
         marked = self.report(run.trace, "--min-size", 777, "--max-size", 777)["heap"]
         self.assertEqual((marked["allocations"], marked["leaked_blocks"]), (int(run.stdout), 10))
 
-    def before_us(self, library):
-        """The allocator before the recorder: the program calls it directly. Its functions are patched, and the
-        recording is the same."""
+    def allocator_first(self, library):
+        """The allocator is loaded first: the program calls it directly, its functions are patched, and the recording
+        is the same."""
         run = self.record(harness.program("hosts"), "coroutines", how="plain",
                           _LD_PRELOAD=f"{library}:{harness.LIBRARY}")
         self.assertEqual(run.stderr, "")
@@ -49,8 +50,8 @@ class Neighbours(harness.Case):
         library = installed(ALLOCATORS[name])
         if library is None:
             self.skipTest(f"{ALLOCATORS[name]} is not installed")
-        self.before_us(library)
-        self.after_us(library)
+        self.allocator_first(library)
+        self.allocator_second(library)
 
     def test_jemalloc_in_either_order(self):
         self.both_orders("jemalloc")
@@ -70,8 +71,8 @@ class Neighbours(harness.Case):
             self.assertEqual(run.stdout, "reached\n")
             self.assertTrue(self.report(run.trace)["integrity"]["complete"])
 
-    def test_the_two_hosts_of_one_plugin(self):
-        """A plugin found by the RUNPATH of who loads it is found with the recorder too."""
+    def test_runpath_of_the_caller(self):
+        """A plugin that is found by the RUNPATH of its caller is found with the recorder too."""
         for how in harness.WAYS:
             run = self.record(harness.program("ledger_plugins"), 20, how=how)
             self.assert_ledger_clean(run.ledger())
@@ -90,18 +91,17 @@ class Neighbours(harness.Case):
         self.assertFalse(run.trace.exists())
 
     def test_address_sanitizer_of_gcc(self):
-        """Its run-time library insists on being the first: refused with the reason, instead of a program that
-        ends."""
+        """Its run-time library must be loaded first: `record` rejects the program with the reason."""
         self.refused(self.program_of(self.HELLO, "-fsanitize=address"))
 
     def test_address_sanitizer_inside_the_executable(self):
-        """It has a malloc of its own, which the recorder never sees."""
+        """The executable contains malloc, which the recorder cannot record."""
         self.refused(self.program_of(self.HELLO, "-fsanitize=address", "-static-libasan", name="inside"))
         if shutil.which("clang") is not None:
             self.refused(self.program_of(self.HELLO, "-fsanitize=address", compiler="clang", name="clang_inside"))
 
     def test_address_sanitizer_with_ld_preload(self):
-        """Nobody can refuse there: the sanitizer's own message, or ours, and nothing worse."""
+        """Without the launcher, nothing rejects the program: the sanitizer prints a message, or the recorder does."""
         program = self.program_of(self.HELLO, "-fsanitize=address")
         run = self.record(program, status=None)
         self.assertIn("ASan runtime does not come first", run.stderr)

@@ -1,4 +1,4 @@
-"""What docs/security.md promises about the trace, the environment and who may speak to the recorder."""
+"""What docs/security.md promises about the trace, the environment and control requests."""
 
 import os
 import shutil
@@ -52,7 +52,7 @@ class Security(harness.Case):
         self.assertFalse((self.dir / "not-there").exists())
         self.record(harness.program("ledger_single"), 10, OUTPUT=precious)
         self.assertEqual(precious.read_text(), "precious")
-        # Nor what the log would go to.
+        # The same for the log file.
         log = self.dir / "log"
         log.symlink_to(precious)
         self.record(harness.program("ledger_single"), 10, LOG="debug", LOG_FILE=log)
@@ -70,9 +70,9 @@ class Security(harness.Case):
 
     @as_root
     def test_privileged_programs_take_nothing_from_the_environment(self):
-        """AT_SECURE, with the library where the loader takes it even so: no variable decides a path or a
-        behaviour."""
-        # Some path the loader trusts, only for the test's time; mode u+s as ld.so(8) asks for.
+        """AT_SECURE, with the library in a folder from which the loader preloads it even then: no variable has an
+        effect."""
+        # A folder that the loader trusts, for the duration of the test; mode u+s as ld.so(8) requires.
         of_debian = Path("/usr/lib/x86_64-linux-gnu")
         trusted = of_debian if of_debian.is_dir() else Path("/usr/lib")
         library = trusted / "libheapprof-test-secure.so"
@@ -94,7 +94,7 @@ class Security(harness.Case):
         self.assertEqual([path.name for path in folder.iterdir() if path.name.startswith("stolen")], [])
 
     @as_root
-    def test_only_who_may_write_the_trace_controls_the_recorder(self):
+    def test_control_needs_write_access_to_the_trace(self):
         folder = self.public_folder()
         trace = folder / "t.hprof"
         process = self.steady(trace)
@@ -108,7 +108,7 @@ class Security(harness.Case):
                                   env=harness.clean_environment(), cwd="/")
             self.assertNotEqual(done.returncode, 0, done.stdout)
             self.assertRegex(done.stderr, "[Pp]ermission|may not|denied|is it yours")
-        # Who may read it may not therefore write.
+        # Read access is not enough.
         trace.chmod(0o644)
         done = subprocess.run([heapprof, "control", trace, "pause"], user=NOBODY, group=NOBODY, extra_groups=(),
                               capture_output=True, text=True, env=harness.clean_environment(), cwd="/")
@@ -116,15 +116,15 @@ class Security(harness.Case):
         state = self.heapprof("control", trace, "status")
         self.assertIn("recording", state)
 
-    def test_the_mapping_is_scribbled_over_while_the_program_runs(self):
+    def test_the_mapping_is_overwritten_while_the_program_runs(self):
         for shadow_stack in (1, 0):
             run = self.record(harness.program("scribbled"), 1.5, BLOCK_BYTES=4096, SHADOW_STACK=shadow_stack)
             self.assertGreater(int(run.stdout), 100_000)
-            # heapprof says what it can't believe, and does not fall over either.
+            # heapprof reports the damage, and does not crash.
             done = self.run_heapprof("report", run.trace)
             self.assertIn(done.returncode, (0, 1), done.stderr)
 
-    def test_the_file_is_scribbled_over_by_somebody_else(self):
+    def test_the_file_is_overwritten_by_another_process(self):
         trace = self.dir / "s.hprof"
         process = self.steady(trace)
         random = harness.random_generator("scribbles")

@@ -1,4 +1,5 @@
-"""Talking to a recorder in a program under full load, and through heapprof.h, with a recorder and without."""
+"""Commands and control requests for a program under full load, and the functions of heapprof.h, with and without the
+recorder."""
 
 import json
 import signal
@@ -49,7 +50,7 @@ class Talking(harness.Case):
         self.assertEqual((process.returncode, errors), (0, ""))
 
     def test_every_command_under_full_load(self):
-        """No torn event, no live set that can't be: what a moment shows is a moment of the program's."""
+        """No event is torn, and the live blocks are possible: each report shows a state that the program had."""
         process, trace = self.load()
         events = 0
         for _ in range(3):
