@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/help/command_help.h"
+#include "analyzer/cli/options/command_help.h"
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/help/first_screen.h"
-#include "analyzer/cli/help/help_layout.h"
+#include "analyzer/cli/help/help_text.h"
 #include "analyzer/cli/commands/install_secure.h"
 #include "analyzer/cli/options/newest_trace.h"
 #include "analyzer/cli/options/option_values.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/launch/options.h"
+#include "analyzer/launch/recorder_settings.h"
 #include "preload/recorder/process/settings.h"
 #include "tests/fuzz/input.h"
 

@@ -3,8 +3,8 @@
 #include <stdexcept>
 
 #include "analyzer/cli/options/selection.h"
-#include "analyzer/cli/options/suppressions.h"
-#include "analyzer/launch/options.h"
+#include "analyzer/cli/commands/suppressions.h"
+#include "analyzer/launch/recorder_settings.h"
 #include "tests/fuzz/input.h"
 
 namespace {

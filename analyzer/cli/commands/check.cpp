@@ -14,7 +14,7 @@
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/options/option_values.h"
 #include "analyzer/cli/text/report_json.h"
-#include "analyzer/cli/options/suppression_options.h"
+#include "analyzer/cli/commands/suppressed_leaks.h"
 #include "analyzer/cli/commands/trace_command.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/units.h"

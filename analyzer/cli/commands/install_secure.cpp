@@ -9,7 +9,7 @@
 
 #include "analyzer/cli/commands/install_secure.h"
 #include "analyzer/launch/recorder_library.h"
-#include "analyzer/launch/trusted_copy.h"
+#include "analyzer/launch/secure_install.h"
 
 namespace heapprof::cli {
 

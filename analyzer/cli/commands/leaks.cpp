@@ -13,7 +13,7 @@
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
-#include "analyzer/cli/options/suppression_options.h"
+#include "analyzer/cli/commands/suppressed_leaks.h"
 #include "analyzer/cli/commands/trace_command.h"
 #include "analyzer/model/leak_history.h"
 #include "analyzer/render/units.h"

@@ -3,7 +3,7 @@
 #include <map>
 #include <memory>
 
-#include "analyzer/cli/help/command_help.h"
+#include "analyzer/cli/options/command_help.h"
 
 namespace heapprof::cli {
 namespace {

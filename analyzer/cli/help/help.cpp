@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <memory>
 
-#include "analyzer/cli/help/command_help.h"
-#include "analyzer/launch/near_miss.h"
+#include "analyzer/cli/options/command_help.h"
+#include "analyzer/cli/options/spelling_suggestion.h"
 
 namespace heapprof::cli {
 namespace {

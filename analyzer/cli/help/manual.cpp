@@ -7,7 +7,7 @@
 #include <memory>
 #include <sstream>
 
-#include "analyzer/cli/help/command_help.h"
+#include "analyzer/cli/options/command_help.h"
 
 namespace heapprof::cli {
 namespace {

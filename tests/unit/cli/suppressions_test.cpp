@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/cli/options/suppressions.h"
+#include "analyzer/cli/commands/suppressions.h"
 
 using namespace heapprof;
 using namespace heapprof::cli;

@@ -1,4 +1,4 @@
-#include "analyzer/launch/process.h"
+#include "analyzer/launch/supervisor.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 #include <iterator>
 #include <sstream>
 
-#include "analyzer/launch/group_witness.h"
+#include "analyzer/launch/group_signal_detector.h"
 
 namespace heapprof::launch {
 

@@ -1,7 +1,7 @@
 // CLI11's help names types as C++ does and leaves lines as long as they are. Here options have the names of values
 // that the manual pages have, what is asked first stands before the selections that every command has, and lines end
 // where a terminal's commonly do.
-#include "analyzer/cli/help/help_layout.h"
+#include "analyzer/cli/help/help_text.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -9,10 +9,10 @@
 #include <sstream>
 #include <string_view>
 
-#include "analyzer/cli/help/command_help.h"
-#include "analyzer/cli/text/text_style.h"
-#include "analyzer/launch/near_miss.h"
-#include "analyzer/render/utf8.h"
+#include "analyzer/cli/options/command_help.h"
+#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/cli/options/spelling_suggestion.h"
+#include "analyzer/render/text.h"
 #include "analyzer/render/wrap.h"
 
 namespace heapprof::cli {

@@ -1,5 +1,5 @@
-#include "analyzer/launch/near_miss.h"
-#include "analyzer/launch/options.h"
+#include "analyzer/cli/options/spelling_suggestion.h"
+#include "analyzer/launch/recorder_settings.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "analyzer/launch/trusted_copy.h"
+#include "analyzer/launch/secure_install.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "analyzer/cli/help/command_help.h"
+#include "analyzer/cli/options/command_help.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

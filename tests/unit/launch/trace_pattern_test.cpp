@@ -1,4 +1,4 @@
-#include "analyzer/launch/output.h"
+#include "analyzer/launch/trace_pattern.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/launch/trace_end.h"
+#include "analyzer/launch/recorded_traces.h"
 #include "analyzer/replay/analysis/analysis.h"
 
 namespace heapprof::launch {

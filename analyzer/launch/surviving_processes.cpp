@@ -1,4 +1,4 @@
-#include "analyzer/launch/survivors.h"
+#include "analyzer/launch/surviving_processes.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "analyzer/launch/summary.h"
+#include "analyzer/cli/commands/record_summary.h"
 
 #include <algorithm>
 #include <cstring>

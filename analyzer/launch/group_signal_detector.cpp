@@ -1,4 +1,4 @@
-#include "analyzer/launch/group_witness.h"
+#include "analyzer/launch/group_signal_detector.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/launch/options.h"
+#include "analyzer/launch/recorder_settings.h"
 
 namespace CLI {
 class App;

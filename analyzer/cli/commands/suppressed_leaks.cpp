@@ -1,4 +1,4 @@
-#include "analyzer/cli/options/suppression_options.h"
+#include "analyzer/cli/commands/suppressed_leaks.h"
 
 #include <CLI/CLI.hpp>
 #include <fstream>

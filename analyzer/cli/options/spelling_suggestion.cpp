@@ -1,4 +1,4 @@
-#include "analyzer/launch/near_miss.h"
+#include "analyzer/cli/options/spelling_suggestion.h"
 
 #include <algorithm>
 

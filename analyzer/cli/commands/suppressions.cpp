@@ -1,4 +1,4 @@
-#include "analyzer/cli/options/suppressions.h"
+#include "analyzer/cli/commands/suppressions.h"
 
 #include <algorithm>
 #include <initializer_list>

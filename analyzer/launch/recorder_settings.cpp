@@ -1,4 +1,4 @@
-#include "analyzer/launch/options.h"
+#include "analyzer/launch/recorder_settings.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "analyzer/launch/near_miss.h"
+#include "analyzer/cli/options/spelling_suggestion.h"
 
 namespace heapprof::launch {
 

@@ -1,4 +1,4 @@
-#include "analyzer/launch/trace_end.h"
+#include "analyzer/launch/recorded_traces.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

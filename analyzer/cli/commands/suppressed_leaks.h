@@ -8,7 +8,7 @@
 #include "analyzer/cli/text/stack_names.h"
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/cli/text/report_json.h"
-#include "analyzer/cli/options/suppressions.h"
+#include "analyzer/cli/commands/suppressions.h"
 
 namespace CLI {
 class App;
