@@ -17,14 +17,15 @@ namespace heapprof::launch {
 
 namespace {
 
-/// A witness that was stopped with its group answers when it is continued: nobody waits for that.
-constexpr int kPatienceMs = 200;
+/// An idle process that was stopped with its group answers when it is continued, which may be never.
+constexpr int kTimeoutMs = 200;
 
-[[noreturn]] void witness(int socket, int parent) {
+/// The idle process: clears its pending signals for each byte that it receives, and sends the byte back.
+[[noreturn]] void idle(int socket, int parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(0);
-  prctl(PR_SET_NAME, "heapprof-witness");
-  // It must not keep anybody's pipe open.
+  prctl(PR_SET_NAME, "heapprof-signal");
+  // An open pipe would keep its reader waiting.
   const long limit = sysconf(_SC_OPEN_MAX);
   for (int fd = 0; fd < (limit > 0 && limit < 4096 ? limit : 4096); ++fd)
     if (fd != socket) close(fd);
@@ -42,24 +43,24 @@ constexpr int kPatienceMs = 200;
 
 }  // namespace
 
-GroupWitness::GroupWitness() {
+GroupSignalDetector::GroupSignalDetector() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
   const int parent = getpid();
   pid_ = fork();
-  if (pid_ == 0) witness(ends[1], parent);
+  if (pid_ == 0) idle(ends[1], parent);
   close(ends[1]);
   socket_ = ends[0];
 }
 
-GroupWitness::~GroupWitness() {
+GroupSignalDetector::~GroupSignalDetector() {
   if (socket_ >= 0) close(socket_);
   if (pid_ <= 0) return;
   kill(pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);
 }
 
-bool GroupWitness::has_got(int signal) {
+bool GroupSignalDetector::was_sent_to_group(int signal) {
   if (pid_ <= 0) return false;
   std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
   bool pending = false;
@@ -67,12 +68,13 @@ bool GroupWitness::has_got(int signal) {
     if (line.starts_with("ShdPnd:"))
       pending = (std::strtoull(line.c_str() + 7, nullptr, 16) >> (signal - 1) & 1) != 0;
   if (!pending) return false;
-  // What is pending would be taken for the next one; an answer that came too late last time goes first.
+  // Clears what is pending, so that it is not taken for the next signal. An answer to an earlier byte that came too
+  // late is dropped first.
   char byte = 0;
   while (recv(socket_, &byte, 1, MSG_DONTWAIT) == 1) {}
   if (send(socket_, &byte, 1, MSG_NOSIGNAL) == 1) {
     pollfd answer{socket_, POLLIN, 0};
-    if (poll(&answer, 1, kPatienceMs) == 1 && read(socket_, &byte, 1) != 1) pid_ = -1;
+    if (poll(&answer, 1, kTimeoutMs) == 1 && read(socket_, &byte, 1) != 1) pid_ = -1;
   }
   return true;
 }

@@ -1,24 +1,25 @@
-// Whether a signal went to the whole process group or to one process of it. siginfo_t does not tell: kill(-group)
-// looks like kill(pid) to each that it reaches. So a process that does nothing, a witness, is put into the group with
-// all signals blocked: one that is pending there as well was sent to the group.
+// Finds out whether a signal was sent to the process group or to one process of it. siginfo_t does not show it:
+// kill(-group) looks like kill(pid) to each member. So the detector forks an idle process into the group that blocks
+// all signals: a signal that is pending there too was sent to the group.
 //
-// The kernel signals a group's members in one go, the youngest first (kernel/signal.c, __kill_pgrp_info; attach_pid
-// puts new members in front), so what the launcher got, its witness has got already.
+// The kernel signals the members of a group in one go, the youngest first (kernel/signal.c, __kill_pgrp_info;
+// attach_pid adds new members in front). So when the launcher receives a signal, the idle process has received it
+// already.
 #pragma once
 
 namespace heapprof::launch {
 
-class GroupWitness {
+class GroupSignalDetector {
  public:
-  /// Forks the witness. All signals that may be asked about must be blocked. Without a witness (no more processes to
-  /// be had, no /proc) every signal counts as sent to one process.
-  GroupWitness();
-  GroupWitness(const GroupWitness&) = delete;
-  GroupWitness& operator=(const GroupWitness&) = delete;
-  ~GroupWitness();
+  /// Forks the idle process. All signals that was_sent_to_group() is called for must be blocked. Where it cannot be
+  /// forked, or without /proc, every signal counts as sent to one process.
+  GroupSignalDetector();
+  GroupSignalDetector(const GroupSignalDetector&) = delete;
+  GroupSignalDetector& operator=(const GroupSignalDetector&) = delete;
+  ~GroupSignalDetector();
 
-  /// Whether the witness has got `signal` too since it was last asked; forgets what it has got.
-  bool has_got(int signal);
+  /// Whether `signal` is pending in the idle process; clears all that is pending there.
+  bool was_sent_to_group(int signal);
 
  private:
   int pid_ = -1;

@@ -23,7 +23,7 @@ namespace heapprof::launch {
 
 namespace {
 
-/// A script's interpreter may be a script; the kernel gives up after five (fs/exec.c, exec_binprm).
+/// An interpreter may be a script again; the kernel follows at most five (fs/exec.c, exec_binprm).
 constexpr int kMaxInterpreters = 5;
 /// The kernel reads no more of a first line (BINPRM_BUF_SIZE).
 constexpr std::size_t kMaxFirstLine = 256;
@@ -38,7 +38,7 @@ class File {
     if (fd_ >= 0) close(fd_);
   }
   bool is_open() const { return fd_ >= 0; }
-  /// Reads up to `size` bytes; what the file lacks is missing from the result.
+  /// Reads `size` bytes, or fewer where the file ends.
   std::string read(std::uint64_t offset, std::size_t size) const {
     std::string bytes(size, '\0');
     const ssize_t got = offset > INT64_MAX ? -1 : pread(fd_, bytes.data(), size, static_cast<off_t>(offset));
@@ -67,14 +67,14 @@ bool read_ident(std::string_view bytes, Architecture& architecture) {
   if (bytes.size() < sizeof(Elf32_Ehdr) || std::memcmp(bytes.data(), ELFMAG, SELFMAG) != 0) return false;
   architecture.elf_class = static_cast<unsigned char>(bytes[EI_CLASS]);
   architecture.data = static_cast<unsigned char>(bytes[EI_DATA]);
-  // e_machine lies at the same place in both classes, in the file's byte order.
+  // e_machine has the same offset in both classes, and the file's byte order.
   const unsigned first = static_cast<unsigned char>(bytes[18]), second = static_cast<unsigned char>(bytes[19]);
   architecture.machine = architecture.data == ELFDATA2MSB ? first << 8 | second : second << 8 | first;
   return true;
 }
 
-/// The dynamic loader that an ELF file of our own class and byte order names, empty: none; nullopt: the file's
-/// headers are broken.
+/// The dynamic loader of an ELF file of this machine's class and byte order; empty: none; nullopt: the headers are
+/// damaged.
 std::optional<std::string> loader_of(const File& file) {
   Elf64_Ehdr header;
   const std::string start = file.read(0, sizeof header);
@@ -94,8 +94,8 @@ std::optional<std::string> loader_of(const File& file) {
   return std::string();
 }
 
-/// Whether an ELF file of our own class and byte order has the note of Go's linker (cmd/link/internal/ld/elf.go,
-/// ELF_NOTE_GOBUILDID_TAG), which stripping leaves.
+/// Whether an ELF file of this machine's class and byte order has the note of Go's linker
+/// (cmd/link/internal/ld/elf.go, ELF_NOTE_GOBUILDID_TAG), which stripping keeps.
 bool is_go_program(const File& file) {
   constexpr std::uint32_t kBuildIdTag = 4;
   constexpr char kName[4] = {'G', 'o', '\0', '\0'};
@@ -159,10 +159,10 @@ bool check_elf(const std::string& path, const File& file, const Architecture& ow
     if (setuid || setgid)
       return refuse(refusal, 126, path + " is " + (setuid ? "setuid" : "setgid") +
                                       ": its loader ignores LD_PRELOAD; record a copy without that bit, as the user "
-                                      "it is to run as, or see heapprof install-secure --help");
+                                      "that it should run as, or see heapprof install-secure --help");
   }
   const std::optional<std::string> loader = loader_of(file);
-  if (!loader) return refuse(refusal, 126, path + " can't be executed: its ELF headers are damaged");
+  if (!loader) return refuse(refusal, 126, path + " cannot be executed: its ELF headers are damaged");
   if (loader->empty()) {
     if (is_loader(path)) return true;
     if (is_go_program(file))
@@ -179,8 +179,8 @@ bool check_elf(const std::string& path, const File& file, const Architecture& ow
   if (const std::string sanitizer = sanitizer_of(path); !sanitizer.empty())
     return refuse(refusal, 126,
                   path + " is built with " + sanitizer +
-                      ", which has a malloc of its own and lets none come "
-                      "before it; build it without (-fsanitize) to record it");
+                      ", which replaces malloc and excludes any other "
+                      "replacement; build it without -fsanitize to record it");
   if (access(loader->c_str(), F_OK) != 0)
     return refuse(refusal, 127, path + " needs the loader " + *loader + ", which does not exist");
   if (getxattr(path.c_str(), "security.capability", nullptr, 0) > 0) loader_to_use = *loader;
@@ -204,7 +204,7 @@ bool read_architecture(const std::string& path, Architecture& architecture) {
 }
 
 bool find_program(const std::string& name, std::string& path, Refusal& refusal) {
-  /// 0: a program; else why it is none.
+  /// 0, or errno: why the file cannot be executed.
   const auto problem_of = [](const std::string& candidate) {
     struct stat status {};
     if (stat(candidate.c_str(), &status) != 0) return errno;
@@ -218,7 +218,7 @@ bool find_program(const std::string& name, std::string& path, Refusal& refusal) 
     if (problem == 0) return true;
     const bool missing = problem == ENOENT || problem == ENOTDIR;
     return refuse(refusal, missing ? 127 : 126,
-                  name + " can't be executed: " + std::strerror(problem) +
+                  name + " cannot be executed: " + std::strerror(problem) +
                       (problem == EACCES ? "; is it executable (chmod +x)?" : ""));
   }
   const char* variable = std::getenv("PATH");
@@ -236,9 +236,9 @@ bool find_program(const std::string& name, std::string& path, Refusal& refusal) 
     }
     if (problem == EACCES && denied.empty()) denied = candidate;
   }
-  if (!denied.empty()) return refuse(refusal, 126, denied + " can't be executed: permission denied");
-  return refuse(refusal, 127, "there is no program " + name + " in PATH" +
-                                  (problem_of("./" + name) == 0 ? "; did you mean ./" + name + "?" : ""));
+  if (!denied.empty()) return refuse(refusal, 126, denied + " cannot be executed: permission denied");
+  return refuse(refusal, 127, "unknown program '" + name + "': not found in PATH" +
+                                  (problem_of("./" + name) == 0 ? "; did you mean './" + name + "'?" : ""));
 }
 
 bool check_program(const std::string& path, const Architecture& recorder, std::string& loader, Refusal& refusal) {
@@ -249,9 +249,8 @@ bool check_program(const std::string& path, const Architecture& recorder, std::s
     if (!file.is_open()) {
       if (errno == EACCES)
         return refuse(refusal, 126,
-                      current +
-                          " may be executed, but not read: neither its loader nor heapprof could see what is in "
-                          "it; record a copy that you can read, or as a user who can");
+                      current + " can be executed, but not read, which its loader and heapprof must; record a copy "
+                                "that you can read, or as a user who can read it");
       if (current == path || errno != ENOENT) return true;
       return refuse(refusal, 127, path + " names an interpreter that does not exist: " + current);
     }
@@ -266,7 +265,7 @@ bool check_program(const std::string& path, const Architecture& recorder, std::s
                         "with the script as its argument");
     }
     if (!start.starts_with("#!")) {
-      // execvp(3) and shells give a text without "#!" to sh.
+      // execvp(3) and shells run a text without "#!" by sh.
       if (start.substr(0, start.find('\n')).find('\0') != std::string::npos)
         return refuse(refusal, 126, current + " is not a program");
       current = "/bin/sh";

@@ -25,7 +25,7 @@ constexpr const char* kFolders[] = {
     "../lib64",
 };
 
-/// Empty: not known.
+/// The path of this program; empty: not known.
 std::string own_file() {
   char buffer[PATH_MAX];
   const ssize_t size = readlink("/proc/self/exe", buffer, sizeof buffer);
@@ -42,7 +42,7 @@ std::string own_path() {
 bool find_recorder(std::string& path, std::string& error) {
   std::string folder = own_file();
   if (folder.empty()) {
-    error = "can't tell where heapprof itself lies: /proc/self/exe can't be read";
+    error = "the path of heapprof is not known: /proc/self/exe cannot be read";
     return false;
   }
   folder.resize(folder.rfind('/'));
@@ -53,11 +53,11 @@ bool find_recorder(std::string& path, std::string& error) {
     path = resolved;
     std::free(resolved);
     if (path.find_first_of(" :") == std::string::npos) return true;
-    error = "the recorder can't be preloaded from " + path +
-            ": LD_PRELOAD has no way to name a path with a space or a colon; move heapprof elsewhere";
+    error = "the recorder " + path +
+            " cannot be preloaded: LD_PRELOAD cannot name a path with a space or a colon; move heapprof elsewhere";
     return false;
   }
-  error = "libheapprof.so is missing: looked in " + folder + "/../preload and " + folder + "/../lib";
+  error = "libheapprof.so is missing in " + folder + "/../preload and " + folder + "/../lib; install heapprof again";
   return false;
 }
 

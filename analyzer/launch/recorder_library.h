@@ -1,4 +1,4 @@
-// libheapprof.so, found from where this program lies.
+// Finds libheapprof.so, from the path of this program.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@ namespace heapprof::launch {
 /// be preloaded, because spaces and colons separate the names in LD_PRELOAD and cannot be quoted (ld.so(8)).
 bool find_recorder(std::string& path, std::string& error);
 
-/// Where this program lies, for advice to its user; "heapprof" where that can't be known.
+/// The path of this program, for messages; "heapprof" if it is not known.
 std::string own_path();
 
-/// The value for LD_PRELOAD: `recorder` first, so that its functions are found before those of other preloaded
-/// libraries, then what the user has there (`before`), without `recorder` itself.
+/// The value for LD_PRELOAD: `recorder` first, so that its functions precede those of other preloaded libraries, then
+/// the libraries of `before`, the user's value, without `recorder` itself.
 std::string preload_list(const std::string& recorder, const std::string& before);
 
 }  // namespace heapprof::launch

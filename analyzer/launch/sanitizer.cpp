@@ -34,7 +34,7 @@ std::vector<Record> records(const std::string& bytes) {
   return result;
 }
 
-/// The names of the file's dynamic symbols, each ended by NUL; empty when there are none that can be read.
+/// The names of the file's dynamic symbols, each ended by NUL; empty if there are none or they cannot be read.
 std::string dynamic_names(std::ifstream& file) {
   const auto header = records<Elf64_Ehdr>(read_at(file, 0, sizeof(Elf64_Ehdr)));
   if (header.empty() || header[0].e_phentsize != sizeof(Elf64_Phdr)) return {};
@@ -65,8 +65,9 @@ std::string sanitizer_of(const std::string& path) {
                                      std::pair{"\0__hwasan_init\0"sv, "HWAddressSanitizer"},
                                      std::pair{"\0__tsan_init\0"sv, "ThreadSanitizer"},
                                      std::pair{"\0__msan_init\0"sv, "MemorySanitizer"},
-                                     // All that is left of AddressSanitizer's in a program of GCC's -static-libasan.
-                                     std::pair{"\0__sanitizer_malloc_hook\0"sv, "AddressSanitizer or its like"}})
+                                     // The only symbol of AddressSanitizer in a program linked by GCC's
+                                     // -static-libasan.
+                                     std::pair{"\0__sanitizer_malloc_hook\0"sv, "AddressSanitizer or similar"}})
     if (names.find(symbol) != std::string::npos) return name;
   return {};
 }

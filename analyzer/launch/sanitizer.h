@@ -1,14 +1,15 @@
-// Programs built with a sanitizer bring a malloc of their own: the sanitizer's. Its run-time library ends the program
-// when another one is preloaded before it, and where it is linked into the executable it keeps every call to itself,
-// so that a recording would be empty. Better said before the program starts.
+// Recognizes programs that are built with a sanitizer. A sanitizer replaces malloc: its run-time library ends the
+// program when another library is preloaded before it, and where it is linked into the executable, a recording would
+// be empty. So the launcher refuses such programs.
 #pragma once
 
 #include <string>
 
 namespace heapprof::launch {
 
-/// "AddressSanitizer", say, when the ELF file at `path` (64-bit, of our own byte order) is built with one; else
-/// empty. Told by the names that its dynamic symbols have, which every such program refers to or exports.
+/// The sanitizer that the ELF file at `path` (64-bit, in the byte order of this machine) is built with, such as
+/// "AddressSanitizer"; empty: none. Searches the dynamic symbols, since every such program imports or exports some of
+/// the sanitizer's.
 std::string sanitizer_of(const std::string& path);
 
 }  // namespace heapprof::launch

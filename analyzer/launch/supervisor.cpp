@@ -29,8 +29,8 @@ std::vector<std::string> stat_fields(const std::string& process) {
   return {std::istream_iterator<std::string>(rest), {}};
 }
 
-/// By "self", as the recorder asks: /proc may be that of another pid namespace (unshare --pid without --mount-proc),
-/// where our numbers are other processes'.
+/// Reads /proc/self, as the recorder does: /proc may be that of another pid namespace (unshare --pid without
+/// --mount-proc), where our pid is another process.
 std::uint64_t own_start_time() {
   const std::vector<std::string> fields = stat_fields("self");
   return fields.size() > 22 - 3 ? std::strtoull(fields[22 - 3].c_str(), nullptr, 10) : 0;
@@ -41,8 +41,8 @@ bool is_stopped(int pid) {
   return !fields.empty() && fields[0] == "T";
 }
 
-/// Signals that can be passed on. Not those that the kernel raises for our own faults: blocked, they would
-/// kill us anyway.
+/// The signals that are forwarded: all but those that the kernel raises for faults of this process, which kill it
+/// even when they are blocked.
 sigset_t forwarded_signals() {
   sigset_t set;
   sigfillset(&set);
@@ -54,10 +54,10 @@ const std::string kNameOption = "--argv0";  // glibc 2.33 and later
 
 class Supervisor {
  public:
-  Supervisor(int pid, const sigset_t& signals, GroupWitness& witness)
-      : pid_(pid), signals_(signals), witness_(witness) {}
+  Supervisor(int pid, const sigset_t& signals, GroupSignalDetector& group_signals)
+      : pid_(pid), signals_(signals), group_signals_(group_signals) {}
 
-  /// Returns when the child has ended, with what waitpid tells.
+  /// Returns when the child has ended, with the status of waitpid.
   int wait() {
     for (;;) {
       siginfo_t info;
@@ -72,24 +72,24 @@ class Supervisor {
       } else {
         handle(signal, info);
       }
-      if (child_stopped_ && stop_seen_) stop_ourselves();
+      if (child_stopped_ && stop_seen_) stop_self();
     }
   }
 
  private:
   void handle(int signal, const siginfo_t& info) {
     if (signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU) stop_seen_ = true;
-    // From the terminal (SI_KERNEL), the whole group gets it; our own come from writing to closed pipes; the
-    // child's are for its group or for a parent that could be any shell.
-    const bool sent_to_us = info.si_code == SI_USER || info.si_code == SI_TKILL || info.si_code == SI_QUEUE;
-    if (!sent_to_us || info.si_pid == getpid() || info.si_pid == pid_) return;
-    // Whoever continues a job continues its group.
+    // The terminal (SI_KERNEL) signals the group. This process signals itself when it writes to a closed pipe. The
+    // child signals its group, or its parent, which it takes for a shell.
+    const bool sent_by_process = info.si_code == SI_USER || info.si_code == SI_TKILL || info.si_code == SI_QUEUE;
+    if (!sent_by_process || info.si_pid == getpid() || info.si_pid == pid_) return;
+    // A shell that continues a job continues its group.
     if (signal == SIGCONT && continued_ && !is_stopped(pid_)) {
       continued_ = false;
       return;
     }
-    // kill(-group): the child has it already.
-    if (witness_.has_got(signal)) return;
+    // kill(-group): the child has received it.
+    if (group_signals_.was_sent_to_group(signal)) return;
     if (info.si_code == SI_QUEUE) {
       sigqueue(pid_, signal, info.si_value);
     } else {
@@ -97,9 +97,9 @@ class Supervisor {
     }
   }
 
-  /// The shell waits for us, not for the child: it must see us stop, or it does not take the terminal back.
-  void stop_ourselves() {
-    kill(getpid(), SIGSTOP);  // returns when something continues us
+  /// The shell waits for this process, not for the child: it takes the terminal back when this process stops.
+  void stop_self() {
+    kill(getpid(), SIGSTOP);  // returns when this process is continued
     stop_seen_ = false;
     continued_ = true;
     child_stopped_ = is_stopped(pid_);
@@ -107,19 +107,19 @@ class Supervisor {
 
   const int pid_;
   const sigset_t signals_;
-  GroupWitness& witness_;
+  GroupSignalDetector& group_signals_;
   bool child_stopped_ = false;
-  bool stop_seen_ = false;  ///< we were told to stop as well: it was not meant for the child alone
-  bool continued_ = false;  ///< the SIGCONT that ended our stop may still be waiting
+  bool stop_seen_ = false;  ///< this process received a stop signal too, so it was not for the child alone
+  bool continued_ = false;  ///< the SIGCONT that ended the stop of this process may still be pending
 };
 
-[[noreturn]] void fail_to_become(int report_fd) {
+[[noreturn]] void report_error(int report_fd) {
   const int error = errno;
   if (write(report_fd, &error, sizeof error) != sizeof error) _exit(126);
   _exit(127);
 }
 
-[[noreturn]] void become(const std::string& path, const std::vector<std::string>& arguments,
+[[noreturn]] void execute(const std::string& path, const std::vector<std::string>& arguments,
                          const std::vector<std::pair<std::string, std::string>>& variables,
                          const Privileges& privileges, int report_fd) {
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
@@ -131,7 +131,7 @@ class Supervisor {
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   if (!privileges.loader.empty()) {
-    // The kernel's own: what a name without a slash would be to the loader is another matter.
+    // The loader would search a name without a slash in its library path.
     const std::string program = path.find('/') == std::string::npos ? "./" + path : path;
     setenv("HEAPPROF_CAPABILITIES", capabilities_variable(privileges).c_str(), 1);
     const std::string name = argv[0];
@@ -139,16 +139,16 @@ class Supervisor {
     for (const std::string* option : {&name, &kNameOption, &privileges.loader})
       argv.insert(argv.begin(), const_cast<char*>(option->c_str()));
     if (take_privileges(privileges)) execv(privileges.loader.c_str(), argv.data());
-    fail_to_become(report_fd);
+    report_error(report_fd);
   }
   execv(path.c_str(), argv.data());
   if (errno == ENOEXEC) {
-    // A text without "#!", which execvp(3) and shells give to sh.
+    // execvp(3) and shells run a text without "#!" by sh.
     argv[0] = const_cast<char*>(path.c_str());
     argv.insert(argv.begin(), const_cast<char*>("sh"));
     execv("/bin/sh", argv.data());
   }
-  fail_to_become(report_fd);
+  report_error(report_fd);
 }
 
 }  // namespace
@@ -157,7 +157,7 @@ ProcessResult run_process(const std::string& path, const std::vector<std::string
                           const std::vector<std::pair<std::string, std::string>>& variables,
                           const Privileges& privileges) {
   ProcessResult result;
-  // Carries the child's start time, and errno unless a successful exec closes it.
+  // The child writes its start time, then errno; a successful exec closes the pipe instead.
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0) {
     result.start_error = errno;
@@ -167,7 +167,7 @@ ProcessResult run_process(const std::string& path, const std::vector<std::string
   sigset_t mask_before;
   struct sigaction child_action_before {};
   sigprocmask(SIG_BLOCK, &signals, &mask_before);
-  // Whoever started us may ignore SIGCHLD, and then there is nothing to wait for.
+  // A parent may have set SIGCHLD to be ignored, and then waitpid() finds no child.
   struct sigaction default_action {};
   default_action.sa_handler = SIG_DFL;
   sigaction(SIGCHLD, &default_action, &child_action_before);
@@ -182,7 +182,7 @@ ProcessResult run_process(const std::string& path, const std::vector<std::string
   if (pid == 0) {
     sigaction(SIGCHLD, &child_action_before, nullptr);
     sigprocmask(SIG_SETMASK, &mask_before, nullptr);
-    become(path, arguments, variables, privileges, report[1]);
+    execute(path, arguments, variables, privileges, report[1]);
   }
   close(report[1]);
   result.pid = pid;
@@ -195,10 +195,10 @@ ProcessResult run_process(const std::string& path, const std::vector<std::string
   const bool failed = receive(&result.start_time, sizeof result.start_time) && receive(&error, sizeof error);
   close(report[0]);
   const int status = [&] {
-    GroupWitness witness;
-    return Supervisor(pid, signals, witness).wait();
+    GroupSignalDetector group_signals;
+    return Supervisor(pid, signals, group_signals).wait();
   }();
-  // What was sent while it ended was for it. From here on we can be interrupted again.
+  // Drops the signals that were sent to the program while it ended. From here on signals interrupt this process.
   const timespec now{};
   while (sigtimedwait(&signals, nullptr, &now) > 0) {}
   sigaction(SIGCHLD, &child_action_before, nullptr);

@@ -1,8 +1,9 @@
-// Running the program as if the user's shell had started it itself.
+// Runs a program as if the user's shell had started it.
 //
-// It is a child in our process group, with the descriptors, signal mask and dispositions that we were given.
-// What the terminal sends goes to the whole group and reaches it without us; what is sent to us alone is passed
-// on. When it stops (Ctrl-Z), we stop, so that the shell notices; when it is continued, so are we.
+// The program is a child in the launcher's process group and inherits its descriptors, signal mask and dispositions.
+// Signals of the terminal go to the group and so reach the program; signals that are sent to the launcher alone are
+// forwarded. When the program stops (Ctrl-Z), the launcher stops, so that the shell notices; when the launcher is
+// continued, so is the program.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +17,16 @@ namespace heapprof::launch {
 
 struct ProcessResult {
   bool started = false;
-  int start_error = 0;  ///< errno when not started
+  int start_error = 0;  ///< errno if not started
   int pid = 0;
   std::uint64_t start_time = 0;  ///< field 22 of /proc/PID/stat; 0: unknown
   bool signaled = false;
   int code = 0;  ///< exit status, or the signal's number
 };
 
-/// Runs the executable `path` with `arguments` (the first is its name) and `variables` set on top of our own
-/// environment, and returns when it has ended. HEAPPROF_SESSION, which tells the recorder that this process is
-/// the one to record, is set in addition. With `privileges` that name a loader, that is executed, and they are taken
-/// before.
+/// Runs the executable `path` with `arguments` (the first is its name), with `variables` added to the environment,
+/// and returns when it has ended. Sets HEAPPROF_SESSION too, by which the recorder recognizes the process to record.
+/// With `privileges` that name a loader, takes the privileges and executes the loader.
 ProcessResult run_process(const std::string& path, const std::vector<std::string>& arguments,
                           const std::vector<std::pair<std::string, std::string>>& variables,
                           const Privileges& privileges = {});

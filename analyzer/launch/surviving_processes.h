@@ -1,5 +1,5 @@
-// What a program leaves running: a daemon's process that does the work, or workers. They are its children, and so as
-// a rule unrecorded, while the process that was started looks like a short and frugal program.
+// Finds processes that outlive the program: daemons and workers. They are child processes, which are not recorded
+// without --children, so the recording is only of the short process that started them.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace heapprof::launch {
 
-/// Processes whose environment names the session of the process `pid` that started at `start_time` (of /proc), other
-/// than that one, ascending. Those whose environment can't be read, or that took another one, are not found.
+/// The other processes whose environment has the HEAPPROF_SESSION of the process `pid` with `start_time` (as in
+/// /proc), ascending. Processes whose environment cannot be read, or was replaced, are not found.
 std::vector<int> survivors_of(int pid, std::uint64_t start_time);
 
-/// A line that names them; empty: there are none.
+/// A line that names the surviving processes; empty: there are none. `recorded`: children are recorded.
 std::string note_of_survivors(int pid, std::uint64_t start_time, bool recorded);
 
 }  // namespace heapprof::launch

@@ -1,4 +1,4 @@
-"""heapprof record: what the program is given, what it is spared, and what is refused before it starts.
+"""heapprof record: the environment of the program, its signals and its end, and programs that are refused.
 
 Most of it is seen through a stand-in for the recorder, a library that writes down what it was loaded into.
 """
@@ -42,7 +42,7 @@ __asm__(".pushsection .note.go.buildid, \"a\", @note\n"
 int main(void) { return 0; }
 """
 
-# Counts what signals arrive, and how it ends: by SIGTERM it prints and exits.
+# Prints the signals that it receives, and exits at SIGTERM.
 CATCHER = r"""
 import os, signal, sys
 def seen(number, frame):
@@ -53,10 +53,10 @@ os.write(1, b"ready\n")
 while True: signal.pause()
 """
 
-# Describes what it inherited, from the inside: signals, group, session, terminal, descriptors, limits.
+# Prints what it inherited: signals, group, session, terminal, descriptors, limits.
 INHERITED = r"""
 import os, resource, sys
-numbers = sorted(map(int, os.listdir("/proc/self/fd")))  # the listing's own is closed again
+numbers = sorted(map(int, os.listdir("/proc/self/fd")))  # the descriptor of the listing itself is closed again
 where = {n: os.readlink(f"/proc/self/fd/{n}") for n in numbers if os.path.exists(f"/proc/self/fd/{n}")}
 out = os.open(sys.argv[1], os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
 def say(*values): os.write(out, (" ".join(map(str, values)) + "\n").encode())
@@ -75,8 +75,8 @@ def state_of(pid):
     return harness.process_state(pid)
 
 
-# A signal to the launcher alone, which it passes on. It takes pending signals in the order of their numbers: when
-# this one has arrived, the launcher is done with all that it was sent before.
+# A signal to the launcher alone, which it forwards. The launcher takes pending signals in the order of their numbers:
+# when this one has arrived, it has handled all that were sent before.
 LAST_SIGNAL = 60
 
 
@@ -90,7 +90,7 @@ def pending(pid):
 class Launcher(harness.Case):
     def setUp(self):
         super().setUp()
-        # An installation of its own, with a stand-in for the recorder.
+        # A separate installation, with a stand-in for the recorder.
         self.prefix = self.dir / "prefix"
         (self.prefix / "bin").mkdir(parents=True)
         (self.prefix / "lib").mkdir()
@@ -202,7 +202,7 @@ class Launcher(harness.Case):
         self.assertEqual(directly, recorded)
 
     def test_closed_standard_streams(self):
-        """They are closed for the program too, and nothing of ours takes their numbers."""
+        """They are closed in the program too, and no descriptor of heapprof gets their numbers."""
         directly, recorded = self.inherited(lambda: [os.close(number) for number in range(3)])
         self.assertEqual(directly, recorded)
 
@@ -222,7 +222,7 @@ class Launcher(harness.Case):
         self.script("here", "#!/bin/sh\necho here\n")
         self.assertEqual(self.run_record("-q", "./here").stdout, "here\n")
         self.assertEqual(self.run_record("-q", "here", PATH=f"{os.environ['PATH']}:").stdout, "here\n")
-        # A script without first line is the shell's, as execvp has it.
+        # A script without a first line is run by the shell, as by execvp.
         self.script("plain", "echo plain $1 $(basename $0)\n")
         self.assertEqual(self.run_record("-q", "./plain", "x").stdout, "plain x plain\n")
         # argv[0] is the name as given.
@@ -237,7 +237,7 @@ class Launcher(harness.Case):
         for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGINT, signal.SIGPIPE, 35):
             self.assertEqual(self.run_record("sh", "-c", f"kill -{int(number)} $$").returncode, 128 + number)
 
-    def test_signals_are_passed_on(self):
+    def test_signals_are_forwarded(self):
         numbers = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH,
                    signal.SIGALRM, signal.SIGPIPE, 40, signal.SIGCONT, signal.SIGTERM]
         process = self.popen(self.command("-q", sys.executable, "-c", CATCHER, *map(int, numbers)),
@@ -250,7 +250,7 @@ class Launcher(harness.Case):
         process.stdout.close()
 
     def test_a_signal_to_the_group_comes_once(self):
-        """As from `timeout` or a shell's `kill %1`: the program is in the group itself."""
+        """As from `timeout` or a shell's `kill %1`: the program is in the group too."""
         numbers = [signal.SIGUSR1, signal.SIGHUP, signal.SIGINT, 40, signal.SIGTERM]
         process = self.popen(self.command("-q", sys.executable, "-c", CATCHER, LAST_SIGNAL,
                                           *map(int, numbers)), process_group=0,
@@ -267,7 +267,7 @@ class Launcher(harness.Case):
         for number in numbers[:-1] * 2:
             os.killpg(process.pid, number)
             all_handled()
-        process.send_signal(signal.SIGUSR1)  # and one to the launcher alone, which is passed on
+        process.send_signal(signal.SIGUSR1)  # and one to the launcher alone, which is forwarded
         all_handled()
         os.killpg(process.pid, signal.SIGTERM)
         self.assertEqual(process.wait(timeout=60), 5)
@@ -367,7 +367,7 @@ class Launcher(harness.Case):
         self.assertEqual(os.waitstatus_to_exitcode(status), 130)
 
     def test_job_control(self):
-        """Ctrl-Z under a shell: the job stops, the shell gets the terminal, fg goes on with both."""
+        """Ctrl-Z under a shell: the job stops, the shell gets the terminal, fg continues both."""
         if shutil.which("bash") is None:
             self.skipTest("no bash")
         pid, terminal = self.on_terminal(shutil.which("bash"), "--norc", "--noprofile", "--noediting", "-i")
@@ -418,7 +418,7 @@ class Launcher(harness.Case):
             if built.returncode == 0:
                 self.refused(self.dir / name, status=126, words=["static"])
                 self.refused(self.script("of-" + name, f"#!{self.dir / name}\n"), status=126, words=["static"])
-        # As Go's linker marks its programs: a note that stays when they are stripped.
+        # Go's linker marks its programs by a note, which stripping keeps.
         (self.dir / "go.c").write_text(GO_NOTE)
         built = subprocess.run(["cc", "-static", "-s", "-o", self.dir / "like-go", self.dir / "go.c"],
                                capture_output=True, text=True)
@@ -438,7 +438,7 @@ class Launcher(harness.Case):
                               (("--max-file-size", "2GB"), "2G"), (("--log", "loud"), "warn")):
             self.refused(*options, "touch", marker, status=2, words=[word])
         self.refused(status=2, words=["PROGRAM"])
-        self.refused("touch", marker, status=2, words=["HEAPPROF_MMAP=maybe", "on, off"], HEAPPROF_MMAP="maybe")
+        self.refused("touch", marker, status=2, words=["'maybe' for the environment variable HEAPPROF_MMAP", "on, off"], HEAPPROF_MMAP="maybe")
         self.assertFalse(marker.exists())
 
     def test_refused_outputs(self):
@@ -456,7 +456,7 @@ class Launcher(harness.Case):
         self.refused("--force", "-o", fifo, "touch", marker, status=2, words=["fifo"])
         self.assertTrue(stat.S_ISFIFO(os.stat(fifo).st_mode))
         self.assertFalse(marker.exists())
-        # By variable a name may serve many runs, and the recorder adds .1, .2, ...
+        # A name in a variable may be for many runs: the recorder appends .1, .2, ...
         self.assertEqual(self.run_record("true", HEAPPROF_OUTPUT=blocker).returncode, 0)
         self.assertEqual(blocker.read_text(), "precious")
         self.assertEqual(self.run_record("-f", "-o", blocker, "true").returncode, 0)
@@ -481,7 +481,7 @@ class Launcher(harness.Case):
             self.skipTest("another architecture")
         self.assertEqual(self.run_record(loader, "/bin/sh", "-c", "exit 9").returncode, 9)
 
-    # --- what is said at the end ----------------------------------------------------------------------
+    # --- the summary at the end ----------------------------------------------------------------------
 
     def test_no_trace_is_explained(self):
         result = self.run_record("true")  # the stand-in writes none
@@ -508,7 +508,7 @@ class Launcher(harness.Case):
             self.assertEqual(result.returncode, 0, result.stderr)
             return result.stderr
 
-        # What lay there before is not counted.
+        # Earlier traces are not counted.
         said("%e.%p.hprof", "ls /; ls /; true")
         before = set(folder.iterdir())
         text = said("%e.%p.hprof", "ls /; (ls /; ls /); true")
@@ -538,7 +538,7 @@ class Launcher(harness.Case):
         return result.stderr, {str(path): self.report(path) for path in folder.iterdir()}
 
     def looked_at(self, summary):
-        """The program whose trace the summary leads to."""
+        """The program whose trace the summary is about."""
         first = re.match(r"heapprof: (.*)\n", summary).group(1)
         self.assertEqual(summary.splitlines()[-1], f"  look    heapprof report {first}")
         return os.path.basename(first).split(".")[0]
@@ -560,8 +560,8 @@ class Launcher(harness.Case):
         self.script("outer.sh", '#!/usr/bin/env bash\nexec ./middle.sh "$@"\n')
 
     def test_the_summary_leads_through_wrappers_that_execute(self):
-        """As with version managers: each script executes the next one, all in one process. What it was before is
-        counted, however much more than a small program a shell allocates."""
+        """As with version managers: each script executes the next one, all in one process. The earlier programs are
+        counted, even if the shell allocates more than the last program."""
         self.workers()
         for bytes_leaked in (5_000_000, 1):
             summary, reports = self.summary_of("./outer.sh", bytes_leaked)
@@ -580,8 +580,8 @@ class Launcher(harness.Case):
         summary, reports = self.summary_of("./waits.sh", children=True)
         self.assertEqual(self.looked_at(summary), "worker")
         self.assertRegex(summary, r"\n  process worker, pid \d+, a child process: ")
-        self.assertRegex(summary, r"\n  started /.*/bash\.\d+\.hprof, peak [\d.]+ KiB, exit status 0\n")
-        # Without them only the shell was recorded, which the summary says.
+        self.assertRegex(summary, r"\n  started /.*/bash\.\d+\.hprof, peak [\d.]+ KiB, exited with status 0\n")
+        # Without --children only the shell is recorded, which the summary prints.
         summary, reports = self.summary_of("./waits.sh")
         self.assertEqual(self.looked_at(summary), "bash")
         self.assertIn("bash starts as children are recorded with --children only", summary)
@@ -622,24 +622,24 @@ class Launcher(harness.Case):
                     self.assertIn(str(trace), result.stderr)
                     trace.unlink()
 
-    def test_what_goes_on_is_named(self):
-        """A daemon: what was started ends at once, and the summary says that it was not all."""
+    def test_surviving_processes_are_named(self):
+        """A daemon: the started process ends at once, and the summary names the one that still runs."""
         ended = self.run_record("sh", "-c", "sleep 0.01")
-        self.assertNotIn("go on", ended.stderr)
+        self.assertNotIn("still run", ended.stderr)
         daemon = ("import os, time\n"
                   "pid = os.fork()\n"
                   f"if pid: open('{self.dir}/pid', 'w').write(str(pid)); os._exit(0)\n"
                   "os.dup2(0, 1); os.dup2(0, 2); time.sleep(600)")
-        for option, what in (([], "they are recorded with --children only"), (["--children"], "so do their recordings")):
+        for option, what in (([], "they are recorded with --children only"), (["--children"], "their recordings continue")):
             left = subprocess.run([str(harness.HEAPPROF), "record", *option, "-o", self.dir / "%p.hprof",
                                    "/usr/bin/python3", "-c", daemon], stdin=subprocess.DEVNULL,
                                   env=harness.clean_environment(), capture_output=True, text=True, timeout=60)
             pid = int((self.dir / "pid").read_text())
             self.addCleanup(os.kill, pid, signal.SIGKILL)
-            self.assertIn(f"children of it go on: pid {pid}; {what}\n", left.stderr)
+            self.assertIn(f"child processes still run: pid {pid}; {what}\n", left.stderr)
 
     def test_another_namespaces_proc(self):
-        """Where /proc is still that of the pid namespace outside, numbers in it are other processes'."""
+        """If /proc is that of the pid namespace outside, its numbers are other processes."""
         enter = ["unshare", "--pid", "--fork"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--pid", "--fork"]
         if not shutil.which("unshare") or subprocess.run([*enter, "true"], capture_output=True, check=False).returncode != 0:
             self.skipTest("no pid namespaces can be made here")

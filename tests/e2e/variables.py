@@ -1,4 +1,4 @@
-"""Every HEAPPROF_ variable of the interface does what it says, and what cannot be read is said once."""
+"""Every HEAPPROF_ variable has its documented effect, and an invalid value is reported once."""
 
 import os
 import re
@@ -44,7 +44,7 @@ class Variables(harness.Case):
         self.assertEqual(names, [f"heapprof.ledger_single.{run.ledger().pid}.hprof"])
 
     def test_unwritable_output(self):
-        """The program runs all the same; one message says why there is no trace."""
+        """The program runs anyway; one message gives the reason why there is no trace."""
         blocker = self.dir / "file"
         blocker.write_text("not a folder")
         run = self.single(OUTPUT=blocker / "x.hprof")
@@ -64,7 +64,7 @@ class Variables(harness.Case):
         run = self.record(harness.program("ledger_single"), 10, OUTPUT="/proc/no/such.hprof", LOG="off")
         self.assertEqual(run.stderr, "")
 
-    def test_values_that_cannot_be_read(self):
+    def test_invalid_values(self):
         for name, value in (("MAX_DEPTH", "many"), ("MMAP", "perhaps"), ("SHADOW_STACK", "2"), ("LOG", "loud"),
                             ("MAX_FILE_SIZE", "2X"), ("FREE_STACKS", "-"), ("CHILDREN", "yep"), ("PAUSED", "?")):
             with self.subTest(name=name):
@@ -89,13 +89,13 @@ class Variables(harness.Case):
             self.assertIsNotNone(row["truncated"])
             self.assertLessEqual(len(row["stack"]), 200 + 2)
             self.assertGreater(len(row["stack"]), 0)
-        # A deep recursion with default settings: whole, and one stack.
+        # A deep recursion with default settings: one stack, not truncated.
         run = self.record(harness.program("deep"), 900, 20)
         rows = [row for row in self.all_stacks(run.trace, "leaked") if row["bytes"] == 20 * 333]
         self.assertEqual(len(rows), 1)
         self.assertIsNone(rows[0]["truncated"])
         self.assertEqual(sum("recurse" in frame["function"] for frame in rows[0]["stack"]), 901)
-        # A report for people leaves most of that out, and says once how to see it.
+        # A report for people omits most frames, and names once the option that prints them.
         self.assertEqual(self.heapprof("report", run.trace).count("more frames, --frames 0 shows all"), 1)
         self.assertNotIn("more frames", self.heapprof("report", run.trace, "--frames", "0"))
 
@@ -124,7 +124,7 @@ class Variables(harness.Case):
         self.assert_ledger_clean(run.ledger())
         report = self.report(run.trace)
         heap = report["heap"]
-        # The recorder cannot tell whose releases these are, so all are recorded; none matches a block.
+        # The recorder does not know whether the blocks of these frees are recorded, so it records all frees. None matches.
         self.assertEqual((heap["allocations"], heap["frees"] - heap["unmatched_frees"], heap["peak_bytes"]),
                          (0, 0, 0))
         self.assertTrue(any("paused" in note for note in report["integrity"]["notes"]), report["integrity"]["notes"])
