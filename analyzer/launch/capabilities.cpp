@@ -69,9 +69,9 @@ std::uint64_t bounding_set() {
   return set;
 }
 
-/// The file's capabilities where the kernel heeds them: not on a nosuid mount, nor those of another user namespace's
-/// root (a third revision whose owner is not ours; the kernel shows our own root's as the second).
-std::optional<FileCapabilities> heeded_capabilities(const std::string& path) {
+/// The file's capabilities if the kernel honours them: not on a nosuid mount, and not those of the root of another
+/// user namespace (a revision 3 with a root id; the kernel shows those of our own namespace as revision 2).
+std::optional<FileCapabilities> honoured_capabilities(const std::string& path) {
   vfs_ns_cap_data data{};
   const ssize_t size = getxattr(path.c_str(), XATTR_NAME_CAPS, &data, sizeof data);
   if (size < static_cast<ssize_t>(sizeof(__le32))) return std::nullopt;
@@ -134,37 +134,38 @@ std::string names_of_capabilities(std::uint64_t set) {
 bool plan_privileges(const std::string& path, const std::string& loader, const std::string& self,
                      Privileges& privileges, Refusal& refusal) {
   privileges = {};
-  const std::optional<FileCapabilities> file = heeded_capabilities(path);
+  const std::optional<FileCapabilities> file = honoured_capabilities(path);
   if (!file) return true;
   Sets own;
   if (!get_sets(own)) return true;
   if (geteuid() == 0 && getuid() == 0 && !find_invoking_user(privileges))
-    return true;  // root has all without the file's help
+    return true;  // root has all capabilities anyway
 
   privileges.inheritable = privileges.as_user ? 0 : own.inheritable;
   privileges.raise = (file->permitted & bounding_set()) | (file->inheritable & privileges.inheritable);
   privileges.effective = file->effective;
-  // Then the kernel grants no more than there is, be it nothing; AT_SECURE is set all the same.
+  // With no_new_privs the kernel grants only what the process has, and sets AT_SECURE all the same.
   if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) privileges.raise &= own.permitted;
   if (const std::uint64_t missing = privileges.raise & ~own.permitted; missing != 0) {
     const std::string names = names_of_capabilities(missing);
     refusal = {126, path + " has file capabilities, for which its loader ignores LD_PRELOAD.\n"
-                    "heapprof can raise them itself and start it without that, but lacks " + names + ". One of these helps:\n"
+                    "heapprof can start it with ambient capabilities instead, but lacks " + names + ".\n"
+                    "One of these helps:\n"
                     "  sudo heapprof record " + path + "\n"
                     "      the program still runs as you, with its own capabilities only\n"
                     "  sudo setcap " + names + "+p " + self + "\n"
-                    "      whoever may run heapprof can then use them: think of its mode\n"
+                    "      everybody who can run heapprof can then use them: restrict its mode\n"
                     "  sudo heapprof install-secure\n"
-                    "      for programs started by others; heapprof install-secure --help says more"};
+                    "      for programs that others start; see heapprof install-secure --help"};
     return false;
   }
-  // The loader opens what the kernel would only have executed.
-  const std::string problem = ask_as_user(privileges, [&] {
+  // The loader reads the program, which the kernel would only have executed.
+  const std::string problem = run_as_user(privileges, [&] {
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     return fd < 0 ? std::string(std::strerror(errno)) : (close(fd), std::string());
   });
   if (!problem.empty()) {
-    refusal = {126, path + " can't be read by the user that it runs as (" + problem +
+    refusal = {126, path + " cannot be read by the user that it runs as (" + problem +
                         "), and so not by its loader; record a copy that the user can read"};
     return false;
   }
@@ -172,41 +173,41 @@ bool plan_privileges(const std::string& path, const std::string& loader, const s
   return true;
 }
 
-std::string ask_as_user(const Privileges& privileges, const std::function<std::string()>& question) {
-  if (!privileges.as_user) return question();
-  // An empty answer is a good one, so a process that was killed must not seem to give it. Its exit status cannot tell
-  // where SIGCHLD is ignored.
-  constexpr char kEndOfAnswer = '\0';
-  const auto not_asked = [&](const std::string& why) {
-    return "cannot ask as user " + std::to_string(privileges.user) + ": " + why;
+std::string run_as_user(const Privileges& privileges, const std::function<std::string()>& work) {
+  if (!privileges.as_user) return work();
+  // An empty result means success, so it has an end mark: a child that was killed has none. (Its exit status is not
+  // known where SIGCHLD is ignored.)
+  constexpr char kEndOfResult = '\0';
+  const auto failed = [&](const std::string& why) {
+    return "cannot run as user " + std::to_string(privileges.user) + ": " + why;
   };
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return not_asked(std::strerror(errno));
+  if (pipe2(ends, O_CLOEXEC) != 0) return failed(std::strerror(errno));
   const pid_t child = fork();
   if (child == 0) {
-    // Without capabilities: they go with the last of the user ids that was root's.
+    // setresuid() clears the capabilities, since no user id is root's any more.
     const bool became = become_user(privileges);
-    std::string answer = became ? question() : not_asked(std::strerror(errno));
-    answer += kEndOfAnswer;
-    const ssize_t written = write(ends[1], answer.data(), answer.size());
-    _exit(written == static_cast<ssize_t>(answer.size()) ? 0 : 1);
+    std::string result = became ? work() : failed(std::strerror(errno));
+    result += kEndOfResult;
+    const ssize_t written = write(ends[1], result.data(), result.size());
+    _exit(written == static_cast<ssize_t>(result.size()) ? 0 : 1);
   }
   const int fork_error = errno;
   close(ends[1]);
-  std::string answer;
+  std::string result;
   char part[512];
   for (;;) {
     const ssize_t got = read(ends[0], part, sizeof part);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
-    answer.append(part, static_cast<std::size_t>(got));
+    result.append(part, static_cast<std::size_t>(got));
   }
   close(ends[0]);
-  if (child < 0) return not_asked(std::strerror(fork_error));
+  if (child < 0) return failed(std::strerror(fork_error));
   while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
-  if (!answer.ends_with(kEndOfAnswer)) return not_asked("the process that asks was killed");
-  answer.pop_back();
-  return answer;
+  if (!result.ends_with(kEndOfResult)) return failed("the child process was killed");
+  result.pop_back();
+  return result;
 }
 
 bool take_privileges(const Privileges& privileges) {

@@ -1,8 +1,10 @@
-// Programs with file capabilities. Their loader ignores LD_PRELOAD, because the kernel gave them privileges
-// (AT_SECURE). So they are started through the loader, with the same capabilities raised as ambient ones beforehand,
-// which gives no AT_SECURE; inside, the recorder clears the ambient set again
-// (preload/recorder/process/loader_start.h), and the program has exactly what the kernel would have given it. Nothing
-// is raised that it would not have given. (capabilities(7))
+// Starts programs with file capabilities (capabilities(7)). Their loader ignores LD_PRELOAD, because the kernel gave
+// them privileges (AT_SECURE). So:
+//
+//   1. The launcher raises the same capabilities as ambient ones and executes the loader, which sets no AT_SECURE.
+//   2. The loader loads the recorder, which clears the ambient set again (loader_start.h in preload/recorder).
+//
+// Then the program has exactly the capabilities that the kernel would have given it; no others are ever raised.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +18,7 @@
 
 namespace heapprof::launch {
 
-/// What the kernel grants at the execution of a file: security.capability, as far as it counts here.
+/// The capabilities that the kernel grants when a file is executed (its attribute security.capability).
 struct FileCapabilities {
   std::uint64_t permitted = 0;
   std::uint64_t inheritable = 0;
@@ -25,29 +27,29 @@ struct FileCapabilities {
 
 /// How to start a program so that it has its capabilities and can be recorded.
 struct Privileges {
-  std::string loader;             ///< empty: as any other program
-  std::uint64_t raise = 0;        ///< to be ambient at the execution
-  std::uint64_t inheritable = 0;  ///< the set that the program is to have afterwards
-  bool effective = false;         ///< or only permitted
-  bool as_user = false;           ///< give up being root first: under sudo
+  std::string loader;             ///< the loader to execute; empty: the program is executed as any other
+  std::uint64_t raise = 0;        ///< the ambient set when the loader is executed
+  std::uint64_t inheritable = 0;  ///< the inheritable set of the program
+  bool effective = false;         ///< the program's capabilities are effective, not only permitted
+  bool as_user = false;           ///< under sudo: become the invoking user first
   uid_t user = 0;
   gid_t group = 0;
   std::vector<gid_t> groups;
 };
 
-/// Decides how `path`, whose loader is `loader`, is started by this process, which heapprof is in itself as `self` (a
-/// path, for advice). A file without capabilities that count gives empty Privileges. False: it can't be; `refusal`
-/// says what is missing and what would help.
+/// Plans how this process starts `path`, whose loader is `loader`. For a file without capabilities that the kernel
+/// honours, `privileges` are empty. False: it cannot be started; `refusal` has what is missing and what would help.
+/// `self` is the path of heapprof, for that message.
 bool plan_privileges(const std::string& path, const std::string& loader, const std::string& self,
                      Privileges& privileges, Refusal& refusal);
 
-/// What `question` answers when the user asks it who the program is going to be: in a process of its own, if that is
-/// another than this one's. An answer is at most a pipe's buffer long; an empty one means that nothing is wrong.
-/// Where that process cannot be had, the answer is the reason: this process, which may be root's, never asks instead.
-std::string ask_as_user(const Privileges& privileges, const std::function<std::string()>& question);
+/// Calls `work` as the user that the program will run as, in a child process if that is another user, and returns its
+/// result: an error message, at most a pipe's buffer long, or an empty string. Where the child process cannot be
+/// started, returns the reason: `work` never runs as root instead.
+std::string run_as_user(const Privileges& privileges, const std::function<std::string()>& work);
 
-/// In the process that is to execute the loader: becomes the user, raises what is to be ambient. False with errno
-/// set: it may not.
+/// Becomes the user and raises the ambient set. For the process that executes the loader. False: not permitted, errno
+/// is set.
 bool take_privileges(const Privileges& privileges);
 
 /// The value of HEAPPROF_CAPABILITIES for the calling process.

@@ -18,22 +18,22 @@ namespace heapprof::launch {
 
 namespace {
 
-/// Opens `path` and reads its header; -1 when it is no trace.
+/// Opens `path` and reads its header; -1 if it is not a trace.
 int open_trace(const std::string& path, int flags, FileHeader& header) {
   const int fd = open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return -1;
   struct stat status {};
-  const bool ours = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+  const bool is_trace = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
                     pread(fd, &header, sizeof header, 0) == sizeof header &&
                     std::memcmp(header.magic, kFileMagic, sizeof kFileMagic) == 0 &&
                     header.version_major == kVersionMajor &&
                     header.checksum == checksum(&header, offsetof(FileHeader, checksum));
-  if (ours) return fd;
+  if (is_trace) return fd;
   close(fd);
   return -1;
 }
 
-/// The same; -1 also when it is not this process's.
+/// The same; -1 also if another process wrote the trace.
 int open_trace(const std::string& path, int flags, int pid, std::uint64_t start_time, FileHeader& header) {
   const int fd = open_trace(path, flags, header);
   if (fd < 0 || (header.pid == static_cast<std::uint32_t>(pid) && header.process_start == start_time)) return fd;
@@ -41,7 +41,7 @@ int open_trace(const std::string& path, int flags, int pid, std::uint64_t start_
   return -1;
 }
 
-void write_end(TraceFound& trace, EndKind kind, std::int32_t code) {
+void write_end(RecordedTrace& trace, EndKind kind, std::int32_t code) {
   FileHeader now;
   const int fd = open_trace(trace.path, O_RDWR, static_cast<int>(trace.header.pid), trace.header.process_start, now);
   if (fd < 0) return;
@@ -61,8 +61,8 @@ void write_end(TraceFound& trace, EndKind kind, std::int32_t code) {
 
 }  // namespace
 
-std::vector<TraceFound> traces_of(const std::vector<std::string>& candidates, int pid, std::uint64_t start_time) {
-  std::vector<TraceFound> traces;
+std::vector<RecordedTrace> traces_of(const std::vector<std::string>& candidates, int pid, std::uint64_t start_time) {
+  std::vector<RecordedTrace> traces;
   for (const std::string& path : candidates) {
     FileHeader header;
     const int fd = open_trace(path, O_RDONLY, pid, start_time, header);
@@ -70,15 +70,15 @@ std::vector<TraceFound> traces_of(const std::vector<std::string>& candidates, in
     close(fd);
     traces.push_back({path, header});
   }
-  std::sort(traces.begin(), traces.end(), [](const TraceFound& a, const TraceFound& b) {
+  std::sort(traces.begin(), traces.end(), [](const RecordedTrace& a, const RecordedTrace& b) {
     return a.header.start_monotonic_ns < b.header.start_monotonic_ns;
   });
   return traces;
 }
 
-std::vector<TraceFound> traces_of_children(const std::vector<std::string>& candidates, int pid,
+std::vector<RecordedTrace> traces_of_children(const std::vector<std::string>& candidates, int pid,
                                            std::uint64_t since_ns) {
-  std::vector<TraceFound> all;
+  std::vector<RecordedTrace> all;
   for (const std::string& path : candidates) {
     FileHeader header;
     const int fd = open_trace(path, O_RDONLY, header);
@@ -89,16 +89,16 @@ std::vector<TraceFound> traces_of_children(const std::vector<std::string>& candi
   std::set<std::uint32_t> family = {static_cast<std::uint32_t>(pid)};
   for (std::size_t known = 0; known != family.size();) {
     known = family.size();
-    for (const TraceFound& trace : all)
+    for (const RecordedTrace& trace : all)
       if (family.count(trace.header.parent_pid) != 0) family.insert(trace.header.pid);
   }
-  std::erase_if(all, [&](const TraceFound& trace) {
+  std::erase_if(all, [&](const RecordedTrace& trace) {
     return trace.header.pid == static_cast<std::uint32_t>(pid) || family.count(trace.header.pid) == 0;
   });
   return all;
 }
 
-void write_end(std::vector<TraceFound>& traces, bool signaled, int code) {
+void write_end(std::vector<RecordedTrace>& traces, bool signaled, int code) {
   for (std::size_t i = 0; i < traces.size(); ++i) {
     const EndKind kind = traces[i].header.end_kind;
     if (i + 1 < traces.size()) {
@@ -111,18 +111,19 @@ void write_end(std::vector<TraceFound>& traces, bool signaled, int code) {
   }
 }
 
-void give_to_invoking_user(const std::vector<TraceFound>& traces) {
+void give_to_invoking_user(const std::vector<RecordedTrace>& traces) {
   const char* user = std::getenv("SUDO_UID");
   const char* group = std::getenv("SUDO_GID");
   if (user == nullptr || group == nullptr || geteuid() != 0) return;
-  for (const TraceFound& trace : traces) {
+  for (const RecordedTrace& trace : traces) {
     const int fd = open(trace.path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) continue;
     struct stat status {};
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == 0 && status.st_nlink == 1 &&
         fchown(fd, static_cast<uid_t>(std::strtoul(user, nullptr, 10)),
                static_cast<gid_t>(std::strtoul(group, nullptr, 10))) != 0)
-      std::fprintf(stderr, "heapprof: %s stays root's: %s\n", trace.path.c_str(), std::strerror(errno));
+      std::fprintf(stderr, "heapprof: %s: the owner cannot be changed: %s\n", trace.path.c_str(),
+                   std::strerror(errno));
     close(fd);
   }
 }

@@ -1,7 +1,5 @@
-// The traces that a process left, and the last word in them.
-//
-// A killed process can't say how it ended; its parent can. What is written here is all that anybody but the
-// recorder ever writes into a trace's header, apart from the mailbox.
+// Finds the traces that a process and its children wrote, and writes into them how the process ended, which only its
+// parent knows. Nothing else but the recorder writes into the header of a trace, apart from the mailbox.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +10,26 @@
 
 namespace heapprof::launch {
 
-struct TraceFound {
+struct RecordedTrace {
   std::string path;
   FileHeader header;
 };
 
-/// Of `candidates` those whose header says that this very process made them, oldest first: a process that
-/// executes another program goes on in a new trace.
-std::vector<TraceFound> traces_of(const std::vector<std::string>& candidates, int pid, std::uint64_t start_time);
+/// The traces among `candidates` that the process `pid` with `start_time` wrote, oldest first: a process that
+/// executes another program begins a new trace.
+std::vector<RecordedTrace> traces_of(const std::vector<std::string>& candidates, int pid, std::uint64_t start_time);
 
-/// Of `candidates` those of processes that `pid` started, or that these started, since `since_ns` (CLOCK_REALTIME):
-/// as far as each of their ancestors is recorded too. In the order of `candidates`.
-std::vector<TraceFound> traces_of_children(const std::vector<std::string>& candidates, int pid,
+/// The traces among `candidates` of descendants of `pid` that started since `since_ns` (CLOCK_REALTIME), in the order
+/// of `candidates`. A descendant is found when all processes between it and `pid` are recorded.
+std::vector<RecordedTrace> traces_of_children(const std::vector<std::string>& candidates, int pid,
                                            std::uint64_t since_ns);
 
-/// Writes how the process ended into the last of its `traces`, and into earlier ones, where nothing is written
-/// yet, that another program was executed. The process must be dead. `code`: exit status or signal number.
-void write_end(std::vector<TraceFound>& traces, bool signaled, int code);
+/// Writes how the process ended into the last of its `traces`, and into earlier ones without an end that another
+/// program was executed. The process must have ended. `code`: exit status or signal number.
+void write_end(std::vector<RecordedTrace>& traces, bool signaled, int code);
 
-/// Under sudo the traces become the invoking user's, now that nobody writes them any more. Only files of root's that
-/// have one name.
-void give_to_invoking_user(const std::vector<TraceFound>& traces);
+/// Under sudo, changes the owner of the traces to the invoking user. The process must have ended. Changes only files
+/// that root owns and that have one link.
+void give_to_invoking_user(const std::vector<RecordedTrace>& traces);
 
 }  // namespace heapprof::launch

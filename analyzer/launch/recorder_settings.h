@@ -1,46 +1,49 @@
-// The command line of `heapprof record`, and the recorder's settings that stand in it and in the environment.
-//
-// Options end at PROGRAM: what follows belongs to it. That, and switches that may but need not have a value
-// (`--children`, `--children off`), is why this is no table of the general command line parser.
+// The recorder's settings: each is an environment variable and an option of `heapprof record`. Help, manual pages and
+// the reference read this table. The recorder reads the same variables by the same rules
+// (preload/recorder/settings.h).
 #pragma once
 
-#include <optional>
+#include <span>
 #include <string>
-#include <utility>
-#include <vector>
+#include <string_view>
 
 namespace heapprof::launch {
 
-struct Options {
-  bool help = false;
-  bool quiet = false;
-  bool force = false;
-  /// -o: the pattern as given. Without it HEAPPROF_OUTPUT or the default holds.
-  std::optional<std::string> output;
-  /// HEAPPROF_... variables that options set, checked and in the form the recorder reads.
-  std::vector<std::pair<std::string, std::string>> settings;
-  /// PROGRAM and its arguments; never empty unless `help`.
-  std::vector<std::string> command;
+struct RecorderSetting {
+  enum class Kind {
+    kOutput,  ///< a file name pattern (trace_pattern.h)
+    kPath,
+    kLevel,   ///< of the log
+    kSwitch,
+    kFlag,    ///< a switch whose option means on when it stands alone
+    kDepth,
+    kSize,
+  };
+
+  const char* option;
+  const char* variable;
+  Kind kind;
+  const char* value;          ///< what the help calls the value: "FILE", "on|off"
+  const char* help;
+  const char* default_value;  ///< empty: none
+  bool deprecated = false;    ///< an old name, which no help shows
+
+  bool is_output() const { return kind == Kind::kOutput; }
 };
 
-/// Reads the arguments after `record`. False: `error` is one line saying what is wrong and what is allowed.
-bool parse_options(const std::vector<std::string>& arguments, Options& options, std::string& error);
+/// All settings, in the order of the help.
+std::span<const RecorderSetting> recorder_settings();
 
-/// Checks the HEAPPROF_... variables that the user has set, by the same rules as the options.
-/// False: `error` as above.
+/// Whether the recorder accepts `value` for the setting.
+bool is_valid(const RecorderSetting& setting, std::string_view value);
+
+/// What a valid value is: "on, off, 1, 0, yes or no".
+std::string expected_value(const RecorderSetting& setting);
+
+/// Whether `word` is a value of a switch: on, off, 1, 0, yes or no.
+bool is_switch_value(std::string_view word);
+
+/// Checks the HEAPPROF_... variables in the environment. False: `error` is one line about the first invalid one.
 bool check_environment(std::string& error);
-
-/// An option of `heapprof record`, as its help, its manual page and completions tell it.
-struct OptionHelp {
-  std::vector<std::string> names;     ///< "-q", "--quiet"
-  std::string value;                  ///< "FILE"; "[on|off]": may be left out; empty: takes none
-  std::vector<std::string> choices;   ///< the values there are, where they can be listed
-  bool file = false;                  ///< the value is a file's name
-  std::string help;
-};
-std::vector<OptionHelp> described_options();
-
-/// What `heapprof record --help` prints.
-std::string usage();
 
 }  // namespace heapprof::launch

@@ -16,7 +16,7 @@ namespace heapprof::launch {
 
 namespace {
 
-// The recorder's own: preload/recorder/process/settings.h.
+// The same name as in the recorder's settings.h.
 constexpr const char* kConfiguration = "/etc/heapprof.conf";
 
 std::string failed(const std::string& what) { return what + ": " + std::strerror(errno); }
@@ -26,7 +26,7 @@ bool is_installed(const std::string& library) {
   return lstat(library.c_str(), &status) == 0 && S_ISREG(status.st_mode) && (status.st_mode & S_ISUID) != 0;
 }
 
-/// Under another name first: a program that starts meanwhile finds the whole library or none.
+/// Copies under another name first: a program that starts meanwhile finds the complete library or none.
 bool copy_library(const std::string& from, const std::string& to, std::string& error) {
   const std::string fresh = to + ".new";
   unlink(fresh.c_str());
@@ -37,7 +37,7 @@ bool copy_library(const std::string& from, const std::string& to, std::string& e
   if (in && out && chown(fresh.c_str(), 0, 0) == 0 && chmod(fresh.c_str(), 04755) == 0 &&
       rename(fresh.c_str(), to.c_str()) == 0)
     return true;
-  error = failed(to + " can't be written");
+  error = failed(to + " cannot be written");
   unlink(fresh.c_str());
   return false;
 }
@@ -50,13 +50,13 @@ bool make_directory(const std::string& directory, std::string& done, std::string
   }
   struct stat status {};
   if (errno != EEXIST || lstat(directory.c_str(), &status) != 0)
-    return error = failed(directory + " can't be made"), false;
+    return error = failed(directory + " cannot be made"), false;
   if (S_ISDIR(status.st_mode) && status.st_uid == 0 &&
       ((status.st_mode & 022) == 0 || (status.st_mode & S_ISVTX) != 0)) {
     done += directory + " exists and stays as it is\n";
     return true;
   }
-  error = directory + " must be a folder of root's, writable by nobody else unless it is sticky";
+  error = directory + " must be a folder that root owns, and that others can write to only if it is sticky";
   return false;
 }
 
@@ -72,7 +72,7 @@ std::string configured_directory() {
 bool remove_file(const std::string& path, std::string& done, std::string& error) {
   if (unlink(path.c_str()) == 0) return done += "removed " + path + "\n", true;
   if (errno == ENOENT) return true;
-  return error = failed(path + " can't be removed"), false;
+  return error = failed(path + " cannot be removed"), false;
 }
 
 }  // namespace
@@ -89,13 +89,13 @@ std::string trusted_library() {
 bool install_trusted(const std::string& recorder, const std::string& directory, std::string& done,
                      std::string& error) {
   const std::string library = trusted_library();
-  if (library.empty()) return error = "can't tell where this system's loader looks for libraries", false;
+  if (library.empty()) return error = "the library folder of this system's loader is not known", false;
   if (directory.empty() || directory[0] != '/' || directory.find('\n') != std::string::npos)
-    return error = "the directory must be named by its whole path", false;
+    return error = "invalid value '" + directory + "' for --directory; expected an absolute path", false;
   struct stat status {};
   const bool in_place = recorder == library;
   if (!in_place && lstat(library.c_str(), &status) == 0 && !is_installed(library))
-    return error = library + " exists and was not put there by this command", false;
+    return error = library + " exists and is not from this command; remove it first", false;
   const bool configured = lstat(kConfiguration, &status) == 0;
   const std::string place = configured ? configured_directory() : directory;
   if (configured && place != directory)
@@ -109,17 +109,16 @@ bool install_trusted(const std::string& recorder, const std::string& directory, 
   } else {
     const int fd = open(kConfiguration, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     const std::string text =
-        "# heapprof in programs with privileges of their own (AT_SECURE). "
-        "The settings that count there are these alone.\n"
+        "# The settings of heapprof in programs with privileges (AT_SECURE), which read no environment variables.\n"
         "HEAPPROF_DIRECTORY=" +
         directory + "\nHEAPPROF_MAX_FILE_SIZE=1G\n";
     const bool written =
         fd >= 0 && fchmod(fd, 0644) == 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
     if (fd >= 0) close(fd);
-    if (!written) return error = failed(std::string(kConfiguration) + " can't be written"), false;
-    done += std::string("wrote ") + kConfiguration + ", root's, mode 0644\n";
+    if (!written) return error = failed(std::string(kConfiguration) + " cannot be written"), false;
+    done += std::string("wrote ") + kConfiguration + ", owned by root, mode 0644\n";
   }
-  // Last: from here on privileged programs can load it.
+  // The last step: from here on privileged programs can load the library.
   if (in_place) {
     if (chmod(library.c_str(), 04755) != 0) return error = failed(library), false;
     done += "set mode u+s on " + library + "\n";
@@ -134,7 +133,7 @@ bool remove_trusted(const std::string& recorder, std::string& done, std::string&
   const std::string library = trusted_library();
   if (recorder == library) {
     if (chmod(library.c_str(), 0755) != 0) return error = failed(library), false;
-    done += "took mode u+s from " + library + "\n";
+    done += "removed mode u+s from " + library + "\n";
   } else if (is_installed(library) && !remove_file(library, done, error)) {
     return false;
   }

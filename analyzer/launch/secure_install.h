@@ -1,22 +1,22 @@
-// The recorder for programs under AT_SECURE. Their loader takes a preloaded library only by its plain name, from a
-// folder of the system's, and only with mode u+s (ld.so(8)); the recorder in them believes only /etc/heapprof.conf.
-// Both are made here, by root, and taken away again.
+// Installs the recorder for programs under AT_SECURE, and removes it, as root. The loader of such a program preloads
+// a library only by its plain name, from a system folder, and only with mode u+s (ld.so(8)); the recorder in it reads
+// its settings only from /etc/heapprof.conf.
 #pragma once
 
 #include <string>
 
 namespace heapprof::launch {
 
-/// Where libheapprof.so must lie for this machine's loader: beside libc.so.6. Empty: not known.
+/// The path of libheapprof.so at which this machine's loader finds it: beside libc.so.6. Empty: not known.
 std::string trusted_library();
 
-/// Makes `directory` (mode 1733: whoever runs a recorded program may add a trace, none may list them), copies
+/// Makes `directory` (mode 1733: everybody may add a trace, only root may list them), copies
 /// `recorder` with mode u+s to trusted_library(), and writes the configuration, unless one exists, which stays.
-/// `done` says each step in a line. False: `error` says why; what was done stays done.
+/// `done` gets a line for each step. False: `error` has the reason; earlier steps are not undone.
 bool install_trusted(const std::string& recorder, const std::string& directory, std::string& done,
                      std::string& error);
 
-/// Undoes that: library, configuration, and the directory if it is empty. Nothing there is no error.
+/// Removes the library, the configuration, and the directory if it is empty. What does not exist is no error.
 bool remove_trusted(const std::string& recorder, std::string& done, std::string& error);
 
 }  // namespace heapprof::launch

@@ -16,8 +16,8 @@ namespace heapprof::launch {
 
 namespace {
 
-/// Calls literal(c) for each character that stands for itself and escape(c) for each of %e %p %t %h, the way
-/// the recorder reads patterns: "%%" is a percent sign, an unknown escape stands for itself.
+/// Calls escape(c) for each of %e %p %t %h and literal(c) for every other character, as the recorder reads patterns:
+/// "%%" is a percent sign, an unknown escape is literal text.
 template <typename Literal, typename Escape>
 void read_pattern(std::string_view pattern, Literal&& literal, Escape&& escape) {
   for (std::size_t i = 0; i < pattern.size(); ++i) {
@@ -45,7 +45,7 @@ bool is_suffix(std::string_view text) {
   return text.size() > 1 && text.front() == '.' && text.find_first_not_of("0123456789", 1) == std::string_view::npos;
 }
 
-/// Makes a file in `folder` that never gets a name where the file system can, else one for a moment. 0 or errno.
+/// Makes a file in `folder` and removes it: one without a name where the file system supports it. 0 or errno.
 int try_file(const std::string& folder) {
   int fd = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
   if (fd < 0 && errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT && errno != EINVAL) return errno;
@@ -79,13 +79,13 @@ std::string fixed_name(const std::string& pattern) {
 }
 
 bool check_writable(const std::string& pattern, std::string& error) {
-  // As far as the name is known: up to the first escape.
+  // The name is known up to the first escape.
   std::string known;
   bool complete = true;
   read_pattern(pattern, [&](char c) { if (complete) known += c; }, [&](char) { complete = false; });
   struct stat status {};
   if (complete && (known.ends_with('/') || (stat(known.c_str(), &status) == 0 && S_ISDIR(status.st_mode)))) {
-    error = "the output " + known + " is a folder; name a file in it";
+    error = "the output " + known + " is a folder; name a file in it with -o";
     return false;
   }
 
@@ -109,12 +109,12 @@ bool check_writable(const std::string& pattern, std::string& error) {
     }
   }
   if (problem == 0) return true;
-  error = "the output " + pattern + " can't be written: " + folder + ": " + std::strerror(problem) +
-          "; choose another place with -o";
+  error = "the output " + pattern + " cannot be written: " + folder + ": " + std::strerror(problem) +
+          "; name another file with -o";
   return false;
 }
 
-bool make_way(const std::string& name, bool force, std::string& error) {
+bool remove_existing(const std::string& name, bool force, std::string& error) {
   struct stat status {};
   if (lstat(name.c_str(), &status) != 0) return true;
   if (!force) {
@@ -122,15 +122,15 @@ bool make_way(const std::string& name, bool force, std::string& error) {
     return false;
   }
   if (!S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode)) {
-    error = name + " is not a file and will not be replaced";
+    error = name + " is not a regular file, so --force does not replace it";
     return false;
   }
   if (unlink(name.c_str()) == 0) return true;
-  error = name + " can't be replaced: " + std::strerror(errno);
+  error = name + " cannot be replaced: " + std::strerror(errno);
   return false;
 }
 
-std::vector<std::string> candidates(const std::string& pattern, int pid) {
+std::vector<std::string> find_files(const std::string& pattern, int pid) {
   std::string wanted;
   const auto literal = [&](char c) {
     if (std::strchr("*?[\\", c) != nullptr) wanted += '\\';

@@ -1,5 +1,5 @@
-// Where the trace goes: the pattern for the recorder, checked before the program starts, and afterwards the
-// files that came of it.
+// The file name pattern of traces (HEAPPROF_OUTPUT): checked before the program starts, and used to find its files
+// afterwards.
 #pragma once
 
 #include <string>
@@ -7,25 +7,25 @@
 
 namespace heapprof::launch {
 
-/// `pattern` as an absolute one, since the program may change its folder; what is put in front is escaped.
+/// `pattern` as an absolute path, since the program may change its working directory. The part added is escaped.
 std::string absolute_pattern(const std::string& pattern);
 
-/// The one file that `pattern` names; empty: it has %e, %p, %t or %h, so the name is not known yet.
+/// The file that `pattern` names; empty: it has %e, %p, %t or %h, so the name is not known yet.
 std::string fixed_name(const std::string& pattern);
 
-/// Whether files can be made where `pattern` (absolute) leads: the folder, or if it is missing the nearest one
-/// that exists, must be writable. False: `error` is one line saying why.
+/// Whether files can be made in the folder of `pattern` (absolute). If the folder does not exist, its nearest parent
+/// that exists must be writable. False: `error` is one line with the reason.
 bool check_writable(const std::string& pattern, std::string& error);
 
-/// Makes way for `name` (from fixed_name). What exists there is removed with `force` if it is a file, else
-/// `error` says what to do. True: nothing is in the way.
-bool make_way(const std::string& name, bool force, std::string& error);
+/// Removes the file `name` (from fixed_name()) if it exists and `force` is set. False: it exists still; `error` is
+/// one line with what to do.
+bool remove_existing(const std::string& name, bool force, std::string& error);
 
-/// Existing files that the process `pid` (0: any) may have made by `pattern` (absolute), with the suffixes .1, .2,
-/// ... of names that were taken; whatever %e, %t and %h stood for. By name, each once.
-std::vector<std::string> candidates(const std::string& pattern, int pid);
+/// The existing files that the process `pid` (0: any) may have written by `pattern` (absolute), whatever %e, %t and
+/// %h were replaced by, also with the suffixes .1, .2, ... of names that existed. Sorted, each once.
+std::vector<std::string> find_files(const std::string& pattern, int pid);
 
-/// `pattern` with * in the place of %e, %p, %t and %h, or of the suffix if it has none of them: to be read by people.
+/// `pattern` with * for %e, %p, %t and %h, or for the suffix if it has none of them: for people.
 std::string files_of(const std::string& pattern);
 
 }  // namespace heapprof::launch

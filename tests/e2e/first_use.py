@@ -1,5 +1,5 @@
-"""What a new user types before reading anything: no command, a file in the place of one, a command without a file,
-options in the wrong place, pictures on a terminal. Each does what was meant, or says what to type instead."""
+"""What a new user types before reading anything: no command, a file in the place of a command, a command without a file,
+options in the wrong place, pictures on a terminal. Each does what the user meant, or prints what to type instead."""
 
 import json
 import os
@@ -16,13 +16,13 @@ class FirstUse(harness.Case):
         super().setUp()
         self.older = self.record(harness.program("hello"), 10_000).trace
         self.newer = self.record(harness.program("hello"), 20_000).trace
-        # Whatever the clock of the file system, one is older.
+        # One is older, whatever the resolution of the file system's clock.
         os.utime(self.older, ns=(1_000_000_000, 1_000_000_000))
 
     def on_terminal(self, *words):
         """(exit status, standard output and error) of heapprof where standard output is a terminal."""
         terminal, end = pty.openpty()
-        # A file for standard error, so that the kinds of output cannot mix.
+        # A file for standard error, so that it does not mix with standard output.
         with open(self.dir / "stderr", "wb") as errors:
             process = subprocess.Popen([harness.HEAPPROF, *map(str, words)], stdin=subprocess.DEVNULL, stdout=end,
                                        stderr=errors, cwd=self.dir,
@@ -58,7 +58,7 @@ class FirstUse(harness.Case):
         wanted = self.heapprof("report", self.newer, "--top", 1)
         self.assertEqual(self.heapprof(self.newer, "--top", 1), wanted)
         self.assertEqual(self.heapprof(self.newer.name, "--top", 1), wanted)
-        # Whatever it is called, but a command goes first.
+        # Any name works, except that of a command.
         shutil.copy(self.newer, self.dir / "plain")
         shutil.copy(self.newer, self.dir / "info")
         self.assertEqual(self.heapprof("plain", "--top", 1), wanted)
@@ -67,9 +67,9 @@ class FirstUse(harness.Case):
         result = self.run_heapprof("missing.hprof")
         self.assertEqual(result.returncode, 1)
         self.assertIn("missing.hprof", result.stderr)
-        self.assertIn("there is no 'heapprof repotr'; did you mean report?", self.run_heapprof("repotr").stderr)
+        self.assertIn("unknown command 'repotr'; did you mean 'report'?", self.run_heapprof("repotr").stderr)
 
-    def test_a_program_is_told_how_to_be_recorded(self):
+    def test_a_program_in_the_place_of_a_command(self):
         program = harness.program("hello")
         result = self.run_heapprof(program)
         self.assertEqual((result.returncode, result.stdout), (2, ""))
@@ -81,7 +81,7 @@ class FirstUse(harness.Case):
             self.assertEqual(self.heapprof("help", *command), self.heapprof(*command, "--help"), command)
         result = self.run_heapprof("help", "repotr")
         self.assertEqual((result.returncode, result.stdout), (2, ""))
-        self.assertIn("there is no 'heapprof repotr'; did you mean report?", result.stderr)
+        self.assertIn("unknown command 'repotr'; did you mean 'report'?", result.stderr)
         self.assertEqual(self.heapprof("-V"), self.heapprof("--version"))
 
     def test_options_before_the_command(self):
@@ -121,7 +121,7 @@ class FirstUse(harness.Case):
         def read():
             return re.search(r"reading (\S+), ", self.run_heapprof("info").stderr).group(1)
 
-        # Other programs use the ending, too; files of other names are not looked at.
+        # Other programs use the ending too; files with other names are ignored.
         (self.dir / "java.hprof").write_bytes(b"JAVA PROFILE 1.0.2\0" + bytes(100))
         os.mkfifo(self.dir / "fifo.hprof")
         (self.dir / "folder.hprof").mkdir()
@@ -155,7 +155,7 @@ class FirstUse(harness.Case):
                 first, second = result.stderr.splitlines()
                 self.assertEqual(first, f"heapprof: missing argument TRACE; {self.older.name} is the value of "
                                         f"{option}")
-        # With a TRACE a name is a name.
+        # With a TRACE, the value of an option may be any name.
         self.heapprof("leaks", self.newer.name, "--module", self.older.name)
 
     def test_the_newest_recording_is_no_baseline_of_itself(self):
@@ -168,7 +168,7 @@ class FirstUse(harness.Case):
         self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_an_empty_argument_is_no_missing_one(self):
-        """The usual reason is a variable that is not set: heapprof check "$TRACE" --max-peak 1G."""
+        """Usually a variable is not set: heapprof check "$TRACE" --max-peak 1G."""
         for command in (["check", "", "--max-peak", "1G"], ["report", ""], ["index", ""], ["compact", "", "-o", "x"]):
             result = self.run_heapprof(*command)
             self.assertEqual((result.returncode, result.stdout), (2, ""), command)
@@ -182,11 +182,11 @@ class FirstUse(harness.Case):
             self.assertEqual((result.returncode, result.stdout), (2, ""))
             first, second = result.stderr.splitlines()
             self.assertRegex(first, "missing argument TRACE: .* in this folder; .*'heapprof record -- PROGRAM'")
-        # What is wrong besides is said first.
-        self.assertIn("unknown option --bogus", self.run_heapprof("report", "--bogus").stderr)
+        # An unknown option is reported first.
+        self.assertIn("unknown option '--bogus'", self.run_heapprof("report", "--bogus").stderr)
 
     def test_the_newest_is_the_one_that_record_led_to(self):
-        """Also where a wrapper ends after the program behind it."""
+        """Also if a wrapper ends after the program that it starts."""
         for trace in (self.older, self.newer):
             trace.unlink()
         script = self.dir / "wrapper"
@@ -199,7 +199,7 @@ class FirstUse(harness.Case):
         self.assertIn(f"reading {os.path.basename(led_to)}, the newest of", self.run_heapprof("report").stderr)
 
     def test_a_wrappers_trace_names_the_one_that_goes_on(self):
-        """The name given by -o is that of the wrapper's trace, where one executes the program."""
+        """If a wrapper executes the program, the trace named by -o is the wrapper's."""
         for trace in (self.older, self.newer):
             trace.unlink()
         script = self.dir / "wrapper"
@@ -216,7 +216,7 @@ class FirstUse(harness.Case):
                                  (0, f"heapprof: {given}: bash executed another program; the recording of the "
                                      f"process continues in {given}.1\n"))
             self.assertEqual(self.run_heapprof("report", f"{name}.1").stderr, "")
-        # Without that there is nothing to say.
+        # Without a later trace there is no message.
         (self.dir / "run.hprof.1").unlink()
         self.assertEqual(self.run_heapprof("report", "run.hprof").stderr, "")
 
@@ -234,7 +234,7 @@ class FirstUse(harness.Case):
                     self.heapprof(*command, self.newer, "-o", out)
                     wanted = self.heapprof(*command, self.newer, "--format", form)
                     self.assertEqual(out.read_text(), wanted)
-                    # What is said by an option holds.
+                    # An option overrides the name.
                     other = "svg" if form != "svg" else "folded" if command[0] != "timeline" else "csv"
                     self.heapprof(*command, self.newer, "-o", out, "--format", other)
                     self.assertEqual(out.read_text(), self.heapprof(*command, self.newer, "--format", other))
@@ -245,7 +245,7 @@ class FirstUse(harness.Case):
                 self.heapprof(*command, self.newer, "-o", out)
                 self.assertEqual(json.loads(out.read_text()),
                                  json.loads(self.heapprof(*command, self.newer, "--json")))
-        # A name that is nothing but an ending is a hidden file's.
+        # A name that only consists of an ending is that of a hidden file.
         self.heapprof("report", self.newer, "-o", self.dir / ".json")
         self.assertIn("peak", (self.dir / ".json").read_text().splitlines()[3])
 
@@ -259,7 +259,7 @@ class FirstUse(harness.Case):
                 self.assertEqual((status, output), (2, ""))
                 self.assertIn("standard output is a terminal", errors)
                 self.assertIn(f"-o {name}", errors)
-                # Elsewhere it goes where it went.
+                # A pipe gets the output.
                 piped = subprocess.run([harness.HEAPPROF, *map(str, command), self.newer], capture_output=True,
                                        env=harness.clean_environment(XDG_CACHE_HOME=self.dir / "cache"), timeout=60)
                 self.assertEqual(piped.returncode, 0, piped.stderr)

@@ -130,7 +130,7 @@ class Installed(harness.Case):
 
         library.write_text("another's")
         self.addCleanup(library.unlink)
-        self.assertIn("not put there", self.install("--directory", self.spool, status=1))
+        self.assertIn("not from this command", self.install("--directory", self.spool, status=1))
         self.install("--remove")
         self.assertEqual(library.read_text(), "another's")
 

@@ -155,11 +155,11 @@ class Privileged(harness.Case):
         closed.mkdir(mode=0o755)
         as_alice = {"SUDO_UID": USER, "SUDO_GID": USER}
         _, said = self.run_as_root(self.heapprof_path, "record", "-o", closed / "x", app, status=2, **as_alice)
-        self.assertIn(f"{closed}: Permission denied; choose another place with -o", said)
+        self.assertIn(f"{closed}: Permission denied; name another file with -o", said)
         self.assertEqual(list(closed.iterdir()), [])
         app.chmod(0o711)
         _, said = self.run_as_root(self.heapprof_path, "record", "-o", self.out / "none", app, status=126, **as_alice)
-        self.assertIn("can't be read by the user that it runs as (Permission denied)", said)
+        self.assertIn("cannot be read by the user that it runs as (Permission denied)", said)
         self.assertFalse((self.out / "none").exists())
 
     def test_an_unprivileged_program_under_sudo(self):

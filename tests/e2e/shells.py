@@ -1,6 +1,7 @@
-"""Completions in the shells themselves, and manual pages under the eyes of man and mandoc: both made from the
-same description of the commands as --help, and complete."""
+"""Completions in the shells themselves, manual pages as man and mandoc read them, and docs/reference.md: all are made
+from the same description of the commands as --help, and complete."""
 
+import pathlib
 import re
 import shutil
 import subprocess
@@ -48,7 +49,7 @@ class Shells(harness.Case):
         return [row.split("\t")[0] for row in out.splitlines()]
 
     def in_zsh(self, line):
-        """What zsh's own completion system offers, asked through a pseudo-terminal."""
+        """What zsh's completion system offers, through a pseudo-terminal."""
         self.script("zsh")
         driver = self.dir / "driver.zsh"
         driver.write_text(f"""
@@ -60,7 +61,7 @@ zpty -w session 'compadd() {{ if [[ ${{@[1,(i)(-|--)]}} == *-(O|A|D)\\ * ]]; the
 zpty -w session 'zstyle ":completion:*" list-prompt ""; LISTMAX=0; bindkey "^I" complete-word; echo READY'
 zpty -r session discard '*READY*READY*' || zpty -r session discard '*READY*'
 zpty -n -w session '{line}'$'\\t'$'\\x15''echo DO""NE'$'\\n'
-# What follows the key is read when the completion is done: it clears the line and prints a word.
+# The keys behind the tab are read when the completion is done: they clear the line and print a word.
 zpty -r session out '*DONE*'
 print -r -- $out
 zpty -d session
@@ -93,6 +94,9 @@ zpty -d session
         self.assertEqual(self.pages() - set(self.in_bash("heapprof", "manual", "")), set())
         self.assertEqual(self.in_bash("heapprof", "manual", "rep"), ["report"])
         self.assertEqual(set(self.in_bash("heapprof", "help", "")), self.commands())
+        self.assertEqual(self.in_bash("heapprof", "help", "export", "sp"), ["speedscope"])
+        self.assertEqual(self.in_bash("heapprof", "some"), ["some.hprof"])
+        self.assertIn("some.hprof", self.in_bash("heapprof", ""))
 
     @unittest.skipUnless(shutil.which("fish"), "fish is not installed")
     def test_fish(self):
@@ -110,6 +114,9 @@ zpty -d session
             self.assertEqual(self.in_fish(f"heapprof control {where} pause "), [], where)
         self.assertEqual(self.pages() - set(self.in_fish("heapprof manual ")), set())
         self.assertEqual(self.in_fish("heapprof manual rep"), ["report"])
+        self.assertEqual(self.in_fish("heapprof help rep"), ["report"])
+        self.assertEqual(self.in_fish("heapprof help export spe"), ["speedscope"])
+        self.assertEqual(self.in_fish("heapprof some"), ["some.hprof"])
 
     @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
     def test_zsh(self):
@@ -121,6 +128,8 @@ zpty -d session
         self.assertEqual(set(self.in_zsh("heapprof control some.hprof ")), self.ACTIONS)
         self.assertEqual(set(self.in_zsh("heapprof control --pid 12 ")), self.ACTIONS)
         self.assertEqual(self.pages() - set(self.in_zsh("heapprof manual heapprof")), set())
+        self.assertEqual(set(self.in_zsh("heapprof help export spe")), {"speedscope"})
+        self.assertEqual(set(self.in_zsh("heapprof some")), {"some.hprof"})
 
     def test_manual(self):
         pages = self.heapprof("manual", "--list").split()
@@ -137,6 +146,17 @@ zpty -d session
                 plain = text.replace("\\-", "-")
                 self.assertEqual([option for option in self.long_options(command) if option not in plain], [], page)
         self.heapprof("manual", "nothing", status=2)
+
+    def test_reference(self):
+        """docs/reference.md is what the program prints. To update: heapprof manual --markdown >docs/reference.md"""
+        reference = self.heapprof("manual", "--markdown")
+        self.assertEqual((pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference.md").read_text(), reference)
+        for command in self.commands() - {"export"}:
+            self.assertIn(f"\n### heapprof {command}\n", reference)
+        for option in self.long_options("check") | self.long_options("record"):
+            self.assertIn(f"`{option}", reference)
+        for variable in ("HEAPPROF_OUTPUT", "HEAPPROF_EMBEDDED_ALLOCATORS", "HEAPPROF_MAX_FILE_SIZE"):
+            self.assertIn(f"| `{variable}` |", reference)
 
     @unittest.skipUnless(shutil.which("mandoc"), "mandoc is not installed")
     def test_mandoc(self):
@@ -155,7 +175,7 @@ zpty -d session
             self.assertEqual((result.returncode, result.stderr), (0, ""), path.name)
             self.assertIn("SYNOPSIS", result.stdout, path.name)
             self.assertEqual([line for line in result.stdout.splitlines() if len(line) > 80], [], path.name)
-            # What a command cannot end with is not said of it.
+            # A page lists the exit statuses of its command only.
             status = " ".join(result.stdout.split("EXIT STATUS")[1].split())
             self.assertEqual("A limit of" in status, path.stem in ("heapprof", "heapprof-check"), path.name)
             self.assertEqual("The trace could not" in status, path.stem.removeprefix("heapprof-") not in

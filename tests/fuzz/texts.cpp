@@ -2,9 +2,9 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "analyzer/cli/options/selection.h"
 #include "analyzer/cli/commands/suppressions.h"
-#include "analyzer/launch/recorder_settings.h"
+#include "analyzer/cli/options/command_line.h"
+#include "analyzer/cli/options/selection.h"
 #include "tests/fuzz/input.h"
 
 namespace {
@@ -35,7 +35,7 @@ void selection(const std::vector<std::string>& given) {
   }
   try {
     replay::Selection selection;
-    cli::settle_selection(texts, {}, selection);
+    cli::resolve_selection(texts, {}, selection);
   } catch (const std::invalid_argument&) {
     // a clear refusal
   }
@@ -53,13 +53,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const std::string& word : given) lines += word + '\n';
     suppressions.add(lines);
   } else if (what == 1) {
-    for (const std::string& pattern : given) cli::pattern_fits(pattern, given.back());
+    for (const std::string& pattern : given) cli::pattern_matches(pattern, given.back());
   } else if (what == 2) {
     selection(given);
   } else {
-    launch::Options options;
+    cli::RecordOptions options;
+    bool wants_help = false;
     std::string error;
-    if (!launch::parse_options(given, options, error) && error.empty()) std::abort();
+    if (!cli::parse_record_options(given, options, wants_help, error) && error.empty()) std::abort();
   }
   return 0;
 }

@@ -1,13 +1,11 @@
 // heapprof bundle: a copy of a trace that includes the names of all its addresses, for machines without the programs
 // and their debug information.
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <unistd.h>
@@ -16,7 +14,7 @@
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/text/stack_names.h"
-#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
 #include "analyzer/render/wrap.h"
@@ -122,21 +120,12 @@ void bundle(const std::string& output, const symbols::Options& options, const re
 
 }  // namespace
 
-void add_bundle(CLI::App& app, int& status) {
-  const auto options = std::make_shared<TraceOptions>();
-  CLI::App* const command = app.add_subcommand("bundle", "Copy a trace with all names in it, to be read elsewhere");
-  add_trace_argument(*command, options->trace, "Trace to copy");
-  command->add_option("-o,--output", options->output, "The copy; - is standard output")->required();
-  add_symbol_options(*command, options->symbols);
-  command->callback([options, &status] {
-    refuse_terminal(options->output, "a trace", "bundled.hprof");
-    options->output_is_recording = true;
-    // What is shown is decided when the copy is read.
-    options->symbols.inlines = options->symbols.symbols = true;
-    status = run_on_trace(*options, [&](const replay::Analysis& analysis) {
-      bundle(options->output, options->symbols, analysis);
-    });
-  });
+int run_bundle(const BundleOptions& options) {
+  TraceOptions trace = options.trace;
+  // The reader of the copy decides what is shown.
+  trace.symbols.inlines = trace.symbols.symbols = true;
+  return run_on_trace(
+      trace, [&](const replay::Analysis& analysis) { bundle(trace.output, trace.symbols, analysis); });
 }
 
 }  // namespace heapprof::cli

@@ -7,15 +7,13 @@
 // A name that matches nothing may have been renamed, and a limit on it would never be exceeded again. A limit of 0 on
 // what is allocated accepts that: nothing shall be allocated there. Leaks are compared as `heapprof leaks` lists
 // them, without suppressed blocks.
-#include <CLI/CLI.hpp>
-#include <memory>
+#include <iterator>
 #include <optional>
 
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/options/option_values.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/commands/suppressed_leaks.h"
-#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
@@ -26,40 +24,25 @@ namespace {
 constexpr int kLimitExceeded = 3;
 
 struct Limit {
-  const char* option;                   ///< "--max-peak"
-  const char* name;                     ///< "peak"
-  const char* help;
+  const char* name;  ///< "peak"
   std::uint64_t (*figure)(const model::Profile&);
   bool bytes;
   bool zero_means_none;  ///< a limit of 0 demands that nothing is allocated at all
   std::uint64_t Suppressed::*suppressed = nullptr;  ///< the suppressed part of the figure, or null
 };
 
-// Figures of the selection and the kind of --kind; without a selection, the totals of `report`.
+// By CheckedFigure. Figures of the selection and the kind of --kind; without a selection, the totals of `report`.
 constexpr Limit kLimits[] = {
-    {"--max-peak", "peak", "Most bytes live at one moment",
-     [](const model::Profile& p) { return p.totals.peak_bytes; }, true, true},
-    {"--max-leaked", "leaked", "Most bytes live at the end, without suppressed ones",
-     [](const model::Profile& p) { return p.totals.leaked_bytes; }, true, false, &Suppressed::bytes},
-    {"--max-leaked-blocks", "leaked blocks", "Most blocks live at the end, without suppressed ones",
-     [](const model::Profile& p) { return p.totals.leaked_blocks; }, false, false, &Suppressed::blocks},
-    {"--max-allocated", "allocated", "Most bytes allocated in all",
-     [](const model::Profile& p) { return p.totals.allocated_bytes; }, true, true},
-    {"--max-allocations", "allocations", "Most allocations",
-     [](const model::Profile& p) { return p.totals.allocations; }, false, true},
-    {"--max-temporary", "temporary", "Most temporary allocations",
-     [](const model::Profile& p) { return p.totals.temporary; }, false, false},
+    {"peak", [](const model::Profile& p) { return p.totals.peak_bytes; }, true, true},
+    {"leaked", [](const model::Profile& p) { return p.totals.leaked_bytes; }, true, false, &Suppressed::bytes},
+    {"leaked blocks", [](const model::Profile& p) { return p.totals.leaked_blocks; }, false, false,
+     &Suppressed::blocks},
+    {"allocated", [](const model::Profile& p) { return p.totals.allocated_bytes; }, true, true},
+    {"allocations", [](const model::Profile& p) { return p.totals.allocations; }, false, true},
+    {"temporary", [](const model::Profile& p) { return p.totals.temporary; }, false, false},
 };
 constexpr std::size_t kLimitCount = std::size(kLimits);
-
-struct CheckOptions {
-  TraceOptions trace;
-  SuppressionOptions suppressions;
-  std::optional<std::uint64_t> limits[kLimitCount];
-  std::string baseline;
-  double tolerance_percent = 10;
-  std::string junit;
-};
+static_assert(kLimitCount == kCheckedFigures);
 
 /// The figure of a trace for each limit.
 struct Figures {
@@ -210,49 +193,14 @@ int check(const CheckOptions& options) {
     if (!options.junit.empty())
       write_output(options.junit, junit_of(options.trace.trace, verdicts, names_missing));
   });
-  if (!names_missing.empty()) complain(options.trace.trace + ": " + names_missing);
+  if (!names_missing.empty()) print_message(options.trace.trace + ": " + names_missing);
   return exceeded ? kLimitExceeded : names_missing.empty() ? status : 1;
 }
 
 }  // namespace
 
-void add_check(CLI::App& app, int& status) {
-  const auto options = std::make_shared<CheckOptions>();
-  CLI::App* const command =
-      app.add_subcommand("check", "Compare figures with limits; exit status 3 when one is passed");
-  add_trace_options(*command, options->trace);
-  const auto number = whole_size();
-  for (std::size_t i = 0; i < kLimitCount; ++i)
-    command->add_option(kLimits[i].option, options->limits[i], kLimits[i].help)->transform(number)->group("Limits");
-  command
-      ->add_option("--baseline", options->baseline,
-                   "A trace, no figure of which may be passed by more than --tolerance")
-      ->group("Limits");
-  command
-      ->add_option("--tolerance", options->tolerance_percent,
-                   "How much more than the baseline is tolerated, in percent")
-      ->check(CLI::NonNegativeNumber)
-      ->check(finite_number())
-      ->capture_default_str()
-      ->group("Limits");
-  add_suppression_options(*command, options->suppressions);
-  command->add_option("--junit", options->junit, "Write the results here, too, as JUnit XML");
-  command->footer(
-      "Exit status: 3 when a limit was passed; 1 when there is no verdict, because the trace lacks something that "
-      "was recorded, or because no stack or thread in it goes by the names asked for with --function, --module or "
-      "--thread: was something renamed? A limit of 0 for --max-peak, --max-allocated or --max-allocations accepts "
-      "that: nothing shall be allocated there.");
-  const CLI::Option* const trace = command->get_option("TRACE");
-  command->callback([options, trace, &status] {
-    bool any = !options->baseline.empty();
-    for (const auto& limit : options->limits) any |= limit.has_value();
-    if (!any) throw CLI::ValidationError("check", "give at least one limit, such as --max-peak 100M, or --baseline");
-    if (!options->baseline.empty() && !was_given(trace) && is_same_file(options->trace.trace, options->baseline))
-      throw CLI::ParseError("the newest recording in this folder is the baseline itself; name the recording to check: "
-                            "heapprof check TRACE --baseline " + options->baseline,
-                            CLI::ExitCodes::ValidationError);
-    status = guarded(options->trace.trace, [&] { return check(*options); });
-  });
+int run_check(const CheckOptions& options) {
+  return guarded(options.trace.trace, [&] { return check(options); });
 }
 
 }  // namespace heapprof::cli

@@ -1,9 +1,5 @@
 // heapprof churn: short-lived allocations by call site.
-#include <CLI/CLI.hpp>
-#include <memory>
-
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/options/option_values.h"
 #include "analyzer/cli/commands/second_pass.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
@@ -19,13 +15,6 @@ using render::exact_number;
 using render::human_bytes;
 using render::human_time;
 using render::percent;
-
-struct ChurnOptions {
-  TraceOptions trace;
-  std::string within = "1ms";
-  std::uint64_t within_ns = 0;
-  std::size_t top = 15;
-};
 
 Json costs_json(const ChurnCosts& costs) {
   Json json;
@@ -94,23 +83,8 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
 
 }  // namespace
 
-void add_churn(CLI::App& app, int& status) {
-  const auto options = std::make_shared<ChurnOptions>();
-  CLI::App* const command = app.add_subcommand("churn", "Tell who asks for blocks that are given back at once");
-  add_trace_options(*command, options->trace);
-  command->add_option("--within", options->within, "The longest lifetime that is short (20us, 5ms, 1)")
-      ->capture_default_str();
-  command
-      ->add_option("--top", options->top, "How many call sites; 0 is all")
-      ->transform(whole_number())
-      ->capture_default_str();
-  command->callback([options, &status] {
-    const auto within = parse_duration_ns(options->within);
-    if (!within) throw CLI::ValidationError("--within", "'" + options->within + "' is no duration");
-    options->within_ns = *within;
-    status =
-        run_on_blocks(options->trace, [&](const replay::Analysis& analysis) { print_churn(*options, analysis); });
-  });
+int run_churn(const ChurnOptions& options) {
+  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) { print_churn(options, analysis); });
 }
 
 }  // namespace heapprof::cli

@@ -1,38 +1,36 @@
-// The commands of `heapprof`. Each function adds one subcommand to `app`; when the user chose it, it
-// runs during parsing and leaves the exit status (0; 1: the trace lacks something; 2: wrong command line) in
-// `status`.
+// The commands of `heapprof`: each runs with its options and returns the exit status.
+//
+//   0  success
+//   1  the trace could not be read or is incomplete (what it has was printed), or the output could not be written
+//   2  the options contradict the trace: there is no such time, for example
+//   3  `check` only: a limit was exceeded
 #pragma once
 
-#include <string>
-#include <vector>
-
-namespace CLI {
-class App;
-}
+#include "analyzer/cli/options/command_options.h"
 
 namespace heapprof::cli {
 
-void add_record(CLI::App& app, int& status);
-void add_info(CLI::App& app, int& status);
-void add_report(CLI::App& app, int& status);
-void add_leaks(CLI::App& app, int& status);
-void add_histogram(CLI::App& app, int& status);
-void add_churn(CLI::App& app, int& status);
-void add_reallocs(CLI::App& app, int& status);
-void add_threads(CLI::App& app, int& status);
-void add_frees(CLI::App& app, int& status);
-void add_timeline(CLI::App& app, int& status);
-void add_flamegraph(CLI::App& app, int& status);
-void add_export(CLI::App& app, int& status);
-void add_check(CLI::App& app, int& status);  ///< status 3: a limit was passed
-void add_control(CLI::App& app, int& status);
-void add_diff(CLI::App& app, int& status);
-void add_compact(CLI::App& app, int& status);
-void add_bundle(CLI::App& app, int& status);
-void add_index(CLI::App& app, int& status);
+/// Returns the exit status of the program, or 2, 125, 126 or 127.
+int run_record(const RecordOptions& options);
+int run_control(const ControlOptions& options);
+int run_install_secure(const InstallSecureOptions& options);
 
-/// `heapprof record` itself, with the arguments after that word as they are; returns the exit status. Its options
-/// end at PROGRAM and its switches may lack a value, which is beyond CLI11; add_record only lists the name.
-int record(const std::vector<std::string>& arguments);
+int run_report(const ReportOptions& options);
+int run_flamegraph(const FlamegraphOptions& options);
+int run_histogram(const HistogramOptions& options);
+int run_churn(const ChurnOptions& options);
+int run_reallocs(const ReallocsOptions& options);
+int run_threads(const ThreadsOptions& options);
+int run_frees(const FreesOptions& options);
+int run_leaks(const LeaksOptions& options);
+int run_timeline(const TimelineOptions& options);
+int run_diff(const DiffOptions& options);
+int run_check(const CheckOptions& options);
+int run_export(const ExportOptions& options);
+
+int run_info(const InfoOptions& options);
+int run_bundle(const BundleOptions& options);
+int run_compact(const CompactOptions& options);
+int run_index(const IndexOptions& options);
 
 }  // namespace heapprof::cli

@@ -1,25 +1,15 @@
 // heapprof compact: a smaller, indexed copy of a trace.
-#include <CLI/CLI.hpp>
 #include <cstdio>
-#include <memory>
 
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/options/option_values.h"
-#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/render/units.h"
 #include "analyzer/replay/compact/compactor.h"
 
 namespace heapprof::cli {
 namespace {
 
-struct Arguments {
-  std::string trace;
-  std::string output;
-  bool exact = false;
-  int level = replay::CompactOptions{}.level;
-};
-
-int compact(const Arguments& arguments) {
+int compact(const CompactOptions& arguments) {
   refuse_trace_as_output(arguments.output, arguments.trace);
   ProgressLine progress("Compacting " + arguments.trace);
   replay::CompactOptions options;
@@ -43,26 +33,8 @@ int compact(const Arguments& arguments) {
 
 }  // namespace
 
-void add_compact(CLI::App& app, int& status) {
-  const auto arguments = std::make_shared<Arguments>();
-  CLI::App* const command = app.add_subcommand("compact", "Rewrite a trace smaller and indexed");
-  add_trace_argument(*command, arguments->trace,
-                     "Trace to rewrite; of a program that still runs, what there is so far");
-  command->add_option("-o,--output", arguments->output, "The new trace")->required();
-  command->add_flag("--exact", arguments->exact, "Keep addresses, and times to the tick");
-  command->add_option("--level", arguments->level, "How hard zstd tries")
-      ->transform(whole_number())
-      ->check(CLI::Range(1, 19))
-      ->capture_default_str();
-  command->footer(
-      "Every command reads the new trace as it does the old one, and slices of time sooner. Times are rounded down to "
-      "microseconds and blocks numbered in the place of their addresses; all other figures stay what they were.");
-  command->callback([arguments, &status] {
-    if (arguments->output == "-")
-      throw CLI::ValidationError("--output",
-                                 "a compacted trace is read back while it is made, so it needs a file with a name");
-    status = guarded(arguments->trace, [&] { return compact(*arguments); });
-  });
+int run_compact(const CompactOptions& options) {
+  return guarded(options.trace, [&] { return compact(options); });
 }
 
 }  // namespace heapprof::cli

@@ -1,14 +1,10 @@
 // heapprof control: pause, resume or mark a recording while its program runs.
-#include <CLI/CLI.hpp>
-#include <cstdio>
-#include <filesystem>
-#include <memory>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/options/option_values.h"
 #include "analyzer/cli/text/report_json.h"
-#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/render/units.h"
 #include "analyzer/trace/mailbox.h"
 
@@ -18,22 +14,27 @@ namespace {
 using trace::Mailbox;
 using trace::RecorderState;
 
-struct ControlOptions {
-  std::vector<std::string> words;  ///< [TRACE] ACTION [TEXT]
-  std::uint32_t pid = 0;
-  double seconds = 2;
-  bool json = false;
-};
+using Action = ControlOptions::Action;
 
-struct Action {
-  std::string_view name;
-  MailboxCommand command;
-  std::string_view done;
-};
-constexpr Action kActions[] = {{"pause", MailboxCommand::kPause, "paused"},
-                               {"resume", MailboxCommand::kResume, "recording"},
-                               {"mark", MailboxCommand::kMark, "marked"},
-                               {"status", MailboxCommand::kNone, ""}};
+MailboxCommand command_of(Action action) {
+  switch (action) {
+    case Action::kPause: return MailboxCommand::kPause;
+    case Action::kResume: return MailboxCommand::kResume;
+    case Action::kMark: return MailboxCommand::kMark;
+    case Action::kStatus: break;
+  }
+  return MailboxCommand::kNone;
+}
+
+const char* result_of(Action action) {
+  switch (action) {
+    case Action::kPause: return "paused\n";
+    case Action::kResume: return "recording\n";
+    case Action::kMark: return "marked\n";
+    case Action::kStatus: break;
+  }
+  return "";
+}
 
 std::string state_of(const Mailbox& mailbox) {
   switch (mailbox.recorder()) {
@@ -45,8 +46,8 @@ std::string state_of(const Mailbox& mailbox) {
   return mailbox.paused() ? "paused" : "recording";
 }
 
-int complain(const std::string& what) {
-  std::fprintf(stderr, "heapprof: %s\n", what.c_str());
+int fail(const std::string& message) {
+  print_message(message);
   return 1;
 }
 
@@ -69,84 +70,48 @@ int print_status(const Mailbox& mailbox, const std::string& path, bool json) {
 }
 
 int control(const ControlOptions& options) {
-  std::vector<std::string> words = options.words;
-  std::string path;
-  const auto wrong = [](const std::string& what) {
-    std::fprintf(stderr, "heapprof: %s\nSee 'heapprof control --help'.\n", what.c_str());
-    return 2;
-  };
-  if (options.pid == 0) {
-    if (words.empty()) return wrong("control: missing TRACE or --pid PID, and an action");
-    path = words.front();
-    words.erase(words.begin());
-  }
-  if (words.empty()) return wrong("control: missing action; expected pause, resume, mark TEXT or status");
-  const Action* action = nullptr;
-  for (const Action& each : kActions)
-    if (each.name == words[0]) action = &each;
-  if (action == nullptr)
-    return wrong("control: unknown action '" + words[0] + "'; expected pause, resume, mark TEXT or status");
-  const bool marks = action->command == MailboxCommand::kMark;
-  if (words.size() != (marks ? 2u : 1u))
-    return wrong(marks ? "control: mark takes exactly one TEXT" : "control: unexpected argument '" + words[1] + "'");
-  if (marks && words[1].size() > Mailbox::kMaxText)
-    return wrong("control: the TEXT of a mark has " + std::to_string(words[1].size()) + " bytes; the limit is " +
-                 std::to_string(Mailbox::kMaxText));
-
   try {
-    if (options.pid != 0) {
+    std::string path = options.trace;
+    if (path.empty()) {
       path = trace::trace_of_process(options.pid);
       if (path.empty())
-        return complain("process " + std::to_string(options.pid) +
-                        " has no trace open that this user can see; it is not recorded, or it is another user's");
+        return fail("process " + std::to_string(options.pid) +
+                    " has no trace open that this user can see; it is not recorded, or it is another user's");
     }
     Mailbox mailbox(path);
-    if (action->command == MailboxCommand::kNone) return print_status(mailbox, path, options.json);
+    if (options.action == Action::kStatus) return print_status(mailbox, path, options.json);
     const std::string state = state_of(mailbox);
-    if (state == "ended") return complain(path + ": its program has ended");
-    if (state == "stopped") return complain(path + ": the recorder has stopped; 'heapprof info' prints the reason");
-    const auto patience = std::chrono::milliseconds(static_cast<long>(options.seconds * 1000));
-    switch (mailbox.send(action->command, marks ? words[1] : "", patience)) {
+    if (state == "ended") return fail(path + ": its program has ended");
+    if (state == "stopped") return fail(path + ": the recorder has stopped; 'heapprof info' prints the reason");
+    const auto patience = std::chrono::milliseconds(static_cast<long>(options.wait_seconds * 1000));
+    switch (mailbox.send(command_of(options.action), options.text, patience)) {
       case Mailbox::Answer::kDone:
         if (options.json) return print_status(mailbox, path, true);
-        write_output("-", std::string(action->done) + "\n");
+        write_output("-", result_of(options.action));
         return 0;
       case Mailbox::Answer::kNotYet:
-        return complain(
+        return fail(
             "the request is pending: the program has not allocated or freed since; it takes effect when it does");
       case Mailbox::Answer::kOccupied:
-        return complain(
+        return fail(
             "an earlier request is still pending, since the program neither allocates nor frees; this one was not "
             "sent");
     }
   } catch (const std::runtime_error& error) {  // TraceError, OutputError
-    return complain(error.what());
+    return fail(error.what());
   }
   return 1;
 }
 
 }  // namespace
 
-void add_control(CLI::App& app, int& status) {
-  const auto options = std::make_shared<ControlOptions>();
-  CLI::App* const command = app.add_subcommand("control", "Pause, resume or mark a recording while its program runs");
-  command->footer("heapprof control TRACE pause|resume|mark TEXT|status\n"
-                  "heapprof control --pid PID pause|resume|mark TEXT|status");
-  command->add_option("words", options->words,
-                      "pause: of what follows only releases of recorded blocks are recorded\n"
-                      "resume: all is recorded again\n"
-                      "mark TEXT: puts a named point into the timeline, at most 256 bytes\n"
-                      "status: says whether it is recording, paused, stopped or ended")
-      ->type_name("TRACE pause|resume|mark TEXT|status");
-  command->add_option("--pid", options->pid, "The program, instead of its TRACE")
-      ->transform(whole_number(std::numeric_limits<std::uint32_t>::max()));
-  command
-      ->add_option("--wait", options->seconds,
-                   "Seconds to wait for the recorder, which answers when the program allocates or frees")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 3600.0));
-  command->add_flag("--json", options->json, "The state, for programs");
-  command->callback([options, &status] { status = control(*options); });
+int run_control(const ControlOptions& options) {
+  if (options.text.size() > Mailbox::kMaxText) {
+    print_message("the TEXT of a mark has " + std::to_string(options.text.size()) + " bytes; the limit is " +
+                  std::to_string(Mailbox::kMaxText));
+    return 2;
+  }
+  return control(options);
 }
 
 }  // namespace heapprof::cli

@@ -1,18 +1,15 @@
 // heapprof diff: the changes between two recordings, in total and by stack. Two stacks match if the names of their
 // functions match. Lines, addresses and build ids may differ, so that different builds can be compared.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <memory>
 
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/options/option_values.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/text_page.h"
-#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/render/flame_tree.h"
 #include "analyzer/render/flamegraph.h"
 #include "analyzer/render/short_names.h"
@@ -30,16 +27,7 @@ using render::human_bytes;
 using render::pad_left;
 using render::pad_right;
 
-enum class Format { kText, kSvg, kFolded };
-
-struct DiffOptions {
-  TraceOptions trace;
-  Format format = Format::kText;
-  std::string after;
-  Cost cost = Cost::kPeak;
-  std::size_t top = 10;
-  std::size_t frames = 12;
-};
+using Format = DiffOptions::Format;
 
 struct Line {
   std::string function;  ///< or module and offset of an unresolved address
@@ -332,12 +320,12 @@ int diff_as_picture(const DiffOptions& options) {
     draw(options, analysis, false, after, tree);
     write_output(options.trace.output, picture_of(options, before, after, tree));
     if (tree.nodes().size() == 1 && !(before.totals.empty() && after.totals.empty()))
-      complain("nothing to show: neither recording has a stack with this --cost");
+      print_message("nothing to show: neither recording has a stack with this --cost");
   });
   return first != 0 ? first : second;
 }
 
-int diff(const DiffOptions& options) {
+int diff_as_text(const DiffOptions& options) {
   Side before{};
   Side after{};
   Pairs pairs;
@@ -358,41 +346,8 @@ int diff(const DiffOptions& options) {
 
 }  // namespace
 
-void add_diff(CLI::App& app, int& status) {
-  const auto options = std::make_shared<DiffOptions>();
-  CLI::App* const command = app.add_subcommand("diff", "Compare two recordings: TRACE is before, AFTER is after");
-  add_trace_options(*command, options->trace, {.json_by_name = false, .sole_argument = false});
-  command
-      ->add_option("AFTER", options->after,
-                   "The later trace; stacks match by their functions' names, so builds may differ")
-      ->required();
-  command
-      ->add_option("--top", options->top, "How many stacks; 0 is all")
-      ->transform(whole_number())
-      ->capture_default_str();
-  command
-      ->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")
-      ->transform(whole_number())
-      ->capture_default_str();
-  command->add_option("--cost", options->cost, "What is compared")
-      ->transform(one_of(cost_names()))
-      ->default_str("peak");
-  const WordsFor<Format> formats = {{"text", Format::kText}, {"svg", Format::kSvg}, {"folded", Format::kFolded}};
-  CLI::Option* const format =
-      command
-          ->add_option("--format", options->format,
-                       "A ranking, a flame graph in red and blue, or folded text with two values; without it, as the "
-                       "name of -o ends (.svg, .folded, .json)")
-          ->transform(one_of(formats))
-          ->default_str("text");
-  command->callback([options, format, formats, &status] {
-    if (!was_given(format) && ends_in(options->trace.output, ".json")) options->trace.json = true;
-    if (!options->trace.json) take_format_from_name(format, options->trace.output, formats, options->format);
-    if (options->format == Format::kSvg) refuse_terminal(options->trace.output, "an SVG picture", "diff.svg");
-    if (options->format != Format::kText && options->trace.json)
-      throw CLI::ValidationError("--json", "is another form of --format text");
-    status = options->format == Format::kText ? diff(*options) : diff_as_picture(*options);
-  });
+int run_diff(const DiffOptions& options) {
+  return options.format == Format::kText ? diff_as_text(options) : diff_as_picture(options);
 }
 
 }  // namespace heapprof::cli

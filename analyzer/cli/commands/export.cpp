@@ -2,18 +2,15 @@
 //
 // Formats of sums are written from the profile. Formats of single blocks or events (heaptrack, dhat, firefox, ndjson,
 // csv) replay the trace a second time and hold heap blocks only: mappings have no blocks.
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <map>
-#include <memory>
 #include <unistd.h>
 
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/options/option_values.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/stack_names.h"
-#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/export/callgrind.h"
 #include "analyzer/export/dhat.h"
 #include "analyzer/export/firefox.h"
@@ -31,11 +28,6 @@ namespace {
 
 using exporter::Sink;
 using exporter::StackTable;
-
-struct ExportOptions {
-  TraceOptions trace;
-  exporter::Rows rows = exporter::Rows::kEvents;
-};
 
 /// Adds a location without code: it says why there are no frames.
 std::uint32_t add_pseudo_location(StackTable& table, exporter::FunctionTable& functions, const std::string& text) {
@@ -158,52 +150,56 @@ void export_heaptrack(const ExportOptions& options, const replay::Analysis& anal
 
 using Writer = std::function<void(const ExportOptions&, const StackTable&, const exporter::EventSource&, Sink&)>;
 
-struct Format {
-  const char* name;
-  const char* help;
-  bool of_blocks;   ///< has single blocks or events, not sums
+/// How a format is written, other than heaptrack's.
+struct FormatWriter {
   Writer write;
   Sink::Compression compression = Sink::Compression::kByName;
 };
 
-std::vector<Format> formats() {
+FormatWriter writer_of(ExportOptions::Format format) {
+  using Format = ExportOptions::Format;
   using Source = exporter::EventSource;
-  return {
-      {"pprof", "For go tool pprof and whatever else reads profile.proto", false,
-       [](const ExportOptions&, const StackTable& table, const Source&, Sink& out) { write_pprof(table, out); },
-       Sink::Compression::kGzip},
-      {"speedscope", "For speedscope.app: a profile for each cost", false,
-       [](const ExportOptions&, const StackTable& table, const Source&, Sink& out) {
-         write_speedscope(table, out);
-       }},
-      {"massif", "For ms_print and massif-visualizer", false,
-       [](const ExportOptions&, const StackTable& table, const Source& source, Sink& out) {
-         write_massif(table, source, out);
-       }},
-      {"dhat", "For valgrind's dh_view.html", true,
-       [](const ExportOptions&, const StackTable& table, const Source& source, Sink& out) {
-         write_dhat(table, source, out);
-       }},
-      {"callgrind", "For callgrind_annotate and KCachegrind", false,
-       [](const ExportOptions&, const StackTable& table, const Source&, Sink& out) {
-         write_callgrind(table, out);
-       }},
-      {"firefox", "For profiler.firefox.com, with retained memory over any range of time", true,
-       [](const ExportOptions&, const StackTable& table, const Source& source, Sink& out) {
-         write_firefox(table, source, out);
-       }},
-      {"ndjson", "Rows for databases, a JSON object a line", true,
-       [](const ExportOptions& options, const StackTable& table, const Source& source, Sink& out) {
-         write_rows(table, source, options.rows, exporter::RowFormat::kNdjson, out);
-       }},
-      {"csv", "Rows for databases and spreadsheets", true,
-       [](const ExportOptions& options, const StackTable& table, const Source& source, Sink& out) {
-         write_rows(table, source, options.rows, exporter::RowFormat::kCsv, out);
-       }},
-  };
+  switch (format) {
+    case Format::kHeaptrack: break;
+    case Format::kPprof:
+      return {[](const ExportOptions&, const StackTable& table, const Source&, Sink& out) {
+                write_pprof(table, out);
+              },
+              Sink::Compression::kGzip};
+    case Format::kSpeedscope:
+      return {[](const ExportOptions&, const StackTable& table, const Source&, Sink& out) {
+        write_speedscope(table, out);
+      }};
+    case Format::kMassif:
+      return {[](const ExportOptions&, const StackTable& table, const Source& source, Sink& out) {
+        write_massif(table, source, out);
+      }};
+    case Format::kDhat:
+      return {[](const ExportOptions&, const StackTable& table, const Source& source, Sink& out) {
+        write_dhat(table, source, out);
+      }};
+    case Format::kCallgrind:
+      return {[](const ExportOptions&, const StackTable& table, const Source&, Sink& out) {
+        write_callgrind(table, out);
+      }};
+    case Format::kFirefox:
+      return {[](const ExportOptions&, const StackTable& table, const Source& source, Sink& out) {
+        write_firefox(table, source, out);
+      }};
+    case Format::kNdjson:
+      return {[](const ExportOptions& options, const StackTable& table, const Source& source, Sink& out) {
+        write_rows(table, source, options.rows, exporter::RowFormat::kNdjson, out);
+      }};
+    case Format::kCsv:
+      return {[](const ExportOptions& options, const StackTable& table, const Source& source, Sink& out) {
+        write_rows(table, source, options.rows, exporter::RowFormat::kCsv, out);
+      }};
+  }
+  return {};
 }
 
-void export_format(const Format& format, const ExportOptions& options, const replay::Analysis& analysis) {
+void export_format(const ExportOptions& options, const replay::Analysis& analysis) {
+  const FormatWriter format = writer_of(options.format);
   const StackTable table = stacks_with_names(analysis.profile(), options.trace.symbols);
   Sink output(options.trace.output, format.compression);
   ProgressLine progress("Writing " + options.trace.output);
@@ -215,51 +211,16 @@ void export_format(const Format& format, const ExportOptions& options, const rep
   if (!output.close()) throw OutputError(output.error());
   const model::Costs& totals = analysis.profile().totals;
   if (options.rows == exporter::Rows::kBlocks && totals.leaked_blocks == 0 && !totals.empty())
-    complain(options.trace.trace + ": the output has no rows: no block was live at the end");
-}
-
-/// For formats of single blocks.
-void refuse_mappings(const std::string& format, const TraceOptions& options) {
-  if (options.selection.kind != model::Kind::kHeap)
-    throw CLI::ValidationError("--kind", format + " has heap blocks only; use --kind heap");
+    print_message(options.trace.trace + ": the output has no rows: no block was live at the end");
 }
 
 }  // namespace
 
-void add_export(CLI::App& app, int& status) {
-  CLI::App* const command = app.add_subcommand("export", "Write the trace in another program's format");
-  command->require_subcommand(1);
-  const auto heaptrack_options = std::make_shared<ExportOptions>();
-  CLI::App* const heaptrack = command->add_subcommand("heaptrack", "For heaptrack_print and heaptrack_gui");
-  add_trace_options(*heaptrack, heaptrack_options->trace, {.json = false, .output_required = true});
-  heaptrack->callback([options = heaptrack_options, &status] {
-    refuse_mappings("heaptrack", options->trace);
-    status =
-        run_on_trace(options->trace, [&](const replay::Analysis& analysis) { export_heaptrack(*options, analysis); });
+int run_export(const ExportOptions& options) {
+  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) {
+    if (options.format == ExportOptions::Format::kHeaptrack) export_heaptrack(options, analysis);
+    else export_format(options, analysis);
   });
-
-  const WordsFor<exporter::Rows> rows = {
-      {"events", exporter::Rows::kEvents}, {"blocks", exporter::Rows::kBlocks}, {"stacks", exporter::Rows::kStacks}};
-  for (const Format& format : formats()) {
-    const auto options = std::make_shared<ExportOptions>();
-    CLI::App* const one = command->add_subcommand(format.name, format.help);
-    add_trace_options(*one, options->trace, {.json = false, .output_required = true});
-    const bool has_rows = std::string_view(format.name) == "ndjson" || std::string_view(format.name) == "csv";
-    if (has_rows)
-      one->add_option("--rows", options->rows, "What a row is: events, blocks live at the end, or stacks with costs")
-          ->transform(one_of(rows))
-          ->default_str("events");
-    one->callback([options, format, has_rows, &status] {
-      const bool blocks = format.of_blocks && !(has_rows && options->rows == exporter::Rows::kStacks);
-      if (blocks) refuse_mappings(format.name, options->trace);
-      if (format.compression == Sink::Compression::kGzip)
-        refuse_terminal(options->trace.output, "a compressed file", "profile.pb.gz");
-      status = run_on_trace(options->trace, [&](const replay::Analysis& analysis) {
-        export_format(format, *options, analysis);
-      });
-    });
-  }
-  command->footer("FILE is compressed when its name ends in .gz or .zst (pprof: always); - is standard output.");
 }
 
 }  // namespace heapprof::cli

@@ -1,13 +1,9 @@
 // heapprof flamegraph: all stacks at once, as a picture or as folded text.
-#include <CLI/CLI.hpp>
-#include <memory>
-
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/options/option_values.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/cli/text/recording_text.h"
-#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/render/flame_tree.h"
 #include "analyzer/render/flamegraph.h"
 #include "analyzer/render/text_sink.h"
@@ -15,14 +11,7 @@
 namespace heapprof::cli {
 namespace {
 
-enum class Format { kSvg, kFolded };
-
-struct FlameGraphOptions {
-  TraceOptions trace;
-  Cost cost = Cost::kPeak;
-  Format format = Format::kSvg;
-  bool bottom_up = false;
-};
+using Format = FlamegraphOptions::Format;
 
 std::string words_for(Cost cost, const model::Profile& profile) {
   switch (cost) {
@@ -114,7 +103,7 @@ render::FlameTree build_tree(const model::Profile& profile, const StackNames& na
   return tree;
 }
 
-void print_flamegraph(const FlameGraphOptions& options, const replay::Analysis& analysis) {
+void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
   const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
   std::vector<std::uint32_t> nodes;
@@ -148,33 +137,13 @@ void print_flamegraph(const FlameGraphOptions& options, const replay::Analysis& 
   }
   write_output(options.trace.output, text);
   if (stacks.empty() && !profile.totals.empty())
-    complain(options.trace.trace + ": nothing to show: no " + words_for(options.cost, profile));
+    print_message(options.trace.trace + ": nothing to show: no " + words_for(options.cost, profile));
 }
 
 }  // namespace
 
-void add_flamegraph(CLI::App& app, int& status) {
-  const auto options = std::make_shared<FlameGraphOptions>();
-  CLI::App* const command =
-      app.add_subcommand("flamegraph", "Draw all stacks: an svg for any browser, or folded text");
-  add_trace_options(*command, options->trace, {.json = false});
-  command->add_option("--cost", options->cost, "What widths mean")
-      ->transform(one_of(cost_names()))
-      ->default_str("peak");
-  const WordsFor<Format> formats = {{"svg", Format::kSvg}, {"folded", Format::kFolded}};
-  CLI::Option* const format =
-      command
-          ->add_option("--format", options->format, "How it is written; without it, as the name of -o ends (.folded)")
-          ->transform(one_of(formats))
-          ->default_str("svg");
-  command->add_flag("--bottom-up", options->bottom_up,
-                    "Begin with the functions that allocate; their callers follow");
-  command->callback([options, format, formats, &status] {
-    take_format_from_name(format, options->trace.output, formats, options->format, {{".txt", Format::kFolded}});
-    if (options->format == Format::kSvg) refuse_terminal(options->trace.output, "an SVG picture", "flamegraph.svg");
-    status =
-        run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_flamegraph(*options, analysis); });
-  });
+int run_flamegraph(const FlamegraphOptions& options) {
+  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) { print_flamegraph(options, analysis); });
 }
 
 }  // namespace heapprof::cli

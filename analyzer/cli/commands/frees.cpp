@@ -1,10 +1,6 @@
 // heapprof frees: frees by allocating and freeing stack. The stacks of frees are recorded with HEAPPROF_FREE_STACKS=1
 // only; those of realloc, which frees its old block, are in every recording.
-#include <CLI/CLI.hpp>
-#include <memory>
-
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/options/option_values.h"
 #include "analyzer/cli/commands/second_pass.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
@@ -18,19 +14,13 @@ using render::exact_number;
 using render::human_bytes;
 using render::percent;
 
-struct FreeOptions {
-  TraceOptions trace;
-  std::size_t top = 10;
-  std::size_t frames = 12;
-};
-
 bool free_stacks_recorded(const model::Profile& profile) {
   for (const auto& [name, value] : profile.recording.settings)
     if (name == "HEAPPROF_FREE_STACKS") return value != "0" && value != "off" && value != "no";
   return false;
 }
 
-void print_frees(const FreeOptions& options, const replay::Analysis& analysis) {
+void print_frees(const FreesOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
   model::PairSums pairs;
   model::BlockSum with_stack;
@@ -99,23 +89,8 @@ void print_frees(const FreeOptions& options, const replay::Analysis& analysis) {
 
 }  // namespace
 
-void add_frees(CLI::App& app, int& status) {
-  const auto options = std::make_shared<FreeOptions>();
-  CLI::App* const command =
-      app.add_subcommand("frees", "Tell who releases what whom allocated (record with --free-stacks)");
-  add_trace_options(*command, options->trace);
-  command
-      ->add_option("--top", options->top, "How many pairs of stacks; 0 is all")
-      ->transform(whole_number())
-      ->capture_default_str();
-  command
-      ->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")
-      ->transform(whole_number())
-      ->capture_default_str();
-  command->callback([options, &status] {
-    status =
-        run_on_blocks(options->trace, [&](const replay::Analysis& analysis) { print_frees(*options, analysis); });
-  });
+int run_frees(const FreesOptions& options) {
+  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) { print_frees(options, analysis); });
 }
 
 }  // namespace heapprof::cli

@@ -1,8 +1,6 @@
 // heapprof histogram: allocation sizes and lifetimes of blocks.
-#include <CLI/CLI.hpp>
 #include <bit>
 #include <map>
-#include <memory>
 #include <span>
 
 #include "analyzer/cli/commands/commands.h"
@@ -163,14 +161,9 @@ void print_histogram(const TraceOptions& options, const replay::Analysis& analys
 
 }  // namespace
 
-void add_histogram(CLI::App& app, int& status) {
-  const auto options = std::make_shared<TraceOptions>();
-  CLI::App* const command = app.add_subcommand("histogram", "Tell how large blocks are, and how long they live");
-  add_trace_options(*command, *options);
-  command->callback([options, &status] {
-    status =
-        run_on_blocks(*options, [&](const replay::Analysis& analysis) { print_histogram(*options, analysis); });
-  });
+int run_histogram(const HistogramOptions& options) {
+  return run_on_trace(options.trace,
+                      [&](const replay::Analysis& analysis) { print_histogram(options.trace, analysis); });
 }
 
 }  // namespace heapprof::cli

@@ -1,20 +1,13 @@
 // heapprof index: snapshots in a file beside a trace. Commands with a slice of time start reading at a snapshot.
-#include <CLI/CLI.hpp>
 #include <cstdio>
-#include <memory>
 
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/render/units.h"
 #include "analyzer/replay/index/index.h"
 
 namespace heapprof::cli {
 namespace {
-
-struct IndexOptions {
-  std::string trace;
-  std::string output;
-};
 
 int make_index(const IndexOptions& options) {
   const trace::TraceFile file(options.trace);
@@ -38,20 +31,8 @@ int make_index(const IndexOptions& options) {
 
 }  // namespace
 
-void add_index(CLI::App& app, int& status) {
-  const auto options = std::make_shared<IndexOptions>();
-  CLI::App* const command = app.add_subcommand("index", "Write an index beside a trace, for quick slices of time");
-  add_trace_argument(*command, options->trace, "Trace to index; its program must have ended");
-  command->add_option("-o,--output", options->output,
-                      "Where the index goes; only TRACE.idx, the default, is found again");
-  command->footer(
-      "Without it, the first question about a slice of a large trace leaves an index in the user's cache folder "
-      "($XDG_CACHE_HOME/heapprof/index or ~/.cache/heapprof/index). One beside the trace can be copied with it.");
-  command->callback([options, &status] {
-    if (options->output == "-")
-      throw CLI::ValidationError("--output", "an index is a file beside its trace, and not for standard output");
-    status = guarded(options->trace, [&] { return make_index(*options); });
-  });
+int run_index(const IndexOptions& options) {
+  return guarded(options.trace, [&] { return make_index(options); });
 }
 
 }  // namespace heapprof::cli

@@ -1,37 +1,28 @@
-// heapprof install-secure: what root sets up so that programs with privileges of their own can be recorded.
-#include <CLI/CLI.hpp>
-
+// heapprof install-secure: installs what recording programs with privileges (setuid, setgid, setcap) needs.
 #include <unistd.h>
 
 #include <cstdio>
-#include <memory>
 #include <string>
 
-#include "analyzer/cli/commands/install_secure.h"
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/text/message.h"
 #include "analyzer/launch/recorder_library.h"
 #include "analyzer/launch/secure_install.h"
 
 namespace heapprof::cli {
 
-namespace {
-
-struct InstallOptions {
-  std::string directory = "/var/lib/heapprof";
-  bool remove = false;
-};
-
-int install(const InstallOptions& options) {
-  const auto complain = [](const std::string& what) {
-    std::fprintf(stderr, "heapprof: install-secure: %s\n", what.c_str());
+int run_install_secure(const InstallSecureOptions& options) {
+  const auto fail = [](const std::string& what) {
+    print_message("install-secure: " + what);
     return 1;
   };
-  if (geteuid() != 0) return complain("needs root: it writes to the folder of the system's libraries and to /etc");
+  if (geteuid() != 0) return fail("needs root: it writes to the folder of the system's libraries and to /etc");
   std::string recorder, done, error;
-  if (!launch::find_recorder(recorder, error)) return complain(error);
+  if (!launch::find_recorder(recorder, error)) return fail(error);
   const bool good = options.remove ? launch::remove_trusted(recorder, done, error)
                                    : launch::install_trusted(recorder, options.directory, done, error);
   std::fputs(done.c_str(), stdout);
-  if (!good) return complain(error);
+  if (!good) return fail(error);
   if (options.remove) {
     if (done.empty()) std::puts("nothing was installed");
   } else {
@@ -41,21 +32,6 @@ int install(const InstallOptions& options) {
         options.directory.c_str());
   }
   return 0;
-}
-
-}  // namespace
-
-void add_install_secure(CLI::App& app, int& status) {
-  const auto options = std::make_shared<InstallOptions>();
-  CLI::App* const command =
-      app.add_subcommand("install-secure", "Let setuid and setcap programs be recorded, as root");
-  command->footer(
-      "Copies libheapprof.so, mode u+s, beside libc, where the loader accepts it for programs with privileges; writes "
-      "/etc/heapprof.conf, which alone decides what the recorder does in them; makes the folder for recordings.\n"
-      "Until --remove, every user can have every such program record itself there.");
-  command->add_option("--directory", options->directory, "Where the recordings go")->capture_default_str();
-  command->add_flag("--remove", options->remove, "Undo it; recordings stay");
-  command->callback([options, &status] { status = install(*options); });
 }
 
 }  // namespace heapprof::cli

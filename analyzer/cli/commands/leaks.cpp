@@ -2,19 +2,16 @@
 //
 // Which stacks leak is known only after the trace was replayed. A second replay follows the live bytes of those
 // stacks over time, with a few counters per stack (model/leak_history.h).
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <memory>
 
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/options/option_values.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
 #include "analyzer/cli/commands/suppressed_leaks.h"
-#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/model/leak_history.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
@@ -27,17 +24,7 @@ using model::LeakTrend;
 using render::human_bytes;
 using render::human_time;
 
-enum class Order { kGrowth, kBytes, kBlocks, kAge };
-
-struct LeakOptions {
-  TraceOptions trace;
-  SuppressionOptions suppressions;
-  Order order = Order::kGrowth;
-  bool history = true;
-  std::size_t top = 20;
-  std::size_t frames = 12;
-  bool shared_frames = false;
-};
+using Order = LeaksOptions::Order;
 
 struct TrendWords {
   Growth growth;
@@ -57,7 +44,7 @@ const TrendWords& words_for(Growth growth) {
 }
 
 /// The second replay. Idle time before the first allocation and after the last one is left out: it would hide growth.
-model::LeakHistory read_history(const LeakOptions& options, const replay::Analysis& analysis) {
+model::LeakHistory read_history(const LeaksOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
   const std::uint64_t begin_ns = profile.begin_ns();
   const std::uint64_t end_ns = profile.end_ns();
@@ -149,7 +136,7 @@ std::string times_of(const LeakTrend& story) {
   return first == last ? "allocated at " + first : "allocated from " + first + " to " + last;
 }
 
-void write_text(const LeakOptions& options, const model::Profile& profile, const std::vector<RankedStack>& stacks,
+void write_text(const LeaksOptions& options, const model::Profile& profile, const std::vector<RankedStack>& stacks,
                 std::size_t all, const Suppressed& suppressed, const model::LeakHistory* history,
                 const SumsByGrowth& sums, const StackNames& names) {
   const TextStyle style = style_for(options.trace.output, options.frames);
@@ -210,7 +197,7 @@ void write_text(const LeakOptions& options, const model::Profile& profile, const
   write_output(options.trace.output, text.text());
 }
 
-void print_leaks(const LeakOptions& options, const replay::Analysis& analysis) {
+void print_leaks(const LeaksOptions& options, const replay::Analysis& analysis) {
   Suppressions suppressions = read_suppressions(options.suppressions);
   const model::Profile& profile = analysis.profile();
   std::vector<RankedStack> stacks = rank_stacks(profile, Cost::kLeaked);
@@ -256,33 +243,8 @@ void print_leaks(const LeakOptions& options, const replay::Analysis& analysis) {
 
 }  // namespace
 
-void add_leaks(CLI::App& app, int& status) {
-  const auto options = std::make_shared<LeakOptions>();
-  CLI::App* const command =
-      app.add_subcommand("leaks", "Tell what was live at the end, and who allocated it; first what grows");
-  add_trace_options(*command, options->trace);
-  add_suppression_options(*command, options->suppressions);
-  const WordsFor<Order> orders = {
-      {"growth", Order::kGrowth}, {"bytes", Order::kBytes}, {"blocks", Order::kBlocks}, {"age", Order::kAge}};
-  command
-      ->add_option("--sort", options->order,
-                   "What stacks are ranked by; growth: bytes, where what grows steadily counts "
-                   "64-fold and what is merely in use a 64th")
-      ->transform(one_of(orders))
-      ->default_str("growth");
-  command->add_flag("!--no-history", options->history, "Read the trace once only: no growth, no times");
-  command
-      ->add_option("--top", options->top, "How many stacks; 0 is all")
-      ->transform(whole_number())
-      ->capture_default_str();
-  command
-      ->add_option("--frames", options->frames, "Lines a stack at most; 0 is all")
-      ->transform(whole_number())
-      ->capture_default_str();
-  add_shared_frames(*command, options->shared_frames);
-  command->callback([options, &status] {
-    status = run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_leaks(*options, analysis); });
-  });
+int run_leaks(const LeaksOptions& options) {
+  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) { print_leaks(options, analysis); });
 }
 
 }  // namespace heapprof::cli

@@ -1,9 +1,5 @@
 // heapprof reallocs: reallocated buffers by call site, and the bytes that realloc copied.
-#include <CLI/CLI.hpp>
-#include <memory>
-
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/options/option_values.h"
 #include "analyzer/cli/commands/second_pass.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
@@ -19,11 +15,6 @@ using render::exact_number;
 using render::human_bytes;
 using render::percent;
 
-struct ReallocOptions {
-  TraceOptions trace;
-  std::size_t top = 15;
-};
-
 Json costs_json(const ChainCosts& costs) {
   Json json;
   json["steps"] = costs.steps;
@@ -36,7 +27,7 @@ Json costs_json(const ChainCosts& costs) {
   return json;
 }
 
-void print_reallocs(const ReallocOptions& options, const replay::Analysis& analysis) {
+void print_reallocs(const ReallocsOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
   model::ReallocChains chains(profile.nodes.size());
   replay_events(options.trace, analysis, [&](const replay::ProfileEvent& event) {
@@ -95,19 +86,8 @@ void print_reallocs(const ReallocOptions& options, const replay::Analysis& analy
 
 }  // namespace
 
-void add_reallocs(CLI::App& app, int& status) {
-  const auto options = std::make_shared<ReallocOptions>();
-  CLI::App* const command =
-      app.add_subcommand("reallocs", "Tell which buffers grow step by step, and what is copied for it");
-  add_trace_options(*command, options->trace);
-  command
-      ->add_option("--top", options->top, "How many call sites; 0 is all")
-      ->transform(whole_number())
-      ->capture_default_str();
-  command->callback([options, &status] {
-    status = run_on_blocks(options->trace,
-                              [&](const replay::Analysis& analysis) { print_reallocs(*options, analysis); });
-  });
+int run_reallocs(const ReallocsOptions& options) {
+  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) { print_reallocs(options, analysis); });
 }
 
 }  // namespace heapprof::cli

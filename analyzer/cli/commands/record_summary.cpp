@@ -1,76 +1,213 @@
 #include "analyzer/cli/commands/record_summary.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
-#include <cstring>
+#include <chrono>
+#include <ctime>
 #include <exception>
 #include <map>
+#include <set>
 #include <utility>
 
+#include "analyzer/base/base_name.h"
+#include "analyzer/base/shell_quote.h"
+#include "analyzer/cli/text/progress_line.h"
+#include "analyzer/cli/text/recording_text.h"
+#include "analyzer/launch/trace_pattern.h"
 #include "analyzer/render/units.h"
+#include "analyzer/replay/analysis/analysis.h"
 
-namespace heapprof::launch {
-
+namespace heapprof::cli {
 namespace {
 
-std::string end_text(const model::Profile& profile) {
-  const model::Integrity& integrity = profile.integrity;
-  const int status = integrity.end_status.value_or(0);
-  if (integrity.ended_by == "exit") return integrity.end_status ? "exit status " + std::to_string(status) : "exited";
-  if (integrity.ended_by == "signal") {
-    const char* name = sigabbrev_np(status);
-    return "killed by signal " + std::to_string(status) + (name != nullptr ? " (SIG" + std::string(name) + ")" : "");
-  }
-  if (integrity.ended_by == "exec") return "executed another program";
-  if (integrity.ended_by == "stopped")
-    return "recording stopped early: " + integrity.stop_reason.value_or("unknown why");
-  if (integrity.ended_by == "running") return "still running";
-  if (integrity.ended_by == "unknown") return "killed, or left by _exit,";
-  return integrity.ended_by;
-}
-
-std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+using launch::RecordedTrace;
+using render::exact_number;
+using render::human_bytes;
 
 /// More than a shell or an environment tool allocates before it executes the program that it prepares.
 constexpr std::uint64_t kWrapperPeakBytes = 1 << 20;
 
-}  // namespace
+constexpr std::size_t kMaxNamed = 3;  ///< traces that the summary names
 
-TraceSummary summarize(const TraceFound& trace, const replay::Progress& progress) {
-  TraceSummary summary;
-  summary.trace = trace;
+/// The traces of a run with their figures.
+struct Run {
+  std::vector<TraceFigures> traces;  ///< of the program first, then of its children
+  std::size_t of_program = 0;        ///< how many of them are the program's
+  std::size_t unread = 0;            ///< traces of children that were not read, to save time
+  bool children = false;             ///< children were recorded
+};
+
+TraceFigures read_figures(const RecordedTrace& trace, const replay::Progress& progress) {
+  TraceFigures figures;
+  figures.trace = trace;
   try {
     const replay::Analysis analysis(trace.path, replay::Selection{}, progress);
     const model::Profile& profile = analysis.profile();
     const model::HeapTotals& heap = profile.heap;
-    summary.program = base_name(profile.recording.program);
-    summary.end = end_text(profile);
-    summary.duration_ns = profile.recording.duration_ns;
-    summary.events = heap.events();
-    summary.peak_bytes = heap.peak_bytes;
-    summary.peak_blocks = heap.peak_blocks;
-    summary.live_bytes = heap.leaked_bytes;
-    summary.live_blocks = heap.leaked_blocks;
-    summary.complete = profile.integrity.complete;
+    figures.program = base_name(profile.recording.program);
+    figures.end = ending_of(profile);
+    figures.duration_ns = profile.recording.duration_ns;
+    figures.events = heap.events();
+    figures.peak_bytes = heap.peak_bytes;
+    figures.peak_blocks = heap.peak_blocks;
+    figures.live_bytes = heap.leaked_bytes;
+    figures.live_blocks = heap.leaked_blocks;
+    figures.complete = profile.integrity.complete;
   } catch (const std::exception& error) {
-    summary.error = error.what();
+    figures.error = error.what();
   }
-  return summary;
+  return figures;
 }
 
-std::string figures_text(const TraceSummary& summary) {
-  if (!summary.error.empty()) return "  " + summary.error + "\n";
+/// Reads the figures of all traces, of children the largest files first, for at most 10 s: there may be thousands.
+/// Files are preallocated, so their sizes show how long reading takes, but not which process allocated most.
+Run read_run(const std::vector<RecordedTrace>& of_program, std::vector<RecordedTrace> of_children, bool children) {
+  constexpr std::chrono::seconds kPatience{10};
+  Run run;
+  run.of_program = of_program.size();
+  run.children = children;
+  std::stable_sort(of_children.begin(), of_children.end(), [](const RecordedTrace& a, const RecordedTrace& b) {
+    return a.header.file_bytes > b.header.file_bytes;
+  });
+  std::vector<RecordedTrace> all = of_program;
+  all.insert(all.end(), of_children.begin(), of_children.end());
+  std::uint64_t bytes = 0;
+  for (const RecordedTrace& trace : all) bytes += trace.header.file_bytes;
+  ProgressLine progress("Reading " + (all.size() == 1 ? all.front().path : std::to_string(all.size()) + " traces"));
+  std::uint64_t bytes_read = 0;
+  std::uint64_t records_read = 0;
+  const auto started = std::chrono::steady_clock::now();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i >= of_program.size() && std::chrono::steady_clock::now() - started > kPatience) {
+      run.unread = all.size() - i;
+      break;
+    }
+    std::uint64_t records_here = 0;
+    run.traces.push_back(read_figures(all[i], [&](double share, std::uint64_t records) {
+      records_here = records;
+      const double done = static_cast<double>(bytes_read) + share * static_cast<double>(all[i].header.file_bytes);
+      // 1 would end the line.
+      progress.show(bytes == 0 ? 0 : std::min(done / static_cast<double>(bytes), 0.999), records_read + records);
+    }));
+    bytes_read += all[i].header.file_bytes;
+    records_read += records_here;
+  }
+  progress.show(1, 0);
+  return run;
+}
+
+/// A line for each figure; of a trace that could not be read, why.
+std::string figures_text(const TraceFigures& figures) {
+  if (!figures.error.empty()) return "  " + figures.error + "\n";
   const auto blocks = [](std::uint64_t bytes, std::uint64_t count) {
-    return render::human_bytes(bytes) + " in " + render::block_count(count);
+    return human_bytes(bytes) + " in " + render::block_count(count);
   };
-  std::string text = "  end     " + summary.end + " after " + render::human_time(summary.duration_ns) + "\n";
-  text += "  events  " + render::exact_number(summary.events) + "\n";
-  text += "  peak    " + blocks(summary.peak_bytes, summary.peak_blocks) + "\n";
-  text += "  live    " + blocks(summary.live_bytes, summary.live_blocks) + " at the end\n";
-  if (!summary.complete) text += "  damage  the trace is not complete; heapprof info says what is missing\n";
+  std::string text = "  end     " + figures.end + ", after " + render::human_time(figures.duration_ns) + "\n";
+  text += "  events  " + exact_number(figures.events) + "\n";
+  text += "  peak    " + blocks(figures.peak_bytes, figures.peak_blocks) + "\n";
+  text += "  live    " + blocks(figures.live_bytes, figures.live_blocks) + " at the end\n";
+  if (!figures.complete) text += "  damage  the trace is incomplete; 'heapprof info' prints what is missing\n";
   return text;
 }
 
-std::vector<std::size_t> traces_of_processes(const std::vector<TraceSummary>& traces) {
+/// "/tmp/heapprof.cc1.12.hprof, peak 81.0 MiB"
+std::string path_and_peak(const TraceFigures& figures) {
+  return figures.trace.path +
+         (figures.error.empty() ? ", peak " + human_bytes(figures.peak_bytes) : ": cannot be read");
+}
+
+/// The other traces of the program's process: of what it was before, mostly wrapper scripts.
+std::string other_traces(const Run& run, std::size_t leading) {
+  std::string text;
+  const bool of_program = leading < run.of_program;
+  const std::size_t others = run.of_program - (of_program ? 1 : 0);
+  const char* const label = leading + 1 == run.of_program ? "  before  " : of_program ? "  also    " : "  started ";
+  if (others > kMaxNamed) {
+    std::vector<std::string> programs;
+    for (std::size_t i = 0; i < run.of_program; ++i)
+      if (i != leading && std::find(programs.begin(), programs.end(), run.traces[i].program) == programs.end())
+        programs.push_back(run.traces[i].program);
+    std::string names;
+    for (const std::string& program : programs) names += (names.empty() ? "" : ", ") + program;
+    return label + std::to_string(others) + " more traces, of other programs that the process executed: " + names +
+           "\n";
+  }
+  for (std::size_t i = 0; i < run.of_program; ++i)
+    if (i != leading)
+      text += label + path_and_peak(run.traces[i]) + (of_program ? "" : ", " + run.traces[i].end) + "\n";
+  return text;
+}
+
+/// How many child processes were recorded, in which files, and which of them have the highest peaks. `by_peak`: the
+/// trace of each process, highest peak first.
+std::string children_text(const Run& run, const std::string& pattern, const std::vector<std::size_t>& by_peak,
+                          std::size_t processes) {
+  const std::size_t traces = run.traces.size() - run.of_program + run.unread;
+  if (traces == 0) return "  with    no child process that allocated\n";
+  std::string text = "  with    " + exact_number(processes) +
+                     (processes == 1 ? " child process in " : " child processes in ") + exact_number(traces) +
+                     (traces == 1 ? " trace: " : " traces: ") + launch::files_of(pattern) + "\n";
+  std::size_t named = 0;
+  for (const std::size_t i : by_peak) {
+    if (i < run.of_program) continue;
+    text += std::string(named == 0 ? "  largest " : "          ") + path_and_peak(run.traces[i]) + "\n";
+    if (++named == kMaxNamed) break;
+  }
+  if (run.unread != 0)
+    text += "          (" + exact_number(run.unread) +
+            " small traces were not read, to save time; their peaks may be higher)\n";
+  return text + "          ('heapprof report TRACE' reports one of them)\n";
+}
+
+bool is_shell(const std::string& program) {
+  for (const char* const shell : {"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "fish", "busybox"})
+    if (program == shell) return true;
+  return false;
+}
+
+/// Commands without a TRACE read the newest one. Sets the time itself, since the kernel's is that of its last timer
+/// tick, which other traces may have too.
+void make_newest(const std::string& path) {
+  timespec now[2];
+  ::clock_gettime(CLOCK_REALTIME, &now[0]);
+  now[1] = now[0];
+  ::utimensat(AT_FDCWD, path.c_str(), now, 0);
+}
+
+}  // namespace
+
+std::string record_summary(const std::string& pattern, const std::vector<RecordedTrace>& of_program,
+                           const std::vector<RecordedTrace>& of_children, bool children) {
+  if (of_program.empty() && of_children.empty())
+    return "heapprof: no trace was written. The recorder may have printed the reason above. Otherwise the program\n"
+           "          allocated nothing, or a program that removes LD_PRELOAD, is static or setuid started it.\n";
+  const Run run = read_run(of_program, of_children, children);
+  std::vector<std::size_t> by_peak = traces_of_processes(run.traces);
+  sort_by_peak(by_peak, run.traces);
+  const std::size_t leading = by_peak.front();
+  const TraceFigures& about = run.traces[leading];
+  make_newest(about.trace.path);
+  std::string text = "heapprof: " + about.trace.path + "\n";
+  if (leading >= run.of_program)
+    text += "  process " + about.program + ", pid " + std::to_string(about.trace.header.pid) +
+            ", a child process: its peak is the highest of the " + exact_number(by_peak.size()) +
+            (by_peak.size() == 1 ? " process\n" : " processes\n");
+  text += figures_text(about);
+  if (run.of_program == 0) text += "  started the program itself has no trace\n";
+  else text += other_traces(run, leading);
+  if (run.children) {
+    std::set<std::pair<std::uint32_t, std::uint64_t>> processes;
+    for (const RecordedTrace& trace : of_children) processes.emplace(trace.header.pid, trace.header.process_start);
+    text += children_text(run, pattern, by_peak, processes.size());
+  } else if (is_shell(about.program)) {
+    text += "  note    programs that " + about.program + " starts as children are recorded with --children only\n";
+  }
+  return text + "  look    heapprof report " + shell_quoted(about.trace.path) + "\n";
+}
+
+std::vector<std::size_t> traces_of_processes(const std::vector<TraceFigures>& traces) {
   using Process = std::pair<std::uint32_t, std::uint64_t>;
   std::map<Process, std::vector<std::size_t>> of_process;
   std::vector<Process> order;
@@ -95,10 +232,10 @@ std::vector<std::size_t> traces_of_processes(const std::vector<TraceSummary>& tr
   return result;
 }
 
-void sort_by_peak(std::vector<std::size_t>& positions, const std::vector<TraceSummary>& traces) {
+void sort_by_peak(std::vector<std::size_t>& positions, const std::vector<TraceFigures>& traces) {
   const auto rank = [&](std::size_t i) { return std::make_pair(traces[i].peak_bytes, traces[i].events); };
   std::stable_sort(positions.begin(), positions.end(),
                    [&](std::size_t a, std::size_t b) { return rank(a) > rank(b); });
 }
 
-}  // namespace heapprof::launch
+}  // namespace heapprof::cli

@@ -1,22 +1,22 @@
-// What `heapprof record` says when the program has ended: the figures of each trace of the run, and which trace the
-// summary is about.
+// What `heapprof record` prints when the program has ended: the figures of the process with the highest peak, and the
+// other traces of the run.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "analyzer/launch/recorded_traces.h"
-#include "analyzer/replay/analysis/analysis.h"
 
-namespace heapprof::launch {
+namespace heapprof::cli {
 
-/// A trace of the run with the figures that a user wants to see at once.
-struct TraceSummary {
-  TraceFound trace;
-  std::string error;           ///< why it could not be read; empty: it was
+/// The figures of a trace that the summary prints.
+struct TraceFigures {
+  launch::RecordedTrace trace;
+  std::string error;           ///< why the trace could not be read; empty: it was
   std::string program;         ///< the last part of the executable's path
-  std::string end;             ///< "exit status 0"
+  std::string end;             ///< "exited with status 0"
   std::uint64_t duration_ns = 0;
   std::uint64_t events = 0;
   std::uint64_t peak_bytes = 0;
@@ -26,19 +26,20 @@ struct TraceSummary {
   bool complete = true;
 };
 
-/// Reads the finished trace once: some 4 s of processor time for 100 million events.
-TraceSummary summarize(const TraceFound& trace, const replay::Progress& progress = {});
+/// Reads the traces of the program and of its children, oldest first, and returns the summary. Reading takes some 4 s
+/// of processor time for 100 million events; of many traces of children, small ones are left out after 10 s.
+/// `pattern` is that of their file names, `children`: whether children were recorded. Changes the modification time
+/// of the trace that the summary is about, so that it is the newest.
+std::string record_summary(const std::string& pattern, const std::vector<launch::RecordedTrace>& of_program,
+                           const std::vector<launch::RecordedTrace>& of_children, bool children);
 
-/// A line for each figure, each ended by a newline; of a trace that could not be read, why.
-std::string figures_text(const TraceSummary& summary);
-
-/// A process that executes another program has a trace for each. Returns the position, in `traces`, of the one that
-/// stands for each process, in the order in which the processes come first. That is the last program's trace: those
-/// before are mostly wrapper scripts. An earlier one stands for the process if its peak is more than 1 MiB higher,
-/// which no wrapper reaches.
-std::vector<std::size_t> traces_of_processes(const std::vector<TraceSummary>& traces);
+/// A process that executes other programs has a trace for each. Returns for each process the position, in `traces`,
+/// of the trace that represents it, in the order in which the processes come first: the trace of the last program,
+/// since those before are mostly wrapper scripts; or an earlier one whose peak is more than 1 MiB higher, which no
+/// wrapper reaches.
+std::vector<std::size_t> traces_of_processes(const std::vector<TraceFigures>& traces);
 
 /// Sorts positions in `traces` by peak, highest first; equal peaks by events.
-void sort_by_peak(std::vector<std::size_t>& positions, const std::vector<TraceSummary>& traces);
+void sort_by_peak(std::vector<std::size_t>& positions, const std::vector<TraceFigures>& traces);
 
-}  // namespace heapprof::launch
+}  // namespace heapprof::cli

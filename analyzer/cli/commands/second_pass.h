@@ -1,5 +1,5 @@
 // For the commands that need every event and not only sums (churn, frees, histogram, reallocs, threads): a second
-// replay of the trace, and figures by call site. They refuse --kind mmap, since mappings are split and merged while
+// replay of the trace, and figures by call site. They analyze heap blocks only: mappings are split and merged while
 // they live.
 #pragma once
 
@@ -9,12 +9,9 @@
 #include <vector>
 
 #include "analyzer/cli/text/call_sites.h"
-#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/cli/commands/run_on_trace.h"
 
 namespace heapprof::cli {
-
-/// run_on_trace() for heap blocks. Throws CLI::ValidationError for another --kind.
-int run_on_blocks(const TraceOptions& options, const std::function<void(const replay::Analysis&)>& print);
 
 /// Calls event(const replay::ProfileEvent&) for each selected event, with a progress line, and then `survivors` for
 /// each block that was not freed.

@@ -1,6 +1,5 @@
 #include "analyzer/cli/commands/suppressed_leaks.h"
 
-#include <CLI/CLI.hpp>
 #include <fstream>
 #include <sstream>
 
@@ -8,24 +7,14 @@
 
 namespace heapprof::cli {
 
-void add_suppression_options(CLI::App& command, SuppressionOptions& options) {
-  CLI::Option* const files =
-      command
-          .add_option("--suppressions", options.files, "File of accepted leaks, LeakSanitizer's format (repeatable)")
-          ->allow_extra_args(false);
-  command.add_flag("!--no-default-suppressions", options.built_in,
-                   "Count what libc, libstdc++ and the loader keep for themselves, too");
-  command.add_flag("!--no-suppressions", options.suppress, "Suppress nothing")->excludes(files);
-}
-
 Suppressions read_suppressions(const SuppressionOptions& options) {
   Suppressions suppressions;
   for (const std::string& path : options.files) {
     std::ifstream in(path);
     std::ostringstream text;
-    if (!in || !(text << in.rdbuf())) throw OutputError(path + ": the suppressions cannot be read");
+    if (!in || !(text << in.rdbuf())) throw OutputError(path + ": cannot be read");
     if (const std::string bad = suppressions.add(text.str()); !bad.empty())
-      throw OutputError(path + ": '" + bad + "' is no suppression; lines read leak:PATTERN");
+      throw OutputError(path + ": invalid line '" + bad + "'; expected leak:PATTERN");
   }
   if (options.built_in && options.suppress) suppressions.add_built_in();
   return suppressions;

@@ -1,31 +1,19 @@
-// The options of `leaks` and `check` that say which leaks are accepted, and the split of what was live at the end
-// into accepted and not accepted blocks. Both commands use it, so that they agree about every trace.
+// Separates the leaks that suppressions accept from the others. `leaks` and `check` both use it, so that they agree
+// about every trace.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/text/stack_names.h"
+#include "analyzer/cli/commands/suppressions.h"
+#include "analyzer/cli/options/trace_options.h"
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/cli/text/report_json.h"
-#include "analyzer/cli/commands/suppressions.h"
-
-namespace CLI {
-class App;
-}
+#include "analyzer/cli/text/stack_names.h"
 
 namespace heapprof::cli {
 
-struct SuppressionOptions {
-  std::vector<std::string> files;
-  bool built_in = true;
-  bool suppress = true;  ///< false: neither the built-in ones nor those of files
-};
-
-/// Adds the options to `command`, which keep their values in `options`.
-void add_suppression_options(CLI::App& command, SuppressionOptions& options);
-
-/// The suppressions that `options` ask for. Throws OutputError when a file cannot be read.
+/// Reads the suppressions that `options` select. Throws OutputError when a file cannot be read.
 Suppressions read_suppressions(const SuppressionOptions& options);
 
 /// Sums of suppressed blocks.

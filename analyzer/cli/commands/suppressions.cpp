@@ -24,7 +24,7 @@ Runtime runtime_of(const Frame& frame) {
   return is("libstdc++") ? Runtime::kCxx : Runtime::kNone;
 }
 
-/// What functions of libc keep for good. Only what a program cannot give back, or is not meant to.
+/// What functions of libc never free, and a program cannot or need not free.
 struct Kept {
   const char* function;
   const char* what;
@@ -118,7 +118,8 @@ const char* kept_by(std::string_view function) {
   return nullptr;
 }
 
-/// Of a function without symbol, those that jump to it are known (symbols::kTailCallPrefix): what all of them keep.
+/// The same for a function without a symbol, of which only the functions that jump to it are known
+/// (symbols::kTailCallPrefix): what all of those keep.
 const char* kept_by_all(std::string_view function) {
   constexpr std::string_view kBetween = ", ";
   if (!function.starts_with(symbols::kTailCallPrefix) || !function.ends_with(']')) return nullptr;
@@ -137,23 +138,23 @@ const char* kept_by_all(std::string_view function) {
 
 constexpr const char* kEmergencyPool = "libstdc++'s emergency pool";
 
-/// A libstdc++ that was linked in is no module of its own: its pool is known by its size, and by the constructor,
-/// called by libc or the loader, that asks for it.
+/// A statically linked libstdc++ is no module of its own. Its pool is recognized by its size, and by its allocating
+/// constructor, which libc or the loader calls.
 bool is_linked_in_pool(const std::vector<Frame>& stack, std::uint64_t bytes, std::uint64_t blocks) {
   constexpr std::uint64_t kToGcc12 = 72704;
   constexpr std::uint64_t kSinceGcc13 = 73728;
   if (blocks != 1 || (bytes != kToGcc12 && bytes != kSinceGcc13)) return false;
-  constexpr std::size_t kMostFrames = 2;  // the constructor, and that of its file's variables
+  constexpr std::size_t kMaxFrames = 2;  // the constructor, and that of its file's variables
   std::size_t own = 0;
   while (own < stack.size() && runtime_of(stack[own]) == Runtime::kNone) ++own;
-  if (own == 0 || own > kMostFrames || own == stack.size() || stack[own - 1].function == "main") return false;
+  if (own == 0 || own > kMaxFrames || own == stack.size() || stack[own - 1].function == "main") return false;
   if (runtime_of(stack[own]) == Runtime::kLoader) return true;
   for (const char* const caller : {"call_init", "__libc_start_main", "__libc_start_main_impl"})
     if (stack[own].function == caller) return true;
   return false;
 }
 
-/// What a block is for that the runtime asked for itself and keeps; null: it is the program's.
+/// The use of a block that the runtime itself allocated and keeps; null: the program allocated it.
 const char* runtime_use(const std::vector<Frame>& stack) {
   if (stack.empty()) return nullptr;
   if (runtime_of(stack.front()) == Runtime::kLoader) return "the loader's own tables";
@@ -165,7 +166,7 @@ const char* runtime_use(const std::vector<Frame>& stack) {
     if (runtime == Runtime::kLibc) {
       if (const char* const what = kept_by(frame.function)) return what;
       if (const char* const what = kept_by_all(frame.function)) return what;
-      // The locale itself is the program's; its files are libc's.
+      // The program owns the locale, libc the files of the locale.
       if (frame.function == "newlocale" && &frame != &stack.front()) return kept_by("setlocale");
     }
     before = runtime;
@@ -175,29 +176,29 @@ const char* runtime_use(const std::vector<Frame>& stack) {
 
 }  // namespace
 
-bool pattern_fits(const std::string& pattern, const std::string& name) {
+bool pattern_matches(const std::string& pattern, const std::string& name) {
   std::string_view rest = pattern;
   std::string_view text = name;
   const bool at_begin = !rest.empty() && rest.front() == '^';
   if (at_begin) rest.remove_prefix(1);
   const bool at_end = !rest.empty() && rest.back() == '$';
   if (at_end) rest.remove_suffix(1);
-  bool tied = at_begin;  // the next piece must stand right here
+  bool anchored = at_begin;  // the next piece must match here
   for (;;) {
     const std::size_t star = rest.find('*');
     const std::string_view piece = rest.substr(0, star);
     const bool last = star == std::string_view::npos;
     if (last && at_end) {
-      if (tied) return text == piece;
+      if (anchored) return text == piece;
       return text.size() >= piece.size() && text.substr(text.size() - piece.size()) == piece;
     }
-    const std::size_t found = tied ? (text.substr(0, piece.size()) == piece ? 0 : std::string_view::npos)
+    const std::size_t found = anchored ? (text.substr(0, piece.size()) == piece ? 0 : std::string_view::npos)
                                    : text.find(piece);
     if (found == std::string_view::npos) return false;
     if (last) return true;
     text.remove_prefix(found + piece.size());
     rest.remove_prefix(star + 1);
-    tied = false;
+    anchored = false;
   }
 }
 
@@ -234,9 +235,9 @@ Suppressions::Hits& Suppressions::built_in(const char* name) {
 Suppressions::Hits* Suppressions::find(const std::vector<Frame>& stack, std::uint64_t bytes, std::uint64_t blocks) {
   for (Hits& pattern : patterns_)
     for (const Frame& frame : stack)
-      if ((!frame.function.empty() && pattern_fits(pattern.name, frame.function)) ||
-          (!frame.file.empty() && pattern_fits(pattern.name, frame.file)) ||
-          (!frame.module->path.empty() && pattern_fits(pattern.name, frame.module->path)))
+      if ((!frame.function.empty() && pattern_matches(pattern.name, frame.function)) ||
+          (!frame.file.empty() && pattern_matches(pattern.name, frame.file)) ||
+          (!frame.module->path.empty() && pattern_matches(pattern.name, frame.module->path)))
         return &pattern;
   if (!built_in_) return nullptr;
   const char* const name = is_linked_in_pool(stack, bytes, blocks) ? kEmergencyPool : runtime_use(stack);

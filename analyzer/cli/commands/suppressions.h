@@ -1,12 +1,11 @@
-// Leaks that are known and accepted, in LeakSanitizer's format: lines `leak:PATTERN`, comments with #. A
-// pattern fits anywhere in the function, file or module of any frame of a stack; ^ and $ tie it to begin and
-// end, * stands for anything.
+// Leaks that the user accepts, in the format of LeakSanitizer: lines `leak:PATTERN`, and comments with #. A pattern
+// matches anywhere in the function, file or module of any frame of a stack; ^ and $ anchor it to the begin and the
+// end, * is a wildcard.
 //
-// Built-in ones are for what the C and C++ runtimes keep until the process ends by design: the loader's tables,
-// stdio's buffers, thread-local storage, locales, time zones. They are about blocks that the runtime asked for
-// itself, so they look at the frames of runtime libraries that stand innermost, and never hide what the program
-// allocated above those. The emergency pool of a libstdc++ that was linked in is known by its size and by who
-// calls its constructor.
+// Built-in suppressions are for what the C and C++ runtimes keep until the process ends by design: the tables of the
+// loader, buffers of stdio, thread-local storage, locales, time zones. They only match blocks that the runtime itself
+// allocated: those whose innermost frames are in runtime libraries. The emergency pool of a statically linked
+// libstdc++ is recognized by its size and by the caller of its constructor.
 #pragma once
 
 #include <string>
@@ -19,20 +18,20 @@ namespace heapprof::cli {
 class Suppressions {
  public:
   struct Hits {
-    std::string name;          ///< the pattern, or what a built-in one is about
+    std::string name;          ///< the pattern, or what a built-in suppression is for
     bool built_in = false;
     std::uint64_t bytes = 0;
     std::uint64_t blocks = 0;
   };
 
-  /// Adds the lines of `text`. Returns the first line that is no suppression, or an empty string.
+  /// Adds the lines of `text`. Returns the first invalid line, or an empty string.
   std::string add(const std::string& text);
   void add_built_in();
 
   bool empty() const noexcept { return patterns_.empty() && !built_in_; }
-  /// Whether one fits; it is the one that counts these bytes and blocks.
+  /// Whether a suppression matches; the first that does counts these bytes and blocks.
   bool take(const std::vector<Frame>& stack, std::uint64_t bytes, std::uint64_t blocks);
-  /// Those that fitted something, by bytes.
+  /// The suppressions that matched, most bytes first.
   std::vector<Hits> hits() const;
 
  private:
@@ -44,7 +43,7 @@ class Suppressions {
   bool built_in_ = false;
 };
 
-/// Whether `pattern` fits `name`, as described above.
-bool pattern_fits(const std::string& pattern, const std::string& name);
+/// Whether `pattern` matches `name`, as described above.
+bool pattern_matches(const std::string& pattern, const std::string& name);
 
 }  // namespace heapprof::cli

@@ -1,9 +1,5 @@
 // heapprof threads: allocations by thread, and cross-thread frees: blocks that another thread freed than allocated.
-#include <CLI/CLI.hpp>
-#include <memory>
-
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/options/option_values.h"
 #include "analyzer/cli/commands/second_pass.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
@@ -19,11 +15,6 @@ using model::BlockSum;
 using render::exact_number;
 using render::human_bytes;
 using render::percent;
-
-struct ThreadOptions {
-  TraceOptions trace;
-  std::size_t top = 15;
-};
 
 /// Cross-thread frees of one stack or call site.
 struct CrossThreadFrees {
@@ -51,7 +42,7 @@ std::string thread_name(const model::Profile& profile, std::uint32_t index) {
 
 Json sum_json(const BlockSum& sum) { return {{"blocks", sum.blocks}, {"bytes", sum.bytes}}; }
 
-void print_threads(const ThreadOptions& options, const replay::Analysis& analysis) {
+void print_threads(const ThreadsOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
   std::vector<ThreadFrees> of_thread(profile.threads.size());
   model::PairSums pairs;
@@ -159,19 +150,8 @@ void print_threads(const ThreadOptions& options, const replay::Analysis& analysi
 
 }  // namespace
 
-void add_threads(CLI::App& app, int& status) {
-  const auto options = std::make_shared<ThreadOptions>();
-  CLI::App* const command =
-      app.add_subcommand("threads", "Tell what each thread allocates, and who releases what others allocated");
-  add_trace_options(*command, options->trace);
-  command
-      ->add_option("--top", options->top, "How many pairs and call sites; 0 is all")
-      ->transform(whole_number())
-      ->capture_default_str();
-  command->callback([options, &status] {
-    status = run_on_blocks(options->trace,
-                              [&](const replay::Analysis& analysis) { print_threads(*options, analysis); });
-  });
+int run_threads(const ThreadsOptions& options) {
+  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) { print_threads(options, analysis); });
 }
 
 }  // namespace heapprof::cli

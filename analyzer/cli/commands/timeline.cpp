@@ -3,21 +3,18 @@
 // The largest call sites are known only after the trace was replayed. Their live bytes over time come from a second
 // replay, with one counter per site. Counters for every stack and bucket in the first replay would cost every command
 // memory that grows with stacks times buckets.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 
 #include "analyzer/cli/text/call_sites.h"
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/options/option_values.h"
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/text_style.h"
-#include "analyzer/cli/commands/trace_command.h"
+#include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/export/openmetrics.h"
 #include "analyzer/render/text_sink.h"
 #include "analyzer/render/timeline.h"
@@ -26,13 +23,7 @@
 namespace heapprof::cli {
 namespace {
 
-enum class Format { kText, kCsv, kJson, kSvg, kOpenMetrics };
-
-struct TimelineOptions {
-  TraceOptions trace;
-  Format format = Format::kText;
-  std::size_t sites = 10;
-};
+using Format = TimelineOptions::Format;
 
 /// Stacks that are looked up for the sites: the largest at the peak, which have nearly all of its bytes.
 constexpr std::size_t kMaxStacks = 2'000;
@@ -177,30 +168,8 @@ void print_timeline(const TimelineOptions& options, const replay::Analysis& anal
 
 }  // namespace
 
-void add_timeline(CLI::App& app, int& status) {
-  const auto options = std::make_shared<TimelineOptions>();
-  CLI::App* const command = app.add_subcommand("timeline", "Show live memory over time, by call site");
-  add_trace_options(*command, options->trace, {.json_by_name = false});
-  const WordsFor<Format> formats = {
-      {"text", Format::kText}, {"csv", Format::kCsv}, {"json", Format::kJson}, {"svg", Format::kSvg},
-      {"openmetrics", Format::kOpenMetrics}};
-  CLI::Option* const format = command->add_option("--format", options->format,
-                                                  "How it is shown; without it, as the name of -o ends (.svg, .csv)")
-      ->transform(one_of(formats))
-      ->default_str("text");
-  command
-      ->add_option("--sites", options->sites, "How many call sites are told apart")
-      ->transform(whole_number())
-      ->capture_default_str();
-  command->callback([options, format, formats, &status] {
-    take_format_from_name(format, options->trace.output, formats, options->format, {{".om", Format::kOpenMetrics}});
-    if (options->trace.json && format->count() != 0 && options->format != Format::kJson)
-      throw CLI::ValidationError("--json", "cannot be had together with another --format");
-    if (options->trace.json) options->format = Format::kJson;
-    if (options->format == Format::kSvg) refuse_terminal(options->trace.output, "an SVG picture", "timeline.svg");
-    status =
-        run_on_trace(options->trace, [&](const replay::Analysis& analysis) { print_timeline(*options, analysis); });
-  });
+int run_timeline(const TimelineOptions& options) {
+  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) { print_timeline(options, analysis); });
 }
 
 }  // namespace heapprof::cli

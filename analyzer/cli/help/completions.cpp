@@ -1,14 +1,10 @@
-// heapprof completions: scripts for the shells, made from the same description of the commands as --help.
-#include <CLI/CLI.hpp>
-#include <map>
-#include <memory>
+// Completion scripts for the shells.
+#include <utility>
 
-#include "analyzer/cli/options/command_help.h"
+#include "analyzer/cli/help/help.h"
 
 namespace heapprof::cli {
 namespace {
-
-using launch::OptionHelp;
 
 std::string join(const std::vector<std::string>& words, const char* between) {
   std::string result;
@@ -23,25 +19,21 @@ std::vector<std::string> option_names(const CommandHelp& command) {
   return names;
 }
 
-bool needs_value(const OptionHelp& option) { return !option.value.empty() && option.value.front() != '['; }
-
 std::vector<std::string> options_with_value(const CommandHelp& command) {
   std::vector<std::string> names;
   for (const OptionHelp& option : command.options)
-    if (needs_value(option)) names.insert(names.end(), option.names.begin(), option.names.end());
+    if (option.needs_value()) names.insert(names.end(), option.names.begin(), option.names.end());
   return names;
 }
 
-/// "export": the words that may follow it.
-std::map<std::string, std::vector<const CommandHelp*>> groups_of(const std::vector<CommandHelp>& commands) {
-  std::map<std::string, std::vector<const CommandHelp*>> groups;
-  for (const CommandHelp& command : commands)
-    if (const std::size_t space = command.name.find(' '); space != std::string::npos)
-      groups[command.name.substr(0, space)].push_back(&command);
-  return groups;
-}
-
 std::string last_word(const std::string& name) { return name.substr(name.rfind(' ') + 1); }
+
+/// The last words of the subcommands of `group`.
+std::vector<std::string> subcommand_words(const CommandHelp& group) {
+  std::vector<std::string> words;
+  for (const CommandHelp& one : group.subcommands) words.push_back(last_word(one.name));
+  return words;
+}
 
 /// `text` in single quotes of a POSIX shell, or of fish.
 std::string in_quotes(const std::string& text, bool fish = false) {
@@ -54,7 +46,7 @@ std::string in_quotes(const std::string& text, bool fish = false) {
   return result + "'";
 }
 
-/// Up to the first full stop or semicolon: a menu has little room.
+/// The help up to the first colon or semicolon: a menu has little room.
 std::string brief(const std::string& help) {
   const std::size_t end = help.find_first_of(";:\n");
   return help.substr(0, end);
@@ -72,10 +64,10 @@ std::string zsh_text(const std::string& text) {
 
 }  // namespace
 
-std::string bash_completions(const CLI::App& app) {
-  const std::vector<CommandHelp> commands = describe_commands(app);
+std::string bash_completions(const std::vector<CommandHelp>& all) {
+  const std::vector<CommandHelp> commands = runnable(all);
   std::vector<std::string> words;
-  for (const auto& [name, summary] : first_words(app)) words.push_back(name);
+  for (const CommandHelp& command : all) words.push_back(command.name);
   std::string text =
       "# bash completion for heapprof, written by `heapprof completions bash`.\n"
       "_heapprof() {\n"
@@ -86,31 +78,43 @@ std::string bash_completions(const CLI::App& app) {
       "  if [[ $cur == = ]]; then cur=; prev=${COMP_WORDS[COMP_CWORD-1]}\n"
       "  elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
       "  if ((COMP_CWORD == 1)); then\n"
-      "    COMPREPLY=($(compgen -W '" + join(words, " ") + " --help -V --version' -- \"$cur\"))\n"
+      "    # A recording in the place of a command is reported.\n"
+      "    if [[ $cur == */* ]]; then\n"
+      "      compopt -o filenames 2>/dev/null\n"
+      "      COMPREPLY=($(compgen -f -- \"$cur\"))\n"
+      "    else\n"
+      "      COMPREPLY=($(compgen -W '" + join(words, " ") + " --help -V --version' -- \"$cur\")\n"
+      "                 $(compgen -G \"$cur*.heapprof\") $(compgen -G \"$cur*.hprof\"))\n"
+      "    fi\n"
       "    return\n"
       "  fi\n";
-  for (const auto& [group, members] : groups_of(commands)) {
-    std::vector<std::string> names;
-    for (const CommandHelp* member : members) names.push_back(last_word(member->name));
-    text += "  if [[ $command == " + group + " ]]; then\n"
+  for (const CommandHelp& group : all) {
+    if (group.subcommands.empty()) continue;
+    const std::string names = join(subcommand_words(group), " ");
+    text += "  if [[ $command == " + group.name + " ]]; then\n"
             "    if ((COMP_CWORD == 2)); then\n"
-            "      COMPREPLY=($(compgen -W '" + join(names, " ") + " --help' -- \"$cur\"))\n"
+            "      COMPREPLY=($(compgen -W '" + names + " --help' -- \"$cur\"))\n"
             "      return\n"
             "    fi\n"
             "    command+=\" ${COMP_WORDS[2]}\"\n"
+            "  fi\n"
+            "  if [[ $command == help && COMP_CWORD -gt 2 && ${COMP_WORDS[2]} == " + group.name + " ]]; then\n"
+            "    COMPREPLY=($(compgen -W '" + names + "' -- \"$cur\"))\n"
+            "    return\n"
             "  fi\n";
   }
   text += "  case \"$command $prev\" in\n";
   for (const CommandHelp& command : commands)
     for (const OptionHelp& option : command.options) {
-      if (!needs_value(option)) continue;
+      if (!option.needs_value()) continue;
       std::vector<std::string> patterns;
       for (const std::string& name : option.names) patterns.push_back("'" + command.name + " " + name + "'");
       text += "    " + join(patterns, " | ") + ") ";
-      if (option.file) text += "compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\"))";
+      if (option.takes_path())
+        text += "compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\")); ";
       else if (!option.choices.empty())
-        text += "COMPREPLY=($(compgen -W '" + join(option.choices, " ") + "' -- \"$cur\"))";
-      text += (option.file || !option.choices.empty() ? "; return ;;\n" : "return ;;\n");
+        text += "COMPREPLY=($(compgen -W '" + join(option.choices, " ") + "' -- \"$cur\")); ";
+      text += "return ;;\n";
     }
   text += "  esac\n"
           "  case $command in\n";
@@ -118,7 +122,7 @@ std::string bash_completions(const CLI::App& app) {
     text += "    " + in_quotes(command.name) + ")\n";
     if (command.runs_program) {
       text +=
-          "      # Behind the program's name the words are that program's.\n"
+          "      # Words behind the name of the program belong to the program.\n"
           "      for ((i = 2; i < COMP_CWORD; i++)); do\n"
           "        if ((skip)); then [[ ${COMP_WORDS[i]} == = ]] || skip=0; continue; fi\n"
           "        case ${COMP_WORDS[i]} in\n"
@@ -181,39 +185,44 @@ std::string bash_completions(const CLI::App& app) {
          "complete -F _heapprof heapprof\n";
 }
 
-std::string zsh_completions(const CLI::App& app) {
+std::string zsh_completions(const std::vector<CommandHelp>& all) {
   std::string text =
       "#compdef heapprof\n"
       "# zsh completion for heapprof, written by `heapprof completions zsh`.\n"
       "_heapprof() {\n"
       "  local -a commands\n"
       "  commands=(\n";
-  for (const auto& [name, summary] : first_words(app))
-    text += "    " + in_quotes(zsh_text(name) + ":" + summary) + "\n";
+  for (const CommandHelp& command : all)
+    text += "    " + in_quotes(zsh_text(command.name) + ":" + command.summary) + "\n";
   text += "  )\n"
           "  if ((CURRENT == 2)); then\n"
           "    if [[ $words[2] == -* ]]; then compadd -- --help -V --version\n"
-          "    else _describe -t commands command commands; fi\n"
+          "    else\n"
+          "      _describe -t commands command commands\n"
+          "      # A recording in the place of a command is reported.\n"
+          "      _files -g '*.(heapprof|hprof)(-.)'\n"
+          "    fi\n"
           "    return\n"
           "  fi\n"
           "  local command=$words[2]\n"
           "  shift words\n"
           "  ((CURRENT--))\n";
-  const std::vector<CommandHelp> commands = describe_commands(app);
-  for (const auto& [group, members] : groups_of(commands)) {
-    text += "  if [[ $command == " + group + " ]]; then\n"
+  for (const CommandHelp& group : all) {
+    if (group.subcommands.empty()) continue;
+    text += "  if [[ $command == " + group.name + " || $command == help && $words[2] == " + group.name +
+            " && CURRENT -gt 2 ]]; then\n"
             "    commands=(\n";
-    for (const CommandHelp* member : members)
-      text += "      " + in_quotes(last_word(member->name) + ":" + member->summary) + "\n";
+    for (const CommandHelp& one : group.subcommands)
+      text += "      " + in_quotes(last_word(one.name) + ":" + one.summary) + "\n";
     text += "    )\n"
-            "    if ((CURRENT == 2)); then _describe -t commands format commands; return; fi\n"
+            "    if [[ $command == help || CURRENT -eq 2 ]]; then _describe -t commands format commands; return; fi\n"
             "    command+=\" $words[2]\"\n"
             "    shift words\n"
             "    ((CURRENT--))\n"
             "  fi\n";
   }
   text += "  case $command in\n";
-  for (const CommandHelp& command : commands) {
+  for (const CommandHelp& command : runnable(all)) {
     text += "    " + in_quotes(command.name) + ")\n";
     const bool word_follows_file = command.takes_file && !command.words.empty();
     if (word_follows_file)
@@ -225,9 +234,9 @@ std::string zsh_completions(const CLI::App& app) {
     for (const OptionHelp& option : command.options)
       for (const std::string& name : option.names) {
         std::string spec = "*" + name + "[" + zsh_text(brief(option.help)) + "]";
-        if (needs_value(option)) {
+        if (option.needs_value()) {
           spec += ":" + zsh_text(option.choices.empty() ? option.value : "value") + ":";
-          if (option.file) spec += "_files";
+          if (option.takes_path()) spec += "_files";
           else if (!option.choices.empty()) spec += "(" + join(option.choices, " ") + ")";
         }
         text += " \\\n        " + in_quotes(spec);
@@ -244,8 +253,7 @@ std::string zsh_completions(const CLI::App& app) {
          "if [[ $funcstack[1] == _heapprof ]]; then _heapprof \"$@\"; else compdef _heapprof heapprof; fi\n";
 }
 
-std::string fish_completions(const CLI::App& app) {
-  const std::vector<CommandHelp> commands = describe_commands(app);
+std::string fish_completions(const std::vector<CommandHelp>& all) {
   std::string text =
       "# fish completion for heapprof, written by `heapprof completions fish`.\n"
       "function __heapprof_on\n"
@@ -255,8 +263,8 @@ std::string fish_completions(const CLI::App& app) {
       "    test (count $words) -ge $last; and test \"$words[2..$last]\" = \"$argv\"\n"
       "end\n"
       "function __heapprof_operands\n"
-      "    # How many operands stand behind the command; $argv: its options that take a value, first the one\n"
-      "    # that is itself in the place of an operand.\n"
+      "    # The number of operands behind the command. $argv: the options that take a value, first the one that\n"
+      "    # replaces an operand.\n"
       "    set -l words (commandline -opc)\n"
       "    set -e words[1..2]\n"
       "    set -l operands 0\n"
@@ -273,24 +281,31 @@ std::string fish_completions(const CLI::App& app) {
       "    end\n"
       "    echo $operands\n"
       "end\n"
-      "complete -c heapprof -n 'test (count (commandline -opc)) -eq 1' -l help -d 'Show help'\n"
-      "complete -c heapprof -n 'test (count (commandline -opc)) -eq 1' -s V -l version -d 'Show the version'\n";
+      "function __heapprof_recordings\n"
+      "    for file in *.heapprof *.hprof\n"
+      "        echo $file\n"
+      "    end\n"
+      "end\n"
+      "complete -c heapprof -n 'test (count (commandline -opc)) -eq 1' -l help -d 'Print help'\n"
+      "complete -c heapprof -n 'test (count (commandline -opc)) -eq 1' -s V -l version -d 'Print the version'\n";
   const auto line = [&](const std::string& rest) { text += "complete -c heapprof " + rest + "\n"; };
-  for (const auto& [name, summary] : first_words(app))
-    line("-f -n 'test (count (commandline -opc)) -eq 1' -a " + in_quotes(name, true) + " -d " +
-         in_quotes(summary, true));
-  for (const auto& [group, members] : groups_of(commands))
-    for (const CommandHelp* member : members)
-      line("-f -n '__heapprof_on " + group + "; and test (count (commandline -opc)) -eq 2' -a " +
-           in_quotes(last_word(member->name), true) + " -d " + in_quotes(member->summary, true));
-  for (const CommandHelp& command : commands) {
+  for (const CommandHelp& command : all)
+    line("-f -n 'test (count (commandline -opc)) -eq 1' -a " + in_quotes(command.name, true) + " -d " +
+         in_quotes(command.summary, true));
+  line("-f -n 'test (count (commandline -opc)) -eq 1' -a '(__heapprof_recordings)' -d 'Report this recording'");
+  for (const CommandHelp& group : all)
+    for (const CommandHelp& one : group.subcommands)
+      for (const auto& [words, count] : {std::pair{group.name, "2"}, std::pair{"help " + group.name, "3"}})
+        line("-f -n '__heapprof_on " + words + "; and test (count (commandline -opc)) -eq " + count + "' -a " +
+             in_quotes(last_word(one.name), true) + " -d " + in_quotes(one.summary, true));
+  for (const CommandHelp& command : runnable(all)) {
     const std::string on = "-n '__heapprof_on " + command.name + "' ";
     for (const OptionHelp& option : command.options) {
       std::string rest = on;
       for (const std::string& name : option.names)
         rest += name.compare(0, 2, "--") == 0 ? "-l " + name.substr(2) + " " : "-s " + name.substr(1) + " ";
-      if (needs_value(option)) {
-        if (option.file) rest += "-r -F ";
+      if (option.needs_value()) {
+        if (option.takes_path()) rest += "-r -F ";
         else if (!option.choices.empty()) rest += "-x -a " + in_quotes(join(option.choices, " "), true) + " ";
         else rest += "-x ";
       }
@@ -301,27 +316,23 @@ std::string fish_completions(const CLI::App& app) {
                                    command.instead_of_file + " " + join(options_with_value(command), " ") + ") ";
       line(operands + "-eq 1' -a " + in_quotes(join(command.words, " "), true));
       line(operands + "-gt 1'");
-    } else if (!command.words.empty()) line("-f " + on + "-a " + in_quotes(join(command.words, " "), true));
+    } else if (command.name == "help") {
+      line("-f -n '__heapprof_on help; and test (count (commandline -opc)) -eq 2' -a " +
+           in_quotes(join(command.words, " "), true));
+      line("-f -n '__heapprof_on help; and test (count (commandline -opc)) -gt 2'");
+    } else if (!command.words.empty()) {
+      line("-f " + on + "-a " + in_quotes(join(command.words, " "), true));
+    }
     if (command.runs_program) line("-f " + on + "-a '(__fish_complete_subcommand --fcs-skip=2)'");
   }
   return text;
 }
 
-void add_completions(CLI::App& app, int& status) {
-  const auto shell = std::make_shared<std::string>();
-  CLI::App* const command = app.add_subcommand("completions", "Print a completion script for a shell");
-  command->add_option("SHELL", *shell, "bash, zsh or fish")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}).description("bash|zsh|fish"));
-  command->footer("heapprof completions bash >~/.local/share/bash-completion/completions/heapprof\n"
-                  "heapprof completions zsh >FOLDER/_heapprof, where FOLDER is in fpath\n"
-                  "heapprof completions fish >~/.config/fish/completions/heapprof.fish");
-  command->callback([shell, &app, &status] {
-    const std::string text = *shell == "bash"  ? bash_completions(app)
-                             : *shell == "zsh" ? zsh_completions(app)
-                                               : fish_completions(app);
-    status = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0 ? 0 : 1;
-  });
+int run_completions(const CompletionsOptions& options) {
+  const std::vector<CommandHelp> commands = describe_commands();
+  return print(options.shell == "bash"  ? bash_completions(commands)
+               : options.shell == "zsh" ? zsh_completions(commands)
+                                        : fish_completions(commands));
 }
 
 }  // namespace heapprof::cli

@@ -1,45 +1,55 @@
-// heapprof help: what --help prints, by another word that people try.
-#include <CLI/CLI.hpp>
+#include "analyzer/cli/help/help.h"
 
 #include <cstdio>
-#include <memory>
-
-#include "analyzer/cli/options/command_help.h"
-#include "analyzer/cli/options/spelling_suggestion.h"
 
 namespace heapprof::cli {
 namespace {
 
-std::string help_on(const CLI::App& app, const std::vector<std::string>& words) {
-  const CLI::App* command = &app;
-  std::string name = "heapprof";
-  for (const std::string& word : words) {
-    const CLI::App* found = nullptr;
-    std::vector<std::string> all;
-    for (const CLI::App* one : command->get_subcommands([](const CLI::App*) { return true; })) {
-      all.push_back(one->get_name());
-      if (one->get_name() == word) found = one;
-    }
-    if (found == nullptr)
-      throw CLI::ParseError("there is no '" + name + " " + word + "'" + launch::did_you_mean(word, all),
-                            CLI::ExitCodes::ValidationError);
-    command = found;
-    name += " " + word;
+const CommandHelp* find(const std::vector<CommandHelp>& commands, const std::string& name) {
+  for (const CommandHelp& command : commands) {
+    if (command.name == name) return &command;
+    if (const CommandHelp* const found = find(command.subcommands, name)) return found;
   }
-  if (name == "heapprof record") return launch::usage();
-  return command->get_formatter()->make_help(command, name, CLI::AppFormatMode::Normal);
+  return nullptr;
 }
 
 }  // namespace
 
-void add_help(CLI::App& app, int& status) {
-  const auto words = std::make_shared<std::vector<std::string>>();
-  CLI::App* const command = app.add_subcommand("help", "Explain a command, or list all");
-  command->add_option("COMMAND", *words, "The command; without it, the list of all");
-  command->callback([words, &app, &status] {
-    const std::string text = help_on(app, *words);
-    status = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0 ? 0 : 1;
-  });
+int print(const std::string& text) {
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0 ? 0 : 1;
+}
+
+int run_help(const HelpOptions& options) {
+  const std::vector<CommandHelp> commands = describe_commands();
+  const CommandHelp* const command = find(commands, options.command);
+  return print(command == nullptr ? help_overview(commands) : help_text(*command));
+}
+
+std::vector<ExitStatus> exit_statuses(const CommandHelp& command) {
+  if (command.runs_program)
+    return {{"N", "The program exited with status N."},
+            {"128 + N", "Signal N ended the program."},
+            {"2", "The command line, an environment variable or the output is wrong; the program was not started."},
+            {"125", "heapprof itself failed."},
+            {"126", "The program cannot be executed, or cannot be recorded: it is static, setuid, or for another "
+                    "architecture."},
+            {"127", "The program does not exist."}};
+  std::vector<ExitStatus> statuses = {
+      {"0", "Success."},
+      {"1", command.reads_trace()
+                ? "The trace could not be read or is incomplete (what could be read was printed), or the output "
+                  "could not be written."
+                : "The command failed; a message gives the reason."},
+      {"2", "The command line is wrong."}};
+  if (command.name == "check") statuses.push_back({"3", "A limit of 'heapprof check' was exceeded."});
+  return statuses;
+}
+
+std::vector<ExitStatus> common_exit_statuses() {
+  CommandHelp any;
+  any.name = "check";
+  any.usage = "TRACE";
+  return exit_statuses(any);
 }
 
 }  // namespace heapprof::cli

@@ -1,57 +1,47 @@
-// What the commands and their options are, taken from the parser itself (and, for `record`, from its own table), so
-// that --help, the manual pages and the shells' completions cannot differ.
+// What --help, the manual pages, the reference and the shells' completions show of the commands and their options.
+// All of it is read from the parser, so none of them can differ from what the parser accepts.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "analyzer/launch/recorder_settings.h"
-
-namespace CLI {
-class App;
-class Option;
-}
-
 namespace heapprof::cli {
 
-struct CommandHelp {
-  std::string name;                              ///< "report", "export pprof"
-  std::string summary;
-  std::string operands;                          ///< "TRACE", "[--] PROGRAM [ARGUMENT...]"
-  std::vector<std::string> words;                ///< what the operand may be: "bash", "zsh"
-  bool takes_file = false;                       ///< an operand is a file; with `words` one of these follows it
-  std::string instead_of_file;                   ///< the option that may stand in that file's place: "--pid"
-  bool runs_program = false;                     ///< what follows the options is a program with its arguments
-  std::vector<launch::OptionHelp> options;
-  std::string footer;
+struct OptionHelp {
+  std::vector<std::string> names;    ///< "-o", "--output"; of an argument its name alone: "TRACE"
+  std::string value;                 ///< "FILE", "heap|mmap|all"; "[on|off]": may be left out; empty: takes none
+  std::vector<std::string> choices;  ///< the words that the value can be; empty: anything
+  std::string help;                  ///< a sentence without its full stop, with the default
+  std::string group;                 ///< heading of its options in --help
+  bool repeatable = false;
+
+  bool needs_value() const { return !value.empty() && value.front() != '['; }
+  /// Whether the value is a file or a folder.
+  bool takes_path() const { return value == "FILE" || value == "FOLDER"; }
 };
 
-/// All commands that `app` has, in its order; those that only group others (`export`) are not among them.
-std::vector<CommandHelp> describe_commands(const CLI::App& app);
+struct CommandHelp {
+  std::string name;                       ///< "report", "export pprof"
+  std::string summary;
+  std::string group;                      ///< heading of its commands in --help: "Find leaks"
+  std::string usage;                      ///< its arguments: "[TRACE]", "[--] PROGRAM [ARGUMENT...]"
+  std::vector<OptionHelp> arguments;
+  std::vector<OptionHelp> options;
+  std::vector<std::string> words;         ///< what an argument can be: "bash", "zsh"
+  bool takes_file = false;                ///< an argument is a file; with `words`, one of these follows the file
+  std::string instead_of_file;            ///< an option that replaces that file: "--pid"
+  bool runs_program = false;              ///< what follows the options is a program with its arguments
+  std::string footer;
+  std::vector<CommandHelp> subcommands;   ///< of a command that only groups others
 
-/// "report", "export": the first words, each once, with their summaries.
-std::vector<std::pair<std::string, std::string>> first_words(const CLI::App& app);
+  /// Whether it analyzes a trace.
+  bool reads_trace() const { return usage.find("TRACE") != std::string::npos && instead_of_file.empty(); }
+};
 
-/// An option or operand as help, manual pages and completions tell it.
-std::vector<std::string> option_names(const CLI::Option& option);   ///< "-o", "--output"
-std::string value_name(const CLI::Option& option);                  ///< "FILE", "heap|mmap|all"; empty: takes none
-std::string operand_name(const CLI::Option& option);                ///< "TRACE", "TRACE ACTION"
-std::string option_help(const CLI::Option& option);                 ///< with the value it has when it is not given
+/// The commands, in the order of --help. (command_line.cpp)
+std::vector<CommandHelp> describe_commands();
 
-std::string bash_completions(const CLI::App& app);
-std::string zsh_completions(const CLI::App& app);
-std::string fish_completions(const CLI::App& app);
-
-/// "heapprof-export-pprof": the manual page of the command "export pprof".
-std::string page_name(const std::string& command);
-/// The manual page of `name` ("heapprof", "heapprof-report" or "report"), in roff's man macros; empty: there is none.
-std::string manual_page(const CLI::App& app, const std::string& name);
-/// The names for which there is one.
-std::vector<std::string> manual_pages(const CLI::App& app);
-
-/// The commands `help`, `completions` and `manual`, which describe all that `app` has when they run.
-void add_help(CLI::App& app, int& status);
-void add_completions(CLI::App& app, int& status);
-void add_manual(CLI::App& app, int& status);
+/// `commands` without those that only group others, but with their subcommands.
+std::vector<CommandHelp> runnable(const std::vector<CommandHelp>& commands);
 
 }  // namespace heapprof::cli

@@ -11,7 +11,7 @@
 namespace heapprof::cli {
 namespace {
 
-/// Reads the beginning of a regular file: a pipe would block.
+/// Reads the beginning of a regular file. Other files are not opened, since a pipe would block.
 bool read_beginning(const std::string& path, void* bytes, std::size_t size) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
@@ -32,7 +32,7 @@ bool is_trace(const std::string& path) {
   return read_beginning(path, magic, sizeof magic) && std::memcmp(magic, kFileMagic, sizeof magic) == 0;
 }
 
-bool named_as_trace(const std::string& path) {
+bool is_named_as_trace(const std::string& path) {
   std::string_view name = path;
   if (const std::size_t digits = name.find_last_not_of("0123456789");
       digits != std::string_view::npos && digits + 1 < name.size() && name[digits] == '.')
@@ -49,12 +49,12 @@ NewestTrace find_newest_trace(const std::string& folder) {
     const std::string name = entry->path().filename();
     const std::string path = folder == "." ? name : entry->path().string();
     struct stat status {};
-    if (!named_as_trace(name) || !is_trace(path) || ::stat(path.c_str(), &status) != 0) continue;
+    if (!is_named_as_trace(name) || !is_trace(path) || ::stat(path.c_str(), &status) != 0) continue;
     ++newest.count;
     const timespec time = status.st_mtim;
     const bool later = time.tv_sec != newest_time.tv_sec ? time.tv_sec > newest_time.tv_sec
                                                          : time.tv_nsec > newest_time.tv_nsec;
-    // Of two with one time the order of the folder must not decide.
+    // Of two with the same time the one with the greater name wins, whatever the order in the folder.
     const bool equal = time.tv_sec == newest_time.tv_sec && time.tv_nsec == newest_time.tv_nsec;
     if (!newest.path.empty() && !later && !(equal && path > newest.path)) continue;
     newest.path = path;
@@ -72,7 +72,7 @@ std::string find_last_trace_of_process(const std::string& path, const FileHeader
   std::filesystem::directory_iterator entry(file.has_parent_path() ? file.parent_path() : ".", error);
   for (const std::filesystem::directory_iterator end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename();
-    if (!named_as_trace(name) && !name.starts_with(prefix)) continue;
+    if (!is_named_as_trace(name) && !name.starts_with(prefix)) continue;
     const std::string other = file.has_parent_path() ? entry->path().string() : name;
     FileHeader read;
     if (!read_beginning(other, &read, sizeof read) || std::memcmp(read.magic, kFileMagic, sizeof kFileMagic) != 0 ||

@@ -1,5 +1,5 @@
-// Recordings found by looking into a folder: the newest one, which a command reads when none is named, and the one in
-// which a process went on that executed another program.
+// Finds recordings in a folder: the newest one, which commands read when none is named, and the last one of a process
+// that executed other programs.
 #pragma once
 
 #include <cstddef>
@@ -9,24 +9,24 @@
 
 namespace heapprof::cli {
 
-/// Whether the file at `path` begins as a trace does.
+/// Whether the file at `path` is regular and begins with the magic bytes of a trace.
 bool is_trace(const std::string& path);
 
-/// Whether `path` is named as traces are: *.heapprof, *.hprof, also with .1, .2, ... behind it.
-bool named_as_trace(const std::string& path);
+/// Whether the name of `path` is *.heapprof or *.hprof, also with .1, .2, ... behind it.
+bool is_named_as_trace(const std::string& path);
 
 struct NewestTrace {
   std::string path;       ///< empty: there is none
   std::size_t count = 0;  ///< traces in the folder
 };
 
-/// The one that was last written to, of the files in `folder` that are named as traces and are some (Java's heap
-/// dumps have the same ending).
+/// The trace in `folder` that was last written to, of those that are also named as traces. (Heap dumps of Java have
+/// the same ending and are not traces.)
 NewestTrace find_newest_trace(const std::string& folder = ".");
 
-/// The last recording of the process that recorded `path` (its header is `header`), when that executed other
-/// programs: of the files beside it that are named as traces, or as `path` with .1, .2, ... behind it. Empty: there is
-/// no later one.
+/// The last recording of the process that recorded `path`, whose header is `header`: a process that executes another
+/// program begins a new trace. Searches the files beside `path` that are named as traces, or as `path` with .1, .2,
+/// ... behind it. Empty: there is no later one.
 std::string find_last_trace_of_process(const std::string& path, const FileHeader& header);
 
 }  // namespace heapprof::cli

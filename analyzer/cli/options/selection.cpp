@@ -11,9 +11,9 @@
 namespace heapprof::cli {
 namespace {
 
-/// libc's expressions: unlike the standard library's they bring no recursion that a long template name could
-/// drive through the stack. A name that contains the text as it stands fits as well: names are pasted from reports, and
-/// `git+0x2896c0` or `parse(char*)` are expressions for something else.
+/// Matches by libc's regular expressions: those of the standard library recurse, and a long template name could
+/// overflow the stack. A name that contains the text itself matches too, since users paste names from reports, and
+/// `git+0x2896c0` or `parse(char*)` mean something else as expressions.
 class Expression {
  public:
   explicit Expression(const std::string& text) : text_(text) {
@@ -21,13 +21,13 @@ class Expression {
     if (error == 0) return;
     char reason[128] = "";
     ::regerror(error, &expression_, reason, sizeof reason);
-    throw std::invalid_argument("'" + text + "' is no regular expression: " + reason);
+    throw std::invalid_argument("invalid regular expression '" + text + "': " + reason);
   }
   ~Expression() { ::regfree(&expression_); }
   Expression(const Expression&) = delete;
   Expression& operator=(const Expression&) = delete;
 
-  bool fits(const std::string& name) const {
+  bool matches(const std::string& name) const {
     return ::regexec(&expression_, name.c_str(), 0, nullptr, 0) == 0 || name.find(text_) != std::string::npos;
   }
 
@@ -42,18 +42,18 @@ std::vector<std::unique_ptr<Expression>> compile(const std::vector<std::string>&
   return expressions;
 }
 
-bool any_fits(const std::vector<std::unique_ptr<Expression>>& expressions, const std::string& text) {
-  return std::any_of(expressions.begin(), expressions.end(), [&](const auto& one) { return one->fits(text); });
+bool any_matches(const std::vector<std::unique_ptr<Expression>>& expressions, const std::string& text) {
+  return std::any_of(expressions.begin(), expressions.end(), [&](const auto& one) { return one->matches(text); });
 }
 
-bool module_fits(const std::vector<std::string>& patterns, const std::string& path) {
+bool module_matches(const std::vector<std::string>& patterns, const std::string& path) {
   return !path.empty() && std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
     return ::fnmatch(pattern.c_str(), path.c_str(), 0) == 0 ||
            ::fnmatch(pattern.c_str(), base_name(path).c_str(), 0) == 0;
   });
 }
 
-/// A number that is not negative, and what stands behind it.
+/// A number that is not negative, and the text behind it.
 std::optional<std::pair<double, std::string>> parse_number(const std::string& text) {
   if (text.empty() || (!(text[0] >= '0' && text[0] <= '9') && text[0] != '.')) return std::nullopt;
   char* end = nullptr;
@@ -71,9 +71,10 @@ std::optional<double> seconds_in(const std::string& unit) {
 }
 
 template <typename Parse>
-auto parsed(const char* option, const std::string& text, const char* what, Parse&& parse) {
+auto parsed(const char* option, const std::string& text, const char* expected, Parse&& parse) {
   auto value = parse(text);
-  if (!value) throw std::invalid_argument(std::string(option) + ": '" + text + "' is no " + what);
+  if (!value)
+    throw std::invalid_argument("invalid value '" + text + "' for " + option + "; expected " + expected);
   return value;
 }
 
@@ -95,11 +96,11 @@ std::optional<std::uint64_t> parse_duration_ns(const std::string& text) {
   return static_cast<std::uint64_t>(moment->value * 1e9 + 0.5);
 }
 
-std::vector<std::uint8_t> choose_stacks(const model::Profile& profile, const SelectionTexts& texts,
+std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const SelectionTexts& texts,
                                         const symbols::Options& symbols) {
   const auto wanted = compile(texts.functions);
   const auto unwanted = compile(texts.not_functions);
-  // What a user asks for is the whole name, however it is shown.
+  // Expressions match the full name, also where names are printed short.
   symbols::Options in_full = symbols;
   in_full.short_names = false;
   StackNames names(profile, in_full);
@@ -108,19 +109,19 @@ std::vector<std::uint8_t> choose_stacks(const model::Profile& profile, const Sel
     for (std::uint32_t node = 1; node < profile.nodes.size(); ++node) nodes.push_back(node);
     names.resolve(nodes);
   }
-  // Each address is judged once, each node adds what its callers have: parents stand before their children.
-  constexpr std::uint8_t kJudged = 1, kModule = 2, kFunction = 4, kNotFunction = 8;
+  // Each address is matched once. A node inherits the matches of its callers, which come before it in the profile.
+  constexpr std::uint8_t kMatched = 1, kModule = 2, kFunction = 4, kNotFunction = 8;
   std::vector<std::uint8_t> of_address(profile.addresses.size(), 0);
   std::vector<std::uint8_t> of_node(profile.nodes.size(), 0);
-  const auto judge = [&](std::uint32_t node) {
-    std::uint8_t judged = kJudged;
+  const auto match = [&](std::uint32_t node) {
+    std::uint8_t matches = kMatched;
     for (const Frame& frame : names.frames_of_node(node)) {
       const std::string name = frame.function.empty() ? unresolved_name(frame) : frame.function;
-      if (module_fits(texts.modules, frame.module->path)) judged |= kModule;
-      if (any_fits(wanted, name)) judged |= kFunction;
-      if (any_fits(unwanted, name)) judged |= kNotFunction;
+      if (module_matches(texts.modules, frame.module->path)) matches |= kModule;
+      if (any_matches(wanted, name)) matches |= kFunction;
+      if (any_matches(unwanted, name)) matches |= kNotFunction;
     }
-    return judged;
+    return matches;
   };
   std::vector<std::uint8_t> chosen(profile.nodes.size(), 0);
   for (std::uint32_t node = 0; node < profile.nodes.size(); ++node) {
@@ -128,9 +129,9 @@ std::vector<std::uint8_t> choose_stacks(const model::Profile& profile, const Sel
     if (node != 0) {
       of_node[node] = of_node[call.parent];
       if (call.address != model::kNoIndex) {
-        std::uint8_t& judged = of_address[call.address];
-        if (judged == 0) judged = judge(node);
-        of_node[node] |= judged;
+        std::uint8_t& matches = of_address[call.address];
+        if (matches == 0) matches = match(node);
+        of_node[node] |= matches;
       }
     }
     chosen[node] = (texts.modules.empty() || (of_node[node] & kModule) != 0) &&
@@ -141,7 +142,7 @@ std::vector<std::uint8_t> choose_stacks(const model::Profile& profile, const Sel
 
 namespace {
 
-/// The options that leave blocks out, but for the slice of time, with their values.
+/// The options that exclude blocks, except for --from and --to, with their values.
 std::string words_of(const SelectionTexts& texts, const replay::Selection& selection) {
   std::string words;
   const auto add = [&](const char* option, const std::string& value) {
@@ -165,8 +166,8 @@ std::string words_of(const SelectionTexts& texts, const replay::Selection& selec
 
 }  // namespace
 
-void settle_selection(const SelectionTexts& texts, const symbols::Options& symbols, replay::Selection& selection) {
-  // Names of threads may be numbers, so a number is both.
+void resolve_selection(const SelectionTexts& texts, const symbols::Options& symbols, replay::Selection& selection) {
+  // A thread's name can be a number, so a number is a name and a tid.
   for (const std::string& text : texts.threads) {
     selection.thread_names.push_back(text);
     char* end = nullptr;
@@ -175,11 +176,11 @@ void settle_selection(const SelectionTexts& texts, const symbols::Options& symbo
   }
   const auto moment = [](const char* option, const std::string& text) -> std::optional<replay::Moment> {
     if (text.empty()) return std::nullopt;
-    return parsed(option, text, "moment: give seconds (2.5, 300ms) or a percentage (40%)", parse_moment);
+    return parsed(option, text, kMomentExamples, parse_moment);
   };
   const auto duration = [](const char* option, const std::string& text) -> std::optional<std::uint64_t> {
     if (text.empty()) return std::nullopt;
-    return parsed(option, text, "duration: give seconds (2.5) or a unit (300ms, 20us)", parse_duration_ns);
+    return parsed(option, text, kDurationExamples, parse_duration_ns);
   };
   selection.from = moment("--from", texts.from);
   selection.to = moment("--to", texts.to);
@@ -188,17 +189,17 @@ void settle_selection(const SelectionTexts& texts, const symbols::Options& symbo
   selection.max_lifetime_ns = duration("--max-lifetime", texts.max_lifetime);
   if (selection.needs_lifetimes() && selection.kind != model::Kind::kHeap)
     throw std::invalid_argument(
-        "--live-at, --min-lifetime and --max-lifetime are questions about blocks: --kind heap only");
-  if (selection.min_size > selection.max_size) throw std::invalid_argument("--min-size is above --max-size");
+        "--live-at, --min-lifetime and --max-lifetime select single blocks of the heap; use --kind heap");
+  if (selection.min_size > selection.max_size) throw std::invalid_argument("--min-size exceeds --max-size");
   if (selection.min_lifetime_ns && selection.max_lifetime_ns &&
       *selection.min_lifetime_ns > *selection.max_lifetime_ns)
-    throw std::invalid_argument("--min-lifetime is above --max-lifetime");
+    throw std::invalid_argument("--min-lifetime exceeds --max-lifetime");
   selection.words = words_of(texts, selection);
   if (!texts.chooses_stacks()) return;
-  compile(texts.functions);  // so that a bad one is told before the trace is read
+  compile(texts.functions);  // reports an invalid one before the trace is read
   compile(texts.not_functions);
   selection.choose_stacks = [texts, symbols](const model::Profile& profile) {
-    return choose_stacks(profile, texts, symbols);
+    return match_stacks(profile, texts, symbols);
   };
 }
 

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-namespace heapprof::launch {
+namespace heapprof::cli {
 
 namespace {
 
-/// Edits between two words: letters wrong, missing, added, or exchanged with their neighbours.
-std::size_t distance(const std::string& a, const std::string& b) {
+/// The Damerau-Levenshtein distance of two words, in which no letter is edited twice.
+std::size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<std::vector<std::size_t>> edits(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) {
     for (std::size_t j = 0; j <= b.size(); ++j) {
@@ -27,14 +27,14 @@ std::size_t distance(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::string nearest_word(const std::string& typed, const std::vector<std::string>& words) {
-  constexpr std::size_t kLongest = 40;  // of what anybody types for an option
+  constexpr std::size_t kMaxLength = 40;  // the distance takes time quadratic in it
   const std::size_t letters = typed.size() - std::min(typed.find_first_not_of('-'), typed.size());
-  if (letters == 0 || typed.size() > kLongest) return {};
+  if (letters == 0 || typed.size() > kMaxLength) return {};
   std::string nearest;
   std::size_t least = letters / 3 + 1;  // one more than is allowed
   bool unique = true;
   for (const std::string& word : words) {
-    const std::size_t edits = letters > 1 && word.starts_with(typed) ? 0 : distance(typed, word);
+    const std::size_t edits = letters > 1 && word.starts_with(typed) ? 0 : edit_distance(typed, word);
     if (edits > least || (edits == least && nearest.empty())) continue;
     unique = edits < least;
     least = edits;
@@ -45,7 +45,7 @@ std::string nearest_word(const std::string& typed, const std::vector<std::string
 
 std::string did_you_mean(const std::string& typed, const std::vector<std::string>& words) {
   const std::string nearest = nearest_word(typed, words);
-  return nearest.empty() ? nearest : "; did you mean " + nearest + "?";
+  return nearest.empty() ? nearest : "; did you mean '" + nearest + "'?";
 }
 
-}  // namespace heapprof::launch
+}  // namespace heapprof::cli

@@ -1,34 +1,46 @@
-#include "analyzer/cli/options/spelling_suggestion.h"
-#include "analyzer/launch/recorder_settings.h"
-
-#include <stdlib.h>
-
+// The command line of `heapprof record`: options end at the program, and some switches may lack a value.
 #include <catch2/catch.hpp>
 
-using namespace heapprof::launch;
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/cli/options/command_line.h"
+
+using namespace heapprof::cli;
 
 namespace {
 
 using Words = std::vector<std::string>;
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-Options parsed(const Words& arguments) {
-  Options options;
+RecordOptions parsed(const Words& arguments) {
+  RecordOptions options;
+  bool wants_help = false;
   std::string error;
   INFO(Catch::Detail::stringify(arguments));
-  REQUIRE(parse_options(arguments, options, error));
+  REQUIRE(parse_record_options(arguments, options, wants_help, error));
   CHECK(error.empty());
+  CHECK(!wants_help);
   return options;
 }
 
 std::string refused(const Words& arguments) {
-  Options options;
+  RecordOptions options;
+  bool wants_help = false;
   std::string error;
   INFO(Catch::Detail::stringify(arguments));
-  REQUIRE(!parse_options(arguments, options, error));
+  REQUIRE(!parse_record_options(arguments, options, wants_help, error));
   CHECK(!error.empty());
   CHECK(error.find('\n') == std::string::npos);
   return error;
+}
+
+bool wants_help(const Words& arguments) {
+  RecordOptions options;
+  bool help = false;
+  std::string error;
+  return parse_record_options(arguments, options, help, error) && help;
 }
 
 }  // namespace
@@ -47,7 +59,7 @@ TEST_CASE("options end at the program") {
 TEST_CASE("the output's name in all forms") {
   for (const Words& arguments : {Words{"-o", "x y", "ls"}, Words{"-ox y", "ls"}, Words{"--output", "x y", "ls"},
                                  Words{"--output=x y", "ls"}, Words{"-qo", "x y", "ls"}, Words{"-qfox y", "ls"}}) {
-    const Options options = parsed(arguments);
+    const RecordOptions options = parsed(arguments);
     CHECK(options.output == "x y");
     CHECK(options.command == Words{"ls"});
   }
@@ -55,12 +67,16 @@ TEST_CASE("the output's name in all forms") {
   CHECK(!parsed({"ls"}).output);
 }
 
-TEST_CASE("each setting has its option, passed on as the recorder reads it") {
+TEST_CASE("each setting has its option, and the value that the recorder reads") {
   CHECK(parsed({"--log", "debug", "--log-file=l", "--max-depth", "7", "--max-file-size", "2G", "ls"}).settings ==
-        Settings{{"HEAPPROF_LOG", "debug"},
-                 {"HEAPPROF_LOG_FILE", "l"},
+        Settings{{"HEAPPROF_MAX_FILE_SIZE", "2G"},
                  {"HEAPPROF_MAX_DEPTH", "7"},
-                 {"HEAPPROF_MAX_FILE_SIZE", "2G"}});
+                 {"HEAPPROF_LOG", "debug"},
+                 {"HEAPPROF_LOG_FILE", "l"}});
+  CHECK(parsed({"--max-depth", "7", "--max-depth=8", "ls"}).settings == Settings{{"HEAPPROF_MAX_DEPTH", "8"}});
+  CHECK(parsed({"--embedded-allocators", "off", "ls"}).settings ==
+        Settings{{"HEAPPROF_EMBEDDED_ALLOCATORS", "off"}});
+  CHECK(parsed({"--own-allocators=off", "ls"}).settings == Settings{{"HEAPPROF_OWN_ALLOCATORS", "off"}});
   for (const char* word : {"on", "off", "1", "0", "yes", "no"}) {
     CHECK(parsed({"--shadow-stack", word, "ls"}).settings == Settings{{"HEAPPROF_SHADOW_STACK", word}});
     CHECK(parsed({std::string("--mmap=") + word, "ls"}).settings == Settings{{"HEAPPROF_MMAP", word}});
@@ -70,21 +86,21 @@ TEST_CASE("each setting has its option, passed on as the recorder reads it") {
 
 TEST_CASE("a switch alone is on, and takes no program for its value") {
   for (const char* name : {"--children", "--paused", "--free-stacks"}) {
-    const Options alone = parsed({name, "ls", "off"});
+    const RecordOptions alone = parsed({name, "ls", "off"});
     CHECK(alone.settings.at(0).second == "on");
     CHECK(alone.command == Words{"ls", "off"});
-    const Options with = parsed({name, "off", "-q", "ls"});
+    const RecordOptions with = parsed({name, "off", "-q", "ls"});
     CHECK(with.settings.at(0).second == "off");
     CHECK(with.command == Words{"ls"});
     // "yes" is a program, and the only one that can be meant here.
-    const Options last = parsed({name, "yes"});
+    const RecordOptions last = parsed({name, "yes"});
     CHECK(last.settings.at(0).second == "on");
     CHECK(last.command == Words{"yes"});
     CHECK(parsed({name, "--", "yes", "x"}).command == Words{"yes", "x"});
   }
 }
 
-TEST_CASE("what can't be read is refused, and the message says what is allowed") {
+TEST_CASE("an invalid value is refused with what is expected") {
   CHECK(refused({}).find("PROGRAM") != std::string::npos);
   CHECK(refused({"-q"}).find("PROGRAM") != std::string::npos);
   CHECK(refused({"--"}).find("PROGRAM") != std::string::npos);
@@ -106,40 +122,22 @@ TEST_CASE("what can't be read is refused, and the message says what is allowed")
   CHECK(refused({"--log", "loud", "ls"}).find("off, error, warn, info or debug") != std::string::npos);
 }
 
-TEST_CASE("help is given before anything is wrong") {
-  CHECK(parsed({"-h", "--nonsense"}).help);
-  CHECK(parsed({"--help"}).help);
-  for (const char* option : {"--output", "--log-file", "--shadow-stack", "--max-depth", "--mmap", "--free-stacks",
-                             "--children", "--paused", "--max-file-size", "--force", "--quiet", "126", "127"})
-    CHECK(usage().find(option) != std::string::npos);
+TEST_CASE("--help comes before an unknown option, and is the program's behind its name") {
+  CHECK(wants_help({"-h", "--nonsense"}));
+  CHECK(wants_help({"--help"}));
+  CHECK(wants_help({"-q", "-h", "ls"}));
+  CHECK(!wants_help({"ls", "--help"}));
 }
 
-TEST_CASE("variables in the environment are held to the same rules") {
-  std::string error;
-  CHECK(check_environment(error));
-  setenv("HEAPPROF_MAX_DEPTH", "12", 1);
-  setenv("HEAPPROF_CHILDREN", "yes", 1);
-  CHECK(check_environment(error));
-  setenv("HEAPPROF_CHILDREN", "perhaps", 1);
-  CHECK(!check_environment(error));
-  CHECK(error.find("HEAPPROF_CHILDREN=perhaps") != std::string::npos);
-  CHECK(error.find("on, off") != std::string::npos);
-  unsetenv("HEAPPROF_MAX_DEPTH");
-  unsetenv("HEAPPROF_CHILDREN");
+TEST_CASE("an empty value behind = does not take the next word") {
+  CHECK(refused({"--output=", "ls"}).find("--output: the value is empty") != std::string::npos);
+  CHECK(refused({"--max-depth=", "7", "ls"}).find("--max-depth: the value is empty") != std::string::npos);
+  CHECK(parsed({"ls", "--output="}).command == Words{"ls", "--output="});
 }
 
-TEST_CASE("the word that was meant is near, and the only one") {
-  const Words words = {"-o", "--output", "--top", "--to", "--from", "--max-size", "--max-lifetime"};
-  CHECK(nearest_word("--ouptut", words) == "--output");
-  CHECK(nearest_word("--outpt", words) == "--output");
-  CHECK(nearest_word("--max-s", words) == "--max-size");
-  CHECK(nearest_word("--form", words) == "--from");
-  CHECK(nearest_word("--max", words).empty());
-  CHECK(nearest_word("--bogus", words).empty());
-  CHECK(nearest_word("-x", words).empty());
-  CHECK(nearest_word("-", words).empty());
-  CHECK(nearest_word("--", words).empty());
-  CHECK(nearest_word("", words).empty());
-  CHECK(did_you_mean("--form", words) == "; did you mean --from?");
-  CHECK(did_you_mean("--bogus", words).empty());
+TEST_CASE("an unknown option is answered with a known one that is near") {
+  CHECK(refused({"--childern", "ls"}) == "unknown option '--childern'; did you mean '--children'?");
+  CHECK(refused({"--max-dept=3", "ls"}) == "unknown option '--max-dept'; did you mean '--max-depth'?");
+  CHECK(refused({"--bogus", "ls"}) == "unknown option '--bogus'; see 'heapprof record --help'");
+  CHECK(refused({"-5", "ls"}).find("unknown option '-5'") == 0);
 }

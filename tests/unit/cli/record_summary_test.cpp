@@ -3,14 +3,14 @@
 
 #include <catch2/catch.hpp>
 
-using namespace heapprof::launch;
+using namespace heapprof::cli;
 
 namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-TraceSummary summary(std::uint32_t pid, std::uint64_t start, std::uint64_t peak_bytes, std::uint64_t events = 1) {
-  TraceSummary result;
+TraceFigures summary(std::uint32_t pid, std::uint64_t start, std::uint64_t peak_bytes, std::uint64_t events = 1) {
+  TraceFigures result;
   result.trace.header.pid = pid;
   result.trace.header.process_start = 7;
   result.trace.header.start_monotonic_ns = start;
@@ -35,13 +35,13 @@ TEST_CASE("an earlier program with a peak that no wrapper reaches stands for its
 }
 
 TEST_CASE("processes are told apart by pid and start") {
-  std::vector<TraceSummary> traces = {summary(2, 10, 5), summary(1, 20, 6), summary(2, 30, 7), summary(2, 5, 8)};
+  std::vector<TraceFigures> traces = {summary(2, 10, 5), summary(1, 20, 6), summary(2, 30, 7), summary(2, 5, 8)};
   traces.back().trace.header.process_start = 8;
   CHECK(traces_of_processes(traces) == Positions{2, 1, 3});
 }
 
 TEST_CASE("ranked by peak, then by events, then as they came") {
-  const std::vector<TraceSummary> traces = {summary(1, 1, 5, 9), summary(2, 1, 6), summary(3, 1, 5, 10),
+  const std::vector<TraceFigures> traces = {summary(1, 1, 5, 9), summary(2, 1, 6), summary(3, 1, 5, 10),
                                             summary(4, 1, 5, 9)};
   Positions positions = {0, 1, 2, 3};
   sort_by_peak(positions, traces);

@@ -50,7 +50,7 @@ TEST_CASE("record refuses a variable that the recorder could not read") {
   const Outcome outcome = run({"record", "true"});
   ::unsetenv("HEAPPROF_FREE_STACKS");
   CHECK(outcome.status == 2);
-  CHECK(outcome.err.find("HEAPPROF_FREE_STACKS=perhaps") != std::string::npos);
+  CHECK(outcome.err.find("'perhaps' for the environment variable HEAPPROF_FREE_STACKS") != std::string::npos);
 }
 
 TEST_CASE("record without a recorder library beside it fails as heapprof, not as the program") {

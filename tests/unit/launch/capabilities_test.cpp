@@ -39,32 +39,32 @@ bool lower_limit(decltype(RLIMIT_NOFILE) resource, rlim_t value) {
   return setrlimit(resource, &limit) == 0;
 }
 
-/// Asks a question that nobody but another process may answer. True: this one did not, and a reason is given.
+/// Whether run_as_user() fails for `reason`, and runs nothing in this process.
 bool is_refused(const std::string& reason) {
-  const pid_t asking = getpid();
-  bool asked_here = false;
-  const std::string answer = ask_as_user(as_another_user(), [&] {
-    asked_here |= getpid() == asking;
+  const pid_t self = getpid();
+  bool ran_here = false;
+  const std::string result = run_as_user(as_another_user(), [&] {
+    ran_here |= getpid() == self;
     return std::string();
   });
-  return !asked_here && answer.find(reason) != answer.npos;
+  return !ran_here && result.find(reason) != result.npos;
 }
 
 }  // namespace
 
-TEST_CASE("a question is asked in another process, as the user") {
+TEST_CASE("run_as_user runs in another process, as the user") {
   if (geteuid() != 0) return;  // setgroups() is root's
   const Privileges privileges = as_another_user();
-  CHECK(ask_as_user(privileges, [] { return std::to_string(getuid()) + ":" + std::to_string(getegid()); }) ==
+  CHECK(run_as_user(privileges, [] { return std::to_string(getuid()) + ":" + std::to_string(getegid()); }) ==
         "65534:65534");
-  CHECK(ask_as_user(privileges, [] { return std::string(); }).empty());
+  CHECK(run_as_user(privileges, [] { return std::string(); }).empty());
 }
 
-TEST_CASE("without a pipe a question is not asked in the name of root") {
+TEST_CASE("run_as_user does not run as root when there is no pipe") {
   CHECK(holds_in_a_child([] { return lower_limit(RLIMIT_NOFILE, 0) && is_refused("Too many open files"); }));
 }
 
-TEST_CASE("without a process a question is not asked in the name of root") {
+TEST_CASE("run_as_user does not run as root when there is no process") {
   CHECK(holds_in_a_child([] {
     // The limit on processes binds everybody but root.
     if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0) return false;
@@ -72,9 +72,9 @@ TEST_CASE("without a process a question is not asked in the name of root") {
   }));
 }
 
-TEST_CASE("a question whose process is killed has no answer") {
+TEST_CASE("run_as_user fails when its process is killed") {
   if (geteuid() != 0) return;
-  CHECK_FALSE(ask_as_user(as_another_user(), [] {
+  CHECK_FALSE(run_as_user(as_another_user(), [] {
                 raise(SIGKILL);
                 return std::string();
               }).empty());

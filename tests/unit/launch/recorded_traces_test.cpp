@@ -44,7 +44,7 @@ class Traces {
     return path;
   }
 
-  std::vector<TraceFound> find() { return traces_of(paths_, 12, 34); }
+  std::vector<RecordedTrace> find() { return traces_of(paths_, 12, 34); }
 
  private:
   std::string folder_;
@@ -123,7 +123,7 @@ TEST_CASE("the end is written where it was not known, and nothing else is touche
     CHECK(header_of(last).end_kind == EndKind::kSignal);
   }
   SECTION("no trace at all") {
-    std::vector<TraceFound> none;
+    std::vector<RecordedTrace> none;
     write_end(none, true, 9);
   }
 }

@@ -84,25 +84,25 @@ TEST_CASE("whether the trace can be written is known beforehand") {
 TEST_CASE("what exists is replaced by force alone, and only if it is a file") {
   Folder folder;
   std::string error;
-  CHECK(make_way(folder / "new", false, error));
+  CHECK(remove_existing(folder / "new", false, error));
   const std::string file = folder.make("file");
-  CHECK(!make_way(file, false, error));
+  CHECK(!remove_existing(file, false, error));
   CHECK(error.find("--force") != std::string::npos);
   CHECK(std::filesystem::exists(file));
-  CHECK(make_way(file, true, error));
+  CHECK(remove_existing(file, true, error));
   CHECK(!std::filesystem::exists(file));
   REQUIRE(symlink("/nowhere", (folder / "dangling").c_str()) == 0);
-  CHECK(!make_way(folder / "dangling", false, error));
-  CHECK(make_way(folder / "dangling", true, error));
+  CHECK(!remove_existing(folder / "dangling", false, error));
+  CHECK(remove_existing(folder / "dangling", true, error));
   REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
-  CHECK(!make_way(folder / "pipe", true, error));
+  CHECK(!remove_existing(folder / "pipe", true, error));
   CHECK(std::filesystem::exists(folder / "pipe"));
 }
 
 TEST_CASE("the files a process may have made by a pattern") {
   Folder folder;
   const auto found = [](const std::string& pattern, int pid) {
-    std::vector<std::string> paths = candidates(pattern, pid);
+    std::vector<std::string> paths = find_files(pattern, pid);
     std::sort(paths.begin(), paths.end());
     return paths;
   };

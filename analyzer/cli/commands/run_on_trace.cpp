@@ -1,0 +1,105 @@
+#include "analyzer/cli/commands/run_on_trace.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <new>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "analyzer/cli/options/newest_trace.h"
+#include "analyzer/cli/text/recording_text.h"
+#include "analyzer/symbols/module_symbols.h"
+
+namespace heapprof::cli {
+namespace {
+
+void warn_of_losses(const std::string& trace, const model::Integrity& integrity) {
+  print_message(trace + ": " + losses_of(integrity) + "; the rest was read. 'heapprof info' prints details");
+}
+
+/// When a wrapper script executes a program, the trace with the requested name is the wrapper's.
+void name_later_trace(const std::string& trace, const replay::Analysis& analysis) {
+  if (analysis.profile().integrity.ended_by != "exec") return;
+  const std::string later = find_last_trace_of_process(trace, analysis.file().header());
+  if (later.empty()) return;
+  const std::string& program = analysis.profile().recording.program;
+  print_message(trace + ": " + (program.empty() ? "the program" : base_name(program)) +
+                " executed another program; the recording of the process continues in " + later);
+}
+
+/// Prints why every figure is 0.
+void explain_empty_result(const std::string& trace, const replay::Selection& selection) {
+  if (selection.is_slice() || selection.needs_lifetimes() || selection.choose_stacks || !selection.all_sizes())
+    print_message(trace + ": nothing matches the selection");
+  else if (!selection.all_threads())
+    print_message(trace + ": no allocation of that thread; 'heapprof info' lists the threads");
+  else if (selection.kind == model::Kind::kMmap) print_message(trace + ": the program made no mapping");
+  else print_message(trace + ": no allocation was recorded");
+}
+
+/// Whether the recording was made with HEAPPROF_MMAP=0.
+bool lacks_mappings(const model::Profile& profile) {
+  const auto& settings = profile.recording.settings;
+  return std::find(settings.begin(), settings.end(), std::pair<std::string, std::string>("HEAPPROF_MMAP", "0")) !=
+         settings.end();
+}
+
+}  // namespace
+
+int guarded(const std::string& trace, const std::function<int()>& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    print_message(trace + ": not enough memory");
+  } catch (const replay::SelectionError& error) {
+    print_message(error.what());
+    return 2;
+  } catch (const std::runtime_error& error) {  // TraceError, OutputError
+    print_message(error.what());
+  }
+  return 1;
+}
+
+int run_on_trace(const TraceOptions& options, const std::function<void(const replay::Analysis&)>& print) {
+  return guarded(options.trace, [&] {
+    replay::Selection selection = options.selection;
+    try {
+      resolve_selection(options.texts, options.symbols, selection);
+    } catch (const std::invalid_argument& error) {
+      print_message(error.what());
+      return 2;
+    }
+    if (options.output_is_recording) refuse_trace_as_output(options.output, options.trace);
+    else refuse_recording_as_output(options.output, options.trace);
+    ProgressLine progress("Reading " + options.trace);
+    const replay::Analysis analysis(
+        options.trace, selection, [&](double share, std::uint64_t records) { progress.show(share, records); },
+        {.use = options.use_index, .keep = options.use_index}, symbols::decode_shared_symbols);
+    progress.show(1, 0);
+    for (const std::string& warning : analysis.warnings()) print_message(warning);
+    print(analysis);
+    const bool unknown_mappings = selection.kind != model::Kind::kHeap && lacks_mappings(analysis.profile());
+    if (unknown_mappings)
+      print_message(options.trace + ": mappings were not recorded (HEAPPROF_MMAP=0)");
+    else if (analysis.profile().totals.empty()) explain_empty_result(options.trace, selection);
+    name_later_trace(options.trace, analysis);
+    if (analysis.profile().integrity.complete) return unknown_mappings ? 1 : 0;
+    warn_of_losses(options.trace, analysis.profile().integrity);
+    return 1;
+  });
+}
+
+void refuse_trace_as_output(const std::string& path, const std::string& trace) {
+  std::error_code ignored;
+  if (path != "-" && std::filesystem::equivalent(path, trace, ignored))
+    throw OutputError(path + ": is the trace itself; give the output another name");
+}
+
+void refuse_recording_as_output(const std::string& path, const std::string& trace) {
+  refuse_trace_as_output(path, trace);
+  if (path != "-" && is_trace(path))
+    throw OutputError(path + ": is a recording, which the output would replace; give the output another name");
+}
+
+}  // namespace heapprof::cli

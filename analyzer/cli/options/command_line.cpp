@@ -1,0 +1,438 @@
+#include "analyzer/cli/options/command_line.h"
+
+#include <CLI/CLI.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "analyzer/cli/options/command_help.h"
+#include "analyzer/cli/options/declare_commands.h"
+#include "analyzer/cli/options/newest_trace.h"
+#include "analyzer/cli/options/spelling_suggestion.h"
+#include "analyzer/cli/text/message.h"
+#include "analyzer/launch/recorder_settings.h"
+
+namespace heapprof::cli {
+namespace {
+
+constexpr int kWrongCommandLine = 2;
+constexpr const char* kEmptyValue =
+    "the value is empty (is a variable not set?); give a value, or omit the option or argument";
+
+std::vector<CLI::App*> subcommands_of(CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+std::vector<const CLI::App*> subcommands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+/// Makes every option and argument refuse an empty value: where a variable is not set, the command would answer
+/// another question than was asked.
+void refuse_empty_values(CLI::App& app) {
+  for (CLI::Option* const option : app.get_options())
+    if (option->get_items_expected_max() > 0)
+      option->check([](const std::string& text) { return std::string(text.empty() ? kEmptyValue : ""); }, "");
+  for (CLI::App* const command : subcommands_of(app)) refuse_empty_values(*command);
+}
+
+/// The parser of the whole command line.
+class Parser {
+ public:
+  Parser() : app_("", "heapprof") {
+    app_.require_subcommand(1);
+    app_.set_version_flag("-V,--version", HEAPPROF_VERSION);
+    declare_commands(app_, chosen);
+    refuse_empty_values(app_);
+  }
+  Parser(const Parser&) = delete;
+  Parser& operator=(const Parser&) = delete;
+
+  CLI::App& app() { return app_; }
+  std::optional<CommandOptions> chosen;
+
+ private:
+  CLI::App app_;
+};
+
+// --- Descriptions of commands ----------------------------------------------------------------------------
+
+std::vector<std::string> names_of(const CLI::Option& option) {
+  std::vector<std::string> names;
+  for (const std::string& letter : option.get_snames()) names.push_back("-" + letter);
+  for (const std::string& word : option.get_lnames()) names.push_back("--" + word);
+  if (names.empty()) names.push_back(option.get_name(true));
+  return names;
+}
+
+/// The words of "heap|mmap|all" and "[on|off]"; of "TRACE pause|resume|mark TEXT" those behind the file, each without
+/// what follows it.
+std::vector<std::string> choices_of(std::string type) {
+  const std::size_t bar = type.find('|');
+  if (bar == std::string::npos) return {};
+  if (type.front() == '[') type = type.substr(1, type.size() - 2);
+  const std::size_t before = type.rfind(' ', type.find('|'));
+  const std::string list = before == std::string::npos ? type : type.substr(before + 1);
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t end = std::min(list.find('|', at), list.size());
+    words.push_back(list.substr(at, std::min(list.find(' ', at), end) - at));
+    at = end + 1;
+  }
+  return words;
+}
+
+OptionHelp describe(const CLI::Option& option) {
+  OptionHelp help;
+  help.names = names_of(option);
+  help.value = option.get_type_name();
+  help.choices = choices_of(help.value);
+  help.help = option.get_description();
+  if (!option.get_default_str().empty()) help.help += " (default " + option.get_default_str() + ")";
+  help.group = option.get_group();
+  help.repeatable = option.get_items_expected_max() > 1;
+  return help;
+}
+
+CommandHelp describe(const CLI::App& command, const std::string& name) {
+  CommandHelp help;
+  help.name = name;
+  help.summary = command.get_description();
+  help.group = command.get_group();
+  help.footer = command.get_footer();
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_group().empty()) continue;
+    OptionHelp one = describe(*option);
+    if (option->nonpositional()) {
+      help.options.push_back(std::move(one));
+      continue;
+    }
+    const bool names_itself = one.value.find(' ') != std::string::npos;  // "TRACE pause|resume|..."
+    const std::string& operand = names_itself ? one.value : one.names.front();
+    help.usage += (help.usage.empty() ? "" : " ") +
+                  (option->get_required() || names_itself ? operand : "[" + operand + "]");
+    if (one.choices.empty() || names_itself) help.takes_file = true;
+    if (!one.choices.empty()) help.words = one.choices;
+    help.arguments.push_back(std::move(one));
+  }
+  for (const CLI::App* member : subcommands_of(command)) {
+    help.subcommands.push_back(describe(*member, name + " " + member->get_name()));
+    if (help.subcommands.back().footer.empty()) help.subcommands.back().footer = help.footer;
+  }
+  if (name == "record") {
+    help.usage = "[--] PROGRAM [ARGUMENT...]";
+    help.runs_program = true;
+  } else if (name == "control") {
+    help.instead_of_file = "--pid";
+  }
+  return help;
+}
+
+/// The arguments of `help` and `manual` are commands.
+void offer_commands(std::vector<CommandHelp>& commands) {
+  std::vector<std::string> words, pages = {"heapprof"};
+  for (const CommandHelp& command : commands) {
+    words.push_back(command.name);
+    for (const CommandHelp& one : command.subcommands) pages.push_back("heapprof-" + command.name + "-" +
+                                                                       one.name.substr(command.name.size() + 1));
+    if (!command.subcommands.empty()) continue;
+    pages.push_back("heapprof-" + command.name);
+    pages.push_back(command.name);
+  }
+  for (CommandHelp& command : commands) {
+    if (command.name != "help" && command.name != "manual") continue;
+    command.takes_file = false;
+    command.words = command.name == "help" ? words : pages;
+  }
+}
+
+// --- Messages about wrong command lines ------------------------------------------------------------------
+
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> all;
+  for (const CLI::Option* option : command.get_options()) {
+    if (!option->nonpositional() || option->get_group().empty()) continue;
+    const std::vector<std::string> names = names_of(*option);
+    all.insert(all.end(), names.begin(), names.end());
+  }
+  return all;
+}
+
+bool has(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::vector<std::string> command_names(const CLI::App& group) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : subcommands_of(group)) names.push_back(command->get_name());
+  return names;
+}
+
+bool is_option(const std::string& word) { return word.size() > 1 && word.front() == '-' && word != "--"; }
+
+/// The first option among words that the parser did not know, without its value; empty: there is none.
+std::string unknown_option(const std::vector<std::string>& words) {
+  const auto found = std::find_if(words.begin(), words.end(), is_option);
+  return found == words.end() ? std::string() : found->substr(0, found->find('='));
+}
+
+std::string unknown_option_message(const std::string& option, const CLI::App& command) {
+  return "unknown option '" + option + "'" + did_you_mean(option, option_names(command));
+}
+
+std::string unknown_command_message(const std::string& name, const CLI::App& group) {
+  return "unknown command '" + name + "'" + did_you_mean(name.substr(name.rfind(' ') + 1), command_names(group));
+}
+
+/// The parser's sentences in the words of our own.
+std::string reworded(const CLI::Error& error) {
+  const std::string text = error.what();
+  if (error.get_name() == "ParseError") return text;  // refuse() wrote it
+  const auto cut = [&](const std::string& behind) { return text.substr(0, text.find(behind)); };
+  const std::string conversion = "Could not convert: ";
+  if (const std::size_t equals = text.find(" = "); text.starts_with(conversion) && equals != std::string::npos)
+    return "unexpected value '" + text.substr(equals + 3) + "' for " +
+           text.substr(conversion.size(), equals - conversion.size()) + ", which takes none";
+  if (text.ends_with(" was given a disallowed flag override"))
+    return "unexpected value for --" + cut(" was given") + ", which takes none";
+  if (text.find(": 1 required ") != std::string::npos && text.ends_with(" missing"))
+    return "missing value for " + cut(": 1 required ");
+  if (const std::size_t at = text.find(": At Most "); at != std::string::npos)
+    return text.substr(0, at) + " was given more than once; give it once";
+  if (const std::size_t at = text.find(" excludes "); at != std::string::npos)
+    return text.substr(0, at) + " and " + text.substr(at + 10) + " exclude each other; give one of them";
+  if (text.ends_with(" is required"))
+    return (text.starts_with("-") ? "missing option " : "missing argument ") + cut(" is required");
+  return text;
+}
+
+/// The command that the parser had reached, and its name with "heapprof".
+std::pair<const CLI::App*, std::string> reached_command(const CLI::App& app) {
+  const CLI::App* command = &app;
+  std::string name = "heapprof";
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    name += " " + command->get_name();
+  }
+  return {command, name};
+}
+
+/// Where an option belongs that stands before its command; empty: no option does.
+std::string misplaced_option_message(const CLI::App& app, const CLI::App& command, const std::string& name) {
+  const std::vector<std::string> known = option_names(command);
+  for (const CLI::App* group = command.get_parent(); group != nullptr; group = group->get_parent()) {
+    const std::string option = unknown_option(group->remaining());
+    if (!option.empty() && has(known, option))
+      return option + " is an option of '" + name + "'; write it behind the command: '" + name + " " + option + "'";
+  }
+  if (&command != &app) return {};
+  const std::string option = unknown_option(app.remaining());
+  std::string example;
+  for (const CLI::App* one : subcommands_of(app))
+    if (has(option_names(*one), option) && (example.empty() || one->get_name() == "report"))
+      example = one->get_name();
+  return example.empty() ? example
+                         : option + " is an option of commands; write it behind one, such as 'heapprof " + example +
+                               " " + option + "'";
+}
+
+/// What is wrong.
+std::string message_for(const CLI::App& app, const CLI::Error& error) {
+  const auto [command, name] = reached_command(app);
+  const bool missing = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError);
+  const bool extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  if (!missing && !extra) return reworded(error);
+  // An unknown word comes first: it may be why something else is missing.
+  const std::vector<std::string> rest = app.remaining(true);
+  if (command != &app || rest.empty() || is_option(rest.front()))
+    if (const std::string text = misplaced_option_message(app, *command, name); !text.empty()) return text;
+  if (command->get_require_subcommand_min() > 0) {
+    if (rest.empty()) return "missing command behind '" + name + "'";
+    if (!is_option(rest.front()))
+      return unknown_command_message(command == &app ? rest.front() : command->get_name() + " " + rest.front(),
+                                     *command);
+  }
+  if (const std::string option = unknown_option(rest); !option.empty())
+    return unknown_option_message(option, *command);
+  const auto argument = std::find_if(rest.begin(), rest.end(), [](const std::string& word) { return word != "--"; });
+  if (extra && argument != rest.end()) return "unexpected argument '" + *argument + "'";
+  return reworded(error);
+}
+
+// --- What stands in the place of a command ---------------------------------------------------------------
+
+/// Whether `word` is a file to report on, in the place of a command. A command's name comes first: a file of that
+/// name is ./report.
+bool names_file(const CLI::App& app, const std::string& word) {
+  if (word.empty() || word.front() == '-' || has(command_names(app), word)) return false;
+  std::error_code ignored;
+  return word.find('/') != std::string::npos || is_named_as_trace(word) ||
+         std::filesystem::is_regular_file(word, ignored);
+}
+
+bool is_program(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0 && !is_trace(path);
+}
+
+/// The option that a word gives an empty value to (--thread=); the parser would take the next word as its value.
+std::string option_with_empty_value(const CLI::App& app, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word == "--") break;
+    if (!word.starts_with("--") || word.find('=') != word.size() - 1) continue;
+    const std::string name = word.substr(0, word.size() - 1);
+    for (const CLI::App* command : subcommands_of(app)) {
+      if (has(option_names(*command), name)) return name;
+      for (const CLI::App* member : subcommands_of(*command))
+        if (has(option_names(*member), name)) return name;
+    }
+  }
+  return {};
+}
+
+/// Whether the command that `help` explains exists. False: `error` is a sentence.
+bool check_help(const CLI::App& app, const std::string& name, std::string& error) {
+  const CLI::App* command = &app;
+  for (std::size_t at = 0; at < name.size();) {
+    const std::size_t end = std::min(name.find(' ', at), name.size());
+    const std::string word = name.substr(at, end - at);
+    if (!has(command_names(*command), word)) {
+      error = unknown_command_message(name.substr(0, end), *command);
+      return false;
+    }
+    command = command->get_subcommand(word);
+    at = end + 1;
+  }
+  return true;
+}
+
+CommandLine wrong(const std::string& message, const std::string& help_of = {}) {
+  print_message(message);
+  if (!help_of.empty()) std::fprintf(stderr, "See '%s --help'.\n", help_of.c_str());
+  return {std::nullopt, kWrongCommandLine};
+}
+
+CommandLine parse_record(const std::vector<std::string>& words) {
+  RecordOptions options;
+  bool wants_help = false;
+  std::string error;
+  if (!parse_record_options(words, options, wants_help, error)) return wrong(error);
+  if (wants_help) return {HelpOptions{"record"}, 0};
+  return {std::move(options), 0};
+}
+
+}  // namespace
+
+CommandLine parse_command_line(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = arguments;
+  if (words.empty()) return {FirstScreenOptions{}, 0};
+  if (words.front() == "record") return parse_record({words.begin() + 1, words.end()});
+
+  Parser parser;
+  CLI::App& app = parser.app();
+  if (names_file(app, words.front())) {
+    if (is_program(words.front()))
+      return wrong(words.front() + " is a program, not a recording; to record it: heapprof record -- " +
+                   words.front());
+    words.insert(words.begin(), "report");
+  }
+  if (const std::string option = option_with_empty_value(app, words); !option.empty())
+    return wrong(option + ": " + kEmptyValue);
+
+  try {
+    // The parser takes the words from the end.
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::CallForHelp&) {
+    const std::string name = reached_command(app).second;  // "heapprof export csv"
+    const std::size_t space = name.find(' ');
+    return {HelpOptions{space == std::string::npos ? std::string() : name.substr(space + 1)}, 0};
+  } catch (const CLI::CallForVersion& version) {
+    std::printf("%s\n", version.what());
+    return {std::nullopt, std::fflush(stdout) == 0 ? 0 : 1};
+  } catch (const CLI::ParseError& error) {
+    return wrong(message_for(app, error), reached_command(app).second);
+  }
+  if (!parser.chosen) return wrong("missing command", "heapprof");
+  if (const auto* help = std::get_if<HelpOptions>(&*parser.chosen))
+    if (std::string error; !check_help(app, help->command, error)) return wrong(error, "heapprof");
+  return {std::move(parser.chosen), 0};
+}
+
+// Options end at PROGRAM, so the parser takes what it does not know as the first word of the program. A switch such
+// as --children takes the word behind it as its value only if that is one and a program follows; the parser cannot
+// know that, so such a word is joined to its switch and everything is parsed once more.
+bool parse_record_options(const std::vector<std::string>& arguments, RecordOptions& options, bool& wants_help,
+                          std::string& error) {
+  const auto fail = [&](std::string text) {
+    error = std::move(text);
+    return false;
+  };
+  wants_help = false;
+  std::vector<std::string> words = arguments;
+  for (;;) {
+    options = {};
+    CLI::App app;
+    app.prefix_command();
+    declare_record(app, options);
+    const auto own_words = [&] { return words.size() - std::min(words.size(), app.remaining().size()); };
+    const auto empty_value = [&]() -> std::string {
+      for (std::size_t i = 0; i < own_words(); ++i)
+        if (words[i].ends_with("=") && has(option_names(app), words[i].substr(0, words[i].size() - 1)))
+          return words[i].substr(0, words[i].size() - 1);
+      return {};
+    };
+    try {
+      app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+    } catch (const CLI::CallForHelp&) {
+      return wants_help = true;
+    } catch (const CLI::ParseError& wrong_option) {
+      const std::string option = empty_value();
+      return fail(option.empty() ? reworded(wrong_option) : option + ": " + kEmptyValue);
+    }
+    std::vector<std::string> rest = app.remaining();
+    if (!rest.empty() && is_option(rest.front())) {
+      const std::string option = unknown_option(rest);
+      const std::string message = unknown_option_message(option, app);
+      return fail(message.ends_with('?') ? message : message + "; see 'heapprof record --help'");
+    }
+    if (const std::string option = empty_value(); !option.empty()) return fail(option + ": " + kEmptyValue);
+    const std::size_t own = own_words();
+    const std::vector<CLI::Option*> parsed = app.parse_order();
+    if (rest.size() > 1 && launch::is_switch_value(rest.front()) && !parsed.empty() &&
+        parsed.back()->get_type_name() == "[on|off]" && has(names_of(*parsed.back()), words[own - 1])) {
+      words[own - 1] += "=" + words[own];
+      words.erase(words.begin() + static_cast<std::ptrdiff_t>(own));
+      continue;
+    }
+    if (!rest.empty() && rest.front() == "--") rest.erase(rest.begin());
+    if (rest.empty())
+      return fail("missing argument PROGRAM; usage: heapprof record [options] PROGRAM [ARGUMENT...]");
+    if (rest.front().empty()) return fail("PROGRAM: " + std::string(kEmptyValue));
+    options.command = std::move(rest);
+    return true;
+  }
+}
+
+std::vector<CommandHelp> describe_commands() {
+  Parser parser;
+  std::vector<CommandHelp> commands;
+  for (const CLI::App* command : subcommands_of(std::as_const(parser.app())))
+    commands.push_back(describe(*command, command->get_name()));
+  offer_commands(commands);
+  return commands;
+}
+
+std::vector<CommandHelp> runnable(const std::vector<CommandHelp>& commands) {
+  std::vector<CommandHelp> result;
+  for (const CommandHelp& command : commands) {
+    if (command.subcommands.empty()) result.push_back(command);
+    for (const CommandHelp& one : command.subcommands) result.push_back(one);
+  }
+  return result;
+}
+
+}  // namespace heapprof::cli

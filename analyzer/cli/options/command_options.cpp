@@ -1,0 +1,549 @@
+#include "analyzer/cli/options/command_options.h"
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "analyzer/cli/options/declare_commands.h"
+#include "analyzer/cli/options/selection.h"
+#include "analyzer/cli/options/shared_options.h"
+#include "analyzer/launch/recorder_settings.h"
+
+namespace heapprof::cli {
+namespace {
+
+using Chosen = std::optional<CommandOptions>;
+
+// Headings of --help. Commands stand below them in the order in which they are declared.
+constexpr const char* kRecord = "Record";
+constexpr const char* kWhere = "See where memory went";
+constexpr const char* kLeaks = "Find leaks";
+constexpr const char* kTime = "Look over time";
+constexpr const char* kCompare = "Compare and check";
+constexpr const char* kExport = "Export";
+constexpr const char* kManage = "Manage recordings";
+constexpr const char* kHelp = "Help";
+
+CLI::App& add_command(CLI::App& app, const char* group, const char* name, const char* summary) {
+  CLI::App* const command = app.add_subcommand(name, summary);
+  command->group(group);
+  return *command;
+}
+
+/// After parsing: `check` refuses what contradicts itself, then the command is chosen.
+template <typename Options, typename Check>
+void choose(CLI::App& command, Chosen& chosen, const std::shared_ptr<Options>& options, Check&& check) {
+  command.callback([options, &chosen, check = std::forward<Check>(check)] {
+    check(*options);
+    chosen = *options;
+  });
+}
+template <typename Options>
+void choose(CLI::App& command, Chosen& chosen, const std::shared_ptr<Options>& options) {
+  choose(command, chosen, options, [](Options&) {});
+}
+
+// --- Record ----------------------------------------------------------------------------------------------
+
+void declare_control(CLI::App& app, Chosen& chosen) {
+  using Action = ControlOptions::Action;
+  const auto options = std::make_shared<ControlOptions>();
+  const auto words = std::make_shared<std::vector<std::string>>();
+  CLI::App& command =
+      add_command(app, kRecord, "control", "Pause, resume or mark a recording while its program runs");
+  add_list(command, "ARGUMENTS", *words, "TRACE pause|resume|mark TEXT|status",
+           "pause: record only the frees of recorded blocks from now on\n"
+           "resume: record everything again\n"
+           "mark TEXT: put a named point into the timeline; TEXT has at most 256 bytes\n"
+           "status: print whether the recording runs, is paused, has stopped or has ended")
+      ->expected(3)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_value(command, "--pid", "PID", "Control the recording of process PID; replaces TRACE",
+            [options](const std::string& text) {
+              std::uint64_t pid = 0;
+              if (!read_whole_number(text, pid, 0xffffffff) || pid == 0) refuse_value(text, "--pid", "a process id");
+              options->pid = static_cast<std::uint32_t>(pid);
+            });
+  add_value(command, "--wait", "SECONDS",
+            "Wait so long for the recorder, which answers when the program allocates or frees",
+            [options](const std::string& text) {
+              if (!read_decimal(text, options->wait_seconds, 0, 3600))
+                refuse_value(text, "--wait", "seconds, from 0 to 3600");
+            })
+      ->default_str("2");
+  add_switch(command, "--json", options->json, "Write the state as JSON");
+  command.footer("heapprof control TRACE pause|resume|mark TEXT|status\n"
+                 "heapprof control --pid PID pause|resume|mark TEXT|status");
+  choose(command, chosen, options, [words](ControlOptions& read) {
+    constexpr const char* kActions = "pause, resume, mark TEXT or status";
+    std::size_t at = 0;
+    if (read.pid == 0) {
+      if (words->empty()) refuse("missing arguments TRACE (or --pid) and ACTION; expected " + std::string(kActions));
+      read.trace = (*words)[at++];
+    }
+    if (words->size() == at) refuse("missing argument ACTION; expected " + std::string(kActions));
+    const std::string& action = (*words)[at++];
+    if (action == "pause") read.action = Action::kPause;
+    else if (action == "resume") read.action = Action::kResume;
+    else if (action == "mark") read.action = Action::kMark;
+    else if (action == "status") read.action = Action::kStatus;
+    else refuse_value(action, "ACTION", kActions);
+    if (read.action == Action::kMark) {
+      if (words->size() == at) refuse("missing argument TEXT of mark");
+      read.text = (*words)[at++];
+    }
+    if (words->size() > at) refuse("unexpected argument '" + (*words)[at] + "'");
+  });
+}
+
+void declare_install_secure(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<InstallSecureOptions>();
+  CLI::App& command =
+      add_command(app, kRecord, "install-secure", "Let setuid, setgid and setcap programs be recorded; needs root");
+  add_text(command, "--directory", options->directory, "FOLDER", "Write the recordings to FOLDER")
+      ->default_str(options->directory);
+  add_switch(command, "--remove", options->remove, "Undo the installation; recordings stay");
+  command.footer(
+      "Copies libheapprof.so beside libc with mode u+s, which the loader requires for programs with privileges. "
+      "Writes /etc/heapprof.conf, the only settings that the recorder reads in such programs. Makes FOLDER.\n"
+      "Until --remove, every user can record every such program into FOLDER.");
+  choose(command, chosen, options);
+}
+
+// --- See where memory went -------------------------------------------------------------------------------
+
+void declare_report(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<ReportOptions>();
+  CLI::App& command =
+      add_command(app, kWhere, "report", "Print totals, and the call stacks that use the most memory");
+  add_trace_options(command, options->trace);
+  add_cost(command, options->cost, "Rank stacks by this cost");
+  add_top(command, options->top, "stacks");
+  add_frames(command, options->frames);
+  add_shared_frames(command, options->shared_frames);
+  choose(command, chosen, options);
+}
+
+void declare_flamegraph(CLI::App& app, Chosen& chosen) {
+  using Format = FlamegraphOptions::Format;
+  const auto options = std::make_shared<FlamegraphOptions>();
+  CLI::App& command =
+      add_command(app, kWhere, "flamegraph", "Draw all stacks: an SVG for any browser, or folded text");
+  add_trace_options(command, options->trace, {.json = false});
+  add_cost(command, options->cost, "Let the width of a frame be this cost");
+  const WordsFor<Format> formats = {{"svg", Format::kSvg}, {"folded", Format::kFolded}};
+  const CLI::Option* const format =
+      add_format(command, options->format, formats, "Write a picture, or a line of text for each stack");
+  add_switch(command, "--bottom-up", options->bottom_up,
+             "Begin with the functions that allocate; their callers follow");
+  choose(command, chosen, options, [format, formats](FlamegraphOptions& read) {
+    take_format_from_name(format, read.trace.output, formats, read.format, {{".txt", Format::kFolded}});
+    if (read.format == Format::kSvg) refuse_terminal(read.trace.output, "an SVG picture", "flamegraph.svg");
+  });
+}
+
+void declare_histogram(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<HistogramOptions>();
+  CLI::App& command = add_command(app, kWhere, "histogram", "Print the distribution of block sizes and lifetimes");
+  add_trace_options(command, options->trace);
+  choose(command, chosen, options, [](HistogramOptions& read) { refuse_mappings(read.trace, "histogram"); });
+}
+
+void declare_churn(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<ChurnOptions>();
+  CLI::App& command =
+      add_command(app, kWhere, "churn", "Print short-lived and temporary allocations by call site");
+  add_trace_options(command, options->trace);
+  add_value(command, "--within", "TIME", "Count a block as short-lived when it is freed within TIME (20us, 5ms, 1)",
+            [options](const std::string& text) {
+              const auto within = parse_duration_ns(text);
+              if (!within) refuse_value(text, "--within", kDurationExamples);
+              options->within_ns = *within;
+            })
+      ->default_str("1ms");
+  add_top(command, options->top, "call sites");
+  choose(command, chosen, options, [](ChurnOptions& read) { refuse_mappings(read.trace, "churn"); });
+}
+
+void declare_reallocs(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<ReallocsOptions>();
+  CLI::App& command =
+      add_command(app, kWhere, "reallocs", "Print buffers that grow step by step, and the bytes copied for it");
+  add_trace_options(command, options->trace);
+  add_top(command, options->top, "call sites");
+  choose(command, chosen, options, [](ReallocsOptions& read) { refuse_mappings(read.trace, "reallocs"); });
+}
+
+void declare_threads(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<ThreadsOptions>();
+  CLI::App& command =
+      add_command(app, kWhere, "threads", "Print what each thread allocates, and cross-thread frees");
+  add_trace_options(command, options->trace);
+  add_top(command, options->top, "pairs of threads and call sites");
+  choose(command, chosen, options, [](ThreadsOptions& read) { refuse_mappings(read.trace, "threads"); });
+}
+
+void declare_frees(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<FreesOptions>();
+  CLI::App& command = add_command(app, kWhere, "frees",
+                                  "Print frees by allocating and freeing stack; record with --free-stacks");
+  add_trace_options(command, options->trace);
+  add_top(command, options->top, "pairs of stacks");
+  add_frames(command, options->frames);
+  choose(command, chosen, options, [](FreesOptions& read) { refuse_mappings(read.trace, "frees"); });
+}
+
+// --- Find leaks ------------------------------------------------------------------------------------------
+
+void declare_leaks(CLI::App& app, Chosen& chosen) {
+  using Order = LeaksOptions::Order;
+  const auto options = std::make_shared<LeaksOptions>();
+  CLI::App& command =
+      add_command(app, kLeaks, "leaks", "Print what was never freed, by the stack that allocated it; growing first");
+  add_trace_options(command, options->trace);
+  add_suppression_options(command, options->suppressions);
+  add_word<Order>(command, "--sort", options->order,
+                  {{"growth", Order::kGrowth},
+                   {"bytes", Order::kBytes},
+                   {"blocks", Order::kBlocks},
+                   {"age", Order::kAge}},
+                  "Rank stacks by this; growth is by bytes, multiplied by 64 for growing stacks and divided by 64 for "
+                  "stacks in use");
+  add_switch(command, "!--no-history", options->history, "Read the trace once only; print no growth and no times");
+  add_top(command, options->top, "stacks");
+  add_frames(command, options->frames);
+  add_shared_frames(command, options->shared_frames);
+  choose(command, chosen, options);
+}
+
+// --- Look over time --------------------------------------------------------------------------------------
+
+void declare_timeline(CLI::App& app, Chosen& chosen) {
+  using Format = TimelineOptions::Format;
+  const auto options = std::make_shared<TimelineOptions>();
+  CLI::App& command = add_command(app, kTime, "timeline", "Print or draw live memory over time, by call site");
+  add_trace_options(command, options->trace, {.json_by_name = false});
+  const WordsFor<Format> formats = {{"text", Format::kText},
+                                    {"csv", Format::kCsv},
+                                    {"json", Format::kJson},
+                                    {"svg", Format::kSvg},
+                                    {"openmetrics", Format::kOpenMetrics}};
+  const CLI::Option* const format = add_format(command, options->format, formats, "Write this format");
+  add_number(command, "--sites", options->sites, "Show the N largest call sites separately");
+  choose(command, chosen, options, [format, formats](TimelineOptions& read) {
+    take_format_from_name(format, read.trace.output, formats, read.format, {{".om", Format::kOpenMetrics}});
+    if (read.trace.json && was_given(format) && read.format != Format::kJson)
+      refuse("--json and --format exclude each other, except --format json");
+    if (read.trace.json) read.format = Format::kJson;
+    if (read.format == Format::kSvg) refuse_terminal(read.trace.output, "an SVG picture", "timeline.svg");
+  });
+}
+
+// --- Compare and check -----------------------------------------------------------------------------------
+
+void declare_diff(CLI::App& app, Chosen& chosen) {
+  using Format = DiffOptions::Format;
+  const auto options = std::make_shared<DiffOptions>();
+  CLI::App& command = add_command(app, kCompare, "diff", "Compare two recordings of a program");
+  add_trace_options(command, options->trace, {.json_by_name = false, .sole_argument = false});
+  add_text(command, "AFTER", options->after, "AFTER",
+           "Compare TRACE with this later one; stacks match by the names of their functions, so builds may differ")
+      ->required();
+  add_cost(command, options->cost, "Compare this cost");
+  add_top(command, options->top, "stacks");
+  add_frames(command, options->frames);
+  const WordsFor<Format> formats = {{"text", Format::kText}, {"svg", Format::kSvg}, {"folded", Format::kFolded}};
+  const CLI::Option* const format =
+      add_format(command, options->format, formats,
+                 "Write a ranking, a flame graph in red and blue, or folded text with two values");
+  choose(command, chosen, options, [format, formats](DiffOptions& read) {
+    if (!was_given(format) && ends_in(read.trace.output, ".json")) read.trace.json = true;
+    if (!read.trace.json) take_format_from_name(format, read.trace.output, formats, read.format);
+    if (read.format == Format::kSvg) refuse_terminal(read.trace.output, "an SVG picture", "diff.svg");
+    if (read.format != Format::kText && read.trace.json)
+      refuse("--json and --format exclude each other, except --format text");
+  });
+}
+
+void declare_check(CLI::App& app, Chosen& chosen) {
+  struct Limit {
+    const char* option;
+    bool bytes;
+    const char* help;
+  };
+  static constexpr Limit kLimits[kCheckedFigures] = {
+      {"--max-peak", true, "Allow at most SIZE bytes live at one moment"},
+      {"--max-leaked", true, "Allow at most SIZE bytes live at the end, without suppressed ones"},
+      {"--max-leaked-blocks", false, "Allow at most N blocks live at the end, without suppressed ones"},
+      {"--max-allocated", true, "Allow at most SIZE bytes allocated in all"},
+      {"--max-allocations", false, "Allow at most N allocations"},
+      {"--max-temporary", false, "Allow at most N temporary allocations"},
+  };
+  constexpr const char* kGroup = "Limits";
+  const auto options = std::make_shared<CheckOptions>();
+  CLI::App& command =
+      add_command(app, kCompare, "check", "Compare figures with limits; exit status 3 when one is exceeded");
+  add_trace_options(command, options->trace);
+  for (std::size_t i = 0; i < kCheckedFigures; ++i)
+    add_size(command, kLimits[i].option, kLimits[i].help,
+             [options, i](std::uint64_t limit) { options->limits[i] = limit; })
+        ->type_name(kLimits[i].bytes ? "SIZE" : "N")
+        ->group(kGroup);
+  add_text(command, "--baseline", options->baseline, "FILE",
+           "Allow no figure to exceed that of the recording FILE by more than --tolerance")
+      ->group(kGroup);
+  add_value(command, "--tolerance", "PERCENT", "Allow figures to exceed those of the baseline by PERCENT",
+            [options](const std::string& text) {
+              if (!read_decimal(text, options->tolerance_percent, 0, 1e300))
+                refuse_value(text, "--tolerance", "a number that is not negative");
+            })
+      ->default_str("10")
+      ->group(kGroup);
+  add_suppression_options(command, options->suppressions);
+  add_text(command, "--junit", options->junit, "FILE", "Write the results to FILE too, as JUnit XML");
+  command.footer(
+      "Exit status 3: a limit is exceeded. Exit status 1: there is no verdict, because the trace is incomplete, or "
+      "because no stack or thread matches --function, --module or --thread (was something renamed?). A limit of 0 "
+      "for --max-peak, --max-allocated or --max-allocations accepts the latter: nothing may be allocated there.");
+  const CLI::Option* const trace = command.get_option("TRACE");
+  choose(command, chosen, options, [trace](CheckOptions& read) {
+    bool any = !read.baseline.empty();
+    for (const auto& limit : read.limits) any |= limit.has_value();
+    if (!any) refuse("missing limit; give at least one, such as --max-peak 100M, or --baseline FILE");
+    std::error_code ignored;
+    if (!read.baseline.empty() && !was_given(trace) &&
+        std::filesystem::equivalent(read.trace.trace, read.baseline, ignored))
+      refuse("the newest recording in this folder is the baseline itself; name the recording to check: heapprof "
+             "check TRACE --baseline " + read.baseline);
+  });
+}
+
+// --- Export ----------------------------------------------------------------------------------------------
+
+void declare_export(CLI::App& app, Chosen& chosen) {
+  using Format = ExportOptions::Format;
+  struct Target {
+    const char* name;
+    Format format;
+    bool blocks;  ///< the format holds single blocks or events
+    const char* help;
+  };
+  static constexpr Target kTargets[] = {
+      {"heaptrack", Format::kHeaptrack, true, "Write for heaptrack_print and heaptrack_gui"},
+      {"pprof", Format::kPprof, false, "Write for go tool pprof and other readers of profile.proto"},
+      {"speedscope", Format::kSpeedscope, false, "Write for speedscope.app: one profile for each cost"},
+      {"massif", Format::kMassif, false, "Write for ms_print and massif-visualizer"},
+      {"dhat", Format::kDhat, true, "Write for dh_view.html of valgrind"},
+      {"callgrind", Format::kCallgrind, false, "Write for callgrind_annotate and KCachegrind"},
+      {"firefox", Format::kFirefox, true,
+       "Write for profiler.firefox.com, with retained memory over any range of time"},
+      {"ndjson", Format::kNdjson, true, "Write rows for databases: a JSON object in each line"},
+      {"csv", Format::kCsv, true, "Write rows for databases and spreadsheets"},
+  };
+  CLI::App& group = add_command(app, kExport, "export", "Write the trace in the format of another program");
+  group.require_subcommand(1);
+  group.footer("FILE is compressed when its name ends in .gz or .zst (pprof: always); - is standard output.");
+  for (const Target& target : kTargets) {
+    const auto options = std::make_shared<ExportOptions>();
+    options->format = target.format;
+    CLI::App& command = *group.add_subcommand(target.name, target.help);
+    add_trace_options(command, options->trace, {.json = false, .output_required = true});
+    const bool has_rows = target.format == Format::kNdjson || target.format == Format::kCsv;
+    if (has_rows)
+      add_word<exporter::Rows>(command, "--rows", options->rows,
+                               {{"events", exporter::Rows::kEvents},
+                                {"blocks", exporter::Rows::kBlocks},
+                                {"stacks", exporter::Rows::kStacks}},
+                               "Write a row for each event, each block live at the end, or each stack with its "
+                               "costs");
+    choose(command, chosen, options, [target, has_rows](ExportOptions& read) {
+      const bool blocks = target.blocks && !(has_rows && read.rows == exporter::Rows::kStacks);
+      if (blocks) refuse_mappings(read.trace, std::string("export ") + target.name);
+      if (read.format == Format::kPprof) refuse_terminal(read.trace.output, "a compressed file", "profile.pb.gz");
+    });
+  }
+}
+
+// --- Manage recordings -----------------------------------------------------------------------------------
+
+void declare_info(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<InfoOptions>();
+  CLI::App& command =
+      add_command(app, kManage, "info", "Print what was recorded: program, threads, modules, settings, integrity");
+  add_trace_options(command, options->trace);
+  choose(command, chosen, options);
+}
+
+void declare_bundle(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<BundleOptions>();
+  CLI::App& command =
+      add_command(app, kManage, "bundle", "Copy a trace together with its symbols, to be read on another machine");
+  add_optional_trace(command, options->trace.trace, "Copy this trace");
+  add_output(command, options->trace.output, "Write the copy to FILE; - is standard output");
+  add_symbol_options(command, options->trace.symbols);
+  choose(command, chosen, options, [](BundleOptions& read) {
+    refuse_terminal(read.trace.output, "a trace", "bundled.hprof");
+    read.trace.output_is_recording = true;
+  });
+}
+
+void declare_compact(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<CompactOptions>();
+  CLI::App& command = add_command(app, kManage, "compact", "Rewrite a trace smaller and indexed");
+  add_optional_trace(command, options->trace,
+                     "Rewrite this trace; of a program that still runs, what is recorded so far");
+  add_output(command, options->output, "Write the new trace to FILE");
+  add_switch(command, "--exact", options->exact, "Keep addresses, and times to the tick");
+  add_value(command, "--level", "N", "Compress with zstd at level N, from 1 (fast) to 19 (small)",
+            [options](const std::string& text) {
+              std::uint64_t level = 0;
+              if (!read_whole_number(text, level, 19) || level == 0)
+                refuse_value(text, "--level", "a whole number from 1 to 19");
+              options->level = static_cast<int>(level);
+            })
+      ->default_str(std::to_string(options->level));
+  command.footer(
+      "Every command reads the new trace like the old one, and slices of time sooner. Times are rounded down to "
+      "microseconds, and blocks have numbers instead of addresses; all other figures stay the same.");
+  choose(command, chosen, options, [](CompactOptions& read) {
+    if (read.output == "-")
+      refuse("invalid value '-' for --output; expected a file with a name, since the trace is read while it is "
+             "compacted");
+  });
+}
+
+void declare_index(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<IndexOptions>();
+  CLI::App& command = add_command(app, kManage, "index", "Write an index beside a trace, for fast slices of time");
+  add_optional_trace(command, options->trace, "Index this trace; its program must have ended");
+  add_text(command, "-o,--output", options->output, "FILE",
+           "Write the index to FILE; commands find only the default, TRACE.idx");
+  command.footer(
+      "Without this command, the first slice of a large trace writes an index to the user's cache folder "
+      "($XDG_CACHE_HOME/heapprof/index or ~/.cache/heapprof/index). One beside the trace can be copied with it.");
+  choose(command, chosen, options, [](IndexOptions& read) {
+    if (read.output == "-")
+      refuse("invalid value '-' for --output; expected a file, since commands look for an index beside its trace");
+  });
+}
+
+// --- Help ------------------------------------------------------------------------------------------------
+
+void declare_help(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<HelpOptions>();
+  CLI::App& command = add_command(app, kHelp, "help", "Explain a command, or list all commands");
+  command
+      .add_option(
+          "COMMAND",
+          [options](const CLI::results_t& words) {
+            for (const std::string& word : words) options->command += (options->command.empty() ? "" : " ") + word;
+            return true;
+          },
+          "Explain this command (report, export csv); by default, list all")
+      ->type_name("COMMAND")
+      ->expected(2)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  choose(command, chosen, options);
+}
+
+void declare_manual(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<ManualOptions>();
+  CLI::App& command = add_command(app, kHelp, "manual", "Print a manual page, for man -l");
+  add_text(command, "PAGE", options->page, "PAGE", "Print the page of this command; by default, the overview");
+  add_text(command, "--directory", options->directory, "FOLDER", "Write all pages to FOLDER instead");
+  add_switch(command, "--list", options->list, "Print the names of all pages");
+  // For whoever changes options: docs/reference.md is its output.
+  add_switch(command, "--markdown", options->markdown, "Print the reference of all commands")->group("");
+  choose(command, chosen, options);
+}
+
+void declare_completions(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<CompletionsOptions>();
+  CLI::App& command = add_command(app, kHelp, "completions", "Print a completion script for a shell");
+  const std::vector<std::string> shells = {"bash", "zsh", "fish"};
+  add_choice(command, "SHELL", shells, 0, "Print the script for this shell: bash, zsh or fish",
+             [options, shells](std::size_t position) { options->shell = shells[position]; })
+      ->default_str("")
+      ->required();
+  command.footer("heapprof completions bash >~/.local/share/bash-completion/completions/heapprof\n"
+                 "heapprof completions zsh >FOLDER/_heapprof, where FOLDER is in fpath\n"
+                 "heapprof completions fish >~/.config/fish/completions/heapprof.fish");
+  choose(command, chosen, options);
+}
+
+}  // namespace
+
+void declare_record(CLI::App& command, RecordOptions& options) {
+  using launch::RecorderSetting;
+  const std::span<const RecorderSetting> settings = launch::recorder_settings();
+  const auto values = std::make_shared<std::vector<std::string>>(settings.size());  // empty: not given
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    const RecorderSetting* const setting = &settings[i];
+    const std::string names = (setting->is_output() ? "-o," : "") + std::string(setting->option);
+    CLI::Option* option = nullptr;
+    if (setting->kind == RecorderSetting::Kind::kFlag)
+      option = command.add_flag(names + "{on}", (*values)[i], setting->help)->type_name("[on|off]");
+    else
+      option = command
+                   .add_option(
+                       names,
+                       [values, i](const CLI::results_t& texts) {
+                         (*values)[i] = texts.back();
+                         return true;
+                       },
+                       setting->help)
+                   ->type_name(setting->value)
+                   ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    option->default_str(setting->default_value);
+    if (setting->deprecated) option->group("");
+    option->check(
+        [setting](const std::string& text) {
+          if (!launch::is_valid(*setting, text)) refuse_value(text, setting->option, launch::expected_value(*setting));
+          return std::string();
+        },
+        "");
+  }
+  add_switch(command, "-f,--force", options.force, "Replace the FILE of -o if it exists")->disable_flag_override();
+  add_switch(command, "-q,--quiet", options.quiet, "Print no summary at the end")->disable_flag_override();
+  command.footer("Options end at PROGRAM. Each option with a value is also an environment variable: --max-depth is "
+                 "HEAPPROF_MAX_DEPTH.");
+  command.callback([values, settings, &options] {
+    for (std::size_t i = 0; i < settings.size(); ++i) {
+      const std::string& value = (*values)[i];
+      if (value.empty()) continue;
+      if (settings[i].is_output()) options.output = value;
+      else options.settings.emplace_back(settings[i].variable, value);
+    }
+  });
+}
+
+void declare_commands(CLI::App& app, std::optional<CommandOptions>& chosen) {
+  // Only for --help: parse_record_options() parses the words behind "record".
+  static RecordOptions unused;
+  declare_record(add_command(app, kRecord, "record", "Run a program and record its allocations"), unused);
+  declare_control(app, chosen);
+  declare_install_secure(app, chosen);
+  declare_report(app, chosen);
+  declare_flamegraph(app, chosen);
+  declare_histogram(app, chosen);
+  declare_churn(app, chosen);
+  declare_reallocs(app, chosen);
+  declare_threads(app, chosen);
+  declare_frees(app, chosen);
+  declare_leaks(app, chosen);
+  declare_timeline(app, chosen);
+  declare_diff(app, chosen);
+  declare_check(app, chosen);
+  declare_export(app, chosen);
+  declare_info(app, chosen);
+  declare_bundle(app, chosen);
+  declare_compact(app, chosen);
+  declare_index(app, chosen);
+  declare_help(app, chosen);
+  declare_manual(app, chosen);
+  declare_completions(app, chosen);
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,184 @@
+// The options of every command, as plain structs. The parser fills one of them (command_line.h), main() hands it to
+// the command (cli/commands/commands.h).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "analyzer/cli/options/trace_options.h"
+#include "analyzer/cli/text/ranking.h"
+#include "analyzer/export/rows.h"
+
+namespace heapprof::cli {
+
+inline constexpr std::size_t kDefaultFrames = 12;  ///< lines of a stack
+
+struct RecordOptions {
+  bool quiet = false;
+  bool force = false;
+  /// -o: the pattern as given. Without it HEAPPROF_OUTPUT or the default holds.
+  std::optional<std::string> output;
+  /// HEAPPROF_... variables that options set, checked and in the form that the recorder reads.
+  std::vector<std::pair<std::string, std::string>> settings;
+  /// PROGRAM and its arguments; never empty.
+  std::vector<std::string> command;
+};
+
+struct ControlOptions {
+  enum class Action { kPause, kResume, kMark, kStatus };
+  std::string trace;      ///< empty: that of `pid`
+  std::uint32_t pid = 0;
+  Action action = Action::kStatus;
+  std::string text;       ///< of kMark
+  double wait_seconds = 2;
+  bool json = false;
+};
+
+struct InstallSecureOptions {
+  std::string directory = "/var/lib/heapprof";
+  bool remove = false;
+};
+
+struct InfoOptions {
+  TraceOptions trace;
+};
+
+struct ReportOptions {
+  TraceOptions trace;
+  Cost cost = Cost::kPeak;
+  std::size_t top = 10;  ///< 0: all
+  std::size_t frames = kDefaultFrames;
+  bool shared_frames = false;
+};
+
+struct FlamegraphOptions {
+  enum class Format { kSvg, kFolded };
+  TraceOptions trace;
+  Cost cost = Cost::kPeak;
+  Format format = Format::kSvg;
+  bool bottom_up = false;
+};
+
+struct LeaksOptions {
+  enum class Order { kGrowth, kBytes, kBlocks, kAge };
+  TraceOptions trace;
+  SuppressionOptions suppressions;
+  Order order = Order::kGrowth;
+  bool history = true;
+  std::size_t top = 20;
+  std::size_t frames = kDefaultFrames;
+  bool shared_frames = false;
+};
+
+struct HistogramOptions {
+  TraceOptions trace;
+};
+
+struct ChurnOptions {
+  TraceOptions trace;
+  std::uint64_t within_ns = 1'000'000;
+  std::size_t top = 15;
+};
+
+struct ReallocsOptions {
+  TraceOptions trace;
+  std::size_t top = 15;
+};
+
+struct ThreadsOptions {
+  TraceOptions trace;
+  std::size_t top = 15;
+};
+
+struct FreesOptions {
+  TraceOptions trace;
+  std::size_t top = 10;
+  std::size_t frames = kDefaultFrames;
+};
+
+struct TimelineOptions {
+  enum class Format { kText, kCsv, kJson, kSvg, kOpenMetrics };
+  TraceOptions trace;
+  Format format = Format::kText;
+  std::size_t sites = 10;
+};
+
+struct DiffOptions {
+  enum class Format { kText, kSvg, kFolded };
+  TraceOptions trace;
+  std::string after;
+  Format format = Format::kText;
+  Cost cost = Cost::kPeak;
+  std::size_t top = 10;
+  std::size_t frames = kDefaultFrames;
+};
+
+/// The figures that `check` compares, in the order of its output.
+enum class CheckedFigure { kPeak, kLeaked, kLeakedBlocks, kAllocated, kAllocations, kTemporary };
+inline constexpr std::size_t kCheckedFigures = 6;
+
+struct CheckOptions {
+  TraceOptions trace;
+  SuppressionOptions suppressions;
+  std::array<std::optional<std::uint64_t>, kCheckedFigures> limits;  ///< by CheckedFigure
+  std::string baseline;                                              ///< a trace; empty: none
+  double tolerance_percent = 10;
+  std::string junit;
+};
+
+struct ExportOptions {
+  enum class Format {
+    kHeaptrack, kPprof, kSpeedscope, kMassif, kDhat, kCallgrind, kFirefox, kNdjson, kCsv
+  };
+  TraceOptions trace;
+  Format format = Format::kHeaptrack;
+  exporter::Rows rows = exporter::Rows::kEvents;
+};
+
+struct BundleOptions {
+  TraceOptions trace;
+};
+
+struct CompactOptions {
+  std::string trace;
+  std::string output;
+  bool exact = false;
+  int level = 12;  ///< of zstd
+};
+
+struct IndexOptions {
+  std::string trace;
+  std::string output;  ///< empty: TRACE.idx
+};
+
+struct CompletionsOptions {
+  std::string shell;
+};
+
+struct ManualOptions {
+  std::string page = "heapprof";
+  std::string directory;  ///< where all pages are written; empty: `page` is printed
+  bool list = false;
+  bool markdown = false;  ///< print the reference, docs/reference.md
+};
+
+struct HelpOptions {
+  std::string command;  ///< "report", "export csv"; empty: the list of all commands
+};
+
+/// `heapprof` without arguments.
+struct FirstScreenOptions {};
+
+using CommandOptions =
+    std::variant<RecordOptions, ControlOptions, InstallSecureOptions, InfoOptions, ReportOptions, FlamegraphOptions,
+                 LeaksOptions, HistogramOptions, ChurnOptions, ReallocsOptions, ThreadsOptions, FreesOptions,
+                 TimelineOptions, DiffOptions, CheckOptions, ExportOptions, BundleOptions, CompactOptions,
+                 IndexOptions, CompletionsOptions, ManualOptions, HelpOptions, FirstScreenOptions>;
+
+}  // namespace heapprof::cli

@@ -1,0 +1,274 @@
+#include "analyzer/cli/options/shared_options.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "analyzer/cli/options/newest_trace.h"
+#include "analyzer/cli/text/message.h"
+#include "analyzer/render/units.h"
+#include "analyzer/symbols/symbol_cache.h"
+
+namespace heapprof::cli {
+namespace {
+
+constexpr const char* kSelection = "Selection";
+constexpr const char* kSymbols = "Symbols";
+
+/// "-o,--output": "--output".
+std::string long_name(const std::string& names) { return names.substr(names.rfind(',') + 1); }
+
+/// "heap, mmap or all"
+std::string listed(const std::vector<std::string>& words) {
+  std::string result;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    result += (i == 0 ? "" : i + 1 < words.size() ? ", " : " or ") + words[i];
+  return result;
+}
+
+/// A recording as the value of an option was probably meant as the TRACE that is missing.
+void refuse_recordings_as_values(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    if (!option->nonpositional() || option->get_items_expected_max() == 0 || name == "--baseline") continue;
+    for (const std::string& value : option->results()) {
+      if (!is_trace(value)) continue;
+      if (name == "--output" || name == "--junit")
+        refuse(name + ": " + value + " is a recording, which the output would replace; write the TRACE to read "
+               "before the option, or give the output another name");
+      refuse("missing argument TRACE; " + value + " is the value of " + name);
+    }
+  }
+}
+
+void add_selection(CLI::App& command, replay::Selection& selection, SelectionTexts& texts, bool& use_index) {
+  const auto text = [&](const char* name, std::string& value, const char* type, const char* help) {
+    add_text(command, name, value, type, help)->group(kSelection);
+  };
+  const auto list = [&](const char* name, std::vector<std::string>& values, const char* type, const char* help) {
+    add_list(command, name, values, type, help)->group(kSelection);
+  };
+  add_size(command, "--min-size", "Select allocations of at least SIZE bytes (4K, 1M, ...)",
+           [&selection](std::uint64_t bytes) { selection.min_size = bytes; })
+      ->group(kSelection);
+  add_size(command, "--max-size", "Select allocations of at most SIZE bytes",
+           [&selection](std::uint64_t bytes) { selection.max_size = bytes; })
+      ->group(kSelection);
+  text("--from", texts.from, "TIME",
+       "Select what happens from TIME on: seconds since the start, with a unit (300ms), or a percentage of the "
+       "recording (40%). The peak of such a slice counts all blocks that are live in it; its leaks are the blocks "
+       "that were allocated in it and are live at its end");
+  text("--to", texts.to, "TIME", "Select what happens up to TIME");
+  text("--live-at", texts.live_at, "TIME", "Select the blocks that are live at TIME");
+  text("--min-lifetime", texts.min_lifetime, "TIME",
+       "Select blocks that live at least TIME (20us, 1.5); blocks that are never freed live until the end of the "
+       "trace");
+  text("--max-lifetime", texts.max_lifetime, "TIME", "Select blocks that are freed within TIME");
+  list("--thread", texts.threads, "THREAD", "Select allocations of THREAD, a tid or a name (repeatable)");
+  list("--module", texts.modules, "PATTERN",
+       "Select stacks with a frame in a program or library whose name or path matches PATTERN; * and ? are wildcards "
+       "(repeatable)");
+  list("--function", texts.functions, "REGEX",
+       "Select stacks with a function whose name matches REGEX, an extended regular expression, or contains its text "
+       "(repeatable)");
+  list("--not-function", texts.not_functions, "REGEX",
+       "Exclude stacks with a function whose name matches REGEX (repeatable)");
+  add_word<model::Kind>(command, "--kind", selection.kind,
+                        {{"heap", model::Kind::kHeap}, {"mmap", model::Kind::kMmap}, {"all", model::Kind::kAll}},
+                        "Select blocks of the heap, mappings, or both; all counts each byte once")
+      ->group(kSelection);
+  add_switch(command, "!--no-index", use_index, "Neither read nor write an index of the trace")->group(kSelection);
+}
+
+}  // namespace
+
+void refuse(const std::string& message) { throw CLI::ParseError(message, CLI::ExitCodes::ValidationError); }
+
+void refuse_value(const std::string& value, const std::string& option, const std::string& expected) {
+  refuse("invalid value '" + value + "' for " + option + "; expected " + expected);
+}
+
+bool was_given(const CLI::Option* option) { return option->count() != 0; }
+
+CLI::Option* add_value(CLI::App& command, const std::string& names, const std::string& type, const std::string& help,
+                       std::function<void(const std::string&)> read) {
+  return command
+      .add_option(
+          names,
+          [read = std::move(read)](const CLI::results_t& values) {
+            read(values.front());
+            return true;
+          },
+          help)
+      ->type_name(type);
+}
+
+CLI::Option* add_text(CLI::App& command, const std::string& names, std::string& value, const std::string& type,
+                      const std::string& help) {
+  return add_value(command, names, type, help, [&value](const std::string& text) { value = text; });
+}
+
+CLI::Option* add_list(CLI::App& command, const std::string& names, std::vector<std::string>& values,
+                      const std::string& type, const std::string& help) {
+  return command
+      .add_option(
+          names,
+          [&values](const CLI::results_t& texts) {
+            values = texts;
+            return true;
+          },
+          help)
+      ->type_name(type)
+      ->expected(CLI::detail::expected_max_vector_size)
+      ->allow_extra_args(false);
+}
+
+CLI::Option* add_number(CLI::App& command, const std::string& names, std::size_t& value, const std::string& help) {
+  return add_value(command, names, "N", help,
+                   [&value, name = long_name(names)](const std::string& text) {
+                     std::uint64_t number = 0;
+                     if (!read_whole_number(text, number)) refuse_value(text, name, "a whole number such as 20");
+                     value = number;
+                   })
+      ->default_str(std::to_string(value));
+}
+
+CLI::Option* add_size(CLI::App& command, const std::string& names, const std::string& help,
+                      std::function<void(std::uint64_t)> set) {
+  return add_value(command, names, "SIZE", help,
+                   [set = std::move(set), name = long_name(names)](const std::string& text) {
+                     std::uint64_t bytes = 0;
+                     if (!read_size(text, bytes))
+                       refuse_value(text, name, "a size such as 500, 4K, 200M or 2G");
+                     set(bytes);
+                   });
+}
+
+CLI::Option* add_choice(CLI::App& command, const std::string& names, const std::vector<std::string>& words,
+                        std::size_t chosen, const std::string& help, std::function<void(std::size_t)> set) {
+  std::string type;
+  for (const std::string& word : words) type += (type.empty() ? "" : "|") + word;
+  return add_value(command, names, type, help,
+                   [set = std::move(set), words, name = long_name(names)](const std::string& text) {
+                     for (std::size_t i = 0; i < words.size(); ++i)
+                       if (words[i] == text) return set(i);
+                     refuse_value(text, name, listed(words));
+                   })
+      ->default_str(words[chosen]);
+}
+
+CLI::Option* add_switch(CLI::App& command, const std::string& name, bool& value, const std::string& help) {
+  return command.add_flag(name, value, help);
+}
+
+void add_optional_trace(CLI::App& command, std::string& trace, const std::string& help) {
+  const CLI::Option* const argument =
+      add_text(command, "TRACE", trace, "TRACE",
+               help + "; by default, the newest recording (*.heapprof, *.hprof) in the current folder");
+  command.parse_complete_callback([&command, argument, &trace] {
+    if (was_given(argument)) return;
+    // An unknown word is the first thing to complain about.
+    for (const CLI::App* app = &command; app != nullptr; app = app->get_parent())
+      if (app->remaining_size() != 0) return;
+    refuse_recordings_as_values(command);
+    const NewestTrace newest = find_newest_trace();
+    if (newest.path.empty())
+      refuse("missing argument TRACE: there is no recording (*.heapprof, *.hprof) in this folder; make one with "
+             "'heapprof record -- PROGRAM'");
+    trace = newest.path;
+    const std::string which = newest.count == 1 ? ", the only recording in this folder"
+                                                : ", the newest of " + render::exact_number(newest.count) +
+                                                      " recordings in this folder";
+    print_message("reading " + trace + which);
+  });
+}
+
+void add_output(CLI::App& command, std::string& output, const std::string& help) {
+  add_text(command, "-o,--output", output, "FILE", help)->required();
+}
+
+void add_trace_options(CLI::App& command, TraceOptions& options, const TraceCommand& has) {
+  const std::string help = "Read this trace: finished, killed or still being written";
+  if (has.sole_argument) add_optional_trace(command, options.trace, help);
+  else add_text(command, "TRACE", options.trace, "TRACE", help)->required();
+  CLI::Option* const output =
+      add_value(command, "-o,--output", "FILE", "Write the output to FILE; - is standard output",
+                [&options, by_name = has.json && has.json_by_name](const std::string& name) {
+                  options.output = name;
+                  if (by_name && ends_in(name, ".json")) options.json = true;
+                });
+  if (has.output_required) output->required();
+  else output->default_str(options.output);
+  if (has.json)
+    add_switch(command, "--json", options.json,
+               has.json_by_name ? "Write the figures as JSON; the default where FILE ends in .json"
+                                : "Write the figures as JSON");
+  add_selection(command, options.selection, options.texts, options.use_index);
+  add_symbol_options(command, options.symbols);
+}
+
+void add_symbol_options(CLI::App& command, symbols::Options& options) {
+  options.cache_folder = symbols::SymbolCache::default_folder();
+  add_text(command, "--sysroot", options.sysroot, "FOLDER",
+           "Read the files of the recorded program below FOLDER, the root directory of the recorded system")
+      ->group(kSymbols);
+  add_list(command, "--debug-dir", options.debug_dirs, "FOLDER", "Search FOLDER for debug files too (repeatable)")
+      ->group(kSymbols);
+  add_switch(command, "!--no-inlines", options.inlines, "Omit inlined functions")->group(kSymbols);
+  add_switch(command, "--short-names", options.short_names,
+             "Omit template arguments and parameters of long names: std::vector<...>::push_back(...)")
+      ->group(kSymbols);
+  add_switch(command, "!--no-symbols", options.symbols, "Print modules and offsets; look up no names")
+      ->group(kSymbols);
+  add_switch(command, "--debuginfod", options.debuginfod,
+             "Download debug files from the servers that DEBUGINFOD_URLS names")
+      ->group(kSymbols);
+  command
+      .add_flag_callback("--no-symbol-cache", [&options] { options.cache_folder.clear(); },
+                         "Neither read nor write the cache of names (HEAPPROF_SYMBOL_CACHE=off does the same)")
+      ->group(kSymbols);
+}
+
+void add_suppression_options(CLI::App& command, SuppressionOptions& options) {
+  CLI::Option* const files =
+      add_list(command, "--suppressions", options.files, "FILE",
+               "Accept the leaks that FILE lists, lines leak:PATTERN as of LeakSanitizer (repeatable)");
+  add_switch(command, "!--no-default-suppressions", options.built_in,
+             "Include what libc, libstdc++ and the loader allocate for themselves and never free");
+  add_switch(command, "!--no-suppressions", options.suppress, "Suppress nothing")->excludes(files);
+}
+
+void add_top(CLI::App& command, std::size_t& top, const std::string& things) {
+  add_number(command, "--top", top, "Print at most N " + things + "; 0: all");
+}
+
+void add_frames(CLI::App& command, std::size_t& frames) {
+  add_number(command, "--frames", frames, "Print at most N frames of each stack; 0: all");
+}
+
+void add_shared_frames(CLI::App& command, bool& shared) {
+  add_switch(command, "--shared-frames", shared,
+             "Write each frame once to the JSON, in \"frames\", and stacks as positions in it; with --top 0 a "
+             "hundredth of the size");
+}
+
+void add_cost(CLI::App& command, Cost& cost, const std::string& help) {
+  add_word(command, "--cost", cost, cost_names(), help);
+}
+
+bool ends_in(const std::string& path, const std::string& ending) {
+  return path.ends_with(ending) && path.size() > ending.size() && path[path.size() - ending.size() - 1] != '/';
+}
+
+void refuse_terminal(const std::string& output, const std::string& what, const std::string& example) {
+  if (output != "-" || ::isatty(STDOUT_FILENO) == 0) return;
+  refuse("standard output is a terminal, which cannot show " + what + "; write it to a file: -o " + example);
+}
+
+void refuse_mappings(const TraceOptions& options, const std::string& command) {
+  if (options.selection.kind == model::Kind::kHeap) return;
+  refuse_value(options.selection.kind == model::Kind::kMmap ? "mmap" : "all", "--kind",
+               "heap, since '" + command + "' analyzes single blocks");
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,120 @@
+// Options that several commands declare: one function each, so that an option has one name, one grammar, one help and
+// one message everywhere. Only the files that declare options include this header, since it includes the parser.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "analyzer/cli/options/option_values.h"
+#include "analyzer/cli/options/trace_options.h"
+#include "analyzer/cli/text/ranking.h"
+
+namespace heapprof::cli {
+
+/// Ends the parsing: heapprof prints `message` as it is and exits with status 2.
+[[noreturn]] void refuse(const std::string& message);
+
+/// "invalid value 'x' for --top; expected a whole number"
+[[noreturn]] void refuse_value(const std::string& value, const std::string& option, const std::string& expected);
+
+/// Whether the option stands on the command line.
+bool was_given(const CLI::Option* option);
+
+// Kinds of options. `names` is "-o,--output" for an option and "TRACE" for an argument; `type` names its value in the
+// help: "TIME", or "FILE" and "FOLDER" for paths. The target must live until the parsing ends.
+
+/// Calls `read` with the value that was given.
+CLI::Option* add_value(CLI::App& command, const std::string& names, const std::string& type, const std::string& help,
+                       std::function<void(const std::string&)> read);
+CLI::Option* add_text(CLI::App& command, const std::string& names, std::string& value, const std::string& type,
+                      const std::string& help);
+/// An option that may be repeated; each takes one value.
+CLI::Option* add_list(CLI::App& command, const std::string& names, std::vector<std::string>& values,
+                      const std::string& type, const std::string& help);
+/// A whole number; the default is what `value` is.
+CLI::Option* add_number(CLI::App& command, const std::string& names, std::size_t& value, const std::string& help);
+/// A size in bytes; without a default.
+CLI::Option* add_size(CLI::App& command, const std::string& names, const std::string& help,
+                      std::function<void(std::uint64_t)> set);
+/// One of `words`, whose position `set` gets. The default is words[chosen].
+CLI::Option* add_choice(CLI::App& command, const std::string& names, const std::vector<std::string>& words,
+                        std::size_t chosen, const std::string& help, std::function<void(std::size_t)> set);
+/// An option without value that sets `value`; "!--no-index" clears it.
+CLI::Option* add_switch(CLI::App& command, const std::string& name, bool& value, const std::string& help);
+
+template <typename Value>
+CLI::Option* add_word(CLI::App& command, const std::string& names, Value& value, const WordsFor<Value>& words,
+                      const std::string& help) {
+  std::vector<std::string> texts;
+  std::vector<Value> values;
+  std::size_t chosen = 0;
+  for (const auto& [text, one] : words) {
+    if (one == value) chosen = texts.size();
+    texts.push_back(text);
+    values.push_back(one);
+  }
+  return add_choice(command, names, texts, chosen, help,
+                    [&value, values](std::size_t position) { value = values[position]; });
+}
+
+// The shared options themselves.
+
+/// TRACE. When it is left out, it is the newest recording in the current folder, which standard error names; a
+/// recording as the value of an option is refused then.
+void add_optional_trace(CLI::App& command, std::string& trace, const std::string& help);
+
+/// Which options a command has besides TRACE, -o, the selection and the symbols.
+struct TraceCommand {
+  bool json = true;
+  bool output_required = false;
+  bool json_by_name = true;   ///< -o FILE.json is --json; false: take_format_from_name() decides
+  bool sole_argument = true;  ///< false: another argument follows, so TRACE is required
+};
+
+/// TRACE, -o, --json, the selection and the symbols.
+void add_trace_options(CLI::App& command, TraceOptions& options, const TraceCommand& has = {});
+void add_output(CLI::App& command, std::string& output, const std::string& help);
+void add_symbol_options(CLI::App& command, symbols::Options& options);
+void add_suppression_options(CLI::App& command, SuppressionOptions& options);
+/// --top: how many of `things` ("stacks") are printed.
+void add_top(CLI::App& command, std::size_t& top, const std::string& things);
+/// --frames: how many frames of each stack are printed.
+void add_frames(CLI::App& command, std::size_t& frames);
+/// --shared-frames, of commands whose JSON can have thousands of stacks.
+void add_shared_frames(CLI::App& command, bool& shared);
+/// --cost.
+void add_cost(CLI::App& command, Cost& cost, const std::string& help);
+/// --format.
+template <typename Format>
+CLI::Option* add_format(CLI::App& command, Format& format, const WordsFor<Format>& formats, const std::string& help) {
+  return add_word(command, "--format", format, formats, help + "; without it, the ending of the name of -o decides");
+}
+
+// Checks across options, after all of them were read.
+
+/// Whether `path` ends in `ending`, such as ".json", behind at least one character of a name.
+bool ends_in(const std::string& path, const std::string& ending);
+
+/// Without --format (`given`) the name of the output decides: a word of `formats` that it ends in, behind a dot.
+/// `more` are further endings, with their dots.
+template <typename Format>
+void take_format_from_name(const CLI::Option* given, const std::string& output, const WordsFor<Format>& formats,
+                           Format& format, const WordsFor<Format>& more = {}) {
+  if (was_given(given)) return;
+  for (const auto& [word, value] : formats)
+    if (ends_in(output, "." + word)) format = value;
+  for (const auto& [ending, value] : more)
+    if (ends_in(output, ending)) format = value;
+}
+
+/// Refuses to write `what` ("an SVG picture") to a terminal; `example` is a file that it could go to.
+void refuse_terminal(const std::string& output, const std::string& what, const std::string& example);
+
+/// Refuses --kind mmap and all for a command that analyzes single blocks.
+void refuse_mappings(const TraceOptions& options, const std::string& command);
+
+}  // namespace heapprof::cli

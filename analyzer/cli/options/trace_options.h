@@ -1,0 +1,31 @@
+// What the user asked of one trace: the options that all commands share which read a trace.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analyzer/cli/options/selection.h"
+#include "analyzer/replay/selection.h"
+#include "analyzer/symbols/symbolizer.h"
+
+namespace heapprof::cli {
+
+struct TraceOptions {
+  std::string trace;
+  std::string output = "-";
+  bool json = false;
+  replay::Selection selection;       ///< sizes and kind only; the rest is in `texts` until the trace is opened
+  SelectionTexts texts;
+  symbols::Options symbols;
+  bool use_index = true;
+  bool output_is_recording = false;  ///< the output is a recording too, so it may replace another one
+};
+
+/// Which leaks `leaks` and `check` accept.
+struct SuppressionOptions {
+  std::vector<std::string> files;
+  bool built_in = true;
+  bool suppress = true;  ///< false: neither the built-in suppressions nor those of files
+};
+
+}  // namespace heapprof::cli
