@@ -12,7 +12,7 @@
 #include <cstring>
 #include <set>
 
-#include "common/checksum.h"
+#include "common/trace_header.h"
 
 namespace heapprof::launch {
 
@@ -24,10 +24,8 @@ int open_trace(const std::string& path, int flags, FileHeader& header) {
   if (fd < 0) return -1;
   struct stat status {};
   const bool is_trace = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-                    pread(fd, &header, sizeof header, 0) == sizeof header &&
-                    std::memcmp(header.magic, kFileMagic, sizeof kFileMagic) == 0 &&
-                    header.version_major == kVersionMajor &&
-                    header.checksum == checksum(&header, offsetof(FileHeader, checksum));
+                        pread(fd, &header, sizeof header, 0) == sizeof header &&
+                        is_recorder_header(header);
   if (is_trace) return fd;
   close(fd);
   return -1;

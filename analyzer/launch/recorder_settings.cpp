@@ -1,9 +1,9 @@
 #include "analyzer/launch/recorder_settings.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <initializer_list>
+
+#include "common/settings_grammar.h"
 
 namespace heapprof::launch {
 
@@ -13,7 +13,6 @@ using Kind = RecorderSetting::Kind;
 
 constexpr std::size_t kMaxOutputBytes = 4000;
 constexpr std::size_t kMaxPathBytes = 1000;
-constexpr std::uint64_t kMaxDepth = 65536;
 
 constexpr RecorderSetting kSettings[] = {
     {"--output", "HEAPPROF_OUTPUT", Kind::kOutput, "FILE",
@@ -38,48 +37,26 @@ constexpr RecorderSetting kSettings[] = {
      "standard error"},
 };
 
-bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::find(words.begin(), words.end(), text) != words.end();
-}
-
-/// Removes the decimal digits at the start of `text`. False: there are none, or the number exceeds 64 bits.
-bool take_number(std::string_view& text, std::uint64_t& number) {
-  if (text.empty() || text.front() < '0' || text.front() > '9') return false;
-  number = 0;
-  for (; !text.empty() && text.front() >= '0' && text.front() <= '9'; text.remove_prefix(1)) {
-    if (__builtin_mul_overflow(number, std::uint64_t{10}, &number)) return false;
-    if (__builtin_add_overflow(number, static_cast<std::uint64_t>(text.front() - '0'), &number)) return false;
-  }
-  return true;
-}
-
-bool is_size(std::string_view text) {
-  std::uint64_t number = 0;
-  if (!take_number(text, number)) return false;
-  if (text.empty()) return true;
-  const std::size_t suffix = std::string_view("kKmMgGtT").find(text.front());
-  if (suffix == std::string_view::npos || text.size() != 1) return false;
-  return number >> (64 - 10 * (suffix / 2 + 1)) == 0;
-}
-
 }  // namespace
 
 std::span<const RecorderSetting> recorder_settings() { return kSettings; }
 
-bool is_switch_value(std::string_view word) { return is_one_of(word, {"on", "off", "1", "0", "yes", "no"}); }
+bool is_switch_value(const std::string& word) {
+  bool on = false;
+  return parse_switch(word.c_str(), on);
+}
 
-bool is_valid(const RecorderSetting& setting, std::string_view value) {
+bool is_valid(const RecorderSetting& setting, const std::string& value) {
+  std::uint64_t number = 0;
+  LogLevel level{};
   switch (setting.kind) {
-    case Kind::kOutput: return !value.empty() && value.size() <= kMaxOutputBytes;
-    case Kind::kPath: return !value.empty() && value.size() <= kMaxPathBytes;
-    case Kind::kLevel: return is_one_of(value, {"off", "error", "warn", "info", "debug"});
+    case Kind::kOutput: return is_path_setting(value.c_str(), kMaxOutputBytes);
+    case Kind::kPath: return is_path_setting(value.c_str(), kMaxPathBytes);
+    case Kind::kLevel: return parse_log_level(value.c_str(), level);
     case Kind::kSwitch:
     case Kind::kFlag: return is_switch_value(value);
-    case Kind::kDepth: {
-      std::uint64_t depth = 0;
-      return take_number(value, depth) && value.empty() && depth >= 1 && depth <= kMaxDepth;
-    }
-    case Kind::kSize: return is_size(value);
+    case Kind::kDepth: return parse_in_range(value.c_str(), kMinSettingDepth, kMaxSettingDepth, number);
+    case Kind::kSize: return parse_size(value.c_str(), number);
   }
   return false;
 }
@@ -88,11 +65,11 @@ std::string expected_value(const RecorderSetting& setting) {
   switch (setting.kind) {
     case Kind::kOutput: return "a path of at most " + std::to_string(kMaxOutputBytes) + " characters";
     case Kind::kPath: return "a path of at most " + std::to_string(kMaxPathBytes) + " characters";
-    case Kind::kLevel: return "off, error, warn, info or debug";
+    case Kind::kLevel: return kExpectedLogLevel;
     case Kind::kSwitch:
-    case Kind::kFlag: return "on, off, 1, 0, yes or no";
-    case Kind::kDepth: return "a whole number from 1 to " + std::to_string(kMaxDepth);
-    case Kind::kSize: return "a size such as 500M or 2G";
+    case Kind::kFlag: return kExpectedSwitch;
+    case Kind::kDepth: return kExpectedDepth;
+    case Kind::kSize: return kExpectedSize;
   }
   return "";
 }

@@ -1,11 +1,10 @@
 // The recorder's settings: each is an environment variable and an option of `heapprof record`. Help, manual pages and
-// the reference read this table. The recorder reads the same variables by the same rules
-// (preload/recorder/settings.h).
+// the reference read this table. The recorder reads the same variables by the same grammar
+// (common/settings_grammar.h).
 #pragma once
 
 #include <span>
 #include <string>
-#include <string_view>
 
 namespace heapprof::launch {
 
@@ -35,13 +34,13 @@ struct RecorderSetting {
 std::span<const RecorderSetting> recorder_settings();
 
 /// Whether the recorder accepts `value` for the setting.
-bool is_valid(const RecorderSetting& setting, std::string_view value);
+bool is_valid(const RecorderSetting& setting, const std::string& value);
 
 /// What a valid value is: "on, off, 1, 0, yes or no".
 std::string expected_value(const RecorderSetting& setting);
 
 /// Whether `word` is a value of a switch: on, off, 1, 0, yes or no.
-bool is_switch_value(std::string_view word);
+bool is_switch_value(const std::string& word);
 
 /// Checks the HEAPPROF_... variables in the environment. False: `error` is one line about the first invalid one.
 bool check_environment(std::string& error);
