@@ -1,5 +1,6 @@
-"""What a new user types before reading anything: no command, a file in the place of a command, a command without a file,
-options in the wrong place, pictures on a terminal. Each does what the user meant, or prints what to type instead."""
+"""What a new user types before reading anything: no command, a file in the place of a command, a command without a
+file, options in the wrong place, pictures on a terminal. Each does what the user meant, or prints what to type
+instead."""
 
 import json
 import os

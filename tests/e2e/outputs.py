@@ -210,10 +210,14 @@ class Outputs(harness.Case):
         self.assertNotIn(">Nothing to show", self.heapprof("flamegraph", self.trace))
 
     def test_wrong_command_lines(self):
-        for words, what in ((["report", self.trace, "--cost", "foo"], "invalid value 'foo' for --cost; expected peak, leaked, "),
-                            (["report", self.trace, "--kind", "2"], "invalid value '2' for --kind; expected heap, mmap or all"),
-                            (["report", self.trace, "--min-size", "1X"], "invalid value '1X' for --min-size; expected a size"),
-                            (["check", self.trace, "--max-peak", "many"], "invalid value 'many' for --max-peak; expected a size"),
+        for words, what in ((["report", self.trace, "--cost", "foo"],
+                             "invalid value 'foo' for --cost; expected peak, leaked, "),
+                            (["report", self.trace, "--kind", "2"],
+                             "invalid value '2' for --kind; expected heap, mmap or all"),
+                            (["report", self.trace, "--min-size", "1X"],
+                             "invalid value '1X' for --min-size; expected a size"),
+                            (["check", self.trace, "--max-peak", "many"],
+                             "invalid value 'many' for --max-peak; expected a size"),
                             (["nothing", self.trace], "unknown command 'nothing'"),
                             (["export", "nothing", self.trace], "unknown command 'export nothing'"),
                             (["export"], "missing command behind 'heapprof export'"),
@@ -221,7 +225,8 @@ class Outputs(harness.Case):
                             (["repotr", self.trace, "--bogus"],
                              "unknown command 'repotr'; did you mean 'report'?"),
                             (["--bogus"], "unknown option '--bogus'"),
-                            (["report", self.trace, "--top", "x"], "invalid value 'x' for --top; expected a whole number"),
+                            (["report", self.trace, "--top", "x"],
+                             "invalid value 'x' for --top; expected a whole number"),
                             (["report", self.trace, "--top"], "missing value for --top"),
                             (["report", self.trace, "-o"], "missing value for --output"),
                             (["report", self.trace, "two"], "unexpected argument 'two'"),

@@ -150,7 +150,8 @@ zpty -d session
     def test_reference(self):
         """docs/reference.md is what the program prints. To update: heapprof manual --markdown >docs/reference.md"""
         reference = self.heapprof("manual", "--markdown")
-        self.assertEqual((pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference.md").read_text(), reference)
+        path = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference.md"
+        self.assertEqual(path.read_text(), reference)
         for command in self.commands() - {"export"}:
             self.assertIn(f"\n### heapprof {command}\n", reference)
         for option in self.long_options("check") | self.long_options("record"):

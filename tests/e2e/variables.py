@@ -124,7 +124,8 @@ class Variables(harness.Case):
         self.assert_ledger_clean(run.ledger())
         report = self.report(run.trace)
         heap = report["heap"]
-        # The recorder does not know whether the blocks of these frees are recorded, so it records all frees. None matches.
+        # The recorder does not know whether the blocks of these frees are recorded, so it records all frees; none
+        # matches a block.
         self.assertEqual((heap["allocations"], heap["frees"] - heap["unmatched_frees"], heap["peak_bytes"]),
                          (0, 0, 0))
         self.assertTrue(any("paused" in note for note in report["integrity"]["notes"]), report["integrity"]["notes"])

@@ -58,7 +58,7 @@ std::vector<std::string> groups_of(const std::vector<OptionHelp>& options) {
 std::string help_text(const CommandHelp& command) {
   std::string text = paragraphs(command.summary + ".") + "\nUsage: heapprof " + command.name;
   if (command.subcommands.empty()) text += " [options]" + (command.usage.empty() ? "" : " " + command.usage) + "\n";
-  else text += " COMMAND [options] ...\n";
+  else text += " FORMAT [options] ...\n";
   if (!command.arguments.empty()) {
     text += "\nArguments:\n";
     for (const OptionHelp& argument : command.arguments) {
@@ -67,7 +67,7 @@ std::string help_text(const CommandHelp& command) {
     }
   }
   if (!command.subcommands.empty()) {
-    text += "\nCommands:\n";
+    text += "\nFormats:\n";
     for (const CommandHelp& one : command.subcommands)
       text += row(one.name.substr(one.name.rfind(' ') + 1), one.summary);
   }
