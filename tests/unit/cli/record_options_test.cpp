@@ -129,7 +129,7 @@ TEST_CASE("--help comes before an unknown option, and is the program's behind it
   CHECK(!wants_help({"ls", "--help"}));
 }
 
-TEST_CASE("an empty value behind = does not take the next word") {
+TEST_CASE("an empty value behind = of a record option does not take the next word") {
   CHECK(refused({"--output=", "ls"}).find("--output: the value is empty") != std::string::npos);
   CHECK(refused({"--max-depth=", "7", "ls"}).find("--max-depth: the value is empty") != std::string::npos);
   CHECK(parsed({"ls", "--output="}).command == Words{"ls", "--output="});
