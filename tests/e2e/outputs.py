@@ -178,7 +178,7 @@ class Outputs(harness.Case):
         for command in ("compact", "index"):
             result = self.run_heapprof(command, self.trace, "-o", "-")
             self.assertEqual((result.returncode, result.stdout), (2, ""), command)
-            self.assertIn("--output: ", result.stderr)
+            self.assertIn("for --output; expected a file", result.stderr)
             self.assertFalse((self.dir / "-").exists())
 
     def test_empty_results_say_so(self):

@@ -67,7 +67,7 @@ print -r -- $out
 zpty -d session
 """)
         out = subprocess.run(["timeout", "40", "zsh", "-f", str(driver)], capture_output=True, text=True,
-                             errors="replace", timeout=60,
+                             errors="replace", timeout=60, cwd=self.dir,
                              env=harness.clean_environment(HOME=self.dir, TERM="dumb")).stdout
         return re.findall(r"START-(\S+?)-HIT", out)
 
