@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""The documents: every relative link and anchor resolves, every file that a page names exists, every page is in the
+index, and no line of prose is longer than 118 columns."""
+import re
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+# A path in backquotes, or the beginning of a command, that begins with a folder of the tree.
+NAMED = re.compile(r"(?<![\w./-])((?:analyzer|common|docs|preload|tests|tools)/[\w./*-]*[\w*])")
+# What a build or a run creates, not the tree.
+CREATED = re.compile(r"^(analyzer/heapprof|preload/libheapprof\.so|preload/heapprof_core)$")
+
+
+def without_code(text):
+    """`text` with its fenced blocks and inline code blanked, so that nothing in them is a link or a heading."""
+    text = re.sub(r"^```.*?^```", lambda block: "\n" * block.group().count("\n"), text, flags=re.M | re.S)
+    return re.sub(r"`[^`\n]*`", lambda code: "x" * len(code.group()), text)
+
+
+def anchors(page):
+    """The anchors that GitHub gives to the headings of a page."""
+    found, text = set(), re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    for heading in re.findall(r"^#+ +(.+?) *$", text, flags=re.M):
+        heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        anchor = re.sub(r"[^\w\- ]", "", heading).replace(" ", "-")
+        number, unique = 0, anchor
+        while unique in found:
+            number += 1
+            unique = f"{anchor}-{number}"
+        found.add(unique)
+    return found
+
+
+class Docs(unittest.TestCase):
+    def test_links_and_anchors(self):
+        for page in PAGES:
+            for target in LINK.findall(without_code(page.read_text())):
+                if re.match(r"[a-z]+:", target):
+                    continue
+                path, _, anchor = target.partition("#")
+                file = (page.parent / path).resolve() if path else page
+                with self.subTest(page=str(page.relative_to(ROOT)), link=target):
+                    self.assertTrue(file.exists(), "no such file")
+                    if anchor:
+                        self.assertIn(anchor, anchors(file))
+
+    def test_named_files(self):
+        for page in PAGES:
+            if page.name == "changelog.md":
+                continue  # it names what there was
+            for name in NAMED.findall(page.read_text()):
+                name = re.sub(r"\b(NAME|CPU)", "*", name.rstrip("."))  # placeholders
+                if CREATED.match(name):
+                    continue
+                with self.subTest(page=str(page.relative_to(ROOT)), file=name):
+                    # A page may leave out the suffix.
+                    self.assertTrue(any(ROOT.glob(name)) or any(ROOT.glob(name + ".*")), "no such file")
+
+    def test_every_page_is_in_the_index(self):
+        index = (ROOT / "docs" / "README.md").read_text()
+        linked = {(ROOT / "docs" / target.partition("#")[0]).resolve() for target in LINK.findall(index)}
+        for page in PAGES:
+            with self.subTest(page=str(page.relative_to(ROOT))):
+                self.assertTrue(page in linked or page == ROOT / "docs" / "README.md", "not in docs/README.md")
+
+    def test_line_length(self):
+        for page in PAGES:
+            if page.name == "reference.md":
+                continue  # printed by the program
+            fenced = False
+            for number, line in enumerate(page.read_text().splitlines(), 1):
+                if line.startswith("```"):
+                    fenced = not fenced
+                # Tables and lists of links have one row a line.
+                if fenced or line.startswith(("|", "!", "- [")):
+                    continue
+                with self.subTest(page=str(page.relative_to(ROOT)), line=number):
+                    self.assertLessEqual(len(line), 118)
+
+
+if __name__ == "__main__":
+    unittest.main()
