@@ -54,7 +54,7 @@ fi
 
 tools/packages.sh "${install_option[@]}" lint
 version=16
-# need PROGRAM: exits when it is not installed. Other versions format differently.
+# need PROGRAM: exits if it is not installed. Other versions format differently.
 need() {
   command -v "$1" >/dev/null || { echo "$1 is not installed" >&2; exit 77; }
 }
@@ -94,10 +94,11 @@ if [ "$tidy" = yes ]; then
   mode=(--quiet)
   if [ "$fix" = yes ]; then mode+=(--fix); fi
   if [ ${#compiled[@]} -gt 0 ]; then
-    # GCC's options that clang does not know are no findings.
+    # The options of GCC that clang does not support are not findings, nor is the number of suppressed warnings.
     printf '%s\0' "${compiled[@]}" |
       xargs -0 -n 1 -P "$(nproc)" clang-tidy-$version -p "$build" "${mode[@]}" \
-        --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-ignored-optimization-argument || status=1
+        --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-ignored-optimization-argument \
+        2> >(grep -v '^[0-9]* warnings\? generated' >&2) || status=1
   fi
 fi
 exit $status

@@ -121,8 +121,8 @@ int DebugFiles::duplicate_debug_file(std::string& path) const {
 
 FileDescriptor DebugFiles::open_alt_file(const std::string& referring_file, std::string& path) const {
   const std::string& name = alt_link_->file_name;
-  std::vector<std::string> candidates = {
-      name.starts_with('/') ? path_in_sysroot(options_.sysroot, name) : folder_of(referring_file) + "/" + name};
+  std::vector<std::string> candidates = {name.starts_with('/') ? path_in_sysroot(options_.sysroot, name)
+                                                               : folder_of(referring_file) + "/" + name};
   for (const std::string& root : debug_roots(options_)) {
     candidates.push_back(build_id_path(root, alt_link_->build_id, ".debug"));
     candidates.push_back(root + "/.dwz/" + name.substr(name.rfind('/') + 1));

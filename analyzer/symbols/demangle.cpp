@@ -49,8 +49,8 @@ std::string_view without_llvm_suffix(std::string_view name) {
 
 std::string demangle(std::string_view name) {
   const std::string mangled(without_llvm_suffix(name));
-  const bool may_be_mangled = mangled.starts_with("_Z") || mangled.starts_with("_R") ||
-                              mangled.starts_with("__R") || mangled.starts_with("_GLOBAL_");
+  const bool may_be_mangled = mangled.starts_with("_Z") || mangled.starts_with("_R") || mangled.starts_with("__R") ||
+                              mangled.starts_with("_GLOBAL_");
   if (!may_be_mangled || mangled.size() > kMaxMangledBytes) return mangled;
   Output output;
   // Rust first: a legacy Rust name is also a valid C++ name, whose demangled form would keep the hash.

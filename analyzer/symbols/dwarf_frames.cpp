@@ -28,11 +28,8 @@ std::string absolute_path(const char* file, const char* folder) {
 
 DwarfFrames::DwarfFrames(Dwarf* dwarf, std::function<bool(std::uint64_t)> is_code,
                          std::function<bool(std::uint64_t)> in_function, std::vector<std::string> package_paths)
-    : dwarf_(dwarf),
-      is_code_(std::move(is_code)),
-      in_function_(std::move(in_function)),
-      package_paths_(std::move(package_paths)),
-      ranges_left_(kMaxRanges) {
+    : dwarf_(dwarf), is_code_(std::move(is_code)), in_function_(std::move(in_function)),
+      package_paths_(std::move(package_paths)), ranges_left_(kMaxRanges) {
   list_units();
 }
 
@@ -155,15 +152,12 @@ class DwarfFrames::Walk {
         return visit_children(die, scope, depth + 1);
       }
       case DW_TAG_namespace:
-      case DW_TAG_module:
-        return visit_children(die, scope, depth + 1);
+      case DW_TAG_module: return visit_children(die, scope, depth + 1);
       case DW_TAG_class_type:
       case DW_TAG_structure_type:
       case DW_TAG_union_type:
-      case DW_TAG_interface_type:
-        return !(thorough_ || inside_function) || visit_children(die, scope, depth + 1);
-      default:
-        return true;
+      case DW_TAG_interface_type: return !(thorough_ || inside_function) || visit_children(die, scope, depth + 1);
+      default: return true;
     }
   }
 

@@ -48,9 +48,9 @@ class DwarfFrames {
 
  private:
   struct Unit {
-    Dwarf_Die die;       ///< has the line table
-    Dwarf_Die split;     ///< has the functions: the split unit (.dwo), or `die` itself
-    bool lacks_split;    ///< the split unit was not found
+    Dwarf_Die die;     ///< has the line table
+    Dwarf_Die split;   ///< has the functions: the split unit (.dwo), or `die` itself
+    bool lacks_split;  ///< the split unit was not found
     std::uint64_t dwo_id;
   };
   /// A function or an inlined function.

@@ -44,10 +44,8 @@ bool has_scopes(int language) {
     case DW_LANG_C:
     case DW_LANG_C99:
     case DW_LANG_C11:
-    case DW_LANG_Mips_Assembler:
-      return false;
-    default:
-      return true;
+    case DW_LANG_Mips_Assembler: return false;
+    default: return true;
   }
 }
 
@@ -117,14 +115,10 @@ bool DwarfFunctionNames::collect_scopes(Dwarf_Die& parent, std::uint32_t scope, 
       case DW_TAG_interface_type:
         if (name.empty()) name = kUnnamedType;
         break;
-      case DW_TAG_subprogram:
-        result.by_function[dwarf_dieoffset(&die)] = scope;
-        break;
+      case DW_TAG_subprogram: result.by_function[dwarf_dieoffset(&die)] = scope; break;
       case DW_TAG_module:
-      case DW_TAG_lexical_block:
-        return collect_scopes(die, scope, depth + 1, last_offset, result);
-      default:
-        return true;
+      case DW_TAG_lexical_block: return collect_scopes(die, scope, depth + 1, last_offset, result);
+      default: return true;
     }
     if (dwarf_haschildren(&die) <= 0) return true;
     // The scope of a local function is the full name of the function around it.

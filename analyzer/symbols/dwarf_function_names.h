@@ -31,9 +31,9 @@ class DwarfFunctionNames {
   std::string qualified_name(Dwarf_Die& die);
   bool collect_scopes(Dwarf_Die& parent, std::uint32_t scope, int depth, Dwarf_Off& last_offset, Scopes& result);
 
-  std::unordered_map<const char*, std::string> demangled_;   ///< by linkage name
-  std::unordered_map<const void*, std::string> qualified_;   ///< by declaration
-  std::unordered_map<const void*, Scopes> scopes_of_unit_;   ///< by unit
+  std::unordered_map<const char*, std::string> demangled_;  ///< by linkage name
+  std::unordered_map<const void*, std::string> qualified_;  ///< by declaration
+  std::unordered_map<const void*, Scopes> scopes_of_unit_;  ///< by unit
   bool damaged_ = false;
 };
 

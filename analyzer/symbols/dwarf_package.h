@@ -57,7 +57,7 @@ class DwarfPackage {
 
   FileDescriptor file_;
   std::uint64_t file_bytes_;
-  Contribution strings_;  ///< .debug_str.dwo, which all units share
+  Contribution strings_;                         ///< .debug_str.dwo, which all units share
   std::unordered_map<std::uint64_t, Row> rows_;  ///< by unit id
 };
 

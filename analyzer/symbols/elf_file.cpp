@@ -37,9 +37,7 @@ FileDescriptor open_regular_file(const std::string& path) {
   return file;
 }
 
-ElfHandle open_elf(const FileDescriptor& file) {
-  return ElfHandle(elf_begin(file.get(), ELF_C_READ_MMAP, nullptr));
-}
+ElfHandle open_elf(const FileDescriptor& file) { return ElfHandle(elf_begin(file.get(), ELF_C_READ_MMAP, nullptr)); }
 
 std::string build_id_of(Elf* elf) {
   const void* bytes = nullptr;

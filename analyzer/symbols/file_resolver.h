@@ -52,7 +52,7 @@ class FileResolver {
   ModuleFile file_;
   std::size_t open_warnings_;  ///< how many warnings_ are from opening the files
   bool symbols_opened_ = false;
-  Dwarf_Addr bias_ = 0;        ///< address in the ELF file - address in the debug information
+  Dwarf_Addr bias_ = 0;  ///< address in the ELF file - address in the debug information
   std::optional<DwarfFrames> debug_frames_;
   std::optional<ElfSymbolTable> symbol_table_;
 };

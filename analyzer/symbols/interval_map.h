@@ -25,9 +25,8 @@ class IntervalMap {
   std::size_t size() const { return ranges_.size(); }
 
   void build() {
-    std::stable_sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) {
-      return a.low != b.low ? a.low < b.low : a.high > b.high;
-    });
+    std::stable_sort(ranges_.begin(), ranges_.end(),
+                     [](const Range& a, const Range& b) { return a.low != b.low ? a.low < b.low : a.high > b.high; });
     pieces_.clear();
     std::vector<Range> open;  // innermost last
     const auto close_until = [&](std::uint64_t address) {

@@ -88,7 +88,10 @@ bool ModuleFile::open_vdso() {
 bool ModuleFile::open_in_live_root() {
   if (origin_.live_pid == 0 || !options_.sysroot.empty()) return false;
   const std::string process = "/proc/" + std::to_string(origin_.live_pid);
-  struct stat theirs {}, ours {}, their_root {}, our_root {};
+  struct stat theirs {};
+  struct stat ours {};
+  struct stat their_root {};
+  struct stat our_root {};
   if (stat((process + "/ns/mnt").c_str(), &theirs) != 0 || stat("/proc/self/ns/mnt", &ours) != 0) return false;
   if (stat((process + "/root").c_str(), &their_root) != 0 || stat("/", &our_root) != 0) return false;
   if (theirs.st_ino == ours.st_ino && their_root.st_ino == our_root.st_ino && their_root.st_dev == our_root.st_dev)
@@ -239,9 +242,8 @@ Dwarf* ModuleFile::dwarf(Dwarf_Addr& bias) {
 }
 
 bool ModuleFile::is_code(std::uint64_t address) const {
-  return std::any_of(code_.begin(), code_.end(), [&](const Segment& segment) {
-    return address >= segment.begin && address < segment.end;
-  });
+  return std::any_of(code_.begin(), code_.end(),
+                     [&](const Segment& segment) { return address >= segment.begin && address < segment.end; });
 }
 
 int ModuleFile::find_debuginfo(Dwfl_Module*, void** userdata, const char*, Dwarf_Addr, const char* file_name,

@@ -154,8 +154,9 @@ void ModuleResolver::store_results() {
   if (!missing_.empty() && !fingerprint_.empty() && files_->is_cacheable())
     SymbolCache(options_.cache_folder).store(files_->build_id(), fingerprint_, cache_entry());
   if (!files_->has_all_symbols())
-    why_unnamed_ = module_.path + ": stripped, and no debug file was found; install debug symbols (Debian: -dbgsym "
-                                  "packages), or use --debug-dir or --debuginfod";
+    why_unnamed_ = module_.path +
+                   ": stripped, and no debug file was found; install debug symbols (Debian: -dbgsym "
+                   "packages), or use --debug-dir or --debuginfod";
   files_.reset();
 }
 

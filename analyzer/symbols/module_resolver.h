@@ -67,14 +67,14 @@ class ModuleResolver {
   std::vector<std::uint64_t> addresses_;
   std::vector<std::vector<SourceFrame>> frames_;  ///< of each address; empty: unresolved so far
   std::vector<std::string> warnings_;
-  std::string why_unnamed_;                       ///< the reason for unresolved addresses, as a warning; or empty
+  std::string why_unnamed_;  ///< the reason for unresolved addresses, as a warning; or empty
 
   // While the files are read.
   std::vector<std::uint64_t> missing_;                    ///< the addresses to be resolved from files
   std::vector<std::vector<SourceFrame>> missing_frames_;  ///< of missing_
   std::unique_ptr<FileResolver> files_;
   std::optional<ModuleSymbols> cached_;
-  std::string fingerprint_;                               ///< key of the cache; empty: do not store the results
+  std::string fingerprint_;  ///< key of the cache; empty: do not store the results
 };
 
 }  // namespace heapprof::symbols

@@ -29,7 +29,7 @@ inline constexpr std::size_t kMaxTableBytes = std::size_t{1} << 30;
 
 /// The resolved addresses of one module.
 struct ModuleSymbols {
-  std::string path;                              ///< of the Module; "[generated]" if Module::generated is set
+  std::string path;  ///< of the Module; "[generated]" if Module::generated is set
   std::string build_id_hex;
   std::uint64_t map_bytes = 0;
   std::vector<std::string> warnings;

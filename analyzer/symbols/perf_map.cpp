@@ -90,8 +90,7 @@ void PerfMap::add(std::uint64_t begin, std::uint64_t end, std::string name) {
   pieces_.insert_or_assign(begin, Piece{end, std::move(name)});
 }
 
-PerfMap::Result PerfMap::read(const std::string& path, std::uint64_t written_since_ns, uid_t& owner,
-                              Owner allowed) {
+PerfMap::Result PerfMap::read(const std::string& path, std::uint64_t written_since_ns, uid_t& owner, Owner allowed) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return Result::kMissing;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(fdopen(fd, "r"), std::fclose);
@@ -117,9 +116,8 @@ PerfMap::Result PerfMap::read(const std::string& path, std::uint64_t written_sin
   const auto take_line = [&] {
     std::string_view rest(line);
     std::uint64_t begin = 0, size = 0;
-    if (!too_long && pieces_.size() < kMaxPieces && take_first_number(rest, begin) &&
-        take_first_number(rest, size) && !rest.empty() &&
-        size != 0 && begin + size > begin)
+    if (!too_long && pieces_.size() < kMaxPieces && take_first_number(rest, begin) && take_first_number(rest, size) &&
+        !rest.empty() && size != 0 && begin + size > begin)
       add(begin, begin + size, std::string(rest));
     line.clear();
     too_long = false;
@@ -168,7 +166,8 @@ bool find_perf_map(const Options& options, const Origin& origin, PerfMap& map, s
   if (!options.sysroot.empty()) roots.push_back(options.sysroot);
   if (origin.live_pid != 0) roots.push_back("/proc/" + std::to_string(origin.live_pid) + "/root");
   if (options.sysroot.empty()) roots.emplace_back();
-  reason = name + " does not exist, or is older than the recording; enable it in the just-in-time compiler (node "
+  reason = name +
+           " does not exist, or is older than the recording; enable it in the just-in-time compiler (node "
            "--perf-basic-prof)";
   for (const std::string& root : roots) {
     const std::string path = path_in_sysroot(root, name);

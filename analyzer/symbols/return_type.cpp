@@ -23,30 +23,30 @@ constexpr std::size_t kNone = std::string_view::npos;
 constexpr int kMaxDeclaratorDepth = 16;
 
 /// Symbols of operators; a longer one precedes its prefixes.
-constexpr std::array<std::string_view, 41> kOperators = {
-    "<=>", "->*", "<<=", ">>=", "()", "[]", "\"\"", "<<", ">>", "<=", ">=", "->", "==", "!=",
-    "&&",  "||",  "++",  "--",  "+=", "-=", "*=",   "/=", "%=", "^=", "&=", "|=", "<",  ">",
-    "+",   "-",   "*",   "/",   "%",  "^",  "&",    "|",  "~",  "!",  "=",  ",",  "?"};
+constexpr std::array<std::string_view, 41> kOperators = {"<=>", "->*", "<<=", ">>=", "()", "[]", "\"\"", "<<", ">>",
+                                                         "<=",  ">=",  "->",  "==",  "!=", "&&", "||",   "++", "--",
+                                                         "+=",  "-=",  "*=",  "/=",  "%=", "^=", "&=",   "|=", "<",
+                                                         ">",   "+",   "-",   "*",   "/",  "%",  "^",    "&",  "|",
+                                                         "~",   "!",   "=",   ",",   "?"};
 
 /// Prefixes of special names, which have no return type (libiberty, cp-demangle.c).
-constexpr std::array<std::string_view, 17> kSpecialPrefixes = {
-    "vtable for ",
-    "VTT for ",
-    "construction vtable for ",
-    "typeinfo for ",
-    "typeinfo name for ",
-    "typeinfo fn for ",
-    "guard variable for ",
-    "reference temporary ",
-    "TLS init function for ",
-    "TLS wrapper function for ",
-    "non-virtual thunk to ",
-    "virtual thunk to ",
-    "covariant return thunk to ",
-    "transaction clone for ",
-    "non-transaction clone for ",
-    "hidden alias for ",
-    "template parameter object for "};
+constexpr std::array<std::string_view, 17> kSpecialPrefixes = {"vtable for ",
+                                                               "VTT for ",
+                                                               "construction vtable for ",
+                                                               "typeinfo for ",
+                                                               "typeinfo name for ",
+                                                               "typeinfo fn for ",
+                                                               "guard variable for ",
+                                                               "reference temporary ",
+                                                               "TLS init function for ",
+                                                               "TLS wrapper function for ",
+                                                               "non-virtual thunk to ",
+                                                               "virtual thunk to ",
+                                                               "covariant return thunk to ",
+                                                               "transaction clone for ",
+                                                               "non-transaction clone for ",
+                                                               "hidden alias for ",
+                                                               "template parameter object for "};
 
 /// Whether `word` is at `at`, and is not a part of a longer identifier.
 bool is_word(std::string_view name, std::size_t at, std::string_view word) noexcept {

@@ -9,9 +9,9 @@ namespace heapprof::symbols {
 namespace {
 
 /// Operators whose symbols are brackets; a longer one precedes its prefixes.
-constexpr std::string_view kBracketOperators[] = {"operator<=>", "operator->*", "operator<<=", "operator>>=",
-                                                  "operator<<",  "operator>>",  "operator<=",  "operator>=",
-                                                  "operator->",  "operator()",  "operator<",   "operator>"};
+constexpr std::string_view kBracketOperators[] = {
+    "operator<=>", "operator->*", "operator<<=", "operator>>=", "operator<<", "operator>>",
+    "operator<=",  "operator>=",  "operator->",  "operator()",  "operator<",  "operator>"};
 
 std::string_view bracket_operator(std::string_view rest) {
   for (const std::string_view name : kBracketOperators)
@@ -49,8 +49,7 @@ std::size_t closing_bracket(std::string_view name, std::size_t open) {
         if (--depth == 0) return at;
         break;
       }
-      default:
-        break;
+      default: break;
     }
   }
   return std::string_view::npos;
@@ -82,8 +81,8 @@ bool shorten_into(std::string_view name, std::string& result, int depth) {
     // Rust's "<Type as Trait>" is a scope and keeps its contents: no name precedes it, unlike "::<T>" and "name<T>".
     // Demanglers print a space between "operator<<" and its template arguments.
     const bool of_operator = at == after_operator || (at > 0 && at - 1 == after_operator && name[at - 1] == ' ');
-    const bool qualifies = name[at] == '<' && !of_operator &&
-                           (at == 0 || !(is_identifier(name[at - 1]) || name[at - 1] == ':'));
+    const bool qualifies =
+        name[at] == '<' && !of_operator && (at == 0 || !(is_identifier(name[at - 1]) || name[at - 1] == ':'));
     if (inside.empty() || inside == "anonymous namespace") {
       result += name.substr(at, end - at + 1);
     } else if (qualifies && depth < 64) {

@@ -79,8 +79,7 @@ FileDescriptor with_decompressed_sections(FileDescriptor file) {
     return file;
 
   std::vector<Elf64_Shdr> sections(header.e_shnum);
-  if (sections.empty() ||
-      !read_at(file.get(), header.e_shoff, sections.data(), sections.size() * sizeof(Elf64_Shdr)))
+  if (sections.empty() || !read_at(file.get(), header.e_shoff, sections.data(), sections.size() * sizeof(Elf64_Shdr)))
     return file;
   FileDescriptor copy;
   const auto size = static_cast<std::uint64_t>(status.st_size);

@@ -27,8 +27,7 @@ std::string demangled_by_libiberty(const std::string& name, int options) {
 
 TEST_CASE("return types of function templates are removed") {
   for (const auto& [printed, name] : {
-           std::pair<const char*, const char*>
-           {"void std::sort<int>(int)", "std::sort<int>(int)"},
+           std::pair<const char*, const char*>{"void std::sort<int>(int)", "std::sort<int>(int)"},
            {"auto mine::twice<int>(int)", "mine::twice<int>(int)"},
            {"unsigned long count<Point>(Point const&)", "count<Point>(Point const&)"},
            {"int const* first<int>()", "first<int>()"},

@@ -169,7 +169,8 @@ TEST_CASE("the frames of each probe are those of the source") {
     CHECK(frames_at("third") ==
           "+fixture::third(int) chain.h:" + line("chain.h", "third probes") + "\n" +
               "+fixture::Box<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> > >"
-              "::second(int) const chain.h:" + line("chain.h", "second calls") + "\n" +
+              "::second(int) const chain.h:" +
+              line("chain.h", "second calls") + "\n" +
               "fixture::outermost(int) main.cpp:" + line("main.cpp", "outermost calls second") + "\n");
     CHECK(frames_at("hidden") ==
           "+fixture::(anonymous namespace)::hidden chain.h:" + line("chain.h", "hidden probes") + "\n" +
@@ -195,8 +196,8 @@ TEST_CASE("files are absolute and normalized") {
   for (const std::string program : {"dwarf4", "dwarf5"}) {
     const Answer answer = ask(built(program), {probes.at("third")});
     for (const SourceFrame& frame : answer.frames.at(0)) {
-      CHECK(std::filesystem::equivalent(frame.file, environment("HEAPPROF_FIXTURE_SOURCE") + "/" +
-                                                        frame.file.substr(frame.file.rfind('/') + 1)));
+      CHECK(std::filesystem::equivalent(
+          frame.file, environment("HEAPPROF_FIXTURE_SOURCE") + "/" + frame.file.substr(frame.file.rfind('/') + 1)));
       CHECK(frame.file.find("/./") == std::string::npos);
     }
   }
@@ -250,8 +251,8 @@ TEST_CASE("addr2line agrees on every address of the program") {
       REQUIRE(our_frames.size() == their_frames.size());
       for (std::size_t f = 0; f < our_frames.size(); ++f) {
         const SourceFrame& frame = our_frames[f];
-        std::string place = frame.file.substr(frame.file.rfind('/') + 1) + ":" +
-                            (frame.line == 0 ? "?" : std::to_string(frame.line));
+        std::string place =
+            frame.file.substr(frame.file.rfind('/') + 1) + ":" + (frame.line == 0 ? "?" : std::to_string(frame.line));
         REQUIRE(place == their_frames[f].second);
         REQUIRE(frame.inlined == (f + 1 < our_frames.size()));
         // For an inlined function without a linkage name, addr2line prints the name of the function around it.
@@ -477,8 +478,8 @@ TEST_CASE("addresses without a file are unresolved, with a warning") {
   for (const std::string& path : paths)
     if (!path.empty()) {
       INFO(path);
-      CHECK(answer.warned(
-          path.ends_with('/') ? path : path.substr(path.rfind('/') + 1)));  // files that share a warning
+      CHECK(answer.warned(path.ends_with('/') ? path
+                                              : path.substr(path.rfind('/') + 1)));  // files that share a warning
     }
   CHECK(answer.warned("deleted while the program ran"));
   // A second call does not repeat a warning.
