@@ -1,16 +1,15 @@
-// Resolved addresses of modules, and their encoding, which `heapprof bundle` adds to a trace and the symbol cache
-// stores:
+// Resolved addresses of modules, and their encoding in bundled traces (`heapprof bundle`) and in the symbol cache:
 //
-//   encoded = header (32 bytes), zstd frame of `table`
-//   header  = magic "HPFNAME1", table bytes, zstd frame bytes, checksum of the zstd frame: 64-bit numbers
-//   table   = strings modules                      numbers are varints (common/varint.h)
-//   strings = count (length bytes)*                string 0 is the empty one, which is not in the list
-//   modules = count module*
-//   module  = path build_id map_bytes warnings why_unnamed addresses     path, build_id, why_unnamed: string numbers
+//   encoded   = header (32 bytes), zstd frame of `table`
+//   header    = magic "HPFNAME1", table bytes, zstd frame bytes, checksum of the zstd frame: 64-bit numbers
+//   table     = strings, module count, module*       all numbers are varints (common/varint.h)
+//   strings   = count (length bytes)*                string 0 is the empty one, which is not in the list
+//   module    = path build_id map_bytes warnings why_unnamed addresses    texts are string numbers
 //   warnings  = count string*
-//   addresses = count (delta frames)*              ascending
-//   frames  = count (function file line<<1|inlined)*     without function and file, `line` is the distance from the
-//             begin of the function to the address, plus one; 0: unknown
+//   addresses = count (delta frames)*                ascending
+//   frames    = count (function file line<<1|inlined)*
+//
+// Without function and file, `line` is the distance from the begin of the function, plus one; 0: unknown.
 #pragma once
 
 #include <cstddef>
