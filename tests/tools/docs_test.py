@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The documents: every relative link and anchor resolves, every file that a page names exists, every page is in the
-index, and no line of prose is longer than 118 columns."""
+index, every test and test case that a page names exists, and no line of prose is longer than 118 columns."""
 import re
 import unittest
 from pathlib import Path
@@ -10,6 +10,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 # A path in backquotes, or the beginning of a command, that begins with a folder of the tree.
 NAMED = re.compile(r"(?<![\w./-])((?:analyzer|common|docs|preload|tests|tools)/[\w./*-]*[\w*])")
+# `fault-hosts`: *chroot*, *setuid*
+TESTS = re.compile(r"`(e2e|fault)-([a-z0-9-]+)`((?::[^|;`\n]*)?)")
 # What a build or a run creates, not the tree.
 CREATED = re.compile(r"^(analyzer/heapprof|preload/libheapprof\.so|preload/heapprof_core)$")
 
@@ -58,6 +60,18 @@ class Docs(unittest.TestCase):
                 with self.subTest(page=str(page.relative_to(ROOT)), file=name):
                     # A page may leave out the suffix.
                     self.assertTrue(any(ROOT.glob(name)) or any(ROOT.glob(name + ".*")), "no such file")
+
+    def test_named_tests(self):
+        """Of `e2e-x` and `fault-x`: the test exists, and what follows in italics in the same cell are its cases."""
+        for page in (ROOT / "docs").rglob("*.md"):
+            for kind, name, cases in TESTS.findall(page.read_text()):
+                file = ROOT / "tests" / kind / (name.replace("-", "_") + ".py")
+                with self.subTest(page=str(page.relative_to(ROOT)), test=f"{kind}-{name}"):
+                    self.assertTrue(file.exists(), "no such test")
+                for case in re.findall(r"\*([^*]+)\*", cases):
+                    with self.subTest(page=str(page.relative_to(ROOT)), case=case):
+                        words = re.sub(r"\W+", "_", case.removesuffix(" ...")).lower()
+                        self.assertIn(words, re.sub(r"\W+", "_", file.read_text()).lower())
 
     def test_every_page_is_in_the_index(self):
         index = (ROOT / "docs" / "README.md").read_text()
