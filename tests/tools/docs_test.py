@@ -61,6 +61,16 @@ class Docs(unittest.TestCase):
                     # A page may leave out the suffix.
                     self.assertTrue(any(ROOT.glob(name)) or any(ROOT.glob(name + ".*")), "no such file")
 
+    def test_documents_that_sources_name(self):
+        for folder in ("analyzer", "preload", "common", "tests", "tools"):
+            for file in (ROOT / folder).rglob("*"):
+                # The text of deps.sh is the key of its cached results, so a comment there changes with the libraries.
+                if file.suffix not in (".h", ".cpp", ".c", ".S", ".py", ".sh", ".build") or file.name == "deps.sh":
+                    continue
+                for name in re.findall(r"\bdocs/[\w/-]+\.md", file.read_text(errors="replace")):
+                    with self.subTest(file=str(file.relative_to(ROOT)), page=name):
+                        self.assertTrue((ROOT / name).exists(), "no such page")
+
     def test_named_tests(self):
         """Of `e2e-x` and `fault-x`: the test exists, and what follows in italics in the same cell are its cases."""
         for page in (ROOT / "docs").rglob("*.md"):
