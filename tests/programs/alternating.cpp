@@ -1,11 +1,11 @@
-// Two threads that allocate in turns: one alone for a while, both for a moment, then the other one alone. Blocks of
-// one size change hands and are reused at once by whoever comes next (the test takes glibc's caches per thread away),
-// so an event with a time that is off by some nanoseconds becomes a release of what nobody has, or an allocation of
-// what somebody has.
+// Two threads that allocate alternately: one alone for a while, both for a moment, then the other one alone. All
+// blocks have one size, are passed between the threads, and their addresses are reused immediately (the test disables
+// glibc's per-thread caches). An event whose time is wrong by some nanoseconds therefore becomes an unmatched free,
+// or an allocation of a live block.
 //
 //   alternating TURNS SEED
 //
-// Prints how many blocks each thread allocated and how many both released.
+// Prints how many blocks each thread allocated, and how many both freed.
 #include <malloc.h>
 #include <pthread.h>
 
@@ -20,13 +20,13 @@
 namespace {
 
 constexpr std::size_t kSize = 64;
-constexpr unsigned kPlaces = 64;
+constexpr unsigned kBlocks = 64;
 
-std::atomic<void*> g_places[kPlaces];
-std::atomic<long> g_turn{0};  // whose: its lowest bit
+std::atomic<void*> g_blocks[kBlocks];
+std::atomic<long> g_turn{0};  // the lowest bit is the number of the thread that may allocate
 long g_turns;
 long g_allocated[2];
-long g_released[2];
+long g_freed[2];
 
 struct Thread {
   int number;
@@ -38,14 +38,14 @@ struct Thread {
     ++g_allocated[number];
     return block;
   }
-  [[gnu::noinline]] void release(void* block) {
+  [[gnu::noinline]] void free_block(void* block) {
     if (block == nullptr) return;
-    ++g_released[number];
+    ++g_freed[number];
     std::free(block);
   }
-  void swap_one() { release(g_places[random() % kPlaces].exchange(allocate())); }
-  void drop_one() { release(g_places[random() % kPlaces].exchange(nullptr)); }
-  void pair() { release(allocate()); }
+  void swap_one() { free_block(g_blocks[random() % kBlocks].exchange(allocate())); }
+  void drop_one() { free_block(g_blocks[random() % kBlocks].exchange(nullptr)); }
+  void pair() { free_block(allocate()); }
 
   void work(long count) {
     for (long i = 0; i < count; ++i) {
@@ -62,7 +62,7 @@ struct Thread {
       if ((turn & 1) == number) {
         work(static_cast<long>(random() % (turn % 8 == 0 ? 20'000 : 600)));
         g_turn.store(turn + 1, std::memory_order_release);
-        work(static_cast<long>(random() % 100));  // while the other one begins
+        work(static_cast<long>(random() % 100));  // while the other thread begins
       }
     }
   }
@@ -82,5 +82,5 @@ int main(int argc, char** argv) {
         &handles[i], nullptr, [](void* thread) -> void* { return static_cast<Thread*>(thread)->run(), nullptr; },
         &threads[i]);
   for (pthread_t handle : handles) pthread_join(handle, nullptr);
-  std::printf("%ld %ld %ld\n", g_allocated[0], g_allocated[1], g_released[0] + g_released[1]);
+  std::printf("%ld %ld %ld\n", g_allocated[0], g_allocated[1], g_freed[0] + g_freed[1]);
 }

@@ -1,5 +1,6 @@
-// Allocates and frees one block, so many times: for counting what an event costs besides.
-//   burst TIMES
+// Allocates and frees one block TIMES times, for counting the system calls of events.
+//
+// usage: burst TIMES
 #include <cstdlib>
 
 int main(int argc, char** argv) {

@@ -1,7 +1,9 @@
-// Asks for memory through containers alone: every function that a question about call sites may name is below.
+// Allocates only through containers. The functions below are the call sites that heapprof should report.
 //
-// Each function fills a container, which a second thread destroys when "threads" is given, else the function's
-// caller. It prints the names as JSON, with how many blocks each function gets at least.
+// usage: containers [threads]
+//
+// Each function fills a container, which its caller destroys, or a second thread if "threads" is given. Prints as
+// JSON the names, with the minimum number of blocks that each function allocates.
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -34,7 +36,7 @@ constexpr int kItems = 300;
   return tree;
 }
 
-// Function templates: their names are printed with a return type that is a container's.
+// Function templates: their demangled names begin with the return type, a container.
 template <typename T>
 [[gnu::noinline]] std::vector<std::unique_ptr<T>> collect(int count) {
   std::vector<std::unique_ptr<T>> items;

@@ -1,4 +1,6 @@
-// A recursion of a given depth with an allocation at the bottom: deep DEPTH COUNT
+// Recurses to DEPTH and allocates a block there, COUNT times.
+//
+// usage: deep DEPTH COUNT
 #include <stdlib.h>
 
 namespace {

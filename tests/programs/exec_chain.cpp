@@ -1,10 +1,12 @@
-// Becomes another program: exec_chain how PROGRAM ARGUMENT...
+// Executes another program.
 //
-//   exec   allocates, then executes PROGRAM in its place
-//   fork   allocates, forks; the child allocates and executes PROGRAM; the parent waits and passes on its status
-//   vfork  the same by vfork
+// usage: exec_chain MODE PROGRAM ARGUMENT...
+//
+//   exec   allocates, then executes PROGRAM
+//   fork   allocates, forks; the child allocates and executes PROGRAM; the parent waits and exits with its status
+//   vfork  the same with vfork
 //   child  forks a child that allocates 1000 blocks of 77 bytes and exits; PROGRAM is not used
-//   _exit  allocates and leaves by _exit
+//   _exit  allocates and calls _exit
 //   abort  allocates and aborts
 #include <stdlib.h>
 #include <string.h>

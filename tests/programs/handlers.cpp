@@ -1,32 +1,33 @@
-// Signal handlers that do what recorders die of, on a host that keeps a ledger:
-//   handlers longjmp TIMES   the handler leaves by siglongjmp, again and again, whenever it interrupted the recorder
-//   handlers jumpstep ROUNDS leaves at the first instruction that a call executes in the recorder, at the second, ...
-//                            (x86-64): in each round at every ROUNDS-th of the first 700
-//   handlers jumpfirst STEPS leaves a thread's first event at its first instruction in the recorder, a second thread's
-//                            at its fourth, and so on up to STEPS; each makes 20 blocks of 55 bytes then
-//   handlers fork CHILDREN   the handler forks; the child rests, then comes back to the interrupted call and works
-//                            on, while the parent has gone far ahead and is then killed
-//   handlers forkstep FIRST  forks at the FIRST instruction that a call executes in the recorder, at the second after
-//                            that, the fourth, ... (x86-64); the children come back when the parent has gone far ahead
-//   handlers allocstep ROUNDS
-//                            allocates and releases at every instruction of the recorder (x86-64), blocks of 44 bytes
-//                            as the calls that it interrupts do; prints how many all allocated
-//   handlers allocstep-threads ROUNDS
-//                            the same beside a thread that allocates too, blocks of 99 bytes
-//   handlers swapstep STRIDE a fiber is preempted at the first instruction that a call executes in the recorder, at
-//                            every STRIDE-th after that (x86-64): the handler swaps to a fiber whose stack lies
-//                            higher, which makes blocks of 44 bytes as the first does, and swaps back; prints how
-//                            many both allocated
-//   handlers diestep THREADS
-//                            threads whose handler calls pthread_exit at an instruction of the recorder (x86-64),
-//                            each a little later than the one before in its first event or, of four threads three,
-//                            in one that takes a sample; the main thread then makes a block of 77 bytes and ten of
-//                            55, one every 12 ms; prints how many threads died
-//   handlers altstack        handlers that allocate on alternate stacks as small as this program can do with
-//   handlers deep            handlers that interrupt handlers, eight deep, each allocating
+// Signal handlers that are hard for a recorder, in a program that keeps a ledger.
 //
-// A handler may leave by a jump only where it interrupted the recorder: there a program is as free to as before and
-// after its call of malloc, while inside malloc itself it would break malloc. Without a recorder no handler jumps.
+// usage: handlers MODE [NUMBER] [kill]     kill: ends by SIGKILL
+//
+//   longjmp TIMES     the handler calls siglongjmp whenever it interrupted the recorder
+//   jumpstep ROUNDS   siglongjmp at each of the first 700 instructions of a call in the recorder; each round takes
+//                     every ROUNDS-th
+//   jumpfirst STEPS   siglongjmp out of a thread's first event, at its first instruction in the recorder; in other
+//                     threads at every third instruction up to STEPS. Then each allocates 20 blocks of 55 bytes
+//   fork CHILDREN     the handler forks. The child sleeps, returns into the interrupted call and continues, while the
+//                     parent is far ahead and is then killed
+//   forkstep FIRST    forks at every second instruction of a call in the recorder, from FIRST. The children return
+//                     when the parent is far ahead
+//   allocstep ROUNDS  allocates and frees at every instruction of the recorder, blocks of 44 bytes as the interrupted
+//                     calls. Prints the number of all allocations
+//   allocstep-threads ROUNDS
+//                     the same, beside a thread that allocates blocks of 99 bytes
+//   swapstep STRIDE   a fiber is preempted at every STRIDE-th instruction of a call in the recorder: the handler
+//                     swaps to a fiber whose stack has higher addresses, which allocates blocks of 44 bytes too, and
+//                     swaps back. Prints the number of all allocations
+//   diestep THREADS   threads whose handler calls pthread_exit at an instruction of the recorder, each later than the
+//                     previous one; one of four in its first event, the others in an event that takes a sample. Then
+//                     the main thread allocates a block of 77 bytes and, every 12 ms, ten of 55. Prints the number of
+//                     threads that died
+//   altstack BYTES    handlers that allocate on an alternate stack of this size
+//   deep TIMES        handlers that interrupt handlers, eight deep, each of which allocates
+//
+// The modes with "step" and jumpfirst need x86-64's trap flag. A handler may call siglongjmp only where it
+// interrupted the recorder: inside malloc itself this would corrupt the allocator. Without a recorder no handler
+// does.
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -47,8 +48,8 @@ sigjmp_buf before_call;
 volatile sig_atomic_t may_jump = 0;
 volatile long jumps = 0;
 
-/// Where the recorder's code is mapped; nowhere when there is none.
-void find_recorder() {
+/// Finds where the recorder's code is mapped. Without a recorder, the range is empty.
+void find_recorder_code() {
   FILE* maps = fopen("/proc/self/maps", "r");
   char line[512];
   while (maps != nullptr && fgets(line, sizeof line, maps) != nullptr) {
@@ -70,7 +71,7 @@ bool in_recorder(void* context) {
   return pc >= recorder_begin && pc < recorder_end;
 }
 
-void often(unsigned microseconds) {
+void start_timer(unsigned microseconds) {
   const itimerval interval{{0, microseconds}, {0, microseconds}};
   setitimer(ITIMER_REAL, &interval, nullptr);
 }
@@ -82,13 +83,13 @@ void handle(void (*handler)(int, siginfo_t*, void*), int flags = 0) {
   sigaction(SIGALRM, &action, nullptr);
 }
 
-/// No two sizes near each other are the same: a call that was left can't be taken for a later one.
+/// Consecutive sizes differ, so that an abandoned call is not mistaken for a later one.
 std::size_t next_size() {
   static std::size_t count = 0;
   return 16 + ++count % 4'000;
 }
 
-/// One call, `depth` frames further in. Each depth and site is a stack of its own.
+/// One call, `depth` frames deeper. Each depth and call site has its own stack.
 [[gnu::noinline]] void step(ledger::Random& random, void*& block, unsigned depth) {
   if (depth != 0) {
     step(random, block, depth - 1);
@@ -116,17 +117,17 @@ int leave_by_jump(std::uint64_t times) {
   static void* blocks[64];
   static volatile std::uint64_t done = 0;
   handle(jump_out);
-  often(130);
+  start_timer(130);
   while (done < times) {
     const std::size_t which = random.below(64);
-    // After a jump it is unknown how far the call got: the block is given up.
+    // After a jump it is unknown whether the call completed: the block leaks.
     if (sigsetjmp(before_call, 1) != 0) blocks[which] = nullptr;
     may_jump = 1;
     step(random, blocks[which], static_cast<unsigned>(random.below(30)));
     may_jump = 0;
     done = done + 1;
   }
-  often(0);
+  start_timer(0);
   printf("%ld\n", jumps);
   return 0;
 }
@@ -135,14 +136,14 @@ volatile long children = 0;
 long children_wanted = 0;
 bool in_child = false;
 
-/// In a child: the interrupted call would write its result into its parent's ledger.
-void leave_the_book() {
+/// Makes the ledger private in a child: the interrupted call writes its result, which the parent must not get.
+void make_ledger_private() {
   const ledger::Header& book = *ledger::book.header;
   mmap(ledger::book.header, sizeof book + book.slot_bytes * book.max_slots, PROT_READ | PROT_WRITE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
-/// How the children ended; waits for them.
+/// Waits for the children. Returns how many failed.
 int failed_children() {
   int failed = 0;
   static char how[64];
@@ -163,10 +164,10 @@ void fork_here(int, siginfo_t*, void* context) {
   children = children + 1;
   if (fork() != 0) return;
   in_child = true;
-  often(0);
-  leave_the_book();
+  start_timer(0);
+  make_ledger_private();
   usleep(30'000);
-  if (children % 2 == 0) free(malloc(44));  // the child's first event comes while it is still inside the recorder
+  if (children % 2 == 0) free(malloc(44));  // the child's first event occurs while it is still inside the recorder
 }
 
 int fork_in_handler(std::uint64_t wanted) {
@@ -174,10 +175,10 @@ int fork_in_handler(std::uint64_t wanted) {
   static void* blocks[64];
   children_wanted = static_cast<long>(wanted);
   handle(fork_here);
-  often(100);
+  start_timer(100);
   for (long i = 0; children < children_wanted || i < 30'000; ++i) {
     if (in_child && i % 1000 == 0) break;
-    // The parent's ledger is shared: a child keeps no book.
+    // A child does not use the ledger, which it shares with its parent.
     if (in_child) free(malloc(50));
     else step(random, blocks[random.below(64)], static_cast<unsigned>(random.below(10)));
   }
@@ -185,14 +186,14 @@ int fork_in_handler(std::uint64_t wanted) {
     for (int i = 0; i < 2000; ++i) free(malloc(66));
     _exit(0);
   }
-  often(0);
+  start_timer(0);
   return failed_children();
 }
 
 #ifdef __x86_64__
-volatile long steps_left = 0;  // in the recorder, until the fork
+volatile long steps_left = 0;  // instructions in the recorder until the handler acts
 volatile sig_atomic_t stepping = 0;
-int parent_goes_on[2];  // a pipe: its end is the word to come back
+int parent_is_ahead[2];  // a pipe: the children return when the parent closes it
 
 void fork_at_step(int, siginfo_t*, void* context) {
   constexpr greg_t kTrapFlag = 0x100;
@@ -210,20 +211,20 @@ void fork_at_step(int, siginfo_t*, void* context) {
   children = children + 1;
   if (fork() != 0) return;
   in_child = true;
-  leave_the_book();
-  close(parent_goes_on[1]);
+  make_ledger_private();
+  close(parent_is_ahead[1]);
   char none;
-  read(parent_goes_on[0], &none, 1);
+  read(parent_is_ahead[0], &none, 1);
   if (children % 2 == 0) free(malloc(44));
 }
 
 int fork_at_each_step(long first) {
-  if (pipe(parent_goes_on) != 0) return 3;
+  if (pipe(parent_is_ahead) != 0) return 3;
   struct sigaction action {};
   action.sa_sigaction = fork_at_step;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGTRAP, &action, nullptr);
-  // A call of each kind in turn. A usual event has some 400 instructions.
+  // One call of each kind. A usual event has some 400 instructions.
   for (long at = first; at < 500 && !in_child; at += 2) {
     void* block = nullptr;
     for (int kind = 0; kind < 3 && !in_child; ++kind) {
@@ -234,23 +235,23 @@ int fork_at_each_step(long first) {
       if (kind == 1) block = site_realloc(block, next_size());
       if (kind == 2) site_free(block);
       stepping = 0;
-      raise(SIGTRAP);  // the trap flag is still set where the call was over before
+      raise(SIGTRAP);  // clears the trap flag if the call ended earlier
     }
   }
   if (in_child) {
     for (int i = 0; i < 500; ++i) free(malloc(66));
     _exit(0);
   }
-  // The children's block is a frame by now, and this one has other events at the same places.
+  // The parent has written the children's block as a frame, and reuses its memory for other events.
   for (int i = 0; i < 500; ++i) site_free(site_malloc(next_size()));
-  close(parent_goes_on[1]);
+  close(parent_is_ahead[1]);
   printf("%ld\n", children);
   fflush(stdout);
   return failed_children();
 }
 
 volatile long allocated = 0;
-void* kept = nullptr;  // by one handler, for another to release
+void* kept = nullptr;  // by one handler, for another one to free
 
 void allocate_at_step(int, siginfo_t*, void* context) {
   constexpr greg_t kTrapFlag = 0x100;
@@ -311,7 +312,7 @@ int jump_at_each_step(std::uint64_t rounds) {
       } else {
         blocks[which] = nullptr;
       }
-      // What comes next finds everything as it should be.
+      // The next call must find a consistent state.
       step(random, blocks[random.below(64)], depth);
     }
   printf("%ld\n", jumps);
@@ -331,7 +332,7 @@ void* jump_out_of_first_event(void* argument) {
   return nullptr;
 }
 
-/// A thread for each step of a thread's first event.
+/// Creates a thread for every third instruction of a thread's first event.
 int jump_out_of_first_events(std::uint64_t rounds) {
   struct sigaction action {};
   action.sa_sigaction = jump_at_step;
@@ -371,11 +372,11 @@ int allocate_at_each_step(std::uint64_t rounds, bool threads) {
     void* volatile block = malloc(44);
     free(block);
     block = calloc(1, 44);
-    block = realloc(block, 20);  // stays where it is
+    block = realloc(block, 20);  // does not move
     block = realloc(block, 44);
     free(block);
     block = realloc(nullptr, 44);
-    block = realloc(block, 440);  // moves: a handler may have what it leaves
+    block = realloc(block, 440);  // moves: a handler may get the old block
     free(block);
     allocated = allocated + 4;
   }
@@ -408,7 +409,7 @@ void swap_at_step(int, siginfo_t*, void* context) {
 
 long stride = 1;
 
-void be_preempted() {
+void run_preempted_calls() {
   for (long at = 1; at < 700; at += stride) {
     void* volatile block = nullptr;
     for (int kind = 0; kind < 3; ++kind) {
@@ -419,14 +420,14 @@ void be_preempted() {
       if (kind == 1) block = realloc(block, 440);
       if (kind == 2) free(block);
       stepping = 0;
-      raise(SIGTRAP);  // the trap flag is still set where the call was over before
+      raise(SIGTRAP);  // clears the trap flag if the call ended earlier
     }
     allocated = allocated + 1;
   }
 }
 
 void run_low_fiber() {
-  be_preempted();
+  run_preempted_calls();
   low_fiber_ended = true;
 }
 
@@ -436,14 +437,14 @@ int preempt_at_steps(std::uint64_t steps_between) {
   action.sa_sigaction = swap_at_step;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGTRAP, &action, nullptr);
-  if (reinterpret_cast<char*>(&action) < stack) return 3;  // the main stack would be the lower one
+  if (reinterpret_cast<char*>(&action) < stack) return 3;  // the main stack has lower addresses
   stride = static_cast<long>(steps_between);
   getcontext(&low_fiber);
   low_fiber.uc_stack.ss_sp = stack;
   low_fiber.uc_stack.ss_size = sizeof stack;
   low_fiber.uc_link = &high_fiber;
   makecontext(&low_fiber, run_low_fiber, 0);
-  // The excursion is short most of the time; every tenth one fills a block of the stream.
+  // Usually two blocks; every tenth time enough to fill a block of the stream.
   for (long count = 0; swapcontext(&high_fiber, &low_fiber) == 0 && !low_fiber_ended; ++count)
     for (int i = count % 10 == 0 ? 200 : 2; i > 0; --i) {
       void* volatile block = malloc(44);
@@ -476,8 +477,8 @@ std::uint64_t milliseconds() {
   return static_cast<std::uint64_t>(now.tv_sec) * 1000 + static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
 }
 
-/// Longer than from one sample to the next.
-void let_a_sample_be_due() {
+/// Waits longer than the interval between two samples.
+void wait_for_sample_interval() {
   const std::uint64_t begin = milliseconds();
   while (milliseconds() - begin < 12) continue;
 }
@@ -488,7 +489,7 @@ bool in_first_event = false;
 void* die_in_event(void* argument) {
   if (!in_first_event) {
     free(malloc(44));
-    let_a_sample_be_due();
+    wait_for_sample_interval();
   }
   steps_left = reinterpret_cast<long>(argument);
   stepping = 1;
@@ -499,7 +500,7 @@ void* die_in_event(void* argument) {
   return nullptr;
 }
 
-/// How many steps it took.
+/// Returns the number of instructions executed.
 long run_until_death(long at) {
   pthread_t thread;
   if (pthread_create(&thread, nullptr, die_in_event, reinterpret_cast<void*>(at)) != 0) return 0;
@@ -512,19 +513,19 @@ int die_in_events(long threads) {
   action.sa_sigaction = die_at_step;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGTRAP, &action, nullptr);
-  // The first threads have more to do: places that nobody met before.
+  // The first threads execute more instructions: their call sites are new.
   long steps_of_sample = 0, steps_of_first = 0;
   for (int i = 0; i < 2; ++i) steps_of_sample = run_until_death(kNever);
   in_first_event = true;
   for (int i = 0; i < 2; ++i) steps_of_first = run_until_death(kNever);
-  run_until_death(1);  // loads what pthread_exit needs
+  run_until_death(1);  // loads the library that pthread_exit needs
   for (long i = 0; i < threads; ++i) {
     in_first_event = i % 4 == 0;
     run_until_death(1 + (in_first_event ? steps_of_first : steps_of_sample) * i / threads);
   }
   free(malloc(77));
   for (int i = 0; i < 10; ++i) {
-    let_a_sample_be_due();
+    wait_for_sample_interval();
     free(malloc(55));
   }
   printf("%ld\n", deaths);
@@ -539,25 +540,25 @@ void allocate_here(int, siginfo_t*, void*) {
   free(block);
 }
 
-/// The smallest alternate stack on which this handler runs `rounds` times, found by a child for each size.
+/// Runs the handler 300 times on an alternate stack of `bytes`; 0: the kernel's minimum.
 int on_small_stacks(std::uint64_t bytes) {
   static char* area =
       static_cast<char*>(mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   const std::size_t page = 4096;
-  mprotect(area, page, PROT_NONE);  // whoever goes below the stack dies
+  mprotect(area, page, PROT_NONE);  // a stack overflow kills the program
   stack_t stack{};
   stack.ss_size = bytes != 0 ? bytes : getauxval(AT_MINSIGSTKSZ);
-  // Its lowest byte is the first after the guard.
+  // Its lowest byte is the first one after the guard page.
   stack.ss_sp = area + page;
   if (sigaltstack(&stack, nullptr) != 0) return 3;
-  // The allocator's own rare paths are not what is measured: fill its lists.
+  // Fill the thread's cache: the allocator's rare paths are not measured.
   for (int i = 0; i < 7; ++i) free(malloc(44));
   handle(allocate_here, SA_ONSTACK);
-  often(100);
+  start_timer(100);
   ledger::Random random{3};
   static void* blocks[64];
   while (handled < 300) step(random, blocks[random.below(64)], static_cast<unsigned>(random.below(20)));
-  often(0);
+  start_timer(0);
   printf("%ld\n", handled);
   return 0;
 }
@@ -582,10 +583,10 @@ int handlers_in_handlers(std::uint64_t times) {
   action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART;
   sigaction(SIGUSR2, &action, nullptr);
   handle(from_timer);
-  often(200);
-  // How often the timer finds the recorder at work depends on the machine's speed.
+  start_timer(200);
+  // How start_timer the timer interrupts the recorder depends on the machine's speed.
   for (std::uint64_t i = 0; i < times || deep_handled <= 300; ++i) free(malloc(8 + i % 500));
-  often(0);
+  start_timer(0);
   printf("%ld\n", deep_handled);
   return 0;
 }
@@ -595,7 +596,7 @@ int handlers_in_handlers(std::uint64_t times) {
 int main(int argc, char** argv) {
   const char* const what = argc > 1 ? argv[1] : "";
   const std::uint64_t number = ledger::argument(argc, argv, 2, 0);
-  find_recorder();
+  find_recorder_code();
   ledger::open(ledger::kSiteNames, 1, 1'000'000);
   ledger::set_phase(ledger::Phase::kWorking);
   int result = 2;

@@ -1,4 +1,6 @@
-// A hello world that frees all that it allocates: hello [BYTES]. With BYTES it leaks one block of that size.
+// Prints "Hello" and frees all blocks that it allocates. With BYTES, it leaks one block of that size.
+//
+// usage: hello [BYTES]
 #include <cstdlib>
 #include <iostream>
 #include <string>

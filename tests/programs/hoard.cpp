@@ -1,4 +1,4 @@
-// Allocates a block every half millisecond and frees none, until SIGTERM; then exits with status 0.
+// Leaks a block every half millisecond until SIGTERM; then exits with status 0.
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* Loaded by hosts.cpp in odd ways: allocates with whatever malloc it finds. With BIG_STATIC_TLS it takes most of the
- * static thread-local storage that libc keeps for libraries that come late. */
+/* Loaded by hosts.cpp with RTLD_DEEPBIND, or into another namespace. With BIG_STATIC_TLS it needs most of the static
+ * thread-local storage that libc reserves for libraries that are loaded later. */
 #include <stdlib.h>
 
 #ifdef BIG_STATIC_TLS

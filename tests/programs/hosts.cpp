@@ -1,4 +1,6 @@
-// What hosts do to themselves, with a recorder inside:
+// Hosts that change their own process, with or without a recorder.
+//
+// usage:
 //   hosts chroot FOLDER       hosts setuid UID        hosts capabilities      hosts namespaces
 //   hosts strict              hosts filter [TIMES]    hosts filter_refused    hosts no_clock
 //   hosts daemon              hosts broken_stderr     hosts full_stderr       hosts coroutines
@@ -7,8 +9,8 @@
 //   hosts static_tls LIBRARY  hosts fail              hosts work              hosts load THREADS
 //   hosts no_vvar             hosts no_clock_fork     hosts exec_filtered PROGRAM...
 //
-// Each allocates blocks of 777 bytes before and after what it does, frees all but the last kKept, and prints how many
-// it made in this process. Exit status 1: something about the host is not as it was.
+// Each mode allocates blocks of 777 bytes before and after its change, frees all but the last kKept, and prints how
+// many this process allocated. Exit status 1: the host was affected. 3: the kernel does not permit the change.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -43,22 +45,22 @@ extern char** environ;
 
 namespace {
 
-constexpr size_t kMark = 777;
+constexpr size_t kCountedSize = 777;
 constexpr int kKept = 10;
 void* kept[kKept];
-std::atomic<long> made{0};
+std::atomic<long> allocated{0};
 
 [[gnu::noinline]] void work(int times) {
   for (int i = 0; i < times; ++i) {
-    void*& place = kept[i % kKept];
-    void* const old = place;
-    place = malloc(kMark);
-    ++made;
+    void*& slot = kept[i % kKept];
+    void* const old = slot;
+    slot = malloc(kCountedSize);
+    ++allocated;
     free(old);
   }
 }
 
-void say(long number) {
+void print(long number) {
   char text[32];
   char* at = text + sizeof text;
   *--at = '\n';
@@ -73,7 +75,7 @@ int change_root(const char* folder) {
   return 0;
 }
 
-/// Gives back the kernel's pages of time data (checkpoint tools do, and sandboxes).
+/// Unmaps the kernel's pages of time data, as checkpoint tools and sandboxes do.
 int unmap_time_data() {
   FILE* const maps = fopen("/proc/self/maps", "r");
   unsigned long begin = 0, end = 0;
@@ -107,7 +109,7 @@ int drop_capabilities() {
 }
 
 int change_namespaces() {
-  // Refused to a process with more than one thread: a recorder with a helper thread breaks this.
+  // The kernel refuses this to a process with several threads: the recorder must not have a helper thread.
   if (unshare(CLONE_NEWUSER) != 0) return errno == EINVAL ? 1 : 3;
   if (unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET) != 0) return 3;
   work(10'000);
@@ -122,7 +124,7 @@ int change_namespaces() {
   return status;
 }
 
-/// Kills whoever makes a system call that is not needed for work() and for leaving.
+/// Installs a filter that kills the process at system calls that work() and the exit do not need.
 int enter_filter(bool by_number) {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return 3;
   constexpr unsigned allowed[] = {SYS_write, SYS_exit_group, SYS_brk};
@@ -141,13 +143,13 @@ int enter_filter(bool by_number) {
 }
 
 int enter_strict() {
-  say(made + 3000);
+  print(allocated + 3000);
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0) != 0) return 3;
   work(3000);
   for (;;) syscall(SYS_exit, 0);  // exit_group is forbidden too
 }
 
-/// A filter that the kernel refuses, with an instruction that there is not.
+/// Installs filters that the kernel refuses, because of an invalid instruction or flag.
 int have_filter_refused() {
   sock_filter program[] = {{0xffff, 0, 0, 0}};
   const sock_fprog filter{1, program};
@@ -177,8 +179,8 @@ int become_daemon() {
   exit(0);
 }
 
-/// Standard error is a pipe that nobody reads any more, or that is full: what the recorder says must not end or stop
-/// the host. HEAPPROF_MAX_FILE_SIZE makes it say something.
+/// Standard error is a closed or full pipe: a message of the recorder must neither kill nor block the host.
+/// HEAPPROF_MAX_FILE_SIZE makes the recorder print one.
 int bad_standard_error(bool full) {
   int ends[2];
   if (pipe(ends) != 0) return 3;
@@ -220,7 +222,7 @@ void coroutine() {
   }
 }
 
-/// Each on a stack of its own of 16 KB between closed pages, the first events of a thread too.
+/// Runs coroutines on stacks of 16 KB between guard pages; they have the thread's first events too.
 void* run_coroutines(void*) {
   for (int i = 0; i < 200; ++i) {
     auto* area =
@@ -243,7 +245,7 @@ int coroutines() {
   return 0;
 }
 
-/// Thread-less processes that share memory, made without libc.
+/// Creates processes with the clone system call, without libc.
 int raw_clone() {
   for (int i = 0; i < 50; ++i) {
     const long child = syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr);
@@ -274,7 +276,7 @@ int clone_sharing_memory() {
   return 0;
 }
 
-/// The child works on its parent's heap: what it leaves there is the parent's to free.
+/// The child shares its parent's heap: the parent frees the blocks that the child leaves.
 [[gnu::noinline]] int vfork_once(int times) {
   const pid_t child = vfork();
   if (child == 0) {
@@ -293,22 +295,22 @@ int allocate_in_vfork() {
   return 0;
 }
 
-void* vfork_before_all_else(void* blocks) {
+void* vfork_first(void* blocks) {
   const pid_t child = vfork();
   if (child == 0) {
-    for (int i = 0; i < 20; ++i) static_cast<void**>(blocks)[i] = malloc(kMark);
+    for (int i = 0; i < 20; ++i) static_cast<void**>(blocks)[i] = malloc(kCountedSize);
     _exit(0);
   }
-  made += 20;
+  allocated += 20;
   int status = 1;
   waitpid(child, &status, 0);
-  usleep(2'000);  // others start meanwhile
-  for (int i = 0; i < 20'000; ++i) free(malloc(kMark)), ++made;
+  usleep(2'000);  // the others start meanwhile
+  for (int i = 0; i < 20'000; ++i) free(malloc(kCountedSize)), ++allocated;
   for (int i = 0; i < 20; ++i) free(static_cast<void**>(blocks)[i]);
   return nullptr;
 }
 
-/// Without rest, until SIGTERM; says how many pairs were made in every 100 ms.
+/// Allocates and frees without pause until SIGTERM. Prints the number of pairs in every 100 ms.
 int full_load(int count) {
   static std::atomic<long> pairs[8];
   static std::atomic<bool> ended{false};
@@ -323,7 +325,7 @@ int full_load(int count) {
         free(block);
         block = malloc(16 + k % 500);
         for (volatile int spin = 0; spin < 2000; spin = spin + 1) {
-        }  // work of its own, or the trace grows by a gigabyte in 10 s
+        }  // other work; without it the trace grows by a gigabyte in 10 s
         mine.store(mine.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
       }
       for (void* block : blocks) free(block);
@@ -334,7 +336,7 @@ int full_load(int count) {
     usleep(100'000);
     long now = 0;
     for (int i = 0; i < count; ++i) now += pairs[i].load();
-    say(now - before);
+    print(now - before);
     before = now;
   }
   for (int i = 0; i < count; ++i) pthread_join(threads[i], nullptr);
@@ -344,27 +346,27 @@ int full_load(int count) {
 std::atomic<bool> stop{false};
 void* pairs_until_stopped(void*) {
   while (!stop) {
-    void* volatile block = malloc(kMark);
-    ++made;
+    void* volatile block = malloc(kCountedSize);
+    ++allocated;
     free(block);
   }
   return nullptr;
 }
 void* some_pairs(void*) {
   for (int i = 0; i < 500; ++i) {
-    void* volatile block = malloc(kMark);
-    ++made;
+    void* volatile block = malloc(kCountedSize);
+    ++allocated;
     free(block);
   }
   return nullptr;
 }
 
-/// Threads whose first act is a vfork, among threads that allocate and end.
-int vfork_first_of_all() {
+/// Threads whose first call is vfork, beside threads that allocate and end.
+int vfork_first_in_threads() {
   static void* blocks[8][20];
   pthread_t busy, first[8];
   pthread_create(&busy, nullptr, pairs_until_stopped, nullptr);
-  for (int i = 0; i < 8; ++i) pthread_create(&first[i], nullptr, vfork_before_all_else, blocks[i]);
+  for (int i = 0; i < 8; ++i) pthread_create(&first[i], nullptr, vfork_first, blocks[i]);
   for (int i = 0; i < 60; ++i) {
     pthread_t others[4];
     for (pthread_t& other : others) pthread_create(&other, nullptr, some_pairs, nullptr);
@@ -376,7 +378,7 @@ int vfork_first_of_all() {
   return 0;
 }
 
-/// A child executes `command` under a filter that kills whoever calls process_vm_readv.
+/// A child executes `command` with a filter that kills a process that calls process_vm_readv.
 int execute_under_filter(char** command) {
   const pid_t child = fork();
   if (child == 0) {
@@ -413,38 +415,38 @@ int spawn(char** command) {
   return 0;
 }
 
-// A lock of the host's own inside and around the loader's
+// A lock of the host, acquired inside the loader's lock and around it
 // -------------------------------------------------------------------
 
-pthread_mutex_t own_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t host_lock = PTHREAD_MUTEX_INITIALIZER;
 
-int hold_own_lock(dl_phdr_info*, size_t, void*) {
-  pthread_mutex_lock(&own_lock);  // the loader's lock is held around this
+int take_host_lock(dl_phdr_info*, size_t, void*) {
+  pthread_mutex_lock(&host_lock);  // the loader's lock is held around this
   usleep(50);
-  pthread_mutex_unlock(&own_lock);
+  pthread_mutex_unlock(&host_lock);
   return 1;
 }
 
-/// Enough new stacks, that the recorder has to look objects up.
+/// New stacks, for which the recorder has to look objects up.
 [[gnu::noinline]] void allocate_deep(int depth) {
   if (depth == 0) work(2);
   else allocate_deep(depth - 1);
   asm volatile("" ::: "memory");
 }
 
-void* allocate_under_own_lock(void*) {
+void* allocate_under_host_lock(void*) {
   for (int i = 0; !stop; ++i) {
-    pthread_mutex_lock(&own_lock);
+    pthread_mutex_lock(&host_lock);
     allocate_deep(i % 200);
-    pthread_mutex_unlock(&own_lock);
+    pthread_mutex_unlock(&host_lock);
   }
   return nullptr;
 }
 
-int loader_lock() {
+int nest_locks() {
   pthread_t thread;
-  pthread_create(&thread, nullptr, allocate_under_own_lock, nullptr);
-  for (int i = 0; i < 300; ++i) dl_iterate_phdr(hold_own_lock, nullptr);
+  pthread_create(&thread, nullptr, allocate_under_host_lock, nullptr);
+  for (int i = 0; i < 300; ++i) dl_iterate_phdr(take_host_lock, nullptr);
   stop = true;
   pthread_join(thread, nullptr);
   return 0;
@@ -465,7 +467,7 @@ int use_library(void* library) {
   return 0;
 }
 
-/// A child has no clock either.
+/// A child cannot read the cycle counter either.
 int fork_without_clock() {
   if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) != 0) return 3;
   const pid_t child = fork();
@@ -480,14 +482,14 @@ int fork_without_clock() {
   return status;
 }
 
-/// What cannot be had fails once, whatever the allocator is made of.
+/// Each failed call must count once, also if the allocator calls other hooks.
 int fail() {
-  void* block = malloc(kMark);
-  ++made;
+  void* block = malloc(kCountedSize);
+  ++allocated;
   const size_t huge = ~size_t{0} / 2;
   if (realloc(block, huge) != nullptr || memalign(16, huge) != nullptr || malloc(huge) != nullptr) return 1;
   void* aligned = nullptr;
-  if (posix_memalign(&aligned, 3, 100) != EINVAL) return 1;  // no failure of the heap's
+  if (posix_memalign(&aligned, 3, 100) != EINVAL) return 1;  // an invalid argument, which does not count as failed
   free(block);
   return 0;
 }
@@ -511,7 +513,7 @@ int main(int argc, char** argv) {
     result = enter_filter(is("filter_by_number"));
     if (result == 0) {
       work(argc > 2 ? atoi(argument) : 3000);
-      say(made);
+      print(allocated);
       syscall(SYS_exit_group, 0);
     }
   }
@@ -529,15 +531,15 @@ int main(int argc, char** argv) {
   if (is("clone")) result = raw_clone();
   if (is("shared_clone")) result = clone_sharing_memory();
   if (is("vfork")) result = allocate_in_vfork();
-  if (is("vfork_first")) result = vfork_first_of_all();
+  if (is("vfork_first")) result = vfork_first_in_threads();
   if (is("spawn")) result = spawn(argv + 2);
   if (is("exec_filtered")) result = execute_under_filter(argv + 2);
-  if (is("loader_lock")) result = loader_lock();
+  if (is("loader_lock")) result = nest_locks();
   if (is("deepbind")) result = use_library(dlopen(argument, RTLD_NOW | RTLD_DEEPBIND));
   if (is("dlmopen")) result = use_library(dlmopen(LM_ID_NEWLM, argument, RTLD_NOW));
   if (is("static_tls")) result = use_library(dlopen(argument, RTLD_NOW));
   if (is("fail")) result = fail();
   if (is("load")) return full_load(atoi(argument));
-  say(made);
+  print(allocated);
   return result;
 }

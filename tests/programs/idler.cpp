@@ -1,7 +1,7 @@
-// Allocates and frees in turns, and does nothing in between: what is live then, it prints as JSON.
+// Alternates between short bursts of allocations and idle times. Prints as JSON the live bytes of each idle time.
 //
-// Each turn is over in less time than lies between two samples of resident memory. Marks "idle N" and "busy N" stand
-// where the program begins to do nothing and where it goes on.
+// A burst takes less time than the interval between two samples of resident memory. The marks "idle N" and "busy N"
+// are the start and the end of each idle time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -40,19 +40,19 @@ void be_idle(int number) {
 int main() {
   char text[512];
   int used = snprintf(text, sizeof text, "{\"live\": [");
-  int turn = 0;
-  // Up to 70 MiB and at once down again, so that the last sample of resident memory is from the top.
-  constexpr int kTurns[] = {kBlocks, 300, kBlocks};
-  for (const int most : kTurns) {
+  int burst = 0;
+  // Up to 70 MiB and immediately down again, so that the last sample of resident memory is taken at the top.
+  constexpr int kBursts[] = {kBlocks, 300, kBlocks};
+  for (const int most : kBursts) {
     hold(most);
     hold(most - most / 3);
-    used += snprintf(text + used, sizeof text - static_cast<unsigned>(used), "%s%lu", turn == 0 ? "" : ", ",
+    used += snprintf(text + used, sizeof text - static_cast<unsigned>(used), "%s%lu", burst == 0 ? "" : ", ",
                      static_cast<unsigned long>(most - most / 3) * kBytes);
-    be_idle(turn++);
+    be_idle(burst++);
   }
   hold(0);
   used += snprintf(text + used, sizeof text - static_cast<unsigned>(used), ", 0], \"peak\": %lu}\n",
                    kBlocks * kBytes);
-  be_idle(turn);
+  be_idle(burst);
   return write(1, text, static_cast<unsigned>(used)) == used ? 0 : 1;
 }

@@ -1,7 +1,9 @@
-// One thread that allocates and frees small blocks, and a signal handler that does too, every 50 microseconds:
-//   interrupted TIMES
-// Prints how many pairs both made. The handler gives back what it took before it returns, so the allocator, wherever
-// it was interrupted, finds its lists as they were.
+// A thread allocates and frees small blocks TIMES times. A signal handler does the same every 50 microseconds.
+//
+// usage: interrupted TIMES
+//
+// Prints how many blocks both allocated. The handler frees its block before it returns, so the interrupted allocator
+// finds its lists unchanged.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@ void handler(int) {
 
 int main(int argc, char** argv) {
   const long times = argc > 1 ? atol(argv[1]) : 1000;
-  // Fill the thread's lists, so that none of this reaches the arenas.
+  // Fill the thread's cache, so that no call below reaches an arena.
   for (int size = 1; size < 600; size += 8) {
     void* volatile block = malloc(static_cast<size_t>(size));
     free(block);

@@ -1,15 +1,17 @@
-/* Registers unwind tables as a compiler at run time does, and asks libgcc whether it got them: jit_frames MODE
+/* Registers unwind tables as a just-in-time compiler does, and checks whether libgcc has them.
  *
- *   policy    process_vm_readv is refused from the start, as by a container's policy; libgcc_s is loaded then
+ * usage: jit_frames MODE
+ *
+ *   policy    process_vm_readv is forbidden from the start, as by a container's policy; libgcc_s is loaded then
  *   sandbox   libgcc_s is loaded, system calls are restricted, then tables are registered
- *   before    the same, but tables are registered before the restriction and taken back after it
+ *   before    the same, but tables are registered before the restriction and deregistered after it
  *   late      system calls are restricted before libgcc_s is loaded
- *   without   registered while there is no libgcc_s, taken back when there is
+ *   without   registered before libgcc_s is loaded, deregistered after
  *   many      the same with 5,000 tables
  *   many_late the same with 5,000 tables, where system calls are restricted before libgcc_s is loaded
- *   reused    registered while there is no libgcc_s, never taken back; registered again when there is, and taken back
+ *   reused    registered before libgcc_s is loaded, never deregistered; registered again after, and deregistered
  *
- * Prints whether libgcc finds the tables once they are registered, and once they are taken back. */
+ * Prints whether libgcc finds the tables after the registration, and after the deregistration. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -39,16 +41,16 @@ static void write_tables(unsigned char* tables) {
   memcpy(tables + 32, range, sizeof range);
 }
 
-/* `seen`: by a call that the recorder watches. */
-static void restrict_calls(int seen) {
+/* `hooked`: by a function that the recorder hooks. */
+static void restrict_calls(int hooked) {
   struct sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
   struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-  /* dlsym finds the recorder's, dlvsym libc's. */
+  /* Through the handle of libc, dlsym finds the function of libc. */
   int (*call)(int, ...) = prctl;
-  if (!seen) {
+  if (!hooked) {
     void* libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
     call = (int (*)(int, ...))dlsym(libc, "prctl");
   }
@@ -80,14 +82,14 @@ int main(int argc, char** argv) {
   const int load_later = strcmp(mode, "without") == 0 || many || reused;
   if (!load_later) load();
   if (strcmp(mode, "sandbox") == 0) restrict_calls(1);
-  /* Without the recorder, libgcc's own. */
+  /* Without the recorder, the functions of libgcc. */
   void* self = dlopen(NULL, RTLD_LAZY);
   void* library = dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_NOLOAD);
   void (*add)(void*) = (void (*)(void*))dlsym(self, "__register_frame");
-  void (*take_back)(void*) = (void (*)(void*))dlsym(self, "__deregister_frame");
+  void (*remove)(void*) = (void (*)(void*))dlsym(self, "__deregister_frame");
   if (add == NULL && library == NULL) return 4;
   if (add == NULL) add = (void (*)(void*))dlsym(library, "__register_frame");
-  if (take_back == NULL) take_back = (void (*)(void*))dlsym(library, "__deregister_frame");
+  if (remove == NULL) remove = (void (*)(void*))dlsym(library, "__deregister_frame");
   add(tables);
   if (many)
     for (int i = 0; i < kMany; ++i) {
@@ -98,8 +100,8 @@ int main(int argc, char** argv) {
   if (reused) add(tables);
   const int registered = found();
   if (strcmp(mode, "before") == 0) restrict_calls(1);
-  for (int i = 0; many && i < kMany; ++i) take_back(many_tables[i]);
-  take_back(tables);
+  for (int i = 0; many && i < kMany; ++i) remove(many_tables[i]);
+  remove(tables);
   printf("%d %d\n", registered, found());
   return 0;
 }

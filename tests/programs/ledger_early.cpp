@@ -1,9 +1,10 @@
-// The edges of a program's life: ledger_early WORK
+// Allocations at the start and the end of the program and of threads.
 //
-// Allocations before any other constructor, in .preinit_array, in constructors, inside dlsym's failure, in
-// signal handlers, in a thread's last moments (C++ thread-local destructors, key destructors, after the last
-// of them: glibc runs key destructors up to four rounds), in atexit handlers, in global destructors, and in
-// the very last one. WORK 0 does none of it.
+// usage: ledger_early WORK    0: none of the allocations
+//
+// Allocations in .preinit_array, in the first and in other constructors, in a failing dlsym, in signal handlers, at a
+// thread's end (in C++ thread-local destructors and in key destructors, which glibc calls in up to four rounds), in
+// atexit handlers, in global destructors, and in the last of them.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -102,7 +103,7 @@ void at_exit() {
 pthread_key_t key;
 thread_local unsigned rounds;
 
-// Sets itself again: called in each of glibc's four rounds; the last value stays undestroyed.
+// Sets the key again, so glibc calls it in each of its four rounds; the last block leaks.
 void key_destructor(void* block) {
   site_free(block);
   ++rounds;
@@ -152,7 +153,7 @@ int main() {
     atexit(at_exit);
     for (void*& block : kept_by_atexit) block = site_malloc(402);
 
-    // dlsym of a name that does not exist allocates its message, in this thread and per thread.
+    // dlsym of an unknown name allocates its error message for each thread.
     for (int i = 0; i < 20; ++i) {
       void* before = site_malloc(700);
       LEDGER_CHECK(dlsym(RTLD_DEFAULT, "a_name_that_no_library_has") == nullptr);

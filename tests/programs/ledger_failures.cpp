@@ -1,8 +1,10 @@
-// Calls that fail, and calls at the edge of what is allowed: ledger_failures WORK
+// Calls that fail, and calls with extreme arguments.
 //
-// Each failure must be seen by the program exactly as without the recorder (null, errno), be counted as
-// failed, and change nothing: a block whose realloc failed lives on. WORK 0 does none of it. (operator new is
-// not among them: when it fails, libstdc++ allocates the exception.)
+// usage: ledger_failures WORK    0: none of the calls
+//
+// Each failure must have the same result as without the recorder (null, errno), count as failed, and have no other
+// effect: a block whose reallocation failed stays live. operator new is not tested: when it fails, libstdc++
+// allocates the exception.
 #include "tests/support/sites.h"
 
 namespace {
@@ -17,7 +19,7 @@ void fails(int expected_errno, Call call) {
 
 }  // namespace
 
-// calloc's and reallocarray's products overflow here: how much was asked for is nobody's to say.
+// The product of calloc's or reallocarray's arguments overflows: the requested size is undefined.
 LEDGER_SITE void* site_calloc_overflow(std::size_t count, std::size_t size) {
   ledger::Entry& entry =
       ledger::begin(ledger::Kind::kCalloc, ledger::k_site_calloc, nullptr, 0, 0, ledger::kFlagSizeUnknown);
@@ -36,7 +38,7 @@ int main(int argc, char** argv) {
   ledger::set_phase(ledger::Phase::kWorking);
   if (work != 0) {
     const std::size_t huge = ledger::opaque(static_cast<std::size_t>(PTRDIFF_MAX) + 1);
-    const std::size_t large = ledger::opaque(std::size_t{1} << 60);  // allowed, but nobody has it
+    const std::size_t large = ledger::opaque(std::size_t{1} << 60);  // valid, but no machine has as much
     const std::size_t most = ledger::opaque(SIZE_MAX);
     for (int i = 0; i < 25; ++i) {
       void* block = site_malloc(1000 + static_cast<std::size_t>(i));
@@ -60,7 +62,7 @@ int main(int argc, char** argv) {
         LEDGER_CHECK(static_cast<unsigned char*>(block)[k] == 0x5a || k < sizeof(std::uint64_t));
       if (i % 2 == 0) site_free(block);
       else LEDGER_CHECK(site_realloc(block, 0) == nullptr);
-      // Blocks of no bytes are blocks: each has an address of its own, and has to be given back.
+      // A block of 0 bytes has its own address and must be freed.
       void* none = site_malloc(0);
       void* none_too = site_calloc(0, 100);
       void* none_either = site_calloc(100, 0);
@@ -69,7 +71,7 @@ int main(int argc, char** argv) {
       LEDGER_CHECK(from_none != nullptr);
       site_free(none);
       site_free(none_too);
-      if (i % 3 != 0) site_free(none_either);  // else: leaked, a block of no bytes
+      if (i % 3 != 0) site_free(none_either);  // else a block of 0 bytes leaks
       LEDGER_CHECK(site_realloc(from_none, 0) == nullptr);
       site_free(nullptr);
       site_delete(nullptr);

@@ -1,9 +1,9 @@
-// What lives how long, and where: ledger_growth. It prints what it knows of itself as JSON.
+// Leaks of different trends, and phases with different peaks. Prints its own figures as JSON.
 //
-// Blocks that are left: a leak, block after block to the end; a cache that fills early and stays; a ring whose blocks
-// are replaced all the time; one large block made at the start; a trickle of a few bytes to the end. And three
-// phases, parted by marks, each with a peak of its own made of two sites, the second phase's the highest. A second
-// thread, which does nothing, makes it a program of several, of which one allocates.
+// Live blocks at the end: a leak that grows until the end; a cache that is filled early and then stable; a ring whose
+// blocks are replaced continuously; one large block from the start; a leak of a few bytes that grows until the end.
+// Three phases, separated by marks, each have a peak from two call sites; that of the second phase is the highest. A
+// second, idle thread makes the program multi-threaded.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,16 +23,16 @@ namespace {
 
 constexpr int kRounds = 480;
 constexpr int kRing = 40;
-constexpr int kMost = 4096;
+constexpr int kMaxKept = 4096;
 
-void* kept[kMost];
+void* kept[kMaxKept];
 int kept_count = 0;
 void* ring[kRing];
 
 char text[16384];
 std::size_t used = 0;
 template <typename... Values>
-void say(const char* format, Values... values) {
+void append(const char* format, Values... values) {
   used += static_cast<std::size_t>(snprintf(text + used, sizeof text - used, format, values...));
 }
 
@@ -65,7 +65,7 @@ struct Held {
   bool red;
 };
 
-/// A walk of its own in which red and blue blocks come and go; what both held at its highest moment is the truth.
+/// The red and blue blocks that are live. Prints how many blocks and bytes of each there were at the phase's peak.
 Held held[200];
 
 void phase(const char* name, std::uint64_t seed, int most, bool last) {
@@ -103,10 +103,10 @@ void phase(const char* name, std::uint64_t seed, int most, bool last) {
     peak_red_blocks = red_blocks;
     peak_blue_blocks = blue_blocks;
   }
-  say("{\"name\": \"%s\", \"red\": [%llu, %llu], \"blue\": [%llu, %llu]}", name,
+  append("{\"name\": \"%s\", \"red\": [%llu, %llu], \"blue\": [%llu, %llu]}", name,
       static_cast<unsigned long long>(peak_red), static_cast<unsigned long long>(peak_red_blocks),
       static_cast<unsigned long long>(peak_blue), static_cast<unsigned long long>(peak_blue_blocks));
-  if (!last) say(", ");
+  if (!last) append(", ");
 }
 
 std::uint64_t steady_bytes = 0, steady_first = 0, steady_last = 0, second_half_blocks = 0, second_half_bytes = 0;
@@ -125,7 +125,7 @@ std::uint64_t steady_bytes = 0, steady_first = 0, steady_last = 0, second_half_b
   second_half_bytes += size;
 }
 
-/// Called from one place, in a loop without conditions that a compiler would split it for: each site has one stack.
+/// Has one caller, in a loop that a compiler does not split by conditions: each call site has one stack.
 [[gnu::noinline]] void one_round(int round, std::size_t size) {
   kept[kept_count++] = ask_steady(size);
   if (round < kRounds / 20) kept[kept_count++] = ask_cache(40'000);
@@ -140,7 +140,7 @@ std::uint64_t steady_bytes = 0, steady_first = 0, steady_last = 0, second_half_b
 int main() {
   pthread_t thread;
   if (pthread_create(&thread, nullptr, idle, nullptr) != 0) return 2;
-  say("{\"phases\": [");
+  append("{\"phases\": [");
   phase("first", 1, 80, false);
   phase("second", 2, 200, false);
   phase("third", 3, 120, true);
@@ -148,7 +148,7 @@ int main() {
   heapprof_mark("rounds");
   usleep(3000);
   for (Held& one : held) free(one.block);
-  say("], ");
+  append("], ");
 
   kept[kept_count++] = ask_once(1 << 20);
   for (int round = 0; round < kRounds; ++round) {
@@ -157,17 +157,17 @@ int main() {
     one_round(round, size);
     usleep(700);
   }
-  // The older half of the ring goes, so that those left are surely younger than some that went.
+  // Free the older half of the ring, so that the remaining blocks are younger than some freed ones.
   for (int i = 0; i < kRing / 2; ++i) {
     void*& block = ring[(kRounds + i) % kRing];
     free(block);
     block = nullptr;
   }
-  say("\"steady\": [%llu, %d], \"first\": %llu, \"last\": %llu, \"half\": [%llu, %llu], ",
+  append("\"steady\": [%llu, %d], \"first\": %llu, \"last\": %llu, \"half\": [%llu, %llu], ",
       static_cast<unsigned long long>(steady_bytes), kRounds, static_cast<unsigned long long>(steady_first),
       static_cast<unsigned long long>(steady_last), static_cast<unsigned long long>(second_half_bytes),
       static_cast<unsigned long long>(second_half_blocks));
-  say("\"cache\": [%d, %d], \"ring\": [%d, %d], \"ring_released\": %d, \"once\": [%d, 1], "
+  append("\"cache\": [%d, %d], \"ring\": [%d, %d], \"ring_released\": %d, \"once\": [%d, 1], "
       "\"trickle\": [%d, %d]}\n",
       kRounds / 20 * 40'000, kRounds / 20, kRing / 2 * 300, kRing / 2, kRounds - kRing / 2, 1 << 20,
       kRounds / 12 * 12, kRounds / 12);

@@ -1,8 +1,7 @@
-// Habits of a program: ledger_habits. It prints what it knows of itself as JSON.
+// Allocation patterns for histogram, churn, reallocs, threads and frees. Prints its own figures as JSON.
 //
-// Blocks given back at once and later, buffers that grow by realloc, blocks that other threads release, and two
-// sites whose blocks two functions release crosswise. A second thread, which does nothing, makes it a program
-// of several, of which one allocates.
+// Short-lived and long-lived blocks, buffers that grow by realloc, blocks that other threads free, and two call sites
+// whose blocks two functions free. A second, idle thread makes the program multi-threaded.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,10 +47,10 @@ void* idle(void*) {
   return nullptr;
 }
 
-void* release(void* argument) {
+void* free_shared(void* argument) {
   const auto number = reinterpret_cast<std::uintptr_t>(argument);
   tids[number] = static_cast<unsigned>(syscall(SYS_gettid));
-  // The second thread leaves a part to the one that allocated.
+  // The second thread frees only a part; the allocating thread frees the rest.
   const int count = number == 0 ? kShared : kShared / 4;
   for (int i = 0; i < count; ++i) free(shared[number][i]);
   return nullptr;
@@ -89,15 +88,15 @@ int main() {
   for (int i = 0; i < kForever; ++i) forever[i] = ask_forever(std::size_t{1} << i);
 
   Buffers grown, trimmed;
-  void* walls[4 * 64];
-  int wall = 0;
+  void* barriers[4 * 64];
+  int barrier_count = 0;
   for (int buffer = 0; buffer < 4; ++buffer) {
     std::size_t size = 16;
     void* block = begin_buffer(size);
     unsigned long long steps = 0;
     for (; size < (std::size_t{64} << buffer) * 16; size *= 2) {
-      // Something behind it, now and then, so that it can't always grow where it is.
-      walls[wall++] = steps % 2 == 0 ? malloc(24) : nullptr;
+      // A block after every second step, so that the buffer cannot always grow in place.
+      barriers[barrier_count++] = steps % 2 == 0 ? malloc(24) : nullptr;
       block = step(grow_buffer, block, size, size * 2, grown);
       ++steps;
     }
@@ -109,7 +108,7 @@ int main() {
     if (buffer == 3) free(block);
     else buffers[buffer] = block;
   }
-  for (int i = 0; i < wall; ++i) free(walls[i]);
+  for (int i = 0; i < barrier_count; ++i) free(barriers[i]);
 
   usleep(60'000);
   for (int i = 0; i < kLasting; ++i) free(lasting[i]);
@@ -118,7 +117,7 @@ int main() {
     for (int i = 0; i < kShared; ++i) shared[thread][i] = ask_shared(48 + 16 * static_cast<std::size_t>(thread));
   for (std::uintptr_t thread = 0; thread < kThreads; ++thread) {
     pthread_t handle;
-    if (pthread_create(&handle, nullptr, release, reinterpret_cast<void*>(thread)) != 0) return 2;
+    if (pthread_create(&handle, nullptr, free_shared, reinterpret_cast<void*>(thread)) != 0) return 2;
     pthread_join(handle, nullptr);
   }
   for (int i = kShared / 4; i < kShared; ++i) free(shared[1][i]);

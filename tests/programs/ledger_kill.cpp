@@ -1,14 +1,17 @@
-// Allocates until it ends: ledger_kill NANOSECONDS [SEED] [THREADS] [HOW]
+// Allocates until it is killed or ends itself.
 //
-// HOW is kill (if not given): a kernel timer with SIGKILL as its signal strikes NANOSECONDS after the threads set
-// out, wherever they are then: in the program, the allocator, or the recorder. 0: no timer, somebody else does it. A
-// thread whose ledger is full waits for the blow.
+// usage: ledger_kill NANOSECONDS [SEED] [THREADS] [HOW]
 //
-//   calls                              SIGKILL when the threads together have made as many calls as NANOSECONDS says:
-//                                      a moment that does not depend on how busy the machine is
-//   segv abort _exit quick_exit exec   the main thread does that after NANOSECONDS, while the others work on
-//   hog                                the threads take more and more memory and touch it, until they are killed for
-//                                      it or cannot have more; then _exit(3)
+//   kill (default)                     a kernel timer sends SIGKILL, NANOSECONDS after the threads start, wherever
+//                                      they are: in the program, the allocator, or the recorder. 0: another process
+//                                      sends it
+//   calls                              SIGKILL after NANOSECONDS calls of all threads together, independent of the
+//                                      machine's load
+//   segv abort _exit quick_exit exec   the main thread does that after NANOSECONDS, while the others continue
+//   hog                                the threads allocate and write more and more memory, until the kernel kills
+//                                      them or allocations fail; then _exit(3)
+//
+// A thread whose ledger is full waits for the end.
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
@@ -24,7 +27,7 @@ constexpr std::size_t kTable = 64;
 std::atomic<void*> table[kTable];
 std::uint64_t seed;
 bool hog = false;
-std::atomic<int> refused{0};
+std::atomic<int> failed{0};
 
 [[gnu::noinline]] void step(ledger::Random& random, unsigned depth) {
   if (depth != 0) {
@@ -36,7 +39,7 @@ std::atomic<int> refused{0};
   if (block == nullptr)
     block = random.below(3) == 0 ? site_calloc(1, 8 + random.below(500)) : site_small(8 + random.below(2000));
   else if (random.below(2) == 0) {
-    // Refused, the old block lives on.
+    // If it fails, the old block stays live.
     if (void* const moved = site_realloc_stamped(block, 8 + random.below(3000))) block = moved;
   }
   block = table[random.below(kTable)].exchange(block);
@@ -49,10 +52,10 @@ void* run(void* argument) {
   while (ledger::this_slot->used + 8 < kEntries) {
     step(random, static_cast<unsigned>(random.below(20)));
     if (!hog) continue;
-    constexpr std::size_t kMuch = 64 << 10;
-    void* const block = site_large(kMuch);
-    if (block != nullptr) memset(block, 1, kMuch);
-    else if (++refused > 300) _exit(3);
+    constexpr std::size_t kHogBytes = 64 << 10;
+    void* const block = site_large(kHogBytes);
+    if (block != nullptr) memset(block, 1, kHogBytes);
+    else if (++failed > 300) _exit(3);
   }
   for (;;) pause();
 }

@@ -1,7 +1,9 @@
-// Blocks that libc makes for its callers: ledger_libc WORK
+// Blocks that libc allocates for its callers.
 //
-// strdup, asprintf (which grows and trims its result by realloc) and getline (which grows its buffer). What they
-// do inside is theirs; the ledger knows the block they leave, its site and, for strdup, its size.
+// usage: ledger_libc WORK
+//
+// strdup, asprintf (which grows and trims its result with realloc) and getline (which grows its buffer). The ledger
+// has the block that they return, its call site and, for strdup, its size; but not the calls inside libc.
 #include <stdio.h>
 
 #include "tests/support/sites.h"
@@ -22,7 +24,7 @@ LEDGER_SITE char* site_asprintf(int number, const char* text) {
   return result;
 }
 
-/// The line buffer, grown by getline from nothing.
+/// The line buffer, which getline allocates.
 LEDGER_SITE char* site_getline(FILE* file) {
   ledger::Entry& entry =
       ledger::begin(ledger::Kind::kOpaque, ledger::k_site_getline, nullptr, 0, 0, ledger::kFlagSizeUnknown);

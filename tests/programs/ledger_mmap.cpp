@@ -1,8 +1,9 @@
-// Mappings: ledger_mmap WORK [SEED]
+// Mappings, in one thread, in an order that depends on SEED.
 //
-// Maps, unmaps wholes and parts (head, tail, middle, across two neighbours, twice), grows, shrinks and moves
-// mappings, and moves the program break, one thread, in an order decided by the seed. The ledger holds the
-// ranges; the set of live bytes follows from them exactly.
+// usage: ledger_mmap WORK [SEED]
+//
+// Maps memory, unmaps complete mappings and parts of them (head, tail, middle, across two neighbours, twice), grows,
+// shrinks and moves mappings, and moves the program break. The ledger has the ranges, which determine the live bytes.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -66,13 +67,13 @@ void unmap_some(ledger::Random& random, Range& range) {
       range.address += part * kPage;
       range.size -= part * kPage;
       break;
-    case 1:  // tail, by a length that is not a whole number of pages: the kernel rounds up
+    case 1:  // tail, with a length that the kernel rounds up to pages
       site_munmap(range.address + range.size - part * kPage, part * kPage - 100);
       range.size -= part * kPage;
       break;
-    default: {  // a hole; what lies behind it is forgotten by us, so it stays mapped
+    default: {  // a hole; the program no longer uses the part after it, which stays mapped
       site_munmap(range.address + kPage, part * kPage);
-      site_munmap(range.address + kPage, part * kPage);  // nothing is left there: succeeds and changes nothing
+      site_munmap(range.address + kPage, part * kPage);  // nothing is mapped there: succeeds without effect
       range.size = kPage;
       break;
     }
@@ -87,7 +88,7 @@ int main(int argc, char** argv) {
   ledger::open(ledger::kSiteNames, 1, 20'000);
   ledger::set_phase(ledger::Phase::kWorking);
   if (work != 0) {
-    // What fails must change nothing.
+    // Calls that fail must have no effect.
     LEDGER_CHECK(site_mmap(nullptr, 0, PROT_READ, 0) == MAP_FAILED && errno == EINVAL);
     LEDGER_CHECK(site_mmap(nullptr, std::size_t{1} << 60, PROT_READ, 0) == MAP_FAILED && errno == ENOMEM);
     LEDGER_CHECK(site_munmap(reinterpret_cast<void*>(1), kPage) == -1 && errno == EINVAL);

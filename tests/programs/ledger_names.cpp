@@ -1,8 +1,8 @@
-// Known names on known lines: prints, for each of its stacks, what a report must show: ledger_names
+// Functions with known names and lines. Prints, for each of its stacks, the frames that a report must have.
 //
-// One line of JSON each: the site's size (all different, so that a test finds the stack by it) and the frames
-// from the inside out as [function, line, inlined]; a name that ends in * is the beginning of one. Compiled with
-// optimisation and debug information. Lines are taken with __LINE__ on the very line of each call.
+// One line of JSON each: the size, which is different for each stack so that a test can find it, and the frames from
+// innermost to outermost as [function, line, inlined]. A name that ends in * is a prefix. Compiled with optimisation
+// and debug information. __LINE__ is evaluated on the line of each call.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ void* volatile kept[16];
 unsigned kept_count;
 int inner_line, middle_line, outer_line, new_line, lambda_line, rust_line;
 
-// One expression holds the call and notes its line.
+// One expression contains the call and stores its line.
 #define HERE(variable) (variable = __LINE__)
 }  // namespace
 
@@ -53,7 +53,7 @@ template <typename Callable>
   asm volatile("" ::: "memory");
 }
 
-// A name as Rust's compiler writes it: `inventory::count_rows`.
+// A mangled name of Rust: `inventory::count_rows`.
 extern "C" [[gnu::noinline]] void rust_function(std::size_t size) asm("_RNvCs1234_9inventory10count_rows");
 void rust_function(std::size_t size) {
   kept[kept_count++] = (HERE(rust_line), malloc(size));

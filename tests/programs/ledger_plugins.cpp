@@ -1,9 +1,11 @@
-// Code that comes and goes: ledger_plugins WORK
+// Libraries that are loaded and unloaded.
 //
-// Each round loads plugin a or b (found through the RUNPATH of the library that asks), allocates through it,
-// and unloads it again, so that the two take turns at the same addresses; then it opens an iconv converter,
-// which makes libc load and unload libraries with no dlopen that anybody could see. Every block must be
-// reported under the functions that were there when it was made.
+// usage: ledger_plugins WORK
+//
+// Each round loads plugin a or b (found through the RUNPATH of the library that calls dlopen), allocates in it, and
+// unloads it, so that both are loaded alternately at the same addresses. Then it opens an iconv converter, for which
+// libc loads and unloads libraries without a call of dlopen that a recorder can hook. A report must name the
+// functions that were loaded when the block was allocated.
 #include <dlfcn.h>
 #include <iconv.h>
 
@@ -34,7 +36,7 @@ int main(int argc, char** argv) {
     const bool a = (round / 2) % 2 == 0;
     void* plugin = open_plugin(a ? "libplugin_a.so" : "libplugin_b.so");
     if (plugin == nullptr) {
-      ledger::fail("ledger_plugins: plugin not found, although the caller's RUNPATH holds it");
+      ledger::fail("ledger_plugins: the plugin in the caller's RUNPATH was not found");
       return 1;
     }
     auto allocate = reinterpret_cast<Allocate>(dlsym(plugin, "plugin_allocate"));

@@ -1,9 +1,11 @@
-// Realloc under contention: ledger_realloc WORK [SEED] [THREADS]
+// Reallocations in several threads.
 //
-// A realloc that moves frees the old address inside the call, and another thread may be handed it before the
-// call has returned. A recorder that writes the realloc only afterwards sees that address allocated twice and
-// then the newer block freed. All threads share one arena, sizes are beyond the thread caches, and blocks are
-// swapped between threads, so this happens all the time.
+// usage: ledger_realloc WORK [SEED] [THREADS]
+//
+// A realloc that moves its block frees the old address inside the call, and another thread may get that address
+// before the call returns. A recorder that writes the realloc only afterwards would see the address allocated twice,
+// and then the newer block freed. All threads share one arena, sizes exceed those of the thread caches, and threads
+// exchange blocks, so this happens continuously.
 #include <pthread.h>
 
 #include <atomic>
@@ -23,12 +25,12 @@ void* run(void* argument) {
   ledger::attach(nullptr);
   ledger::Random random{seed * 1000 + reinterpret_cast<std::uint64_t>(argument)};
   for (std::uint64_t i = 0; i < work; ++i) {
-    std::atomic<void*>& place = table[random.below(kTable)];
-    void* block = place.exchange(nullptr);
+    std::atomic<void*>& slot = table[random.below(kTable)];
+    void* block = slot.exchange(nullptr);
     if (block == nullptr) block = site_malloc(some_size(random));
     else if (random.below(16) == 0) { site_free_stamped(block); block = nullptr; }
     else block = site_realloc_stamped(block, some_size(random));
-    block = place.exchange(block);
+    block = slot.exchange(block);
     if (block != nullptr) site_free_stamped(block);
   }
   return nullptr;

@@ -1,10 +1,11 @@
-// One thread, every way to allocate, a random mix decided by a seed: ledger_single WORK [SEED] [PLAIN]
+// One thread, every allocation function, in a random order that depends on SEED.
 //
-// PLAIN 1 keeps to the calls that heaptrack records and counts as we do, so that its own recording of the same run
-// can be compared: none of memalign, valloc, pvalloc, reallocarray, and no realloc to nothing.
+// usage: ledger_single WORK [SEED] [PLAIN]
 //
-// All figures are exact here, the peak included. The depth of the stack wanders, so that the sums per stack
-// are spread over many stacks of the same site.
+// PLAIN 1 makes only the calls that heaptrack records and counts in the same way, so that its recording can be
+// compared: no memalign, valloc, pvalloc and reallocarray, and no realloc to 0 bytes.
+//
+// All figures are exact, including the peak. The depth of the stack varies, so that each call site has many stacks.
 #include "tests/support/sites.h"
 
 namespace {
@@ -75,8 +76,8 @@ std::size_t some_size(ledger::Random& random) {
   if (plain && how < 2) how = 2;
   switch (how) {
     case 0: slot.block = site_reallocarray(slot.block, 1 + random.below(5), random.below(200)); break;
-    case 1: slot.block = site_realloc(slot.block, 0); break;  // frees it and gives nothing
-    case 2: {  // a block that lives for a moment: temporary
+    case 1: slot.block = site_realloc(slot.block, 0); break;  // frees it and returns null
+    case 2: {  // a temporary allocation
       void* moment = site_small(some_size(random));
       site_free(moment);
       break;
@@ -85,7 +86,7 @@ std::size_t some_size(ledger::Random& random) {
   }
 }
 
-// Alternating functions, so that the stack is not one frame repeated.
+// Two functions that call each other, so that the stack is not one repeated frame.
 [[gnu::noinline]] void descend_odd(ledger::Random& random, unsigned depth);
 [[gnu::noinline]] void descend_even(ledger::Random& random, unsigned depth) {
   if (depth == 0) step(random);
@@ -111,7 +112,7 @@ int main(int argc, char** argv) {
     if (random.below(4) == 0) depth = (depth + 40 + random.below(5) - 2) % 40;
     descend_even(random, depth);
   }
-  // Half of what is left is given back, the rest is what a test must find as leaked.
+  // Half of the remaining blocks are freed; the rest leak.
   for (std::size_t i = 0; i < kHeld; i += 2)
     if (held[i].block != nullptr) release(held[i]);
   ledger::set_phase(ledger::Phase::kFinished);

@@ -1,9 +1,11 @@
-// Threads that pass blocks to each other: ledger_threads WORK [SEED] [THREADS] [WAVES]
+// Threads that pass blocks to each other.
 //
-// Each thread allocates, swaps the block for whatever lies in a random place of a shared table, and frees
-// that, so most blocks are freed by a thread that did not make them while others are asking for blocks of
-// the same sizes: addresses are reused at once. One arena serves all threads. Threads come and go in waves,
-// WAVES times, each with a name of its own. At the end what lies in the table is left: the live set.
+// usage: ledger_threads WORK [SEED] [THREADS] [WAVES]
+//
+// Each thread allocates a block, exchanges it for the block in a random slot of a shared table, and frees that one.
+// So most blocks are freed by another thread than their own, while others allocate blocks of the same sizes:
+// addresses are reused immediately. All threads share one arena. THREADS threads, each with its own name, are started
+// and joined WAVES times. The blocks that remain in the table are live at the end.
 #include <pthread.h>
 
 #include <atomic>
@@ -18,7 +20,7 @@ std::atomic<void*> table[kTable];
 std::uint64_t work;
 std::uint64_t seed;
 
-// Not shared with other threads' tcache: most sizes are beyond it, where a freed block is up for grabs.
+// Most sizes exceed those of the thread caches, so that any thread can get a freed block.
 std::size_t some_size(ledger::Random& random) {
   static constexpr std::size_t kSizes[] = {16, 24, 40, 100, 1100, 1500, 2000, 3000, 5000};
   return kSizes[random.below(sizeof kSizes / sizeof kSizes[0])];
@@ -33,7 +35,7 @@ std::size_t some_size(ledger::Random& random) {
     case 3: mine = site_large(some_size(random)); break;
     default: mine = site_small(some_size(random)); break;
   }
-  if (random.below(8) == 0) {  // keep it to ourselves for a moment
+  if (random.below(8) == 0) {  // keep the block for a moment
     site_free_stamped(mine);
     return;
   }

@@ -1,7 +1,7 @@
-// Marks between allocations: each block is allocated after one mark and before the next, so its time must lie
-// between theirs.
+// Marks between allocations: each block is allocated after one mark and before the next, so its time must be between
+// theirs.
 //
-// usage: marks [other]     other: a second thread allocates, each time when it is told that the mark is set
+// usage: marks [other]     other: a second thread allocates, after the first one has set the mark
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 namespace {
 
 constexpr int kMarks = 200;
-constexpr int kBusy = 20'000;  // blocks of 100 bytes before all marks: the recorder has reason to save on clocks
+constexpr int kBusy = 20'000;  // blocks of 100 bytes before all marks, so that events share times
 
 std::atomic<int> asked{0};
 std::atomic<int> answered{0};

@@ -1,6 +1,6 @@
-// Bursts of allocations with pauses between them: whatever happens after a pause must have a time after it.
+// Bursts of allocations with pauses between them: an event after a pause must have a time after the pause.
 //
-// usage: pauses [idle]     idle: with a second thread, which does nothing
+// usage: pauses [idle]     idle: with a second, idle thread
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ int main(int argc, char**) {
   pthread_t thread;
   if (argc > 1 && pthread_create(&thread, nullptr, idle, nullptr) != 0) return 2;
   void* blocks[kBlocks];
-  for (int i = 0; i < 3000; ++i) {  // busy first, so that the recorder has reason to save on clocks
+  for (int i = 0; i < 3000; ++i) {  // so that events share times
     void* volatile block = malloc(100);
     free(block);
   }

@@ -1,7 +1,7 @@
-// What a program is told of itself and may do: printed, so that a recorded run and an unrecorded one can be compared,
-// and the same by a child that it executes. It leaks one block of 4321 bytes.
+// Prints what a program can find out about itself, and its capabilities; and executes a child that does the same. A
+// test compares the output of a recorded run and of an unrecorded one. Leaks one block of 4321 bytes.
 //
-//   privileged [PORT]     binds the TCP port first; says why it can't
+// usage: privileged [PORT]     PORT: first binds the TCP port, or prints the error
 #include <netinet/in.h>
 #include <spawn.h>
 #include <sys/auxv.h>
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
   leak();
   describe();
   std::fflush(stdout);
-  // A child that executes another file: its capabilities are what this program passes on.
+  // A child that executes another file: it gets the capabilities that this program passes on.
   char* const command[] = {const_cast<char*>("grep"), const_cast<char*>("Cap"),
                            const_cast<char*>("/proc/self/status"), nullptr};
   pid_t child;

@@ -1,6 +1,9 @@
-// Finds where the trace is mapped in itself and writes over it, as nobody should, while three threads allocate:
-//   scribbled SECONDS
-// Prints how many words it wrote and exits with status 0: the recorder reads nothing back that it would believe.
+// Overwrites its own mappings of the trace with random words, while three threads allocate.
+//
+// usage: scribbled SECONDS
+//
+// Prints how many words it wrote and exits with status 0: the recorder trusts nothing that it reads from the
+// mappings.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,14 +66,13 @@ int main(int argc, char** argv) {
   clock_gettime(CLOCK_MONOTONIC, &begin);
   long words = 0;
   do {
-    // The mappings change: those that went away meanwhile must not be written, so the recorder's own threads stand
-    // still only for the header, which stays. The staging blocks stay too; extents of frames are let go, and are left
-    // alone.
+    // Only mappings that live as long as the program may be written: the header and the staging blocks. The recorder
+    // unmaps extents of frames.
     find_trace();
     for (int round = 0; round < 20'000; ++round) {
       if (range_count == 0) return 1;
       const Range& range = ranges[random.below(static_cast<std::size_t>(range_count))];
-      // Header pages and staging blocks of 4096 bytes, which live as long as the program (HEAPPROF_BLOCK_BYTES=4096).
+      // The header and the staging blocks, of 4096 bytes (HEAPPROF_BLOCK_BYTES=4096).
       if (range.end - range.begin > 4096) continue;
       const std::size_t at = random.below(4096 / 8) * 8;
       const std::uint64_t value = random.below(3) == 0 ? ~std::uint64_t{0} >> random.below(64) : random.next();

@@ -1,3 +1,3 @@
-// A statically linked program: nothing can be preloaded into it.
+// A statically linked program, into which no library can be preloaded.
 #include <stdlib.h>
 int main() { return malloc(10) != nullptr ? 0 : 1; }

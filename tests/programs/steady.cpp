@@ -1,8 +1,10 @@
-// Runs steadily until SIGTERM, then exits with status 0: steady THREADS
+// Allocates and frees until SIGTERM, then exits with status 0.
 //
-// Each thread keeps at most 64 blocks and rests now and then, so that a recording of some seconds stays small. Upon
-// SIGUSR1 it prints "round" when each thread has begun and ended a whole round of 200 steps since. With 0 threads it
-// allocates nothing.
+// usage: steady THREADS
+//
+// Each thread has at most 64 live blocks and sleeps regularly, so that a recording of some seconds is small. After
+// SIGUSR1 the program prints "round" when each thread has executed a complete round of 200 steps since then. With 0
+// threads it allocates nothing.
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -49,7 +51,7 @@ int main(int argc, char** argv) {
   for (unsigned i = 0; i < count; ++i) threads.emplace_back(churn, i, std::ref(rounds[i]));
   (void)!write(1, "up\n", 3);
   for (int signal = 0; sigwait(&signals, &signal) == 0 && signal != SIGTERM;) {
-    // The round under way may have begun before.
+    // The current round may have begun before the signal.
     for (unsigned i = 0; i < count; ++i) wanted[i] = rounds[i] + 2;
     for (unsigned i = 0; i < count; ++i)
       while (static_cast<int>(rounds[i] - wanted[i]) < 0) usleep(200);

@@ -1,7 +1,7 @@
-// Talks to the recorder through heapprof.h; behaves the same without one. Prints what it was told.
+// Calls the functions of heapprof.h, with or without a recorder. Prints the results of heapprof_is_recording.
 //
-// Blocks of 1111 bytes are recorded, those of 2222 bytes are made while paused; of each three are given back. A pool
-// reports blocks of 3333 bytes.
+// Allocates five blocks of 1111 bytes, and during a pause five of 2222 bytes; frees three of each. A pool reports
+// blocks of 3333 bytes.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ void* volatile kept;
 [[gnu::noinline]] void allocate(size_t size, void** blocks) {
   for (int i = 0; i < 5; ++i) kept = blocks[i] = malloc(size);
 }
-[[gnu::noinline]] void release(void** blocks) {
+[[gnu::noinline]] void free_three(void** blocks) {
   for (int i = 0; i < 3; ++i) free(blocks[i]);
 }
 alignas(16) char pool[10'000];
@@ -34,10 +34,10 @@ int main() {
   heapprof_pause();
   const int paused = heapprof_is_recording();
   allocate(2222, unrecorded);
-  release(recorded);
+  free_three(recorded);
   heapprof_resume();
   const int after = heapprof_is_recording();
-  release(unrecorded);
+  free_three(unrecorded);
   use_pool();
   heapprof_mark("the end, with \"quotes\" and \xc3\xa4");
   printf("%d %d %d\n", before, paused, after);

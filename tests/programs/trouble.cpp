@@ -1,11 +1,15 @@
-// Hosts that recorders die of:
-//   trouble cancel [N]    1,000 threads, or N, each cancelled at some moment while it allocates
+// Hosts that are hard to record.
+//
+// usage: trouble MODE [N]
+//
+//   trouble cancel [N]    1,000 threads, or N, each cancelled while it allocates
 //   trouble storm [N]     20,000 threads, or N, that live for one allocation
 //   trouble many          1,000 threads at once
 //   trouble fork          300 forks while three threads allocate
-//   trouble descriptors   closes every descriptor, and puts a file of its own on every number it can
-// Each prints how many blocks of kMark bytes it allocated in this process; blocks that were cancelled away count too.
-// Exit status 1: something about the host is not as it was.
+//   trouble descriptors   closes every descriptor, and opens its own file under every number
+//
+// Prints how many blocks of kCountedSize bytes this process allocated, including those of cancelled threads. Exit
+// status 1: the host was affected.
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -18,13 +22,13 @@
 
 namespace {
 
-constexpr size_t kMark = 777;
+constexpr size_t kCountedSize = 777;
 std::atomic<long> allocated{0};
 std::atomic<bool> stop{false};
 
 /// Cancellation waits for pthread_testcancel: neither malloc nor the count is a cancellation point.
 [[gnu::noinline]] void pair() {
-  void* volatile block = malloc(kMark);
+  void* volatile block = malloc(kCountedSize);
   ++allocated;
   free(block);
 }
@@ -68,18 +72,18 @@ int storm(int times) {
   return 0;
 }
 
-pthread_barrier_t all_there;
+pthread_barrier_t all_started;
 void* wait_for_all(void*) {
-  void* volatile block = malloc(kMark);
+  void* volatile block = malloc(kCountedSize);
   ++allocated;
-  pthread_barrier_wait(&all_there);
+  pthread_barrier_wait(&all_started);
   free(block);
   return nullptr;
 }
 
 int many() {
   static pthread_t threads[1000];
-  pthread_barrier_init(&all_there, nullptr, 1000);
+  pthread_barrier_init(&all_started, nullptr, 1000);
   for (pthread_t& thread : threads)
     if (pthread_create(&thread, nullptr, wait_for_all, nullptr) != 0) return 1;
   for (pthread_t thread : threads) pthread_join(thread, nullptr);
@@ -115,7 +119,7 @@ int descriptors() {
   for (int i = 3; i < 1100; ++i)
     if (i != file && i != out) dup2(file, i);
   for (int i = 0; i < 300'000; ++i) pair();
-  return lseek(file, 0, SEEK_END) == 0 ? 0 : 1;  // nobody wrote to it
+  return lseek(file, 0, SEEK_END) == 0 ? 0 : 1;  // the recorder did not write to it
 }
 
 }  // namespace
