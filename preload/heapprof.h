@@ -18,8 +18,7 @@ extern "C" {
 /* HEAPPROF_FIND_(pointer, name): the recorder's function, or null. The reference goes through the global offset
  * table: in executables without PIE, linkers (GNU ld and gold were tried) resolve a plain weak reference to null. */
 #if defined(__x86_64__)
-#define HEAPPROF_FIND_(pointer, name) \
-  __asm__(".weak " #name "\n\tmovq " #name "@GOTPCREL(%%rip), %0" : "=r"(pointer))
+#define HEAPPROF_FIND_(pointer, name) __asm__(".weak " #name "\n\tmovq " #name "@GOTPCREL(%%rip), %0" : "=r"(pointer))
 #elif defined(__aarch64__)
 #define HEAPPROF_FIND_(pointer, name) \
   __asm__(".weak " #name "\n\tadrp %0, :got:" #name "\n\tldr %0, [%0, :got_lo12:" #name "]" : "=r"(pointer))

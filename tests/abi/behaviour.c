@@ -53,29 +53,29 @@ static void flush(void) {
 static int aligned(const void* p, size_t alignment) { return (uintptr_t)p % alignment == 0; }
 
 /* Makes one call, and prints its result and errno. */
-#define POINTER(call)                                                                                        \
-  do {                                                                                                       \
-    errno = kMark;                                                                                           \
-    void* result_ = (void*)(call);                                                                           \
-    int error_ = errno;                                                                                      \
-    print("%s: %s errno %d usable %zu\n", #call, result_ ? "block" : "null", error_,                           \
-        result_ ? malloc_usable_size(result_) : (size_t)0);                                                  \
-    free(result_);                                                                                           \
+#define POINTER(call)                                                                \
+  do {                                                                               \
+    errno = kMark;                                                                   \
+    void* result_ = (void*)(call);                                                   \
+    int error_ = errno;                                                              \
+    print("%s: %s errno %d usable %zu\n", #call, result_ ? "block" : "null", error_, \
+          result_ ? malloc_usable_size(result_) : (size_t)0);                        \
+    free(result_);                                                                   \
   } while (0)
-#define NUMBER(call)                                                      \
-  do {                                                                    \
-    errno = kMark;                                                        \
-    long result_ = (long)(call);                                          \
-    int error_ = errno;                                                   \
-    print("%s: %ld errno %d\n", #call, result_, error_);                    \
+#define NUMBER(call)                                     \
+  do {                                                   \
+    errno = kMark;                                       \
+    long result_ = (long)(call);                         \
+    int error_ = errno;                                  \
+    print("%s: %ld errno %d\n", #call, result_, error_); \
   } while (0)
 /* The same for mappings: only whether the call failed. */
-#define MAPPING(call)                                                                      \
-  do {                                                                                     \
-    errno = kMark;                                                                         \
-    void* result_ = (void*)(call);                                                         \
-    int error_ = errno;                                                                    \
-    print("%s: %s errno %d\n", #call, result_ == MAP_FAILED ? "failed" : "mapped", error_);  \
+#define MAPPING(call)                                                                       \
+  do {                                                                                      \
+    errno = kMark;                                                                          \
+    void* result_ = (void*)(call);                                                          \
+    int error_ = errno;                                                                     \
+    print("%s: %s errno %d\n", #call, result_ == MAP_FAILED ? "failed" : "mapped", error_); \
   } while (0)
 
 /* ---- before libc is ready ---- */

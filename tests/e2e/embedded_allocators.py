@@ -68,13 +68,15 @@ class Ledgers(single.Single):
         self.each(check)
 
     def test_off(self):
+        """Also by the option's old name, which is deprecated."""
         self.allocator = f"embedded_{ALLOCATORS[0]}"
-        run = self.record(harness.program(self.allocator), 1000, 1, 1, how="record",
-                          options=["--own-allocators", "off"])
-        self.assert_ledger_clean(run.ledger())
-        report = self.report(run.trace)
-        self.assertEqual(notes_of(report), [])
-        self.assertLess(report["heap"]["allocations"], 10)
+        for option in ("--embedded-allocators", "--own-allocators"):
+            with self.subTest(option):
+                run = self.record(harness.program(self.allocator), 1000, 1, 1, how="record", options=[option, "off"])
+                self.assert_ledger_clean(run.ledger())
+                report = self.report(run.trace)
+                self.assertEqual(notes_of(report), [])
+                self.assertLess(report["heap"]["allocations"], 10)
 
 
 class Handed(threads.Threads):
@@ -188,9 +190,12 @@ class Subjects(harness.Case):
             self.assertEqual(reports[0]["heap"][figure] - reports[1]["heap"][figure], wanted, figure)
 
     def test_off_warns_that_hooks_are_not_reached(self):
-        run = self.record(harness.program("embedded_aliases"), 10, OWN_ALLOCATORS=0)
-        self.assertIn("the program defines malloc itself", run.stderr)
-        self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+        """Also by the variable's old name, which is deprecated."""
+        for variable in ("EMBEDDED_ALLOCATORS", "OWN_ALLOCATORS"):
+            with self.subTest(variable):
+                run = self.record(harness.program("embedded_aliases"), 10, **{variable: 0})
+                self.assertIn("the program defines malloc itself", run.stderr)
+                self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
 
     def test_stripped(self):
         """Without a symbol table, the exported functions are found."""
