@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "analyzer/base/base_name.h"
+
 namespace heapprof::symbols {
 
 namespace {
-
-std::string base_name(const std::string& path) {
-  const std::size_t slash = path.rfind('/') + 1;
-  return slash < path.size() ? path.substr(slash) : path;
-}
 
 /// "a", "a and b", "a, b, c, d and 5 other files".
 std::string join(const std::vector<std::string>& names) {
@@ -47,7 +44,8 @@ std::vector<std::string> merge_warnings(const std::vector<Module>& modules,
   std::vector<std::string> texts;
   for (Warning& warning : merged) {
     if (warning.paths.size() > 1)
-      for (std::string& path : warning.paths) path = base_name(path);
+      for (std::string& path : warning.paths)
+        if (!path.ends_with('/')) path = base_name(path);
     texts.push_back(join(warning.paths) + warning.text);
   }
   return texts;
