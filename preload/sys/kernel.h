@@ -26,7 +26,8 @@ namespace heapprof::sys {
 extern uint64_t g_forbidden;
 
 inline long call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) noexcept {
-  if (__atomic_load_n(&g_forbidden, __ATOMIC_RELAXED) != 0) [[unlikely]] return -38;
+  if (__atomic_load_n(&g_forbidden, __ATOMIC_RELAXED) != 0) [[unlikely]]
+    return -38;  // ENOSYS
   return raw_syscall(number, a, b, c, d, e, f);
 }
 
@@ -99,12 +100,10 @@ inline bool identify(const char* path, FileIdentity& identity) noexcept {
 }
 
 inline void* map(void* address, size_t bytes, int protection, int flags, int fd, uint64_t offset) noexcept {
-  return reinterpret_cast<void*>(call(SYS_mmap, word(address), static_cast<long>(bytes), protection,
-                                             flags, fd, static_cast<long>(offset)));
+  return reinterpret_cast<void*>(
+      call(SYS_mmap, word(address), static_cast<long>(bytes), protection, flags, fd, static_cast<long>(offset)));
 }
-inline void unmap(void* address, size_t bytes) noexcept {
-  call(SYS_munmap, word(address), static_cast<long>(bytes));
-}
+inline void unmap(void* address, size_t bytes) noexcept { call(SYS_munmap, word(address), static_cast<long>(bytes)); }
 /// Moves the private mapping `from` to the address `to` and replaces what is mapped there.
 inline long remap_over(void* from, size_t bytes, void* to) noexcept {
   return call(SYS_mremap, word(from), static_cast<long>(bytes), static_cast<long>(bytes),
@@ -181,8 +180,7 @@ inline uint64_t clock_ns(int clock) noexcept {
 /// Fills `bytes` with random bytes of the kernel. Returns false on a kernel without getrandom, or before its
 /// generator is ready.
 inline bool random(void* bytes, size_t size) noexcept {
-  return call(SYS_getrandom, word(bytes), static_cast<long>(size), 1 /* GRND_NONBLOCK */) ==
-         static_cast<long>(size);
+  return call(SYS_getrandom, word(bytes), static_cast<long>(size), 1 /* GRND_NONBLOCK */) == static_cast<long>(size);
 }
 
 /// Reads up to `size - 1` bytes of a small file (of /proc or /sys) and appends a NUL. Returns the length; 0 when the

@@ -10,7 +10,7 @@
 namespace heapprof::unwind {
 
 struct CachedNode {
-  std::uint64_t key;         ///< CachedNodes::key_of()
+  std::uint64_t key;  ///< CachedNodes::key_of()
   NodeId parent;
   NodeId node;               ///< kNone: empty
   std::uint64_t generation;  ///< the module of a program counter may change with the generation
@@ -34,7 +34,8 @@ struct CachedNodes {
 
   /// Returns the node of `key` called from `parent`, or kNone. `at`: set_of(key, parent).
   static NodeId find(const CachedNode* at, std::uint64_t key, NodeId parent, std::uint64_t generation) noexcept {
-    if (at[0].key == key && at[0].parent == parent && at[0].generation == generation) [[likely]] return at[0].node;
+    if (at[0].key == key && at[0].parent == parent && at[0].generation == generation) [[likely]]
+      return at[0].node;
     if (at[1].key == key && at[1].parent == parent && at[1].generation == generation) return at[1].node;
     return NodeId::kNone;
   }

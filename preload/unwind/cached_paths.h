@@ -31,11 +31,11 @@ struct FirstReturn {
 inline constexpr std::uint32_t kPathWords = 10;
 
 struct alignas(64) CachedPath {
-  std::uint64_t first_return;  ///< FirstReturn::id; 0: empty
-  std::uint64_t fp;            ///< the frame register with which the stack begins
-  std::uint64_t fp_mask;       ///< all ones if a step or the anchor uses fp; 0 if any fp matches
-  std::uint32_t anchor;        ///< index of the anchor in the shadow stack
-  NodeId node;                 ///< of the whole stack
+  std::uint64_t first_return;    ///< FirstReturn::id; 0: empty
+  std::uint64_t fp;              ///< the frame register with which the stack begins
+  std::uint64_t fp_mask;         ///< all ones if a step or the anchor uses fp; 0 if any fp matches
+  std::uint32_t anchor;          ///< index of the anchor in the shadow stack
+  NodeId node;                   ///< of the whole stack
   std::uint64_t prefix_version;  ///< of the anchor
   // They identify the anchor after its prefix version has changed.
   StackPointer anchor_sp;

@@ -47,10 +47,11 @@ inline NodeId intern_steps(ThreadData& data, const Definitions& definitions, Cac
           }
           have_paths = true;
         }
-        found = step.pc == detail::hidden_pc ? node
-                                             : definitions.intern(definitions.context, node, step.rule.module(),
-                                                                  offset_of(step), 0, paths[i]);
-        if (found == NodeId::kNone) [[unlikely]] return found;
+        found = step.pc == detail::hidden_pc
+                    ? node
+                    : definitions.intern(definitions.context, node, step.rule.module(), offset_of(step), 0, paths[i]);
+        if (found == NodeId::kNone) [[unlikely]]
+          return found;
         CachedNodes::add(at, {key, node, found, data.generation});
       }
       step.parent = node;
@@ -92,7 +93,8 @@ NodeId capture_by_cached_steps(ThreadData& data, const arch::EntryRegisters& ent
   const auto anchor = static_cast<std::uint32_t>(top - arrays.frames);
   if (anchor + 1 + steps > detail::max_depth) return NodeId::kNone;
   const NodeId node = intern_steps(data, definitions, taken, steps, *top);
-  if (node == NodeId::kNone) [[unlikely]] return node;
+  if (node == NodeId::kNone) [[unlikely]]
+    return node;
   data.length = length;
   if (steps != 0 && top->barrier == 0) cache_path_of_steps(data, entry, taken, steps, anchor, node);
   if constexpr (kCheckStacks) check_steps(data, entry, definitions, anchor, steps, node);

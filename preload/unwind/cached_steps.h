@@ -47,7 +47,8 @@ struct CachedSteps {
   /// Returns null when the step from `state` is not cached.
   CachedStep* find(const State& state, std::uint64_t version) noexcept {
     CachedStep* const at = set_of(state.pc, state.sp);
-    if (at[0].pc == state.pc && at[0].sp == state.sp && at[0].version == version) [[likely]] return at;
+    if (at[0].pc == state.pc && at[0].sp == state.sp && at[0].version == version) [[likely]]
+      return at;
     if (at[1].pc == state.pc && at[1].sp == state.sp && at[1].version == version) return at + 1;
     return nullptr;
   }

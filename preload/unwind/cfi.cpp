@@ -130,7 +130,9 @@ std::uint64_t CfiReader::pointer(std::uint8_t encoding, std::uint64_t data_base)
     default: fail(); return 0;  // textrel, funcrel: compilers do not use them here
   }
   switch (encoding & 0x0f) {
-    case DW_EH_PE_absptr: case DW_EH_PE_udata8: case DW_EH_PE_sdata8: return base + take<std::uint64_t>();
+    case DW_EH_PE_absptr:
+    case DW_EH_PE_udata8:
+    case DW_EH_PE_sdata8: return base + take<std::uint64_t>();
     case DW_EH_PE_uleb128: return base + uleb();
     case DW_EH_PE_udata2: return base + take<std::uint16_t>();
     case DW_EH_PE_udata4: return base + take<std::uint32_t>();
@@ -310,9 +312,7 @@ bool run_cfi(const CfiEntry& entry, std::uint64_t pc, CfiRow& row) noexcept {
           set_cfa(number, static_cast<std::int64_t>(reader.uleb()));
           break;
         }
-        case DW_CFA_def_cfa_register:
-          set_cfa(reader.uleb(), row.cfa_offset);
-          break;
+        case DW_CFA_def_cfa_register: set_cfa(reader.uleb(), row.cfa_offset); break;
         case DW_CFA_def_cfa_offset:
           if (row.cfa_is_expression) return false;
           row.cfa_offset = static_cast<std::int64_t>(reader.uleb());

@@ -47,7 +47,7 @@ bool cfi_range(Span& frames, Span& range) noexcept;
 bool find_function(const Span& map, std::uint64_t pc, Span& function) noexcept;
 
 enum class RegisterRule : std::uint8_t {
-  kSame = 0,       ///< unchanged; also registers without a rule
+  kSame = 0,  ///< unchanged; also registers without a rule
   kUndefined,
   kOffset,         ///< saved at CFA + value
   kValOffset,      ///< equal to CFA + value

@@ -55,7 +55,7 @@ constexpr std::uint64_t page_end(std::uint64_t address) noexcept { return page_o
 // ---- ELF headers in memory -------------------------------------------------------------------------
 
 struct ProgramHeaders {
-  const ElfW(Phdr)* begin = nullptr;
+  const ElfW(Phdr) * begin = nullptr;
   std::uint32_t count = 0;
   std::uint64_t load_bias = 0;
 };

@@ -12,15 +12,19 @@ constexpr unsigned kMaxOperations = 1000;
 /// How many operands an operation takes from the stack.
 constexpr unsigned operands(std::uint8_t op) noexcept {
   switch (op) {
-    case DW_OP_deref: case DW_OP_deref_size: case DW_OP_dup: case DW_OP_drop: case DW_OP_abs: case DW_OP_neg:
-    case DW_OP_not: case DW_OP_plus_uconst: case DW_OP_bra:
-      return 1;
-    case DW_OP_over: case DW_OP_swap:
-      return 2;
-    case DW_OP_rot:
-      return 3;
-    default:
-      return op >= DW_OP_and && op <= DW_OP_ne ? 2 : 0;
+    case DW_OP_deref:
+    case DW_OP_deref_size:
+    case DW_OP_dup:
+    case DW_OP_drop:
+    case DW_OP_abs:
+    case DW_OP_neg:
+    case DW_OP_not:
+    case DW_OP_plus_uconst:
+    case DW_OP_bra: return 1;
+    case DW_OP_over:
+    case DW_OP_swap: return 2;
+    case DW_OP_rot: return 3;
+    default: return op >= DW_OP_and && op <= DW_OP_ne ? 2 : 0;
   }
 }
 
@@ -51,40 +55,40 @@ bool run(const CfiRow& row, std::int64_t distance, Domain& domain, const typenam
     const auto op = reader.take<std::uint8_t>();
     Value* const top = stack + size;  // the first free entry
     bool done = true;
-    if (op >= DW_OP_lit0 && op <= DW_OP_lit31) {
-      done = domain.constant(static_cast<unsigned>(op - DW_OP_lit0), *top);
+    const auto push = [&](std::uint64_t number) noexcept {
+      done = domain.constant(number, *top);
       ++size;
+    };
+    if (op >= DW_OP_lit0 && op <= DW_OP_lit31) {
+      push(static_cast<unsigned>(op - DW_OP_lit0));
     } else if (op >= DW_OP_breg0 && op <= DW_OP_breg31) {
       done = domain.from_register(static_cast<unsigned>(op - DW_OP_breg0), reader.sleb(), *top);
       ++size;
     } else {
       if (size < operands(op)) return false;
       switch (op) {
-        case DW_OP_addr: done = domain.constant(reader.take<std::uint64_t>(), *top); ++size; break;
-        case DW_OP_const1u: done = domain.constant(reader.take<std::uint8_t>(), *top); ++size; break;
-        case DW_OP_const1s:
-          done = domain.constant(static_cast<std::uint64_t>(std::int64_t{reader.take<std::int8_t>()}), *top);
-          ++size;
-          break;
-        case DW_OP_const2u: done = domain.constant(reader.take<std::uint16_t>(), *top); ++size; break;
-        case DW_OP_const2s:
-          done = domain.constant(static_cast<std::uint64_t>(std::int64_t{reader.take<std::int16_t>()}), *top);
-          ++size;
-          break;
-        case DW_OP_const4u: done = domain.constant(reader.take<std::uint32_t>(), *top); ++size; break;
-        case DW_OP_const4s:
-          done = domain.constant(static_cast<std::uint64_t>(std::int64_t{reader.take<std::int32_t>()}), *top);
-          ++size;
-          break;
+        case DW_OP_addr: push(reader.take<std::uint64_t>()); break;
+        case DW_OP_const1u: push(reader.take<std::uint8_t>()); break;
+        case DW_OP_const1s: push(static_cast<std::uint64_t>(std::int64_t{reader.take<std::int8_t>()})); break;
+        case DW_OP_const2u: push(reader.take<std::uint16_t>()); break;
+        case DW_OP_const2s: push(static_cast<std::uint64_t>(std::int64_t{reader.take<std::int16_t>()})); break;
+        case DW_OP_const4u: push(reader.take<std::uint32_t>()); break;
+        case DW_OP_const4s: push(static_cast<std::uint64_t>(std::int64_t{reader.take<std::int32_t>()})); break;
         case DW_OP_const8u:
-        case DW_OP_const8s: done = domain.constant(reader.take<std::uint64_t>(), *top); ++size; break;
-        case DW_OP_constu: done = domain.constant(reader.uleb(), *top); ++size; break;
-        case DW_OP_consts: done = domain.constant(static_cast<std::uint64_t>(reader.sleb()), *top); ++size; break;
+        case DW_OP_const8s: push(reader.take<std::uint64_t>()); break;
+        case DW_OP_constu: push(reader.uleb()); break;
+        case DW_OP_consts: push(static_cast<std::uint64_t>(reader.sleb())); break;
         case DW_OP_deref: done = domain.load(top[-1], 8); break;
         case DW_OP_deref_size: done = domain.load(top[-1], reader.take<std::uint8_t>()); break;
-        case DW_OP_dup: *top = top[-1]; ++size; break;
+        case DW_OP_dup:
+          *top = top[-1];
+          ++size;
+          break;
         case DW_OP_drop: --size; break;
-        case DW_OP_over: *top = top[-2]; ++size; break;
+        case DW_OP_over:
+          *top = top[-2];
+          ++size;
+          break;
         case DW_OP_pick: {
           const unsigned index = reader.take<std::uint8_t>();
           if (index >= size) return false;
@@ -105,12 +109,26 @@ bool run(const CfiRow& row, std::int64_t distance, Domain& domain, const typenam
           top[-3] = value;
           break;
         }
-        case DW_OP_abs: case DW_OP_neg: case DW_OP_not:
-          done = domain.unary(op, top[-1]);
-          break;
-        case DW_OP_and: case DW_OP_div: case DW_OP_minus: case DW_OP_mod: case DW_OP_mul:
-        case DW_OP_or: case DW_OP_plus: case DW_OP_shl: case DW_OP_shr: case DW_OP_shra: case DW_OP_xor:
-        case DW_OP_eq: case DW_OP_ge: case DW_OP_gt: case DW_OP_le: case DW_OP_lt: case DW_OP_ne:
+        case DW_OP_abs:
+        case DW_OP_neg:
+        case DW_OP_not: done = domain.unary(op, top[-1]); break;
+        case DW_OP_and:
+        case DW_OP_div:
+        case DW_OP_minus:
+        case DW_OP_mod:
+        case DW_OP_mul:
+        case DW_OP_or:
+        case DW_OP_plus:
+        case DW_OP_shl:
+        case DW_OP_shr:
+        case DW_OP_shra:
+        case DW_OP_xor:
+        case DW_OP_eq:
+        case DW_OP_ge:
+        case DW_OP_gt:
+        case DW_OP_le:
+        case DW_OP_lt:
+        case DW_OP_ne:
           done = domain.binary(op, top[-2], top[-1]);
           --size;
           break;

@@ -48,8 +48,7 @@ inline std::uint64_t offset_of(const Frame& frame) noexcept {
 /// depend on all input bits; that takes two rounds of multiply and shift.
 inline std::uint64_t path_of(std::uint64_t caller, std::uint64_t offset, std::uint32_t module,
                              unsigned flags) noexcept {
-  std::uint64_t hash =
-      caller ^ offset ^ std::uint64_t{module} << 48 ^ std::uint64_t{flags & kByFramePointer} << 40;
+  std::uint64_t hash = caller ^ offset ^ std::uint64_t{module} << 48 ^ std::uint64_t{flags & kByFramePointer} << 40;
   hash *= 0x9e3779b97f4a7c15;
   hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93;
   return hash ^ hash >> 32;
@@ -57,7 +56,8 @@ inline std::uint64_t path_of(std::uint64_t caller, std::uint64_t offset, std::ui
 
 /// Returns the node of `frame` called from `parent`; kNone when the call tree cannot grow.
 inline NodeId intern(const Definitions& definitions, NodeId parent, const Frame& frame) noexcept {
-  if (frame.pc == detail::hidden_pc) [[unlikely]] return parent;
+  if (frame.pc == detail::hidden_pc) [[unlikely]]
+    return parent;
   return definitions.intern(definitions.context, parent, ModuleId{frame.module}, offset_of(frame),
                             (frame.flags & kByFramePointer) != 0 ? kNodeByFramePointer : 0, frame.path);
 }

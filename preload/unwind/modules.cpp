@@ -19,7 +19,7 @@ constexpr std::uint32_t kHeads = 256;
 constinit std::atomic<Module*> g_chunks[kChunks] = {};
 constinit std::atomic<std::uint32_t> g_count{raw(ModuleId::kFirst)};
 constinit std::atomic<std::uint32_t> g_heads[kHeads] = {};  ///< by hash of map.begin; Module::next links the rest
-constinit std::atomic<std::uint32_t> g_trace{1};  ///< number of the trace that is being written
+constinit std::atomic<std::uint32_t> g_trace{1};            ///< number of the trace that is being written
 
 Module* module_at(std::uint32_t index) noexcept {
   return &g_chunks[index / kChunkModules].load(std::memory_order_acquire)[index % kChunkModules];

@@ -53,9 +53,7 @@ class RuleCache {
   static constexpr std::uint64_t key_of(FrameAddress address) noexcept {
     return to_address(address.pc) << 1 | address.interrupted;
   }
-  static constexpr std::size_t index(std::uint64_t key) noexcept {
-    return key * 0x9e3779b97f4a7c15 >> (64 - 15);
-  }
+  static constexpr std::size_t index(std::uint64_t key) noexcept { return key * 0x9e3779b97f4a7c15 >> (64 - 15); }
   static_assert(kEntries == 1u << 15);
 
   Entry* entries_ = nullptr;

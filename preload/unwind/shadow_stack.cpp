@@ -75,13 +75,13 @@ inline Frame* copy_walked(ThreadData& data, const Walked& walked) noexcept {
     to->sp = from->sp;
     to->fp = from->fp;
     to->module = from->module;
+    to->flags = from->flags;
     if ((from->flags & kFpRestored) != 0 || ((from->flags & kFpUnchanged) != 0 && (to[-1].flags & kFpUnused) != 0))
-      to->flags = from->flags | kFpUnused;
-    else
-      to->flags = from->flags;
+      to->flags |= kFpUnused;
     to->words = static_cast<std::uint32_t>(words - arrays.words);
     arrays.prefix_versions[to - arrays.frames] = version + to->words;
-    if ((from->flags & kBarrier) != 0) [[unlikely]] barrier = static_cast<std::uint32_t>(to - arrays.frames) + 1;
+    if ((from->flags & kBarrier) != 0) [[unlikely]]
+      barrier = static_cast<std::uint32_t>(to - arrays.frames) + 1;
     to->barrier = barrier;
   }
   return to;
@@ -116,7 +116,8 @@ NodeId update_shadow_stack(ThreadData& data, const Walk& walk, const Walked& wal
   NodeId node = root.node;
   for (; at != end; ++at) {
     node = find_or_intern(data, walk, node, *at);
-    if (node == NodeId::kNone) [[unlikely]] return node;
+    if (node == NodeId::kNone) [[unlikely]]
+      return node;
     at->node = node;
   }
   data.omitted = omitted;

@@ -74,7 +74,8 @@ inline std::uint32_t verify(const FrameArrays& arrays, const Frame* top) noexcep
   for (; word - stop >= 4; word -= 4)
     if (!word[-1].unchanged() || !word[-2].unchanged() || !word[-3].unchanged() || !word[-4].unchanged()) break;
   while (word != stop && word[-1].unchanged()) --word;
-  if (word == stop) [[likely]] return barrier;
+  if (word == stop) [[likely]]
+    return barrier;
   const auto changed = static_cast<std::uint32_t>(word - arrays.words);  // one behind the changed word
   while (top[-1].words >= changed) --top;
   return static_cast<std::uint32_t>(top - frames) + 1;

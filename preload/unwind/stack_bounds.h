@@ -37,7 +37,8 @@ class StackBounds {
   /// A capture begins with this stack pointer; the memory directly below it is in use.
   void begin(std::uint64_t sp) noexcept {
     crossings_ = 0;
-    if (current_ == begin_ && seen_invalidations_ == invalidations() && contains(sp - 8)) [[likely]] return;
+    if (current_ == begin_ && seen_invalidations_ == invalidations() && contains(sp - 8)) [[likely]]
+      return;
     begin_elsewhere(sp);
   }
 
@@ -51,7 +52,8 @@ class StackBounds {
   /// Returns whether the word at `address`, a multiple of 8, may be read; extends the range upwards if necessary.
   /// Below the stack pointer of begin() or cross() only the known range is readable.
   bool readable(std::uint64_t address) noexcept {
-    if (contains(address)) [[likely]] return true;
+    if (contains(address)) [[likely]]
+      return true;
     return grow(address);
   }
 

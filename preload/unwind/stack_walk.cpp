@@ -25,7 +25,8 @@ Walked walk_stack(ThreadData& data, Walk& walk, std::uint32_t candidates) noexce
                   static_cast<std::uint32_t>(words - arrays->walked_words)};
   };
   const auto have_room = [&]() noexcept {
-    if (frame != arrays->walked + arrays->capacity) [[likely]] return true;
+    if (frame != arrays->walked + arrays->capacity) [[likely]]
+      return true;
     const auto count = static_cast<std::uint32_t>(frame - arrays->walked);
     const auto used = static_cast<std::uint32_t>(words - arrays->walked_words);
     const std::int64_t candidate = top - arrays->frames;
@@ -45,7 +46,8 @@ Walked walk_stack(ThreadData& data, Walk& walk, std::uint32_t candidates) noexce
     while (top->sp < state.sp) --top;
     if (same_state(*top, state)) {
       const std::uint32_t again = verify(*arrays, top);
-      if (again == 0) [[likely]] return result(static_cast<std::uint32_t>(top - arrays->frames) + 1);
+      if (again == 0) [[likely]]
+        return result(static_cast<std::uint32_t>(top - arrays->frames) + 1);
       // The frames above these are verified, and are copied. Where fp was unused it may have another value now, which
       // applies to all frames up to the first that changes it.
       bool same_fp = true;
@@ -67,7 +69,8 @@ Walked walk_stack(ThreadData& data, Walk& walk, std::uint32_t candidates) noexce
       --top;
     }
 
-    if (!have_room()) [[unlikely]] return result(0);
+    if (!have_room()) [[unlikely]]
+      return result(0);
     const Rule rule = find_rule(walk, state.address());
     frame->pc = state.pc;
     frame->sp = state.sp;

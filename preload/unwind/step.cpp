@@ -76,19 +76,11 @@ StepResult continue_from_full(Walk& walk) noexcept {
 
 StepResult step_rare(Walk& walk, Rule rule, StackWord*& words, std::uint16_t& flags) noexcept {
   switch (rule.kind()) {
-    case RuleKind::kOutermost:
-      flags |= kFpRestored;
-      return StepResult::kOutermost;
-    case RuleKind::kNoUnwindInfo:
-      return step_by_frame_pointer(walk, words);
-    case RuleKind::kSignal:
-      flags |= kSignalFrame | kBarrier;
-      return step_signal(walk);
-    case RuleKind::kFull:
-      flags |= kBarrier;
-      return step_all_registers(walk);
-    default:
-      return truncated(walk, Truncation::kBadRule);
+    case RuleKind::kOutermost: flags |= kFpRestored; return StepResult::kOutermost;
+    case RuleKind::kNoUnwindInfo: return step_by_frame_pointer(walk, words);
+    case RuleKind::kSignal: flags |= kSignalFrame | kBarrier; return step_signal(walk);
+    case RuleKind::kFull: flags |= kBarrier; return step_all_registers(walk);
+    default: return truncated(walk, Truncation::kBadRule);
   }
 }
 

@@ -153,7 +153,8 @@ inline std::uint64_t read_fp(State& state, StackWord*& words) noexcept {
   const std::uint64_t pc = arch::strip(ra);
   state.pc = ProgramCounter{pc};
   state.sp = StackPointer{cfa};
-  if (pc - 1 < arch::kCodeEnd) [[likely]] return StepResult::kCaller;
+  if (pc - 1 < arch::kCodeEnd) [[likely]]
+    return StepResult::kCaller;
   return pc == 0 ? StepResult::kOutermost : truncated(walk, Truncation::kBadAddress);
 }
 

@@ -22,8 +22,8 @@ struct ThreadData : CachedPaths {
   StackBounds bounds;
   FullFrame full;
   FrameArrays* arrays;
-  std::uint64_t updates;         ///< how often the shadow stack was updated: for prefix versions
-  std::uint64_t paths_version;   ///< cache_version() of the cached paths
+  std::uint64_t updates;             ///< how often the shadow stack was updated: for prefix versions
+  std::uint64_t paths_version;       ///< cache_version() of the cached paths
   std::uint64_t first_returns_used;  ///< number of ids given to FirstReturn entries
   // Of the shadow stack.
   std::uint32_t omitted;         ///< outermost frames without node
@@ -46,7 +46,8 @@ struct ThreadData : CachedPaths {
   /// Removes the paths if they are of another version than the shadow stack.
   void remove_outdated_paths() noexcept {
     const std::uint64_t version = cache_version(generation, bounds_version);
-    if (paths_version == version) [[likely]] return;
+    if (paths_version == version) [[likely]]
+      return;
     remove_paths();
     paths_version = version;
   }

@@ -28,8 +28,8 @@ struct ModuleInfo {
   std::uint64_t load_bias;  ///< address in memory minus address in the ELF file
   const std::uint8_t* build_id;
   std::uint32_t build_id_bytes;  ///< 0: it has none
-  const char* path;  ///< absolute; "[vdso]" for the vdso; the loader's name when the path is unknown
-  bool main;         ///< the program itself
+  const char* path;              ///< absolute; "[vdso]" for the vdso; the loader's name when the path is unknown
+  bool main;                     ///< the program itself
 };
 
 /// Functions by which a capture writes to the thread's stream. They are called on the capturing thread.
@@ -38,8 +38,8 @@ struct Definitions {
   /// Returns the node of (parent, module, offset), after adding it if necessary; kNone when the tree cannot grow,
   /// then the capture returns kNone too. Called from the outermost frame to the innermost. `node_flags`: kNode... of
   /// trace_format.h. `path`: a hash of this frame and all outer ones; equal stacks have equal paths.
-  NodeId (*intern)(void* context, NodeId parent, ModuleId module, std::uint64_t offset,
-                   std::uint32_t node_flags, std::uint64_t path);
+  NodeId (*intern)(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t node_flags,
+                   std::uint64_t path);
   /// Called before the first node of a module is interned, by the thread that finds the module first. When two
   /// threads find it at once both may call it, with the same id.
   void (*define_module)(void* context, const ModuleInfo& module);
@@ -133,9 +133,11 @@ inline void check_path(CachedPaths&, const arch::EntryRegisters&, const Definiti
 
 inline NodeId ThreadUnwinder::find_cached(const arch::EntryRegisters& entry,
                                           const Definitions& definitions) const noexcept {
-  if (paths_ == nullptr) [[unlikely]] return NodeId::kNone;
+  if (paths_ == nullptr) [[unlikely]]
+    return NodeId::kNone;
   const CachedPath* const path = paths_->find(entry);
-  if (path == nullptr) [[unlikely]] return NodeId::kNone;
+  if (path == nullptr) [[unlikely]]
+    return NodeId::kNone;
   check_path(*paths_, entry, definitions, *path);
   if (path->node == NodeId::kNone) __builtin_unreachable();
   return path->node;

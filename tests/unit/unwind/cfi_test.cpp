@@ -250,10 +250,11 @@ TEST_CASE("damaged unwind information does not lead to reads outside it") {
   // A CIE and an FDE, with each byte replaced by every other value. No result may read outside the bytes (run it
   // under valgrind or with a sanitizer) or take long.
   alignas(8) static const std::uint8_t kFrames[] = {
-      0x14, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x00, 0x0c, 7, 8, 0x90, 1, 0, 0,  // CIE
-      0x1c, 0, 0, 0, 0x1c, 0, 0, 0, 0x00, 0x10, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0,       // 0x1000...0x1040
-      0, 0x41, 0x0e, 16, 0x86, 2, 0x0a, 0x0b,
-      0, 0, 0, 0};
+      0x14, 0,    0,    0,  0,    0,    0,    0,    1,    'z',  'R', 0,
+      1,    0x78, 16,   1,  0x00, 0x0c, 7,    8,    0x90, 1,    0,   0,  // CIE
+      0x1c, 0,    0,    0,  0x1c, 0,    0,    0,    0x00, 0x10, 0,   0,
+      0,    0,    0,    0,  0x40, 0,    0,    0,    0,    0,    0,   0,  // 0x1000...0x1040
+      0,    0x41, 0x0e, 16, 0x86, 2,    0x0a, 0x0b, 0,    0,    0,   0};
   const auto begin = reinterpret_cast<std::uint64_t>(kFrames);
   CfiEntry entry;
   CfiRow row;

@@ -26,9 +26,9 @@ NodeId Tree::intern(void* context, NodeId parent, ModuleId module, std::uint64_t
 void Tree::define_module(void* context, const unwind::ModuleInfo& module) {
   static_cast<void>(context);
   const std::lock_guard lock(g_mutex);
-  g_modules[module.id].push_back(
-      {module.map_begin, module.map_end, module.load_bias,
-       std::string(reinterpret_cast<const char*>(module.build_id), module.build_id_bytes), module.path, module.main});
+  g_modules[module.id].push_back({module.map_begin, module.map_end, module.load_bias,
+                                  std::string(reinterpret_cast<const char*>(module.build_id), module.build_id_bytes),
+                                  module.path, module.main});
 }
 
 std::map<ModuleId, std::vector<Tree::Module>> Tree::modules() {

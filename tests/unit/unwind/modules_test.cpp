@@ -17,8 +17,8 @@
 #include <set>
 #include <thread>
 
-#include "library_copies.h"
 #include "harness.h"
+#include "library_copies.h"
 #include "preload/unwind/modules.h"
 
 using namespace unwind_test;

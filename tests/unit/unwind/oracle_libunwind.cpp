@@ -33,7 +33,7 @@ std::size_t oracle_frames(const arch::EntryRegisters& entry, std::uint64_t* addr
     // libunwind 1.6 calls the interrupted frame a signal frame. The address of the signal trampoline below it is not
     // a return address either.
     const bool interrupted = unw_is_signal_frame(&cursor) > 0 ||
-                       (is_code(pc) && arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)));
+                             (is_code(pc) && arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)));
     if (inside && count < room) addresses[count++] = interrupted ? pc : pc - 1;
   } while (unw_step(&cursor) > 0);
   return count;

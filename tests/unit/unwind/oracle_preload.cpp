@@ -130,7 +130,7 @@ void report_totals();
     if (pc == 0) break;
     if (pc == to_address(entry.pc) && sp == to_address(entry.sp)) inside = true;
     const bool interrupted = unw_is_signal_frame(&cursor) > 0 ||
-                       (is_code(pc) && arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)));
+                             (is_code(pc) && arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)));
     if (inside && expected < kMaxFrames) thread.expected[expected++] = interrupted ? pc : pc - 1;
   } while ((step = unw_step(&cursor)) > 0);
 
@@ -216,13 +216,12 @@ void start() {
 
 void report_totals() {
   const int fd = open_report();
-  write_line(
-      fd,
-      "%s: %lu captures, %lu compared, %lu frames, %lu different, "
-      "%lu truncated, %lu with frame pointers, %lu where libunwind stopped, %lu where both did\n",
-      program_invocation_short_name, g_totals.captures.load(), g_totals.compared.load(), g_totals.frames.load(),
-      g_totals.different.load(), g_totals.truncated.load(), g_totals.by_frame_pointer.load(),
-      g_totals.libunwind_short.load(), g_totals.both_short.load());
+  write_line(fd,
+             "%s: %lu captures, %lu compared, %lu frames, %lu different, "
+             "%lu truncated, %lu with frame pointers, %lu where libunwind stopped, %lu where both did\n",
+             program_invocation_short_name, g_totals.captures.load(), g_totals.compared.load(),
+             g_totals.frames.load(), g_totals.different.load(), g_totals.truncated.load(),
+             g_totals.by_frame_pointer.load(), g_totals.libunwind_short.load(), g_totals.both_short.load());
   if (fd != 2) close(fd);
 }
 
@@ -263,7 +262,9 @@ void (*g_free)(void*);
 
 }  // namespace
 
-#define EVENT() event(arch::entry_registers()); asm volatile("")
+#define EVENT()                   \
+  event(arch::entry_registers()); \
+  asm volatile("")
 
 extern "C" {
 void* malloc(size_t size) {

@@ -49,8 +49,12 @@ class Code {
     const std::uint64_t range[] = {reinterpret_cast<std::uint64_t>(page_), static_cast<std::uint64_t>(at - page_)};
     std::memcpy(frames_ + 32, range, sizeof range);
     // After the pushes, CFA = sp + 8 * (words + 1).
-    const std::uint8_t instructions[] = {0, static_cast<std::uint8_t>(0x40 + words), 0x0e,
-                                         static_cast<std::uint8_t>(8 * (words + 1)), 0, 0, 0, 0, 0, 0, 0, 0};
+    const std::uint8_t instructions[] = {0,    static_cast<std::uint8_t>(0x40 + words),
+                                         0x0e, static_cast<std::uint8_t>(8 * (words + 1)),
+                                         0,    0,
+                                         0,    0,
+                                         0,    0,
+                                         0,    0};
     std::memcpy(frames_ + 48, instructions, sizeof instructions);
   }
   void call() { reinterpret_cast<void (*)(void (*)())>(page_)(hook); }

@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "library_copies.h"
 #include "harness.h"
+#include "library_copies.h"
 #include "preload/unwind/modules.h"
 
 using namespace unwind_test;
@@ -40,8 +40,7 @@ struct OneStack {
   std::size_t count = 0;
   Truncation reason = Truncation::kNone;
 
-  static NodeId intern(void* context, NodeId, ModuleId module, std::uint64_t offset, std::uint32_t,
-                       std::uint64_t) {
+  static NodeId intern(void* context, NodeId, ModuleId module, std::uint64_t offset, std::uint32_t, std::uint64_t) {
     auto& stack = *static_cast<OneStack*>(context);
     if (module == ModuleId::kTruncationRoot) {
       stack.reason = static_cast<Truncation>(offset);
@@ -132,9 +131,10 @@ volatile double g_result;
 
 TEST_CASE("interrupted at every instruction") {
   REQUIRE(g_started);
-  oracle_frames({}, nullptr, 0);        // the first call initialises libunwind
-  heapprof::unwind::restart_in_child();    // other tests may have defined the modules
-  struct sigaction action {}, before {};
+  oracle_frames({}, nullptr, 0);         // the first call initialises libunwind
+  heapprof::unwind::restart_in_child();  // other tests may have defined the modules
+  struct sigaction action {
+  }, before{};
   action.sa_sigaction = handler;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGTRAP, &action, &before);
@@ -197,7 +197,8 @@ ModuleId find_twice(std::uint64_t address, std::uint64_t instructions) {
 TEST_CASE("a module that a signal handler finds while it is being found has one id") {
   REQUIRE(g_started);
   const Copies copies(PLUGIN_1, 100);
-  struct sigaction action {}, before {};
+  struct sigaction action {
+  }, before{};
   action.sa_sigaction = find_at_instruction;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGTRAP, &action, &before);

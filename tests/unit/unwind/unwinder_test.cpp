@@ -205,7 +205,13 @@ TEST_CASE("a handler interrupts a handler") {
   run([] {
     const AlternateStack stack;
     const Handler inner(SIGUSR2, hook_deeper_in_handler, SA_ONSTACK);
-    const Handler outer(SIGUSR1, [](int) { raise(SIGUSR2); hook(); }, SA_ONSTACK);
+    const Handler outer(
+        SIGUSR1,
+        [](int) {
+          raise(SIGUSR2);
+          hook();
+        },
+        SA_ONSTACK);
     for (int i = 0; i < 5; ++i) raises(i);
   });
 }
