@@ -6,6 +6,8 @@
 
 namespace heapprof::unwind {
 
+// NOLINTBEGIN(readability-identifier-naming): the names of the standards
+
 /// Pointer encodings: a format, a base, and a flag (LSB 10.5.1).
 enum PointerEncoding : std::uint8_t {
   DW_EH_PE_absptr = 0x00,
@@ -108,5 +110,7 @@ enum ExpressionOperation : std::uint8_t {
   DW_OP_deref_size = 0x94,
   DW_OP_nop = 0x96,
 };
+
+// NOLINTEND(readability-identifier-naming)
 
 }  // namespace heapprof::unwind
