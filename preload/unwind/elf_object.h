@@ -18,7 +18,7 @@ struct Span {
   bool contains(std::uint64_t address) const noexcept { return address - begin < end - begin; }
 };
 
-/// Where the loader or the kernel says that an object is mapped.
+/// Where an object is mapped, as the loader or the kernel reports it.
 struct ObjectLocation {
   Span map;
   std::uint64_t load_bias = 0;

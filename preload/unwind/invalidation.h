@@ -1,4 +1,4 @@
-// The invalidation epoch: one number that tells whether anything has changed that every remembered call stack depends
+// The invalidation epoch: one number that shows whether anything has changed that every remembered call stack depends
 // on. Two things can change: the module generation (modules.h), and which foreign stacks are mapped (stack_bounds.h).
 // Each of them raises its own number first and the epoch after it. A thread reads the epoch before a capture and
 // remembers it with the result; while the epoch is the same, the result needs no other check of these things.

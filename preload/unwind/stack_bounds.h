@@ -1,6 +1,6 @@
 // Which addresses of a stack may be read. The recorder reads no address that it has not found to be mapped.
 //
-// Each stack has a mapped range: pages around the stack pointer that were probed and found readable. It grows page
+// Each stack has a readable range: pages around the stack pointer that were probed and found readable. It grows page
 // by page when the unwinder asks for more, up to the first page that is not readable; on real stacks that is the
 // guard page of the next stack. A probe is a system call that reads an address and has no other effect:
 // rt_sigprocmask with an invalid `how` returns EFAULT where no memory is, EINVAL where there is. It costs 0.2 us per
