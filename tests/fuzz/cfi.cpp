@@ -1,5 +1,5 @@
-// The recorder's reader of .eh_frame and .eh_frame_hdr on any bytes, and the evaluation of what comes out.
-// Expressions may read the stack: they get one of their own, between pages that cannot be read.
+// The recorder's parser of .eh_frame and .eh_frame_hdr on arbitrary bytes, and the evaluation of the resulting rules.
+// Expressions may read the stack: they get a separate one, between pages that cannot be read.
 #include <cstdlib>
 #include <memory>
 
@@ -54,13 +54,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto how = input.take<std::uint8_t>();
   const auto split = input.take<std::uint16_t>();
   const auto distance = input.take<std::uint32_t>();
-  // Of exactly this size, so that the sanitizer sees a byte too far.
+  // A copy of exactly this size, so that the sanitizer detects a read after it.
   const std::size_t bytes = input.left();
   const std::unique_ptr<std::uint8_t[]> exact(new std::uint8_t[bytes]);
   std::copy(input.data(), input.data() + bytes, exact.get());
   const auto begin = reinterpret_cast<std::uint64_t>(exact.get());
   CfiEntry entry;
-  if ((how & 1) != 0) {  // instructions alone
+  if ((how & 1) != 0) {  // CFA instructions without an entry
     const std::uint64_t middle = begin + (bytes == 0 ? 0 : split % bytes);
     entry = {
         0x1000, 0x2000, {begin, middle}, {middle, begin + bytes}, how % 16u, static_cast<std::int8_t>(distance), 16,

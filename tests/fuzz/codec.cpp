@@ -1,5 +1,5 @@
-// Columns that nobody encoded: decoded within their bounds or refused. And slots that nobody wrote: encoded within
-// theirs; what decodes again encodes to the same bytes.
+// Arbitrary columns are either rejected or decoded without exceeding their bounds; decoded records are the same after
+// another encoding. Arbitrary slots are encoded without exceeding the bound.
 #include <cstdlib>
 #include <memory>
 #include <vector>
@@ -14,7 +14,7 @@ using namespace heapprof;
 void decode(fuzz::Input input) {
   const auto first_time = input.take<std::uint64_t>();
   const auto records = input.take<std::uint16_t>();
-  // A copy of exactly this size, so that the sanitizer sees a byte too far.
+  // A copy of exactly this size, so that the sanitizer detects a read after it.
   const std::unique_ptr<std::uint8_t[]> exact(new std::uint8_t[input.left()]);
   std::copy(input.data(), input.data() + input.left(), exact.get());
   std::vector<Slot> slots;
@@ -28,7 +28,7 @@ void decode(fuzz::Input input) {
         }
       });
   if (error != DecodeError::kNone) return;
-  // Sound columns: once more there and back gives the same records.
+  // Valid columns: encoding and decoding again gives the same records.
   std::vector<std::uint8_t> columns(column_bytes_bound(slots.size()));
   const EncodedBlock block = encode_columns(slots.data(), static_cast<std::uint32_t>(slots.size()), columns.data());
   std::size_t at = 0;

@@ -1,5 +1,4 @@
-// A compacted trace whose sections hold what the fuzzer likes; lengths, checksums and compression around them are
-// right.
+// A compacted trace whose sections contain arbitrary bytes. Their lengths, checksums and compression are valid.
 #include <vector>
 
 #include "analyzer/trace/compact/section.h"
@@ -30,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::add_section(bytes, section, input.text(input.take<std::uint16_t>()));
   }
   if (!memory.fill(bytes.data(), bytes.size())) return 0;
-  if (!fuzz::gets_everything(data, size)) {
+  if (!fuzz::is_tested_completely(data, size)) {
     fuzz::read_events(memory.path());
     return 0;
   }

@@ -1,4 +1,4 @@
-// What fuzz targets share: taking an input apart, and a file that exists in memory only.
+// Shared by fuzz targets: reads values from an input, and a file in memory.
 #pragma once
 
 #include <fcntl.h>
@@ -11,24 +11,23 @@
 #include <cstring>
 #include <string>
 
-/// The fuzzer calls it with each input; replay.cpp with each file of the corpus.
+/// The fuzzer calls it with each input, replay.cpp with each file of the corpus.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace heapprof::fuzz {
 
-/// Set where the corpus is a test.
-inline bool g_each_gets_everything = false;
+/// Set by replay.cpp.
+inline bool g_test_all_completely = false;
 
-/// Whether an input goes all the way; else only through what reads it, or once through what replays it, which takes a
-/// fraction of the time. A fuzzer gives one in eight everything, as their bytes happen to say, so that the same input
-/// does the same again.
-inline bool gets_everything(const std::uint8_t* data, std::size_t size) {
+/// Whether an input is tested completely: one in eight, selected by a hash of its bytes so that the same input gives
+/// the same execution. The others are only read, or replayed once, which takes a fraction of the time.
+inline bool is_tested_completely(const std::uint8_t* data, std::size_t size) {
   std::uint32_t hash = 0x811c9dc5;
   for (std::size_t i = 0; i < size; ++i) hash = (hash ^ data[i]) * 0x01000193;
-  return g_each_gets_everything || hash >> 29 == 0;
+  return g_test_all_completely || hash >> 29 == 0;
 }
 
-/// Reads values off the front; zeros when there is nothing left.
+/// Reads values from the start of the input; zeros after its end.
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t size) : at_(data), left_(size) {}
@@ -61,14 +60,14 @@ class Input {
 class MemoryFile {
  public:
   MemoryFile() : descriptor_(::memfd_create("fuzz", MFD_CLOEXEC)) {}
-  /// False: the system gave no memory.
+  /// False if the system has no memory.
   bool fill(const void* bytes, std::size_t size) {
-    // Written before it is cut: pages that stay need not be asked for again.
+    // Write before truncating: remaining pages need not be allocated again.
     return ::pwrite(descriptor_, bytes, size, 0) == static_cast<ssize_t>(size) &&
            ::ftruncate(descriptor_, static_cast<off_t>(size)) == 0;
   }
   std::string path() const { return name_.empty() ? "/proc/self/fd/" + std::to_string(descriptor_) : name_; }
-  /// From now on it is a file of that name, for readers that take no links.
+  /// Replaces it by a file on disk, for readers that follow no links.
   void give_name(const std::string& name) {
     ::close(descriptor_);
     descriptor_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

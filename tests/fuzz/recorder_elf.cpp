@@ -1,6 +1,6 @@
-// What the recorder reads of an object that the profiled program has loaded: symbols in the file, and in memory the
-// headers that lead to the unwind information, and the code of functions to be patched. Nothing is patched. The
-// memory has the file's bytes, and is surrounded by memory that cannot be read.
+// What the recorder reads of a loaded object: symbols in the file; and in memory, the headers that lead to the unwind
+// tables, and the code of functions that it would patch. Nothing is patched. The memory has the bytes of the file,
+// and is surrounded by memory that cannot be read.
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -24,19 +24,19 @@ namespace {
 using namespace heapprof;
 
 constexpr std::size_t kMaxObjectBytes = 16384;
-constexpr std::size_t kAround = std::size_t{1} << 30;
+constexpr std::size_t kReserved = std::size_t{1} << 30;
 
 char* make_memory() {
-  auto* const around = static_cast<char*>(
-      ::mmap(nullptr, 2 * kAround + kMaxObjectBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-  if (around == MAP_FAILED) std::abort();
-  return around + kAround;
+  auto* const reserved = static_cast<char*>(
+      ::mmap(nullptr, 2 * kReserved + kMaxObjectBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (reserved == MAP_FAILED) std::abort();
+  return reserved + kReserved;
 }
 
 #ifdef __x86_64__
 constexpr std::size_t kAreaBytes = 32768;
 
-/// As intercept::ObjectPatcher does, without the last step.
+/// Does what intercept::ObjectPatcher does, except for writing the patches.
 void prepare_patches(const intercept::ObjectSymbols& symbols, char* area_begin) {
   static auto* const functions = new intercept::PatchedFunction[intercept::kMaxFunctions];
   static auto* const patches = new intercept::Patch[intercept::kMaxFunctions];
@@ -90,7 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
   intercept::find_allocator_by_strings(path.c_str());
 #ifdef __x86_64__
-  static char* const area = memory - kAround / 2;
+  static char* const area = memory - kReserved / 2;
   static const bool has_area = ::mprotect(area, kAreaBytes, PROT_READ | PROT_WRITE) == 0;
   if (!has_area) std::abort();
   prepare_patches(symbols, area);

@@ -1,5 +1,5 @@
-// Runs a fuzz target over the files of folders: the corpus as a test, without a fuzzer. It fails by crashing, or by
-// taking longer than the test's time limit.
+// Runs a fuzz target on the files of folders, without a fuzzer: the corpus as a test. The test fails if the target
+// crashes or exceeds the time limit.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -9,7 +9,7 @@
 #include "tests/fuzz/input.h"
 
 int main(int argc, char** argv) {
-  heapprof::fuzz::g_each_gets_everything = true;
+  heapprof::fuzz::g_test_all_completely = true;
   int files = 0;
   for (int i = 1; i < argc; ++i) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[i])) {

@@ -1,5 +1,5 @@
-// Sections as section.h describes them, around contents that the fuzzer wrote. Nothing is compressed: that would take
-// most of an execution's time and change nothing behind it.
+// Sections as section.h describes them, with contents of the fuzzer. They are stored uncompressed, because
+// compression would take most of the time of an execution and test nothing else.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace heapprof::fuzz {
 
-/// A zstd frame of one block that stands as it is (RFC 8878, 3.1.1).
+/// A zstd frame of one uncompressed block (RFC 8878, 3.1.1).
 inline std::vector<std::uint8_t> stored(std::string_view contents) {
   std::vector<std::uint8_t> bytes = {0x28, 0xb5, 0x2f, 0xfd, 0xe0};
   const auto number = [&](std::uint64_t value, unsigned count) {
@@ -26,7 +26,7 @@ inline std::vector<std::uint8_t> stored(std::string_view contents) {
   return bytes;
 }
 
-/// `header` tells kind, file id and numbers.
+/// `header` has the kind, file id and numbers; the rest is computed.
 inline void add_section(std::vector<std::uint8_t>& file, trace::SectionHeader header, std::string_view contents) {
   const std::vector<std::uint8_t> payload = stored(contents);
   header.magic = trace::kSectionMagic;

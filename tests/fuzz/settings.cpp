@@ -1,5 +1,5 @@
-// The recorder's settings, from an environment and from /etc/heapprof.conf; and that `heapprof record` accepts
-// exactly what the recorder can read, since it promises so.
+// The recorder's settings, from an environment and from /etc/heapprof.conf. `heapprof record` must accept exactly the
+// values that the recorder accepts.
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -24,7 +24,7 @@ std::string echo_of(const Settings& settings) {
   return std::string(echo, settings.echo(echo, sizeof echo)) + "HEAPPROF_LOG_FILE=" + settings.log_file + '\n';
 }
 
-/// What `name` is set to.
+/// The value of a variable in the echo of the settings.
 std::string value_of(const Settings& settings, const std::string& name) {
   const std::string echo = '\n' + echo_of(settings);
   const std::size_t at = echo.find('\n' + name + '=');
@@ -32,8 +32,8 @@ std::string value_of(const Settings& settings, const std::string& name) {
   return echo.substr(at + 1, echo.find('\n', at + 1) - at - 1);
 }
 
-/// Settings none of which is what it is by default.
-Settings turned() {
+/// Settings that all differ from the defaults.
+Settings changed_settings() {
   Settings settings;
   settings.output[0] = settings.log_file[0] = '?';
   settings.log = recorder::LogLevel::kDebug;
@@ -45,7 +45,7 @@ Settings turned() {
   return settings;
 }
 
-/// Text of exactly its size, so that the sanitizer sees a byte too far.
+/// A copy of exactly the text's size, so that the sanitizer detects a read after it.
 std::unique_ptr<char[]> exact(const std::string& text) {
   std::unique_ptr<char[]> copy(new char[text.size() + 1]);
   std::memcpy(copy.get(), text.c_str(), text.size() + 1);
@@ -72,15 +72,15 @@ void environment(fuzz::Input& input) {
   echo_of(settings);
 }
 
-void agreement(fuzz::Input& input) {
+void same_values_accepted(fuzz::Input& input) {
   const char* const name = kVariables[input.take<std::uint8_t>() % std::size(kVariables)];
   std::string value = input.text(input.left()).c_str();
   for (char& c : value) c = c == '\n' ? ' ' : c;
-  if (value.empty()) return;  // the launcher takes it for not set, the recorder for a mistake
+  if (value.empty()) return;  // the launcher ignores an empty value, the recorder rejects it
   const std::unique_ptr<char[]> line = exact(std::string(name) + "=" + value);
   char* const lines[] = {line.get(), nullptr};
   Settings one;
-  Settings other = turned();
+  Settings other = changed_settings();
   one.read(lines);
   other.read(lines);
   const bool recorder_reads = value_of(one, name) == value_of(other, name);
@@ -89,7 +89,7 @@ void agreement(fuzz::Input& input) {
   std::string error;
   const bool launcher_accepts = launch::check_environment(error);
   if (launcher_accepts != error.empty()) std::abort();
-  const bool too_long = value.size() > 1000;  // of paths, where the launcher leaves some room
+  const bool too_long = value.size() > 1000;  // for paths, the launcher's limit is lower
   if (launcher_accepts ? !recorder_reads : recorder_reads && !too_long) std::abort();
 }
 
@@ -107,7 +107,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::Input input(data, size);
   switch (input.take<std::uint8_t>() % 3) {
     case 0: environment(input); break;
-    case 1: agreement(input); break;
+    case 1: same_values_accepted(input); break;
     default: trusted(input); break;
   }
   return 0;

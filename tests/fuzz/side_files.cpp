@@ -1,5 +1,5 @@
-// Files that lie beside a trace or in a cache, and that others may have written: an index of a sound trace, a table
-// of names, a JIT's perf map. Checksums and lengths are made here, so that what they enclose is the fuzzer's.
+// Files beside a trace or in a cache, which others may have written: an index of a valid trace, a symbol table, a
+// JIT's perf map. Their contents are arbitrary, with valid checksums and lengths.
 #include <cstdlib>
 #include <filesystem>
 #include <vector>
@@ -48,7 +48,7 @@ class Folder {
 
   std::string path() const { return folder_ + "/trace.hprof"; }
   fuzz::MemoryFile& index() { return index_; }
-  /// Not a link: those are not believed.
+  /// Not a link, because heapprof does not follow links to perf maps.
   fuzz::MemoryFile& perf_map() { return perf_map_; }
 
  private:
@@ -58,7 +58,7 @@ class Folder {
   fuzz::MemoryFile perf_map_;
 };
 
-/// The header that every index of `file` has: what an empty one begins with.
+/// The header of an index of `file`.
 std::vector<std::uint8_t> index_header(const trace::TraceFile& file, const std::string& scratch) {
   trace::AtomicFile out(scratch);
   replay::write_index_header(out, file);
@@ -69,7 +69,7 @@ std::vector<std::uint8_t> index_header(const trace::TraceFile& file, const std::
   return bytes;
 }
 
-/// Sections: kind, numbers and contents, each as short as the input likes.
+/// Sections: kind, numbers and contents, each optional in the input.
 void index_of_a_trace(Folder& folder, fuzz::Input& input) {
   static const trace::TraceFile file(folder.path());
   static const std::vector<std::uint8_t> header = index_header(file, folder.path() + ".new");
@@ -92,10 +92,10 @@ void index_of_a_trace(Folder& folder, fuzz::Input& input) {
   fuzz::whole_report(folder.path(), selection, {.reports = (bits & 6) == 0, .second_pass = (bits & 1) != 0});
 }
 
-/// `sound`: a header that fits; else the bytes as they are.
-void table_of_names(fuzz::Input& input, bool sound) {
+/// `with_header`: with a valid header; otherwise the input's bytes.
+void symbol_table(fuzz::Input& input, bool with_header) {
   std::string packed;
-  if (sound) {
+  if (with_header) {
     const std::vector<std::uint8_t> bytes = fuzz::stored({reinterpret_cast<const char*>(input.data()), input.left()});
     const std::uint64_t numbers[] = {input.left(), bytes.size(), checksum(bytes.data(), bytes.size())};
     packed.append("HPFNAME1").append(reinterpret_cast<const char*>(numbers), sizeof numbers);
@@ -108,7 +108,7 @@ void table_of_names(fuzz::Input& input, bool sound) {
   for (const auto& module : *modules)
     for (const std::uint64_t address : module.addresses)
       if (module.find(address) == nullptr) std::abort();
-  // What was read can be written, and says the same.
+  // Encoding and decoding the symbols again gives the same ones.
   const auto again = symbols::decode_symbols(symbols::encode_symbols(*modules));
   if (!again || again->size() != modules->size()) std::abort();
 }
@@ -131,8 +131,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::Input input(data, size);
   switch (input.take<std::uint8_t>() % 4) {
     case 0: index_of_a_trace(folder, input); break;
-    case 1: table_of_names(input, true); break;
-    case 2: table_of_names(input, false); break;
+    case 1: symbol_table(input, true); break;
+    case 2: symbol_table(input, false); break;
     default: perf_map(folder, input); break;
   }
   return 0;

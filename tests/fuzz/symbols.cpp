@@ -1,5 +1,5 @@
-// Any file as a module of the profiled program: ELF, symbol tables, DWARF, through elfutils. Addresses are those of
-// the first segments and, by the last bytes of the input, others.
+// An arbitrary file as a module of the recorded program: ELF, symbol tables, DWARF, read by elfutils. The addresses
+// are those of the first segments, and others from the last bytes of the input.
 #include "analyzer/symbols/symbolizer.h"
 #include "tests/fuzz/input.h"
 

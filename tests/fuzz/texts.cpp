@@ -1,4 +1,4 @@
-// What users write: suppressions, moments and durations, selections, the command line of `record`.
+// Texts of users: suppressions, times and durations, selections, the command line of `record`.
 #include <cstdlib>
 #include <stdexcept>
 
@@ -11,7 +11,7 @@ namespace {
 
 using namespace heapprof;
 
-/// The rest of the input cut at bytes 0.
+/// The rest of the input, split at zero bytes.
 std::vector<std::string> words(fuzz::Input& input) {
   std::vector<std::string> result(1);
   for (const char c : input.text(input.left())) {
@@ -28,7 +28,7 @@ void selection(const std::vector<std::string>& given) {
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (i < 5) *moments[i] = given[i];
     else lists[i % 4]->push_back(given[i].substr(0, 20));
-    // libc's regcomp takes as long as repetitions of repetitions ask for (a+++ is twice a++): the user's own affair.
+    // Nested repetitions take libc's regcomp exponential time (a+++ twice that of a++), so they are replaced.
     std::string& text = i < 5 ? *moments[i] : lists[i % 4]->back();
     for (std::size_t at = 0; at < text.size(); ++at)
       if (text[at] == '{' || (text[at] == '+' && at != 0 && text[at - 1] == '+')) text[at] = '(';
@@ -37,7 +37,7 @@ void selection(const std::vector<std::string>& given) {
     replay::Selection selection;
     cli::resolve_selection(texts, {}, selection);
   } catch (const std::invalid_argument&) {
-    // a clear refusal
+    // The selection is rejected.
   }
 }
 

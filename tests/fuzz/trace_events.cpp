@@ -1,6 +1,5 @@
-// Any records in sound frames and staging blocks: what the fuzzer writes are slots of several streams, which stand in
-// the trace as a recorder would have put them. All checks of the container pass, and the replay sees what it should
-// never see.
+// Arbitrary records in valid frames and staging blocks: the fuzzer writes the slots of several streams. All checks of
+// frames and blocks succeed, so the replay gets events that no recorder writes.
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/whole_report.h"
 #include "tests/support/trace_builder.h"
@@ -33,11 +32,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                             input.text((how & 4) != 0 ? input.take<std::uint16_t>() % 3000 : how >> 3));
     } else if ((what & 0x1f) == 0x1f) {
       streams[number]->flush();
-    } else if ((what & 0x1f) == 0x1e) {  // a record with every bit the fuzzer's
+    } else if ((what & 0x1f) == 0x1e) {  // a record of arbitrary bits
       Slot slot = input.take<Slot>();
       if (slot.op() != Op::kText)
         streams[number]->add(slot.op(), slot.time, slot.address, slot.size(), slot.node, slot.aux);
-    } else {  // a short one: blocks are few, so that they meet
+    } else {  // a short record, with few addresses, so that events match
       const auto time = input.take<std::uint8_t>();
       const auto block = input.take<std::uint8_t>();
       const auto rest = input.take<std::uint8_t>();
@@ -51,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const std::vector<std::uint8_t> bytes = trace.bytes();
   if (!memory.fill(bytes.data(), bytes.size())) return 0;
-  if (!fuzz::gets_everything(data, size)) {
+  if (!fuzz::is_tested_completely(data, size)) {
     fuzz::whole_report(memory.path(), {}, {});
     return 0;
   }

@@ -1,6 +1,6 @@
-// A whole file of any bytes as a trace. The first byte of the input decides whether checksums are repaired first: a
-// fuzzer does not guess them, and a forger knows them. Extents are made small: `spread` puts the input's pieces where
-// the reader looks.
+// A file of arbitrary bytes as a trace. The first byte of the input decides whether checksums are corrected first: a
+// fuzzer cannot guess them, but an attacker can compute them. Extents are small: `unpack` writes the parts of the
+// input at the offsets that the reader reads.
 #include <vector>
 
 #include "common/checksum.h"
@@ -12,7 +12,7 @@ namespace {
 
 using namespace heapprof;
 
-/// Makes sound what carries a magic number: file header, extents at units, frames at multiples of 8.
+/// Corrects the checksums of everything with a magic number: file header, extents at units, frames at multiples of 8.
 void repair(std::vector<std::uint8_t>& file) {
   if (file.size() < sizeof(FileHeader)) return;
   FileHeader header;
@@ -39,8 +39,8 @@ void repair(std::vector<std::uint8_t>& file) {
   }
 }
 
-/// The input without the zeros: pieces of {offset in 8 bytes, length, bytes}, so that a trace of 100 KB is an input
-/// of a few.
+/// The file that the input describes: parts of {offset in 8 bytes, length, bytes}, between zeros, so that a short
+/// input describes a trace of 100 KB.
 std::vector<std::uint8_t> unpack(fuzz::Input& input) {
   std::vector<std::uint8_t> file(std::size_t{input.take<std::uint16_t>()} * 64, 0);
   while (input.left() > 4) {
@@ -61,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       (how & 2) != 0 ? unpack(input) : std::vector<std::uint8_t>(input.data(), input.data() + input.left());
   if ((how & 1) != 0) repair(file);
   if (!memory.fill(file.data(), file.size())) return 0;
-  if (!fuzz::gets_everything(data, size)) fuzz::read_events(memory.path());
+  if (!fuzz::is_tested_completely(data, size)) fuzz::read_events(memory.path());
   else
     fuzz::whole_report(memory.path(), {}, {.reports = (how & 0x18) == 0, .second_pass = (how & 4) != 0});
   return 0;

@@ -42,23 +42,23 @@ std::size_t read_events(const std::string& path) {
     trace::Batch batch;
     while (reader.next(batch)) events += batch.count;
   } catch (const trace::TraceError&) {
-    // a clear refusal
+    // The trace is rejected.
   }
   return events;
 }
 
-std::size_t whole_report(const std::string& path, const replay::Selection& selection, const Also& also) {
+std::size_t whole_report(const std::string& path, const replay::Selection& selection, const Steps& steps) {
   std::size_t bytes = 0;
   try {
     const replay::Analysis analysis(path, selection);
     const model::Profile& profile = analysis.profile();
-    if (also.reports) bytes += print_all(profile);
-    if (!also.second_pass) return bytes;
+    if (steps.reports) bytes += print_all(profile);
+    if (!steps.second_pass) return bytes;
     analysis.for_each_event([&](std::span<const replay::ProfileEvent> events) { bytes += events.size(); });
     const std::vector<std::uint32_t> group(profile.nodes.size(), 0);
     bytes += analysis.live_by_group(group, 1).size();
   } catch (const trace::TraceError&) {
-    // a clear refusal
+    // The trace is rejected.
   }
   return bytes;
 }

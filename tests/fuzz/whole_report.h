@@ -1,4 +1,4 @@
-// Everything the analyzer makes of a trace, without symbols.
+// Runs all analyses of a trace, without symbols.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,16 @@
 
 namespace heapprof::fuzz {
 
-/// What comes after the replay; each takes as long as that.
-struct Also {
-  bool reports = false;      ///< the texts and the JSON
-  bool second_pass = false;  ///< the events, twice more
+/// Further steps after the replay; each takes as long as the replay.
+struct Steps {
+  bool reports = false;      ///< print the texts and the JSON
+  bool second_pass = false;  ///< replay the events twice more
 };
 
-/// Reads all events and drops them. Returns how many.
+/// Reads all events. Returns their number.
 std::size_t read_events(const std::string& path);
 
-/// Returns how much there was to be told.
-std::size_t whole_report(const std::string& path, const replay::Selection& selection, const Also& also);
+/// Returns the size of the outputs in bytes.
+std::size_t whole_report(const std::string& path, const replay::Selection& selection, const Steps& steps);
 
 }  // namespace heapprof::fuzz
