@@ -6,7 +6,7 @@
 using heapprof::model::Growth;
 using heapprof::model::rank_weight;
 
-TEST_CASE("a leak stands before what stayed, but for a trickle") {
+TEST_CASE("a growing stack is ranked before a stable one, unless it is tiny") {
   CHECK(rank_weight(Growth::kGrowing, 100'000) > rank_weight(Growth::kStable, 1'000'000));
   CHECK(rank_weight(Growth::kGrowing, 940) < rank_weight(Growth::kStable, 586 << 10));
   CHECK(rank_weight(Growth::kStable, 100'000) > rank_weight(Growth::kInUse, 1'000'000));
