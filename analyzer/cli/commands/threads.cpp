@@ -104,7 +104,7 @@ void print_threads(const ThreadsOptions& options, const replay::Analysis& analys
   text.title().line();
   text.row("cross-thread", percent(cross_thread.blocks, freed.blocks),
            exact_number(cross_thread.blocks) + " of " + exact_number(freed.blocks) +
-               " frees were made by another thread than the allocation: " + human_bytes(cross_thread.bytes));
+               " blocks were freed by another thread, " + human_bytes(cross_thread.bytes) + " in total");
   text.heading("Threads");
   std::vector<std::vector<std::string>> rows;
   std::vector<std::uint32_t> order(of_thread.size());

@@ -89,8 +89,10 @@ TextPage& TextPage::line(const std::string& text) {
 TextPage& TextPage::heading(const std::string& text) { return line().line(bold(text)); }
 
 TextPage& TextPage::row(const std::string& label, const std::string& value, const std::string& more) {
-  return line("  " + render::pad_right(label, kLabelWidth) + bold(render::pad_left(value, kValueWidth)) +
-              (more.empty() ? "" : "  " + clip(more, style_.width - (kLabelWidth + kValueWidth + 4))));
+  const std::string left = "  " + render::pad_right(label, kLabelWidth);
+  const std::size_t used = left.size() + kValueWidth + 2;
+  return line(left + bold(render::pad_left(value, kValueWidth)) +
+              (more.empty() ? "" : "  " + clip(more, style_.width - used)));
 }
 
 TextPage& TextPage::table(const std::vector<std::string>& headers,
