@@ -24,7 +24,8 @@ void decode(fuzz::Input input) {
         if (slot.op() == Op::kText) {
           const std::size_t at = slots.size();
           slots.resize(at + text_slots(slot.aux));
-          if (slot.aux != 0) std::memcpy(reinterpret_cast<char*>(slots.data() + at), text, slot.aux);
+          if (text != nullptr && slot.aux != 0)
+            std::memcpy(reinterpret_cast<char*>(slots.data() + at), text, slot.aux);
         }
       });
   if (error != DecodeError::kNone) return;
