@@ -1,5 +1,4 @@
-"""A user in Chromium: flame graph and timeline of real exports, by keyboard alone and by mouse, in light and dark,
-with ten thousand frames in the window."""
+"""Flame graph and timeline in Chromium: keyboard, mouse, light and dark colours, and ten thousand frames."""
 
 import html
 import json
@@ -11,7 +10,7 @@ import consumers
 import harness
 import nasty
 
-# Of processor time; what takes longer than a tenth of a second is felt.
+# Processor time. Users notice a delay of more than a tenth of a second.
 LONGEST_STEP_MS = 100
 
 
@@ -34,8 +33,8 @@ class Browsing(consumers.Case):
     def text(self, selector):
         return self.browser.evaluate(f"(document.querySelector({json.dumps(selector)}) || {{}}).textContent")
 
-    def place(self, label):
-        """The middle of the frame that bears this label."""
+    def center_of(self, label):
+        """The centre of the frame with this label."""
         return self.browser.evaluate(
             "(() => { const text = [...document.querySelectorAll('.chart svg text')].find(text => "
             "text.textContent === "
@@ -48,7 +47,7 @@ class Browsing(consumers.Case):
 
     def type(self, text):
         self.browser.press(*text)
-        # A search begins when typing pauses.
+        # The search starts when typing pauses.
         self.browser.evaluate("new Promise(done => setTimeout(done, 200))")
 
     def test_keyboard_alone(self):
@@ -66,7 +65,7 @@ class Browsing(consumers.Case):
         self.assertIn("libleaf", largest)
         self.browser.press("Escape", "Escape")
         self.assertEqual(self.browser.evaluate("document.querySelector('input').value"), "")
-        # The frames are reached by Tab from wherever one is, walked by arrows, opened by Enter.
+        # Tab reaches the frames from anywhere, arrow keys move between them, Enter zooms.
         for _ in range(20):
             if self.browser.evaluate("document.activeElement.getAttribute('role')") == "application":
                 break
@@ -80,17 +79,17 @@ class Browsing(consumers.Case):
         self.assertNotEqual(self.text(".crumbs [aria-current]"), zoomed)
         self.browser.press("Home")
         self.assertTrue(self.browser.evaluate("document.querySelector('.bar > button').disabled"))
-        top = self.place(zoomed)[1]
+        top = self.center_of(zoomed)[1]
         self.browser.press("f")
-        self.assertGreater(self.place(zoomed)[1], top)
+        self.assertGreater(self.center_of(zoomed)[1], top)
 
     def test_mouse(self):
         trace = self.folder / "plain.hprof"
         self.show("flamegraph", trace, "--cost", "allocated")
         everything = self.labels()
-        self.browser.move(*self.place("demo+0x200"))
+        self.browser.move(*self.center_of("demo+0x200"))
         self.assertIn("of total", self.text(".tip"))
-        self.browser.click(*self.place("demo+0x200"))
+        self.browser.click(*self.center_of("demo+0x200"))
         self.assertLess(len(self.labels()), len(everything))
         self.assertEqual(self.text(".crumbs [aria-current]"), "demo+0x200")
         x, y = self.browser.evaluate("(() => { const at = document.querySelector('.bar > "
@@ -112,7 +111,7 @@ class Browsing(consumers.Case):
         self.assertLessEqual({function for function in own if len(function) < 6}, set(first_row))
 
     def test_comparison(self):
-        """What grew is red, what shrank is blue, what stayed is grey."""
+        """Growth is red, shrinkage is blue, no change is grey."""
         large, small = sorted((self.folder / "plain.hprof", self.nasty()), reverse=True,
                               key=lambda trace: self.totals(trace)["allocated_bytes"])
         for before, after, hue in ((large, small, "blue"), (small, large, "red"), (large, large, "grey")):
@@ -123,7 +122,7 @@ class Browsing(consumers.Case):
             self.assertEqual(seen, hue, (red, green, blue))
 
     def test_every_label_can_be_read(self):
-        """WCAG's contrast of 4.5, of each label on its frame, light and dark, searched or not."""
+        """Each label has WCAG's contrast of 4.5 on its frame, in light and dark colours, highlighted or not."""
         contrast = """(() => {
           const luminance = color => { const [r, g, b] = color.match(/[\\d.]+/g).map(Number).map(c => (c /= 255) <= 0.03928 ?
             c / 12.92 : ((c + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
@@ -142,7 +141,7 @@ class Browsing(consumers.Case):
                     contrast.replace("'.chart svg text'", "'.chart svg rect.lit + text'")), 4.5)
 
     def test_no_stutter(self):
-        """10,000 frames, most of them drawn; and 111,000, of which the file keeps 50,000."""
+        """10,000 frames, most of them drawn; and 111,000, of which the file contains 50,000."""
         subprocess.run([harness.BUILD / "tests" / "unit" / "render" / "render_samples", self.dir], check=True,
                        timeout=60)
         self.heapprof("flamegraph", self.folder / "many.hprof", "--cost", "allocated", "-o", self.dir / "many.svg")
@@ -176,7 +175,7 @@ class Browsing(consumers.Case):
             self.browser.move(left + width / 2, top + height / 2)
             self.assertRegex(self.text(".when"), "^At 4[78](.\\d)? ms")
             self.assertIn("live at", self.text(".bubble"))
-            # The legend tells what lived then, and the whole of it.
+            # The legend shows the live bytes at that time, and their total.
             moment = max(i for i, time in enumerate(data["samples"]["time_ns"]) if time <= 48_000_000)
             self.assertIn(f"{data['samples']['live_bytes'][moment] / 1024:.1f} KiB", self.text(".bubble"))
             self.browser.move(left + width / 2, 2)
@@ -190,8 +189,7 @@ class Browsing(consumers.Case):
             self.assertEqual(self.text(".when"), at_peak)
 
     def test_every_sample_opens(self):
-        """Flame graph, bottom-up too, comparison and timeline of each trace: no error, and the whole of it is
-        told."""
+        """Flame graph, also bottom-up, comparison and timeline of each trace: no error, and the total is shown."""
         self.each_sample(self.check_sample)
 
     def check_sample(self, name, trace):
@@ -220,7 +218,7 @@ class Browsing(consumers.Case):
         self.assertEqual(self.text(".found"), "no match")
 
     def test_nasty_names(self):
-        """They are shown as they are, in the frames' descriptions, and nothing in them is run."""
+        """The frames' descriptions show the names unchanged, and no name is executed as a script."""
         trace = self.nasty()
         self.show("flamegraph", trace, "--cost", "leaked")
         for name in nasty.clean_functions():
@@ -229,7 +227,7 @@ class Browsing(consumers.Case):
                                   "document.querySelector('input').dispatchEvent(new Event('input', "
                                   "{bubbles: true})); 0")
             self.browser.evaluate("new Promise(done => setTimeout(done, 150))")
-            for _ in range(len(nasty.FUNCTIONS)):  # others may hold the same letters
+            for _ in range(len(nasty.FUNCTIONS)):  # other names may contain the same text
                 self.browser.press("Enter")
                 if self.text(".tip strong").startswith(name[:400]):
                     break
@@ -240,7 +238,7 @@ class Browsing(consumers.Case):
         self.assertEqual(self.browser.evaluate("document.querySelectorAll('script').length"), 2)
 
     def test_without_script(self):
-        """Where scripts do not run (an <img>, a code host), it is a picture, its figures and names in the text."""
+        """Without scripts (in an <img>, on a code host), the picture contains figures and names as text."""
         trace = self.folder / "plain.hprof"
         self.browser.call("Emulation.setScriptExecutionDisabled", value=True)
         try:

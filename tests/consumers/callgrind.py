@@ -1,5 +1,5 @@
-"""callgrind_annotate: each event's total and the sums per function are the report's; nothing on standard error.
-KCachegrind: it loads every file without a complaint."""
+"""callgrind_annotate: each event's total and the sums per function equal the report's, and it prints no warning.
+KCachegrind loads every file without a warning."""
 
 import re
 import shutil
@@ -21,11 +21,11 @@ class Callgrind(consumers.Case):
         self.each_sample(self.check)
 
     def test_selections(self):
-        """What report takes, the export takes."""
+        """The export accepts the selections that report accepts."""
         self.each_selection(self.check, of_mappings=True)
 
     def rows(self, printed):
-        """{what stands behind the figures: figures}, PROGRAM TOTALS included."""
+        """{name: figures} of the printed lines, including PROGRAM TOTALS."""
         number = r"(?:[\d,]+|\.)(?: \([ \d.]+%\))?"
         found = {}
         for line in printed.splitlines():
@@ -41,7 +41,7 @@ class Callgrind(consumers.Case):
         printed = self.run_consumer("callgrind_annotate", "--auto=no", "--threshold=100", "--show-percs=no", file)
         self.assertRegex(printed, r"Events recorded: +" + " ".join(EVENTS))
         rows = self.rows(printed)
-        # "(calculated)" when all are 0.
+        # "(calculated)" if all figures are 0.
         whole = next(place for place in rows if place.startswith("PROGRAM TOTALS"))
         self.assertEqual(rows.pop(whole), [wanted])
         own = [sum(column) for column in zip(*(row for several in rows.values()
@@ -51,11 +51,11 @@ class Callgrind(consumers.Case):
             inclusive = self.rows(self.run_consumer("callgrind_annotate", "--auto=no", "--threshold=100",
                                                     "--inclusive=yes",
                                                     "--show-percs=no", "--tree=both", file))
-            if name == "plain":  # parse calls itself; main calls all but nothing
+            if name == "plain":  # parse is recursive; main calls almost everything
                 main = [row for place, several in inclusive.items() if "demo+0x100" in place for row in several]
                 self.assertIn(wanted, main)
         if name == "nasty":
-            # It takes blanks around a name for its own.
+            # It strips blanks around a name.
             self.check_nasty_names(printed, changed=str.strip)
         if name == "real":
             self.assertIn("ledger_names.cpp:", printed)
@@ -68,7 +68,7 @@ class KCachegrind(consumers.Case):
         self.each_sample(self.check)
 
     def check(self, name, trace):
-        # When all is loaded it shows the tip of the day.
+        # After loading it shows the tip of the day.
         said = consumers.window("kcachegrind", self.export("callgrind", trace), until=r"support raise\(\)",
                                 folder=self.dir)
         self.assertEqual([line for line in said if not line.startswith("Selected ")], [])

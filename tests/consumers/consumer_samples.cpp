@@ -1,15 +1,15 @@
-// Writes traces that are hard on whoever reads their exports, for the tests beside it.
+// Writes traces whose exports are difficult to read.
 //
-//   consumer_samples FOLDER      makes FOLDER/*.hprof
+// usage: consumer_samples FOLDER      writes FOLDER/*.hprof
 //
-//   plain     three threads' worth of ordinary life: leaks, temporaries, recursion, reallocs, mappings
-//   names     modules called what no format likes: ; # quotes line feeds, bytes that are no UTF-8, 10 KB
-//   empty     a program that allocated nothing
-//   cut       stacks cut short, and none at all
+//   plain     ordinary allocations: leaks, temporary allocations, recursion, reallocations, mappings
+//   names     names of modules with ; # quotes line feeds, invalid UTF-8, or 10 KB
+//   empty     a program without allocations
+//   truncated truncated stacks, and no stack
 //   huge      one allocation of 64 TiB among small ones
 //   many      100,000 distinct stacks
 //
-// No module exists on the machine that runs the test, so every frame is a module's name and an offset.
+// The modules do not exist on the machine that runs the test, so every frame is a module's name and an offset.
 #include <string>
 #include <vector>
 
@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint64_t kMillisecond = 1'000'000;
 constexpr std::uint32_t kDemo = 2;  // modules, of start()
 constexpr std::uint32_t kLeaf = 3;
-constexpr std::uint64_t kStart = 5'000'000'000;  // of the builder's clock; events count from there
+constexpr std::uint64_t kStart = 5'000'000'000;  // of TraceBuilder's clock; times of events are relative to it
 
 std::uint64_t at(std::uint64_t ms) { return ms * kMillisecond; }
 
@@ -38,12 +38,12 @@ void plain(const std::string& path) {
   start(main);
   main.node(1, 0, kDemo, 0x100);  // main
   main.node(2, 1, kDemo, 0x200);  // parse
-  main.node(3, 2, kDemo, 0x200);  // parse, from itself
+  main.node(3, 2, kDemo, 0x200);  // parse, recursive
   main.node(4, 3, kLeaf, 0x300);
   main.node(5, 1, kLeaf, 0x400);
   main.node(6, 2, kLeaf, 0x300);
   for (std::uint64_t i = 0; i < 40; ++i) main.alloc(at(i), 0x1000 + 64 * i, 48 + i, 4);
-  // Mappings, one of them malloc's own, one that loses its middle.
+  // Mappings: one of malloc, and one whose middle is unmapped.
   constexpr std::uint64_t kMapping = 0x7f2000000000;
   main.add(heapprof::Op::kMap, at(41), kMapping, 256 << 10, 5, heapprof::kMapAnonymous);
   main.add(heapprof::Op::kMap, at(42), kMapping + (1 << 20), 128 << 10, 6,
@@ -101,7 +101,7 @@ void empty(const std::string& path) {
   trace.write(path);
 }
 
-void cut(const std::string& path) {
+void truncated(const std::string& path) {
   TraceBuilder trace;
   auto& main = trace.stream();
   start(main);
@@ -111,7 +111,8 @@ void cut(const std::string& path) {
   main.alloc(at(1), 0x1000, 11, 3);
   main.alloc(at(2), 0x2000, 22, 0);
   main.alloc(at(3), 0x3000, 33, 2);
-  main.node(4, 0, static_cast<std::uint32_t>(heapprof::ModuleId::kAnonymous), 0x7fff12345678);  // code of no object
+  // Code outside all objects.
+  main.node(4, 0, static_cast<std::uint32_t>(heapprof::ModuleId::kAnonymous), 0x7fff12345678);
   main.alloc(at(4), 0x4000, 44, 4);
   main.alloc(at(5), 0x5000, 55, 1);
   trace.write(path);
@@ -135,7 +136,7 @@ void many(const std::string& path) {
   start(main);
   main.node(1, 0, kDemo, 0x100);
   std::uint32_t next = 2;
-  // 100 x 100 x 10 with a stack at every leaf.
+  // 100 x 100 x 10 stacks, one at every leaf.
   for (std::uint32_t a = 0; a < 100; ++a) {
     const std::uint32_t first = next++;
     main.node(first, 1, kDemo, 0x1000 + a);
@@ -160,7 +161,7 @@ int main(int, char** argv) {
   plain(folder + "plain.hprof");
   names(folder + "names.hprof");
   empty(folder + "empty.hprof");
-  cut(folder + "cut.hprof");
+  truncated(folder + "truncated.hprof");
   huge(folder + "huge.hprof");
   many(folder + "many.hprof");
 }

@@ -1,7 +1,7 @@
-"""What the tests of exports share: the traces to export, what `report --json` says of them, and where consumers
-are. Each test file is one consumer; where that is absent the whole file is skipped, by name.
+"""Shared by the tests of exports: the traces to export, their figures from `report --json`, and the paths of
+consumers. Each test file is for one consumer, and is skipped if that is not installed.
 
-Consumers from npm and PyPI are looked for where tools/consumers.sh puts them."""
+Consumers from npm and PyPI are expected where tools/consumers.sh installs them."""
 
 import functools
 import json
@@ -17,14 +17,14 @@ from pathlib import Path
 import harness
 import nasty
 
-SAMPLES = ("plain", "names", "empty", "cut", "huge", "many")
+SAMPLES = ("plain", "names", "empty", "truncated", "huge", "many")
 COSTS = {"peak_bytes": ("peak", "bytes"), "peak_blocks": ("peak", "blocks"),
          "leaked_bytes": ("leaked", "bytes"), "leaked_blocks": ("leaked", "blocks"),
          "allocated_bytes": ("allocated", "bytes"), "allocations": ("allocations", "blocks"),
          "temporary_bytes": ("temporary", "bytes"), "temporary": ("temporary", "blocks")}
 FOLDER = harness.BUILD / "consumers"
 
-# What may be asked of every command, as options; "plain" has something for each, and something that it leaves out.
+# Selections that every command accepts. For each, the trace "plain" has blocks that match and blocks that do not.
 SELECTIONS = (
     ("--from", "20%", "--to", "70%"), ("--to", "0.055"), ("--thread", "4243"), ("--module", "libleaf.so.1"),
     ("--function", r"\+0x300$"), ("--not-function", r"\+0x300$"), ("--min-size", "1000"), ("--max-size", "60"),
@@ -34,7 +34,7 @@ OF_MAPPINGS = (("--kind", "mmap"), ("--kind", "all"))
 
 
 class Case(harness.Case):
-    """Makes the traces once. `options` are added to every command."""
+    """Creates the traces once. `options` are added to every command."""
 
     options = ()
 
@@ -47,8 +47,8 @@ class Case(harness.Case):
                        timeout=60)
 
     def each_sample(self, check, leave_out=()):
-        """Calls check(name, path) for each trace and, last, for two of real programs with symbols, one of which has
-        names that no format likes (nasty.py); each as a subtest."""
+        """Calls check(name, path) for each trace, each as a subtest. The last two are of programs with symbols, the
+        second with names that are difficult for every format (nasty.py)."""
         for name in SAMPLES:
             if name not in leave_out:
                 with self.subTest(trace=name):
@@ -59,13 +59,13 @@ class Case(harness.Case):
             check("nasty", self.nasty())
 
     def check_nasty_names(self, text, names=None, changed=lambda name: name):
-        """The consumer shows each function's name, as `changed` makes of it what this format can hold."""
+        """Checks that the consumer shows each function's name. `changed` converts it for the format."""
         for name in nasty.clean_functions() if names is None else names:
-            self.assertTrue(changed(name) in text, f"{changed(name)[:100]!r} is not among what the consumer shows")
+            self.assertTrue(changed(name) in text, f"{changed(name)[:100]!r} is not in the consumer's output")
 
     def each_selection(self, check, of_mappings):
-        """Calls check("plain", its path) under each selection. `of_mappings`: the format holds mappings; otherwise
-        those must be refused."""
+        """Calls check("plain", its path) with each selection. `of_mappings`: the format supports mappings; otherwise
+        they must be rejected."""
         trace = self.folder / "plain.hprof"
         for self.options in SELECTIONS + (OF_MAPPINGS if of_mappings else ()):
             with self.subTest(options=self.options):
@@ -73,8 +73,8 @@ class Case(harness.Case):
         self.options = ()
 
     def check_peak(self, running, totals):
-        """`running`: the highest sum of the events exported. Those of a slice of time are its own, while its peak
-        counts the blocks that were there before, too (docs/concepts/analysis.md)."""
+        """`running`: the highest sum of the exported events. In a time slice these are only the slice's events, while
+        its peak includes the blocks that were live before (docs/concepts/analysis.md)."""
         if "--from" in self.options:
             self.assertLessEqual(running, totals["peak_bytes"])
         else:
@@ -100,7 +100,7 @@ class Case(harness.Case):
         return self.known["nasty"]
 
     def export(self, format_name, trace, *options, suffix=""):
-        """Exports twice: the two must be equal. Returns the path."""
+        """Exports twice, and checks that both files are equal. Returns the path."""
         paths = [self.dir / f"{trace.stem}.{i}.{format_name}{suffix}" for i in (1, 2)]
         for path in paths:
             self.heapprof("export", format_name, trace, "-o", path, *options, *self.options)
@@ -108,7 +108,7 @@ class Case(harness.Case):
         return paths[0]
 
     def totals(self, trace):
-        """Each cost's sum over all stacks, as report --json has it; checked against its figures of the heap."""
+        """Each cost's sum over all stacks of report --json; checks it against the figures of the heap."""
         if (trace, self.options) in self.known:
             return self.known[trace, self.options]
         reports = {cost: self.report(trace, "--cost", cost, "--top", "1", *self.options)
@@ -122,24 +122,24 @@ class Case(harness.Case):
         return sums
 
     def run_consumer(self, *command, timeout=100, environment=None):
-        """Its standard output; anything on standard error, or a bad exit status, fails."""
+        """Runs a consumer and returns its standard output. Its exit status must be 0, and standard error empty."""
         done = subprocess.run([str(part) for part in command], capture_output=True, timeout=timeout, cwd=self.dir,
                               env=harness.clean_environment(**(environment or {})), stdin=subprocess.DEVNULL)
-        said = done.stderr.decode(errors="replace")
-        self.assertEqual((done.returncode, said), (0, ""), f"{command}: {done.stdout[-500:]}")
+        errors = done.stderr.decode(errors="replace")
+        self.assertEqual((done.returncode, errors), (0, ""), f"{command}: {done.stdout[-500:]}")
         return done.stdout.decode(errors="replace")
 
 
 def window(*command, until, folder, timeout=100):
-    """What a program with windows says, to where it says a line that fits `until`; nobody sees the windows. Its
-    settings are in `folder`."""
+    """Runs a graphical program without a screen until its output has a line that matches `until`. Returns its output.
+    Its settings are in `folder`."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
     environment = harness.clean_environment(QT_QPA_PLATFORM="offscreen", HOME=home, XDG_RUNTIME_DIR=home,
                                             LC_ALL="C.UTF-8")
     shown = folder / "shown.txt"
     with open(shown, "wb") as output:
-        # A session of its own, so that all that it starts can be ended.
+        # A separate session, so that all its children can be killed.
         process = subprocess.Popen(["dbus-run-session", "--", *map(str, command)], stdin=subprocess.DEVNULL,
                                    stdout=output,
                                    stderr=output, env=environment, cwd=folder, start_new_session=True)
@@ -147,12 +147,12 @@ def window(*command, until, folder, timeout=100):
             deadline = time.monotonic() + timeout
             while not re.search(until, text := shown.read_text(errors="replace"), re.M):
                 if process.poll() is not None or time.monotonic() > deadline:
-                    raise AssertionError(f"{command} does not say {until!r}: {text}")
+                    raise AssertionError(f"{command} does not print {until!r}: {text}")
                 time.sleep(0.1)
         finally:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    # What Qt and the bus say about having no screen and no rights.
+    # Without the messages of Qt and the bus about the missing screen.
     return [line for line in text.splitlines()
             if not re.match("dbus-|This plugin does not support|QStandardPaths", line)]
 

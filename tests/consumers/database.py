@@ -1,4 +1,4 @@
-"""DuckDB loads the rows by itself, ndjson and csv, and SQL finds the report's totals in them."""
+"""DuckDB loads the rows as ndjson and csv; the totals by SQL equal the report's."""
 
 import re
 import sys
@@ -24,14 +24,14 @@ class Database(consumers.Case):
                    else ", header=true, max_line_size=10000000")
         return f"{reader}('{file}'{options})"
 
-    def ask(self, query):
+    def query(self, query):
         return [int(value or 0) for value in duckdb.sql(query).fetchall()[0]]
 
     def test_totals(self):
         self.each_sample(self.check)
 
     def test_selections(self):
-        """What report takes, the export takes."""
+        """The export accepts the selections that report accepts."""
         self.each_selection(self.check, of_mappings=False)
         for form in ("ndjson", "csv"):
             self.refuses_mappings(form)
@@ -49,11 +49,11 @@ class Database(consumers.Case):
     def check_rows(self, name, trace, form, totals):
         events = self.table(trace, form, "events")
         self.assertEqual(
-            self.ask(f"select count(*) filter (event = 'alloc'), sum(size) filter (event = 'alloc'), "
+            self.query(f"select count(*) filter (event = 'alloc'), sum(size) filter (event = 'alloc'), "
                      f"count(*) filter (temporary), sum(size) filter (temporary) from {events}"),
             [totals[cost] for cost in ("allocations", "allocated_bytes", "temporary", "temporary_bytes")])
-        # The file's order is the order of events: the highest running sum is the peak.
-        peak = self.ask(f"with e as (select row_number() over () as nth, case event when 'alloc' then size::hugeint "
+        # Rows are in the order of events: the highest running sum is the peak.
+        peak = self.query(f"with e as (select row_number() over () as nth, case event when 'alloc' then size::hugeint "
                         f"else -size::hugeint end as change from {events}) select max(live) from "
                         f"(select sum(change) over (order by nth) as live from e)")
         self.check_peak(peak[0], totals)
@@ -62,20 +62,20 @@ class Database(consumers.Case):
             self.assertEqual(len(text.splitlines()), 1 if form == "csv" else 0)
         else:
             blocks = self.table(trace, form, "blocks")
-            self.assertEqual(self.ask(f"select count(*), sum(size) from {blocks}"),
+            self.assertEqual(self.query(f"select count(*), sum(size) from {blocks}"),
                              [totals["leaked_blocks"], totals["leaked_bytes"]])
         stacks = self.table(trace, form, "stacks")
         self.assertEqual(
-            self.ask(f"select sum(peak_bytes), sum(peak_blocks), sum(leaked_bytes), sum(leaked_blocks), "
+            self.query(f"select sum(peak_bytes), sum(peak_blocks), sum(leaked_bytes), sum(leaked_blocks), "
                      f"sum(allocated_bytes), sum(allocations), sum(temporary_allocations) from {stacks}"),
             [totals[cost]
              for cost in ("peak_bytes", "peak_blocks", "leaked_bytes", "leaked_blocks", "allocated_bytes",
                           "allocations", "temporary")])
         # `stack` joins them.
-        self.assertEqual(self.ask(f"select sum(e.size) from {events} e join {stacks} s using (stack) "
+        self.assertEqual(self.query(f"select sum(e.size) from {events} e join {stacks} s using (stack) "
                                   f"where e.event = 'alloc'"), [totals["allocated_bytes"]])
         if name == "many":
-            self.assertEqual(self.ask(f"select count(distinct stack) from {events}"), [100_000])
+            self.assertEqual(self.query(f"select count(distinct stack) from {events}"), [100_000])
         if name == "nasty" and form == "ndjson":
             shown = duckdb.sql("select distinct f.function, f.file from "
                                f"(select unnest(frames) as f from {stacks})").fetchall()
@@ -85,12 +85,12 @@ class Database(consumers.Case):
             told = duckdb.sql(f"select distinct thread from {events}").fetchall()
             self.check_nasty_names({thread for thread, in told}, nasty.clean_threads())
         if name == "real" and form == "ndjson":
-            self.assertGreater(self.ask(f"select count(*) from (select unnest(frames) as f from {stacks}) "
+            self.assertGreater(self.query(f"select count(*) from (select unnest(frames) as f from {stacks}) "
                                         f"where f.file like '%ledger_names.cpp' and f.line > 0")[0], 0)
 
-    def test_the_guides_question(self):
-        """docs/viewers.md asks what each function leaks, whatever it calls: a function that calls itself, or is
-        inlined into itself in part, counts once."""
+    def test_the_query_in_viewers_md(self):
+        """The query of docs/viewers.md for the leaks of each function including its callees: a recursive function
+        counts once."""
         guide = (Path(__file__).parents[2] / "docs" / "viewers.md").read_text()
         query = re.search(r'^duckdb -c "([^"]+)"', guide, re.M).group(1)
         for trace in (self.folder / "plain.hprof", self.real()):

@@ -1,5 +1,5 @@
-"""dh_view's own JavaScript, under node with a page that does nothing: the tree that it builds has the report's
-totals at its root, and as many leaves as there are stacks."""
+"""The JavaScript of dh_view, in node with a stub of the page: its tree has the report's totals at the root, and one
+leaf for each stack."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import harness
 
 VIEWER = next((path for path in ("/usr/libexec/valgrind/dh_view.js", "/usr/lib/valgrind/dh_view.js",
                                  "/usr/lib/x86_64-linux-gnu/valgrind/dh_view.js") if os.path.exists(path)), None)
-# A document that takes whatever it is told.
+# A stub of the document that accepts every call.
 PAGE = r"""
 const element = () => new Proxy(function () {}, {
   get: (target, key) => key === Symbol.toPrimitive ? () => '' : key in target && key !== 'length' && key !== 'name'
@@ -37,7 +37,7 @@ class Dhat(consumers.Case):
         self.each_sample(self.check)
 
     def test_selections(self):
-        """What report takes, the export takes."""
+        """The export accepts the selections that report accepts."""
         self.each_selection(self.check, of_mappings=False)
         self.refuses_mappings("dhat")
 
@@ -57,8 +57,8 @@ class Dhat(consumers.Case):
         if name == "many":
             self.assertEqual(seen["leaves"], 100_000)
         if name == "plain" and not self.options:
-            # 25 blocks of 1000 bytes never lived together, so that stack's most is one of them and the thread's
-            # other.
+            # 25 blocks of 1000 bytes were never live at the same time: the stack's maximum is one of them and the
+            # other thread's block.
             data = consumers.load(file)
             stack = next(pp for pp in data["pps"] if pp["tbk"] == 26)
             self.assertEqual((stack["tb"], stack["mb"], stack["mbk"]), (32_777, 8_777, 2))
@@ -72,5 +72,5 @@ class Dhat(consumers.Case):
 
 if __name__ == "__main__":
     harness.skip_unless(VIEWER, "dh_view.js is not installed (valgrind)")
-    harness.skip_unless(shutil.which("node"), "dh_view.js takes node")
+    harness.skip_unless(shutil.which("node"), "dh_view.js needs node")
     harness.main()

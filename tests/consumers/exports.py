@@ -1,7 +1,6 @@
-"""Every output that holds costs, in one table, read by a few lines that know its format and nothing else: each figure
-that it can hold is the report's, for every trace and under every selection; and two outputs of one trace are equal
-byte by byte, also where time zone, language, folder and the way to the file differ. No consumer is needed, so nothing
-here is skipped. (What consumers make of the same files: the other tests of this folder.)"""
+"""Every output that contains costs, read by a small parser of its format: each figure equals the report's, for every
+trace and every selection. Two outputs of one trace are equal byte by byte, also with another time zone, language,
+current folder and path. No consumer is needed, so nothing is skipped."""
 
 import collections
 import csv
@@ -20,7 +19,7 @@ BYTES = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocated
 IN_PICTURES = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocated_bytes",
                "allocations": "allocations",
                "temporary": "temporary"}
-# Several at once, by functions' names as a compiler made them: of ledger_names one block is left.
+# Several selections at once, by names of functions: one block of ledger_names matches.
 MIXED = ("--to", "100%", "--module", "ledger_nam*", "--function", "^company::storage::", "--not-function", "make_row",
          "--min-size", "1000")
 
@@ -85,7 +84,7 @@ def of_speedscope(data):
              "bytes live at the end": "leaked_bytes", "blocks live at the end": "leaked_blocks",
              "bytes allocated": "allocated_bytes", "allocations": "allocations", "temporary allocations": "temporary",
              "bytes of temporary allocations": "temporary_bytes"}
-    # With --live-at the moment stands in the place of the peak.
+    # With --live-at, the time replaces the peak.
     return {costs[re.sub(r"live at \d.*", "live at the peak", profile["name"])]: sum(profile["weights"])
             for profile in json.loads(data)["profiles"]}
 
@@ -105,7 +104,7 @@ def of_dhat(data):
 
 
 def of_callgrind(data):
-    """What each function costs itself: the lines of figures that do not follow a call."""
+    """The self cost of each function: lines of figures that do not follow a call."""
     lines = data.decode().split("\n")
     costs = {"PeakBytes": "peak_bytes", "PeakBlocks": "peak_blocks", "LeakedBytes": "leaked_bytes",
              "LeakedBlocks": "leaked_blocks", "AllocatedBytes": "allocated_bytes", "Allocations": "allocations",
@@ -121,7 +120,7 @@ def of_callgrind(data):
 
 
 def of_changes(changes):
-    """Of a list of allocations and, negative, of releases."""
+    """Figures of a list of allocations (positive) and frees (negative)."""
     live = peak = allocated = allocations = 0
     for change, is_allocation in changes:
         live += change
@@ -137,7 +136,7 @@ def of_firefox(data):
     events = thread["nativeAllocations"]
     live, changes = {}, []
     for weight, address in zip(events["weight"], events["memoryAddress"]):
-        # A block of no bytes is told from its release by its address.
+        # For a block of 0 bytes, the address distinguishes allocation and free.
         released = live.pop(address, None) is not None
         if not released:
             live[address] = weight
@@ -184,7 +183,7 @@ def of_folded(cost):
 
 
 def of_folded_pair(cost):
-    """Two values a line: before, which is nothing here, and after."""
+    """Two values per line: before, which is 0 here, and after."""
     def read(data):
         values = [[int(word) for word in line.rsplit(b" ", 2)[1:]] for line in data.split(b"\n")[:-1]]
         assert sum(before for before, _ in values) == 0
@@ -232,7 +231,7 @@ Output = collections.namedtuple("Output", "command read events compared", defaul
 
 
 def outputs():
-    """{name: Output}. `events`: it holds single events or blocks; `compared`: against a trace of nothing."""
+    """{name: Output}. `events`: it contains single events or blocks. `compared`: with an empty trace."""
     table = {
         "heaptrack": Output(("export", "heaptrack"), of_heaptrack, events=True),
         "pprof": Output(("export", "pprof"), of_pprof),
@@ -278,8 +277,8 @@ class Exports(consumers.Case):
         words = 2 if output.command[0] == "export" else 1
         return (*output.command[:words], *traces, *output.command[words:], *self.options)
 
-    def made(self, output, trace):
-        """The output, made in two ways that must not matter."""
+    def output_bytes(self, output, trace):
+        """The output. Checks that it does not depend on the environment."""
         path = self.dir / "output"
         self.heapprof(*self.arguments(output, trace), "-o", path)
         elsewhere = self.dir / "elsewhere"
@@ -297,13 +296,13 @@ class Exports(consumers.Case):
         for what, output in OUTPUTS.items():
             if (name == "many" or self.options) and output.command[0] in ("flamegraph",
                                                                           "diff") and "leaked" not in output.command:
-                continue  # one cost of those is enough
+                continue  # one cost of these is enough
             with self.subTest(output=what):
-                found = output.read(self.made(output, trace))
+                found = output.read(self.output_bytes(output, trace))
                 wanted = {cost: totals[cost] for cost in found}
                 if "--from" in self.options:
-                    # In a slice live memory is of blocks from before it too, where the format shows moments; where it
-                    # holds the slice's own events, its peak is theirs.
+                    # In a time slice, formats of live memory include older blocks; in formats of events, the peak is
+                    # that of the slice's events.
                     moments = "timeline" in output.command or what == "massif"
                     for cost in ("leaked_bytes", "leaked_blocks") if moments else ("peak_bytes",
                                                                                    ) if output.events else ():
@@ -327,15 +326,15 @@ class Exports(consumers.Case):
             self.check(name, trace)
 
     def test_compressed(self):
-        """No time of day, and no name of the file, is in what is compressed."""
+        """Compressed outputs contain no time of day and no file name."""
         for suffix in (".gz", ".zst"):
             files = [self.dir / f"{name}{suffix}" for name in ("one", "other")]
             for file in files:
                 self.heapprof("export", "ndjson", self.folder / "plain.hprof", "-o", file)
             self.assertEqual(files[0].read_bytes(), files[1].read_bytes())
 
-    def test_nothing_is_left_out(self):
-        """Every format that heapprof can write is in the table above."""
+    def test_every_format_is_tested(self):
+        """outputs() has every format that heapprof writes."""
         listed = re.findall(r"^  (\w+) {4,}\S", self.heapprof("export", "--help").partition("Subcommands:")[2], re.M)
         self.assertGreaterEqual(len(listed), 9)
         self.assertEqual(set(listed),

@@ -1,7 +1,7 @@
-"""The Firefox Profiler itself, as its command line has it (profiler-cli from npm: the viewer's own importer and its
-call trees): what was allocated and what is retained, in all and of each function, is the report's. And a reader of
-the format as documented: every table's columns are of one length, every index is in range, parents stand before
-children; and retained memory, matched by address as the viewer does it, is the report's."""
+"""profiler-cli, the command line of the Firefox Profiler, has the viewer's importer and call trees: its totals of
+allocated and retained memory, overall and for each function, equal the report's. A parser of the documented format
+checks that the columns of a table have one length, indexes are in range, parents precede children, and retained
+memory, matched by address as in the viewer, equals the report's."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ import harness
 NODE = consumers.FOLDER / "node_modules" / "node" / "bin" / "node"
 PROFILER = consumers.FOLDER / "node_modules" / "@firefox-devtools" / "profiler-cli" / "dist" / "profiler-cli.js"
 
-# Column: the table it points into.
+# Column: the table that it refers to.
 POINTERS = {("stackTable", "frame"): "frameTable", ("stackTable", "prefix"): "stackTable",
             ("frameTable", "func"): "funcTable", ("funcTable", "resource"): "resourceTable",
             ("nativeAllocations", "stack"): "stackTable"}
@@ -41,9 +41,8 @@ class Profiler(consumers.Case):
         return self.run_consumer(NODE, PROFILER, *arguments, environment=self.environment)
 
     def load(self, file):
-        """Its server with the file; `load` would start that too, but gives it half a second to be ready. Returns
-        the process. It is asked nothing before its log says that it is ready: a client that comes too early takes the
-        session for a dead one's, and removes it."""
+        """Starts its server with the file and waits until the log says that it is ready; returns the process. The
+        command `load` waits only half a second, and a client that connects earlier removes the session."""
         server = subprocess.Popen([NODE, PROFILER, "--daemon", file, "--session", "test"], stdin=subprocess.DEVNULL,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                   env=harness.clean_environment(**self.environment))
@@ -54,7 +53,7 @@ class Profiler(consumers.Case):
                     return server
                 self.assertIsNone(server.poll(), "it refuses the file")
                 time.sleep(0.1)
-            self.fail("its server does not get ready")
+            self.fail("the server does not become ready")
         except BaseException:
             self.end(server)
             raise
@@ -65,7 +64,7 @@ class Profiler(consumers.Case):
         shutil.rmtree(self.dir / "sessions", ignore_errors=True)
 
     def own_bytes(self, strategy):
-        """Of each function, what it allocates itself."""
+        """{function: bytes that it allocates itself}."""
         self.profiler("strategy", strategy, "--session", "test")
         answer = json.loads(self.profiler("thread", "functions", "--json", "--limit", "1000000", "--session", "test"))
         self.assertEqual((answer["callTreeSummaryStrategy"], answer["weightType"]), (strategy, "bytes"))
@@ -76,7 +75,7 @@ class Profiler(consumers.Case):
         return +own
 
     def wanted(self, trace, cost):
-        """The same, of the report."""
+        """The same from the report."""
         own = Counter()
         for stack in self.all_stacks(trace, cost, *self.options):
             frame = stack["stack"][0] if stack["stack"] else None
@@ -115,7 +114,7 @@ class Firefox(consumers.Case):
         self.each_sample(self.check)
 
     def test_selections(self):
-        """What report takes, the export takes."""
+        """The export accepts the selections that report accepts."""
         self.each_selection(self.check, of_mappings=False)
         self.refuses_mappings("firefox")
 
@@ -157,7 +156,7 @@ class Firefox(consumers.Case):
         self.check_peak(peak, totals)
         self.assertEqual(events["time"], sorted(events["time"]))
         counts = profile["counters"][0]["samples"]["count"]
-        # The track shows all that lives, in a slice what came before too.
+        # The track shows all live memory, in a time slice also of older blocks.
         (self.assertGreaterEqual if "--from" in self.options else self.assertEqual)(sum(counts),
                                                                                     totals["leaked_bytes"])
         if name == "real":

@@ -1,5 +1,5 @@
-"""flamegraph.pl and inferno-flamegraph (the same for the Rust world): they read folded stacks without a complaint,
-and the total of their picture is the report's; of a comparison too."""
+"""flamegraph.pl and inferno-flamegraph read folded stacks, also of comparisons, without a warning; the total of the
+picture equals the report's."""
 
 import html
 import re
@@ -15,7 +15,7 @@ PERL = consumers.debian_file("usr/share/perl5/Devel/NYTProf/flamegraph.pl")
 
 
 def written(name):
-    """As the folded text has it: nothing that parts frames, or values."""
+    """A name in folded text, without the characters that separate frames and values."""
     return re.sub(r" (?=[\d.]+$)", "\u00a0", name.replace(";", ":"))
 
 
@@ -24,7 +24,7 @@ class Tests:
         return self.run_consumer(*self.command, "--countname", "units", folded)
 
     def total_of(self, picture):
-        """Of the picture's lowest frame."""
+        """The total of the picture's lowest frame."""
         return int(re.search(r"<title>all \(([\d,]+) units, 100%\)", picture).group(1).replace(",", ""))
 
     def folded(self, command, *arguments):
@@ -36,7 +36,7 @@ class Tests:
         self.each_sample(self.check)
 
     def test_selections(self):
-        """What report takes, the flame graph takes."""
+        """The flame graph accepts the selections that report accepts."""
         self.each_selection(self.check, of_mappings=True)
 
     def check(self, name, trace):
@@ -64,7 +64,7 @@ class Tests:
         self.assertIn(function.split("(")[0].replace("<", "&lt;").replace(">", "&gt;"), picture)
 
     def test_comparison(self):
-        """As wide as what is there after; more is red, less is blue."""
+        """Frames are as wide as the second trace's values; growth is red, shrinkage is blue."""
         before, after = self.folder / "plain.hprof", self.real()
         picture = self.picture(self.folded("diff", before, after, "--cost", "allocated"))
         self.assertEqual(self.total_of(picture), self.totals(after)["allocated_bytes"])
@@ -76,7 +76,7 @@ class Inferno(Tests, consumers.Case):
     command = (consumers.inferno(), "--deterministic")
 
     def shown(self, name):
-        return written(name).rstrip().removesuffix("_[k]")  # the kernel's, to it
+        return written(name).rstrip().removesuffix("_[k]")  # which marks functions of the kernel
 
 
 @harness.unittest.skipUnless(PERL, "flamegraph.pl: not fetched (tools/consumers.sh)")
@@ -89,5 +89,5 @@ class FlameGraphPl(Tests, consumers.Case):
 
 if __name__ == "__main__":
     harness.skip_unless(consumers.inferno() or PERL,
-                        "neither inferno-flamegraph nor flamegraph.pl is there (tools/consumers.sh)")
+                        "neither inferno-flamegraph nor flamegraph.pl is installed (tools/consumers.sh)")
     harness.main()

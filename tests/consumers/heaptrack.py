@@ -1,5 +1,4 @@
-"""heaptrack_print: calls, peak, leaks and the histogram of sizes are the report's, and so are the sums over all its
-stacks."""
+"""heaptrack_print: calls, peak, leaks, the histogram of sizes and the sums over all stacks equal the report's."""
 
 import re
 import shutil
@@ -18,12 +17,12 @@ class Heaptrack(consumers.Case):
         self.each_sample(self.check)
 
     def test_selections(self):
-        """What report takes, the export takes."""
+        """The export accepts the selections that report accepts."""
         self.each_selection(self.check, of_mappings=False)
         self.refuses_mappings("heaptrack")
 
     def stacks_of(self, file, cost):
-        """Of heaptrack_print's own folded stacks."""
+        """The stacks of heaptrack_print's folded output."""
         stacks = self.dir / "stacks"
         self.run_consumer("heaptrack_print", "-f", file, *AS_IT_IS, "-F", stacks, "--flamegraph-cost-type", cost)
         self.shown = stacks.read_bytes()
@@ -51,8 +50,8 @@ class Heaptrack(consumers.Case):
 
 @harness.unittest.skipIf(viewer.missing(), f"{viewer.missing()} is not installed")
 class Gui(consumers.Case):
-    def test_it_shows_all(self):
-        """All samples at once, each in a window of its own."""
+    def test_samples_are_shown(self):
+        """All samples at once, each in its own window."""
         files = {}
         self.each_sample(lambda name, trace: files.update({name: self.export("heaptrack", trace, suffix=".zst")}))
         self.assertEqual(viewer.open_files(list(files.values()), self.dir, harness.clean_environment()), [])

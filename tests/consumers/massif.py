@@ -1,5 +1,5 @@
-"""ms_print reads the massif file: the peak and the end are the report's, and its tree accounts for every byte.
-massif-visualizer finds the same peak."""
+"""ms_print reads the massif file: peak and end equal the report's, and its tree has every byte. massif-visualizer
+finds the same peak."""
 
 import re
 import shutil
@@ -13,7 +13,7 @@ class Massif(consumers.Case):
         self.each_sample(self.check)
 
     def test_selections(self):
-        """What report takes, the export takes."""
+        """The export accepts the selections that report accepts."""
         self.each_selection(self.check, of_mappings=True)
 
     def check(self, name, trace):
@@ -29,7 +29,7 @@ class Massif(consumers.Case):
             self.assertEqual(int(rows[number][3].replace(",", "")), totals[cost], cost)
         self.assertEqual(max(int(row[3].replace(",", "")) for row in rows.values()), totals["peak_bytes"])
         trees = re.findall(r"^[\d.]+% \(([\d,]+)B\) \(heap allocation functions\)", printed, re.M)
-        # Every tree is whole: its snapshot's bytes.
+        # Each tree has all bytes of its snapshot.
         numbers = [int(word) for word in re.findall(r"\d+", detailed)]
         self.assertEqual([int(tree.replace(",", "")) for tree in trees],
                          [int(rows[number][3].replace(",", "")) for number in numbers])
@@ -42,7 +42,7 @@ class Massif(consumers.Case):
             self.assertIn("(ledger_names.cpp:", printed)
 
     def check_tree(self, text):
-        """Children never hold more than their parent; of the top they hold exactly as much."""
+        """Children have at most as many bytes as their parent, those of the root exactly as many."""
         path = []
         sums = []
         for line in text.split("\n") + ["end"]:

@@ -1,9 +1,9 @@
-"""A program whose functions, source files, threads, arguments and own file are called what no format likes.
+"""A program whose functions, source files, threads, arguments and file have names that are difficult for formats.
 
-No compiler writes such names, so one is given placeholders of the same length, and the names are put in their place
-in the finished file: in the symbol table and in the debug information, where debuggers and recorders find them.
+No compiler writes such names, so the source has placeholders of the same length. They are replaced in the executable,
+in the symbol table and in the debug information, where debuggers and profilers read them.
 
-Each function of FUNCTIONS allocates one block, SIZES[i] bytes, in a thread of its own and keeps it."""
+Each function of FUNCTIONS leaks one block of SIZES[i] bytes in its own thread."""
 
 import os
 import re
@@ -24,7 +24,7 @@ ARGUMENT = b"<b>;\n\"\xfe#'"
 
 
 def clean(name):
-    """As names are written everywhere (docs/viewers.md): UTF-8 without control characters."""
+    """A name as heapprof writes it (docs/viewers.md): UTF-8 without control characters."""
     text = name.decode(errors="surrogateescape")
     return re.sub("[\ud800-\udfff\0-\x1f\x7f-\x9f\ufffe\uffff]", "\ufffd", text)
 
@@ -34,8 +34,7 @@ def clean_functions():
 
 
 def clean_program():
-    """The program's file, as the kernel's list of mappings tells it and so everything does: a line feed as four
-    characters."""
+    """The program's path as in /proc/PID/maps, where a line feed is four characters."""
     return clean(PROGRAM.replace(b"\n", b"\\012"))
 
 
@@ -53,7 +52,7 @@ def clean_threads():
 
 
 def thread_of(i):
-    """As much of a name as the kernel keeps."""
+    """The part of a name that the kernel keeps."""
     return FUNCTIONS[i][:15]
 
 
@@ -64,7 +63,7 @@ def build(folder):
     def placeholder(kind, i, name):
         text = f"{kind}{i:02}_"
         text += "x" * (len(name) - len(text))
-        # A short name ends early in its place.
+        # A shorter name ends before the placeholder's end.
         names[text.encode()] = name + b"\0" * (len(text) - len(name))
         return text
 

@@ -1,5 +1,5 @@
-"""Prometheus loads the timeline into its database (promtool), and prometheus_client parses it: the values
-are the report's."""
+"""promtool loads the timeline into a Prometheus database, and prometheus_client parses it: the values equal the
+report's."""
 
 import re
 import shutil
@@ -32,7 +32,7 @@ class Promtool(consumers.Case):
         self.heapprof("timeline", trace, "--format", "openmetrics", "-o", file)
         database = self.dir / f"{name}.tsdb"
         self.run_consumer(PROMTOOL, "tsdb", "create-blocks-from", "openmetrics", "-q", file, database)
-        (database / "wal").mkdir()  # which dump wants to see
+        (database / "wal").mkdir()  # which `promtool tsdb dump` requires
         last, moments = {}, {}
         for line in self.run_consumer(PROMTOOL, "tsdb", "dump", database,
                                       environment={"HOME": self.dir}).splitlines():
@@ -47,7 +47,7 @@ class Promtool(consumers.Case):
         for times in moments.values():
             self.assertEqual(times, sorted(set(times)))
         if name == "plain":
-            # 96 ms: Prometheus's clock ticks once in each.
+            # 96 ms: one tick of Prometheus's clock in each bucket.
             self.assertGreater(len(moments["heapprof_live_bytes"]), 40)
 
 
@@ -58,7 +58,7 @@ class Parser(consumers.Case):
         self.each_sample(self.check)
 
     def test_selections(self):
-        """What report takes, the timeline takes."""
+        """The timeline accepts the selections that report accepts."""
         self.each_selection(self.check, of_mappings=True)
 
     def check(self, name, trace):
@@ -71,7 +71,7 @@ class Parser(consumers.Case):
                 series.setdefault((sample.name, sample.labels.get("site")), []).append(sample)
         totals = self.totals(trace)
         for metric, cost in METRICS:
-            # In a slice what came before lives, too.
+            # In a time slice, older blocks are live too.
             older = "--from" in self.options and "_live_" in metric
             if totals["allocations"]:
                 (self.assertGreaterEqual if older else self.assertEqual)(series[metric, None][-1].value, totals[cost],
@@ -87,12 +87,12 @@ class Parser(consumers.Case):
             labels = [samples[0].labels for (metric, site), samples in series.items() if site]
             self.assertEqual(len(labels), 10)
             self.assertEqual({label["module"] for label in labels}, {nasty.clean_program()})
-            # Those that hold most; what stands in brackets is left out here.
+            # The sites with the most bytes; without the text in brackets.
             largest = [nasty.clean(name) for name in nasty.FUNCTIONS[-10:] if not set(b"(<") & set(name)]
             self.check_nasty_names({label["function"] for label in labels}, largest)
 
 
 if __name__ == "__main__":
     harness.skip_unless(PROMTOOL or text_string_to_metric_families,
-                        "neither promtool nor prometheus_client is there (tools/consumers.sh)")
+                        "neither promtool nor prometheus_client is installed (tools/consumers.sh)")
     harness.main()

@@ -1,6 +1,5 @@
-"""What browsers and spreadsheets are given: the data inside the svg of flame graph and timeline, csv and json. The
-pictures are well-formed, their figures the report's, two of one trace equal byte by byte. (What a browser makes of
-them: tests/unit/render.)"""
+"""The data in the SVG of flame graph and timeline, in csv and json. The pictures are well-formed, their figures equal
+the report's, and two pictures of one trace are equal byte by byte. (In a browser: browsing.py, tests/unit/render.)"""
 
 import csv
 import io
@@ -18,7 +17,7 @@ UNITS = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocated
 
 class Pictures(consumers.Case):
     def twice(self, *command):
-        """The command's output; both times the same."""
+        """Runs the command twice, checks that both outputs are equal, and returns it."""
         texts = [self.heapprof(*command, *self.options) for _ in range(2)]
         self.assertEqual(texts[0], texts[1], "two outputs differ")
         return texts[0]
@@ -55,11 +54,11 @@ class Pictures(consumers.Case):
         if name == "plain":
             self.assertEqual(sum(site["peak_bytes"] for site in data["sites"]), totals["peak_bytes"])
         if name == "nasty":
-            # The largest ten sites are named, in the csv's head line too.
+            # The ten largest sites are named, also in the header of the csv.
             self.check_nasty_names({site["module"] for site in data["sites"]}, [nasty.clean_program()])
             self.assertLessEqual({site["label"] for site in data["sites"]}, set(rows[0]))
         if totals["allocations"] and "--from" not in self.options:
-            # In a slice what came before lives too.
+            # In a time slice, older blocks are live too.
             self.assertEqual(data["samples"]["live_bytes"][-1], totals["leaked_bytes"])
             if name == "plain":
                 self.assertEqual(sum(site["bytes"][-1] for site in data["sites"]), totals["leaked_bytes"])
@@ -67,8 +66,8 @@ class Pictures(consumers.Case):
             self.assertEqual(picture["live"][-1], totals["leaked_bytes"])
         self.assertEqual((picture["from"], picture["to"]), (data["start_ns"], max(data["duration_ns"], 1)))
 
-    def test_places_without_a_name(self):
-        """The legend does not say the same twice: beneath a place it tells the nearest caller that has a name."""
+    def test_unresolved_call_sites(self):
+        """The legend has no duplicates: for an unresolved call site it shows the nearest caller with a name."""
         (self.dir / "nameless.c").write_text("""
             #include <stdlib.h>
             void* volatile kept;
@@ -85,7 +84,7 @@ class Pictures(consumers.Case):
         self.assertRegex(site["label"], r"^nameless\+0x[0-9a-f]+$")
         self.assertEqual((site["detail"], site["module"], site["peak_bytes"]),
                          ("called from known", "nameless", 1000))
-        # Where nobody has a name the label stands alone.
+        # Without such a caller, only the label is shown.
         for trace, options, details in ((trace, options, ["called from known"]),
                                         (self.folder / "plain.hprof", (), [])):
             picture = xml.fromstring(self.heapprof("timeline", trace, "--format", "svg", *options))

@@ -1,4 +1,4 @@
-"""go tool pprof: totals and flat sums of each sample type are the report's, and every sample is there."""
+"""go tool pprof: totals and flat sums of each sample type equal the report's, and no sample is missing."""
 
 import re
 
@@ -6,7 +6,7 @@ import consumers
 import harness
 import nasty
 
-# In the file's order.
+# In the order of the file.
 TYPES = {"alloc_objects": "allocations", "alloc_space": "allocated_bytes", "inuse_objects": "leaked_blocks",
          "inuse_space": "leaked_bytes", "peak_objects": "peak_blocks", "peak_space": "peak_bytes",
          "temporary_objects": "temporary", "temporary_space": "temporary_bytes"}
@@ -14,7 +14,7 @@ TYPES = {"alloc_objects": "allocations", "alloc_space": "allocated_bytes", "inus
 
 class Pprof(consumers.Case):
     def pprof(self, *arguments):
-        # Its own settings folder; no search for binaries or symbols.
+        # With a separate settings folder, and without a search for binaries or symbols.
         return self.run_consumer(consumers.go(), "tool", "pprof", *arguments, environment={
             "PPROF_TMPDIR": self.dir, "XDG_CONFIG_HOME": self.dir, "PPROF_BINARY_PATH": self.dir / "none"})
 
@@ -38,7 +38,7 @@ class Pprof(consumers.Case):
                 samples += 1
         self.assertEqual(dict(zip(TYPES, sums)), {kind: totals[cost] for kind, cost in TYPES.items()})
         if name == "nasty":
-            whole = self.pprof("-raw", "-symbolize=none", file)  # otherwise it shortens what looks like C++
+            whole = self.pprof("-raw", "-symbolize=none", file)  # otherwise it shortens names that look like C++
             self.check_nasty_names(whole)
             self.check_nasty_names(whole, nasty.clean_files())
         if name == "many":
@@ -63,10 +63,10 @@ class Pprof(consumers.Case):
             self.assertIn("-----------+", self.pprof("-traces", "-unit=B", file))
 
     def test_selections(self):
-        """What report takes, the export takes."""
+        """The export accepts the selections that report accepts."""
         self.each_selection(self.check_totals, of_mappings=True)
 
-    def test_symbols_stay(self):
+    def test_symbols_are_kept(self):
         trace = self.real()
         raw = self.pprof("-raw", self.export("pprof", trace))
         self.assertIn("ledger_names.cpp:", raw)
@@ -75,5 +75,5 @@ class Pprof(consumers.Case):
 
 
 if __name__ == "__main__":
-    harness.skip_unless(consumers.go(), "go tool pprof: no go")
+    harness.skip_unless(consumers.go(), "go tool pprof is not installed")
     harness.main()

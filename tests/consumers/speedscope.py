@@ -1,5 +1,5 @@
-"""speedscope itself, in headless Chromium: its importer takes every file, and its sandwich view shows each
-function's share as the report has it. The sums of all its profiles are the report's."""
+"""speedscope, in headless Chromium: it imports every file, and its sandwich view shows each function's share as in
+the report. The sums of all profiles equal the report's."""
 
 import base64
 import html
@@ -19,7 +19,7 @@ PROFILES = {"bytes live at the peak": "peak_bytes", "blocks live at the peak": "
 
 
 def in_units(size):
-    """As speedscope writes bytes."""
+    """Bytes as speedscope prints them."""
     for unit in ("B", "KB", "MB", "GB"):
         if size < 1024 or unit == "GB":
             return f"{size} B" if unit == "B" else f"{size:.2f} {unit}"
@@ -37,14 +37,14 @@ class Speedscope(consumers.Case):
         self.each_sample(self.check)
 
     def test_selections(self):
-        """What report takes, the export takes."""
+        """The export accepts the selections that report accepts."""
         self.each_selection(self.check, of_mappings=True)
 
     def check(self, name, trace):
         file = consumers.load(self.export("speedscope", trace))
         totals = self.totals(trace)
         for profile in file["profiles"]:
-            if "--live-at" in self.options:  # the moment stands in the place of the peak
+            if "--live-at" in self.options:  # the time replaces the peak
                 self.assertNotIn("the peak", profile["name"])
                 profile["name"] = re.sub(r"live at \d.*", "live at the peak", profile["name"])
         self.assertEqual(file["profiles"][0]["name"], "bytes live at the peak")
@@ -55,14 +55,14 @@ class Speedscope(consumers.Case):
         self.assertEqual({profile["name"] for profile in file["profiles"]}, set(PROFILES))
 
     def test_viewer(self):
-        for name in ("plain", "names", "cut", "huge", "many"):
+        for name in ("plain", "names", "truncated", "huge", "many"):
             with self.subTest(trace=name):
                 self.check_viewer(name, self.folder / f"{name}.hprof")
         with self.subTest(trace="real"):
             self.check_viewer("real", self.real())
         with self.subTest(trace="nasty"):
             text = self.check_viewer("nasty", self.nasty())
-            # A row of its own each, beginning with the highest: as many as the window shows.
+            # One row each, largest first: as many as the window shows.
             names = [nasty.clean(name) for size, name in sorted(zip(nasty.SIZES, nasty.FUNCTIONS), reverse=True)]
             self.check_nasty_names(text, names[:25])
 
@@ -71,7 +71,7 @@ class Speedscope(consumers.Case):
         script = self.dir / f"{name}.js"
         content = base64.b64encode(path.read_bytes()).decode()
         script.write_text(f"speedscope.loadFileFromBase64('{name}', '{content}')")
-        # The function that holds most stands first in the sandwich view.
+        # The function with the most bytes is first in the sandwich view.
         file = consumers.load(path)
         profile = file["profiles"][0]
         own = {}
@@ -80,7 +80,7 @@ class Speedscope(consumers.Case):
         top = max(own, key=own.get)
         text = self.page_of(script, "bytes live at the peak \t(1/8)", "\t" + in_units(own[top]) + " (",
                             file["shared"]["frames"][top]["name"][:40].strip())
-        # The list of profiles has each one's total.
+        # The list of profiles has the total of each profile.
         totals = self.totals(trace)
         for shown, cost in PROFILES.items():
             wanted = in_units(totals[cost]) if "bytes" in shown else f"{totals[cost]:,}"
@@ -88,15 +88,15 @@ class Speedscope(consumers.Case):
         return text
 
     def test_viewer_of_nothing(self):
-        """A program that allocated nothing: it opens, and says that all profiles are of nothing."""
+        """The export of a program without allocations opens, and all profiles are empty."""
         path = self.export("speedscope", self.folder / "empty.hprof")
         script = self.dir / "empty.js"
         script.write_text(f"speedscope.loadFileFromBase64('empty', '{base64.b64encode(path.read_bytes()).decode()}')")
         self.page_of(script, "bytes live at the peak \t(1/8)")
 
     def test_folded(self):
-        """The text of flamegraph.pl and inferno, as speedscope imports it; bottom-up it comes to the same."""
-        for name in ("plain", "names", "cut", "huge", "many", "nasty"):
+        """speedscope imports folded text; bottom-up has the same totals."""
+        for name in ("plain", "names", "truncated", "huge", "many", "nasty"):
             trace = self.nasty() if name == "nasty" else self.folder / f"{name}.hprof"
             for options in ((),) if name == "many" else ((), ("--bottom-up",)):
                 with self.subTest(trace=name, options=options):
@@ -116,8 +116,8 @@ class Speedscope(consumers.Case):
                     self.page_of(script, f"\t{max(own.values()):,} (")
 
     def page_of(self, script, *wanted):
-        """The text of speedscope's page with the profile that `script` loads, its tags as tabs, once all of
-        `wanted` is in it."""
+        """Opens the profile that `script` loads, and waits until speedscope's page contains all of `wanted`. Returns
+        the page's text, with tabs for tags."""
         self.browser.open(f"file://{PAGE}#view=sandwich&localProfilePath={script}")
 
         deadline = time.monotonic() + 60
@@ -133,5 +133,5 @@ class Speedscope(consumers.Case):
 
 if __name__ == "__main__":
     harness.skip_unless(PAGE.exists(), "speedscope is not installed (tools/consumers.sh)")
-    harness.skip_unless(browser.PROGRAM, "speedscope takes chromium")
+    harness.skip_unless(browser.PROGRAM, "speedscope needs chromium")
     harness.main()
