@@ -75,10 +75,22 @@ void names(const std::string& path) {
   start(main);
   std::string long_name = "/usr/lib/";
   while (long_name.size() < 10'000) long_name += "std::map<std::string, std::vector<int> >::";
-  const std::vector<std::string> hostile = {
-      "semi;colon;", "hash # {lambda()#1}", "quotes \" ' ` \\", "line\nfeed\r\ttab", "bytes \xff\xfe\xc3(",
-      "</script><!--]]>", "comma,=(1) fn=(2)", "%s%n %(x)d", " leading and trailing ", "n3: 99 0x1: x", "(7)", "[]{}",
-      "\xe2\x80\xa8 line separator", "-", "=1+1", long_name};
+  const std::vector<std::string> hostile = {"semi;colon;",
+                                            "hash # {lambda()#1}",
+                                            "quotes \" ' ` \\",
+                                            "line\nfeed\r\ttab",
+                                            "bytes \xff\xfe\xc3(",
+                                            "</script><!--]]>",
+                                            "comma,=(1) fn=(2)",
+                                            "%s%n %(x)d",
+                                            " leading and trailing ",
+                                            "n3: 99 0x1: x",
+                                            "(7)",
+                                            "[]{}",
+                                            "\xe2\x80\xa8 line separator",
+                                            "-",
+                                            "=1+1",
+                                            long_name};
   std::uint32_t node = 1;
   main.node(node, 0, kDemo, 0x100);
   for (std::uint32_t i = 0; i < hostile.size(); ++i) {

@@ -123,8 +123,8 @@ void write_texts(const std::string& path, TextKind kind, const std::string& text
   std::uint32_t records = 0;
   const std::uint32_t more = text_slots(static_cast<std::uint32_t>(text.size()));
   for (; slots.size() + 1 + more <= kBlockRecords; ++records) {
-    slots.push_back({0, 0, op_size(Op::kText, 7), static_cast<std::uint32_t>(kind),
-                     static_cast<std::uint32_t>(text.size())});
+    slots.push_back(
+        {0, 0, op_size(Op::kText, 7), static_cast<std::uint32_t>(kind), static_cast<std::uint32_t>(text.size())});
     slots.resize(slots.size() + more);
     std::memcpy(reinterpret_cast<char*>(&slots[slots.size() - more]), text.data(), text.size());
   }
@@ -169,9 +169,9 @@ std::vector<std::uint8_t> compacted_header() {
 
 /// A valid section of kind kSummary with so many nodes, of two bytes each.
 void add_summary(std::vector<std::uint8_t>& file, std::uint64_t nodes) {
-  std::vector<std::uint8_t> contents(6 + 5, 0);                // times, counts, damage
-  contents.insert(contents.end(), {1, 0, 0});                  // the clock's first point
-  contents.insert(contents.end(), {0, 0, 0, 0, 0, 0, 0});      // modules, texts, notes
+  std::vector<std::uint8_t> contents(6 + 5, 0);            // times, counts, damage
+  contents.insert(contents.end(), {1, 0, 0});              // the clock's first point
+  contents.insert(contents.end(), {0, 0, 0, 0, 0, 0, 0});  // modules, texts, notes
   std::uint8_t count[kMaxVarintBytes];
   contents.insert(contents.end(), count, put_varint(count, nodes));
   const std::size_t bytes = contents.size() + 2 * nodes + 1;

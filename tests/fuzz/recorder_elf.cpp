@@ -27,8 +27,8 @@ constexpr std::size_t kMaxObjectBytes = 16384;
 constexpr std::size_t kReserved = std::size_t{1} << 30;
 
 char* make_memory() {
-  auto* const reserved = static_cast<char*>(
-      ::mmap(nullptr, 2 * kReserved + kMaxObjectBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  auto* const reserved = static_cast<char*>(::mmap(nullptr, 2 * kReserved + kMaxObjectBytes, PROT_NONE,
+                                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   if (reserved == MAP_FAILED) std::abort();
   return reserved + kReserved;
 }

@@ -44,8 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const std::uint64_t parent_and_module = std::uint64_t{block % 8u} | std::uint64_t{block / 8u % 4u} << 32;
       if (op == Op::kNode)
         streams[number]->add(op, times[number], rest * 16, parent_and_module, rest % 16, rest / 64);
-      else
-        streams[number]->add(op, times[number], 0x10000 + block * 4096u, rest * 1000u, rest % 16, rest % 8);
+      else streams[number]->add(op, times[number], 0x10000 + block * 4096u, rest * 1000u, rest % 16, rest % 8);
     }
   }
   const std::vector<std::uint8_t> bytes = trace.bytes();

@@ -62,7 +62,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if ((how & 1) != 0) repair(file);
   if (!memory.fill(file.data(), file.size())) return 0;
   if (!fuzz::is_tested_completely(data, size)) fuzz::read_events(memory.path());
-  else
-    fuzz::whole_report(memory.path(), {}, {.reports = (how & 0x18) == 0, .second_pass = (how & 4) != 0});
+  else fuzz::whole_report(memory.path(), {}, {.reports = (how & 0x18) == 0, .second_pass = (how & 4) != 0});
   return 0;
 }

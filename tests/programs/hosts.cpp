@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <link.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <malloc.h>
@@ -30,7 +31,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <linux/capability.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -188,7 +188,8 @@ int bad_standard_error(bool full) {
   if (full) {
     fcntl(ends[1], F_SETFL, O_NONBLOCK);
     char noise[4096] = {};
-    while (write(ends[1], noise, sizeof noise) > 0 || write(ends[1], noise, 1) > 0) {}
+    while (write(ends[1], noise, sizeof noise) > 0 || write(ends[1], noise, 1) > 0) {
+    }
     fcntl(ends[1], F_SETFL, 0);
   } else {
     close(ends[0]);
@@ -317,20 +318,23 @@ int full_load(int count) {
   signal(SIGTERM, [](int) { ended = true; });
   static pthread_t threads[8];
   for (int i = 0; i < count; ++i)
-    pthread_create(&threads[i], nullptr, [](void* counter) -> void* {
-      void* blocks[64] = {};
-      auto& mine = *static_cast<std::atomic<long>*>(counter);
-      for (unsigned k = 0; !ended; ++k) {
-        void*& block = blocks[k * 7 % 64];
-        free(block);
-        block = malloc(16 + k % 500);
-        for (volatile int spin = 0; spin < 2000; spin = spin + 1) {
-        }  // other work; without it the trace grows by a gigabyte in 10 s
-        mine.store(mine.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-      }
-      for (void* block : blocks) free(block);
-      return nullptr;
-    }, &pairs[i]);
+    pthread_create(
+        &threads[i], nullptr,
+        [](void* counter) -> void* {
+          void* blocks[64] = {};
+          auto& mine = *static_cast<std::atomic<long>*>(counter);
+          for (unsigned k = 0; !ended; ++k) {
+            void*& block = blocks[k * 7 % 64];
+            free(block);
+            block = malloc(16 + k % 500);
+            for (volatile int spin = 0; spin < 2000; spin = spin + 1) {
+            }  // other work; without it the trace grows by a gigabyte in 10 s
+            mine.store(mine.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+          }
+          for (void* block : blocks) free(block);
+          return nullptr;
+        },
+        &pairs[i]);
   long before = 0;
   while (!ended) {
     usleep(100'000);

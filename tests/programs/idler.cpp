@@ -51,8 +51,8 @@ int main() {
     be_idle(burst++);
   }
   hold(0);
-  used += snprintf(text + used, sizeof text - static_cast<unsigned>(used), ", 0], \"peak\": %lu}\n",
-                   kBlocks * kBytes);
+  used +=
+      snprintf(text + used, sizeof text - static_cast<unsigned>(used), ", 0], \"peak\": %lu}\n", kBlocks * kBytes);
   be_idle(burst);
   return write(1, text, static_cast<unsigned>(used)) == used ? 0 : 1;
 }

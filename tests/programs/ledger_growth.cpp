@@ -49,13 +49,41 @@ void* idle(void*) {
 
 }  // namespace
 
-SITE void* ask_steady(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
-SITE void* ask_cache(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
-SITE void* ask_ring(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
-SITE void* ask_once(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
-SITE void* ask_trickle(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
-SITE void* ask_red(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
-SITE void* ask_blue(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
+SITE void* ask_steady(std::size_t size) {
+  void* block = malloc(size);
+  KEEP_FRAME;
+  return block;
+}
+SITE void* ask_cache(std::size_t size) {
+  void* block = malloc(size);
+  KEEP_FRAME;
+  return block;
+}
+SITE void* ask_ring(std::size_t size) {
+  void* block = malloc(size);
+  KEEP_FRAME;
+  return block;
+}
+SITE void* ask_once(std::size_t size) {
+  void* block = malloc(size);
+  KEEP_FRAME;
+  return block;
+}
+SITE void* ask_trickle(std::size_t size) {
+  void* block = malloc(size);
+  KEEP_FRAME;
+  return block;
+}
+SITE void* ask_red(std::size_t size) {
+  void* block = malloc(size);
+  KEEP_FRAME;
+  return block;
+}
+SITE void* ask_blue(std::size_t size) {
+  void* block = malloc(size);
+  KEEP_FRAME;
+  return block;
+}
 
 namespace {
 
@@ -104,8 +132,8 @@ void phase(const char* name, std::uint64_t seed, int most, bool last) {
     peak_blue_blocks = blue_blocks;
   }
   append("{\"name\": \"%s\", \"red\": [%llu, %llu], \"blue\": [%llu, %llu]}", name,
-      static_cast<unsigned long long>(peak_red), static_cast<unsigned long long>(peak_red_blocks),
-      static_cast<unsigned long long>(peak_blue), static_cast<unsigned long long>(peak_blue_blocks));
+         static_cast<unsigned long long>(peak_red), static_cast<unsigned long long>(peak_red_blocks),
+         static_cast<unsigned long long>(peak_blue), static_cast<unsigned long long>(peak_blue_blocks));
   if (!last) append(", ");
 }
 
@@ -164,10 +192,11 @@ int main() {
     block = nullptr;
   }
   append("\"steady\": [%llu, %d], \"first\": %llu, \"last\": %llu, \"half\": [%llu, %llu], ",
-      static_cast<unsigned long long>(steady_bytes), kRounds, static_cast<unsigned long long>(steady_first),
-      static_cast<unsigned long long>(steady_last), static_cast<unsigned long long>(second_half_bytes),
-      static_cast<unsigned long long>(second_half_blocks));
-  append("\"cache\": [%d, %d], \"ring\": [%d, %d], \"ring_released\": %d, \"once\": [%d, 1], "
+         static_cast<unsigned long long>(steady_bytes), kRounds, static_cast<unsigned long long>(steady_first),
+         static_cast<unsigned long long>(steady_last), static_cast<unsigned long long>(second_half_bytes),
+         static_cast<unsigned long long>(second_half_blocks));
+  append(
+      "\"cache\": [%d, %d], \"ring\": [%d, %d], \"ring_released\": %d, \"once\": [%d, 1], "
       "\"trickle\": [%d, %d]}\n",
       kRounds / 20 * 40'000, kRounds / 20, kRing / 2 * 300, kRing / 2, kRounds - kRing / 2, 1 << 20,
       kRounds / 12 * 12, kRounds / 12);

@@ -14,18 +14,64 @@
 #define SITE extern "C" [[gnu::noinline, gnu::used]]
 #define KEEP_FRAME asm volatile("" ::: "memory")
 
-SITE void* ask_brief(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
-SITE void* ask_pair(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
-SITE void* ask_lasting(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
-SITE void* ask_forever(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
-SITE void* ask_shared(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
-SITE void* ask_left(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
-SITE void* ask_right(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
-SITE void* begin_buffer(std::size_t size) { void* block = malloc(size); KEEP_FRAME; return block; }
-SITE void* grow_buffer(void* old, std::size_t size) { void* block = realloc(old, size); KEEP_FRAME; return block; }
-SITE void* trim_buffer(void* old, std::size_t size) { void* block = realloc(old, size); KEEP_FRAME; return block; }
-SITE void give_back_here(void* block) { free(block); KEEP_FRAME; }
-SITE void give_back_there(void* block) { free(block); KEEP_FRAME; }
+SITE void* ask_brief(std::size_t size) {
+  void* block = malloc(size);
+  KEEP_FRAME;
+  return block;
+}
+SITE void* ask_pair(std::size_t size) {
+  void* block = malloc(size);
+  KEEP_FRAME;
+  return block;
+}
+SITE void* ask_lasting(std::size_t size) {
+  void* block = malloc(size);
+  KEEP_FRAME;
+  return block;
+}
+SITE void* ask_forever(std::size_t size) {
+  void* block = malloc(size);
+  KEEP_FRAME;
+  return block;
+}
+SITE void* ask_shared(std::size_t size) {
+  void* block = malloc(size);
+  KEEP_FRAME;
+  return block;
+}
+SITE void* ask_left(std::size_t size) {
+  void* block = malloc(size);
+  KEEP_FRAME;
+  return block;
+}
+SITE void* ask_right(std::size_t size) {
+  void* block = malloc(size);
+  KEEP_FRAME;
+  return block;
+}
+SITE void* begin_buffer(std::size_t size) {
+  void* block = malloc(size);
+  KEEP_FRAME;
+  return block;
+}
+SITE void* grow_buffer(void* old, std::size_t size) {
+  void* block = realloc(old, size);
+  KEEP_FRAME;
+  return block;
+}
+SITE void* trim_buffer(void* old, std::size_t size) {
+  void* block = realloc(old, size);
+  KEEP_FRAME;
+  return block;
+}
+SITE void give_back_here(void* block) {
+  free(block);
+  KEEP_FRAME;
+}
+SITE void give_back_there(void* block) {
+  free(block);
+  KEEP_FRAME;
+}
 
 namespace {
 

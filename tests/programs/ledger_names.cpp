@@ -23,9 +23,7 @@ namespace company::storage {
   kept[kept_count++] = (HERE(inner_line), malloc(size));
 }
 
-[[gnu::always_inline]] inline void inlined_middle(std::size_t size) {
-  HERE(middle_line), inlined_inner(size);
-}
+[[gnu::always_inline]] inline void inlined_middle(std::size_t size) { HERE(middle_line), inlined_inner(size); }
 
 [[gnu::noinline]] void outer_function(std::size_t size) {
   HERE(outer_line), inlined_middle(size);
@@ -74,13 +72,19 @@ void rust_function(std::size_t size) {
 
 int main() {
   run();
-  printf("{\"size\": 1001, \"frames\": [[\"company::storage::inlined_inner(unsigned long)\", %d, true], "
-         "[\"company::storage::inlined_middle(unsigned long)\", %d, true], "
-         "[\"company::storage::outer_function(unsigned long)\", %d, false]]}\n", inner_line, middle_line, outer_line);
-  printf("{\"size\": 1002, \"frames\": [[\"operator new(unsigned long)\", 0, false], "
-         "[\"company::storage::Table<long, 1002>::make_row(long const&)\", %d, false]]}\n", new_line);
-  printf("{\"size\": 1003, \"frames\": [[\"run()::{lambda*\", %d, true], "
-         "[\"void call<run()::{lambda()#1}>*\", 0, false]]}\n", lambda_line);
+  printf(
+      "{\"size\": 1001, \"frames\": [[\"company::storage::inlined_inner(unsigned long)\", %d, true], "
+      "[\"company::storage::inlined_middle(unsigned long)\", %d, true], "
+      "[\"company::storage::outer_function(unsigned long)\", %d, false]]}\n",
+      inner_line, middle_line, outer_line);
+  printf(
+      "{\"size\": 1002, \"frames\": [[\"operator new(unsigned long)\", 0, false], "
+      "[\"company::storage::Table<long, 1002>::make_row(long const&)\", %d, false]]}\n",
+      new_line);
+  printf(
+      "{\"size\": 1003, \"frames\": [[\"run()::{lambda*\", %d, true], "
+      "[\"void call<run()::{lambda()#1}>*\", 0, false]]}\n",
+      lambda_line);
   printf("{\"size\": 1004, \"frames\": [[\"inventory::count_rows\", %d, false]]}\n", rust_line);
   return 0;
 }

@@ -28,8 +28,10 @@ void* run(void* argument) {
     std::atomic<void*>& slot = table[random.below(kTable)];
     void* block = slot.exchange(nullptr);
     if (block == nullptr) block = site_malloc(some_size(random));
-    else if (random.below(16) == 0) { site_free_stamped(block); block = nullptr; }
-    else block = site_realloc_stamped(block, some_size(random));
+    else if (random.below(16) == 0) {
+      site_free_stamped(block);
+      block = nullptr;
+    } else block = site_realloc_stamped(block, some_size(random));
     block = slot.exchange(block);
     if (block != nullptr) site_free_stamped(block);
   }

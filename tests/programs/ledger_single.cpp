@@ -77,7 +77,7 @@ std::size_t some_size(ledger::Random& random) {
   switch (how) {
     case 0: slot.block = site_reallocarray(slot.block, 1 + random.below(5), random.below(200)); break;
     case 1: slot.block = site_realloc(slot.block, 0); break;  // frees it and returns null
-    case 2: {  // a temporary allocation
+    case 2: {                                                 // a temporary allocation
       void* moment = site_small(some_size(random));
       site_free(moment);
       break;

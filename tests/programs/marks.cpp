@@ -53,10 +53,8 @@ int main(int argc, char**) {
     char text[16];
     snprintf(text, sizeof text, "%d", number);
     heapprof_mark(text);
-    if (with_other)
-      asked = number;
-    else
-      allocate(number);
+    if (with_other) asked = number;
+    else allocate(number);
   }
   if (with_other) pthread_join(thread, nullptr);
   return 0;
