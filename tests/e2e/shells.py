@@ -1,6 +1,7 @@
 """Completions in the shells themselves, manual pages as man and mandoc read them, and docs/reference.md: all are made
 from the same description of the commands as --help, and complete."""
 
+import json
 import pathlib
 import re
 import shutil
@@ -159,6 +160,32 @@ zpty -d session
         for variable in ("HEAPPROF_OUTPUT", "HEAPPROF_EMBEDDED_ALLOCATORS", "HEAPPROF_MAX_FILE_SIZE"):
             self.assertIn(f"| `{variable}` |", reference)
 
+    def test_json_page(self):
+        """docs/json.md lists every key that commands write, except the old names of renamed ones."""
+        old = {"command_line_cut", "growth", "kept", "released_blocks", "not_released", "released", "crossed",
+               "released_by_itself", "released_by_others", "released_of_others", "released_by", "gaps",
+               "letter_waiting", "place"}
+        page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "json.md").read_text()
+        page = re.sub(r"(?s)```.*?```", "", page)
+        listed = {key for code in re.findall(r"`([^`]+)`", page) for key in re.findall(r"[a-z_]+", code)}
+
+        def keys_of(value):
+            if isinstance(value, list):
+                return set().union(*map(keys_of, value))
+            if not isinstance(value, dict):
+                return set()
+            own = {key for key in value if not key.startswith("HEAPPROF_")}
+            return own.union(*map(keys_of, value.values()))
+
+        run = self.record(harness.program("ledger_threads"), 300, 1, 2, 1)
+        trace = run.trace
+        for command in (["info"], ["report"], ["leaks"], ["histogram"], ["churn"], ["reallocs"], ["threads"],
+                        ["frees"], ["timeline"], ["check", "--max-peak", "1G"], ["control", "status"]):
+            words = [command[0], trace, *command[1:], "--json"]
+            self.assertEqual(keys_of(json.loads(self.heapprof(*words))) - listed - old, set(), command)
+        words = ["diff", trace, trace, "--json"]
+        self.assertEqual(keys_of(json.loads(self.heapprof(*words))) - listed - old, set())
+
     @unittest.skipUnless(shutil.which("mandoc"), "mandoc is not installed")
     def test_mandoc(self):
         self.heapprof("manual", "--directory", self.dir)
@@ -171,7 +198,8 @@ zpty -d session
     def test_man(self):
         self.heapprof("manual", "--directory", self.dir)
         for path in self.dir.glob("*.1"):
-            result = subprocess.run(["man", "--warnings", "-l", str(path)], capture_output=True, text=True, timeout=60,
+            result = subprocess.run(["man", "--warnings", "-l", str(path)], capture_output=True, text=True,
+                                    timeout=60,
                                     env=harness.clean_environment(MANWIDTH="80", LC_ALL="C.UTF-8"))
             self.assertEqual((result.returncode, result.stderr), (0, ""), path.name)
             self.assertIn("SYNOPSIS", result.stdout, path.name)

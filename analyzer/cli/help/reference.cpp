@@ -1,4 +1,4 @@
-// docs/reference.md: `heapprof manual --markdown` prints it.
+// docs/reference.md, which `heapprof manual --markdown` prints.
 #include <algorithm>
 #include <string_view>
 
@@ -133,6 +133,7 @@ std::string reference_markdown(const std::vector<CommandHelp>& commands) {
       "* [Symbols](#symbols)\n"
       "* [Environment variables](#environment-variables)\n"
       "* [Exit statuses](#exit-statuses)\n\n"
+      "The keys of `--json` are on a page of their own: [JSON output](json.md).\n\n"
       "## Commands\n\n"
       "TRACE is a recording: finished, of a killed program, or still being written. `heapprof TRACE` is\n"
       "`heapprof report TRACE`. A command whose only argument is TRACE reads the newest recording in the current\n"
