@@ -8,37 +8,25 @@
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
-#include <fstream>
-#include <iterator>
-#include <sstream>
+#include <optional>
 
+#include "analyzer/base/process_stat.h"
 #include "analyzer/launch/group_signal_detector.h"
 
 namespace heapprof::launch {
 
 namespace {
 
-/// The fields of /proc/PROCESS/stat from the third one, the state, on. The second, the name, may hold anything, so
-/// they are counted from its last parenthesis. Empty: there is no such process.
-std::vector<std::string> stat_fields(const std::string& process) {
-  std::ifstream file("/proc/" + process + "/stat");
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  const std::size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return {};
-  std::istringstream rest(text.substr(name_end + 1));
-  return {std::istream_iterator<std::string>(rest), {}};
-}
-
 /// Reads /proc/self, as the recorder does: /proc may be that of another pid namespace (unshare --pid without
 /// --mount-proc), where our pid is another process.
 std::uint64_t own_start_time() {
-  const std::vector<std::string> fields = stat_fields("self");
-  return fields.size() > 22 - 3 ? std::strtoull(fields[22 - 3].c_str(), nullptr, 10) : 0;
+  const std::optional<ProcessStat> stat = read_process_stat("self");
+  return stat ? stat->start_time : 0;
 }
 
 bool is_stopped(int pid) {
-  const std::vector<std::string> fields = stat_fields(std::to_string(pid));
-  return !fields.empty() && fields[0] == "T";
+  const std::optional<ProcessStat> stat = read_process_stat(std::to_string(pid));
+  return stat && stat->state == 'T';
 }
 
 /// The signals that are forwarded: all but those that the kernel raises for faults of this process, which kill it

@@ -8,7 +8,6 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -16,6 +15,8 @@
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
+
+#include "analyzer/base/process_stat.h"
 
 namespace heapprof::trace {
 namespace {
@@ -44,28 +45,6 @@ std::optional<std::uint64_t> pid_namespace(const std::string& process) {
 }
 
 bool same_pid_namespace(const FileHeader& header) { return pid_namespace("self") == header.pid_namespace; }
-
-struct ProcessStatus {
-  char state = 'X';
-  std::uint64_t start = 0;
-};
-
-std::optional<ProcessStatus> process_status(std::uint32_t pid) {
-  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  if (!std::getline(in, line, '\0') && line.empty()) return {};
-  // The name, field 2, can contain spaces and parentheses, so fields are counted from the last parenthesis.
-  const std::size_t after_name = line.rfind(')');
-  if (after_name == std::string::npos) return {};
-  std::istringstream rest(line.substr(after_name + 1));
-  ProcessStatus result;
-  rest >> result.state;
-  std::string field;
-  for (int number = 4; number <= 21; ++number) rest >> field;
-  rest >> result.start;
-  if (!rest) return {};
-  return result;
-}
 
 /// Whether the process has the trace mapped; nullopt without permission.
 std::optional<bool> maps_trace(std::uint32_t pid, const InputFile& trace) {
@@ -106,9 +85,9 @@ RecorderState find_recorder(const FileHeader& header, const InputFile& trace) {
 std::uint32_t visible_pid(const FileHeader& header) {
   if (header.pid == 0 || header.process_start == 0 || !same_boot(header)) return 0;
   const auto is_recorder = [&](std::uint32_t pid) {
-    const auto status = process_status(pid);
-    return status && status->start == header.process_start && status->state != 'Z' && status->state != 'X' &&
-           status->state != 'x';
+    const auto stat = read_process_stat(std::to_string(pid));
+    return stat && stat->start_time == header.process_start && stat->state != 'Z' && stat->state != 'X' &&
+           stat->state != 'x';
   };
   if (same_pid_namespace(header)) return is_recorder(header.pid) ? header.pid : 0;
   std::error_code error;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "analyzer/base/shell_quote.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
 
@@ -30,15 +31,7 @@ std::string command_of(const model::Profile& profile) {
   std::string command;
   for (const std::string& argument : recording.command_line) {
     if (!command.empty()) command += ' ';
-    const bool plain =
-        !argument.empty() && argument.find_first_of(" \t\n'\"\\$`&|;<>()*?[]#~!{}") == std::string::npos;
-    if (plain) {
-      command += argument;
-      continue;
-    }
-    command += '\'';
-    for (const char c : argument) command += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    command += '\'';
+    command += shell_quoted(argument);
   }
   if (command.empty()) command = recording.program.empty() ? "(unknown program)" : recording.program;
   if (recording.command_line_cut) command += " …";

@@ -97,11 +97,6 @@ std::vector<Frame> StackNames::stack(std::uint32_t node) const {
   return stack;
 }
 
-std::string base_name(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string::npos ? path : path.substr(slash + 1);
-}
-
 std::string unresolved_name(const Frame& frame) {
   char number[32];
   std::snprintf(number, sizeof number, "0x%" PRIx64, frame.function_begin != 0 ? frame.function_begin : frame.offset);

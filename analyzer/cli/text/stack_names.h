@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/base/base_name.h"
 #include "analyzer/model/profile.h"
 #include "analyzer/symbols/symbolizer.h"
 
@@ -63,7 +64,5 @@ symbols::Symbolizer symbolizer_of(const model::Profile& profile, const symbols::
 /// The name of an unresolved address: "libfoo.so+0x1234", or "0x7f..." if it is in no module. If the function's begin
 /// is known, that offset is used, so that all frames of the function have one name.
 std::string unresolved_name(const Frame& frame);
-/// The last part of a path.
-std::string base_name(const std::string& path);
 
 }  // namespace heapprof::cli
