@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-
 namespace heapprof::exporter {
 namespace {
 
@@ -202,8 +201,9 @@ void write_firefox(const StackTable& table, const EventSource& source, Sink& out
   functions.write(output);
   output.write(",\n\"resourceTable\":");
   resources.write(output);
-  output.write(",\n\"nativeSymbols\":{\"libIndex\":[],\"address\":[],\"name\":[],\"functionSize\":[],\"length\":0},\n"
-               "\"stringArray\":[");
+  output.write(
+      ",\n\"nativeSymbols\":{\"libIndex\":[],\"address\":[],\"name\":[],\"functionSize\":[],\"length\":0},\n"
+      "\"stringArray\":[");
   output.write(strings.json());
   output.write("]}]}\n");
 }

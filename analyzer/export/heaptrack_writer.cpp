@@ -34,7 +34,8 @@ void append_hex(std::string& out, std::uint64_t value) {
 /// A line is a record, so text in it must not contain the end of a line.
 std::string one_line(std::string_view text) {
   std::string out(text);
-  std::replace_if(out.begin(), out.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
   return out;
 }
 
@@ -46,9 +47,7 @@ constexpr std::uint64_t mix(std::uint64_t x) noexcept {
 }  // namespace
 
 HeaptrackWriter::HeaptrackWriter(Sink& output, const Header& header, std::uint64_t index_limit)
-    : output_(output),
-      index_limit_(index_limit),
-      page_bytes_(std::max<std::uint64_t>(1, header.page_bytes)),
+    : output_(output), index_limit_(index_limit), page_bytes_(std::max<std::uint64_t>(1, header.page_bytes)),
       class_slots_(kFirstSlots, kNoClass) {
   line_ = "v ";
   append_hex(line_, kToolVersion);

@@ -24,8 +24,8 @@ struct HeaptrackTotals {
   std::uint64_t leaked_bytes = 0;
   std::uint64_t peak_bytes = 0;
   std::uint64_t peak_time_ms = 0;
-  std::uint64_t peak_rss_bytes = 0;   ///< in whole pages
-  std::uint64_t last_time_ms = 0;     ///< the run time that is printed is one millisecond more
+  std::uint64_t peak_rss_bytes = 0;  ///< in whole pages
+  std::uint64_t last_time_ms = 0;    ///< the run time that is printed is one millisecond more
 };
 
 /// Numbers in the file. 0 of the first three means "none"; classes count from 0.
@@ -56,9 +56,9 @@ struct HeaptrackFrame {
 class HeaptrackWriter {
  public:
   struct Header {
-    std::string command;                   ///< program and arguments, joined by spaces
-    std::uint64_t page_bytes = 4096;       ///< the unit in which resident memory is written
-    std::uint64_t physical_pages = 0;      ///< memory of the machine, for the GUI; 0: unknown
+    std::string command;               ///< program and arguments, joined by spaces
+    std::uint64_t page_bytes = 4096;   ///< the unit in which resident memory is written
+    std::uint64_t physical_pages = 0;  ///< memory of the machine, for the GUI; 0: unknown
   };
 
   /// Writes the header. `output` must outlive the writer. `index_limit`: the greatest index; tests pass a smaller
@@ -81,7 +81,8 @@ class HeaptrackWriter {
 
   /// Sets the time of the following events. Writes only every 10 ms. Earlier times are ignored.
   void set_time(std::uint64_t time_ns) {
-    if (time_ns >= next_time_ns_) [[unlikely]] write_time(time_ns);
+    if (time_ns >= next_time_ns_) [[unlikely]]
+      write_time(time_ns);
   }
 
   /// Resident memory at this time. Readers keep the maximum.

@@ -35,8 +35,7 @@ using Composition = std::vector<Held>;
 
 class TreeWriter {
  public:
-  TreeWriter(const StackTable& table, const Composition& composition, Sink& output)
-      : table_(table), output_(output) {
+  TreeWriter(const StackTable& table, const Composition& composition, Sink& output) : table_(table), output_(output) {
     for (const Held& held : composition) {
       stacks_.push_back({held.node, 0, held.bytes});
       total_ += held.bytes;
@@ -149,8 +148,10 @@ std::vector<Snapshot> snapshots_of(const StackTable& table) {
   // Blocks from before a slice have stacks that its profile does not have.
   const bool trees = profile.begin_ns() == 0;
   for (std::size_t i = step; i < buckets.size(); i += step)
-    snapshots.push_back({buckets[i].start_ns, buckets[i - 1].last_bytes,
-                         trees && i / step % kDetailedEvery == 0 ? "detailed" : "empty", {}});
+    snapshots.push_back({buckets[i].start_ns,
+                         buckets[i - 1].last_bytes,
+                         trees && i / step % kDetailedEvery == 0 ? "detailed" : "empty",
+                         {}});
   return snapshots;
 }
 

@@ -31,7 +31,8 @@ class Sink {
   Sink& operator=(const Sink&) = delete;
 
   void write(std::string_view bytes) {
-    if (used_ + bytes.size() > kBufferBytes) [[unlikely]] flush();
+    if (used_ + bytes.size() > kBufferBytes) [[unlikely]]
+      flush();
     if (bytes.size() > kBufferBytes) [[unlikely]] {
       write_through(bytes.data(), bytes.size());
       return;
@@ -44,7 +45,8 @@ class Sink {
   /// number. The fastest way to write many short records.
   static constexpr std::size_t kMaxDirect = 256;
   char* reserve(std::size_t size) {
-    if (used_ + size > kBufferBytes) [[unlikely]] flush();
+    if (used_ + size > kBufferBytes) [[unlikely]]
+      flush();
     return buffer_.get() + used_;
   }
   void commit(std::size_t size) { used_ += size; }

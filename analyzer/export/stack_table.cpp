@@ -48,8 +48,7 @@ std::string frame_label(const StackTable& table, std::uint32_t location, std::ui
   if (!function.file.empty())
     label +=
         " (" + function.file.substr(function.file.rfind('/') + 1) + ":" + std::to_string(at.lines[line].line) + ")";
-  else if (at.module != 0)
-    label += " (in " + table.modules[at.module] + ")";
+  else if (at.module != 0) label += " (in " + table.modules[at.module] + ")";
   return label;
 }
 

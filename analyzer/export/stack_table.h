@@ -19,14 +19,14 @@ namespace heapprof::exporter {
 
 struct StackTable {
   struct Function {
-    std::string name;           ///< never empty: "libfoo.so+0x1234" without a symbol
-    std::string file;           ///< empty: unknown
-    std::uint32_t module = 0;   ///< in modules
+    std::string name;          ///< never empty: "libfoo.so+0x1234" without a symbol
+    std::string file;          ///< empty: unknown
+    std::uint32_t module = 0;  ///< in modules
   };
   struct Line {
     std::uint32_t function = 0;
-    std::uint32_t line = 0;     ///< 0: unknown
-    bool inlined = false;       ///< into the next line outwards
+    std::uint32_t line = 0;  ///< 0: unknown
+    bool inlined = false;    ///< into the next line outwards
   };
   struct Location {
     std::uint32_t module = 0;   ///< in modules; 0: code of no object
@@ -36,9 +36,9 @@ struct StackTable {
   };
 
   const model::Profile* profile = nullptr;
-  std::string program;                          ///< file name of the executable
+  std::string program;  ///< file name of the executable
   std::string command;
-  std::vector<std::string> modules;             ///< paths, by Profile::modules
+  std::vector<std::string> modules;  ///< paths, by Profile::modules
   std::vector<Function> functions;
   std::vector<Location> locations;
   std::vector<std::uint32_t> location_of_node;  ///< by Profile::nodes; kNoIndex: no frame of its own

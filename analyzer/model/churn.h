@@ -11,10 +11,10 @@ struct ChurnCosts {
   std::uint64_t allocations = 0;
   std::uint64_t allocated_bytes = 0;
   std::uint64_t freed = 0;
-  std::uint64_t short_lived = 0;        ///< freed within the limit
+  std::uint64_t short_lived = 0;  ///< freed within the limit
   std::uint64_t short_lived_bytes = 0;
-  std::uint64_t temporary = 0;          ///< freed before the next allocation of their thread
-  std::uint64_t lifetime_ns = 0;        ///< sum over the freed blocks
+  std::uint64_t temporary = 0;    ///< freed before the next allocation of their thread
+  std::uint64_t lifetime_ns = 0;  ///< sum over the freed blocks
 
   ChurnCosts& operator+=(const ChurnCosts& other) noexcept {
     allocations += other.allocations;

@@ -27,13 +27,13 @@ struct LeakTrend {
   static constexpr unsigned kParts = 16;
   std::array<std::uint64_t, kParts + 1> low_bytes{};  ///< lowest live sum of each part; last: at the end
   std::uint64_t first_ns = std::numeric_limits<std::uint64_t>::max();  ///< allocation time of the oldest block left
-  std::uint64_t last_ns = 0;                          ///< and of the newest
+  std::uint64_t last_ns = 0;                                           ///< and of the newest
   std::uint64_t smallest = std::numeric_limits<std::uint64_t>::max();  ///< sizes of the blocks left
   std::uint64_t largest = 0;
   std::uint64_t left_blocks = 0;
   std::uint64_t freed_blocks = 0;
-  std::uint64_t longest_life_ns = 0;                  ///< lifetime, of the freed blocks
-  unsigned rises = 0;                                 ///< parts in which the lowest sum rose
+  std::uint64_t longest_life_ns = 0;  ///< lifetime, of the freed blocks
+  unsigned rises = 0;                 ///< parts in which the lowest sum rose
   Growth growth = Growth::kStable;
 };
 

@@ -24,8 +24,8 @@ class LiveTimeline {
     std::uint64_t allocated_bytes = 0;  ///< likewise
     std::uint64_t mapped_bytes = 0;
     std::uint64_t rss_bytes = 0;
-    bool touched = false;               ///< the time was in this bucket
-    bool busy = false;                  ///< it had an event
+    bool touched = false;  ///< the time was in this bucket
+    bool busy = false;     ///< it had an event
   };
   /// Sums at a moment; allocations and allocated bytes since the start.
   struct State {
@@ -37,9 +37,7 @@ class LiveTimeline {
   };
 
   explicit LiveTimeline(std::uint64_t first_width_ticks = 1)
-      : buckets_(kBuckets),
-        first_width_(std::max<std::uint64_t>(first_width_ticks, 1)),
-        width_(first_width_),
+      : buckets_(kBuckets), first_width_(std::max<std::uint64_t>(first_width_ticks, 1)), width_(first_width_),
         end_(0) {}
 
   bool must_move(std::uint64_t time) const noexcept { return time >= end_; }

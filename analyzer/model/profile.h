@@ -25,33 +25,33 @@ inline constexpr std::uint32_t kNoIndex = std::numeric_limits<std::uint32_t>::ma
 
 /// What is damaged or missing in the trace (the report's "integrity").
 struct Integrity {
-  bool complete = true;                     ///< no committed record is missing
-  std::string ended_by = "unknown";         ///< exit exec signal stopped running unknown
-  std::optional<int> end_status;            ///< exit status or signal number, where known
-  std::optional<std::string> stop_reason;   ///< why the recorder stopped itself
+  bool complete = true;                          ///< no committed record is missing
+  std::string ended_by = "unknown";              ///< exit exec signal stopped running unknown
+  std::optional<int> end_status;                 ///< exit status or signal number, where known
+  std::optional<std::string> stop_reason;        ///< why the recorder stopped itself
   std::optional<std::uint64_t> events_lost = 0;  ///< nullopt: cannot be known
   std::uint64_t bytes_damaged = 0;
-  std::vector<std::string> notes;           ///< sentences for people
+  std::vector<std::string> notes;  ///< sentences for people
 };
 
 /// What was recorded, and how.
 struct Recording {
-  std::string program;                      ///< absolute path of the executable
+  std::string program;  ///< absolute path of the executable
   std::vector<std::string> command_line;
   bool command_line_cut = false;
   std::string working_directory;
   std::string host;
   std::uint32_t pid = 0;
   std::uint32_t parent_pid = 0;
-  std::uint32_t live_pid = 0;               ///< in this pid namespace, while it runs; else 0
-  std::uint64_t start_realtime_ns = 0;      ///< since 1970
-  std::uint64_t duration_ns = 0;            ///< to the last known time of the program
-  std::uint64_t trace_bytes = 0;            ///< size of the file
-  bool compacted = false;                   ///< by heapprof compact
-  bool rounded = false;                     ///< then: times are whole microseconds, addresses are numbers of blocks
-  std::uint64_t original_bytes = 0;         ///< then: size of the original file
-  std::string trace_version;                ///< "1.0"
-  std::string clock;                        ///< tsc, monotonic, cntvct
+  std::uint32_t live_pid = 0;           ///< in this pid namespace, while it runs; else 0
+  std::uint64_t start_realtime_ns = 0;  ///< since 1970
+  std::uint64_t duration_ns = 0;        ///< to the last known time of the program
+  std::uint64_t trace_bytes = 0;        ///< size of the file
+  bool compacted = false;               ///< by heapprof compact
+  bool rounded = false;                 ///< then: times are whole microseconds, addresses are numbers of blocks
+  std::uint64_t original_bytes = 0;     ///< then: size of the original file
+  std::string trace_version;            ///< "1.0"
+  std::string clock;                    ///< tsc, monotonic, cntvct
   bool forked_child = false;
   bool tail_not_kill_safe = false;
   std::vector<std::pair<std::string, std::string>> settings;  ///< in force, by name
@@ -61,19 +61,19 @@ struct Recording {
 /// Module 0 is code outside every object (JIT, trampolines): empty path, bias 0.
 struct Module {
   std::string path;
-  std::string build_id;                     ///< hex, empty: none
+  std::string build_id;  ///< hex, empty: none
   std::uint64_t first_address = 0;
   std::uint64_t map_bytes = 0;
   std::uint64_t load_bias = 0;
   std::uint32_t loads = 1;
   bool is_main = false;
-  bool lost = false;                        ///< its definition is lost to damage: path is empty
+  bool lost = false;  ///< its definition is lost to damage: path is empty
 };
 
 /// An address of code; each is once in Profile::addresses.
 struct CodeAddress {
-  std::uint32_t module = 0;                 ///< in Profile::modules
-  std::uint64_t offset = 0;                 ///< address in the ELF file; of module 0: absolute
+  std::uint32_t module = 0;  ///< in Profile::modules
+  std::uint64_t offset = 0;  ///< address in the ELF file; of module 0: absolute
   friend bool operator==(const CodeAddress&, const CodeAddress&) = default;
 };
 
@@ -81,11 +81,11 @@ struct CodeAddress {
 struct Costs {
   std::uint64_t allocations = 0;
   std::uint64_t allocated_bytes = 0;
-  std::uint64_t temporary = 0;              ///< freed by their thread before its next allocation
+  std::uint64_t temporary = 0;  ///< freed by their thread before its next allocation
   std::uint64_t temporary_bytes = 0;
   std::uint64_t leaked_bytes = 0;
   std::uint64_t leaked_blocks = 0;
-  std::uint64_t peak_bytes = 0;             ///< live at the time of the program's peak
+  std::uint64_t peak_bytes = 0;  ///< live at the time of the program's peak
   std::uint64_t peak_blocks = 0;
 
   Costs& operator+=(const Costs& other) noexcept {
@@ -106,9 +106,9 @@ struct Costs {
 /// children's.
 struct CallNode {
   std::uint32_t parent = 0;
-  std::uint32_t address = kNoIndex;         ///< in Profile::addresses; kNoIndex: a truncation root
-  const char* truncated = nullptr;          ///< why the stack is truncated, else null
-  bool guessed = false;                     ///< found by frame pointers, without unwind information
+  std::uint32_t address = kNoIndex;  ///< in Profile::addresses; kNoIndex: a truncation root
+  const char* truncated = nullptr;   ///< why the stack is truncated, else null
+  bool guessed = false;              ///< found by frame pointers, without unwind information
   Costs costs;
 };
 
@@ -118,16 +118,16 @@ enum class Kind { kHeap, kMmap, kAll };
 struct HeapTotals {
   std::uint64_t allocations = 0;
   std::uint64_t allocated_bytes = 0;
-  std::uint64_t frees = 0;                  ///< unmatched ones included: events = allocations + frees + failed
+  std::uint64_t frees = 0;  ///< unmatched ones included: events = allocations + frees + failed
   std::uint64_t failed = 0;
   std::uint64_t peak_bytes = 0;
   std::uint64_t peak_time_ns = 0;
   std::uint64_t peak_blocks = 0;
   std::uint64_t leaked_bytes = 0;
-  std::uint64_t leaked_blocks = 0;          ///< allocations - (frees - unmatched_frees) - implied_frees
+  std::uint64_t leaked_blocks = 0;  ///< allocations - (frees - unmatched_frees) - implied_frees
   std::uint64_t temporary_allocations = 0;
-  std::uint64_t unmatched_frees = 0;        ///< of blocks whose allocation is not in the trace
-  std::uint64_t implied_frees = 0;          ///< not in the trace: the address was reused
+  std::uint64_t unmatched_frees = 0;  ///< of blocks whose allocation is not in the trace
+  std::uint64_t implied_frees = 0;    ///< not in the trace: the address was reused
   std::uint64_t events() const noexcept { return allocations + frees + failed; }
 };
 
@@ -135,12 +135,12 @@ struct HeapTotals {
 /// reserved_bytes.
 struct MmapTotals {
   std::uint64_t mappings = 0;
-  std::uint64_t mapped_bytes = 0;           ///< sum over all mappings
+  std::uint64_t mapped_bytes = 0;  ///< sum over all mappings
   std::uint64_t peak_bytes = 0;
   std::uint64_t peak_time_ns = 0;
   std::uint64_t live_bytes = 0;
-  std::uint64_t reserved_bytes = 0;         ///< sum over all PROT_NONE mappings
-  std::uint64_t from_allocator_bytes = 0;   ///< of mapped_bytes: by an allocator, so blocks as well
+  std::uint64_t reserved_bytes = 0;        ///< sum over all PROT_NONE mappings
+  std::uint64_t from_allocator_bytes = 0;  ///< of mapped_bytes: by an allocator, so blocks as well
 };
 
 struct Thread {
@@ -156,27 +156,27 @@ struct Timeline {
   static constexpr std::size_t kMaxBuckets = 1024;
   struct Bucket {
     std::uint64_t start_ns = 0;
-    std::uint64_t min_bytes = 0;            ///< of live bytes of Profile::kind in the bucket
+    std::uint64_t min_bytes = 0;  ///< of live bytes of Profile::kind in the bucket
     std::uint64_t max_bytes = 0;
-    std::uint64_t last_bytes = 0;           ///< at its end
+    std::uint64_t last_bytes = 0;  ///< at its end
     std::uint64_t last_blocks = 0;
-    std::uint64_t allocations = 0;          ///< in the bucket, of Profile::kind
+    std::uint64_t allocations = 0;  ///< in the bucket, of Profile::kind
     std::uint64_t allocated_bytes = 0;
-    std::uint64_t mapped_bytes = 0;         ///< live mappings at its end
-    std::uint64_t rss_bytes = 0;            ///< highest sample in it; 0: no sample
-    bool idle = false;                      ///< without any event, selected or not
+    std::uint64_t mapped_bytes = 0;  ///< live mappings at its end
+    std::uint64_t rss_bytes = 0;     ///< highest sample in it; 0: no sample
+    bool idle = false;               ///< without any event, selected or not
   };
   std::vector<Bucket> buckets;
-  std::uint64_t samples = 0;                ///< number of RSS samples
+  std::uint64_t samples = 0;  ///< number of RSS samples
   std::uint64_t peak_rss_bytes = 0;
 
   struct Mark {
     enum class Kind { kUser, kPaused, kResumed };
     std::uint64_t time_ns = 0;
     Kind kind = Kind::kUser;
-    std::string text;                       ///< the user's
+    std::string text;  ///< the user's
   };
-  std::vector<Mark> marks;                  ///< by time
+  std::vector<Mark> marks;  ///< by time
 };
 
 /// How many allocations asked for `size` bytes. Sizes beyond the first million different ones are counted at the next
@@ -196,7 +196,7 @@ struct Slice {
 /// Resident memory of the process at a moment: the last sample before or at it.
 struct ResidentAt {
   std::uint64_t time_ns = 0;
-  std::uint64_t bytes = 0;                  ///< 0: there is no such sample
+  std::uint64_t bytes = 0;  ///< 0: there is no such sample
 };
 
 struct Profile {
@@ -206,15 +206,15 @@ struct Profile {
   std::optional<std::uint64_t> live_at_ns;  ///< only the blocks live at this moment are selected
   ResidentAt resident;                      ///< at live_at_ns
   Integrity integrity;
-  Kind kind = Kind::kHeap;                  ///< of the nodes' costs
+  Kind kind = Kind::kHeap;  ///< of the nodes' costs
   HeapTotals heap;
   MmapTotals mmap;
-  Costs totals;                             ///< of the nodes' costs
-  std::uint64_t peak_time_ns = 0;           ///< of the nodes' peak
+  Costs totals;                    ///< of the nodes' costs
+  std::uint64_t peak_time_ns = 0;  ///< of the nodes' peak
   std::vector<Module> modules;
   std::vector<CodeAddress> addresses;
   std::vector<CallNode> nodes;
-  std::vector<Thread> threads;              ///< in order of their first event
+  std::vector<Thread> threads;  ///< in order of their first event
   Timeline timeline;
   std::vector<SizeCount> sizes;
   std::shared_ptr<const std::vector<symbols::ModuleSymbols>> bundle;  ///< embedded symbols of the trace; null: none

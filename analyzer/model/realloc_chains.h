@@ -19,11 +19,11 @@
 namespace heapprof::model {
 
 struct ChainCosts {
-  std::uint64_t steps = 0;              ///< reallocs by this stack
-  std::uint64_t moved = 0;              ///< of those, to another address
+  std::uint64_t steps = 0;  ///< reallocs by this stack
+  std::uint64_t moved = 0;  ///< of those, to another address
   std::uint64_t copied_bytes = 0;
-  std::uint64_t chains = 0;             ///< whose last step is of this stack
-  std::uint64_t longest = 0;            ///< steps of the longest chain
+  std::uint64_t chains = 0;               ///< whose last step is of this stack
+  std::uint64_t longest = 0;              ///< steps of the longest chain
   std::uint64_t longest_first_bytes = 0;  ///< its first size
   std::uint64_t longest_last_bytes = 0;   ///< its last size
 
@@ -113,8 +113,8 @@ class ReallocChains {
     pending_.erase(pending_.begin());
   }
 
-  std::unordered_map<std::uint64_t, Chain> live_;                  // by address
-  std::vector<std::pair<std::uint64_t, Chain>> pending_;             // by the old address, in order
+  std::unordered_map<std::uint64_t, Chain> live_;         // by address
+  std::vector<std::pair<std::uint64_t, Chain>> pending_;  // by the old address, in order
   std::vector<ChainCosts> costs_;
 };
 

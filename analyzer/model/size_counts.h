@@ -18,7 +18,8 @@ class SizeCounts {
   SizeCounts() : small_(kSmallSizes, 0) {}
 
   void count(std::uint64_t size) {
-    if (size < kSmallSizes) [[likely]] ++small_[size];
+    if (size < kSmallSizes) [[likely]]
+      ++small_[size];
     else count_large(size);
   }
 

@@ -23,17 +23,18 @@ template <typename Consume>
 void pump(trace::MergedReader& reader, std::uint64_t frame_bytes, Consume&& consume) {
   const auto run_here = [&] {
     trace::Batch batch;
-    while (reader.next(batch) && consume(batch)) {}
+    while (reader.next(batch) && consume(batch)) {
+    }
   };
   if (frame_bytes < kMinBytesForThread) return run_here();
 
   constexpr std::size_t kSlots = 4;
   struct {
     std::array<trace::Batch, kSlots> batches;
-    std::size_t filled = 0;    // batches put in, in total
-    std::size_t emptied = 0;   // batches taken out, in total
-    bool ended = false;        // no more will be put in
-    bool abandoned = false;    // no more will be taken out
+    std::size_t filled = 0;   // batches put in, in total
+    std::size_t emptied = 0;  // batches taken out, in total
+    bool ended = false;       // no more will be put in
+    bool abandoned = false;   // no more will be taken out
     std::exception_ptr failure;
     std::mutex mutex;
     std::condition_variable changed;

@@ -26,8 +26,8 @@ namespace heapprof::replay {
 struct Block {
   std::uint64_t address = 0;
   std::uint64_t size = 0;
-  std::uint64_t time = 0;     ///< of its allocation, ticks
-  std::uint32_t node = 0;     ///< dense index
+  std::uint64_t time = 0;  ///< of its allocation, ticks
+  std::uint32_t node = 0;  ///< dense index
   std::uint32_t thread = 0;
 };
 static_assert(sizeof(Block) == 32);
@@ -75,16 +75,19 @@ class BlockTable {
       const std::uint64_t control = control_[group];
       for (std::uint64_t found = matches(control, tag_of(hash)); found != 0; found &= found - 1) {
         Block& block = entries_[entry_of(group, found)];
-        if (block.address == address) [[likely]] return &block;
+        if (block.address == address) [[likely]]
+          return &block;
       }
-      if (never_used(control) != 0) [[likely]] return nullptr;
+      if (never_used(control) != 0) [[likely]]
+        return nullptr;
     }
   }
 
   /// Returns the block at `address`, and adds it if there is none (`fresh`); then only its address is set.
   Block& insert(std::uint64_t address, bool& fresh) { return insert(address, hash_of(address), fresh); }
   Block& insert(std::uint64_t address, std::uint64_t hash, bool& fresh) {
-    if (unused_left_ == 0) [[unlikely]] rehash();
+    if (unused_left_ == 0) [[unlikely]]
+      rehash();
     std::size_t free_entry = kNoEntry;
     std::size_t group = group_of(hash);
     for (;; group = (group + 1) & mask_) {
@@ -98,7 +101,8 @@ class BlockTable {
       }
       if (const std::uint64_t free = control & kTopBits; free != 0 && free_entry == kNoEntry)
         free_entry = entry_of(group, free);
-      if (never_used(control) != 0) [[likely]] break;
+      if (never_used(control) != 0) [[likely]]
+        break;
     }
     std::uint8_t* const control = control_byte(free_entry);
     unused_left_ -= *control == kNeverUsed;

@@ -110,7 +110,8 @@ class CostTracker {
 
  private:
   NodeCosts& at(std::uint32_t node) {
-    if (node >= nodes_.size()) [[unlikely]] nodes_.resize(std::size_t{node} < 32 ? 64 : std::size_t{node} * 2);
+    if (node >= nodes_.size()) [[unlikely]]
+      nodes_.resize(std::size_t{node} < 32 ? 64 : std::size_t{node} * 2);
     return nodes_[node];
   }
 

@@ -113,7 +113,8 @@ inline void Replay::handle(std::size_t i, std::uint64_t hash) {
   now_ = event.time;
   if constexpr (kResolve)
     if (ordered_ != nullptr && event.op() != Op::kNone) ordered_->push_back(event);
-  if (timeline_.must_move(now_ - timeline_start_)) [[unlikely]] timeline_.move_to(now_ - timeline_start_, state());
+  if (timeline_.must_move(now_ - timeline_start_)) [[unlikely]]
+    timeline_.move_to(now_ - timeline_start_, state());
   switch (event.op()) {
     case Op::kAlloc: return allocate<kResolve>(i, hash);
     case Op::kFree:
@@ -197,8 +198,8 @@ inline void Replay::count_free(const Block& block, bool temporary, [[maybe_unuse
   timeline_.fell(costs().live_bytes());
   if constexpr (kResolve)
     if (is_block_event(block.node))
-      resolved_->push_back({now_, block.address, block.size, block.node, block.thread, ResolvedKind::kFree,
-                            temporary, before_slice, by.in_realloc, by.thread, by.node, block.time, 0});
+      resolved_->push_back({now_, block.address, block.size, block.node, block.thread, ResolvedKind::kFree, temporary,
+                            before_slice, by.in_realloc, by.thread, by.node, block.time, 0});
 }
 
 void Replay::count_rare_free(const Block& block) {
@@ -235,8 +236,7 @@ inline void Replay::free(std::size_t i, std::uint64_t hash) {
 
 /// A failed call has no lifetime, so it does not match a selection by lifetime.
 void Replay::count_failure(const MergedEvent& event) {
-  heap_.failed +=
-      is_selected(thread_of(event.stream()), event.node, event.size()) && filter_.blocks == nullptr;
+  heap_.failed += is_selected(thread_of(event.stream()), event.node, event.size()) && filter_.blocks == nullptr;
 }
 
 template <bool kResolve>
@@ -327,9 +327,7 @@ void Replay::realloc_failed(const MergedEvent& event) {
       timeline_.rss(event.size());
       clock_.add_sample(event.time, event.address);
       return;
-    case Op::kPause:
-      paused_once_ = true;
-      return add_mark(model::Timeline::Mark::Kind::kPaused, now_);
+    case Op::kPause: paused_once_ = true; return add_mark(model::Timeline::Mark::Kind::kPaused, now_);
     case Op::kResume: return add_mark(model::Timeline::Mark::Kind::kResumed, now_);
     case Op::kText: return take_text(event);
     default: return handle_mapping(event);
@@ -344,8 +342,7 @@ void Replay::take_text(const MergedEvent& event) {
       abandon_calls(stream);
       const auto tid = static_cast<std::uint32_t>(text.number);
       const auto known = threads_.find(tid);
-      stream.thread =
-          text.address == kThreadNested && known ? *known : threads_.start(tid, std::move(text.text));
+      stream.thread = text.address == kThreadNested && known ? *known : threads_.start(tid, std::move(text.text));
       return;
     }
     case TextKind::kThreadName:

@@ -109,7 +109,8 @@ class Replay {
   const CostTracker& all_costs() const noexcept { return all_costs_; }  ///< only with Kind::kAll
   /// The tracker of the selection's kind.
   const CostTracker& costs() const noexcept {
-    if (selection_.kind == model::Kind::kHeap) [[likely]] return heap_costs_;
+    if (selection_.kind == model::Kind::kHeap) [[likely]]
+      return heap_costs_;
     return count_all_ ? all_costs_ : mmap_costs_;
   }
   const Mappings& mappings() const noexcept { return mappings_; }
@@ -258,19 +259,20 @@ class Replay {
   std::uint64_t first_identity_ = 0;  // mappings of the slice have greater identities
   std::uint64_t timeline_start_ = 0;  // ticks
   bool in_slice_ = false;
-  std::uint64_t last_time_ = 0;       // ticks
+  std::uint64_t last_time_ = 0;  // ticks
   std::uint64_t samples_ = 0;
   std::uint64_t peak_rss_bytes_ = 0;
   std::uint64_t unfinished_ = 0;
   std::uint64_t bad_events_ = 0;
   bool paused_once_ = false;
   bool in_tie_ = false;
-  const bool in_order_;               // events of equal time were put in order when the trace was compacted
+  const bool in_order_;  // events of equal time were put in order when the trace was compacted
 };
 
 inline Replay::Thread& Replay::thread_of(std::uint32_t stream) {
   StreamState& state = streams_[stream];
-  if (state.thread == kNoThread) [[unlikely]] state.thread = threads_.start(0, {});
+  if (state.thread == kNoThread) [[unlikely]]
+    state.thread = threads_.start(0, {});
   Thread& thread = threads_[state.thread];
   // The record that names a thread has the time of the stream's event before it, so the first event starts the
   // thread.

@@ -16,21 +16,21 @@ enum class ResolvedKind : std::uint8_t {
 
 /// Failed calls and unmatched frees are not resolved; mappings only after Replay::resolve_kind().
 struct ResolvedEvent {
-  std::uint64_t time;     ///< ticks
+  std::uint64_t time;  ///< ticks
   std::uint64_t address;
   std::uint64_t size;
-  std::uint32_t node;     ///< dense index
-  std::uint32_t thread;   ///< that allocated the block
+  std::uint32_t node;    ///< dense index
+  std::uint32_t thread;  ///< that allocated the block
   ResolvedKind kind;
-  bool temporary;         ///< of a free
-  bool before_slice;      ///< the block was allocated before the slice
+  bool temporary;           ///< of a free
+  bool before_slice;        ///< the block was allocated before the slice
   bool in_realloc = false;  ///< a realloc freed the block, or allocated it in place of another one
   // Of a free:
   std::uint32_t freeing_thread = kNoThread;  ///< kNoThread: the free is not in the trace
   std::uint32_t freeing_node = kNoNode;      ///< dense index of the stack that freed; kNoNode: not recorded
   std::uint64_t allocated_ticks = 0;         ///< when the block was allocated
   // Of an allocation in a realloc:
-  std::uint64_t old_address = 0;             ///< of the block that it replaced, whose free is an earlier event
+  std::uint64_t old_address = 0;  ///< of the block that it replaced, whose free is an earlier event
 };
 
 }  // namespace heapprof::replay

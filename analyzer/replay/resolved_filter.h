@@ -10,7 +10,7 @@ namespace heapprof::replay {
 /// Which allocations count. The replay follows all others too, so that their frees are known, but leaves them out of
 /// every figure.
 struct ResolvedFilter {
-  std::uint64_t from_ticks = 0;                                         ///< the slice: [from_ticks, end_ticks)
+  std::uint64_t from_ticks = 0;  ///< the slice: [from_ticks, end_ticks)
   std::uint64_t end_ticks = std::numeric_limits<std::uint64_t>::max();
   bool has_end() const noexcept { return end_ticks != std::numeric_limits<std::uint64_t>::max(); }
   const std::vector<std::uint8_t>* nodes = nullptr;  ///< by dense index: 1 counts; null: all

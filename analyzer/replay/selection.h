@@ -29,30 +29,26 @@ struct Moment {
 /// A block is selected when it matches every part.
 struct Selection {
   std::optional<Moment> from;
-  std::optional<Moment> to;                 ///< included in the slice
-  std::optional<Moment> live_at;            ///< allocated at or before this moment, and not freed by then
+  std::optional<Moment> to;                      ///< included in the slice
+  std::optional<Moment> live_at;                 ///< allocated at or before this moment, and not freed by then
   std::optional<std::uint64_t> min_lifetime_ns;  ///< a block that is never freed lives to the end of the trace
   std::optional<std::uint64_t> max_lifetime_ns;  ///< a block that is never freed does not match
   /// Returns for each node of a profile whether its stack is selected (0 or 1). The profile has its call tree, but no
   /// costs yet.
   std::function<std::vector<std::uint8_t>(const model::Profile&)> choose_stacks;
-  std::string words;                        ///< the selection as the user gave it, without the slice: for reports
+  std::string words;  ///< the selection as the user gave it, without the slice: for reports
   std::uint64_t min_size = 0;
   std::uint64_t max_size = std::numeric_limits<std::uint64_t>::max();
-  std::vector<std::uint32_t> thread_ids;    ///< tids; empty: all
-  std::vector<std::string> thread_names;    ///< a thread matches by its tid or by its name
-  model::Kind kind = model::Kind::kHeap;    ///< what the costs of the nodes count
+  std::vector<std::uint32_t> thread_ids;  ///< tids; empty: all
+  std::vector<std::string> thread_names;  ///< a thread matches by its tid or by its name
+  model::Kind kind = model::Kind::kHeap;  ///< what the costs of the nodes count
 
-  bool all_sizes() const noexcept {
-    return min_size == 0 && max_size == std::numeric_limits<std::uint64_t>::max();
-  }
+  bool all_sizes() const noexcept { return min_size == 0 && max_size == std::numeric_limits<std::uint64_t>::max(); }
   bool all_threads() const noexcept { return thread_ids.empty() && thread_names.empty(); }
   bool is_slice() const noexcept { return from || to; }
   bool needs_lifetimes() const noexcept { return live_at || min_lifetime_ns || max_lifetime_ns; }
   /// Whether every block and mapping of the slice is selected.
-  bool all_blocks() const noexcept {
-    return all_sizes() && all_threads() && !needs_lifetimes() && !choose_stacks;
-  }
+  bool all_blocks() const noexcept { return all_sizes() && all_threads() && !needs_lifetimes() && !choose_stacks; }
   /// Whether the trace summary is needed before the pass that counts.
   bool needs_summary() const noexcept { return is_slice() || needs_lifetimes() || choose_stacks; }
 };

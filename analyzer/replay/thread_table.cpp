@@ -97,8 +97,7 @@ void ThreadTable::save(trace::ByteWriter& out) const {
 
 void ThreadTable::restore(trace::ByteReader& in) {
   const std::size_t count = in.count();
-  if (count > max_threads_ + 1)
-    throw trace::FormatError("it has more threads than a file of this size can hold");
+  if (count > max_threads_ + 1) throw trace::FormatError("it has more threads than a file of this size can hold");
   for (std::size_t i = 0; i < count; ++i) {
     Thread thread;
     thread.tid = in.number32();
@@ -121,8 +120,8 @@ void ThreadTable::restore(trace::ByteReader& in) {
 
 bool ThreadTable::selection_is_unambiguous() const {
   return selected_names_.empty() || std::all_of(threads_.begin(), threads_.end(), [](const Thread& thread) {
-    return thread.selected || !thread.renamed;
-  });
+           return thread.selected || !thread.renamed;
+         });
 }
 
 }  // namespace heapprof::replay

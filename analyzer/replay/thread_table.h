@@ -26,10 +26,10 @@ class ThreadTable {
     std::uint64_t allocated_bytes = 0;
     std::uint64_t last_allocation = 0;  ///< address of its latest block; 0: it was freed
     bool selected = true;
-    bool started = false;               ///< it had an event
+    bool started = false;  ///< it had an event
     bool renamed = false;
-    bool name_left_out = false;         ///< one of its names exceeded max_name_bytes()
-    bool is_others = false;             ///< all threads beyond max_threads()
+    bool name_left_out = false;  ///< one of its names exceeded max_name_bytes()
+    bool is_others = false;      ///< all threads beyond max_threads()
     std::string first_name;
   };
 

@@ -34,11 +34,11 @@ class ChunkReader {
   void mark_active(std::uint32_t stream);
 
   ReadState& shared_;
-  std::size_t next_ = 0;                // chunk behind the current one
+  std::size_t next_ = 0;  // chunk behind the current one
   std::vector<std::uint8_t> contents_;
   std::unique_ptr<ChunkDecoder> decoder_;
-  std::uint64_t events_left_ = 0;       // of the current chunk, by its header
-  std::vector<std::uint32_t> gaps_due_; // streams for which a gap event is still to be inserted
+  std::uint64_t events_left_ = 0;        // of the current chunk, by its header
+  std::vector<std::uint32_t> gaps_due_;  // streams for which a gap event is still to be inserted
   // Streams with events since their last gap. Only those get a gap event; else a small file with a few damaged chunks
   // that claims many streams would take very long.
   std::vector<std::uint32_t> active_;

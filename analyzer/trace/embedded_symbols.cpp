@@ -51,8 +51,7 @@ std::optional<std::string> read_symbols(const InputFile& file, std::uint64_t fil
     if (!file.read_all(at, &header, sizeof header) || !is_symbol_extent(header, file_id, at) ||
         header.ordinal != ordinal)
       return std::nullopt;
-    const std::size_t size =
-        std::min<std::uint64_t>(header.bytes - sizeof header, end.symbol_bytes - symbols.size());
+    const std::size_t size = std::min<std::uint64_t>(header.bytes - sizeof header, end.symbol_bytes - symbols.size());
     const std::size_t had = symbols.size();
     symbols.resize(had + size);
     if (size == 0 || !file.read_all(at + sizeof header, symbols.data() + had, size)) return std::nullopt;

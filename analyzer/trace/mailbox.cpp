@@ -55,8 +55,7 @@ EndKind Mailbox::end_kind() const noexcept {
 Mailbox::Answer Mailbox::send(MailboxCommand command, std::string_view text, std::chrono::milliseconds timeout) {
   if (descriptor_ < 0)
     throw TraceError(input_.path() +
-                     ": cannot be opened for writing, which a control request needs: " +
-                     std::strerror(open_error_));
+                     ": cannot be opened for writing, which a control request needs: " + std::strerror(open_error_));
   FileHeader::Mailbox& box = mapped_->mailbox;
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   const auto acknowledged_by = [&](auto until) {

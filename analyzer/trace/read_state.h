@@ -17,17 +17,17 @@ struct ReadState {
   const TraceFile& file;
   NodeIndex node_index;
   Definitions definitions;
-  bool definitions_known = false;     ///< from a trace summary: definitions in the streams are skipped
-  Damage damage;                      ///< found within streams; TraceFile::damage() is not included
-  std::uint64_t last_time = 0;        ///< ticks: of the last event that was merged
-  std::uint64_t frame_bytes_read = 0; ///< of TraceFile::frame_bytes()
+  bool definitions_known = false;      ///< from a trace summary: definitions in the streams are skipped
+  Damage damage;                       ///< found within streams; TraceFile::damage() is not included
+  std::uint64_t last_time = 0;         ///< ticks: of the last event that was merged
+  std::uint64_t frame_bytes_read = 0;  ///< of TraceFile::frame_bytes()
 
   // Buffers, and what they are charged against (limits.h).
   std::vector<std::vector<MergedEvent>> spare_buffers;
   std::vector<std::uint8_t> frame_buffer;
   std::vector<std::uint8_t> column_buffer;
-  std::uint64_t decoded_bytes = 0;    ///< decoded events of all streams, and the texts of their current blocks
-  std::uint64_t module_bytes = 0;     ///< text_cost_bytes() of all modules so far
+  std::uint64_t decoded_bytes = 0;  ///< decoded events of all streams, and the texts of their current blocks
+  std::uint64_t module_bytes = 0;   ///< text_cost_bytes() of all modules so far
 };
 
 }  // namespace heapprof::trace

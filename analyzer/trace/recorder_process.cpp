@@ -116,17 +116,12 @@ std::optional<std::uint64_t> ticks_now(const FileHeader& header) noexcept {
       break;
     }
 #if defined(__x86_64__)
-    case Clock::kTsc:
-      now = __rdtsc();
-      break;
+    case Clock::kTsc: now = __rdtsc(); break;
 #endif
 #if defined(__aarch64__)
-    case Clock::kCntvct:
-      asm volatile("mrs %0, cntvct_el0" : "=r"(now));
-      break;
+    case Clock::kCntvct: asm volatile("mrs %0, cntvct_el0" : "=r"(now)); break;
 #endif
-    default:
-      return {};
+    default: return {};
   }
   return now > header.start_ticks ? now - header.start_ticks : 0;
 }

@@ -131,9 +131,9 @@ void StreamDecoder::load_frame(const FrameRef& ref) {
   if (header.codec == FrameCodec::kColumnsLz4) {
     std::vector<std::uint8_t>& raw_bytes = shared_.column_buffer;
     if (raw_bytes.size() < header.raw_bytes) raw_bytes.resize(header.raw_bytes);
-    const int got = LZ4_decompress_safe(reinterpret_cast<const char*>(payload),
-                                        reinterpret_cast<char*>(raw_bytes.data()),
-                                        static_cast<int>(header.payload_bytes), static_cast<int>(header.raw_bytes));
+    const int got =
+        LZ4_decompress_safe(reinterpret_cast<const char*>(payload), reinterpret_cast<char*>(raw_bytes.data()),
+                            static_cast<int>(header.payload_bytes), static_cast<int>(header.raw_bytes));
     if (got < 0 || static_cast<std::uint32_t>(got) != header.raw_bytes) return damaged("wrong compression");
     columns = raw_bytes.data();
   } else if (header.codec != FrameCodec::kColumnsStored || header.raw_bytes != header.payload_bytes) {
@@ -209,8 +209,9 @@ void StreamDecoder::load_staging() {
   }
   if (!reserve(slots.size() + 1)) {
     damage.damaged(index_.staging_offset, slots.size() * sizeof(Slot),
-                   name_of(index_.id) + ": the decoded blocks of all streams exceed what a file of this size "
-                   "can hold");
+                   name_of(index_.id) +
+                       ": the decoded blocks of all streams exceed what a file of this size "
+                       "can hold");
     damage.lost_unknown();
     return report_lost_at_end();
   }
@@ -238,8 +239,8 @@ void StreamDecoder::load_staging() {
 void StreamDecoder::report_lost_at_end() {
   if (state_.expected_end <= state_.events_seen) return;
   shared_.damage.lost_events(state_.expected_end - state_.events_seen);
-  shared_.damage.note(name_of(index_.id) + ": its last " +
-                      std::to_string(state_.expected_end - state_.events_seen) + " events are missing");
+  shared_.damage.note(name_of(index_.id) + ": its last " + std::to_string(state_.expected_end - state_.events_seen) +
+                      " events are missing");
 }
 
 void StreamDecoder::take_slot(const Slot& slot, const std::uint8_t* text) {

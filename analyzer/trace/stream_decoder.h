@@ -23,9 +23,9 @@ class StreamDecoder {
   StreamDecoder(ReadState& shared, const StreamIndex& index, std::uint32_t stream_index)
       : shared_(shared), index_(index), stream_index_(stream_index) {}
 
-  const MergedEvent* at = nullptr;   ///< [at, end): events of the current block that were not yet taken
+  const MergedEvent* at = nullptr;  ///< [at, end): events of the current block that were not yet taken
   const MergedEvent* end = nullptr;
-  std::vector<EventText> texts;      ///< of the current block
+  std::vector<EventText> texts;  ///< of the current block
 
   /// A lower bound, in ticks, of the time of the first event that load() would decode.
   std::uint64_t next_time() const noexcept {
@@ -45,7 +45,7 @@ class StreamDecoder {
 
  private:
   struct State {
-    std::size_t next_frame = 0;      // in index_.frames
+    std::size_t next_frame = 0;  // in index_.frames
     std::uint32_t next_sequence = 0;
     std::uint64_t events_seen = 0;   // of the stream so far, lost ones included
     std::uint64_t expected_end = 0;  // events_seen behind the last frame, by the frame headers read so far

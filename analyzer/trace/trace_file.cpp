@@ -30,11 +30,16 @@ std::string describe_other_file(const unsigned char* bytes, std::size_t size) {
   };
   if (begins("\x89HPRF") || begins(std::string_view("\x09HPRF", 5)))
     return "is a heapprof trace that a transfer in text mode has damaged; copy it again in binary mode";
-  if (begins("\x1f\x8b") || begins("\x28\xb5\x2f\xfd") || begins("\xfd" "7zXZ") || begins("BZh"))
+  if (begins("\x1f\x8b") || begins("\x28\xb5\x2f\xfd") ||
+      begins("\xfd"
+             "7zXZ") ||
+      begins("BZh"))
     return "is compressed; decompress it first";
   if (std::all_of(bytes, bytes + size, [](unsigned char c) { return c == 0; }))
     return "contains only zeros: its program ended before recording began";
-  if (begins("\x7f" "ELF")) return "is a program or library, not a trace; record it with 'heapprof record'";
+  if (begins("\x7f"
+             "ELF"))
+    return "is a program or library, not a trace; record it with 'heapprof record'";
   const bool text = std::all_of(bytes, bytes + size, [](unsigned char c) {
     return (c >= 0x20 && c != 0x7f) || c == '\n' || c == '\r' || c == '\t';
   });
@@ -97,11 +102,10 @@ std::uint64_t find_frame(const InputFile& input, std::uint64_t file_id, std::uin
 
 bool is_frame(const FrameHeader& header, std::uint64_t file_id, std::uint64_t offset, std::uint64_t end) noexcept {
   return header.magic == kFrameMagic && header.file_id == file_id &&
-         header.header_checksum == header_checksum(header) &&
-         header.header_bytes >= sizeof(FrameHeader) && header.stream != StreamId::kNone &&
-         header.raw_bytes <= column_bytes_bound(kMaxBlockSlots) && header.payload_bytes <= kMaxExtentBytes &&
-         header.record_count <= kMaxBlockSlots && header.event_count <= header.record_count &&
-         offset + header.header_bytes + header.payload_bytes <= end;
+         header.header_checksum == header_checksum(header) && header.header_bytes >= sizeof(FrameHeader) &&
+         header.stream != StreamId::kNone && header.raw_bytes <= column_bytes_bound(kMaxBlockSlots) &&
+         header.payload_bytes <= kMaxExtentBytes && header.record_count <= kMaxBlockSlots &&
+         header.event_count <= header.record_count && offset + header.header_bytes + header.payload_bytes <= end;
 }
 
 TraceFile::TraceFile(const std::string& path) : input_(path) {
@@ -132,13 +136,11 @@ void TraceFile::open_recording() {
     one.id = static_cast<StreamId>(id);
     if (recorder_ == RecorderState::kRecording && tail_in_staging) {
       // Frames that were written after the block was copied, and all frames of streams that began after the copies.
-      std::erase_if(one.frames, [&](const FrameRef& frame) {
-        return !one.has_staging || frame.sequence > one.staging_sequence;
-      });
+      std::erase_if(one.frames,
+                    [&](const FrameRef& frame) { return !one.has_staging || frame.sequence > one.staging_sequence; });
     }
-    std::stable_sort(one.frames.begin(), one.frames.end(), [](const FrameRef& a, const FrameRef& b) {
-      return a.sequence < b.sequence;
-    });
+    std::stable_sort(one.frames.begin(), one.frames.end(),
+                     [](const FrameRef& a, const FrameRef& b) { return a.sequence < b.sequence; });
     for (const FrameRef& frame : one.frames) frame_bytes_ += frame.bytes;
     if (!one.frames.empty() || one.has_staging) streams_.push_back(std::move(one));
   }
@@ -194,8 +196,7 @@ void TraceFile::open_compacted() {
 void TraceFile::read_header() {
   const std::size_t got = input_.read(0, &header_, sizeof header_);
   const std::string& path = input_.path();
-  if (got == 0)
-    throw TraceError(path + ": is empty: nothing was recorded; check whether the disk is full");
+  if (got == 0) throw TraceError(path + ": is empty: nothing was recorded; check whether the disk is full");
   const auto* bytes = reinterpret_cast<const unsigned char*>(&header_);
   if (std::memcmp(bytes, kFileMagic, std::min(got, sizeof kFileMagic)) != 0)
     throw TraceError(path + ": " + describe_other_file(bytes, std::min<std::size_t>(got, 512)));
@@ -226,9 +227,10 @@ void TraceFile::recover_header() {
   if (!recover_file_id()) {
     const std::string& path = input_.path();
     if (header_.version_major > kCompactedVersionMajor)
-      throw TraceError(path + ": " + version_of(header_) + " with a wrong header checksum: it is damaged, or needs a "
-                       "newer heapprof (this one reads versions up to " + std::to_string(kCompactedVersionMajor) +
-                       ".x)");
+      throw TraceError(path + ": " + version_of(header_) +
+                       " with a wrong header checksum: it is damaged, or needs a "
+                       "newer heapprof (this one reads versions up to " +
+                       std::to_string(kCompactedVersionMajor) + ".x)");
     throw TraceError(path + ": the header is damaged and no valid extent follows; 0 events recovered");
   }
   header_.version_major = kVersionMajor;
@@ -258,9 +260,8 @@ bool TraceFile::recover_file_id() {
 
 bool TraceFile::is_extent(const ExtentHeader& header, std::uint64_t offset) const noexcept {
   return header.magic == kExtentMagic && header.file_id == header_.file_id && header.offset == offset &&
-         header.checksum == header_checksum(header) && header.bytes != 0 &&
-         header.bytes % header_.unit_bytes == 0 && header.bytes <= kMaxExtentBytes &&
-         header.stream != StreamId::kNone;
+         header.checksum == header_checksum(header) && header.bytes != 0 && header.bytes % header_.unit_bytes == 0 &&
+         header.bytes <= kMaxExtentBytes && header.stream != StreamId::kNone;
 }
 
 void TraceFile::add_to_fingerprint(const void* bytes, std::size_t size) noexcept {

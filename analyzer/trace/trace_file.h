@@ -34,7 +34,7 @@ struct FrameRef {
   std::uint64_t offset = 0;      ///< of its header in the file
   std::uint64_t first_time = 0;  ///< ticks
   std::uint32_t sequence = 0;
-  std::uint32_t bytes = 0;       ///< header and payload
+  std::uint32_t bytes = 0;  ///< header and payload
 };
 
 struct StreamIndex {
@@ -42,7 +42,7 @@ struct StreamIndex {
   std::vector<FrameRef> frames;  ///< by sequence; of equal ones the first that decodes counts
   bool has_staging = false;
   std::uint32_t staging_sequence = 0;
-  std::vector<Slot> staging;     ///< a copy of the slots that its commit word covered
+  std::vector<Slot> staging;         ///< a copy of the slots that its commit word covered
   std::uint64_t staging_offset = 0;  ///< of slot 0 in the file
 };
 
@@ -50,9 +50,9 @@ struct StreamIndex {
 struct Compacted {
   SectionTable sections;
   std::shared_ptr<const TraceSummary> summary;
-  std::uint64_t original_bytes = 0;   ///< size of the original file
-  std::uint64_t quantum = 1;          ///< ticks; times are rounded down to multiples of it
-  bool exact = false;                 ///< times were not rounded, and addresses were kept
+  std::uint64_t original_bytes = 0;  ///< size of the original file
+  std::uint64_t quantum = 1;         ///< ticks; times are rounded down to multiples of it
+  bool exact = false;                ///< times were not rounded, and addresses were kept
 };
 
 /// Whether `header`, read from file offset `offset`, is a valid frame header of the file `file_id` whose payload ends

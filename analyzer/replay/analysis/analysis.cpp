@@ -244,20 +244,19 @@ void Analysis::fill_integrity(const Run& run) {
     stream_damage = summary_->damage;
     if (file_.compacted() != nullptr) stream_damage.add(run.reader->damage());
   }
-  const trace::Definitions& definitions =
-      summary_ != nullptr ? summary_->definitions : run.reader->definitions();
-  profile_.integrity = integrity_of(
-      {.file = file_,
-       .stream_damage = stream_damage,
-       .definitions = definitions,
-       .bad_events = summary_ != nullptr ? summary_->bad_events : run.replay.bad_events(),
-       .unfinished = summary_ != nullptr ? summary_->unfinished : run.replay.unfinished(),
-       .paused_once = summary_ != nullptr ? summary_->paused_once : run.replay.paused_once(),
-       .lost_nodes = lost_nodes_,
-       .symbols_damaged = symbols_damaged_,
-       .threads_merged = any_thread(&Replay::Thread::is_others),
-       .thread_names_left_out = any_thread(&Replay::Thread::name_left_out)},
-      profile_);
+  const trace::Definitions& definitions = summary_ != nullptr ? summary_->definitions : run.reader->definitions();
+  profile_.integrity =
+      integrity_of({.file = file_,
+                    .stream_damage = stream_damage,
+                    .definitions = definitions,
+                    .bad_events = summary_ != nullptr ? summary_->bad_events : run.replay.bad_events(),
+                    .unfinished = summary_ != nullptr ? summary_->unfinished : run.replay.unfinished(),
+                    .paused_once = summary_ != nullptr ? summary_->paused_once : run.replay.paused_once(),
+                    .lost_nodes = lost_nodes_,
+                    .symbols_damaged = symbols_damaged_,
+                    .threads_merged = any_thread(&Replay::Thread::is_others),
+                    .thread_names_left_out = any_thread(&Replay::Thread::name_left_out)},
+                   profile_);
 }
 
 }  // namespace heapprof::replay

@@ -52,12 +52,12 @@ struct ProfileEvent {
   std::uint32_t thread;  ///< index in Profile::threads
   ResolvedKind kind;
   bool temporary;
-  bool before_slice;     ///< the block was allocated before the slice
-  bool in_realloc = false;                      ///< a realloc freed the block, or allocated it
-  std::uint32_t freeing_thread = kNoThread;     ///< of a free; kNoThread: it is not in the trace
-  std::uint32_t freeing_node = model::kNoIndex; ///< of a free: the stack that freed, where recorded
-  std::uint64_t allocated_ns = 0;               ///< of a free: when the block was allocated
-  std::uint64_t old_address = 0;                ///< of an allocation in a realloc: the block that it replaced
+  bool before_slice;                             ///< the block was allocated before the slice
+  bool in_realloc = false;                       ///< a realloc freed the block, or allocated it
+  std::uint32_t freeing_thread = kNoThread;      ///< of a free; kNoThread: it is not in the trace
+  std::uint32_t freeing_node = model::kNoIndex;  ///< of a free: the stack that freed, where recorded
+  std::uint64_t allocated_ns = 0;                ///< of a free: when the block was allocated
+  std::uint64_t old_address = 0;                 ///< of an allocation in a realloc: the block that it replaced
 };
 
 /// A block that is live at the end.
@@ -65,8 +65,8 @@ struct LiveBlock {
   std::uint64_t time_ns;  ///< of its allocation
   std::uint64_t address;
   std::uint64_t size;
-  std::uint32_t node;     ///< index in Profile::nodes
-  std::uint32_t thread;   ///< index in Profile::threads
+  std::uint32_t node;    ///< index in Profile::nodes
+  std::uint32_t thread;  ///< index in Profile::threads
 };
 
 /// Which events for_each_event() visits.

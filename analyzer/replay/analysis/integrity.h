@@ -12,15 +12,15 @@ namespace heapprof::replay {
 
 struct IntegrityInput {
   const trace::TraceFile& file;
-  const trace::Damage& stream_damage;       ///< found within streams
+  const trace::Damage& stream_damage;  ///< found within streams
   const trace::Definitions& definitions;
-  std::uint64_t bad_events = 0;             ///< without an address
-  std::uint64_t unfinished = 0;             ///< calls that did not return
+  std::uint64_t bad_events = 0;  ///< without an address
+  std::uint64_t unfinished = 0;  ///< calls that did not return
   bool paused_once = false;
-  std::uint64_t lost_nodes = 0;             ///< call-tree nodes without a usable definition
-  bool symbols_damaged = false;             ///< the embedded symbols
-  bool threads_merged = false;              ///< the threads exceeded max_threads()
-  bool thread_names_left_out = false;       ///< the names of threads exceeded max_name_bytes()
+  std::uint64_t lost_nodes = 0;        ///< call-tree nodes without a usable definition
+  bool symbols_damaged = false;        ///< the embedded symbols
+  bool threads_merged = false;         ///< the threads exceeded max_threads()
+  bool thread_names_left_out = false;  ///< the names of threads exceeded max_name_bytes()
 };
 
 /// Precondition: profile.recording and profile.heap are final.

@@ -30,8 +30,8 @@ class BlockNumbers {
   // Fields of an entry: size is the number of the block, thread is 1 while the block is live, node counts the pending
   // reallocs of the block.
   BlockTable entries_;
-  std::vector<std::uint64_t> next_ordinal_;              // by stream
-  std::vector<std::vector<std::uint64_t>> in_realloc_;   // by stream, a stack of addresses; 0: the block is unknown
+  std::vector<std::uint64_t> next_ordinal_;             // by stream
+  std::vector<std::vector<std::uint64_t>> in_realloc_;  // by stream, a stack of addresses; 0: the block is unknown
 };
 
 }  // namespace heapprof::replay

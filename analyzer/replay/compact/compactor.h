@@ -16,17 +16,17 @@
 namespace heapprof::replay {
 
 struct CompactOptions {
-  bool exact = false;                           ///< keep addresses, and times to the tick
+  bool exact = false;  ///< keep addresses, and times to the tick
   std::uint64_t chunk_records = 1 << 20;
   std::uint64_t snapshot_interval = kSnapshotInterval;  ///< records
-  int level = 12;                               ///< zstd compression level
+  int level = 12;                                       ///< zstd compression level
 };
 
 struct CompactResult {
-  std::uint64_t bytes = 0;           ///< size of the compacted trace
+  std::uint64_t bytes = 0;  ///< size of the compacted trace
   std::uint64_t original_bytes = 0;
   std::uint64_t events = 0;
-  bool running = false;              ///< the program was still running
+  bool running = false;  ///< the program was still running
 };
 
 /// Writes the trace `from` to the file `to`, which appears only when it is complete. Throws trace::TraceError; then

@@ -34,8 +34,8 @@ enum Kind : std::uint8_t {
   kAllocNext,
   kReallocBeginOwn,
   kReallocEndNext,
-  kFreeOther,       // of a block that another stream allocated
-  kRare,            // any other event, all fields stored
+  kFreeOther,  // of a block that another stream allocated
+  kRare,       // any other event, all fields stored
   kFreeStackOwn,
   kReallocEndSame,  // the realloc stayed in place: the block of the stream's latest realloc begin
 };
@@ -56,9 +56,9 @@ struct Context {
   std::uint32_t frees = 0;        // since the latest allocation
   std::uint64_t size = 0;         // of the latest allocation
   std::uint64_t next_ordinal = 0;
-  std::uint64_t last_freed = 0;   // ordinal of the block freed last
-  std::uint64_t address = 0;      // exact traces: the latest address, rotated
-  std::uint64_t in_realloc = 0;   // other traces: block number of the latest realloc begin
+  std::uint64_t last_freed = 0;  // ordinal of the block freed last
+  std::uint64_t address = 0;     // exact traces: the latest address, rotated
+  std::uint64_t in_realloc = 0;  // other traces: block number of the latest realloc begin
 };
 
 /// The value that came last in each context. A hash collision only makes a wrong prediction.
@@ -194,7 +194,9 @@ void ChunkEncoder::add(const MergedEvent& event, const EventText* text) {
     const Prediction size_prediction = size_2 == size ? kFirst : size_1 == size ? kSecond : kNone;
     if (size_prediction == kNone) stream.sizes.number(size);
     size_2 = size_1 = size;
-    put_kind(op == Op::kAlloc ? kAllocNext : same ? kReallocEndSame : kReallocEndNext,
+    put_kind(op == Op::kAlloc ? kAllocNext
+             : same           ? kReallocEndSame
+                              : kReallocEndNext,
              unsigned{node_prediction} << kNodeShift | unsigned{size_prediction} << kSizeShift);
     if (format_.exact) put_address();
     note_allocation(at, node, size);
@@ -295,8 +297,8 @@ struct ChunkDecoder::Stream {
 
 struct ChunkDecoder::State {
   Predictor predictor;
-  std::vector<Stream> streams;           // those with events in this chunk
-  std::vector<std::uint32_t> slot_of;    // by stream index: index in `streams` plus 1; 0: not in this chunk
+  std::vector<Stream> streams;         // those with events in this chunk
+  std::vector<std::uint32_t> slot_of;  // by stream index: index in `streams` plus 1; 0: not in this chunk
   ByteReader time_runs{{}}, time_steps{{}}, switch_streams{{}}, switch_runs{{}};
   std::uint64_t events_left = 0;
   std::uint64_t time = 0;
@@ -381,20 +383,21 @@ std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t max_events, std::ve
         std::uint32_t& node_1 = predictor.node_after(at);
         const unsigned node_prediction = kind_byte >> kNodeShift & 3;
         const std::uint32_t node =
-            node_prediction == kFirst    ? node_2
-            : node_prediction == kSecond ? node_1
-                                    : sound_node(at.node + static_cast<std::uint64_t>(stream.nodes.signed_number()));
+            node_prediction == kFirst ? node_2
+            : node_prediction == kSecond
+                ? node_1
+                : sound_node(at.node + static_cast<std::uint64_t>(stream.nodes.signed_number()));
         node_2 = node_1 = node;
         std::uint64_t& size_2 = predictor.size_after(at, node);
         std::uint64_t& size_1 = predictor.size_of(node);
         const unsigned size_prediction = kind_byte >> kSizeShift & 3;
         const std::uint64_t size = size_prediction == kFirst    ? size_2
                                    : size_prediction == kSecond ? size_1
-                                                           : stream.sizes.number();
+                                                                : stream.sizes.number();
         size_2 = size_1 = size;
         event.op_size = op_size(kind == kAllocNext ? Op::kAlloc : Op::kReallocEnd, size);
         event.node = node;
-        event.address = format_.exact              ? get_address()
+        event.address = format_.exact             ? get_address()
                         : kind == kReallocEndSame ? at.in_realloc
                                                   : block_number(state.stream_index, at.next_ordinal);
         note_allocation(at, node, size);

@@ -15,8 +15,8 @@
 #include <span>
 #include <vector>
 
-#include "analyzer/trace/files/byte_stream.h"
 #include "analyzer/trace/events/merged_event.h"
+#include "analyzer/trace/files/byte_stream.h"
 
 namespace heapprof::trace {
 
@@ -28,9 +28,9 @@ constexpr std::uint64_t block_number(std::uint32_t stream, std::uint64_t ordinal
 /// What all chunks of a trace have in common.
 struct ChunkFormat {
   std::uint32_t streams = 0;
-  std::uint32_t nodes = 0;     ///< every dense index is less
-  std::uint64_t quantum = 1;   ///< ticks; times are stored as multiples of it
-  bool exact = false;          ///< events keep their addresses
+  std::uint32_t nodes = 0;    ///< every dense index is less
+  std::uint64_t quantum = 1;  ///< ticks; times are stored as multiples of it
+  bool exact = false;         ///< events keep their addresses
 };
 
 class ChunkEncoder {

@@ -15,8 +15,8 @@ struct Origin {
   RecorderState recorder = RecorderState::kGone;  ///< when the original was opened
   std::uint64_t cut_ticks = kNoCut;               ///< of the original, which was still being written; else kNoCut
   std::uint32_t streams = 0;
-  std::uint64_t bytes = 0;                        ///< size of the original
-  std::uint64_t quantum = 1;                      ///< ticks; times in chunks are multiples of it
+  std::uint64_t bytes = 0;    ///< size of the original
+  std::uint64_t quantum = 1;  ///< ticks; times in chunks are multiples of it
 };
 
 void save(const Origin& origin, ByteWriter& out);

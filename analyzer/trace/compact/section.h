@@ -78,7 +78,7 @@ struct SectionTable {
   std::vector<Section> origins;
   std::vector<Section> chunks;
   std::vector<Section> snapshots;
-  std::uint64_t end = 0;            ///< offset behind the last valid section
+  std::uint64_t end = 0;  ///< offset behind the last valid section
 };
 /// Reads the headers of the sections in [begin, end), up to the first invalid one.
 SectionTable walk_sections(const InputFile& input, std::uint64_t file_id, std::uint64_t begin, std::uint64_t end);

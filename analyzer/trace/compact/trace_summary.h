@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "analyzer/trace/files/byte_stream.h"
 #include "analyzer/trace/events/damage.h"
 #include "analyzer/trace/events/definitions.h"
 #include "analyzer/trace/events/tick_clock.h"
+#include "analyzer/trace/files/byte_stream.h"
 
 namespace heapprof::trace {
 
@@ -18,11 +18,11 @@ struct TraceSummary {
   std::vector<std::uint32_t> node_ids;  ///< of the trace, by dense index; definitions.node_count entries
   Damage damage;                        ///< found within streams; TraceFile::damage() is not included
   TickClock clock;
-  std::uint64_t last_time = 0;          ///< ticks: the last known time of the recording
-  std::uint64_t records = 0;            ///< merged events of the whole trace
-  std::uint64_t events = 0;             ///< allocations, frees and failures: HeapTotals::events()
-  std::uint64_t bad_events = 0;         ///< without an address, ignored
-  std::uint64_t unfinished = 0;         ///< calls that began and did not return
+  std::uint64_t last_time = 0;   ///< ticks: the last known time of the recording
+  std::uint64_t records = 0;     ///< merged events of the whole trace
+  std::uint64_t events = 0;      ///< allocations, frees and failures: HeapTotals::events()
+  std::uint64_t bad_events = 0;  ///< without an address, ignored
+  std::uint64_t unfinished = 0;  ///< calls that began and did not return
   bool paused_once = false;
 };
 

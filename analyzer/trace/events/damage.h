@@ -17,7 +17,7 @@ struct Damage {
   std::optional<std::uint64_t> events_lost = 0;  ///< nullopt: the number cannot be known
   bool incomplete = false;                       ///< committed records are missing, or may be
   std::vector<std::string> notes;
-  std::uint64_t notes_left_out = 0;              ///< beyond kMaxNotes
+  std::uint64_t notes_left_out = 0;  ///< beyond kMaxNotes
 
   /// Counts `count` bytes at file offset `offset` as damaged; `what` names the part.
   void damaged(std::uint64_t offset, std::uint64_t count, const std::string& what) {

@@ -17,11 +17,11 @@ namespace heapprof::trace {
 
 /// One frame of the call tree; its parent is the caller.
 struct NodeDefinition {
-  std::uint64_t offset = 0;   ///< address of the call instruction in the ELF file
-  std::uint32_t parent = 0;   ///< dense index; 0: outermost frame
-  std::uint32_t module = 0;   ///< ModuleId
-  bool defined = false;       ///< false: the trace uses the id but never defines it
-  bool guessed = false;       ///< found by frame pointers, without unwind information
+  std::uint64_t offset = 0;  ///< address of the call instruction in the ELF file
+  std::uint32_t parent = 0;  ///< dense index; 0: outermost frame
+  std::uint32_t module = 0;  ///< ModuleId
+  bool defined = false;      ///< false: the trace uses the id but never defines it
+  bool guessed = false;      ///< found by frame pointers, without unwind information
 };
 
 /// A loaded ELF object.
@@ -32,7 +32,7 @@ struct ModuleDefinition {
   std::uint64_t load_bias = 0;      ///< address in memory minus address in the file
   std::string build_id;             ///< raw bytes; empty: none
   std::string path;
-  bool is_main = false;             ///< the program itself
+  bool is_main = false;  ///< the program itself
 };
 
 /// A sentence of the recorder for the reader of a report.
@@ -55,7 +55,8 @@ class NodeIndex {
   NodeIndex() : direct_(1 << 12, kNoIndex) { direct_[0] = 0; }
 
   std::uint32_t operator()(std::uint32_t id) {
-    if (id < direct_.size() && direct_[id] != kNoIndex) [[likely]] return direct_[id];
+    if (id < direct_.size() && direct_[id] != kNoIndex) [[likely]]
+      return direct_[id];
     return add(id);
   }
   std::uint32_t size() const noexcept { return count_; }  ///< dense indices in use, index 0 included
@@ -104,17 +105,17 @@ class NodeIndex {
 /// All definitions of a trace. Complete only after its last batch was read: a definition may come after its first
 /// use, in another stream.
 struct Definitions {
-  std::vector<NodeDefinition> nodes;    ///< by dense index; shorter than node_count if the last have no definition
-  std::uint32_t node_count = 1;         ///< dense indices in use; every MergedEvent::node is less
-  std::uint64_t redefined_nodes = 0;    ///< definitions that contradict an earlier one; the first is used
+  std::vector<NodeDefinition> nodes;  ///< by dense index; shorter than node_count if the last have no definition
+  std::uint32_t node_count = 1;       ///< dense indices in use; every MergedEvent::node is less
+  std::uint64_t redefined_nodes = 0;  ///< definitions that contradict an earlier one; the first is used
   std::vector<ModuleDefinition> modules;
 
-  std::string program;                  ///< absolute path of the executable
-  std::string command_line;             ///< arguments, each ended by NUL
-  bool command_line_cut = false;        ///< truncated by the recorder
+  std::string program;            ///< absolute path of the executable
+  std::string command_line;       ///< arguments, each ended by NUL
+  bool command_line_cut = false;  ///< truncated by the recorder
   std::string working_directory;
   std::string host;
-  std::vector<Note> notes;              ///< at most Damage::kMaxNotes
+  std::vector<Note> notes;  ///< at most Damage::kMaxNotes
 };
 
 }  // namespace heapprof::trace

@@ -14,10 +14,10 @@ namespace heapprof::trace {
 
 /// Definitions (nodes, modules, texts about the run) are not events: see definitions.h.
 struct MergedEvent {
-  std::uint64_t time;     ///< ticks; never decreases from one event to the next
+  std::uint64_t time;  ///< ticks; never decreases from one event to the next
   std::uint64_t address;
-  std::uint64_t op_size;  ///< as in Slot
-  std::uint32_t node;     ///< dense index (definitions.h); of kText: index into Batch::texts
+  std::uint64_t op_size;           ///< as in Slot
+  std::uint32_t node;              ///< dense index (definitions.h); of kText: index into Batch::texts
   std::uint32_t stream_and_flags;  ///< index into TraceFile::streams(); of kMap, the kMap... flags in the upper bits
 
   Op op() const noexcept { return static_cast<Op>(op_size & 0xff); }
@@ -36,7 +36,7 @@ inline constexpr Op kGap = static_cast<Op>(0xff);
 /// A text whose order among the events matters: a thread, its name, a user's mark.
 struct EventText {
   TextKind kind = TextKind::kNote;
-  std::uint64_t number = 0;   ///< Slot::size
+  std::uint64_t number = 0;  ///< Slot::size
   std::uint64_t address = 0;
   std::string text;
 };
@@ -51,7 +51,7 @@ struct EventText {
 struct Batch {
   static constexpr std::size_t kEvents = HEAPPROF_BATCH_EVENTS;  ///< nominal size
   static constexpr std::size_t kMaxEvents = 2 * kEvents;
-  std::vector<MergedEvent> storage;    ///< kMaxEvents long; the first `count` are the batch
+  std::vector<MergedEvent> storage;  ///< kMaxEvents long; the first `count` are the batch
   std::size_t count = 0;
   std::vector<EventText> texts;
   std::uint64_t frame_bytes_read = 0;  ///< of TraceFile::frame_bytes(), so far

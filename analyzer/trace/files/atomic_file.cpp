@@ -23,9 +23,7 @@ AtomicFile::~AtomicFile() {
   ::unlink(temporary_.c_str());
 }
 
-void AtomicFile::fail(const char* what) const {
-  throw TraceError(path_ + ": " + what + ": " + std::strerror(errno));
-}
+void AtomicFile::fail(const char* what) const { throw TraceError(path_ + ": " + what + ": " + std::strerror(errno)); }
 
 void AtomicFile::append(std::span<const std::uint8_t> bytes) {
   while (!bytes.empty()) {

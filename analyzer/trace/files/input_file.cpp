@@ -33,8 +33,8 @@ InputFile::InputFile(InputFile&& other) noexcept
 std::size_t InputFile::read(std::uint64_t offset, void* out, std::size_t size) const noexcept {
   std::size_t done = 0;
   while (done < size) {
-    const ssize_t count = ::pread(descriptor_, static_cast<char*>(out) + done, size - done,
-                                  static_cast<off_t>(offset + done));
+    const ssize_t count =
+        ::pread(descriptor_, static_cast<char*>(out) + done, size - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;
     done += static_cast<std::size_t>(count);

@@ -10,9 +10,15 @@
 using namespace heapprof;
 
 TEST_CASE("decoding returns a varint as it was encoded, with the documented length") {
-  const std::vector<std::pair<std::uint64_t, std::size_t>> cases = {
-      {0, 1}, {1, 1}, {127, 1}, {128, 2}, {16383, 2}, {16384, 3}, {(1ull << 56) - 1, 8}, {1ull << 63, 10},
-      {std::numeric_limits<std::uint64_t>::max(), 10}};
+  const std::vector<std::pair<std::uint64_t, std::size_t>> cases = {{0, 1},
+                                                                    {1, 1},
+                                                                    {127, 1},
+                                                                    {128, 2},
+                                                                    {16383, 2},
+                                                                    {16384, 3},
+                                                                    {(1ull << 56) - 1, 8},
+                                                                    {1ull << 63, 10},
+                                                                    {std::numeric_limits<std::uint64_t>::max(), 10}};
   for (const auto& [value, length] : cases) {
     std::uint8_t bytes[kMaxVarintBytes];
     const std::uint8_t* end = put_varint(bytes, value);

@@ -31,8 +31,8 @@ struct Instruction {
   std::vector<Frame> frames;  // innermost first
 };
 struct Event {
-  char letter;          // + - c R
-  std::uint64_t size;   // or time in ns, or resident bytes
+  char letter;         // + - c R
+  std::uint64_t size;  // or time in ns, or resident bytes
   std::uint32_t node;
 };
 struct Sample {
@@ -162,8 +162,9 @@ nlohmann::json expect(const Sample& sample, const std::string& file) {
 
 bool write(const Sample& sample, const std::string& path, nlohmann::json& expected) {
   Sink output(path);
-  HeaptrackWriter writer(output, {.command = "./sample " + sample.name + " --flag=a;b #c", .page_bytes = 4096,
-                                  .physical_pages = 1 << 20});
+  HeaptrackWriter writer(
+      output,
+      {.command = "./sample " + sample.name + " --flag=a;b #c", .page_bytes = 4096, .physical_pages = 1 << 20});
   std::vector<HeaptrackFrame> views;
   HeaptrackStacks stacks(writer, sample.tree, [&](std::uint32_t ip) {
     const Instruction& at = sample.instructions[ip];
@@ -273,10 +274,22 @@ int main(int argc, char** argv) {
   }
   {
     std::mt19937 random(4);
-    const std::vector<std::string> names = {
-        "semi;colon", "#hash", "quo\"te'", "line\nfeed", "car\rriage", "tab\there", "non\xff\xfeutf8", "caf\xc3\xa9",
-        "  spaces  ", "a<b<c>>::operator()", "x" + std::string(10'240, 'T'), "]]></script>", "%s%n", "\x01\x02",
-        "trailing backslash\\", "operator new[](unsigned long)"};
+    const std::vector<std::string> names = {"semi;colon",
+                                            "#hash",
+                                            "quo\"te'",
+                                            "line\nfeed",
+                                            "car\rriage",
+                                            "tab\there",
+                                            "non\xff\xfeutf8",
+                                            "caf\xc3\xa9",
+                                            "  spaces  ",
+                                            "a<b<c>>::operator()",
+                                            "x" + std::string(10'240, 'T'),
+                                            "]]></script>",
+                                            "%s%n",
+                                            "\x01\x02",
+                                            "trailing backslash\\",
+                                            "operator new[](unsigned long)"};
     Sample sample{.name = "hostile", .instructions = {}, .tree = {}, .events = {}};
     grow_tree(sample, random, 60, 200, [&](std::uint32_t i) { return names[i % names.size()]; });
     random_events(sample, random, 4'000);

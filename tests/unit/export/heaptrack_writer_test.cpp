@@ -45,8 +45,8 @@ const std::string kHead = "v 10300 3\nX \nI 1000 0\n";
 }  // namespace
 
 TEST_CASE("header: version, command on one line, page size and memory") {
-  const std::string text = written([](HeaptrackWriter&) {},
-                                   {.command = "sh -c 'a\nb\r'", .page_bytes = 4096, .physical_pages = 0xabcdef});
+  const std::string text =
+      written([](HeaptrackWriter&) {}, {.command = "sh -c 'a\nb\r'", .page_bytes = 4096, .physical_pages = 0xabcdef});
   CHECK(text == "v 10300 3\nX sh -c 'a b '\nI 1000 abcdef\n");
 }
 
@@ -65,9 +65,10 @@ TEST_CASE("table entries precede their first use, each entry once") {
     writer.trace(third, b);
     writer.trace(fourth, b);
   });
-  CHECK(text == kHead + "s 9 /bin/demo\ns 7 inner()\ns 4 in.h\ns 7 outer()\ns 7 out.cpp\ni 401136 1 2 3 7 4 5 1f\n"
-                        "i 401140 1 4\ni ffffffffff600000 1\ni 10 0 2 0 0 4 5 9\n"
-                        "t 1 0\nt 2 1\nt 3 2\nt 4 2\n");
+  CHECK(text == kHead +
+                    "s 9 /bin/demo\ns 7 inner()\ns 4 in.h\ns 7 outer()\ns 7 out.cpp\ni 401136 1 2 3 7 4 5 1f\n"
+                    "i 401140 1 4\ni ffffffffff600000 1\ni 10 0 2 0 0 4 5 9\n"
+                    "t 1 0\nt 2 1\nt 3 2\nt 4 2\n");
 }
 
 TEST_CASE("names keep every byte except line ends; lengths are in bytes") {
@@ -156,24 +157,32 @@ TEST_CASE("peak: the first maximum") {
 
 TEST_CASE("beyond the limit of an index the export fails, and the error names the table") {
   std::string error;
-  written([](HeaptrackWriter& writer) {
-    for (std::uint64_t size = 0; size < 5; ++size) writer.allocation(size, HeaptrackTrace::kNone);
-    CHECK_FALSE(writer.deallocation(HeaptrackClass{4}));
-  }, {}, &error, 4);
+  written(
+      [](HeaptrackWriter& writer) {
+        for (std::uint64_t size = 0; size < 5; ++size) writer.allocation(size, HeaptrackTrace::kNone);
+        CHECK_FALSE(writer.deallocation(HeaptrackClass{4}));
+      },
+      {}, &error, 4);
   CHECK(error.find("more than 4 pairs of size and stack, which heaptrack's format cannot number") !=
         std::string::npos);
-  written([](HeaptrackWriter& writer) {
-    for (int i = 0; i < 5; ++i) writer.string(std::to_string(i));
-  }, {}, &error, 4);
+  written(
+      [](HeaptrackWriter& writer) {
+        for (int i = 0; i < 5; ++i) writer.string(std::to_string(i));
+      },
+      {}, &error, 4);
   CHECK(error.find("more than 4 strings") != std::string::npos);
-  written([](HeaptrackWriter& writer) {
-    for (int i = 0; i < 5; ++i) writer.instruction(static_cast<std::uint64_t>(i), "", {});
-  }, {}, &error, 4);
+  written(
+      [](HeaptrackWriter& writer) {
+        for (int i = 0; i < 5; ++i) writer.instruction(static_cast<std::uint64_t>(i), "", {});
+      },
+      {}, &error, 4);
   CHECK(error.find("more than 4 instructions") != std::string::npos);
-  written([](HeaptrackWriter& writer) {
-    auto trace = HeaptrackTrace::kNone;
-    for (int i = 0; i < 5; ++i) trace = writer.trace(HeaptrackIp{1}, trace);
-  }, {}, &error, 4);
+  written(
+      [](HeaptrackWriter& writer) {
+        auto trace = HeaptrackTrace::kNone;
+        for (int i = 0; i < 5; ++i) trace = writer.trace(HeaptrackIp{1}, trace);
+      },
+      {}, &error, 4);
   CHECK(error.find("more than 4 stack frames") != std::string::npos);
 }
 

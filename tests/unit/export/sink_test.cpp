@@ -153,7 +153,10 @@ TEST_CASE("a failed or unfinished file is removed") {
     CHECK(output.error() == path + ": the export gave up");
   }
   CHECK(::access(path.c_str(), F_OK) != 0);
-  { Sink output(path); output.write("never closed"); }
+  {
+    Sink output(path);
+    output.write("never closed");
+  }
   CHECK(::access(path.c_str(), F_OK) != 0);
 }
 
@@ -162,7 +165,9 @@ TEST_CASE("a file size limit in the middle of compressed output is reported") {
   struct rlimit before;
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   std::signal(SIGXFSZ, SIG_IGN);
-  struct rlimit small{100'000, before.rlim_max};
+  struct rlimit small {
+    100'000, before.rlim_max
+  };
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
   std::string error;
   {

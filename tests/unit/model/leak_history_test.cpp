@@ -20,11 +20,11 @@ TEST_CASE("Growing, stable and in-use stacks are distinguished") {
   const Profile profile = profile_with_leaks(4);
   LeakHistory history(profile, 0, 1600);
   for (std::uint64_t time = 0; time < 1600; time += 10) {
-    history.allocated(1, 10, time);                              // to the end
-    if (time < 300) history.allocated(2, 10, time);              // in the first three parts
-    history.allocated(3, 10, time);                              // each replaces the block of 100 ns before
+    history.allocated(1, 10, time);                  // to the end
+    if (time < 300) history.allocated(2, 10, time);  // in the first three parts
+    history.allocated(3, 10, time);                  // each replaces the block of 100 ns before
     if (time >= 100) history.freed(3, 10, time, time - 100);
-    history.allocated(4, 1000, time);                            // freed at once
+    history.allocated(4, 1000, time);  // freed at once
     history.freed(4, 1000, time, time);
   }
   history.allocated(4, 1000, 1599);

@@ -14,9 +14,9 @@ TEST_CASE("Realloc chains count steps, moves and copies for the stack of each st
   chains.freed(0xb);
   chains.begin_step(0xc, 100);
   chains.stepped(0xc, 0xd, 50, 2);
-  chains.freed(0xe);                  // never reallocated
-  chains.stepped(0xf, 0x10, 99, 2);   // its block is not selected
-  chains.begin_step(0xd, 50);         // realloc(p, 0) ends it
+  chains.freed(0xe);                 // never reallocated
+  chains.stepped(0xf, 0x10, 99, 2);  // its block is not selected
+  chains.begin_step(0xd, 50);        // realloc(p, 0) ends it
   chains.finish();
   CHECK(chains.costs()[1].steps == 2);
   CHECK(chains.costs()[1].moved == 1);

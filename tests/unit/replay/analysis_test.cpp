@@ -32,13 +32,13 @@ TEST_CASE("The call tree merges equal frames, keeps truncation roots and shows l
   one.module(2, "/lib/libx.so", "\xab\xcd", 0x7f0000001000, 0x7f0000000000);
   two.module(3, "/lib/libx.so", "\xab\xcd", 0x7e0000001000, 0x7e0000000000);  // the same file at another address
   one.node(1, 0, 2, 0x100);
-  two.node(2, 0, 3, 0x100);        // the same frame
+  two.node(2, 0, 3, 0x100);  // the same frame
   one.node(3, 1, 2, 0x200);
   two.node(4, 2, 3, 0x200);
   one.node(10, 0, 0, static_cast<std::uint64_t>(Truncation::kBadRule));
   one.node(11, 10, 2, 0x300);
-  one.node(20, 99, 2, 0x400);      // its parent is never defined
-  one.node(30, 31, 2, 0x500);      // a cycle
+  one.node(20, 99, 2, 0x400);  // its parent is never defined
+  one.node(30, 31, 2, 0x500);  // a cycle
   one.node(31, 30, 2, 0x600);
   one.node(40, 0, 1, 0xdeadbeef);  // code outside every object
   one.node(50, 0, 77, 0x700);      // of an object without a definition
@@ -48,7 +48,7 @@ TEST_CASE("The call tree merges equal frames, keeps truncation roots and shows l
   one.alloc(13, 0x4000, 8, 20);
   one.alloc(14, 0x5000, 16, 31);
   one.alloc(15, 0x6000, 32, 40);
-  one.alloc(16, 0x7000, 64, 10);   // no frame of the stack is known
+  one.alloc(16, 0x7000, 64, 10);  // no frame of the stack is known
   one.alloc(17, 0x8000, 128, 50);
   const model::Profile profile = profile_of(trace.bytes());
 

@@ -15,8 +15,8 @@ TEST_CASE("Pieces that are taken and put back agree with an array of pages") {
   constexpr std::uint64_t kPage = 4096;
   constexpr unsigned kPages = 64;
   MappingTable table;
-  std::vector<std::uint32_t> page_node(kPages, 0);          // 0: not mapped
-  std::map<std::uint32_t, std::int64_t> bytes;              // by node, as the table reports
+  std::vector<std::uint32_t> page_node(kPages, 0);  // 0: not mapped
+  std::map<std::uint32_t, std::int64_t> bytes;      // by node, as the table reports
   std::map<std::uint32_t, std::int64_t> blocks;
   const auto changed = [&](const Region& region, std::int64_t by, std::int64_t parts) {
     bytes[region.node] += by;

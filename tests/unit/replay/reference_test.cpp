@@ -1,8 +1,8 @@
 // Random programs, replayed by the analyzer and by a simple reference implementation.
 #include <catch2/catch.hpp>
 
-#include <map>
 #include <array>
+#include <map>
 #include <random>
 
 #include "analyzer/replay/analysis/analysis.h"

@@ -75,9 +75,9 @@ TEST_CASE("The first of several equal peaks counts, with its composition") {
   stream.node(1, 0, 1, 0xa);
   stream.node(2, 0, 1, 0xb);
   stream.alloc(1, 0x1000, 100, 1);
-  stream.alloc(2, 0x5000, 0, 2);       // no higher sum: not a new peak
+  stream.alloc(2, 0x5000, 0, 2);  // no higher sum: not a new peak
   stream.free(3, 0x1000);
-  stream.alloc(4, 0x2000, 100, 2);     // the same height
+  stream.alloc(4, 0x2000, 100, 2);  // the same height
   const model::Profile profile = replay_trace(trace);
   CHECK(profile.heap.peak_bytes == 100);
   CHECK(profile.heap.peak_time_ns == 1);
@@ -99,8 +99,8 @@ TEST_CASE("A realloc is a free and an allocation, a failed realloc is a failure"
   stream.alloc_failed(6, 5);
   stream.alloc(7, 0x3000, 10);
   stream.realloc_begin(8, 0x3000);
-  stream.realloc_end(9, 0, 0);          // realloc(p, 0)
-  stream.realloc_begin(10, 0x7777);     // unknown
+  stream.realloc_end(9, 0, 0);       // realloc(p, 0)
+  stream.realloc_begin(10, 0x7777);  // unknown
   stream.realloc_end(11, 0x8000, 1);
   const model::Profile profile = replay_trace(trace);
   CHECK(profile.heap.allocations == 4);
@@ -191,7 +191,7 @@ TEST_CASE("Events of equal time are handled in the order that the state of the a
   auto& two = trace.stream();
   SECTION("free before reuse") {
     two.alloc(1, 0x1000, 10);
-    one.alloc(50, 0x1000, 20);   // stream 1 comes first in a tie
+    one.alloc(50, 0x1000, 20);  // stream 1 comes first in a tie
     two.alloc(50, 0x7000, 1);
     two.free(50, 0x1000);
     const model::Profile profile = replay_trace(trace);
@@ -253,20 +253,20 @@ TEST_CASE("Temporary: freed by its thread with no other allocation of that threa
   one.thread(1, "one");
   two.thread(2, "two");
   one.alloc(10, 0x1000, 1);
-  two.alloc(11, 0x2000, 1);     // an allocation of another thread is ignored
-  one.free(12, 0x1000);         // temporary
+  two.alloc(11, 0x2000, 1);  // an allocation of another thread is ignored
+  one.free(12, 0x1000);      // temporary
   one.alloc(20, 0x3000, 1);
   one.alloc(21, 0x4000, 1);
-  one.free(22, 0x3000);         // not: 0x4000 was allocated in between
-  one.free(23, 0x4000);         // temporary: frees in between are ignored
+  one.free(22, 0x3000);  // not: 0x4000 was allocated in between
+  one.free(23, 0x4000);  // temporary: frees in between are ignored
   one.alloc(30, 0x5000, 1);
-  two.free(31, 0x5000);         // not: another thread
+  two.free(31, 0x5000);  // not: another thread
   one.alloc(40, 0x6000, 1);
   one.realloc_begin(41, 0x6000);
   one.realloc_end(42, 0x6000, 2);  // temporary: a realloc frees
   one.realloc_begin(43, 0x6000);
   one.realloc_failed(44, 9);
-  one.free(45, 0x6000);         // temporary: nothing was allocated in between
+  one.free(45, 0x6000);  // temporary: nothing was allocated in between
   const model::Profile profile = replay_trace(trace);
   CHECK(profile.heap.temporary_allocations == 4);
   check_equations(profile);
@@ -303,7 +303,7 @@ TEST_CASE("Mappings: parts, MAP_FIXED over others, mremap, failures, the break")
   stream.add(Op::kMap, 1, page(0), 10 * 4096, 0, kMapAnonymous);
   stream.add(Op::kUnmapBegin, 2, page(3), 2 * 4096);
   stream.add(Op::kUnmapEnd, 3);
-  stream.add(Op::kMap, 4, page(0), 4096, 0, kMapAnonymous);                     // over the head: MAP_FIXED
+  stream.add(Op::kMap, 4, page(0), 4096, 0, kMapAnonymous);  // over the head: MAP_FIXED
   stream.add(Op::kUnmapBegin, 5, page(5), 4096);
   stream.add(Op::kUnmapFailed, 6);
   stream.add(Op::kRemapBegin, 7, page(5), 5 * 4096);

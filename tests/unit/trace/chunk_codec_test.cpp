@@ -65,13 +65,18 @@ Recorded random_events(const ChunkFormat& format, std::uint64_t seed, std::size_
     const auto node = static_cast<std::uint32_t>(below(8) == 0 ? below(format.nodes) : below(3));
     const std::uint64_t size = below(30) == 0 ? kMaxSize - below(2) : 16 * below(5);
     switch (below(14)) {
-      case 0: case 1: case 2: case 3: {
+      case 0:
+      case 1:
+      case 2:
+      case 3: {
         const std::uint64_t address = new_address(stream);
         add(Op::kAlloc, address, size, node);
         live.push_back({stream, address});
         break;
       }
-      case 4: case 5: case 6:
+      case 4:
+      case 5:
+      case 6:
         if (const Block block = take_block(true); block.address != 0) add(Op::kFree, block.address, 0, 0);
         break;
       case 7:
@@ -102,9 +107,9 @@ Recorded random_events(const ChunkFormat& format, std::uint64_t seed, std::size_
         add(Op::kMap, below(2) * 0x7f0000000000, 4096 * size, node, static_cast<std::uint32_t>(below(8)));
         break;
       case 12: {
-        constexpr Op kOthers[] = {Op::kAllocFailed, Op::kUnmapBegin, Op::kUnmapEnd, Op::kUnmapFailed, Op::kRemapBegin,
-                                  Op::kRemapEnd, Op::kRemapFailed, Op::kBrk, Op::kSample, Op::kPause, Op::kResume,
-                                  kGap};
+        constexpr Op kOthers[] = {Op::kAllocFailed, Op::kUnmapBegin, Op::kUnmapEnd,    Op::kUnmapFailed,
+                                  Op::kRemapBegin,  Op::kRemapEnd,   Op::kRemapFailed, Op::kBrk,
+                                  Op::kSample,      Op::kPause,      Op::kResume,      kGap};
         add(kOthers[below(std::size(kOthers))], below(2) * random(), below(kMaxSize), node);
         break;
       }

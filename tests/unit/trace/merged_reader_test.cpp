@@ -19,7 +19,7 @@ namespace {
 struct Merged {
   std::vector<MergedEvent> events;
   Definitions definitions;
-  Damage damage;   ///< of file and streams
+  Damage damage;  ///< of file and streams
 };
 
 Merged merge_bytes(const std::vector<std::uint8_t>& bytes) {
@@ -213,8 +213,7 @@ TEST_CASE("Definitions are read from frames and from staging blocks") {
 }
 
 TEST_CASE("The length of a text is at most the number of bytes behind it") {
-  const std::vector<std::uint8_t> bytes = {4, 'a', 'b',
-                                           'c'};  // three bytes are left, four with that of the length
+  const std::vector<std::uint8_t> bytes = {4, 'a', 'b', 'c'};  // three bytes are left, four with that of the length
   trace::ByteReader reader(bytes);
   CHECK_THROWS_AS(reader.text(), trace::FormatError);
   trace::ByteReader again(bytes);

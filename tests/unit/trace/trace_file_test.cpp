@@ -63,7 +63,9 @@ TEST_CASE("A file that is not a trace is refused with the reason and what to do"
   CHECK_THAT(refusal_of({}), Contains("is empty"));
   CHECK_THAT(refusal_of(text("once upon a time\n")), Contains("is a text file"));
   CHECK_THAT(refusal_of(text("\x1f\x8b\x08 and so on")), Contains("is compressed"));
-  CHECK_THAT(refusal_of(text("\x7f" "ELF\x02\x01")), Contains("is a program or library"));
+  CHECK_THAT(refusal_of(text("\x7f"
+                             "ELF\x02\x01")),
+             Contains("is a program or library"));
   CHECK_THAT(refusal_of(text(std::string("\x01\x02\x03\x04", 4))), Contains("is not a heapprof trace"));
   CHECK_THAT(refusal_of(std::vector<std::uint8_t>(4096, 0)), Contains("contains only zeros"));
   // Line ends changed by a transfer in text mode.
