@@ -53,8 +53,9 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
 }
 
 void Analysis::load_embedded_symbols(const SymbolLoader& load_symbols) {
-  if (!file_.symbols() || !load_symbols) return;
-  const std::optional<std::string> packed = trace::read_symbols(file_.input(), file_.file_id(), *file_.symbols());
+  const std::optional<trace::EmbeddedSymbols>& symbols = file_.symbols();
+  if (!symbols || !load_symbols) return;
+  const std::optional<std::string> packed = trace::read_symbols(file_.input(), file_.file_id(), *symbols);
   if (packed) profile_.bundle = load_symbols(*packed);
   symbols_damaged_ = profile_.bundle == nullptr;
 }
@@ -207,7 +208,7 @@ std::unique_ptr<Analysis::Run> Analysis::start() const {
   if (snapshot_.empty()) return run;
   const Snapshot snapshot = parse_snapshot(snapshot_);
   trace::ByteReader position(snapshot.position);
-  run->reader.emplace(file_, *summary_, position);
+  run->reader = std::make_unique<trace::MergedReader>(file_, *summary_, position);
   trace::ByteReader state(snapshot.state);
   if (!run->replay.restore(state, summary_->definitions.node_count)) return nullptr;
   return run;

@@ -1,7 +1,7 @@
 // Analysis::Run: a reader and the replay of its events. Only for the files of Analysis.
 #pragma once
 
-#include <optional>
+#include <memory>
 
 #include "analyzer/replay/analysis/analysis.h"
 #include "analyzer/trace/merged_reader.h"
@@ -10,8 +10,8 @@ namespace heapprof::replay {
 
 struct Analysis::Run {
   Run(const trace::TraceFile& file, const Selection& selection, const ResolvedFilter& filter)
-      : reader(std::in_place, file), replay(file, selection, filter) {}
-  std::optional<trace::MergedReader> reader;  // replaced when it resumes at a snapshot
+      : reader(std::make_unique<trace::MergedReader>(file)), replay(file, selection, filter) {}
+  std::unique_ptr<trace::MergedReader> reader;  // never null; replaced when it resumes at a snapshot
   Replay replay;
 };
 

@@ -185,8 +185,9 @@ class Compactor {
 
   /// Copies the embedded symbols of the original.
   void write_symbols(trace::AtomicFile& out) const {
-    if (!file_.symbols()) return;
-    const std::optional<std::string> symbols = trace::read_symbols(file_.input(), file_.file_id(), *file_.symbols());
+    const std::optional<trace::EmbeddedSymbols>& embedded = file_.symbols();
+    if (!embedded) return;
+    const std::optional<std::string> symbols = trace::read_symbols(file_.input(), file_.file_id(), *embedded);
     if (!symbols) throw trace::TraceError(file_.input().path() + ": its embedded symbols are damaged");
     const std::uint32_t unit = file_.header().unit_bytes;
     const std::vector<std::uint8_t> padding((unit - out.bytes() % unit) % unit, 0);

@@ -76,7 +76,7 @@ CachedIndexWriter::CachedIndexWriter(const trace::TraceFile& file) noexcept : fi
 }
 
 void CachedIndexWriter::after(const trace::Batch& batch, const Replay& replay) noexcept {
-  if (!out_) return;
+  if (!out_ || !snapshots_) return;
   try {
     snapshots_->after(batch, replay);
   } catch (const std::exception&) {
