@@ -49,8 +49,8 @@ class Growth(harness.Case):
         return json.loads(self.heapprof("leaks", self.trace, "--json", "--top", 0, *options))
 
     def test_leaks(self):
-        leaks = self.leaks("--function", "^ask_")
-        rows = {name: named(leaks["top"], f"ask_{name}", "stack")
+        leaks = self.leaks("--function", "^request_")
+        rows = {name: named(leaks["top"], f"request_{name}", "stack")
                 for name in ("steady", "cache", "ring", "once", "trickle")}
         self.assertEqual(len(leaks["top"]), 5)
         for name, row in rows.items():
@@ -78,7 +78,7 @@ class Growth(harness.Case):
         self.assertNotIn("trends", plain)
 
     def test_slice(self):
-        options = ("--from", f"{self.marks['half']}ns", "--function", "ask_steady")
+        options = ("--from", f"{self.marks['half']}ns", "--function", "request_steady")
         leaks = self.leaks(*options)
         self.assertEqual([leaks["top"][0]["bytes"], leaks["top"][0]["blocks"]], self.truth["half"])
         text = self.heapprof("leaks", self.trace, *options)
@@ -96,14 +96,14 @@ class Growth(harness.Case):
                          sum(row["blocks"] for row in whole["top"]))
         self.assertGreater(leaks["suppressed"]["blocks"], 0)  # thread-local storage of the second thread, at least
         self.assertTrue(all(hit["built_in"] for hit in leaks["suppressed"]["by"]))
-        self.assertEqual(self.leaks("--function", "^ask_")["suppressed"]["blocks"], 0)
+        self.assertEqual(self.leaks("--function", "^request_")["suppressed"]["blocks"], 0)
         file = self.dir / "suppressions"
-        file.write_text("# accepted\nleak:ask_steady\nleak:^ask_o*e$\n")
+        file.write_text("# accepted\nleak:request_steady\nleak:^request_o*e$\n")
         mine = self.leaks("--suppressions", file, "--no-default-suppressions")
         self.assertEqual({hit["name"]: hit["bytes"] for hit in mine["suppressed"]["by"]},
-                         {"ask_steady": self.truth["steady"][0], "^ask_o*e$": self.truth["once"][0]})
+                         {"request_steady": self.truth["steady"][0], "^request_o*e$": self.truth["once"][0]})
         text = self.heapprof("leaks", self.trace, "--suppressions", file)
-        self.assertIn("ask_steady", text)
+        self.assertIn("request_steady", text)
         self.assertIn("(built in)", text)
 
     def test_peaks_of_slices(self):
@@ -112,12 +112,13 @@ class Growth(harness.Case):
             report = self.report(self.trace, "--top", 0, "--from", f"{self.marks[phase['name']]}ns",
                                  "--to", f"{self.marks[end]}ns")
             for colour in ("red", "blue"):
-                self.assertEqual(summed(report["top"], f"ask_{colour}"), phase[colour], f"{phase['name']} {colour}")
+                self.assertEqual(summed(report["top"], f"request_{colour}"), phase[colour],
+                                 f"{phase['name']} {colour}")
         # The peak of the first two phases together is that of the higher one.
         highest = max(self.truth["phases"][:2], key=lambda phase: phase["red"][0] + phase["blue"][0])
         report = self.report(self.trace, "--top", 0, "--to", f"{self.marks['third']}ns")
-        self.assertEqual(summed(report["top"], "ask_red"), highest["red"])
-        self.assertEqual(summed(report["top"], "ask_blue"), highest["blue"])
+        self.assertEqual(summed(report["top"], "request_red"), highest["red"])
+        self.assertEqual(summed(report["top"], "request_blue"), highest["blue"])
 
 
 class CallSites(harness.Case):
@@ -164,46 +165,46 @@ class Habits(harness.Case):
         self.trace = self.run_.trace
         self.truth = json.loads(self.run_.stdout)
 
-    def ask(self, command, *options):
+    def json_of(self, command, *options):
         return json.loads(self.heapprof(command, self.trace, "--json", *options))
 
     def test_sizes(self):
-        forever = self.ask("histogram", "--function", "ask_forever")
+        forever = self.json_of("histogram", "--function", "request_forever")
         expected = [{"from_bytes": (1 << i) // 2 + 1 if i else 1, "to_bytes": 1 << i, "allocations": 1,
                      "bytes": 1 << i}
                     for i in range(self.truth["forever"])]
         self.assertEqual(forever["sizes"], expected)
         self.assertEqual(forever["not_freed"],
                          {"blocks": self.truth["forever"], "bytes": (1 << self.truth["forever"]) - 1})
-        whole = self.ask("histogram")
+        whole = self.json_of("histogram")
         self.assertEqual(sum(size["allocations"] for size in whole["sizes"]), whole["allocations"])
         self.assertEqual(sum(size["bytes"] for size in whole["sizes"]), whole["allocated_bytes"])
         self.assertEqual({size["size"]: size["allocations"] for size in whole["common_sizes"]}[33],
                          self.truth["brief"])
 
     def test_lifetimes(self):
-        lasting = self.ask("histogram", "--function", "ask_lasting")
+        lasting = self.json_of("histogram", "--function", "request_lasting")
         long = sum(lives["blocks"] for lives in lasting["lifetimes"] if lives["from_ns"] >= 10_000_000)
         self.assertEqual(long, self.truth["lasting"])
-        whole = self.ask("histogram")
+        whole = self.json_of("histogram")
         self.assertEqual(sum(lives["blocks"] for lives in whole["lifetimes"]) + whole["not_freed"]["blocks"],
                          whole["allocations"])
         self.assertEqual(sum(lives["bytes"] for lives in whole["lifetimes"]) + whole["not_freed"]["bytes"],
                          whole["allocated_bytes"])
 
     def test_churn(self):
-        churn = self.ask("churn", "--within", "100s", "--top", 0)
-        brief = named(churn["sites"], "ask_brief")
+        churn = self.json_of("churn", "--within", "100s", "--top", 0)
+        brief = named(churn["sites"], "request_brief")
         self.assertEqual([brief[key] for key in ("allocations", "allocated_bytes", "freed", "short_lived",
                                                  "temporary")],
                          [self.truth["brief"], 33 * self.truth["brief"]] + 3 * [self.truth["brief"]])
-        pair = named(churn["sites"], "ask_pair")
+        pair = named(churn["sites"], "request_pair")
         self.assertEqual([pair["allocations"], pair["short_lived"], pair["short_lived_bytes"], pair["temporary"]],
                          [2 * self.truth["pairs"], 2 * self.truth["pairs"], 129 * self.truth["pairs"],
                           self.truth["pairs"]])
-        self.assertIsNone(named(churn["sites"], "ask_forever"))
-        short = self.ask("churn", "--within", "5ms", "--top", 0)
-        self.assertIsNone(named(short["sites"], "ask_lasting"))
+        self.assertIsNone(named(churn["sites"], "request_forever"))
+        short = self.json_of("churn", "--within", "5ms", "--top", 0)
+        self.assertIsNone(named(short["sites"], "request_lasting"))
         self.assertEqual(short["total"]["temporary"], self.report(self.trace)["heap"]["temporary_allocations"])
         self.heapprof("churn", self.trace, "--within", "soon", status=2)
 
@@ -215,10 +216,10 @@ class Habits(harness.Case):
                     result = self.run_heapprof(command, self.trace, "--kind", kind)
                     self.assertEqual((result.returncode, result.stdout), (2, ""))
                     self.assertIn(f"invalid value '{kind}' for --kind; expected heap", result.stderr)
-                self.assertEqual(self.ask(command, "--kind", "heap"), self.ask(command))
+                self.assertEqual(self.json_of(command, "--kind", "heap"), self.json_of(command))
 
     def test_reallocs(self):
-        reallocs = self.ask("reallocs", "--top", 0, "--function", "begin_buffer|grow_buffer|trim_buffer")
+        reallocs = self.json_of("reallocs", "--top", 0, "--function", "begin_buffer|grow_buffer|trim_buffer")
         for name in ("grow", "trim"):
             row = named(reallocs["sites"], f"{name}_buffer")
             truth = self.truth[name]
@@ -231,16 +232,16 @@ class Habits(harness.Case):
         self.assertEqual((longest["first_bytes"], longest["last_bytes"]), (16, 64 * 16 << 3))
 
     def test_threads(self):
-        threads = self.ask("threads", "--top", 0)
+        threads = self.json_of("threads", "--top", 0)
         index = {thread["tid"]: thread["index"] for thread in threads["threads"]}
         pairs = {(pair["allocated_by"], pair["freed_by"]): (pair["blocks"], pair["bytes"])
                  for pair in threads["pairs"]}
         main, first, second = (index[tid] for tid in (self.truth["tid"], *self.truth["tids"]))
         shared = self.truth["shared"]
-        shared_site = named(threads["sites"], "ask_shared")
+        shared_site = named(threads["sites"], "request_shared")
         self.assertEqual((shared_site["blocks"], shared_site["bytes"]),
                          (shared + shared // 4, 48 * shared + 64 * shared // 4))
-        of_ours = self.ask("threads", "--top", 0, "--function", "ask_shared")
+        of_ours = self.json_of("threads", "--top", 0, "--function", "request_shared")
         ours = {(pair["allocated_by"], pair["freed_by"]): (pair["blocks"], pair["bytes"])
                 for pair in of_ours["pairs"]}
         self.assertEqual(ours, {(main, first): (shared, 48 * shared),
@@ -250,7 +251,7 @@ class Habits(harness.Case):
         self.assertEqual(sum(blocks for blocks, _ in pairs.values()), threads["cross_thread_frees"]["blocks"])
 
     def test_frees(self):
-        frees = self.ask("frees", "--top", 0, "--function", "ask_left|ask_right")
+        frees = self.json_of("frees", "--top", 0, "--function", "request_left|request_right")
         self.assertTrue(frees["free_stacks_recorded"])
         self.assertEqual(frees["unknown"]["blocks"], 0)
 
@@ -259,17 +260,17 @@ class Habits(harness.Case):
                         if any(harness.plain_name(frame["function"]) == name for frame in stack))
         found = {}
         for pair in frees["pairs"]:
-            names = (key(pair["allocated_by"], ("ask_left", "ask_right")),
-                     key(pair["freed_by"], ("give_back_here", "give_back_there")))
+            names = (key(pair["allocated_by"], ("request_left", "request_right")),
+                     key(pair["freed_by"], ("free_here", "free_there")))
             found[names] = found.get(names, 0) + pair["blocks"]
-        self.assertEqual(found, {("ask_left", "give_back_here"): 30, ("ask_left", "give_back_there"): 20,
-                                 ("ask_right", "give_back_here"): 7, ("ask_right", "give_back_there"): 90})
+        self.assertEqual(found, {("request_left", "free_here"): 30, ("request_left", "free_there"): 20,
+                                 ("request_right", "free_here"): 7, ("request_right", "free_there"): 90})
 
     def test_frees_not_recorded(self):
         trace = self.record(harness.program("ledger_habits")).trace
         frees = json.loads(self.heapprof("frees", trace, "--json", "--top", 0))
         self.assertFalse(frees["free_stacks_recorded"])
-        steps = self.ask("reallocs")["total"]["steps"]
+        steps = self.json_of("reallocs")["total"]["steps"]
         self.assertGreaterEqual(frees["known"]["blocks"], steps)  # the frees of realloc
         self.assertGreater(frees["unknown"]["blocks"], frees["known"]["blocks"])
         self.assertIn("--free-stacks", self.heapprof("frees", trace))
@@ -338,8 +339,8 @@ class Selections(harness.Case):
         run = self.record(harness.program("ledger_habits"))
         trace, truth = run.trace, json.loads(run.stdout)
         brief, pairs, lasting, shared = (truth[name] for name in ("brief", "pairs", "lasting", "shared"))
-        own = ("--function", "^ask_")
-        # Every ask_ function of the program: allocations and sizes.
+        own = ("--function", "^request_")
+        # Every request_ function of the program: allocations and sizes.
         sums = {"brief": (brief, 33 * brief), "pair": (2 * pairs, 129 * pairs), "lasting": (lasting, 1000 * lasting),
                 "forever": (truth["forever"], (1 << truth["forever"]) - 1), "shared": (2 * shared, 112 * shared),
                 "left": (50, 500), "right": (97, 1940)}
@@ -349,18 +350,20 @@ class Selections(harness.Case):
 
         for options, expected in (
                 (own, of(*sums)),
-                ((*own, "--not-function", "ask_brief", "--not-function", "ask_pair"),
+                ((*own, "--not-function", "request_brief", "--not-function", "request_pair"),
                  of(*(sums.keys() - {"brief", "pair"}))),
-                (("--function", "ask_forever", "--min-size", "8", "--max-size", "128"), (5, 8 + 16 + 32 + 64 + 128)),
+                (("--function", "request_forever", "--min-size", "8", "--max-size", "128"),
+                 (5, 8 + 16 + 32 + 64 + 128)),
                 ((*own, "--min-size", "1000", "--max-size", "1000"), of("lasting")),
                 ((*own, "--thread", truth["tid"]), of(*sums)),
                 ((*own, "--thread", truth["tids"][0]), (0, 0)),
                 ((*own, "--module", "ledger_habits"), of(*sums)),
                 ((*own, "--module", "nothing_of_the_kind"), (0, 0)),
-                (("--function", "ask_(lasting|brief)$", "--min-lifetime", "50ms"), of("lasting")),
-                (("--function", "ask_(lasting|brief|forever)$", "--max-lifetime", "50ms"), of("brief")),
+                (("--function", "request_(lasting|brief)$", "--min-lifetime", "50ms"), of("lasting")),
+                (("--function", "request_(lasting|brief|forever)$", "--max-lifetime", "50ms"), of("brief")),
                 # Blocks that are never freed live until the end, which is after the long wait.
-                (("--function", "ask_(lasting|brief|forever)$", "--min-lifetime", "50ms"), of("lasting", "forever"))):
+                (("--function", "request_(lasting|brief|forever)$", "--min-lifetime", "50ms"),
+                 of("lasting", "forever"))):
             with self.subTest(options):
                 self.assertEqual(self.heap(trace, *options), expected)
 
@@ -373,26 +376,26 @@ class Selections(harness.Case):
         for site, expected in (("steady", (made, truth["steady"][0] - truth["half"][0])), ("ring", (40, 40 * 300)),
                                ("once", (1, truth["once"][0])), ("cache", (truth["cache"][1], truth["cache"][0]))):
             with self.subTest(site):
-                self.assertEqual(self.heap(run.trace, "--function", f"ask_{site}$", "--live-at", f"{half}ns"),
+                self.assertEqual(self.heap(run.trace, "--function", f"request_{site}$", "--live-at", f"{half}ns"),
                                  expected)
-        self.assertEqual(self.heap(run.trace, "--function", "ask_steady$", "--from", f"{half}ns"),
+        self.assertEqual(self.heap(run.trace, "--function", "request_steady$", "--from", f"{half}ns"),
                          (truth["half"][1], truth["half"][0]))
 
     def test_every_command(self):
-        """The five blocks of ask_forever from 8 to 128 bytes."""
+        """The five blocks of request_forever from 8 to 128 bytes."""
         trace = self.record(harness.program("ledger_habits"), FREE_STACKS=1).trace
-        five = ("--function", "ask_forever", "--min-size", "8", "--max-size", "128")
+        five = ("--function", "request_forever", "--min-size", "8", "--max-size", "128")
 
-        def ask(command, *options):
+        def json_of(command, *options):
             return json.loads(self.heapprof(command, trace, "--json", *options, *five))
 
-        self.assertEqual(sum(row["blocks"] for row in ask("leaks", "--top", 0)["top"]), 5)
-        self.assertEqual(ask("histogram")["allocations"], 5)
-        self.assertEqual(max(ask("timeline")["samples"]["live_bytes"]), 8 + 16 + 32 + 64 + 128)
-        self.assertEqual(ask("churn", "--top", 0)["total"]["allocations"], 5)
-        self.assertEqual(ask("reallocs", "--top", 0)["total"]["steps"], 0)
-        self.assertEqual(ask("frees", "--top", 0)["pairs"], [])
-        self.assertEqual(ask("threads", "--top", 0)["pairs"], [])
+        self.assertEqual(sum(row["blocks"] for row in json_of("leaks", "--top", 0)["top"]), 5)
+        self.assertEqual(json_of("histogram")["allocations"], 5)
+        self.assertEqual(max(json_of("timeline")["samples"]["live_bytes"]), 8 + 16 + 32 + 64 + 128)
+        self.assertEqual(json_of("churn", "--top", 0)["total"]["allocations"], 5)
+        self.assertEqual(json_of("reallocs", "--top", 0)["total"]["steps"], 0)
+        self.assertEqual(json_of("frees", "--top", 0)["pairs"], [])
+        self.assertEqual(json_of("threads", "--top", 0)["pairs"], [])
         folded = self.heapprof("flamegraph", trace, "--format", "folded", "--cost", "allocations", *five)
         self.assertEqual(sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()), 5)
         events = [json.loads(line)

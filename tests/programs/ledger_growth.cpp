@@ -49,37 +49,37 @@ void* idle(void*) {
 
 }  // namespace
 
-SITE void* ask_steady(std::size_t size) {
+SITE void* request_steady(std::size_t size) {
   void* block = malloc(size);
   KEEP_FRAME;
   return block;
 }
-SITE void* ask_cache(std::size_t size) {
+SITE void* request_cache(std::size_t size) {
   void* block = malloc(size);
   KEEP_FRAME;
   return block;
 }
-SITE void* ask_ring(std::size_t size) {
+SITE void* request_ring(std::size_t size) {
   void* block = malloc(size);
   KEEP_FRAME;
   return block;
 }
-SITE void* ask_once(std::size_t size) {
+SITE void* request_once(std::size_t size) {
   void* block = malloc(size);
   KEEP_FRAME;
   return block;
 }
-SITE void* ask_trickle(std::size_t size) {
+SITE void* request_trickle(std::size_t size) {
   void* block = malloc(size);
   KEEP_FRAME;
   return block;
 }
-SITE void* ask_red(std::size_t size) {
+SITE void* request_red(std::size_t size) {
   void* block = malloc(size);
   KEEP_FRAME;
   return block;
 }
-SITE void* ask_blue(std::size_t size) {
+SITE void* request_blue(std::size_t size) {
   void* block = malloc(size);
   KEEP_FRAME;
   return block;
@@ -121,7 +121,7 @@ void phase(const char* name, std::uint64_t seed, int most, bool last) {
       continue;
     }
     one = {nullptr, 1 + (seed >> 40) % 5000, is_red};
-    one.block = is_red ? ask_red(one.size) : ask_blue(one.size);
+    one.block = is_red ? request_red(one.size) : request_blue(one.size);
     (is_red ? red : blue) += one.size;
     ++(is_red ? red_blocks : blue_blocks);
     if (red + blue <= peak) continue;
@@ -155,11 +155,11 @@ std::uint64_t steady_bytes = 0, steady_first = 0, steady_last = 0, second_half_b
 
 /// Has one caller, in a loop that a compiler does not split by conditions: each call site has one stack.
 [[gnu::noinline]] void one_round(int round, std::size_t size) {
-  kept[kept_count++] = ask_steady(size);
-  if (round < kRounds / 20) kept[kept_count++] = ask_cache(40'000);
+  kept[kept_count++] = request_steady(size);
+  if (round < kRounds / 20) kept[kept_count++] = request_cache(40'000);
   free(ring[round % kRing]);
-  ring[round % kRing] = ask_ring(300);
-  if (round % 12 == 11) kept[kept_count++] = ask_trickle(12);
+  ring[round % kRing] = request_ring(300);
+  if (round % 12 == 11) kept[kept_count++] = request_trickle(12);
   KEEP_FRAME;
 }
 
@@ -178,7 +178,7 @@ int main() {
   for (Held& one : held) free(one.block);
   append("], ");
 
-  kept[kept_count++] = ask_once(1 << 20);
+  kept[kept_count++] = request_once(1 << 20);
   for (int round = 0; round < kRounds; ++round) {
     const std::size_t size = 100 + static_cast<std::size_t>(round % 50);
     before_round(round, size);

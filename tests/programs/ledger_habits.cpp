@@ -14,37 +14,37 @@
 #define SITE extern "C" [[gnu::noinline, gnu::used]]
 #define KEEP_FRAME asm volatile("" ::: "memory")
 
-SITE void* ask_brief(std::size_t size) {
+SITE void* request_brief(std::size_t size) {
   void* block = malloc(size);
   KEEP_FRAME;
   return block;
 }
-SITE void* ask_pair(std::size_t size) {
+SITE void* request_pair(std::size_t size) {
   void* block = malloc(size);
   KEEP_FRAME;
   return block;
 }
-SITE void* ask_lasting(std::size_t size) {
+SITE void* request_lasting(std::size_t size) {
   void* block = malloc(size);
   KEEP_FRAME;
   return block;
 }
-SITE void* ask_forever(std::size_t size) {
+SITE void* request_forever(std::size_t size) {
   void* block = malloc(size);
   KEEP_FRAME;
   return block;
 }
-SITE void* ask_shared(std::size_t size) {
+SITE void* request_shared(std::size_t size) {
   void* block = malloc(size);
   KEEP_FRAME;
   return block;
 }
-SITE void* ask_left(std::size_t size) {
+SITE void* request_left(std::size_t size) {
   void* block = malloc(size);
   KEEP_FRAME;
   return block;
 }
-SITE void* ask_right(std::size_t size) {
+SITE void* request_right(std::size_t size) {
   void* block = malloc(size);
   KEEP_FRAME;
   return block;
@@ -64,11 +64,11 @@ SITE void* trim_buffer(void* old, std::size_t size) {
   KEEP_FRAME;
   return block;
 }
-SITE void give_back_here(void* block) {
+SITE void free_here(void* block) {
   free(block);
   KEEP_FRAME;
 }
-SITE void give_back_there(void* block) {
+SITE void free_there(void* block) {
   free(block);
   KEEP_FRAME;
 }
@@ -122,16 +122,16 @@ void* step(void* (*how)(void*, std::size_t), void* old, std::size_t old_size, st
 int main() {
   pthread_t second;
   if (pthread_create(&second, nullptr, idle, nullptr) != 0) return 2;
-  for (int i = 0; i < kLasting; ++i) lasting[i] = ask_lasting(1000);
-  for (int i = 0; i < kBrief; ++i) free(ask_brief(33));
+  for (int i = 0; i < kLasting; ++i) lasting[i] = request_lasting(1000);
+  for (int i = 0; i < kBrief; ++i) free(request_brief(33));
   for (int i = 0; i < kPairs; ++i) {
-    void* const first = ask_pair(64);
-    void* const second = ask_pair(65);
+    void* const first = request_pair(64);
+    void* const second = request_pair(65);
     free(first);
     free(second);
   }
 
-  for (int i = 0; i < kForever; ++i) forever[i] = ask_forever(std::size_t{1} << i);
+  for (int i = 0; i < kForever; ++i) forever[i] = request_forever(std::size_t{1} << i);
 
   Buffers grown, trimmed;
   void* barriers[4 * 64];
@@ -160,7 +160,7 @@ int main() {
   for (int i = 0; i < kLasting; ++i) free(lasting[i]);
 
   for (int thread = 0; thread < kThreads; ++thread)
-    for (int i = 0; i < kShared; ++i) shared[thread][i] = ask_shared(48 + 16 * static_cast<std::size_t>(thread));
+    for (int i = 0; i < kShared; ++i) shared[thread][i] = request_shared(48 + 16 * static_cast<std::size_t>(thread));
   for (std::uintptr_t thread = 0; thread < kThreads; ++thread) {
     pthread_t handle;
     if (pthread_create(&handle, nullptr, free_shared, reinterpret_cast<void*>(thread)) != 0) return 2;
@@ -168,10 +168,10 @@ int main() {
   }
   for (int i = kShared / 4; i < kShared; ++i) free(shared[1][i]);
 
-  for (int i = 0; i < 30; ++i) give_back_here(ask_left(10));
-  for (int i = 0; i < 20; ++i) give_back_there(ask_left(10));
-  for (int i = 0; i < 7; ++i) give_back_here(ask_right(20));
-  for (int i = 0; i < 90; ++i) give_back_there(ask_right(20));
+  for (int i = 0; i < 30; ++i) free_here(request_left(10));
+  for (int i = 0; i < 20; ++i) free_there(request_left(10));
+  for (int i = 0; i < 7; ++i) free_here(request_right(20));
+  for (int i = 0; i < 90; ++i) free_there(request_right(20));
 
   static char text[2048];
   const int used = snprintf(
