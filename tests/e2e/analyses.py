@@ -156,12 +156,12 @@ class CallSites(harness.Case):
         self.assertLessEqual(set(found), set(truth))
 
 
-class Habits(harness.Case):
-    """ledger_habits: sizes, lifetimes, churn, reallocs, threads, frees."""
+class Patterns(harness.Case):
+    """ledger_patterns: sizes, lifetimes, churn, reallocs, threads, frees."""
 
     def setUp(self):
         super().setUp()
-        self.run_ = self.record(harness.program("ledger_habits"), FREE_STACKS=1)
+        self.run_ = self.record(harness.program("ledger_patterns"), FREE_STACKS=1)
         self.trace = self.run_.trace
         self.truth = json.loads(self.run_.stdout)
 
@@ -267,7 +267,7 @@ class Habits(harness.Case):
                                  ("request_right", "free_here"): 7, ("request_right", "free_there"): 90})
 
     def test_frees_not_recorded(self):
-        trace = self.record(harness.program("ledger_habits")).trace
+        trace = self.record(harness.program("ledger_patterns")).trace
         frees = json.loads(self.heapprof("frees", trace, "--json", "--top", 0))
         self.assertFalse(frees["free_stacks_recorded"])
         steps = self.json_of("reallocs")["total"]["steps"]
@@ -336,7 +336,7 @@ class Selections(harness.Case):
         return heap["allocations"], heap["allocated_bytes"]
 
     def test_blocks(self):
-        run = self.record(harness.program("ledger_habits"))
+        run = self.record(harness.program("ledger_patterns"))
         trace, truth = run.trace, json.loads(run.stdout)
         brief, pairs, lasting, shared = (truth[name] for name in ("brief", "pairs", "lasting", "shared"))
         own = ("--function", "^request_")
@@ -357,7 +357,7 @@ class Selections(harness.Case):
                 ((*own, "--min-size", "1000", "--max-size", "1000"), of("lasting")),
                 ((*own, "--thread", truth["tid"]), of(*sums)),
                 ((*own, "--thread", truth["tids"][0]), (0, 0)),
-                ((*own, "--module", "ledger_habits"), of(*sums)),
+                ((*own, "--module", "ledger_patterns"), of(*sums)),
                 ((*own, "--module", "nothing_of_the_kind"), (0, 0)),
                 (("--function", "request_(lasting|brief)$", "--min-lifetime", "50ms"), of("lasting")),
                 (("--function", "request_(lasting|brief|forever)$", "--max-lifetime", "50ms"), of("brief")),
@@ -383,7 +383,7 @@ class Selections(harness.Case):
 
     def test_every_command(self):
         """The five blocks of request_forever from 8 to 128 bytes."""
-        trace = self.record(harness.program("ledger_habits"), FREE_STACKS=1).trace
+        trace = self.record(harness.program("ledger_patterns"), FREE_STACKS=1).trace
         five = ("--function", "request_forever", "--min-size", "8", "--max-size", "128")
 
         def json_of(command, *options):

@@ -59,7 +59,7 @@ class Compact(harness.Case):
     def recordings(self):
         """Threads, reallocations, call stacks of frees, mappings, marks; and two real programs."""
         yield self.record(harness.program("ledger_threads"), 1_000, 1, 3, 1).trace
-        yield self.record(harness.program("ledger_habits"), FREE_STACKS=1).trace
+        yield self.record(harness.program("ledger_patterns"), FREE_STACKS=1).trace
         yield self.record(harness.program("ledger_growth")).trace
         yield self.record(harness.program("ledger_mmap")).trace
         python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable

@@ -63,7 +63,7 @@ class Control(harness.Case):
         self.assertIn("has ended", errors)
 
     def test_resume_reaches_a_program_that_only_allocates(self):
-        process, trace = self.start(harness.program("hoard"))
+        process, trace = self.start(harness.program("slow_leak"))
         self.assertEqual(process.stdout.readline(), "up\n")
         self.assertEqual(self.control(trace, "pause"), (0, "paused\n", ""))
         self.assertEqual(self.control(trace, "resume"), (0, "recording\n", ""))

@@ -85,7 +85,7 @@ class Figures(harness.Case):
 
     def setUp(self):
         super().setUp()
-        self.run_ = self.record(harness.program("idler"))
+        self.run_ = self.record(harness.program("idle_times"))
         self.trace = self.run_.trace
         self.truth = json.loads(self.run_.stdout)
         self.timeline = json.loads(self.heapprof("timeline", self.trace, "--json"))
@@ -181,7 +181,7 @@ class Figures(harness.Case):
         everything = self.report(mapping, "--kind", "all", "--cost", "allocated")["total"]
         self.assertEqual(self.rows("--kind", "all", trace=mapping)["allocated"][0], self.human(everything["bytes"]))
         # If mappings were not recorded, --kind mmap is rejected.
-        without = self.record(harness.program("idler"), MMAP=0).trace
+        without = self.record(harness.program("idle_times"), MMAP=0).trace
         for kind in ("mmap", "all"):
             result = self.run_heapprof("report", without, "--kind", kind)
             self.assertEqual(result.returncode, 1)

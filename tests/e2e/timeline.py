@@ -27,7 +27,7 @@ def points_of(path):
 class Timeline(harness.Case):
     def setUp(self):
         super().setUp()
-        self.run_ = self.record(harness.program("idler"))
+        self.run_ = self.record(harness.program("idle_times"))
         self.trace = self.run_.trace
         self.truth = json.loads(self.run_.stdout)
 

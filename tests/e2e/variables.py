@@ -82,7 +82,7 @@ class Variables(harness.Case):
             self.assertEqual(self.single(PAUSED=off).read().settings["HEAPPROF_PAUSED"], "0")
 
     def test_max_depth(self):
-        run = self.record(harness.program("deep"), 3000, 20, MAX_DEPTH=200)
+        run = self.record(harness.program("deep_recursion"), 3000, 20, MAX_DEPTH=200)
         rows = [row for row in self.all_stacks(run.trace, "leaked") if row["bytes"] and row["bytes"] % 333 == 0]
         self.assertEqual(sum(row["blocks"] for row in rows), 20)
         for row in rows:
@@ -90,7 +90,7 @@ class Variables(harness.Case):
             self.assertLessEqual(len(row["stack"]), 200 + 2)
             self.assertGreater(len(row["stack"]), 0)
         # A deep recursion with default settings: one stack, not truncated.
-        run = self.record(harness.program("deep"), 900, 20)
+        run = self.record(harness.program("deep_recursion"), 900, 20)
         rows = [row for row in self.all_stacks(run.trace, "leaked") if row["bytes"] == 20 * 333]
         self.assertEqual(len(rows), 1)
         self.assertIsNone(rows[0]["truncated"])
@@ -145,7 +145,7 @@ class Variables(harness.Case):
         self.assertEqual((settings["HEAPPROF_MAX_DEPTH"], settings["HEAPPROF_MMAP"]), ("77", "0"))
 
     def test_record_options(self):
-        run = self.record(harness.program("deep"), 300, 5, how="record",
+        run = self.record(harness.program("deep_recursion"), 300, 5, how="record",
                           options=("--max-depth", "100", "--mmap", "off"))
         settings = run.read().settings
         self.assertEqual((settings["HEAPPROF_MAX_DEPTH"], settings["HEAPPROF_MMAP"]), ("100", "0"))

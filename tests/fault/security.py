@@ -118,7 +118,7 @@ class Security(harness.Case):
 
     def test_the_mapping_is_overwritten_while_the_program_runs(self):
         for shadow_stack in (1, 0):
-            run = self.record(harness.program("scribbled"), 1.5, BLOCK_BYTES=4096, SHADOW_STACK=shadow_stack)
+            run = self.record(harness.program("overwritten_trace"), 1.5, BLOCK_BYTES=4096, SHADOW_STACK=shadow_stack)
             self.assertGreater(int(run.stdout), 100_000)
             # heapprof reports the damage, and does not crash.
             done = self.run_heapprof("report", run.trace)

@@ -34,7 +34,7 @@ def main():
             with tempfile.TemporaryDirectory(prefix="heapprof-campaign-") as folder:
                 case.dir = Path(folder)
                 try:
-                    run = case.record(harness.program("trouble"), what, times, BLOCK_BYTES=block_bytes, timeout=3600)
+                    run = case.record(harness.program("stress"), what, times, BLOCK_BYTES=block_bytes, timeout=3600)
                     case.assert_sound(case.report(run.trace))
                     marked = case.report(run.trace, "--min-size", 777, "--max-size", 777)["heap"]["allocations"]
                     case.assertEqual(marked, int(run.stdout))

@@ -1,4 +1,4 @@
-"""Hosts that are hard to record (tests/programs/trouble.cpp): they end as without the recorder, and every event is
+"""Hosts that are hard to record (tests/programs/stress.cpp): they end as without the recorder, and every event is
 recorded."""
 
 import harness
@@ -6,9 +6,9 @@ import harness
 COUNTED_SIZE = 777  # bytes of the blocks that the program counts
 
 
-class Trouble(harness.Case):
+class Stress(harness.Case):
     def check(self, what, **variables):
-        run = self.record(harness.program("trouble"), what, **variables)
+        run = self.record(harness.program("stress"), what, **variables)
         self.assertEqual(run.stderr, "")
         self.assert_sound(self.report(run.trace))
         counted = self.report(run.trace, "--min-size", COUNTED_SIZE, "--max-size", COUNTED_SIZE)
@@ -33,7 +33,7 @@ class Trouble(harness.Case):
 
     def test_recorded_children_of_a_threaded_program(self):
         pattern = self.dir / "child.%p.hprof"
-        self.record(harness.program("trouble"), "fork", OUTPUT=pattern, CHILDREN=1)
+        self.record(harness.program("stress"), "fork", OUTPUT=pattern, CHILDREN=1)
         traces = list(self.dir.glob("child.*.hprof"))
         self.assertEqual(len(traces), 301)
         for trace in traces[:20]:

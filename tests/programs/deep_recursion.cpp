@@ -1,6 +1,6 @@
 // Recurses to DEPTH and allocates a block there, COUNT times.
 //
-// usage: deep DEPTH COUNT
+// usage: deep_recursion DEPTH COUNT
 #include <stdlib.h>
 
 namespace {

@@ -5,7 +5,7 @@ import ledger as ledger_module
 import trace_reader
 
 
-class Edges(harness.Case):
+class EdgeCases(harness.Case):
     def site_replay(self, run, name):
         """Events of blocks that the call sites allocated, from trace_reader: counts, and live blocks by address."""
         trace = run.read()
@@ -40,7 +40,7 @@ class Edges(harness.Case):
         its free is unmatched."""
         for how in harness.WAYS:
             with self.subTest(how=how):
-                run = self.record(harness.program("ledger_early"), 1, how=how)
+                run = self.record(harness.program("ledger_start_and_end"), 1, how=how)
                 ledger = run.ledger()
                 self.assert_ledger_clean(ledger)
                 truth = ledger.figures()
@@ -52,7 +52,7 @@ class Edges(harness.Case):
                 if unknown:
                     truth.sites.pop("site_preinit")
                 self.check_sites(run, truth)
-                found, live, figures = self.site_replay(run, "ledger_early")
+                found, live, figures = self.site_replay(run, "ledger_start_and_end")
                 self.assertEqual((figures["unmatched_frees"], figures["implied_frees"]), (unknown, 0))
                 self.assertEqual(found, dict(allocations=truth.allocations - unknown, frees=truth.frees - unknown,
                                              allocated_bytes=truth.allocated_bytes - 101 * unknown, failed=0))

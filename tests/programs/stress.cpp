@@ -1,12 +1,12 @@
 // Hosts that are hard to record.
 //
-// usage: trouble MODE [N]
+// usage: stress MODE [N]
 //
-//   trouble cancel [N]    1,000 threads, or N, each cancelled while it allocates
-//   trouble storm [N]     20,000 threads, or N, that live for one allocation
-//   trouble many          1,000 threads at once
-//   trouble fork          300 forks while three threads allocate
-//   trouble descriptors   closes every descriptor, and opens its own file under every number
+//   stress cancel [N]     1,000 threads, or N, each cancelled while it allocates
+//   stress storm [N]      20,000 threads, or N, that live for one allocation
+//   stress many           1,000 threads at once
+//   stress fork           300 forks while three threads allocate
+//   stress descriptors    closes every descriptor, and opens its own file under every number
 //
 // Prints how many blocks of kCountedSize bytes this process allocated, including those of cancelled threads. Exit
 // status 1: the host was affected.

@@ -13,7 +13,7 @@ import harness
 HEAPPROF = str(harness.HEAPPROF)
 
 
-class Shells(harness.Case):
+class CompletionsAndManual(harness.Case):
     ACTIONS = {"pause", "resume", "mark", "status"}
 
     def pages(self):

@@ -5,15 +5,15 @@ import json
 import harness
 
 
-class Talker(harness.Case):
+class ProgramApi(harness.Case):
     def test_without_recorder(self):
-        run = self.record(harness.program("talker"), how="plain")
+        run = self.record(harness.program("program_api"), how="plain")
         self.assertEqual(run.stdout, "0 0 0\n")
 
     def test_pause_mark_and_pool(self):
         for how in harness.WAYS:
             with self.subTest(how=how):
-                run = self.record(harness.program("talker"), how=how)
+                run = self.record(harness.program("program_api"), how=how)
                 self.assertEqual(run.stdout, "1 0 1\n")
                 report = self.report(run.trace)
                 self.assertTrue(report["integrity"]["complete"])
@@ -30,7 +30,7 @@ class Talker(harness.Case):
                 self.assertIn("before the pause", json.dumps(timeline, ensure_ascii=False))
 
     def test_started_paused(self):
-        run = self.record(harness.program("talker"), PAUSED=1)
+        run = self.record(harness.program("program_api"), PAUSED=1)
         self.assertEqual(run.stdout, "0 0 1\n")
         sizes = [row["bytes"] // row["blocks"] for row in self.all_stacks(run.trace, "allocated")]
         self.assertEqual(sizes.count(3333), 2)  # two call sites, two stacks

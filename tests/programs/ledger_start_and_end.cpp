@@ -1,6 +1,6 @@
 // Allocations at the start and the end of the program and of threads.
 //
-// usage: ledger_early WORK    0: none of the allocations
+// usage: ledger_start_and_end WORK    0: none of the allocations
 //
 // Allocations in .preinit_array, in the first and in other constructors, in a failing dlsym, in signal handlers, at a
 // thread's end (in C++ thread-local destructors and in key destructors, which glibc calls in up to four rounds), in

@@ -1,6 +1,6 @@
 // Overwrites its own mappings of the trace with random words, while three threads allocate.
 //
-// usage: scribbled SECONDS
+// usage: overwritten_trace SECONDS
 //
 // Prints how many words it wrote and exits with status 0: the recorder trusts nothing that it reads from the
 // mappings.

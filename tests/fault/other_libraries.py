@@ -17,7 +17,7 @@ def installed(name):
     return path if path.exists() else None
 
 
-class Neighbours(harness.Case):
+class OtherLibraries(harness.Case):
     def program_of(self, text, *options, compiler="gcc", name="program", language="c"):
         source = self.dir / f"{name}.{'c' if language == 'c' else 'cpp'}"
         source.write_text(text)

@@ -8,7 +8,7 @@ import subprocess
 import harness
 
 
-class Ways(harness.Case):
+class Loading(harness.Case):
     def traces(self):
         """(path, report) of every trace below the test's folder, sorted by program and pid."""
         found = []

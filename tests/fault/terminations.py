@@ -14,7 +14,7 @@ GROUP = Path("/sys/fs/cgroup/memory/heapprof-test")
 FIGURES = ("allocations", "allocated_bytes", "frees", "failed", "leaked_bytes", "leaked_blocks")
 
 
-class Endings(harness.Case):
+class Terminations(harness.Case):
     def check(self, run, ended_by):
         problem, figures = killed.compare(run.trace, run.ledger_path)
         self.assertIsNone(problem)

@@ -12,7 +12,7 @@ BASE_BYTES = 256 << 20
 BYTES_PER_FILE_BYTE = 128
 
 
-class Hostile(harness.Case):
+class MemoryLimits(harness.Case):
     def setUp(self):
         super().setUp()
         made = subprocess.run([str(harness.BUILD / "tests" / "e2e" / "hostile_traces"), str(self.dir)], check=True,

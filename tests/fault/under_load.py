@@ -10,7 +10,7 @@ import harness
 
 HEADER = Path(__file__).resolve().parents[2] / "preload" / "heapprof.h"
 
-TALKER = r"""
+PROGRAM = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include "heapprof.h"
@@ -33,7 +33,7 @@ int main(void) {
 """
 
 
-class Talking(harness.Case):
+class UnderLoad(harness.Case):
     def load(self):
         trace = self.dir / "load.hprof"
         process = self.popen([harness.program("hosts"), "load", "2"], stdout=subprocess.PIPE,
@@ -92,7 +92,7 @@ class Talking(harness.Case):
                                           ("gcc", "u.c", ["-std=c11", "-no-pie"]),
                                           ("g++", "t.cpp", ["-std=c++11", "-Wall", "-Wextra", "-Werror"])):
             with self.subTest(source=source):
-                (self.dir / source).write_text(TALKER)
+                (self.dir / source).write_text(PROGRAM)
                 program = self.dir / source.replace(".", "_")
                 subprocess.run([compiler, *options, "-O1", "-fno-builtin", f"-I{HEADER.parent}", "-o", program,
                                 self.dir / source],

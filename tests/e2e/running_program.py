@@ -8,7 +8,7 @@ import harness
 import heaptrack_file
 
 
-class Running(harness.Case):
+class RunningProgram(harness.Case):
     def start(self, threads):
         trace = self.dir / "steady.hprof"
         return self.start_steady(trace, threads), trace
