@@ -23,6 +23,7 @@
 
 namespace ledger {
 
+// clang-format off
 #define LEDGER_SHARED_SITES(X)                                                                     \
   X(site_malloc) X(site_calloc) X(site_realloc) X(site_reallocarray) X(site_free)                  \
   X(site_posix_memalign) X(site_aligned_alloc) X(site_memalign) X(site_valloc) X(site_pvalloc)     \
@@ -32,6 +33,7 @@ namespace ledger {
   X(site_destructor)                                                                               \
   X(site_thread_exit) X(site_atexit) X(site_dlsym) X(site_signal) X(site_plugin_a) X(site_plugin_b) \
   X(site_iconv) X(site_mmap) X(site_munmap) X(site_mremap) X(site_sbrk)
+// clang-format on
 
 #define LEDGER_SITE_ENUM(name) k_##name,
 #define LEDGER_SITE_NAME(name) #name,
