@@ -41,7 +41,7 @@ class FirstUse(harness.Case):
         os.close(terminal)
         return process.wait(timeout=60), output.decode(errors="replace"), (self.dir / "stderr").read_text()
 
-    # --- what stands in the place of a command ---------------------------------------------------------
+    # --- arguments in the place of a command ---------------------------------------------------------
 
     def test_nothing_at_all(self):
         result = self.run_heapprof()
@@ -186,7 +186,7 @@ class FirstUse(harness.Case):
         # An unknown option is reported first.
         self.assertIn("unknown option '--bogus'", self.run_heapprof("report", "--bogus").stderr)
 
-    def test_the_newest_is_the_one_that_record_led_to(self):
+    def test_the_newest_is_the_one_that_record_named(self):
         """Also if a wrapper ends after the program that it starts."""
         for trace in (self.older, self.newer):
             trace.unlink()
@@ -199,7 +199,7 @@ class FirstUse(harness.Case):
         self.assertIn("/heapprof.hello.", led_to)
         self.assertIn(f"reading {os.path.basename(led_to)}, the newest of", self.run_heapprof("report").stderr)
 
-    def test_a_wrappers_trace_names_the_one_that_goes_on(self):
+    def test_a_wrappers_trace_names_the_next_one(self):
         """If a wrapper executes the program, the trace named by -o is the wrapper's."""
         for trace in (self.older, self.newer):
             trace.unlink()

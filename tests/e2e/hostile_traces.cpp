@@ -1,6 +1,6 @@
-// Writes traces that are small as files and ask for much memory. Each contains the same sound stream besides.
+// Writes small traces that would need much memory. Each also contains the same valid stream.
 //
-//   hostile_traces FOLDER    prints the number of allocations in the sound stream
+// usage: hostile_traces FOLDER    prints the number of allocations in the valid stream
 #include <lz4.h>
 #include <zstd.h>
 
@@ -19,14 +19,14 @@ namespace {
 using namespace heapprof;
 using test::TraceBuilder;
 
-constexpr unsigned kSoundAllocations = 1'000;
+constexpr unsigned kValidAllocations = 1'000;
 constexpr std::uint32_t kBlockRecords = 2'046;  // of a block of 64 KB
 constexpr std::uint32_t kFirstHostileStream = 100;
 
-void fill_soundly(TraceBuilder& trace) {
+void add_valid_stream(TraceBuilder& trace) {
   auto& stream = trace.stream();
   stream.thread(100, "sound");
-  for (std::uint64_t i = 1; i <= kSoundAllocations; ++i) stream.alloc(i * 10, 0x10000 + 16 * i, 8);
+  for (std::uint64_t i = 1; i <= kValidAllocations; ++i) stream.alloc(i * 10, 0x10000 + 16 * i, 8);
 }
 
 template <typename T>
@@ -35,10 +35,10 @@ void put(std::vector<std::uint8_t>& bytes, const T& value) {
   bytes.insert(bytes.end(), begin, begin + sizeof value);
 }
 
-/// Frames behind the extents of a sound trace.
+/// Frames after the extents of a valid trace.
 class Frames {
  public:
-  /// A frame of `records` records, whose columns are these bytes.
+  /// Adds a frame of `records` records with these columns.
   void add(std::uint32_t stream, std::uint32_t sequence, const std::vector<std::uint8_t>& columns,
            std::uint32_t records, std::uint32_t events) {
     std::vector<char> payload(static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(columns.size()))));
@@ -67,9 +67,9 @@ class Frames {
 
   void write(const std::string& path) const {
     TraceBuilder trace;
-    fill_soundly(trace);
+    add_valid_stream(trace);
     std::vector<std::uint8_t> file = trace.bytes();
-    // Extents of 1 MB would split frames, so all stand outside of extents, where a reader looks for them, too.
+    // Extents of 1 MB would split frames, so all are outside extents, where a reader searches for frames too.
     file.insert(file.end(), bytes_.begin(), bytes_.end());
     file.resize((file.size() + kUnitBytes - 1) / kUnitBytes * kUnitBytes, 0);
     TraceBuilder::write_bytes(path, file);
@@ -105,7 +105,7 @@ void write_large_frames(const std::string& path) {
   frames.write(path);
 }
 
-/// All streams are in the middle of a block at one moment.
+/// All streams are in the middle of a block at the same time.
 void write_many_streams(const std::string& path) {
   std::vector<Slot> slots;
   for (std::uint64_t i = 0; i < kBlockRecords; ++i)
@@ -117,7 +117,7 @@ void write_many_streams(const std::string& path) {
   frames.write(path);
 }
 
-/// `text` as often as a block holds it.
+/// Repeats `text` until a block is full.
 void write_texts(const std::string& path, TextKind kind, const std::string& text) {
   std::vector<Slot> slots;
   std::uint32_t records = 0;
@@ -139,7 +139,7 @@ std::string module_text() {
   return std::string(reinterpret_cast<const char*>(&fixed), sizeof fixed) + "/lib";
 }
 
-/// A section whose contents are a beginning and then zeros, to so many bytes.
+/// Adds a section of `bytes` bytes: `contents`, then zeros.
 void add_section(std::vector<std::uint8_t>& file, trace::SectionKind kind, std::vector<std::uint8_t> contents,
                  std::size_t bytes) {
   contents.resize(bytes, 0);
@@ -149,8 +149,8 @@ void add_section(std::vector<std::uint8_t>& file, trace::SectionKind kind, std::
   header.magic = trace::kSectionMagic;
   header.kind = kind;
   header.file_id = TraceBuilder::kFileId;
-  header.number = kSoundAllocations;
-  header.events = kSoundAllocations;
+  header.number = kValidAllocations;
+  header.events = kValidAllocations;
   header.last_time = 1'000'000;
   header.raw_bytes = bytes;
   header.payload_bytes = payload.size();
@@ -167,7 +167,7 @@ std::vector<std::uint8_t> compacted_header() {
   return empty.bytes();
 }
 
-/// A valid section of kind kSummary with so many nodes, of two bytes each.
+/// Adds a valid section of kind kSummary with `nodes` nodes, of two bytes each.
 void add_summary(std::vector<std::uint8_t>& file, std::uint64_t nodes) {
   std::vector<std::uint8_t> contents(6 + 5, 0);            // times, counts, damage
   contents.insert(contents.end(), {1, 0, 0});              // the clock's first point
@@ -185,7 +185,7 @@ void write_compacted_nodes(const std::string& path) {
   TraceBuilder::write_bytes(path, file);
 }
 
-/// A chunk in which one stream stands two million times.
+/// Writes a chunk that contains one stream two million times.
 void write_compacted_streams(const std::string& path) {
   std::vector<std::uint8_t> file = compacted_header();
   add_summary(file, 1);
@@ -214,6 +214,6 @@ int main(int argc, char** argv) {
   write_texts(folder + "modules.hprof", TextKind::kModule, module_text());
   write_compacted_nodes(folder + "compacted_nodes.hprof");
   write_compacted_streams(folder + "compacted_streams.hprof");
-  std::printf("%u\n", kSoundAllocations);
+  std::printf("%u\n", kValidAllocations);
   return 0;
 }

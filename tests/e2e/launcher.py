@@ -1,6 +1,6 @@
 """heapprof record: the environment of the program, its signals and its end, and programs that are refused.
 
-Most of it is seen through a stand-in for the recorder, a library that writes down what it was loaded into.
+Most tests use a stand-in for the recorder, a library that prints the process into which it was loaded.
 """
 
 import json
@@ -81,7 +81,7 @@ LAST_SIGNAL = 60
 
 
 def pending(pid):
-    """The signals that a process was sent and has not taken, as in /proc/PID/status."""
+    """The pending signals of a process, from /proc/PID/status."""
     with open(f"/proc/{pid}/status") as file:
         (mask,) = (int(line.split()[1], 16) for line in file if line.startswith("ShdPnd"))
     return {number for number in range(1, 65) if mask >> (number - 1) & 1}
@@ -132,7 +132,7 @@ class Launcher(harness.Case):
         path.chmod(mode)
         return path
 
-    # --- what the program is given --------------------------------------------------------------------
+    # --- the environment of the program --------------------------------------------------------------------
 
     def test_environment(self):
         given = self.environment_given()
@@ -214,7 +214,7 @@ class Launcher(harness.Case):
     def test_names_of_programs(self):
         (self.dir / "bin1").mkdir()
         (self.dir / "bin2").mkdir()
-        self.script("bin1/tool", "#!/bin/sh\necho one\n", 0o644)  # not executable: passed over
+        self.script("bin1/tool", "#!/bin/sh\necho one\n", 0o644)  # not executable: skipped
         self.script("bin2/tool", "#!/bin/sh\necho two $0\n")
         path = f"{self.dir}/bin1:{self.dir}/bin2:{os.environ['PATH']}"
         result = self.run_record("-q", "tool", PATH=path)
@@ -229,7 +229,7 @@ class Launcher(harness.Case):
         self.assertEqual(self.run_record("-q", "sh", "-c", "cat /proc/$$/cmdline | cut -d '' -f 1 | tr '\\0' '\\n' "
                                          "| head -n 1").stdout, "sh\n")
 
-    # --- how it ends ----------------------------------------------------------------------------------
+    # --- the end of the program ----------------------------------------------------------------------------------
 
     def test_exit_status(self):
         for status in (0, 1, 2, 42, 125, 126, 127, 128, 255):
@@ -249,7 +249,7 @@ class Launcher(harness.Case):
         self.assertEqual(process.wait(timeout=60), 5)
         process.stdout.close()
 
-    def test_a_signal_to_the_group_comes_once(self):
+    def test_a_signal_to_the_group_arrives_once(self):
         """As from `timeout` or a shell's `kill %1`: the program is in the group too."""
         numbers = [signal.SIGUSR1, signal.SIGHUP, signal.SIGINT, 40, signal.SIGTERM]
         process = self.popen(self.command("-q", sys.executable, "-c", CATCHER, LAST_SIGNAL,
@@ -299,7 +299,7 @@ class Launcher(harness.Case):
         harness.wait_until(lambda: state_of(child) == "T", "the program does not stop")
         # The launcher takes SIGCHLD before this one, which waits for the child to continue.
         process.send_signal(LAST_SIGNAL)
-        harness.wait_until(lambda: LAST_SIGNAL in pending(child), "the launcher passes nothing on")
+        harness.wait_until(lambda: LAST_SIGNAL in pending(child), "the launcher forwards nothing")
         self.assertNotEqual(state_of(process.pid), "T")
         os.kill(child, signal.SIGCONT)
         process.communicate(b"word\n", timeout=60)
@@ -319,7 +319,7 @@ class Launcher(harness.Case):
     # --- on a terminal --------------------------------------------------------------------------------
 
     def on_terminal(self, *command):
-        """Starts `command` as the foreground job of a terminal of its own; returns its pid and the terminal."""
+        """Starts `command` as the foreground job of a new terminal; returns its pid and the terminal."""
         pid, terminal = pty.fork()
         if pid == 0:
             try:
@@ -342,7 +342,7 @@ class Launcher(harness.Case):
         self.assertIn(text, seen)
         return seen
 
-    def test_interrupt_from_the_terminal_comes_once(self):
+    def test_interrupt_from_the_terminal_arrives_once(self):
         pid, terminal = self.on_terminal(*self.command("-q", sys.executable, "-c", CATCHER, int(signal.SIGINT),
                                                        int(signal.SIGQUIT), int(signal.SIGTERM), LAST_SIGNAL))
         self.read_until(terminal, b"ready")
@@ -431,14 +431,15 @@ class Launcher(harness.Case):
         self.assertFalse(marker.exists())
         self.assertFalse([path.name for path in self.dir.iterdir() if ".hprof" in path.name])
 
-    def test_wrong_use(self):
+    def test_invalid_arguments(self):
         marker = self.dir / "ran"
         for options, word in ((("--max-depth", "many"), "65536"), (("--shadow-stack", "perhaps"), "on, off"),
                               (("--no-such-option",), "--no-such-option"), (("-o", ""), "path"),
                               (("--max-file-size", "2GB"), "2G"), (("--log", "loud"), "warn")):
             self.refused(*options, "touch", marker, status=2, words=[word])
         self.refused(status=2, words=["PROGRAM"])
-        self.refused("touch", marker, status=2, words=["'maybe' for the environment variable HEAPPROF_MMAP", "on, off"], HEAPPROF_MMAP="maybe")
+        self.refused("touch", marker, status=2,
+                     words=["'maybe' for the environment variable HEAPPROF_MMAP", "on, off"], HEAPPROF_MMAP="maybe")
         self.assertFalse(marker.exists())
 
     def test_refused_outputs(self):
@@ -484,7 +485,7 @@ class Launcher(harness.Case):
     # --- the summary at the end ----------------------------------------------------------------------
 
     def test_no_trace_is_explained(self):
-        result = self.run_record("true")  # the stand-in writes none
+        result = self.run_record("true")  # the stand-in writes no trace
         self.assertEqual(result.returncode, 0)
         self.assertIn("no trace", result.stderr)
         self.assertEqual(self.run_record("-q", "true").stderr, "")
@@ -523,13 +524,13 @@ class Launcher(harness.Case):
         largest = re.findall(r"(?m)^(?:  largest |          )(/.*\.hprof), peak [\d.]+ ?[KM]?i?B$", text)
         self.assertEqual(len(largest), 3)
         self.assertEqual({str(trace) for trace in traces} & set(largest), set(largest))
-        # A shell may allocate in the child before that becomes the other program.
+        # A shell may allocate in the child before the child executes the other program.
         self.assertRegex(said("one.hprof", "ls / >/dev/null; true"),
                          rf"\n  with    1 child process in (1 trace|2 traces): {folder}/one\.hprof\.\*\n")
         self.assertIn("with    no child process that allocated\n", said("alone.hprof", "true"))
 
     def summary_of(self, *command, children=False):
-        """With the real recorder: its summary, and the figures of each trace by path."""
+        """Records with the real recorder. Returns the summary, and {path: figures} of the traces."""
         folder = self.dir / f"traces-{len(list(self.dir.iterdir()))}"
         result = subprocess.run([str(harness.HEAPPROF), "record", *(["--children"] if children else []), "-o",
                                  folder / "%e.%p.hprof", *map(str, command)], env=harness.clean_environment(),
@@ -537,14 +538,14 @@ class Launcher(harness.Case):
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stderr, {str(path): self.report(path) for path in folder.iterdir()}
 
-    def looked_at(self, summary):
+    def program_of_summary(self, summary):
         """The program whose trace the summary is about."""
         first = re.match(r"heapprof: (.*)\n", summary).group(1)
         self.assertEqual(summary.splitlines()[-1], f"  look    heapprof report {first}")
         return os.path.basename(first).split(".")[0]
 
     def printed_peak(self, report):
-        """As heapprof prints bytes: three significant digits."""
+        """The peak as heapprof prints it, with three significant digits."""
         value, units = report["heap"]["peak_bytes"], ["B", "KiB", "MiB"]
         while value >= 1023.5 and len(units) > 1:
             value /= 1024
@@ -553,41 +554,41 @@ class Launcher(harness.Case):
         return f"{value:.{digits}f} {units[0]}"
 
     def workers(self):
-        """Wrapper scripts, and the program that they are for: worker BYTES."""
+        """Creates wrapper scripts and the program that they execute: worker BYTES."""
         shutil.copy2(harness.program("hello"), self.dir / "worker")
         self.script("inner.sh", '#!/bin/bash\nlist=$(ls /)\nexec ./worker "$@"\n')
         self.script("middle.sh", '#!/usr/bin/env bash\nlist=$(ls /)\nexec ./inner.sh "$@"\n')
         self.script("outer.sh", '#!/usr/bin/env bash\nexec ./middle.sh "$@"\n')
 
-    def test_the_summary_leads_through_wrappers_that_execute(self):
+    def test_summary_of_wrappers_that_execute(self):
         """As with version managers: each script executes the next one, all in one process. The earlier programs are
         counted, even if the shell allocates more than the last program."""
         self.workers()
         for bytes_leaked in (5_000_000, 1):
             summary, reports = self.summary_of("./outer.sh", bytes_leaked)
             self.assertGreater(len(reports), 4, reports.keys())
-            self.assertEqual(self.looked_at(summary), "worker")
+            self.assertEqual(self.program_of_summary(summary), "worker")
             self.assertIn(f"\n  before  {len(reports) - 1} more traces, of other programs that the process "
                           "executed: ", summary)
             summary, reports = self.summary_of("./inner.sh", bytes_leaked)
-            self.assertEqual(self.looked_at(summary), "worker")
+            self.assertEqual(self.program_of_summary(summary), "worker")
             shell = next(path for path in reports if os.path.basename(path).startswith("bash."))
             self.assertIn(f"\n  before  {shell}, peak {self.printed_peak(reports[shell])}\n", summary)
 
-    def test_the_summary_leads_to_the_child_that_did_the_work(self):
+    def test_summary_of_children(self):
         self.workers()
         self.script("waits.sh", "#!/bin/bash\nls / >/dev/null\n./outer.sh 5000000\nls / >/dev/null\n")
         summary, reports = self.summary_of("./waits.sh", children=True)
-        self.assertEqual(self.looked_at(summary), "worker")
+        self.assertEqual(self.program_of_summary(summary), "worker")
         self.assertRegex(summary, r"\n  process worker, pid \d+, a child process: ")
         self.assertRegex(summary, r"\n  started /.*/bash\.\d+\.hprof, peak [\d.]+ KiB, exited with status 0\n")
         # Without --children only the shell is recorded, which the summary prints.
         summary, reports = self.summary_of("./waits.sh")
-        self.assertEqual(self.looked_at(summary), "bash")
+        self.assertEqual(self.program_of_summary(summary), "bash")
         self.assertIn("bash starts as children are recorded with --children only", summary)
 
     def test_the_largest_process_is_the_one_with_the_highest_peak(self):
-        """Traces are preallocated: their sizes are the same for workers that hold 10 and 81 MB."""
+        """The trace's size is irrelevant: preallocated traces of workers with 10 and 81 MB have the same size."""
         self.workers()
         self.script("pool.sh", "#!/bin/sh\nfor size in 10 81 20 3; do ./worker ${size}000000; done\n")
         summary, reports = self.summary_of("./pool.sh", children=True)
@@ -604,7 +605,7 @@ class Launcher(harness.Case):
             return struct.unpack("<Ii", file.read(8))
 
     def test_the_end_is_written_into_the_trace(self):
-        """With the real recorder: what only a parent can know."""
+        """With the real recorder: how the program ended, which only the parent knows."""
         for command, end in (("exit 3", ("exit", 3)), ("kill -9 $$", ("signal", 9)), ("kill -15 $$", ("signal", 15)),
                              ("exec sh -c 'exit 4'", ("exit", 4))):
             with self.subTest(command=command):
@@ -630,7 +631,8 @@ class Launcher(harness.Case):
                   "pid = os.fork()\n"
                   f"if pid: open('{self.dir}/pid', 'w').write(str(pid)); os._exit(0)\n"
                   "os.dup2(0, 1); os.dup2(0, 2); time.sleep(600)")
-        for option, what in (([], "they are recorded with --children only"), (["--children"], "their recordings continue")):
+        for option, what in (([], "they are recorded with --children only"),
+                             (["--children"], "their recordings continue")):
             left = subprocess.run([str(harness.HEAPPROF), "record", *option, "-o", self.dir / "%p.hprof",
                                    "/usr/bin/python3", "-c", daemon], stdin=subprocess.DEVNULL,
                                   env=harness.clean_environment(), capture_output=True, text=True, timeout=60)
@@ -639,13 +641,16 @@ class Launcher(harness.Case):
             self.assertIn(f"child processes still run: pid {pid}; {what}\n", left.stderr)
 
     def test_another_namespaces_proc(self):
-        """If /proc is that of the pid namespace outside, its numbers are other processes."""
-        enter = ["unshare", "--pid", "--fork"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--pid", "--fork"]
-        if not shutil.which("unshare") or subprocess.run([*enter, "true"], capture_output=True, check=False).returncode != 0:
+        """If /proc belongs to an outer pid namespace, its pids are those of other processes."""
+        user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+        enter = ["unshare", *user, "--pid", "--fork"]
+        if not shutil.which("unshare") or \
+                subprocess.run([*enter, "true"], capture_output=True, check=False).returncode != 0:
             self.skipTest("no pid namespaces can be made here")
         trace = self.dir / "inside.hprof"
-        result = subprocess.run([*enter, str(harness.HEAPPROF), "record", "-o", trace, "sh", "-c", "ls -d / && exit 3"],
-                                env=harness.clean_environment(), capture_output=True, text=True, timeout=60)
+        result = subprocess.run([*enter, str(harness.HEAPPROF), "record", "-o", trace, "sh", "-c",
+                                 "ls -d / && exit 3"], env=harness.clean_environment(), capture_output=True, text=True,
+                                timeout=60)
         self.assertEqual((result.returncode, result.stdout), (3, "/\n"), result.stderr)
         self.assertIn(str(trace), result.stderr)
         self.assertEqual(self.end_of(trace), (END_KINDS["exit"], 3))

@@ -17,7 +17,7 @@ class MemoryLimits(harness.Case):
         super().setUp()
         made = subprocess.run([str(harness.BUILD / "tests" / "e2e" / "hostile_traces"), str(self.dir)], check=True,
                               capture_output=True, text=True)
-        self.sound = int(made.stdout)
+        self.valid = int(made.stdout)
 
     def run_limited(self, *arguments, limit_bytes):
         """Runs heapprof with a memory limit; returns exit status, outputs and the maximum resident bytes."""
@@ -33,7 +33,7 @@ class MemoryLimits(harness.Case):
             process.returncode = os.waitstatus_to_exitcode(status)
         return process.returncode, out.read_text(), err.read_text(), usage.ru_maxrss * 1024
 
-    def check(self, name, keeps_sound_part=True, lines=1):
+    def check(self, name, keeps_valid_part=True, lines=1):
         path = self.dir / name
         size = path.stat().st_size
         allowed = BASE_BYTES + BYTES_PER_FILE_BYTE * size
@@ -43,12 +43,12 @@ class MemoryLimits(harness.Case):
         self.assertEqual(len(err.strip().splitlines()), lines, err)
         self.assertNotIn("not enough memory", err)
         self.assertLess(resident, allowed)
-        if not keeps_sound_part:
+        if not keeps_valid_part:
             self.assertIn(name, err)
             return err
         report = self.report(path, status=1)
-        self.assertGreaterEqual(report["heap"]["allocations"], self.sound)
-        self.assertEqual(report["heap"]["leaked_blocks"], self.sound)
+        self.assertGreaterEqual(report["heap"]["allocations"], self.valid)
+        self.assertEqual(report["heap"]["leaked_blocks"], self.valid)
         self.assertFalse(report["integrity"]["complete"])
         return " ".join(report["integrity"]["notes"])
 
@@ -70,9 +70,9 @@ class MemoryLimits(harness.Case):
 
     def test_compacted(self):
         self.assertIn("decompressed bytes, more than the limit",
-                      self.check("compacted_nodes.hprof", keeps_sound_part=False))
+                      self.check("compacted_nodes.hprof", keeps_valid_part=False))
         # Its only chunk is damaged: a second message says that no event is left.
-        self.check("compacted_streams.hprof", keeps_sound_part=False, lines=2)
+        self.check("compacted_streams.hprof", keeps_valid_part=False, lines=2)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ class Outputs(harness.Case):
         self.assertEqual(root.tag, "{http://www.w3.org/2000/svg}svg")
         for word in words:
             self.assertIn(word, text)
-        # Nothing is fetched: no reference to elsewhere but the names of namespaces.
+        # The picture loads nothing: it has no URL except those of XML namespaces.
         for match in re.finditer(r"https?://[^\"' <)]*", text):
             self.assertTrue(match.group().startswith("http://www.w3.org/"), match.group())
         for match in re.finditer(r"(?:href|src)\s*=\s*[\"']([^\"']*)", text):
@@ -135,7 +135,7 @@ class Outputs(harness.Case):
         commands = [[], ["export"]] + [name.split() for name in names]
         for command in commands:
             text = self.heapprof(*command, "--help")
-            # By its name, not by the way it was called: lines have a known length then.
+            # Run as "heapprof" instead of by its path, because help lines contain the name.
             self.assertIn("Usage: " + " ".join(["heapprof", *command]), text)
             self.assertEqual([line for line in text.splitlines() if len(line) > 100], [], command)
             self.assertNotRegex(text, r"\{|UINT|ENUM|FLOAT|REQUIRED|words\.\.\.|\n\n\n|\n\n$", command)
@@ -151,7 +151,7 @@ class Outputs(harness.Case):
                       self.run_heapprof("record", "--childern", "true").stderr)
 
     def test_the_trace_is_never_replaced(self):
-        """Whatever name the output has."""
+        """An output with the path of the trace is rejected, however the path is written."""
         bytes_before = self.trace.read_bytes()
         link = self.dir / "link.hprof"
         link.symlink_to(self.trace)
@@ -166,7 +166,7 @@ class Outputs(harness.Case):
                 self.assertIn("is the trace itself", result.stderr, command)
                 self.assertEqual(self.trace.read_bytes(), bytes_before, command)
 
-    def test_outputs_that_cannot_be(self):
+    def test_invalid_outputs(self):
         """The same message and the same exit status from every command."""
         nowhere = self.dir / "nowhere" / "x"
         for command in (["report"], ["flamegraph"], ["timeline"], ["export", "csv"], ["compact"], ["bundle"],
@@ -181,7 +181,7 @@ class Outputs(harness.Case):
             self.assertIn("for --output; expected a file", result.stderr)
             self.assertFalse((self.dir / "-").exists())
 
-    def test_empty_results_say_so(self):
+    def test_empty_results(self):
         """Every picture and every export without data: one message per recording, and exit status 0."""
         asked = [["report"], ["leaks"], ["histogram"], ["threads"]]
         asked += [["flamegraph", "--format", form] for form in ("svg", "folded")]
