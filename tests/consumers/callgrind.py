@@ -42,8 +42,8 @@ class Callgrind(consumers.Case):
         self.assertRegex(printed, r"Events recorded: +" + " ".join(EVENTS))
         rows = self.rows(printed)
         # "(calculated)" if all figures are 0.
-        whole = next(place for place in rows if place.startswith("PROGRAM TOTALS"))
-        self.assertEqual(rows.pop(whole), [wanted])
+        totals_row = next(place for place in rows if place.startswith("PROGRAM TOTALS"))
+        self.assertEqual(rows.pop(totals_row), [wanted])
         own = [sum(column) for column in zip(*(row for several in rows.values()
                                                for row in several))] or [0] * len(wanted)
         self.assertEqual(own, wanted)
@@ -69,9 +69,9 @@ class KCachegrind(consumers.Case):
 
     def check(self, name, trace):
         # After loading it shows the tip of the day.
-        said = consumers.window("kcachegrind", self.export("callgrind", trace), until=r"support raise\(\)",
+        messages = consumers.window("kcachegrind", self.export("callgrind", trace), until=r"support raise\(\)",
                                 folder=self.dir)
-        self.assertEqual([line for line in said if not line.startswith("Selected ")], [])
+        self.assertEqual([line for line in messages if not line.startswith("Selected ")], [])
 
 
 if __name__ == "__main__":

@@ -70,10 +70,10 @@ class Visualizer(consumers.Case):
         self.each_sample(self.check, leave_out=("empty",))
 
     def check(self, name, trace):
-        said = "\n".join(consumers.window("massif-visualizer", self.export("massif", trace), until="^peak: ",
+        output = "\n".join(consumers.window("massif-visualizer", self.export("massif", trace), until="^peak: ",
                                           folder=self.dir))
-        self.assertNotRegex(said, "(?i)error|fail|invalid")
-        moment = float(re.search(r'^peak: snapshot # \d+ after ([\d.e+]+) "ms"', said, re.M).group(1))
+        self.assertNotRegex(output, "(?i)error|fail|invalid")
+        moment = float(re.search(r'^peak: snapshot # \d+ after ([\d.e+]+) "ms"', output, re.M).group(1))
         self.assertAlmostEqual(moment, self.report(trace)["heap"]["peak_time_ns"] / 1e6,
                                delta=max(moment / 1e4, 1e-3))
 

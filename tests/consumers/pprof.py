@@ -38,9 +38,9 @@ class Pprof(consumers.Case):
                 samples += 1
         self.assertEqual(dict(zip(TYPES, sums)), {kind: totals[cost] for kind, cost in TYPES.items()})
         if name == "nasty":
-            whole = self.pprof("-raw", "-symbolize=none", file)  # otherwise it shortens names that look like C++
-            self.check_nasty_names(whole)
-            self.check_nasty_names(whole, nasty.clean_files())
+            raw = self.pprof("-raw", "-symbolize=none", file)  # otherwise it shortens names that look like C++
+            self.check_nasty_names(raw)
+            self.check_nasty_names(raw, nasty.clean_files())
         if name == "many":
             self.assertEqual(samples, 100_000)
         self.assertNotIn("[NS]", raw, "a mapping that pprof would symbolise")

@@ -89,11 +89,11 @@ class Growth(harness.Case):
 
     def test_suppressions(self):
         """Built-in suppressions match the runtime's blocks and none of the program's; the sums agree."""
-        whole = self.leaks("--no-default-suppressions")
-        self.assertEqual(whole["suppressed"]["blocks"], 0)
+        all_blocks = self.leaks("--no-default-suppressions")
+        self.assertEqual(all_blocks["suppressed"]["blocks"], 0)
         leaks = self.leaks()
         self.assertEqual(sum(row["blocks"] for row in leaks["top"]) + leaks["suppressed"]["blocks"],
-                         sum(row["blocks"] for row in whole["top"]))
+                         sum(row["blocks"] for row in all_blocks["top"]))
         self.assertGreater(leaks["suppressed"]["blocks"], 0)  # thread-local storage of the second thread, at least
         self.assertTrue(all(hit["built_in"] for hit in leaks["suppressed"]["by"]))
         self.assertEqual(self.leaks("--function", "^request_")["suppressed"]["blocks"], 0)
@@ -176,21 +176,22 @@ class Patterns(harness.Case):
         self.assertEqual(forever["sizes"], expected)
         self.assertEqual(forever["not_freed"],
                          {"blocks": self.truth["forever"], "bytes": (1 << self.truth["forever"]) - 1})
-        whole = self.json_of("histogram")
-        self.assertEqual(sum(size["allocations"] for size in whole["sizes"]), whole["allocations"])
-        self.assertEqual(sum(size["bytes"] for size in whole["sizes"]), whole["allocated_bytes"])
-        self.assertEqual({size["size"]: size["allocations"] for size in whole["common_sizes"]}[33],
+        all_blocks = self.json_of("histogram")
+        self.assertEqual(sum(size["allocations"] for size in all_blocks["sizes"]), all_blocks["allocations"])
+        self.assertEqual(sum(size["bytes"] for size in all_blocks["sizes"]), all_blocks["allocated_bytes"])
+        self.assertEqual({size["size"]: size["allocations"] for size in all_blocks["common_sizes"]}[33],
                          self.truth["brief"])
 
     def test_lifetimes(self):
         lasting = self.json_of("histogram", "--function", "request_lasting")
         long = sum(lives["blocks"] for lives in lasting["lifetimes"] if lives["from_ns"] >= 10_000_000)
         self.assertEqual(long, self.truth["lasting"])
-        whole = self.json_of("histogram")
-        self.assertEqual(sum(lives["blocks"] for lives in whole["lifetimes"]) + whole["not_freed"]["blocks"],
-                         whole["allocations"])
-        self.assertEqual(sum(lives["bytes"] for lives in whole["lifetimes"]) + whole["not_freed"]["bytes"],
-                         whole["allocated_bytes"])
+        all_blocks = self.json_of("histogram")
+        self.assertEqual(sum(lives["blocks"] for lives in all_blocks["lifetimes"]) +
+                         all_blocks["not_freed"]["blocks"],
+                         all_blocks["allocations"])
+        self.assertEqual(sum(lives["bytes"] for lives in all_blocks["lifetimes"]) + all_blocks["not_freed"]["bytes"],
+                         all_blocks["allocated_bytes"])
 
     def test_churn(self):
         churn = self.json_of("churn", "--within", "100s", "--top", 0)

@@ -63,13 +63,13 @@ class BadInput(harness.Case):
         """A header whose checksum does not match is damaged, whatever its version: the frames are read. A file with a
         newer version is rejected, because what follows its header is unknown."""
         run = self.record(harness.program("ledger_single"), 100)
-        whole = self.report(run.trace)
+        undamaged = self.report(run.trace)
         data = bytearray(run.trace.read_bytes())
         struct.pack_into("<H", data, 8, 99)
         damaged = self.dir / "damaged.hprof"
         damaged.write_bytes(data)
         report = self.report(damaged, status=1)
-        self.assertEqual(report["heap"], whole["heap"])
+        self.assertEqual(report["heap"], undamaged["heap"])
         self.assertEqual(report["integrity"]["bytes_damaged"], 128)
         newer = self.dir / "newer.hprof"
         newer.write_bytes(data[:4096])
@@ -138,7 +138,7 @@ class BadInput(harness.Case):
 
     def test_truncated_anywhere(self):
         run = self.record(harness.program("ledger_threads"), 1_500, 1, 3, 1, BLOCK_BYTES=4096)
-        whole = self.report(run.trace)
+        undamaged = self.report(run.trace)
         data = run.trace.read_bytes()
         generator = harness.random_generator("damage")
         cuts = [0, 1, 7, 8, 100, 511, 512, 4095, 4096, 4097, 4096 + 48, 4096 + 64, 8192] + \
@@ -155,14 +155,14 @@ class BadInput(harness.Case):
                     self.assertEqual(result.returncode, 1)
                 elif result.stdout.strip():
                     report = self.report(path, status=(0, 1))
-                    self.assertLessEqual(report["events"], whole["events"])
-                    if report["events"] < whole["events"]:
+                    self.assertLessEqual(report["events"], undamaged["events"])
+                    if report["events"] < undamaged["events"]:
                         self.assertFalse(report["integrity"]["complete"],
                                          "events are missing, but the trace is reported as complete")
                         self.assertEqual(result.returncode, 1)
                         lost = report["integrity"]["events_lost"]
                         if lost is not None:
-                            self.assertLessEqual(report["events"] + lost, whole["events"])
+                            self.assertLessEqual(report["events"] + lost, undamaged["events"])
 
     def frames(self, data):
         """(offset, header bytes, payload bytes, events) of every frame of a trace."""
@@ -183,7 +183,7 @@ class BadInput(harness.Case):
     def test_damaged_frames(self):
         """If one byte of a frame is wrong, exactly that frame is lost, and its events are counted."""
         run = self.record(harness.program("ledger_single"), 6_000, 1, BLOCK_BYTES=4096)
-        whole = self.report(run.trace)
+        undamaged = self.report(run.trace)
         data = run.trace.read_bytes()
         frames = self.frames(data)
         self.assertGreater(len(frames), 30)
@@ -204,7 +204,7 @@ class BadInput(harness.Case):
                 self.assertGreater(integrity["bytes_damaged"], 0)
                 self.assertEqual(integrity["events_lost"], events)
                 # If the lost frame contains the end of a realloc, its begin does not count as a free.
-                self.assertIn(report["events"] + events, (whole["events"], whole["events"] - 1))
+                self.assertIn(report["events"] + events, (undamaged["events"], undamaged["events"] - 1))
 
     def test_damage_anywhere(self):
         run = self.record(harness.program("ledger_threads"), 700, 1, 3, 1, BLOCK_BYTES=4096)

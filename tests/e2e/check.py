@@ -69,29 +69,29 @@ class Check(harness.Case):
         """Blocks of the runtime (stdio's buffer, libstdc++'s pool) are suppressed as in `leaks`, and counted."""
         trace = self.record(harness.program("hello")).trace
         leaks = json.loads(self.heapprof("leaks", trace, "--json"))
-        whole = leaks["heap"]["leaked_bytes"], leaks["heap"]["leaked_blocks"]
-        self.assertGreater(whole[0], 0)
-        self.assertEqual((leaks["suppressed_bytes"], leaks["suppressed_blocks"]), whole)
+        leaked = leaks["heap"]["leaked_bytes"], leaks["heap"]["leaked_blocks"]
+        self.assertGreater(leaked[0], 0)
+        self.assertEqual((leaks["suppressed_bytes"], leaks["suppressed_blocks"]), leaked)
         self.assertIn("no leaks", self.heapprof("leaks", trace))
         junit = self.dir / "junit.xml"
         limits = ("--max-leaked", 0, "--max-leaked-blocks", 0)
         text = self.heapprof("check", trace, *limits, "--junit", junit)
-        self.assertRegex(text, rf"(?m)^ok +leaked: 0 B .*\({whole[0]:,}\) suppressed$")
-        self.assertRegex(text, rf"(?m)^ok +leaked blocks: 0 .*; {whole[1]:,} suppressed$")
+        self.assertRegex(text, rf"(?m)^ok +leaked: 0 B .*\({leaked[0]:,}\) suppressed$")
+        self.assertRegex(text, rf"(?m)^ok +leaked blocks: 0 .*; {leaked[1]:,} suppressed$")
         cases = xml.etree.ElementTree.parse(junit).getroot().find("testsuite").findall("testcase")
         for case in cases:
             self.assertIsNone(case.find("failure"))
             self.assertIn("suppressed", case.find("system-out").text)
         answer = json.loads(self.heapprof("check", trace, *limits, "--json"))
-        self.assertEqual((answer["suppressed_bytes"], answer["suppressed_blocks"]), whole)
-        self.assertEqual((answer["leaked_bytes"], answer["leaked_blocks"]), whole)
+        self.assertEqual((answer["suppressed_bytes"], answer["suppressed_blocks"]), leaked)
+        self.assertEqual((answer["leaked_bytes"], answer["leaked_blocks"]), leaked)
         self.assertEqual(answer["suppressed"], leaks["suppressed"])
         self.assertEqual([check["figure"] for check in answer["checks"]], [0, 0])
         # Without the built-in suppressions, all blocks are compared.
         for switch in ("--no-suppressions", "--no-default-suppressions"):
             answer = json.loads(self.heapprof("check", trace, *limits, "--json", switch, status=3))
-            self.assertEqual([check["figure"] for check in answer["checks"]], list(whole))
-            self.assertEqual((answer["leaked_bytes"], answer["suppressed_bytes"]), (whole[0], 0))
+            self.assertEqual([check["figure"] for check in answer["checks"]], list(leaked))
+            self.assertEqual((answer["leaked_bytes"], answer["suppressed_bytes"]), (leaked[0], 0))
         self.assertEqual(json.loads(self.heapprof("leaks", trace, "--json", "--no-suppressions"))["suppressed_bytes"],
                          0)
 

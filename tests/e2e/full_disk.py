@@ -21,8 +21,8 @@ class FullDisk(harness.Case):
         try:
             run = self.record(harness.program("ledger_threads"), 60_000, 1, 4, 1, OUTPUT=disk / "full.hprof")
             self.assert_ledger_clean(run.ledger())
-            said = [line for line in run.stderr.splitlines() if line.startswith("heapprof")]
-            self.assertEqual(len(said), 1, run.stderr)
+            messages = [line for line in run.stderr.splitlines() if line.startswith("heapprof")]
+            self.assertEqual(len(messages), 1, run.stderr)
             trace = disk / "full.hprof"
             if not trace.exists() or trace.stat().st_size == 0:
                 return None

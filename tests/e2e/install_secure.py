@@ -20,7 +20,7 @@ class Installed(harness.Case):
         self.dir.chmod(0o755)
         self.spool = self.dir / "spool"
         self.addCleanup(self.install, "--remove")
-        self.said = self.install("--directory", self.spool)
+        self.messages = self.install("--directory", self.spool)
 
     def install(self, *options, status=0):
         done = subprocess.run([harness.HEAPPROF, "install-secure", *map(str, options)], capture_output=True,
@@ -54,8 +54,8 @@ class Installed(harness.Case):
                 app = self.make_app(name, mode, capabilities)
                 before = self.traces()
                 plain, _ = self.run_as_user(app)
-                recorded, said = self.run_as_user(app, LD_PRELOAD="libheapprof.so")
-                self.assertEqual((recorded, said), (plain, ""))
+                recorded, messages = self.run_as_user(app, LD_PRELOAD="libheapprof.so")
+                self.assertEqual((recorded, messages), (plain, ""))
                 (trace,) = set(self.traces()) - set(before)  # one: the executed child is not recorded
                 status = trace.stat()
                 self.assertEqual((status.st_uid, status.st_mode & 0o777), (owner, 0o600))
@@ -72,12 +72,12 @@ class Installed(harness.Case):
         link = open_folder / "..another"
         link.symlink_to(app)
         plain, _ = self.run_as_user(link)
-        recorded, said = self.run_as_user(
+        recorded, messages = self.run_as_user(
             link, LD_PRELOAD="libheapprof.so", HEAPPROF_OUTPUT=open_folder / "%e", HEAPPROF_LOG="debug",
             HEAPPROF_LOG_FILE=open_folder / "log", HEAPPROF_PAUSED="1", HEAPPROF_CHILDREN="1", HEAPPROF_MAX_DEPTH="1",
             HEAPPROF_SESSION="1.1", HEAPPROF_CAPABILITIES="1:0:0", HEAPPROF_DIRECTORY=open_folder,
             HEAPPROF_MAX_FILE_SIZE="1")
-        self.assertEqual((recorded, said), (plain, ""))
+        self.assertEqual((recorded, messages), (plain, ""))
         self.assertEqual([path.name for path in open_folder.iterdir()], ["..another"])
         (trace,) = self.traces()
         self.assertTrue(trace.name.startswith("heapprof.setuid."), trace.name)
@@ -105,8 +105,8 @@ class Installed(harness.Case):
         for wrong in (others_write, owner, link, missing, no_directory, open_directory, foreign_directory):
             with self.subTest(wrong.__name__):
                 wrong()
-                _, said = self.run_as_user(app, LD_PRELOAD="libheapprof.so")
-                self.assertIn("not recording: the program is privileged (AT_SECURE)", said)
+                _, messages = self.run_as_user(app, LD_PRELOAD="libheapprof.so")
+                self.assertIn("not recording: the program is privileged (AT_SECURE)", messages)
                 self.assertEqual(self.traces(), [])
                 CONFIGURATION.unlink(missing_ok=True)
                 CONFIGURATION.write_text(text)
@@ -117,14 +117,14 @@ class Installed(harness.Case):
         self.assertEqual(len(self.traces()), 1)
 
     def test_install_and_remove(self):
-        library = pathlib.Path(self.said.split("copied ")[1].split(" to ")[1].split(",")[0])
+        library = pathlib.Path(self.messages.split("copied ")[1].split(" to ")[1].split(",")[0])
         status = library.stat()
         self.assertEqual((status.st_uid, status.st_mode & 0o7777), (0, 0o4755))
         self.assertEqual(self.spool.stat().st_mode & 0o7777, 0o1733)
         self.assertIn("names", self.install("--directory", self.dir / "elsewhere", status=1))
-        said = self.install("--remove")
+        messages = self.install("--remove")
         for path in (library, CONFIGURATION, self.spool):
-            self.assertIn(f"removed {path}", said)
+            self.assertIn(f"removed {path}", messages)
             self.assertFalse(path.exists())
         self.assertIn("nothing was installed", self.install("--remove"))
 

@@ -501,7 +501,7 @@ class Launcher(harness.Case):
         folder = self.dir / "traces"
         folder.mkdir()
 
-        def said(pattern, command, **environment):
+        def summary_for(pattern, command, **environment):
             result = subprocess.run([str(harness.HEAPPROF), "record", "--children", "-o", folder / pattern, "sh",
                                      "-c",
                                      command], env=harness.clean_environment(**environment), capture_output=True,
@@ -510,9 +510,9 @@ class Launcher(harness.Case):
             return result.stderr
 
         # Earlier traces are not counted.
-        said("%e.%p.hprof", "ls /; ls /; true")
+        summary_for("%e.%p.hprof", "ls /; ls /; true")
         before = set(folder.iterdir())
-        text = said("%e.%p.hprof", "ls /; (ls /; ls /); true")
+        text = summary_for("%e.%p.hprof", "ls /; (ls /; ls /); true")
         traces = set(folder.iterdir()) - before
         pids = {json.loads(subprocess.run([harness.HEAPPROF, "info", trace, "--json"], capture_output=True,
                                           timeout=60,
@@ -525,9 +525,9 @@ class Launcher(harness.Case):
         self.assertEqual(len(largest), 3)
         self.assertEqual({str(trace) for trace in traces} & set(largest), set(largest))
         # A shell may allocate in the child before the child executes the other program.
-        self.assertRegex(said("one.hprof", "ls / >/dev/null; true"),
+        self.assertRegex(summary_for("one.hprof", "ls / >/dev/null; true"),
                          rf"\n  with    1 child process in (1 trace|2 traces): {folder}/one\.hprof\.\*\n")
-        self.assertIn("with    no child process that allocated\n", said("alone.hprof", "true"))
+        self.assertIn("with    no child process that allocated\n", summary_for("alone.hprof", "true"))
 
     def summary_of(self, *command, children=False):
         """Records with the real recorder. Returns the summary, and {path: figures} of the traces."""
@@ -649,8 +649,8 @@ class Launcher(harness.Case):
             self.skipTest("no pid namespaces can be made here")
         trace = self.dir / "inside.hprof"
         result = subprocess.run([*enter, str(harness.HEAPPROF), "record", "-o", trace, "sh", "-c",
-                                 "ls -d / && exit 3"], env=harness.clean_environment(), capture_output=True, text=True,
-                                timeout=60)
+                                 "ls -d / && exit 3"], env=harness.clean_environment(), capture_output=True,
+                                text=True, timeout=60)
         self.assertEqual((result.returncode, result.stdout), (3, "/\n"), result.stderr)
         self.assertIn(str(trace), result.stderr)
         self.assertEqual(self.end_of(trace), (END_KINDS["exit"], 3))

@@ -200,19 +200,19 @@ class Bundle(harness.Case):
         trace = self.record(harness.program("ledger_names")).trace
         bundled = self.dir / "bundled.hprof"
         self.heapprof("bundle", trace, "-o", bundled)
-        whole = bundled.read_bytes()
+        contents = bundled.read_bytes()
         begin = trace.stat().st_size
-        self.assertGreater(len(whole), begin)
+        self.assertGreater(len(contents), begin)
         heap = self.report(trace)["heap"]
         random = harness.random_generator("damaged names")
-        for cut in (1, 41, 2000, len(whole) - begin - 100):
-            bundled.write_bytes(whole[:-cut])
+        for cut in (1, 41, 2000, len(contents) - begin - 100):
+            bundled.write_bytes(contents[:-cut])
             report = self.report(bundled)
             self.assertEqual((report["heap"], report["integrity"]["complete"]), (heap, True), cut)
         for _ in range(12):
-            damaged = bytearray(whole)
+            damaged = bytearray(contents)
             for _ in range(random.randrange(1, 9)):
-                damaged[random.randrange(begin + 48, len(whole))] ^= 1 << random.randrange(8)
+                damaged[random.randrange(begin + 48, len(contents))] ^= 1 << random.randrange(8)
             bundled.write_bytes(damaged)
             report = self.report(bundled)
             self.assertEqual((report["heap"], report["integrity"]["complete"]), (heap, True))

@@ -19,13 +19,13 @@ class Outputs(harness.Case):
         super().setUp()
         self.run_ = self.record(harness.program("ledger_single"), 6_000, 1)
         self.trace = self.run_.trace
-        self.whole = self.report(self.trace)
+        self.report_json = self.report(self.trace)
 
     def test_report_adds_up_by_every_cost(self):
         for cost, name in COSTS.items():
             with self.subTest(cost=cost):
                 rows = self.all_stacks(self.trace, cost)
-                total = self.whole["heap"][name]
+                total = self.report_json["heap"][name]
                 in_bytes = name.endswith("bytes")
                 self.assertEqual(sum(row["bytes" if in_bytes else "blocks"] for row in rows), total)
                 self.assertAlmostEqual(sum(row["share"] for row in rows), 1, places=2)
@@ -58,7 +58,7 @@ class Outputs(harness.Case):
                 stack, _, value = line.rpartition(" ")
                 total += int(value)
                 self.assertTrue(all(stack.split(";")), line)
-            self.assertEqual(total, self.whole["heap"][name], cost)
+            self.assertEqual(total, self.report_json["heap"][name], cost)
 
     def check_svg(self, text, *words):
         root = xml.etree.ElementTree.fromstring(text)
@@ -88,7 +88,7 @@ class Outputs(harness.Case):
         self.assertEqual({len(row) for row in rows}, {len(rows[0])})
         timeline = json.loads(self.heapprof("timeline", self.trace, "--format", "json"))
         text = json.dumps(timeline)
-        self.assertIn(str(self.whole["heap"]["peak_bytes"]), text, "the peak is not in the timeline")
+        self.assertIn(str(self.report_json["heap"]["peak_bytes"]), text, "the peak is not in the timeline")
         self.assertTrue(self.heapprof("timeline", self.trace).strip())
 
     def test_text_report_and_leaks(self):
@@ -99,12 +99,12 @@ class Outputs(harness.Case):
         leaks = self.heapprof("leaks", self.trace)
         self.assertIn("site_", leaks)
         as_json = self.heapprof("leaks", self.trace, "--json")
-        self.assertIn(str(self.whole["heap"]["leaked_bytes"]), as_json)
+        self.assertIn(str(self.report_json["heap"]["leaked_bytes"]), as_json)
         json.loads(as_json)
         info = json.loads(self.heapprof("info", self.trace, "--json"))
         self.assertIn("ledger_single", json.dumps(info))
         text = self.heapprof("info", self.trace)
-        for word in ("ledger_single", str(self.whole["pid"]), "6000"):
+        for word in ("ledger_single", str(self.report_json["pid"]), "6000"):
             self.assertIn(word, text)
 
     def test_output_file_is_what_standard_output_gets(self):

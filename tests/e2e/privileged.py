@@ -53,10 +53,10 @@ class Privileged(harness.Case):
         self.count += 1
         trace = self.out / f"{self.count}.hprof"
         # The variables that sudo sets.
-        output, said = self.run_as_root(self.heapprof_path, "record", "-o", trace, app, *arguments, SUDO_UID=USER,
+        output, messages = self.run_as_root(self.heapprof_path, "record", "-o", trace, app, *arguments, SUDO_UID=USER,
                                         SUDO_GID=USER,
                                         **options)
-        return output, said, trace
+        return output, messages, trace
 
     def assert_recorded(self, trace, app):
         report = self.report(trace, "--cost", "leaked")
@@ -93,12 +93,13 @@ class Privileged(harness.Case):
 
     def test_without_permission(self):
         app = self.make_app("service", "cap_net_bind_service,cap_net_raw=ep")
-        output, said = self.run_as_user(self.heapprof_path, "record", "-o", self.out / "none", app, PORT, status=126)
+        output, messages = self.run_as_user(self.heapprof_path, "record", "-o", self.out / "none", app, PORT,
+                                            status=126)
         self.assertEqual(output, "")
         for text in ("cap_net_bind_service,cap_net_raw", "sudo heapprof record",
                      f"setcap cap_net_bind_service,cap_net_raw+p {self.heapprof_path}",
                      "install-secure"):
-            self.assertIn(text, said)
+            self.assertIn(text, messages)
         self.assertFalse((self.out / "none").exists())
 
     def test_no_more_than_the_kernel_grants(self):
@@ -139,14 +140,14 @@ class Privileged(harness.Case):
         for mode, words in ((0o4755, "setuid"), (0o2755, "setgid"), (0o711, "not read")):
             app = self.make_app(f"mode{mode:o}")
             app.chmod(mode)
-            _, said = self.run_as_user(self.heapprof_path, "record", "-o", self.out / "none", app, status=126)
-            self.assertIn(words, said)
+            _, messages = self.run_as_user(self.heapprof_path, "record", "-o", self.out / "none", app, status=126)
+            self.assertIn(words, messages)
         script = self.dir / "script"
         interpreter = self.make_app("interpreter", "cap_net_bind_service=ep")
         script.write_text(f"#!{interpreter}\n")
         script.chmod(0o755)
-        _, said = self.run_as_user(self.heapprof_path, "record", "-o", self.out / "none", script, status=126)
-        self.assertIn("record the interpreter", said)
+        _, messages = self.run_as_user(self.heapprof_path, "record", "-o", self.out / "none", script, status=126)
+        self.assertIn("record the interpreter", messages)
 
     def test_refused_under_sudo(self):
         """What root may do, but not the user of the program: write to the folder, read the program."""
@@ -154,12 +155,13 @@ class Privileged(harness.Case):
         closed = self.dir / "closed"
         closed.mkdir(mode=0o755)
         as_alice = {"SUDO_UID": USER, "SUDO_GID": USER}
-        _, said = self.run_as_root(self.heapprof_path, "record", "-o", closed / "x", app, status=2, **as_alice)
-        self.assertIn(f"{closed}: Permission denied; name another file with -o", said)
+        _, messages = self.run_as_root(self.heapprof_path, "record", "-o", closed / "x", app, status=2, **as_alice)
+        self.assertIn(f"{closed}: Permission denied; name another file with -o", messages)
         self.assertEqual(list(closed.iterdir()), [])
         app.chmod(0o711)
-        _, said = self.run_as_root(self.heapprof_path, "record", "-o", self.out / "none", app, status=126, **as_alice)
-        self.assertIn("cannot be read by the user that it runs as (Permission denied)", said)
+        _, messages = self.run_as_root(self.heapprof_path, "record", "-o", self.out / "none", app, status=126,
+                                       **as_alice)
+        self.assertIn("cannot be read by the user that it runs as (Permission denied)", messages)
         self.assertFalse((self.out / "none").exists())
 
     def test_an_unprivileged_program_under_sudo(self):

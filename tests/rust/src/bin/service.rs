@@ -1,7 +1,7 @@
-//! A small service: sessions over TCP, a thread for each connection, jemalloc as its allocator, a port that takes
-//! cap_net_bind_service. And a leak: a session that is closed stays in the index by name.
+//! A small service: sessions over TCP, a thread for each connection, jemalloc, and a port that needs
+//! cap_net_bind_service. It has a leak: a closed session stays in the index by name.
 //!
-//!     service PORT        lines: "open NAME", "close NAME", "quit"; says on standard output what it is and what it keeps
+//!     service PORT        reads lines "open NAME", "close NAME", "quit"; prints its state
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
