@@ -24,14 +24,47 @@ namespace heapprof::launch {
 
 namespace {
 
-constexpr std::array kNames = {
-    "cap_chown", "cap_dac_override", "cap_dac_read_search", "cap_fowner", "cap_fsetid", "cap_kill", "cap_setgid",
-    "cap_setuid", "cap_setpcap", "cap_linux_immutable", "cap_net_bind_service", "cap_net_broadcast", "cap_net_admin",
-    "cap_net_raw", "cap_ipc_lock", "cap_ipc_owner", "cap_sys_module", "cap_sys_rawio", "cap_sys_chroot",
-    "cap_sys_ptrace", "cap_sys_pacct", "cap_sys_admin", "cap_sys_boot", "cap_sys_nice", "cap_sys_resource",
-    "cap_sys_time", "cap_sys_tty_config", "cap_mknod", "cap_lease", "cap_audit_write", "cap_audit_control",
-    "cap_setfcap", "cap_mac_override", "cap_mac_admin", "cap_syslog", "cap_wake_alarm", "cap_block_suspend",
-    "cap_audit_read", "cap_perfmon", "cap_bpf", "cap_checkpoint_restore"};
+constexpr std::array kNames = {"cap_chown",
+                               "cap_dac_override",
+                               "cap_dac_read_search",
+                               "cap_fowner",
+                               "cap_fsetid",
+                               "cap_kill",
+                               "cap_setgid",
+                               "cap_setuid",
+                               "cap_setpcap",
+                               "cap_linux_immutable",
+                               "cap_net_bind_service",
+                               "cap_net_broadcast",
+                               "cap_net_admin",
+                               "cap_net_raw",
+                               "cap_ipc_lock",
+                               "cap_ipc_owner",
+                               "cap_sys_module",
+                               "cap_sys_rawio",
+                               "cap_sys_chroot",
+                               "cap_sys_ptrace",
+                               "cap_sys_pacct",
+                               "cap_sys_admin",
+                               "cap_sys_boot",
+                               "cap_sys_nice",
+                               "cap_sys_resource",
+                               "cap_sys_time",
+                               "cap_sys_tty_config",
+                               "cap_mknod",
+                               "cap_lease",
+                               "cap_audit_write",
+                               "cap_audit_control",
+                               "cap_setfcap",
+                               "cap_mac_override",
+                               "cap_mac_admin",
+                               "cap_syslog",
+                               "cap_wake_alarm",
+                               "cap_block_suspend",
+                               "cap_audit_read",
+                               "cap_perfmon",
+                               "cap_bpf",
+                               "cap_checkpoint_restore"};
 
 constexpr std::uint64_t bit(unsigned capability) noexcept { return std::uint64_t{1} << capability; }
 
@@ -148,15 +181,22 @@ bool plan_privileges(const std::string& path, const std::string& loader, const s
   if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) privileges.raise &= own.permitted;
   if (const std::uint64_t missing = privileges.raise & ~own.permitted; missing != 0) {
     const std::string names = names_of_capabilities(missing);
-    refusal = {126, path + " has file capabilities, for which its loader ignores LD_PRELOAD.\n"
-                    "heapprof can start it with ambient capabilities instead, but lacks " + names + ".\n"
-                    "One of these helps:\n"
-                    "  sudo heapprof record " + path + "\n"
-                    "      the program still runs as you, with its own capabilities only\n"
-                    "  sudo setcap " + names + "+p " + self + "\n"
-                    "      everybody who can run heapprof can then use them: restrict its mode\n"
-                    "  sudo heapprof install-secure\n"
-                    "      for programs that others start; see heapprof install-secure --help"};
+    refusal = {126, path +
+                        " has file capabilities, for which its loader ignores LD_PRELOAD.\n"
+                        "heapprof can start it with ambient capabilities instead, but lacks " +
+                        names +
+                        ".\n"
+                        "One of these helps:\n"
+                        "  sudo heapprof record " +
+                        path +
+                        "\n"
+                        "      the program still runs as you, with its own capabilities only\n"
+                        "  sudo setcap " +
+                        names + "+p " + self +
+                        "\n"
+                        "      everybody who can run heapprof can then use them: restrict its mode\n"
+                        "  sudo heapprof install-secure\n"
+                        "      for programs that others start; see heapprof install-secure --help"};
     return false;
   }
   // The loader reads the program, which the kernel would only have executed.
@@ -204,7 +244,8 @@ std::string run_as_user(const Privileges& privileges, const std::function<std::s
   }
   close(ends[0]);
   if (child < 0) return failed(std::strerror(fork_error));
-  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
+  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
   if (!result.ends_with(kEndOfResult)) return failed("the child process was killed");
   result.pop_back();
   return result;

@@ -35,7 +35,8 @@ constexpr int kTimeoutMs = 200;
   char byte;
   while (read(socket, &byte, 1) == 1) {
     const timespec now{};
-    while (sigtimedwait(&all, nullptr, &now) > 0) {}
+    while (sigtimedwait(&all, nullptr, &now) > 0) {
+    }
     if (write(socket, &byte, 1) != 1) break;
   }
   _exit(0);
@@ -71,7 +72,8 @@ bool GroupSignalDetector::was_sent_to_group(int signal) {
   // Clears what is pending, so that it is not taken for the next signal. An answer to an earlier byte that came too
   // late is dropped first.
   char byte = 0;
-  while (recv(socket_, &byte, 1, MSG_DONTWAIT) == 1) {}
+  while (recv(socket_, &byte, 1, MSG_DONTWAIT) == 1) {
+  }
   if (send(socket_, &byte, 1, MSG_NOSIGNAL) == 1) {
     pollfd answer{socket_, POLLIN, 0};
     if (poll(&answer, 1, kTimeoutMs) == 1 && read(socket_, &byte, 1) != 1) pid_ = -1;

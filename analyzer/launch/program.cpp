@@ -128,7 +128,8 @@ bool is_go_program(const File& file) {
 }
 
 bool same_file(const std::string& a, const std::string& b) {
-  struct stat status_a {}, status_b {};
+  struct stat status_a {
+  }, status_b{};
   return stat(a.c_str(), &status_a) == 0 && stat(b.c_str(), &status_b) == 0 && status_a.st_dev == status_b.st_dev &&
          status_a.st_ino == status_b.st_ino;
 }
@@ -149,17 +150,19 @@ bool refuse(Refusal& refusal, int exit_status, std::string text) {
 bool check_elf(const std::string& path, const File& file, const Architecture& own, const Architecture& recorder,
                std::string& loader_to_use, Refusal& refusal) {
   if (own.elf_class != recorder.elf_class || own.data != recorder.data || own.machine != recorder.machine)
-    return refuse(refusal, 126, path + " is a program for " + architecture_name(own) + ", and this heapprof is for " +
-                                    architecture_name(recorder) + "; use a heapprof built for it");
+    return refuse(refusal, 126,
+                  path + " is a program for " + architecture_name(own) + ", and this heapprof is for " +
+                      architecture_name(recorder) + "; use a heapprof built for it");
 
   struct stat status {};
   if (stat(path.c_str(), &status) == 0) {
     const bool setuid = (status.st_mode & S_ISUID) != 0;
     const bool setgid = (status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0;
     if (setuid || setgid)
-      return refuse(refusal, 126, path + " is " + (setuid ? "setuid" : "setgid") +
-                                      ": its loader ignores LD_PRELOAD; record a copy without that bit, as the user "
-                                      "that it should run as, or see heapprof install-secure --help");
+      return refuse(refusal, 126,
+                    path + " is " + (setuid ? "setuid" : "setgid") +
+                        ": its loader ignores LD_PRELOAD; record a copy without that bit, as the user "
+                        "that it should run as, or see heapprof install-secure --help");
   }
   const std::optional<std::string> loader = loader_of(file);
   if (!loader) return refuse(refusal, 126, path + " cannot be executed: its ELF headers are damaged");
@@ -167,15 +170,20 @@ bool check_elf(const std::string& path, const File& file, const Architecture& ow
     if (is_loader(path)) return true;
     if (is_go_program(file))
       return refuse(refusal, 126,
-                    path + " is a statically linked Go program: it allocates from the heap of Go's runtime, which "
-                           "heapprof cannot record; profile it with pprof (package runtime/pprof, or net/http/pprof "
-                           "in a server)");
-    return refuse(refusal, 126, path + " is statically linked: no library can be preloaded into it; link it "
-                                       "dynamically (without -static) to record it");
+                    path +
+                        " is a statically linked Go program: it allocates from the heap of Go's runtime, which "
+                        "heapprof cannot record; profile it with pprof (package runtime/pprof, or net/http/pprof "
+                        "in a server)");
+    return refuse(refusal, 126,
+                  path +
+                      " is statically linked: no library can be preloaded into it; link it "
+                      "dynamically (without -static) to record it");
   }
   if (loader->substr(loader->rfind('/') + 1).starts_with("ld-musl"))
-    return refuse(refusal, 126, path + " is linked with musl, and the recorder with glibc; build it with glibc to "
-                                       "record it");
+    return refuse(refusal, 126,
+                  path +
+                      " is linked with musl, and the recorder with glibc; build it with glibc to "
+                      "record it");
   if (const std::string sanitizer = sanitizer_of(path); !sanitizer.empty())
     return refuse(refusal, 126,
                   path + " is built with " + sanitizer +
@@ -237,8 +245,9 @@ bool find_program(const std::string& name, std::string& path, Refusal& refusal) 
     if (problem == EACCES && denied.empty()) denied = candidate;
   }
   if (!denied.empty()) return refuse(refusal, 126, denied + " cannot be executed: permission denied");
-  return refuse(refusal, 127, "unknown program '" + name + "': not found in PATH" +
-                                  (problem_of("./" + name) == 0 ? "; did you mean './" + name + "'?" : ""));
+  return refuse(refusal, 127,
+                "unknown program '" + name + "': not found in PATH" +
+                    (problem_of("./" + name) == 0 ? "; did you mean './" + name + "'?" : ""));
 }
 
 bool check_program(const std::string& path, const Architecture& recorder, std::string& loader, Refusal& refusal) {
@@ -249,8 +258,9 @@ bool check_program(const std::string& path, const Architecture& recorder, std::s
     if (!file.is_open()) {
       if (errno == EACCES)
         return refuse(refusal, 126,
-                      current + " can be executed, but not read, which its loader and heapprof must; record a copy "
-                                "that you can read, or as a user who can read it");
+                      current +
+                          " can be executed, but not read, which its loader and heapprof must; record a copy "
+                          "that you can read, or as a user who can read it");
       if (current == path || errno != ENOENT) return true;
       return refuse(refusal, 127, path + " names an interpreter that does not exist: " + current);
     }

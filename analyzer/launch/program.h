@@ -11,9 +11,9 @@ namespace heapprof::launch {
 
 /// The architecture of an ELF file. A program can be recorded if it has that of libheapprof.so.
 struct Architecture {
-  int elf_class = 0;    ///< ELFCLASS32 or ELFCLASS64
-  int data = 0;         ///< ELFDATA2LSB or ELFDATA2MSB
-  unsigned machine = 0; ///< EM_...
+  int elf_class = 0;     ///< ELFCLASS32 or ELFCLASS64
+  int data = 0;          ///< ELFDATA2LSB or ELFDATA2MSB
+  unsigned machine = 0;  ///< EM_...
 };
 
 /// Reads the architecture of an ELF file. False: it is not an ELF file.

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -24,8 +24,7 @@ int open_trace(const std::string& path, int flags, FileHeader& header) {
   if (fd < 0) return -1;
   struct stat status {};
   const bool is_trace = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-                        pread(fd, &header, sizeof header, 0) == sizeof header &&
-                        is_recorder_header(header);
+                        pread(fd, &header, sizeof header, 0) == sizeof header && is_recorder_header(header);
   if (is_trace) return fd;
   close(fd);
   return -1;
@@ -75,7 +74,7 @@ std::vector<RecordedTrace> traces_of(const std::vector<std::string>& candidates,
 }
 
 std::vector<RecordedTrace> traces_of_children(const std::vector<std::string>& candidates, int pid,
-                                           std::uint64_t since_ns) {
+                                              std::uint64_t since_ns) {
   std::vector<RecordedTrace> all;
   for (const std::string& path : candidates) {
     FileHeader header;

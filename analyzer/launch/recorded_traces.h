@@ -22,7 +22,7 @@ std::vector<RecordedTrace> traces_of(const std::vector<std::string>& candidates,
 /// The traces among `candidates` of descendants of `pid` that started since `since_ns` (CLOCK_REALTIME), in the order
 /// of `candidates`. A descendant is found when all processes between it and `pid` are recorded.
 std::vector<RecordedTrace> traces_of_children(const std::vector<std::string>& candidates, int pid,
-                                           std::uint64_t since_ns);
+                                              std::uint64_t since_ns);
 
 /// Writes how the process ended into the last of its `traces`, and into earlier ones without an end that another
 /// program was executed. The process must have ended. `code`: exit status or signal number.

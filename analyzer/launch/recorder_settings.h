@@ -12,9 +12,9 @@ struct RecorderSetting {
   enum class Kind {
     kOutput,  ///< a file name pattern (trace_pattern.h)
     kPath,
-    kLevel,   ///< of the log
+    kLevel,  ///< of the log
     kSwitch,
-    kFlag,    ///< a switch whose option means on when it stands alone
+    kFlag,  ///< a switch whose option means on when it stands alone
     kDepth,
     kSize,
   };
@@ -22,7 +22,7 @@ struct RecorderSetting {
   const char* option;
   const char* variable;
   Kind kind;
-  const char* value;          ///< what the help calls the value: "FILE", "on|off"
+  const char* value;  ///< what the help calls the value: "FILE", "on|off"
   const char* help;
   const char* default_value;  ///< empty: none
   bool deprecated = false;    ///< an old name, which no help shows

@@ -61,13 +61,12 @@ std::string sanitizer_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string names = dynamic_names(file);
   using namespace std::string_view_literals;
-  for (const auto& [symbol, name] : {std::pair{"\0__asan_init\0"sv, "AddressSanitizer"},
-                                     std::pair{"\0__hwasan_init\0"sv, "HWAddressSanitizer"},
-                                     std::pair{"\0__tsan_init\0"sv, "ThreadSanitizer"},
-                                     std::pair{"\0__msan_init\0"sv, "MemorySanitizer"},
-                                     // The only symbol of AddressSanitizer in a program linked by GCC's
-                                     // -static-libasan.
-                                     std::pair{"\0__sanitizer_malloc_hook\0"sv, "AddressSanitizer or similar"}})
+  for (const auto& [symbol, name] :
+       {std::pair{"\0__asan_init\0"sv, "AddressSanitizer"}, std::pair{"\0__hwasan_init\0"sv, "HWAddressSanitizer"},
+        std::pair{"\0__tsan_init\0"sv, "ThreadSanitizer"}, std::pair{"\0__msan_init\0"sv, "MemorySanitizer"},
+        // The only symbol of AddressSanitizer in a program linked by GCC's
+        // -static-libasan.
+        std::pair{"\0__sanitizer_malloc_hook\0"sv, "AddressSanitizer or similar"}})
     if (names.find(symbol) != std::string::npos) return name;
   return {};
 }

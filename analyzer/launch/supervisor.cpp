@@ -108,8 +108,8 @@ class Supervisor {
 }
 
 [[noreturn]] void execute(const std::string& path, const std::vector<std::string>& arguments,
-                         const std::vector<std::pair<std::string, std::string>>& variables,
-                         const Privileges& privileges, int report_fd) {
+                          const std::vector<std::pair<std::string, std::string>>& variables,
+                          const Privileges& privileges, int report_fd) {
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
   const std::uint64_t start_time = own_start_time();
   if (write(report_fd, &start_time, sizeof start_time) != sizeof start_time) _exit(126);
@@ -176,7 +176,8 @@ ProcessResult run_process(const std::string& path, const std::vector<std::string
   result.pid = pid;
   const auto receive = [&](void* what, std::size_t bytes) {
     ssize_t size;
-    while ((size = read(report[0], what, bytes)) < 0 && errno == EINTR) {}
+    while ((size = read(report[0], what, bytes)) < 0 && errno == EINTR) {
+    }
     return size == static_cast<ssize_t>(bytes);
   };
   int error = 0;
@@ -188,7 +189,8 @@ ProcessResult run_process(const std::string& path, const std::vector<std::string
   }();
   // Drops the signals that were sent to the program while it ended. From here on signals interrupt this process.
   const timespec now{};
-  while (sigtimedwait(&signals, nullptr, &now) > 0) {}
+  while (sigtimedwait(&signals, nullptr, &now) > 0) {
+  }
   sigaction(SIGCHLD, &child_action_before, nullptr);
   sigprocmask(SIG_SETMASK, &mask_before, nullptr);
   if (failed) {

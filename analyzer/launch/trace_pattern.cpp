@@ -74,7 +74,8 @@ std::string absolute_pattern(const std::string& pattern) {
 std::string fixed_name(const std::string& pattern) {
   std::string name;
   bool fixed = true;
-  read_pattern(pattern, [&](char c) { name += c; }, [&](char) { fixed = false; });
+  read_pattern(
+      pattern, [&](char c) { name += c; }, [&](char) { fixed = false; });
   return fixed ? name : std::string();
 }
 
@@ -82,7 +83,12 @@ bool check_writable(const std::string& pattern, std::string& error) {
   // The name is known up to the first escape.
   std::string known;
   bool complete = true;
-  read_pattern(pattern, [&](char c) { if (complete) known += c; }, [&](char) { complete = false; });
+  read_pattern(
+      pattern,
+      [&](char c) {
+        if (complete) known += c;
+      },
+      [&](char) { complete = false; });
   struct stat status {};
   if (complete && (known.ends_with('/') || (stat(known.c_str(), &status) == 0 && S_ISDIR(status.st_mode)))) {
     error = "the output " + known + " is a folder; name a file in it with -o";
@@ -157,7 +163,8 @@ std::vector<std::string> find_files(const std::string& pattern, int pid) {
 std::string files_of(const std::string& pattern) {
   std::string files;
   bool fixed = true;
-  read_pattern(pattern, [&](char c) { files += c; }, [&](char) { files += '*', fixed = false; });
+  read_pattern(
+      pattern, [&](char c) { files += c; }, [&](char) { files += '*', fixed = false; });
   return fixed ? files + ".*" : files;
 }
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/text/stack_names.h"
 #include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/text/stack_names.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
 #include "analyzer/render/wrap.h"
@@ -31,8 +31,8 @@ class Copy {
  public:
   explicit Copy(const std::string& path) : path_(path), standard_(path == "-") {
     // Readable by the user only, like a trace.
-    const int fd = standard_ ? STDOUT_FILENO
-                             : ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
+    const int fd =
+        standard_ ? STDOUT_FILENO : ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
     if (fd < 0) throw OutputError(path + ": cannot be written: " + std::strerror(errno));
     file_ = standard_ ? stdout : ::fdopen(fd, "wb");
   }
@@ -83,8 +83,7 @@ void bundle(const std::string& output, const symbols::Options& options, const re
   const trace::TraceFile& trace = analysis.file();
   const std::string& path = trace.input().path();
   if (trace.recorder() == trace::RecorderState::kRecording && trace.compacted() == nullptr)
-    throw OutputError(path +
-                      ": the program is still running; write a copy with 'heapprof compact' and bundle that");
+    throw OutputError(path + ": the program is still running; write a copy with 'heapprof compact' and bundle that");
   const model::Profile& profile = analysis.profile();
   std::vector<symbols::CodeAddress> wanted;
   for (const model::CodeAddress& address : profile.addresses) wanted.push_back({address.module, address.offset});
@@ -93,16 +92,15 @@ void bundle(const std::string& output, const symbols::Options& options, const re
   std::size_t all = 0, named = 0;
   for (const symbols::ModuleSymbols& module : names) {
     all += module.frames.size();
-    named += static_cast<std::size_t>(
-        std::count_if(module.frames.begin(), module.frames.end(),
-                      [](const auto& frames) { return !frames.back().function.empty(); }));
+    named +=
+        static_cast<std::size_t>(std::count_if(module.frames.begin(), module.frames.end(),
+                                               [](const auto& frames) { return !frames.back().function.empty(); }));
   }
   const std::string packed = symbols::encode_symbols(names);
 
   Copy copy(output);
   copy_recording(trace, copy);
-  const std::string run =
-      trace::symbol_extents(packed, trace.file_id(), copy.written(), trace.header().unit_bytes);
+  const std::string run = trace::symbol_extents(packed, trace.file_id(), copy.written(), trace.header().unit_bytes);
   copy.write(run.data(), run.size());
   copy.close();
   // On standard error, since standard output may be the copy.
@@ -124,8 +122,8 @@ int run_bundle(const BundleOptions& options) {
   TraceOptions trace = options.trace;
   // The reader of the copy decides what is shown.
   trace.symbols.inlines = trace.symbols.symbols = true;
-  return run_on_trace(
-      trace, [&](const replay::Analysis& analysis) { bundle(trace.output, trace.symbols, analysis); });
+  return run_on_trace(trace,
+                      [&](const replay::Analysis& analysis) { bundle(trace.output, trace.symbols, analysis); });
 }
 
 }  // namespace heapprof::cli

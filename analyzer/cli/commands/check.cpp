@@ -11,9 +11,9 @@
 #include <optional>
 
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/text/report_json.h"
-#include "analyzer/cli/commands/suppressed_leaks.h"
 #include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/commands/suppressed_leaks.h"
+#include "analyzer/cli/text/report_json.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
@@ -27,7 +27,7 @@ struct Limit {
   const char* name;  ///< "peak"
   std::uint64_t (*figure)(const model::Profile&);
   bool bytes;
-  bool zero_means_none;  ///< a limit of 0 demands that nothing is allocated at all
+  bool zero_means_none;                             ///< a limit of 0 demands that nothing is allocated at all
   std::uint64_t Suppressed::*suppressed = nullptr;  ///< the suppressed part of the figure, or null
 };
 
@@ -91,12 +91,9 @@ std::string junit_of(const std::string& trace, const std::vector<Verdict>& verdi
   }
   for (const Verdict& verdict : verdicts) {
     open_case(verdict.name + (verdict.against_baseline ? " against the baseline" : ""));
-    if (verdict.exceeded())
-      text += "><failure message=\"" + xml(sentence(verdict)) + "\"/></testcase>\n";
-    else if (verdict.suppressed != 0)
-      text += "><system-out>" + xml(sentence(verdict)) + "</system-out></testcase>\n";
-    else
-      text += "/>\n";
+    if (verdict.exceeded()) text += "><failure message=\"" + xml(sentence(verdict)) + "\"/></testcase>\n";
+    else if (verdict.suppressed != 0) text += "><system-out>" + xml(sentence(verdict)) + "</system-out></testcase>\n";
+    else text += "/>\n";
   }
   return text + "  </testsuite>\n</testsuites>\n";
 }
@@ -170,8 +167,7 @@ int check(const CheckOptions& options) {
       verdicts.push_back(verdict);
     }
     if (!analysis.names_found() && !wants_nothing(options))
-      names_missing =
-          "nothing in the recording matches " + analysis.profile().selected + " (renamed?); no verdict";
+      names_missing = "nothing in the recording matches " + analysis.profile().selected + " (renamed?); no verdict";
     std::string text = names_missing.empty() ? "" : "FAILED  names: " + names_missing + "\n";
     Json json = json_document();
     json["integrity"] = integrity_json(analysis.profile().integrity);
@@ -184,14 +180,16 @@ int check(const CheckOptions& options) {
     for (const Verdict& verdict : verdicts) {
       exceeded |= verdict.exceeded();
       text += std::string(verdict.exceeded() ? "FAILED  " : "ok      ") + sentence(verdict) + "\n";
-      list.push_back({{"name", verdict.name}, {"figure", verdict.figure}, {"limit", verdict.limit},
-                      {"against_baseline", verdict.against_baseline}, {"ok", !verdict.exceeded()}});
+      list.push_back({{"name", verdict.name},
+                      {"figure", verdict.figure},
+                      {"limit", verdict.limit},
+                      {"against_baseline", verdict.against_baseline},
+                      {"ok", !verdict.exceeded()}});
     }
     json["names_found"] = analysis.names_found();
     json["ok"] = !exceeded && names_missing.empty();
     write_output(options.trace.output, options.trace.json ? dump(json) : text);
-    if (!options.junit.empty())
-      write_output(options.junit, junit_of(options.trace.trace, verdicts, names_missing));
+    if (!options.junit.empty()) write_output(options.junit, junit_of(options.trace.trace, verdicts, names_missing));
   });
   if (!names_missing.empty()) print_message(options.trace.trace + ": " + names_missing);
   return exceeded ? kLimitExceeded : names_missing.empty() ? status : 1;

@@ -1,10 +1,10 @@
 // heapprof churn: short-lived allocations by call site.
+#include "analyzer/model/churn.h"
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/second_pass.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
-#include "analyzer/model/churn.h"
 #include "analyzer/render/units.h"
 
 namespace heapprof::cli {
@@ -72,8 +72,7 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
     const ChurnCosts& costs = site.costs;
     rows.push_back({exact_number(costs.short_lived), percent(costs.short_lived, costs.allocations),
                     exact_number(costs.temporary), human_bytes(costs.short_lived_bytes),
-                    costs.freed == 0 ? "-" : human_time(costs.lifetime_ns / costs.freed),
-                    site_name(site.frame)});
+                    costs.freed == 0 ? "-" : human_time(costs.lifetime_ns / costs.freed), site_name(site.frame)});
   }
   if (rows.empty()) text.line("  none");
   else text.table({"short", "of site", "temporary", "bytes", "mean life", "call site"}, rows);

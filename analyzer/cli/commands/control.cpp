@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/text/report_json.h"
 #include "analyzer/render/units.h"
 #include "analyzer/trace/mailbox.h"
 

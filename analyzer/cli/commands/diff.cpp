@@ -6,10 +6,10 @@
 #include <map>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/text_page.h"
-#include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/render/flame_tree.h"
 #include "analyzer/render/flamegraph.h"
 #include "analyzer/render/short_names.h"
@@ -108,7 +108,7 @@ void draw(const DiffOptions& options, const replay::Analysis& analysis, bool bef
 
 /// Adds a recording's stacks to `pairs`.
 void add_stacks(const DiffOptions& options, const replay::Analysis& analysis, Figures Pair::*side, Side& totals,
-          Pairs& pairs) {
+                Pairs& pairs) {
   const model::Profile& profile = analysis.profile();
   totals = side_of(profile);
   const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);

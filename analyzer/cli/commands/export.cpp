@@ -7,18 +7,18 @@
 #include <unistd.h>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/stack_names.h"
-#include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/export/callgrind.h"
 #include "analyzer/export/dhat.h"
 #include "analyzer/export/firefox.h"
 #include "analyzer/export/heaptrack_writer.h"
 #include "analyzer/export/massif.h"
-#include "analyzer/export/sink.h"
 #include "analyzer/export/pprof.h"
 #include "analyzer/export/rows.h"
+#include "analyzer/export/sink.h"
 #include "analyzer/export/speedscope.h"
 #include "analyzer/export/stack_table.h"
 #include "analyzer/render/utf8.h"
@@ -162,10 +162,9 @@ FormatWriter writer_of(ExportOptions::Format format) {
   switch (format) {
     case Format::kHeaptrack: break;
     case Format::kPprof:
-      return {[](const ExportOptions&, const StackTable& table, const Source&, Sink& out) {
-                write_pprof(table, out);
-              },
-              Sink::Compression::kGzip};
+      return {
+          [](const ExportOptions&, const StackTable& table, const Source&, Sink& out) { write_pprof(table, out); },
+          Sink::Compression::kGzip};
     case Format::kSpeedscope:
       return {[](const ExportOptions&, const StackTable& table, const Source&, Sink& out) {
         write_speedscope(table, out);

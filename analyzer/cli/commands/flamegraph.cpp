@@ -1,11 +1,11 @@
 // heapprof flamegraph: all stacks at once, as a picture or as folded text.
+#include "analyzer/render/flamegraph.h"
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/cli/text/recording_text.h"
-#include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/render/flame_tree.h"
-#include "analyzer/render/flamegraph.h"
 #include "analyzer/render/text_sink.h"
 
 namespace heapprof::cli {

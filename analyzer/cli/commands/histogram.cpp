@@ -73,9 +73,12 @@ std::string round_time(std::uint64_t ns) {
 void print_histogram(const TraceOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
   model::Lifetimes lifetimes;
-  replay_events(options, analysis, [&](const replay::ProfileEvent& event) {
-    if (event.kind == replay::ResolvedKind::kFree) lifetimes.freed(lifetime_of(event), event.size);
-  }, [&](const replay::LiveBlock& block) { lifetimes.left(block.size); });
+  replay_events(
+      options, analysis,
+      [&](const replay::ProfileEvent& event) {
+        if (event.kind == replay::ResolvedKind::kFree) lifetimes.freed(lifetime_of(event), event.size);
+      },
+      [&](const replay::LiveBlock& block) { lifetimes.left(block.size); });
 
   bool exact = true;
   const std::vector<SizeClass> sizes = size_classes(profile, exact);
@@ -104,7 +107,8 @@ void print_histogram(const TraceOptions& options, const replay::Analysis& analys
     for (const model::Lifetimes::Class& lives : lifetimes.classes()) {
       lives_json.push_back({{"from_ns", from_ns},
                             {"below_ns", lives.below_ns == 0 ? Json(nullptr) : Json(lives.below_ns)},
-                            {"blocks", lives.blocks}, {"bytes", lives.bytes}});
+                            {"blocks", lives.blocks},
+                            {"bytes", lives.bytes}});
       from_ns = lives.below_ns;
     }
     set_renamed(json, "not_freed", "not_released",

@@ -1,8 +1,8 @@
 // heapprof info: what was recorded, and how far the trace can be believed.
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/info_text.h"
 #include "analyzer/cli/text/report_json.h"
-#include "analyzer/cli/commands/run_on_trace.h"
 
 namespace heapprof::cli {
 

@@ -7,11 +7,11 @@
 #include <map>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/commands/suppressed_leaks.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
-#include "analyzer/cli/commands/suppressed_leaks.h"
-#include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/model/leak_history.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
@@ -160,8 +160,8 @@ void write_text(const LeaksOptions& options, const model::Profile& profile, cons
              "in " + render::block_count(sum.blocks) + " of " + render::exact_number(sum.stacks) +
                  (sum.stacks == 1 ? " stack: " : " stacks: ") + words_for(growth).meaning);
   for (const Suppressions::Hits& hit : suppressed.by)
-    text.row("suppressed", human_bytes(hit.bytes), "in " + render::block_count(hit.blocks) + ": " + hit.name +
-                                                       (hit.built_in ? " (built in)" : ""));
+    text.row("suppressed", human_bytes(hit.bytes),
+             "in " + render::block_count(hit.blocks) + ": " + hit.name + (hit.built_in ? " (built in)" : ""));
   if (all == 0 && suppressed.blocks != 0)
     text.line(running ? "  All live blocks are suppressed (--no-suppressions shows them)."
                       : "  All live blocks are suppressed: no leaks (--no-suppressions shows them).");

@@ -21,9 +21,8 @@ Json costs_json(const ChainCosts& costs) {
   json["moved"] = costs.moved;
   json["copied_bytes"] = costs.copied_bytes;
   json["chains"] = costs.chains;
-  json["longest"] = {{"steps", costs.longest},
-                     {"first_bytes", costs.longest_first_bytes},
-                     {"last_bytes", costs.longest_last_bytes}};
+  json["longest"] = {
+      {"steps", costs.longest}, {"first_bytes", costs.longest_first_bytes}, {"last_bytes", costs.longest_last_bytes}};
   return json;
 }
 

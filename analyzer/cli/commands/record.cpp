@@ -1,6 +1,6 @@
 // heapprof record: starts a program with the recorder preloaded, waits for its end, and prints a summary.
-#include <chrono>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -68,8 +68,9 @@ int run_record(const RecordOptions& options) {
     return fail(refusal.exit_status, refusal.text);
 
   const char* const variable = std::getenv("HEAPPROF_OUTPUT");
-  const std::string pattern =
-      launch::absolute_pattern(options.output ? *options.output : variable != nullptr ? variable : kDefaultPattern);
+  const std::string pattern = launch::absolute_pattern(options.output        ? *options.output
+                                                       : variable != nullptr ? variable
+                                                                             : kDefaultPattern);
   error = launch::run_as_user(privileges, [&] {
     std::string reason;
     launch::check_writable(pattern, reason);
@@ -101,13 +102,11 @@ int run_record(const RecordOptions& options) {
   auto traces = launch::traces_of(launch::find_files(pattern, result.pid), result.pid, result.start_time);
   launch::write_end(traces, result.signaled, result.code);
   const bool children = records_children(options);
-  if (!options.quiet)
-    std::fputs(launch::note_of_survivors(result.pid, result.start_time, children).c_str(), stderr);
+  if (!options.quiet) std::fputs(launch::note_of_survivors(result.pid, result.start_time, children).c_str(), stderr);
   launch::give_to_invoking_user(traces);
   if (!options.quiet) {
     std::vector<launch::RecordedTrace> of_children;
-    if (children)
-      of_children = launch::traces_of_children(launch::find_files(pattern, 0), result.pid, started_ns);
+    if (children) of_children = launch::traces_of_children(launch::find_files(pattern, 0), result.pid, started_ns);
     std::fputs(record_summary(pattern, traces, of_children, children).c_str(), stderr);
   }
   return result.signaled ? 128 + result.code : result.code;

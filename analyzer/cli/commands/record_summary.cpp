@@ -223,9 +223,8 @@ std::vector<std::size_t> traces_of_processes(const std::vector<TraceFigures>& tr
     const auto start = [&](std::size_t i) { return traces[i].trace.header.start_monotonic_ns; };
     std::stable_sort(of.begin(), of.end(), [&](std::size_t a, std::size_t b) { return start(a) < start(b); });
     const std::size_t last = of.back();
-    std::stable_sort(of.begin(), of.end(), [&](std::size_t a, std::size_t b) {
-      return traces[a].peak_bytes > traces[b].peak_bytes;
-    });
+    std::stable_sort(of.begin(), of.end(),
+                     [&](std::size_t a, std::size_t b) { return traces[a].peak_bytes > traces[b].peak_bytes; });
     const bool earlier = traces[of.front()].peak_bytes > traces[last].peak_bytes + kWrapperPeakBytes;
     result.push_back(earlier ? of.front() : last);
   }

@@ -14,14 +14,14 @@ namespace heapprof::cli {
 /// The figures of a trace that the summary prints.
 struct TraceFigures {
   launch::RecordedTrace trace;
-  std::string error;           ///< why the trace could not be read; empty: it was
-  std::string program;         ///< the last part of the executable's path
-  std::string end;             ///< "exited with status 0"
+  std::string error;    ///< why the trace could not be read; empty: it was
+  std::string program;  ///< the last part of the executable's path
+  std::string end;      ///< "exited with status 0"
   std::uint64_t duration_ns = 0;
   std::uint64_t events = 0;
   std::uint64_t peak_bytes = 0;
   std::uint64_t peak_blocks = 0;
-  std::uint64_t live_bytes = 0;   ///< at the end
+  std::uint64_t live_bytes = 0;  ///< at the end
   std::uint64_t live_blocks = 0;
   bool complete = true;
 };

@@ -1,8 +1,8 @@
 // heapprof report: totals, and the stacks that cost most.
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
-#include "analyzer/cli/commands/run_on_trace.h"
 
 namespace heapprof::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <vector>
 
-#include "analyzer/cli/text/call_sites.h"
 #include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/text/call_sites.h"
 
 namespace heapprof::cli {
 
@@ -17,7 +17,7 @@ namespace heapprof::cli {
 /// each block that was not freed.
 template <typename Event>
 void replay_events(const TraceOptions& options, const replay::Analysis& analysis, Event&& event,
-                const std::function<void(const replay::LiveBlock&)>& survivors = {}) {
+                   const std::function<void(const replay::LiveBlock&)>& survivors = {}) {
   ProgressLine progress("Reading " + options.trace + " again");
   analysis.for_each_event(
       [&](std::span<const replay::ProfileEvent> events) {

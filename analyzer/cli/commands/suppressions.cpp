@@ -192,8 +192,8 @@ bool pattern_matches(const std::string& pattern, const std::string& name) {
       if (anchored) return text == piece;
       return text.size() >= piece.size() && text.substr(text.size() - piece.size()) == piece;
     }
-    const std::size_t found = anchored ? (text.substr(0, piece.size()) == piece ? 0 : std::string_view::npos)
-                                   : text.find(piece);
+    const std::size_t found =
+        anchored ? (text.substr(0, piece.size()) == piece ? 0 : std::string_view::npos) : text.find(piece);
     if (found == std::string_view::npos) return false;
     if (last) return true;
     text.remove_prefix(found + piece.size());

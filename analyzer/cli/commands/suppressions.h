@@ -18,7 +18,7 @@ namespace heapprof::cli {
 class Suppressions {
  public:
   struct Hits {
-    std::string name;          ///< the pattern, or what a built-in suppression is for
+    std::string name;  ///< the pattern, or what a built-in suppression is for
     bool built_in = false;
     std::uint64_t bytes = 0;
     std::uint64_t blocks = 0;

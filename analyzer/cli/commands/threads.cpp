@@ -49,19 +49,22 @@ void print_threads(const ThreadsOptions& options, const replay::Analysis& analys
   std::vector<CrossThreadFrees> by_node(profile.nodes.size());
   BlockSum freed;
   BlockSum cross_thread;
-  replay_events(options.trace, analysis, [&](const replay::ProfileEvent& event) {
-    if (event.kind != replay::ResolvedKind::kFree || event.thread >= of_thread.size()) return;
-    freed.add(event.size);
-    if (event.thread == event.freeing_thread) return of_thread[event.thread].by_itself.add(event.size);
-    if (event.freeing_thread >= of_thread.size()) return;  // the free was not recorded
-    of_thread[event.thread].by_others.add(event.size);
-    of_thread[event.freeing_thread].of_others.add(event.size);
-    cross_thread.add(event.size);
-    pairs.add(event.thread, event.freeing_thread, event.size);
-    by_node[event.node].sum.add(event.size);
-  }, [&](const replay::LiveBlock& block) {
-    if (block.thread < of_thread.size()) of_thread[block.thread].not_freed.add(block.size);
-  });
+  replay_events(
+      options.trace, analysis,
+      [&](const replay::ProfileEvent& event) {
+        if (event.kind != replay::ResolvedKind::kFree || event.thread >= of_thread.size()) return;
+        freed.add(event.size);
+        if (event.thread == event.freeing_thread) return of_thread[event.thread].by_itself.add(event.size);
+        if (event.freeing_thread >= of_thread.size()) return;  // the free was not recorded
+        of_thread[event.thread].by_others.add(event.size);
+        of_thread[event.freeing_thread].of_others.add(event.size);
+        cross_thread.add(event.size);
+        pairs.add(event.thread, event.freeing_thread, event.size);
+        by_node[event.node].sum.add(event.size);
+      },
+      [&](const replay::LiveBlock& block) {
+        if (block.thread < of_thread.size()) of_thread[block.thread].not_freed.add(block.size);
+      });
   std::vector<model::PairSums::Entry> ranked = pairs.entries();
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.sum.blocks > b.sum.blocks; });

@@ -7,14 +7,14 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "analyzer/cli/text/call_sites.h"
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/text/ranking.h"
-#include "analyzer/cli/text/report_json.h"
-#include "analyzer/cli/text/frame_text.h"
-#include "analyzer/cli/text/recording_text.h"
-#include "analyzer/cli/text/text_style.h"
 #include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/text/call_sites.h"
+#include "analyzer/cli/text/frame_text.h"
+#include "analyzer/cli/text/ranking.h"
+#include "analyzer/cli/text/recording_text.h"
+#include "analyzer/cli/text/report_json.h"
+#include "analyzer/cli/text/text_style.h"
 #include "analyzer/export/openmetrics.h"
 #include "analyzer/render/text_sink.h"
 #include "analyzer/render/timeline.h"

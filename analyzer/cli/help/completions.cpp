@@ -83,7 +83,9 @@ std::string bash_completions(const std::vector<CommandHelp>& all) {
       "      compopt -o filenames 2>/dev/null\n"
       "      COMPREPLY=($(compgen -f -- \"$cur\"))\n"
       "    else\n"
-      "      COMPREPLY=($(compgen -W '" + join(words, " ") + " --help -V --version' -- \"$cur\")\n"
+      "      COMPREPLY=($(compgen -W '" +
+      join(words, " ") +
+      " --help -V --version' -- \"$cur\")\n"
       "                 $(compgen -G \"$cur*.heapprof\") $(compgen -G \"$cur*.hprof\"))\n"
       "    fi\n"
       "    return\n"
@@ -91,15 +93,22 @@ std::string bash_completions(const std::vector<CommandHelp>& all) {
   for (const CommandHelp& group : all) {
     if (group.subcommands.empty()) continue;
     const std::string names = join(subcommand_words(group), " ");
-    text += "  if [[ $command == " + group.name + " ]]; then\n"
+    text += "  if [[ $command == " + group.name +
+            " ]]; then\n"
             "    if ((COMP_CWORD == 2)); then\n"
-            "      COMPREPLY=($(compgen -W '" + names + " --help' -- \"$cur\"))\n"
+            "      COMPREPLY=($(compgen -W '" +
+            names +
+            " --help' -- \"$cur\"))\n"
             "      return\n"
             "    fi\n"
             "    command+=\" ${COMP_WORDS[2]}\"\n"
             "  fi\n"
-            "  if [[ $command == help && COMP_CWORD -gt 2 && ${COMP_WORDS[2]} == " + group.name + " ]]; then\n"
-            "    COMPREPLY=($(compgen -W '" + names + "' -- \"$cur\"))\n"
+            "  if [[ $command == help && COMP_CWORD -gt 2 && ${COMP_WORDS[2]} == " +
+            group.name +
+            " ]]; then\n"
+            "    COMPREPLY=($(compgen -W '" +
+            names +
+            "' -- \"$cur\"))\n"
             "    return\n"
             "  fi\n";
   }
@@ -110,14 +119,14 @@ std::string bash_completions(const std::vector<CommandHelp>& all) {
       std::vector<std::string> patterns;
       for (const std::string& name : option.names) patterns.push_back("'" + command.name + " " + name + "'");
       text += "    " + join(patterns, " | ") + ") ";
-      if (option.takes_path())
-        text += "compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\")); ";
+      if (option.takes_path()) text += "compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\")); ";
       else if (!option.choices.empty())
         text += "COMPREPLY=($(compgen -W '" + join(option.choices, " ") + "' -- \"$cur\")); ";
       text += "return ;;\n";
     }
-  text += "  esac\n"
-          "  case $command in\n";
+  text +=
+      "  esac\n"
+      "  case $command in\n";
   for (const CommandHelp& command : commands) {
     text += "    " + in_quotes(command.name) + ")\n";
     if (command.runs_program) {
@@ -168,11 +177,12 @@ std::string bash_completions(const std::vector<CommandHelp>& all) {
     text += "      if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W '" + join(option_names(command), " ") +
             "' -- \"$cur\"))\n";
     if (word_follows_file)
-      text += "      elif ((operands == 0)); then\n"
-              "        compopt -o filenames 2>/dev/null\n"
-              "        COMPREPLY=($(compgen -f -- \"$cur\"))\n"
-              "      elif ((operands == 1)); then COMPREPLY=($(compgen -W '" +
-              join(command.words, " ") + "' -- \"$cur\"))\n";
+      text +=
+          "      elif ((operands == 0)); then\n"
+          "        compopt -o filenames 2>/dev/null\n"
+          "        COMPREPLY=($(compgen -f -- \"$cur\"))\n"
+          "      elif ((operands == 1)); then COMPREPLY=($(compgen -W '" +
+          join(command.words, " ") + "' -- \"$cur\"))\n";
     else if (!command.words.empty())
       text += "      else COMPREPLY=($(compgen -W '" + join(command.words, " ") + "' -- \"$cur\"))\n";
     else if (command.takes_file)
@@ -194,21 +204,22 @@ std::string zsh_completions(const std::vector<CommandHelp>& all) {
       "  commands=(\n";
   for (const CommandHelp& command : all)
     text += "    " + in_quotes(zsh_text(command.name) + ":" + command.summary) + "\n";
-  text += "  )\n"
-          "  if ((CURRENT == 2)); then\n"
-          "    if [[ $words[2] == -* ]]; then compadd -- --help -V --version\n"
-          "    else\n"
-          "      _describe -t commands command commands\n"
-          "      # A recording in the place of a command is reported.\n"
-          "      local -a recordings\n"
-          "      recordings=(*.(heapprof|hprof)(N))\n"
-          "      if [[ $PREFIX == */* ]]; then _files; else compadd -f -- $recordings; fi\n"
-          "    fi\n"
-          "    return\n"
-          "  fi\n"
-          "  local command=$words[2]\n"
-          "  shift words\n"
-          "  ((CURRENT--))\n";
+  text +=
+      "  )\n"
+      "  if ((CURRENT == 2)); then\n"
+      "    if [[ $words[2] == -* ]]; then compadd -- --help -V --version\n"
+      "    else\n"
+      "      _describe -t commands command commands\n"
+      "      # A recording in the place of a command is reported.\n"
+      "      local -a recordings\n"
+      "      recordings=(*.(heapprof|hprof)(N))\n"
+      "      if [[ $PREFIX == */* ]]; then _files; else compadd -f -- $recordings; fi\n"
+      "    fi\n"
+      "    return\n"
+      "  fi\n"
+      "  local command=$words[2]\n"
+      "  shift words\n"
+      "  ((CURRENT--))\n";
   for (const CommandHelp& group : all) {
     if (group.subcommands.empty()) continue;
     text += "  if [[ $command == " + group.name + " || $command == help && $words[2] == " + group.name +
@@ -216,22 +227,26 @@ std::string zsh_completions(const std::vector<CommandHelp>& all) {
             "    commands=(\n";
     for (const CommandHelp& one : group.subcommands)
       text += "      " + in_quotes(last_word(one.name) + ":" + one.summary) + "\n";
-    text += "    )\n"
-            "    if [[ $command == help || CURRENT -eq 2 ]]; then _describe -t commands format commands; return; fi\n"
-            "    command+=\" $words[2]\"\n"
-            "    shift words\n"
-            "    ((CURRENT--))\n"
-            "  fi\n";
+    text +=
+        "    )\n"
+        "    if [[ $command == help || CURRENT -eq 2 ]]; then _describe -t commands format commands; return; fi\n"
+        "    command+=\" $words[2]\"\n"
+        "    shift words\n"
+        "    ((CURRENT--))\n"
+        "  fi\n";
   }
   text += "  case $command in\n";
   for (const CommandHelp& command : runnable(all)) {
     text += "    " + in_quotes(command.name) + ")\n";
     const bool word_follows_file = command.takes_file && !command.words.empty();
     if (word_follows_file)
-      text += "      local -a operands\n"
-              "      operands=('1:file:_files' '2:word:(" + join(command.words, " ") + ")')\n"
-              "      if ((${words[(I)" + command.instead_of_file + "*]})); then operands=('1:word:(" +
-              join(command.words, " ") + ")'); fi\n";
+      text +=
+          "      local -a operands\n"
+          "      operands=('1:file:_files' '2:word:(" +
+          join(command.words, " ") +
+          ")')\n"
+          "      if ((${words[(I)" +
+          command.instead_of_file + "*]})); then operands=('1:word:(" + join(command.words, " ") + ")'); fi\n";
     text += "      _arguments -S";
     for (const OptionHelp& option : command.options)
       for (const std::string& name : option.names) {

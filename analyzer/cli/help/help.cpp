@@ -31,8 +31,9 @@ std::vector<ExitStatus> exit_statuses(const CommandHelp& command) {
             {"128 + N", "Signal N ended the program."},
             {"2", "The command line, an environment variable or the output is wrong; the program was not started."},
             {"125", "heapprof itself failed."},
-            {"126", "The program cannot be executed, or cannot be recorded: it is static, setuid, or for another "
-                    "architecture."},
+            {"126",
+             "The program cannot be executed, or cannot be recorded: it is static, setuid, or for another "
+             "architecture."},
             {"127", "The program does not exist."}};
   std::vector<ExitStatus> statuses = {
       {"0", "Success."},

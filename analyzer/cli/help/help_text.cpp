@@ -2,8 +2,8 @@
 // share, in lines as wide as the terminal.
 #include <algorithm>
 
-#include "analyzer/cli/text/text_style.h"
 #include "analyzer/cli/help/help.h"
+#include "analyzer/cli/text/text_style.h"
 #include "analyzer/render/wrap.h"
 
 namespace heapprof::cli {

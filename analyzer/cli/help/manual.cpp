@@ -4,8 +4,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "analyzer/cli/text/message.h"
 #include "analyzer/cli/help/help.h"
+#include "analyzer/cli/text/message.h"
 
 namespace heapprof::cli {
 namespace {

@@ -153,12 +153,16 @@ std::string reference_markdown(const std::vector<CommandHelp>& commands) {
     if (command.subcommands.empty()) text += command_section(command);
     for (const CommandHelp& one : command.subcommands) text += command_section(one);
   }
-  text += "## Selection\n\nOptions that select blocks, events and a slice of time, of every command that analyzes a "
-          "trace.\n\n" + shared_options(commands, "Selection");
+  text +=
+      "## Selection\n\nOptions that select blocks, events and a slice of time, of every command that analyzes a "
+      "trace.\n\n" +
+      shared_options(commands, "Selection");
   text += "## Symbols\n\nOptions about the names of functions, files and lines.\n\n" +
           shared_options(commands, "Symbols");
-  text += "## Environment variables\n\nSettings of the recorder, read when the program starts. An option of "
-          "`heapprof record` sets its variable.\n\n" + variables();
+  text +=
+      "## Environment variables\n\nSettings of the recorder, read when the program starts. An option of "
+      "`heapprof record` sets its variable.\n\n" +
+      variables();
   text += "## Exit statuses\n\n" + exit_status_table(common_exit_statuses());
   for (const CommandHelp& command : commands)
     if (command.runs_program) text += "Of `heapprof record`:\n\n" + exit_status_table(exit_statuses(command));

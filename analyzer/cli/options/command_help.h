@@ -21,18 +21,18 @@ struct OptionHelp {
 };
 
 struct CommandHelp {
-  std::string name;                       ///< "report", "export pprof"
+  std::string name;  ///< "report", "export pprof"
   std::string summary;
-  std::string group;                      ///< heading of its commands in --help: "Find leaks"
-  std::string usage;                      ///< its arguments: "[TRACE]", "[--] PROGRAM [ARGUMENT...]"
+  std::string group;  ///< heading of its commands in --help: "Find leaks"
+  std::string usage;  ///< its arguments: "[TRACE]", "[--] PROGRAM [ARGUMENT...]"
   std::vector<OptionHelp> arguments;
   std::vector<OptionHelp> options;
-  std::vector<std::string> words;         ///< what an argument can be: "bash", "zsh"
-  bool takes_file = false;                ///< an argument is a file; with `words`, one of these follows the file
-  std::string instead_of_file;            ///< an option that replaces that file: "--pid"
-  bool runs_program = false;              ///< what follows the options is a program with its arguments
+  std::vector<std::string> words;  ///< what an argument can be: "bash", "zsh"
+  bool takes_file = false;         ///< an argument is a file; with `words`, one of these follows the file
+  std::string instead_of_file;     ///< an option that replaces that file: "--pid"
+  bool runs_program = false;       ///< what follows the options is a program with its arguments
   std::string footer;
-  std::vector<CommandHelp> subcommands;   ///< of a command that only groups others
+  std::vector<CommandHelp> subcommands;  ///< of a command that only groups others
 
   /// Whether it analyzes a trace.
   bool reads_trace() const { return usage.find("TRACE") != std::string::npos && instead_of_file.empty(); }

@@ -113,8 +113,8 @@ CommandHelp describe(const CLI::App& command, const std::string& name) {
     }
     const bool names_itself = one.value.find(' ') != std::string::npos;  // "TRACE pause|resume|..."
     const std::string& operand = names_itself ? one.value : one.names.front();
-    help.usage += (help.usage.empty() ? "" : " ") +
-                  (option->get_required() || names_itself ? operand : "[" + operand + "]");
+    help.usage +=
+        (help.usage.empty() ? "" : " ") + (option->get_required() || names_itself ? operand : "[" + operand + "]");
     if (one.choices.empty() || names_itself) help.takes_file = true;
     if (!one.choices.empty()) help.words = one.choices;
     help.arguments.push_back(std::move(one));
@@ -137,8 +137,8 @@ void offer_commands(std::vector<CommandHelp>& commands) {
   std::vector<std::string> words, pages = {"heapprof"};
   for (const CommandHelp& command : commands) {
     words.push_back(command.name);
-    for (const CommandHelp& one : command.subcommands) pages.push_back("heapprof-" + command.name + "-" +
-                                                                       one.name.substr(command.name.size() + 1));
+    for (const CommandHelp& one : command.subcommands)
+      pages.push_back("heapprof-" + command.name + "-" + one.name.substr(command.name.size() + 1));
     if (!command.subcommands.empty()) continue;
     pages.push_back("heapprof-" + command.name);
     pages.push_back(command.name);
@@ -409,8 +409,7 @@ bool parse_record_options(const std::vector<std::string>& arguments, RecordOptio
       continue;
     }
     if (!rest.empty() && rest.front() == "--") rest.erase(rest.begin());
-    if (rest.empty())
-      return fail("missing argument PROGRAM; usage: heapprof record [options] PROGRAM [ARGUMENT...]");
+    if (rest.empty()) return fail("missing argument PROGRAM; usage: heapprof record [options] PROGRAM [ARGUMENT...]");
     if (rest.front().empty()) return fail("PROGRAM: " + std::string(kEmptyValue));
     options.command = std::move(rest);
     return true;

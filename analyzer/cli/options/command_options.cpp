@@ -74,8 +74,9 @@ void declare_control(CLI::App& app, Chosen& chosen) {
             })
       ->default_str("2");
   add_switch(command, "--json", options->json, "Write the state as JSON");
-  command.footer("heapprof control TRACE pause|resume|mark TEXT|status\n"
-                 "heapprof control --pid PID pause|resume|mark TEXT|status");
+  command.footer(
+      "heapprof control TRACE pause|resume|mark TEXT|status\n"
+      "heapprof control --pid PID pause|resume|mark TEXT|status");
   choose(command, chosen, options, [words](ControlOptions& read) {
     constexpr const char* kActions = "pause, resume, mark TEXT or status";
     std::size_t at = 0;
@@ -153,8 +154,7 @@ void declare_histogram(CLI::App& app, Chosen& chosen) {
 
 void declare_churn(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<ChurnOptions>();
-  CLI::App& command =
-      add_command(app, kWhere, "churn", "Print short-lived and temporary allocations by call site");
+  CLI::App& command = add_command(app, kWhere, "churn", "Print short-lived and temporary allocations by call site");
   add_trace_options(command, options->trace);
   add_value(command, "--within", "TIME", "Count a block as short-lived when it is freed within TIME (20us, 5ms, 1)",
             [options](const std::string& text) {
@@ -178,8 +178,7 @@ void declare_reallocs(CLI::App& app, Chosen& chosen) {
 
 void declare_threads(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<ThreadsOptions>();
-  CLI::App& command =
-      add_command(app, kWhere, "threads", "Print what each thread allocates, and cross-thread frees");
+  CLI::App& command = add_command(app, kWhere, "threads", "Print what each thread allocates, and cross-thread frees");
   add_trace_options(command, options->trace);
   add_top(command, options->top, "pairs of threads and call sites");
   choose(command, chosen, options, [](ThreadsOptions& read) { refuse_mappings(read.trace, "threads"); });
@@ -187,8 +186,8 @@ void declare_threads(CLI::App& app, Chosen& chosen) {
 
 void declare_frees(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<FreesOptions>();
-  CLI::App& command = add_command(app, kWhere, "frees",
-                                  "Print frees by allocating and freeing stack; record with --free-stacks");
+  CLI::App& command =
+      add_command(app, kWhere, "frees", "Print frees by allocating and freeing stack; record with --free-stacks");
   add_trace_options(command, options->trace);
   add_top(command, options->top, "pairs of stacks");
   add_frames(command, options->frames);
@@ -204,13 +203,11 @@ void declare_leaks(CLI::App& app, Chosen& chosen) {
       add_command(app, kLeaks, "leaks", "Print what was never freed, by the stack that allocated it; growing first");
   add_trace_options(command, options->trace);
   add_suppression_options(command, options->suppressions);
-  add_word<Order>(command, "--sort", options->order,
-                  {{"growth", Order::kGrowth},
-                   {"bytes", Order::kBytes},
-                   {"blocks", Order::kBlocks},
-                   {"age", Order::kAge}},
-                  "Rank stacks by this; growth is by bytes, multiplied by 64 for growing stacks and divided by 64 for "
-                  "stacks in use");
+  add_word<Order>(
+      command, "--sort", options->order,
+      {{"growth", Order::kGrowth}, {"bytes", Order::kBytes}, {"blocks", Order::kBlocks}, {"age", Order::kAge}},
+      "Rank stacks by this; growth is by bytes, multiplied by 64 for growing stacks and divided by 64 for "
+      "stacks in use");
   add_switch(command, "!--no-history", options->history, "Read the trace once only; print no growth and no times");
   add_top(command, options->top, "stacks");
   add_frames(command, options->frames);
@@ -315,8 +312,10 @@ void declare_check(CLI::App& app, Chosen& chosen) {
     std::error_code ignored;
     if (!read.baseline.empty() && !was_given(trace) &&
         std::filesystem::equivalent(read.trace.trace, read.baseline, ignored))
-      refuse("the newest recording in this folder is the baseline itself; name the recording to check: heapprof "
-             "check TRACE --baseline " + read.baseline);
+      refuse(
+          "the newest recording in this folder is the baseline itself; name the recording to check: heapprof "
+          "check TRACE --baseline " +
+          read.baseline);
   });
 }
 
@@ -409,8 +408,9 @@ void declare_compact(CLI::App& app, Chosen& chosen) {
       "microseconds, and blocks have numbers instead of addresses; all other figures stay the same.");
   choose(command, chosen, options, [](CompactOptions& read) {
     if (read.output == "-")
-      refuse("invalid value '-' for --output; expected a file with a name, since the trace is read while it is "
-             "compacted");
+      refuse(
+          "invalid value '-' for --output; expected a file with a name, since the trace is read while it is "
+          "compacted");
   });
 }
 
@@ -467,9 +467,10 @@ void declare_completions(CLI::App& app, Chosen& chosen) {
              [options, shells](std::size_t position) { options->shell = shells[position]; })
       ->default_str("")
       ->required();
-  command.footer("heapprof completions bash >~/.local/share/bash-completion/completions/heapprof\n"
-                 "heapprof completions zsh >FOLDER/_heapprof, where FOLDER is in fpath\n"
-                 "heapprof completions fish >~/.config/fish/completions/heapprof.fish");
+  command.footer(
+      "heapprof completions bash >~/.local/share/bash-completion/completions/heapprof\n"
+      "heapprof completions zsh >FOLDER/_heapprof, where FOLDER is in fpath\n"
+      "heapprof completions fish >~/.config/fish/completions/heapprof.fish");
   choose(command, chosen, options);
 }
 
@@ -500,15 +501,17 @@ void declare_record(CLI::App& command, RecordOptions& options) {
     if (setting->deprecated) option->group("");
     option->check(
         [setting](const std::string& text) {
-          if (!launch::is_valid(*setting, text)) refuse_value(text, setting->option, launch::expected_value(*setting));
+          if (!launch::is_valid(*setting, text))
+            refuse_value(text, setting->option, launch::expected_value(*setting));
           return std::string();
         },
         "");
   }
   add_switch(command, "-f,--force", options.force, "Replace the FILE of -o if it exists")->disable_flag_override();
   add_switch(command, "-q,--quiet", options.quiet, "Print no summary at the end")->disable_flag_override();
-  command.footer("Options end at PROGRAM. Each option with a value is also an environment variable: --max-depth is "
-                 "HEAPPROF_MAX_DEPTH.");
+  command.footer(
+      "Options end at PROGRAM. Each option with a value is also an environment variable: --max-depth is "
+      "HEAPPROF_MAX_DEPTH.");
   command.callback([values, settings, &options] {
     for (std::size_t i = 0; i < settings.size(); ++i) {
       const std::string& value = (*values)[i];

@@ -32,10 +32,10 @@ struct RecordOptions {
 
 struct ControlOptions {
   enum class Action { kPause, kResume, kMark, kStatus };
-  std::string trace;      ///< empty: that of `pid`
+  std::string trace;  ///< empty: that of `pid`
   std::uint32_t pid = 0;
   Action action = Action::kStatus;
-  std::string text;       ///< of kMark
+  std::string text;  ///< of kMark
   double wait_seconds = 2;
   bool json = false;
 };
@@ -133,9 +133,7 @@ struct CheckOptions {
 };
 
 struct ExportOptions {
-  enum class Format {
-    kHeaptrack, kPprof, kSpeedscope, kMassif, kDhat, kCallgrind, kFirefox, kNdjson, kCsv
-  };
+  enum class Format { kHeaptrack, kPprof, kSpeedscope, kMassif, kDhat, kCallgrind, kFirefox, kNdjson, kCsv };
   TraceOptions trace;
   Format format = Format::kHeaptrack;
   exporter::Rows rows = exporter::Rows::kEvents;

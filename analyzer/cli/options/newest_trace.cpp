@@ -52,8 +52,8 @@ NewestTrace find_newest_trace(const std::string& folder) {
     if (!is_named_as_trace(name) || !is_trace(path) || ::stat(path.c_str(), &status) != 0) continue;
     ++newest.count;
     const timespec time = status.st_mtim;
-    const bool later = time.tv_sec != newest_time.tv_sec ? time.tv_sec > newest_time.tv_sec
-                                                         : time.tv_nsec > newest_time.tv_nsec;
+    const bool later =
+        time.tv_sec != newest_time.tv_sec ? time.tv_sec > newest_time.tv_sec : time.tv_nsec > newest_time.tv_nsec;
     // Of two with the same time the one with the greater name wins, whatever the order in the folder.
     const bool equal = time.tv_sec == newest_time.tv_sec && time.tv_nsec == newest_time.tv_nsec;
     if (!newest.path.empty() && !later && !(equal && path > newest.path)) continue;

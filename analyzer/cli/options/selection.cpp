@@ -73,8 +73,7 @@ std::optional<double> seconds_in(const std::string& unit) {
 template <typename Parse>
 auto parsed(const char* option, const std::string& text, const char* expected, Parse&& parse) {
   auto value = parse(text);
-  if (!value)
-    throw std::invalid_argument("invalid value '" + text + "' for " + option + "; expected " + expected);
+  if (!value) throw std::invalid_argument("invalid value '" + text + "' for " + option + "; expected " + expected);
   return value;
 }
 
@@ -97,7 +96,7 @@ std::optional<std::uint64_t> parse_duration_ns(const std::string& text) {
 }
 
 std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const SelectionTexts& texts,
-                                        const symbols::Options& symbols) {
+                                       const symbols::Options& symbols) {
   const auto wanted = compile(texts.functions);
   const auto unwanted = compile(texts.not_functions);
   // Expressions match the full name, also where names are printed short.

@@ -42,6 +42,6 @@ void resolve_selection(const SelectionTexts& texts, const symbols::Options& symb
 /// has a frame that matches one of the functions, and none that matches one of the not_functions. Frames without a
 /// name are matched as "module+0xoffset".
 std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const SelectionTexts& texts,
-                                        const symbols::Options& symbols);
+                                       const symbols::Options& symbols);
 
 }  // namespace heapprof::cli

@@ -34,7 +34,8 @@ void refuse_recordings_as_values(const CLI::App& command) {
     for (const std::string& value : option->results()) {
       if (!is_trace(value)) continue;
       if (name == "--output" || name == "--junit")
-        refuse(name + ": " + value + " is a recording, which the output would replace; write the TRACE to read "
+        refuse(name + ": " + value +
+               " is a recording, which the output would replace; write the TRACE to read "
                "before the option, or give the output another name");
       refuse("missing argument TRACE; " + value + " is the value of " + name);
     }
@@ -51,9 +52,9 @@ void add_selection(CLI::App& command, replay::Selection& selection, SelectionTex
   add_size(command, "--min-size", "Select allocations of at least SIZE bytes (4K, 1M, ...)",
            [&selection](std::uint64_t bytes) { selection.min_size = bytes; })
       ->group(kSelection);
-  add_size(command, "--max-size", "Select allocations of at most SIZE bytes",
-           [&selection](std::uint64_t bytes) { selection.max_size = bytes; })
-      ->group(kSelection);
+  add_size(command, "--max-size", "Select allocations of at most SIZE bytes", [&selection](std::uint64_t bytes) {
+    selection.max_size = bytes;
+  })->group(kSelection);
   text("--from", texts.from, "TIME",
        "Select what happens from TIME on: seconds since the start, with a unit (300ms), or a percentage of the "
        "recording (40%). The peak of such a slice counts all blocks that are live in it; its leaks are the blocks "
@@ -138,8 +139,7 @@ CLI::Option* add_size(CLI::App& command, const std::string& names, const std::st
   return add_value(command, names, "SIZE", help,
                    [set = std::move(set), name = long_name(names)](const std::string& text) {
                      std::uint64_t bytes = 0;
-                     if (!read_size(text, bytes))
-                       refuse_value(text, name, "a size such as 500, 4K, 200M or 2G");
+                     if (!read_size(text, bytes)) refuse_value(text, name, "a size such as 500, 4K, 200M or 2G");
                      set(bytes);
                    });
 }
@@ -173,12 +173,13 @@ void add_optional_trace(CLI::App& command, std::string& trace, const std::string
     refuse_recordings_as_values(command);
     const NewestTrace newest = find_newest_trace();
     if (newest.path.empty())
-      refuse("missing argument TRACE: there is no recording (*.heapprof, *.hprof) in this folder; make one with "
-             "'heapprof record -- PROGRAM'");
+      refuse(
+          "missing argument TRACE: there is no recording (*.heapprof, *.hprof) in this folder; make one with "
+          "'heapprof record -- PROGRAM'");
     trace = newest.path;
-    const std::string which = newest.count == 1 ? ", the only recording in this folder"
-                                                : ", the newest of " + render::exact_number(newest.count) +
-                                                      " recordings in this folder";
+    const std::string which =
+        newest.count == 1 ? ", the only recording in this folder"
+                          : ", the newest of " + render::exact_number(newest.count) + " recordings in this folder";
     print_message("reading " + trace + which);
   });
 }
@@ -224,8 +225,9 @@ void add_symbol_options(CLI::App& command, symbols::Options& options) {
              "Download debug files from the servers that DEBUGINFOD_URLS names")
       ->group(kSymbols);
   command
-      .add_flag_callback("--no-symbol-cache", [&options] { options.cache_folder.clear(); },
-                         "Neither read nor write the cache of names (HEAPPROF_SYMBOL_CACHE=off does the same)")
+      .add_flag_callback(
+          "--no-symbol-cache", [&options] { options.cache_folder.clear(); },
+          "Neither read nor write the cache of names (HEAPPROF_SYMBOL_CACHE=off does the same)")
       ->group(kSymbols);
 }
 

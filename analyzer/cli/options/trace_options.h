@@ -14,7 +14,7 @@ struct TraceOptions {
   std::string trace;
   std::string output = "-";
   bool json = false;
-  replay::Selection selection;       ///< sizes and kind only; the rest is in `texts` until the trace is opened
+  replay::Selection selection;  ///< sizes and kind only; the rest is in `texts` until the trace is opened
   SelectionTexts texts;
   symbols::Options symbols;
   bool use_index = true;

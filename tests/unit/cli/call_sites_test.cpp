@@ -55,15 +55,29 @@ TEST_CASE("the program's own functions are not machinery") {
   for (const std::string name :
        {// What the program's own function templates return is not who asks.
         "std::vector<int, std::allocator<int> > mine::collect<int>(int)",
-        "std::_Hashtable<int, int>::iterator mine::find<int>(int)", "std::map<int, int> (*mine::pick<int>(int))(char)",
+        "std::_Hashtable<int, int>::iterator mine::find<int>(int)",
+        "std::map<int, int> (*mine::pick<int>(int))(char)",
         "std::__cxx11::basic_string<char> operator+<mine::S>(mine::S const&, char const*)",
         "std::unordered_map<int, int>& mine::Table::operator<< <int>(int)",
-        "main", "allocate_table", "Pool::malloc_block()", "coreutils::main", "allocation::site", "stdlib::sort",
-        "ripgrep::search::run", "<ripgrep::args::Args as core::clone::Clone>::clone",
-        "<Type as core::clone::Clone>::clone", "std::function<void (int)>::operator()(int) const",
+        "main",
+        "allocate_table",
+        "Pool::malloc_block()",
+        "coreutils::main",
+        "allocation::site",
+        "stdlib::sort",
+        "ripgrep::search::run",
+        "<ripgrep::args::Args as core::clone::Clone>::clone",
+        "<Type as core::clone::Clone>::clone",
+        "std::function<void (int)>::operator()(int) const",
         "std::thread::_State_impl<std::thread::_Invoker<std::tuple<main::{lambda()#1}> > >::_M_run()",
-        "<mine::Table<T> as core::iter::traits::collect::FromIterator<T>>::from_iter", "std::thread::spawn",
-        "std::filesystem::__cxx11::path::_M_split_cmpts()", "alloc", "core", "<", "", "<&"}) {
+        "<mine::Table<T> as core::iter::traits::collect::FromIterator<T>>::from_iter",
+        "std::thread::spawn",
+        "std::filesystem::__cxx11::path::_M_split_cmpts()",
+        "alloc",
+        "core",
+        "<",
+        "",
+        "<&"}) {
     INFO(name);
     CHECK_FALSE(is_allocation_machinery(name));
   }

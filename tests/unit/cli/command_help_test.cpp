@@ -29,7 +29,7 @@ TEST_CASE("completions offer files for options of files, and the words of the ot
   const Outcome bash = run({"completions", "bash"});
   CHECK(bash.has_line({"'report -o' | 'report --output')", "compgen -f"}));
   CHECK(bash.has_line({"'leaks --sort')", "compgen -W 'growth bytes blocks age'"}));
-  CHECK(bash.has_line({"'report --top') return"}));                  // a number: nothing to offer
+  CHECK(bash.has_line({"'report --top') return"}));                          // a number: nothing to offer
   CHECK(bash.has_line({"'record -o' | 'record --output')", "compgen -f"}));  // record describes itself
   CHECK(bash.has_line({"'record --log')", "off error warn info debug"}));
 }

@@ -11,9 +11,10 @@ TEST_CASE("every shell's script knows the commands, options and their words") {
     const Outcome script = run({"completions", shell});
     CHECK(script.status == 0);
     CHECK(script.err == "");
-    for (const char* command : {"record", "info", "report", "leaks", "histogram", "churn", "reallocs", "threads",
-                                "frees", "timeline", "flamegraph", "export", "check", "diff", "compact", "bundle",
-                                "index", "control", "install-secure", "completions", "manual", "speedscope"}) {
+    for (const char* command :
+         {"record", "info",     "report",         "leaks",       "histogram", "churn",     "reallocs", "threads",
+          "frees",  "timeline", "flamegraph",     "export",      "check",     "diff",      "compact",  "bundle",
+          "index",  "control",  "install-secure", "completions", "manual",    "speedscope"}) {
       INFO(command);
       CHECK(script.out.find(command) != std::string::npos);
     }

@@ -36,8 +36,8 @@ TEST_CASE("histogram --json counts lifetimes by powers of ten, and blocks not fr
     const std::string one = "/lifetimes/" + std::to_string(i);
     INFO(one);
     const std::uint64_t below = histogram.number(one + "/below_ns");
-    const bool has_d = below == 1 * kMs;           // half a millisecond
-    const bool has_a_and_b = below == 100 * kMs;   // 40 and 20 milliseconds
+    const bool has_d = below == 1 * kMs;          // half a millisecond
+    const bool has_a_and_b = below == 100 * kMs;  // 40 and 20 milliseconds
     CHECK(histogram.number(one + "/blocks") == (has_d ? 1 : has_a_and_b ? 2 : 0));
     CHECK(histogram.number(one + "/bytes") == (has_d ? kD : has_a_and_b ? kA + kB : 0));
     blocks += histogram.number(one + "/blocks");

@@ -28,9 +28,9 @@ class Unprivileged {
 
 TEST_CASE("install-secure without root is refused before it does anything") {
   const Unprivileged user;
-  for (const std::vector<std::string>& arguments :
-       {std::vector<std::string>{"install-secure"}, {"install-secure", "--remove"},
-        {"install-secure", "--directory", "/dev/null/x"}}) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"install-secure"},
+                                                    {"install-secure", "--remove"},
+                                                    {"install-secure", "--directory", "/dev/null/x"}}) {
     const Outcome outcome = run(arguments);
     CHECK(outcome.status == 1);
     CHECK(outcome.out == "");

@@ -5,7 +5,7 @@
 namespace heapprof::test {
 namespace {
 
-constexpr std::uint32_t kDemo = 2, kLibrary = 3;  // modules
+constexpr std::uint32_t kDemo = 2, kLibrary = 3;                      // modules
 constexpr std::uint32_t kMain = 1, kLoad = 2, kParse = 3, kWork = 4;  // nodes
 
 void start(TraceBuilder::Stream& main) {

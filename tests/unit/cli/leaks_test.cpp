@@ -43,7 +43,7 @@ TEST_CASE("leaks --json has the blocks live at the end, with times and sizes") {
   CHECK(leaks.number("/top/0/freed_blocks") == 0);
   CHECK(leaks.number("/top/1/bytes") == kE);
   CHECK(leaks.number("/top/1/stack/0/offset") == 0x200);
-  CHECK(leaks.number("/top/1/freed_blocks") == 1);                 // A, of the same stack
+  CHECK(leaks.number("/top/1/freed_blocks") == 1);  // A, of the same stack
   CHECK(leaks.number("/top/1/longest_lifetime_ns") == 40 * kMs);
   CHECK(leaks.number("/suppressed/bytes") == 0);
 }

@@ -18,8 +18,8 @@ TEST_CASE("a size is a whole number, alone or with a unit of 1024") {
     INFO(too_small);
     CHECK(status(too_small) == 3);
   }
-  for (const char* wrong : {"", "K", "7X", "7.5K", "-1", "+7168", "0x1c00", "0x1cK", "7 168", "16E",
-                            "20000000T", "seven", "99999999999999999999"}) {
+  for (const char* wrong : {"", "K", "7X", "7.5K", "-1", "+7168", "0x1c00", "0x1cK", "7 168", "16E", "20000000T",
+                            "seven", "99999999999999999999"}) {
     INFO(wrong);
     CHECK(status(wrong) == 2);
   }

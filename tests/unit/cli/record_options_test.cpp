@@ -74,8 +74,7 @@ TEST_CASE("each setting has its option, and the value that the recorder reads") 
                  {"HEAPPROF_LOG", "debug"},
                  {"HEAPPROF_LOG_FILE", "l"}});
   CHECK(parsed({"--max-depth", "7", "--max-depth=8", "ls"}).settings == Settings{{"HEAPPROF_MAX_DEPTH", "8"}});
-  CHECK(parsed({"--embedded-allocators", "off", "ls"}).settings ==
-        Settings{{"HEAPPROF_EMBEDDED_ALLOCATORS", "off"}});
+  CHECK(parsed({"--embedded-allocators", "off", "ls"}).settings == Settings{{"HEAPPROF_EMBEDDED_ALLOCATORS", "off"}});
   CHECK(parsed({"--own-allocators=off", "ls"}).settings == Settings{{"HEAPPROF_OWN_ALLOCATORS", "off"}});
   for (const char* word : {"on", "off", "1", "0", "yes", "no"}) {
     CHECK(parsed({"--shadow-stack", word, "ls"}).settings == Settings{{"HEAPPROF_SHADOW_STACK", word}});

@@ -22,18 +22,13 @@ TEST_CASE("record refuses a wrong command line with 2, and names what is wrong")
     std::vector<std::string> arguments;
     const char* named;
   };
-  for (const Wrong& wrong : {Wrong{{}, "PROGRAM"},
-                             Wrong{{"--"}, "PROGRAM"},
-                             Wrong{{""}, "empty"},
-                             Wrong{{"--max-dept", "3", "true"}, "--max-depth"},
-                             Wrong{{"-x", "true"}, "-x"},
-                             Wrong{{"--max-depth", "0", "true"}, "--max-depth"},
-                             Wrong{{"--max-depth=65537", "true"}, "65537"},
-                             Wrong{{"--max-file-size", "1X", "true"}, "1X"},
-                             Wrong{{"--log", "loud", "true"}, "loud"},
-                             Wrong{{"--mmap", "perhaps", "true"}, "perhaps"},
-                             Wrong{{"--quiet=yes", "true"}, "--quiet"},
-                             Wrong{{"-o"}, "-o"}}) {
+  for (const Wrong& wrong :
+       {Wrong{{}, "PROGRAM"}, Wrong{{"--"}, "PROGRAM"}, Wrong{{""}, "empty"},
+        Wrong{{"--max-dept", "3", "true"}, "--max-depth"}, Wrong{{"-x", "true"}, "-x"},
+        Wrong{{"--max-depth", "0", "true"}, "--max-depth"}, Wrong{{"--max-depth=65537", "true"}, "65537"},
+        Wrong{{"--max-file-size", "1X", "true"}, "1X"}, Wrong{{"--log", "loud", "true"}, "loud"},
+        Wrong{{"--mmap", "perhaps", "true"}, "perhaps"}, Wrong{{"--quiet=yes", "true"}, "--quiet"},
+        Wrong{{"-o"}, "-o"}}) {
     std::vector<std::string> arguments = {"record"};
     arguments.insert(arguments.end(), wrong.arguments.begin(), wrong.arguments.end());
     INFO(wrong.named);

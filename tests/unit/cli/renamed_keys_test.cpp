@@ -93,10 +93,9 @@ TEST_CASE("control: request_pending was letter_waiting") {
 TEST_CASE("every JSON document has a format version") {
   const KnownTrace trace;
   using Words = std::vector<std::string>;
-  for (const Words& words :
-       {Words{"info"}, Words{"report"}, Words{"leaks"}, Words{"timeline"}, Words{"churn"}, Words{"reallocs"},
-        Words{"threads"}, Words{"frees"}, Words{"histogram"}, Words{"diff", trace.path()},
-        Words{"check", "--max-peak", "1G"}}) {
+  for (const Words& words : {Words{"info"}, Words{"report"}, Words{"leaks"}, Words{"timeline"}, Words{"churn"},
+                             Words{"reallocs"}, Words{"threads"}, Words{"frees"}, Words{"histogram"},
+                             Words{"diff", trace.path()}, Words{"check", "--max-peak", "1G"}}) {
     INFO(words.front());
     Words arguments = words;
     arguments.insert(arguments.end(), {trace.path(), "--json"});

@@ -39,11 +39,11 @@ TEST_CASE("report ranks the stacks by the cost that --cost names") {
     std::uint64_t total_bytes, total_blocks, stacks, first_bytes, first_blocks, first_offset;
   };
   // Innermost frames: load 0x200, parse 0x300, work 0x400.
-  for (const Expected& expected : {Expected{"peak", kPeakBytes, 3, 3, kC, 1, 0x400},
-                                   Expected{"leaked", kLeakedBytes, 2, 2, kC, 1, 0x400},
-                                   Expected{"allocated", kAllocatedBytes, 5, 3, kC, 1, 0x400},
-                                   Expected{"allocations", kAllocatedBytes, 5, 3, kB + kD, 2, 0x300},
-                                   Expected{"temporary", kB + kD, 2, 1, kB + kD, 2, 0x300}}) {
+  for (const Expected& expected :
+       {Expected{"peak", kPeakBytes, 3, 3, kC, 1, 0x400}, Expected{"leaked", kLeakedBytes, 2, 2, kC, 1, 0x400},
+        Expected{"allocated", kAllocatedBytes, 5, 3, kC, 1, 0x400},
+        Expected{"allocations", kAllocatedBytes, 5, 3, kB + kD, 2, 0x300},
+        Expected{"temporary", kB + kD, 2, 1, kB + kD, 2, 0x300}}) {
     INFO(expected.cost);
     const Outcome report = run({"report", trace.path(), "--json", "--cost", expected.cost});
     CHECK(report.at("/cost") == expected.cost);

@@ -16,8 +16,16 @@ namespace {
 using Words = std::vector<std::string>;
 
 /// Every command that prints an answer about one trace, without the trace.
-const std::vector<Words> kQuestions = {{"info"}, {"report"}, {"leaks"}, {"histogram"}, {"churn"}, {"reallocs"},
-                                       {"threads"}, {"frees"}, {"timeline"}, {"flamegraph", "--format", "folded"},
+const std::vector<Words> kQuestions = {{"info"},
+                                       {"report"},
+                                       {"leaks"},
+                                       {"histogram"},
+                                       {"churn"},
+                                       {"reallocs"},
+                                       {"threads"},
+                                       {"frees"},
+                                       {"timeline"},
+                                       {"flamegraph", "--format", "folded"},
                                        {"check", "--max-peak", "1G"}};
 
 Words operator+(Words words, const Words& more) {
@@ -157,11 +165,11 @@ TEST_CASE("an empty argument or value is a wrong command line") {
     CHECK(outcome.out == "");
     CHECK(outcome.err.find("TRACE: the value is empty") != std::string::npos);
   }
-  for (const Words& wrong : {Words{"report", trace.path(), "--function", ""},
-                             Words{"report", trace.path(), "--to", ""},
-                             Words{"check", trace.path(), "--max-peak", "1G", "--baseline", ""},
-                             Words{"check", trace.path(), "--max-peak", "1G", "--junit", ""},
-                             Words{"diff", trace.path(), ""}, Words{"index", trace.path(), "-o", ""}}) {
+  for (const Words& wrong :
+       {Words{"report", trace.path(), "--function", ""}, Words{"report", trace.path(), "--to", ""},
+        Words{"check", trace.path(), "--max-peak", "1G", "--baseline", ""},
+        Words{"check", trace.path(), "--max-peak", "1G", "--junit", ""}, Words{"diff", trace.path(), ""},
+        Words{"index", trace.path(), "-o", ""}}) {
     INFO(wrong.front() << ' ' << wrong[wrong.size() - 2]);
     const Outcome outcome = run(wrong);
     CHECK(outcome.status == 2);

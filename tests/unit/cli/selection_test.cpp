@@ -152,11 +152,18 @@ TEST_CASE("the end of a recording that was killed is its last known event") {
 
 TEST_CASE("values that cannot be read or contradict each other are a wrong command line") {
   const KnownTrace trace;
-  for (const std::vector<std::string>& options : std::vector<std::vector<std::string>>{
-           {"--from", "soon"}, {"--to", "101%"}, {"--live-at", "-1"}, {"--min-lifetime", "5 parsecs"},
-           {"--max-lifetime", "10%"}, {"--min-size", "2K", "--max-size", "1K"},
-           {"--min-lifetime", "2", "--max-lifetime", "1"}, {"--function", "("}, {"--not-function", "[z"},
-           {"--live-at", "1ms", "--kind", "mmap"}, {"--kind", "stack"}}) {
+  for (const std::vector<std::string>& options :
+       std::vector<std::vector<std::string>>{{"--from", "soon"},
+                                             {"--to", "101%"},
+                                             {"--live-at", "-1"},
+                                             {"--min-lifetime", "5 parsecs"},
+                                             {"--max-lifetime", "10%"},
+                                             {"--min-size", "2K", "--max-size", "1K"},
+                                             {"--min-lifetime", "2", "--max-lifetime", "1"},
+                                             {"--function", "("},
+                                             {"--not-function", "[z"},
+                                             {"--live-at", "1ms", "--kind", "mmap"},
+                                             {"--kind", "stack"}}) {
     std::vector<std::string> arguments = {"report", trace.path()};
     arguments.insert(arguments.end(), options.begin(), options.end());
     INFO(options.front() << ' ' << options[1]);
