@@ -17,7 +17,7 @@ std::uint64_t now_ns() {
 
 }  // namespace
 
-ProgressLine::ProgressLine(std::string what)
+ProgressLine::ProgressLine(const std::string& what)
     : what_(render::clip_utf8(render::clean_utf8(what), 40)), started_ns_(now_ns()),
       next_ns_(started_ns_ + 1'000'000'000), terminal_(::isatty(STDERR_FILENO) != 0) {}
 

@@ -12,7 +12,7 @@ namespace heapprof::cli {
 class ProgressLine {
  public:
   /// `what` is what is being done: "Reading trace.hprof".
-  explicit ProgressLine(std::string what);
+  explicit ProgressLine(const std::string& what);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
