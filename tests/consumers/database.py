@@ -110,7 +110,7 @@ class Database(consumers.Case):
             result = self.run_heapprof("export", form, self.folder / "plain.hprof", "-o", self.dir / "x", "--kind",
                                        "mmap")
             self.assertEqual(result.returncode, 2)
-            self.assertIn("holds blocks of the heap", result.stderr)
+            self.assertIn("invalid value 'mmap' for --kind; expected heap", result.stderr)
 
 
 if __name__ == "__main__":

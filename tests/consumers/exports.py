@@ -335,7 +335,7 @@ class Exports(consumers.Case):
 
     def test_every_format_is_tested(self):
         """outputs() has every format that heapprof writes."""
-        listed = re.findall(r"^  (\w+) {4,}\S", self.heapprof("export", "--help").partition("Subcommands:")[2], re.M)
+        listed = re.findall(r"^  (\w+) {4,}\S", self.heapprof("export", "--help").partition("Formats:")[2], re.M)
         self.assertGreaterEqual(len(listed), 9)
         self.assertEqual(set(listed),
                          {output.command[1] for output in OUTPUTS.values() if output.command[0] == "export"})
