@@ -32,8 +32,10 @@ def reason(test):
 
 
 def skipped_cases(test):
-    """Names and reasons of skipped cases in a Python test."""
-    return re.findall(r"^(\w+) \(.*\.\.\. skipped ['\"](.*)['\"]$", test.get("stdout") or "", re.M)
+    """Names and reasons of skipped cases in a Python test, or a Catch2 test (tests/support/skip_case.h)."""
+    output = test.get("stdout") or ""
+    return (re.findall(r"^(\w+) \(.*\.\.\. skipped ['\"](.*)['\"]$", output, re.M) +
+            re.findall(r"^skipped case: (.+?) \((.*)\)$", output, re.M))
 
 
 def read(path):

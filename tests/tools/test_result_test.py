@@ -57,6 +57,12 @@ class TestResult(unittest.TestCase):
         status, lines = self.sum_up(entry("a", "OK", output))
         self.assertEqual((status, lines), (0, ["skipped in a: test_x (no zsh)", "1 passed, 0 failed"]))
 
+    def test_skipped_cases_of_a_catch2_test(self):
+        output = "skipped case: A call is repeated (no seccomp filter)\nAll tests passed\n"
+        status, lines = self.sum_up(entry("a", "OK", output))
+        self.assertEqual((status, lines), (0, ["skipped in a: A call is repeated (no seccomp filter)",
+                                               "1 passed, 0 failed"]))
+
     def test_nothing_ran(self):
         for log in (None, "", entry("a", "SKIP")):
             with self.subTest(log=log):

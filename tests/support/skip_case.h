@@ -1,0 +1,17 @@
+// Names a Catch2 test case that cannot be tried on this machine. tools/test_result.py lists these cases next to the
+// result, as it does for cases of Python tests.
+#pragma once
+
+#include <catch2/catch.hpp>
+
+#include <cstdio>
+
+namespace heapprof::test {
+
+/// Reports the running test case as skipped. The case returns after this call.
+inline void skip_case(const char* reason) {
+  std::printf("skipped case: %s (%s)\n", Catch::getResultCapture().getCurrentTestName().c_str(), reason);
+  std::fflush(stdout);
+}
+
+}  // namespace heapprof::test
