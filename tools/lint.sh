@@ -12,7 +12,7 @@ Check the format of all files in the repository, and run clang-tidy on the .cpp 
 --no-install    install no packages
 --format        check the format only
 --tidy          run clang-tidy only
---all           run clang-tidy on all files: an hour on two cores
+--all           run clang-tidy on all files, which takes long
 --since COMMIT  run clang-tidy on the files that differ from COMMIT (default: main)
 --fix           correct the format, and what clang-tidy can correct
 FILE            check only these files

@@ -196,11 +196,11 @@ bool match_operator(const char* name, AllocatorFunction& result) noexcept {
   return true;
 }
 
-/// Whether a name of an allocator's function begins with `letter`. Names that begin with '_' are checked separately.
-bool is_first_letter(char letter) noexcept {
+/// Whether a name of an allocator's function begins with `character`. Names that begin with '_' are checked separately.
+bool is_first_character(char character) noexcept {
   constexpr const char* kLetters = "Tacdfjmprstvx";
   for (const char* at = kLetters; *at != '\0'; ++at)
-    if (*at == letter) return true;
+    if (*at == character) return true;
   return false;
 }
 
@@ -211,7 +211,7 @@ bool find_allocator_function(const char* symbol, AllocatorFunction& result) noex
   if (symbol[0] == '_') {
     if (symbol[1] == 'Z') return match_operator(symbol, result);
     if (symbol[1] != 'r') return false;
-  } else if (!is_first_letter(symbol[0])) {
+  } else if (!is_first_character(symbol[0])) {
     return false;
   }
   for (const char* prefix : {"_rjem_", "je_"})

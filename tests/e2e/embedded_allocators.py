@@ -153,8 +153,8 @@ class Subjects(harness.Case):
             "leaked at the end",
             f"je_rallocx of embedded_refused is not recorded: {reason}. Blocks reallocated by it keep their old "
             "address and size in the figures",
-            "8 frees of blocks whose allocation is not in the trace, perhaps because of what is not recorded",
-            "3 frees are not in the trace: the address was allocated again, perhaps because of what is not "
+            "8 frees of blocks whose allocation is not in the trace, perhaps because some calls were not recorded",
+            "3 frees are not in the trace: the address was allocated again, perhaps because some calls were not "
             "recorded"})
 
     def test_inlined_allocations(self):

@@ -63,7 +63,7 @@ class Parser {
 
 std::vector<std::string> names_of(const CLI::Option& option) {
   std::vector<std::string> names;
-  for (const std::string& letter : option.get_snames()) names.push_back("-" + letter);
+  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
   for (const std::string& word : option.get_lnames()) names.push_back("--" + word);
   if (names.empty()) names.push_back(option.get_name(true));
   return names;

@@ -6,7 +6,7 @@ namespace heapprof::cli {
 
 namespace {
 
-/// The Damerau-Levenshtein distance of two words, in which no letter is edited twice.
+/// The Damerau-Levenshtein distance of two words, in which no character is edited twice.
 std::size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<std::vector<std::size_t>> edits(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) {
@@ -28,13 +28,13 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
 
 std::string nearest_word(const std::string& typed, const std::vector<std::string>& words) {
   constexpr std::size_t kMaxLength = 40;  // the distance takes time quadratic in it
-  const std::size_t letters = typed.size() - std::min(typed.find_first_not_of('-'), typed.size());
-  if (letters == 0 || typed.size() > kMaxLength) return {};
+  const std::size_t characters = typed.size() - std::min(typed.find_first_not_of('-'), typed.size());
+  if (characters == 0 || typed.size() > kMaxLength) return {};
   std::string nearest;
-  std::size_t least = letters / 3 + 1;  // one more than is allowed
+  std::size_t least = characters / 3 + 1;  // one more than is allowed
   bool unique = true;
   for (const std::string& word : words) {
-    const std::size_t edits = letters > 1 && word.starts_with(typed) ? 0 : edit_distance(typed, word);
+    const std::size_t edits = characters > 1 && word.starts_with(typed) ? 0 : edit_distance(typed, word);
     if (edits > least || (edits == least && nearest.empty())) continue;
     unique = edits < least;
     least = edits;

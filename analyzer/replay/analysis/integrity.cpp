@@ -52,7 +52,7 @@ void add_heap_notes(const IntegrityInput& input, const model::Profile& profile, 
                     std::vector<std::string>& notes) {
   const bool unrecorded =
       std::ranges::any_of(input.definitions.notes, [](const auto& note) { return note.is_about_unrecorded(); });
-  const std::string because = unrecorded ? ", perhaps because of what is not recorded" : "";
+  const std::string because = unrecorded ? ", perhaps because some calls were not recorded" : "";
   if (profile.heap.unmatched_frees != 0) {
     std::string why = " of blocks whose allocation is not in the trace";
     if (profile.recording.forked_child) why += ": they were allocated before the fork";

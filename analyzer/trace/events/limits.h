@@ -8,7 +8,7 @@
 //   decoded blocks at any moment   <= max_decoded_bytes(file)
 //   all modules together           <= max_text_bytes(file)
 //   texts of one batch             <= kMaxBatchTextBytes, plus one text
-//   threads of a replay            <= max_threads(file), plus one that stands for all others
+//   threads of a replay            <= max_threads(file), plus one for all others
 //   their names together           <= max_name_bytes(file), counting those longer than kUncountedNameBytes
 #pragma once
 

@@ -286,7 +286,7 @@ TEST_CASE("The kind of a note, not its text, decides whether figures can be wron
     CHECK(notes[0] == words);
     compact(path.path(), compacted.path(), {});
     CHECK(notes_of(compacted.path()) == notes);
-    return notes[1].ends_with(", perhaps because of what is not recorded");
+    return notes[1].ends_with(", perhaps because some calls were not recorded");
   };
   CHECK(names_reason(NoteKind::kNotRecorded, "frees by worker threads are missing"));
   CHECK_FALSE(names_reason(NoteKind::kInformation, "the setting X was not recorded: it has its default"));
