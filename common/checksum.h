@@ -10,8 +10,6 @@
 
 namespace heapprof {
 
-inline std::uint64_t checksum(const void* bytes, std::size_t size) noexcept {
-  return XXH3_64bits(bytes, size);
-}
+inline std::uint64_t checksum(const void* bytes, std::size_t size) noexcept { return XXH3_64bits(bytes, size); }
 
 }  // namespace heapprof

@@ -51,28 +51,28 @@ struct OpFields {
 constexpr OpFields fields_of(Op op) noexcept {
   //                    heap_address stack size   address node   aux
   switch (op) {
-    case Op::kAlloc:         return {true, true, false, false, false, false};
-    case Op::kFree:          return {true, false, false, false, false, false};
-    case Op::kFreeStack:     return {true, true, false, false, false, false};
-    case Op::kReallocBegin:  return {true, false, false, false, false, false};
-    case Op::kReallocEnd:    return {true, true, false, false, false, false};
+    case Op::kAlloc: return {true, true, false, false, false, false};
+    case Op::kFree: return {true, false, false, false, false, false};
+    case Op::kFreeStack: return {true, true, false, false, false, false};
+    case Op::kReallocBegin: return {true, false, false, false, false, false};
+    case Op::kReallocEnd: return {true, true, false, false, false, false};
     case Op::kReallocFailed: return {false, true, true, false, false, false};
-    case Op::kAllocFailed:   return {false, true, true, false, false, false};
-    case Op::kMap:           return {false, true, true, true, false, true};
-    case Op::kUnmapBegin:    return {false, false, true, true, false, false};
-    case Op::kUnmapEnd:      return {};
-    case Op::kUnmapFailed:   return {};
-    case Op::kRemapBegin:    return {false, false, true, true, false, false};
-    case Op::kRemapEnd:      return {false, true, true, true, false, false};
-    case Op::kRemapFailed:   return {};
-    case Op::kBrk:           return {false, true, true, true, false, false};
-    case Op::kNode:          return {false, false, true, true, true, true};
-    case Op::kSample:        return {false, false, true, true, false, false};
-    case Op::kText:          return {false, false, true, true, true, true};
-    case Op::kBlockStart:    return {false, false, false, true, false, false};
+    case Op::kAllocFailed: return {false, true, true, false, false, false};
+    case Op::kMap: return {false, true, true, true, false, true};
+    case Op::kUnmapBegin: return {false, false, true, true, false, false};
+    case Op::kUnmapEnd: return {};
+    case Op::kUnmapFailed: return {};
+    case Op::kRemapBegin: return {false, false, true, true, false, false};
+    case Op::kRemapEnd: return {false, true, true, true, false, false};
+    case Op::kRemapFailed: return {};
+    case Op::kBrk: return {false, true, true, true, false, false};
+    case Op::kNode: return {false, false, true, true, true, true};
+    case Op::kSample: return {false, false, true, true, false, false};
+    case Op::kText: return {false, false, true, true, true, true};
+    case Op::kBlockStart: return {false, false, false, true, false, false};
     case Op::kPause:
     case Op::kResume:
-    case Op::kNone:          return {};
+    case Op::kNone: return {};
   }
   return {};
 }
@@ -232,14 +232,16 @@ template <typename Visit>
   const auto get = [&ok](const std::uint8_t*& column_at, const std::uint8_t* column_end) noexcept {
     std::uint64_t value = 0;
     const std::uint8_t* after = get_varint(column_at, column_end, value);
-    if (after == nullptr) [[unlikely]] ok = false;
+    if (after == nullptr) [[unlikely]]
+      ok = false;
     else column_at = after;
     return value;
   };
   const auto get_small = [&ok](const std::uint8_t*& column_at, const std::uint8_t* column_end) noexcept {
     std::uint64_t value = 0;
     const std::uint8_t* after = get_small_varint(column_at, column_end, value);
-    if (after == nullptr) [[unlikely]] ok = false;
+    if (after == nullptr) [[unlikely]]
+      ok = false;
     else column_at = after;
     return value;
   };
@@ -256,9 +258,13 @@ template <typename Visit>
       heap_address += static_cast<std::uint64_t>(unzigzag(get(address_at, address_end)));
       std::uint64_t node = 0;
       if (kind != 0) node = get_small(node_at, node_end);
-      if (!ok) [[unlikely]] return DecodeError::kBadVarint;
+      if (!ok) [[unlikely]]
+        return DecodeError::kBadVarint;
       visit(Slot{time, std::rotl(heap_address, 4),
-                 op_size(kind == 0 ? Op::kFree : kind == 1 ? Op::kAlloc : Op::kReallocEnd, head >> 2),
+                 op_size(kind == 0   ? Op::kFree
+                         : kind == 1 ? Op::kAlloc
+                                     : Op::kReallocEnd,
+                         head >> 2),
                  static_cast<std::uint32_t>(node), 0},
             static_cast<const std::uint8_t*>(nullptr));
       continue;
@@ -277,7 +283,8 @@ template <typename Visit>
     if (fields.address) slot.address = get_rare();
     if (fields.node) slot.node = static_cast<std::uint32_t>(get_rare());
     if (fields.aux) slot.aux = static_cast<std::uint32_t>(get_rare());
-    if (!ok) [[unlikely]] return DecodeError::kBadVarint;
+    if (!ok) [[unlikely]]
+      return DecodeError::kBadVarint;
     const std::uint8_t* text = nullptr;
     if (op == Op::kText) {
       if (slot.aux > kMaxTextBytes || slot.aux > static_cast<std::size_t>(end[kText] - at[kText]))

@@ -41,10 +41,14 @@ inline bool parse_size(const char* value, std::uint64_t& result) noexcept {
   if (!parse_number(value, number)) return false;
   unsigned shift = 0;
   switch (*value) {
-    case 'k': case 'K': shift = 10; break;
-    case 'm': case 'M': shift = 20; break;
-    case 'g': case 'G': shift = 30; break;
-    case 't': case 'T': shift = 40; break;
+    case 'k':
+    case 'K': shift = 10; break;
+    case 'm':
+    case 'M': shift = 20; break;
+    case 'g':
+    case 'G': shift = 30; break;
+    case 't':
+    case 'T': shift = 40; break;
     case '\0': break;
     default: return false;
   }

@@ -24,8 +24,8 @@ inline constexpr std::uint32_t kUnitBytes = 4096;
 
 /// A transfer that converts line ends, or drops the eighth bit, changes it visibly.
 inline constexpr unsigned char kFileMagic[8] = {0x89, 'H', 'P', 'R', 'F', '\r', '\n', 0x1a};
-inline constexpr std::uint64_t kExtentMagic = 0x31544e5845465048;   // "HPFEXNT1"
-inline constexpr std::uint32_t kFrameMagic = 0x4d524648;            // "HFRM"
+inline constexpr std::uint64_t kExtentMagic = 0x31544e5845465048;  // "HPFEXNT1"
+inline constexpr std::uint32_t kFrameMagic = 0x4d524648;           // "HFRM"
 
 /// A reader refuses a higher major version; a higher minor version only adds what a reader may skip.
 inline constexpr std::uint16_t kVersionMajor = 1;
@@ -99,7 +99,7 @@ struct FileHeader {
     std::uint32_t text_bytes;
     char text[256];
     std::uint32_t paused;  ///< written by the recorder: 1 while paused
-  } mailbox;  // at 1024
+  } mailbox;               // at 1024
   unsigned char zero_3[2048 - 1024 - sizeof(Mailbox)];
 
   char settings[2048];  ///< at 2048: the recorder's settings, "NAME=value\n"..., NUL-terminated
@@ -116,7 +116,7 @@ enum class MailboxCommand : std::uint32_t { kNone = 0, kPause = 1, kResume = 2, 
 inline constexpr std::uint32_t kHeaderTailNotKillSafe = 1;  ///< events since the last frame may be lost
 inline constexpr std::uint32_t kHeaderForkedChild = 2;      ///< begins in a forked child: older blocks are unknown
 inline constexpr std::uint32_t kHeaderFreeStacks = 4;
-inline constexpr std::uint32_t kHeaderRounded = 8;          ///< compacted: times are rounded, blocks are numbered
+inline constexpr std::uint32_t kHeaderRounded = 8;  ///< compacted: times are rounded, blocks are numbered
 
 enum class ExtentKind : std::uint32_t {
   kStaging = 1,
@@ -126,14 +126,14 @@ enum class ExtentKind : std::uint32_t {
 
 /// First bytes of every extent.
 struct ExtentHeader {
-  std::uint64_t magic;    ///< kExtentMagic, stored last
+  std::uint64_t magic;  ///< kExtentMagic, stored last
   std::uint64_t file_id;
-  std::uint64_t offset;   ///< of this extent in the file
-  std::uint32_t bytes;    ///< length, a multiple of unit_bytes
+  std::uint64_t offset;  ///< of this extent in the file
+  std::uint32_t bytes;   ///< length, a multiple of unit_bytes
   ExtentKind kind;
   StreamId stream;
-  std::uint32_t ordinal;  ///< of this extent in its stream, from 0
-  std::uint64_t checksum; ///< of all bytes before it, magic taken as kExtentMagic
+  std::uint32_t ordinal;   ///< of this extent in its stream, from 0
+  std::uint64_t checksum;  ///< of all bytes before it, magic taken as kExtentMagic
 };
 static_assert(sizeof(ExtentHeader) == 48);
 
@@ -141,7 +141,7 @@ static_assert(sizeof(ExtentHeader) == 48);
 /// of the file, adjacent and in order of `ordinal`.
 inline constexpr std::uint64_t kSymbolsEndMagic = 0x31444e4553465048;  // "HPFSEND1"
 struct SymbolsEnd {
-  std::uint64_t magic;         ///< kSymbolsEndMagic
+  std::uint64_t magic;  ///< kSymbolsEndMagic
   std::uint64_t file_id;
   std::uint64_t offset;        ///< of the first of those extents
   std::uint64_t symbol_bytes;  ///< size of the extents' contents, without their headers
@@ -152,8 +152,8 @@ static_assert(sizeof(SymbolsEnd) == 40);
 /// A staging extent: header, commit word, slots from byte 64.
 struct StagingHeader {
   ExtentHeader extent;
-  /// Sequence in the upper 32 bits, number of valid slots in the lower: one 8-byte store. A full block first becomes the
-  /// frame with this sequence; then the commit word moves on. If a process is killed in between, both exist, and
+  /// Sequence in the upper 32 bits, number of valid slots in the lower: one 8-byte store. A full block first becomes
+  /// the frame with this sequence; then the commit word moves on. If a process is killed in between, both exist, and
   /// readers use the frame, because slot 0 may be the next block's start already.
   std::uint64_t commit;
   std::uint64_t reserved;
@@ -185,7 +185,7 @@ struct FrameHeader {
   std::uint64_t events_before;  ///< events of this stream in earlier blocks: gives the loss of a gap
   std::uint64_t first_time;     ///< ticks since start_ticks
   std::uint64_t last_time;
-  std::uint32_t raw_bytes;      ///< columns, before compression
+  std::uint32_t raw_bytes;  ///< columns, before compression
   std::uint32_t payload_bytes;
   std::uint64_t payload_checksum;
   std::uint64_t header_checksum;  ///< of all bytes before it, magic taken as kFrameMagic
@@ -213,20 +213,20 @@ enum class Op : std::uint8_t {
   kReallocFailed = 6,  ///< the old block is still live; size: the requested one, node
   kAllocFailed = 7,    ///< size, node
   // Mappings. Sizes are the requested ones, rounded up to pages.
-  kMap = 8,            ///< address, size, node, aux: kMap...
-  kUnmapBegin = 9,     ///< address, size
+  kMap = 8,         ///< address, size, node, aux: kMap...
+  kUnmapBegin = 9,  ///< address, size
   kUnmapEnd = 10,
   kUnmapFailed = 11,
-  kRemapBegin = 12,    ///< address, size: the old range
-  kRemapEnd = 13,      ///< address, size: the new range; node
+  kRemapBegin = 12,  ///< address, size: the old range
+  kRemapEnd = 13,    ///< address, size: the new range; node
   kRemapFailed = 14,
-  kBrk = 15,           ///< address: new break; size: old break; node
+  kBrk = 15,  ///< address: new break; size: old break; node
   // Definitions, samples and control.
-  kNode = 16,          ///< node; size: parent | module << 32 (24 bits); address: offset; aux: kNode...
-  kSample = 17,        ///< address: CLOCK_MONOTONIC ns at `time`; size: resident bytes
-  kText = 18,          ///< node: TextKind; size: a number; address: another; aux: byte length
-  kBlockStart = 19,    ///< first record of every block; address: events of the stream before it
-  kPause = 20,         ///< from here on allocations are not recorded; frees are
+  kNode = 16,        ///< node; size: parent | module << 32 (24 bits); address: offset; aux: kNode...
+  kSample = 17,      ///< address: CLOCK_MONOTONIC ns at `time`; size: resident bytes
+  kText = 18,        ///< node: TextKind; size: a number; address: another; aux: byte length
+  kBlockStart = 19,  ///< first record of every block; address: events of the stream before it
+  kPause = 20,       ///< from here on allocations are not recorded; frees are
   kResume = 21,
   kLast = 21,
 };
@@ -267,11 +267,11 @@ enum class TextKind : std::uint32_t {
   kCommandLine = 2,  ///< arguments, each with its NUL; address: 1 when truncated
   kWorkingDirectory = 3,
   kHost = 4,
-  kThread = 5,       ///< from here on the stream belongs to this thread; size: tid; address: kThread...; text: name
-  kThreadName = 6,   ///< the same thread has another name; size: tid
-  kModule = 7,       ///< size: ModuleId; address: first mapped address; text: ModuleText
-  kMark = 8,         ///< text of a mark set by the user
-  kNote = 9,         ///< a note about the recording for the user, in English; size: NoteKind
+  kThread = 5,      ///< from here on the stream belongs to this thread; size: tid; address: kThread...; text: name
+  kThreadName = 6,  ///< the same thread has another name; size: tid
+  kModule = 7,      ///< size: ModuleId; address: first mapped address; text: ModuleText
+  kMark = 8,        ///< text of a mark set by the user
+  kNote = 9,        ///< a note about the recording for the user, in English; size: NoteKind
 };
 
 /// kThread's address: a new thread, or one that has a stream already and writes this one in a signal handler that
@@ -281,10 +281,10 @@ inline constexpr std::uint64_t kThreadNested = 1;
 
 /// The text of kModule: this, then build_id_bytes bytes of build id, then the path to the end.
 struct ModuleText {
-  std::uint64_t map_bytes;     ///< from the first mapped address
-  std::uint64_t load_bias;     ///< address in memory minus address in the ELF file
+  std::uint64_t map_bytes;  ///< from the first mapped address
+  std::uint64_t load_bias;  ///< address in memory minus address in the ELF file
   std::uint32_t build_id_bytes;
-  std::uint32_t flags;         ///< kModuleMain
+  std::uint32_t flags;  ///< kModuleMain
 };
 static_assert(sizeof(ModuleText) == 24);
 
@@ -302,13 +302,13 @@ inline constexpr std::uint32_t kMapReserve = 4;        ///< PROT_NONE: address s
 /// Why a stack ends before its outermost frame.
 enum class Truncation : std::uint32_t {
   kNone = 0,
-  kMaxDepth = 1,        ///< HEAPPROF_MAX_DEPTH
-  kNoUnwindInfo = 2,    ///< code without CFI, and no valid frame pointer
-  kBadRule = 3,         ///< CFI that could not be parsed or evaluated
-  kBadAddress = 4,      ///< a rule gave an address outside the stack, below the previous frame, or unaligned
-  kUnknownStack = 5,    ///< the stack's bounds could not be found
-  kNested = 6,          ///< captured in a signal handler that interrupted the recorder
-  kNoMemory = 7,        ///< the call tree could not grow
+  kMaxDepth = 1,      ///< HEAPPROF_MAX_DEPTH
+  kNoUnwindInfo = 2,  ///< code without CFI, and no valid frame pointer
+  kBadRule = 3,       ///< CFI that could not be parsed or evaluated
+  kBadAddress = 4,    ///< a rule gave an address outside the stack, below the previous frame, or unaligned
+  kUnknownStack = 5,  ///< the stack's bounds could not be found
+  kNested = 6,        ///< captured in a signal handler that interrupted the recorder
+  kNoMemory = 7,      ///< the call tree could not grow
 };
 
 }  // namespace heapprof

@@ -64,12 +64,14 @@ inline const std::uint8_t* get_varint_slowly(const std::uint8_t* in, const std::
 /// lengths alternate at random, so branches on them would be mispredicted.
 inline const std::uint8_t* get_varint(const std::uint8_t* in, const std::uint8_t* end,
                                       std::uint64_t& value) noexcept {
-  if (end - in < 8) [[unlikely]] return get_varint_slowly(in, end, value);
+  if (end - in < 8) [[unlikely]]
+    return get_varint_slowly(in, end, value);
   std::uint64_t word;
   std::memcpy(&word, in, sizeof word);
   const std::uint64_t last = ~word & 0x8080808080808080;  // the top bits of bytes that end a number
-  if (last == 0) [[unlikely]] return get_varint_slowly(in, end, value);
-  word &= (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7f;       // the bytes up to the first of them, 7 bits each
+  if (last == 0) [[unlikely]]
+    return get_varint_slowly(in, end, value);
+  word &= (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7f;  // the bytes up to the first of them, 7 bits each
   word = (word & 0x007f007f007f007f) | (word & 0x7f007f007f007f00) >> 1;
   word = (word & 0x00003fff00003fff) | (word & 0x3fff00003fff0000) >> 2;
   value = (word & 0x000000000fffffff) | (word & 0x0fffffff00000000) >> 4;
@@ -79,11 +81,13 @@ inline const std::uint8_t* get_varint(const std::uint8_t* in, const std::uint8_t
 /// get_varint for columns of small numbers: up to four bytes take about 10 instructions.
 inline const std::uint8_t* get_small_varint(const std::uint8_t* in, const std::uint8_t* end,
                                             std::uint64_t& value) noexcept {
-  if (end - in < 4) [[unlikely]] return get_varint_slowly(in, end, value);
+  if (end - in < 4) [[unlikely]]
+    return get_varint_slowly(in, end, value);
   std::uint32_t word;
   std::memcpy(&word, in, sizeof word);
   const std::uint32_t last = ~word & 0x80808080;
-  if (last == 0) [[unlikely]] return get_varint(in, end, value);
+  if (last == 0) [[unlikely]]
+    return get_varint(in, end, value);
   word &= last ^ (last - 1);
   word = (word & 0x007f007f) | (word & 0x7f007f00) >> 1;
   value = (word & 0x00003fff) | (word & 0x3fff0000) >> 2;

@@ -54,9 +54,8 @@ Axis time_axis(std::uint64_t largest_ns, unsigned max_ticks, std::uint64_t small
     if (step > 10 * kSecond) step = step <= 20 * kSecond ? 15 * kSecond : 30 * kSecond;
     if (step < min_step) step = 30 * kSecond;
   } else {
-    for (const std::uint64_t candidate :
-         {kMinute, 2 * kMinute, 5 * kMinute, 10 * kMinute, 15 * kMinute, 30 * kMinute, kHour, 2 * kHour, 3 * kHour,
-          6 * kHour, 12 * kHour})
+    for (const std::uint64_t candidate : {kMinute, 2 * kMinute, 5 * kMinute, 10 * kMinute, 15 * kMinute, 30 * kMinute,
+                                          kHour, 2 * kHour, 3 * kHour, 6 * kHour, 12 * kHour})
       if (step == 0 && candidate >= min_step) step = candidate;
     if (step == 0) step = (min_step + kDay - 1) / kDay * kDay;
   }

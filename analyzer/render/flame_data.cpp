@@ -81,7 +81,8 @@ void write_flame_data(const FlameTree& tree, const FlameLayout& layout, const Fl
   std::vector<std::uint32_t> number_of(tree.functions().size(), FlameLayout::kMerged);
   std::vector<std::uint32_t> used;
   for (const auto& box : layout.boxes) {
-    if (box.depth == 0 || box.function == FlameLayout::kMerged || number_of[box.function] != FlameLayout::kMerged) continue;
+    if (box.depth == 0 || box.function == FlameLayout::kMerged || number_of[box.function] != FlameLayout::kMerged)
+      continue;
     number_of[box.function] = static_cast<std::uint32_t>(used.size());
     used.push_back(box.function);
   }
@@ -119,7 +120,8 @@ void write_flame_data(const FlameTree& tree, const FlameLayout& layout, const Fl
   column("function", [&](const FlameLayout::Box& box) {
     return box.depth == 0 || box.function == FlameLayout::kMerged ? "-1" : std::to_string(number_of[box.function]);
   });
-  column("line", [](const FlameLayout::Box& box) { return (box.several_lines ? "-" : "") + std::to_string(box.line); });
+  column("line",
+         [](const FlameLayout::Box& box) { return (box.several_lines ? "-" : "") + std::to_string(box.line); });
   column("value", [](const FlameLayout::Box& box) { return std::to_string(box.value); });
   if (options.comparison) {
     column("was", [](const FlameLayout::Box& box) { return std::to_string(box.was); });

@@ -73,16 +73,16 @@ FlameLayout lay_out(const FlameTree& tree, std::uint32_t max_frames, bool compar
         stack.pop_back();
       }
       const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(frames, UINT32_MAX));
-      layout.boxes.push_back({visit.depth, FlameLayout::kMerged, count, false, value, visit.left, merged_was, merged_is});
+      layout.boxes.push_back(
+          {visit.depth, FlameLayout::kMerged, count, false, value, visit.left, merged_was, merged_is});
       layout.merged_frames += frames;
       layout.merged_value += value;
       layout.rows = std::max(layout.rows, visit.depth + 1);
       continue;
     }
     const auto& node = nodes[visit.node];
-    layout.boxes.push_back(
-        {visit.depth, node.function, node.line, node.several_lines, totals[visit.node], visit.left, was[visit.node],
-         is[visit.node]});
+    layout.boxes.push_back({visit.depth, node.function, node.line, node.several_lines, totals[visit.node], visit.left,
+                            was[visit.node], is[visit.node]});
     layout.rows = std::max(layout.rows, visit.depth + 1);
     std::sort(kids.begin(), kids.end(), before);
     // Pushed in reverse, so that the largest is visited next.

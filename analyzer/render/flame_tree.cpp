@@ -37,20 +37,19 @@ FlameTree::Frame FlameTree::frame(const FlameFrame& frame) {
                           .file = clean_utf8(frame.file),
                           .inlined = frame.inlined});
   }
-  const auto [found, new_frame] =
-      frame_index_.try_emplace(std::uint64_t{function->second} << 32 | frame.line,
-                               static_cast<Frame>(frames_.size()));
+  const auto [found, new_frame] = frame_index_.try_emplace(std::uint64_t{function->second} << 32 | frame.line,
+                                                           static_cast<Frame>(frames_.size()));
   if (new_frame) frames_.push_back({function->second, frame.line});
   return found->second;
 }
 
 FlameTree::Node FlameTree::child(Node parent, Frame frame) {
   const FrameData data = frames_[frame];
-  const auto [found, is_new] = children_.try_emplace(std::uint64_t{parent} << 32 | data.function,
-                                                     static_cast<Node>(nodes_.size()));
+  const auto [found, is_new] =
+      children_.try_emplace(std::uint64_t{parent} << 32 | data.function, static_cast<Node>(nodes_.size()));
   if (is_new) {
-    nodes_.push_back({.parent = parent, .function = data.function, .line = data.line, .several_lines = false,
-                      .self = 0});
+    nodes_.push_back(
+        {.parent = parent, .function = data.function, .line = data.line, .several_lines = false, .self = 0});
   } else if (NodeData& node = nodes_[found->second]; node.line != data.line) {
     // The smallest known line is kept, so that the order of frames does not matter.
     if (node.line != 0 && data.line != 0) node.several_lines = true;

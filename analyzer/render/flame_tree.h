@@ -22,10 +22,10 @@ namespace heapprof::render {
 /// One frame of a stack. Names may have any bytes; an empty function is shown as "??".
 struct FlameFrame {
   std::string function{};
-  std::string module{};     ///< path or name; only the last part of a path is shown
-  std::string file{};       ///< empty: unknown
-  std::uint32_t line = 0;   ///< of the call; 0: unknown
-  bool inlined = false;     ///< inlined into the next outer frame
+  std::string module{};    ///< path or name; only the last part of a path is shown
+  std::string file{};      ///< empty: unknown
+  std::uint32_t line = 0;  ///< of the call; 0: unknown
+  bool inlined = false;    ///< inlined into the next outer frame
 };
 
 /// Frames below one parent are one node if function, module, file and inlining are equal; their lines may differ.
@@ -77,7 +77,7 @@ class FlameTree {
   std::vector<NodeData> nodes_{NodeData{}};
   std::unordered_map<std::string, std::uint32_t> function_index_;
   std::unordered_map<std::uint64_t, Frame> frame_index_;  ///< function << 32 | line
-  std::unordered_map<std::uint64_t, Node> children_;  ///< parent << 32 | function
+  std::unordered_map<std::uint64_t, Node> children_;      ///< parent << 32 | function
 };
 
 /// Writes a line per stack, `outermost;...;innermost value`, for flamegraph.pl, inferno and speedscope, sorted

@@ -13,8 +13,8 @@
 namespace heapprof::render {
 
 struct FlameOptions {
-  std::string title{};            ///< "Peak heap of redis-server"
-  std::string cost = "bytes";     ///< what values are: "bytes live at the peak"
+  std::string title{};         ///< "Peak heap of redis-server"
+  std::string cost = "bytes";  ///< what values are: "bytes live at the peak"
   Unit unit = Unit::kBytes;
   /// The total of which percentages are computed; 0: the sum of the tree.
   std::uint64_t total = 0;

@@ -36,7 +36,8 @@ std::string short_name(std::string_view name) {
       // The operator's own symbols are part of the name, whatever brackets they are made of.
       std::size_t end = kOperator.size();
       if (rest.substr(end).starts_with("()")) end += 2;
-      else while (end < rest.size() && std::string_view("<>=-").find(rest[end]) != std::string_view::npos) ++end;
+      else
+        while (end < rest.size() && std::string_view("<>=-").find(rest[end]) != std::string_view::npos) ++end;
       out += rest.substr(0, end);
       i += end;
     } else if (rest.starts_with(kAnonymous)) {

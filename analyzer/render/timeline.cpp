@@ -56,8 +56,8 @@ void write_timeline_csv(const Timeline& timeline, const TextSink& out) {
     const bool has_sample = next < times.size() && (next_resident == timeline.resident.size() ||
                                                     times[next] <= timeline.resident[next_resident].time_ns);
     const std::uint64_t time = has_sample ? times[next] : timeline.resident[next_resident].time_ns;
-    const bool has_resident = next_resident < timeline.resident.size() &&
-                              timeline.resident[next_resident].time_ns == time;
+    const bool has_resident =
+        next_resident < timeline.resident.size() && timeline.resident[next_resident].time_ns == time;
     next += has_sample;
     line = std::to_string(time) + ',';
     const std::uint64_t live = next == 0 ? 0 : timeline.live_bytes[next - 1];

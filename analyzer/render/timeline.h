@@ -16,15 +16,15 @@ namespace heapprof::render {
 
 /// Times are nanoseconds since the start of the recording.
 struct Timeline {
-  std::string title;    ///< "Live heap of redis-server"
+  std::string title;               ///< "Live heap of redis-server"
   std::string live = "live heap";  ///< what live_bytes are
   /// Label and text of the lines under the title: {"Program", "redis-server --port 6379"}.
   std::vector<std::pair<std::string, std::string>> context;
 
-  std::uint64_t start_ns = 0;           ///< begin of the time axis; not above the first sample
-  std::uint64_t duration_ns = 0;        ///< end of the time axis; not below the last sample
+  std::uint64_t start_ns = 0;     ///< begin of the time axis; not above the first sample
+  std::uint64_t duration_ns = 0;  ///< end of the time axis; not below the last sample
 
-  std::vector<std::uint64_t> time_ns;   ///< of the samples, not decreasing
+  std::vector<std::uint64_t> time_ns;     ///< of the samples, not decreasing
   std::vector<std::uint64_t> live_bytes;  ///< at each; as many as time_ns
 
   /// The maximum of live bytes since the sample before: as many as time_ns, or empty.
@@ -43,33 +43,33 @@ struct Timeline {
     std::uint64_t time_ns = 0;
     std::uint64_t bytes = 0;
   };
-  std::vector<Resident> resident;       ///< times not decreasing; may be empty
+  std::vector<Resident> resident;  ///< times not decreasing; may be empty
 
   /// A call site and its live bytes at each sample. No byte belongs to two sites. The bytes of no site are drawn as
   /// "everything else".
   struct Site {
-    std::string label;                  ///< function, for the legend
-    std::string detail;                 ///< file and line, or a caller: for tooltips and tables
+    std::string label;   ///< function, for the legend
+    std::string detail;  ///< file and line, or a caller: for tooltips and tables
     std::string module;
-    std::vector<std::uint64_t> bytes;   ///< as many as time_ns
-    std::uint64_t peak_bytes = 0;       ///< at the peak
+    std::vector<std::uint64_t> bytes;  ///< as many as time_ns
+    std::uint64_t peak_bytes = 0;      ///< at the peak
   };
-  std::vector<Site> sites;              ///< largest at the peak first
+  std::vector<Site> sites;  ///< largest at the peak first
 
   /// A range of time.
   struct Span {
     std::uint64_t from_ns = 0;
     std::uint64_t to_ns = 0;
   };
-  std::vector<Span> idle;               ///< no events, so live bytes do not change; ascending, disjoint
-  std::vector<Span> unsampled;          ///< no samples of resident memory; ascending, disjoint; see find_gaps()
-  std::vector<Span> pauses;             ///< recording was paused: live bytes are a lower bound
+  std::vector<Span> idle;       ///< no events, so live bytes do not change; ascending, disjoint
+  std::vector<Span> unsampled;  ///< no samples of resident memory; ascending, disjoint; see find_gaps()
+  std::vector<Span> pauses;     ///< recording was paused: live bytes are a lower bound
 
   struct Mark {
     std::uint64_t time_ns = 0;
     std::string text;
   };
-  std::vector<Mark> marks;              ///< set by the user
+  std::vector<Mark> marks;  ///< set by the user
 };
 
 /// The ranges of time without a sample that are longer than `min_ns`, from `start_ns` to `duration_ns`. (While a
@@ -87,11 +87,11 @@ std::string peak_label(const Timeline& timeline);
 std::string peak_moment(const Timeline& timeline);
 
 struct PlotOptions {
-  unsigned width = 80;    ///< columns, axis included; at least 40 are used
-  unsigned height = 16;   ///< lines of the plot, without axis and legend; at least 4 are used
-  bool unicode = true;    ///< false: ASCII only
-  bool colour = false;    ///< ANSI colours
-  unsigned sites = 8;     ///< lines of the table under the plot
+  unsigned width = 80;   ///< columns, axis included; at least 40 are used
+  unsigned height = 16;  ///< lines of the plot, without axis and legend; at least 4 are used
+  bool unicode = true;   ///< false: ASCII only
+  bool colour = false;   ///< ANSI colours
+  unsigned sites = 8;    ///< lines of the table under the plot
 };
 
 /// Writes live bytes as an area (the maximum of each column), resident memory as a dotted line, idle times as marks

@@ -38,27 +38,32 @@ void TimelinePicture::data() {
   text_ += ",\"lower\":";
   number(bottom_);
   text_ += ",\"peak\":[" + std::to_string(peak_.time_ns) + "," + std::to_string(peak_.bytes) + "],\n";
-  column("time", [&](std::size_t i) { return points_[i].time_ns; }, points_.size());
+  column(
+      "time", [&](std::size_t i) { return points_[i].time_ns; }, points_.size());
   text_ += ",\n";
-  column("live", [&](std::size_t i) { return points_[i].live; }, points_.size());
+  column(
+      "live", [&](std::size_t i) { return points_[i].live; }, points_.size());
   text_ += ",\n\"sites\":[";
   for (std::size_t site = 0; site < site_count_; ++site) {
     text_ += site == 0 ? "{" : ",\n{";
-    column("bytes", [&](std::size_t i) { return points_[i].sites[site]; }, points_.size());
+    column(
+        "bytes", [&](std::size_t i) { return points_[i].sites[site]; }, points_.size());
     text_ += "}";
   }
   text_ += "],\n";
   const auto& samples = timeline_.resident;
-  const auto kept = envelope(samples.size(), start_, end_, [&](std::size_t i) { return samples[i].time_ns; },
-                             [&](std::size_t i) { return samples[i].bytes; });
-  column("rssTime", [&](std::size_t i) { return samples[kept[i]].time_ns; }, kept.size());
+  const auto kept = envelope(
+      samples.size(), start_, end_, [&](std::size_t i) { return samples[i].time_ns; },
+      [&](std::size_t i) { return samples[i].bytes; });
+  column(
+      "rssTime", [&](std::size_t i) { return samples[kept[i]].time_ns; }, kept.size());
   text_ += ",\n";
-  column("rss", [&](std::size_t i) { return samples[kept[i]].bytes; }, kept.size());
+  column(
+      "rss", [&](std::size_t i) { return samples[kept[i]].bytes; }, kept.size());
   const auto list = [&](std::string_view name, const std::vector<Timeline::Span>& spans) {
     text_.append(",\n\"").append(name).append("\":[");
     for (std::size_t i = 0; i < spans.size(); ++i)
-      text_ +=
-          (i == 0 ? "[" : ",[") + std::to_string(spans[i].from_ns) + "," + std::to_string(spans[i].to_ns) + "]";
+      text_ += (i == 0 ? "[" : ",[") + std::to_string(spans[i].from_ns) + "," + std::to_string(spans[i].to_ns) + "]";
     text_ += "]";
   };
   list("idle", timeline_.idle);

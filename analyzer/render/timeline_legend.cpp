@@ -18,8 +18,8 @@ constexpr double kLegendLine = 20;  // a row without a second line
 
 }  // namespace
 
-void TimelinePicture::legend_row(double y, const std::string& swatch, std::string_view name,
-                                 std::string_view detail, std::uint64_t bytes, const std::string& key) {
+void TimelinePicture::legend_row(double y, const std::string& swatch, std::string_view name, std::string_view detail,
+                                 std::uint64_t bytes, const std::string& key) {
   text_ += "<g class=\"row\" data-key=\"" + key + "\">\n<rect class=\"hit\" height=\"36\"";
   attribute("x", kLegendLeft - 8);
   attribute("y", y - 16);
@@ -58,8 +58,7 @@ void TimelinePicture::legend() {
     const std::string module = clean_utf8(site.module);
     const std::string detail = clean_utf8(site.detail);
     text_ += "<g><title>" +
-             xml(full + (detail.empty() ? "" : "\n" + detail) + (module.empty() ? "" : "\n" + module)) +
-             "</title>\n";
+             xml(full + (detail.empty() ? "" : "\n" + detail) + (module.empty() ? "" : "\n" + module)) + "</title>\n";
     // The name of an unresolved address begins with its module.
     const bool names_module = full.starts_with(module + "+");
     legend_row(y, swatch("site" + std::to_string(i), y), short_name(full),
@@ -97,9 +96,9 @@ std::optional<std::uint64_t> TimelinePicture::resident_at(std::uint64_t time) co
   const auto after = std::upper_bound(samples.begin(), samples.end(), time,
                                       [](std::uint64_t t, const Timeline::Resident& s) { return t < s.time_ns; });
   const auto last = after == samples.begin() ? after : std::prev(after);
-  const bool unsampled = std::any_of(
-      timeline_.unsampled.begin(), timeline_.unsampled.end(),
-      [&](const Timeline::Span& span) { return span.from_ns < time && time < span.to_ns; });
+  const bool unsampled =
+      std::any_of(timeline_.unsampled.begin(), timeline_.unsampled.end(),
+                  [&](const Timeline::Span& span) { return span.from_ns < time && time < span.to_ns; });
   if (unsampled && std::abs(x_of(time) - x_of(last->time_ns)) > kNear) return std::nullopt;
   return last->bytes;
 }

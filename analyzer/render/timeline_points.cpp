@@ -12,12 +12,11 @@ std::vector<TimelinePoint> timeline_points(const Timeline& timeline, std::uint64
   std::vector<TimelinePoint> points;
   const auto& times = timeline.time_ns;
   const auto& highest = timeline.highest_bytes.empty() ? timeline.live_bytes : timeline.highest_bytes;
-  const auto kept = envelope(times.size(), start, end, [&](std::size_t i) { return times[i]; },
-                             [&](std::size_t i) { return highest[i]; });
+  const auto kept = envelope(
+      times.size(), start, end, [&](std::size_t i) { return times[i]; }, [&](std::size_t i) { return highest[i]; });
   const auto point_at = [&](std::size_t sample) {
     TimelinePoint point{times[sample], timeline.live_bytes[sample], highest[sample], {}};
-    for (std::size_t site = 0; site < site_count; ++site)
-      point.sites.push_back(timeline.sites[site].bytes[sample]);
+    for (std::size_t site = 0; site < site_count; ++site) point.sites.push_back(timeline.sites[site].bytes[sample]);
     return point;
   };
   for (const std::size_t sample : kept) points.push_back(point_at(sample));

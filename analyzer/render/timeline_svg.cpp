@@ -74,8 +74,9 @@ void TimelinePicture::write(const TextSink& out) {
 }
 
 void TimelinePicture::head() {
-  text_ += "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"no\"?>\n"
-           "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"heapprof-timeline\"";
+  text_ +=
+      "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"no\"?>\n"
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"heapprof-timeline\"";
   attribute("width", kWidth);
   attribute("height", kHeight);
   text_ += " viewBox=\"0 0 ";
@@ -91,10 +92,10 @@ void TimelinePicture::head() {
     text_ += ".other { fill: " + area_colour(kGrey, dark) + "; }\n";
     if (dark) text_ += "}\n";
   }
-  text_ += "]]></style>\n"
-           "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n";
   text_ +=
-      "<text class=\"title\" x=\"24\" y=\"38\">" + xml(clip_utf8(clean_utf8(timeline_.title), 90)) + "</text>\n";
+      "]]></style>\n"
+      "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n";
+  text_ += "<text class=\"title\" x=\"24\" y=\"38\">" + xml(clip_utf8(clean_utf8(timeline_.title), 90)) + "</text>\n";
   std::string line;
   for (const auto& [label, value] : timeline_.context) {
     if (!line.empty()) line += "   \xc2\xb7   ";
@@ -186,8 +187,9 @@ void TimelinePicture::spans() {
 void TimelinePicture::resident(double top, double bottom, std::uint64_t largest) {
   const auto& samples = timeline_.resident;
   if (samples.empty()) return;
-  const auto kept = envelope(samples.size(), start_, end_, [&](std::size_t i) { return samples[i].time_ns; },
-                             [&](std::size_t i) { return samples[i].bytes; });
+  const auto kept = envelope(
+      samples.size(), start_, end_, [&](std::size_t i) { return samples[i].time_ns; },
+      [&](std::size_t i) { return samples[i].bytes; });
   std::string path;
   std::string dots;      // the samples that stand alone, too small to be seen as a piece of a line
   std::string last_dot;  // the last sample, if a break precedes it
@@ -239,8 +241,8 @@ void TimelinePicture::marks() {
     for (unsigned row = 0; row < kRows; ++row) {
       if (free_from[row] > x) continue;
       const bool left = x + width > kRight;
-      label(left ? x - 5 : x + 5, kTop - 8 - 13 * row,
-            left ? "class=\"note\" text-anchor=\"end\"" : "class=\"note\"", name);
+      label(left ? x - 5 : x + 5, kTop - 8 - 13 * row, left ? "class=\"note\" text-anchor=\"end\"" : "class=\"note\"",
+            name);
       free_from[row] = x + width;
       break;
     }

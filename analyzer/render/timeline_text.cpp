@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/render/short_names.h"
 #include "analyzer/render/axis.h"
+#include "analyzer/render/short_names.h"
 #include "analyzer/render/timeline.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
@@ -40,7 +40,15 @@ struct Characters {
 
 constexpr Characters kUnicode = {
     {" ", "\u2581", "\u2582", "\u2583", "\u2584", "\u2585", "\u2586", "\u2587", "\u2588"},
-    "\u254c", "\u2524", "\u2502", "\u2514", "\u2500", "\u252c", "\u25be", "\u2191", "\u2016"};
+    "\u254c",
+    "\u2524",
+    "\u2502",
+    "\u2514",
+    "\u2500",
+    "\u252c",
+    "\u25be",
+    "\u2191",
+    "\u2016"};
 constexpr Characters kAscii = {
     {" ", " ", " ", " ", "#", "#", "#", "#", "#"}, ".", "+", "|", "+", "-", "+", "v", "^", "="};
 
@@ -53,12 +61,8 @@ struct Columns {
 class Plot {
  public:
   Plot(const Timeline& timeline, const PlotOptions& options)
-      : timeline_(timeline),
-        options_(options),
-        characters_(options.unicode ? kUnicode : kAscii),
-        peak_(peak_of(timeline)),
-        start_(timeline.start_ns),
-        end_(std::max(start_ + 1, timeline.duration_ns)),
+      : timeline_(timeline), options_(options), characters_(options.unicode ? kUnicode : kAscii),
+        peak_(peak_of(timeline)), start_(timeline.start_ns), end_(std::max(start_ + 1, timeline.duration_ns)),
         height_(std::max(options.height, 4u)) {
     for (const std::uint64_t time : timeline.time_ns) end_ = std::max(end_, time);
     for (const auto& sample : timeline.resident) {
@@ -376,8 +380,8 @@ class Plot {
   std::uint64_t max_resident_ = 0;
   bool draw_resident_ = false;
   const unsigned height_;
-  unsigned width_ = 0;       // of the plot itself
-  std::size_t gutter_ = 2;   // before the axis
+  unsigned width_ = 0;      // of the plot itself
+  std::size_t gutter_ = 2;  // before the axis
   Axis axis_;
   std::string text_;
 };

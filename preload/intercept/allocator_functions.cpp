@@ -196,7 +196,8 @@ bool match_operator(const char* name, AllocatorFunction& result) noexcept {
   return true;
 }
 
-/// Whether a name of an allocator's function begins with `character`. Names that begin with '_' are checked separately.
+/// Whether a name of an allocator's function begins with `character`. Names that begin with '_' are checked
+/// separately.
 bool is_first_character(char character) noexcept {
   constexpr const char* kLetters = "Tacdfjmprstvx";
   for (const char* at = kLetters; *at != '\0'; ++at)

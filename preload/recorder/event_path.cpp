@@ -75,7 +75,8 @@ constinit LoaderWatcher* g_loader_watcher = nullptr;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   // A handler may have forked before `busy` was set, and its child may have begun a trace of its own since: then this
   // event is the parent's.
-  if (thread->generation == g_process_generation && !in_forked_child()) [[likely]] return thread;
+  if (thread->generation == g_process_generation && !in_forked_child()) [[likely]]
+    return thread;
   thread->busy = StackPointer::kNone;
   return nullptr;
 }

@@ -28,7 +28,8 @@ ThreadState* enter_slow(StackPointer stack_pointer) noexcept;
 /// that somebody is inside.
 [[gnu::always_inline]] inline ThreadState* enter_fast() noexcept {
   ThreadState* thread = t_local.state;
-  if (thread == nullptr || thread->busy != StackPointer::kNone) [[unlikely]] return nullptr;
+  if (thread == nullptr || thread->busy != StackPointer::kNone) [[unlikely]]
+    return nullptr;
   thread->busy = arch::stack_pointer();
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   if (__atomic_load_n(&g_fork_page->fast_path_guard, __ATOMIC_RELAXED) == thread->generation) [[likely]]
@@ -53,8 +54,10 @@ void loader_event() noexcept;
 
 /// The call stack that begins with `entry`, as a node.
 inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) noexcept {
-  if (unwind::is_loader(entry.pc)) [[unlikely]] loader_event();
-  if (thread.depth != 0) [[unlikely]] return raw(unwind::capture_nested(entry, thread.definitions));
+  if (unwind::is_loader(entry.pc)) [[unlikely]]
+    loader_event();
+  if (thread.depth != 0) [[unlikely]]
+    return raw(unwind::capture_nested(entry, thread.definitions));
   return raw(thread.unwinder.capture(entry, thread.definitions));
 }
 
@@ -63,7 +66,8 @@ inline bool is_single_threaded() noexcept { return *__atomic_load_n(&g_single_th
 /// Once libc has reported a second thread, the process counts as multi-threaded for good: libc may report later that
 /// only one is left.
 inline void note_multi_threaded() noexcept {
-  if (__atomic_load_n(&g_single_threaded, __ATOMIC_RELAXED) != &kMultiThreaded) [[unlikely]] set_multi_threaded();
+  if (__atomic_load_n(&g_single_threaded, __ATOMIC_RELAXED) != &kMultiThreaded) [[unlikely]]
+    set_multi_threaded();
 }
 
 /// The time of an event that begins a run, and the periodic work that is due.

@@ -36,7 +36,8 @@ inline void forget_inner_block(const void* block) noexcept { t_local.inner_block
   if (!paused()) {
     record_allocation(*thread, block, size, capture(*thread, entry));
   } else {
-    if (unwind::is_loader(pc)) [[unlikely]] loader_event();  // objects are loaded and unloaded in a pause, too
+    if (unwind::is_loader(pc)) [[unlikely]]
+      loader_event();     // objects are loaded and unloaded in a pause, too
     event_time(*thread);  // checks the mailbox: a thread that only allocates has to notice the end of the pause
   }
   leave(*thread);
@@ -52,9 +53,11 @@ template <bool kTimed>
 [[gnu::always_inline]] inline void allocated_fast(ThreadState* thread, const void* block, std::size_t size,
                                                   ProgramCounter pc, StackPointer sp, std::uint64_t fp) noexcept {
   Stream& stream = thread->stream;
-  if (!stream.in_run() || size >= kMaxSize) [[unlikely]] return allocated_entered(thread, block, size, pc, sp, fp);
+  if (!stream.in_run() || size >= kMaxSize) [[unlikely]]
+    return allocated_entered(thread, block, size, pc, sp, fp);
   const NodeId node = thread->unwinder.find_cached({pc, sp, fp}, thread->definitions);
-  if (node == NodeId::kNone) [[unlikely]] return allocated_entered(thread, block, size, pc, sp, fp);
+  if (node == NodeId::kNone) [[unlikely]]
+    return allocated_entered(thread, block, size, pc, sp, fp);
   const std::uint64_t op_and_size = op_size(Op::kAlloc, size);
   if constexpr (kTimed) {
     note_multi_threaded();
@@ -64,9 +67,11 @@ template <bool kTimed>
         return allocated_entered(thread, block, size, pc, sp, fp);
       stream.advance_time(now);
     }
-    if (!in_forked_child()) [[likely]] stream.commit_next(block, op_and_size, raw(node));
+    if (!in_forked_child()) [[likely]]
+      stream.commit_next(block, op_and_size, raw(node));
   } else {
-    if (!in_forked_child()) [[likely]] stream.commit_next(block, op_and_size, raw(node));
+    if (!in_forked_child()) [[likely]]
+      stream.commit_next(block, op_and_size, raw(node));
   }
   leave(*thread);
 }
@@ -108,7 +113,8 @@ template <bool kTimed>
       return freed_entered(thread, block, pc, sp, fp);
     thread->stream.advance_time(now);
   }
-  if (!in_forked_child()) [[likely]] thread->stream.commit_next(block, op_size(Op::kFree, 0), 0);
+  if (!in_forked_child()) [[likely]]
+    thread->stream.commit_next(block, op_size(Op::kFree, 0), 0);
   leave(*thread);
 }
 
@@ -117,7 +123,8 @@ template <bool kTimed>
 void detail::allocated(const void* block, std::size_t size, ProgramCounter pc, StackPointer sp,
                        std::uint64_t fp) noexcept {
   ThreadState* const thread = enter_fast();
-  if (thread == nullptr) [[unlikely]] return allocated_slow(block, size, pc, sp, fp);
+  if (thread == nullptr) [[unlikely]]
+    return allocated_slow(block, size, pc, sp, fp);
   if (!is_single_threaded()) return allocated_timed(thread, block, size, pc, sp, fp);
   allocated_fast<false>(thread, block, size, pc, sp, fp);
 }
@@ -128,13 +135,17 @@ void detail::allocated_inside(const void* block, std::size_t size, ProgramCounte
 }
 
 void detail::freed(const void* block, ProgramCounter pc, StackPointer sp, std::uint64_t fp) noexcept {
-  if (t_local.allocator_depth != 0) [[unlikely]] return freed_slow(block, pc, sp, fp);
+  if (t_local.allocator_depth != 0) [[unlikely]]
+    return freed_slow(block, pc, sp, fp);
   ThreadState* const thread = enter_fast();
-  if (thread == nullptr) [[unlikely]] return freed_slow(block, pc, sp, fp);
+  if (thread == nullptr) [[unlikely]]
+    return freed_slow(block, pc, sp, fp);
   Stream& stream = thread->stream;
-  if (unwind::is_loader(pc) || !stream.in_run()) [[unlikely]] return freed_entered(thread, block, pc, sp, fp);
+  if (unwind::is_loader(pc) || !stream.in_run()) [[unlikely]]
+    return freed_entered(thread, block, pc, sp, fp);
   if (!is_single_threaded()) return freed_timed(thread, block, pc, sp, fp);
-  if (!in_forked_child()) [[likely]] stream.commit_next(block, op_size(Op::kFree, 0), 0);
+  if (!in_forked_child()) [[likely]]
+    stream.commit_next(block, op_size(Op::kFree, 0), 0);
   leave(*thread);
 }
 
@@ -160,7 +171,8 @@ bool realloc_begin(const void* old_block, const EntryRegisters& entry) noexcept 
   }
   ThreadState* thread = enter();
   if (thread == nullptr) return false;
-  if (unwind::is_loader(entry.pc)) [[unlikely]] loader_event();
+  if (unwind::is_loader(entry.pc)) [[unlikely]]
+    loader_event();
   append(*thread, Op::kReallocBegin, event_time(*thread), old_block, 0, 0);
   t_local.reallocating = old_block;
   leave(*thread);

@@ -127,8 +127,9 @@ void begin(bool forked_child) noexcept {
                  (g_trace.rewrites_in_place() ? 0 : kHeaderTailNotKillSafe);
   g_trace.publish_header();
   if (!start_fork_watch())
-    log(LogLevel::kWarn, "this kernel lacks MADV_WIPEONFORK (Linux 4.14 has it): "
-                         "a forked child would write into this trace");
+    log(LogLevel::kWarn,
+        "this kernel lacks MADV_WIPEONFORK (Linux 4.14 has it): "
+        "a forked child would write into this trace");
   if (!forked_child) detach_at_fork();
   reset_mailbox();
   start_sampler();

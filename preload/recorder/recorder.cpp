@@ -14,8 +14,9 @@ void restrict_system_calls(bool no_cycle_clock) noexcept {
   if (ThreadState* thread = enter()) {
     thread->stream.map_ahead();
     // Now, since a forked child cannot log that it is not recorded.
-    log(LogLevel::kInfo, "the program forbids system calls (seccomp) or the cycle clock: from here on no samples are "
-                         "taken, and new threads and forked children are not recorded");
+    log(LogLevel::kInfo,
+        "the program forbids system calls (seccomp) or the cycle clock: from here on no samples are "
+        "taken, and new threads and forked children are not recorded");
     leave(*thread);
   }
   // In this order, on which take_sample() relies: a thread that reads the frozen clock then finds system calls

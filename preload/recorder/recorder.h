@@ -34,7 +34,8 @@ class AllocatorCall {
     // next line finds the blocks of the last call, which is why inner calls check only those that were added after
     // they began.
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (depth_before_ == 0) [[likely]] t_local.inner_blocks.clear();
+    if (depth_before_ == 0) [[likely]]
+      t_local.inner_blocks.clear();
     else blocks_before_ = t_local.inner_blocks.count();
   }
   /// Call this when the real function has returned. It is no destructor, because a longjmp or a cancellation would
@@ -44,7 +45,8 @@ class AllocatorCall {
   bool outermost() const noexcept { return depth_before_ == 0; }
   /// True when an inner hook recorded `block` as its allocation during this call.
   bool recorded(const void* block) const noexcept {
-    if (t_local.inner_blocks.count() == 0) [[likely]] return false;
+    if (t_local.inner_blocks.count() == 0) [[likely]]
+      return false;
     return t_local.inner_blocks.has(block, outermost() ? 0 : blocks_before_);
   }
 
@@ -64,8 +66,10 @@ void freed(const void* block, ProgramCounter pc, StackPointer sp, std::uint64_t 
 /// `block`, not null, was returned for a request of `size` bytes. Does nothing when call.recorded(block).
 [[gnu::always_inline]] inline void allocated(const void* block, std::size_t size, const EntryRegisters& entry,
                                              const AllocatorCall& call) noexcept {
-  if (call.recorded(block)) [[unlikely]] return;
-  if (call.outermost()) [[likely]] detail::allocated(block, size, entry.pc, entry.sp, entry.fp);
+  if (call.recorded(block)) [[unlikely]]
+    return;
+  if (call.outermost()) [[likely]]
+    detail::allocated(block, size, entry.pc, entry.sp, entry.fp);
   else detail::allocated_inside(block, size, entry.pc, entry.sp, entry.fp);
 }
 void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept;
@@ -80,12 +84,11 @@ void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept;
 bool realloc_begin(const void* old_block, const EntryRegisters& entry) noexcept;
 /// The real realloc returned `new_block`. Null with size 0: the old block was freed; null otherwise: realloc failed,
 /// and the old block is still live.
-void realloc_end(const void* old_block, const void* new_block, std::size_t size,
-                 const EntryRegisters& entry, const AllocatorCall& call) noexcept;
+void realloc_end(const void* old_block, const void* new_block, std::size_t size, const EntryRegisters& entry,
+                 const AllocatorCall& call) noexcept;
 
 /// mmap returned `address` (not MAP_FAILED) for `size` bytes.
-void mapped(const void* address, std::size_t size, int protection, int flags,
-            const EntryRegisters& entry) noexcept;
+void mapped(const void* address, std::size_t size, int protection, int flags, const EntryRegisters& entry) noexcept;
 void unmap_begin(const void* address, std::size_t size, const EntryRegisters& entry) noexcept;
 void unmap_end(bool succeeded) noexcept;
 void remap_begin(const void* old_address, std::size_t old_size, const EntryRegisters& entry) noexcept;
@@ -108,8 +111,8 @@ void exit_reached() noexcept;
 /// Adds a note about the recording for the user, in English. `kind`: whether the figures are affected.
 void note(const char* text, NoteKind kind = NoteKind::kInformation) noexcept;
 
-/// Sets a function that is called at every event that comes from the loader (unwind::is_loader), on the event's thread,
-/// possibly inside the recorder. Once, while there is one thread.
+/// Sets a function that is called at every event that comes from the loader (unwind::is_loader), on the event's
+/// thread, possibly inside the recorder. Once, while there is one thread.
 void watch_loader(void (*watcher)() noexcept) noexcept;
 
 // heapprof.h's calls (exported by the hooks).

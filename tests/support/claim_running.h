@@ -29,8 +29,8 @@ inline void claim_to_be_running(FileHeader& header) {
   std::size_t digits = 0;
   for (const char c : id) {
     if (c == '-') continue;
-    header.boot_id[digits / 2] = static_cast<unsigned char>(header.boot_id[digits / 2] << 4 |
-                                                            std::stoi(std::string(1, c), nullptr, 16));
+    header.boot_id[digits / 2] =
+        static_cast<unsigned char>(header.boot_id[digits / 2] << 4 | std::stoi(std::string(1, c), nullptr, 16));
     ++digits;
   }
 }

@@ -40,25 +40,25 @@ namespace ledger {
 enum class Kind : std::uint8_t {
   kNone = 0,
   kMalloc = 1,
-  kCalloc = 2,         ///< size: the product
-  kRealloc = 3,        ///< old, size
-  kReallocarray = 4,   ///< old, size: the product
-  kFree = 5,           ///< old
+  kCalloc = 2,        ///< size: the product
+  kRealloc = 3,       ///< old, size
+  kReallocarray = 4,  ///< old, size: the product
+  kFree = 5,          ///< old
   kPosixMemalign = 6,
   kAlignedAlloc = 7,
   kMemalign = 8,
   kValloc = 9,
   kPvalloc = 10,
-  kNew = 11,           ///< size: that of libstdc++'s malloc, 1 for new char[0]
-  kDelete = 12,        ///< old
+  kNew = 11,     ///< size: that of libstdc++'s malloc, 1 for new char[0]
+  kDelete = 12,  ///< old
   /// A block that a library function allocated (strdup, getline): its size may be unknown, and the function may have
   /// allocated and freed other blocks.
   kOpaque = 13,
   // Mappings: `old` and `block` are the old range, `size` is the new length.
-  kMap = 20,           ///< size
-  kUnmap = 21,         ///< old, size: the part unmapped
-  kRemap = 22,         ///< old, block: the old length, size: the new length
-  kBreak = 23,         ///< old: the break before, result: after
+  kMap = 20,    ///< size
+  kUnmap = 21,  ///< old, size: the part unmapped
+  kRemap = 22,  ///< old, block: the old length, size: the new length
+  kBreak = 23,  ///< old: the break before, result: after
 };
 
 enum class State : std::uint8_t { kUnused = 0, kBegun = 1, kDone = 2 };
@@ -85,7 +85,7 @@ struct Slot {
   std::uint32_t tid;
   std::uint32_t index;  ///< of this slot
   char name[24];
-  std::uint64_t used;   ///< entries begun; a hint, only `state` is reliable
+  std::uint64_t used;  ///< entries begun; a hint, only `state` is reliable
   char zero[24];
 
   Entry* entries() noexcept { return reinterpret_cast<Entry*>(this + 1); }
@@ -130,8 +130,8 @@ inline void fail(const char* text) noexcept {
 /// A condition that holds with and without a recorder. The test fails if it does not.
 #define LEDGER_STRING_OF(x) #x
 #define LEDGER_STRING(x) LEDGER_STRING_OF(x)
-#define LEDGER_CHECK(condition)                                                          \
-  do {                                                                                   \
+#define LEDGER_CHECK(condition)                                                             \
+  do {                                                                                      \
     if (!(condition)) ::ledger::fail(__FILE__ ":" LEDGER_STRING(__LINE__) ": " #condition); \
   } while (0)
 

@@ -29,7 +29,7 @@ inline void random_program(TraceBuilder& trace, std::uint64_t seed, int events) 
   for (std::uint32_t node = 1; node <= kNodes; ++node)
     streams[below(threads)]->node(node * 3, node == 1 ? 0 : 3 * (1 + static_cast<std::uint32_t>(below(node - 1))),
                                   node % 7 == 0 ? 3 : 2, node);
-  std::map<std::uint64_t, bool> live;  // addresses
+  std::map<std::uint64_t, bool> live;                     // addresses
   std::vector<std::vector<std::uint64_t>> open(threads);  // reallocs in progress
   std::vector<std::uint64_t> mapped;
   std::uint64_t time = 1;

@@ -139,8 +139,7 @@ LEDGER_SITE void site_free(void* block) {
 }
 
 LEDGER_SITE void site_free_stamped(void* block) {
-  ledger::Entry& entry =
-      ledger::begin(ledger::Kind::kFree, ledger::k_site_free, block, 0, ledger::stamp_of(block));
+  ledger::Entry& entry = ledger::begin(ledger::Kind::kFree, ledger::k_site_free, block, 0, ledger::stamp_of(block));
   errno = ledger::kMannerlyErrno;
   free(block);
   LEDGER_CHECK(errno == ledger::kMannerlyErrno);

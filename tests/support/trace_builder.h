@@ -94,9 +94,7 @@ class TraceBuilder {
         : trace_(trace), id_(id), capacity_(capacity) {
       begin_block();
     }
-    void begin_block() {
-      slots_.assign(1, {last_time_, events_before_, op_size(Op::kBlockStart, 0), 0, 0});
-    }
+    void begin_block() { slots_.assign(1, {last_time_, events_before_, op_size(Op::kBlockStart, 0), 0, 0}); }
     /// Slots without the continuation slots of texts.
     static std::vector<Slot> blocks_of(const std::vector<Slot>& slots) {
       std::vector<Slot> records;
@@ -108,8 +106,8 @@ class TraceBuilder {
     }
     void write_frame() {
       std::vector<std::uint8_t> columns(column_bytes_bound(slots_.size()) + slots_.size() * sizeof(Slot));
-      const EncodedBlock block = encode_columns(slots_.data(), static_cast<std::uint32_t>(slots_.size()),
-                                                columns.data());
+      const EncodedBlock block =
+          encode_columns(slots_.data(), static_cast<std::uint32_t>(slots_.size()), columns.data());
       std::vector<char> payload(static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(block.raw_bytes))));
       const int bytes = LZ4_compress_default(reinterpret_cast<const char*>(columns.data()), payload.data(),
                                              static_cast<int>(block.raw_bytes), static_cast<int>(payload.size()));

@@ -14,10 +14,26 @@ volatile void* g_sink;
 long g_pairs;
 double g_best = 1e9;
 
-[[gnu::noinline]] void site_a(std::size_t size) { void* p = std::malloc(size); g_sink = p; std::free(p); }
-[[gnu::noinline]] void site_b(std::size_t size) { void* p = std::malloc(size); g_sink = p; std::free(p); }
-[[gnu::noinline]] void site_c(std::size_t size) { void* p = std::malloc(size); g_sink = p; std::free(p); }
-[[gnu::noinline]] void site_d(std::size_t size) { void* p = std::malloc(size); g_sink = p; std::free(p); }
+[[gnu::noinline]] void site_a(std::size_t size) {
+  void* p = std::malloc(size);
+  g_sink = p;
+  std::free(p);
+}
+[[gnu::noinline]] void site_b(std::size_t size) {
+  void* p = std::malloc(size);
+  g_sink = p;
+  std::free(p);
+}
+[[gnu::noinline]] void site_c(std::size_t size) {
+  void* p = std::malloc(size);
+  g_sink = p;
+  std::free(p);
+}
+[[gnu::noinline]] void site_d(std::size_t size) {
+  void* p = std::malloc(size);
+  g_sink = p;
+  std::free(p);
+}
 
 [[gnu::noinline]] void bottom() {
   for (int round = 0; round < 5; ++round) {

@@ -49,9 +49,13 @@ bool starts_with_any(std::string_view name, std::span<const std::string_view> pr
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-constexpr std::string_view kAllocators[] = {
-    "operator new", "__gnu_cxx::new_allocator<", "__gnu_cxx::__alloc_traits<", "__rust_alloc", "__rust_realloc",
-    "__rdl_", "__rg_"};
+constexpr std::string_view kAllocators[] = {"operator new",
+                                            "__gnu_cxx::new_allocator<",
+                                            "__gnu_cxx::__alloc_traits<",
+                                            "__rust_alloc",
+                                            "__rust_realloc",
+                                            "__rdl_",
+                                            "__rg_"};
 
 /// Whether `name` is a container, allocator or smart pointer of libstdc++ or libc++, or a helper of these.
 bool is_of_cxx_library(std::string_view name) {
@@ -79,9 +83,9 @@ bool is_of_cxx_library(std::string_view name) {
 }  // namespace
 
 bool is_allocation_machinery(const std::string& function) {
-  static constexpr std::string_view kExact[] = {"malloc", "calloc", "realloc", "reallocarray", "memalign",
-                                                "posix_memalign", "aligned_alloc", "valloc", "strdup", "__strdup",
-                                                "strndup", "__strndup", "xstrdup"};
+  static constexpr std::string_view kExact[] = {
+      "malloc", "calloc", "realloc",  "reallocarray", "memalign",  "posix_memalign", "aligned_alloc",
+      "valloc", "strdup", "__strdup", "strndup",      "__strndup", "xstrdup"};
   for (const std::string_view name : kExact)
     if (function == name) return true;
   if (is_of_rust_libraries(function)) return true;
@@ -118,9 +122,8 @@ std::string named_caller(const std::vector<Frame>& stack, const Frame& frame) {
 }  // namespace
 
 std::size_t frames_of_machinery(const std::vector<Frame>& stack) {
-  const auto at = std::find_if(stack.begin(), stack.end(), [](const Frame& frame) {
-    return !is_allocation_machinery(frame.function);
-  });
+  const auto at = std::find_if(stack.begin(), stack.end(),
+                               [](const Frame& frame) { return !is_allocation_machinery(frame.function); });
   return at == stack.end() ? stack.size() - 1 : static_cast<std::size_t>(at - stack.begin());
 }
 

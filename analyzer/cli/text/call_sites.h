@@ -15,14 +15,14 @@
 namespace heapprof::cli {
 
 struct CallSite {
-  Frame frame;                      ///< of the largest stack in it
-  std::uint64_t peak_bytes = 0;     ///< live at the profile's peak
-  std::string called_from;  ///< for an unresolved frame the nearest caller with a name, in that stack; or empty
+  Frame frame;                   ///< of the largest stack in it
+  std::uint64_t peak_bytes = 0;  ///< live at the profile's peak
+  std::string called_from;       ///< for an unresolved frame the nearest caller with a name, in that stack; or empty
 };
 
 struct CallSites {
-  std::vector<CallSite> sites;                ///< largest at the peak first
-  std::vector<std::uint32_t> site_of_node;    ///< by node of the profile: position in sites, or model::kNoIndex
+  std::vector<CallSite> sites;              ///< largest at the peak first
+  std::vector<std::uint32_t> site_of_node;  ///< by node of the profile: position in sites, or model::kNoIndex
 };
 
 /// The largest call sites, at most `max_sites`, of the stacks `nodes`, which `names` has resolved.
@@ -37,8 +37,8 @@ const Frame& call_site_of(const std::vector<Frame>& stack);
 
 /// Stacks with the same call site.
 struct SiteGroup {
-  Frame frame;                        ///< of the first stack in it
-  std::vector<std::uint32_t> nodes;   ///< in the order given
+  Frame frame;                       ///< of the first stack in it
+  std::vector<std::uint32_t> nodes;  ///< in the order given
 };
 
 /// The stacks `nodes`, resolved by `names`, grouped by call site, in the order of each group's first stack. Stacks

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/text/stack_names.h"
 #include "analyzer/cli/text/ranking.h"
+#include "analyzer/cli/text/stack_names.h"
 #include "analyzer/model/profile.h"
 
 namespace heapprof::cli {

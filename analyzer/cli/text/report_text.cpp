@@ -58,8 +58,7 @@ ReportText& ReportText::title() {
   const std::string process = "pid " + std::to_string(profile_.recording.pid) + ", " +
                               human_time(profile_.recording.duration_ns) + ", " + ending_of(profile_);
   line(clip(clean_utf8(process), style().width));
-  if (profile_.slice)
-    line("only from " + human_time(profile_.begin_ns()) + " to " + human_time(profile_.end_ns()));
+  if (profile_.slice) line("only from " + human_time(profile_.begin_ns()) + " to " + human_time(profile_.end_ns()));
   if (!profile_.selected.empty()) line(clip(clean_utf8("only " + profile_.selected), style().width));
   return *this;
 }
@@ -78,8 +77,7 @@ void ReportText::moment_rows() {
   const model::Costs& costs = profile_.totals;
   row("live", human_bytes(costs.peak_bytes),
       "in " + count_of_kind(profile_, costs.peak_blocks) + ", at " + human_time(*profile_.live_at_ns));
-  row("never freed", human_bytes(costs.leaked_bytes),
-      "of these, in " + count_of_kind(profile_, costs.leaked_blocks));
+  row("never freed", human_bytes(costs.leaked_bytes), "of these, in " + count_of_kind(profile_, costs.leaked_blocks));
 }
 
 void ReportText::peak_rows() {
@@ -89,9 +87,14 @@ void ReportText::peak_rows() {
   const bool running = profile_.integrity.ended_by == "running";
   row("peak", human_bytes(costs.peak_bytes),
       "in " + count_of_kind(profile_, costs.peak_blocks) + ", at " + human_time(profile_.peak_time_ns));
-  row(running ? "live now" : of_mappings ? "live" : "leaked", human_bytes(costs.leaked_bytes),
+  row(running       ? "live now"
+      : of_mappings ? "live"
+                    : "leaked",
+      human_bytes(costs.leaked_bytes),
       "in " + count_of_kind(profile_, costs.leaked_blocks) +
-          (profile_.slice ? ", allocated in the slice and live at its end" : running ? "" : ", live at the end"));
+          (profile_.slice ? ", allocated in the slice and live at its end"
+           : running      ? ""
+                          : ", live at the end"));
   if (of_mappings) {
     row("mapped", human_bytes(costs.allocated_bytes),
         "in " + count_of_kind(profile_, costs.allocations) + rate_of(profile_));
@@ -114,7 +117,7 @@ void ReportText::process_rows() {
   if (profile_.mmap.mappings != 0 && profile_.kind != model::Kind::kMmap)
     row("mappings", human_bytes(profile_.mmap.peak_bytes),
         "at their peak, " + human_bytes(profile_.mmap.live_bytes) +
-            (running         ? " live now"
+            (running          ? " live now"
              : profile_.slice ? " live at the slice's end"
                               : " live at the end"));
   // Virtual machines (V8, BEAM) reserve their heaps like this. Without this row nothing explains why resident memory
@@ -215,8 +218,7 @@ ReportText& ReportText::frames(std::uint32_t node, const StackNames& names) {
   if (truncated != nullptr)
     line(std::string(kFrameIndent, ' ') +
          paint(TextColour::kDim, std::string("(truncated stack: ") + words_for_truncation(truncated) + ")"));
-  else if (frames.empty())
-    line(std::string(kFrameIndent, ' ') + paint(TextColour::kDim, "(no stack recorded)"));
+  else if (frames.empty()) line(std::string(kFrameIndent, ' ') + paint(TextColour::kDim, "(no stack recorded)"));
   return *this;
 }
 

@@ -15,11 +15,11 @@ namespace heapprof::cli {
 
 /// One line of a stack. Text comes from symbol tables and is not clean (render/utf8.h).
 struct Frame {
-  std::string function;              ///< empty: unknown
-  std::string file;                  ///< empty: unknown
-  int line = 0;                      ///< 0: unknown
-  bool inlined = false;              ///< into the next outer frame
-  bool guessed = false;              ///< found by frame pointer, without unwind information
+  std::string function;  ///< empty: unknown
+  std::string file;      ///< empty: unknown
+  int line = 0;          ///< 0: unknown
+  bool inlined = false;  ///< into the next outer frame
+  bool guessed = false;  ///< found by frame pointer, without unwind information
   const model::Module* module = nullptr;
   std::uint64_t offset = 0;          ///< address in the module's file
   std::uint64_t function_begin = 0;  ///< begin of a function without name, in the module's file; 0: unknown
@@ -53,7 +53,7 @@ class StackNames {
 
   const model::Profile& profile_;
   symbols::Options options_;
-  std::vector<std::uint32_t> resolved_of_address_;   ///< by Profile::addresses: position in resolved_, or kNoIndex
+  std::vector<std::uint32_t> resolved_of_address_;  ///< by Profile::addresses: position in resolved_, or kNoIndex
   std::vector<std::vector<symbols::SourceFrame>> resolved_;
   std::vector<std::string> warnings_;
 };

@@ -31,8 +31,7 @@ std::string TextPage::text() const { return plain(out_); }
 
 std::string TextPage::clip(const std::string& text, std::size_t width) const {
   const std::string printed = plain(text);
-  if (style_.unicode || render::length_utf8(printed) <= width || width < 4)
-    return render::clip_utf8(printed, width);
+  if (style_.unicode || render::length_utf8(printed) <= width || width < 4) return render::clip_utf8(printed, width);
   std::string cut = render::clip_utf8(printed, width - 2);  // ends in an ellipsis
   cut.resize(cut.size() - std::strlen("…"));
   return cut + "...";

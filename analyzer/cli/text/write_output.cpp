@@ -14,8 +14,8 @@ void write_output(const std::string& path, const std::string& text) {
   const int error = errno;
   const bool closed = standard || std::fclose(file) == 0;
   if (!written || !closed)
-    throw OutputError((standard ? std::string("standard output") : path) + ": cannot be written: " +
-                      std::strerror(written ? errno : error));
+    throw OutputError((standard ? std::string("standard output") : path) +
+                      ": cannot be written: " + std::strerror(written ? errno : error));
 }
 
 }  // namespace heapprof::cli

@@ -33,15 +33,16 @@ NodeId CallTree::intern(NodeId parent, ModuleId module, std::uint64_t offset, st
     if (first == nullptr) return NodeId::kNone;
     if (!__atomic_compare_exchange_n(&table_, &table, first, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
       sys::unmap(first, table_bytes(kFirstTableSlots));
-    else
-      table = first;
+    else table = first;
   }
   if (key != 0) [[likely]]
-    if (const NodeId found = find(*table, path, key, parent); found != NodeId::kNone) [[likely]] return found;
+    if (const NodeId found = find(*table, path, key, parent); found != NodeId::kNone) [[likely]]
+      return found;
 
   const NodeId id = allocate_id(path);
   if (id == NodeId::kNone || !stream.define_node(id, parent, module, offset, flags)) return NodeId::kNone;
-  if (key == 0) [[unlikely]] return id;
+  if (key == 0) [[unlikely]]
+    return id;
   if (__atomic_load_n(&table->used, __ATOMIC_RELAXED) > table->mask / 8 * 5) grow(table);
   return insert(*__atomic_load_n(&table_, __ATOMIC_ACQUIRE), path, key, parent, id);
 }
@@ -92,8 +93,7 @@ NodeId CallTree::allocate_id(std::uint64_t path) noexcept {
     if (fresh == nullptr) return NodeId::kNone;
     if (__atomic_compare_exchange_n(&paths_[chunk], &paths, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
       paths = fresh;
-    else
-      sys::unmap(fresh, kChunkNodes * sizeof *paths);
+    else sys::unmap(fresh, kChunkNodes * sizeof *paths);
   }
   paths[id % kChunkNodes] = path;
   return NodeId{id};

@@ -75,7 +75,7 @@ class CallTree {
 
   Table* table_ = nullptr;
   std::uint32_t next_ = 1;
-  int growing_ = 0;  ///< the kernel's number of the thread that doubles the table; 0: none
+  int growing_ = 0;                        ///< the kernel's number of the thread that doubles the table; 0: none
   std::uint64_t* paths_[kMaxChunks] = {};  ///< `path` of each node, by number
 };
 

@@ -46,7 +46,8 @@ inline Ticks now_revoking_lease(LeaseHolder self) noexcept {
   for (;;) {
     const Ticks now = g_clock.now();
     const LeaseHolder holder = lease_holder_after(now);
-    if (holder == LeaseHolder::kNone || holder == self) [[likely]] return now;
+    if (holder == LeaseHolder::kNone || holder == self) [[likely]]
+      return now;
     revoke_clock_lease(holder);
   }
 }

@@ -35,7 +35,8 @@ Ticks latest_next_sample(Ticks now) noexcept;
 /// Takes a sample if one is due and no other thread takes it. True: it did.
 inline bool sample_if_due(ThreadState& state, Ticks now) noexcept {
   std::uint64_t due = __atomic_load_n(&g_next_sample, __ATOMIC_RELAXED);
-  if (now < Ticks{due}) [[likely]] return false;
+  if (now < Ticks{due}) [[likely]]
+    return false;
   if (!__atomic_compare_exchange_n(&g_next_sample, &due, tick_count(latest_next_sample(now)), false, __ATOMIC_RELAXED,
                                    __ATOMIC_RELAXED))
     return false;

@@ -26,9 +26,13 @@ bool may_be_loader(const char* path) noexcept {
 }
 
 /// The loader's options that take a value (ld.so(8)).
-constexpr const char* kOptionsWithValue[] = {
-    "--argv0", "--preload", "--library-path", "--inhibit-rpath", "--audit", "--glibc-hwcaps-prepend",
-    "--glibc-hwcaps-mask"};
+constexpr const char* kOptionsWithValue[] = {"--argv0",
+                                             "--preload",
+                                             "--library-path",
+                                             "--inhibit-rpath",
+                                             "--audit",
+                                             "--glibc-hwcaps-prepend",
+                                             "--glibc-hwcaps-mask"};
 
 bool takes_value(const char* option) noexcept {
   for (const char* name : kOptionsWithValue)
@@ -73,8 +77,9 @@ void drop_ambient_capabilities(std::uint64_t inheritable, bool effective) noexce
     if (!effective) sets[half].effective = 0;
   }
   if (sys::failed(sys::call(SYS_capset, sys::word(&header), sys::word(sets))))
-    log(LogLevel::kWarn, "cannot restore the inheritable capabilities (capset): the program keeps those that "
-                         "'heapprof record' added");
+    log(LogLevel::kWarn,
+        "cannot restore the inheritable capabilities (capset): the program keeps those that "
+        "'heapprof record' added");
 }
 
 }  // namespace

@@ -26,8 +26,14 @@ bool read_in_range(const char* value, std::uint64_t low, std::uint64_t high, std
 
 void warn_value(const char* name, const char* value, const char* expected) noexcept {
   char buffer[512];
-  log(LogLevel::kWarn, Text(buffer).add(name).add(": invalid value '").add(value).add("'; expected ").add(expected)
-                           .add("; the default is used").c_str());
+  log(LogLevel::kWarn, Text(buffer)
+                           .add(name)
+                           .add(": invalid value '")
+                           .add(value)
+                           .add("'; expected ")
+                           .add(expected)
+                           .add("; the default is used")
+                           .c_str());
 }
 
 /// Whether `fd` is of `type` (S_IFREG, S_IFDIR) and owned by root, and no one else can change it.

@@ -20,8 +20,8 @@
 
 namespace heapprof::recorder {
 
-/// A call of a patched function that the thread is in (preload/intercept/patched_call.h). It is kept here and not in the
-/// call's stack frame, because an exception may have left that frame, whose memory then belongs to somebody else.
+/// A call of a patched function that the thread is in (preload/intercept/patched_call.h). It is kept here and not in
+/// the call's stack frame, because an exception may have left that frame, whose memory then belongs to somebody else.
 struct InterceptedCall {
   const void* frame;  ///< address of the frame on the stack
   const void* target;

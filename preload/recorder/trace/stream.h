@@ -40,7 +40,8 @@ class Stream {
       if (!flush()) return false;
     }
     advance_time(time);
-    if (in_forked_child()) [[unlikely]] return true;
+    if (in_forked_child()) [[unlikely]]
+      return true;
     slots_[used()] = {tick_count(last_time_), address, op_size(op, size), node, aux};
     commit(at_ + 1);
     return true;
@@ -74,8 +75,8 @@ class Stream {
 
   /// Commits a text record: `text` and then `more`, truncated to kMaxTextBytes or to the size of a block. False: as
   /// append().
-  bool append_text(TextKind kind, std::uint64_t number, std::uint64_t address, const void* text,
-                   std::size_t bytes, const void* more = nullptr, std::size_t more_bytes = 0) noexcept;
+  bool append_text(TextKind kind, std::uint64_t number, std::uint64_t address, const void* text, std::size_t bytes,
+                   const void* more = nullptr, std::size_t more_bytes = 0) noexcept;
 
   bool define_node(NodeId id, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags) noexcept {
     return append(Op::kNode, last_time_, offset, raw(parent) | std::uint64_t{raw(module)} << 32, raw(id), flags);
@@ -111,9 +112,9 @@ class Stream {
   std::uint32_t& extent_used(std::uint32_t sequence) noexcept { return extent_used_[sequence & 1]; }
 
   Slot* slots_ = nullptr;
-  std::uint64_t at_ = 0;        ///< the commit word: the block's sequence, and the slots used in it
-  std::uint32_t limit_ = 0;     ///< slots at which the block is full: capacity_, or used() during a flush
-  std::uint32_t run_end_ = 0;   ///< slots at which the run ends
+  std::uint64_t at_ = 0;       ///< the commit word: the block's sequence, and the slots used in it
+  std::uint32_t limit_ = 0;    ///< slots at which the block is full: capacity_, or used() during a flush
+  std::uint32_t run_end_ = 0;  ///< slots at which the run ends
   std::uint64_t run_tick_ = 0;
   std::uint32_t capacity_ = 0;  ///< slots
   std::uint32_t frames_ = 0;    ///< blocks that have become frames; for a moment the current one is among them
@@ -124,12 +125,12 @@ class Stream {
   StreamId id_ = StreamId::kNone;
   std::uint32_t next_ordinal_ = 0;
 
-  std::uint8_t* extent_ = nullptr;    ///< mapped space for frames
-  std::uint32_t extent_bytes_ = 0;    ///< 0 while the extent is replaced
+  std::uint8_t* extent_ = nullptr;       ///< mapped space for frames
+  std::uint32_t extent_bytes_ = 0;       ///< 0 while the extent is replaced
   std::uint32_t last_extent_bytes_ = 0;  ///< decides the size of the next one
   std::uint32_t extent_used_[2] = {};
-  std::uint8_t* columns_ = nullptr;   ///< working memory of flush()
-  char* compressed_ = nullptr;        ///< the columns, compressed
+  std::uint8_t* columns_ = nullptr;  ///< working memory of flush()
+  char* compressed_ = nullptr;       ///< the columns, compressed
   void* lz4_state_ = nullptr;
   const char* failure_ = nullptr;
 };

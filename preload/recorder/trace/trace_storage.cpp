@@ -89,10 +89,8 @@ bool rewrites_in_place(long file_system) noexcept {
     case kBcachefsMagic:
     case kCephMagic:
     case kCifsMagic:
-    case kSmb2Magic:
-      return false;
-    default:
-      return true;
+    case kSmb2Magic: return false;
+    default: return true;
   }
 }
 
@@ -121,8 +119,8 @@ long reserve_space(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
 
 }  // namespace
 
-bool expand_pattern(const char* pattern, const char* program, int pid, std::uint64_t start_realtime_ns,
-                    char* result, std::size_t size) noexcept {
+bool expand_pattern(const char* pattern, const char* program, int pid, std::uint64_t start_realtime_ns, char* result,
+                    std::size_t size) noexcept {
   Text text(result, size);
   const auto add_name = [&](const char* name) noexcept {
     for (std::size_t i = 0; name[i] != '\0'; ++i)
@@ -144,7 +142,10 @@ bool expand_pattern(const char* pattern, const char* program, int pid, std::uint
         break;
       }
       case '%': text.add('%'); break;
-      case '\0': text.add('%'); --pattern; break;
+      case '\0':
+        text.add('%');
+        --pattern;
+        break;
       default: text.add('%').add(*pattern);
     }
   }
@@ -152,7 +153,7 @@ bool expand_pattern(const char* pattern, const char* program, int pid, std::uint
 }
 
 Failure TraceStorage::create(const char* pattern, const char* program, std::uint64_t start_realtime_ns,
-                          std::uint64_t max_bytes) noexcept {
+                             std::uint64_t max_bytes) noexcept {
   max_bytes_ = max_bytes;
   static char name[kPathBytes];
   // 8 bytes are left for a suffix ".NNNNNN".
@@ -287,7 +288,7 @@ Failure TraceStorage::reserve(std::uint64_t offset, std::uint64_t bytes) noexcep
 }
 
 void* TraceStorage::allocate_extent(std::uint32_t bytes, ExtentKind kind, StreamId stream, std::uint32_t ordinal,
-                                 Failure& failure) noexcept {
+                                    Failure& failure) noexcept {
   failure = nullptr;
   if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED) != 0) {
     failure = "the program forbids system calls (seccomp), and the space that was mapped before is full";

@@ -67,7 +67,7 @@ class TraceStorage {
 
 /// Expands %e %p %t %h %% of `pattern`. In %e and %h, '/' and a leading '.' become '_'. False when the result exceeds
 /// `size`.
-bool expand_pattern(const char* pattern, const char* program, int pid, std::uint64_t start_realtime_ns,
-                    char* result, std::size_t size) noexcept;
+bool expand_pattern(const char* pattern, const char* program, int pid, std::uint64_t start_realtime_ns, char* result,
+                    std::size_t size) noexcept;
 
 }  // namespace heapprof::recorder

@@ -112,7 +112,9 @@ TEST_CASE("A thread that dies while it doubles the table does not prevent others
       died = true;
       die();
     };
-    for (int i = 0; i < 5; ++i) interrupt_after(10'000, [&] { node(next++, its->stream); }, die_there);
+    for (int i = 0; i < 5; ++i)
+      interrupt_after(
+          10'000, [&] { node(next++, its->stream); }, die_there);
   });
   REQUIRE(died);
   add_and_find(next, next + kFirstSlots * 5, state->stream);
@@ -137,7 +139,8 @@ TEST_CASE("A thread that dies while system calls are forbidden does not prevent 
         die();
       };
       sys::g_forbidden = 1;
-      interrupt_after(step, [&] { node(next++, its->stream); }, die_there);
+      interrupt_after(
+          step, [&] { node(next++, its->stream); }, die_there);
       sys::g_forbidden = 0;
     });
     if (!died) break;

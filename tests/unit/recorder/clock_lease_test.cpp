@@ -121,7 +121,8 @@ TEST_CASE("An event that found no lease is no later than a lease that another th
     g_acquired = false;
     const int block = 0;
     const std::uint64_t fp = to_address(arch::stack_pointer());
-    const bool reached = interrupt_after(step, [&] { detail::freed(&block, {}, {}, fp); }, acquire_for_second);
+    const bool reached = interrupt_after(
+        step, [&] { detail::freed(&block, {}, {}, fp); }, acquire_for_second);
     if (!reached) ++too_short;
     if (!g_acquired) continue;
     if (!holds_clock_lease(g_second)) {

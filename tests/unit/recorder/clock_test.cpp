@@ -71,8 +71,8 @@ TEST_CASE("A clock that is frozen or thawed while it is read returns a time of t
       g_subject.start();
       const Ticks before = g_subject.now();
       if (frozen_before) g_subject.freeze();
-      const bool interrupted =
-          heapprof::test::interrupt_after(steps, [] { g_reading = g_subject.now(); }, interrupt);
+      const bool interrupted = heapprof::test::interrupt_after(
+          steps, [] { g_reading = g_subject.now(); }, interrupt);
       const Ticks reading = g_reading;
       if (!interrupted) {
         CHECK(steps > 3);
@@ -84,8 +84,12 @@ TEST_CASE("A clock that is frozen or thawed while it is read returns a time of t
       REQUIRE(reading <= g_subject.now());
     }
   };
-  SECTION("thawed") { check(true, [] { g_subject.thaw(); }); }
-  SECTION("frozen") { check(false, [] { g_subject.freeze(); }); }
+  SECTION("thawed") {
+    check(true, [] { g_subject.thaw(); });
+  }
+  SECTION("frozen") {
+    check(false, [] { g_subject.freeze(); });
+  }
 }
 
 TEST_CASE("A clock stays frozen when one thread freezes it while another thaws it") {

@@ -163,7 +163,8 @@ TEST_CASE("A sample in which a restriction begins is dropped, also when the kern
             return call.make();
           },
           [&] {
-            interrupted = interrupt_after(steps, [] { take_sample(*g_thread); }, lift_restriction);
+            interrupted = interrupt_after(
+                steps, [] { take_sample(*g_thread); }, lift_restriction);
           });
       if (!answered) {
         test::skip_case("the kernel or container refuses seccomp filters");

@@ -74,8 +74,8 @@ void run_to_death(Body body) {
 }
 
 #ifdef HEAPPROF_SINGLE_STEP
-/// Ends the calling thread here, wherever it is. Not under ThreadSanitizer, which waits for ever for a thread whose end
-/// it did not see.
+/// Ends the calling thread here, wherever it is. Not under ThreadSanitizer, which waits for ever for a thread whose
+/// end it did not see.
 [[noreturn]] inline void die() {
   for (;;) syscall(SYS_exit, 0);
 }

@@ -1,5 +1,5 @@
-// Thread states: a stale `busy` is distinguished from that of a frame that will continue, and the states of dead threads
-// are recovered and reused.
+// Thread states: a stale `busy` is distinguished from that of a frame that will continue, and the states of dead
+// threads are recovered and reused.
 #include "preload/recorder/thread/thread_state.h"
 
 #include <ucontext.h>
@@ -135,9 +135,7 @@ TEST_CASE("busy of a preempted fiber is not stale for callers on higher stacks")
   begin_fiber(g_low_fiber, g_fiber_stacks, kFiberBytes, low_fiber);
   REQUIRE(swapcontext(&g_main, &g_low_fiber) == 0);
   REQUIRE(g_busy.busy < arch::stack_pointer());
-  SECTION("the thread's own") {
-    CHECK_FALSE(stale_from_here());
-  }
+  SECTION("the thread's own") { CHECK_FALSE(stale_from_here()); }
   SECTION("another fiber's, which begins where the first one ends") {
     begin_fiber(g_high_fiber, g_fiber_stacks + kFiberBytes, kFiberBytes, high_fiber);
     g_stale = true;
@@ -160,7 +158,8 @@ TEST_CASE("A higher address proves that busy is stale on the alternate stack onl
   alternate.ss_sp = memory;
   alternate.ss_size = 2 * kFiberBytes;
   REQUIRE(sigaltstack(&alternate, &before) == 0);
-  struct sigaction action {}, action_before {};
+  struct sigaction action {
+  }, action_before{};
   action.sa_flags = SA_ONSTACK;
   SECTION("busy is on a lower stack") {
     begin_fiber(g_low_fiber, g_fiber_stacks, kFiberBytes, low_fiber);
@@ -247,12 +246,12 @@ TEST_CASE("Streams of dead threads are reused, and each event keeps its thread")
         }
         for (unsigned event = 0; event < kEvents; ++event) {
           const NodeId node = g_call_tree.intern(NodeId::kNone, ModuleId{2}, event % 50, 0,
-                                                event % 50 * 0x9e3779b97f4a7c15, state->stream);
+                                                 event % 50 * 0x9e3779b97f4a7c15, state->stream);
           if (!state->stream.append(Op::kAlloc, Ticks{event}, number, event, raw(node), 0)) ++failures;
         }
         // The next owner sees all stores of this thread, because the kernel's barriers in do_exit come between them.
-        // ThreadSanitizer does not know that, so this is a release of the word that attach_thread() acquires first. It
-        // changes nothing: the value stays the same, and this thread is alive.
+        // ThreadSanitizer does not know that, so this is a release of the word that attach_thread() acquires first.
+        // It changes nothing: the value stays the same, and this thread is alive.
         __atomic_fetch_add(&state->claim, 0, __ATOMIC_RELEASE);
       });
     }
@@ -325,7 +324,9 @@ TEST_CASE("A thread that dies while it takes a sample does not prevent the next 
         died = true;
         die();
       };
-      if (its != nullptr) interrupt_after(step, [its] { sample_if_due(*its, g_clock.now()); }, die_there);
+      if (its != nullptr)
+        interrupt_after(
+            step, [its] { sample_if_due(*its, g_clock.now()); }, die_there);
     });
     if (!died) break;
     ++deaths;

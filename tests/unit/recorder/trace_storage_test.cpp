@@ -114,8 +114,7 @@ TEST_CASE("Signals that interrupt the reservation of space do not end the record
   Failure failure = nullptr;
   void* extent = nullptr;
   const bool answered = with_answered_calls(
-      {SYS_fallocate},
-      [&](SystemCall& call) { return interruptions < 3 ? ++interruptions, -EINTR : call.make(); },
+      {SYS_fallocate}, [&](SystemCall& call) { return interruptions < 3 ? ++interruptions, -EINTR : call.make(); },
       [&] {
         extent = file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure);
         blocked_after = blocked_signals();
@@ -276,8 +275,7 @@ TEST_CASE("Signals that interrupt the opening of the trace do not prevent the re
   int interruptions = 0;
   Failure failure = "not tried";
   const bool answered = with_answered_calls(
-      {SYS_openat, SYS_statx},
-      [&](SystemCall& call) { return ++interruptions % 3 != 0 ? -EINTR : call.make(); },
+      {SYS_openat, SYS_statx}, [&](SystemCall& call) { return ++interruptions % 3 != 0 ? -EINTR : call.make(); },
       [&] {
         failure = file.create((folder / "t").c_str(), "p", 0, 0);
         if (failure == nullptr) file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure);

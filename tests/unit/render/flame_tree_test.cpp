@@ -43,7 +43,9 @@ TEST_CASE("folded: one line per stack, sorted; equal stacks are summed, values o
 
 TEST_CASE("folded: names cannot break lines or stacks") {
   const FlameTree tree = tree_of({{{named("a;b"), named("c\nd"), named("\xff"), named("")}, 3}});
-  CHECK(folded(tree) == "a:b;c\xef\xbf\xbd" "d;\xef\xbf\xbd;?? 3\n");
+  CHECK(folded(tree) ==
+        "a:b;c\xef\xbf\xbd"
+        "d;\xef\xbf\xbd;?? 3\n");
 }
 
 TEST_CASE("folded: frames with equal names are one, also in the middle of a stack") {

@@ -50,8 +50,11 @@ void small() {
   add(tree, {main, frame("alpha(int)", "demo", "src/alpha.c", 4)}, 200);
   add(tree, {main, frame("beta", "demo", "src/beta.c", 5, true), frame("Alpha::operator()(char)", "demo")}, 150);
   add(tree, {main, frame("beta", "demo", "src/beta.c", 5, true), frame("alpha(int)", "demo", "src/alpha.c", 9)}, 50);
-  save_flames("small", tree, {.title = "Peak heap of demo", .cost = "live at the peak", .unit = Unit::kBytes,
-                              .context = {{"Program", "demo --fast"}, {"Peak", "at 1.5 s"}}});
+  save_flames("small", tree,
+              {.title = "Peak heap of demo",
+               .cost = "live at the peak",
+               .unit = Unit::kBytes,
+               .context = {{"Program", "demo --fast"}, {"Peak", "at 1.5 s"}}});
 }
 
 void hostile() {
@@ -72,8 +75,10 @@ void hostile() {
                                           "\xf0\x9f\x94\xa5",
                                           ""};
   for (std::size_t i = 0; i < names.size(); ++i)
-    add(tree, {frame("main"), frame(names[i], names[(i + 3) % names.size()], names[(i + 5) % names.size()], 1),
-               frame(names[(i + 1) % names.size()])}, 1000 + i);
+    add(tree,
+        {frame("main"), frame(names[i], names[(i + 3) % names.size()], names[(i + 5) % names.size()], 1),
+         frame(names[(i + 1) % names.size()])},
+        1000 + i);
   save_flames("hostile", tree,
               {.title = "<hostile> & \"title\" \xff", .cost = "]]>", .context = {{"<b>", "</script>"}}});
 

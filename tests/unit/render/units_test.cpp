@@ -11,8 +11,8 @@ TEST_CASE("sizes with three digits") {
   CHECK(human_bytes(1023) == "1023 B");
   CHECK(human_bytes(1024) == "1.00 KiB");
   CHECK(human_bytes(1536) == "1.50 KiB");
-  CHECK(human_bytes(10 * 1024 - 1) == "10.0 KiB");       // not 10.00
-  CHECK(human_bytes(1024 * 1024 - 1) == "1.00 MiB");     // not 1024 KiB
+  CHECK(human_bytes(10 * 1024 - 1) == "10.0 KiB");    // not 10.00
+  CHECK(human_bytes(1024 * 1024 - 1) == "1.00 MiB");  // not 1024 KiB
   CHECK(human_bytes(12'897'411) == "12.3 MiB");
   CHECK(human_bytes(std::uint64_t{1} << 56) == "64.0 PiB");
   CHECK(human_bytes(UINT64_MAX) == "16.0 EiB");

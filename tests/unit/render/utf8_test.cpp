@@ -15,15 +15,16 @@ TEST_CASE("clean text is unchanged") {
 }
 
 TEST_CASE("each invalid byte becomes a replacement character") {
-  CHECK(clean_utf8("a\xff" "b") == "a" + kBad + "b");
-  CHECK(clean_utf8("\xc3") == kBad);                          // cut short
+  CHECK(clean_utf8("a\xff"
+                   "b") == "a" + kBad + "b");
+  CHECK(clean_utf8("\xc3") == kBad);  // cut short
   CHECK(clean_utf8("\xe2\x82") == kBad + kBad);
-  CHECK(clean_utf8("\xc0\xaf") == kBad + kBad);               // overlong /
-  CHECK(clean_utf8("\xe0\x80\x80") == kBad + kBad + kBad);    // overlong
-  CHECK(clean_utf8("\xed\xa0\x80") == kBad + kBad + kBad);    // surrogate
+  CHECK(clean_utf8("\xc0\xaf") == kBad + kBad);                        // overlong /
+  CHECK(clean_utf8("\xe0\x80\x80") == kBad + kBad + kBad);             // overlong
+  CHECK(clean_utf8("\xed\xa0\x80") == kBad + kBad + kBad);             // surrogate
   CHECK(clean_utf8("\xf4\x90\x80\x80") == kBad + kBad + kBad + kBad);  // beyond U+10FFFF
   CHECK(clean_utf8("\x80") == kBad);
-  CHECK(clean_utf8("\xc3\x28") == kBad + "(");                // the second byte starts anew
+  CHECK(clean_utf8("\xc3\x28") == kBad + "(");  // the second byte starts anew
 }
 
 TEST_CASE("control characters and those that XML forbids are replaced") {
