@@ -1,5 +1,6 @@
-// C strings without libc: the recorder may call few functions of libc, and the settings grammar (settings_grammar.h)
-// is shared with it. Every `text` ends with NUL. Nothing here allocates; safe in signal handlers.
+// C strings without libc, for the recorder, which may call few functions of libc, and for the settings grammar that
+// it shares with the launcher (settings_grammar.h). Every `text` ends with NUL. Nothing here allocates; all functions
+// are safe in signal handlers.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ inline bool text_equal(const char* a, const char* b) noexcept {
   return *a == *b;
 }
 
-/// The rest of `text` after `prefix`, or null when it does not begin with it.
+/// The part of `text` after `prefix`, or null if `text` does not begin with `prefix`.
 inline const char* after_prefix(const char* text, const char* prefix) noexcept {
   while (*prefix != '\0') {
     if (*text++ != *prefix++) return nullptr;
@@ -26,7 +27,7 @@ inline const char* after_prefix(const char* text, const char* prefix) noexcept {
   return text;
 }
 
-/// The part of a path after its last '/'; all of it when it has none.
+/// The part of a path after its last '/'; the whole path if it has no '/'.
 inline const char* base_name(const char* path) noexcept {
   const char* base = path;
   for (; *path != '\0'; ++path)
@@ -34,8 +35,8 @@ inline const char* base_name(const char* path) noexcept {
   return base;
 }
 
-/// Reads decimal digits at `text` and advances it past them. False when there are none, or when the number exceeds
-/// 64 bits.
+/// Reads decimal digits at `text` and advances it past them. False if there is no digit, or the number exceeds 64
+/// bits; `text` and `value` are then unspecified.
 inline bool parse_number(const char*& text, std::uint64_t& value) noexcept {
   if (*text < '0' || *text > '9') return false;
   value = 0;

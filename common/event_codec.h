@@ -2,8 +2,8 @@
 //
 // The recorder converts the slots of a full staging block to columns, compresses these as one LZ4 block, and appends
 // the result as a frame. LZ4 compresses columns, in which similar values are adjacent, much better than slots. The
-// frame's content is kColumns sizes in bytes (32 bits, little-endian) and then the columns in the order of enum
-// Column. All but the last are sequences of varints.
+// frame's content is the sizes of the kColumns columns in bytes (32 bits each, little-endian), and then the columns
+// in the order of enum Column. All columns but the last are sequences of varints.
 #pragma once
 
 #include <bit>
@@ -17,7 +17,7 @@
 namespace heapprof {
 
 enum Column : unsigned {
-  /// One per record: the op, and the size of the most frequent ones.
+  /// One per record: the op, and for kAlloc and kReallocEnd also the size.
   ///   0                 kFree
   ///   size << 2 | 1     kAlloc           (kMaxSize is 2^56 - 1, so 58 bits are enough)
   ///   op << 2 | 2       any other op except kReallocEnd; its size, if it has one, is in kRare
@@ -30,7 +30,7 @@ enum Column : unsigned {
   kAddress,
   /// The stacks of events.
   kNode,
-  /// The other fields of the other ops, in the order of OpFields.
+  /// All fields of less frequent ops that the columns above do not hold, in the order of OpFields.
   kRare,
   /// The bytes of text records.
   kText,
@@ -77,15 +77,16 @@ constexpr OpFields fields_of(Op op) noexcept {
   return {};
 }
 
-/// The bytes that a slot needs at most in each column: a head; a time; an address; a stack (5); fields of 10, 10, 5
-/// and 5; a continuation slot of text. put_varint may write 8 bytes where it needs 5, so kNode and kRare have 3 more.
-inline constexpr std::size_t kColumnRoom[kColumns] = {10, 10, 10, 8, 33, sizeof(Slot)};
+/// The maximum number of bytes that a slot needs in each column: a head; a time; an address; a stack (5); fields of
+/// 10, 10, 5 and 5; a continuation slot of text. put_varint may write 8 bytes where 5 are needed, so kNode and kRare
+/// have 3 more.
+inline constexpr std::size_t kMaxColumnBytes[kColumns] = {10, 10, 10, 8, 33, sizeof(Slot)};
 
 /// The bytes that encode_columns needs for `slots` slots, whatever they contain.
 constexpr std::size_t column_bytes_bound(std::size_t slots) noexcept {
-  std::size_t room = 0;
-  for (const std::size_t bytes : kColumnRoom) room += bytes;
-  return kColumns * sizeof(std::uint32_t) + slots * room;
+  std::size_t slot_bytes = 0;
+  for (const std::size_t bytes : kMaxColumnBytes) slot_bytes += bytes;
+  return kColumns * sizeof(std::uint32_t) + slots * slot_bytes;
 }
 
 struct EncodedBlock {
@@ -97,21 +98,21 @@ struct EncodedBlock {
 };
 
 /// Encodes `count` slots (text records with their continuation slots) into `out`, which must have
-/// column_bytes_bound(count) bytes. One pass fills all columns, each in its part of `out`; then the parts are moved
-/// together. Allocates nothing and cannot fail; safe in signal handlers.
+/// column_bytes_bound(count) bytes. One pass fills all columns, each in its own part of `out`; then the columns are
+/// moved so that they are adjacent. Allocates nothing and cannot fail; safe in signal handlers.
 ///
-/// Other processes may write to the slots meanwhile, so each value that decides a bound or a branch is read exactly
-/// once. If they do, the columns contain arbitrary values.
+/// Other processes may write to the slots meanwhile, so each value that determines what memory is read or written is
+/// read exactly once. If they do, the columns contain arbitrary values.
 inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::uint8_t* out) noexcept {
   EncodedBlock result;
   std::uint8_t* begin[kColumns];
   std::uint8_t* at[kColumns];
-  std::uint8_t* share = out + kColumns * sizeof(std::uint32_t);
+  std::uint8_t* part = out + kColumns * sizeof(std::uint32_t);
   for (unsigned column = 0; column < kColumns; ++column) {
-    begin[column] = at[column] = share;
-    share += kColumnRoom[column] * count;
+    begin[column] = at[column] = part;
+    part += kMaxColumnBytes[column] * count;
   }
-  // Kept in registers: nearly all records use only these.
+  // The positions of these columns are kept in registers: most records use no others.
   std::uint8_t* head = begin[kHead];
   std::uint8_t* time = begin[kTime];
   std::uint8_t* address = begin[kAddress];
@@ -126,7 +127,7 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
 
   if (count != 0) result.first_time = slots[0].time;
   std::uint64_t last_time = result.first_time;
-  std::uint32_t no_events = 0;      // records that is_event() does not count
+  std::uint32_t other_records = 0;  // records that are no events
   std::uint32_t continuations = 0;  // slots that are not records
   const Slot* const stop = slots + count;
   for (const Slot* slot = slots; slot < stop; ++slot) {
@@ -145,7 +146,7 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
       put_address(slot->address);
       node = put_varint(node, slot->node);
     } else [[unlikely]] {
-      no_events += !is_event(*slot);
+      other_records += !is_event(*slot);
       head = op == Op::kReallocEnd ? put_varint(head, size << 2 | 3) : put_varint(head, (word & 0xff) << 2 | 2);
       const OpFields fields = fields_of(op);
       if (fields.heap_address) put_address(slot->address);
@@ -168,7 +169,7 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
     }
   }
   result.record_count = count - continuations;
-  result.event_count = result.record_count - no_events;
+  result.event_count = result.record_count - other_records;
   at[kHead] = head;
   at[kTime] = time;
   at[kAddress] = address;
@@ -197,8 +198,9 @@ enum class DecodeError : std::uint8_t {
 };
 
 /// Decodes columns record by record and calls `visit(slot, text)` for each; `text` points to slot.aux bytes for kText
-/// and is null otherwise. Records visited before an error are valid; after a check of the frame's checksum there is
-/// no error. Always inlined, so that what `visit` counts can stay in registers.
+/// and is null otherwise. Records that were visited before an error are valid. An error in a frame with a right
+/// checksum means that another process wrote to the slots (encode_columns). Always inlined, so that counters of
+/// `visit` can stay in registers.
 template <typename Visit>
 [[gnu::always_inline]] inline DecodeError decode_columns(const std::uint8_t* bytes, std::size_t size,
                                                          std::uint64_t first_time, std::uint32_t record_count,
@@ -218,7 +220,7 @@ template <typename Visit>
   }
   if (left != 0) return DecodeError::kColumnSizes;
 
-  // Four of five records use only these columns: their positions are kept in registers, the others in `at`.
+  // The positions of these columns are kept in registers: most records use no others.
   const std::uint8_t* head_at = at[kHead];
   const std::uint8_t* time_at = at[kTime];
   const std::uint8_t* address_at = at[kAddress];

@@ -1,4 +1,4 @@
-// Index types of the trace. Each is a type of its own, so that an index of a stream cannot be used as an index of a
+// Index types of the trace. Each is a distinct type, so that an index of a stream cannot be used as an index of a
 // module. All have 32 bits in the file; 0 is never a real object.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace heapprof {
 
-/// A sequence of blocks that is written by one thread at a time. Numbered from 1 in order of creation.
+/// A sequence of blocks that is written by one thread at a time. Streams are numbered from 1 in order of creation.
 enum class StreamId : std::uint32_t { kNone = 0 };
 
 /// A node of the call tree. Numbers may be skipped, and two numbers may be the same node (two threads added it at the

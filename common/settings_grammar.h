@@ -1,6 +1,6 @@
 // The values of the HEAPPROF_... variables: one grammar for the recorder (preload/recorder/process/settings.cpp),
 // which reads them, and for `heapprof record`, which checks them before it starts a program. Nothing here allocates
-// or calls libc. A function that returns false leaves its result as it was.
+// or calls libc. A function that returns false does not change its result.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ inline constexpr const char* kLogLevelNames[] = {"off", "error", "warn", "info",
 /// Limits of HEAPPROF_MAX_DEPTH, in frames.
 inline constexpr std::uint64_t kMinSettingDepth = 1, kMaxSettingDepth = 65536;
 
-// What is expected, in the words of an error message.
+// Descriptions of the valid values, for error messages ("expected ...").
 inline constexpr const char* kExpectedSwitch = "on, off, 1, 0, yes or no";
 inline constexpr const char* kExpectedLogLevel = "off, error, warn, info or debug";
 inline constexpr const char* kExpectedSize = "a size such as 500M or 2G";
@@ -35,7 +35,7 @@ inline bool parse_log_level(const char* value, LogLevel& result) noexcept {
   return false;
 }
 
-/// A decimal number of bytes, which may end in k, M, G or T (powers of 1024, also in the other case).
+/// A decimal number of bytes, which may end in k, M, G or T, in upper or lower case (powers of 1024).
 inline bool parse_size(const char* value, std::uint64_t& result) noexcept {
   std::uint64_t number;
   if (!parse_number(value, number)) return false;

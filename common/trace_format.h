@@ -1,4 +1,4 @@
-// The trace file, byte by byte. docs/concepts/trace-format.md is the same in words and pictures.
+// The trace file, byte by byte. docs/concepts/trace-format.md describes it in words and pictures.
 //
 //   file   = header extent*
 //   header = one unit (4096 bytes): identity and settings, the end mark, the mailbox
@@ -22,7 +22,7 @@ namespace heapprof {
 
 inline constexpr std::uint32_t kUnitBytes = 4096;
 
-/// A transfer that converts line ends, or drops the eighth bit, changes it visibly.
+/// The magic number changes if a transfer converts line ends or drops the eighth bit, so readers detect this.
 inline constexpr unsigned char kFileMagic[8] = {0x89, 'H', 'P', 'R', 'F', '\r', '\n', 0x1a};
 inline constexpr std::uint64_t kExtentMagic = 0x31544e5845465048;  // "HPFEXNT1"
 inline constexpr std::uint32_t kFrameMagic = 0x4d524648;           // "HFRM"
@@ -30,8 +30,8 @@ inline constexpr std::uint32_t kFrameMagic = 0x4d524648;           // "HFRM"
 /// A reader refuses a higher major version; a higher minor version only adds what a reader may skip.
 inline constexpr std::uint16_t kVersionMajor = 1;
 inline constexpr std::uint16_t kVersionMinor = 0;
-/// Of a compacted trace (`heapprof compact`): sections follow the header instead of extents
-/// (analyzer/trace/compact/section.h).
+/// The major version of a compacted trace (`heapprof compact`), in which sections follow the header instead of
+/// extents (analyzer/trace/compact/section.h).
 inline constexpr std::uint16_t kCompactedVersionMajor = 2;
 
 /// What `ticks` count.
@@ -91,7 +91,8 @@ struct FileHeader {
   unsigned char zero_2[1024 - 776];
 
   /// Control requests of the analyzer to the recorder. The analyzer fills command and text, then increments
-  /// `request`; the recorder handles it and copies the number to `acknowledged`. The recorder trusts nothing here.
+  /// `request`; the recorder handles it and copies the number to `acknowledged`. The recorder checks every value that
+  /// it reads here.
   struct Mailbox {
     std::uint32_t request;
     std::uint32_t acknowledged;
@@ -114,9 +115,9 @@ static_assert(sizeof(FileHeader) == kUnitBytes);
 enum class MailboxCommand : std::uint32_t { kNone = 0, kPause = 1, kResume = 2, kMark = 3 };
 
 inline constexpr std::uint32_t kHeaderTailNotKillSafe = 1;  ///< events since the last frame may be lost
-inline constexpr std::uint32_t kHeaderForkedChild = 2;      ///< begins in a forked child: older blocks are unknown
-inline constexpr std::uint32_t kHeaderFreeStacks = 4;
-inline constexpr std::uint32_t kHeaderRounded = 8;  ///< compacted: times are rounded, blocks are numbered
+inline constexpr std::uint32_t kHeaderForkedChild = 2;      ///< recorded in a forked child: older blocks are unknown
+inline constexpr std::uint32_t kHeaderFreeStacks = 4;       ///< frees have stacks (HEAPPROF_FREE_STACKS)
+inline constexpr std::uint32_t kHeaderRounded = 8;          ///< compacted: times are rounded, blocks are numbered
 
 enum class ExtentKind : std::uint32_t {
   kStaging = 1,
@@ -152,9 +153,10 @@ static_assert(sizeof(SymbolsEnd) == 40);
 /// A staging extent: header, commit word, slots from byte 64.
 struct StagingHeader {
   ExtentHeader extent;
-  /// Sequence in the upper 32 bits, number of valid slots in the lower: one 8-byte store. A full block first becomes
-  /// the frame with this sequence; then the commit word moves on. If a process is killed in between, both exist, and
-  /// readers use the frame, because slot 0 may be the next block's start already.
+  /// Sequence in the upper 32 bits, number of valid slots in the lower: one 8-byte store. A full block is first
+  /// written as a frame with the same sequence; then the commit word of the next block is stored. If a process is
+  /// killed in between, the file contains both, and readers use the frame, because slot 0 may already contain the
+  /// start of the next block.
   std::uint64_t commit;
   std::uint64_t reserved;
 };
@@ -181,8 +183,8 @@ struct FrameHeader {
   StreamId stream;
   std::uint32_t sequence;       ///< of the block, from 0
   std::uint32_t record_count;   ///< records in this frame
-  std::uint32_t event_count;    ///< of those, what `events` counts (is_event)
-  std::uint64_t events_before;  ///< events of this stream in earlier blocks: gives the loss of a gap
+  std::uint32_t event_count;    ///< those of them that are events (is_event)
+  std::uint64_t events_before;  ///< events of the stream in earlier blocks; shows how many a gap lacks
   std::uint64_t first_time;     ///< ticks since start_ticks
   std::uint64_t last_time;
   std::uint32_t raw_bytes;  ///< columns, before compression
@@ -196,21 +198,22 @@ static_assert(sizeof(FrameHeader) == 80);
 inline constexpr std::uint32_t kMaxExtentBytes = 16u << 20;
 inline constexpr std::uint32_t kMaxTextBytes = 16u << 10;
 
-// --------------------------------------------------------------------------------------------------- Records. In a
-// staging block a record is one Slot; the bytes of a text record follow in further slots. A frame has the same
+// ---- records ---------------------------------------------------------------------------------------
+
+// In a staging block a record is one Slot; the bytes of a text record follow in further slots. A frame contains the
 // records as columns (common/event_codec.h).
 
 enum class Op : std::uint8_t {
   kNone = 0,
-  // Heap. A begin is committed before the allocator is called, its end after it has returned. Other events of the
-  // thread may come in between (of a signal handler, or of an allocator that calls hooks), including complete
-  // begin-end pairs: an end belongs to the latest begin of its kind that has none.
+  // Heap. A begin is committed before the allocator is called, and its end after the allocator has returned. Other
+  // events of the thread may come in between (of a signal handler, or of an allocator that calls hooks), including
+  // complete begin-end pairs: an end belongs to the latest begin of its kind that has no end yet.
   kAlloc = 1,          ///< address, size, node
   kFree = 2,           ///< address
   kFreeStack = 3,      ///< address, node: with HEAPPROF_FREE_STACKS
   kReallocBegin = 4,   ///< address: old block
   kReallocEnd = 5,     ///< address: new block, or 0 if there is none; size, node
-  kReallocFailed = 6,  ///< the old block is still live; size: the requested one, node
+  kReallocFailed = 6,  ///< size: the requested one; node. The old block is still live
   kAllocFailed = 7,    ///< size, node
   // Mappings. Sizes are the requested ones, rounded up to pages.
   kMap = 8,         ///< address, size, node, aux: kMap...
@@ -226,7 +229,7 @@ enum class Op : std::uint8_t {
   kSample = 17,      ///< address: CLOCK_MONOTONIC ns at `time`; size: resident bytes
   kText = 18,        ///< node: TextKind; size: a number; address: another; aux: byte length
   kBlockStart = 19,  ///< first record of every block; address: events of the stream before it
-  kPause = 20,       ///< from here on allocations are not recorded; frees are
+  kPause = 20,       ///< until kResume no allocations and new mappings are recorded; frees and unmappings are
   kResume = 21,
   kLast = 21,
 };
@@ -254,8 +257,8 @@ constexpr std::uint64_t op_size(Op op, std::uint64_t size) noexcept {
 constexpr std::uint32_t text_slots(std::uint32_t bytes) noexcept { return (bytes + sizeof(Slot) - 1) / sizeof(Slot); }
 
 /// Whether a frame's `event_count` counts the record. The sum is the `events` of a report: allocations, frees and
-/// failures. A realloc counts twice, its begin as the free and its end as the allocation. Of a failed one only the
-/// begin counts, as the failure; of realloc(p, 0) only the begin, as the free.
+/// failures. A realloc counts twice, its begin as the free and its end as the allocation. A failed realloc counts
+/// once: its begin, as the failure. realloc(p, 0) counts once: its begin, as the free.
 constexpr bool is_event(const Slot& slot) noexcept {
   const Op op = slot.op();
   if (op == Op::kReallocEnd) return slot.address != 0;
@@ -274,14 +277,14 @@ enum class TextKind : std::uint32_t {
   kNote = 9,        ///< a note about the recording for the user, in English; size: NoteKind
 };
 
-/// kThread's address: a new thread, or one that has a stream already and writes this one in a signal handler that
-/// interrupted the recorder.
+/// The address of a kThread record: the first stream of a thread, or its further stream for the events of signal
+/// handlers that interrupted the recorder.
 inline constexpr std::uint64_t kThreadNew = 0;
 inline constexpr std::uint64_t kThreadNested = 1;
 
 /// The text of kModule: this, then build_id_bytes bytes of build id, then the path to the end.
 struct ModuleText {
-  std::uint64_t map_bytes;  ///< from the first mapped address
+  std::uint64_t map_bytes;  ///< size of the mapping, from the first mapped address
   std::uint64_t load_bias;  ///< address in memory minus address in the ELF file
   std::uint32_t build_id_bytes;
   std::uint32_t flags;  ///< kModuleMain
@@ -296,7 +299,7 @@ inline constexpr std::uint32_t kModuleMain = 1;
 inline constexpr std::uint32_t kNodeByFramePointer = 1;  ///< found by frame pointers, without unwind information
 
 inline constexpr std::uint32_t kMapAnonymous = 1;
-inline constexpr std::uint32_t kMapFromAllocator = 2;  ///< by the allocator: its bytes are blocks, too
+inline constexpr std::uint32_t kMapFromAllocator = 2;  ///< requested by the allocator: its bytes also count as blocks
 inline constexpr std::uint32_t kMapReserve = 4;        ///< PROT_NONE: address space only
 
 /// Why a stack ends before its outermost frame.
@@ -304,11 +307,11 @@ enum class Truncation : std::uint32_t {
   kNone = 0,
   kMaxDepth = 1,      ///< HEAPPROF_MAX_DEPTH
   kNoUnwindInfo = 2,  ///< code without CFI, and no valid frame pointer
-  kBadRule = 3,       ///< CFI that could not be parsed or evaluated
+  kBadRule = 3,       ///< CFI that could not be parsed or evaluated, or an unknown register
   kBadAddress = 4,    ///< a rule gave an address outside the stack, below the previous frame, or unaligned
-  kUnknownStack = 5,  ///< the stack's bounds could not be found
+  kUnknownStack = 5,  ///< not written by this version: the stack's bounds could not be found
   kNested = 6,        ///< captured in a signal handler that interrupted the recorder
-  kNoMemory = 7,      ///< the call tree could not grow
+  kNoMemory = 7,      ///< no memory for the unwinder's data of the thread
 };
 
 }  // namespace heapprof

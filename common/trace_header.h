@@ -1,5 +1,5 @@
-// The checksums of a trace's headers, and whether a file header is one: one definition for the recorder, which writes
-// them, and the analyzer, which checks them.
+// Checksums of a trace's headers, and the checks that recognize a trace. One definition for the recorder, which
+// writes the headers, and the analyzer, which checks them.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace heapprof {
 
-/// Whether `bytes`, at least sizeof kFileMagic of them, begin as a trace does.
+/// Whether `bytes` begin with the magic number of a trace. At least sizeof kFileMagic bytes must be readable.
 inline bool has_file_magic(const void* bytes) noexcept {
   return __builtin_memcmp(bytes, kFileMagic, sizeof kFileMagic) == 0;
 }
@@ -19,7 +19,7 @@ inline std::uint64_t header_checksum(const FileHeader& header) noexcept {
   return checksum(&header, offsetof(FileHeader, checksum));
 }
 
-/// The magic is stored last, so it has to be set in `header` already.
+/// `header` must already contain the magic, although the magic is stored last in the file.
 inline std::uint64_t header_checksum(const ExtentHeader& header) noexcept {
   return checksum(&header, offsetof(ExtentHeader, checksum));
 }
@@ -27,8 +27,8 @@ inline std::uint64_t header_checksum(const FrameHeader& header) noexcept {
   return checksum(&header, offsetof(FrameHeader, header_checksum));
 }
 
-/// Whether `header` is the undamaged header of a trace as the recorder writes it: not a compacted one, and no later
-/// major version.
+/// Whether `header` is an undamaged header that the recorder wrote. False for a compacted trace and for another major
+/// version.
 inline bool is_recorder_header(const FileHeader& header) noexcept {
   return has_file_magic(header.magic) && header.version_major == kVersionMajor &&
          header.checksum == header_checksum(header);

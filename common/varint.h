@@ -2,7 +2,8 @@
 // (the encoding of DWARF's ULEB128 and of protocol buffers). A 64-bit value takes 1 to 10 bytes. Signed values are
 // mapped to unsigned ones first (zigzag), so that small magnitudes of either sign stay short.
 //
-// The encoder does not check bounds: the caller provides kMaxVarintBytes. The decoder checks everything.
+// The encoder does not check bounds: the caller provides kMaxVarintBytes of space. The decoder checks the end of the
+// input and the range of the value.
 #pragma once
 
 #include <bit>
@@ -14,8 +15,9 @@ namespace heapprof {
 
 inline constexpr std::size_t kMaxVarintBytes = 10;
 
-/// Writes `value` at `out` and returns the byte after it. May overwrite all of the kMaxVarintBytes from `out`. Three
-/// to eight bytes are computed at once: lengths alternate at random, so branches of a loop would be mispredicted.
+/// Writes `value` at `out` and returns the byte after it. May overwrite all of the kMaxVarintBytes from `out`. An
+/// encoding of three to eight bytes is computed without a loop: lengths alternate at random, so the branches of a
+/// loop would be mispredicted.
 inline std::uint8_t* put_varint(std::uint8_t* out, std::uint64_t value) noexcept {
   if (value < 0x80) {
     *out = static_cast<std::uint8_t>(value);
@@ -71,7 +73,7 @@ inline const std::uint8_t* get_varint(const std::uint8_t* in, const std::uint8_t
   const std::uint64_t last = ~word & 0x8080808080808080;  // the top bits of bytes that end a number
   if (last == 0) [[unlikely]]
     return get_varint_slowly(in, end, value);
-  word &= (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7f;  // the bytes up to the first of them, 7 bits each
+  word &= (last ^ (last - 1)) & 0x7f7f7f7f7f7f7f7f;  // the bytes of the first number, 7 bits each
   word = (word & 0x007f007f007f007f) | (word & 0x7f007f007f007f00) >> 1;
   word = (word & 0x00003fff00003fff) | (word & 0x3fff00003fff0000) >> 2;
   value = (word & 0x000000000fffffff) | (word & 0x0fffffff00000000) >> 4;
