@@ -9,17 +9,19 @@ namespace heapprof::recorder {
 
 namespace {
 
-/// Events with one time, in a process with one thread or for the holder of the clock lease. Only while the tick
-/// limits how long a run lasts: without it, an event after an hour's sleep would have the time of the events before.
+/// The number of events with one time, in a process with one thread or for the holder of the clock lease. It is 1
+/// without a tick word, which limits how long a run lasts: otherwise an event after an hour's sleep would have the
+/// time of the events before it.
 constexpr std::uint32_t kEventsPerClock = 32;
 inline std::uint32_t events_per_clock() noexcept { return has_tick_word() ? kEventsPerClock : 1; }
-/// Events of a run whose thread does not hold the lease: after each run it may try to acquire it.
+/// The number of events in a run of a thread that does not hold the lease. After each run the thread may try to
+/// acquire the lease.
 constexpr std::uint32_t kEventsPerAttempt = 128;
 /// Events that are further apart each get a time of their own, so that the timeline stays exact.
 constexpr std::uint64_t kMaxRunGapNs = 100'000;
 
-/// A longjmp has abandoned an event of this thread, and the allocator's call around it. A block whose realloc had
-/// begun stays in doubt, which the reader of the trace can see.
+/// Recovers a thread after a longjmp has abandoned its event, with any call of the allocator around the event. If a
+/// realloc had begun, the trace contains a begin without an end, which readers recognize.
 void recover_abandoned_event(ThreadState& thread) noexcept {
   t_local.allocator_depth = 0;
   t_local.reallocating = nullptr;
@@ -30,7 +32,8 @@ void recover_abandoned_event(ThreadState& thread) noexcept {
 using LoaderWatcher = void() noexcept;
 constinit LoaderWatcher* g_loader_watcher = nullptr;
 
-/// What may be due at the end of a run, or at next_check: a sample, a control request, the thread's name.
+/// Does the work that may be due at the end of a run or at next_check: a sample, a control request, a check of the
+/// thread's name.
 [[gnu::noinline]] void do_periodic_work(ThreadState& thread, Ticks now) noexcept {
   if (sample_if_due(thread, now)) handle_control_request(thread);
   if (thread.name_interval != kMaxNameInterval || now >= thread.next_name_check ||
@@ -46,8 +49,8 @@ constinit LoaderWatcher* g_loader_watcher = nullptr;
   if (state() == State::kNew) start();
   if (state() != State::kOn) return nullptr;
   if (in_forked_child()) {
-    // If a handler that interrupted this thread inside the recorder has forked, the interrupted event has to end
-    // first.
+    // A signal handler may have forked while it interrupted the recorder. Until the interrupted event has ended, the
+    // child's events are not recorded.
     const ThreadState* const interrupted = t_local.state;
     if (interrupted != nullptr && interrupted->busy != StackPointer::kNone &&
         !busy_is_stale(*interrupted, stack_pointer))
@@ -65,7 +68,7 @@ constinit LoaderWatcher* g_loader_watcher = nullptr;
       recover_abandoned_event(*thread);
       break;
     }
-    // The thread uses two streams now, which only times order: neither may continue a run.
+    // From now on the thread uses two streams. Only times order their events, so neither stream may continue a run.
     thread->stream.end_run();
     thread = nested_state(*thread);
     if (thread == nullptr) return nullptr;
@@ -73,8 +76,8 @@ constinit LoaderWatcher* g_loader_watcher = nullptr;
   }
   thread->busy = stack_pointer;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  // A handler may have forked before `busy` was set, and its child may have begun a trace of its own since: then this
-  // event is the parent's.
+  // A signal handler may have forked before `busy` was set, and the child may have begun its own trace since. Then
+  // this event is one of the parent, and is not recorded.
   if (thread->generation == g_process_generation && !in_forked_child()) [[likely]]
     return thread;
   thread->busy = StackPointer::kNone;
@@ -89,7 +92,7 @@ constinit LoaderWatcher* g_loader_watcher = nullptr;
 void watch_loader(void (*watcher)() noexcept) noexcept { g_loader_watcher = watcher; }
 
 [[gnu::noinline]] Ticks begin_single_threaded_run(ThreadState& thread) noexcept {
-  // The run begins before the clock is read: a handler may have an event in between, and ends the run.
+  // The run begins before the clock is read, so that the event of a signal handler in between can end it.
   thread.stream.begin_run(events_per_clock());
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   const Ticks now = g_clock.now();
@@ -98,7 +101,8 @@ void watch_loader(void (*watcher)() noexcept) noexcept { g_loader_watcher = watc
   return now;
 }
 
-/// A sample or a mark may raise the stream's time beyond `now`, for which the lease has been checked.
+/// The lease was checked at `now`. If a sample or a mark has advanced the stream's time beyond that, the event reads
+/// the clock and the lease again.
 Ticks time_after_periodic_work(ThreadState& thread, Ticks now) noexcept {
   do_periodic_work(thread, now);
   return thread.stream.last_time() <= now ? now : now_revoking_lease(thread);
@@ -113,7 +117,7 @@ Ticks time_after_periodic_work(ThreadState& thread, Ticks now) noexcept {
   Ticks now = now_revoking_lease(thread);
   if (leased && now - thread.stream.last_time() > g_clock.ticks_in(kMaxRunGapNs)) thread.stream.end_run();
   now = time_after_periodic_work(thread, now);
-  thread.stream.advance_time(now);  // also where no event is written now
+  thread.stream.advance_time(now);  // even if no event follows (in a pause)
   return now;
 }
 

@@ -4,10 +4,10 @@
 // Events come in runs (Stream::begin_run), during which no periodic work is due. Within a run, an allocation whose
 // stack is cached and a free take the fast path (heap_events.cpp), which calls no function. One comparison, of the
 // fast-path guard (process/fork_watch.h), ensures that this is not a forked child and that recording is on and not
-// paused. For everything else there is the slow path.
+// paused. Everything else takes the slow path.
 //
-// All events of a run have one time, so they need not read the clock: in a process with one thread, and for the
-// holder of the clock lease (clock/clock_lease.h).
+// In a process with one thread, and for the holder of the clock lease (clock/clock_lease.h), all events of a run have
+// one time, so only the first one reads the clock.
 #pragma once
 
 #include "preload/recorder/clock/clock.h"
@@ -19,13 +19,13 @@
 
 namespace heapprof::recorder {
 
-/// Enters the calling thread's state in whatever condition it is: starts the recorder, attaches the thread, recovers
-/// an abandoned state, or takes a nested one. Null: the event is not recorded.
+/// Enters the calling thread's state when enter_fast() cannot: starts the recorder, attaches the thread, recovers an
+/// abandoned state, or takes a nested one. Returns null if the event is not recorded.
 ThreadState* enter_slow(StackPointer stack_pointer) noexcept;
 
-/// Enters the thread's state where nothing is unusual: recording, not paused, nobody inside. Null: enter_slow() has
-/// to decide. `busy` is set before the guard is read, so that a child, forked by a signal handler in between, finds
-/// that somebody is inside.
+/// Enters the thread's state in the usual case: the fast-path guard is open, and the thread is not inside the
+/// recorder. Returns null otherwise; then enter_slow() is needed. `busy` is set before the guard is read, so that a
+/// child that a signal handler forks in between finds `busy` set.
 [[gnu::always_inline]] inline ThreadState* enter_fast() noexcept {
   ThreadState* thread = t_local.state;
   if (thread == nullptr || thread->busy != StackPointer::kNone) [[unlikely]]
@@ -38,7 +38,7 @@ ThreadState* enter_slow(StackPointer stack_pointer) noexcept;
   return nullptr;
 }
 
-/// Takes the thread's state for one event, until leave(). Null: the event is not recorded.
+/// Enters the thread's state for one event, until leave(). Returns null if the event is not recorded.
 inline ThreadState* enter() noexcept {
   ThreadState* const thread = enter_fast();
   return thread != nullptr ? thread : enter_slow(arch::stack_pointer());
@@ -49,10 +49,10 @@ inline ThreadState* enter() noexcept {
   thread.busy = StackPointer::kNone;
 }
 
-/// An event came from the loader (unwind::is_loader): objects may have been loaded or unloaded.
+/// Call this for an event that comes from the loader (unwind::is_loader): objects may have been loaded or unloaded.
 void loader_event() noexcept;
 
-/// The call stack that begins with `entry`, as a node.
+/// Captures the call stack that begins with `entry` and returns its node.
 inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) noexcept {
   if (unwind::is_loader(entry.pc)) [[unlikely]]
     loader_event();
@@ -70,11 +70,12 @@ inline void note_multi_threaded() noexcept {
     set_multi_threaded();
 }
 
-/// The time of an event that begins a run, and the periodic work that is due.
+/// Both begin a run, do the periodic work that is due, and return the time of the run's first event.
 Ticks begin_single_threaded_run(ThreadState& thread) noexcept;
 Ticks begin_multi_threaded_run(ThreadState& thread) noexcept;
 
-/// Does the periodic work that is due before an event that was to have the time `now`; returns the time that it has.
+/// Does the periodic work that is due before an event with the time `now`. Returns the time of the event, which is
+/// later if the work advanced the stream's time.
 Ticks time_after_periodic_work(ThreadState& thread, Ticks now) noexcept;
 
 /// The time of the thread's next event.

@@ -11,16 +11,16 @@ namespace heapprof::recorder {
 
 namespace {
 
-/// For AllocatorCall::recorded of a call around this one.
+/// Adds the block to those that AllocatorCall::recorded() of an outer call finds.
 inline void note_inner_block(const void* block) noexcept {
   if (t_local.allocator_depth != 0) t_local.inner_blocks.add(block);
 }
 
-/// `thread` has entered, and recording is not paused.
+/// Preconditions: `thread` has been entered, and recording is not paused.
 inline void record_allocation(ThreadState& thread, const void* block, std::size_t size, std::uint32_t node) noexcept {
   append(thread, Op::kAlloc, event_time(thread), block, size, node);
   note_inner_block(block);
-  // A signal handler allocated the block that the real realloc has already freed.
+  // The real realloc has already freed its old block, and a signal handler's allocation got the same address.
   if (t_local.reallocating == block) t_local.reallocating = nullptr;
 }
 
@@ -38,7 +38,7 @@ inline void forget_inner_block(const void* block) noexcept { t_local.inner_block
   } else {
     if (unwind::is_loader(pc)) [[unlikely]]
       loader_event();     // objects are loaded and unloaded in a pause, too
-    event_time(*thread);  // checks the mailbox: a thread that only allocates has to notice the end of the pause
+    event_time(*thread);  // handles control requests, so that `resume` works in a program that only allocates
   }
   leave(*thread);
 }
@@ -48,7 +48,7 @@ inline void forget_inner_block(const void* block) noexcept { t_local.inner_block
   if (ThreadState* const thread = enter()) allocated_entered(thread, block, size, pc, sp, fp);
 }
 
-/// The fast path of threads that have entered. kTimed: the process has several threads.
+/// The fast path, after the thread has entered its state. kTimed: the process has several threads.
 template <bool kTimed>
 [[gnu::always_inline]] inline void allocated_fast(ThreadState* thread, const void* block, std::size_t size,
                                                   ProgramCounter pc, StackPointer sp, std::uint64_t fp) noexcept {
@@ -97,7 +97,7 @@ template <bool kTimed>
 
 [[gnu::noinline]] void freed_slow(const void* block, ProgramCounter pc, StackPointer sp, std::uint64_t fp) noexcept {
   if (t_local.allocator_depth != 0) {
-    // The real realloc frees its old block by our free: realloc_begin has recorded that.
+    // The real realloc frees its old block by calling the hook of free. realloc_begin() has already recorded this.
     if (t_local.reallocating == block) return;
     forget_inner_block(block);
   }
@@ -150,7 +150,8 @@ void detail::freed(const void* block, ProgramCounter pc, StackPointer sp, std::u
 }
 
 void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept {
-  // A call within an allocator that is made of hooks: the outer call reports whether it failed itself.
+  // This is an inner call, which the real allocator made through a hook. Whether the outer call failed is reported by
+  // the outer hook.
   if (t_local.allocator_depth != 0) return;
   ThreadState* thread = enter();
   if (thread == nullptr) return;
@@ -165,7 +166,7 @@ void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept {
 
 bool realloc_begin(const void* old_block, const EntryRegisters& entry) noexcept {
   if (t_local.allocator_depth != 0) [[unlikely]] {
-    // The real reallocarray calls our realloc: the outer hook records begin and end.
+    // The real reallocarray calls the hook of realloc. The outer hook records begin and end.
     if (t_local.reallocating == old_block) return false;
     forget_inner_block(old_block);
   }

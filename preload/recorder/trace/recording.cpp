@@ -20,7 +20,7 @@ void write_end_time(FileHeader& header) noexcept {
 }
 
 void stop(Failure reason) noexcept {
-  if (in_forked_child()) return;  // forked within an event of its parent's
+  if (in_forked_child()) return;  // a child that was forked in the middle of its parent's event
   if (!change_state(State::kOn, State::kOff)) return;
   set_guard_bit(kGuardStopped);
   FileHeader& header = *g_trace.header();

@@ -10,7 +10,8 @@ namespace heapprof::recorder {
 
 namespace {
 
-// The extents of a stream grow: a thread with few events reserves little, a busy one seldom needs a new extent.
+// Each extent of a stream is larger than the one before, up to a limit: a thread with few events reserves little
+// space, and a thread with many events seldom needs a new extent.
 constexpr std::uint32_t kFirstExtentBytes = 64u << 10;
 constexpr std::uint32_t kMaxStreamExtentBytes = 256u << 10;
 static_assert(LZ4_COMPRESSBOUND(column_bytes_bound(65536 / sizeof(Slot))) <
@@ -108,8 +109,8 @@ void Stream::map_ahead() noexcept {
     if (!next_extent()) return;
 }
 
-/// Compresses into private memory first: a child that is forked during the copy writes the same bytes to the file as
-/// its parent.
+/// Compresses into private memory before it copies the frame to the file: a child that is forked during the copy then
+/// writes the same bytes as its parent.
 bool Stream::append_frame(const EncodedBlock& block) noexcept {
   const std::uint32_t sequence = this->sequence();
   const auto raw_bytes = static_cast<int>(block.raw_bytes);
@@ -155,7 +156,7 @@ bool Stream::next_extent() noexcept {
   void* memory = trace_->allocate_extent(bytes, ExtentKind::kFrames, id_, next_ordinal_, failure_);
   if (memory == nullptr) return false;
   // extent_bytes_ is 0 while the pointer, the size and extent_used() belong to different extents. If a longjmp
-  // abandons this in between, an extent stays mapped and empty; none is written after it was unmapped.
+  // abandons these steps, an extent stays mapped and empty; but no extent is written after it was unmapped.
   std::uint8_t* const old = extent_;
   const std::uint32_t old_bytes = extent_bytes_;
   extent_bytes_ = 0;

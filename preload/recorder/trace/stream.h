@@ -1,14 +1,14 @@
-// A thread's stream of events: the staging block that events are written into, and the frames that full blocks
-// become. Used by one thread at a time and its signal handlers; contains nothing that another thread writes.
+// A thread's stream of events: the staging block into which events are written, and the frames as which full blocks
+// are appended to the file. Used by one thread at a time and its signal handlers; no other thread writes to it.
 //
-// To append an event is to fill the next slot and then to store the commit word. From that store on the event
-// survives the process. This takes no lock and no system call until the block is full. Then the thread encodes the
-// block by columns, compresses it into space of the file that was mapped earlier, and begins the next block. When
-// that space is full, every hundred thousand events or so, it maps more with a handful of system calls.
+// An event is appended in two steps: fill the next slot, then store the commit word. From that store on the event
+// survives the process. No lock is taken, and no system call is made until the block is full. Then the thread encodes
+// the block by columns, compresses it into space of the file that was mapped earlier, and begins the next block. When
+// that space is full, after about a hundred thousand events, the thread maps more with a few system calls.
 //
 // A signal handler may interrupt any of this and leave by longjmp. So each step takes effect by one store, which
 // comes after stores that may be repeated: the next event repeats an unfinished step with the same result. A handler
-// may also fork: the child then returns into an event of its parent's, and drops it.
+// may also fork: the child then returns into the unfinished event of its parent, and drops this event.
 #pragma once
 
 #include <cstddef>
@@ -29,11 +29,11 @@ class TraceStorage;
 
 class Stream {
  public:
-  /// Allocates a staging block of `block_bytes` bytes and working memory. Null: success; else why it failed.
+  /// Allocates a staging block of `block_bytes` bytes and working memory. Returns null, or why it failed.
   const char* open(TraceStorage& trace, StreamId id, std::uint32_t block_bytes) noexcept;
 
   /// Commits one event. A time before last_time() becomes last_time(), since times in a stream never decrease.
-  /// False: the recording has to stop; failure() returns the reason. In a forked child it does nothing.
+  /// Returns false if the recording has to stop; failure() returns the reason. In a forked child it commits nothing.
   bool append(Op op, Ticks time, std::uint64_t address, std::uint64_t size, std::uint32_t node,
               std::uint32_t aux) noexcept {
     if (used() == limit_) [[unlikely]] {
@@ -48,8 +48,8 @@ class Stream {
   }
 
   /// Begins a run: the next `events` events, or as many as the block has room for, may be written with commit_next(),
-  /// without a flush and without reading the clock. It ends early at any flush, at end_run(), which a signal handler
-  /// may call, and at a tick of the kernel's timer; so a run never lasts longer than one tick.
+  /// without a flush and without reading the clock. The run ends early at a flush, at end_run(), which a signal
+  /// handler may call, and at a tick of the kernel's timer; so a run never lasts longer than one tick.
   void begin_run(std::uint32_t events) noexcept {
     const std::uint32_t room = limit_ - used();
     run_end_ = used() + (events < room ? events : room);
@@ -65,16 +65,16 @@ class Stream {
 
   /// Commits one event at last_time(): stores the slot and the commit word, without a branch. Cannot fail.
   ///
-  /// Preconditions: in_run() and not in_forked_child(), both asked since the last commit; the caller has entered the
-  /// thread's state (ThreadState::busy), so that a signal handler uses another stream. `op_size`: a result of
+  /// Preconditions: in_run() and not in_forked_child(), both checked since the last commit; the caller has entered
+  /// the thread's state (ThreadState::busy), so that a signal handler uses another stream. `op_size`: a result of
   /// heapprof::op_size().
   void commit_next(const void* address, std::uint64_t op_size, std::uint32_t node) noexcept {
     slots_[used()] = {tick_count(last_time_), reinterpret_cast<std::uint64_t>(address), op_size, node, 0};
     commit(at_ + 1);
   }
 
-  /// Commits a text record: `text` and then `more`, truncated to kMaxTextBytes or to the size of a block. False: as
-  /// append().
+  /// Commits a text record: `text` and then `more`, truncated to kMaxTextBytes or to the size of a block. Returns
+  /// false if the recording has to stop.
   bool append_text(TextKind kind, std::uint64_t number, std::uint64_t address, const void* text, std::size_t bytes,
                    const void* more = nullptr, std::size_t more_bytes = 0) noexcept;
 
@@ -82,18 +82,18 @@ class Stream {
     return append(Op::kNode, last_time_, offset, raw(parent) | std::uint64_t{raw(module)} << 32, raw(id), flags);
   }
 
-  /// Maps space for some hundred thousand events. Before system calls are forbidden.
+  /// Maps space for some hundred thousand events. Called before system calls are forbidden.
   void map_ahead() noexcept;
 
-  /// In a child that was forked in the middle of an event: replaces the child's mapping of the staging block by a
-  /// private copy, so that the rest of the event does not change the parent's trace.
+  /// Replaces the mapping of the staging block by a private copy, in a child that was forked in the middle of an
+  /// event. So the remaining stores of this event do not change the parent's trace.
   void detach_from_parent() noexcept;
 
   /// Time of the last event.
   Ticks last_time() const noexcept { return last_time_; }
   /// The number of finished blocks.
   std::uint32_t sequence() const noexcept { return commit_sequence(at_); }
-  /// Why append() or open() failed; null: neither has failed.
+  /// Why append() or open() failed; null if neither has failed.
   const char* failure() const noexcept { return failure_; }
 
  private:
@@ -106,18 +106,18 @@ class Stream {
     at_ = word;
     __atomic_store_n(&staging_->commit, word, __ATOMIC_RELEASE);
   }
-  // The values for the block after `sequence` have a place of their own, so that they can be written repeatedly while
-  // those of the current block are still needed.
+  // The values of the next block are stored separately from those of the current one, so that they can be written
+  // repeatedly while those of the current block are still needed.
   std::uint64_t& events_before(std::uint32_t sequence) noexcept { return events_before_[sequence & 1]; }
   std::uint32_t& extent_used(std::uint32_t sequence) noexcept { return extent_used_[sequence & 1]; }
 
   Slot* slots_ = nullptr;
   std::uint64_t at_ = 0;       ///< the commit word: the block's sequence, and the slots used in it
-  std::uint32_t limit_ = 0;    ///< slots at which the block is full: capacity_, or used() during a flush
-  std::uint32_t run_end_ = 0;  ///< slots at which the run ends
+  std::uint32_t limit_ = 0;    ///< the block is full at this number of slots: capacity_, or used() during a flush
+  std::uint32_t run_end_ = 0;  ///< the run ends at this number of slots
   std::uint64_t run_tick_ = 0;
   std::uint32_t capacity_ = 0;  ///< slots
-  std::uint32_t frames_ = 0;    ///< blocks that have become frames; for a moment the current one is among them
+  std::uint32_t frames_ = 0;    ///< blocks written as frames; during flush() it may already count the current one
   Ticks last_time_{};
   StagingHeader* staging_ = nullptr;
   std::uint64_t events_before_[2] = {};
@@ -127,7 +127,7 @@ class Stream {
 
   std::uint8_t* extent_ = nullptr;       ///< mapped space for frames
   std::uint32_t extent_bytes_ = 0;       ///< 0 while the extent is replaced
-  std::uint32_t last_extent_bytes_ = 0;  ///< decides the size of the next one
+  std::uint32_t last_extent_bytes_ = 0;  ///< determines the size of the next extent
   std::uint32_t extent_used_[2] = {};
   std::uint8_t* columns_ = nullptr;  ///< working memory of flush()
   char* compressed_ = nullptr;       ///< the columns, compressed

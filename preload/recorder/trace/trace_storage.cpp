@@ -46,8 +46,8 @@ void create_directories(const char* path) noexcept {
   }
 }
 
-/// btrfs copies a reserved block when it is rewritten, so a full disk would raise SIGBUS after all. That is switched
-/// off for the file; it must be empty (btrfs(5), "nodatacow").
+/// Disables copy-on-write for the file on btrfs, where a reserved block is otherwise copied when it is rewritten, so
+/// that a full disk would still raise SIGBUS. The file must be empty (btrfs(5), "nodatacow").
 void disable_copy_on_write(int fd, long file_system) noexcept {
   if (file_system != BTRFS_SUPER_MAGIC) return;
   int flags = 0;
@@ -56,9 +56,9 @@ void disable_copy_on_write(int fd, long file_system) noexcept {
   sys::call(SYS_ioctl, fd, FS_IOC_SETFLAGS, sys::word(&flags));
 }
 
-/// Whether a btrfs quota limits the subvolume of `fd`. Such a quota can refuse a reserved page when it is written,
-/// and a refused page of a mapping is SIGBUS for the host (tried on Linux 6.18). Limits of quota groups above the
-/// subvolume's own are not detected.
+/// Whether a btrfs quota limits the subvolume of `fd`. Such a quota can refuse the write of a reserved page, and for
+/// a mapping this raises SIGBUS in the host (tried on Linux 6.18). Limits of quota groups above the subvolume's own
+/// are not detected.
 bool has_btrfs_quota(int fd) noexcept {
   static btrfs_ioctl_fs_info_args file_system;
   static btrfs_ioctl_ino_lookup_args subvolume;
@@ -101,12 +101,12 @@ bool file_size_is_limited() noexcept {
   return limit.rlim_cur != RLIM_INFINITY;
 }
 
-/// Reserves space on the disk. Returns 0 or a negated errno, sys::kInterrupted among them.
+/// Reserves space on the disk. Returns 0 or a negated errno, which may be sys::kInterrupted.
 long reserve_space(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
   const long result = sys::fallocate(fd, offset, bytes);
   if (result != kNotSupported) return result;
-  // The file system has no reservation: zeroes are written instead, which has the same effect unless it copies on
-  // write. Every byte, because a mapped page past the end of the file is SIGBUS for the host.
+  // The file system cannot reserve space. Writing zeroes has the same effect, unless the file system copies on write.
+  // All bytes are written, because an access to a mapped page beyond the end of the file raises SIGBUS in the host.
   static constexpr char kZeros[kUnitBytes] = {};
   for (const std::uint64_t end = offset + bytes; offset < end;) {
     const std::uint64_t left = end - offset;
@@ -159,7 +159,8 @@ Failure TraceStorage::create(const char* pattern, const char* program, std::uint
   // 8 bytes are left for a suffix ".NNNNNN".
   if (!expand_pattern(pattern, program, sys::process_id(), start_realtime_ns, name, sizeof name - 8))
     return kPathTooLong;
-  // Absolute, for messages, and so that it can be reopened after the host changed its working directory.
+  // The path is made absolute, for messages, and so that the file can be reopened after the host has changed its
+  // working directory.
   static char absolute[kPathBytes];
   Text absolute_text(absolute);
   if (name[0] != '/') {
@@ -190,7 +191,8 @@ Failure TraceStorage::create(const char* pattern, const char* program, std::uint
                                               : "cannot create the trace";
     }
   }
-  // Programs rarely use descriptors from 1000 on. Where the limit is lower than that: from 100 on.
+  // Programs rarely use descriptors from 1000 on. If the limit on descriptors is lower, numbers from 100 on are
+  // tried.
   const int high = sys::duplicate_high(fd, 1000);
   const int higher = sys::failed(high) ? sys::duplicate_high(fd, 100) : high;
   if (!sys::failed(higher)) {
@@ -268,12 +270,13 @@ bool TraceStorage::reopen_descriptor() noexcept {
 }
 
 Failure TraceStorage::reserve(std::uint64_t offset, std::uint64_t bytes) noexcept {
-  // Every signal is blocked, so that no handler leaves by longjmp while SIGXFSZ is blocked.
+  // If the file size is limited, all signals but faults are blocked, not only SIGXFSZ: otherwise a handler could
+  // leave by longjmp while SIGXFSZ is blocked.
   sys::BlockedSignals blocked(file_size_is_limited() ? sys::kAllButFaults : 0);
   long result = reserve_space(fd_, offset, bytes);
   blocked.restore(result == kTooBig ? sys::signal_bit(SIGXFSZ) : 0);
-  // A signal may interrupt a reservation (fallocate(2), EINTR; tmpfs in older kernels). The host's timer may do so
-  // each time, so the next attempts are made with its signals blocked.
+  // A signal may interrupt a reservation (fallocate(2), EINTR; tmpfs in older kernels). A timer of the host may do so
+  // each time, so the next attempts are made with signals blocked.
   constexpr int kMaxAttempts = 100;
   for (int i = 0; i < kMaxAttempts && result == sys::kInterrupted; ++i) {
     sys::BlockedSignals all(sys::kAllButFaults);
@@ -295,8 +298,8 @@ void* TraceStorage::allocate_extent(std::uint32_t bytes, ExtentKind kind, Stream
     return nullptr;
   }
   const std::uint64_t offset = __atomic_fetch_add(&next_offset_, bytes, __ATOMIC_RELAXED);
-  // A child may have been forked before this check. Forked after it, it does what its parent does at the same place:
-  // it reserves the same range and writes the same extent header.
+  // A child that was forked before this check stops here. A child that is forked after it does the same as its
+  // parent: it reserves the same range of the file and writes the same extent header there.
   if (in_forked_child()) {
     failure = "this is a forked child";
     return nullptr;
@@ -316,7 +319,7 @@ void* TraceStorage::allocate_extent(std::uint32_t bytes, ExtentKind kind, Stream
     return nullptr;
   }
   if (!descriptor_is_ours()) {
-    // The host reused the number between the check and the mapping, which may be of the host's file.
+    // The host reused the descriptor's number after the check, so the mapping may be of a file of the host.
     sys::unmap(memory, bytes);
     failure = "the program replaced the trace's file descriptor";
     return nullptr;

@@ -1,11 +1,13 @@
 // The trace file on disk: its header, and space (extents) for streams. One per process.
 //
 // All content is written through shared mappings; the file descriptor is needed only to extend the file and to map
-// it. It is kept above the numbers that programs use. Before and after each use it is checked to be still the trace;
-// if it is not, the file is opened again by its path, and if that fails the recording stops. Space is reserved before
-// it is mapped, so that a full disk is an error code here and not a SIGBUS in the host.
+// it. The descriptor has a high number, which programs rarely use. Before each use the recorder checks that it still
+// refers to the trace; if not, the file is opened again by its path. If that fails, or the descriptor changes during
+// the use, the recording stops. Space is reserved before it is mapped, so that a full disk is an error code here and
+// not a SIGBUS in the host.
 //
-// Which space is in use, and where the file ends, is known from private memory alone: the mapping is not trusted.
+// The recorder keeps in private memory which space is in use and where the file ends: other processes can change the
+// contents of the mapping.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +18,22 @@
 
 namespace heapprof::recorder {
 
-/// Why an operation failed, as a clause for messages ("no space left ..."); null: it succeeded.
+/// Why an operation failed, as a clause for messages ("no space left ..."); null if it succeeded.
 using Failure = const char*;
 
 class TraceStorage {
  public:
   /// Creates the file that `pattern` (HEAPPROF_OUTPUT) names, with missing directories, and maps its header page,
   /// which the caller fills. `program` replaces %e, `start_realtime_ns` %t. `max_bytes`: the file's size limit, 0 for
-  /// none. After a failure there is no file, but path() returns its name. One thread at a time.
+  /// none. After a failure there is no file, but path() returns its name. One thread at a time may call it.
   Failure create(const char* pattern, const char* program, std::uint64_t start_realtime_ns,
                  std::uint64_t max_bytes) noexcept;
 
   /// Publishes the header that the caller has filled: first the checksum, then the magic.
   void publish_header() noexcept;
 
-  /// Appends an extent of `bytes` bytes to the file and maps it: zeroes after its ExtentHeader. Null, with `failure`
-  /// set, when there is no space. Any thread, also in signal handlers; takes no lock.
+  /// Appends an extent of `bytes` bytes to the file and maps it: zeroes after its ExtentHeader. Returns null and sets
+  /// `failure` if that fails. May be called from any thread and from signal handlers; takes no lock.
   void* allocate_extent(std::uint32_t bytes, ExtentKind kind, StreamId stream, std::uint32_t ordinal,
                         Failure& failure) noexcept;
 
@@ -42,7 +44,8 @@ class TraceStorage {
   /// bcachefs): staging blocks are then private memory.
   bool rewrites_in_place() const noexcept { return rewrites_in_place_; }
 
-  /// In a forked child: forgets the file, which is the parent's, and closes the child's descriptor of it.
+  /// In a forked child: closes the child's descriptor of the parent's file. The object then has no header and no
+  /// file.
   void forget() noexcept;
 
  private:
