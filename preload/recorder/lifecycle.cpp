@@ -24,13 +24,13 @@ namespace heapprof::recorder {
 
 namespace {
 
-// Static: only one thread at a time starts the recorder, and it may be on a small stack.
+// Static, because the thread that starts the recorder may have a small stack. Only one thread at a time does that.
 constinit char g_scratch[kMaxTextBytes] = "";
 constinit bool g_environment_prepared = false;
-/// Whether what this process executes is to be recorded.
+/// Whether programs that this process executes are recorded.
 constinit bool g_session_is_ours = false;
 
-/// Marks the trace of the program that this process ran before it executed the present one: it ended by exec.
+/// Marks the trace of the program that this process ran before execve as ended by exec.
 void mark_executed(const SessionEntry& entry) noexcept {
   const int fd = sys::open(entry.trace, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   if (sys::failed(fd)) return;
@@ -96,7 +96,7 @@ void describe_process(Stream& stream) noexcept {
     commit_text(stream, TextKind::kHost, g_scratch);
 }
 
-/// Passes this process's session, and its trace, on to what it executes.
+/// Writes this process's session and trace to the variable that executed programs inherit.
 void update_session_entry() noexcept {
   const bool recording = state() == State::kOn;
   write_session_entry(g_trace.file_id(), recording ? g_trace.path() : nullptr);
@@ -108,10 +108,10 @@ void begin(bool forked_child) noexcept {
   detect_loader_start();
   find_program();
   const char* program = base_name(program_path());
-  // Signals are blocked, so that one which ends the process, or whose handler leaves by longjmp, comes when the trace
-  // has its header, its first stream and the description of the process. SIGKILL cannot be blocked. SIGXFSZ and
-  // SIGPIPE are not: the calls that may raise them block them, and consume what they raised unless it was blocked
-  // before.
+  // Signals are blocked until the trace has its header, its first stream and the description of the process, because
+  // a signal may end the process, or its handler may leave by longjmp. SIGKILL cannot be blocked. SIGXFSZ and SIGPIPE
+  // are not blocked here: the calls that may raise them block them, and consume a raised signal only if it was not
+  // blocked before the call.
   sys::BlockedSignals blocked(sys::kAllButFaults & ~(sys::signal_bit(SIGXFSZ) | sys::signal_bit(SIGPIPE)));
   if (const Failure failure = g_trace.create(g_settings.output, program[0] != '\0' ? program : "unknown",
                                              sys::clock_ns(CLOCK_REALTIME), g_settings.max_file_bytes)) {
@@ -158,8 +158,8 @@ void start_unwinder_and_begin() noexcept {
   begin(false);
 }
 
-/// In a privileged program nothing that the caller controls is used: no variables, so no session either, and the
-/// environment is not prepared for what the program executes.
+/// In a privileged program nothing is used that the caller controls: no environment variable is read, so there is no
+/// session, and the environment is not changed for executed programs.
 void start_privileged() noexcept {
   const char* const reason = g_settings.read_trusted();
   if (reason == nullptr) return start_unwinder_and_begin();
@@ -209,7 +209,7 @@ void forked() noexcept {
   forget_threads();
   t_local.state = nullptr;
   stop_fork_watch();
-  // The child inherits its parent's restrictions: system calls, and perhaps the clock.
+  // The child inherits the restrictions of its parent on system calls, and perhaps on the clock.
   if (!g_settings.children || sys::forbidden()) {
     set_state(State::kOff);
     return;

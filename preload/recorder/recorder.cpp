@@ -1,4 +1,4 @@
-// What the program does to the recording besides allocating: it forbids system calls, exits, pauses, resumes, marks.
+// Events other than allocations and mappings: restrictions on system calls, exit, pause and resume, marks, notes.
 #include "preload/recorder/recorder.h"
 
 #include "preload/base/text.h"
@@ -13,13 +13,13 @@ namespace heapprof::recorder {
 void restrict_system_calls(bool no_cycle_clock) noexcept {
   if (ThreadState* thread = enter()) {
     thread->stream.map_ahead();
-    // Now, since a forked child cannot log that it is not recorded.
+    // Logged now, because a forked child cannot log that it is not recorded.
     log(LogLevel::kInfo,
         "the program forbids system calls (seccomp) or the cycle clock: from here on no samples are "
         "taken, and new threads and forked children are not recorded");
     leave(*thread);
   }
-  // In this order, on which take_sample() relies: a thread that reads the frozen clock then finds system calls
+  // take_sample() relies on this order: a thread that has read the frozen clock then finds that system calls are
   // forbidden, or that the sampler was stopped.
   __atomic_fetch_add(&sys::g_forbidden, 1, __ATOMIC_SEQ_CST);
   if (no_cycle_clock) g_clock.freeze();

@@ -1,5 +1,5 @@
-// The recorder's interface for the hooks. A hook calls the real function and reports before or after it, in this
-// order (docs/concepts/ordering.md says why):
+// The recorder's interface for the hooks. A hook calls the real function, and reports to the recorder before or after
+// that call, in this order (docs/concepts/ordering.md explains why):
 //
 //   malloc       AllocatorCall call;  p = real(n);  call.done();  allocated(p, n, entry, call)
 //   free         freed(p, entry);  real(p)
@@ -8,8 +8,9 @@
 //   mmap         p = real(...);  mapped(...)
 //   munmap       unmap_begin(...);  real(...);  unmap_end(...)
 //
-// Any thread, signal handlers, and hooks inside the allocator may call any of these. They do not allocate through the
-// hooks, lock, change errno or fail (in trouble the recording stops). Calls before libc is ready are not recorded.
+// All functions may be called from any thread, from signal handlers, and from hooks that the real allocator calls. No
+// function allocates through the hooks, takes a lock, changes errno or fails (on an error the recording stops). Calls
+// before libc is ready are not recorded.
 #pragma once
 
 #include <cstddef>
@@ -23,25 +24,25 @@ namespace heapprof::recorder {
 
 using arch::EntryRegisters;
 
-/// The time during which a hook of this thread is inside the real allocator. Hooks that the allocator calls meanwhile
-/// record as usual. Afterwards the outer hook asks whether one of them has recorded its block, so that no block
-/// counts twice. Mappings created meanwhile are flagged as the allocator's.
+/// A call of the real allocator by a hook of this thread. Hooks that the allocator calls in turn (inner hooks) record
+/// as usual. Then the outer hook checks with recorded() whether an inner hook has recorded its block already, so that
+/// no block counts twice. Mappings that are created during the call are flagged as the allocator's.
 class AllocatorCall {
  public:
   AllocatorCall() noexcept : depth_before_(t_local.allocator_depth) {
     t_local.allocator_depth = depth_before_ + 1;
-    // From here on a signal handler's allocations count as calls within this one. A handler that comes before the
-    // next line finds the blocks of the last call, which is why inner calls check only those that were added after
-    // they began.
+    // From here on the allocations of a signal handler are inner calls. If the handler runs before the next
+    // statement, the list contains blocks of the previous call. Therefore inner calls check only blocks that were
+    // added after they began.
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (depth_before_ == 0) [[likely]]
       t_local.inner_blocks.clear();
     else blocks_before_ = t_local.inner_blocks.count();
   }
-  /// Call this when the real function has returned. It is no destructor, because a longjmp or a cancellation would
-  /// not run one.
+  /// Call this when the real function has returned. This is not a destructor, because a longjmp or a cancellation
+  /// would not run a destructor.
   void done() noexcept { t_local.allocator_depth = depth_before_; }
-  /// No other call of this thread is around this one.
+  /// Whether this is the outermost call of the allocator in this thread.
   bool outermost() const noexcept { return depth_before_ == 0; }
   /// True when an inner hook recorded `block` as its allocation during this call.
   bool recorded(const void* block) const noexcept {
@@ -52,7 +53,7 @@ class AllocatorCall {
 
  private:
   std::uint32_t depth_before_;
-  std::uint32_t blocks_before_;  ///< unless this is the outermost
+  std::uint32_t blocks_before_;  ///< inner_blocks.count() when this inner call began; not set in the outermost call
 };
 
 namespace detail {
@@ -112,10 +113,10 @@ void exit_reached() noexcept;
 void note(const char* text, NoteKind kind = NoteKind::kInformation) noexcept;
 
 /// Sets a function that is called at every event that comes from the loader (unwind::is_loader), on the event's
-/// thread, possibly inside the recorder. Once, while there is one thread.
+/// thread, possibly inside the recorder. Call it once, while there is one thread.
 void watch_loader(void (*watcher)() noexcept) noexcept;
 
-// heapprof.h's calls (exported by the hooks).
+// The functions of heapprof.h, which the hooks export.
 void pause() noexcept;
 void resume() noexcept;
 void mark(const char* text) noexcept;

@@ -12,7 +12,7 @@ constexpr std::size_t kMaxMarkBytes = sizeof FileHeader::Mailbox::text;
 
 constexpr Ticks later_of(Ticks a, Ticks b) noexcept { return a > b ? a : b; }
 
-/// Makes the fast-path guard and the header agree with g_pause. Another thread may change g_pause meanwhile: then
+/// Copies the state in g_pause to the fast-path guard and the header. If another thread changes g_pause meanwhile,
 /// both are written again.
 void publish_paused() noexcept {
   std::uint64_t pause;
@@ -38,7 +38,9 @@ void set_paused(ThreadState& state, bool paused) noexcept {
     changed = __atomic_compare_exchange_n(&g_pause, &last, tick_count(time) * 2 + (paused ? 1 : 0), false,
                                           __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
   }
-  publish_paused();  // also without a change: the thread that made it may have died, or left by longjmp, before this
+  // Even without a change: the thread that changed g_pause before may have died, or left by longjmp, before this
+  // call.
+  publish_paused();
   if (changed) state.stream.append(paused ? Op::kPause : Op::kResume, time, 0, 0, 0, 0);
 }
 

@@ -1,5 +1,5 @@
-// Pause, resume and mark: asked for by the program itself (heapprof.h), or by `heapprof control` through the mailbox
-// in the trace's header. The mailbox is checked with each timeline sample. Nothing in it is trusted.
+// Pause, resume and mark, requested by the program itself (heapprof.h), or by `heapprof control` through the mailbox
+// in the trace's header. The mailbox is read with each timeline sample; its contents are not trusted.
 //
 // Every `state` is that of the calling thread, which has entered it.
 #pragma once
@@ -11,13 +11,13 @@
 
 namespace heapprof::recorder {
 
-/// Pauses or resumes. A change is committed to the thread's stream and shown in the header.
+/// Pauses or resumes. A change is committed to the thread's stream and written to the header.
 void set_paused(ThreadState& state, bool paused) noexcept;
 
 /// Commits a mark with the first 256 bytes of `text`.
 void commit_mark(ThreadState& state, const char* text, std::size_t bytes) noexcept;
 
-/// Before a new trace, whose control requests are numbered from 1 again.
+/// Call this before a new trace, in which control requests are numbered from 1 again.
 void reset_mailbox() noexcept;
 
 /// Handles the control request in the mailbox, if there is a new one, and acknowledges it.

@@ -70,8 +70,9 @@ void take_sample(ThreadState& state) noexcept {
   const Ticks now = g_clock.now();
   const std::uint64_t monotonic_ns = sys::clock_ns(CLOCK_MONOTONIC);
   if (monotonic_ns == 0) return;  // system calls were forbidden meanwhile
-  // If the sampler was stopped meanwhile, the clock may have been frozen or the file unreadable, even if all that was
-  // undone because the kernel refused the restriction: the order is forbid, freeze, stop; then the kernel's refusal.
+  // If the sampler was stopped meanwhile, the clock may have been frozen, or the file could not be read. That also
+  // holds if the kernel has refused the restriction since, so that all of it was undone: the order is forbid, freeze,
+  // stop, and only then the kernel's refusal.
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   if (__atomic_load_n(&g_stops, __ATOMIC_RELAXED) != stops) return;
   state.stream.append(Op::kSample, now, monotonic_ns, resident, 0, 0);
@@ -80,7 +81,7 @@ void take_sample(ThreadState& state) noexcept {
   const std::uint64_t interval_ns = elapsed_ns < 500'000       ? 500'000
                                     : elapsed_ns < kIntervalNs ? elapsed_ns
                                                                : kIntervalNs;
-  // Unless another thread has stopped the sampler meanwhile.
+  // Has no effect if another thread has stopped the sampler meanwhile.
   __atomic_compare_exchange_n(&g_next_sample, &due, tick_count(now + g_clock.ticks_in(interval_ns)), false,
                               __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }

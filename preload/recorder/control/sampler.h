@@ -1,6 +1,6 @@
 // Timeline samples: resident memory, and a reading of two clocks from which the reader computes the length of a tick.
-// Taken by the thread that has an event when a sample is due: about every 10 ms, and more often in the first few
-// milliseconds, so that short runs have some too. An idle program takes none.
+// The thread that has an event when a sample is due takes it: about every 10 ms, and more often in the first few
+// milliseconds, so that short recordings have samples too. While the program is idle, none are taken.
 #pragma once
 
 #include <cstdint>
@@ -9,30 +9,30 @@
 
 namespace heapprof::recorder {
 
-/// Opens the files that samples read. Once per trace.
+/// Opens /proc/self/statm, which samples read. Called once per trace.
 void start_sampler() noexcept;
 
-/// In a forked child: closes the files, which are the parent's.
+/// In a forked child: closes the file, which describes the parent.
 void close_sampler() noexcept;
 
-/// Takes no samples from here on, because system calls are forbidden.
+/// Stops the samples, because system calls are forbidden.
 void stop_sampler() noexcept;
-/// Takes samples again, because the kernel has refused to forbid system calls.
+/// Resumes the samples, because the kernel has refused to forbid system calls.
 void resume_sampler() noexcept;
 
-/// When the next sample is due, in ticks. A thread that takes one first moves this to the latest time for the next,
-/// and afterwards sets it. No thread holds anything meanwhile: one that dies during a sample, or leaves by longjmp,
-/// delays the next sample by one interval.
+/// When the next sample is due, in ticks. A thread that takes a sample first sets this to the latest time of the next
+/// sample, and afterwards to the time at which that sample is due. So no lock is held: a thread that dies during a
+/// sample, or leaves by longjmp, delays the next sample by one interval.
 extern std::uint64_t g_next_sample;
 
-/// Commits a sample to the thread's stream and sets when the next one is due. Does nothing where system calls are
+/// Commits a sample to the thread's stream and sets when the next one is due. Does nothing while system calls are
 /// forbidden.
 void take_sample(ThreadState& state) noexcept;
 
-/// The latest time for the sample after one at `now`.
+/// The latest time of the next sample after a sample at `now`.
 Ticks latest_next_sample(Ticks now) noexcept;
 
-/// Takes a sample if one is due and no other thread takes it. True: it did.
+/// Takes a sample if one is due and no other thread takes it. Returns whether it took a sample.
 inline bool sample_if_due(ThreadState& state, Ticks now) noexcept {
   std::uint64_t due = __atomic_load_n(&g_next_sample, __ATOMIC_RELAXED);
   if (now < Ticks{due}) [[likely]]

@@ -1,9 +1,9 @@
-// Whether this is the process that opened the trace, or a child forked from it; and the fast-path guard, which is in
-// the same page, so that one comparison answers both.
+// Detects whether this is the process that opened the trace, or a child forked from it. The fast-path guard is in the
+// same page, so that one comparison checks both.
 //
-// A child shares its parent's mapping of the trace and must not write to it. It finds out at its next event (forked()
-// in lifecycle.h). But a signal handler may call fork while it interrupts the recorder, and the child then returns
-// into the middle of an event of its parent's: so the stream asks again before it commits.
+// A child shares its parent's mapping of the trace and must not write to it. It detects the fork at its next event
+// (forked() in lifecycle.h). But a signal handler may call fork while it interrupts the recorder, and the child then
+// returns into the middle of its parent's event. Therefore the stream checks again before it commits.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace heapprof::recorder {
 
 /// In a page that the kernel zeroes in a forked child (MADV_WIPEONFORK).
 struct ForkPage {
-  std::uint32_t same_process;  ///< 1 here, 0 in a forked child
+  std::uint32_t same_process;  ///< 1 in the process that mapped the page, 0 in a forked child
   /// The process generation (thread/thread_state.h) while events may take the fast path; a kGuard... bit is set for
   /// each reason why they may not. An event compares it with its thread's generation. 0 in a child.
   std::uint32_t fast_path_guard;
@@ -23,10 +23,11 @@ inline constexpr std::uint32_t kGuardStopped = std::uint32_t{1} << 31;
 inline constexpr std::uint32_t kGuardPaused = std::uint32_t{1} << 30;
 inline constexpr std::uint32_t kGuardFreeStacks = std::uint32_t{1} << 29;
 
-/// Maps the page: from here on in_forked_child() is true in forked children. Blocks the fast path. False on a kernel
-/// that lacks MADV_WIPEONFORK (before 4.14): children are then not recognised.
+/// Maps the page: from here on in_forked_child() is true in forked children. Blocks the fast path. Returns false on a
+/// kernel that lacks MADV_WIPEONFORK (before 4.14): forks are then not detected.
 bool start_fork_watch() noexcept;
-/// In a child, after it has noticed that it is one: until it opens a trace of its own. Blocks the fast path.
+/// For a child that has detected the fork: in_forked_child() becomes false, and the fast path stays blocked until the
+/// child opens its own trace.
 void stop_fork_watch() noexcept;
 
 inline bool in_forked_child() noexcept { return __atomic_load_n(&g_fork_page->same_process, __ATOMIC_RELAXED) == 0; }

@@ -18,7 +18,7 @@ constexpr const char* kCapabilities = "HEAPPROF_CAPABILITIES";
 
 constinit char g_program[4096] = "";
 
-/// Whether the file's name looks like a loader's: only then is /proc/self/maps worth reading.
+/// Whether the file's name is like that of a loader. Only then /proc/self/maps is read.
 bool may_be_loader(const char* path) noexcept {
   const char* name = base_name(path);
   return after_prefix(name, "ld-") != nullptr || after_prefix(name, "ld.so") != nullptr ||
@@ -84,7 +84,7 @@ void drop_ambient_capabilities(std::uint64_t inheritable, bool effective) noexce
 
 }  // namespace
 
-// AT_PHDR is the program's also when the loader was executed (glibc, elf/rtld.c).
+// AT_PHDR is the address of the program's headers even if the loader was executed (glibc, elf/rtld.c).
 void detect_loader_start() noexcept {
   static constinit bool done = false;
   if (done) return;

@@ -9,10 +9,11 @@
 
 namespace heapprof::recorder {
 
-/// Finds out whether the loader was executed. While there is one thread; further calls do nothing.
+/// Detects whether the loader was executed. Call it while there is one thread; further calls do nothing.
 void detect_loader_start() noexcept;
 
-/// The program's path when the loader was executed instead of it, else null. After detect_loader_start().
+/// The program's path if the loader was executed instead of the program, else null. Valid after
+/// detect_loader_start().
 const char* program_started_by_loader() noexcept;
 
 /// The program's own command line within the loader's. Arguments each end with NUL, as in /proc/PID/cmdline.
@@ -25,12 +26,12 @@ struct CommandLine {
 CommandLine command_line_without_loader(const char* text, std::size_t bytes) noexcept;
 
 /// Gives the thread the name that the kernel would have given it, removes HEAPPROF_CAPABILITIES from the environment,
-/// and applies that variable if it is for this process. Once, by the library's constructor, before main and while
-/// there is one thread.
+/// and applies that variable if it is for this process. Called once by the library's constructor, before main and
+/// while there is one thread.
 ///
 /// HEAPPROF_CAPABILITIES is PID:INHERITABLE:EFFECTIVE with hexadecimal numbers. The ambient set is cleared and the
-/// inheritable set becomes INHERITABLE. If EFFECTIVE is 0 the effective set is cleared, as it is when a file without
-/// the effective bit is executed.
+/// inheritable set becomes INHERITABLE. If EFFECTIVE is 0, the effective set is cleared, as the kernel does when it
+/// executes a file without the effective bit.
 void undo_loader_effects() noexcept;
 
 /// True for a path that is this process's executable under /proc, such as /proc/self/exe.

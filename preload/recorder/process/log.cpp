@@ -15,15 +15,15 @@ bool standard_error_is_unchanged() noexcept {
   return g_standard_error.inode == 0 || (sys::identify(2, now) && now == g_standard_error);
 }
 
-/// Writes nothing where the host would have to wait (a full pipe). Consumes the signals that would end the host:
-/// SIGPIPE for a pipe without a reader, SIGXFSZ for a file at its size limit.
+/// Writes nothing if the write would block (a full pipe). Consumes the signals that would end the host: SIGPIPE for a
+/// pipe without a reader, SIGXFSZ for a file at its size limit.
 void write_unnoticed(int fd, const char* line, std::size_t bytes) noexcept {
   pollfd ready{fd, POLLOUT, 0};
   const timespec now{};
   if (sys::call(SYS_ppoll, sys::word(&ready), 1, sys::word(&now), 0, 0) != 1 || (ready.revents & POLLOUT) == 0)
     return;
   constexpr int kBrokenPipe = -32, kTooBig = -27;
-  // Every signal is blocked, so that no handler leaves by longjmp while SIGPIPE and SIGXFSZ are blocked.
+  // All signals but faults are blocked, so that no handler leaves by longjmp while SIGPIPE and SIGXFSZ are blocked.
   sys::BlockedSignals blocked(sys::kAllButFaults);
   const long result = sys::write(fd, line, bytes);
   blocked.restore(result == kBrokenPipe ? sys::signal_bit(SIGPIPE)

@@ -6,12 +6,12 @@
 
 namespace heapprof::recorder {
 
-/// Remembers which file standard error is. If the host later has another file there, messages are dropped rather than
+/// Remembers which file standard error is. If it is another file later, messages are dropped, so that they are not
 /// written into that file.
 void remember_standard_error() noexcept;
 
-/// Writes `message` and then `detail` (a path, for example) as one line; the line end is added. Any thread, also in
-/// signal handlers. Drops the message rather than wait for a full pipe.
+/// Writes `message` and then `detail` (a path, for example) as one line; the line end is added. May be called from
+/// any thread and from signal handlers. Drops the message if the write would block (a full pipe).
 void log(LogLevel level, const char* message, const char* detail = "") noexcept;
 
 }  // namespace heapprof::recorder

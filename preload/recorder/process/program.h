@@ -3,10 +3,10 @@
 
 namespace heapprof::recorder {
 
-/// The program's absolute path, by the name that it was executed by; "" before find_program(), or when there is none.
+/// The absolute path under which the program was executed; "" before find_program(), or if the path is unknown.
 const char* program_path() noexcept;
 
-/// Finds the path. While the recorder starts; does nothing when it is known already.
+/// Finds the path. Called while the recorder starts; does nothing if the path is already known.
 void find_program() noexcept;
 
 }  // namespace heapprof::recorder

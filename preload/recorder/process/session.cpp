@@ -13,11 +13,12 @@ namespace {
 
 constexpr const char* kPreload = "LD_PRELOAD";
 
-// Static: they stay in the environment.
+// Static, because they stay in the environment.
 constinit char g_session_entry[4200] = "";  ///< "HEAPPROF_SESSION=..."
 constinit char g_preload_entry[4096 + 16] = "";
 
-/// Field 22 of /proc/self/stat. Fields are counted after the last ')', as a program's name may contain anything.
+/// Field 22 of /proc/self/stat. Fields are counted from the last ')', because the program's name may contain any
+/// character.
 std::uint64_t process_start() noexcept {
   char stat[1024];
   const std::size_t length = sys::read_file("/proc/self/stat", stat, sizeof stat);
@@ -42,7 +43,7 @@ bool lists_this_library(const char* list) noexcept {
 }
 
 /// Writes LD_PRELOAD=LIBRARY[:LIST] with this library's absolute path, which is valid in every working directory.
-/// False: its path cannot be an entry of the list.
+/// Returns false if the path cannot be an entry of the list.
 bool write_preload_entry(const char* list) noexcept {
   Text entry(g_preload_entry);
   entry.add(kPreload).add('=');

@@ -1,11 +1,11 @@
-// HEAPPROF_SESSION: which process a recording session belongs to, passed on through the environment, so that a
-// process knows whether it was started to be recorded, executed by the recorded program, or forked from it.
+// HEAPPROF_SESSION: an environment variable that names the process of a recording session. From it a process
+// determines whether it was started to be recorded, executed by the recorded process, or forked from it.
 //
 //   HEAPPROF_SESSION=PID.START[.FILE-ID:TRACE]
 //
-// PID and START (the process's start time, as pids are reused) name the process that the session belongs to.
-// `heapprof record` sets them. The recorder adds the variable where it is missing, and appends its trace's id and
-// path, so that the same process can mark that trace as ended after an exec.
+// PID and START (the start time, because pids are reused) identify the process of the session. `heapprof record` sets
+// them. The recorder adds the variable if it is missing, and appends the id and path of its trace, so that the same
+// process can mark that trace as ended after an exec.
 #pragma once
 
 #include <cstdint>
@@ -20,23 +20,24 @@ struct Session {
   bool operator==(const Session&) const = default;
 };
 
-/// The session that this process would begin.
+/// The session of this process: its pid and start time.
 Session this_session() noexcept;
 
 struct SessionEntry {
   Session session;
   std::uint64_t file_id = 0;
-  const char* trace = nullptr;  ///< the path; null when no trace is named
+  const char* trace = nullptr;  ///< the path; null if the variable has no FILE-ID:TRACE
 };
 
-/// Parses the variable's value. False: malformed.
+/// Parses the variable's value. Returns false if it is malformed.
 bool parse_session(const char* text, SessionEntry& entry) noexcept;
 
-/// Sets the value that is passed on to what this process executes. `trace`: the path of its trace; null: none.
+/// Sets the value that executed programs inherit. `trace`: the path of this process's trace, or null.
 void write_session_entry(std::uint64_t file_id, const char* trace) noexcept;
 
-/// Replaces `environ` by a copy with the value of write_session_entry(), and with this library in LD_PRELOAD if it is
-/// not there, because it was loaded by the loader's --preload. While there is one thread. False: nothing was changed.
+/// Replaces `environ` by a copy with the value of write_session_entry(). The copy also has this library in
+/// LD_PRELOAD, in case it was loaded by the loader's --preload instead. Call it while there is one thread. Returns
+/// false, and changes nothing, if there is no memory.
 bool add_session_to_environment() noexcept;
 
 }  // namespace heapprof::recorder

@@ -36,7 +36,8 @@ void warn_value(const char* name, const char* value, const char* expected) noexc
                            .c_str());
 }
 
-/// Whether `fd` is of `type` (S_IFREG, S_IFDIR) and owned by root, and no one else can change it.
+/// Whether `fd` is of `type` (S_IFREG, S_IFDIR), is owned by root, and only root can write it. A sticky directory may
+/// be writable by others.
 bool is_controlled_by_root(int fd, unsigned type) noexcept {
   struct statx status;
   if (sys::failed(sys::call(SYS_statx, fd, sys::word(""), AT_EMPTY_PATH, STATX_TYPE | STATX_MODE | STATX_UID,
@@ -96,7 +97,8 @@ void Settings::read(char* const* environment) noexcept {
   boolean("HEAPPROF_FREE_STACKS", free_stacks);
   boolean("HEAPPROF_CHILDREN", children);
   boolean("HEAPPROF_PAUSED", paused);
-  // The old name of the variable, for one release more. Where both are set, the new one counts.
+  // The first is the old name of the variable, which is read for one more release. If both are set, the new name
+  // applies.
   boolean("HEAPPROF_OWN_ALLOCATORS", embedded_allocators);
   boolean("HEAPPROF_EMBEDDED_ALLOCATORS", embedded_allocators);
 }
@@ -153,7 +155,7 @@ std::size_t Settings::echo(char* buffer, std::size_t size) const noexcept {
   line("HEAPPROF_OWN_ALLOCATORS", embedded_allocators);
   line("HEAPPROF_MAX_FILE_SIZE", max_file_bytes);
   line("HEAPPROF_BLOCK_BYTES", block_bytes);
-  // The only one that may be truncated, so it comes last.
+  // The path may exceed the space in the header and be truncated, so it comes last.
   text.add("HEAPPROF_OUTPUT=").add(output).add('\n');
   return text.length();
 }

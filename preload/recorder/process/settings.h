@@ -1,6 +1,6 @@
-// The HEAPPROF_... variables (docs/guide.md), read once when the recorder starts. In a privileged program
-// (AT_SECURE), which whoever starts it must not influence, no variable is read: the settings come from
-// kTrustedSettings, a file that only root can write.
+// The HEAPPROF_... variables (docs/reference.md), read once when the recorder starts. In a privileged program
+// (AT_SECURE) no variable is read, because its caller must not influence it: the settings come from kTrustedSettings,
+// a file that only root can write.
 #pragma once
 
 #include <cstddef>
@@ -26,19 +26,21 @@ struct Settings {
   std::uint64_t max_file_bytes = 0;   ///< 0: no limit
   std::uint32_t block_bytes = 65536;  ///< size of a staging block: HEAPPROF_BLOCK_BYTES, for tests
 
-  /// Reads all variables from `environment`. Logs one warning for each invalid value and keeps the default. The log's
-  /// own settings are read first, so that the warnings go to the right place.
+  /// Reads all variables from `environment`. Logs one warning for each invalid value and keeps the default. The
+  /// settings of the log are read first, so that the warnings are written to the right file.
   void read(char* const* environment) noexcept;
 
   /// Reads kTrustedSettings: lines NAME=VALUE of the same variables; a line that begins with `#` is a comment.
   /// HEAPPROF_DIRECTORY is required and names the directory for traces; HEAPPROF_OUTPUT and HEAPPROF_LOG_FILE are
-  /// ignored. File and directory must be owned by root and no symbolic links; only root may write to the file, and to
-  /// the directory unless it is sticky. Returns null, or why there are no settings, as a clause about the file.
+  /// ignored. File and directory must be owned by root and must not be symbolic links. Others must not be able to
+  /// write to the file, nor to the directory unless it is sticky. Returns null, or why there are no settings, as a
+  /// relative clause about the file ("which cannot be opened ...").
   const char* read_trusted() noexcept;
   /// The same for a file that contains `text`, which is overwritten.
   const char* read_trusted_text(char* text) noexcept;
 
-  /// Writes "NAME=value\n" for every setting: the copy in the trace's header. Returns the length.
+  /// Writes "NAME=value\n" for every setting except HEAPPROF_LOG_FILE: the copy in the trace's header. Returns the
+  /// length.
   std::size_t echo(char* buffer, std::size_t size) const noexcept;
 };
 
