@@ -8,9 +8,9 @@
 //   mmap         p = real(...);  mapped(...)
 //   munmap       unmap_begin(...);  real(...);  unmap_end(...)
 //
-// All functions may be called from any thread, from signal handlers, and from hooks that the real allocator calls. No
-// function allocates through the hooks, takes a lock, changes errno or fails (on an error the recording stops). Calls
-// before libc is ready are not recorded.
+// Unless a comment says otherwise, all functions may be called from any thread, from signal handlers, and from hooks
+// that the real allocator calls. No function allocates through the hooks, takes a lock, changes errno or fails (on an
+// error the recording stops). Calls before libc is ready are not recorded.
 #pragma once
 
 #include <cstddef>

@@ -12,8 +12,8 @@ namespace {
 /// Module, offset and flag of a node in one word, from the highest bit:
 ///   anonymous code   1, the flag, 62 bits of offset (the address)
 ///   modules          0, the flag, 16 bits of module, 46 bits of offset
-/// 0: the values exceed these bits, which no file that a linker wrote causes. Such a node is not kept in the table:
-/// it is defined again each time.
+/// The result is 0 if the values exceed these bits, which no file that a linker wrote causes. Such a node is not in
+/// the table; it is defined again each time.
 constexpr std::uint64_t key_of(ModuleId module, std::uint64_t offset, std::uint32_t flags) noexcept {
   static_assert(kNodeByFramePointer == 1);
   const std::uint64_t flag = std::uint64_t{flags & kNodeByFramePointer} << 62;
@@ -105,13 +105,14 @@ CallTree::Table* CallTree::allocate_table(std::uint32_t slots) noexcept {
   return table;
 }
 
-/// Doubles the table. One thread does it, while the others use the old one. If that thread has died, another thread
-/// does it once the table is 3/4 full; only from then on each new node costs the system call that finds this out.
-/// growing_ only saves work: the compare-and-swap of table_ decides which thread's new table is used.
+/// Doubles the table. One thread does it, while the others use the old table. If the table becomes 3/4 full
+/// meanwhile, each new node costs a system call that checks whether that thread is alive; if it has died, another
+/// thread doubles the table. growing_ only saves work: the compare-and-swap of table_ decides which thread's new
+/// table is used.
 void CallTree::grow(Table* full) noexcept {
   if (__atomic_load_n(&table_, __ATOMIC_ACQUIRE) != full || full->mask > kChunkNodes * kMaxChunks) return;
   const int self = sys::thread_id();
-  if (sys::failed(self)) return;  // system calls are forbidden: without its number, nobody could take growing_ over
+  if (sys::failed(self)) return;  // system calls are forbidden: without a thread id, no other thread could take over
   int owner = 0;
   if (!__atomic_compare_exchange_n(&growing_, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED) &&
       (__atomic_load_n(&full->used, __ATOMIC_RELAXED) <= full->mask / 4 * 3 || sys::thread_exists(owner) ||

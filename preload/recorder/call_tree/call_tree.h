@@ -5,8 +5,9 @@
 // can be prefetched before the first is read (prefetch()).
 //
 // Adding takes no lock either: the node's definition is committed to the adding thread's stream, and then its number
-// is published in the table. Two threads that add the same node at once may define it twice, under two numbers; so
-// may one that adds while the table is doubled. Readers of the trace merge nodes by content (common/ids.h).
+// is published in the table. If two threads add the same node at once, it may be defined twice, under two numbers.
+// The same can happen to a node that is added while the table is doubled. Readers of the trace merge nodes by content
+// (common/ids.h).
 //
 // Memory: 16 bytes per slot of a table that is at most 5/8 full, and 8 bytes per node for doubling it: 34 to 60 bytes
 // per node. The pages of a table that was replaced are freed, but stay mapped for threads that still read them.
@@ -23,10 +24,10 @@ class Stream;
 
 class CallTree {
  public:
-  /// Returns the node for `offset` in `module` called from `parent`. A new node is defined in `stream`.
-  /// NodeId::kNone: no memory, or the stream failed. `flags`: kNode... of common/trace_format.h. `path`: a hash of
-  /// the node and all its ancestors, the same whenever they are. Any thread, also in signal handlers; `stream` must
-  /// be the caller's.
+  /// Returns the node for `offset` in `module` called from `parent`. A new node is defined in `stream`. Returns
+  /// NodeId::kNone if there is no memory or the stream failed. `flags`: kNode... of common/trace_format.h. `path`: a
+  /// hash of the node and all its ancestors; equal stacks have equal paths. May be called from any thread and from
+  /// signal handlers; `stream` must be the caller's.
   NodeId intern(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags, std::uint64_t path,
                 Stream& stream) noexcept;
 
@@ -39,11 +40,11 @@ class CallTree {
   /// Node numbers used so far.
   std::uint32_t size() const noexcept { return __atomic_load_n(&next_, __ATOMIC_RELAXED) - 1; }
 
-  /// Call this when the kernel's thread `thread` has left the recorder by longjmp, or has died in it: if it was
-  /// doubling the table, another thread may do so now.
+  /// Call this when a thread has left the recorder by longjmp, or has died in it: if it was doubling the table,
+  /// another thread may do so now. `thread`: its kernel thread id.
   void recover_abandoned_growth(int thread) noexcept;
 
-  /// Empties the tree, in a forked child that begins a trace of its own. While there is one thread.
+  /// Empties the tree, in a forked child that begins its own trace. Call it while there is one thread.
   void reset() noexcept;
 
  private:
@@ -75,7 +76,7 @@ class CallTree {
 
   Table* table_ = nullptr;
   std::uint32_t next_ = 1;
-  int growing_ = 0;                        ///< the kernel's number of the thread that doubles the table; 0: none
+  int growing_ = 0;                        ///< kernel thread id of the thread that doubles the table; 0: none
   std::uint64_t* paths_[kMaxChunks] = {};  ///< `path` of each node, by number
 };
 

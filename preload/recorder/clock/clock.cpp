@@ -15,8 +15,8 @@ bool kernel_uses_cycle_clock() noexcept {
   return after_prefix(name, arch::kCycleClockSource) != nullptr;
 }
 
-/// By libc, which uses the vdso: a tenth of the cost of the system call. It does not fail for a valid clock, so errno
-/// stays.
+/// Calls libc, which uses the vdso and takes a tenth of the time of the system call. It does not fail for a valid
+/// clock, so errno does not change.
 std::uint64_t monotonic_ns() noexcept {
   timespec time{};
   clock_gettime(CLOCK_MONOTONIC, &time);

@@ -14,18 +14,19 @@ namespace heapprof::recorder {
 
 class TickClock {
  public:
-  /// Chooses the clock and makes this moment 0. While no other thread uses the clock.
+  /// Chooses the clock and sets time 0 to the time of this call. Call it while no other thread uses the clock.
   void start() noexcept;
 
-  /// The time now. It is read after everything that this thread did before (arch/*/ticks.h). 9 to 14 ns.
+  /// The current time. It is read after all earlier instructions of this thread have completed (arch/*/ticks.h). This
+  /// takes 9 to 17 ns.
   Ticks now() const noexcept {
     if (state() == static_cast<std::uint64_t>(arch::kCycleClock)) [[likely]]
       return Ticks{arch::read_ordered() - origin_};
     return slow_now();
   }
 
-  /// The host is about to forbid reading any clock: from here on now() returns the time of this call, until thaw()
-  /// has been called as often as freeze().
+  /// Call this when the host is about to forbid reading any clock: now() then returns the time of this call, until
+  /// thaw() has been called as often as freeze().
   void freeze() noexcept;
   void thaw() noexcept;
 
@@ -36,9 +37,9 @@ class TickClock {
   std::uint64_t origin_monotonic_ns() const noexcept { return origin_monotonic_ns_; }
   /// Ticks in `ns` nanoseconds. An estimate until the first calibrate().
   Ticks ticks_in(std::uint64_t ns) const noexcept;
-  /// CLOCK_MONOTONIC at `time`, computed from the rate: for use where system calls are forbidden.
+  /// CLOCK_MONOTONIC at `time`, computed from the rate, for use while system calls are forbidden.
   std::uint64_t monotonic_ns_at(Ticks time) const noexcept;
-  /// Measures the rate from two clocks that were read together.
+  /// Computes the rate from readings of both clocks that were taken together.
   void calibrate(Ticks time, std::uint64_t monotonic_ns) noexcept;
 
  private:

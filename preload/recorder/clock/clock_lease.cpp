@@ -6,7 +6,7 @@ constinit std::uint64_t g_clock_lease[2] = {};
 
 namespace {
 
-/// A lease of more runs was worth acquiring: the next attempt comes at once.
+/// A thread that has held the lease for more runs than this may try again without waiting.
 constexpr std::uint32_t kShortLeaseRuns = 8;
 constexpr std::uint32_t kMaxWaitRuns = 511;
 

@@ -10,7 +10,7 @@ namespace heapprof::recorder {
 namespace {
 
 constexpr std::uint64_t kNoTick = 0;
-/// The word is in the first page, which in all kernels so far has the data of all clocks.
+/// The word is in the first page: in all kernels so far, that page contains the data of all clocks.
 constexpr std::size_t kSearchedBytes = 2048;
 /// A tick may happen during a search, which then finds nothing.
 constexpr int kMaxSearches = 3;

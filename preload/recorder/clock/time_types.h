@@ -1,5 +1,5 @@
-// Times of events. A distinct type, so that ticks and nanoseconds cannot be mixed up; a time of a slot or a header is
-// its tick_count().
+// Times of events. Ticks are a distinct type, so that they cannot be confused with nanoseconds. Slots and headers
+// store tick_count().
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,11 @@
-// The blocks that hooks recorded while their thread is inside a call of the real allocator. The allocator may call
-// hooks itself (calloc calls malloc), and the outer call may return one of these blocks: then the outer hook does not
-// record it again.
+// The blocks that hooks have recorded while their thread is inside a call of the real allocator. The allocator may
+// call hooks itself (calloc calls malloc), and the outer call may return one of these blocks: then the outer hook
+// does not record it again.
 //
 // Used by one thread and its signal handlers. A handler may allocate between any two instructions here. Its blocks
-// are listed too, which does no harm: as long as such a block lives, the interrupted call returns another one. They
-// only must not displace the call's own blocks: so an index is taken before it is filled, and freed blocks leave the
-// list.
+// are added to the list too. They are not mistaken for the block of the interrupted call: while such a block is live,
+// that call returns another address. They must not displace the blocks of the interrupted call either; therefore an
+// index is reserved before it is filled, and freed blocks are removed.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class InnerBlocks {
   /// The number of blocks; blocks that are added later have this index or a higher one.
   std::uint32_t count() const noexcept { return count_; }
 
-  /// Adds `block`; in a full list, in place of the last one. The calls of an allocator nest two or three deep.
+  /// Adds `block`; in a full list, it replaces the last block. Calls of an allocator nest two or three deep.
   void add(const void* block) noexcept {
     const std::uint32_t index = count_ < kMaxBlocks ? count_ : kMaxBlocks - 1;
     count_ = index + 1;
@@ -26,7 +26,7 @@ class InnerBlocks {
     blocks_[index] = block;
   }
 
-  /// Removes `block`, which was freed: the next block at its address is another one.
+  /// Removes `block`, which was freed: the address may be allocated again, as another block.
   void remove(const void* block) noexcept {
     for (std::uint32_t index = 0; index < count_; ++index) {
       if (blocks_[index] != block) continue;

@@ -11,9 +11,9 @@ struct ThreadState;
 
 struct ThreadLocal {
   ThreadState* state;
-  const void* reallocating;       ///< the block whose realloc has begun
+  const void* reallocating;       ///< the block whose realloc has begun; null: none
   InnerBlocks inner_blocks;       ///< valid while allocator_depth is above 0
-  std::uint32_t allocator_depth;  ///< nested calls of the real allocator that this thread is in
+  std::uint32_t allocator_depth;  ///< number of nested calls of the real allocator that this thread is in
 };
 extern thread_local constinit ThreadLocal t_local [[gnu::tls_model("initial-exec"), gnu::visibility("hidden")]];
 

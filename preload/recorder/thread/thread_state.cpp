@@ -10,9 +10,10 @@
 #include "preload/unwind/stack_bounds.h"
 
 extern "C" {
-// glibc 2.32 and later: nonzero while the process has never had a second thread. Weak, because older ones lack it.
+// glibc 2.32 and later: nonzero while the process has never had a second thread. Weak, because older versions lack
+// it.
 [[gnu::weak]] extern char __libc_single_threaded;
-// What pthread_atfork calls in glibc, since 2.3.2. With a null library, handlers are never unregistered.
+// The function that pthread_atfork calls in glibc since 2.3.2. With a null library, handlers are never unregistered.
 [[gnu::weak]] int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* library);
 // The linker's names for the library's own first and last byte.
 [[gnu::visibility("hidden")]] extern const char __ehdr_start[];
@@ -31,11 +32,12 @@ namespace {
 constinit ThreadState* g_states = nullptr;
 constinit ThreadState* g_cursor = nullptr;  ///< where the next search for a dead thread's state begins
 constinit std::uint32_t g_last_stream = 0;
-constinit int g_process = 0;  ///< the process whose threads have t_local to themselves; 0: not known yet
+constinit int g_process = 0;  ///< the process that does not share its t_local with a parent (vfork); 0: not known yet
 /// The state that was last used by a child that shares our memory (attach_shared_memory_child).
 constinit ThreadState* g_shared_memory_state = nullptr;
 
-/// States examined in a search for a dead thread's: limits what a new thread pays when all owners live.
+/// The number of states that one search for the state of a dead thread examines. It limits the cost of a new thread
+/// when all owners are alive.
 constexpr int kMaxSearched = 16;
 constexpr std::uint32_t kMaxDepth = 4;
 constexpr std::uint64_t kNameIntervalNs = 10'000'000;
@@ -66,8 +68,8 @@ ThreadState* take_dead_state(int thread) noexcept {
     __atomic_store_n(&g_cursor, state, __ATOMIC_RELEASE);
     std::uint64_t claim = __atomic_load_n(&candidate->claim, __ATOMIC_ACQUIRE);
     const int owner = static_cast<int>(claim);
-    // The kernel gave the caller this number, so an earlier owner with the same number is dead; or it is the caller
-    // itself, in a child that shares our memory, and then may be inside the recorder.
+    // An owner with the caller's thread id is a dead thread whose id the kernel has reused; or it is the caller
+    // itself, a child that shares our memory. In the second case the caller may be inside the recorder.
     if (candidate->depth != 0) continue;
     if (owner == thread ? candidate->busy != StackPointer::kNone : sys::thread_exists(owner)) continue;
     if (__atomic_compare_exchange_n(&candidate->claim, &claim, claim_after(claim, thread), false, __ATOMIC_ACQ_REL,
@@ -79,7 +81,7 @@ ThreadState* take_dead_state(int thread) noexcept {
   return nullptr;
 }
 
-// The functions of unwind::Definitions: how a capture reaches the thread's stream.
+// The functions of unwind::Definitions, by which a capture writes to the thread's stream.
 
 NodeId intern_frame(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags,
                     std::uint64_t path) {
@@ -118,8 +120,8 @@ ThreadState* allocate_state(int thread, std::uint32_t depth) noexcept {
   return state;
 }
 
-/// Writes the owner's record to the trace. name_interval is 0 until that is done: a signal handler may leave by
-/// longjmp.
+/// Writes the owner's record to the trace. Until this is done name_interval is 0, so that announce_if_abandoned() can
+/// repeat it if a signal handler leaves by longjmp.
 void announce(ThreadState& state, int thread, std::uint64_t owner_kind) noexcept {
   state.name_interval = 0;
   sys::thread_name(state.name);
@@ -133,8 +135,8 @@ void announce(ThreadState& state, int thread, std::uint64_t owner_kind) noexcept
 }
 
 /// For a child that shares our memory (vfork, clone with CLONE_VM) while its parent's thread has no state yet. The
-/// child must not set t_local.state, which the parent's thread would keep: the state's owner would be dead when the
-/// child ends. So it attaches again for each event.
+/// child must not set t_local.state: it shares that variable with the parent's thread, which would continue with the
+/// state of a dead owner after the child has ended. So the child attaches again for each event.
 ThreadState* attach_shared_memory_child(int thread) noexcept {
   ThreadState* state = __atomic_load_n(&g_shared_memory_state, __ATOMIC_ACQUIRE);
   if (state != nullptr && state->owner() == thread && state->busy == StackPointer::kNone) return state;
@@ -155,14 +157,14 @@ ThreadState* attach_thread() noexcept {
   const int process = sys::process_id();
   // Without system calls the caller is unknown; its events are not recorded.
   if (sys::failed(thread) || sys::failed(process)) return nullptr;
-  int home = __atomic_load_n(&g_process, __ATOMIC_RELAXED);
-  if (home == 0) __atomic_store_n(&g_process, home = process, __ATOMIC_RELAXED);
+  int owner_process = __atomic_load_n(&g_process, __ATOMIC_RELAXED);
+  if (owner_process == 0) __atomic_store_n(&g_process, owner_process = process, __ATOMIC_RELAXED);
   if (__atomic_load_n(&g_states, __ATOMIC_ACQUIRE) != nullptr) {
     set_multi_threaded();
   } else if (&__libc_single_threaded != nullptr) {
     __atomic_store_n(&g_single_threaded, &__libc_single_threaded, __ATOMIC_RELAXED);
   }
-  if (process != home) return attach_shared_memory_child(thread);
+  if (process != owner_process) return attach_shared_memory_child(thread);
   ThreadState* state = take_dead_state(thread);
   if (state == nullptr) state = allocate_state(thread, 0);
   if (state == nullptr) return nullptr;
@@ -203,7 +205,7 @@ void recover_abandoned_state(ThreadState& state, int owner) noexcept {
 
 bool busy_is_stale(const ThreadState& state, StackPointer stack_pointer) noexcept {
   if (__atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED) != 0) return false;
-  // The caller's own frame is at this address now.
+  // The caller's own frame is now at this address, so the frame of the earlier call is gone.
   if (stack_pointer == state.busy) return true;
   if (stack_pointer > state.busy) {
     stack_t alternate{};
@@ -211,14 +213,14 @@ bool busy_is_stale(const ThreadState& state, StackPointer stack_pointer) noexcep
     if ((alternate.ss_flags & SS_ONSTACK) == 0) {
       if (unwind::on_own_stack(to_address(state.busy), to_address(stack_pointer))) return true;
     } else {
-      // The alternate stack may be above the interrupted one, so only a `busy` on the alternate stack itself is
-      // stale.
+      // The alternate stack may be above the interrupted one, so `busy` is only stale if it is on the alternate stack
+      // itself.
       const auto begin = reinterpret_cast<std::uint64_t>(alternate.ss_sp);
       if (to_address(state.busy) - begin < alternate.ss_size) return true;
     }
   }
-  // While the thread is inside, the word above `busy` is the return address into the hook. If a later call has
-  // overwritten it, or the stack is unmapped, the thread has left.
+  // While the thread is inside the recorder, the word above `busy` is the return address into the hook. If a later
+  // call has overwritten it, or the stack is unmapped, the thread has left.
   const std::uint64_t address = to_address(state.busy) + sizeof(std::uint64_t);
   if (!unwind::probe(address)) return true;
   const std::uint64_t found = arch::strip(*reinterpret_cast<const volatile std::uint64_t*>(address));
@@ -241,8 +243,8 @@ void set_multi_threaded() noexcept { __atomic_store_n(&g_single_threaded, &kMult
 
 namespace {
 
-/// In a child whose signal handler called fork and will return into an event: the event may be past its last check of
-/// in_forked_child(), so its stores have to go to a copy.
+/// For a child that a signal handler forked, and that will return into an unfinished event. The event may be past its
+/// last check of in_forked_child(), so its stores must go to a copy.
 void detach_unfinished_events() noexcept {
   for (ThreadState* state = t_local.state; state != nullptr; state = state->nested)
     if (state->busy != StackPointer::kNone && state->generation == g_process_generation)

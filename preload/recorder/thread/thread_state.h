@@ -1,11 +1,12 @@
-// What the recorder keeps for a thread, found through one thread-local pointer, and how a thread gets it.
+// The recorder's state for a thread, to which a thread-local pointer leads, and how a thread gets one.
 //
-// States are never freed: the state of a dead thread, with its stream and memory, is reused for a new one. The kernel
-// tells when a thread is dead; nothing earlier is certain, as its last frees come after its last destructor.
+// States are never freed: the state of a dead thread, with its stream and memory, is reused for a new one. The
+// recorder asks the kernel whether a thread is dead; no earlier event is reliable, because the last frees of a thread
+// come after its last thread-specific destructor.
 //
 // Re-entry: a signal handler may allocate while its thread is inside the recorder (`busy`). The handler's events then
-// use a nested state with a stream of its own, so nothing is lost and nothing half-written is touched. A `busy` that
-// a longjmp has left behind is stale (busy_is_stale); the next event, or the state's next owner, then calls
+// use a nested state with its own stream, so no event is lost and no unfinished event is changed. A `busy` that a
+// longjmp has left behind is stale (busy_is_stale); the next event, or the state's next owner, then calls
 // recover_abandoned_state().
 #pragma once
 
@@ -21,7 +22,7 @@
 namespace heapprof::recorder {
 
 /// A call of a patched function that the thread is in (preload/intercept/patched_call.h). It is kept here and not in
-/// the call's stack frame, because an exception may have left that frame, whose memory then belongs to somebody else.
+/// the call's stack frame, because an exception may have left that frame, whose memory is then reused.
 struct InterceptedCall {
   const void* frame;  ///< address of the frame on the stack
   const void* target;
@@ -31,9 +32,9 @@ struct InterceptedCall {
 inline constexpr std::uint32_t kMaxInterceptedCalls = 8;
 
 struct ThreadState {
-  StackPointer busy;         ///< of the recorder's caller while the thread is inside; else kNone
-  std::uint32_t generation;  ///< g_process_generation when the state was created; another one: the parent's state
-  std::uint32_t depth;       ///< 0: the thread's own state; n: for its n-th nested entry
+  StackPointer busy;  ///< stack pointer of the recorder's caller while the thread is inside the recorder; else kNone
+  std::uint32_t generation;  ///< g_process_generation at its creation; if it differs now, the state is the parent's
+  std::uint32_t depth;       ///< 0: the thread's own state; n: its n-th nested state
   Stream stream;
   unwind::ThreadUnwinder unwinder;
   unwind::Definitions definitions;
@@ -46,9 +47,9 @@ struct ThreadState {
   char name[16];
   LeaseHistory lease;
   std::uint32_t checked_sequence;  ///< Stream::sequence() at the last check of the name
-  std::uint32_t intercepted;       ///< calls in use of the next member
+  std::uint32_t intercepted;       ///< number of elements of `calls` in use
   InterceptedCall calls[kMaxInterceptedCalls];
-  ThreadState* nested;  ///< the state for the next deeper entry, created when first needed
+  ThreadState* nested;  ///< the next deeper nested state, created when first needed
   ThreadState* next;    ///< in the list of all states
 
   int owner() const noexcept { return static_cast<int>(__atomic_load_n(&claim, __ATOMIC_ACQUIRE)); }
@@ -57,31 +58,32 @@ struct ThreadState {
 /// Above 0. Incremented in a forked child: older states are the parent's.
 extern std::uint32_t g_process_generation;
 
-/// Points to a nonzero value while the process has one thread, as far as libc knows; to kMultiThreaded, which is 0,
-/// once it has had more. From then on every event needs a time of its own.
+/// Points to a nonzero value while the process has had only one thread, according to libc; afterwards to
+/// kMultiThreaded, which is 0. From then on events share a time only under the clock lease.
 extern const char* g_single_threaded [[gnu::visibility("hidden")]];
 extern const char kMultiThreaded [[gnu::visibility("hidden")]];
 
 /// Records that the process has, or has had, more than one thread.
 void set_multi_threaded() noexcept;
 
-/// Gives the calling thread a state. Null: system calls are forbidden, or there is no memory or file space, which
-/// stops the recording.
+/// Gives the calling thread a state. Returns null if system calls are forbidden, or if there is no memory or file
+/// space, which stops the recording.
 ThreadState* attach_thread() noexcept;
 
-/// Writes the owner's record to the trace if a longjmp abandoned attach_thread() before that.
+/// Writes the owner's record (TextKind::kThread) to the trace if a longjmp abandoned attach_thread() before the
+/// record was written.
 void announce_if_abandoned(ThreadState& state) noexcept;
 
-/// The state for an entry while `outer` is busy. Null: too deep, or no memory.
+/// The nested state to use while `outer` is busy. Returns null if the nesting is too deep or there is no memory.
 ThreadState* nested_state(ThreadState& outer) noexcept;
 
-/// Repairs a state whose owner, the kernel's thread `owner`, was inside the recorder and has not returned: it left by
-/// longjmp, or has died. May be called twice.
+/// Repairs a state whose owner was inside the recorder and has not returned: it left by longjmp, or has died.
+/// `owner`: its kernel thread id. May be called twice.
 void recover_abandoned_state(ThreadState& state, int owner) noexcept;
 
-/// True when `busy` was certainly left behind by a longjmp. In doubt it is false: the owner's events then use the
-/// nested state for a while. `stack_pointer`: the caller's. That it is above `busy` proves something only on the
-/// thread's own stack: a handler may have switched to a fiber with a higher stack, and will return into the
+/// Whether `busy` was certainly left behind by a longjmp. The result is false in doubt; the owner's events then use
+/// the nested state for a while. `stack_pointer` is that of the caller. A stack pointer above `busy` is proof only on
+/// the thread's own stack: a handler may have switched to a fiber with a higher stack, and will return into the
 /// interrupted event.
 bool busy_is_stale(const ThreadState& state, StackPointer stack_pointer) noexcept;
 
@@ -92,14 +94,15 @@ inline constexpr std::uint32_t kMaxNameInterval = 16;
 /// Commits the thread's name if it has changed.
 void check_thread_name(ThreadState& state, Ticks now) noexcept;
 
-/// Registers a handler with libc's fork that detaches the calling thread's unfinished events from the parent's trace:
-/// in the child, before anything else. Once per process and only at its start, because libc takes a lock for it.
+/// Registers a fork handler with libc. In the child, before fork returns, it detaches the unfinished events of the
+/// thread that called fork from the parent's trace. Call this once per process and only at its start, because libc
+/// takes a lock.
 void detach_at_fork() noexcept;
 
-/// In a forked child: forgets all states, whose streams are the parent's.
+/// In a forked child: clears the list of states, whose streams are the parent's.
 void forget_threads() noexcept;
 
-// The clock lease, by thread.
+// The functions of clock_lease.h for the state of a thread.
 
 inline LeaseHolder lease_holder(const ThreadState& thread) noexcept {
   return LeaseHolder{reinterpret_cast<std::uint64_t>(&thread)};
