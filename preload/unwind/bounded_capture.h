@@ -1,5 +1,5 @@
-// A capture without memory of the thread: for a signal handler that interrupted the recorder, and when there is no
-// memory.
+// A capture that does not use the thread's data: for a signal handler that interrupted the recorder, and if there is
+// no memory.
 #pragma once
 
 #include "common/ids.h"
@@ -9,8 +9,8 @@
 
 namespace heapprof::unwind {
 
-/// Returns the node of the innermost frames, about 100. If the stack has more, their root is `reason`. Uses 1 KB of
-/// stack.
+/// Returns the node of a stack of at most 112 frames, the innermost ones. If there are more, the root is a truncation
+/// root with `reason`. Uses 1 KB of stack.
 NodeId capture_bounded(const arch::EntryRegisters& entry, const Definitions& definitions, Truncation reason) noexcept;
 
 }  // namespace heapprof::unwind

@@ -22,7 +22,8 @@ inline constexpr std::uint32_t kCachedNodeBits = 10;
 struct CachedNodes {
   CachedNode entries[1u << kCachedNodeBits];
 
-  /// A program counter, of 57 bits at most, and above it the flags that the node depends on.
+  /// Returns the program counter, which has at most 57 bits, with the flags on which the node depends in the bits
+  /// above.
   static constexpr std::uint64_t key_of(ProgramCounter pc, unsigned flags) noexcept {
     return to_address(pc) | static_cast<std::uint64_t>(flags & (kInterrupted | kByFramePointer | kSignalFrame)) << 58;
   }

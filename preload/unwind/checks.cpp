@@ -28,7 +28,7 @@ Walked walk_in_full(ThreadData& data, Walk& walk) noexcept {
   data.full.valid = false;
   data.bounds.begin(to_address(walk.state.sp));
   const Walked walked = walk_stack(data, walk, 0);
-  data.bounds_version = data.bounds.version();  // the walk read all words again
+  data.bounds_version = data.bounds.version();  // valid again, because the walk has read all words
   return walked;
 }
 

@@ -1,5 +1,5 @@
 // Checks of a checked build (HEAPPROF_CHECK_STACKS): each stack that was captured by means of remembered data is
-// walked again in full. At a difference the program is ended.
+// walked again in full. The program ends at the first difference.
 #pragma once
 
 #include <cstdint>

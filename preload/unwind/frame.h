@@ -16,7 +16,7 @@ namespace detail {
 extern ProgramCounter hidden_pc [[gnu::visibility("hidden")]];  ///< see hide_frame()
 }  // namespace detail
 
-/// What a frame is in the call tree, in 64 bits.
+/// Identifies a frame in the call tree, in 64 bits.
 struct FrameIdentity {
   NodeId node;
   std::uint16_t module;
@@ -38,7 +38,8 @@ struct Frame : FrameIdentity {
 };
 static_assert(sizeof(Frame) == 48);
 
-/// The frame's offset in its module: of the call, for a frame that made one.
+/// The offset of the frame's code address in its module. For a frame that made a call, this is within the call
+/// instruction.
 inline std::uint64_t offset_of(const Frame& frame) noexcept {
   const std::uint64_t code = to_address(frame.pc) - ((frame.flags & (kInterrupted | kSignalFrame)) == 0 ? 1 : 0);
   return code - state_of(ModuleId{frame.module}).load_bias;
@@ -62,7 +63,7 @@ inline NodeId intern(const Definitions& definitions, NodeId parent, const Frame&
                             (frame.flags & kByFramePointer) != 0 ? kNodeByFramePointer : 0, frame.path);
 }
 
-/// Above the outermost frame of a stack: nothing, or a truncation root.
+/// The parent of a stack's outermost frame: none, or a truncation root.
 struct Root {
   NodeId node;
   std::uint64_t path;

@@ -1,6 +1,6 @@
-// The address of the code that a frame executes. A frame that made a call is found by its return address, which may
-// already belong to the next function; an interrupted frame by the next instruction. This type decides once which
-// address to look up for each.
+// The address of the code that a frame executes. If the frame made a call, that is a return address, which may
+// already belong to the next function; if a signal interrupted the frame, it is the next instruction. lookup()
+// returns the right address for both kinds.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// The invalidation epoch: one number that shows whether anything has changed that every remembered call stack depends
-// on. Two things can change: the module generation (modules.h), and which foreign stacks are mapped (stack_bounds.h).
-// Each of them raises its own number first and the epoch after it. A thread reads the epoch before a capture and
-// remembers it with the result; while the epoch is the same, the result needs no other check of these things.
+// The invalidation epoch: one number that changes with everything on which all remembered call stacks depend. That is
+// the module generation (modules.h), and which foreign stacks are mapped (stack_bounds.h). After a change of one of
+// these, its own number is raised first, and then the epoch. A thread reads the epoch before a capture and stores it
+// with the result; while the epoch is the same, the two need not be checked.
 #pragma once
 
 #include <atomic>

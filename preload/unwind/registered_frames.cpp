@@ -1,6 +1,6 @@
 // A table of registrations, written and read without lock. A version guards each row: it is odd while the row is
-// being written (a seqlock). A reader skips a row that changes while it is read. That loses nothing: the host may
-// deregister only code that is on no stack.
+// being written (a seqlock). A reader skips a row that changes while it is read. No frame is lost by this, because
+// the host may deregister only code that is on no stack.
 #include "preload/unwind/registered_frames.h"
 
 #include <atomic>
@@ -19,7 +19,7 @@ struct Row {
   std::atomic<std::uint64_t> frames_end;
   std::atomic<std::uint64_t> code_begin;
   std::atomic<std::uint64_t> code_end;
-  std::atomic<std::uint64_t> key;  ///< deregister_frame's
+  std::atomic<std::uint64_t> key;  ///< the key of deregister_frame()
 };
 
 constexpr std::uint32_t kChunkRows = 1024;
@@ -82,7 +82,7 @@ Span find_registered(std::uint64_t pc) noexcept {
 }
 
 void register_frame(const void* begin, const void* key) noexcept {
-  // The host passes the begin of the entries only; a length of 0 ends them.
+  // The host passes only the beginning of the entries; an entry of length 0 ends them.
   constexpr std::uint64_t kMaxBytes = 64u << 20;
   const auto address = reinterpret_cast<std::uint64_t>(begin);
   Span frames{address, address + kMaxBytes};
@@ -99,12 +99,12 @@ void deregister_frame(const void* key) noexcept {
   for (std::uint32_t i = 0; i < rows; ++i) {
     Row& row = row_at(i);
     std::uint32_t version = row.version.load(std::memory_order_acquire);
-    const bool only_one = row.frames_begin.load(std::memory_order_relaxed) == address;
+    const bool is_only_row = row.frames_begin.load(std::memory_order_relaxed) == address;
     if (row.key.load(std::memory_order_relaxed) != address || version % 2 != 0 ||
         !row.version.compare_exchange_strong(version, version + 1, std::memory_order_acq_rel))
       continue;
     write(row, {}, {}, 0);
-    if (only_one) break;
+    if (is_only_row) break;
   }
   raise_generation();
 }

@@ -15,13 +15,13 @@
 namespace heapprof::unwind {
 
 enum class RuleKind : std::uint8_t {
-  kNone = 0,          ///< no rule: the empty entry of the cache
-  kSp = 1,            ///< CFA = sp + CFA offset; the frame register is at CFA + fp offset
-  kFp = 2,            ///< CFA = fp + CFA offset; the frame register is at CFA + fp offset
-  kRealigned = 3,     ///< CFA = the word at fp + CFA offset; the frame register is at fp + fp offset (GCC's DRAP)
+  kNone = 0,          ///< no rule: an empty entry of the cache
+  kSp = 1,            ///< CFA = sp + CFA offset; the caller's frame register is saved at CFA + fp offset
+  kFp = 2,            ///< CFA = fp + CFA offset; the caller's frame register is saved at CFA + fp offset
+  kRealigned = 3,     ///< CFA = the word at fp + CFA offset; the register is saved at fp + fp offset (GCC's DRAP)
   kOutermost = 4,     ///< the return address is undefined
   kSignal = 5,        ///< the frame to which a signal handler returns: registers from the ucontext
-  kNoUnwindInfo = 6,  ///< no unwind information: try the frame pointer
+  kNoUnwindInfo = 6,  ///< no unwind information: the frame pointer is tried
   kFull = 7,          ///< needs other registers or a DWARF expression
   kInvalid = 8,       ///< damaged unwind information
 };
@@ -30,7 +30,7 @@ class Rule {
  public:
   static constexpr std::int64_t kMaxCfaWords = (1 << 19) - 1;
   static constexpr std::int64_t kMaxSlotWords = (1 << 11) - 1;
-  /// As fp offset: the caller's frame register is that of this frame.
+  /// The value of `fp_words` if the caller's frame register equals that of this frame.
   static constexpr std::int64_t kFpUnchanged = -(1 << 11);
 
   constexpr Rule() noexcept = default;
@@ -51,7 +51,7 @@ class Rule {
   constexpr std::uint64_t ra_offset() const noexcept { return field(0, 12); }
 
  private:
-  /// The field that ends `above` bits below the top, sign-extended, times 8.
+  /// The field with `above` bits above it, sign-extended and multiplied by 8.
   constexpr std::uint64_t field(unsigned above, unsigned width) const noexcept {
     return static_cast<std::uint64_t>(static_cast<std::int64_t>(bits_ << above) >> (64 - width)) << 3;
   }

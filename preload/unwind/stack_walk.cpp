@@ -48,8 +48,8 @@ Walked walk_stack(ThreadData& data, Walk& walk, std::uint32_t candidates) noexce
       const std::uint32_t again = verify(*arrays, top);
       if (again == 0) [[likely]]
         return result(static_cast<std::uint32_t>(top - arrays->frames) + 1);
-      // The frames above these are verified, and are copied. Where fp was unused it may have another value now, which
-      // applies to all frames up to the first that changes it.
+      // The frames inside of the `again` outermost ones are verified and are copied. If fp was unused, it may have
+      // another value now; that value applies to all copied frames up to the first one that changes fp.
       bool same_fp = true;
       for (; top >= arrays->frames + again; --top) {
         if (!have_room()) return result(0);

@@ -1,4 +1,4 @@
-// Walks the stack frame by frame, until what is left of it is verified by the shadow stack.
+// Walks the stack frame by frame, until the remaining frames are those of the verified shadow stack.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@ namespace heapprof::unwind {
 
 struct ThreadData;
 
-/// Walks from walk.state to the outermost frame, or to a frame of the shadow stack from which all is verified.
-/// `candidates`: how many frames of the shadow stack, from the outermost, may be used. The walked frames are left in
-/// data.arrays.
+/// Walks from walk.state to the outermost frame, or to a frame of the shadow stack from which on all outer frames are
+/// verified. `candidates`: the number of frames of the shadow stack, from the outermost, that may be used. The walked
+/// frames are then in data.arrays->walked.
 Walked walk_stack(ThreadData& data, Walk& walk, std::uint32_t candidates) noexcept;
 
 }  // namespace heapprof::unwind

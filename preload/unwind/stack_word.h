@@ -17,7 +17,7 @@ struct StackWord {
   bool unchanged() const noexcept { return load_word(address) == value; }
 };
 
-/// How many words one unwind step reads at most.
+/// The maximum number of words that one unwind step reads.
 inline constexpr std::uint32_t kWordsPerFrame = 3;
 
 /// Lists of words are compared this many at a time, from the end. The comparison may therefore read up to

@@ -29,14 +29,15 @@ Rule find_rule_slow(const Walk& walk, FrameAddress address) noexcept {
     case RowKind::kNone: rule = {RuleKind::kNoUnwindInfo, id}; break;
     case RowKind::kInvalid: rule = {RuleKind::kInvalid, id}; break;
   }
-  // Not cached for code without module and without registered information: it can change unnoticed.
+  // The rule of code without a module and without registered unwind information is not cached, because such code can
+  // change unnoticed.
   if (module != nullptr || rule.kind() != RuleKind::kNoUnwindInfo) detail::rules.store(address, rule);
   return rule;
 }
 
 namespace {
 
-/// Sets the walk's state to the frame at which full unwinding arrived.
+/// Sets the walk's state to the frame that full unwinding has found.
 StepResult continue_from_full(Walk& walk) noexcept {
   if (to_address(walk.full.pc()) >= arch::kCodeEnd) {
     walk.full.valid = false;

@@ -1,9 +1,9 @@
 // One unwind step: from the state of a frame to the state of its caller.
 //
 // A frame's state is (pc, sp, fp). sp is the CFA of the frame that it called. fp is the value of the frame register
-// or, after an inner frame saved the register, the address of the slot where; most code does not use the value, and
-// then it is never read. The rule of the program counter determines the step. Every word that the step reads is
-// appended to a list, with which the step can be verified later (shadow_stack.h).
+// or, after an inner frame saved the register, the address of the stack slot with the saved value. Most code does not
+// use the value, and then the slot is never read. The rule of the program counter determines the step. Every word
+// that the step reads is appended to a list, with which the step can be verified later (shadow_stack.h).
 #pragma once
 
 #include <cstdint>
@@ -20,22 +20,22 @@
 
 namespace heapprof::unwind {
 
-/// No stack is walked further than this.
+/// The maximum number of frames that a walk follows.
 inline constexpr std::uint32_t kMaxFrames = 1u << 17;
 
 enum FrameFlags : std::uint16_t {
-  // Of a state and of its frame.
+  // Flags of a state and of its frame.
   kInterrupted = 1,     ///< see FrameAddress
   kByFramePointer = 2,  ///< found by frame pointer, without unwind information
   kFpIsSlot = 4,        ///< fp is the address where the frame register was saved, not its value
   kStateFlags = kInterrupted | kByFramePointer | kFpIsSlot,
-  // Of a frame only.
-  kSignalFrame = 8,  ///< the frame to which a signal handler returns: named by pc, though pc is a return address
-  kBarrier = 16,     ///< the step from this frame cannot be verified: the list does not hold all that it depends on
-  // How the step from this frame finds the caller's fp. With neither flag it reads the value of fp.
-  kFpRestored = 32,   ///< from the stack; this frame's fp is not used
-  kFpUnchanged = 64,  ///< the caller's fp is this frame's
-  /// Of a remembered frame: no step from this frame outwards uses the value of fp, so any fp matches.
+  // Flags of a frame only.
+  kSignalFrame = 8,  ///< the frame to which a signal handler returns: its code address is pc, not pc - 1
+  kBarrier = 16,     ///< the step from this frame depends on more than its state and words: no verification
+  // How the step from this frame finds the caller's fp. Without either flag, the step uses the value of fp.
+  kFpRestored = 32,   ///< read from the stack; this frame's fp is not used
+  kFpUnchanged = 64,  ///< the caller's fp equals this frame's fp
+  /// In the shadow stack: no step from this frame outwards uses the value of fp, so any fp matches.
   kFpUnused = 128,
 };
 
@@ -100,8 +100,9 @@ inline std::uint64_t read_fp(State& state, StackWord*& words) noexcept {
   return state.fp;
 }
 
-/// Replaces `state` by its caller's and appends what was read to `words`. `flags`: of the frame that is left;
-/// kBarrier and how fp is found are added to it.
+/// Replaces `state` by the caller's state and appends the words that it reads to `words`. `flags` are those of the
+/// frame from which the step starts; the step adds kBarrier, kSignalFrame, kFpRestored and kFpUnchanged to them where
+/// they apply.
 [[gnu::always_inline]] inline StepResult step(State& state, Walk& walk, Rule rule, StackWord*& words,
                                               std::uint16_t& flags) noexcept {
   const auto by_walk_state = [&](auto&& function) noexcept {
@@ -113,7 +114,7 @@ inline std::uint64_t read_fp(State& state, StackWord*& words) noexcept {
   std::uint64_t cfa;
   std::uint64_t fp_slot;
   if (rule.kind() == RuleKind::kSp) {
-    // Where a frame record is not at the top of its frame, a step by frame pointer leaves sp unknown.
+    // If frame records are not at the top of their frames (aarch64), sp is unknown after a step by frame pointer.
     if (!arch::kCallPushesReturnAddress && (state.flags & kByFramePointer) != 0)
       return by_walk_state([&]() noexcept { return step_by_frame_pointer(walk, words); });
     cfa = to_address(state.sp) + rule.cfa_offset();

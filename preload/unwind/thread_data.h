@@ -1,4 +1,4 @@
-// All that the unwinder remembers for a thread, in one mapping.
+// The unwinder's data of one thread, in one mapping (except for large arrays).
 #pragma once
 
 #include <cstddef>
@@ -16,20 +16,20 @@
 namespace heapprof::unwind {
 
 /// The first arrays follow this structure in its mapping; larger ones are mapped when they are needed. While the
-/// shadow stack is being rewritten its length is 0, so a capture that is abandoned by longjmp leaves nothing
-/// inconsistent.
+/// shadow stack is being rewritten, its length is 0, so that a capture that a longjmp abandons leaves no inconsistent
+/// shadow stack.
 struct ThreadData : CachedPaths {
   StackBounds bounds;
   FullFrame full;
   FrameArrays* arrays;
-  std::uint64_t updates;             ///< how often the shadow stack was updated: for prefix versions
+  std::uint64_t updates;             ///< number of updates of the shadow stack: for prefix versions
   std::uint64_t paths_version;       ///< cache_version() of the cached paths
   std::uint64_t first_returns_used;  ///< number of ids given to FirstReturn entries
-  // Of the shadow stack.
-  std::uint32_t omitted;         ///< outermost frames without node
-  std::uint32_t bounds_version;  ///< bounds.version() when it was remembered
-  Truncation reason;             ///< why it does not begin with the thread's outermost frame
-  std::uint64_t generation;      ///< the module generation in which it was remembered
+  // The next four members describe the shadow stack.
+  std::uint32_t omitted;         ///< number of outermost frames without a node
+  std::uint32_t bounds_version;  ///< bounds.version() at its last update
+  Truncation reason;             ///< why it does not begin with the thread's outermost frame; kNone: it does
+  std::uint64_t generation;      ///< the module generation of its last update
   CachedSteps steps;
   CachedNodes nodes;
   FrameArrays first_arrays;  ///< the last member

@@ -1,7 +1,7 @@
 // Captures a stack. The methods are tried in this order, the cheapest first:
 //
 //   1. a cached path                        ThreadUnwinder::find_cached
-//   2. the shadow stack as it is            find_shadow_stack
+//   2. the shadow stack, unchanged          find_remembered
 //   3. a cached path to a replaced frame    find_path_slow
 //   4. cached steps to the shadow stack     capture_by_cached_steps
 //   5. a walk to the shadow stack           capture_by_walk
@@ -27,7 +27,7 @@ namespace {
 
 constinit bool g_shadow_stack = true;
 
-/// Deeper stacks lose a multiple of this many frames.
+/// Stacks deeper than max_depth lose a multiple of this number of frames.
 constexpr std::uint32_t truncation_step(std::uint32_t max_depth) noexcept {
   constexpr std::uint32_t kMaxStep = 512;
   const std::uint32_t half = (max_depth + 1) / 2;
@@ -49,7 +49,7 @@ ThreadData* map_thread_data() noexcept {
   return data;
 }
 
-/// The shadow stack, or a cached path to it; kNone when the stack is neither.
+/// Returns the node of the stack if it is the shadow stack or a cached path; else kNone.
 inline NodeId find_remembered(ThreadData& data, const arch::EntryRegisters& entry,
                               const Definitions& definitions) noexcept {
   data.remove_outdated_paths();
@@ -66,7 +66,7 @@ inline NodeId find_remembered(ThreadData& data, const arch::EntryRegisters& entr
   return NodeId::kNone;
 }
 
-/// Walks the stack and updates the shadow stack. Returns kNone with `no_memory` when the arrays could not grow: the
+/// Walks the stack and updates the shadow stack. Returns kNone and sets `no_memory` if the arrays could not grow: the
 /// caller then captures without them, and without this function's frame on the stack.
 [[gnu::noinline]] NodeId capture_by_walk(ThreadData& data, const arch::EntryRegisters& entry,
                                          const Definitions& definitions, bool& no_memory) noexcept {
@@ -86,8 +86,8 @@ inline NodeId find_remembered(ThreadData& data, const arch::EntryRegisters& entr
   return node;
 }
 
-/// Makes the cached paths valid for the fast path while the invalidation epoch is `epoch`, which was read before the
-/// capture.
+/// Allows the fast path to use the cached paths as long as the invalidation epoch is `epoch`, which was read before
+/// the capture.
 inline void enable_fast_path(ThreadData& data, std::uint64_t epoch) noexcept {
   if (!data.is_valid() || !data.bounds.at_beginning()) return;
   data.remove_outdated_paths();

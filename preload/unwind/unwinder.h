@@ -1,6 +1,6 @@
 // Call stacks for the recorder: captures the stack that led to an event as a node of the call tree, from the
-// registers with which a hook was entered. docs/concepts/unwinding.md explains how: by rules from .eh_frame, by a
-// shadow stack that is verified and never writes to the host's stack, and by caches of both.
+// registers with which a hook was entered. It uses unwind rules from .eh_frame, a shadow stack that is verified at
+// each capture, and caches of both; it never writes to the host's stack. docs/concepts/unwinding.md explains how.
 //
 // Nothing here allocates from the host, takes a lock, changes errno, or calls a function of libc except
 // _dl_find_object, which takes no lock (glibc 2.35 and later). Memory is mapped directly. While system calls are
@@ -27,7 +27,7 @@ struct ModuleInfo {
   std::uint64_t map_end;
   std::uint64_t load_bias;  ///< address in memory minus address in the ELF file
   const std::uint8_t* build_id;
-  std::uint32_t build_id_bytes;  ///< 0: it has none
+  std::uint32_t build_id_bytes;  ///< 0: the object has none
   const char* path;              ///< absolute; "[vdso]" for the vdso; the loader's name when the path is unknown
   bool main;                     ///< the program itself
 };
@@ -35,22 +35,23 @@ struct ModuleInfo {
 /// Functions by which a capture writes to the thread's stream. They are called on the capturing thread.
 struct Definitions {
   void* context;  ///< passed to the first two
-  /// Returns the node of (parent, module, offset), after adding it if necessary; kNone when the tree cannot grow,
-  /// then the capture returns kNone too. Called from the outermost frame to the innermost. `node_flags`: kNode... of
-  /// trace_format.h. `path`: a hash of this frame and all outer ones; equal stacks have equal paths.
+  /// Returns the node of (parent, module, offset), after adding it if necessary. Returns kNone if the tree cannot
+  /// grow; the capture then returns kNone too. Called from the outermost frame to the innermost. `node_flags`:
+  /// kNode... of trace_format.h. `path`: a hash of this frame and all outer ones; equal stacks have equal paths.
   NodeId (*intern)(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t node_flags,
                    std::uint64_t path);
   /// Called before the first node of a module is interned, by the thread that finds the module first. When two
   /// threads find it at once both may call it, with the same id.
   void (*define_module)(void* context, const ModuleInfo& module);
-  /// The node of this path will probably be interned next. May be null.
+  /// Prefetches the call tree's entry for `path`, because its node will probably be interned next. The pointer may be
+  /// null.
   void (*prefetch)(std::uint64_t path) = nullptr;
 };
 
 struct Settings {
   /// Frames per stack, at least 1. A deeper stack is truncated: it loses a multiple of 512 outermost frames, or of
-  /// half of max_depth if that is less, so that a deepening recursion does not create a new tree at each call. Its
-  /// root is (kTruncationRoot, Truncation::kMaxDepth).
+  /// half of max_depth if that is less, so that a deepening recursion does not create a new tree at each call. The
+  /// root of a truncated stack is (kTruncationRoot, Truncation::kMaxDepth).
   std::uint32_t max_depth = 1024;
   bool shadow_stack = true;
 };
@@ -74,12 +75,12 @@ inline bool is_loader(ProgramCounter pc) noexcept {
 /// no stack. Costs two atomic additions.
 void loader_activity() noexcept;
 
-/// The host unmapped or replaced this range. Stacks that are not a thread's own are probed again before they are
-/// read.
+/// Call this when the host is about to unmap this range, or has replaced it. Stacks that are not a thread's own are
+/// then probed again before they are read.
 void invalidate_stack_region(std::uint64_t begin, std::uint64_t bytes) noexcept;
 
-/// Leaves out frames that return to `pc`: they are the recorder's own, in the middle of a stack. There can be one
-/// such `pc`; set it before a stack can contain it.
+/// Omits frames that return to `pc` from all stacks: they are frames of the recorder in the middle of a stack. There
+/// can be only one such `pc`; set it before a stack can contain it.
 void hide_frame(ProgramCounter pc) noexcept;
 
 /// Call it in a forked child that records into a trace of its own, before its first capture: every module is defined
@@ -108,10 +109,11 @@ class ThreadUnwinder {
     return node != NodeId::kNone ? node : capture_slow(entry, definitions);
   }
 
-  /// Another thread uses the object from now on, or another trace is written: drops nodes and stack bounds.
+  /// Drops nodes and stack bounds. Call it before another thread uses the object, or another trace is written.
   void thread_changed() noexcept;
 
-  /// A longjmp abandoned a capture: drops everything that the capture may have left inconsistent.
+  /// Drops everything that an unfinished capture may have left inconsistent. Call it when a longjmp has abandoned a
+  /// capture, or a thread has died during one.
   void recover_abandoned_capture() noexcept;
 
   /// Memory mapped for this thread.
@@ -124,7 +126,7 @@ class ThreadUnwinder {
 };
 
 #ifdef HEAPPROF_CHECK_STACKS
-/// Ends the program if unwinding in full does not give the node of `path`.
+/// Ends the program if a full walk does not result in the node of `path`.
 void check_path(CachedPaths& paths, const arch::EntryRegisters& entry, const Definitions& definitions,
                 const CachedPath& path) noexcept;
 #else
@@ -143,8 +145,8 @@ inline NodeId ThreadUnwinder::find_cached(const arch::EntryRegisters& entry,
   return path->node;
 }
 
-/// As ThreadUnwinder::capture(), for a signal handler that interrupted the recorder on this thread: uses no state of
-/// the thread. Keeps about the innermost 100 frames; the root of deeper stacks is (kTruncationRoot,
+/// Like ThreadUnwinder::capture(), but for a signal handler that interrupted the recorder on this thread: uses no
+/// data of the thread. Keeps the innermost 112 frames; the root of deeper stacks is (kTruncationRoot,
 /// Truncation::kNested).
 NodeId capture_nested(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept;
 

@@ -5,8 +5,8 @@
 //
 //   1. The holder reads the time of a run after it acquired the lease.
 //   2. The holder checks the lease for each event: after the real malloc, before the real free.
-//   3. Another thread reads the time of its event first, then the lease (lease_holder_after). If somebody holds it,
-//      the thread revokes it and reads the time again.
+//   3. Another thread reads the time of its event first, then the lease (lease_holder_after). If the lease has a
+//      holder, the thread revokes it and reads the time again.
 //
 // Acquiring and revoking take one atomic compare-and-swap each, on a cache line that threads otherwise only read.
 // Every function may be called from any thread and from signal handlers.
