@@ -9,7 +9,7 @@ namespace {
 /// Ids are multiples of an odd number: all differ, and their lower 32 bits are well distributed.
 constexpr std::uint64_t kIdStep = 0x9e3779b97f4a7c15;
 
-/// Returns the entry for the begin of the stack, after replacing another one at its index.
+/// Returns the entry for the beginning of the stack. Replaces the entry of another stack at this index.
 FirstReturn& first_return_for(ThreadData& data, const arch::EntryRegisters& entry, std::uint64_t slot) noexcept {
   FirstReturn& first = data.first_returns[CachedPaths::first_return_index(entry)];
   if (first.id == 0 || first.pc != entry.pc || first.sp != entry.sp || first.slot != slot)

@@ -1,13 +1,14 @@
 // Cached paths: the stacks that a thread captured recently. A capture looks here first.
 //
-// A path leads from where a stack begins, (pc, sp), to a frame of the shadow stack, its anchor. It holds the words of
-// the stack that the steps between them read. While these words, and all words that the steps from the anchor
-// outwards read, are unchanged, the stack is the same and its node is known (docs/concepts/unwinding.md).
+// A path leads from the beginning of a stack, (pc, sp), to a frame of the shadow stack, its anchor frame. It contains
+// the words of the stack that the steps of the path read. While these words, and all words that the steps from the
+// anchor outwards read, are unchanged, the stack is the same and its node is known (docs/concepts/unwinding.md).
 //
-// (pc, sp) gives the slot of the first return address; that and the first return address give the path. So each
-// caller of a function like operator new has its own path. find() is the fast path of most events. To keep it short,
-// conditions that rarely change are compared as one number each: the invalidation epoch, and the prefix version of
-// the anchor. Words are compared two and four at a time; lists are padded with words that are always unchanged.
+// The slot of the first return address is found by (pc, sp), and the path by that slot and the return address in it.
+// So each caller of a function like operator new has its own path. find() is the fast path of most events. To keep it
+// short, conditions that rarely change are compared as one number each: the invalidation epoch, and the prefix
+// version of the anchor. Words are compared two and four at a time; lists are padded with words that are always
+// unchanged.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@
 
 namespace heapprof::unwind {
 
-/// Where the first return address is when a stack begins at (pc, sp).
+/// The slot of the first return address of stacks that begin at (pc, sp).
 struct FirstReturn {
   ProgramCounter pc;
   StackPointer sp;
@@ -37,7 +38,7 @@ struct alignas(64) CachedPath {
   std::uint32_t anchor;          ///< index of the anchor in the shadow stack
   NodeId node;                   ///< of the whole stack
   std::uint64_t prefix_version;  ///< of the anchor
-  // They identify the anchor after its prefix version has changed.
+  // The next three members identify the anchor after its prefix version has changed.
   StackPointer anchor_sp;
   std::uint64_t anchor_fp;
   std::uint64_t anchor_identity;  ///< FrameIdentity::bits()
@@ -69,8 +70,8 @@ inline constexpr std::uint32_t kCachedPathBits = 8;
 
 /// The paths of one thread, and what find() needs of the thread's shadow stack.
 struct CachedPaths {
-  std::uint64_t epoch;     ///< the invalidation epoch in which all this is valid; kNoEpoch: find() finds nothing
-  std::uint64_t first_sp;  ///< [first_sp, first_sp + sp_bytes): the stack pointers for which it is valid
+  std::uint64_t epoch;     ///< the invalidation epoch in which all members are valid; kNoEpoch: find() finds nothing
+  std::uint64_t first_sp;  ///< [first_sp, first_sp + sp_bytes): the stack pointers for which they are valid
   std::uint64_t sp_bytes;
   const StackWord* words;                ///< of the shadow stack
   const std::uint64_t* prefix_versions;  ///< of its frames
@@ -102,7 +103,7 @@ struct CachedPaths {
     return true;
   }
 
-  /// Returns the path of the stack that begins with `entry`; null when there is none or it may not be valid.
+  /// Returns the path of the stack that begins with `entry`; null if it is not cached, or may have changed.
   [[gnu::always_inline]] const CachedPath* find(const arch::EntryRegisters& entry) const noexcept {
     if (epoch != invalidation_epoch()) return nullptr;
     if (to_address(entry.sp) - first_sp >= sp_bytes) return nullptr;
@@ -122,14 +123,15 @@ struct CachedPaths {
 struct CachedStep;
 struct ThreadData;
 
-/// As CachedPaths::find(), also for anchors whose prefix version has changed: compares the anchor itself.
+/// Like CachedPaths::find(), but also finds paths to anchors whose prefix version has changed, by comparing the
+/// anchors themselves.
 const CachedPath* find_path_slow(ThreadData& data, const arch::EntryRegisters& entry) noexcept;
 
-/// Adds the path of `count` steps, just taken from `entry` to the frame `anchor` of the shadow stack.
+/// Adds the path of `count` steps that were just taken from `entry` to the frame `anchor` of the shadow stack.
 void cache_path_of_steps(ThreadData& data, const arch::EntryRegisters& entry, CachedStep* const* steps,
                          std::uint32_t count, std::uint32_t anchor, NodeId node) noexcept;
 
-/// Adds the path of no steps: the stack is the shadow stack.
+/// Adds a path without steps, for a stack that is the shadow stack.
 void cache_path_of_shadow_stack(ThreadData& data, const arch::EntryRegisters& entry) noexcept;
 
 }  // namespace heapprof::unwind

@@ -25,8 +25,8 @@ inline bool repeat(const CachedStep& step, State& state) noexcept {
   return true;
 }
 
-/// Determines the node of the frame that the innermost of `count` steps left, called from `anchor`; kNone when the
-/// call tree cannot grow.
+/// Returns the node of the innermost frame of a stack: of the frame from which the first of `count` steps starts; the
+/// last step leads to `anchor`. Returns kNone if the call tree cannot grow.
 inline NodeId intern_steps(ThreadData& data, const Definitions& definitions, CachedStep* const* steps,
                            std::uint32_t count, const Frame& anchor) noexcept {
   NodeId node = anchor.node;
@@ -75,8 +75,8 @@ NodeId capture_by_cached_steps(ThreadData& data, const arch::EntryRegisters& ent
   State state = entry_state(entry);
   CachedStep* taken[kMaxCachedSteps];
   std::uint32_t steps = 0;
-  // A frame of the shadow stack whose outer part has changed is left by a step too, and so are all frames up to the
-  // one that changed: only frames below `usable` may be the anchor.
+  // If the state equals that of a frame of the shadow stack, but a frame further out has changed, cached steps
+  // continue through all frames up to the changed one. So only frames below `usable` may be the anchor.
   const Frame* usable = top + 1;
   for (;;) {
     if (top < usable && same_state(*top, state)) {

@@ -1,8 +1,8 @@
 // Cached steps: the unwind steps that a thread took recently, by the (pc, sp) that they left.
 //
-// Programs allocate from many places near the top of a stack whose outer part stays the same. The shadow stack holds
-// one of these places. From the others, cached steps lead to a frame of the shadow stack. Repeating a step reads the
-// return address only: rule, module and bounds were checked when the step was taken first.
+// Programs allocate at many call sites near the top of a stack whose outer part stays the same. The shadow stack
+// contains the stack of one of these call sites. From the others, cached steps lead to a frame of the shadow stack.
+// Repeating a step only reads the return address: rule, module and bounds were checked when the step was first taken.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ inline std::uint64_t cache_version(std::uint64_t generation, std::uint32_t bound
 }
 
 inline constexpr std::uint32_t kCachedStepBits = 10;
-/// A stack that takes more steps to a frame of the shadow stack is walked, and becomes the shadow stack.
+/// A stack that is more steps away from a frame of the shadow stack is walked, and becomes the shadow stack.
 inline constexpr std::uint32_t kMaxCachedSteps = 12;
 
 /// Two-way set-associative: the second entry of a set holds what the first one held before.
@@ -63,7 +63,8 @@ struct CachedSteps {
   }
 };
 
-/// A frame's offset in its module, as offset_of(const Frame&). Cached steps leave frames that made a call.
+/// The offset of a frame in its module, like offset_of(const Frame&). A cached step always starts from a frame that
+/// made a call.
 inline std::uint64_t offset_of(const CachedStep& step) noexcept {
   return to_address(step.pc) - 1 - state_of(step.rule.module()).load_bias;
 }

@@ -152,7 +152,7 @@ CfiResult find_cfi(const ElfObject& object, std::uint64_t pc, CfiEntry& entry) n
   const auto table_encoding = reader.take<std::uint8_t>();
   const std::uint64_t frames = reader.pointer(frames_encoding, object.eh_frame_hdr);
   if (!reader.ok()) return CfiResult::kInvalid;
-  // All linkers write tables of this encoding. Without a table the entries are searched linearly.
+  // All linkers write tables with this encoding. Without such a table, the entries are searched linearly.
   if (count_encoding == DW_EH_PE_omit || table_encoding != (DW_EH_PE_datarel | DW_EH_PE_sdata4)) {
     if (!object.eh_frame_segment.contains(frames)) return CfiResult::kInvalid;
     return find_cfi_linear({frames, object.eh_frame_segment.end}, pc, entry);

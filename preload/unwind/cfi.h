@@ -18,7 +18,7 @@ enum class CfiResult : std::uint8_t {
   kInvalid,  ///< the data is damaged, or of a kind that is not implemented
 };
 
-/// A frame description entry (FDE) with what applies of its common information entry (CIE).
+/// A frame description entry (FDE) with the applicable fields of its common information entry (CIE).
 struct CfiEntry {
   std::uint64_t pc_begin;
   std::uint64_t pc_end;
@@ -31,8 +31,8 @@ struct CfiEntry {
   bool signal_frame;  ///< augmentation S
 };
 
-/// Finds the entry of `pc` in an object: by the binary search table of .eh_frame_hdr, or linearly where there is
-/// none.
+/// Finds the entry of `pc` in an object: by the binary search table of .eh_frame_hdr, or by a linear search if there
+/// is no such table.
 CfiResult find_cfi(const ElfObject& object, std::uint64_t pc, CfiEntry& entry) noexcept;
 
 /// Finds the entry of `pc` in a sequence of entries.
@@ -56,8 +56,8 @@ enum class RegisterRule : std::uint8_t {
   kValExpression,  ///< the value that the expression computes
 };
 
-/// How the caller's registers are restored at one program counter. An expression is given by its distance: from
-/// `expressions` to the length of the expression (ULEB128), which its bytes follow.
+/// How the caller's registers are restored at one program counter. An expression is given by the distance of its
+/// length (ULEB128) from `expressions`; the bytes of the expression follow the length.
 struct CfiRow {
   std::uint64_t expressions;
   Span bounds;  ///< expressions do not extend beyond

@@ -11,7 +11,7 @@
 #include "preload/unwind/dwarf.h"
 #include "preload/unwind/unwinder.h"
 
-// Tests name another symbol: one that does not exist, as on an older libc, or a function of theirs.
+// Tests define another symbol: one that does not exist, as with an older libc, or a function of the test.
 #ifndef HEAPPROF_FIND_OBJECT
 #define HEAPPROF_FIND_OBJECT "_dl_find_object"
 #endif
@@ -60,8 +60,8 @@ struct ProgramHeaders {
   std::uint64_t load_bias = 0;
 };
 
-/// Finds the program headers of the object mapped at map.begin. Returns false when its first segment does not hold
-/// them, which takes a linker script.
+/// Finds the program headers of the object mapped at map.begin. Returns false if the object's first segment does not
+/// contain them, which requires a linker script.
 bool read_headers(const Span& map, ProgramHeaders& headers) noexcept {
   const auto* elf = reinterpret_cast<const ElfW(Ehdr)*>(map.begin);
   if (map.end - map.begin < sizeof *elf || std::memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0) return false;
@@ -142,8 +142,8 @@ bool read_mapped_path(std::uint64_t address, char* memory) noexcept {
   return found && memory[0] == '/' && !mapping.path_truncated;
 }
 
-/// As _dl_find_object, for libcs that do not have it: successive mappings of one file, the first from its offset 0,
-/// are an object.
+/// Replaces _dl_find_object for older libcs: successive mappings of one file, of which the first one begins at offset
+/// 0, are an object.
 bool find_in_maps(std::uint64_t pc, ObjectLocation& location) noexcept {
   auto* memory = static_cast<char*>(sys::map_private(kPage));
   if (memory == nullptr) return false;
@@ -174,8 +174,8 @@ bool find_in_maps(std::uint64_t pc, ObjectLocation& location) noexcept {
   return true;
 }
 
-/// Sets g_main_map to the range from the program's first segment to its last. AT_PHDR is right also when the loader
-/// was executed with the program as an argument: the loader sets it (glibc, elf/rtld.c).
+/// Sets g_main_map to the range from the program's first segment to its last. AT_PHDR is right even if the loader was
+/// executed with the program as an argument: the loader corrects it (glibc, elf/rtld.c).
 void find_main_map() noexcept {
   const auto* segments = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));
   const std::uint64_t count = getauxval(AT_PHNUM);
@@ -274,7 +274,7 @@ void start_elf_objects() noexcept {
       if (headers.begin[i].p_type == PT_LOAD) g_vdso = {vdso, vdso + page_end(headers.begin[i].p_memsz)};
   }
   if (&_r_debug == nullptr || _r_debug.r_ldbase == 0) return;
-  g_main = _r_debug.r_map;  // the first of the list: always the program, never removed
+  g_main = _r_debug.r_map;  // the first entry of the list is always the program, and is never removed
   find_main_map();
   const std::uint64_t base = _r_debug.r_ldbase;
   if (!read_headers({base, base + kPage}, headers)) return;
@@ -308,7 +308,7 @@ bool find_object(std::uint64_t pc, ObjectLocation& location) noexcept {
     location.main = location.map.contains(main_dynamic);
     return true;
   }
-  // The loader knows the vdso only where libc uses it.
+  // The loader's list contains the vdso only if libc uses it.
   if (!g_vdso.contains(pc)) return false;
   location.map = g_vdso;
   return true;

@@ -1,9 +1,9 @@
 // ELF objects in memory: finds the object that holds an address, and reads what unwinding needs from its headers.
 //
-// An object is asked for by _dl_find_object, which takes no lock (glibc 2.35 and later); older libcs are served from
-// /proc/self/maps. The memory of an object may be read only while nothing can unload it: find_object() and
-// read_object() take addresses on the calling thread's own stack. is_code(), is_unloaded() and loaded_range() read no
-// memory of the object and take any address.
+// Objects are found by _dl_find_object, which takes no lock (glibc 2.35 and later), or in /proc/self/maps with older
+// libcs. The memory of an object may be read only while nothing can unload it: find_object() and read_object() take
+// addresses on the calling thread's own stack. is_code(), is_unloaded() and loaded_range() read no memory of the
+// object and take any address.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct ObjectLocation {
   std::uint64_t load_bias = 0;
   bool load_bias_known = false;
   std::uint64_t eh_frame_hdr = 0;
-  const char* name = nullptr;  ///< the loader's; valid while the object stays loaded
+  const char* name = nullptr;  ///< the loader's name; valid while the object stays loaded
   bool main = false;
 };
 
@@ -58,8 +58,8 @@ inline constexpr std::size_t kPathMemoryBytes = 8192;
 /// Returns whether an object holds this address.
 bool is_code(std::uint64_t pc) noexcept;
 
-/// Returns whether certainly no object holds this address. Makes no system call and takes no lock. Always false
-/// without _dl_find_object.
+/// Returns true if it is certain that no object holds this address. Makes no system call and takes no lock. Always
+/// false without _dl_find_object.
 bool is_unloaded(const void* address) noexcept;
 
 /// Returns where the object that holds this address is mapped; empty when there is none, or without _dl_find_object.

@@ -28,8 +28,8 @@ constexpr unsigned operands(std::uint8_t op) noexcept {
   }
 }
 
-/// Runs the expression at `distance` in `row` on a stack of values. What a value is depends on Domain, which is
-/// either Numbers or Formulas; each operation of it returns false when it cannot be done:
+/// Runs the expression at `distance` in `row` on a stack of values. The type of the values depends on Domain, which
+/// is either Numbers or Formulas. Each operation of Domain returns false if it is not possible:
 ///   bool constant(uint64_t, Value&)                the number
 ///   bool from_register(unsigned, int64_t, Value&)  a register plus an offset
 ///   bool load(Value&, unsigned bytes)              the memory at the value

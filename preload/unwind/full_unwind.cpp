@@ -9,7 +9,7 @@ namespace heapprof::unwind {
 
 namespace {
 
-/// More frames than the recorder ever has between a hook and a capture.
+/// An upper bound of the number of the recorder's frames between a hook and a capture.
 constexpr unsigned kMaxRecorderFrames = 64;
 
 bool read_word(std::uint64_t address, StackBounds& bounds, std::uint64_t& value) noexcept {
@@ -45,15 +45,15 @@ RowKind find_row(const ElfObject* object, FrameAddress address, CfiRow& row) noe
         arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)))
       return RowKind::kSignal;
   } else {
-    // An emulator (qemu-user) keeps the code to which handlers return at the beginning of a page of its own.
+    // An emulator (qemu-user) places the code to which handlers return at the beginning of a separate page.
     if (pc % 4096 == 0 && probe(pc) && arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)))
       return RowKind::kSignal;
     const Span frames = find_registered(at);
     result = frames.begin == 0 ? CfiResult::kNone : find_cfi_linear(frames, at, entry);
   }
   if (result == CfiResult::kNone) {
-    // A function's first instruction as return address was not put there by a call, but by a program that created a
-    // stack (makecontext).
+    // A return address that is the first instruction of a function was not pushed by a call, but by a program that
+    // created a stack (makecontext).
     if (object != nullptr && !address.interrupted && find_cfi(*object, pc, entry) == CfiResult::kFound &&
         entry.pc_begin == pc)
       return RowKind::kOutermost;
@@ -94,7 +94,7 @@ Rule make_rule(const CfiRow& row, ModuleId module, std::uint64_t pc) noexcept {
       fp = value;
       break;
     case RegisterRule::kExpression: {
-      // Saved relative to the frame pointer, not the CFA, as realigned frames do.
+      // The register is saved relative to the frame pointer instead of the CFA, as in realigned frames.
       const Formula slot = simplify(row, value, pc);
       if (slot.kind != Formula::kFp || kind == RuleKind::kSp) return full;
       fp = kind == RuleKind::kFp ? slot.offset - cfa.offset : slot.offset;

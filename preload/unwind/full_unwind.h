@@ -50,7 +50,7 @@ enum class RowKind : std::uint8_t {
 /// Finds the unwind information of a frame. `object` holds address.lookup(); null for code without a module.
 RowKind find_row(const ElfObject* object, FrameAddress address, CfiRow& row) noexcept;
 
-/// Makes a rule of a row.
+/// Converts a row to a rule.
 Rule make_rule(const CfiRow& row, ModuleId module, std::uint64_t pc) noexcept;
 
 /// What a frame pointer points to (System V ABI, x86-64 supplement, 3.2.2; AAPCS64, 6.4.6).
@@ -59,15 +59,15 @@ struct FrameRecord {
   std::uint64_t return_address;
 };
 
-/// Reads the frame record of a frame without unwind information. Returns false when `fp` does not point to what can
-/// be one.
+/// Reads the frame record of a frame without unwind information. Returns false if `fp` does not point to a plausible
+/// frame record.
 bool read_frame_record(StackPointer sp, std::uint64_t fp, StackBounds& bounds, FrameRecord& record) noexcept;
 
-/// Reads the registers that the kernel saved for a signal handler; `sp` is the stack pointer when the handler
-/// returns.
+/// Reads the registers that the kernel saved for a signal handler; `sp` is the stack pointer after the handler has
+/// returned.
 bool read_signal_frame(StackPointer sp, StackBounds& bounds, FullFrame& frame) noexcept;
 
-/// Replaces `frame` by its caller. After kTruncated `reason` is set, and `frame` is not valid.
+/// Replaces `frame` by its caller. If it returns kTruncated, `reason` is set and `frame` is not valid.
 StepResult step_full(FullFrame& frame, StackBounds& bounds, std::uint64_t generation, Truncation& reason) noexcept;
 
 /// Unwinds from the current registers to the frame that entered the hook. Returns false when that fails.

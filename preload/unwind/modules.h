@@ -1,11 +1,13 @@
-// The table of modules: the loaded objects that call stacks have met, each with the id that nodes refer to.
+// The table of modules: the loaded objects that have been found on call stacks, each with the id to which nodes
+// refer.
 //
-// Objects are loaded and unloaded without a call that the recorder could hook, so knowledge about an address is valid
+// Objects are loaded and unloaded without a call that the recorder could hook, so the module of an address is known
 // only within one module generation. Every event that comes from ld.so raises the generation: loading and unloading
-// both cause some. A module stores the generation in which it was last confirmed. Before it is used in a newer one,
-// find_module() asks the loader again. If the same object is still there, the module is confirmed; another object
-// becomes a module of its own. Two objects are the same if their address, path and build id are equal (without a
-// build id: their unwind tables). An object that is loaded again at its old address therefore keeps its id.
+// both cause some. A module stores the generation in which it was last confirmed. Before the module is used in a
+// newer generation, find_module() looks its address up again. If the loader returns the same object, the module is
+// confirmed; another object becomes another module. Two objects are the same if their address, path and build id are
+// equal (without a build id: their unwind tables). An object that is loaded again at its old address therefore keeps
+// its id.
 //
 // Modules are never removed or changed. There are at most kMaxModules; further objects are treated as code without a
 // module.
@@ -26,7 +28,7 @@ inline constexpr std::uint32_t kMaxModules = 1u << 16;
 /// Immutable once it can be found, except name and defined_in.
 struct Module : ElfObject {
   ModuleId id;
-  std::atomic<const char*> name;          ///< the loader's; valid while the module is on the reader's stack
+  std::atomic<const char*> name;          ///< the loader's name; valid while the module is on the reader's stack
   std::atomic<std::uint32_t> defined_in;  ///< the last trace that defines the module: see redefine_modules()
   std::uint32_t next;                     ///< the next module with the same hash
 };
@@ -55,13 +57,13 @@ inline ModuleState& state_of(ModuleId id) noexcept { return detail::module_state
 void start_modules() noexcept;
 
 /// Finds the module that holds `pc`, which must be on the calling thread's stack, and confirms it in `generation`.
-/// Returns null when there is none or no memory for it.
+/// Returns null if there is no such module, or no memory for it.
 Module* find_module(std::uint64_t pc, std::uint64_t generation) noexcept;
 
 /// Defines the module in the trace, unless that has been done.
 void define(Module& module, const Definitions& definitions) noexcept;
 
-/// A new trace begins: all modules must be defined again.
+/// Call this when a new trace begins: all modules will be defined again.
 void redefine_modules() noexcept;
 
 }  // namespace heapprof::unwind

@@ -13,7 +13,7 @@ void lay_out(FrameArrays& arrays, std::uint32_t capacity) noexcept {
   char* at = reinterpret_cast<char*>(&arrays + 1);
   const auto take = [&](std::size_t bytes) noexcept { return std::exchange(at, at + bytes); };
   arrays.capacity = capacity;
-  // kWordStride: words before the first one, always unchanged.
+  // Padding for kWordStride: the words before the first one are always unchanged.
   for (std::uint32_t i = 1; i != kWordStride; ++i) {
     auto* const word = reinterpret_cast<StackWord*>(take(sizeof(StackWord)));
     *word = {reinterpret_cast<std::uint64_t>(&word->value), 0};
@@ -92,7 +92,8 @@ inline Frame* copy_walked(ThreadData& data, const Walked& walked) noexcept {
 NodeId update_shadow_stack(ThreadData& data, const Walk& walk, const Walked& walked, std::uint32_t omitted) noexcept {
   const std::uint32_t depth = walked.kept + walked.frames;
   data.length = walked.kept;
-  // The walk made room for its own frames; there may still be too little for all together.
+  // The walk made room for its own frames, but there may be too little room for these and the verified frames
+  // together.
   if (depth > data.arrays->capacity && !grow(data, walked.frames, walked.words)) return NodeId::kNone;
   data.length = 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);

@@ -1,10 +1,11 @@
-// The shadow stack: what a thread remembers of the last stack that it walked, to verify it instead of walking it
-// again.
+// The shadow stack: a thread's copy of the last stack that it walked, by which the next stack is verified instead of
+// walked.
 //
 // For each frame it holds the state, the node, and every word that the step from the frame read. A step depends on
-// the state and on these words only. So if a frame's state comes again and the words of this frame and of all outer
-// frames are unchanged, the rest of the stack is what it was. Frames whose step depends on more are barriers:
-// verification stops there. Nothing is written to the host's stack. docs/concepts/unwinding.md has the argument.
+// the state and on these words only. So if a walk reaches the state of a remembered frame, and the words of this
+// frame and of all outer frames are unchanged, the remaining stack is also unchanged. Frames whose step depends on
+// more are barriers: verification stops there. Nothing is written to the host's stack. docs/concepts/unwinding.md
+// explains why this is right.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +22,8 @@ namespace heapprof::unwind {
 struct FrameArrays {
   std::size_t mapped_bytes;  ///< 0: part of the mapping of ThreadData
   std::uint32_t capacity;    ///< frames, in each of the two sets
-  // The shadow stack, outermost frame first. frames[i].words: where the words of frame i end. frames[-1] equals no
-  // state and is above all.
+  // The shadow stack, outermost frame first. frames[i].words: where the words of frame i end. frames[-1] is a
+  // sentinel: it equals no state, and its sp is above all others.
   Frame* frames;
   StackWord* words;
   std::uint64_t* prefix_versions;  ///< of frames: see cached_paths.h
@@ -31,7 +32,7 @@ struct FrameArrays {
   StackWord* walked_words;
 };
 
-/// Memory that lay_out() needs: for each frame, and besides.
+/// The memory that lay_out() needs: per frame, and in addition.
 inline constexpr std::size_t kBytesPerFrame =
     2 * (sizeof(Frame) + kWordsPerFrame * sizeof(StackWord)) + sizeof(std::uint64_t);
 inline constexpr std::size_t kFixedBytes = sizeof(Frame) + (kWordStride - 1) * sizeof(StackWord);
@@ -64,8 +65,9 @@ inline bool same_state(const Frame& frame, const State& state) noexcept {
   return frame.fp == state.fp && (frame.flags & kStateFlags) == state.flags;
 }
 
-/// Returns how many of the frames up to and including `top` must be unwound again: 0, or all up to and including the
-/// innermost one that is a barrier or of which a word has changed. Takes about 4 instructions per word.
+/// Returns how many of the frames up to and including `top` must be unwound again, counted from the outermost: 0, or
+/// all up to and including the innermost frame that is a barrier or has a changed word. Takes about 4 instructions
+/// per word.
 inline std::uint32_t verify(const FrameArrays& arrays, const Frame* top) noexcept {
   const Frame* const frames = arrays.frames;
   const std::uint32_t barrier = top->barrier;
@@ -76,7 +78,7 @@ inline std::uint32_t verify(const FrameArrays& arrays, const Frame* top) noexcep
   while (word != stop && word[-1].unchanged()) --word;
   if (word == stop) [[likely]]
     return barrier;
-  const auto changed = static_cast<std::uint32_t>(word - arrays.words);  // one behind the changed word
+  const auto changed = static_cast<std::uint32_t>(word - arrays.words);  // the index after that of the changed word
   while (top[-1].words >= changed) --top;
   return static_cast<std::uint32_t>(top - frames) + 1;
 }

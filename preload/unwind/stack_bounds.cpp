@@ -48,8 +48,8 @@ bool probe_with(Probe kind, std::uint64_t address) noexcept {
 
 /// Returns where the calling thread's own stack ends; 0: unknown.
 std::uint64_t own_stack_top() noexcept {
-  // The main thread's thread pointer points between libraries, not to its stack. From an alternate stack below it
-  // there would be thousands of pages to probe, none of them stack.
+  // The main thread's thread pointer points to memory between libraries, not to its stack. If it were used as the
+  // top, a capture on an alternate stack below it would probe thousands of pages that are no stack.
   const bool main_thread = sys::thread_id() == sys::process_id();
   return !main_thread                   ? arch::thread_pointer()
          : &__libc_stack_end == nullptr ? 0

@@ -3,13 +3,13 @@
 // Each stack has a readable range: pages around the stack pointer that were probed and found readable. It grows page
 // by page when the unwinder asks for more, up to the first page that is not readable; on real stacks that is the
 // guard page of the next stack. A probe is a system call that reads an address and has no other effect:
-// rt_sigprocmask with an invalid `how` returns EFAULT where no memory is, EINVAL where there is. It costs 0.2 us per
-// page, once.
+// rt_sigprocmask with an invalid `how` returns EFAULT if the address is not readable, else EINVAL. It takes 0.2 us,
+// once per page.
 //
 // A thread's own stack lives as long as the thread, so its range stays valid. Its top is known: the thread pointer in
 // threads that glibc starts, __libc_stack_end in the main thread. Other stacks (coroutines, alternate signal stacks)
 // may be unmapped at any time. Their ranges are valid only while consecutive captures begin on the same stack and no
-// munmap was recorded. docs/concepts/unwinding.md has the alternatives.
+// munmap was recorded. docs/concepts/unwinding.md lists the alternatives.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace heapprof::unwind {
 /// Chooses the probe. Call it before the first capture.
 void start_probing() noexcept;
 
-/// The ranges of stacks that are not a thread's own are not valid any more. Wait-free.
+/// Invalidates the ranges of all stacks that are not a thread's own. Wait-free.
 void invalidate_foreign_stacks() noexcept;
 
 /// Returns whether the byte at `address`, and so its page, can be read.
@@ -34,7 +34,7 @@ bool on_own_stack(std::uint64_t address, std::uint64_t higher) noexcept;
 /// The known ranges of up to four stacks, for one thread. Zeroed memory is a valid object.
 class StackBounds {
  public:
-  /// A capture begins with this stack pointer; the memory directly below it is in use.
+  /// Begins a capture at this stack pointer. Precondition: the memory directly below it is in use.
   void begin(std::uint64_t sp) noexcept {
     crossings_ = 0;
     if (current_ == begin_ && seen_invalidations_ == invalidations() && contains(sp - 8)) [[likely]]
@@ -42,7 +42,7 @@ class StackBounds {
     begin_elsewhere(sp);
   }
 
-  /// The unwinder goes to another stack: makes the stack of `sp` the current one. Returns false when `sp` cannot be
+  /// Makes the stack of `sp` the current one, because the unwinder continues on it. Returns false when `sp` cannot be
   /// read, and after kMaxCrossings calls since begin().
   bool cross(std::uint64_t sp) noexcept;
 
@@ -72,9 +72,9 @@ class StackBounds {
 
  private:
   struct Range {
-    std::uint64_t low;    ///< of a page; all 0: unused
+    std::uint64_t low;    ///< the beginning of a page; an unused range is all 0
     std::uint64_t high;   ///< [low, high) is readable
-    std::uint64_t limit;  ///< nothing at or above is read
+    std::uint64_t limit;  ///< addresses from here on are not read
     bool own;             ///< the thread's own stack
   };
   static constexpr unsigned kRanges = 4;
