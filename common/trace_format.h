@@ -7,10 +7,9 @@
 //   frames  = extent header, frame*, zeros                 append only
 //   frame   = frame header, payload, padding to 8 bytes
 //
-// Every number is little-endian. Everything is written through shared mappings by a process that may be killed
-// between any two instructions, so each part becomes valid by one store, after its content: `magic` of an extent or a
-// frame, `commit` of a staging block. A stream's events are its frames in order of `sequence`, then the committed
-// slots of its staging block.
+// Numbers are little-endian. A process that may be killed at any instruction writes the file through shared mappings.
+// So each part becomes valid by one store after its content: `magic` of an extent or a frame, `commit` of a staging
+// block. A stream's events are its frames by `sequence`, then the committed slots of its staging block.
 #pragma once
 
 #include <cstddef>

@@ -17,7 +17,7 @@ inline std::uint32_t events_per_clock() noexcept { return has_tick_word() ? kEve
 /// The number of events in a run of a thread that does not hold the lease. After each run the thread may try to
 /// acquire the lease.
 constexpr std::uint32_t kEventsPerAttempt = 128;
-/// Events that are further apart each get a time of their own, so that the timeline stays exact.
+/// Events with a larger distance each get their own time, so that the timeline is exact.
 constexpr std::uint64_t kMaxRunGapNs = 100'000;
 
 /// Recovers a thread after a longjmp has abandoned its event, with any call of the allocator around the event. If a

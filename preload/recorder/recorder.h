@@ -1,5 +1,4 @@
-// The recorder's interface for the hooks. A hook calls the real function, and reports to the recorder before or after
-// that call, in this order (docs/concepts/ordering.md explains why):
+// The interface for the hooks, which report in this order (docs/concepts/ordering.md explains why):
 //
 //   malloc       AllocatorCall call;  p = real(n);  call.done();  allocated(p, n, entry, call)
 //   free         freed(p, entry);  real(p)
@@ -80,11 +79,11 @@ void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept;
   detail::freed(block, entry.pc, entry.sp, entry.fp);
 }
 
-/// `old_block`, not null, is about to be passed to the real realloc. False: recording is off, or an outer hook
-/// (reallocarray) has recorded it; then realloc_end must not be called.
+/// `old_block`, not null, is about to be passed to the real realloc. Returns false if recording is off, or if an
+/// outer hook (reallocarray) has recorded the call; then realloc_end must not be called.
 bool realloc_begin(const void* old_block, const EntryRegisters& entry) noexcept;
-/// The real realloc returned `new_block`. Null with size 0: the old block was freed; null otherwise: realloc failed,
-/// and the old block is still live.
+/// The real realloc returned `new_block`. If it is null and `size` is 0, the old block was freed; if it is null
+/// otherwise, realloc failed and the old block is still live.
 void realloc_end(const void* old_block, const void* new_block, std::size_t size, const EntryRegisters& entry,
                  const AllocatorCall& call) noexcept;
 
@@ -93,7 +92,7 @@ void mapped(const void* address, std::size_t size, int protection, int flags, co
 void unmap_begin(const void* address, std::size_t size, const EntryRegisters& entry) noexcept;
 void unmap_end(bool succeeded) noexcept;
 void remap_begin(const void* old_address, std::size_t old_size, const EntryRegisters& entry) noexcept;
-/// `new_address` null: mremap failed.
+/// `new_address` is null if mremap failed.
 void remap_end(const void* new_address, std::size_t new_size, const EntryRegisters& entry) noexcept;
 /// The program break moved (brk, sbrk).
 void break_moved(const void* old_break, const void* new_break, const EntryRegisters& entry) noexcept;

@@ -1,4 +1,4 @@
-// Cached steps: the unwind steps that a thread took recently, by the (pc, sp) that they left.
+// Cached steps: the unwind steps that a thread took recently, found by the (pc, sp) from which they start.
 //
 // Programs allocate at many call sites near the top of a stack whose outer part stays the same. The shadow stack
 // contains the stack of one of these call sites. From the others, cached steps lead to a frame of the shadow stack.

@@ -28,8 +28,8 @@ struct Formula {
   std::int64_t offset = 0;
 };
 
-/// Simplifies the expression at `distance` in `row` for the program counter `pc`, with unknown registers. For the
-/// rule of a register the formula is the address where it is saved; an expression that uses the CFA is not
+/// Simplifies the expression at `distance` in `row` for the program counter `pc`, without the values of registers.
+/// For the rule of a register the formula is the address where it is saved; an expression that uses the CFA is not
 /// simplified.
 Formula simplify(const CfiRow& row, std::int64_t distance, std::uint64_t pc) noexcept;
 

@@ -33,7 +33,7 @@ struct Frame : FrameIdentity {
   std::uint64_t fp;
   /// Index into the words: see FrameArrays.
   std::uint32_t words;
-  /// Of a remembered frame: 1 + index of the nearest barrier from here outwards; 0: none.
+  /// In the shadow stack: 1 + the index of the nearest barrier from this frame outwards; 0: none.
   std::uint32_t barrier;
 };
 static_assert(sizeof(Frame) == 48);

@@ -1,9 +1,9 @@
 // Unwinding with all registers, for the few program counters whose rule needs more than sp and fp: code of ld.so that
 // addresses its frame by rbx, for example.
 //
-// A hook knows only pc, sp and fp of its caller. The other registers that calls preserve are found by unwinding the
-// recorder's own frames: from the current registers to the frame that entered the hook. After a signal frame all
-// registers are known.
+// In a hook, only pc, sp and fp of the caller are known. The other registers that calls preserve are found by
+// unwinding the recorder's own frames: from the current registers to the frame that entered the hook. After a signal
+// frame all registers are known.
 //
 // Nothing is cached, so a frame takes some microseconds.
 #pragma once

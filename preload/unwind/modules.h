@@ -1,5 +1,4 @@
-// The table of modules: the loaded objects that have been found on call stacks, each with the id to which nodes
-// refer.
+// The table of modules: the loaded objects found on call stacks, each with the id to which nodes refer.
 //
 // Objects are loaded and unloaded without a call that the recorder could hook, so the module of an address is known
 // only within one module generation. Every event that comes from ld.so raises the generation: loading and unloading

@@ -46,7 +46,7 @@ bool probe_with(Probe kind, std::uint64_t address) noexcept {
   return false;
 }
 
-/// Returns where the calling thread's own stack ends; 0: unknown.
+/// Returns the top of the calling thread's own stack; 0: unknown.
 std::uint64_t own_stack_top() noexcept {
   // The main thread's thread pointer points to memory between libraries, not to its stack. If it were used as the
   // top, a capture on an alternate stack below it would probe thousands of pages that are no stack.

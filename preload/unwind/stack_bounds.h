@@ -1,10 +1,9 @@
 // Which addresses of a stack may be read. The recorder reads no address that it has not found to be mapped.
 //
 // Each stack has a readable range: pages around the stack pointer that were probed and found readable. It grows page
-// by page when the unwinder asks for more, up to the first page that is not readable; on real stacks that is the
-// guard page of the next stack. A probe is a system call that reads an address and has no other effect:
-// rt_sigprocmask with an invalid `how` returns EFAULT if the address is not readable, else EINVAL. It takes 0.2 us,
-// once per page.
+// by page when the unwinder needs more, up to the first page that is not readable; on real stacks that is the guard
+// page of the next stack. A probe is a system call that reads an address and has no other effect: rt_sigprocmask with
+// an invalid `how` returns EFAULT if the address is not readable, else EINVAL. It takes 0.2 us, once per page.
 //
 // A thread's own stack lives as long as the thread, so its range stays valid. Its top is known: the thread pointer in
 // threads that glibc starts, __libc_stack_end in the main thread. Other stacks (coroutines, alternate signal stacks)
@@ -57,8 +56,8 @@ class StackBounds {
     return grow(address);
   }
 
-  /// Returns whether the current stack is that of begin(). Its valid stack pointers are the bytes() from first_sp()
-  /// on.
+  /// Returns whether the current stack is that of begin(). Then its stack pointers are [first_sp(), first_sp() +
+  /// bytes()).
   bool at_beginning() const noexcept { return current_ == begin_; }
   std::uint64_t first_sp() const noexcept { return low_ + 8; }
   std::uint64_t bytes() const noexcept { return bytes_; }
@@ -67,7 +66,7 @@ class StackBounds {
   /// must not be read.
   std::uint32_t version() const noexcept { return version_; }
 
-  /// Drops all ranges: another thread uses the object from now on.
+  /// Drops all ranges. Call it before another thread uses the object.
   void reset() noexcept;
 
  private:

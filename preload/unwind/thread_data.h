@@ -34,7 +34,8 @@ struct ThreadData : CachedPaths {
   CachedNodes nodes;
   FrameArrays first_arrays;  ///< the last member
 
-  /// Returns whether the shadow stack, and all that is cached with it, can be used with the current bounds.
+  /// Returns whether the shadow stack, and the caches that depend on it, can be used in the current module generation
+  /// and with the current bounds.
   bool is_valid() const noexcept {
     return generation == unwind::generation() && bounds_version == bounds.version() && omitted == 0;
   }

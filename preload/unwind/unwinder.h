@@ -2,9 +2,10 @@
 // registers with which a hook was entered. It uses unwind rules from .eh_frame, a shadow stack that is verified at
 // each capture, and caches of both; it never writes to the host's stack. docs/concepts/unwinding.md explains how.
 //
-// Nothing here allocates from the host, takes a lock, changes errno, or calls a function of libc except
-// _dl_find_object, which takes no lock (glibc 2.35 and later). Memory is mapped directly. While system calls are
-// forbidden (sys::g_forbidden) a stack that needs one is truncated.
+// Nothing here allocates from the host, takes a lock, or changes errno. The only functions of libc that are called
+// are those for memory and strings, getauxval, and _dl_find_object, which takes no lock (glibc 2.35 and later).
+// Memory is mapped directly. While system calls are forbidden (sys::g_forbidden), a stack that needs one is
+// truncated.
 //
 // Functions may be called from any thread and any signal handler at any time, unless a comment says otherwise.
 #pragma once

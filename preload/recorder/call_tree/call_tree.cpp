@@ -107,8 +107,8 @@ CallTree::Table* CallTree::allocate_table(std::uint32_t slots) noexcept {
 
 /// Doubles the table. One thread does it, while the others use the old table. If the table becomes 3/4 full
 /// meanwhile, each new node costs a system call that checks whether that thread is alive; if it has died, another
-/// thread doubles the table. growing_ only saves work: the compare-and-swap of table_ decides which thread's new
-/// table is used.
+/// thread doubles the table. growing_ only avoids needless work: the compare-and-swap of table_ decides which
+/// thread's new table is used.
 void CallTree::grow(Table* full) noexcept {
   if (__atomic_load_n(&table_, __ATOMIC_ACQUIRE) != full || full->mask > kChunkNodes * kMaxChunks) return;
   const int self = sys::thread_id();
@@ -126,7 +126,8 @@ void CallTree::grow(Table* full) noexcept {
         if (id == 0) continue;
         std::uint64_t to = paths_[id / kChunkNodes][id % kChunkNodes];
         while (larger->slots[to & larger->mask].key != 0) ++to;
-        // Atomic loads: another thread may have emptied the old table already (below), and late writers refill slots.
+        // Atomic loads: another thread may have emptied the old table already (below), and late writers may refill
+        // it.
         larger->slots[to & larger->mask] = {__atomic_load_n(&slot.key, __ATOMIC_RELAXED),
                                             __atomic_load_n(&slot.parent, __ATOMIC_RELAXED), id};
         ++larger->used;
@@ -142,7 +143,7 @@ void CallTree::grow(Table* full) noexcept {
       }
     }
   }
-  recover_abandoned_growth(self);  // no thread doubles it now
+  recover_abandoned_growth(self);  // growing_ = 0: no thread doubles the table now
 }
 
 void CallTree::recover_abandoned_growth(int thread) noexcept {

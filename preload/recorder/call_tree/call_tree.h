@@ -6,8 +6,7 @@
 //
 // Adding takes no lock either: the node's definition is committed to the adding thread's stream, and then its number
 // is published in the table. If two threads add the same node at once, it may be defined twice, under two numbers.
-// The same can happen to a node that is added while the table is doubled. Readers of the trace merge nodes by content
-// (common/ids.h).
+// The same can happen to a node that is added while the table is doubled. Readers merge such nodes (common/ids.h).
 //
 // Memory: 16 bytes per slot of a table that is at most 5/8 full, and 8 bytes per node for doubling it: 34 to 60 bytes
 // per node. The pages of a table that was replaced are freed, but stay mapped for threads that still read them.
@@ -37,7 +36,7 @@ class CallTree {
       __builtin_prefetch(&table->slots[path & table->mask]);
   }
 
-  /// Node numbers used so far.
+  /// The number of node numbers used so far.
   std::uint32_t size() const noexcept { return __atomic_load_n(&next_, __ATOMIC_RELAXED) - 1; }
 
   /// Call this when a thread has left the recorder by longjmp, or has died in it: if it was doubling the table,
@@ -57,7 +56,7 @@ class CallTree {
   struct Table {
     std::uint32_t mask;
     std::uint32_t used;
-    alignas(64) Slot slots[1];  ///< mask + 1
+    alignas(64) Slot slots[1];  ///< mask + 1 elements
   };
 
   static constexpr std::size_t table_bytes(std::uint32_t slots) noexcept {

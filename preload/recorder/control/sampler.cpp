@@ -66,7 +66,7 @@ void take_sample(ThreadState& state) noexcept {
   if (sys::forbidden()) return;
   std::uint64_t due = __atomic_load_n(&g_next_sample, __ATOMIC_RELAXED);
   const std::uint64_t resident = resident_bytes();
-  // After the file, so that no system call comes between the two clocks.
+  // The clocks are read after the file, so that reading the file does not separate the two readings.
   const Ticks now = g_clock.now();
   const std::uint64_t monotonic_ns = sys::clock_ns(CLOCK_MONOTONIC);
   if (monotonic_ns == 0) return;  // system calls were forbidden meanwhile

@@ -10,7 +10,7 @@
 
 namespace heapprof::recorder {
 
-/// In a page that the kernel zeroes in a forked child (MADV_WIPEONFORK).
+/// The contents of a page that the kernel zeroes in a forked child (MADV_WIPEONFORK).
 struct ForkPage {
   std::uint32_t same_process;  ///< 1 in the process that mapped the page, 0 in a forked child
   /// The process generation (thread/thread_state.h) while events may take the fast path; a kGuard... bit is set for

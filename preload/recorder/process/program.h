@@ -1,4 +1,4 @@
-// Which program this process runs.
+// The path of the program that this process runs.
 #pragma once
 
 namespace heapprof::recorder {

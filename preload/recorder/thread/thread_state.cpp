@@ -46,8 +46,8 @@ constexpr std::uint64_t claim_after(std::uint64_t claim, int thread) noexcept {
   return ((claim >> 32) + 1) << 32 | static_cast<std::uint32_t>(thread);
 }
 
-/// The thread `owner`, which had this state, may have died anywhere: inside the recorder, in a signal handler's
-/// event, or in a call of a patched function, whose frame is gone.
+/// Recovers the state of the dead thread `owner`, which may have died inside the recorder, in the event of a signal
+/// handler, or in a call of a patched function, whose frame is gone.
 void recover_from_dead(ThreadState& state, int owner) noexcept {
   state.intercepted = 0;
   for (InterceptedCall& call : state.calls) call.frame = nullptr;

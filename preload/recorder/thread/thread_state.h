@@ -87,8 +87,9 @@ void recover_abandoned_state(ThreadState& state, int owner) noexcept;
 /// interrupted event.
 bool busy_is_stale(const ThreadState& state, StackPointer stack_pointer) noexcept;
 
-/// A thread's name is usually set soon after its start. It is checked after 1, 2, 4 and 8 events, then only with each
-/// new block and every 10 ms, so that the number of system calls does not grow with the number of events.
+/// A thread's name is usually set soon after its start. It is checked when each of the first four runs begins (with
+/// several threads, these have 1, 2, 4 and 8 events), then only with each new block and every 10 ms, so that system
+/// calls do not become more frequent with more events.
 inline constexpr std::uint32_t kMaxNameInterval = 16;
 
 /// Commits the thread's name if it has changed.

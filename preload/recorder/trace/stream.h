@@ -1,5 +1,5 @@
-// A thread's stream of events: the staging block into which events are written, and the frames as which full blocks
-// are appended to the file. Used by one thread at a time and its signal handlers; no other thread writes to it.
+// A thread's stream of events: a staging block, into which events are written, and frames in the file, into which
+// full blocks are compressed. Used by one thread at a time and its signal handlers; no other thread writes to it.
 //
 // An event is appended in two steps: fill the next slot, then store the commit word. From that store on the event
 // survives the process. No lock is taken, and no system call is made until the block is full. Then the thread encodes

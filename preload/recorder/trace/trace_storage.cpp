@@ -29,8 +29,8 @@ constexpr long kFuseMagic = 0x65735546, kZfsMagic = 0x2fc12fc1, kBcachefsMagic =
 constexpr int kNotFound = -ENOENT, kInputOutput = -EIO, kDenied = -EACCES, kExists = -EEXIST, kTooBig = -EFBIG,
               kNoSpace = -ENOSPC, kReadOnly = -EROFS, kNotSupported = -EOPNOTSUPP, kQuota = -EDQUOT;
 
-// Paths are built in static buffers: only one thread at a time creates a trace (lifecycle.cpp), and it may be on a
-// small stack.
+// Paths are built in static buffers, because the thread that creates the trace may have a small stack. Only one
+// thread at a time does that (lifecycle.cpp).
 constexpr std::size_t kPathBytes = 4096;
 
 constexpr Failure kDiskFull = "no space left on the disk for the trace";

@@ -68,8 +68,8 @@ class TraceStorage {
   char path_[4096] = "";
 };
 
-/// Expands %e %p %t %h %% of `pattern`. In %e and %h, '/' and a leading '.' become '_'. False when the result exceeds
-/// `size`.
+/// Expands %e %p %t %h %% of `pattern`. In %e and %h, '/' and a leading '.' become '_'. Returns false if the result
+/// exceeds `size`.
 bool expand_pattern(const char* pattern, const char* program, int pid, std::uint64_t start_realtime_ns, char* result,
                     std::size_t size) noexcept;
 
