@@ -136,17 +136,17 @@ void begin(bool forked_child) noexcept {
   g_pause = 0;
   set_state(State::kOn);
 
-  ThreadState* state = attach_thread();
-  if (state == nullptr) {
+  ThreadState* thread = attach_thread();
+  if (thread == nullptr) {
     blocked.restore(0);
     return;
   }
-  state->busy = arch::stack_pointer();
-  describe_process(state->stream);
-  take_sample(*state);
-  set_paused(*state, g_settings.paused);
+  thread->busy = arch::stack_pointer();
+  describe_process(thread->stream);
+  take_sample(*thread);
+  set_paused(*thread, g_settings.paused);
   open_fast_path(g_process_generation, g_settings.free_stacks ? kGuardFreeStacks : 0);
-  state->busy = StackPointer::kNone;
+  thread->busy = StackPointer::kNone;
   blocked.restore(0);
 
   if (g_environment_prepared) update_session_entry();

@@ -27,46 +27,46 @@ void publish_paused() noexcept {
 
 }  // namespace
 
-void set_paused(ThreadState& state, bool paused) noexcept {
+void set_paused(ThreadState& thread, bool paused) noexcept {
   std::uint64_t last = __atomic_load_n(&g_pause, __ATOMIC_SEQ_CST);
   Ticks time{};
   bool changed = false;
   while (!changed && ((last & 1) != 0) != paused) {
     // Later than the last change, and not before the stream's last event: so the record will have exactly this time,
     // whatever other threads do before it is written.
-    time = later_of(g_clock.now(), later_of(Ticks{last / 2 + 1}, state.stream.last_time()));
+    time = later_of(g_clock.now(), later_of(Ticks{last / 2 + 1}, thread.stream.last_time()));
     changed = __atomic_compare_exchange_n(&g_pause, &last, tick_count(time) * 2 + (paused ? 1 : 0), false,
                                           __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
   }
   // Even without a change: the thread that changed g_pause before may have died, or left by longjmp, before this
   // call.
   publish_paused();
-  if (changed) state.stream.append(paused ? Op::kPause : Op::kResume, time, 0, 0, 0, 0);
+  if (changed) thread.stream.append(paused ? Op::kPause : Op::kResume, time, 0, 0, 0, 0);
 }
 
-void commit_mark(ThreadState& state, const char* text, std::size_t bytes) noexcept {
+void commit_mark(ThreadState& thread, const char* text, std::size_t bytes) noexcept {
   // The runs of this thread and of the lease's holder end here: events after the mark have a later time.
-  const Ticks now = now_revoking_lease(state);
-  state.stream.append_text(TextKind::kMark, 0, tick_count(now), text, bytes < kMaxMarkBytes ? bytes : kMaxMarkBytes);
-  state.stream.end_run();
+  const Ticks now = now_revoking_lease(thread);
+  thread.stream.append_text(TextKind::kMark, 0, tick_count(now), text, bytes < kMaxMarkBytes ? bytes : kMaxMarkBytes);
+  thread.stream.end_run();
 }
 
 void reset_mailbox() noexcept { __atomic_store_n(&g_last_request, 0, __ATOMIC_RELAXED); }
 
-void handle_control_request(ThreadState& state) noexcept {
+void handle_control_request(ThreadState& thread) noexcept {
   if (in_forked_child()) return;
   FileHeader::Mailbox& mailbox = g_trace.header()->mailbox;
   const std::uint32_t request = __atomic_load_n(&mailbox.request, __ATOMIC_ACQUIRE);
   if (request == __atomic_load_n(&g_last_request, __ATOMIC_RELAXED)) return;
   if (__atomic_exchange_n(&g_last_request, request, __ATOMIC_RELAXED) == request) return;
   switch (static_cast<MailboxCommand>(__atomic_load_n(&mailbox.command, __ATOMIC_RELAXED))) {
-    case MailboxCommand::kPause: set_paused(state, true); break;
-    case MailboxCommand::kResume: set_paused(state, false); break;
+    case MailboxCommand::kPause: set_paused(thread, true); break;
+    case MailboxCommand::kResume: set_paused(thread, false); break;
     case MailboxCommand::kMark: {
       char text[kMaxMarkBytes];
       const std::uint32_t bytes = __atomic_load_n(&mailbox.text_bytes, __ATOMIC_RELAXED);
       __builtin_memcpy(text, mailbox.text, sizeof text);
-      commit_mark(state, text, bytes < sizeof text ? bytes : sizeof text);
+      commit_mark(thread, text, bytes < sizeof text ? bytes : sizeof text);
       break;
     }
     default: break;

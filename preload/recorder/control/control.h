@@ -1,7 +1,7 @@
 // Pause, resume and mark, requested by the program itself (heapprof.h), or by `heapprof control` through the mailbox
 // in the trace's header. The mailbox is read with each timeline sample; its contents are not trusted.
 //
-// Every `state` is that of the calling thread, which has entered it.
+// Every `thread` is the state of the calling thread, which has entered it.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@
 namespace heapprof::recorder {
 
 /// Pauses or resumes. A change is committed to the thread's stream and written to the header.
-void set_paused(ThreadState& state, bool paused) noexcept;
+void set_paused(ThreadState& thread, bool paused) noexcept;
 
 /// Commits a mark with the first 256 bytes of `text`.
-void commit_mark(ThreadState& state, const char* text, std::size_t bytes) noexcept;
+void commit_mark(ThreadState& thread, const char* text, std::size_t bytes) noexcept;
 
 /// Call this before a new trace, in which control requests are numbered from 1 again.
 void reset_mailbox() noexcept;
 
 /// Handles the control request in the mailbox, if there is a new one, and acknowledges it.
-void handle_control_request(ThreadState& state) noexcept;
+void handle_control_request(ThreadState& thread) noexcept;
 
 }  // namespace heapprof::recorder

@@ -61,7 +61,7 @@ void stop_sampler() noexcept {
 }
 void resume_sampler() noexcept { __atomic_store_n(&g_next_sample, 0, __ATOMIC_RELAXED); }
 
-void take_sample(ThreadState& state) noexcept {
+void take_sample(ThreadState& thread) noexcept {
   const std::uint64_t stops = __atomic_load_n(&g_stops, __ATOMIC_ACQUIRE);
   if (sys::forbidden()) return;
   std::uint64_t due = __atomic_load_n(&g_next_sample, __ATOMIC_RELAXED);
@@ -75,7 +75,7 @@ void take_sample(ThreadState& state) noexcept {
   // stop, and only then the kernel's refusal.
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   if (__atomic_load_n(&g_stops, __ATOMIC_RELAXED) != stops) return;
-  state.stream.append(Op::kSample, now, monotonic_ns, resident, 0, 0);
+  thread.stream.append(Op::kSample, now, monotonic_ns, resident, 0, 0);
   g_clock.calibrate(now, monotonic_ns);
   const std::uint64_t elapsed_ns = monotonic_ns - g_clock.origin_monotonic_ns();
   const std::uint64_t interval_ns = elapsed_ns < 500'000       ? 500'000

@@ -27,20 +27,20 @@ extern std::uint64_t g_next_sample;
 
 /// Commits a sample to the thread's stream and sets when the next one is due. Does nothing while system calls are
 /// forbidden.
-void take_sample(ThreadState& state) noexcept;
+void take_sample(ThreadState& thread) noexcept;
 
 /// The latest time of the next sample after a sample at `now`.
 Ticks latest_next_sample(Ticks now) noexcept;
 
 /// Takes a sample if one is due and no other thread takes it. Returns whether it took a sample.
-inline bool sample_if_due(ThreadState& state, Ticks now) noexcept {
+inline bool sample_if_due(ThreadState& thread, Ticks now) noexcept {
   std::uint64_t due = __atomic_load_n(&g_next_sample, __ATOMIC_RELAXED);
   if (now < Ticks{due}) [[likely]]
     return false;
   if (!__atomic_compare_exchange_n(&g_next_sample, &due, tick_count(latest_next_sample(now)), false, __ATOMIC_RELAXED,
                                    __ATOMIC_RELAXED))
     return false;
-  take_sample(state);
+  take_sample(thread);
   return true;
 }
 

@@ -39,7 +39,7 @@ constinit ThreadState* g_shared_memory_state = nullptr;
 /// The number of states that one search for the state of a dead thread examines. It limits the cost of a new thread
 /// when all owners are alive.
 constexpr int kMaxSearched = 16;
-constexpr std::uint32_t kMaxDepth = 4;
+constexpr std::uint32_t kMaxNestedStates = 4;
 constexpr std::uint64_t kNameIntervalNs = 10'000'000;
 
 constexpr std::uint64_t claim_after(std::uint64_t claim, int thread) noexcept {
@@ -185,7 +185,7 @@ void announce_if_abandoned(ThreadState& state) noexcept {
 
 ThreadState* nested_state(ThreadState& outer) noexcept {
   if (outer.nested == nullptr) {
-    if (outer.depth == kMaxDepth) return nullptr;
+    if (outer.depth == kMaxNestedStates) return nullptr;
     outer.nested = allocate_state(outer.owner(), outer.depth + 1);
     if (outer.nested == nullptr) return nullptr;
   }
