@@ -34,7 +34,7 @@ class ChunkReader {
   void mark_active(std::uint32_t stream);
 
   ReadState& shared_;
-  std::size_t next_ = 0;  // chunk behind the current one
+  std::size_t next_ = 0;  // number of the chunk after the current one
   std::vector<std::uint8_t> contents_;
   std::unique_ptr<ChunkDecoder> decoder_;
   std::uint64_t events_left_ = 0;        // of the current chunk, by its header

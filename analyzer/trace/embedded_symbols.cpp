@@ -11,9 +11,9 @@ namespace heapprof::trace {
 
 namespace {
 
-// Extents of 1 MB: readers search for the next one, unit by unit, when one is damaged.
+// Extents of at most 1 MB, because readers that find a damaged header search for the next extent unit by unit.
 constexpr std::uint32_t kExtentPayload = (1u << 20) - sizeof(ExtentHeader);
-// More than any compressed table of names.
+// No compressed table of names is as large.
 constexpr std::uint64_t kMaxSymbolBytes = std::uint64_t{1} << 30;
 
 bool is_symbol_extent(const ExtentHeader& header, std::uint64_t file_id, std::uint64_t offset) {
@@ -62,7 +62,7 @@ std::optional<std::string> read_symbols(const InputFile& file, std::uint64_t fil
 
 std::string symbol_extents(std::string_view symbols, std::uint64_t file_id, std::uint64_t offset,
                            std::uint32_t unit_bytes) {
-  std::string run;
+  std::string extents;
   std::size_t done = 0;
   bool ended = false;
   for (std::uint32_t ordinal = 0; !ended; ++ordinal) {
@@ -74,16 +74,16 @@ std::string symbol_extents(std::string_view symbols, std::uint64_t file_id, std:
     ExtentHeader header{};
     header.magic = kExtentMagic;
     header.file_id = file_id;
-    header.offset = offset + run.size();
+    header.offset = offset + extents.size();
     header.bytes = static_cast<std::uint32_t>(bytes);
     header.kind = ExtentKind::kSymbols;
-    header.stream = static_cast<StreamId>(1);  // none, but readers of version 1.0 ignore extents without a stream
+    header.stream = static_cast<StreamId>(1);  // unused, but readers of version 1.0 ignore extents without a stream
     header.ordinal = ordinal;
     header.checksum = header_checksum(header);
-    const std::size_t begin = run.size();
-    run.resize(begin + bytes);
-    std::memcpy(run.data() + begin, &header, sizeof header);
-    symbols.copy(run.data() + begin + sizeof header, size, done);
+    const std::size_t begin = extents.size();
+    extents.resize(begin + bytes);
+    std::memcpy(extents.data() + begin, &header, sizeof header);
+    symbols.copy(extents.data() + begin + sizeof header, size, done);
     done += size;
   }
   SymbolsEnd end{};
@@ -92,8 +92,8 @@ std::string symbol_extents(std::string_view symbols, std::uint64_t file_id, std:
   end.offset = offset;
   end.symbol_bytes = symbols.size();
   end.checksum = checksum(&end, offsetof(SymbolsEnd, checksum));
-  std::memcpy(run.data() + run.size() - sizeof end, &end, sizeof end);
-  return run;
+  std::memcpy(extents.data() + extents.size() - sizeof end, &end, sizeof end);
+  return extents;
 }
 
 }  // namespace heapprof::trace

@@ -1,5 +1,5 @@
-// The symbols that a trace carries: consecutive extents of kind kSymbols at the end of the file, written by
-// `heapprof bundle` (docs/concepts/trace-format.md, "Symbols").
+// The function names that a bundled trace contains: consecutive extents of kind kSymbols at the end of the file,
+// written by `heapprof bundle` (docs/concepts/trace-format.md, "Symbols").
 //
 // They are found from the end of the file, so they can follow a trace of any layout that begins with a file id.
 // Readers of recordings skip these extents; readers of other layouts end where the first of them begins.

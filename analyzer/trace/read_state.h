@@ -22,7 +22,7 @@ struct ReadState {
   std::uint64_t last_time = 0;         ///< ticks: of the last event that was merged
   std::uint64_t frame_bytes_read = 0;  ///< of TraceFile::frame_bytes()
 
-  // Buffers, and what they are charged against (limits.h).
+  // Buffers, and the memory that counts towards the limits in limits.h.
   std::vector<std::vector<MergedEvent>> spare_buffers;
   std::vector<std::uint8_t> frame_buffer;
   std::vector<std::uint8_t> column_buffer;

@@ -87,7 +87,7 @@ bool StreamDecoder::reserve(std::size_t events) {
   return true;
 }
 
-/// Counts what is missing before a block with this sequence number, `events_before` as its header has it.
+/// Counts what is missing before the block `sequence`. `events_before`: the events before it, by its header.
 void StreamDecoder::close_gap(std::uint32_t sequence, std::uint64_t events_before) {
   if (sequence == state_.next_sequence && events_before == state_.events_seen) return;
   Damage& damage = shared_.damage;
@@ -235,7 +235,8 @@ void StreamDecoder::load_staging() {
   }
 }
 
-/// Frames were indexed but did not decode, and no later block has a count of the events before it.
+/// Counts the events of the last frames if these could not be decoded: no later block has a count of the events
+/// before it.
 void StreamDecoder::report_lost_at_end() {
   if (state_.expected_end <= state_.events_seen) return;
   shared_.damage.lost_events(state_.expected_end - state_.events_seen);
@@ -331,7 +332,7 @@ bool StreamDecoder::admit_module(std::uint64_t text_bytes) {
   if (shared_.module_bytes <= limit) return true;
   if (had_room) {
     shared_.damage.lost_unknown();
-    shared_.damage.note("the modules exceed what a file of this size can hold; the rest of them is ignored");
+    shared_.damage.note("the modules exceed what a file of this size can hold; the others are ignored");
   }
   return false;
 }

@@ -1,6 +1,6 @@
 // Decodes one stream of a recording, a block at a time: its frames in order, then the copy of its staging block.
 //
-// Its events may be resumed in a later run: save() stores the position before the next event that was not yet taken.
+// Reading can resume in a later run: save() stores the position of the next event that was not yet taken.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace heapprof::trace {
 
 class StreamDecoder {
  public:
-  /// `stream_index`: index of the stream in TraceFile::streams(), which its events carry. `shared` and `index` must
+  /// `stream_index`: index of the stream in TraceFile::streams(), which its events contain. `shared` and `index` must
   /// outlive this.
   StreamDecoder(ReadState& shared, const StreamIndex& index, std::uint32_t stream_index)
       : shared_(shared), index_(index), stream_index_(stream_index) {}
@@ -48,7 +48,7 @@ class StreamDecoder {
     std::size_t next_frame = 0;  // in index_.frames
     std::uint32_t next_sequence = 0;
     std::uint64_t events_seen = 0;   // of the stream so far, lost ones included
-    std::uint64_t expected_end = 0;  // events_seen behind the last frame, by the frame headers read so far
+    std::uint64_t expected_end = 0;  // events_seen after the last frame, by the frame headers read so far
     std::uint64_t last_time = 0;     // ticks
     bool over = false;               // the staging block was decoded
   };
@@ -75,7 +75,7 @@ class StreamDecoder {
   State state_before_;  // when the current block was loaded
   std::vector<MergedEvent> buffer_;
   MergedEvent* out_ = nullptr;
-  std::uint64_t text_bytes_ = 0;  // of the current block, in ReadState::decoded_bytes
+  std::uint64_t text_bytes_ = 0;  // of the texts of the current block; part of ReadState::decoded_bytes
 };
 
 }  // namespace heapprof::trace

@@ -23,7 +23,7 @@ constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t to) noexcept
 
 std::string at_byte(std::uint64_t at) { return "byte " + std::to_string(at); }
 
-/// Why a file without the magic of a trace is not one: the predicate of a sentence, and what to do.
+/// What a file without the magic of a trace is instead, as the predicate of a sentence, and what to do.
 std::string describe_other_file(const unsigned char* bytes, std::size_t size) {
   const auto begins = [&](std::string_view with) {
     return size >= with.size() && std::memcmp(bytes, with.data(), with.size()) == 0;
@@ -51,8 +51,8 @@ std::string version_of(const FileHeader& header) {
   return "trace version " + std::to_string(header.version_major) + "." + std::to_string(header.version_minor);
 }
 
-/// The offsets of the first byte in [begin, end) that is not zero, and of the byte after the last; {end, end}: all
-/// are.
+/// The offsets of the first byte in [begin, end) that is not zero, and of the byte after the last such byte;
+/// {end, end}: all bytes are zero.
 std::pair<std::uint64_t, std::uint64_t> nonzero_range(const InputFile& input, std::uint64_t begin,
                                                       std::uint64_t end) {
   constexpr std::size_t kChunk = 1 << 18;
@@ -135,7 +135,7 @@ void TraceFile::open_recording() {
   for (auto& [id, one] : by_id_) {
     one.id = static_cast<StreamId>(id);
     if (recorder_ == RecorderState::kRecording && tail_in_staging) {
-      // Frames that were written after the block was copied, and all frames of streams that began after the copies.
+      // Ignore frames that were written after the block was copied, and streams that began after all copies.
       std::erase_if(one.frames,
                     [&](const FrameRef& frame) { return !one.has_staging || frame.sequence > one.staging_sequence; });
     }
@@ -272,7 +272,7 @@ void TraceFile::add_to_fingerprint(const void* bytes, std::size_t size) noexcept
 /// Visits all extents: copies staging blocks (`staging_pass`), or indexes frames and searches the units between
 /// extents.
 void TraceFile::visit_extents(bool staging_pass) {
-  std::uint64_t unclaimed = 0;  // offset of the first unit behind the last extent that is in no extent; 0: none
+  std::uint64_t unclaimed = 0;  // start of the units in no extent that precede `at`; 0: there are none
   const auto close_unclaimed = [&](std::uint64_t end) {
     if (unclaimed != 0 && !staging_pass) search_unclaimed(unclaimed, end);
     unclaimed = 0;
@@ -380,7 +380,7 @@ std::size_t TraceFile::index_frames(std::uint64_t begin, std::uint64_t end, Stre
       at = next;
       continue;
     }
-    // No frame follows. A magic of zero is where the recorder stopped: bytes behind it were never committed.
+    // No frame follows. A magic of zero is where the recorder stopped: bytes after it were never committed.
     if (header.magic != 0) {
       const auto [first, last] = nonzero_range(input_, at, end);
       if (first != last) damage_.damaged(first, last - first, "frames of stream " + std::to_string(raw(of_stream)));

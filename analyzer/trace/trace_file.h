@@ -39,7 +39,7 @@ struct FrameRef {
 
 struct StreamIndex {
   StreamId id = StreamId::kNone;
-  std::vector<FrameRef> frames;  ///< by sequence; of equal ones the first that decodes counts
+  std::vector<FrameRef> frames;  ///< by sequence; if two are equal, the first that can be decoded is used
   bool has_staging = false;
   std::uint32_t staging_sequence = 0;
   std::vector<Slot> staging;         ///< a copy of the slots that its commit word covered
@@ -69,13 +69,13 @@ class TraceFile {
   const InputFile& input() const noexcept { return input_; }
   const FileHeader& header() const noexcept { return header_; }
   std::uint64_t file_id() const noexcept { return header_.file_id; }
-  /// By id. Of a compacted trace: as many as the original had, all empty.
+  /// By id. A compacted trace has as many as the original, all empty.
   const std::vector<StreamIndex>& streams() const noexcept { return streams_; }
   /// Null: the trace is as the recorder wrote it.
   const Compacted* compacted() const noexcept { return compacted_.get(); }
   /// Size of the recording, before it was compacted.
   std::uint64_t original_bytes() const noexcept { return compacted_ != nullptr ? compacted_->original_bytes : size_; }
-  std::uint64_t bytes() const noexcept { return size_; }  ///< size of the file without the symbols() behind it
+  std::uint64_t bytes() const noexcept { return size_; }  ///< size of the file without the symbols() at its end
   const std::optional<EmbeddedSymbols>& symbols() const noexcept { return symbols_; }
   std::uint64_t frame_bytes() const noexcept { return frame_bytes_; }  ///< of all frames or chunks: for progress
 
@@ -103,7 +103,7 @@ class TraceFile {
   void open_compacted();
   void visit_extents(bool staging_pass);
   void copy_staging(const ExtentHeader& extent);
-  std::size_t index_frames(std::uint64_t begin, std::uint64_t end, StreamId stream);
+  std::size_t index_frames(std::uint64_t begin, std::uint64_t end, StreamId of_stream);
   void search_unclaimed(std::uint64_t begin, std::uint64_t end);
   bool is_extent(const ExtentHeader& header, std::uint64_t offset) const noexcept;
   void add_to_fingerprint(const void* bytes, std::size_t size) noexcept;

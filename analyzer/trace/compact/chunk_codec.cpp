@@ -13,21 +13,25 @@
 //   chunk   = event_count time_before stream_count stream* (size bytes){4} columns*
 //   stream  = stream_index first_ordinal, sizes of its five columns
 //
-// The four columns of the chunk, each with its size in front: time_runs and time_steps (so many events have
-// this time, in quanta, then it advances by so much), switch_streams and switch_runs (the next so many events are of
-// this stream). Then come the columns of the streams, all streams' kinds first:
+// The four columns of the chunk, each after its size:
 //
-//   kinds   a byte an event: its Kind, and which predictions were right
+//   time_runs, time_steps         number of events with the current time; quanta by which the time then advances
+//   switch_streams, switch_runs   stream of the next events; number of them
+//
+// The columns of the streams follow: the kinds of all streams, then the nodes of all streams, and so on.
+//
+//   kinds   a byte for each event: its Kind, and which predictions were right
 //   nodes   stacks that were not predicted, minus the stack before, zigzag
 //   sizes   sizes that were not predicted
-//   blocks  freed blocks that were not predicted: ordinal minus the expected one, zigzag; of another stream's block
-//           stream and ordinal. Exact traces: all addresses, rotated right by 4 bits, minus the one before, zigzag
+//   blocks  freed blocks that were not predicted: ordinal minus the expected one, zigzag. For a block of another
+//           stream: stream and ordinal. In exact traces: all addresses, rotated right by 4 bits, minus the one
+//           before, zigzag
 //   rare    all fields of all other events
 
 namespace heapprof::trace {
 namespace {
 
-/// What an event is, and how its block is given. Own: a block that the same stream allocated. Next: the block gets
+/// What an event is, and how its block is stored. Own: a block that the same stream allocated. Next: the block gets
 /// the stream's next ordinal.
 enum Kind : std::uint8_t {
   kFreeOwn,
@@ -78,7 +82,7 @@ class Predictor {
     return static_cast<std::size_t>((a * 0x9e3779b97f4a7c15u ^ b * 0xc2b2ae3d27d4eb4fu) * 0x165667b19e3779f9u >>
                                     (64 - kBits));
   }
-  // calloc returns untouched zero pages: a file of many small chunks must not cost 2 MB of memory writes for each.
+  // From calloc, whose zero pages need no write: else each chunk, however small, would cost 2 MB of memory writes.
   struct Free {
     void operator()(void* memory) const noexcept { std::free(memory); }
   };
@@ -345,7 +349,7 @@ std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t max_events, std::ve
   Predictor& predictor = state.predictor;
   std::size_t count = static_cast<std::size_t>(std::min<std::uint64_t>(max_events, state.events_left));
   std::uint64_t text_bytes = 0;
-  const auto sound_node = [&](std::uint64_t node) {
+  const auto valid_node = [&](std::uint64_t node) {
     if (node >= format_.nodes) throw FormatError("it has a stack that the trace does not define");
     return static_cast<std::uint32_t>(node);
   };
@@ -386,7 +390,7 @@ std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t max_events, std::ve
             node_prediction == kFirst ? node_2
             : node_prediction == kSecond
                 ? node_1
-                : sound_node(at.node + static_cast<std::uint64_t>(stream.nodes.signed_number()));
+                : valid_node(at.node + static_cast<std::uint64_t>(stream.nodes.signed_number()));
         node_2 = node_1 = node;
         std::uint64_t& size_2 = predictor.size_after(at, node);
         std::uint64_t& size_1 = predictor.size_of(node);
@@ -427,7 +431,7 @@ std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t max_events, std::ve
         if (kind == kReallocBeginOwn) at.in_realloc = event.address;
         ++at.frees;
         if (kind == kFreeStackOwn)
-          event.node = sound_node(at.node + static_cast<std::uint64_t>(stream.nodes.signed_number()));
+          event.node = valid_node(at.node + static_cast<std::uint64_t>(stream.nodes.signed_number()));
         break;
       }
       case kFreeOther: {
@@ -444,7 +448,7 @@ std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t max_events, std::ve
         event.address = stream.rare.number();
         if (op == Op::kReallocBegin) at.in_realloc = event.address;
         if (op != Op::kText) {
-          event.node = sound_node(stream.rare.number());
+          event.node = valid_node(stream.rare.number());
           break;
         }
         EventText text;

@@ -1,9 +1,9 @@
 // Chunks of a compacted trace: encoder and decoder side by side (docs/concepts/trace-format.md, "Chunks").
 //
-// A program repeats itself: after an allocation by one stack comes one by the stack that followed it last time, of
-// the size that it had there, and the block that is freed next is as old as the one freed before. Encoder and decoder
-// keep the same tables of what came last in which context (Predictor), and only what differs from the prediction is
-// stored. zstd compresses the columns afterwards.
+// Programs repeat themselves. After an allocation, the next one usually has the same stack and size as the one that
+// followed last time, and the next freed block usually has the age of the block that was freed before. Encoder and
+// decoder keep the same tables of what came last in which context (Predictor), and only what differs from the
+// prediction is stored. zstd compresses the columns afterwards.
 //
 // Unless the format is exact, a block is identified by its stream and the ordinal of its allocation in that stream
 // instead of its address, so allocations need no address at all. Numbers are unique, but a realloc that stays in

@@ -1,17 +1,6 @@
-// Sections: the parts of compacted traces (behind the file header) and of index files. Sections follow each other at
+// Sections: the parts of compacted traces (after the file header) and of index files. Sections follow each other at
 // multiples of 8. Each has a header with its kind, lengths and checksums, so that a reader detects damage and a
-// truncated file.
-//
-//      0      4  magic "HSEC"
-//      4      4  kind
-//      8      8  file_id           of the trace to which the section belongs
-//     16      8  number            this and the next two by kind: what readers need before they decompress
-//     24      8  events
-//     32      8  last_time         ticks
-//     40      8  raw_bytes         of the decompressed payload
-//     48      8  payload_bytes     followed by padding to a multiple of 8
-//     56      8  payload_checksum
-//     64      8  header_checksum   of bytes 0 to 63
+// truncated file (docs/concepts/trace-format.md, "Section header").
 //
 // The payload is one zstd frame (RFC 8878). Where raw_bytes would exceed max_contents_bytes(), the writer appends a
 // skippable frame of zeros (RFC 8878, 3.1.2), so that readers can refuse every section that exceeds it.
@@ -29,7 +18,7 @@ namespace heapprof::trace {
 enum class SectionKind : std::uint32_t {
   kSummary = 1,   ///< trace_summary.h; number: records; last_time: end of the recording
   kOrigin = 2,    ///< origin.h; only in compacted traces
-  kChunk = 3,     ///< chunk_codec.h; only in compacted traces. number: records; events: of these, by is_event()
+  kChunk = 3,     ///< chunk_codec.h; only in compacted traces. number: records; events: those with is_event()
   kSnapshot = 4,  ///< state of a replay; number: records before it; last_time: of the last of them
   kPadding = 5,   ///< zeros, never read: they enlarge the file, and with it the limits in limits.h
 };
@@ -37,14 +26,15 @@ enum class SectionKind : std::uint32_t {
 struct SectionHeader {
   std::uint32_t magic;
   SectionKind kind;
-  std::uint64_t file_id;
+  std::uint64_t file_id;  ///< of the trace to which the section belongs
+  // The meaning of the next three depends on the kind. Readers need them before they decompress the payload.
   std::uint64_t number;
   std::uint64_t events;
-  std::uint64_t last_time;
-  std::uint64_t raw_bytes;
-  std::uint64_t payload_bytes;
+  std::uint64_t last_time;      ///< ticks
+  std::uint64_t raw_bytes;      ///< of the decompressed payload
+  std::uint64_t payload_bytes;  ///< without the padding to a multiple of 8, which follows
   std::uint64_t payload_checksum;
-  std::uint64_t header_checksum;
+  std::uint64_t header_checksum;  ///< of all bytes before it
 };
 static_assert(sizeof(SectionHeader) == 72);
 
@@ -64,7 +54,7 @@ struct Section {
 };
 
 /// Reads the header at `offset` into `section`. False: it is not a valid header of this trace, or its payload ends
-/// behind `end`.
+/// after `end`.
 bool read_section(const InputFile& input, std::uint64_t file_id, std::uint64_t offset, std::uint64_t end,
                   Section& section);
 /// File offset of the section that follows.
@@ -78,7 +68,7 @@ struct SectionTable {
   std::vector<Section> origins;
   std::vector<Section> chunks;
   std::vector<Section> snapshots;
-  std::uint64_t end = 0;  ///< offset behind the last valid section
+  std::uint64_t end = 0;  ///< offset after the last valid section
 };
 /// Reads the headers of the sections in [begin, end), up to the first invalid one.
 SectionTable walk_sections(const InputFile& input, std::uint64_t file_id, std::uint64_t begin, std::uint64_t end);

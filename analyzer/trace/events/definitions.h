@@ -35,7 +35,7 @@ struct ModuleDefinition {
   bool is_main = false;  ///< the program itself
 };
 
-/// A sentence of the recorder for the reader of a report.
+/// A sentence that the recorder wrote for reports.
 struct Note {
   NoteKind kind = NoteKind::kUntyped;
   std::string text;
@@ -48,8 +48,8 @@ struct Note {
   }
 };
 
-/// Maps node ids to dense indices. Ids as dense as a recorder's are looked up in an array; others in a hash map, so
-/// that a large id in a damaged trace does not allocate a large array.
+/// Maps node ids to dense indices. A recorder assigns nearly consecutive ids, which are looked up in an array. Ids
+/// far above them are in a hash map, so that a large id in a damaged trace does not allocate a large array.
 class NodeIndex {
  public:
   NodeIndex() : direct_(1 << 12, kNoIndex) { direct_[0] = 0; }

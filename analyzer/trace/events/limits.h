@@ -51,8 +51,8 @@ constexpr std::uint64_t min_bytes_for_threads(std::uint64_t threads) noexcept {
   return threads <= kUncountedThreads ? 0 : (threads - kUncountedThreads) * kFileBytesPerThread;
 }
 
-/// The kernel's limit for a thread's name; a recorder writes no longer one. Names beyond max_name_bytes() are left
-/// empty.
+/// The kernel's limit for the name of a thread: no recorder writes a longer one. Names beyond max_name_bytes() are
+/// left empty.
 inline constexpr std::uint64_t kUncountedNameBytes = 15;
 constexpr std::uint64_t max_name_bytes(std::uint64_t file_bytes) noexcept {
   return (std::uint64_t{16} << 20) + 8 * file_bytes;

@@ -1,4 +1,4 @@
-// A record of a trace as the replay handles it: 32 bytes, with stacks as dense indices and the stream's position.
+// A record of a trace as the replay handles it: 32 bytes, with its stack and its stream as indices.
 #pragma once
 
 #include <cstddef>
@@ -56,7 +56,7 @@ struct Batch {
   std::vector<EventText> texts;
   std::uint64_t frame_bytes_read = 0;  ///< of TraceFile::frame_bytes(), so far
   std::uint64_t records = 0;           ///< merged events since the start of the trace, this batch included
-  ByteWriter position;                 ///< where reading can resume behind this batch; empty for most batches
+  ByteWriter position;                 ///< where reading can resume after this batch; empty for most batches
 
   std::span<MergedEvent> events() noexcept { return {storage.data(), count}; }
 };

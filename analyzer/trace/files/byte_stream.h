@@ -1,5 +1,5 @@
-// Numbers and texts as a sequence of bytes: the coding of the analyzer's own files (indexes, compacted traces).
-// Numbers are varints (common/varint.h). A text is its length in bytes, then the bytes. Readers trust nothing.
+// Numbers and texts as a sequence of bytes: the encoding of the analyzer's own files (indexes, compacted traces).
+// Numbers are varints (common/varint.h). A text is its length in bytes, then the bytes. Readers check every length.
 #pragma once
 
 #include <cstddef>
