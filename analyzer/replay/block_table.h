@@ -3,14 +3,13 @@
 //
 // A trace accesses blocks all over the heap, so a lookup costs cache misses and mispredicted branches. Here nearly
 // every lookup loads eight control bytes, which stay in the cache for a million blocks, has one match among them, and
-// loads one entry. The replay knows the next events and prefetches both.
+// loads one entry. The replay prefetches both for the next events.
 //
 //   control byte   0x80 free, not used since the last rehash   0xfe free, was used (a probe continues)
 //                  0x00..0x7f the low bits of the entry's hash
 //
 // Invariant: a group with a never-used entry was never full, so no block was put into a later group because of it,
-// and a probe ends there. An erased entry becomes never-used again in such a group; only in a full one it stays a
-// tombstone.
+// and a probe ends there. An erased entry of such a group becomes never-used again; of any other, a tombstone.
 #pragma once
 
 #include <bit>

@@ -1,8 +1,8 @@
 // Costs for each call-tree node while events are replayed, with the exact composition of the peak.
 //
 // The peak is the first moment of the highest running sum. A growing program has a new peak at every allocation, so
-// nothing can be copied then. Instead each node stores what it held at the latest peak when it first changes after
-// it:
+// copying all nodes at each peak would take too long. Instead, the first change of a node after a peak stores what
+// the node held at that peak:
 //
 //   epoch_                 counts the peaks after which a node changed
 //   node.epoch == epoch_   the node changed since the peak; peak_bytes and peak_blocks are its values at the peak

@@ -17,11 +17,11 @@ namespace heapprof::replay {
 struct Region {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  std::uint64_t identity = 0;    ///< of its mapping; increases with each mapping
-  std::uint32_t node = 0;        ///< dense index
-  std::uint32_t flags = 0;       ///< kMap...
-  std::uint32_t thread = 0;      ///< that called mmap
-  std::uint64_t made_bytes = 0;  ///< length of the mapping when it was made
+  std::uint64_t identity = 0;       ///< of its mapping; increases with each mapping
+  std::uint32_t node = 0;           ///< dense index
+  std::uint32_t flags = 0;          ///< kMap...
+  std::uint32_t thread = 0;         ///< that called mmap
+  std::uint64_t initial_bytes = 0;  ///< length of the mapping, before parts of it were removed
 };
 
 class MappingTable {

@@ -159,7 +159,7 @@ inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t ol
       count_free<kResolve>(*block, false, {});
     }
   }
-  Thread& thread = thread_of(event.stream());  // after the tie: that may start threads and move them all
+  Thread& thread = thread_of(event.stream());  // after settle_tie(), which may start threads and move all of them
   const std::uint64_t size = event.size();
   bool selected = thread.selected && (every_size_ || (size >= selection_.min_size && size <= selection_.max_size));
   if (!every_block_) [[unlikely]] {
@@ -278,14 +278,14 @@ void Replay::realloc_end(std::size_t i) {
 /// The event at `i` needs `address` to be freed (or allocated) first. If an event of equal time in another stream
 /// does that, handles it now, with the earlier events of its stream. False: there is none.
 template <bool kResolve>
-[[gnu::noinline]] bool Replay::settle_tie(std::size_t i, std::uint64_t address, bool wants_free) {
+[[gnu::noinline]] bool Replay::settle_tie(std::size_t i, std::uint64_t address, bool needs_free) {
   if (in_order_ || in_tie_ || streams_.size() < 2) return false;
   const MergedEvent& event = events_[i];
   const std::size_t end = std::min(events_.size(), i + kTieWindow);
   for (std::size_t j = i + 1; j < end && events_[j].time == event.time; ++j) {
     const MergedEvent& other = events_[j];
     if (other.address != address || other.stream() == event.stream()) continue;
-    if (!(wants_free ? frees_block(other.op()) : allocates_block(other.op()))) continue;
+    if (!(needs_free ? frees_block(other.op()) : allocates_block(other.op()))) continue;
     in_tie_ = true;
     const std::uint32_t stream = other.stream();
     for (std::size_t k = i + 1; k <= j; ++k) {
@@ -388,7 +388,7 @@ void Replay::finish(std::uint64_t end_time) {
   abandoned_reallocs_.clear();
   abandoned_mappings_.clear();
 
-  // A mark has the time at which it was set, which can be before that of the event that carries it.
+  // A mark has the time at which it was set, which can be before the time of the event that contains it.
   std::stable_sort(marks_.begin(), marks_.end(), [](const Mark& a, const Mark& b) { return a.ticks < b.ticks; });
   if (!in_slice_) begin_slice();
   last_time_ = std::max(now_, end_time);

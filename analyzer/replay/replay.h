@@ -50,7 +50,7 @@ class Replay {
     std::uint64_t mappings = 0;
     std::uint64_t mapped_bytes = 0;
     std::uint64_t reserved_bytes = 0;
-    std::uint64_t from_allocator = 0;  ///< of `mappings`: made by an allocator
+    std::uint64_t from_allocator = 0;  ///< of `mappings`: requested by an allocator
     std::uint64_t from_allocator_bytes = 0;
   };
   static constexpr std::size_t kMaxMarks = 10'000;
@@ -69,8 +69,8 @@ class Replay {
     return run<true>(batch);
   }
 
-  /// Resolves the events of what the selection's kind counts: mappings besides or instead of heap blocks. A mapping
-  /// can be unmapped in other pieces than it was mapped. Precondition: before the first batch.
+  /// Resolves the events of what the selection's kind counts: mappings in addition to, or instead of, heap blocks.
+  /// A mapping can be unmapped in pieces. Precondition: before the first batch.
   void resolve_kind() {
     mappings_are_events_ = selection_.kind != model::Kind::kHeap;
     blocks_are_events_ = selection_.kind != model::Kind::kMmap;
@@ -91,7 +91,7 @@ class Replay {
   std::uint64_t now() const noexcept { return now_; }  ///< ticks: time of the last event
   std::size_t live_blocks() const noexcept { return blocks_.size(); }
 
-  /// Stores what a later replay needs to continue behind the last batch: live blocks and mappings, calls that have
+  /// Stores what a later replay needs to continue after the last batch: live blocks and mappings, calls that have
   /// not returned, threads. Precondition: nothing is selected.
   void save(trace::ByteWriter& out) const;
   /// Continues from a stored state instead of replaying the batches before it. Precondition: the state is from before
@@ -119,7 +119,7 @@ class Replay {
   const model::SizeCounts& sizes() const noexcept { return sizes_; }
   const trace::TickClock& clock() const noexcept { return clock_; }
   const std::vector<Mark>& marks() const noexcept { return marks_; }
-  /// Calls visit(region) for each selected mapping that was made in the slice and is live.
+  /// Calls visit(region) for each selected mapping that was mapped in the slice and is live.
   template <typename Visit>
   void for_each_mapping_leak(Visit&& visit) const {
     mapping_table_.for_each([&](const Region& region) {
@@ -189,7 +189,7 @@ class Replay {
   void count_free(const Block& block, bool temporary, const FreedBy& by);
   void count_rare_free(const Block& block);
   template <bool kResolve>
-  bool settle_tie(std::size_t i, std::uint64_t address, bool wants_free);
+  bool settle_tie(std::size_t i, std::uint64_t address, bool needs_free);
   void handle_rare(const trace::MergedEvent& event);
   void take_text(const trace::MergedEvent& event);
   void add_mark(model::Timeline::Mark::Kind kind, std::uint64_t ticks, std::string text = {});

@@ -1,4 +1,4 @@
-// An event of the replay with everything that the trace knows about its block.
+// An event of the replay with everything that is known about its block from the trace.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ struct Selection {
   std::optional<Moment> from;
   std::optional<Moment> to;                      ///< included in the slice
   std::optional<Moment> live_at;                 ///< allocated at or before this moment, and not freed by then
-  std::optional<std::uint64_t> min_lifetime_ns;  ///< a block that is never freed lives to the end of the trace
+  std::optional<std::uint64_t> min_lifetime_ns;  ///< the lifetime of a block that is never freed ends with the trace
   std::optional<std::uint64_t> max_lifetime_ns;  ///< a block that is never freed does not match
   /// Returns for each node of a profile whether its stack is selected (0 or 1). The profile has its call tree, but no
   /// costs yet.

@@ -30,7 +30,7 @@ void save_region(const Region& region, ByteWriter& out) {
   out.number(region.node);
   out.number(region.flags);
   out.number(region.thread);
-  out.number(region.made_bytes);
+  out.number(region.initial_bytes);
 }
 
 }  // namespace
@@ -104,9 +104,9 @@ Region Replay::restored_region(ByteReader& in, std::uint32_t node_count) const {
   region.node = static_cast<std::uint32_t>(in.number_up_to(node_count - 1));
   region.flags = in.number32() & ~kNotSelected;
   region.thread = in.number32();
-  region.made_bytes = in.number();
+  region.initial_bytes = in.number();
   if (region.thread >= threads_.size()) throw FormatError("it has a mapping without a thread");
-  if (!is_selected(threads_[region.thread], region.node, region.made_bytes)) region.flags |= kNotSelected;
+  if (!is_selected(threads_[region.thread], region.node, region.initial_bytes)) region.flags |= kNotSelected;
   return region;
 }
 

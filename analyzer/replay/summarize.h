@@ -13,7 +13,7 @@ namespace heapprof::replay {
 /// Precondition: `reader` read the trace from its start to its end, and `replay` is finished.
 trace::TraceSummary summary_of(const trace::MergedReader& reader, const Replay& replay);
 
-/// The last known time of the recording besides its events, in ticks; 0: unknown. `clock`: with all samples of the
+/// The last known time of the recording apart from its events, in ticks; 0: unknown. `clock`: with all samples of the
 /// recording.
 std::uint64_t end_ticks(const trace::TraceFile& file, const trace::TickClock& clock);
 

@@ -201,8 +201,8 @@ void Analysis::choose_snapshot() {
   snapshot_.clear();
 }
 
-/// A reader and a replay at the start of the trace, or at the chosen snapshot. Null: a replay from the snapshot
-/// cannot tell which blocks match the selection. Throws trace::FormatError when the snapshot is damaged.
+/// A reader and a replay at the start of the trace, or at the chosen snapshot. Null: after the snapshot it is unknown
+/// which blocks match the selection. Throws trace::FormatError when the snapshot is damaged.
 std::unique_ptr<Analysis::Run> Analysis::start() const {
   auto run = std::make_unique<Run>(file_, selection_, filter_);
   if (snapshot_.empty()) return run;

@@ -5,7 +5,7 @@
 // end of the trace; an index or a compacted trace has it, else it takes a pass. Lifetimes need another pass, with one
 // bit of memory for each allocation.
 //
-// for_each_event() is for what needs the profile before it sees the events: an export that writes stacks before
+// for_each_event() is for uses that need the profile before the events: an export that writes stacks before
 // events, a timeline of the largest call sites. It takes as long as the replay and gives the same events in the same
 // order, also of a running program, because opening fixed what the trace contains.
 #pragma once

@@ -27,7 +27,7 @@ trace::Damage all_damage(const IntegrityInput& input, const model::Recording& re
   trace::Damage damage = input.file.damage();
   damage.add(input.stream_damage);
   if (damage.events_lost.value_or(0) != 0 && damage.bytes == 0) {
-    // Blocks are missing, but no bytes are damaged: the file was truncated between two extents. Streams behind that
+    // Blocks are missing, but no bytes are damaged: the file was truncated between two extents. Streams after that
     // offset are unknown.
     damage.lost_unknown();
     damage.note("the file is truncated at byte " + std::to_string(input.file.original_bytes()));
@@ -84,9 +84,9 @@ model::Integrity integrity_of(const IntegrityInput& input, const model::Profile&
     notes.push_back(count_of(damage.notes_left_out, "further note", "further notes") + " about damage left out");
   if (input.threads_merged)
     notes.push_back("the threads exceed the " + std::to_string(trace::max_threads(input.file.bytes())) +
-                    " that a file of this size can hold; the rest is shown as '(other threads)'");
+                    " that a file of this size can hold; the others are shown as '(other threads)'");
   if (input.thread_names_left_out)
-    notes.push_back("the names of threads exceed what a file of this size can hold; the rest of them is left out");
+    notes.push_back("the names of threads exceed what a file of this size can hold; the others are left out");
   if (input.bad_events != 0)
     notes.push_back(count_of(input.bad_events, "event", "events") + " without an address ignored");
   if (input.unfinished != 0)

@@ -16,8 +16,9 @@ std::uint64_t ticks_at(const trace::TickClock& clock, std::uint64_t ns);
 /// Nanoseconds since the start of the recording.
 std::uint64_t ns_of(const Moment& moment, std::uint64_t duration_ns);
 
-/// The same, at most `duration_ns`. Throws SelectionError when the moment is more than half a percent behind the end:
-/// reports round the duration, so a moment that rounds to the end means the end. `option`: for the message.
+/// The same, at most `duration_ns`. Throws SelectionError when the moment is more than half a percent of the duration
+/// after the end: reports round the duration, so a moment that rounds to the end means the end. `option`: for the
+/// message.
 std::uint64_t ns_within(const Moment& moment, std::uint64_t duration_ns, const char* option,
                         const trace::TraceFile& file);
 

@@ -12,7 +12,7 @@
 
 namespace heapprof::replay {
 
-/// Calls in order for each pass: begin(), show() after each batch, end(). What the constructor gets must outlive
+/// Calls in order for each pass: begin(), show() after each batch, end(). The constructor's arguments must outlive
 /// this.
 class PassProgress {
  public:

@@ -60,15 +60,15 @@ std::uint64_t BlockNumbers::begin_realloc(std::uint32_t stream, std::uint64_t ad
   return entry->size;
 }
 
-/// `lives`: the block is live again at its old address.
-void BlockNumbers::end_realloc(std::uint32_t stream, bool lives) {
+/// `is_live`: the block is live again at its old address.
+void BlockNumbers::end_realloc(std::uint32_t stream, bool is_live) {
   if (in_realloc_[stream].empty()) return;
   const std::uint64_t address = in_realloc_[stream].back();
   in_realloc_[stream].pop_back();
   Block* const entry = address == 0 ? nullptr : entries_.find(address);
   if (entry == nullptr) return;
   if (entry->node != 0) --entry->node;
-  if (lives) entry->thread = 1;
+  if (is_live) entry->thread = 1;
   if (entry->thread == 0 && entry->node == 0) entries_.erase(entry);
 }
 

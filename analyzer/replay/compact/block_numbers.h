@@ -24,7 +24,7 @@ class BlockNumbers {
   std::uint64_t allocate(std::uint32_t stream, std::uint64_t address);
   std::uint64_t free(std::uint64_t address);
   std::uint64_t begin_realloc(std::uint32_t stream, std::uint64_t address);
-  void end_realloc(std::uint32_t stream, bool lives);
+  void end_realloc(std::uint32_t stream, bool is_live);
   Block* find_live(std::uint64_t address);
 
   // Fields of an entry: size is the number of the block, thread is 1 while the block is live, node counts the pending

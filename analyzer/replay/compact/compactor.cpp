@@ -169,15 +169,16 @@ class Compactor {
       return more_needed;
     });
     replay.finish(end_ticks(file, replay.clock()));
-    const model::HeapTotals& is = replay.heap();
-    const model::HeapTotals& was = totals_;
-    const bool same = is.allocations == was.allocations && is.allocated_bytes == was.allocated_bytes &&
-                      is.frees == was.frees && is.failed == was.failed && is.peak_bytes == was.peak_bytes &&
-                      is.peak_blocks == was.peak_blocks && is.leaked_bytes == was.leaked_bytes &&
-                      is.leaked_blocks == was.leaked_blocks &&
-                      is.temporary_allocations == was.temporary_allocations &&
-                      is.unmatched_frees == was.unmatched_frees && is.implied_frees == was.implied_frees &&
-                      replay.mmap_costs().live_bytes() == live_mapped_ && reader.records() == summary_.records;
+    const model::HeapTotals& compacted = replay.heap();
+    const model::HeapTotals& original = totals_;
+    const bool same =
+        compacted.allocations == original.allocations && compacted.allocated_bytes == original.allocated_bytes &&
+        compacted.frees == original.frees && compacted.failed == original.failed &&
+        compacted.peak_bytes == original.peak_bytes && compacted.peak_blocks == original.peak_blocks &&
+        compacted.leaked_bytes == original.leaked_bytes && compacted.leaked_blocks == original.leaked_blocks &&
+        compacted.temporary_allocations == original.temporary_allocations &&
+        compacted.unmatched_frees == original.unmatched_frees && compacted.implied_frees == original.implied_frees &&
+        replay.mmap_costs().live_bytes() == live_mapped_ && reader.records() == summary_.records;
     if (!same)
       throw trace::TraceError(to_ + ": the compacted trace has other figures than " + file_.input().path() +
                               "; it was removed; please report this");

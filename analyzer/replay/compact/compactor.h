@@ -4,7 +4,7 @@
 //   2. Replay it again, which puts events of equal time in order; replace addresses by numbers and write chunks.
 //   3. Read what was written, compare its figures with those of step 1, and add snapshots.
 //
-// Of a program that still runs, the trace is compacted up to the moment of opening.
+// The trace of a program that still runs is compacted up to the moment at which it was opened.
 #pragma once
 
 #include <cstdint>

@@ -17,10 +17,10 @@ struct IndexHeader {
   unsigned char magic[8];
   std::uint32_t version;
   std::uint32_t reserved;
-  std::uint64_t file_id;
+  std::uint64_t file_id;  ///< of the trace
   std::uint64_t trace_bytes;
-  std::uint64_t fingerprint;
-  std::uint64_t checksum;
+  std::uint64_t fingerprint;  ///< TraceFile::fingerprint()
+  std::uint64_t checksum;     ///< of all bytes before it
 };
 static_assert(sizeof(IndexHeader) == 48);
 

@@ -5,14 +5,7 @@
 // or in the user's cache folder (index_cache.h). An index file belongs to one trace by file id, size and fingerprint,
 // and is not used for another.
 //
-//   index file = header snapshot* summary      sections: analyzer/trace/compact/section.h
-//      0      8  magic 89 48 50 52 58 0d 0a 1a
-//      8      4  version        1
-//     12      4  reserved
-//     16      8  file_id        of the trace
-//     24      8  trace_bytes
-//     32      8  fingerprint    TraceFile::fingerprint()
-//     40      8  checksum       of bytes 0 to 39
+//   index file = header snapshot* summary      header: index.cpp; sections: analyzer/trace/compact/section.h
 #pragma once
 
 #include <cstdint>
