@@ -1,8 +1,8 @@
 // Links the call tree of a profile from the trace's definitions.
 //
 // A trace may define equal frames as several nodes (two threads met a new stack at the same moment) and one object as
-// several modules (unloaded and loaded again elsewhere); here equal ones become one. A node whose definition is lost
-// gets a root of its own, so that damage stays visible.
+// several modules (unloaded and loaded again elsewhere); here equal ones become one. Nodes whose definition is lost
+// are one truncation root, "definition_lost", so that damage stays visible.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Whether a stack that leaks keeps more and more memory, filled once and stayed, or is in normal use at the end.
+// The trend of each stack that leaks: whether its live bytes are growing, stable or in use.
 //
 // Time is divided into kParts equal parts. For each part only the lowest live sum of the stack counts: memory that
 // comes and goes does not raise it, a leak raises it part by part.
@@ -27,12 +27,12 @@ struct LeakTrend {
   static constexpr unsigned kParts = 16;
   std::array<std::uint64_t, kParts + 1> low_bytes{};  ///< lowest live sum of each part; last: at the end
   std::uint64_t first_ns = std::numeric_limits<std::uint64_t>::max();  ///< allocation time of the oldest block left
-  std::uint64_t last_ns = 0;                                           ///< and of the newest
+  std::uint64_t last_ns = 0;                                           ///< allocation time of the newest
   std::uint64_t smallest = std::numeric_limits<std::uint64_t>::max();  ///< sizes of the blocks left
   std::uint64_t largest = 0;
   std::uint64_t left_blocks = 0;
   std::uint64_t freed_blocks = 0;
-  std::uint64_t longest_life_ns = 0;  ///< lifetime, of the freed blocks
+  std::uint64_t longest_life_ns = 0;  ///< longest lifetime of the freed blocks
   unsigned rises = 0;                 ///< parts in which the lowest sum rose
   Growth growth = Growth::kStable;
 };
@@ -90,7 +90,7 @@ class LeakHistory {
     for (Followed& stack : followed_) {
       move_to(stack, to_ns_);
       stack.trend.low_bytes[LeakTrend::kParts] = stack.live;
-      judge(stack.trend);
+      classify(stack.trend);
     }
   }
 
@@ -121,7 +121,7 @@ class LeakHistory {
     while (stack.part < part) stack.trend.low_bytes[++stack.part] = stack.live;
   }
 
-  void judge(LeakTrend& trend) const noexcept {
+  void classify(LeakTrend& trend) const noexcept {
     const std::uint64_t end = trend.low_bytes[LeakTrend::kParts];
     const std::uint64_t min_rise = std::max<std::uint64_t>(end / kMinShare, 1);
     std::uint64_t high = trend.low_bytes[0];

@@ -1,7 +1,7 @@
 // How long blocks lived, in classes by powers of ten: below 1 us, below 10 us, ... below 1000 s, longer.
 //
-// The resolution depends on the trace: while a program has one thread, only every few dozenth event has a time of its
-// own, so that shorter lifetimes count as 0.
+// The resolution depends on the trace: while only one thread allocates, dozens of consecutive events have the same
+// timestamp, and shorter lifetimes count as 0.
 #pragma once
 
 #include <array>

@@ -24,7 +24,7 @@ class LiveTimeline {
     std::uint64_t allocated_bytes = 0;  ///< likewise
     std::uint64_t mapped_bytes = 0;
     std::uint64_t rss_bytes = 0;
-    bool touched = false;  ///< the time was in this bucket
+    bool touched = false;  ///< its values are set; else those of the bucket before apply
     bool busy = false;     ///< it had an event
   };
   /// Sums at a moment; allocations and allocated bytes since the start.

@@ -48,8 +48,8 @@ struct Recording {
   std::uint64_t duration_ns = 0;        ///< to the last known time of the program
   std::uint64_t trace_bytes = 0;        ///< size of the file
   bool compacted = false;               ///< by heapprof compact
-  bool rounded = false;                 ///< then: times are whole microseconds, addresses are numbers of blocks
-  std::uint64_t original_bytes = 0;     ///< then: size of the original file
+  bool rounded = false;                 ///< if compacted: times are whole microseconds, addresses are block numbers
+  std::uint64_t original_bytes = 0;     ///< if compacted: size of the original file
   std::string trace_version;            ///< "1.0"
   std::string clock;                    ///< tsc, monotonic, cntvct
   bool forked_child = false;
@@ -140,7 +140,7 @@ struct MmapTotals {
   std::uint64_t peak_time_ns = 0;
   std::uint64_t live_bytes = 0;
   std::uint64_t reserved_bytes = 0;        ///< sum over all PROT_NONE mappings
-  std::uint64_t from_allocator_bytes = 0;  ///< of mapped_bytes: by an allocator, so blocks as well
+  std::uint64_t from_allocator_bytes = 0;  ///< part of mapped_bytes that an allocator requested: it is also in blocks
 };
 
 struct Thread {
@@ -179,7 +179,7 @@ struct Timeline {
   std::vector<Mark> marks;  ///< by time
 };
 
-/// How many allocations asked for `size` bytes. Sizes beyond the first million different ones are counted at the next
+/// The number of allocations of `size` bytes. Sizes beyond the first million different ones are counted at the next
 /// power of two (`exact` false).
 struct SizeCount {
   std::uint64_t size = 0;
@@ -201,8 +201,8 @@ struct ResidentAt {
 
 struct Profile {
   Recording recording;
-  std::optional<Slice> slice;               ///< nullopt: the whole recording. Figures of a slice: replay.h
-  std::string selected;                     ///< the selection as the user gave it, without the slice; empty: all
+  std::optional<Slice> slice;  ///< nullopt: the whole recording. Figures of a slice: docs/concepts/analysis.md
+  std::string selected;        ///< the selection as the user gave it, without the slice; empty: all
   std::optional<std::uint64_t> live_at_ns;  ///< only the blocks live at this moment are selected
   ResidentAt resident;                      ///< at live_at_ns
   Integrity integrity;

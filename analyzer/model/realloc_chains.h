@@ -114,7 +114,7 @@ class ReallocChains {
   }
 
   std::unordered_map<std::uint64_t, Chain> live_;         // by address
-  std::vector<std::pair<std::uint64_t, Chain>> pending_;  // by the old address, in order
+  std::vector<std::pair<std::uint64_t, Chain>> pending_;  // old address and chain of each step that began, in order
   std::vector<ChainCosts> costs_;
 };
 

@@ -1,4 +1,4 @@
-// How many allocations asked for each size. Small sizes are counted in an array, larger ones in a hash map; beyond
+// The number of allocations of each size. Small sizes are counted in an array, larger ones in a hash map; beyond
 // kMaxSizes different large sizes, the others are counted by powers of two.
 #pragma once
 
