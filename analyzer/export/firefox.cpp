@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/base/base_name.h"
+
 namespace heapprof::exporter {
 namespace {
 
@@ -93,11 +95,11 @@ void write_meta(const StackTable& table, Sink& output) {
     const std::string& path = table.modules[i];
     const std::string& build_id = table.profile->modules[i].build_id;
     text += i == 1 ? "\n{\"arch\":\"\",\"name\":" : ",\n{\"arch\":\"\",\"name\":";
-    append_json(text, path.substr(path.rfind('/') + 1));
+    append_json(text, base_name(path));
     text += ",\"path\":";
     append_json(text, path);
     text += ",\"debugName\":";
-    append_json(text, path.substr(path.rfind('/') + 1));
+    append_json(text, base_name(path));
     text += ",\"debugPath\":";
     append_json(text, path);
     text +=
@@ -145,8 +147,7 @@ void write_firefox(const StackTable& table, const EventSource& source, Sink& out
 
   Table resources({"lib", "name", "host", "type"});
   for (std::size_t i = 1; i < table.modules.size(); ++i)
-    resources.row({std::to_string(i - 1), strings.number(table.modules[i].substr(table.modules[i].rfind('/') + 1)),
-                   "null", "1"});
+    resources.row({std::to_string(i - 1), strings.number(base_name(table.modules[i])), "null", "1"});
   Table functions({"isJS", "relevantForJS", "name", "resource", "fileName", "lineNumber", "columnNumber"});
   for (const StackTable::Function& function : table.functions)
     functions.row({"false", "false", strings.number(function.name),

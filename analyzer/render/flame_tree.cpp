@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <string_view>
 
+#include "analyzer/base/base_name.h"
 #include "analyzer/render/utf8.h"
 
 namespace heapprof::render {
 namespace {
 
-std::string_view last_part(std::string_view path) noexcept {
-  const std::size_t slash = path.rfind('/');
-  // A path that ends in a slash has no last part.
-  return slash == std::string_view::npos || slash + 1 == path.size() ? path : path.substr(slash + 1);
-}
+/// The last part of the path of a module. A path that ends in a slash has none and stays as it is.
+std::string module_name(const std::string& path) { return path.ends_with('/') ? path : base_name(path); }
 
 /// Appends a piece of a key, with its size, so that different pieces never make equal keys.
 void append_key(std::string& key, std::string_view piece) {
@@ -33,7 +31,7 @@ FlameTree::Frame FlameTree::frame(const FlameFrame& frame) {
       function_index_.try_emplace(key, static_cast<std::uint32_t>(functions_.size()));
   if (new_function) {
     functions_.push_back({.name = frame.function.empty() ? "??" : clean_utf8(frame.function),
-                          .module = clean_utf8(last_part(frame.module)),
+                          .module = clean_utf8(module_name(frame.module)),
                           .file = clean_utf8(frame.file),
                           .inlined = frame.inlined});
   }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "analyzer/base/base_name.h"
 #include "analyzer/symbols/debuginfod.h"
 #include "analyzer/symbols/sysroot.h"
 #include "analyzer/symbols/zstd_sections.h"
@@ -125,7 +126,7 @@ FileDescriptor DebugFiles::open_alt_file(const std::string& referring_file, std:
                                                                : folder_of(referring_file) + "/" + name};
   for (const std::string& root : debug_roots(options_)) {
     candidates.push_back(build_id_path(root, alt_link_->build_id, ".debug"));
-    candidates.push_back(root + "/.dwz/" + name.substr(name.rfind('/') + 1));
+    candidates.push_back(root + "/.dwz/" + base_name(name));
   }
   for (const std::string& candidate : candidates) {
     FileDescriptor file = candidate.empty() ? FileDescriptor() : open_regular_file(candidate);
