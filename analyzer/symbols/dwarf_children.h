@@ -5,7 +5,7 @@
 
 namespace heapprof::symbols {
 
-/// Deeper than any compiler nests entries; walks recurse as deep.
+/// Deeper than any compiler nests entries. Walks recurse to this depth.
 inline constexpr int kMaxDwarfDepth = 400;
 
 /// Calls visit(child) until it returns false. Returns false if it did, or if the walk of the whole unit has to end

@@ -30,7 +30,7 @@ class DwarfFrames {
  public:
   /// `is_code` returns whether an address is in the module's code; `in_function`, whether it can be in a function,
   /// which saves the second walk for addresses between functions. `package_paths`: where packages of split DWARF may
-  /// be; the first one that contains a unit counts. `dwarf` must outlive the object.
+  /// be; the first one that contains a unit is used. `dwarf` must outlive the object.
   DwarfFrames(Dwarf* dwarf, std::function<bool(std::uint64_t)> is_code,
               std::function<bool(std::uint64_t)> in_function, std::vector<std::string> package_paths = {});
 

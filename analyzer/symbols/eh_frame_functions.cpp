@@ -42,7 +42,7 @@ EhFrameFunctions::EhFrameFunctions(Dwfl_Module* module) {
                                                 DW_EH_PE_datarel | DW_EH_PE_sdata4};
   constexpr std::size_t kHeaderBytes = 12, kRowBytes = 8;
   if (table.size < kHeaderBytes || std::memcmp(table.bytes, kUsualEncodings, sizeof kUsualEncodings) != 0) return;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> rows;  // begin of a function, address of its FDE
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> rows;  // start of a function, address of its FDE
   for (std::size_t at = kHeaderBytes; at + kRowBytes <= table.size; at += kRowBytes)
     rows.emplace_back(table.address + distance_at(table.bytes + at),
                       table.address + distance_at(table.bytes + at + 4));
@@ -57,9 +57,9 @@ std::uint64_t EhFrameFunctions::begin_of(std::uint64_t address) const {
   const auto next = std::upper_bound(begins_.begin(), begins_.end(), address);
   if (next == begins_.begin()) return 0;
   const std::uint64_t begin = *(next - 1);
-  // An FDE begins with four fields of 4 bytes: length, distance to the CIE, begin of the function relative to this
-  // field, length of the function. The CIE gives the encoding of the last two; instead of reading it, the begin is
-  // compared with the one in the table, which has the usual encoding if they are equal.
+  // An FDE begins with four fields of 4 bytes: length, distance to the CIE, start of the function relative to this
+  // field, length of the function. The CIE gives the encoding of the last two. Instead of reading the CIE, the start
+  // is compared with the one in the table: if they are equal, the FDE has the usual encoding.
   constexpr std::size_t kBeginOffset = 8, kLengthOffset = 12, kBytes = 16;
   const std::uint64_t fde = fde_addresses_[static_cast<std::size_t>(next - 1 - begins_.begin())];
   const std::uint64_t at = fde - eh_frame_.address;

@@ -27,7 +27,7 @@ bool is_function(const GElf_Sym& symbol, const char* name) {
   return name != nullptr && *name != '\0' && *name != '$' && *name != '@';
 }
 
-/// Targets of the unconditional jumps in `code`, relative to its begin. On x86-64, whose instructions vary in length,
+/// Targets of the unconditional jumps in `code`, relative to its start. On x86-64, whose instructions vary in length,
 /// the code is not decoded: the result has only jumps with a 32-bit displacement, and also every operand that looks
 /// like one. Bytes that look like a jump with an 8-bit displacement are too frequent.
 std::vector<std::uint64_t> jump_targets(const unsigned char* code, std::uint64_t bytes, unsigned machine) {
@@ -131,7 +131,7 @@ void ElfSymbolTable::add_unsized(std::vector<Symbol>& unsized, const std::vector
 }
 
 /// `sized` must be in the order of add_sized(). An operand that looks like a jump does no harm: that its target is
-/// exactly the begin of another function happens once in millions.
+/// exactly the start of another function happens once in millions.
 void ElfSymbolTable::add_tail_calls(Dwfl_Module* module, const std::vector<Symbol>& sized) {
   constexpr std::size_t kMaxCallers = 8;
   const std::vector<std::uint64_t>& begins = eh_frame_.begins();

@@ -4,8 +4,8 @@
 // next symbol, to the next function with unwind information (in a stripped library the next symbol may be far), or to
 // the end of its section, whichever is first, but never into the bytes of a symbol with a size.
 //
-// In a stripped file, local functions have no symbols. A local function that exported functions end in a jump to (a
-// tail call) gets a name from these: libc's localtime and setenv are implemented in such functions.
+// In a stripped file, local functions have no symbols. A local function gets a name from the exported functions that
+// end in a jump to it (a tail call): libc's localtime and setenv are implemented in such functions.
 #pragma once
 
 #include <elfutils/libdwfl.h>

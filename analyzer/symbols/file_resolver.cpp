@@ -33,8 +33,8 @@ bool is_public_name(const std::string& symbol, const std::string& name) {
 
 }  // namespace
 
-FileResolver::FileResolver(const Module& module, const Options& options, const Origin& origin)
-    : module_(module), file_(module, options, origin, warnings_), open_warnings_(warnings_.size()) {}
+FileResolver::FileResolver(const Module& module, const Options& options, const RecordedProcess& process)
+    : module_(module), file_(module, options, process, warnings_), open_warnings_(warnings_.size()) {}
 
 std::vector<std::string> FileResolver::resolve_warnings() const {
   return {warnings_.begin() + static_cast<std::ptrdiff_t>(open_warnings_), warnings_.end()};
@@ -68,7 +68,7 @@ void FileResolver::resolve(const std::vector<std::uint64_t>& addresses, std::vec
 
 void FileResolver::open_symbols() {
   symbols_opened_ = true;
-  // Debug information before the symbol table: libdwfl then knows the separate debug file, and takes its table.
+  // The debug information is opened before the symbol table: libdwfl then uses the table of the separate debug file.
   if (Dwarf* const dwarf = file_.dwarf(bias_); dwarf != nullptr)
     debug_frames_.emplace(
         dwarf, [this](std::uint64_t address) { return file_.is_code(address + bias_); },

@@ -21,7 +21,7 @@ namespace heapprof::symbols {
 class FileResolver {
  public:
   /// Opens the module's files. All arguments must outlive the object.
-  FileResolver(const Module& module, const Options& options, const Origin& origin);
+  FileResolver(const Module& module, const Options& options, const RecordedProcess& process);
 
   bool is_open() const { return file_.is_open(); }
 

@@ -41,9 +41,10 @@ std::string with_line_feeds(std::string path) {
 
 }  // namespace
 
-ModuleFile::ModuleFile(const Module& module, const Options& options, const Origin& origin,
+ModuleFile::ModuleFile(const Module& module, const Options& options, const RecordedProcess& process,
                        std::vector<std::string>& warnings)
-    : options_(options), origin_(origin), warnings_(warnings), recorded_(module), path_(without_deleted(module.path)),
+    : options_(options), process_(process), warnings_(warnings), recorded_(module),
+      path_(without_deleted(module.path)),
       debug_files_(options, path_, [this](const std::string& text) { warn(text); }) {
   const std::string& recorded_path = module.path;
   if (recorded_path.empty()) return;
@@ -86,8 +87,8 @@ bool ModuleFile::open_vdso() {
 
 /// The recorded path in the running process's root, if its root or mount namespace differs from this process's.
 bool ModuleFile::open_in_live_root() {
-  if (origin_.live_pid == 0 || !options_.sysroot.empty()) return false;
-  const std::string process = "/proc/" + std::to_string(origin_.live_pid);
+  if (process_.live_pid == 0 || !options_.sysroot.empty()) return false;
+  const std::string process = "/proc/" + std::to_string(process_.live_pid);
   struct stat theirs {};
   struct stat ours {};
   struct stat their_root {};
@@ -102,8 +103,8 @@ bool ModuleFile::open_in_live_root() {
 /// What the running process has mapped. Mappings other than that of the executable need privileges
 /// (proc_pid_map_files(5)).
 bool ModuleFile::open_mapped() {
-  if (origin_.live_pid == 0 || recorded_.build_id_hex.empty()) return false;
-  const std::string process = "/proc/" + std::to_string(origin_.live_pid);
+  if (process_.live_pid == 0 || recorded_.build_id_hex.empty()) return false;
+  const std::string process = "/proc/" + std::to_string(process_.live_pid);
   if (open_main(process + "/exe", true, nullptr)) return true;
   std::ifstream maps(process + "/maps");
   for (std::string line; std::getline(maps, line);) {
@@ -163,7 +164,7 @@ bool ModuleFile::accept_main(FileDescriptor file, const std::string& path, bool 
   std::string state = file_state(file);
   build_id_ = build_id;
   main_path_ = path;
-  // Now, not when libdwfl asks for it: the fingerprint needs the debug file, too.
+  // The debug files are located here and not in find_debuginfo(), because the fingerprint needs them too.
   debug_files_.locate(elf.get(), path, build_id);
   elf.reset();
   if (!open_dwfl(with_decompressed_sections(std::move(file)), path))
@@ -185,13 +186,13 @@ std::string ModuleFile::build_id_mismatch(const std::string& build_id, bool buil
 /// Why the file is not the recorded one, although no build ID contradicts; empty: nothing indicates that.
 std::string ModuleFile::sign_of_change(const FileDescriptor& file, Elf* elf) const {
   struct stat status {};
-  if (origin_.recorded_at_ns != 0 && fstat(file.get(), &status) == 0 && options_.sysroot.empty()) {
+  if (process_.recorded_at_ns != 0 && fstat(file.get(), &status) == 0 && options_.sysroot.empty()) {
     const auto written_at_ns = static_cast<std::uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000u +
                                static_cast<std::uint64_t>(status.st_mtim.tv_nsec);
-    if (written_at_ns > origin_.recorded_at_ns)
+    if (written_at_ns > process_.recorded_at_ns)
       return "the file was modified after the recording started, and has no build ID";
   }
-  constexpr std::uint64_t kPageBytes = 1 << 16;  // the largest of all machines
+  constexpr std::uint64_t kPageBytes = 1 << 16;  // the largest page size of all machines
   const std::uint64_t bytes = mapped_bytes_of(elf), recorded = recorded_.map_bytes;
   if (recorded != 0 && (bytes > recorded + kPageBytes || recorded > bytes + kPageBytes))
     return "the file changed since the recording (it maps " + std::to_string(bytes) + " bytes, recorded " +

@@ -26,7 +26,8 @@ class ModuleFile {
  public:
   /// Opens the file of `module`. If there is none, is_open() is false and `warnings` has the reason. The references
   /// must outlive the object.
-  ModuleFile(const Module& module, const Options& options, const Origin& origin, std::vector<std::string>& warnings);
+  ModuleFile(const Module& module, const Options& options, const RecordedProcess& process,
+             std::vector<std::string>& warnings);
   ModuleFile(const ModuleFile&) = delete;
   ModuleFile& operator=(const ModuleFile&) = delete;
 
@@ -63,8 +64,9 @@ class ModuleFile {
     std::uint64_t begin, end;
   };
 
-  /// Opens `path` if it is the recorded file. Without a recorded build ID it is accepted unless something
-  /// contradicts; `build_id_required` rejects it then. Sets `reason`, unless null, to why it was rejected.
+  /// Opens `path` if it is the recorded file. If no build ID was recorded, the file is accepted unless its time or
+  /// size contradicts, but always rejected if `build_id_required` is set. Sets `reason`, unless null, to why it was
+  /// rejected.
   bool open_main(const std::string& path, bool build_id_required, std::string* reason);
   bool accept_main(FileDescriptor file, const std::string& path, bool build_id_required, std::string* reason);
   bool open_vdso();
@@ -81,7 +83,7 @@ class ModuleFile {
                             char**);
 
   const Options& options_;
-  const Origin& origin_;
+  const RecordedProcess& process_;
   std::vector<std::string>& warnings_;
   const Module& recorded_;
   const std::string path_;  ///< the recorded path without " (deleted)"

@@ -48,7 +48,7 @@ void ModuleResolver::add_known(const ModuleSymbols& symbols, bool also_replace_u
 
 bool ModuleResolver::begin() {
   frames_.resize(addresses_.size());
-  if (const ModuleSymbols* bundled = find_module(origin_.bundle.get(), module_); bundled != nullptr) {
+  if (const ModuleSymbols* bundled = find_module(process_.bundle.get(), module_); bundled != nullptr) {
     add_known(*bundled, false);
     const bool all = std::none_of(frames_.begin(), frames_.end(), [](const auto& frames) { return frames.empty(); });
     if (all && !options_.adds_sources()) {
@@ -64,7 +64,7 @@ bool ModuleResolver::begin() {
     add_perf_map();
     return false;
   }
-  files_ = std::make_unique<FileResolver>(module_, options_, origin_);
+  files_ = std::make_unique<FileResolver>(module_, options_, process_);
   if (!files_->is_open()) {
     warn(files_->warnings());
     files_.reset();
@@ -89,7 +89,7 @@ bool ModuleResolver::begin() {
 void ModuleResolver::add_perf_map() {
   PerfMap map;
   std::string reason;
-  if (!find_perf_map(options_, origin_, map, reason)) {
+  if (!find_perf_map(options_, process_, map, reason)) {
     why_unnamed_ = "functions that a just-in-time compiler generated are not named: " + reason;
     return;
   }
@@ -119,7 +119,7 @@ void ModuleResolver::resolve_missing_in_parallel() {
     try {
       for (std::size_t part; (part = next.fetch_add(1)) < parts;) {
         if (files == nullptr) {
-          own_files = std::make_unique<FileResolver>(module_, options_, origin_);
+          own_files = std::make_unique<FileResolver>(module_, options_, process_);
           if (!own_files->is_open()) throw std::runtime_error("cannot be opened again");
           files = own_files.get();
         }

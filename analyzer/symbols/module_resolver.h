@@ -22,9 +22,9 @@ namespace heapprof::symbols {
 class ModuleResolver {
  public:
   /// `addresses`: sorted and distinct. The references must outlive the object.
-  ModuleResolver(std::uint32_t module_index, const Module& module, const Options& options, const Origin& origin,
-                 std::vector<std::uint64_t> addresses)
-      : module_index_(module_index), module_(module), options_(options), origin_(origin),
+  ModuleResolver(std::uint32_t module_index, const Module& module, const Options& options,
+                 const RecordedProcess& process, std::vector<std::uint64_t> addresses)
+      : module_index_(module_index), module_(module), options_(options), process_(process),
         addresses_(std::move(addresses)) {}
 
   /// Takes what the bundle, the cache and the perf map have, and opens the files. True: missing_count() addresses are
@@ -63,7 +63,7 @@ class ModuleResolver {
   const std::uint32_t module_index_;
   const Module& module_;
   const Options& options_;
-  const Origin& origin_;
+  const RecordedProcess& process_;
   std::vector<std::uint64_t> addresses_;
   std::vector<std::vector<SourceFrame>> frames_;  ///< of each address; empty: unresolved so far
   std::vector<std::string> warnings_;

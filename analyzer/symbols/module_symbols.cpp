@@ -28,7 +28,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == 32);
 
-/// A table of distinct strings compresses less than this.
+/// The greatest table_bytes that are accepted: a table of distinct strings does not compress better.
 std::uint64_t max_table_bytes(std::uint64_t compressed_bytes) {
   return std::min<std::uint64_t>(kMaxTableBytes, (std::uint64_t{16} << 20) + 64 * compressed_bytes);
 }
@@ -135,7 +135,7 @@ class TextBudget {
   std::size_t left_ = 2 * kMaxTableBytes;
 };
 
-/// Whether `line` is encoded as the distance from the begin of the function.
+/// Whether `line` is encoded as the distance from the start of the function.
 bool has_no_source(const SourceFrame& frame) { return frame.function.empty() && frame.file.empty(); }
 
 /// The distance plus one; 0: unknown, or too large for a line number.

@@ -9,7 +9,7 @@
 //   addresses = count (delta frames)*                ascending
 //   frames    = count (function file line<<1|inlined)*
 //
-// Without function and file, `line` is the distance from the begin of the function, plus one; 0: unknown.
+// Without function and file, `line` is the distance from the start of the function, plus one; 0: unknown.
 #pragma once
 
 #include <cstddef>
@@ -43,8 +43,8 @@ struct ModuleSymbols {
 /// Throws std::runtime_error if the table exceeds kMaxTableBytes.
 std::string encode_symbols(const std::vector<ModuleSymbols>& modules);
 
-/// Decodes untrusted bytes: no count is believed before the bytes that it counts are there, and at most
-/// kMaxTableBytes are decompressed. None: the bytes are damaged, truncated, or in another format.
+/// Decodes untrusted bytes: a count is accepted only if enough bytes follow, and at most kMaxTableBytes are
+/// decompressed. nullopt: the bytes are damaged, truncated, or in another format.
 std::optional<std::vector<ModuleSymbols>> decode_symbols(std::string_view encoded);
 
 /// The same with shared ownership; null instead of nullopt.

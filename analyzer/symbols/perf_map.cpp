@@ -156,15 +156,15 @@ PerfMap::Owner allowed_owner(const Options& options, const std::string& root) {
 
 }  // namespace
 
-bool find_perf_map(const Options& options, const Origin& origin, PerfMap& map, std::string& reason) {
-  if (origin.pid == 0) {
+bool find_perf_map(const Options& options, const RecordedProcess& process, PerfMap& map, std::string& reason) {
+  if (process.pid == 0) {
     reason = "the process ID is unknown";
     return false;
   }
-  const std::string name = "/tmp/perf-" + std::to_string(origin.pid) + ".map";
+  const std::string name = "/tmp/perf-" + std::to_string(process.pid) + ".map";
   std::vector<std::string> roots;
   if (!options.sysroot.empty()) roots.push_back(options.sysroot);
-  if (origin.live_pid != 0) roots.push_back("/proc/" + std::to_string(origin.live_pid) + "/root");
+  if (process.live_pid != 0) roots.push_back("/proc/" + std::to_string(process.live_pid) + "/root");
   if (options.sysroot.empty()) roots.emplace_back();
   reason = name +
            " does not exist, or is older than the recording; enable it in the just-in-time compiler (node "
@@ -172,7 +172,7 @@ bool find_perf_map(const Options& options, const Origin& origin, PerfMap& map, s
   for (const std::string& root : roots) {
     const std::string path = path_in_sysroot(root, name);
     uid_t owner = 0;
-    const PerfMap::Result result = map.read(path, origin.recorded_at_ns, owner, allowed_owner(options, root));
+    const PerfMap::Result result = map.read(path, process.recorded_at_ns, owner, allowed_owner(options, root));
     if (result == PerfMap::Result::kRead) return true;
     if (result == PerfMap::Result::kForeign)
       reason = path + " was ignored, because it is owned by user " + std::to_string(owner) +

@@ -45,9 +45,9 @@ class PerfMap {
   std::map<std::uint64_t, Piece> pieces_;  ///< by begin, disjoint
 };
 
-/// Finds and reads the map of the process in `origin`: in the root of the running process, below the sysroot, or
-/// here. False, with `reason`: there is none, or it is not trusted.
-bool find_perf_map(const Options& options, const Origin& origin, PerfMap& map, std::string& reason);
+/// Finds and reads the map of `process`: in the root of the running process, below the sysroot, or here. False, with
+/// `reason`: there is none, or it is not trusted.
+bool find_perf_map(const Options& options, const RecordedProcess& process, PerfMap& map, std::string& reason);
 
 /// Splits a name in V8's format ("JS:*work /srv/app.js:12:3") into function, file and line. Any other name is the
 /// name of the function.

@@ -102,7 +102,7 @@ bool shorten_into(std::string_view name, std::string& result, int depth) {
 }  // namespace
 
 std::string shorten(std::string_view name) {
-  if (name.size() <= kShortEnough) return std::string(name);
+  if (name.size() <= kMaxUnshortenedBytes) return std::string(name);
   std::string result;
   if (!shorten_into(name, result, 0)) return std::string(name);
   return result;

@@ -32,8 +32,8 @@ void contain_exceptions(ModuleResolver& module, Step&& step) {
 
 }  // namespace
 
-Symbolizer::Symbolizer(std::vector<Module> modules, Options options, Origin origin)
-    : modules_(std::move(modules)), options_(std::move(options)), origin_(std::move(origin)),
+Symbolizer::Symbolizer(std::vector<Module> modules, Options options, RecordedProcess process)
+    : modules_(std::move(modules)), options_(std::move(options)), process_(std::move(process)),
       warnings_(modules_.size()) {}
 
 std::vector<std::unique_ptr<ModuleResolver>> Symbolizer::resolve_modules(const std::vector<CodeAddress>& addresses) {
@@ -47,7 +47,7 @@ std::vector<std::unique_ptr<ModuleResolver>> Symbolizer::resolve_modules(const s
     std::sort(distinct.begin(), distinct.end());
     distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
     resolvers.push_back(
-        std::make_unique<ModuleResolver>(module, modules_[module], options_, origin_, std::move(distinct)));
+        std::make_unique<ModuleResolver>(module, modules_[module], options_, process_, std::move(distinct)));
   }
 
   // The most expensive modules first, so that no thread starts one when the others have finished.

@@ -22,7 +22,7 @@ class ModuleResolver;
 
 class Symbolizer {
  public:
-  Symbolizer(std::vector<Module> modules, Options options, Origin origin = {});
+  Symbolizer(std::vector<Module> modules, Options options, RecordedProcess process = {});
 
   /// The frames of each address, in the order of `addresses`, which may repeat.
   ///
@@ -49,7 +49,7 @@ class Symbolizer {
 
   std::vector<Module> modules_;
   Options options_;
-  Origin origin_;
+  RecordedProcess process_;
   std::vector<std::vector<std::string>> warnings_;  ///< by module
 };
 

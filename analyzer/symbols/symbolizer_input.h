@@ -27,7 +27,7 @@ struct Options {
   std::string sysroot;                  ///< root directory of the recorded system's files; empty: this system
   std::vector<std::string> debug_dirs;  ///< searched before <sysroot>/usr/lib/debug
   bool inlines = true;                  ///< false: omit inlined frames
-  bool short_names = false;             ///< shorten long function names (shorten.h)
+  bool short_names = false;             ///< --short-names: shorten() long function names (shorten.h)
   bool symbols = true;                  ///< false: open no file, resolve nothing
   bool debuginfod = false;              ///< request missing debug files from the servers in DEBUGINFOD_URLS
   std::string cache_folder;             ///< of SymbolCache; empty: no cache
@@ -36,8 +36,8 @@ struct Options {
   bool adds_sources() const { return !sysroot.empty() || !debug_dirs.empty() || debuginfod; }
 };
 
-/// The recorded process, as far as it decides where its files are.
-struct Origin {
+/// What is known of the recorded process that helps to find its files and symbols.
+struct RecordedProcess {
   std::uint64_t recorded_at_ns = 0;  ///< start of the recording, since 1970; 0: unknown
   std::uint32_t pid = 0;             ///< in the process's own pid namespace; 0: unknown
   std::uint32_t live_pid = 0;        ///< in this pid namespace, while the process runs; else 0

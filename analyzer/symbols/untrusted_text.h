@@ -7,8 +7,8 @@
 
 namespace heapprof::symbols {
 
-/// Replaces each ASCII control character by U+FFFD, as clean_utf8 (analyzer/render/text.h) does: names are printed to
-/// terminals.
+/// Replaces each ASCII control character by U+FFFD, as clean_utf8() (analyzer/render/utf8.h) does: names are printed
+/// to terminals.
 inline void replace_control_characters(std::string& text) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   if (std::none_of(text.begin(), text.end(), is_control)) return;

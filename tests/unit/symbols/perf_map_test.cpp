@@ -89,37 +89,37 @@ TEST_CASE("a map of an earlier process, and what is not a regular file, is not r
 TEST_CASE("a map of another user in /tmp is ignored, with the owner in the reason") {
   if (geteuid() != 0) return;  // only root can give a file away
   constexpr uid_t kOther = 54321;
-  Origin origin;
-  origin.pid = static_cast<std::uint32_t>(getpid());
-  const std::string path = "/tmp/perf-" + std::to_string(origin.pid) + ".map";
+  RecordedProcess process;
+  process.pid = static_cast<std::uint32_t>(getpid());
+  const std::string path = "/tmp/perf-" + std::to_string(process.pid) + ".map";
   std::ofstream(path) << "1000 100 planted\n";
   Options options;
   PerfMap map;
   std::string reason;
 
   REQUIRE(chown(path.c_str(), kOther, kOther) == 0);
-  CHECK(!find_perf_map(options, origin, map, reason));
+  CHECK(!find_perf_map(options, process, map, reason));
   CHECK(function_at(map, 0x1000).empty());
   CHECK_THAT(reason, Catch::Contains(path) && Catch::Contains("owned by user 54321"));
   // The same folder under another name.
   for (const char* const root : {"/", "/tmp/.."}) {
     INFO(root);
     options.sysroot = root;
-    CHECK(!find_perf_map(options, origin, map, reason));
+    CHECK(!find_perf_map(options, process, map, reason));
     CHECK_THAT(reason, Catch::Contains("owned by user 54321"));
   }
   options.sysroot.clear();
   // The owner of a map trusts it, and everybody trusts root.
   REQUIRE(seteuid(kOther) == 0);
   PerfMap own;
-  const bool read_own = find_perf_map(options, origin, own, reason);
+  const bool read_own = find_perf_map(options, process, own, reason);
   REQUIRE(seteuid(0) == 0);
   CHECK(read_own);
   CHECK(function_at(own, 0x1000) == "planted");
   REQUIRE(chown(path.c_str(), 0, 0) == 0);
   REQUIRE(seteuid(kOther) == 0);
   PerfMap roots;
-  const bool read_roots = find_perf_map(options, origin, roots, reason);
+  const bool read_roots = find_perf_map(options, process, roots, reason);
   REQUIRE(seteuid(0) == 0);
   CHECK(read_roots);
   std::filesystem::remove(path);
@@ -134,11 +134,11 @@ TEST_CASE("a map below --sysroot is trusted, whoever owns it") {
   REQUIRE(chown(path.c_str(), 54321, 54321) == 0);
   Options options;
   options.sysroot = root;
-  Origin origin;
-  origin.pid = 77;
+  RecordedProcess process;
+  process.pid = 77;
   PerfMap map;
   std::string reason;
-  CHECK(find_perf_map(options, origin, map, reason));
+  CHECK(find_perf_map(options, process, map, reason));
   CHECK(function_at(map, 0x1000) == "copied");
   std::filesystem::remove_all(root);
 }

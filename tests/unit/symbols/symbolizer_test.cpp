@@ -690,9 +690,9 @@ TEST_CASE("deleted and replaced files are read from the process that still runs 
   const std::vector<std::uint64_t> addresses = text_section(program);
   const std::string truth = text_of(ask(program, addresses));
   const auto ask_live = [&](const std::string& path, pid_t pid) {
-    Origin origin;
-    origin.live_pid = static_cast<std::uint32_t>(pid);
-    Symbolizer symbolizer({{path, id}}, {}, origin);
+    RecordedProcess recorded;
+    recorded.live_pid = static_cast<std::uint32_t>(pid);
+    Symbolizer symbolizer({{path, id}}, {}, recorded);
     std::vector<CodeAddress> asked;
     for (const std::uint64_t address : addresses) asked.push_back({0, address});
     auto frames = symbolizer.resolve(asked);
@@ -712,9 +712,9 @@ TEST_CASE("deleted and replaced files are read from the process that still runs 
 TEST_CASE("a file without build ID is rejected when its time or size contradicts") {
   const auto probes = probes_of("dwarf4");
   const auto ask_of = [&](std::uint64_t recorded_at_ns, std::uint64_t map_bytes) {
-    Origin origin;
-    origin.recorded_at_ns = recorded_at_ns;
-    Symbolizer symbolizer({{built("no_id_whole"), "", map_bytes}}, {}, origin);
+    RecordedProcess recorded;
+    recorded.recorded_at_ns = recorded_at_ns;
+    Symbolizer symbolizer({{built("no_id_whole"), "", map_bytes}}, {}, recorded);
     auto frames = symbolizer.resolve({{0, probes.at("third")}});
     return Answer{std::move(frames), symbolizer.warnings()};
   };
