@@ -6,7 +6,8 @@
 namespace heapprof::exporter {
 namespace {
 
-struct Life {
+/// Figures of a stack that only its events show.
+struct StackFigures {
   std::uint64_t lifetime_ns = 0;  // of all blocks of the stack
   std::uint64_t live_bytes = 0;
   std::uint64_t live_blocks = 0;
@@ -14,36 +15,36 @@ struct Life {
   std::uint64_t max_blocks = 0;  // when max_bytes were live
 };
 
-std::vector<Life> lives_of(const model::Profile& profile, const EventSource& source) {
-  std::vector<Life> lives(profile.nodes.size());
+std::vector<StackFigures> figures_of(const model::Profile& profile, const EventSource& source) {
+  std::vector<StackFigures> figures(profile.nodes.size());
   LiveBlocks live;
   source([&](std::span<const replay::ProfileEvent> events) {
     for (const replay::ProfileEvent& event : events) {
       if (event.kind == replay::ResolvedKind::kSample) continue;
-      Life& life = lives[event.node];
+      StackFigures& stack = figures[event.node];
       if (event.kind == replay::ResolvedKind::kAllocation) {
         live[event.address] = event;
-        life.live_bytes += event.size;
-        ++life.live_blocks;
+        stack.live_bytes += event.size;
+        ++stack.live_blocks;
         // As in DHAT: the first moment with the maximum of bytes.
-        if (life.live_bytes > life.max_bytes || life.max_bytes == 0) {
-          life.max_bytes = life.live_bytes;
-          life.max_blocks = life.live_blocks;
+        if (stack.live_bytes > stack.max_bytes || stack.max_bytes == 0) {
+          stack.max_bytes = stack.live_bytes;
+          stack.max_blocks = stack.live_blocks;
         }
         continue;
       }
-      life.live_bytes -= event.size;
-      --life.live_blocks;
+      stack.live_bytes -= event.size;
+      --stack.live_blocks;
       const auto block = live.find(event.address);
       if (block == live.end()) continue;
-      life.lifetime_ns += event.time_ns - block->second.time_ns;
+      stack.lifetime_ns += event.time_ns - block->second.time_ns;
       live.erase(block);
     }
   });
   const std::uint64_t end_ns = profile.end_ns();
   for (const auto& [address, block] : live)
-    lives[block.node].lifetime_ns += end_ns > block.time_ns ? end_ns - block.time_ns : 0;
-  return lives;
+    figures[block.node].lifetime_ns += end_ns > block.time_ns ? end_ns - block.time_ns : 0;
+  return figures;
 }
 
 }  // namespace
@@ -65,11 +66,11 @@ void write_dhat(const StackTable& table, const EventSource& events, Sink& output
     first_frame.push_back(frames);
     frames += static_cast<std::uint32_t>(location.lines.size());
   }
-  const std::vector<Life> lives = lives_of(profile, events);
+  const std::vector<StackFigures> figures = figures_of(profile, events);
   bool first = true;
   for (const std::uint32_t node : table.stacks) {
     const model::Costs& costs = profile.nodes[node].costs;
-    const Life& life = lives[node];
+    const StackFigures& stack = figures[node];
     const auto put = [&](const char* name, std::uint64_t value) {
       text += std::string(name) + std::to_string(value);
     };
@@ -77,9 +78,9 @@ void write_dhat(const StackTable& table, const EventSource& events, Sink& output
     first = false;
     put("{\"tb\":", costs.allocated_bytes);
     put(",\"tbk\":", costs.allocations);
-    put(",\"tl\":", life.lifetime_ns / 1000);
-    put(",\"mb\":", life.max_bytes);
-    put(",\"mbk\":", life.max_blocks);
+    put(",\"tl\":", stack.lifetime_ns / 1000);
+    put(",\"mb\":", stack.max_bytes);
+    put(",\"mbk\":", stack.max_blocks);
     put(",\"gb\":", costs.peak_bytes);
     put(",\"gbk\":", costs.peak_blocks);
     put(",\"eb\":", costs.leaked_bytes);

@@ -2,7 +2,7 @@
 //
 // Every table entry must precede its first use, but the call tree of a trace is complete only at its end, and symbols
 // are resolved after that. So an export takes two replays: the first for the profile and the symbols of its stacks,
-// the second passes each event to this writer, which asks for names when they are first used (HeaptrackStacks).
+// the second passes each event to this writer, which resolves names at their first use (HeaptrackStacks).
 #pragma once
 
 #include <cstdint>
@@ -108,7 +108,7 @@ class HeaptrackWriter {
     HeaptrackTrace trace{};
     std::uint64_t calls = 0;
     std::uint64_t temporary = 0;
-    std::uint64_t live = 0;  ///< blocks, in the end: leaked
+    std::uint64_t live = 0;  ///< blocks; those live at the end are leaked
   };
   std::span<const ClassFigures> classes() const noexcept { return classes_; }
 
@@ -143,7 +143,7 @@ class HeaptrackWriter {
   std::string line_;
 };
 
-/// Maps the nodes of a linked call tree to the file's traces, each written when first asked for.
+/// Maps the nodes of a linked call tree to the file's traces. Each trace is written at its first use.
 class HeaptrackStacks {
  public:
   /// A node of the tree. Parents may have any number, but there must be no cycle.
@@ -162,7 +162,7 @@ class HeaptrackStacks {
   };
   using Resolve = std::function<Instruction(std::uint32_t ip)>;
 
-  /// `tree` must outlive this. `resolve` is asked once for each instruction that is used.
+  /// `tree` must outlive this. `resolve` is called once for each instruction that is used.
   HeaptrackStacks(HeaptrackWriter& writer, std::span<const Node> tree, Resolve resolve);
 
   /// The trace of the stack that ends in `node`; kNone (unknown stack) for kNoParent.

@@ -1,6 +1,6 @@
 #include "analyzer/export/sink.h"
 
-// zlib then takes its input as const.
+// Makes zlib declare its input as const.
 #define ZLIB_CONST
 
 #include <fcntl.h>
