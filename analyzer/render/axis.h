@@ -10,7 +10,7 @@ namespace heapprof::render {
 /// The scale of an axis.
 struct Axis {
   std::uint64_t top = 0;             ///< value at the end of the axis, > 0
-  std::vector<std::uint64_t> ticks;  ///< ascending, none above `top`; the first is 0, or that of a slice of time
+  std::vector<std::uint64_t> ticks;  ///< ascending, none above `top`
 };
 
 /// An axis of bytes from 0. Steps are powers of two, so that labels are whole numbers of a binary unit. It has at
@@ -18,7 +18,8 @@ struct Axis {
 Axis byte_axis(std::uint64_t largest, unsigned max_ticks);
 
 /// An axis of times. Below a minute steps are 1, 2 or 5 times a power of ten, then fractions of minutes, hours and
-/// days. `top` is `largest_ns`: the axis ends with the recording. Ticks begin at `smallest_ns`.
+/// days. `top` is `largest_ns`: the axis ends with the recording. No tick is below `smallest_ns`, the start of
+/// a slice of time.
 Axis time_axis(std::uint64_t largest_ns, unsigned max_ticks, std::uint64_t smallest_ns = 0);
 
 /// Labels, as short as the steps allow: "4 MiB"; "1.5 s", "250 ms", "1:30", "2 h".

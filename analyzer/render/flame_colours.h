@@ -10,7 +10,7 @@
 
 namespace heapprof::render {
 
-/// FlameModules by what their frames allocate themselves, largest first, with their hues.
+/// The modules of a flame graph with their hues, those whose own frames allocate most first.
 struct FlameModules {
   std::vector<std::string> names;
   std::vector<std::uint64_t> values;

@@ -91,7 +91,7 @@ void write_flame_data(const FlameTree& tree, const FlameLayout& layout, const Fl
   for (const std::uint32_t number : used) {
     next_item();
     const auto& function = tree.functions()[number];
-    const std::string label = short_name(function.name);
+    const std::string label = without_arguments(function.name);
     text += "\n[";
     append_script_json(text, function.name);
     text += ',';
@@ -107,7 +107,7 @@ void write_flame_data(const FlameTree& tree, const FlameLayout& layout, const Fl
     append_script_json(text, file);
   }
 
-  // A function of -1: `line` frames are merged. A negative line: the first of several.
+  // A function of -1: the root, or a box of `line` merged frames. A negative line: the smallest of several.
   const auto column = [&](std::string_view name, auto&& value) {
     open_list("],\n\"");
     text.append(name).append("\":[");
@@ -124,9 +124,10 @@ void write_flame_data(const FlameTree& tree, const FlameLayout& layout, const Fl
          [](const FlameLayout::Box& box) { return (box.several_lines ? "-" : "") + std::to_string(box.line); });
   column("value", [](const FlameLayout::Box& box) { return std::to_string(box.value); });
   if (options.comparison) {
-    column("was", [](const FlameLayout::Box& box) { return std::to_string(box.was); });
-    column("is", [](const FlameLayout::Box& box) { return std::to_string(box.is); });
-    column("grade", [](const FlameLayout::Box& box) { return std::to_string(grade_of(box.was, box.is) + kGrades); });
+    column("was", [](const FlameLayout::Box& box) { return std::to_string(box.before); });
+    column("is", [](const FlameLayout::Box& box) { return std::to_string(box.after); });
+    column("grade",
+           [](const FlameLayout::Box& box) { return std::to_string(grade_of(box.before, box.after) + kGrades); });
   }
   open_list("],\n\"exact\":{");
   for (std::size_t i = 0; i < layout.boxes.size(); ++i) {

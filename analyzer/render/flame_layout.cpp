@@ -11,16 +11,16 @@ FlameLayout lay_out(const FlameTree& tree, std::uint32_t max_frames, bool compar
 
   std::vector<std::uint64_t> totals(nodes.size());
   std::vector<std::uint32_t> below(nodes.size());  // frames with a value under each, itself included
-  std::vector<std::uint64_t> was(nodes.size()), is(nodes.size());
+  std::vector<std::uint64_t> before(nodes.size()), after(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    was[i] = nodes[i].before;
-    is[i] = nodes[i].self;
-    totals[i] = comparison ? std::max(was[i], is[i]) : is[i];
+    before[i] = nodes[i].before;
+    after[i] = nodes[i].self;
+    totals[i] = comparison ? std::max(before[i], after[i]) : after[i];
   }
   for (std::size_t i = nodes.size(); i-- > 1;) {
     totals[nodes[i].parent] += totals[i];
-    was[nodes[i].parent] += was[i];
-    is[nodes[i].parent] += is[i];
+    before[nodes[i].parent] += before[i];
+    after[nodes[i].parent] += after[i];
   }
   for (std::size_t i = nodes.size(); i-- > 1;) {
     below[i] += totals[i] != 0;
@@ -38,7 +38,7 @@ FlameLayout lay_out(const FlameTree& tree, std::uint32_t max_frames, bool compar
   std::vector<std::vector<FlameTree::Node>> children(nodes.size());
   for (std::size_t i = 1; i < nodes.size(); ++i)
     if (totals[i] != 0) children[nodes[i].parent].push_back(static_cast<FlameTree::Node>(i));
-  const auto before = [&](FlameTree::Node a, FlameTree::Node b) {
+  const auto comes_first = [&](FlameTree::Node a, FlameTree::Node b) {
     if (totals[a] != totals[b]) return totals[a] > totals[b];
     const auto& x = functions[nodes[a].function];
     const auto& y = functions[nodes[b].function];
@@ -58,23 +58,23 @@ FlameLayout lay_out(const FlameTree& tree, std::uint32_t max_frames, bool compar
   while (!stack.empty()) {
     const Visit visit = stack.back();
     stack.pop_back();
-    auto& kids = children[visit.node];
+    auto& own_children = children[visit.node];
     if (totals[visit.node] < min_value && visit.node != FlameTree::kRoot) {
       // Small siblings come last, so they are the next visits. All of them become one box.
       std::uint64_t frames = below[visit.node];
       std::uint64_t value = totals[visit.node];
-      std::uint64_t merged_was = was[visit.node];
-      std::uint64_t merged_is = is[visit.node];
+      std::uint64_t merged_before = before[visit.node];
+      std::uint64_t merged_after = after[visit.node];
       while (!stack.empty() && stack.back().depth == visit.depth) {
         frames += below[stack.back().node];
         value += totals[stack.back().node];
-        merged_was += was[stack.back().node];
-        merged_is += is[stack.back().node];
+        merged_before += before[stack.back().node];
+        merged_after += after[stack.back().node];
         stack.pop_back();
       }
       const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(frames, UINT32_MAX));
       layout.boxes.push_back(
-          {visit.depth, FlameLayout::kMerged, count, false, value, visit.left, merged_was, merged_is});
+          {visit.depth, FlameLayout::kMerged, count, false, value, visit.left, merged_before, merged_after});
       layout.merged_frames += frames;
       layout.merged_value += value;
       layout.rows = std::max(layout.rows, visit.depth + 1);
@@ -82,15 +82,15 @@ FlameLayout lay_out(const FlameTree& tree, std::uint32_t max_frames, bool compar
     }
     const auto& node = nodes[visit.node];
     layout.boxes.push_back({visit.depth, node.function, node.line, node.several_lines, totals[visit.node], visit.left,
-                            was[visit.node], is[visit.node]});
+                            before[visit.node], after[visit.node]});
     layout.rows = std::max(layout.rows, visit.depth + 1);
-    std::sort(kids.begin(), kids.end(), before);
+    std::sort(own_children.begin(), own_children.end(), comes_first);
     // Pushed in reverse, so that the largest is visited next.
     std::uint64_t right = visit.left;
-    for (const FlameTree::Node kid : kids) right += totals[kid];
-    for (std::size_t i = kids.size(); i-- > 0;) {
-      right -= totals[kids[i]];
-      stack.push_back({kids[i], visit.depth + 1, right});
+    for (const FlameTree::Node child : own_children) right += totals[child];
+    for (std::size_t i = own_children.size(); i-- > 0;) {
+      right -= totals[own_children[i]];
+      stack.push_back({own_children[i], visit.depth + 1, right});
     }
   }
   return layout;

@@ -18,9 +18,9 @@ struct FlameLayout {
     std::uint32_t line;
     bool several_lines;
     std::uint64_t value;
-    std::uint64_t left;  // value to the left of it
-    std::uint64_t was;   // in a comparison: the value of the earlier trace, and of the later
-    std::uint64_t is;
+    std::uint64_t left;    // value to the left of it
+    std::uint64_t before;  // in a comparison: the value of the earlier trace, and of the later
+    std::uint64_t after;
   };
   std::vector<Box> boxes;
   std::uint64_t merged_frames = 0;

@@ -39,7 +39,8 @@ std::string context_line(const FlameOptions& options) {
 
 std::string root_label(const FlameOptions& options, const FlameLayout::Box& root) {
   if (!options.comparison) return "all: " + human_value(root.value, options.unit);
-  return "all: " + human_value(root.was, options.unit) + " before, " + human_value(root.is, options.unit) + " after";
+  return "all: " + human_value(root.before, options.unit) + " before, " + human_value(root.after, options.unit) +
+         " after";
 }
 
 /// The drawing for viewers without JavaScript.
@@ -89,9 +90,9 @@ void draw(const FlameTree& tree, const FlameLayout& layout, const FlameModules& 
       style = "h" + std::to_string(modules.hues[modules.index.at(function.module)]) + "s" +
               std::to_string(shade_of(function.name));
       if (function.inlined && width > 4) style += " inl";
-      label = short_name(function.name);
+      label = without_arguments(function.name);
     }
-    if (options.comparison) style = grade_class(grade_of(box.was, box.is));
+    if (options.comparison) style = grade_class(grade_of(box.before, box.after));
     text += "<rect class=\"" + style + "\" x=\"";
     append_number(text, left, 2);
     text += "\" y=\"";

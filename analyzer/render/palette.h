@@ -22,7 +22,8 @@ inline constexpr unsigned kGrey = kHues;
 std::uint32_t stable_hash(std::string_view name) noexcept;
 
 /// A hue for each of `names`, which are ordered by importance. A name's hue is derived from the name; if a more
-/// important name has that hue, it is the next free one. When no hue is free, hues repeat. An empty name is grey.
+/// important name has that hue, the name gets the next free one. When no hue is free, hues repeat. An empty name is
+/// grey.
 std::vector<unsigned> hues_of(std::span<const std::string> names);
 
 /// Grades of change in a comparison: -kGrades (all removed), 0 (unchanged), kGrades (all new).

@@ -1,5 +1,6 @@
 #include "analyzer/render/short_names.h"
 
+#include "analyzer/base/base_name.h"
 #include "analyzer/render/utf8.h"
 
 namespace heapprof::render {
@@ -25,7 +26,7 @@ std::size_t after_closing(std::string_view name, std::size_t open) noexcept {
 
 }  // namespace
 
-std::string short_name(std::string_view name) {
+std::string without_arguments(std::string_view name) {
   constexpr std::string_view kOperator = "operator";
   constexpr std::string_view kAnonymous = "(anonymous namespace)";
   std::string out;
@@ -63,8 +64,7 @@ std::string short_name(std::string_view name) {
   return out;
 }
 
-std::string fit_name(std::string_view short_name, std::size_t code_points) {
-  std::string_view name = short_name;
+std::string fit_name(std::string_view name, std::size_t code_points) {
   while (length_utf8(name) > code_points) {
     std::size_t next = std::string_view::npos;
     int depth = 0;
@@ -84,7 +84,7 @@ std::string fit_path(std::string_view path, std::size_t code_points) {
   for (std::size_t at = path.find('/', 1); at != std::string_view::npos; at = path.find('/', at + 1))
     if (const std::string_view rest = path.substr(at); length_utf8(rest) + 1 <= code_points)
       return std::string(kEllipsis).append(rest);
-  return clip_utf8(path.substr(path.rfind('/') + 1), code_points);
+  return clip_utf8(base_name(std::string(path)), code_points);
 }
 
 }  // namespace heapprof::render

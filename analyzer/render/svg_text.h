@@ -9,7 +9,7 @@ namespace heapprof::render {
 /// Appends `value` with at most `decimals` decimals and without trailing zeros: "12.5", "12".
 void append_number(std::string& out, double value, int decimals);
 
-/// An SVG text in the making. Numbers have one decimal: a tenth of a pixel.
+/// The text of an SVG picture while it is written. Numbers have one decimal: a tenth of a pixel.
 class SvgText {
  protected:
   void number(double value) { append_number(text_, value, 1); }

@@ -110,7 +110,7 @@ nlohmann::json timeline_json(const Timeline& timeline) {
           {"rss", {{"time_ns", std::move(resident_times)}, {"bytes", std::move(resident_bytes)}}},
           {"sites", std::move(sites)},
           {"idle", spans(timeline.idle)},
-          {"gaps", spans(timeline.idle)},  // old name, for one release
+          {"gaps", spans(timeline.idle)},  // the old name of "idle", for one release
           {"pauses", spans(timeline.pauses)},
           {"marks", std::move(marks)}};
 }

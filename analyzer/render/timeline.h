@@ -21,7 +21,7 @@ struct Timeline {
   /// Label and text of the lines under the title: {"Program", "redis-server --port 6379"}.
   std::vector<std::pair<std::string, std::string>> context;
 
-  std::uint64_t start_ns = 0;     ///< begin of the time axis; not above the first sample
+  std::uint64_t start_ns = 0;     ///< start of the time axis; not above the first sample
   std::uint64_t duration_ns = 0;  ///< end of the time axis; not below the last sample
 
   std::vector<std::uint64_t> time_ns;     ///< of the samples, not decreasing
@@ -45,8 +45,8 @@ struct Timeline {
   };
   std::vector<Resident> resident;  ///< times not decreasing; may be empty
 
-  /// A call site and its live bytes at each sample. No byte belongs to two sites. The bytes of no site are drawn as
-  /// "everything else".
+  /// A call site and its live bytes at each sample. No byte belongs to two sites. Bytes that belong to no site are
+  /// drawn as "everything else".
   struct Site {
     std::string label;   ///< function, for the legend
     std::string detail;  ///< file and line, or a caller: for tooltips and tables
@@ -77,7 +77,7 @@ struct Timeline {
 std::vector<Timeline::Span> find_gaps(const std::vector<std::uint64_t>& time_ns, std::uint64_t duration_ns,
                                       std::uint64_t min_ns, std::uint64_t start_ns = 0);
 
-/// The peak given, else the first highest sample; {0, 0} without samples.
+/// The given peak, else the first of the highest samples; {0, 0} without samples.
 Timeline::Peak peak_of(const Timeline& timeline) noexcept;
 
 /// "peak 7.00 KiB at 30.0 ms"; for a moment "live 7.00 KiB at 30.0 ms".
@@ -98,7 +98,7 @@ struct PlotOptions {
 /// on the axis, and the call sites at the peak. Lines end in a line feed and have no trailing blanks.
 void write_timeline_text(const Timeline& timeline, const PlotOptions& options, const TextSink& out);
 
-/// Writes a head line `time_ns,live_bytes,highest_bytes,rss_bytes,LABEL...`, then a line for each time that has a
+/// Writes a header line `time_ns,live_bytes,highest_bytes,rss_bytes,LABEL...`, then a line for each time that has a
 /// sample of either kind. rss_bytes is empty where there is no sample of it; highest_bytes is live_bytes where it is
 /// unknown. RFC 4180 with line feeds.
 void write_timeline_csv(const Timeline& timeline, const TextSink& out);
@@ -108,9 +108,9 @@ void write_timeline_csv(const Timeline& timeline, const TextSink& out);
 ///  "bytes": []}], "idle": [{"from_ns", "to_ns"}], "pauses": [...], "marks": [{"time_ns", "text"}]}.
 nlohmann::json timeline_json(const Timeline& timeline);
 
-/// Writes a self-contained picture of 400 columns, with the lowest and the highest sample of each, and of the ten
-/// largest call sites; the others are one grey area. With JavaScript it shows the values under the pointer. An
-/// address that ends in `#at=SECONDS` opens the picture with the pointer at that time.
+/// Writes a self-contained picture. It has 400 columns, each with its lowest and its highest sample. The ten largest
+/// call sites have areas of their own; the others are one grey area. With JavaScript it shows the values under the
+/// pointer. An address that ends in `#at=SECONDS` opens the picture with the pointer at that time.
 void write_timeline_svg(const Timeline& timeline, const TextSink& out);
 
 }  // namespace heapprof::render

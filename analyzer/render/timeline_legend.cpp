@@ -61,7 +61,7 @@ void TimelinePicture::legend() {
              xml(full + (detail.empty() ? "" : "\n" + detail) + (module.empty() ? "" : "\n" + module)) + "</title>\n";
     // The name of an unresolved address begins with its module.
     const bool names_module = full.starts_with(module + "+");
-    legend_row(y, swatch("site" + std::to_string(i), y), short_name(full),
+    legend_row(y, swatch("site" + std::to_string(i), y), without_arguments(full),
                detail.empty() && !names_module ? module : detail, site.peak_bytes, std::to_string(i));
     text_ += "</g>\n";
     y += kLegendRow;

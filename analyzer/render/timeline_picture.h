@@ -1,4 +1,4 @@
-// The SVG picture of a timeline, in the making. For timeline_svg.cpp, timeline_legend.cpp and timeline_data.cpp only.
+// Writes the SVG picture of a timeline. For timeline_svg.cpp, timeline_legend.cpp and timeline_data.cpp only.
 #pragma once
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class TimelinePicture : private SvgText {
   void legend_row(double y, const std::string& swatch, std::string_view name, std::string_view detail,
                   std::uint64_t bytes, const std::string& key);
   static std::string swatch(const std::string& style, double y, double height = 12);
-  /// The last sample, unless it is too far from that moment to describe it.
+  /// Resident memory at `time`, by the last sample; nullopt: that sample is too far from `time`.
   std::optional<std::uint64_t> resident_at(std::uint64_t time) const;
 
   // timeline_data.cpp

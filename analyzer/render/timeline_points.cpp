@@ -31,7 +31,7 @@ std::vector<TimelinePoint> timeline_points(const Timeline& timeline, std::uint64
     const auto after = std::lower_bound(points.begin(), points.end(), gap.to_ns,
                                         [](const TimelinePoint& p, std::uint64_t time) { return p.time_ns < time; });
     if (after != points.end() && after->time_ns == gap.to_ns) continue;
-    // The last sample may have been thinned out. It may lie before the gap, in which nothing changes.
+    // The last sample may have been thinned out. It may be before the gap, in which nothing changes.
     const auto last = std::upper_bound(times.begin(), times.end(), gap.to_ns);
     if (last == times.begin()) continue;
     TimelinePoint held = point_at(static_cast<std::size_t>(std::distance(times.begin(), last)) - 1);

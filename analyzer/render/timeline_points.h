@@ -19,8 +19,9 @@ struct TimelinePoint {
   std::vector<std::uint64_t> sites;  ///< bytes by call site
 };
 
-/// Indices of the lowest and the highest value of each of kTimelineColumns between `start` and `end`, ascending, with
-/// the first and the last of all. `time(i)` and `value(i)` are those of index i, below `count`.
+/// Thins out `count` values for kTimelineColumns columns between `start` and `end`. Returns the indices of the lowest
+/// and the highest value of each column, and of the first and the last of all values, ascending. `time(i)` and
+/// `value(i)` belong to index i.
 template <typename Time, typename Value>
 std::vector<std::size_t> envelope(std::size_t count, std::uint64_t start, std::uint64_t end, Time time, Value value) {
   std::vector<std::size_t> kept;

@@ -191,7 +191,7 @@ void TimelinePicture::resident(double top, double bottom, std::uint64_t largest)
       samples.size(), start_, end_, [&](std::size_t i) { return samples[i].time_ns; },
       [&](std::size_t i) { return samples[i].bytes; });
   std::string path;
-  std::string dots;      // the samples that stand alone, too small to be seen as a piece of a line
+  std::string dots;      // samples without a neighbour, which are too small to be seen as a piece of a line
   std::string last_dot;  // the last sample, if a break precedes it
   std::size_t gap = 0;
   bool broken = true;

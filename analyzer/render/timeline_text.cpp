@@ -164,7 +164,7 @@ class Plot {
     return columns;
   }
 
-  /// Calls visit(column) for each of `columns` columns all of whose time lies in `span`.
+  /// Calls visit(column) for each of `columns` columns that is completely within `span`.
   template <typename Visit>
   void for_each_inside(const Timeline::Span& span, unsigned columns, Visit&& visit) const {
     const double width = static_cast<double>(end_ - start_) / columns;
@@ -229,7 +229,7 @@ class Plot {
         dots[level / 4] |= (half == 0 ? kLeft : kRight)[level % 4];
       }
       for (unsigned y = 0; y < height_; ++y) {
-        // A character shows either; the area has precedence.
+        // A character shows the area or the line; the area has precedence.
         if (dots[y] == 0 || rows[y][x].text != " ") continue;
         if (!options_.unicode) {
           rows[y][x] = {".", kResidentColour};
@@ -274,7 +274,7 @@ class Plot {
       const std::string label = ascii(time_tick_label(tick, times));
       const std::size_t at = gutter_ + 1 + column;  // labels count bytes: the micro sign shifts what follows by one
       rule[column].text = characters_.tick_column;
-      // At its tick; further left at the end of the line; left out if it would overlap another one.
+      // A label begins at its tick, or further left at the end of the line; it is omitted where it would overlap.
       const std::size_t place = std::min(at, gutter_ + 1 + width_ - length_utf8(label));
       if (place < free_from) continue;
       labels.resize(place, ' ');
@@ -359,7 +359,7 @@ class Plot {
     for (std::size_t i = 0; i < timeline_.sites.size() && i < options_.sites; ++i) {
       const auto& site = timeline_.sites[i];
       shown += site.peak_bytes;
-      line(site.peak_bytes, short_name(clean_utf8(site.label)), clean_utf8(site.detail));
+      line(site.peak_bytes, without_arguments(clean_utf8(site.label)), clean_utf8(site.detail));
     }
     if (shown < peak_.bytes) line(peak_.bytes - shown, "everything else", "");
   }

@@ -1,8 +1,8 @@
 // UTF-8 text: cleaning, measuring, clipping and padding.
 //
-// Names come from the symbol tables and command lines of recorded programs and may hold any bytes. clean_utf8() is
-// called once, when such text enters, so that no name can break a file or a terminal. Where the text leaves, one of
-// the functions in escape.h follows. The other functions expect clean text.
+// Names come from the symbol tables and command lines of recorded programs and may contain any bytes. clean_utf8() is
+// called once, before such text is used, so that no name can break a file or a terminal. When the text is written to
+// XML, JSON or CSV, a function of escape.h is applied. The other functions expect clean text.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,10 @@ std::string clean_utf8(std::string_view bytes);
 /// Number of code points.
 std::size_t length_utf8(std::string_view text) noexcept;
 
-/// `text`, or its first code points with an ellipsis as the last of them if it has more than `code_points`.
+/// `text`, if it has at most `code_points`; else its first ones and an ellipsis, together `code_points`.
 std::string clip_utf8(std::string_view text, std::size_t code_points);
 
-/// `text` with blanks before it, or behind it, up to `code_points`. Longer text is unchanged.
+/// `text` with blanks before it, or after it, up to `code_points`. Longer text is unchanged.
 std::string pad_left(std::string_view text, std::size_t code_points);
 std::string pad_right(std::string_view text, std::size_t code_points);
 

@@ -203,7 +203,7 @@ void append_frames(TextPage& text, const Pair& pair) {
   const std::size_t lines = style.frames == 0 ? pair.lines.size() : std::min(style.frames, pair.lines.size());
   for (std::size_t i = 0; i < lines; ++i) {
     const Line& line = pair.lines[i];
-    std::string function = clip_utf8(render::short_name(clean_utf8(line.function)), function_width);
+    std::string function = clip_utf8(render::without_arguments(clean_utf8(line.function)), function_width);
     if (!line.beside.empty()) function = pad_right(function, function_width + kGap);
     text.line(std::string(kIndent, ' ') + function + clip_utf8(clean_utf8(line.beside), location_width));
   }

@@ -14,7 +14,7 @@ namespace heapprof::cli {
 using render::clean_utf8;
 
 std::string short_function(const std::string& function) {
-  return render::short_name(clean_utf8(symbols::without_return_type(function)));
+  return render::without_arguments(clean_utf8(symbols::without_return_type(function)));
 }
 
 std::string one_line(const Frame& frame) {

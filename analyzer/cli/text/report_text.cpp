@@ -144,7 +144,7 @@ void ReportText::frame(const Frame& frame) {
   const std::size_t room = style().width - kFrameIndent;
   const std::size_t function_width = location.empty() && mark.empty() ? room : room * 62 / 100;
   // A name that is too long is printed without template arguments and parameters.
-  if (render::length_utf8(function) > function_width) function = render::short_name(function);
+  if (render::length_utf8(function) > function_width) function = render::without_arguments(function);
   const std::string clipped = clip(function, function_width);
   std::string text = std::string(kFrameIndent, ' ') +
                      paint(frame.function.empty() ? TextColour::kDim : TextColour::kFunction, clipped);

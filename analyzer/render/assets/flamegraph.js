@@ -7,8 +7,8 @@ const SVG = 'http://www.w3.org/2000/svg';
 const HTML = 'http://www.w3.org/1999/xhtml';
 const ROW = 19;            // pixels from row to row
 const BAR = 18;            // height of a frame
-const MIN_WIDTH = 0.3;         // narrower frames are not drawn one by one
-const LABEL_ROOM = 22;     // narrower frames carry no label
+const MIN_WIDTH = 0.3;     // narrower frames are not drawn one by one
+const LABEL_ROOM = 22;     // narrower frames have no label
 const MIN_ELEMENT = 8;     // narrower frames of one colour are drawn as one path: thousands of elements are slow
 const FONT = '11.5px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif';
 const GREY = 12;           // hue of frames without a module
@@ -49,7 +49,8 @@ let rows = 0;
 const isMerged = i => fn[i] < 0 && i !== 0;
 const nameOf = i => i === 0 ? 'all' : isMerged(i) ? plural(data.line[i], 'small frame') : data.functions[fn[i]][0];
 const labelOf = i => {
-  if (i === 0) return 'all: ' + (data.was ? `${humanNumber(data.was[0])} before, ${humanNumber(data.is[0])} after` : human(0));
+  if (i === 0)
+    return 'all: ' + (data.was ? `${humanNumber(data.was[0])} before, ${humanNumber(data.is[0])} after` : human(0));
   return isMerged(i) ? nameOf(i) : data.functions[fn[i]][1] || data.functions[fn[i]][0];
 };
 const moduleOf = i => fn[i] < 0 ? '' : data.modules[data.functions[fn[i]][2]][0];
@@ -243,8 +244,8 @@ function textWidth(text) {
   if (width === undefined) widths.set(text, width = canvas.measureText(text).width);
   return width;
 }
-/// The positions behind the scopes of a name, outermost first: the rest is the label where there is little room. Of an
-/// unresolved address the rest is the offset; the colour shows the module.
+/// The positions after each scope of a name, outermost first: where there is little room, only the part after a scope
+/// is the label. For an unresolved address that part is the offset; the colour shows the module.
 function scopes(label) {
   const offset = label.search(/\+0x[0-9a-f]+$/);
   if (offset > 0) return [offset];
@@ -303,11 +304,13 @@ function paint(force) {
       if (lit) style += ' lit';
       if (!stub && isAbove(i)) style += ' above';
       if (w < MIN_ELEMENT) {
-        paths.set(style, (paths.get(style) || '') + `M${hundredth(x)} ${rowTop(row)}h${hundredth(shown)}v${BAR}h-${hundredth(shown)}z`);
+        const length = hundredth(shown);
+        paths.set(style, (paths.get(style) || '') + `M${hundredth(x)} ${rowTop(row)}h${length}v${BAR}h-${length}z`);
         continue;
       }
       if (!stub && isInlined(i)) style += ' inl';
-      const rect = draw('rect', {x: hundredth(x), y: rowTop(row), width: hundredth(shown), height: BAR, rx: 2, class: style});
+      const rect = draw('rect', {x: hundredth(x), y: rowTop(row), width: hundredth(shown), height: BAR, rx: 2,
+                                 class: style});
       wide.append(rect);
       if (stub || w < LABEL_ROOM) continue;
       const label = fit(labelOf(i), w - 9);
@@ -567,9 +570,10 @@ function select(i) {
   placeRing();
   const area = frames.getBoundingClientRect();
   showTip(box, area.left + Math.min(box.x + Math.min(box.w, 120), area.width - 40), area.top + top + 2);
-  spoken.textContent = nameOf(i).slice(0, 300) + (isInlined(i) ? ', inlined' : '') +
-                       (data.was ? `, ${humanNumber(data.was[i])} before, ${humanNumber(data.is[i])} after, ${changed(i)}`
-                                 : `, ${human(i)}, ${percent(value[i], data.total)} of total`);
+  const figures = data.was ?
+    `${humanNumber(data.was[i])} before, ${humanNumber(data.is[i])} after, ${changed(i)}` :
+    `${human(i)}, ${percent(value[i], data.total)} of total`;
+  spoken.textContent = nameOf(i).slice(0, 300) + (isInlined(i) ? ', inlined' : '') + ', ' + figures;
 }
 
 function neighbour(key) {

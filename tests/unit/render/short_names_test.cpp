@@ -6,21 +6,23 @@ using namespace heapprof::render;
 
 TEST_CASE("short names have no arguments") {
   const auto e = std::string("<\xe2\x80\xa6>");
-  CHECK(short_name("main") == "main");
-  CHECK(short_name("f(int, char const*)") == "f()");
-  CHECK(short_name("std::vector<std::pair<int, long>, A>::push_back(int&&)") == "std::vector" + e + "::push_back()");
-  CHECK(short_name("(anonymous namespace)::g(void (*)(int))") == "(anonymous namespace)::g()");
-  CHECK(short_name("A::operator()(int) const") == "A::operator()() const");
-  CHECK(short_name("operator<< <char>(std::ostream&)") == "operator<< " + e + "()");
-  CHECK(short_name("X::operator->()") == "X::operator->()");
-  CHECK(short_name("operator new(unsigned long)") == "operator new()");
-  CHECK(short_name("my_operator<int>(int)") == "my_operator" + e + "()");
-  CHECK(short_name("f(int)::{lambda(char)#1}::operator()(char) const") == "f()::{lambda()#1}::operator()() const");
-  CHECK(short_name("<alloc::vec::Vec<T> as core::ops::Drop>::drop") ==
+  CHECK(without_arguments("main") == "main");
+  CHECK(without_arguments("f(int, char const*)") == "f()");
+  CHECK(without_arguments("std::vector<std::pair<int, long>, A>::push_back(int&&)") ==
+        "std::vector" + e + "::push_back()");
+  CHECK(without_arguments("(anonymous namespace)::g(void (*)(int))") == "(anonymous namespace)::g()");
+  CHECK(without_arguments("A::operator()(int) const") == "A::operator()() const");
+  CHECK(without_arguments("operator<< <char>(std::ostream&)") == "operator<< " + e + "()");
+  CHECK(without_arguments("X::operator->()") == "X::operator->()");
+  CHECK(without_arguments("operator new(unsigned long)") == "operator new()");
+  CHECK(without_arguments("my_operator<int>(int)") == "my_operator" + e + "()");
+  CHECK(without_arguments("f(int)::{lambda(char)#1}::operator()(char) const") ==
+        "f()::{lambda()#1}::operator()() const");
+  CHECK(without_arguments("<alloc::vec::Vec<T> as core::ops::Drop>::drop") ==
         "<alloc::vec::Vec<T> as core::ops::Drop>::drop");
-  CHECK(short_name("broken<int") == "broken<int");
-  CHECK(short_name("broken)int(") == "broken)int(");
-  CHECK(short_name("").empty());
+  CHECK(without_arguments("broken<int") == "broken<int");
+  CHECK(without_arguments("broken)int(") == "broken)int(");
+  CHECK(without_arguments("").empty());
 }
 
 TEST_CASE("a name that is too long loses its outer scopes, then its end") {
