@@ -17,7 +17,8 @@ constexpr std::size_t kDetailedEvery = 10;  // every tenth snapshot has a tree: 
 constexpr std::uint64_t kThreshold = 100;   // 1/100: massif's default
 constexpr std::size_t kMaxDepth = 200;      // both readers are recursive
 
-std::string no_comment(const std::string& text) {
+/// ms_print reads `#` as the start of a comment, so U+FF03 replaces it.
+std::string without_hash_signs(const std::string& text) {
   std::string out;
   for (const char c : text) {
     if (c == '#') out += "\xef\xbc\x83";
@@ -27,18 +28,18 @@ std::string no_comment(const std::string& text) {
 }
 
 /// The live bytes of a stack at one moment, more than 0.
-struct Held {
+struct LiveStack {
   std::uint32_t node;
   std::uint64_t bytes;
 };
-using Composition = std::vector<Held>;
+using Composition = std::vector<LiveStack>;
 
 class TreeWriter {
  public:
   TreeWriter(const StackTable& table, const Composition& composition, Sink& output) : table_(table), output_(output) {
-    for (const Held& held : composition) {
-      stacks_.push_back({held.node, 0, held.bytes});
-      total_ += held.bytes;
+    for (const LiveStack& stack : composition) {
+      stacks_.push_back({stack.node, 0, stack.bytes});
+      total_ += stack.bytes;
     }
     min_bytes_ = std::max<std::uint64_t>(total_ / kThreshold, 1);
   }
@@ -121,7 +122,7 @@ class TreeWriter {
   }
 
   std::string label_of(std::uint64_t frame) const {
-    return no_comment(
+    return without_hash_signs(
         frame_label(table_, static_cast<std::uint32_t>(frame >> 32), static_cast<std::uint32_t>(frame)));
   }
 
@@ -205,7 +206,7 @@ void write_massif(const StackTable& table, const EventSource& source, Sink& outp
   if (std::any_of(snapshots.begin(), snapshots.end(), has_tree))
     compose(source, table.profile->nodes.size(), snapshots);
   add_peak_and_end(table, snapshots);
-  output.write("desc: heapprof\ncmd: " + no_comment(table.command) + "\ntime_unit: ms\n");
+  output.write("desc: heapprof\ncmd: " + without_hash_signs(table.command) + "\ntime_unit: ms\n");
   std::size_t number = 0;
   char time[32];
   for (const Snapshot& snapshot : snapshots) {
