@@ -9,17 +9,18 @@
 
 namespace heapprof::render {
 
-std::vector<Timeline::Span> find_gaps(const std::vector<std::uint64_t>& time_ns, std::uint64_t duration_ns,
-                                      std::uint64_t min_ns, std::uint64_t start_ns) {
-  std::vector<Timeline::Span> gaps;
+std::vector<Timeline::Span> spans_without_samples(const std::vector<std::uint64_t>& time_ns,
+                                                  std::uint64_t duration_ns, std::uint64_t min_ns,
+                                                  std::uint64_t start_ns) {
+  std::vector<Timeline::Span> spans;
   std::uint64_t last = start_ns;
   const auto sample_at = [&](std::uint64_t time) {
-    if (time > last && time - last > min_ns) gaps.push_back({last, time});
+    if (time > last && time - last > min_ns) spans.push_back({last, time});
     last = std::max(last, time);
   };
   for (const std::uint64_t time : time_ns) sample_at(time);
   sample_at(duration_ns);
-  return gaps;
+  return spans;
 }
 
 Timeline::Peak peak_of(const Timeline& timeline) noexcept {

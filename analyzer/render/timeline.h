@@ -62,7 +62,7 @@ struct Timeline {
     std::uint64_t to_ns = 0;
   };
   std::vector<Span> idle;       ///< no events, so live bytes do not change; ascending, disjoint
-  std::vector<Span> unsampled;  ///< no samples of resident memory; ascending, disjoint; see find_gaps()
+  std::vector<Span> unsampled;  ///< no samples of resident memory; ascending, disjoint; see spans_without_samples()
   std::vector<Span> pauses;     ///< recording was paused: live bytes are a lower bound
 
   struct Mark {
@@ -74,8 +74,9 @@ struct Timeline {
 
 /// The ranges of time without a sample that are longer than `min_ns`, from `start_ns` to `duration_ns`. (While a
 /// program allocates, resident memory is sampled about every 10 ms.)
-std::vector<Timeline::Span> find_gaps(const std::vector<std::uint64_t>& time_ns, std::uint64_t duration_ns,
-                                      std::uint64_t min_ns, std::uint64_t start_ns = 0);
+std::vector<Timeline::Span> spans_without_samples(const std::vector<std::uint64_t>& time_ns,
+                                                  std::uint64_t duration_ns, std::uint64_t min_ns,
+                                                  std::uint64_t start_ns = 0);
 
 /// The given peak, else the first of the highest samples; {0, 0} without samples.
 Timeline::Peak peak_of(const Timeline& timeline) noexcept;

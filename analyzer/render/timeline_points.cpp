@@ -27,16 +27,16 @@ std::vector<TimelinePoint> timeline_points(const Timeline& timeline, std::uint64
                                      [](const TimelinePoint& p, std::uint64_t time) { return p.time_ns < time; });
     if (at == points.end() || at->time_ns != peak.time_ns) points.insert(at, std::move(point));
   }
-  for (const auto& gap : timeline.idle) {
-    const auto after = std::lower_bound(points.begin(), points.end(), gap.to_ns,
+  for (const auto& idle : timeline.idle) {
+    const auto after = std::lower_bound(points.begin(), points.end(), idle.to_ns,
                                         [](const TimelinePoint& p, std::uint64_t time) { return p.time_ns < time; });
-    if (after != points.end() && after->time_ns == gap.to_ns) continue;
-    // The last sample may have been thinned out. It may be before the gap, in which nothing changes.
-    const auto last = std::upper_bound(times.begin(), times.end(), gap.to_ns);
+    if (after != points.end() && after->time_ns == idle.to_ns) continue;
+    // The last sample may have been thinned out. It may be before the idle time, in which nothing changes.
+    const auto last = std::upper_bound(times.begin(), times.end(), idle.to_ns);
     if (last == times.begin()) continue;
     TimelinePoint held = point_at(static_cast<std::size_t>(std::distance(times.begin(), last)) - 1);
-    if (held.time_ns < gap.to_ns) held.highest = held.live;
-    held.time_ns = gap.to_ns;
+    if (held.time_ns < idle.to_ns) held.highest = held.live;
+    held.time_ns = idle.to_ns;
     points.insert(after, std::move(held));
   }
   return points;

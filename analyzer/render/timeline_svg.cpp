@@ -193,11 +193,11 @@ void TimelinePicture::resident(double top, double bottom, std::uint64_t largest)
   std::string path;
   std::string dots;      // samples without a neighbour, which are too small to be seen as a piece of a line
   std::string last_dot;  // the last sample, if a break precedes it
-  std::size_t gap = 0;
+  std::size_t unsampled = 0;
   bool broken = true;
   for (const std::size_t i : kept) {
-    while (gap < timeline_.unsampled.size() && timeline_.unsampled[gap].to_ns <= samples[i].time_ns) {
-      ++gap;
+    while (unsampled < timeline_.unsampled.size() && timeline_.unsampled[unsampled].to_ns <= samples[i].time_ns) {
+      ++unsampled;
       broken = true;
     }
     std::string place;

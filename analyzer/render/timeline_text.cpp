@@ -147,8 +147,8 @@ class Plot {
     }
     auto& at_peak = columns.live[column_of(peak_.time_ns, width_)];
     at_peak = std::max(at_peak, peak_.bytes);
-    for (const auto& gap : timeline_.idle)
-      for_each_inside(gap, width_, [&](unsigned column) { columns.idle[column] = true; });
+    for (const auto& span : timeline_.idle)
+      for_each_inside(span, width_, [&](unsigned column) { columns.idle[column] = true; });
     if (!draw_resident_) return columns;
     std::vector<bool> resident_seen(width_ * 2);
     for (const auto& sample : timeline_.resident) {
@@ -157,8 +157,8 @@ class Plot {
       resident_seen[column] = true;
     }
     std::vector<bool> unknown(width_ * 2);
-    for (const auto& gap : timeline_.unsampled)
-      for_each_inside(gap, width_ * 2, [&](unsigned column) { unknown[column] = true; });
+    for (const auto& span : timeline_.unsampled)
+      for_each_inside(span, width_ * 2, [&](unsigned column) { unknown[column] = true; });
     for (unsigned i = 1; i < width_ * 2; ++i)
       if (!resident_seen[i] && !unknown[i]) columns.resident[i] = columns.resident[i - 1];
     return columns;

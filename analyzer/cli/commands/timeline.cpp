@@ -64,7 +64,7 @@ void add_samples(const model::Profile& profile, render::Timeline& timeline) {
   std::vector<std::uint64_t> sampled;
   for (const render::Timeline::Resident& resident : timeline.resident) sampled.push_back(resident.time_ns);
   const std::uint64_t width = buckets.size() < 2 ? 0 : buckets[1].start_ns - buckets[0].start_ns;
-  timeline.unsampled = render::find_gaps(sampled, end, std::max(kMinIdleNs, 3 * width), begin);
+  timeline.unsampled = render::spans_without_samples(sampled, end, std::max(kMinIdleNs, 3 * width), begin);
 
   // Marks and pauses are clipped to the time shown.
   const auto add_pause = [&](std::uint64_t from_ns, std::uint64_t to_ns) {

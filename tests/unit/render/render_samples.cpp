@@ -132,7 +132,7 @@ void extremes() {
   slivers.live_bytes = {0, 1'000'000'000, 1'000'000'000, 1};
   slivers.sites = {{.label = "f", .detail = "", .module = "", .bytes = {0, 1, 1, 1}, .peak_bytes = 1}};
   slivers.resident = {{2'000'000'000, 1}, {4'000'000'000, 1'000'000'000}};
-  slivers.idle = find_gaps(slivers.time_ns, 5'000'000'000, 1'000'000'000);
+  slivers.idle = spans_without_samples(slivers.time_ns, 5'000'000'000, 1'000'000'000);
   slivers.unsampled = slivers.idle;
   slivers.pauses = slivers.idle;
   save_timeline("timeline_slivers", slivers);
@@ -178,7 +178,7 @@ void time() {
     timeline.resident.push_back({i * 10'000'000, 64'000'000});
   }
   timeline.duration_ns = 3'600'000'000'000;
-  timeline.idle = find_gaps(timeline.time_ns, timeline.duration_ns, 1'000'000'000);
+  timeline.idle = spans_without_samples(timeline.time_ns, timeline.duration_ns, 1'000'000'000);
   timeline.unsampled = timeline.idle;
   timeline.sites[0].peak_bytes = 600'000;
   timeline.sites[1].peak_bytes = 200'000;

@@ -33,7 +33,7 @@ Timeline example() {
   }
   timeline.duration_ns = 10 * kSecond;
   timeline.peak = Timeline::Peak{9'700'000'000, 1'048'576};
-  timeline.idle = find_gaps(timeline.time_ns, timeline.duration_ns, kSecond);
+  timeline.idle = spans_without_samples(timeline.time_ns, timeline.duration_ns, kSecond);
   timeline.unsampled = timeline.idle;
   return timeline;
 }
@@ -60,7 +60,7 @@ std::string plot(const Timeline& timeline, const PlotOptions& options) {
 
 TEST_CASE("idle times are marked below the chart, pauses in it, also where both are") {
   Timeline timeline = example();
-  // All of the gap and more, as good as nothing at both ends, and many side by side.
+  // All of the idle time and more, as good as nothing at both ends, and many side by side.
   timeline.pauses = {{0, 1}, {3'900'000'000, 7'100'000'000}};
   for (std::uint64_t i = 0; i < 40; ++i)
     timeline.pauses.push_back({8 * kSecond + i * 20'000'000, 8 * kSecond + i * 20'000'000 + 10'000'000});
@@ -97,14 +97,14 @@ TEST_CASE("idle times are marked below the chart, pauses in it, also where both 
   CHECK(plain.find("paused: live bytes") == std::string::npos);
 }
 
-TEST_CASE("gaps: long times without samples, also at the beginning and the end") {
-  const auto gaps = find_gaps({5, 6, 20, 21}, 40, 4);
-  REQUIRE(gaps.size() == 3);
-  CHECK((gaps[0].from_ns == 0 && gaps[0].to_ns == 5));
-  CHECK((gaps[1].from_ns == 6 && gaps[1].to_ns == 20));
-  CHECK((gaps[2].from_ns == 21 && gaps[2].to_ns == 40));
-  CHECK(find_gaps({}, 0, 4).empty());
-  CHECK(find_gaps({1, 2, 3}, 4, 4).empty());
+TEST_CASE("long times without samples are found, also at the beginning and the end") {
+  const auto spans = spans_without_samples({5, 6, 20, 21}, 40, 4);
+  REQUIRE(spans.size() == 3);
+  CHECK((spans[0].from_ns == 0 && spans[0].to_ns == 5));
+  CHECK((spans[1].from_ns == 6 && spans[1].to_ns == 20));
+  CHECK((spans[2].from_ns == 21 && spans[2].to_ns == 40));
+  CHECK(spans_without_samples({}, 0, 4).empty());
+  CHECK(spans_without_samples({1, 2, 3}, 4, 4).empty());
 }
 
 TEST_CASE("peak: the one given, else the first highest sample") {
@@ -249,8 +249,8 @@ TEST_CASE("plot: idle times are marked on the axis; resident memory is not drawn
   }
 }
 
-TEST_CASE("picture: live bytes in a gap are those of the samples") {
-  // A gap that begins while memory falls was once drawn with what had been live before.
+TEST_CASE("picture: live bytes in an idle time are those of the samples") {
+  // An idle time that begins while memory falls was once drawn with what had been live before.
   Timeline timeline;
   timeline.title = "fall";
   timeline.duration_ns = 1000;
