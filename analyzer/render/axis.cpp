@@ -30,6 +30,13 @@ std::string without_trailing_zeros(std::string digits) {
   return digits;
 }
 
+/// `ns` in `unit`, with as many decimals as multiples of `step` need to differ.
+std::string decimal(std::uint64_t ns, std::uint64_t unit, std::uint64_t step) {
+  int decimals = 0;
+  for (std::uint64_t place = unit; place > step; place /= 10) ++decimals;
+  return without_trailing_zeros(format("%.*f", decimals, static_cast<double>(ns) / static_cast<double>(unit)));
+}
+
 }  // namespace
 
 Axis byte_axis(std::uint64_t largest, unsigned max_ticks) {
@@ -38,6 +45,7 @@ Axis byte_axis(std::uint64_t largest, unsigned max_ticks) {
   const std::uint64_t step = std::bit_ceil(min_step);
   const std::uint64_t quarter = std::max<std::uint64_t>(1, step / 4);
   Axis axis;
+  axis.step = step;
   axis.top = std::max((largest + quarter - 1) / quarter * quarter, step);
   for (std::uint64_t tick = 0; tick <= axis.top; tick += step) axis.ticks.push_back(tick);
   return axis;
@@ -60,6 +68,7 @@ Axis time_axis(std::uint64_t largest_ns, unsigned max_ticks, std::uint64_t small
     if (step == 0) step = (min_step + kDay - 1) / kDay * kDay;
   }
   Axis axis;
+  axis.step = step;
   axis.top = largest_ns;
   for (std::uint64_t tick = (smallest_ns + step - 1) / step * step; tick <= largest_ns; tick += step)
     axis.ticks.push_back(tick);
@@ -79,18 +88,20 @@ std::string byte_tick_label(std::uint64_t bytes) {
 
 std::string time_tick_label(std::uint64_t ns, const Axis& axis) {
   if (ns == 0) return "0";
-  const std::uint64_t step = axis.ticks.size() > 1 ? axis.ticks[1] : axis.top;
-  if (step >= kDay) return format("%u d", static_cast<unsigned>(ns / kDay));
-  if (step >= kHour) return format("%u h", static_cast<unsigned>(ns / kHour));
+  if (axis.step >= kDay) return format("%u d", static_cast<unsigned>(ns / kDay));
+  if (axis.step >= kHour) return format("%u h", static_cast<unsigned>(ns / kHour));
   const auto minutes = static_cast<unsigned>(ns / kMinute);
-  const auto seconds = static_cast<unsigned>(ns % kMinute / kSecond);
-  if (step >= kMinute)
+  if (axis.step >= kMinute)
     return axis.top >= 2 * kHour ? format("%u:%02u h", minutes / 60, minutes % 60) : format("%u min", minutes);
-  if (axis.top >= 2 * kMinute) return format("%u:%02u", minutes, seconds);
-  const double value = static_cast<double>(ns);
-  if (axis.top >= kSecond) return without_trailing_zeros(format("%.3f", value / kSecond)) + " s";
-  if (axis.top >= kMillisecond) return without_trailing_zeros(format("%.3f", value / kMillisecond)) + " ms";
-  return without_trailing_zeros(format("%.3f", value / kMicrosecond)) + " \xc2\xb5s";
+  if (axis.top >= 2 * kMinute) {
+    const std::string seconds = decimal(ns % kMinute, kSecond, axis.step);
+    const char* zero = ns % kMinute < 10 * kSecond ? "0" : "";
+    return (axis.top >= 2 * kHour ? format("%u:%02u:", minutes / 60, minutes % 60) : format("%u:", minutes)) + zero +
+           seconds;
+  }
+  if (axis.top >= kSecond) return decimal(ns, kSecond, axis.step) + " s";
+  if (axis.top >= kMillisecond) return decimal(ns, kMillisecond, axis.step) + " ms";
+  return decimal(ns, kMicrosecond, axis.step) + " \xc2\xb5s";
 }
 
 }  // namespace heapprof::render

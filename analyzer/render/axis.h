@@ -10,6 +10,7 @@ namespace heapprof::render {
 /// The scale of an axis.
 struct Axis {
   std::uint64_t top = 0;             ///< value at the end of the axis, > 0
+  std::uint64_t step = 0;            ///< between ticks, > 0
   std::vector<std::uint64_t> ticks;  ///< ascending, none above `top`
 };
 
@@ -22,7 +23,7 @@ Axis byte_axis(std::uint64_t largest, unsigned max_ticks);
 /// a slice of time.
 Axis time_axis(std::uint64_t largest_ns, unsigned max_ticks, std::uint64_t smallest_ns = 0);
 
-/// Labels, as short as the steps allow: "4 MiB"; "1.5 s", "250 ms", "1:30", "2 h".
+/// Labels, as short as the steps allow: "4 MiB"; "1.5 s", "250 ms", "1:30", "2:00:30", "2 h".
 std::string byte_tick_label(std::uint64_t bytes);
 std::string time_tick_label(std::uint64_t ns, const Axis& axis);
 

@@ -33,16 +33,27 @@ TEST_CASE("byte axes: steps are powers of two, the largest value is inside, tick
   CHECK(byte_tick_label(512) == "512 B");
 }
 
+constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr std::uint64_t kHour = 3600 * kSecond;
+
+void check_time_axis(std::uint64_t start, std::uint64_t end) {
+  const Axis axis = time_axis(end, 8, start);
+  INFO(start << " to " << end);
+  REQUIRE(axis.ticks.size() <= 10);
+  REQUIRE(axis.top == end);
+  std::set<std::string> labels;
+  for (const std::uint64_t tick : axis.ticks) {
+    REQUIRE((start <= tick && tick <= end));
+    labels.insert(time_tick_label(tick, axis));
+  }
+  REQUIRE(labels.size() == axis.ticks.size());
+}
+
 TEST_CASE("time axes: few ticks and different labels for every length") {
-  for (std::uint64_t duration = 1; duration < 400ull * 24 * 3600 * 1'000'000'000; duration = duration * 17 / 10 + 1) {
-    const Axis axis = time_axis(duration, 8);
-    INFO(duration);
-    REQUIRE(axis.ticks.size() <= 10);
-    REQUIRE(axis.top == duration);
-    REQUIRE(axis.ticks.back() <= duration);
-    std::set<std::string> labels;
-    for (const std::uint64_t tick : axis.ticks) labels.insert(time_tick_label(tick, axis));
-    REQUIRE(labels.size() == axis.ticks.size());
+  for (std::uint64_t length = 1; length < 400 * 24 * kHour; length = length * 17 / 10 + 1) {
+    check_time_axis(0, length);
+    for (const std::uint64_t start : {kSecond / 2, 100 * kSecond, kHour, 5 * kHour / 2, 30 * 24 * kHour})
+      check_time_axis(start, start + length);
   }
   const auto labels = [](std::uint64_t duration, unsigned most) {
     const Axis axis = time_axis(duration, most);
@@ -53,4 +64,17 @@ TEST_CASE("time axes: few ticks and different labels for every length") {
   CHECK(labels(31'000'000'000, 8) == "0 | 5 s | 10 s | 15 s | 20 s | 25 s | 30 s | ");
   CHECK(labels(1'000'000, 4) == "0 | 0.5 ms | 1 ms | ");
   CHECK(labels(180'000'000'000, 8) == "0 | 0:30 | 1:00 | 1:30 | 2:00 | 2:30 | 3:00 | ");
+}
+
+TEST_CASE("time axes of a slice that starts late") {
+  const auto labels = [](std::uint64_t start, std::uint64_t end) {
+    const Axis axis = time_axis(end, 4, start);
+    std::string all;
+    for (const std::uint64_t tick : axis.ticks) all += time_tick_label(tick, axis) + " | ";
+    return all;
+  };
+  CHECK(labels(kHour, kHour + 30 * kSecond) == "60:00 | 60:10 | 60:20 | 60:30 | ");
+  CHECK(labels(3 * kHour, 3 * kHour + 30 * kSecond) == "3:00:00 | 3:00:10 | 3:00:20 | 3:00:30 | ");
+  CHECK(labels(200 * kSecond, 201 * kSecond) == "3:20 | 3:20.5 | 3:21 | ");
+  CHECK(labels(kSecond, kSecond + 40'000) == "1 s | 1.00001 s | 1.00002 s | 1.00003 s | 1.00004 s | ");
 }
