@@ -1,5 +1,5 @@
-// The program that docs/guide.md records: a server of two worker threads. It forgets every tenth session, unless its
-// second argument is "fixed".
+// The program that docs/guide.md records: a server with two worker threads. It never frees one session in ten, unless
+// its second argument is "fixed".
 //
 //   g++ -g -O1 -I preload docs/examples/gateway.cpp -o gateway -pthread && ./gateway 10000
 #include <chrono>
