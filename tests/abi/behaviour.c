@@ -27,7 +27,7 @@
 /* behaviour_library.c */
 int library_allocated_in_constructor(void);
 
-enum { kMark = 77 }; /* an errno that nothing sets */
+enum { kUnsetErrno = 77 }; /* no call below sets errno to this value */
 
 static char g_text[1 << 16];
 static size_t g_length;
@@ -55,7 +55,7 @@ static int aligned(const void* p, size_t alignment) { return (uintptr_t)p % alig
 /* Makes one call, and prints its result and errno. */
 #define POINTER(call)                                                                \
   do {                                                                               \
-    errno = kMark;                                                                   \
+    errno = kUnsetErrno;                                                             \
     void* result_ = (void*)(call);                                                   \
     int error_ = errno;                                                              \
     print("%s: %s errno %d usable %zu\n", #call, result_ ? "block" : "null", error_, \
@@ -64,7 +64,7 @@ static int aligned(const void* p, size_t alignment) { return (uintptr_t)p % alig
   } while (0)
 #define NUMBER(call)                                     \
   do {                                                   \
-    errno = kMark;                                       \
+    errno = kUnsetErrno;                                 \
     long result_ = (long)(call);                         \
     int error_ = errno;                                  \
     print("%s: %ld errno %d\n", #call, result_, error_); \
@@ -72,7 +72,7 @@ static int aligned(const void* p, size_t alignment) { return (uintptr_t)p % alig
 /* The same for mappings: only whether the call failed. */
 #define MAPPING(call)                                                                       \
   do {                                                                                      \
-    errno = kMark;                                                                          \
+    errno = kUnsetErrno;                                                                    \
     void* result_ = (void*)(call);                                                          \
     int error_ = errno;                                                                     \
     print("%s: %s errno %d\n", #call, result_ == MAP_FAILED ? "failed" : "mapped", error_); \
@@ -139,38 +139,38 @@ static void heap(void) {
   POINTER(realloc(NULL, 0));
   POINTER(realloc(NULL, 50));
   POINTER(realloc(NULL, g_huge));
-  errno = kMark;
+  errno = kUnsetErrno;
   void* gone = realloc(malloc(10), g_zero);
   print("realloc(p, 0): %s errno %d\n", gone ? "block" : "null", errno);
   char* text = malloc(16);
   strcpy(text, "kept");
-  errno = kMark;
+  errno = kUnsetErrno;
   void* failed = realloc(text, g_huge);
   print("realloc(p, huge): %s errno %d '%s'\n", failed ? "block" : "null", errno, text);
-  errno = kMark;
+  errno = kUnsetErrno;
   text = realloc(text, 300000);
   print("realloc(p, 300000): '%s' errno %d\n", text, errno);
   text = reallocarray(text, 3, 7);
   print("reallocarray(p, 3, 7): '%s' usable %zu\n", text, malloc_usable_size(text));
-  errno = kMark;
+  errno = kUnsetErrno;
   failed = reallocarray(text, g_half, 2);
   print("reallocarray(p, overflow): %s errno %d '%s'\n", failed ? "block" : "null", errno, text);
   POINTER(reallocarray(NULL, 4, 4));
   POINTER(reallocarray(NULL, g_half, 4));
-  errno = kMark;
+  errno = kUnsetErrno;
   gone = reallocarray(text, 0, 8);
   print("reallocarray(p, 0, 8): %s errno %d\n", gone ? "block" : "null", errno);
 
-  errno = kMark;
+  errno = kUnsetErrno;
   free(NULL);
   print("free(NULL): errno %d\n", errno);
-  errno = kMark;
+  errno = kUnsetErrno;
   free(malloc(1 << 22));
   print("free(mapped block): errno %d\n", errno);
 
   for (size_t alignment = 1; alignment <= 1 << 16; alignment *= 2) {
     void* block = (void*)1;
-    errno = kMark;
+    errno = kUnsetErrno;
     int result = posix_memalign(&block, alignment, alignment + 3);
     print("posix_memalign(%zu): %d errno %d ", alignment, result, errno);
     if (result == 0) {
@@ -246,7 +246,7 @@ static void mappings(void) {
   block[0] = 'm';
   block = mremap(block, 2 * page, 64 * page, MREMAP_MAYMOVE);
   print("mremap grown: '%c' '%d'\n", block[0], block[63 * page]);
-  errno = kMark;
+  errno = kUnsetErrno;
   print("mremap shrunk in place: %d\n", mremap(block, 64 * page, page, 0) == block);
   MAPPING(mremap(block, page, SIZE_MAX / 4, MREMAP_MAYMOVE));
   MAPPING(mremap(block + 1, page, page, 0));

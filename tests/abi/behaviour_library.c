@@ -1,5 +1,5 @@
 /* A library of behaviour.c whose constructor allocates. It runs before the program's constructors. It may run
- * before or after the recorder's, because the recorder depends on libc only. */
+ * before or after the recorder's constructor, because the recorder depends on libc only. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -57,7 +57,7 @@ class Behaviour(unittest.TestCase):
         self.assertEqual(self.run_program(RECORDER, SECOND), self.run_program(SECOND))
         self.assert_recorded()
 
-    def test_behind_a_second_allocator(self):
+    def test_after_a_second_allocator(self):
         self.assertEqual(self.run_program(SECOND, RECORDER), self.run_program(SECOND))
         self.assert_recorded()
 
@@ -83,7 +83,7 @@ class NextSymbol(unittest.TestCase):
     def test_second_allocator(self):
         self.check(["/bin/true"], SECOND)
 
-    def test_the_recorder_behind(self):
+    def test_before_the_recorder(self):
         self.check(["/bin/true"], COUNTING)
 
 

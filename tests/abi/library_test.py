@@ -69,7 +69,7 @@ class Exports(unittest.TestCase):
         self.assertNotIn("VERDEF", read("readelf", "-dW", LIBRARY))
 
 
-class Needs(unittest.TestCase):
+class Dependencies(unittest.TestCase):
     def test_libc_alone(self):
         dynamic = read("readelf", "-dW", LIBRARY)
         self.assertEqual(re.findall(r"NEEDED.*\[(.*)\]", dynamic), ["libc.so.6"])
@@ -86,7 +86,7 @@ class Needs(unittest.TestCase):
         self.assertTrue(versions)
         for version in versions:
             self.assertLessEqual(tuple(map(int, version.split("."))), OLDEST_GLIBC)
-        print("glibc versions asked for: " + " ".join(sorted(set(versions))), file=sys.stderr)
+        print("required glibc versions: " + " ".join(sorted(set(versions))), file=sys.stderr)
 
     def test_weak_references_have_no_version(self):
         for name, version, defined, binding in dynamic_symbols():
@@ -189,13 +189,13 @@ class Calls(unittest.TestCase):
 class Registers(unittest.TestCase):
     """A patched function leaves its caller's registers as it does unpatched (intercept/x86_64/trampoline.S)."""
 
-    def test_nothing_touches_the_upper_halves(self):
+    def test_no_instruction_changes_the_upper_halves_of_vector_registers(self):
         for function, code in instructions().items():
             for instruction in code:
                 self.assertNotRegex(instruction, r"^v|%[yz]mm|%k[0-7]\b|^f?xrstor|^em?ms", function)
 
     def test_vector_registers_are_saved_where_they_are_used(self):
-        """Code that runs before the trampoline has saved them uses none, on no path."""
+        """No path through the code that runs before the trampoline saves vector registers uses one."""
         pending = ["heapprof_intercept_begin", "heapprof_intercept_end", "memcpy", "memset", "memmove", "memcmp",
                    "strlen"]
         visited = set()

@@ -1,4 +1,4 @@
-// A library to preload: compares the answers of real/next_symbol.h with dlsym's, for the names of the hooks, for
+// A library to preload: compares the results of real/next_symbol.h with dlsym's: for the names of the hooks, for
 // functions with several versions or with resolvers (IFUNC), and for functions that do not exist.
 #include <dlfcn.h>
 

@@ -104,7 +104,7 @@ class Reports(unittest.TestCase):
         self.assertEqual(done.reports[0], "loaded")
         self.assertEqual(sections(done.reports), {name: expected_lines(lines) for name, lines in EXPECTED.items()})
 
-    def test_an_allocator_made_of_hooks_counts_once(self):
+    def test_calls_between_hooks_count_once(self):
         done = run([PROGRAM], [COUNTING, SECOND])
         self.assertEqual(done.status, 0)
         everything = sections(done.reports, everything=True)
@@ -119,7 +119,7 @@ class Reports(unittest.TestCase):
         for name in ("realloc", "reallocarray"):
             self.assertEqual(kinds(name), ["realloc-begin", "allocated", "freed", "realloc-end-inner"], name)
 
-    def test_without_the_recorder_the_header_does_nothing(self):
+    def test_the_header_does_nothing_without_the_recorder(self):
         for program in (PROGRAM, FIXED_PROGRAM):
             done = run([program, "header only"], [])
             self.assertEqual(done.status, 0)

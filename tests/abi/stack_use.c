@@ -4,8 +4,8 @@
  *   context first BYTES common BYTES all BYTES
  *   thread first BYTES common BYTES all BYTES
  *
- * for a coroutine's stack and for a new thread's: the use of the first calls, of the fast path, and the maximum of
- * so many calls that staging blocks and the space reserved in the file are used up. */
+ * for a coroutine's stack and for a new thread's: the stack used by the first calls, by the fast path, and the
+ * maximum over enough calls to fill several staging blocks and the space reserved in the file. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>

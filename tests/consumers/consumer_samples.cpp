@@ -20,9 +20,9 @@ using heapprof::test::TraceBuilder;
 namespace {
 
 constexpr std::uint64_t kMillisecond = 1'000'000;
-constexpr std::uint32_t kDemo = 2;  // modules, of start()
+constexpr std::uint32_t kDemo = 2;  // the modules that start() defines
 constexpr std::uint32_t kLeaf = 3;
-constexpr std::uint64_t kStart = 5'000'000'000;  // of TraceBuilder's clock; times of events are relative to it
+constexpr std::uint64_t kStart = 5'000'000'000;  // TraceBuilder's clock at time 0 of the events
 
 std::uint64_t at(std::uint64_t ms) { return ms * kMillisecond; }
 

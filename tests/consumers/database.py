@@ -53,8 +53,8 @@ class Database(consumers.Case):
                      f"count(*) filter (temporary), sum(size) filter (temporary) from {events}"),
             [totals[cost] for cost in ("allocations", "allocated_bytes", "temporary", "temporary_bytes")])
         # Rows are in the order of events: the highest running sum is the peak.
-        peak = self.query(f"with e as (select row_number() over () as nth, case event when 'alloc' then size::hugeint "
-                        f"else -size::hugeint end as change from {events}) select max(live) from "
+        peak = self.query(f"with e as (select row_number() over () as nth, case event when 'alloc' "
+                        f"then size::hugeint else -size::hugeint end as change from {events}) select max(live) from "
                         f"(select sum(change) over (order by nth) as live from e)")
         self.check_peak(peak[0], totals)
         if totals["leaked_blocks"] == 0:
@@ -71,7 +71,7 @@ class Database(consumers.Case):
             [totals[cost]
              for cost in ("peak_bytes", "peak_blocks", "leaked_bytes", "leaked_blocks", "allocated_bytes",
                           "allocations", "temporary")])
-        # `stack` joins them.
+        # The column `stack` joins events and stacks.
         self.assertEqual(self.query(f"select sum(e.size) from {events} e join {stacks} s using (stack) "
                                   f"where e.event = 'alloc'"), [totals["allocated_bytes"]])
         if name == "many":
@@ -82,8 +82,8 @@ class Database(consumers.Case):
             self.check_nasty_names({function for function, _ in shown})
             self.check_nasty_names({file.rpartition("/")[2] for _, file in shown if file}, nasty.clean_files())
         if name == "nasty":
-            told = duckdb.sql(f"select distinct thread from {events}").fetchall()
-            self.check_nasty_names({thread for thread, in told}, nasty.clean_threads())
+            threads = duckdb.sql(f"select distinct thread from {events}").fetchall()
+            self.check_nasty_names({thread for thread, in threads}, nasty.clean_threads())
         if name == "real" and form == "ndjson":
             self.assertGreater(self.query(f"select count(*) from (select unnest(frames) as f from {stacks}) "
                                         f"where f.file like '%ledger_names.cpp' and f.line > 0")[0], 0)

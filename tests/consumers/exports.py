@@ -24,8 +24,8 @@ MIXED = ("--to", "100%", "--module", "ledger_nam*", "--function", "^company::sto
          "--min-size", "1000")
 
 
-def of_heaptrack(data):
-    path = of_heaptrack.folder / "reading"
+def read_heaptrack(data):
+    path = read_heaptrack.folder / "reading"
     path.write_bytes(data)
     totals = heaptrack_file.HeaptrackFile(path).totals()
     return {"allocations": totals.calls, "peak_bytes": totals.peak, "leaked_bytes": totals.leaked,
@@ -58,7 +58,7 @@ def fields_of(data):
             at += size
 
 
-def of_pprof(data):
+def read_pprof(data):
     sums, types, strings = None, [], []
     for number, value in fields_of(gzip.decompress(data)):
         if number == 1:
@@ -79,7 +79,7 @@ def of_pprof(data):
     return dict(zip(costs.values(), sums or [0] * len(costs)))
 
 
-def of_speedscope(data):
+def read_speedscope(data):
     costs = {"bytes live at the peak": "peak_bytes", "blocks live at the peak": "peak_blocks",
              "bytes live at the end": "leaked_bytes", "blocks live at the end": "leaked_blocks",
              "bytes allocated": "allocated_bytes", "allocations": "allocations", "temporary allocations": "temporary",
@@ -89,13 +89,13 @@ def of_speedscope(data):
             for profile in json.loads(data)["profiles"]}
 
 
-def of_massif(data):
+def read_massif(data):
     snapshots = re.findall(r"^mem_heap_B=(\d+)\n.*\n.*\nheap_tree=(\w+)$", data.decode(), re.M)
     return {"peak_bytes": next(int(size) for size, tree in snapshots if tree == "peak"),
             "leaked_bytes": int(snapshots[-1][0])}
 
 
-def of_dhat(data):
+def read_dhat(data):
     points = json.loads(data)["pps"]
     costs = {"tb": "allocated_bytes", "tbk": "allocations", "gb": "peak_bytes", "gbk": "peak_blocks",
              "eb": "leaked_bytes",
@@ -103,7 +103,7 @@ def of_dhat(data):
     return {cost: sum(point[key] for point in points) for key, cost in costs.items()}
 
 
-def of_callgrind(data):
+def read_callgrind(data):
     """The self cost of each function: lines of figures that do not follow a call."""
     lines = data.decode().split("\n")
     costs = {"PeakBytes": "peak_bytes", "PeakBlocks": "peak_blocks", "LeakedBytes": "leaked_bytes",
@@ -119,7 +119,7 @@ def of_callgrind(data):
     return dict(zip((costs[event] for event in events), sums))
 
 
-def of_changes(changes):
+def figures_of_changes(changes):
     """Figures of a list of allocations (positive) and frees (negative)."""
     live = peak = allocated = allocations = 0
     for change, is_allocation in changes:
@@ -131,7 +131,7 @@ def of_changes(changes):
     return {"peak_bytes": peak, "leaked_bytes": live, "allocated_bytes": allocated, "allocations": allocations}
 
 
-def of_firefox(data):
+def read_firefox(data):
     (thread,) = json.loads(data)["threads"]
     events = thread["nativeAllocations"]
     live, changes = {}, []
@@ -141,7 +141,7 @@ def of_firefox(data):
         if not released:
             live[address] = weight
         changes.append((weight, not released))
-    return {**of_changes(changes), "leaked_blocks": len(live)}
+    return {**figures_of_changes(changes), "leaked_blocks": len(live)}
 
 
 def rows_of(data, form):
@@ -151,25 +151,25 @@ def rows_of(data, form):
     return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
 
 
-def of_event_rows(form):
+def read_event_rows(form):
     def read(data):
         rows = rows_of(data, form)
         temporary = [row for row in rows if row["temporary"] in (True, "true")]
         changes = [(int(row["size"]) * (1 if row["event"] == "alloc" else -1), row["event"] == "alloc")
                    for row in rows]
-        return {**of_changes(changes), "temporary": len(temporary),
+        return {**figures_of_changes(changes), "temporary": len(temporary),
                 "temporary_bytes": sum(int(row["size"]) for row in temporary)}
     return read
 
 
-def of_block_rows(form):
+def read_block_rows(form):
     def read(data):
         rows = rows_of(data, form)
         return {"leaked_blocks": len(rows), "leaked_bytes": sum(int(row["size"]) for row in rows)}
     return read
 
 
-def of_stack_rows(form):
+def read_stack_rows(form):
     def read(data):
         rows = rows_of(data, form)
         costs = {"temporary_allocations": "temporary",
@@ -178,11 +178,11 @@ def of_stack_rows(form):
     return read
 
 
-def of_folded(cost):
+def read_folded(cost):
     return lambda data: {cost: sum(int(line.rpartition(b" ")[2]) for line in data.split(b"\n")[:-1])}
 
 
-def of_folded_pair(cost):
+def read_folded_pair(cost):
     """Two values per line: before, which is 0 here, and after."""
     def read(data):
         values = [[int(word) for word in line.rsplit(b" ", 2)[1:]] for line in data.split(b"\n")[:-1]]
@@ -195,27 +195,27 @@ def data_in(svg):
     return json.loads(re.search(r'<script type="application/json">(.*?)</script>', svg.decode(), re.S).group(1))
 
 
-def of_picture(cost):
+def read_picture(cost):
     return lambda data: {cost: data_in(data)["total"]}
 
 
-def of_timeline_json(data):
+def read_timeline_json(data):
     data = json.loads(data)
     return {"peak_bytes": data["peak"]["bytes"], "leaked_bytes": ([0] + data["samples"]["live_bytes"])[-1]}
 
 
-def of_timeline_csv(data):
+def read_timeline_csv(data):
     rows = rows_of(data, "csv")
     return {"peak_bytes": max([int(row["highest_bytes"]) for row in rows], default=0),
             "leaked_bytes": int(rows[-1]["live_bytes"]) if rows else 0}
 
 
-def of_timeline_svg(data):
+def read_timeline_svg(data):
     picture = data_in(data)
     return {"peak_bytes": picture["peak"][1], "leaked_bytes": ([0] + picture["live"])[-1]}
 
 
-def of_openmetrics(data):
+def read_openmetrics(data):
     last = {}
     for line in data.decode().split("\n"):
         if line and line[0] != "#" and 'site="' not in line:
@@ -231,34 +231,35 @@ Output = collections.namedtuple("Output", "command read events compared", defaul
 
 
 def outputs():
-    """{name: Output}. `events`: it contains single events or blocks. `compared`: with an empty trace."""
+    """{name: Output}. `read` computes figures from the output. `events`: the output contains single events or blocks.
+    `compared`: the trace is compared with an empty one."""
     table = {
-        "heaptrack": Output(("export", "heaptrack"), of_heaptrack, events=True),
-        "pprof": Output(("export", "pprof"), of_pprof),
-        "speedscope": Output(("export", "speedscope"), of_speedscope),
-        "massif": Output(("export", "massif"), of_massif),
-        "dhat": Output(("export", "dhat"), of_dhat, events=True),
-        "callgrind": Output(("export", "callgrind"), of_callgrind),
-        "firefox": Output(("export", "firefox"), of_firefox, events=True),
-        "timeline json": Output(("timeline", "--json"), of_timeline_json),
-        "timeline csv": Output(("timeline", "--format", "csv"), of_timeline_csv),
-        "timeline svg": Output(("timeline", "--format", "svg"), of_timeline_svg),
-        "openmetrics": Output(("timeline", "--format", "openmetrics"), of_openmetrics),
+        "heaptrack": Output(("export", "heaptrack"), read_heaptrack, events=True),
+        "pprof": Output(("export", "pprof"), read_pprof),
+        "speedscope": Output(("export", "speedscope"), read_speedscope),
+        "massif": Output(("export", "massif"), read_massif),
+        "dhat": Output(("export", "dhat"), read_dhat, events=True),
+        "callgrind": Output(("export", "callgrind"), read_callgrind),
+        "firefox": Output(("export", "firefox"), read_firefox, events=True),
+        "timeline json": Output(("timeline", "--json"), read_timeline_json),
+        "timeline csv": Output(("timeline", "--format", "csv"), read_timeline_csv),
+        "timeline svg": Output(("timeline", "--format", "svg"), read_timeline_svg),
+        "openmetrics": Output(("timeline", "--format", "openmetrics"), read_openmetrics),
     }
     for form in ("ndjson", "csv"):
-        table[form] = Output(("export", form), of_event_rows(form), events=True)
-        table[f"{form} blocks"] = Output(("export", form, "--rows", "blocks"), of_block_rows(form), events=True)
-        table[f"{form} stacks"] = Output(("export", form, "--rows", "stacks"), of_stack_rows(form))
+        table[form] = Output(("export", form), read_event_rows(form), events=True)
+        table[f"{form} blocks"] = Output(("export", form, "--rows", "blocks"), read_block_rows(form), events=True)
+        table[f"{form} stacks"] = Output(("export", form, "--rows", "stacks"), read_stack_rows(form))
     for cost, figure in IN_PICTURES.items():
-        for turned in ((), ("--bottom-up",)):
-            name = " ".join((cost, *turned))
-            table[f"folded {name}"] = Output(("flamegraph", "--format", "folded", "--cost", cost, *turned),
-                                             of_folded(figure))
-            table[f"svg {name}"] = Output(("flamegraph", "--format", "svg", "--cost", cost, *turned),
-                                          of_picture(figure))
-        table[f"diff folded {cost}"] = Output(("diff", "--format", "folded", "--cost", cost), of_folded_pair(figure),
-                                              compared=True)
-        table[f"diff svg {cost}"] = Output(("diff", "--format", "svg", "--cost", cost), of_picture(figure),
+        for order in ((), ("--bottom-up",)):
+            name = " ".join((cost, *order))
+            table[f"folded {name}"] = Output(("flamegraph", "--format", "folded", "--cost", cost, *order),
+                                             read_folded(figure))
+            table[f"svg {name}"] = Output(("flamegraph", "--format", "svg", "--cost", cost, *order),
+                                          read_picture(figure))
+        table[f"diff folded {cost}"] = Output(("diff", "--format", "folded", "--cost", cost),
+                                              read_folded_pair(figure), compared=True)
+        table[f"diff svg {cost}"] = Output(("diff", "--format", "svg", "--cost", cost), read_picture(figure),
                                            compared=True)
     return table
 
@@ -269,7 +270,7 @@ OUTPUTS = outputs()
 class Exports(consumers.Case):
     def setUp(self):
         super().setUp()
-        of_heaptrack.folder = self.dir
+        read_heaptrack.folder = self.dir
 
     def arguments(self, output, trace):
         traces = (self.folder / "empty.hprof", trace) if output.compared else (trace,)
@@ -301,8 +302,8 @@ class Exports(consumers.Case):
                 found = output.read(self.output_bytes(output, trace))
                 wanted = {cost: totals[cost] for cost in found}
                 if "--from" in self.options:
-                    # In a time slice, formats of live memory include older blocks; in formats of events, the peak is
-                    # that of the slice's events.
+                    # In a time slice, formats with live memory include older blocks; in formats with events, the peak
+                    # is computed from the slice's events.
                     moments = "timeline" in output.command or what == "massif"
                     for cost in ("leaked_bytes", "leaked_blocks") if moments else ("peak_bytes",
                                                                                    ) if output.events else ():

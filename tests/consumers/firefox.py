@@ -1,4 +1,4 @@
-"""profiler-cli, the command line of the Firefox Profiler, has the viewer's importer and call trees: its totals of
+"""profiler-cli, the command line of the Firefox Profiler, uses the viewer's importer and call trees: its totals of
 allocated and retained memory, overall and for each function, equal the report's. A parser of the documented format
 checks that the columns of a table have one length, indexes are in range, parents precede children, and retained
 memory, matched by address as in the viewer, equals the report's."""
@@ -41,7 +41,7 @@ class Profiler(consumers.Case):
         return self.run_consumer(NODE, PROFILER, *arguments, environment=self.environment)
 
     def load(self, file):
-        """Starts its server with the file and waits until the log says that it is ready; returns the process. The
+        """Starts profiler-cli's server with the file, waits until the file is loaded, and returns the process. The
         command `load` waits only half a second, and a client that connects earlier removes the session."""
         server = subprocess.Popen([NODE, PROFILER, "--daemon", file, "--session", "test"], stdin=subprocess.DEVNULL,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -51,7 +51,7 @@ class Profiler(consumers.Case):
             for _ in range(1000):
                 if log.exists() and "Profile loaded successfully" in log.read_text():
                     return server
-                self.assertIsNone(server.poll(), "it refuses the file")
+                self.assertIsNone(server.poll(), "profiler-cli rejects the file")
                 time.sleep(0.1)
             self.fail("the server does not become ready")
         except BaseException:

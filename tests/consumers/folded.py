@@ -19,7 +19,7 @@ def written(name):
     return re.sub(r" (?=[\d.]+$)", "\u00a0", name.replace(";", ":"))
 
 
-class Tests:
+class FoldedTests:
     def picture(self, folded):
         return self.run_consumer(*self.command, "--countname", "units", folded)
 
@@ -56,9 +56,9 @@ class Tests:
                           for title in re.findall(r"<title>(.*?) \([\d,]+ units, [^)]*\)", picture)}
                 self.check_nasty_names(titles, changed=self.shown)
                 if command[0] == "flamegraph":
-                    self.assertNotRegex(picture, r"%; [-+\d]", "taken for a comparison")
+                    self.assertNotRegex(picture, r"%; [-+\d]", "the program took the text for a comparison")
 
-    def test_names_arrive(self):
+    def test_names_are_shown(self):
         picture = self.picture(self.folded("flamegraph", self.real(), "--cost", "leaked"))
         function = self.all_stacks(self.real(), "leaked")[0]["stack"][0]["function"]
         self.assertIn(function.split("(")[0].replace("<", "&lt;").replace(">", "&gt;"), picture)
@@ -72,7 +72,7 @@ class Tests:
 
 
 @harness.unittest.skipUnless(consumers.inferno(), "inferno-flamegraph: not built (tools/consumers.sh)")
-class Inferno(Tests, consumers.Case):
+class Inferno(FoldedTests, consumers.Case):
     command = (consumers.inferno(), "--deterministic")
 
     def shown(self, name):
@@ -80,7 +80,7 @@ class Inferno(Tests, consumers.Case):
 
 
 @harness.unittest.skipUnless(PERL, "flamegraph.pl: not fetched (tools/consumers.sh)")
-class FlameGraphPl(Tests, consumers.Case):
+class FlameGraphPl(FoldedTests, consumers.Case):
     command = ("perl", PERL)
 
     def shown(self, name):

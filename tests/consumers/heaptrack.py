@@ -9,7 +9,7 @@ import heaptrack_file
 import nasty
 import viewer
 
-AS_IT_IS = ("--disable-builtin-suppressions", "--disable-embedded-suppressions", "--shorten-templates=0")
+UNCHANGED = ("--disable-builtin-suppressions", "--disable-embedded-suppressions", "--shorten-templates=0")
 
 
 class Heaptrack(consumers.Case):
@@ -24,7 +24,7 @@ class Heaptrack(consumers.Case):
     def stacks_of(self, file, cost):
         """The stacks of heaptrack_print's folded output."""
         stacks = self.dir / "stacks"
-        self.run_consumer("heaptrack_print", "-f", file, *AS_IT_IS, "-F", stacks, "--flamegraph-cost-type", cost)
+        self.run_consumer("heaptrack_print", "-f", file, *UNCHANGED, "-F", stacks, "--flamegraph-cost-type", cost)
         self.shown = stacks.read_bytes()
         return [int(line.rpartition(b" ")[2]) for line in self.shown.split(b"\n") if line]
 
@@ -32,7 +32,7 @@ class Heaptrack(consumers.Case):
         file = self.export("heaptrack", trace)
         totals = self.totals(trace)
         sizes = self.dir / "sizes"
-        printed = self.run_consumer("heaptrack_print", "-f", file, *AS_IT_IS, "-H", sizes)
+        printed = self.run_consumer("heaptrack_print", "-f", file, *UNCHANGED, "-H", sizes)
         calls = int(re.search(r"calls to allocation functions: (\d+)", printed).group(1))
         self.assertEqual(calls, totals["allocations"])
         histogram = [line.split("\t") for line in sizes.read_text().splitlines()]

@@ -56,7 +56,7 @@ class Check(harness.Case):
                 self.assertEqual((suite.get("tests"), suite.get("failures")), ("2", "1"))
                 text = self.heapprof("check", self.trace, *selection, "--max-leaked", 0, status=1)
                 self.assertEqual(text.splitlines()[0].split()[:2], ["FAILED", "names:"])
-                # That the function allocates nothing may be what the limit requires.
+                # A limit of 0 for allocations requires that no function with this name allocates: it is met.
                 for none in ("--max-allocations", "--max-allocated", "--max-peak"):
                     self.heapprof("check", self.trace, *selection, "--max-leaked", 0, none, 0)
                 self.heapprof("check", self.trace, *selection, "--baseline", self.trace, status=1)
@@ -65,7 +65,7 @@ class Check(harness.Case):
         self.heapprof("check", self.trace, "--min-size", "1T", "--max-leaked", 0)
         self.heapprof("check", self.trace, "--function", "^main$", "--max-allocations", "100G")
 
-    def test_a_program_without_leaks_has_none(self):
+    def test_a_program_without_leaks_passes(self):
         """Blocks of the runtime (stdio's buffer, libstdc++'s pool) are suppressed as in `leaks`, and counted."""
         trace = self.record(harness.program("hello")).trace
         leaks = json.loads(self.heapprof("leaks", trace, "--json"))

@@ -15,14 +15,14 @@ import harness
 
 COSTS = ("peak", "leaked", "allocated", "allocations", "temporary")
 REPORTS = tuple(("report", "--json", "--top", "100", "--cost", cost) for cost in COSTS)
-QUESTIONS = REPORTS + (
+COMMANDS = REPORTS + (
     ("report",), ("report", "--json", "--kind", "all"), ("report", "--json", "--kind", "mmap"),
     ("leaks", "--json", "--top", "100"), ("histogram", "--json"), ("churn", "--json"), ("reallocs", "--json"),
     ("threads", "--json"), ("frees", "--json"), ("timeline", "--json"), ("timeline", "--format", "csv"),
     ("timeline", "--format", "svg"), ("timeline", "--format", "openmetrics"), ("flamegraph", "--format", "folded"))
 EXPORTS = ("heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "ndjson", "csv")
-# A microsecond of the sampled clock: the ticks between two samples may be interpreted as longer.
-MICROSECOND = 3_000
+# Times are rounded to a microsecond by the nominal rate of the clock. By its samples, the same ticks may be longer.
+MAX_DIFFERENCE_NS = 3_000
 
 PYTHON = """
 import json, threading
@@ -71,22 +71,22 @@ class Compact(harness.Case):
         for trace in self.recordings():
             exact = self.compact(trace, "--exact")
             self.assertLess(exact.stat().st_size, trace.stat().st_size / 2)
-            for question in QUESTIONS + tuple(("export", name) for name in EXPORTS) + (
+            for command in COMMANDS + tuple(("export", name) for name in EXPORTS) + (
                     ("report", "--json", "--top", "100", "--from", "20%", "--to", "70%"),
                     ("leaks", "--json", "--from", "50%"),
                     ("report", "--json", "--min-lifetime", "10us"), ("report", "--json", "--live-at", "30%"),
                     ("export", "ndjson", "--from", "30%", "--to", "60%")):
-                with self.subTest(trace=trace.name, question=question):
-                    self.assertEqual(self.output_of(exact, question), self.output_of(trace, question))
+                with self.subTest(trace=trace.name, command=command):
+                    self.assertEqual(self.output_of(exact, command), self.output_of(trace, command))
 
     def same(self, was, now, where=""):
-        """Checks that two JSON values are equal, except for times that differ by less than a microsecond."""
+        """Checks that two JSON values are equal, except for times, which may differ by MAX_DIFFERENCE_NS."""
         self.assertEqual(type(was), type(now), where)
         if isinstance(was, dict):
             self.assertEqual(was.keys(), now.keys(), where)
             for key in was:
                 if key.endswith("_ns") and was[key] is not None and now[key] is not None:
-                    self.assertLessEqual(abs(was[key] - now[key]), MICROSECOND, f"{where}.{key}")
+                    self.assertLessEqual(abs(was[key] - now[key]), MAX_DIFFERENCE_NS, f"{where}.{key}")
                 else:
                     self.same(was[key], now[key], f"{where}.{key}")
         elif isinstance(was, list):
@@ -116,14 +116,14 @@ class Compact(harness.Case):
         self.assertEqual(len(was), len(now))
         return was
 
-    def quiet_moments(self, events, count):
+    def times_without_events(self, events, count):
         """Times without an event within some microseconds: rounding moves no event across them."""
         times = sorted(event["time_ns"] for event in events if "time_ns" in event)
         between = [(before + after) // 2 for before, after in zip(times, times[1:]) if after - before > 6_000]
         self.assertGreater(len(between), count)
         return [between[i * len(between) // count] for i in range(count)]
 
-    def quiet_lifetime(self, trace):
+    def lifetime_of_no_block(self, trace):
         """The time nearest to a millisecond from which every block's lifetime differs by some microseconds."""
         born, lives = {}, []
         for event in map(json.loads, self.output_of(trace, ("export", "ndjson")).splitlines()):
@@ -143,19 +143,19 @@ class Compact(harness.Case):
             info = json.loads(self.heapprof("info", rounded, "--json"))
             self.assertTrue(info["compacted"] and info["rounded"])
             self.assertEqual(info["original_bytes"], trace.stat().st_size)
-            for question in REPORTS + (("report", "--json", "--kind", "all"), ("reallocs", "--json"),
+            for command in REPORTS + (("report", "--json", "--kind", "all"), ("reallocs", "--json"),
                                        ("threads", "--json"),
                                        ("frees", "--json"),
-                                       ("churn", "--json", "--within", self.quiet_lifetime(trace))):
-                with self.subTest(trace=trace.name, question=question):
-                    self.same(json.loads(self.output_of(trace, question)),
-                              json.loads(self.output_of(rounded, question)))
-            for question in (("flamegraph", "--format", "folded"), ("export", "callgrind"), ("export", "speedscope")):
-                with self.subTest(trace=trace.name, question=question):
-                    self.assertEqual(self.output_of(rounded, question), self.output_of(trace, question))
+                                       ("churn", "--json", "--within", self.lifetime_of_no_block(trace))):
+                with self.subTest(trace=trace.name, command=command):
+                    self.same(json.loads(self.output_of(trace, command)),
+                              json.loads(self.output_of(rounded, command)))
+            for command in (("flamegraph", "--format", "folded"), ("export", "callgrind"), ("export", "speedscope")):
+                with self.subTest(trace=trace.name, command=command):
+                    self.assertEqual(self.output_of(rounded, command), self.output_of(trace, command))
             with self.subTest(trace=trace.name):
                 events = self.same_events(trace, rounded)
-                moments = self.quiet_moments(events, 3) if len(events) > 100 else []
+                moments = self.times_without_events(events, 3) if len(events) > 100 else []
                 for begin, end in zip(moments, moments[1:]):
                     slice_ = ("--from", f"{begin}ns", "--to", f"{end}ns")
                     self.same(json.loads(self.output_of(trace, ("report", "--json", "--top", "100", *slice_))),

@@ -62,7 +62,7 @@ zpty -w session 'compadd() {{ if [[ ${{@[1,(i)(-|--)]}} == *-(O|A|D)\\ * ]]; the
 zpty -w session 'zstyle ":completion:*" list-prompt ""; LISTMAX=0; bindkey "^I" complete-word; echo READY'
 zpty -r session discard '*READY*READY*' || zpty -r session discard '*READY*'
 zpty -n -w session '{line}'$'\\t'$'\\x15''echo DO""NE'$'\\n'
-# The keys behind the tab are read when the completion is done: they clear the line and print a word.
+# The keys after the tab are read when the completion is done: they clear the line and print a word.
 zpty -r session out '*DONE*'
 print -r -- $out
 zpty -d session

@@ -112,7 +112,7 @@ class EdgeCases(harness.Case):
         """trace_reader finds each call of the ledger, in order, with its range."""
         reader, page = trace_reader, 4096
 
-        def up(size):
+        def whole_pages(size):
             return (size + page - 1) // page * page
 
         expected = []
@@ -120,14 +120,15 @@ class EdgeCases(harness.Case):
             kind, ok = entry.kind, entry.result != ledger_module.MAP_FAILED
             if kind == ledger_module.MAP:
                 if ok:
-                    expected.append((reader.MAP, entry.result, up(entry.size)))
+                    expected.append((reader.MAP, entry.result, whole_pages(entry.size)))
             elif kind == ledger_module.UNMAP:
                 failed = entry.flags & ledger_module.FLAG_FAILED
-                expected.append((reader.UNMAP_BEGIN, entry.old, up(entry.size)))
+                expected.append((reader.UNMAP_BEGIN, entry.old, whole_pages(entry.size)))
                 expected.append((reader.UNMAP_FAILED if failed else reader.UNMAP_END,))
             elif kind == ledger_module.REMAP:
-                expected.append((reader.REMAP_BEGIN, entry.old, up(entry.block)))
-                expected.append((reader.REMAP_END, entry.result, up(entry.size)) if ok else (reader.REMAP_FAILED,))
+                expected.append((reader.REMAP_BEGIN, entry.old, whole_pages(entry.block)))
+                expected.append((reader.REMAP_END, entry.result, whole_pages(entry.size)) if ok else
+                                (reader.REMAP_FAILED,))
             elif kind == ledger_module.BREAK and entry.old != entry.result:
                 expected.append((reader.BRK, entry.result, entry.old))
         actual = []

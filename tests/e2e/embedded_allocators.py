@@ -7,9 +7,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import figures_single_thread
+import figures_threads
 import harness
-import single
-import threads
 
 ALLOCATORS = [name for name in ("jemalloc", "tcmalloc", "mimalloc")
               if os.path.exists(harness.program(f"embedded_{name}"))]
@@ -20,8 +20,8 @@ def notes_of(report):
     return [note for note in report["integrity"]["notes"] if note.startswith("embedded allocator")]
 
 
-class Ledgers(single.Single):
-    """PLAIN 1: jemalloc lacks some functions, which would then be libc's."""
+class SingleThread(figures_single_thread.SingleThread):
+    """The programs are run with PLAIN 1, because jemalloc lacks some functions: calls of these would reach libc's."""
 
     allocator = None
 
@@ -79,10 +79,10 @@ class Ledgers(single.Single):
                 self.assertLess(report["heap"]["allocations"], 10)
 
 
-class Handed(threads.Threads):
-    """Between threads."""
+class Threads(figures_threads.Threads):
+    """Blocks of an embedded allocator that other threads free."""
 
-    def test_blocks_change_hands(self):
+    def test_blocks_freed_by_other_threads(self):
         for name in ALLOCATORS:
             with self.subTest(name):
                 run, ledger, report = self.check(f"embedded_{name}_threads", 3_000, 1, 4, 3)
@@ -92,13 +92,13 @@ class Handed(threads.Threads):
         test_without_shadow_stack = None
 
 
-class Preloaded(threads.Threads):
+class Preloaded(figures_threads.Threads):
     """Shared allocators, preloaded beside the recorder in either order."""
 
     def record(self, *command, **options):
         return super().record(*command, how="plain", _LD_PRELOAD=self.preload, **options)
 
-    def test_blocks_change_hands(self):
+    def test_blocks_freed_by_other_threads(self):
         folder = Path("/usr/lib/x86_64-linux-gnu")
         for name in ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2.0"):
             if not (folder / name).exists():
@@ -113,9 +113,9 @@ class Preloaded(threads.Threads):
         test_without_shadow_stack = None
 
 
-class Subjects(harness.Case):
-    def test_hard_ones(self):
-        """Registers are preserved; each function that can be patched is, and the others are named with the reason."""
+class PatchedFunctions(harness.Case):
+    def test_entries_that_are_hard_to_patch(self):
+        """Registers are preserved. Functions that cannot be patched are named with the reason; the others are patched."""
         run = self.record(harness.program("embedded_entries"), LOG="warn")
         self.assertIn("registers 1", run.stdout)
         by_line = {}
@@ -129,8 +129,8 @@ class Subjects(harness.Case):
             self.assertRegex(run.stderr, f"{branched} of embedded_entries is not recorded: other code ")
         self.assertEqual(len(re.findall("is not recorded", run.stderr)), 6, run.stderr)
 
-    def test_left_alone(self):
-        """The report names the functions, the reason, and what its figures lack; they lack nothing else."""
+    def test_functions_that_cannot_be_patched(self):
+        """The report names the functions, the reason, and what is missing in its figures; nothing else is missing."""
         runs = [self.record(harness.program("embedded_refused"), calls) for calls in (1, 0)]
         reports = [self.report(run.trace) for run in runs]
         heap = {figure: count - reports[1]["heap"][figure] for figure, count in reports[0]["heap"].items()}
@@ -162,7 +162,7 @@ class Subjects(harness.Case):
         program = harness.program("embedded_inlined")
         self.assertTrue("mimalloc" not in ALLOCATORS or os.path.exists(program))
         if not os.path.exists(program):
-            self.skipTest("no static mimalloc here")
+            self.skipTest("no static mimalloc is installed")
         runs = [self.record(program, calls) for calls in (1, 0)]
         reports = [self.report(run.trace) for run in runs]
         # Blocks of each size. Those of 14 bytes: libc's realpath allocates one, which mi_realpath copies and frees.
@@ -178,7 +178,7 @@ class Subjects(harness.Case):
                 made[size] = made.get(size, 0) + row["blocks"]
         self.assertEqual({size: made.get(size) for size in sizes}, sizes)
 
-    def test_one_function_of_many_names(self):
+    def test_one_function_with_several_names(self):
         """The program defines cfree as an alias of free. libc has no cfree any more: the hook must not call the
         program's."""
         runs = [self.record(harness.program("embedded_aliases"), count) for count in (1000, 0)]
@@ -207,7 +207,7 @@ class Subjects(harness.Case):
         # The linker exports what shared libraries need, which is most of the allocator.
         self.assertTrue(notes_of(self.report(run.trace)))
 
-    def test_threads_run_already(self):
+    def test_other_threads_were_already_running(self):
         """Nothing is patched while other threads run: one message says so, and everything else is recorded."""
         run = self.record(harness.program("embedded_early"), LOG="warn")
         self.assertEqual(run.stdout, "1 1\n")
@@ -236,8 +236,8 @@ class Forks(harness.Case):
         self.assertGreaterEqual(min(blocks), 101)
 
 
-class LoadedInAPause(harness.Case):
-    def test_recorded_after_it_and_not_patched_while_it_runs(self):
+class LoadedDuringPause(harness.Case):
+    def test_recorded_after_the_pause_and_not_patched_again(self):
         plugins = [self.dir / f"plugin{i}.so" for i in range(2)]
         for plugin in plugins:
             shutil.copy(harness.program("embedded_plugin.so"), plugin)
@@ -249,7 +249,7 @@ class LoadedInAPause(harness.Case):
         self.assertEqual(blocks, 20 + 1)  # the other plugin's constructor allocates one
 
 
-class LoadedUnseen(harness.Case):
+class LoadedDuringScan(harness.Case):
     def test_not_patched_at_the_next_load(self):
         plugins = [self.dir / f"plugin{i}.so" for i in range(2)]
         for plugin in plugins:
@@ -266,7 +266,7 @@ class LoadedUnseen(harness.Case):
 class Soak(harness.Case):
     ROUNDS = int(os.environ.get("HEAPPROF_SOAK_ROUNDS", "15"))
 
-    def test_libraries_come_and_go(self):
+    def test_libraries_are_loaded_and_unloaded(self):
         plugins = [self.dir / f"plugin{i}.so" for i in range(4)]
         for plugin in plugins:
             shutil.copy(harness.program("embedded_plugin.so"), plugin)

@@ -25,7 +25,7 @@ JEMALLOC = {"MAKEFLAGS": "C_OBJS= C_SYMS=/dev/null", "CFLAGS": "-g0"}
 
 
 @contextlib.contextmanager
-def alone(folder):
+def locked(folder):
     """Locks the folder against other builds."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w") as lock:
@@ -35,10 +35,10 @@ def alone(folder):
 
 def build():
     harness.skip_unless(os.uname().machine == "x86_64", "functions are patched on x86-64 only")
-    harness.skip_unless(shutil.which("cargo"), "no cargo here")
+    harness.skip_unless(shutil.which("cargo"), "cargo is not installed")
     command = ["cargo", "build", "--manifest-path", str(SOURCE / "Cargo.toml"), "--target-dir", str(CACHE),
                "--locked"]
-    with alone(CACHE):
+    with locked(CACHE):
         for options in (["--offline"], []):
             result = subprocess.run(command + options, capture_output=True, text=True, env={**os.environ, **JEMALLOC})
             if result.returncode == 0:
@@ -113,7 +113,7 @@ class Service(harness.Case):
     def setUp(self):
         super().setUp()
         if os.geteuid() != 0 or shutil.which("setcap") is None:
-            self.skipTest("takes root and setcap")
+            self.skipTest("needs root and setcap")
         # The user must be able to reach it, whatever the path of the build folder.
         self.dir.chmod(0o755)
         for folder, file in (("bin", harness.HEAPPROF), ("lib", harness.LIBRARY), ("", PROGRAMS / "service")):
@@ -144,9 +144,9 @@ class Service(harness.Case):
         self.assertEqual(process.returncode, 0, error)
         return listens + output
 
-    def test_its_leak(self):
+    def test_the_leak_is_found(self):
         as_user = ["setpriv", f"--reuid={self.USER}", f"--regid={self.USER}", "--clear-groups", "--"]
-        # current_exe is the program, though it is the loader that the kernel executed.
+        # current_exe is the program, although the kernel executed the loader.
         expected = (f"{self.service} listens on 127.0.0.1:{self.PORT}\n"
                     f"10 open, 150 in the index with {150 * 4000} bytes\n")
         self.assertEqual(self.run_service(*as_user), expected)

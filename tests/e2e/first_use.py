@@ -133,7 +133,7 @@ class FirstUse(harness.Case):
             os.utime(self.dir / name, (4e9 + number, 4e9 + number))
             self.assertEqual(read(), name)
 
-    def test_an_output_replaces_no_other_recording(self):
+    def test_an_output_does_not_replace_another_recording(self):
         """'heapprof flamegraph -o old.hprof' may mean old.hprof as TRACE."""
         bytes_before = self.older.read_bytes()
         for command in (["flamegraph", "-o"], ["report", "-o"], ["export", "csv", "-o"], ["compact", "-o"],
@@ -159,7 +159,7 @@ class FirstUse(harness.Case):
         # With a TRACE, the value of an option may be any name.
         self.heapprof("leaks", self.newer.name, "--module", self.older.name)
 
-    def test_the_newest_recording_is_no_baseline_of_itself(self):
+    def test_the_newest_recording_is_not_its_own_baseline(self):
         for name in (self.newer, self.newer.name, f"./{self.newer.name}"):
             result = self.run_heapprof("check", "--baseline", name)
             self.assertEqual((result.returncode, result.stdout), (2, ""))
@@ -168,7 +168,7 @@ class FirstUse(harness.Case):
         result = self.run_heapprof("check", "--baseline", self.older, "--tolerance", "1000")
         self.assertEqual(result.returncode, 0, result.stderr)
 
-    def test_an_empty_argument_is_no_missing_one(self):
+    def test_an_empty_argument_is_not_a_missing_one(self):
         """Usually a variable is not set: heapprof check "$TRACE" --max-peak 1G."""
         for command in (["check", "", "--max-peak", "1G"], ["report", ""], ["index", ""], ["compact", "", "-o", "x"]):
             result = self.run_heapprof(*command)
@@ -195,9 +195,9 @@ class FirstUse(harness.Case):
         script.chmod(0o755)
         result = subprocess.run([harness.HEAPPROF, "record", "--children", "--", script], cwd=self.dir,
                                 env=harness.clean_environment(), capture_output=True, text=True, timeout=60)
-        led_to = re.match("heapprof: (.*)\n", result.stderr).group(1)
-        self.assertIn("/heapprof.hello.", led_to)
-        self.assertIn(f"reading {os.path.basename(led_to)}, the newest of", self.run_heapprof("report").stderr)
+        reported = re.match("heapprof: (.*)\n", result.stderr).group(1)
+        self.assertIn("/heapprof.hello.", reported)
+        self.assertIn(f"reading {os.path.basename(reported)}, the newest of", self.run_heapprof("report").stderr)
 
     def test_a_wrappers_trace_names_the_next_one(self):
         """If a wrapper executes the program, the trace named by -o is the wrapper's."""

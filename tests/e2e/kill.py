@@ -1,6 +1,6 @@
-"""SIGKILL at random times. The trace contains every call that the ledger has as completed, none that it has as not
-begun, and possibly the events of the one call that each thread was executing. The report must equal a replay of these
-events. tools/campaign/kill.py does the same ten times as often."""
+"""SIGKILL at random times. The trace contains the events of every call that the ledger shows as done, and possibly
+those of the one call that each thread was executing, but no others. The report must equal a replay of these events.
+tools/campaign/kill.py does the same ten times as often."""
 
 import random
 from concurrent.futures import ProcessPoolExecutor
@@ -28,7 +28,7 @@ class Kill(harness.Case):
                 how=("preload", "record", "loader")[run % 3]))
         with ProcessPoolExecutor(2) as pool:
             events = 0
-            outcomes = pool.map(self.strike, plans)
+            outcomes = pool.map(self.run_and_kill, plans)
             for run, (plan, (problem, figures, report)) in enumerate(zip(plans, outcomes)):
                 where = f"run {run} of seed {seed}: {plan}"
                 self.assertIsNone(problem, where)
@@ -36,9 +36,9 @@ class Kill(harness.Case):
                 for name in ("allocations", "allocated_bytes", "frees", "failed", "leaked_bytes", "leaked_blocks"):
                     self.assertEqual(report["heap"][name], figures[name], f"{name}, {where}")
                 events += report["events"]
-        self.assertGreater(events, 100 * RUNS, "the blows fell before anything happened")
+        self.assertGreater(events, 100 * RUNS, "the programs were killed before they recorded enough events")
 
-    def strike(self, plan):
+    def run_and_kill(self, plan):
         run = self.record(harness.program("ledger_kill"), plan["delay"], plan["seed"], THREADS,
                           how=plan["how"], status=None, BLOCK_BYTES=plan["block_bytes"])
         killed = 137 if plan["how"] == "record" else -9

@@ -1,6 +1,6 @@
 """heapprof record: the environment of the program, its signals and its end, and programs that are refused.
 
-Most tests use a stand-in for the recorder, a library that prints the process into which it was loaded.
+Most tests replace the recorder by a library that writes the environment of its process to a file.
 """
 
 import json
@@ -59,13 +59,13 @@ import os, resource, sys
 numbers = sorted(map(int, os.listdir("/proc/self/fd")))  # the descriptor of the listing itself is closed again
 where = {n: os.readlink(f"/proc/self/fd/{n}") for n in numbers if os.path.exists(f"/proc/self/fd/{n}")}
 out = os.open(sys.argv[1], os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-def say(*values): os.write(out, (" ".join(map(str, values)) + "\n").encode())
+def put(*values): os.write(out, (" ".join(map(str, values)) + "\n").encode())
 for line in open("/proc/self/status"):
-    if line.startswith(("SigBlk", "SigIgn")): say(line.strip())
-say(os.getpgid(0), os.getsid(0), os.getcwd(), os.umask(0))
-say({n: "pipe" if target.startswith("pipe") else target for n, target in where.items()})
-say([resource.getrlimit(n) for n in range(16)])
-if 7 in where: say(os.read(7, 100))
+    if line.startswith(("SigBlk", "SigIgn")): put(line.strip())
+put(os.getpgid(0), os.getsid(0), os.getcwd(), os.umask(0))
+put({n: "pipe" if target.startswith("pipe") else target for n, target in where.items()})
+put([resource.getrlimit(n) for n in range(16)])
+if 7 in where: put(os.read(7, 100))
 """
 
 END_KINDS = {"none": 0, "exit": 1, "exec": 2, "signal": 3, "stopped": 4}
@@ -75,8 +75,8 @@ def state_of(pid):
     return harness.process_state(pid)
 
 
-# A signal to the launcher alone, which it forwards. The launcher takes pending signals in the order of their numbers:
-# when this one has arrived, it has handled all that were sent before.
+# A signal to the launcher alone, which it forwards. The launcher reads pending signals in the order of their numbers:
+# when it has forwarded this one, it has handled all signals that were sent before.
 LAST_SIGNAL = 60
 
 
@@ -90,7 +90,7 @@ def pending(pid):
 class Launcher(harness.Case):
     def setUp(self):
         super().setUp()
-        # A separate installation, with a stand-in for the recorder.
+        # A separate installation, with the library that replaces the recorder.
         self.prefix = self.dir / "prefix"
         (self.prefix / "bin").mkdir(parents=True)
         (self.prefix / "lib").mkdir()
@@ -206,7 +206,7 @@ class Launcher(harness.Case):
         directly, recorded = self.inherited(lambda: [os.close(number) for number in range(3)])
         self.assertEqual(directly, recorded)
 
-    def test_arguments_as_they_are(self):
+    def test_arguments_are_passed_unchanged(self):
         arguments = ["", "a b", "*", "--help", "-q", "--", "[x]", "{}", "\u00e4\n"]
         result = self.run_record("-q", "printf", "<%s>", *arguments)
         self.assertEqual(result.stdout, "".join(f"<{argument}>" for argument in arguments))
@@ -485,7 +485,7 @@ class Launcher(harness.Case):
     # --- the summary at the end ----------------------------------------------------------------------
 
     def test_no_trace_is_explained(self):
-        result = self.run_record("true")  # the stand-in writes no trace
+        result = self.run_record("true")  # the library writes no trace
         self.assertEqual(result.returncode, 0)
         self.assertIn("no trace", result.stderr)
         self.assertEqual(self.run_record("-q", "true").stderr, "")
@@ -640,13 +640,13 @@ class Launcher(harness.Case):
             self.addCleanup(os.kill, pid, signal.SIGKILL)
             self.assertIn(f"child processes still run: pid {pid}; {what}\n", left.stderr)
 
-    def test_another_namespaces_proc(self):
+    def test_proc_of_an_outer_pid_namespace(self):
         """If /proc belongs to an outer pid namespace, its pids are those of other processes."""
         user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
         enter = ["unshare", *user, "--pid", "--fork"]
         if not shutil.which("unshare") or \
                 subprocess.run([*enter, "true"], capture_output=True, check=False).returncode != 0:
-            self.skipTest("no pid namespaces can be made here")
+            self.skipTest("creating a pid namespace is not permitted here")
         trace = self.dir / "inside.hprof"
         result = subprocess.run([*enter, str(harness.HEAPPROF), "record", "-o", trace, "sh", "-c",
                                  "ls -d / && exit 3"], env=harness.clean_environment(), capture_output=True,

@@ -32,7 +32,7 @@ class Outputs(harness.Case):
                 values = [row["bytes" if in_bytes else "blocks"] for row in rows]
                 self.assertEqual(values, sorted(values, reverse=True))
                 stacks = [json.dumps(row["stack"]) for row in rows]
-                self.assertEqual(len(set(stacks)), len(stacks), "a stack stands twice")
+                self.assertEqual(len(set(stacks)), len(stacks), "a stack occurs twice")
 
     def test_reserved_address_space(self):
         """Memory that mprotect makes usable is not counted; the report prints how much was reserved."""
@@ -116,7 +116,7 @@ class Outputs(harness.Case):
             self.assertEqual(self.heapprof(command[0], self.trace, *command[1:], "-o", target), "")
             self.assertEqual(target.read_text(), printed)
 
-    def test_same_answer_twice(self):
+    def test_two_runs_print_the_same(self):
         for command in (("report", "--json", "--top", "1000"), ("flamegraph", "--format", "svg"),
                         ("timeline", "--format", "svg")):
             self.assertEqual(self.heapprof(command[0], self.trace, *command[1:]),
@@ -183,12 +183,12 @@ class Outputs(harness.Case):
 
     def test_empty_results(self):
         """Every picture and every export without data: one message per recording, and exit status 0."""
-        asked = [["report"], ["leaks"], ["histogram"], ["threads"]]
-        asked += [["flamegraph", "--format", form] for form in ("svg", "folded")]
-        asked += [["timeline", "--format", form] for form in ("text", "csv", "json", "svg", "openmetrics")]
-        asked += [["export", form, "-o", self.dir / "x"] for form in
+        commands = [["report"], ["leaks"], ["histogram"], ["threads"]]
+        commands += [["flamegraph", "--format", form] for form in ("svg", "folded")]
+        commands += [["timeline", "--format", form] for form in ("text", "csv", "json", "svg", "openmetrics")]
+        commands += [["export", form, "-o", self.dir / "x"] for form in
                   ("heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "ndjson", "csv")]
-        for command in asked:
+        for command in commands:
             for selection in (["--function", "nosuch"], ["--min-size", "1T"]):
                 result = self.run_heapprof(*command, self.trace, *selection)
                 self.assertEqual((result.returncode, result.stderr),

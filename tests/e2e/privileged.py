@@ -1,6 +1,6 @@
-"""Programs with file capabilities: they have under `heapprof record` exactly what they have without, and so have
-their children. And programs that were started through their loader: they find themselves. As root; the programs run
-as a user of the test's own."""
+"""Programs with file capabilities: they and their children have the same capabilities under `heapprof record` as
+without it. Programs that were started through their loader read their own name, path and arguments. Needs root; the
+programs run as an unprivileged user that only this test uses."""
 
 import os
 import shutil
@@ -126,7 +126,7 @@ class Privileged(harness.Case):
         mount.mkdir()
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "nosuid", "none", str(mount)], capture_output=True,
                           check=False).returncode != 0:
-            self.skipTest("no mounts can be made here")
+            self.skipTest("mounting is not permitted here")
         self.addCleanup(subprocess.run, ["umount", "-l", str(mount)], check=True)
         app = self.make_app("nosuid", "cap_net_bind_service=ep", folder=mount)
         plain, _ = self.run_as_user(app, PORT)
@@ -173,7 +173,7 @@ class Privileged(harness.Case):
         self.assertEqual((status.st_uid, status.st_gid, status.st_mode & 0o777), (USER, USER, 0o600))
 
 
-class BehindTheLoader(harness.Case):
+class StartedByLoader(harness.Case):
     """A program that its loader started gets the same information about itself."""
 
     def both(self, *command):

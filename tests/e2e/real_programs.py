@@ -36,11 +36,11 @@ class Real(harness.Case):
         rows = self.all_stacks(trace, "allocations")
         self.assertEqual(sum(row["blocks"] for row in rows), heap["allocations"])
         truncated = sum(row["blocks"] for row in rows if row["truncated"])
-        self.assertLess(truncated, heap["allocations"] * 0.01, "too many stacks are not whole")
+        self.assertLess(truncated, heap["allocations"] * 0.01, "too many truncated stacks")
         # Debian's programs have only dynamic symbols; functions of libraries have names.
         named = sum(row["blocks"] for row in rows
                     if any(not frame["function"].startswith("0x") and frame["function"] for frame in row["stack"]))
-        self.assertGreater(named, heap["allocations"] * 0.9, "stacks without any name")
+        self.assertGreater(named, heap["allocations"] * 0.9, "too many stacks without a name")
         seen = {frame["function"].split("(")[0] for row in rows for frame in row["stack"]}
         for function in functions:
             self.assertIn(function, seen)

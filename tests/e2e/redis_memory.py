@@ -73,7 +73,7 @@ class Redis(harness.Case):
         # The load's clients have disconnected, and the server has freed their buffers.
         seen, since = None, 0
 
-        def memory_at_rest():
+        def stable_memory():
             """The memory in use, when it has not changed for 30 rounds of the server's periodic work; else 0."""
             nonlocal seen, since
             answer = self.info(client)
@@ -81,7 +81,7 @@ class Redis(harness.Case):
             if now != seen:
                 seen, since = now, answer["server_time_usec"]
             return answer["used_memory"] if now[0] == 1 and answer["server_time_usec"] - since >= 300_000 else 0
-        used = harness.wait_until(memory_at_rest, "the server's memory does not come to rest")
+        used = harness.wait_until(stable_memory, "the server's memory does not become stable")
         server.send_signal(signal.SIGKILL)
         server.wait()
 
@@ -102,7 +102,7 @@ class Redis(harness.Case):
         self.assertGreater(used, 4_000_000)
         self.assertLess(redis, used - 100_000)
         self.assertLess(abs(usable - used), 8_000, (usable, used))
-        # Debian's redis-server exports its functions: those behind each command's data.
+        # Debian's redis-server exports its functions: the stacks have those that allocate the data of each command.
         self.assertLessEqual({"lpInsert", "zslInsert", "dictAddRaw", "createObject", "call", "main"}, callers)
 
 

@@ -61,7 +61,7 @@ class Selection(harness.Case):
         self.assertGreater(live["peak_bytes"], 0)
         self.assertLessEqual(live["peak_bytes"], self.whole["peak_bytes"])
 
-    def test_reports_say_what_was_selected(self):
+    def test_outputs_name_the_selection(self):
         """Every output of a selection names the selection."""
         chosen = ("--function", "site_.*", "--min-size", "8K", "--live-at", "50%")
         words = "--function site_.*, --min-size 8192, --live-at 50%"

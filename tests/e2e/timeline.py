@@ -10,7 +10,7 @@ import xml.etree.ElementTree as xml
 import harness
 
 SVG = "{http://www.w3.org/2000/svg}"
-PIXEL = 0.06  # coordinates have one digit behind the point
+PIXEL = 0.06  # coordinates have one decimal
 # Events that share a time have that of the first: at most one tick of the kernel's timer too early.
 TICK_NS = 10_000_000
 
@@ -95,7 +95,7 @@ class Timeline(harness.Case):
         check(other[:len(other) // 2], live, "area")
         check([point for part in paths["resident"] for point in part], resident, "resident memory")
 
-    def test_the_picture_is_quiet(self):
+    def test_idle_times_do_not_cover_the_chart(self):
         """Idle times are marked without covering the chart."""
         root = xml.fromstring(self.heapprof("timeline", self.trace, "--format", "svg"))
         data = json.loads(next(s.text for s in root.iter(SVG + "script") if s.get("type") == "application/json"))

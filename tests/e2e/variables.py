@@ -69,10 +69,10 @@ class Variables(harness.Case):
                             ("MAX_FILE_SIZE", "2X"), ("FREE_STACKS", "-"), ("CHILDREN", "yep"), ("PAUSED", "?")):
             with self.subTest(name=name):
                 run = self.single(**{name: value})
-                said = self.warnings(run)
-                self.assertEqual(len(said), 1, run.stderr)
-                self.assertIn(f"HEAPPROF_{name}", said[0])
-                self.assertIn(value, said[0])
+                warnings = self.warnings(run)
+                self.assertEqual(len(warnings), 1, run.stderr)
+                self.assertIn(f"HEAPPROF_{name}", warnings[0])
+                self.assertIn(value, warnings[0])
                 self.assert_sound(self.report(run.trace))
 
     def test_switch_spellings(self):

@@ -124,7 +124,7 @@ class Children(harness.Case):
                                               "assert_eq!(v.iter().sum::<u32>(), 499500); }\n")
         built = subprocess.run(["cargo", "test", "--offline", "--no-run"], cwd=crate, capture_output=True, text=True)
         if built.returncode != 0:
-            self.skipTest("cargo can't build here: " + built.stderr[-200:])
+            self.skipTest("cargo could not build: " + built.stderr[-200:])
         manifest = crate / "Cargo.toml"
         programs = self.family("cargo", "test", "-q", "--offline", "--lib", "--manifest-path", manifest, at_least=2)
         self.assertTrue(any(name.startswith("tiny-") for name in programs), programs.keys())

@@ -178,7 +178,7 @@ class Hosts(harness.Case):
         run = self.host("fail")
         self.assertEqual(self.report(run.trace)["heap"]["failed"], 3)
 
-    def test_failures_of_an_allocator_made_of_hooks_count_once(self):
+    def test_failures_of_calls_between_hooks_count_once(self):
         second = harness.BUILD / "tests" / "abi" / "libsecond_allocator.so"
         if not second.exists():
             self.skipTest("libsecond_allocator.so is not built")

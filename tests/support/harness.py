@@ -3,7 +3,7 @@
 A test file is a unittest module that ends with `harness.main()`. Meson runs each file as one test and sets
 HEAPPROF_TEST_BUILD to the build folder; by hand:
 
-    HEAPPROF_TEST_BUILD=build python3 tests/e2e/single.py -v [Class.test]
+    HEAPPROF_TEST_BUILD=build python3 tests/e2e/figures_single_thread.py -v [Class.test]
 """
 
 import contextlib
@@ -99,7 +99,7 @@ class Recording:
 
 
 class Case(unittest.TestCase):
-    """A test with a folder of its own."""
+    """A test case with its own folder."""
 
     maxDiff = None
     longMessage = True

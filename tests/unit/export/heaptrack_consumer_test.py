@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""heaptrack's own readers as accountants: what they say of our files is what is in them.
+"""heaptrack's own programs read the files of heaptrack_samples.cpp and show the expected figures.
 
 usage: heaptrack_consumer_test.py print|gui HEAPTRACK_SAMPLES
 
 print   heaptrack_print: nothing on standard error, totals, calls per size, and per-stack sums of all four costs
-gui     heaptrack_gui shows each file, on a screen that nobody sees
+gui     heaptrack_gui shows each file, on a virtual screen
 """
 
 import json
@@ -20,7 +20,7 @@ from pathlib import Path
 import viewer
 
 SKIPPED = 77
-AS_IT_IS = ["--disable-builtin-suppressions", "--disable-embedded-suppressions", "--shorten-templates=0"]
+UNCHANGED = ["--disable-builtin-suppressions", "--disable-embedded-suppressions", "--shorten-templates=0"]
 
 
 def short(size):
@@ -34,7 +34,7 @@ def short(size):
 
 
 def run_print(file, *options):
-    done = subprocess.run(["heaptrack_print", "-f", str(file), *AS_IT_IS, *options],
+    done = subprocess.run(["heaptrack_print", "-f", str(file), *UNCHANGED, *options],
                           capture_output=True, timeout=120, check=False)
     problems = []
     if done.returncode != 0:

@@ -36,10 +36,10 @@ class Threads(harness.Case):
             self.assertEqual(leaked.get(site, (0, 0)), (cost.leaked_bytes, cost.leaked_blocks), site)
             self.assertEqual(allocated.get(site, (0, 0)), (cost.allocated_bytes, cost.allocations), site)
         # Allocations of the main thread: by pthread_create and libstdc++.
-        besides = allocated[None]
+        other = allocated[None]
         heap = report["heap"]
-        self.assertEqual(heap["allocations"] - besides[1], truth.allocations)
-        self.assertEqual(heap["allocated_bytes"] - besides[0], truth.allocated_bytes)
+        self.assertEqual(heap["allocations"] - other[1], truth.allocations)
+        self.assertEqual(heap["allocated_bytes"] - other[0], truth.allocated_bytes)
         return run, ledger, report
 
     def check_live_set(self, run, ledger, report):
@@ -52,7 +52,7 @@ class Threads(harness.Case):
         for address, size in ledger.live_addresses().items():
             self.assertEqual(figures["live"].get(address), size, hex(address))
 
-    def test_blocks_change_hands(self):
+    def test_blocks_freed_by_other_threads(self):
         run, ledger, report = self.check("ledger_threads", 2_000, 1, 4, 3)
         self.check_live_set(run, ledger, report)
 
@@ -88,10 +88,10 @@ class SharedTimes(harness.Case):
             with self.subTest(seed=seed):
                 run = self.record(harness.program("alternating"), 300, seed,
                                   _GLIBC_TUNABLES="glibc.malloc.tcache_count=0")
-                first, second, released = map(int, run.stdout.split())
+                first, second, freed = map(int, run.stdout.split())
                 report = self.report(run.trace)
                 self.assert_sound(report)
-                self.assertEqual(report["heap"]["frees"], released)
+                self.assertEqual(report["heap"]["frees"], freed)
                 worked = sorted(thread["allocations"] for thread in report["threads"])[-2:]
                 self.assertEqual(worked, sorted((first, second)))
                 if harness.EMULATOR:  # no tick (recorder/clock/tick.h): every event reads the clock

@@ -7,7 +7,7 @@ import trace_reader
 from ledger import expected_events, matches
 
 
-class Single(harness.Case):
+class SingleThread(harness.Case):
     def record_pair(self, seed, **variables):
         """Two recordings: with work, and without, for the allocations of the process itself."""
         run = self.record(harness.program("ledger_single"), 12_000, seed, **variables)
