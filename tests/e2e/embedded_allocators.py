@@ -115,7 +115,7 @@ class Preloaded(figures_threads.Threads):
 
 class PatchedFunctions(harness.Case):
     def test_entries_that_are_hard_to_patch(self):
-        """Registers are preserved. Functions that cannot be patched are named with the reason; the others are patched."""
+        """Registers are preserved. All functions are patched, except those that are named with the reason."""
         run = self.record(harness.program("embedded_entries"), LOG="warn")
         self.assertIn("registers 1", run.stdout)
         by_line = {}

@@ -6,7 +6,7 @@ import random
 from concurrent.futures import ProcessPoolExecutor
 
 import harness
-from killed import compare
+from unfinished_calls import compare
 
 RUNS = 100
 THREADS = 3

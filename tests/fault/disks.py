@@ -29,7 +29,7 @@ class Disks(harness.Case):
         wanted = "loop" + (f",{options}" if options else "")
         done = subprocess.run(["mount", "-t", kind, "-o", wanted, image, folder], capture_output=True, text=True)
         if done.returncode != 0:
-            self.skipTest(f"{kind} can't be mounted here: {done.stderr.strip()}")
+            self.skipTest(f"{kind} cannot be mounted here: {done.stderr.strip()}")
         self.addCleanup(subprocess.run, ["umount", "-l", folder], check=False, capture_output=True)
         return folder
 
@@ -102,7 +102,7 @@ class Disks(harness.Case):
             done = subprocess.run(["btrfs", *command], capture_output=True, text=True,
                                   env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin:/sbin"))
             if done.returncode != 0:
-                self.skipTest(f"no quota here: {done.stderr.strip()}")
+                self.skipTest(f"quotas are not available: {done.stderr.strip()}")
         # With a quota, writing a reserved page can still fail, which would end the program with SIGBUS.
         run = self.record(harness.program("ledger_threads"), 100_000, 1, 4, 1, OUTPUT=folder / "quota.hprof")
         self.assert_ledger_clean(run.ledger())
@@ -198,7 +198,7 @@ class Disks(harness.Case):
         below.mkdir()
         folder.mkdir()
         if subprocess.run(["bindfs", below, folder], capture_output=True).returncode != 0:
-            self.skipTest("FUSE can't be mounted here")
+            self.skipTest("FUSE cannot be mounted here")
         self.addCleanup(subprocess.run, ["umount", "-l", folder], check=False, capture_output=True)
         run = self.record(harness.program("hosts"), "work", OUTPUT=folder / "f.hprof", status=0)
         self.assertEqual(run.stdout, "201000\n")

@@ -7,7 +7,7 @@ import unittest
 from collections import Counter
 
 import harness
-import killed
+import unfinished_calls
 import trace_reader
 
 # Programs with embedded allocators, if they were built.
@@ -17,8 +17,8 @@ EMBEDDED = [name for name in (f"embedded_{allocator}_handlers" for allocator in 
 
 class Handlers(harness.Case):
     def test_handlers_that_leave_by_longjmp(self):
-        """They abandon the recorder anywhere: in a capture, while it starts a block, while it maps more of the file.
-        Completed calls are recorded once; samples and control requests continue."""
+        """They abandon an event anywhere in the recorder: in a stack capture, while it starts a block, while it maps
+        more of the file. Completed calls are recorded once; samples and control requests continue."""
         for block_bytes, times in ((4096, 80_000), (65536, 80_000)):
             with self.subTest(block_bytes=block_bytes):
                 run = self.record(harness.program("handlers"), "longjmp", times, BLOCK_BYTES=block_bytes)
@@ -54,7 +54,7 @@ class Handlers(harness.Case):
         self.assertEqual(list(made.values()), [20] * 300)
 
     def test_handlers_that_fork(self):
-        """The child returns into an event of its parent, which the parent completed long ago; or into an event of its
+        """The child returns into an event of its parent that the parent has completed since, or into an event of its
         own."""
         for children in (0, 1):
             with self.subTest(children=children):
@@ -156,7 +156,8 @@ class Handlers(harness.Case):
         begin = next(i for i, entry in enumerate(thread.entries) if entry.done and entry.result)
         anchor = thread.entries[begin]
         own = actual[actual.index(("alloc", anchor.result, anchor.size)):]
-        problem = killed.compare_jumps(thread.entries[begin:], [event for event in own if event[-1] != 4096])
+        problem = unfinished_calls.compare_jumps(thread.entries[begin:],
+                                                 [event for event in own if event[-1] != 4096])
         self.assertIsNone(problem)
 
 

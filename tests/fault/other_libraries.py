@@ -28,7 +28,7 @@ class OtherLibraries(harness.Case):
         return self.dir / name
 
     def allocator_second(self, library):
-        """The recorder is loaded first: the allocator serves, and every call of the program is recorded once."""
+        """The recorder is loaded first: its hooks call the allocator, each call of the program is recorded once."""
         run = self.record(harness.program("hosts"), "coroutines", how="plain",
                           _LD_PRELOAD=f"{harness.LIBRARY}:{library}")
         self.assertEqual(run.stderr, "")

@@ -73,8 +73,8 @@ class Security(harness.Case):
         """AT_SECURE, with the library in a folder from which the loader preloads it even then: no variable has an
         effect."""
         # A folder that the loader trusts, for the duration of the test; mode u+s as ld.so(8) requires.
-        of_debian = Path("/usr/lib/x86_64-linux-gnu")
-        trusted = of_debian if of_debian.is_dir() else Path("/usr/lib")
+        debian_folder = Path("/usr/lib/x86_64-linux-gnu")
+        trusted = debian_folder if debian_folder.is_dir() else Path("/usr/lib")
         library = trusted / "libheapprof-test-secure.so"
         folder = self.public_folder()
         program = folder / "setuid"

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import harness
-import killed
+import unfinished_calls
 from ledger import calls_made
 
 GROUP = Path("/sys/fs/cgroup/memory/heapprof-test")
@@ -16,7 +16,7 @@ FIGURES = ("allocations", "allocated_bytes", "frees", "failed", "leaked_bytes", 
 
 class Terminations(harness.Case):
     def check(self, run, ended_by):
-        problem, figures = killed.compare(run.trace, run.ledger_path)
+        problem, figures = unfinished_calls.compare(run.trace, run.ledger_path)
         self.assertIsNone(problem)
         report = self.report(run.trace)
         self.assert_sound(report, ended_by=ended_by)
@@ -34,7 +34,7 @@ class Terminations(harness.Case):
                     run = self.record(harness.program("ledger_kill"), delay * 1_000_000, delay, 3, how, how=way,
                                       BLOCK_BYTES=block_bytes, status=wanted)
                     events += self.check(run, by_launcher if way == "record" else ended_by)["events"]
-        self.assertGreater(events, 1000, "the programs ended before anything happened")
+        self.assertGreater(events, 1000, "the programs ended before they recorded enough events")
 
     def test_segmentation_fault(self):
         self.end("segv", -signal.SIGSEGV, ("unknown",), ("signal",))
@@ -73,7 +73,7 @@ class Terminations(harness.Case):
             GROUP.mkdir(exist_ok=True)
             (GROUP / "memory.limit_in_bytes").write_text(str(96 << 20))
         except OSError as error:
-            self.skipTest(f"no memory cgroup to be had: {error}")
+            self.skipTest(f"no memory cgroup is available: {error}")
         trace, ledger = self.dir / "oom.hprof", self.dir / "oom.ledger"
         environment = harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace, LEDGER_FILE=ledger,
                                                 HEAPPROF_BLOCK_BYTES=4096)
@@ -109,7 +109,7 @@ class Terminations(harness.Case):
             self.assertRegex(report["integrity"]["stop_reason"], "memory|address space")
             self.assertEqual(len(process.stderr.splitlines()), 1, process.stderr)
         else:
-            problem, _ = killed.compare(trace, ledger)
+            problem, _ = unfinished_calls.compare(trace, ledger)
             self.assertIsNone(problem)
         self.assertGreater(report["events"], 1000)
 

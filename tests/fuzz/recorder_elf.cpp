@@ -1,6 +1,6 @@
-// What the recorder reads of a loaded object: symbols in the file; and in memory, the headers that lead to the unwind
-// tables, and the code of functions that it would patch. Nothing is patched. The memory has the bytes of the file,
-// and is surrounded by memory that cannot be read.
+// What the recorder reads of a loaded object: in the file, symbols; in memory, the headers that locate the unwind
+// tables, and the code of functions that it would patch. Nothing is patched. The memory contains the bytes of the
+// file, between pages that cannot be read.
 #include <sys/mman.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Texts of users: suppressions, times and durations, selections, the command line of `record`.
+// Texts that users write: suppressions, times and durations, selections, the command line of `record`.
 #include <cstdlib>
 #include <stdexcept>
 
@@ -11,7 +11,7 @@ namespace {
 
 using namespace heapprof;
 
-/// The rest of the input, split at zero bytes.
+/// The remaining input, split at zero bytes.
 std::vector<std::string> words(fuzz::Input& input) {
   std::vector<std::string> result(1);
   for (const char c : input.text(input.left())) {

@@ -1,4 +1,4 @@
-// Functions with allocators' names whose entries are hard to patch, and one that changes no register but rax.
+// Functions with allocators' names whose entries are hard to patch, and one that changes only the register rax.
 //
 // A patched function must preserve the registers that it preserves unpatched: compilers rely on that for functions
 // whose code they know (-fipa-ra).
@@ -98,7 +98,7 @@ asm(R"(
         jmp     test_helper
         end_of  je_pvalloc
 
-        # Shorter than a jump, with another function right behind it.
+        # Shorter than a jump, with another function directly after it.
         function je_valloc
         xorl    %eax, %eax
         ret

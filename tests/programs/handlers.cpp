@@ -22,7 +22,7 @@
 //                     previous one; one of four in its first event, the others in an event that takes a sample. Then
 //                     the main thread allocates a block of 77 bytes and, every 12 ms, ten of 55. Prints the number of
 //                     threads that died
-//   altstack BYTES    handlers that allocate on an alternate stack of this size
+//   altstack BYTES    handlers that allocate on an alternate signal stack of this size
 //   deep TIMES        handlers that interrupt handlers, eight deep, each of which allocates
 //
 // The modes with "step" and jumpfirst need x86-64's trap flag. A handler may call siglongjmp only where it
@@ -112,7 +112,7 @@ void jump_out(int, siginfo_t*, void* context) {
   siglongjmp(before_call, 1);
 }
 
-int leave_by_jump(std::uint64_t times) {
+int jump_at_random(std::uint64_t times) {
   static ledger::Random random{42};
   static void* blocks[64];
   static volatile std::uint64_t done = 0;
@@ -584,7 +584,7 @@ int handlers_in_handlers(std::uint64_t times) {
   sigaction(SIGUSR2, &action, nullptr);
   handle(from_timer);
   start_timer(200);
-  // How start_timer the timer interrupts the recorder depends on the machine's speed.
+  // How often the timer interrupts the recorder depends on the machine's speed.
   for (std::uint64_t i = 0; i < times || deep_handled <= 300; ++i) free(malloc(8 + i % 500));
   start_timer(0);
   printf("%ld\n", deep_handled);
@@ -600,7 +600,7 @@ int main(int argc, char** argv) {
   ledger::open(ledger::kSiteNames, 1, 1'000'000);
   ledger::set_phase(ledger::Phase::kWorking);
   int result = 2;
-  if (strcmp(what, "longjmp") == 0) result = leave_by_jump(number);
+  if (strcmp(what, "longjmp") == 0) result = jump_at_random(number);
   if (strcmp(what, "fork") == 0) result = fork_in_handler(number);
 #ifdef __x86_64__
   if (strcmp(what, "forkstep") == 0) result = fork_at_each_step(static_cast<long>(number));

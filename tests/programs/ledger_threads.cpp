@@ -2,10 +2,10 @@
 //
 // usage: ledger_threads WORK [SEED] [THREADS] [WAVES]
 //
-// Each thread allocates a block, exchanges it for the block in a random slot of a shared table, and frees that one.
-// So most blocks are freed by another thread than their own, while others allocate blocks of the same sizes:
-// addresses are reused immediately. All threads share one arena. THREADS threads, each with its own name, are started
-// and joined WAVES times. The blocks that remain in the table are live at the end.
+// Each thread allocates a block, exchanges it for the block in a random slot of a shared table, and frees the latter.
+// So most blocks are freed by another thread than the one that allocated them, while other threads allocate blocks of
+// the same sizes: addresses are reused immediately. All threads share one arena. THREADS threads, each with its own
+// name, are started and joined WAVES times. The blocks that remain in the table are live at the end.
 #include <pthread.h>
 
 #include <atomic>

@@ -1,6 +1,6 @@
 """Reads heaptrack's interpreted data file (version 3) and replays it with heaptrack's definitions.
 
-It is strict. What heaptrack's readers only tolerate is an error: indices that are not declared yet, double spaces,
+It rejects what heaptrack's readers tolerate: indices that are not declared yet, double spaces,
 upper-case digits, wrong string lengths, classes out of order, decreasing times. `Totals` are the figures that
 `heaptrack_print` must print for the same file.
 """

@@ -18,8 +18,8 @@
 // stdio, dlopen. Their stacks have no site. For figures of the whole process, tests subtract a run that does no work.
 //
 // The ledger never calls the allocator. It is header-only, has its state in the executable (a plugin must not include
-// it, because its TLS would be allocated), and works before main, in constructors of any priority, and after the last
-// destructor. Without LEDGER_FILE it uses anonymous memory.
+// it, because the loader would allocate its thread-local storage), and works before main, in constructors of any
+// priority, and after the last destructor. Without LEDGER_FILE it uses anonymous memory.
 #pragma once
 
 #include <fcntl.h>
@@ -135,7 +135,7 @@ inline void fail(const char* text) noexcept {
     if (!(condition)) ::ledger::fail(__FILE__ ":" LEDGER_STRING(__LINE__) ": " #condition); \
   } while (0)
 
-/// Gives the calling thread a slot. `name` is also its pthread name unless null.
+/// Assigns a slot to the calling thread. `name` is also its pthread name unless null.
 inline void attach(const char* name) noexcept {
   Header& header = *book.header;
   const std::uint32_t index = header.slots_used.fetch_add(1);

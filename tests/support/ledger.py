@@ -18,7 +18,7 @@ NEW, DELETE, OPAQUE = 11, 12, 13
 MAP, UNMAP, REMAP, BREAK = 20, 21, 22, 23
 ALLOCATIONS = frozenset((MALLOC, CALLOC, 6, 7, 8, 9, 10, NEW))
 REALLOCATIONS = frozenset((REALLOC, REALLOCARRAY))
-RELEASES = frozenset((FREE, DELETE))
+FREES = frozenset((FREE, DELETE))
 
 BEGUN, DONE = 1, 2
 FLAG_SIZE_UNKNOWN, FLAG_FAILED, FLAG_RESERVE = 1, 2, 4
@@ -136,22 +136,22 @@ class Ledger:
         one_thread = sum(1 for thread in self.threads if thread.entries) <= 1
 
         # A block with an identity may be freed, in another thread's list, before its allocation is read.
-        released_early = {}
+        freed_early = {}
 
         for thread in self.threads:
-            last_key = None  # of this thread's latest allocation, if it is not yet released
+            last_key = None  # of this thread's latest allocation, if it is not yet freed
             for position, entry in enumerate(thread.entries):
                 if not entry.done or entry.kind >= MAP:
                     continue
                 kind = entry.kind
-                released = allocated = False
-                if kind in RELEASES:
-                    released = entry.old != 0
+                freed = allocated = False
+                if kind in FREES:
+                    freed = entry.old != 0
                 elif kind in REALLOCATIONS and entry.old != 0:
                     if entry.result != 0:
-                        released = allocated = True
+                        freed = allocated = True
                     elif entry.size == 0 and not entry.flags & FLAG_SIZE_UNKNOWN:
-                        released = True
+                        freed = True
                     else:
                         total.failed += 1
                 elif entry.result != 0:
@@ -159,7 +159,7 @@ class Ledger:
                 else:
                     total.failed += 1
 
-                if released:
+                if freed:
                     key = entry.block if entry.block else entry.old
                     total.frees += 1
                     if key == last_key:
@@ -174,7 +174,7 @@ class Ledger:
                         current_blocks -= 1
                     else:
                         assert entry.block, f"thread {thread.index} freed {entry.old:#x}, which it had not allocated"
-                        released_early[key] = released_early.get(key, 0) + 1
+                        freed_early[key] = freed_early.get(key, 0) + 1
                 if allocated:
                     stamp = (thread.index + 1) << 32 | position
                     key = stamp if self._stamped() else entry.result
@@ -184,7 +184,7 @@ class Ledger:
                         cost.allocated_bytes += entry.size
                     total.allocations += 1
                     total.allocated_bytes += entry.size
-                    if released_early.pop(key, 0):
+                    if freed_early.pop(key, 0):
                         continue
                     assert key not in live, f"block {key:#x} was allocated twice"
                     live[key] = (entry.size, entry.site, thread.index)
@@ -197,7 +197,7 @@ class Ledger:
                     # The composition at the peak is copied later, before the next decrease.
                 if one_thread and peak_snapshot is None and current == total.peak_bytes:
                     peak_snapshot = (thread.index, position)
-        assert not released_early, "a block was released that nobody made"
+        assert not freed_early, "a block was freed whose allocation is not in the ledger"
 
         for size, site, thread_index in live.values():
             total.leaked_bytes += size
@@ -221,10 +221,10 @@ class Ledger:
         for entry in self.threads[thread_index].entries[:last_position + 1]:
             if not entry.done or entry.kind >= MAP:
                 continue
-            if entry.old and (entry.kind in RELEASES or
+            if entry.old and (entry.kind in FREES or
                               (entry.kind in REALLOCATIONS and (entry.result or entry.size == 0))):
                 live.pop(entry.old, None)
-            if entry.result and entry.kind not in RELEASES:
+            if entry.result and entry.kind not in FREES:
                 live[entry.result] = (entry.size, entry.site)
         for size, site in live.values():
             cost = total.sites[self.sites[site]]
@@ -243,7 +243,7 @@ class Ledger:
                         result[entry.result] = None if entry.flags & FLAG_SIZE_UNKNOWN else entry.size
                 elif entry.done and entry.kind < MAP:
                     if entry.old:
-                        if entry.kind in RELEASES or entry.result or entry.size == 0:
+                        if entry.kind in FREES or entry.result or entry.size == 0:
                             result.pop(entry.old, None)
                     if entry.result:
                         result[entry.result] = None if entry.flags & FLAG_SIZE_UNKNOWN else entry.size
@@ -254,12 +254,12 @@ def expected_events(entry):
     """The trace events of one entry, as tuples with the name of the event first; a size of None matches any.
 
     ("alloc", address, size) ("free", address) ("realloc_begin", address) ("realloc_end", address, size)
-    ("realloc_failed", size) ("alloc_failed", size). For an entry not done, addresses that nobody knows yet
-    are None too; which of the events exist then is open, but they are a beginning of this list. A product that
+    ("realloc_failed", size) ("alloc_failed", size). For an entry that is not done, addresses that are
+    not known yet are None too; of its events, any number from the start of this list may exist. A product that
     overflows never reaches realloc: the old block is not touched, and only the failure is an event.
     """
     size = None if entry.flags & FLAG_SIZE_UNKNOWN else min(entry.size, (1 << 56) - 1)
-    if entry.kind in RELEASES:
+    if entry.kind in FREES:
         return [("free", entry.old)] if entry.old else []
     if entry.kind in REALLOCATIONS and entry.old and not (size is None and entry.done and not entry.result):
         begin = ("realloc_begin", entry.old)
@@ -290,7 +290,7 @@ class Mappings:
 
 
 def mappings(ledger, page=4096):
-    def up(size):
+    def whole_pages(size):
         return (size + page - 1) // page * page
 
     live = set()
@@ -299,17 +299,17 @@ def mappings(ledger, page=4096):
         if entry.kind < MAP:
             continue
         if entry.kind == MAP and entry.result != MAP_FAILED:
-            pages = range(entry.result // page, (entry.result + up(entry.size)) // page)
+            pages = range(entry.result // page, (entry.result + whole_pages(entry.size)) // page)
             live.difference_update(pages)
             if not entry.flags & FLAG_RESERVE:
-                result.mapped_bytes += up(entry.size)
+                result.mapped_bytes += whole_pages(entry.size)
                 live.update(pages)
         elif entry.kind == UNMAP and not entry.flags & FLAG_FAILED:
-            live.difference_update(range(entry.old // page, (entry.old + up(entry.size)) // page))
+            live.difference_update(range(entry.old // page, (entry.old + whole_pages(entry.size)) // page))
         elif entry.kind == REMAP and entry.result != MAP_FAILED:
-            live.difference_update(range(entry.old // page, (entry.old + up(entry.block)) // page))
-            live.update(range(entry.result // page, (entry.result + up(entry.size)) // page))
-            result.mapped_bytes += up(entry.size)  # like realloc: one free, one allocation
+            live.difference_update(range(entry.old // page, (entry.old + whole_pages(entry.block)) // page))
+            live.update(range(entry.result // page, (entry.result + whole_pages(entry.size)) // page))
+            result.mapped_bytes += whole_pages(entry.size)  # like realloc: one free, one allocation
         elif entry.kind == BREAK:
             result.break_bytes += entry.result - entry.old
             result.mapped_bytes += max(0, entry.result - entry.old)

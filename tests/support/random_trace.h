@@ -1,6 +1,6 @@
 // A trace of a random program with several threads, for the states that a replay keeps between events: blocks that
 // other threads free, reallocs that end late or fail, mappings that are unmapped in parts, streams that new threads
-// take over, renamed threads.
+// reuse, renamed threads.
 #pragma once
 
 #include <map>

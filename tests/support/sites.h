@@ -40,7 +40,7 @@ namespace ledger {
 enum Site : unsigned { kNoSite, LEDGER_SHARED_SITES(LEDGER_SITE_ENUM) kSharedSites };
 inline constexpr const char* kSiteNames[] = {"", LEDGER_SHARED_SITES(LEDGER_SITE_NAME)};
 
-inline constexpr int kMannerlyErrno = 4711;
+inline constexpr int kErrnoBefore = 4711;
 /// The program exhausts its address space. Then a successful malloc of libc leaves ENOMEM in errno, with and without
 /// a recorder, when its heap cannot grow but a mapping succeeds.
 inline bool out_of_addresses = false;
@@ -55,7 +55,7 @@ inline constexpr std::size_t kAlignment = 16;
 #endif
 
 inline void* stamped(Entry& entry, void* block, std::size_t size) noexcept {
-  LEDGER_CHECK(block == nullptr || errno == kMannerlyErrno || (out_of_addresses && errno == ENOMEM));
+  LEDGER_CHECK(block == nullptr || errno == kErrnoBefore || (out_of_addresses && errno == ENOMEM));
   done(entry, block);
   if (block != nullptr && size >= sizeof(std::uint64_t)) {
     const std::uint64_t stamp = identity(entry);
@@ -84,7 +84,7 @@ inline std::size_t opaque(std::size_t value) noexcept {
 
 LEDGER_SITE void* site_malloc(std::size_t size) {
   ledger::Entry& entry = ledger::begin(ledger::Kind::kMalloc, ledger::k_site_malloc, nullptr, size);
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   void* block = malloc(size);
   LEDGER_CHECK(ledger::aligned(block, ledger::kAlignment));
   return ledger::stamped(entry, block, size);
@@ -92,19 +92,19 @@ LEDGER_SITE void* site_malloc(std::size_t size) {
 
 LEDGER_SITE void* site_small(std::size_t size) {
   ledger::Entry& entry = ledger::begin(ledger::Kind::kMalloc, ledger::k_site_small, nullptr, size);
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   return ledger::stamped(entry, malloc(size), size);
 }
 
 LEDGER_SITE void* site_large(std::size_t size) {
   ledger::Entry& entry = ledger::begin(ledger::Kind::kMalloc, ledger::k_site_large, nullptr, size);
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   return ledger::stamped(entry, malloc(size), size);
 }
 
 LEDGER_SITE void* site_calloc(std::size_t count, std::size_t size) {
   ledger::Entry& entry = ledger::begin(ledger::Kind::kCalloc, ledger::k_site_calloc, nullptr, count * size);
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   auto* block = static_cast<unsigned char*>(calloc(count, size));
   if (block != nullptr)
     for (std::size_t i = 0; i < count * size; i += 1 + i / 8) LEDGER_CHECK(block[i] == 0);
@@ -113,42 +113,42 @@ LEDGER_SITE void* site_calloc(std::size_t count, std::size_t size) {
 
 LEDGER_SITE void* site_realloc(void* old, std::size_t size) {
   ledger::Entry& entry = ledger::begin(ledger::Kind::kRealloc, ledger::k_site_realloc, old, size);
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   return ledger::stamped(entry, realloc(old, size), size);
 }
 
 LEDGER_SITE void* site_realloc_stamped(void* old, std::size_t size) {
   ledger::Entry& entry =
       ledger::begin(ledger::Kind::kRealloc, ledger::k_site_realloc, old, size, ledger::stamp_of(old));
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   return ledger::stamped(entry, realloc(old, size), size);
 }
 
 LEDGER_SITE void* site_reallocarray(void* old, std::size_t count, std::size_t size) {
   ledger::Entry& entry = ledger::begin(ledger::Kind::kReallocarray, ledger::k_site_reallocarray, old, count * size);
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   return ledger::stamped(entry, reallocarray(old, count, size), count * size);
 }
 
 LEDGER_SITE void site_free(void* block) {
   ledger::Entry& entry = ledger::begin(ledger::Kind::kFree, ledger::k_site_free, block, 0);
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   free(block);
-  LEDGER_CHECK(errno == ledger::kMannerlyErrno);
+  LEDGER_CHECK(errno == ledger::kErrnoBefore);
   ledger::done(entry);
 }
 
 LEDGER_SITE void site_free_stamped(void* block) {
   ledger::Entry& entry = ledger::begin(ledger::Kind::kFree, ledger::k_site_free, block, 0, ledger::stamp_of(block));
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   free(block);
-  LEDGER_CHECK(errno == ledger::kMannerlyErrno);
+  LEDGER_CHECK(errno == ledger::kErrnoBefore);
   ledger::done(entry);
 }
 
 LEDGER_SITE void* site_posix_memalign(std::size_t alignment, std::size_t size) {
   ledger::Entry& entry = ledger::begin(ledger::Kind::kPosixMemalign, ledger::k_site_posix_memalign, nullptr, size);
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   void* block = nullptr;
   const int result = posix_memalign(&block, alignment, size);
   LEDGER_CHECK((result == 0) == (block != nullptr));
@@ -158,7 +158,7 @@ LEDGER_SITE void* site_posix_memalign(std::size_t alignment, std::size_t size) {
 
 LEDGER_SITE void* site_aligned_alloc(std::size_t alignment, std::size_t size) {
   ledger::Entry& entry = ledger::begin(ledger::Kind::kAlignedAlloc, ledger::k_site_aligned_alloc, nullptr, size);
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   void* block = aligned_alloc(alignment, size);
   LEDGER_CHECK(ledger::aligned(block, alignment));
   return ledger::stamped(entry, block, size);
@@ -166,7 +166,7 @@ LEDGER_SITE void* site_aligned_alloc(std::size_t alignment, std::size_t size) {
 
 LEDGER_SITE void* site_memalign(std::size_t alignment, std::size_t size) {
   ledger::Entry& entry = ledger::begin(ledger::Kind::kMemalign, ledger::k_site_memalign, nullptr, size);
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   void* block = memalign(alignment, size);
   LEDGER_CHECK(ledger::aligned(block, alignment));
   return ledger::stamped(entry, block, size);
@@ -174,7 +174,7 @@ LEDGER_SITE void* site_memalign(std::size_t alignment, std::size_t size) {
 
 LEDGER_SITE void* site_valloc(std::size_t size) {
   ledger::Entry& entry = ledger::begin(ledger::Kind::kValloc, ledger::k_site_valloc, nullptr, size);
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   void* block = valloc(size);
   LEDGER_CHECK(ledger::aligned(block, 4096));
   return ledger::stamped(entry, block, size);
@@ -182,7 +182,7 @@ LEDGER_SITE void* site_valloc(std::size_t size) {
 
 LEDGER_SITE void* site_pvalloc(std::size_t size) {
   ledger::Entry& entry = ledger::begin(ledger::Kind::kPvalloc, ledger::k_site_pvalloc, nullptr, size);
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   void* block = pvalloc(size);
   LEDGER_CHECK(ledger::aligned(block, 4096));
   LEDGER_CHECK(block == nullptr || malloc_usable_size(block) >= ((size + 4095) & ~std::size_t{4095}));
@@ -192,21 +192,21 @@ LEDGER_SITE void* site_pvalloc(std::size_t size) {
 LEDGER_SITE void* site_new(std::size_t size) {
   ledger::Entry& entry =
       ledger::begin(ledger::Kind::kNew, ledger::k_site_new, nullptr, size == 0 ? ledger::kEmptyNew : size);
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   return ledger::stamped(entry, ::operator new(size), size);
 }
 
 LEDGER_SITE void* site_new_array(std::size_t size) {
   ledger::Entry& entry =
       ledger::begin(ledger::Kind::kNew, ledger::k_site_new_array, nullptr, size == 0 ? ledger::kEmptyNew : size);
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   return ledger::stamped(entry, ::operator new[](size), size);
 }
 
 /// `size` must be a multiple of 64, to which libstdc++ rounds it up.
 LEDGER_SITE void* site_new_aligned(std::size_t size) {
   ledger::Entry& entry = ledger::begin(ledger::Kind::kNew, ledger::k_site_new_aligned, nullptr, size);
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   void* block = ::operator new(size, std::align_val_t{64});
   LEDGER_CHECK(ledger::aligned(block, 64));
   return ledger::stamped(entry, block, size);
@@ -216,15 +216,15 @@ LEDGER_SITE void* site_new_aligned(std::size_t size) {
 LEDGER_SITE void* site_new_nothrow(std::size_t size) {
   ledger::Entry& entry =
       ledger::begin(ledger::Kind::kNew, ledger::k_site_new_nothrow, nullptr, size == 0 ? ledger::kEmptyNew : size);
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   return ledger::stamped(entry, ::operator new(size, std::nothrow), size);
 }
 
 LEDGER_SITE void site_delete(void* block) {
   ledger::Entry& entry = ledger::begin(ledger::Kind::kDelete, ledger::k_site_delete, block, 0);
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   ::operator delete(block);
-  LEDGER_CHECK(errno == ledger::kMannerlyErrno);
+  LEDGER_CHECK(errno == ledger::kErrnoBefore);
   ledger::done(entry);
 }
 

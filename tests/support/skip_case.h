@@ -1,4 +1,4 @@
-// Names a Catch2 test case that cannot be tried on this machine. tools/test_result.py lists these cases next to the
+// Reports that a Catch2 test case cannot run on this machine. tools/test_result.py lists these cases next to the
 // result, as it does for cases of Python tests.
 #pragma once
 

@@ -74,14 +74,15 @@ class TraceBuilder {
       slots_.push_back({time, address, op_size(op, size), node, aux});
     }
 
-    /// The block becomes a frame and the next one begins.
+    /// Writes the block as a frame and starts the next block.
     void flush() {
       write_frame();
       for (const Slot& slot : blocks_of(slots_)) events_before_ += is_event(slot);
       ++sequence_;
       begin_block();
     }
-    /// The block becomes a frame, but the process dies before the commit word moves on. Add nothing after it.
+    /// Writes the block as a frame, as if the process was killed before it updated the commit word. Must be the last
+    /// call.
     void flush_and_die() { write_frame(); }
 
     /// False: the stream has no staging extent (it was private memory).
@@ -169,7 +170,7 @@ class TraceBuilder {
     header.pid = 4242;
   }
 
-  /// A new stream. Its staging block holds `slots` records, a full one is flushed on its own.
+  /// A new stream. Its staging block holds `slots` records, a full block is flushed automatically.
   Stream& stream(std::uint32_t slots = 126) {
     const auto id = static_cast<std::uint32_t>(streams_.size() + 1);
     streams_.push_back(Stream(*this, id, slots));
@@ -181,11 +182,10 @@ class TraceBuilder {
     return made;
   }
 
-  FileHeader header{};  ///< change it before bytes(); its checksum is made there
-  std::uint32_t frame_extent_bytes =
-      64 << 10;  ///< of the extents to come; a multiple of kUnitBytes with room for a frame
+  FileHeader header{};                          ///< change it before bytes(), which computes the checksum
+  std::uint32_t frame_extent_bytes = 64 << 10;  ///< of later extents; a multiple of kUnitBytes with space for a frame
 
-  /// The file as it is now.
+  /// The contents of the file.
   std::vector<std::uint8_t> bytes() {
     header.checksum = checksum(&header, offsetof(FileHeader, checksum));
     std::memcpy(image_.data(), &header, sizeof header);
@@ -203,7 +203,7 @@ class TraceBuilder {
   }
   void write(const std::string& path) { write_bytes(path, bytes()); }
 
-  /// Where things lie, for damage done on purpose.
+  /// Offsets in the file, for tests that damage it.
   std::size_t staging_offset(std::size_t stream) const { return streams_[stream].staging_at_; }
   const std::vector<std::size_t>& frame_offsets(std::size_t stream) const { return streams_[stream].frames_; }
   std::uint64_t events() const {

@@ -1,4 +1,4 @@
-"""A second reader of trace files, written from common/trace_format.h and common/event_codec.h alone.
+"""A second reader of trace files, written only from common/trace_format.h and common/event_codec.h.
 
 Tests compare it with the first one (analyzer/trace): what both read the same way is probably correct. It reads traces
 of programs that ended or were killed, and raises Malformed for each violation of the format, except wrong checksums.
@@ -220,7 +220,7 @@ def decode_columns(raw, first_time, record_count):
         events.append(Event(op, time, address, size, node, aux, text))
     if any(next(column, None) is not None for column in (heads, times, addresses, nodes, rare)) or \
             text_at != len(columns[5]):
-        raise Malformed("a column holds more than the records use")
+        raise Malformed("a column contains more values than its records use")
     return events
 
 

@@ -56,7 +56,7 @@ def open_files(paths, home, environment, seconds=120):
     """Opens each file in a viewer of its own, on one display. Returns problems; none: all files are displayed, and
     all viewers are still running."""
     home.chmod(0o700)
-    logs = [path.with_name(path.name + ".said") for path in paths]
+    logs = [path.with_name(path.name + ".log") for path in paths]
     problems = []
     with screen() as display:
         environment = {**environment, "DISPLAY": display, "HOME": str(home), "XDG_RUNTIME_DIR": str(home),
@@ -99,7 +99,7 @@ def open_files(paths, home, environment, seconds=120):
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(viewer.pid, signal.SIGKILL)
                 viewer.wait()
-    said = {path.name: log.read_text(errors="replace") for path, log in zip(paths, logs)}
-    problems += [f"{name}: {text[-2000:]}" for name, text in said.items() if re.search("(?i)failed to", text)]
-    outputs = [f"output for {name}: {text[-1000:]}" for name, text in said.items() if problems]
+    outputs_of = {path.name: log.read_text(errors="replace") for path, log in zip(paths, logs)}
+    problems += [f"{name}: {text[-2000:]}" for name, text in outputs_of.items() if re.search("(?i)failed to", text)]
+    outputs = [f"output for {name}: {text[-1000:]}" for name, text in outputs_of.items() if problems]
     return list(dict.fromkeys(problems)) + outputs

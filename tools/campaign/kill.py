@@ -49,7 +49,7 @@ def operations_in_progress(path):
 
 def strike(plan):
     import harness
-    import killed
+    import unfinished_calls
     case = harness.Case()
     case.count = 0
     with tempfile.TemporaryDirectory(prefix="heapprof-campaign-") as folder:
@@ -60,7 +60,7 @@ def strike(plan):
                           BLOCK_BYTES=plan["block_bytes"])
         if run.status != (137 if plan["how"] == "record" else -9):
             return f"status {run.status}: {run.stderr[-300:]}", 0, []
-        problem, figures = killed.compare(run.trace, run.ledger_path)
+        problem, figures = unfinished_calls.compare(run.trace, run.ledger_path)
         if problem:
             return problem, 0, []
         report = case.report(run.trace)

@@ -10,12 +10,6 @@ using namespace heapprof;
 using namespace heapprof::cli;
 using namespace heapprof::test;
 
-TEST_CASE("the last part of a path is its base name") {
-  CHECK(base_name("/usr/lib/libx.so.1") == "libx.so.1");
-  CHECK(base_name("libx.so") == "libx.so");
-  CHECK(base_name("") == "");
-}
-
 TEST_CASE("a frame without a name is module and offset, or the address where there is no module") {
   model::Module module;
   module.path = "/usr/lib/libx.so.1";

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "common/checksum.h"
-#include "tests/support/skip_case.h"
 #include "tests/support/system_calls.h"
 #include "tests/unit/recorder/read_back.h"
 
@@ -104,53 +103,53 @@ std::vector<std::string> open_files() {
   return files;
 }
 
-TEST_CASE("Signals that interrupt the reservation of space do not end the recording") {
+/// A new trace, and the result of extending it by 64 KB.
+struct ExtendedTrace {
+  ExtendedTrace() { REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr); }
+  void extend() { extent = file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure); }
+  void check_extended() const {
+    CHECK(failure == nullptr);
+    REQUIRE(extent != nullptr);
+    CHECK(std::filesystem::file_size(folder / "t") == 4096 + 65536);
+  }
+  void check_failed() const {
+    CHECK(extent == nullptr);
+    REQUIRE(failure != nullptr);
+  }
+
   Folder folder;
   TraceStorage file;
-  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  Failure failure = nullptr;
+  void* extent = nullptr;
+};
+
+TEST_CASE("Signals that interrupt the reservation of space do not end the recording") {
+  ExtendedTrace trace;
   const std::string blocked_before = blocked_signals();
   std::string blocked_after;
   int interruptions = 0;
-  Failure failure = nullptr;
-  void* extent = nullptr;
-  const bool answered = with_answered_calls(
+  const bool replaced = with_replaced_calls(
       {SYS_fallocate}, [&](SystemCall& call) { return interruptions < 3 ? ++interruptions, -EINTR : call.make(); },
       [&] {
-        extent = file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure);
+        trace.extend();
         blocked_after = blocked_signals();
       });
-  if (!answered) {
-    test::skip_case("the kernel or container refuses seccomp filters");
-    return;
-  }
-  CHECK(failure == nullptr);
-  REQUIRE(extent != nullptr);
+  if (!replaced) return;
+  trace.check_extended();
   CHECK(interruptions == 3);
-  CHECK(std::filesystem::file_size(folder / "t") == 4096 + 65536);
   CHECK(blocked_after == blocked_before);
 }
 
 TEST_CASE("A reservation that is always interrupted fails; it is not repeated forever") {
-  Folder folder;
-  TraceStorage file;
-  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
-  Failure failure = nullptr;
-  void* extent = nullptr;
-  const bool answered = with_answered_calls(
-      {SYS_fallocate}, [](SystemCall&) { return -EINTR; },
-      [&] { extent = file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure); });
-  if (!answered) {
-    test::skip_case("the kernel or container refuses seccomp filters");
-    return;
-  }
-  CHECK(extent == nullptr);
-  CHECK(failure != nullptr);
+  ExtendedTrace trace;
+  const bool replaced = with_replaced_calls(
+      {SYS_fallocate}, [](SystemCall&) { return -EINTR; }, [&] { trace.extend(); });
+  if (!replaced) return;
+  trace.check_failed();
 }
 
 TEST_CASE("A thread whose system calls are forbidden while it extends the trace keeps none of its signals blocked") {
-  Folder folder;
-  TraceStorage file;
-  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  ExtendedTrace trace;
   bool exceeds_limit = false;
   SECTION("The extension succeeds") {}
   SECTION("The extension exceeds the limit on file sizes") { exceeds_limit = true; }
@@ -158,31 +157,24 @@ TEST_CASE("A thread whose system calls are forbidden while it extends the trace 
   std::string blocked_after;
   bool forbidden = false, pending = false;
   long result = 0;
-  bool answered;
-  {
-    const FileSizeLimit limit(exceeds_limit ? 4096 + 100 : 4096 + 65536);
-    answered = with_answered_calls(
-        {SYS_fallocate},
-        [&](SystemCall& call) {
-          // Another thread enters seccomp here.
-          sys::g_forbidden = 1;
-          forbidden = true;
-          return result = call.make();
-        },
-        [&] {
-          Failure failure = nullptr;
-          file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure);
-          sys::g_forbidden = 0;
-          blocked_after = blocked_signals();
-          sigset_t signals;
-          sigpending(&signals);
-          pending = sigismember(&signals, SIGXFSZ);
-        });
-  }
-  if (!answered) {
-    test::skip_case("the kernel or container refuses seccomp filters");
-    return;
-  }
+  const bool replaced = with_replaced_calls(
+      {SYS_fallocate},
+      [&](SystemCall& call) {
+        // Another thread enters seccomp here.
+        sys::g_forbidden = 1;
+        forbidden = true;
+        return result = call.make();
+      },
+      [&] {
+        const FileSizeLimit limit(exceeds_limit ? 4096 + 100 : 4096 + 65536);
+        trace.extend();
+        sys::g_forbidden = 0;
+        blocked_after = blocked_signals();
+        sigset_t signals;
+        sigpending(&signals);
+        pending = sigismember(&signals, SIGXFSZ);
+      });
+  if (!replaced) return;
   REQUIRE(forbidden);
   REQUIRE(result == (exceeds_limit ? -EFBIG : 0));
   CHECK(blocked_after == blocked_before);
@@ -205,13 +197,9 @@ TEST_CASE("Signals that could not be blocked are not unblocked") {
 }
 
 TEST_CASE("Without reservation, short and interrupted writes are completed") {
-  Folder folder;
-  TraceStorage file;
-  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  ExtendedTrace trace;
   int writes = 0;
-  Failure failure = nullptr;
-  void* extent = nullptr;
-  const bool answered = with_answered_calls(
+  const bool replaced = with_replaced_calls(
       {SYS_fallocate, SYS_pwrite64},
       [&](SystemCall& call) -> long {
         if (call.number == SYS_fallocate) return -EOPNOTSUPP;
@@ -219,54 +207,32 @@ TEST_CASE("Without reservation, short and interrupted writes are completed") {
         call.arguments[2] = std::min(call.arguments[2], 1000L);
         return call.make();
       },
-      [&] { extent = file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure); });
-  if (!answered) {
-    test::skip_case("the kernel or container refuses seccomp filters");
-    return;
-  }
-  CHECK(failure == nullptr);
-  REQUIRE(extent != nullptr);
-  CHECK(std::filesystem::file_size(folder / "t") == 4096 + 65536);
+      [&] { trace.extend(); });
+  if (!replaced) return;
+  trace.check_extended();
 }
 
 TEST_CASE("Without reservation, a write that the size limit cuts short is a failure") {
-  Folder folder;
-  TraceStorage file;
-  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
-  Failure failure = nullptr;
-  void* extent = nullptr;
-  bool answered;
-  {
-    const FileSizeLimit limit(4096 + 65536 - 100);  // inside the last page, which the kernel writes in part
-    answered = with_answered_calls(
-        {SYS_fallocate}, [](SystemCall&) { return -EOPNOTSUPP; },
-        [&] { extent = file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure); });
-  }
-  if (!answered) {
-    test::skip_case("the kernel or container refuses seccomp filters");
-    return;
-  }
-  CHECK(extent == nullptr);
-  REQUIRE(failure != nullptr);
-  CHECK(std::string(failure).find("ulimit -f") != std::string::npos);
+  ExtendedTrace trace;
+  const bool replaced = with_replaced_calls(
+      {SYS_fallocate}, [](SystemCall&) { return -EOPNOTSUPP; },
+      [&] {
+        const FileSizeLimit limit(4096 + 65536 - 100);  // inside the last page, which the kernel writes in part
+        trace.extend();
+      });
+  if (!replaced) return;
+  trace.check_failed();
+  CHECK(std::string(trace.failure).find("ulimit -f") != std::string::npos);
 }
 
 TEST_CASE("Without reservation, a write that writes nothing is a failure") {
-  Folder folder;
-  TraceStorage file;
-  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
-  Failure failure = nullptr;
-  void* extent = nullptr;
-  const bool answered = with_answered_calls(
+  ExtendedTrace trace;
+  const bool replaced = with_replaced_calls(
       {SYS_fallocate, SYS_pwrite64},
       [](SystemCall& call) -> long { return call.number == SYS_fallocate ? -EOPNOTSUPP : 0; },
-      [&] { extent = file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure); });
-  if (!answered) {
-    test::skip_case("the kernel or container refuses seccomp filters");
-    return;
-  }
-  CHECK(extent == nullptr);
-  CHECK(failure != nullptr);
+      [&] { trace.extend(); });
+  if (!replaced) return;
+  trace.check_failed();
 }
 
 TEST_CASE("Signals that interrupt the opening of the trace do not prevent the recording") {
@@ -274,16 +240,13 @@ TEST_CASE("Signals that interrupt the opening of the trace do not prevent the re
   TraceStorage file;
   int interruptions = 0;
   Failure failure = "not tried";
-  const bool answered = with_answered_calls(
+  const bool replaced = with_replaced_calls(
       {SYS_openat, SYS_statx}, [&](SystemCall& call) { return ++interruptions % 3 != 0 ? -EINTR : call.make(); },
       [&] {
         failure = file.create((folder / "t").c_str(), "p", 0, 0);
         if (failure == nullptr) file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure);
       });
-  if (!answered) {
-    test::skip_case("the kernel or container refuses seccomp filters");
-    return;
-  }
+  if (!replaced) return;
   CHECK(failure == nullptr);
   CHECK(interruptions > 3);
   CHECK(file.path() == folder / "t");

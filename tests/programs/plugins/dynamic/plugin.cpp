@@ -1,5 +1,5 @@
-// A plugin that allocates under a name of its own: compiled twice, as plugin_a and plugin_b, of different sizes, so
-// that one is often mapped where the other was.
+// A plugin that allocates in a function with the plugin's name. It is compiled as plugin_a and plugin_b, which have
+// different sizes; one is often mapped where the other was.
 #include <stdlib.h>
 
 #define JOIN_(a, b) a##b

@@ -1,6 +1,6 @@
-"""Compares a trace with the ledger of a program that was killed, or whose calls were left by longjmp. The events of
-calls that are done must be in the trace, those of calls that were not begun must not, and of a call that was begun
-but not done, the first events may be."""
+"""Compares a trace with the ledger of a program that was killed, or whose calls were abandoned by longjmp. The trace
+must contain the events of calls that are done, and no events of calls that were not begun. It may contain the first
+events of a call that was begun but not done."""
 
 import trace_reader
 from ledger import Ledger, expected_events, matches
@@ -47,7 +47,7 @@ def compare_thread(thread, actual):
 
 
 def compare_jumps(entries, actual):
-    """Like compare_thread, but any call may have been left by longjmp. The first event must belong to the first
+    """Like compare_thread, but any call may have been abandoned by longjmp. The first event must belong to the first
     call."""
     position = 0
     for number, entry in enumerate(entries):
@@ -58,7 +58,7 @@ def compare_jumps(entries, actual):
                 found = actual[position] if position < len(actual) else "nothing"
                 return f"event {position}, call {number} of {len(entries)}: {found}, not {wanted}"
             else:
-                break  # the call was left before this event
+                break  # the call was abandoned before this event
     if position != len(actual):
         return f"{len(actual) - position} events without a call: {actual[position:][:3]}"
     return None
