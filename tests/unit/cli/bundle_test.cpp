@@ -1,4 +1,4 @@
-// heapprof bundle: a copy of the trace with the names in it.
+// heapprof bundle: a copy of the trace that contains its function names.
 #include <catch2/catch.hpp>
 
 #include "tests/unit/cli/command_run.h"

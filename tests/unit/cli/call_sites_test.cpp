@@ -23,7 +23,7 @@ TEST_CASE("allocation functions and containers of C, C++ and Rust are machinery"
        {"malloc", "g_realloc_n", "_PyObject_Malloc", "xstrdup", "operator new(unsigned long)",
         "std::vector<int, std::allocator<int> >::push_back(int const&)",
         "void std::vector<int, std::allocator<int> >::_M_realloc_insert<int>(int&&)",
-        // Function templates are printed with their return type, and that may be anything.
+        // Demanglers print function templates with their return type, which may be any type.
         "std::pair<std::__detail::_Node_iterator<std::pair<int const, mine::S>, false, false>, bool> "
         "std::_Hashtable<int, std::pair<int const, mine::S> >::_M_emplace<int, mine::S>(std::integral_constant<bool, "
         "true>, int&&, mine::S&&)",
@@ -53,7 +53,7 @@ TEST_CASE("allocation functions and containers of C, C++ and Rust are machinery"
 
 TEST_CASE("the program's own functions are not machinery") {
   for (const std::string name :
-       {// What the program's own function templates return is not who asks.
+       {// The return type of a function template is not the caller.
         "std::vector<int, std::allocator<int> > mine::collect<int>(int)",
         "std::_Hashtable<int, int>::iterator mine::find<int>(int)",
         "std::map<int, int> (*mine::pick<int>(int))(char)",
@@ -89,11 +89,11 @@ TEST_CASE("a stack's call site is its first frame outside the machinery") {
   CHECK(call_site_of(stack_of({"operator new(unsigned long)", "load(char const*)", "main"})).function ==
         "load(char const*)");
   CHECK(frames_of_machinery(stack_of({"main"})) == 0);
-  // One is always left.
+  // The outermost frame always remains.
   CHECK(frames_of_machinery(stack_of({"malloc", "xmalloc"})) == 1);
 }
 
-TEST_CASE("functions that only pass memory on are no call sites") {
+TEST_CASE("functions that only pass memory on are not call sites") {
   for (const char* name :
        {"malloc", "xmalloc", "g_realloc_n", "operator new(unsigned long)", "os::malloc(unsigned long, MEMFLAGS)",
         "os::malloc()", "AllocateHeap(unsigned long, MEMFLAGS, AllocFailStrategy::AllocFailEnum)",

@@ -1,4 +1,5 @@
-// heapprof check: limits, a baseline, and the exit statuses 0 (within), 1 (no verdict), 2 (wrong use), 3 (exceeded).
+// heapprof check: limits, a baseline, and the exit statuses 0 (no limit exceeded), 1 (no result), 2 (wrong command
+// line), 3 (limit exceeded).
 #include <catch2/catch.hpp>
 
 #include "tests/unit/cli/command_run.h"
@@ -6,7 +7,7 @@
 
 using namespace heapprof::test;
 
-TEST_CASE("check compares each figure with its limit; a figure that equals it is within") {
+TEST_CASE("check compares each figure with its limit; a figure equal to its limit passes") {
   const KnownTrace trace;
   struct Figure {
     const char* option;
@@ -33,7 +34,7 @@ TEST_CASE("check compares each figure with its limit; a figure that equals it is
   }
 }
 
-TEST_CASE("one exceeded limit fails the check, and text names it") {
+TEST_CASE("one exceeded limit fails the check, and the text output names it") {
   const KnownTrace trace;
   const Outcome check = run({"check", trace.path(), "--max-peak", "1K", "--max-allocations", "100"});
   CHECK(check.status == 3);
@@ -43,7 +44,7 @@ TEST_CASE("one exceeded limit fails the check, and text names it") {
 
 TEST_CASE("a baseline may be exceeded by the tolerance, and by no more") {
   const KnownTrace before;
-  const KnownTrace after(Variant::kTwice);  // bytes are twice as many, blocks as many
+  const KnownTrace after(Variant::kTwice);  // twice the bytes, the same number of blocks
   CHECK(run({"check", before.path(), "--baseline", before.path(), "--tolerance", "0"}).status == 0);
   const Outcome above = run({"check", after.path(), "--baseline", before.path(), "--tolerance", "99", "--json"});
   CHECK(above.status == 3);
@@ -59,7 +60,7 @@ TEST_CASE("a baseline may be exceeded by the tolerance, and by no more") {
   CHECK(run({"check", after.path(), "--baseline", kNoFile}).status == 1);
 }
 
-TEST_CASE("a wrong command line gives 2, also where the baseline is read first") {
+TEST_CASE("a wrong command line gives exit status 2, also if the baseline is read before it is found") {
   const KnownTrace trace;
   for (const char* option : {"--function", "--not-function"})
     CHECK(run({"check", trace.path(), "--baseline", trace.path(), option, "("}).status == 2);
@@ -67,7 +68,7 @@ TEST_CASE("a wrong command line gives 2, also where the baseline is read first")
   CHECK(run({"check", trace.path(), "--baseline", KnownTrace(Variant::kDamaged).path()}).status == 1);
 }
 
-TEST_CASE("limits apply to the selection; names that match nothing give no verdict") {
+TEST_CASE("limits apply to the selection; names that match nothing give exit status 1") {
   const KnownTrace trace;
   CHECK(run({"check", trace.path(), "--thread", "worker", "--max-allocations", "1"}).status == 0);
   CHECK(run({"check", trace.path(), "--function", "0x300", "--max-peak", "2K"}).status == 0);
@@ -76,11 +77,11 @@ TEST_CASE("limits apply to the selection; names that match nothing give no verdi
   CHECK(renamed.status == 1);
   CHECK(renamed.at("/names_found") == "false");
   CHECK(renamed.at("/ok") == "false");
-  // A limit of 0 says that nothing is to be allocated there.
+  // A limit of 0 requires that the function allocates nothing.
   CHECK(run({"check", trace.path(), "--function", "renamed", "--max-allocations", "0"}).status == 0);
 }
 
-TEST_CASE("check of a damaged recording gives no verdict") {
+TEST_CASE("check of a damaged recording gives exit status 1, unless a limit is exceeded") {
   const KnownTrace trace(Variant::kDamaged);
   CHECK(run({"check", trace.path(), "--max-peak", "1G"}).status == 1);
   CHECK(run({"check", trace.path(), "--max-peak", "1K"}).status == 3);

@@ -1,4 +1,4 @@
-// What help, manual pages and completions say of commands and options comes from one description: they agree.
+// Help, manual pages and completions are generated from one description of the commands and options.
 #include <catch2/catch.hpp>
 
 #include "tests/unit/cli/command_run.h"
@@ -18,18 +18,18 @@ TEST_CASE("an option has all its names, the name of its value, and its default")
   CHECK(page.has_line({"\\fB\\-\\-cost\\fR \\fIpeak|leaked|allocated|allocations|temporary\\fR"}));
 }
 
-TEST_CASE("a command that only groups others has no page, each of these has one") {
+TEST_CASE("export has no manual page; each export format has one") {
   const Outcome list = run({"manual", "--list"});
   CHECK(("\n" + list.out).find("\nheapprof-export\n") == std::string::npos);
   for (const char* format : {"heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "ndjson"})
     CHECK(("\n" + list.out).find(std::string("\nheapprof-export-") + format + "\n") != std::string::npos);
 }
 
-TEST_CASE("completions offer files for options of files, and the words of the others") {
+TEST_CASE("completions offer files for options that expect a file, and the values of the others") {
   const Outcome bash = run({"completions", "bash"});
   CHECK(bash.has_line({"'report -o' | 'report --output')", "compgen -f"}));
   CHECK(bash.has_line({"'leaks --sort')", "compgen -W 'growth bytes blocks age'"}));
-  CHECK(bash.has_line({"'report --top') return"}));                          // a number: nothing to offer
-  CHECK(bash.has_line({"'record -o' | 'record --output')", "compgen -f"}));  // record describes itself
+  CHECK(bash.has_line({"'report --top') return"}));                          // a number: no completions
+  CHECK(bash.has_line({"'record -o' | 'record --output')", "compgen -f"}));  // record has its own option parser
   CHECK(bash.has_line({"'record --log')", "off error warn info debug"}));
 }

@@ -18,7 +18,7 @@ int heapprof_main(int argc, char** argv);
 namespace heapprof::test {
 namespace {
 
-/// Sends a descriptor of this process to memory as long as it lives.
+/// Redirects a descriptor of this process to memory during its lifetime.
 class Redirected {
  public:
   Redirected(int descriptor, std::FILE* stream)
@@ -50,7 +50,7 @@ class Redirected {
   const int memory_;
 };
 
-/// What the user's environment may change in an output is fixed.
+/// Sets the environment variables that may change an output.
 void fix_environment() {
   ::setenv("HEAPPROF_SYMBOL_CACHE", "off", 1);
   ::setenv("XDG_CACHE_HOME", "/dev/null/no-cache", 1);
@@ -80,7 +80,7 @@ Outcome run(const std::vector<std::string>& arguments) {
 
 namespace {
 
-/// The text as JSON. The last one is kept: tests ask for many values of one output.
+/// The text as JSON. The last result is cached, because tests read many values of one output.
 const nlohmann::json& parsed(const std::string& text) {
   static std::string last;
   static nlohmann::json json(nlohmann::json::value_t::discarded);

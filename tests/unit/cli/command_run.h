@@ -1,4 +1,4 @@
-// Runs commands as heapprof's main() does, in this process, and keeps what they print.
+// Runs commands in this process, as heapprof's main() does, and returns their output.
 //
 // This header includes neither the option parser nor the JSON library: each costs seconds of compile time in every
 // file that includes it.
@@ -20,9 +20,9 @@ struct Outcome {
 
   /// The value at a JSON pointer ("/heap/peak_bytes") of `out`; see json_at().
   std::string at(const std::string& pointer) const;
-  /// The same for a number that is whole and not negative; kNoNumber: there is none.
+  /// The same for a non-negative integer; kNoNumber if there is none.
   std::uint64_t number(const std::string& pointer) const;
-  /// The number of elements of the array at a JSON pointer of `out`; 0: there is no array.
+  /// The number of elements of the array at a JSON pointer of `out`; 0 if there is no array.
   std::size_t count(const std::string& pointer) const;
   /// Whether `out` has a line with all of these texts in this order.
   bool has_line(const std::vector<std::string>& texts) const;

@@ -1,4 +1,4 @@
-// heapprof compact: the new trace gives the same answers.
+// heapprof compact: reports of the new trace are the same.
 #include <catch2/catch.hpp>
 
 #include "tests/unit/cli/command_run.h"
@@ -51,7 +51,7 @@ TEST_CASE("compact does not change the trace, whatever its output is") {
   CHECK(run({"compact", kNoFile, "-o", "/dev/null/x"}).status == 1);
 }
 
-TEST_CASE("compact needs an output with a name, and a level that zstd has") {
+TEST_CASE("compact needs an output file and a valid zstd compression level") {
   const KnownTrace trace;
   CHECK(run({"compact", trace.path()}).status == 2);
   CHECK(run({"compact", trace.path(), "-o", "-"}).status == 2);

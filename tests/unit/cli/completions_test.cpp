@@ -1,11 +1,11 @@
-// heapprof completions: a script for each shell that knows every command and option.
+// heapprof completions: a script for each shell, with all commands and options.
 #include <catch2/catch.hpp>
 
 #include "tests/unit/cli/command_run.h"
 
 using namespace heapprof::test;
 
-TEST_CASE("every shell's script knows the commands, options and their words") {
+TEST_CASE("every shell's script has the commands, options and their values") {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     INFO(shell);
     const Outcome script = run({"completions", shell});
@@ -23,18 +23,18 @@ TEST_CASE("every shell's script knows the commands, options and their words") {
       INFO(option);
       CHECK(script.out.find((fish ? "-l " : "--") + option) != std::string::npos);
     }
-    CHECK(script.out.find("growth bytes blocks age") != std::string::npos);  // words of leaks --sort
+    CHECK(script.out.find("growth bytes blocks age") != std::string::npos);  // values of leaks --sort
     CHECK(script.out.find("pause resume mark status") != std::string::npos);
   }
 }
 
-TEST_CASE("behind export every shell offers the formats") {
+TEST_CASE("every shell offers the formats after export") {
   CHECK(run({"completions", "bash"}).has_line({"compgen -W", "heaptrack pprof speedscope", "cur"}));
   CHECK(run({"completions", "zsh"}).has_line({"'speedscope:"}));
   CHECK(run({"completions", "fish"}).has_line({"__heapprof_on export;", "-a 'speedscope'"}));
 }
 
-TEST_CASE("completions needs a shell that it knows") {
+TEST_CASE("completions needs a supported shell") {
   CHECK(run({"completions", "tcsh"}).status == 2);
   CHECK(run({"completions"}).status == 2);
 }

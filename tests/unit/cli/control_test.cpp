@@ -1,4 +1,4 @@
-// heapprof control: what it says to a recorder, which a thread of the test plays, and what it says without one.
+// heapprof control: its requests to a recorder, which a thread of the test simulates, and its messages without one.
 #include <catch2/catch.hpp>
 
 #include <unistd.h>
@@ -57,7 +57,7 @@ class Recorder {
 
 }  // namespace
 
-TEST_CASE("control pauses, resumes and marks, and prints when the recorder has done it") {
+TEST_CASE("control pauses, resumes and marks, and prints that the recorder has done it") {
   RunningTrace trace;
   Recorder recorder(trace.header());
   const std::string patience = "60";
@@ -87,7 +87,7 @@ TEST_CASE("control finds the trace of a process by --pid") {
   CHECK(run({"control", "--pid", "4194305", "status"}).status == 1);  // above the kernel's highest pid
 }
 
-TEST_CASE("a request that nobody reads stays pending, and the next one is not sent") {
+TEST_CASE("a request that is not read stays pending, and the next one is not sent") {
   RunningTrace trace;
   const Outcome first = run({"control", trace.path(), "pause", "--wait", "0"});
   CHECK(first.status == 1);
@@ -101,7 +101,7 @@ TEST_CASE("a request that nobody reads stays pending, and the next one is not se
   CHECK(trace.header().mailbox.command == static_cast<std::uint32_t>(MailboxCommand::kPause));
 }
 
-TEST_CASE("control of a recording that has ended or stopped is an error; its status is none") {
+TEST_CASE("control of a recording that has ended or stopped is an error; reading its status is not") {
   const KnownTrace ended;
   CHECK(run({"control", ended.path(), "pause"}).status == 1);
   const Outcome status = run({"control", ended.path(), "status", "--json"});

@@ -64,7 +64,7 @@ TEST_CASE("export csv --rows blocks and stacks has the same leaks") {
   CHECK(exported("csv", trace, {"--rows", "columns"}).status == 2);
 }
 
-TEST_CASE("export dhat sums up to the totals") {
+TEST_CASE("the sums of export dhat equal the totals") {
   const KnownTrace trace;
   const Outcome dhat = exported("dhat", trace);
   REQUIRE(dhat.count("/pps") == 3);
@@ -95,7 +95,7 @@ TEST_CASE("export speedscope has a profile for each cost with its total") {
 TEST_CASE("export massif has the peak, and callgrind the totals") {
   const KnownTrace trace;
   CHECK(exported("massif", trace).has_line({"mem_heap_B=" + std::to_string(kPeakBytes)}));
-  // Figures stand in the order of their names: PeakBytes PeakBlocks LeakedBytes LeakedBlocks AllocatedBytes ...
+  // Figures are in the order of their names: PeakBytes PeakBlocks LeakedBytes LeakedBlocks AllocatedBytes ...
   CHECK(exported("callgrind", trace)
             .has_line({std::to_string(kPeakBytes) + " 3 " + std::to_string(kLeakedBytes) + " 2 " +
                        std::to_string(kAllocatedBytes) + " 5 2"}));

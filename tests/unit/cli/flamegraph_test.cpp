@@ -60,7 +60,7 @@ TEST_CASE("the picture is an svg that names functions and totals") {
   CHECK(svg.find(kWorkName) != std::string::npos);
 }
 
-TEST_CASE("a cost that no stack has gives an empty picture and a message") {
+TEST_CASE("if no stack has the cost, the picture is empty and a message is printed") {
   const KnownTrace trace;
   const Outcome outcome =
       run({"flamegraph", trace.path(), "--format", "folded", "--cost", "temporary", "--thread", "worker"});

@@ -21,9 +21,9 @@ TEST_CASE("a frame is printed as function and line, else as module and offset") 
   CHECK(line.find("parse.cpp:12") != std::string::npos);
 }
 
-TEST_CASE("a call site without a stack is named so") { CHECK(site_name(Frame{}) == "(no stack recorded)"); }
+TEST_CASE("a call site without a stack has a fixed name") { CHECK(site_name(Frame{}) == "(no stack recorded)"); }
 
-TEST_CASE("a location is a source line, else a module, else a distance into the function") {
+TEST_CASE("a location is a source line, else a module, else an offset in the function") {
   model::Module module;
   module.path = "/usr/lib/libx.so.1";
   Frame frame;

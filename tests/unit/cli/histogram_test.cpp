@@ -13,7 +13,7 @@ TEST_CASE("histogram --json counts sizes by powers of two") {
   CHECK(histogram.number("/allocations") == kAllocations);
   CHECK(histogram.number("/allocated_bytes") == kAllocatedBytes);
   CHECK(histogram.at("/sizes_exact") == "true");
-  const std::uint64_t sizes[] = {kD, kE, kA, kB, kC};  // each twice the one before: one class each
+  const std::uint64_t sizes[] = {kD, kE, kA, kB, kC};  // each is twice the previous one, so each is in its own class
   REQUIRE(histogram.count("/sizes") == std::size(sizes));
   for (std::size_t i = 0; i < std::size(sizes); ++i) {
     const std::string one = "/sizes/" + std::to_string(i);

@@ -1,4 +1,4 @@
-// heapprof index: a file beside the trace that answers nothing differently.
+// heapprof index: a file beside the trace, which does not change the output of any command.
 #include <catch2/catch.hpp>
 
 #include <sys/stat.h>
@@ -11,10 +11,10 @@ using namespace heapprof::test;
 
 namespace {
 
-/// The index that `heapprof index` leaves beside a trace, removed at the end.
-struct Beside {
-  explicit Beside(const std::string& trace) : path(trace + ".idx") {}
-  ~Beside() { ::unlink(path.c_str()); }
+/// The index that `heapprof index` writes beside a trace; removed by the destructor.
+struct IndexFile {
+  explicit IndexFile(const std::string& trace) : path(trace + ".idx") {}
+  ~IndexFile() { ::unlink(path.c_str()); }
   bool exists() const {
     struct stat status {};
     return ::stat(path.c_str(), &status) == 0;
@@ -27,7 +27,7 @@ struct Beside {
 TEST_CASE("an index is written beside its trace, and slices have the same figures with it") {
   const KnownTrace trace;
   const std::string bytes = read_file(trace.path());
-  const Beside index(trace.path());
+  const IndexFile index(trace.path());
   const auto slice = [&](const char* from, const char* to) {
     const Outcome report = run({"report", trace.path(), "--json", "--from", from, "--to", to});
     CHECK(report.status == 0);
@@ -53,7 +53,7 @@ TEST_CASE("index -o writes elsewhere, but never over the trace or to standard ou
   const TemporaryFile file(".idx");
   CHECK(run({"index", trace.path(), "-o", file.path()}).status == 0);
   CHECK(read_file(file.path()).size() > 0);
-  CHECK_FALSE(Beside(trace.path()).exists());
+  CHECK_FALSE(IndexFile(trace.path()).exists());
   CHECK(run({"index", trace.path(), "-o", "-"}).status == 2);
   CHECK(run({"index", trace.path(), "-o", trace.path()}).status == 1);
   CHECK(read_file(trace.path()) == bytes);

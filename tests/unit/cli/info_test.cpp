@@ -1,4 +1,4 @@
-// heapprof info: what was recorded, and how far it can be believed.
+// heapprof info: what was recorded, and what is missing or damaged.
 #include <catch2/catch.hpp>
 
 #include <cstring>
@@ -27,7 +27,7 @@ TEST_CASE("info --json describes the recording") {
   CHECK(info.count("/threads") == 2);
 }
 
-TEST_CASE("info lists the modules, the program's marked as such") {
+TEST_CASE("info lists the modules and marks the main program") {
   const KnownTrace trace;
   const Outcome info = run({"info", trace.path(), "--json"});
   REQUIRE(info.count("/modules") == 2);

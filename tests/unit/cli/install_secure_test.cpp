@@ -1,4 +1,4 @@
-// heapprof install-secure, as far as it goes without root: it changes the system, so the test never is root.
+// heapprof install-secure without root. With root it would change the system.
 #include <catch2/catch.hpp>
 
 #include <unistd.h>
@@ -9,7 +9,7 @@ using namespace heapprof::test;
 
 namespace {
 
-/// A user without privileges as long as this lives.
+/// Makes this process unprivileged during its lifetime.
 class Unprivileged {
  public:
   Unprivileged() : user_(::geteuid()) {
@@ -38,7 +38,7 @@ TEST_CASE("install-secure without root is refused before it does anything") {
   }
 }
 
-TEST_CASE("install-secure takes two options and no more") {
+TEST_CASE("install-secure has the options --directory and --remove only") {
   const Unprivileged user;
   CHECK(run({"install-secure", "--directory"}).status == 2);
   CHECK(run({"install-secure", "--force"}).status == 2);

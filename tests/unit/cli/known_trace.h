@@ -1,4 +1,4 @@
-// A recording whose every figure is known, for tests of the commands.
+// A recording of which every figure is known, for tests of the commands.
 //
 //   at ms  thread  does
 //      10  main    allocates A, 1 KiB, in main > load
@@ -8,7 +8,7 @@
 //      50  worker  frees A
 //      60  main    allocates D, 256 bytes, in main > parse, and frees it half a millisecond later
 //      70  main    allocates E, 512 bytes, in main > load
-//     100  main    samples the resident set: the end, with C and E live
+//     100  main    samples resident memory; end of the recording, C and E are live
 //
 // B and D are temporary: their thread allocates nothing between allocation and free. work is in
 // /opt/known/libwork.so, the other functions are in /opt/known/demo. Neither file exists, so functions are named by
@@ -41,11 +41,11 @@ inline constexpr std::uint64_t kResidentBytes = 9 << 20;
 enum class Variant {
   kWhole,
   kTwice,    ///< the blocks have twice the size
-  kDamaged,  ///< a byte of the main thread's events is wrong; the worker's are sound
+  kDamaged,  ///< one byte of the main thread's events is changed; the worker's events are undamaged
   kEmpty,    ///< nothing was allocated
 };
 
-/// The recording in a file that lives as long as this.
+/// The recording in a temporary file.
 class KnownTrace {
  public:
   explicit KnownTrace(Variant variant = Variant::kWhole);

@@ -1,4 +1,4 @@
-// Where leaks are ranked, growth counts, and so does size.
+// The ranking of leaks depends on growth and on size.
 #include <catch2/catch.hpp>
 
 #include "analyzer/model/leak_history.h"

@@ -1,4 +1,4 @@
-// heapprof leaks: what was live at the end, whether it grows, and what is suppressed.
+// heapprof leaks: live blocks at the end, their trend, and suppressions.
 #include <catch2/catch.hpp>
 
 #include <fstream>

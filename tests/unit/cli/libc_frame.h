@@ -13,7 +13,7 @@ namespace heapprof::test {
 
 inline constexpr std::uint64_t kLibcBytes = 777;
 
-/// Returns libc's path; empty: it is not known.
+/// Returns libc's path; empty if it is not known.
 inline std::string write_libc_frame(const std::string& path) {
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&std::getenv), &info) == 0 || info.dli_fname == nullptr) return {};

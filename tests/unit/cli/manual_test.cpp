@@ -46,7 +46,7 @@ TEST_CASE("the overview refers to every other page") {
   }
 }
 
-TEST_CASE("manual --directory writes every page into a folder that it makes") {
+TEST_CASE("manual --directory creates the folder and writes every page into it") {
   const TemporaryFile base("");
   const std::string folder = base.path() + ".d";
   CHECK(run({"manual", "--directory", folder}).status == 0);

@@ -56,7 +56,7 @@ TEST_CASE("a number without a unit is digits only") {
   CHECK(run({"compact", trace.path(), "-o", out.path(), "--level", "19"}).status == 0);
 }
 
-TEST_CASE("a word that is not in the list is answered with the list") {
+TEST_CASE("the message about a word that is not in the list prints the list") {
   const KnownTrace trace;
   const Outcome outcome = run({"report", trace.path(), "--cost", "peek"});
   CHECK(outcome.status == 2);

@@ -1,4 +1,4 @@
-// Stacks in order of what they cost.
+// Stacks ranked by cost.
 #include <catch2/catch.hpp>
 
 #include "analyzer/cli/text/ranking.h"
@@ -16,7 +16,7 @@ std::vector<std::uint32_t> order(const Profile& profile, Cost cost) {
 
 }  // namespace
 
-TEST_CASE("each cost has its two figures, and ranks by one of them") {
+TEST_CASE("each cost has two figures, and stacks are ranked by one of them") {
   heapprof::model::Costs costs;
   costs.allocations = 1;
   costs.allocated_bytes = 2;
@@ -57,7 +57,7 @@ TEST_CASE("stacks are ranked by bytes or blocks, equal ones by node, and those w
   CHECK(order(profile, Cost::kAllocated) == std::vector<std::uint32_t>{2, 5, 3, 1});
   CHECK(order(profile, Cost::kAllocations) == std::vector<std::uint32_t>{3, 2, 5, 1});
   CHECK(order(profile, Cost::kPeak).empty());
-  set(4, 0, 9);  // blocks of no bytes
+  set(4, 0, 9);  // blocks of 0 bytes
   CHECK(order(profile, Cost::kAllocated) == std::vector<std::uint32_t>{2, 5, 3, 1, 4});
   CHECK(order(profile, Cost::kAllocations) == std::vector<std::uint32_t>{3, 4, 2, 5, 1});
 }

@@ -1,4 +1,4 @@
-// heapprof reallocs: buffers that change their size, and what is copied for it.
+// heapprof reallocs: reallocated buffers, and the bytes that realloc copied.
 #include <catch2/catch.hpp>
 
 #include "tests/support/trace_builder.h"

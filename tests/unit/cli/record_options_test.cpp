@@ -1,4 +1,4 @@
-// The command line of `heapprof record`: options end at the program, and some switches may lack a value.
+// The command line of `heapprof record`: options end at the program; the value of some switches is optional.
 #include <catch2/catch.hpp>
 
 #include <string>
@@ -56,7 +56,7 @@ TEST_CASE("options end at the program") {
   CHECK(parsed({"-q", "ls"}).quiet);
 }
 
-TEST_CASE("the output's name in all forms") {
+TEST_CASE("all forms of the option for the output") {
   for (const Words& arguments : {Words{"-o", "x y", "ls"}, Words{"-ox y", "ls"}, Words{"--output", "x y", "ls"},
                                  Words{"--output=x y", "ls"}, Words{"-qo", "x y", "ls"}, Words{"-qfox y", "ls"}}) {
     const RecordOptions options = parsed(arguments);
@@ -83,7 +83,7 @@ TEST_CASE("each setting has its option, and the value that the recorder reads") 
   }
 }
 
-TEST_CASE("a switch alone is on, and takes no program for its value") {
+TEST_CASE("a switch without a value is on; the program after it is not its value") {
   for (const char* name : {"--children", "--paused", "--free-stacks"}) {
     const RecordOptions alone = parsed({name, "ls", "off"});
     CHECK(alone.settings.at(0).second == "on");
@@ -91,7 +91,7 @@ TEST_CASE("a switch alone is on, and takes no program for its value") {
     const RecordOptions with = parsed({name, "off", "-q", "ls"});
     CHECK(with.settings.at(0).second == "off");
     CHECK(with.command == Words{"ls"});
-    // "yes" is a program, and the only one that can be meant here.
+    // "yes" must be the program, because nothing follows it.
     const RecordOptions last = parsed({name, "yes"});
     CHECK(last.settings.at(0).second == "on");
     CHECK(last.command == Words{"yes"});
@@ -99,7 +99,7 @@ TEST_CASE("a switch alone is on, and takes no program for its value") {
   }
 }
 
-TEST_CASE("an invalid value is refused with what is expected") {
+TEST_CASE("the message about an invalid value prints what is expected") {
   CHECK(refused({}).find("PROGRAM") != std::string::npos);
   CHECK(refused({"-q"}).find("PROGRAM") != std::string::npos);
   CHECK(refused({"--"}).find("PROGRAM") != std::string::npos);
@@ -121,20 +121,20 @@ TEST_CASE("an invalid value is refused with what is expected") {
   CHECK(refused({"--log", "loud", "ls"}).find("off, error, warn, info or debug") != std::string::npos);
 }
 
-TEST_CASE("--help comes before an unknown option, and is the program's behind its name") {
+TEST_CASE("--help has precedence over an unknown option; after the program it is an argument of the program") {
   CHECK(wants_help({"-h", "--nonsense"}));
   CHECK(wants_help({"--help"}));
   CHECK(wants_help({"-q", "-h", "ls"}));
   CHECK(!wants_help({"ls", "--help"}));
 }
 
-TEST_CASE("an empty value behind = of a record option does not take the next word") {
+TEST_CASE("after an empty value (--option=), record does not use the next word as the value") {
   CHECK(refused({"--output=", "ls"}).find("--output: the value is empty") != std::string::npos);
   CHECK(refused({"--max-depth=", "7", "ls"}).find("--max-depth: the value is empty") != std::string::npos);
   CHECK(parsed({"ls", "--output="}).command == Words{"ls", "--output="});
 }
 
-TEST_CASE("an unknown option is answered with a known one that is near") {
+TEST_CASE("the message about an unknown option suggests the most similar one") {
   CHECK(refused({"--childern", "ls"}) == "unknown option '--childern'; did you mean '--children'?");
   CHECK(refused({"--max-dept=3", "ls"}) == "unknown option '--max-dept'; did you mean '--max-depth'?");
   CHECK(refused({"--bogus", "ls"}) == "unknown option '--bogus'; see 'heapprof record --help'");

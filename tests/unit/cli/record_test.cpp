@@ -1,4 +1,4 @@
-// heapprof record, as far as it goes without a program: its options, and what it refuses. tests/e2e records programs.
+// heapprof record without running a program: options and invalid command lines. tests/e2e records programs.
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
@@ -17,7 +17,7 @@ TEST_CASE("record --help lists the options and exit statuses") {
   }
 }
 
-TEST_CASE("record refuses a wrong command line with 2, and names what is wrong") {
+TEST_CASE("record rejects a wrong command line with exit status 2 and names the error") {
   struct Wrong {
     std::vector<std::string> arguments;
     const char* named;
@@ -39,8 +39,8 @@ TEST_CASE("record refuses a wrong command line with 2, and names what is wrong")
   }
 }
 
-TEST_CASE("record refuses a variable that the recorder could not read") {
-  // run() takes away variables that a user may have; this one is not among them.
+TEST_CASE("record rejects a variable whose value the recorder would reject") {
+  // run() unsets variables that a user may have set, but not this one.
   ::setenv("HEAPPROF_FREE_STACKS", "perhaps", 1);
   const Outcome outcome = run({"record", "true"});
   ::unsetenv("HEAPPROF_FREE_STACKS");
@@ -48,7 +48,7 @@ TEST_CASE("record refuses a variable that the recorder could not read") {
   CHECK(outcome.err.find("'perhaps' for the environment variable HEAPPROF_FREE_STACKS") != std::string::npos);
 }
 
-TEST_CASE("record without a recorder library beside it fails as heapprof, not as the program") {
+TEST_CASE("record without a recorder library fails with exit status 125") {
   const Outcome outcome = run({"record", "true"});
   CHECK(outcome.status == 125);
   CHECK(outcome.out == "");

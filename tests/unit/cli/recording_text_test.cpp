@@ -1,4 +1,4 @@
-// A recording in words.
+// Text about the end and the completeness of a recording.
 #include <catch2/catch.hpp>
 
 #include "analyzer/cli/text/recording_text.h"
@@ -18,7 +18,7 @@ TEST_CASE("the end of a recording is printed in words") {
   CHECK(live_words(profile) != at_end);
 }
 
-TEST_CASE("what is missing in a recording is counted") {
+TEST_CASE("missing data is counted") {
   model::Integrity integrity;
   integrity.events_lost = 6;
   CHECK(losses_of(integrity) == "recorded data is missing: 6 events lost");

@@ -65,7 +65,7 @@ TEST_CASE("JSON of a damaged recording has what was lost, and is complete JSON")
   const Outcome report = run({"report", trace.path(), "--json"});
   CHECK(report.status == 1);
   CHECK(report.at("/integrity/complete") == "false");
-  CHECK(report.number("/integrity/events_lost") == 6);  // of main: four allocations and two frees
+  CHECK(report.number("/integrity/events_lost") == 6);  // of the main thread: four allocations and two frees
   CHECK(report.number("/integrity/bytes_damaged") > 0);
   CHECK(report.number("/integrity/bytes_damaged") != kNoNumber);
   CHECK(report.count("/integrity/notes") > 0);

@@ -1,4 +1,4 @@
-// What all commands that read a trace do alike: missing, damaged and empty traces, -o FILE, wrong options.
+// What all commands that read a trace have in common: missing, damaged and empty traces, -o FILE, wrong options.
 #include <catch2/catch.hpp>
 
 #include <cstring>
@@ -15,58 +15,58 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// Every command that prints an answer about one trace, without the trace.
-const std::vector<Words> kQuestions = {{"info"},
-                                       {"report"},
-                                       {"leaks"},
-                                       {"histogram"},
-                                       {"churn"},
-                                       {"reallocs"},
-                                       {"threads"},
-                                       {"frees"},
-                                       {"timeline"},
-                                       {"flamegraph", "--format", "folded"},
-                                       {"check", "--max-peak", "1G"}};
+/// Every command that prints results of one trace, without the argument TRACE.
+const std::vector<Words> kCommands = {{"info"},
+                                      {"report"},
+                                      {"leaks"},
+                                      {"histogram"},
+                                      {"churn"},
+                                      {"reallocs"},
+                                      {"threads"},
+                                      {"frees"},
+                                      {"timeline"},
+                                      {"flamegraph", "--format", "folded"},
+                                      {"check", "--max-peak", "1G"}};
 
 Words operator+(Words words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
 
-/// A file of no trace.
-void write_text(const std::string& path) { std::ofstream(path) << "this is no recording\n"; }
+/// Writes a file that is not a trace.
+void write_text(const std::string& path) { std::ofstream(path) << "this is not a recording\n"; }
 
 }  // namespace
 
-TEST_CASE("a trace that is whole gives 0, and nothing on standard error") {
+TEST_CASE("an undamaged trace gives exit status 0 and no messages") {
   const KnownTrace trace;
-  for (const Words& question : kQuestions) {
-    INFO(question.front());
-    const Outcome outcome = run(question + Words{trace.path()});
+  for (const Words& command : kCommands) {
+    INFO(command.front());
+    const Outcome outcome = run(command + Words{trace.path()});
     CHECK(outcome.status == 0);
     CHECK(outcome.out != "");
     CHECK(outcome.err == "");
   }
 }
 
-TEST_CASE("a trace that is missing, or none, gives 1 and is named") {
+TEST_CASE("a missing file, and one that is not a trace, give exit status 1 and a message with the path") {
   const TemporaryFile text;
   write_text(text.path());
-  for (const Words& question : kQuestions)
+  for (const Words& command : kCommands)
     for (const std::string& path : {std::string(kNoFile), text.path(), std::string("/")}) {
-      INFO(question.front() << ' ' << path);
-      const Outcome outcome = run(question + Words{path});
+      INFO(command.front() << ' ' << path);
+      const Outcome outcome = run(command + Words{path});
       CHECK(outcome.status == 1);
       CHECK(outcome.out == "");
       CHECK(outcome.err.find("heapprof: " + path) == 0);
     }
 }
 
-TEST_CASE("a damaged trace gives 1 and what is left of it") {
+TEST_CASE("a damaged trace gives exit status 1 and the results of the undamaged part") {
   const KnownTrace trace(Variant::kDamaged);
-  for (const Words& question : kQuestions) {
-    INFO(question.front());
-    const Outcome outcome = run(question + Words{trace.path()});
+  for (const Words& command : kCommands) {
+    INFO(command.front());
+    const Outcome outcome = run(command + Words{trace.path()});
     CHECK(outcome.status == 1);
     CHECK(outcome.out != "");
     CHECK(outcome.err.find(trace.path()) != std::string::npos);
@@ -74,11 +74,11 @@ TEST_CASE("a damaged trace gives 1 and what is left of it") {
   }
 }
 
-TEST_CASE("a trace in which nothing was allocated gives 0, and standard error says so") {
+TEST_CASE("a trace without allocations gives exit status 0 and a message") {
   const KnownTrace trace(Variant::kEmpty);
-  for (const Words& question : kQuestions) {
-    INFO(question.front());
-    const Outcome outcome = run(question + Words{trace.path()});
+  for (const Words& command : kCommands) {
+    INFO(command.front());
+    const Outcome outcome = run(command + Words{trace.path()});
     CHECK(outcome.status == 0);
     CHECK(outcome.err.find("no allocation was recorded") != std::string::npos);
   }
@@ -87,41 +87,41 @@ TEST_CASE("a trace in which nothing was allocated gives 0, and standard error sa
   CHECK(report.at("/top") == "[]");
 }
 
-TEST_CASE("-o FILE gets what standard output would") {
+TEST_CASE("-o FILE writes the same bytes as standard output") {
   const KnownTrace trace;
-  for (const Words& question : kQuestions) {
-    INFO(question.front());
+  for (const Words& command : kCommands) {
+    INFO(command.front());
     const TemporaryFile file(".out");
-    const Outcome to_file = run(question + Words{trace.path(), "-o", file.path()});
+    const Outcome to_file = run(command + Words{trace.path(), "-o", file.path()});
     CHECK(to_file.status == 0);
     CHECK(to_file.out == "");
-    CHECK(read_file(file.path()) == run(question + Words{trace.path()}).out);
+    CHECK(read_file(file.path()) == run(command + Words{trace.path()}).out);
   }
 }
 
-TEST_CASE("an output that cannot be written gives 1, and the trace is never overwritten") {
+TEST_CASE("an output that cannot be written gives exit status 1; the trace is never overwritten") {
   const KnownTrace trace;
   const std::string bytes = read_file(trace.path());
-  for (const Words& question : kQuestions) {
-    INFO(question.front());
-    const Outcome outcome = run(question + Words{trace.path(), "-o", kNoFile});
+  for (const Words& command : kCommands) {
+    INFO(command.front());
+    const Outcome outcome = run(command + Words{trace.path(), "-o", kNoFile});
     CHECK(outcome.status == 1);
     CHECK(outcome.err.find(kNoFile) != std::string::npos);
-    const Outcome over_itself = run(question + Words{trace.path(), "-o", trace.path()});
+    const Outcome over_itself = run(command + Words{trace.path(), "-o", trace.path()});
     CHECK(over_itself.status == 1);
     CHECK(read_file(trace.path()) == bytes);
-    const Outcome full = run(question + Words{trace.path(), "-o", "/dev/full"});
+    const Outcome full = run(command + Words{trace.path(), "-o", "/dev/full"});
     CHECK(full.status == 1);
   }
 }
 
-TEST_CASE("options that are unknown or lack a value give 2, and print nothing") {
+TEST_CASE("unknown options and missing values give exit status 2 and no output") {
   const KnownTrace trace;
-  for (const Words& question : kQuestions)
+  for (const Words& command : kCommands)
     for (const Words& wrong :
          {Words{"--no-such-option"}, Words{"-o"}, Words{"--min-size", "large"}, Words{"second", "third"}}) {
-      INFO(question.front() << ' ' << wrong.front());
-      const Outcome outcome = run(question + Words{trace.path()} + wrong);
+      INFO(command.front() << ' ' << wrong.front());
+      const Outcome outcome = run(command + Words{trace.path()} + wrong);
       CHECK(outcome.status == 2);
       CHECK(outcome.out == "");
       CHECK(outcome.err.find("heapprof") != std::string::npos);
@@ -135,14 +135,14 @@ TEST_CASE("an output never replaces another recording") {
   const TemporaryFile xml(".xml");
   const TemporaryFile plain(".txt");
   write_text(plain.path());
-  for (const Words& question : kQuestions) {
-    INFO(question.front());
-    const Outcome outcome = run(question + Words{trace.path(), "-o", other.path()});
+  for (const Words& command : kCommands) {
+    INFO(command.front());
+    const Outcome outcome = run(command + Words{trace.path(), "-o", other.path()});
     CHECK(outcome.status == 1);
     CHECK(outcome.out == "");
     CHECK(outcome.err.find(other.path() + ": is a recording") != std::string::npos);
     CHECK(read_file(other.path()) == bytes);
-    CHECK(run(question + Words{trace.path(), "-o", plain.path()}).status == 0);
+    CHECK(run(command + Words{trace.path(), "-o", plain.path()}).status == 0);
   }
   for (const Words& words : {Words{"check", trace.path(), "--max-peak", "1G", "--junit", other.path()},
                              Words{"export", "csv", trace.path(), "-o", other.path()},
@@ -158,9 +158,9 @@ TEST_CASE("an output never replaces another recording") {
 
 TEST_CASE("an empty argument or value is a wrong command line") {
   const KnownTrace trace;
-  for (const Words& question : kQuestions) {
-    INFO(question.front());
-    const Outcome outcome = run(question + Words{""});
+  for (const Words& command : kCommands) {
+    INFO(command.front());
+    const Outcome outcome = run(command + Words{""});
     CHECK(outcome.status == 2);
     CHECK(outcome.out == "");
     CHECK(outcome.err.find("TRACE: the value is empty") != std::string::npos);
@@ -178,7 +178,7 @@ TEST_CASE("an empty argument or value is a wrong command line") {
   }
 }
 
-TEST_CASE("an empty value behind = does not take the next word") {
+TEST_CASE("after an empty value (--option=), the next word is not used as the value") {
   const KnownTrace trace;
   for (const Words& wrong : {Words{"report", trace.path(), "--thread=", "--no-symbols"},
                              Words{"report", trace.path(), "--top=", "--no-symbols"},
@@ -190,12 +190,12 @@ TEST_CASE("an empty value behind = does not take the next word") {
     CHECK(outcome.out == "");
     CHECK(outcome.err.find("the value is empty") != std::string::npos);
   }
-  // What is no option's name is a value, and what stands behind -- is no option.
+  // A word that is not the name of an option is a value; after --, no word is an option.
   CHECK(run({"report", trace.path(), "--function", "--x="}).err.find("the value is empty") == std::string::npos);
   CHECK(run({"info", "--", "--thread="}).status == 1);
 }
 
-TEST_CASE("a damaged recording without mappings is called damaged") {
+TEST_CASE("the message about missing mappings of a damaged recording mentions the damage") {
   TraceBuilder builder;
   std::strcpy(builder.header.settings, "HEAPPROF_MMAP=0\n");
   auto& main = builder.stream();
@@ -215,13 +215,13 @@ TEST_CASE("a damaged recording without mappings is called damaged") {
   CHECK(outcome.err.find("the program made no mapping") == std::string::npos);
 }
 
-TEST_CASE("--json is JSON, also of an empty and of a damaged trace") {
+TEST_CASE("--json prints JSON, also for an empty or a damaged trace") {
   for (const Variant variant : {Variant::kWhole, Variant::kEmpty, Variant::kDamaged}) {
     const KnownTrace trace(variant);
-    for (const Words& question : kQuestions) {
-      if (question.front() == "flamegraph") continue;
-      INFO(question.front());
-      CHECK(run(question + Words{trace.path(), "--json"}).at("/integrity/complete") ==
+    for (const Words& command : kCommands) {
+      if (command.front() == "flamegraph") continue;
+      INFO(command.front());
+      CHECK(run(command + Words{trace.path(), "--json"}).at("/integrity/complete") ==
             (variant == Variant::kDamaged ? "false" : "true"));
     }
   }

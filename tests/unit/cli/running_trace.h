@@ -1,4 +1,4 @@
-// A trace that this process writes, as far as a reader can tell: it has the file mapped.
+// A trace that a reader considers as being written by this process, which has the file mapped.
 #pragma once
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// The second replay of commands that need every event.
+// The second pass, for commands that need every event.
 #include <catch2/catch.hpp>
 
 #include "analyzer/cli/commands/second_pass.h"

@@ -1,4 +1,4 @@
-// The options that select blocks: each leaves what is known of the recording.
+// The options that select blocks, compared with the known figures of the recording.
 #include <catch2/catch.hpp>
 
 #include "analyzer/cli/options/selection.h"
@@ -102,7 +102,7 @@ TEST_CASE("--kind selects mappings, or all without counting a byte twice") {
   CHECK(peak("all") == 8192 + 100);
 }
 
-TEST_CASE("what is selected stands in the output") {
+TEST_CASE("the output names the selection") {
   const KnownTrace trace;
   const Outcome report = run({"report", trace.path(), "--json", "--thread", "worker", "--min-size", "1K"});
   const std::string selected = report.at("/selected");
@@ -110,7 +110,7 @@ TEST_CASE("what is selected stands in the output") {
   CHECK(selected.find("--min-size 1024") != std::string::npos);
 }
 
-TEST_CASE("a moment behind the recording's end is answered with the user's words and the exact end") {
+TEST_CASE("the message about a moment after the recording's end has the user's value and the exact end") {
   TraceBuilder builder;
   builder.header.end_kind = EndKind::kExit;
   auto& main = builder.stream();
@@ -150,7 +150,7 @@ TEST_CASE("the end of a recording that was killed is its last known event") {
   }
 }
 
-TEST_CASE("values that cannot be read or contradict each other are a wrong command line") {
+TEST_CASE("invalid or contradictory values are a wrong command line") {
   const KnownTrace trace;
   for (const std::vector<std::string>& options :
        std::vector<std::vector<std::string>>{{"--from", "soon"},
@@ -188,7 +188,7 @@ TEST_CASE("durations and moments are numbers with a unit") {
 }
 
 TEST_CASE("blocks live at a moment are all counted, those of zero bytes too") {
-  // 100 bytes in one block until the third second, then nine blocks of no bytes; nothing is freed.
+  // 100 bytes in one block until the third second, then nine blocks of 0 bytes; nothing is freed.
   TraceBuilder builder;
   auto& stream = builder.stream();
   stream.thread(1, "main");
@@ -213,15 +213,15 @@ TEST_CASE("blocks live at a moment are all counted, those of zero bytes too") {
   const Outcome text = run({"report", file.path(), "--live-at", "90%"});
   CHECK(text.has_line({"live", "100 B", "in 10 blocks, at 90.0 ms"}));
   CHECK(text.has_line({"never freed", "100 B", "of these, in 10 blocks"}));
-  // Of the whole recording, and of a slice, the peak is where it was first reached.
+  // The peak of the recording, and of a slice, is at the time at which it was first reached.
   CHECK(run({"report", file.path(), "--json"}).number("/heap/peak_blocks") == 1);
   const Outcome slice = run({"report", file.path(), "--json", "--live-at", "90%", "--to", "95%"});
   CHECK(slice.number("/heap/peak_time_ns") == kMs);
 }
 
-TEST_CASE("commands that show a moment name it, and no peak") {
+TEST_CASE("commands with --live-at print its time instead of a peak") {
   const KnownTrace trace;
-  // At 45 ms A and C are live; they reach their most at 30 ms.
+  // At 45 ms A and C are live; the peak is at 30 ms.
   const std::vector<std::string> moment = {trace.path(), "--live-at", "45ms"};
   const auto with = [&](std::vector<std::string> command, const std::vector<std::string>& more = {}) {
     command.insert(command.end(), moment.begin(), moment.end());
@@ -269,14 +269,14 @@ TEST_CASE("resident memory at a moment without a sample is unknown, not zero") {
   CHECK(run({"report", trace.path(), "--json"}).at("/rss_bytes") == "null");
 }
 
-TEST_CASE("a slice that ends beyond the recording ends with it") {
+TEST_CASE("a slice whose end is after that of the recording ends with the recording") {
   const KnownTrace trace;
   const Outcome report = run({"report", trace.path(), "--json", "--from", "35ms", "--to", "9"});
   CHECK(report.number("/slice/from_ns") == 35 * kMs);
   CHECK(report.number("/slice/to_ns") == kDurationNs);
 }
 
-TEST_CASE("--kind all counts blocks and mappings, and temporary ones of the blocks") {
+TEST_CASE("--kind all counts blocks and mappings; only blocks can be temporary") {
   TraceBuilder builder;
   auto& stream = builder.stream();
   stream.thread(1, "main");

@@ -5,7 +5,7 @@
 
 using namespace heapprof::cli;
 
-TEST_CASE("the word that was meant is near, and the only one") {
+TEST_CASE("a word is suggested if it is similar and no other word is") {
   const std::vector<std::string> words = {"-o",     "--output",   "--top",         "--to",
                                           "--from", "--max-size", "--max-lifetime"};
   CHECK(nearest_word("--ouptut", words) == "--output");

@@ -1,4 +1,4 @@
-// Names of frames: functions where symbols are found, module and offset where not.
+// Names of frames: the function if symbols are found, otherwise module and offset.
 #include <catch2/catch.hpp>
 
 #include "analyzer/cli/text/stack_names.h"

@@ -54,7 +54,7 @@ TEST_CASE("threads prints the same figures as text") {
   CHECK(threads.has_line({"1", "1.00 KiB", kLoadName}));
 }
 
-TEST_CASE("threads of a selection counts that thread's blocks, whoever frees them") {
+TEST_CASE("threads --thread counts the blocks of that thread, whichever thread frees them") {
   const KnownTrace trace;
   const Outcome threads = run({"threads", trace.path(), "--json", "--thread", std::to_string(kWorkerTid)});
   CHECK(threads.number("/freed/blocks") == 0);

@@ -26,13 +26,13 @@ TEST_CASE("timeline --json has the peak, live bytes and the resident set") {
   for (std::size_t i = 0; i < samples; ++i) {
     const std::string at = "/" + std::to_string(i);
     highest = std::max(highest, timeline.number("/samples/highest_bytes" + at));
-    // The sample that tells of B's free is the first one after it.
+    // B is freed at 40 ms: the first sample after that has the new figures.
     if (!b_is_freed && timeline.number("/samples/time_ns" + at) > 40 * kMs) {
       b_is_freed = true;
       CHECK(timeline.number("/samples/live_bytes" + at) == kA + kC);
       CHECK(timeline.number("/samples/highest_bytes" + at) == kPeakBytes);
     }
-    // Live bytes change at 10, 20, ... ms, and what was sampled in between is known.
+    // Live bytes change at 10, 20, ... ms only.
     const std::uint64_t ms = timeline.number("/samples/time_ns" + at) / kMs;
     if (ms >= 32 && ms < 38) CHECK(timeline.number("/samples/live_bytes" + at) == kPeakBytes);
     if (ms >= 42 && ms < 48) CHECK(timeline.number("/samples/live_bytes" + at) == kA + kC);

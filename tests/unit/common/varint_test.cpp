@@ -34,7 +34,7 @@ TEST_CASE("decoding returns a varint as it was encoded, with the documented leng
   }
 }
 
-TEST_CASE("the bytes behind a varint do not change its value") {
+TEST_CASE("the bytes after a varint do not change its value") {
   std::mt19937_64 random(heapprof::test::seed(1));
   for (unsigned bits = 0; bits <= 64; ++bits) {
     for (int round = 0; round < 100; ++round) {

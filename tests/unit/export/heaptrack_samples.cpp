@@ -4,7 +4,7 @@
 //
 //   heaptrack_samples FOLDER      writes FOLDER/*.heaptrack[.gz|.zst] and FOLDER/expected.json
 //
-// Strings in expected.json stand for bytes: each byte is the code point of the same number.
+// Strings in expected.json represent bytes: each byte is the code point with the same number.
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
@@ -88,7 +88,7 @@ std::string flame_line(const Sample& sample, std::uint32_t node) {
     for (char& c : text)
       if (c == '\n' || c == '\r') c = ' ';
     innermost_first.push_back(text);
-    if (!at.frames.empty() && at.frames[0].function == "main") break;  // readers stop there
+    if (!at.frames.empty() && at.frames[0].function == "main") break;  // readers stop at main
   }
   std::string line;
   for (std::size_t i = innermost_first.size(); i-- > 0;) line += innermost_first[i];

@@ -148,9 +148,9 @@ TEST_CASE("a failed or unfinished file is removed") {
   {
     Sink output(path);
     output.write("something");
-    output.fail("the export gave up");
+    output.fail("the export was cancelled");
     CHECK_FALSE(output.close());
-    CHECK(output.error() == path + ": the export gave up");
+    CHECK(output.error() == path + ": the export was cancelled");
   }
   CHECK(::access(path.c_str(), F_OK) != 0);
   {

@@ -41,7 +41,7 @@ TEST_CASE("signatures give the numbers of the arguments") {
   CHECK(find("tc_new").signature.throws);
 }
 
-TEST_CASE("mimalloc's functions with a heap have their arguments behind it") {
+TEST_CASE("the arguments of mimalloc's functions with a heap follow the heap") {
   CHECK(find("mi_heap_recalloc").signature == Signature{Kind::kReallocate, false, 1, 2, 3});
   CHECK(find("mi_heap_strndup").signature == Signature{Kind::kDuplicateString, false, 1, 2, kNoArgument});
   CHECK(is_unknown("mi_heap_free"));

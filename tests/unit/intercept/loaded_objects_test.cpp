@@ -1,4 +1,4 @@
-// Lists like the loader's: objects are appended and unlinked.
+// Scans of a list like the loader's, in which objects are appended and unlinked.
 #include "preload/intercept/loaded_objects.h"
 
 #include <algorithm>
@@ -79,7 +79,7 @@ class InterruptedReader {
 };
 
 struct Watcher {
-  /// The same, by any reader.
+  /// Like update(), with any reader.
   template <typename Reader>
   std::vector<const void*> update_by(const Loader& loader, Reader& reader, bool compare_all) {
     std::vector<const void*> found;
@@ -189,7 +189,7 @@ TEST_CASE("the cost of loading and unloading a library does not grow with the nu
   CHECK_FALSE(watcher.memory->objects.overflowed());
 }
 
-TEST_CASE("an object that cannot be read is not forgotten, and not visited again") {
+TEST_CASE("an object that cannot be read remains listed, and is not visited again") {
   Loader loader;
   Watcher watcher;
   std::vector<link_map*> objects;
@@ -219,7 +219,7 @@ TEST_CASE("no object is visited again because another thread unloads one during 
     watcher.update(loader);
     for (std::size_t i = 0; i < new_objects; ++i) objects.push_back(loader.load());
     InterruptedReader reader(read, [&] {
-      // One block that is joined to a free one, and then those behind it that are not.
+      // The first block is joined to a free one if `joined` is true, the following ones are not.
       for (std::size_t i = begin; i < end; ++i) loader.unload_and_free(objects[i], joined && i == begin);
     });
     INFO("unloads " << begin << " to " << end << " before read " << read << ", joined: " << joined
@@ -271,7 +271,7 @@ TEST_CASE("an object has an entry before it is visited") {
   }
 }
 
-TEST_CASE("a library that is loaded again, behind those that were loaded after it, is visited again") {
+TEST_CASE("a library that is loaded again, now after libraries that were loaded later, is visited again") {
   Loader loader;
   Watcher watcher;
   std::vector<link_map*> objects;
@@ -342,7 +342,7 @@ TEST_CASE("a pass over a circular list ends") {
   CHECK_FALSE(sys::visit_loader_list(loader.head(), circle, [](const link_map&) {}));
 }
 
-TEST_CASE("an object whose predecessor is being unlinked is not forgotten, and not visited again") {
+TEST_CASE("an object whose predecessor is being unlinked remains listed, and is not visited again") {
   for (const bool compare_all : {true, false}) {
     Loader loader;
     Watcher watcher;

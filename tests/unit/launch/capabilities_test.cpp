@@ -1,4 +1,4 @@
-// Questions that are asked in the name of the user that a program is going to run as.
+// run_as_user(): checks with the privileges of the user as which a program will run.
 #include "analyzer/launch/capabilities.h"
 
 #include <csignal>
@@ -14,7 +14,7 @@ using namespace heapprof::launch;
 
 namespace {
 
-/// This process's own user, or nobody where this is root: to become that user needs no privilege beyond these.
+/// The user of this process, or nobody if it is root.
 Privileges as_another_user() {
   Privileges privileges;
   privileges.as_user = true;
@@ -53,7 +53,7 @@ bool is_refused(const std::string& reason) {
 }  // namespace
 
 TEST_CASE("run_as_user runs in another process, as the user") {
-  if (geteuid() != 0) return;  // setgroups() is root's
+  if (geteuid() != 0) return;  // setgroups() needs root
   const Privileges privileges = as_another_user();
   CHECK(run_as_user(privileges, [] { return std::to_string(getuid()) + ":" + std::to_string(getegid()); }) ==
         "65534:65534");
@@ -66,7 +66,7 @@ TEST_CASE("run_as_user does not run as root when there is no pipe") {
 
 TEST_CASE("run_as_user does not run as root when there is no process") {
   CHECK(holds_in_a_child([] {
-    // The limit on processes binds everybody but root.
+    // The limit on processes does not apply to root.
     if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0) return false;
     return lower_limit(RLIMIT_NPROC, 0) && is_refused("Resource temporarily unavailable");
   }));

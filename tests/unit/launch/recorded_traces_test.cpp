@@ -78,7 +78,7 @@ TEST_CASE("only this process's own traces are found, oldest first") {
   CHECK(found[1].path == second);
 }
 
-TEST_CASE("the end is written where it was not known, and nothing else is touched") {
+TEST_CASE("the end is written if it was unknown, and nothing else is changed") {
   Traces traces;
   SECTION("killed") {
     const std::string path = traces.make("a", 1);
@@ -113,7 +113,7 @@ TEST_CASE("the end is written where it was not known, and nothing else is touche
     CHECK(header_of(path).end_kind == EndKind::kStopped);
     CHECK(header_of(path).end_status == 0);
   }
-  SECTION("other programs were executed on the way") {
+  SECTION("the process executed other programs before") {
     const std::string first = traces.make("a", 1), second = traces.make("b", 2, EndKind::kStopped),
                       last = traces.make("c", 3);
     auto found = traces.find();

@@ -42,7 +42,7 @@ class Folder {
 
 }  // namespace
 
-TEST_CASE("a relative pattern is made absolute, and its folder's percent signs are no escapes") {
+TEST_CASE("a relative pattern is made absolute, and percent signs in its folder are escaped") {
   Folder folder;
   std::filesystem::create_directory(folder / "100%e");
   std::filesystem::current_path(folder / "100%e");
@@ -57,7 +57,7 @@ TEST_CASE("a name is fixed when nothing in it depends on the process") {
   for (const char* pattern : {"/a/%e", "/%p/b", "/a%t", "/%h"}) CHECK(fixed_name(pattern).empty());
 }
 
-TEST_CASE("whether the trace can be written is known beforehand") {
+TEST_CASE("an output that cannot be written is rejected before the program starts") {
   Folder folder;
   std::string error;
   CHECK(check_writable(folder / "x.hprof", error));
@@ -81,7 +81,7 @@ TEST_CASE("whether the trace can be written is known beforehand") {
   }
 }
 
-TEST_CASE("what exists is replaced by force alone, and only if it is a file") {
+TEST_CASE("an existing file is replaced only with --force, other kinds of files never") {
   Folder folder;
   std::string error;
   CHECK(remove_existing(folder / "new", false, error));
@@ -99,7 +99,7 @@ TEST_CASE("what exists is replaced by force alone, and only if it is a file") {
   CHECK(std::filesystem::exists(folder / "pipe"));
 }
 
-TEST_CASE("the files a process may have made by a pattern") {
+TEST_CASE("the files that a process may have created by a pattern are found") {
   Folder folder;
   const auto found = [](const std::string& pattern, int pid) {
     std::vector<std::string> paths = find_files(pattern, pid);
@@ -121,7 +121,7 @@ TEST_CASE("the files a process may have made by a pattern") {
   CHECK(found(folder / "missing", 12).empty());
 }
 
-TEST_CASE("the recorder comes first of what is preloaded") {
+TEST_CASE("the recorder is the first preloaded library") {
   CHECK(preload_list("/a/libheapprof.so", "") == "/a/libheapprof.so");
   CHECK(preload_list("/a/libheapprof.so", "/b.so") == "/a/libheapprof.so:/b.so");
   CHECK(preload_list("/a/libheapprof.so", " /b.so::c.so ") == "/a/libheapprof.so:/b.so:c.so");

@@ -68,7 +68,7 @@ TEST_CASE("A node is found again, and defined once when one thread adds") {
   CHECK(defined == kNodes);
 }
 
-TEST_CASE("Threads that add the same nodes at once agree, except for duplicates of equal content") {
+TEST_CASE("Threads that add the same nodes at once get the same numbers, or duplicates with equal content") {
   Folder folder;
   TraceStorage file;
   REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);

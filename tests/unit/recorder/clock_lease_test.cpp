@@ -13,14 +13,14 @@ namespace {
 
 ThreadState g_first, g_second;
 
-/// Nobody holds the lease, and nobody has held it.
+/// No thread holds the lease, or has held it.
 void reset_lease() {
   g_first = ThreadState{};
   g_second = ThreadState{};
   g_clock_lease[0] = 0;
 }
 
-/// Ends of runs until `thread` tries to acquire the lease, and does.
+/// The number of runs that end until `thread` tries to acquire the lease and succeeds.
 unsigned runs_until_lease(ThreadState& thread) {
   unsigned runs = 1;
   while (!keep_or_acquire_clock_lease(thread)) ++runs;
@@ -47,7 +47,7 @@ TEST_CASE("A thread holds the lease until another thread has an event") {
   g_clock_lease[0] = 0;
 }
 
-TEST_CASE("Only the lease that a thread has seen is revoked, not the next holder's") {
+TEST_CASE("A thread revokes only the lease that it has read, not that of the next holder") {
   reset_lease();
   REQUIRE(keep_or_acquire_clock_lease(g_first));
   const LeaseHolder seen = lease_holder_after(Ticks{0});
@@ -109,7 +109,7 @@ TEST_CASE("An event that found no lease is no later than a lease that another th
   const State state_before = g_state;
   g_state = State::kOn;
   const bool first_of_run = GENERATE(true, false);
-  // Events differ a little in length: the steps are beyond all of them when several events ended before their step.
+  // Events differ slightly in length: when ten events have ended before their step, no later step is within an event.
   unsigned revoked = 0, too_short = 0;
   for (unsigned step = 1; too_short < 10; step += 2) {
     reset_lease();

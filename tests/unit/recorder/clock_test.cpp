@@ -41,7 +41,7 @@ TEST_CASE("A frozen clock does not advance until it was thawed as often as it wa
   CHECK(is_frozen(clock));
   const Ticks frozen = clock.now();
   CHECK(frozen >= before);
-  CHECK(clock.kind() == kind);  // what the trace's header says does not change
+  CHECK(clock.kind() == kind);  // the clock in the trace's header does not change
   clock.freeze();
   CHECK(clock.now() == frozen);
   clock.thaw();
@@ -93,7 +93,7 @@ TEST_CASE("A clock that is frozen or thawed while it is read returns a time of t
 }
 
 TEST_CASE("A clock stays frozen when one thread freezes it while another thaws it") {
-  // In the end it was frozen once more often than thawed, wherever in one call the other comes.
+  // At the end the clock was frozen once more often than thawed, wherever one call interrupted the other.
   const auto check = [](void (*body)(), void (*interrupt)()) {
     for (unsigned steps = 0;; ++steps) {
       g_subject = TickClock();
@@ -130,7 +130,7 @@ TEST_CASE("A clock is calibrated with two readings taken together") {
   };
   CHECK(near(tick_count(clock.ticks_in(1'000'000)), 3'000'000));
   CHECK(near(clock.monotonic_ns_at(Ticks{6'000'000'000}) - origin, 2'000'000'000));
-  // A hundred days are no overflow.
+  // A hundred days do not overflow.
   constexpr std::uint64_t kLong = 100ull * 86400 * 1'000'000'000;
   CHECK(near(clock.monotonic_ns_at(Ticks{3 * kLong}) - origin, kLong));
 }

@@ -61,7 +61,7 @@ TEST_CASE("A pause is recorded once, shown in the header, and ended by a resume"
   CHECK(recording.ops() == std::vector{Op::kPause, Op::kResume});
 }
 
-TEST_CASE("A repeated pause completes one whose thread died in the middle") {
+TEST_CASE("A repeated pause completes a pause whose thread ended before it was complete") {
   StreamFixture recording;
   g_pause |= 1;  // what that thread did before it died
   set_paused(*recording.state, true);
@@ -166,7 +166,7 @@ TEST_CASE("A request with an unknown command is acknowledged and changes nothing
   CHECK_FALSE(paused());
 }
 
-TEST_CASE("The first request to a new trace is handled, however many the trace before had") {
+TEST_CASE("The first request to a new trace is handled, however many requests the previous trace had") {
   {
     StreamFixture parent;
     reset_mailbox();

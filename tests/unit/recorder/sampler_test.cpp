@@ -1,4 +1,4 @@
-// Timeline samples, and when none may be taken.
+// Timeline samples, and the times at which none may be taken.
 #include "preload/recorder/control/sampler.h"
 
 #include <catch2/catch.hpp>
@@ -14,7 +14,7 @@ using namespace heapprof::test;
 
 namespace {
 
-/// As after the host entered seccomp.
+/// System calls are forbidden during its lifetime, as after the host entered seccomp.
 struct Forbidden {
   Forbidden() { __atomic_fetch_add(&sys::g_forbidden, 1, __ATOMIC_SEQ_CST); }
   ~Forbidden() { __atomic_fetch_sub(&sys::g_forbidden, 1, __ATOMIC_SEQ_CST); }
@@ -51,7 +51,7 @@ TEST_CASE("Where system calls are forbidden no sample is taken, and the clock's 
   const Ticks rate = g_clock.ticks_in(1 << 20);
   {
     const Forbidden forbidden;
-    SECTION("asked for, at the end of the program") { take_sample(*recording.state); }
+    SECTION("requested, at the end of the program") { take_sample(*recording.state); }
     SECTION("due") { sample_if_due(*recording.state, g_clock.now()); }
     SECTION("never due again, once the sampler was stopped") {
       stop_sampler();
@@ -95,16 +95,16 @@ void restrict_calls() {
   g_restricted = true;
 }
 
-/// The kernel refuses the restriction, where there is one.
+/// Ends the restriction, if there is one, as after the kernel refused it.
 void lift_restriction() {
   if (g_restricted) restriction_refused(true);
   g_restricted = false;
 }
 
-/// For functions that enter a thread's state, which this test uses itself.
-struct NobodyEnters {
-  NobodyEnters() { g_state = State::kOff; }
-  ~NobodyEnters() { g_state = State::kNew; }
+/// Prevents functions of the recorder from entering the thread's state, which the test uses itself.
+struct RecorderOff {
+  RecorderOff() { g_state = State::kOff; }
+  ~RecorderOff() { g_state = State::kNew; }
 };
 
 /// No sample has the time of the frozen clock, or 0 as resident bytes because they could not be read.
@@ -119,7 +119,7 @@ void check_samples(const StreamFixture& recording) {
 }  // namespace
 
 TEST_CASE("No sample has the time of a frozen clock, wherever in a restriction it is taken") {
-  const NobodyEnters nobody;
+  const RecorderOff off;
   const auto sample = [] { take_sample(*g_thread); };
   const auto check = [&](bool restricted_before, void (*body)()) {
     for (unsigned steps = 0;; ++steps) {
@@ -143,7 +143,7 @@ TEST_CASE("No sample has the time of a frozen clock, wherever in a restriction i
 }
 
 TEST_CASE("A sample in which a restriction begins is dropped, also when the kernel refuses the restriction") {
-  const NobodyEnters nobody;
+  const RecorderOff off;
   for (const long begins_in : {SYS_statx, SYS_pread64}) {
     for (unsigned steps = 0;; ++steps) {
       StreamFixture recording;

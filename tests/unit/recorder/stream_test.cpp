@@ -94,6 +94,6 @@ TEST_CASE("A new block begins with its block start committed") {
   };
   CHECK(commit() == commit_word(0, 1));
   while (stream.sequence() == 0) REQUIRE(stream.append(Op::kAlloc, Ticks{1}, 16, 1, 1, 0));
-  CHECK(commit() == commit_word(1, 2));  // the block start, and the event that found the block before full
+  CHECK(commit() == commit_word(1, 2));  // the block start, and the event for which the previous block had no space
   CHECK(read_stream(folder / "t", StreamId{1}).records.rbegin()[1].op() == Op::kBlockStart);
 }

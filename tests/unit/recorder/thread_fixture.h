@@ -21,8 +21,8 @@
 
 namespace heapprof::test {
 
-/// A trace file that states of threads can be attached to, for the life of this object. Nobody has a state before and
-/// after.
+/// A trace file to which thread states can be attached, during the lifetime of this object. No thread has a state
+/// before and after it.
 class ThreadFixture {
  public:
   explicit ThreadFixture(std::uint32_t block_bytes) {
@@ -53,8 +53,8 @@ class ThreadFixture {
   const recorder::Settings settings_before_ = recorder::g_settings;
 };
 
-/// Runs `body` on a thread of its own, and returns when that thread no longer exists in the kernel. `body` may end by
-/// die(), where it is available.
+/// Runs `body` on a new thread, and returns when that thread no longer exists in the kernel. `body` may end by
+/// die(), if that is available.
 template <typename Body>
 void run_to_death(Body body) {
   struct Argument {
@@ -74,8 +74,8 @@ void run_to_death(Body body) {
 }
 
 #ifdef HEAPPROF_SINGLE_STEP
-/// Ends the calling thread here, wherever it is. Not under ThreadSanitizer, which waits for ever for a thread whose
-/// end it did not see.
+/// Ends the calling thread at once. Not available with ThreadSanitizer, which waits forever for a thread whose end it
+/// did not intercept.
 [[noreturn]] inline void die() {
   for (;;) syscall(SYS_exit, 0);
 }

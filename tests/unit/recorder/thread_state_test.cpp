@@ -35,7 +35,7 @@ std::uint64_t& word_above_busy() { return reinterpret_cast<std::uint64_t*>(to_ad
   return stale;
 }
 
-/// Calls `action` kBytes further down the stack.
+/// Calls `action` with a stack pointer that is kBytes lower.
 template <std::size_t kBytes, typename Action>
 [[gnu::noinline]] void deeper(Action action) {
   char room[kBytes];
@@ -141,10 +141,10 @@ TEST_CASE("busy of a preempted fiber is not stale for callers on higher stacks")
     REQUIRE(swapcontext(&g_main, &g_high_fiber) == 0);
     CHECK_FALSE(g_stale);
   }
-  SECTION("until its stack holds something else") {
+  SECTION("until its stack is overwritten") {
     word_above_busy() = 0;
     CHECK(stale_from_here());
-    return;  // it cannot go on
+    return;  // the fiber cannot continue
   }
   REQUIRE(swapcontext(&g_main, &g_low_fiber) == 0);
 }
@@ -186,7 +186,7 @@ TEST_CASE("A higher address proves that busy is stale on the alternate stack onl
   sys::unmap(memory, 2 * kFiberBytes);
 }
 
-TEST_CASE("Where system calls are forbidden, busy is never called stale") {
+TEST_CASE("If system calls are forbidden, busy is never considered stale") {
   unwind::start_probing();
   deeper<300>(enter_here);
   sys::g_forbidden = 1;
@@ -197,7 +197,7 @@ TEST_CASE("Where system calls are forbidden, busy is never called stale") {
 
 TEST_CASE("A thread whose system calls are forbidden while it attaches can attach later") {
   const ThreadFixture recording(4096);
-  bool attached = true, attached_later = false, state_is_its_own = false;
+  bool attached = true, attached_later = false, has_own_state = false;
   const bool replaced = with_replaced_calls(
       {SYS_gettid},
       [](SystemCall& call) {
@@ -214,10 +214,10 @@ TEST_CASE("A thread whose system calls are forbidden while it attaches can attac
   run_to_death([&] {
     const ThreadState* const state = attach_thread();
     attached_later = state != nullptr && state->owner() == sys::thread_id();
-    state_is_its_own = t_local.state == state;
+    has_own_state = t_local.state == state;
   });
   CHECK(attached_later);
-  CHECK(state_is_its_own);
+  CHECK(has_own_state);
 }
 
 TEST_CASE("Streams of dead threads are reused, and each event keeps its thread") {

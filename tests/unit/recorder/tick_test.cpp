@@ -1,4 +1,4 @@
-// The timer tick.
+// The tick word, which the kernel changes at each tick of its timer.
 #include "preload/recorder/clock/tick.h"
 
 #include <time.h>

@@ -148,7 +148,8 @@ TEST_CASE("A reservation that is always interrupted fails; it is not repeated fo
   trace.check_failed();
 }
 
-TEST_CASE("A thread whose system calls are forbidden while it extends the trace keeps none of its signals blocked") {
+TEST_CASE(
+    "A thread whose system calls are forbidden while it extends the trace has all its signals unblocked afterwards") {
   ExtendedTrace trace;
   bool exceeds_limit = false;
   SECTION("The extension succeeds") {}
@@ -212,7 +213,7 @@ TEST_CASE("Without reservation, short and interrupted writes are completed") {
   trace.check_extended();
 }
 
-TEST_CASE("Without reservation, a write that the size limit cuts short is a failure") {
+TEST_CASE("Without reservation, a write that the size limit truncates is a failure") {
   ExtendedTrace trace;
   const bool replaced = with_replaced_calls(
       {SYS_fallocate}, [](SystemCall&) { return -EOPNOTSUPP; },
@@ -268,7 +269,7 @@ TEST_CASE("A trace that cannot be extended at its start leaves neither a file no
   CHECK(file.path() == folder / "t");  // for the message
 }
 
-TEST_CASE("A descriptor that the host closed is opened again by path; one that the host reused is left alone") {
+TEST_CASE("A descriptor that the host closed is opened again by path; one that the host reused is not used") {
   Folder folder;
   TraceStorage file;
   REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
@@ -285,7 +286,7 @@ TEST_CASE("A descriptor that the host closed is opened again by path; one that t
     CHECK(file.allocate_extent(65536, ExtentKind::kFrames, StreamId{1}, 0, failure) != nullptr);
     CHECK(std::filesystem::file_size(folder / "other") == 5);
     std::filesystem::remove(folder / "t");
-    // With the path gone too there is nowhere to go: a reason, and nothing written anywhere.
+    // If the path does not exist either, the extension fails with a reason, and nothing is written.
     char moved[64];
     for (int mine = 3; mine < 1100; ++mine) {
       std::snprintf(moved, sizeof moved, "/proc/self/fd/%d", mine);

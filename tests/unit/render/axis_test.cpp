@@ -11,7 +11,7 @@
 
 using namespace heapprof::render;
 
-TEST_CASE("byte axes: steps are powers of two, the largest value is inside, ticks are few") {
+TEST_CASE("byte axes: steps are powers of two, the largest value is within the axis, there are few ticks") {
   std::mt19937_64 random(heapprof::test::seed(5));
   for (int i = 0; i < 2000; ++i) {
     const std::uint64_t largest = random() >> (random() % 60 + 2);

@@ -3,7 +3,8 @@
 
 usage: browser_test.py RENDER_SAMPLES
 
-A script at the end of a copy of the picture plays a user and writes down what it saw into the page. Skipped, by name, without chromium.
+A script at the end of a copy of the picture acts as a user does, and writes what it found into the page. Skipped if
+chromium is not installed.
 """
 
 import json
@@ -20,7 +21,7 @@ import browser as browsers  # noqa: E402
 SKIPPED = 77
 problems = []
 
-# Common to all scenes: what a user does, and what there is to see.
+# Common to all scenes: actions of a user, and functions that read the page.
 PLAYER = r"""
 const seen = {errors: []};
 window.addEventListener('error', event => seen.errors.push(String(event.message)));
@@ -210,7 +211,7 @@ def main():
         zoomed = ["all: 1000 B", "main", "beta", "Alpha::operator()()", "alpha()"]
         same("small.svg", show(browser, folder, "small.svg", SMALL), {
             "drawing": True, "start": everything, "sum": "1000 B", "reset": True,
-            # Matches below matches are counted once: 800 + 150 + 50.
+            # A match inside another match is counted once: 800 + 150 + 50.
             "found": "100% 1000 B in 3 frames", "lit": 3,
             "foundCapital": "15.0% 150 B in 1 frame",
             "foundModule": "60.0% 600 B in 1 frame",
@@ -239,11 +240,11 @@ def main():
         same("empty.svg", show(browser, folder, "empty.svg", EMPTY), {"words": "Nothing to show: no leaked."})
         large = show(browser, folder, "large.svg", LARGE)
         if large:
-            # What a step costs: tests/consumers/browsing.py.
+            # tests/consumers/browsing.py measures the time of each step.
             if large["elements"] > 2000:
                 problems.append(f"large.svg: {large['elements']} elements drawn")
             if not re.match(r"[\d,]+ frames too narrow to draw: ", large["note"]):
-                problems.append(f"large.svg: does not say what is hidden: {large['note']!r}")
+                problems.append(f"large.svg: does not show how many frames are hidden: {large['note']!r}")
         same("timeline.svg", show(browser, folder, "timeline.svg", TIMELINE), {
             "when": "At the peak, 33 min 20 s", "moved": True, "value": "586 KiB",
             "bubble": "1.04 MiB live at some time 61.0 MiB resident",

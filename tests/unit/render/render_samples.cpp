@@ -1,5 +1,4 @@
-// Writes pictures of inputs that are hard to draw, for svg_test.py and browser_test.py, which know what
-// they must show.
+// Writes pictures of inputs that are hard to draw. svg_test.py and browser_test.py have the expected contents.
 //
 //   render_samples FOLDER
 #include <array>
@@ -42,7 +41,7 @@ FlameFrame frame(const std::string& function, const std::string& module = "demo"
   return {.function = function, .module = module, .file = file, .line = line, .inlined = inlined};
 }
 
-/// A tree small enough to know by heart: browser_test.py does.
+/// A small tree, whose figures browser_test.py contains.
 void small() {
   FlameTree tree;
   const FlameFrame main = frame("main", "/usr/bin/demo", "src/main.c", 10);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The svg files are well-formed, self-contained, and hold the figures that the folded text has.
+"""The svg files are well-formed, self-contained, and have the figures of the folded text.
 
 usage: svg_test.py RENDER_SAMPLES
 
@@ -79,15 +79,15 @@ def main():
                 continue
             check(root.tag == SVG + "svg", f"{picture.name}: the root is {root.tag}")
             check(all(root.get(name) for name in ("viewBox", "width", "height")),
-                  f"{picture.name}: no size of its own")
+                  f"{picture.name}: no size")
             check(root.find(SVG + "title") is not None, f"{picture.name}: no title")
             data, code = scripts_of(root)
             check(len(data) == 1 and len(code) == 1, f"{picture.name}: {len(data)} data and {len(code)} scripts")
-            # Nothing is fetched: no references at all but to parts of the file.
+            # Nothing is loaded: the only references are to parts of the file.
             for reference in re.findall(r"(?:href|src)\s*=|@import|url\((?!#)|fetch\(|XMLHttpRequest", text):
-                problems.append(f"{picture.name}: refers to something outside: {reference}")
+                problems.append(f"{picture.name}: refers to another file: {reference}")
             check(set(re.findall(r"https?://[^\s'\"<]+", text)) <= NAMESPACES,
-                  f"{picture.name}: an address besides the namespaces")
+                  f"{picture.name}: a URL that is no namespace")
             parsed = json.loads(data[0].text)
             if "depth" in parsed:
                 lines = (picture.with_suffix(".folded")).read_bytes().decode("utf-8").split("\n")[:-1]
@@ -105,17 +105,17 @@ def main():
                 check(done.returncode == 0, f"{picture.name}: {done.stderr[:400]}")
         large = json.loads(scripts_of(xml.parse(folder / "large.svg").getroot())[0][0].text)
         check(large["merged"] == [0, 0] and len(large["depth"]) > 10_000,
-              "large.svg does not hold ten thousand frames")
+              "large.svg has fewer than ten thousand frames")
         pruned = json.loads(scripts_of(xml.parse(folder / "pruned.svg").getroot())[0][0].text)
         left_out = sum(line for line, function in zip(pruned["line"], pruned["function"]) if function == -1)
         check(pruned["merged"][0] == left_out and pruned["merged"][0] > 90_000,
-              "pruned.svg does not say how many it left out")
+              "pruned.svg does not have the number of merged frames")
         named = sum(1 for function in pruned["function"] if function >= 0)
         check(4_000 < named <= 5_000, f"pruned.svg keeps {named} frames")
         timeline = json.loads(scripts_of(xml.parse(folder / "timeline.svg").getroot())[0][0].text)
-        check(max(timeline["live"]) == 9_000_000, "timeline.svg lost the peak")
+        check(max(timeline["live"]) == 9_000_000, "timeline.svg does not have the peak")
         check(f"{pruned['merged'][0]:,} small frames are merged" in (folder / "pruned.svg").read_text(),
-              "the drawing hides that frames were merged")
+              "the drawing does not show that frames were merged")
         check("&lt;0.01%" in (folder / "tiny.svg").read_text(), "tiny.svg has no share that needs escaping")
         print(f"{len(pictures)} pictures"
               + ("" if node else "; node is not installed: scripts not checked for syntax"))

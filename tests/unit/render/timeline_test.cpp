@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-/// Ten seconds, half a second a sample, with a pause for breath between 4 s and 7 s.
+/// Ten seconds with a sample every half second, except for a gap between 4 s and 7 s.
 Timeline example() {
   Timeline timeline;
   timeline.title = "Live heap of demo";
@@ -60,7 +60,7 @@ std::string plot(const Timeline& timeline, const PlotOptions& options) {
 
 TEST_CASE("idle times are marked below the chart, pauses in it, also where both are") {
   Timeline timeline = example();
-  // All of the idle time and more, as good as nothing at both ends, and many side by side.
+  // Pauses that contain the idle time, very short ones at both ends, and many adjacent ones.
   timeline.pauses = {{0, 1}, {3'900'000'000, 7'100'000'000}};
   for (std::uint64_t i = 0; i < 40; ++i)
     timeline.pauses.push_back({8 * kSecond + i * 20'000'000, 8 * kSecond + i * 20'000'000 + 10'000'000});
@@ -107,7 +107,7 @@ TEST_CASE("long times without samples are found, also at the beginning and the e
   CHECK(spans_without_samples({1, 2, 3}, 4, 4).empty());
 }
 
-TEST_CASE("peak: the one given, else the first highest sample") {
+TEST_CASE("peak: the given one, else the first of the highest samples") {
   Timeline timeline;
   CHECK(peak_of(timeline).bytes == 0);
   timeline.time_ns = {1, 2, 3};
@@ -118,7 +118,7 @@ TEST_CASE("peak: the one given, else the first highest sample") {
   CHECK(peak_of(timeline).time_ns == 5);
 }
 
-TEST_CASE("csv: every sample of either kind, quoted names, constant values between samples") {
+TEST_CASE("csv: every sample of both kinds, quoted names, constant values between samples") {
   const auto lines = lines_of(text_of([](const TextSink& out) { write_timeline_csv(example(), out); }));
   REQUIRE(lines.size() == 1 + 16 + 16);
   CHECK(lines[0] == "time_ns,live_bytes,highest_bytes,rss_bytes,big(int),\"comma, \"\"quoted\"\"\"");

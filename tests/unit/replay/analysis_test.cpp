@@ -145,7 +145,7 @@ TEST_CASE("A mark after the last event, set in a late destructor, is within the 
   CHECK(profile.recording.duration_ns == 130);
 }
 
-TEST_CASE("A trace that is truncated at any byte is read up to there, and what is missing is reported") {
+TEST_CASE("A trace that is truncated at any byte is read up to that byte, and missing data is reported") {
   TraceBuilder trace = small_trace();
   const std::vector<std::uint8_t> whole = trace.bytes();
   const std::uint64_t events = trace.events();
@@ -153,14 +153,14 @@ TEST_CASE("A trace that is truncated at any byte is read up to there, and what i
   CHECK(profile_of(whole).integrity.complete);
 
   const TemporaryFile path;
-  // Every byte that is not zero, and every boundary of a unit.
+  // Truncated after every byte that is not zero, and at every boundary of a unit.
   std::size_t refused = 0;
   std::size_t last_set = whole.size();
   while (last_set > 0 && whole[last_set - 1] == 0) --last_set;
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const bool interesting = size % 4096 == 0 || size % 4096 == 4095 || (size > 0 && whole[size - 1] != 0);
     if (!interesting) continue;
-    INFO("cut to " << size << " bytes");
+    INFO("truncated to " << size << " bytes");
     std::vector<std::uint8_t> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
     TraceBuilder::write_bytes(path.path(), cut);
     try {
@@ -215,7 +215,7 @@ TEST_CASE("A trace that is damaged anywhere is read, and is not complete when ev
   }
 }
 
-TEST_CASE("Random bytes behind a valid header do not crash the analysis") {
+TEST_CASE("Random bytes after a valid header do not crash the analysis") {
   std::mt19937 random(heapprof::test::seed(9));
   TraceBuilder trace = small_trace();
   const std::vector<std::uint8_t> whole = trace.bytes();

@@ -1,4 +1,4 @@
-// The analysis of a compacted trace equals that of the original, as a whole and in slices.
+// The analysis of a compacted trace equals that of the original, for the complete recording and for slices.
 #include <catch2/catch.hpp>
 
 #include <fstream>
@@ -131,7 +131,7 @@ TEST_CASE("Damaged compacted traces are refused, or read up to the damage") {
   CHECK(incomplete > 10);
 }
 
-TEST_CASE("Consecutive damaged chunks give each stream one gap") {
+TEST_CASE("Consecutive damaged chunks cause one gap in each stream") {
   TraceBuilder trace;
   heapprof::test::random_program(trace, 4, 10'000);
   const TemporaryFile path, compacted;

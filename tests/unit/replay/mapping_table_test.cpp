@@ -10,7 +10,7 @@
 using heapprof::replay::MappingTable;
 using heapprof::replay::Region;
 
-TEST_CASE("Pieces that are taken and put back agree with an array of pages") {
+TEST_CASE("After take() and put_back(), the table equals an array of pages") {
   std::mt19937 random(heapprof::test::seed(11));
   constexpr std::uint64_t kPage = 4096;
   constexpr unsigned kPages = 64;
@@ -62,7 +62,7 @@ TEST_CASE("Pieces that are taken and put back agree with an array of pages") {
   }
 }
 
-TEST_CASE("What was mapped over a piece meanwhile is kept") {
+TEST_CASE("put_back() keeps mappings that were inserted over a piece since take()") {
   MappingTable table;
   const auto ignore = [](const Region&, std::int64_t, std::int64_t) {};
   table.insert(0, 100, 1, 0);

@@ -1,4 +1,4 @@
-// What each event counts as.
+// The figures that each event changes.
 #include <catch2/catch.hpp>
 
 #include "analyzer/replay/analysis/analysis.h"
@@ -41,7 +41,7 @@ void check_equations(const model::Profile& profile) {
 
 }  // namespace
 
-TEST_CASE("Allocations, frees and what is left of them") {
+TEST_CASE("Allocations, frees and live blocks") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   stream.thread(7, "main");
@@ -152,7 +152,7 @@ TEST_CASE("A realloc without an end leaves its block live and is reported") {
   }
 }
 
-TEST_CASE("A realloc of a signal handler inside another realloc ends with its own end") {
+TEST_CASE("The end of a nested realloc of a signal handler ends that realloc, not the interrupted one") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   stream.alloc(1, 0x1000, 100);
@@ -296,7 +296,7 @@ TEST_CASE("A nested stream belongs to the thread that it interrupted, a reused o
   CHECK(profile.heap.temporary_allocations == 1);
 }
 
-TEST_CASE("Mappings: parts, MAP_FIXED over others, mremap, failures, the break") {
+TEST_CASE("Mappings: parts, MAP_FIXED over other mappings, mremap, failures, the program break") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   const auto page = [](std::uint64_t number) { return 0x10000000 + number * 4096; };
@@ -363,7 +363,7 @@ TEST_CASE("A munmap without an end leaves its range mapped") {
   CHECK(has_note(profile, "munmap"));
 }
 
-TEST_CASE("What is not selected is not counted, but its frees are known") {
+TEST_CASE("Blocks that are not selected do not count, and their frees are not unmatched") {
   TraceBuilder trace;
   auto& one = trace.stream();
   auto& two = trace.stream();

@@ -1,4 +1,4 @@
-// Which blocks each selection selects, and the figures of slices of time. One small trace, whose figures were
+// The blocks that each selection selects, and the figures of slices of time. One small trace, whose figures were
 // computed by hand:
 //
 //   time   0    100      200      300      400      500      600
@@ -76,7 +76,7 @@ TEST_CASE("A slice has its own peak, which includes older blocks") {
   CHECK(profile.heap.peak_bytes == 1'800);  // A, B and C
   CHECK(profile.heap.peak_blocks == 3);
   CHECK(profile.heap.peak_time_ns == 220);
-  CHECK(profile.heap.leaked_bytes == 500);  // only B was allocated in it
+  CHECK(profile.heap.leaked_bytes == 500);  // only B was allocated in the slice and is still live
   CHECK(profile.heap.leaked_blocks == 1);
   CHECK(profile.threads[0].allocations == 2);
   auto costs = by_offset(profile);
@@ -155,7 +155,7 @@ TEST_CASE("A moment after the end of the recording is refused") {
   CHECK(recorded.under(selection).end_ns() == 1'000);
 }
 
-TEST_CASE("A slice behind the last event has the live blocks as its peak") {
+TEST_CASE("A slice after the last event has the live blocks as its peak") {
   const Recorded recorded;
   Selection selection;
   selection.from = at_ns(900);

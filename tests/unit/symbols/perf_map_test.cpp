@@ -54,7 +54,7 @@ TEST_CASE("functions of generated code have the names in the map") {
   CHECK(function_at(map, 0x5007) == "unfinished line");
 }
 
-TEST_CASE("of overlapping pieces the last one is valid") {
+TEST_CASE("the last of overlapping ranges is valid") {
   const MapFile file("1000 100 a\n1080 100 b\n1040 60 c\n1000 20 d\n900 2000 e\n1000 10 f\n");
   PerfMap map;
   REQUIRE(read(map, file.path) == PerfMap::Result::kRead);
@@ -87,7 +87,7 @@ TEST_CASE("a map of an earlier process, and what is not a regular file, is not r
 }
 
 TEST_CASE("a map of another user in /tmp is ignored, with the owner in the reason") {
-  if (geteuid() != 0) return;  // only root can give a file away
+  if (geteuid() != 0) return;  // only root can change the owner
   constexpr uid_t kOther = 54321;
   RecordedProcess process;
   process.pid = static_cast<std::uint32_t>(getpid());
@@ -109,7 +109,7 @@ TEST_CASE("a map of another user in /tmp is ignored, with the owner in the reaso
     CHECK_THAT(reason, Catch::Contains("owned by user 54321"));
   }
   options.sysroot.clear();
-  // The owner of a map trusts it, and everybody trusts root.
+  // A map is read if it belongs to the reading user or to root.
   REQUIRE(seteuid(kOther) == 0);
   PerfMap own;
   const bool read_own = find_perf_map(options, process, own, reason);
@@ -126,7 +126,7 @@ TEST_CASE("a map of another user in /tmp is ignored, with the owner in the reaso
 }
 
 TEST_CASE("a map below --sysroot is trusted, whoever owns it") {
-  if (geteuid() != 0) return;  // only root can give a file away
+  if (geteuid() != 0) return;  // only root can change the owner
   const std::string root = "/tmp/heapprof_perf_map_root_" + std::to_string(getpid());
   std::filesystem::create_directories(root + "/tmp");
   const std::string path = root + "/tmp/perf-77.map";

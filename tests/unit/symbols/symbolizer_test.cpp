@@ -372,7 +372,7 @@ TEST_CASE("without debug information ELF symbols are used; without symbols, addr
     CHECK(text_of(ask(built("mini"), asked)).starts_with("fixture::outermost(int) :0\n--\nstatic_in_c :0\n--\n"));
 }
 
-TEST_CASE("a function without a name has the address of its begin") {
+TEST_CASE("a function without a name has the address of its first instruction") {
   const std::string assembly = "unsized_assembly";  // it has no unwind information
   std::vector<std::uint64_t> asked, expected;
   std::istringstream lines(output_of("nm -S --defined-only '" + built("dwarf4") + "'"));
@@ -760,7 +760,7 @@ TEST_CASE("cached frames equal resolved ones, until a file changes") {
   CHECK(text_of(ask(program, addresses, with_debug)) == truth);
 }
 
-TEST_CASE("a damaged file does no harm") {
+TEST_CASE("resolving addresses of a damaged file does not crash") {
   std::ifstream file(built("dwarf5"), std::ios::binary);
   const std::string whole((std::istreambuf_iterator<char>(file)), {});
   const std::vector<std::uint64_t> addresses = text_section(built("dwarf5"));

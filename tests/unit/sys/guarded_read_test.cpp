@@ -55,7 +55,7 @@ const int g_value = 42;
 
 }  // namespace
 
-TEST_CASE("the descriptor of the memory is out of the way and is closed at the end") {
+TEST_CASE("the descriptor of /proc/self/mem has a high number and is closed at the end") {
   CHECK(in_child_without_process_vm_readv([] {
           sys::GuardedReader reader;
           int value = 0;
@@ -67,7 +67,7 @@ TEST_CASE("the descriptor of the memory is out of the way and is closed at the e
         }) == 0);
 }
 
-TEST_CASE("a descriptor that the host has put in place of the memory's is neither read nor closed") {
+TEST_CASE("if the host reused the number of the descriptor, it is neither read nor closed") {
   CHECK(in_child_without_process_vm_readv([] {
           sys::GuardedReader reader;
           int value = 0;

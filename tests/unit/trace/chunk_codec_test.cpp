@@ -133,7 +133,7 @@ std::vector<std::uint8_t> encode(ChunkEncoder& encoder, const Recorded& recorded
 }
 
 /// Decodes `chunk`, `max_events` events at a time. The bytes are at the end of a separate allocation, so that a
-/// sanitizer detects a read behind them.
+/// sanitizer detects a read after them.
 Recorded decode(const ChunkFormat& format, const std::vector<std::uint8_t>& chunk, std::size_t max_events) {
   const std::unique_ptr<std::uint8_t[]> exact(new std::uint8_t[chunk.size()]);
   std::copy(chunk.begin(), chunk.end(), exact.get());

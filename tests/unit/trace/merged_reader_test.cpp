@@ -85,7 +85,7 @@ TEST_CASE("A process killed between frame and commit word leaves one copy of the
   CHECK_FALSE(merged.damage.incomplete);
 }
 
-TEST_CASE("When that frame is damaged, the staging block is used") {
+TEST_CASE("If the last frame is damaged, the staging block is used") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   for (int i = 0; i < 10; ++i)
@@ -212,7 +212,7 @@ TEST_CASE("Definitions are read from frames and from staging blocks") {
   CHECK((undefined >= merged.definitions.nodes.size() || !merged.definitions.nodes[undefined].defined));
 }
 
-TEST_CASE("The length of a text is at most the number of bytes behind it") {
+TEST_CASE("A text that is longer than the bytes after its length is rejected") {
   const std::vector<std::uint8_t> bytes = {4, 'a', 'b', 'c'};  // three bytes are left, four with that of the length
   trace::ByteReader reader(bytes);
   CHECK_THROWS_AS(reader.text(), trace::FormatError);

@@ -1,4 +1,4 @@
-// Ticks to nanoseconds.
+// Conversion of ticks to nanoseconds.
 #include <catch2/catch.hpp>
 
 #include "analyzer/trace/events/tick_clock.h"

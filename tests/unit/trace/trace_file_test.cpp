@@ -37,7 +37,7 @@ std::string refusal_of(const std::vector<std::uint8_t>& bytes) {
 
 std::vector<std::uint8_t> text(const std::string& content) { return {content.begin(), content.end()}; }
 
-/// Two streams: one with three frames and a partial block, one with a partial block only.
+/// Writes two streams: one with three frames and a partial block, one with a partial block only.
 void fill(TraceBuilder& trace) {
   auto& first = trace.stream();
   first.thread(100, "main");
@@ -137,7 +137,7 @@ TEST_CASE("A damaged frame header hides only that frame") {
   CHECK_THAT(file.damage().notes[0], Catch::Contains("byte " + std::to_string(second)));
 }
 
-TEST_CASE("A frame header of zeros does not hide the frames behind it") {
+TEST_CASE("A frame header of zeros does not hide the following frames") {
   TraceBuilder trace;
   fill(trace);
   auto bytes = trace.bytes();

@@ -226,7 +226,7 @@ TEST_CASE("PLT entries have a simple rule at each address") {
   CHECK(seen > 0);
 }
 
-TEST_CASE("an aligned pointer behind the end of the span is not read") {
+TEST_CASE("an aligned pointer after the end of the span is not read") {
   alignas(8) const std::uint8_t bytes[16] = {};
   const auto begin = reinterpret_cast<std::uint64_t>(bytes);
   CfiReader reader({begin + 1, begin + 3});

@@ -1,5 +1,5 @@
-// Whether code is loaded, while another thread may unload it. elf_object.cpp is compiled into this test with a
-// _dl_find_object of the test's, which returns a link_map that cannot be read.
+// The check whether code is loaded, while another thread may unload it. elf_object.cpp is compiled into this test
+// with the test's own _dl_find_object, which returns a link_map that cannot be read.
 #include <catch2/catch.hpp>
 #include <cstdint>
 
@@ -33,7 +33,7 @@ extern "C" int find_object_of_test(void* address, Result* result) {
 
 using namespace heapprof::unwind;
 
-TEST_CASE("whether code is loaded is known without its link_map") {
+TEST_CASE("the check whether code is loaded does not read its link_map") {
   const auto* const inside = reinterpret_cast<const void*>(kBegin + 16);
   g_loaded = true;
   CHECK_FALSE(is_unloaded(inside));

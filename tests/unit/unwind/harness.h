@@ -85,7 +85,7 @@ struct Comparison {
   std::string first_difference;
 };
 
-/// Stands for a hook: captures the stack of its caller and compares it with the oracle's. Differences are counted,
+/// Acts as a hook: captures the stack of its caller and compares it with the oracle's. Differences are counted,
 /// not asserted, because Catch allocates and throws.
 class Hook {
  public:

@@ -120,7 +120,7 @@ TEST_CASE("the modules of the program and of libc have the right path, build id 
   CHECK(libc->path[0] == '/');
 }
 
-TEST_CASE("the loader's text is known") {
+TEST_CASE("the range of the loader's text segment is found") {
   REQUIRE(g_started);
   const auto is_loader = [](std::uint64_t pc) { return heapprof::unwind::is_loader(ProgramCounter{pc}); };
   // Its function r_brk is in its text, its data is not.
@@ -221,7 +221,7 @@ TEST_CASE("a module that several threads find at once has one id") {
   CHECK(all.size() == copies.size());
 }
 
-TEST_CASE("memory mapped directly behind a library is not part of it and does not change its id") {
+TEST_CASE("memory mapped directly after a library is not part of it and does not change its id") {
   REQUIRE(g_started);
   Copies copies(PLUGIN_1, 20);
   std::size_t tried = 0;

@@ -233,7 +233,8 @@ void report_totals() {
 
 namespace {
 
-// The next definitions of the hooked functions. dlsym may allocate while it looks for them; g_early serves that.
+// The next definitions of the hooked functions. dlsym may allocate while it looks them up; these allocations use
+// g_early.
 alignas(16) char g_early[16384];
 std::atomic<std::size_t> g_early_used;
 bool is_early(const void* block) { return block >= g_early && block < g_early + sizeof g_early; }
@@ -282,7 +283,7 @@ void* realloc(void* block, size_t size) {
   auto* function = next(g_realloc, "realloc");
   if (function != nullptr && !is_early(block)) return function(block, size);
   void* moved = malloc(size);
-  if (moved != nullptr && block != nullptr) memcpy(moved, block, size);  // behind the block is g_early
+  if (moved != nullptr && block != nullptr) memcpy(moved, block, size);  // may read beyond the block, in g_early
   return moved;
 }
 void free(void* block) {

@@ -20,7 +20,7 @@ inline thread_local Hook* t_hook = nullptr;
   asm volatile("");
 }
 
-/// Runs a scenario with a recorder of its own and requires that all stacks were right.
+/// Runs a scenario with a new recorder and requires that all stacks were right.
 template <typename Scenario>
 Comparison run(Scenario&& scenario) {
   REQUIRE(g_started);
