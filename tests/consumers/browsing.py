@@ -50,7 +50,7 @@ class Browsing(consumers.Case):
         # The search starts when typing pauses.
         self.browser.evaluate("new Promise(done => setTimeout(done, 200))")
 
-    def test_keyboard_alone(self):
+    def test_keyboard_only(self):
         trace = self.folder / "plain.hprof"
         self.show("flamegraph", trace, "--cost", "allocated")
         total = self.totals(trace)["allocated_bytes"]
@@ -124,8 +124,8 @@ class Browsing(consumers.Case):
     def test_every_label_can_be_read(self):
         """Each label has WCAG's contrast of 4.5 on its frame, in light and dark colours, highlighted or not."""
         contrast = """(() => {
-          const luminance = color => { const [r, g, b] = color.match(/[\\d.]+/g).map(Number).map(c => (c /= 255) <= 0.03928 ?
-            c / 12.92 : ((c + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+          const luminance = color => { const [r, g, b] = color.match(/[\\d.]+/g).map(Number).map(
+            c => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
           return Math.min(...[...document.querySelectorAll('.chart svg text')].map(text => {
             const [a, b] = [getComputedStyle(text).fill, getComputedStyle(text.previousSibling).fill].map(luminance);
             return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05); })); })()"""

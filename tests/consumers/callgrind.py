@@ -64,7 +64,7 @@ class Callgrind(consumers.Case):
 @harness.unittest.skipUnless(shutil.which("kcachegrind") and shutil.which("dbus-run-session"),
                              "KCachegrind is not installed")
 class KCachegrind(consumers.Case):
-    def test_it_loads(self):
+    def test_files_load_without_a_warning(self):
         self.each_sample(self.check)
 
     def check(self, name, trace):

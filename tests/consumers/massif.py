@@ -66,7 +66,7 @@ class Massif(consumers.Case):
 @harness.unittest.skipUnless(shutil.which("massif-visualizer") and shutil.which("dbus-run-session"),
                              "massif-visualizer is not installed")
 class Visualizer(consumers.Case):
-    def test_it_loads(self):
+    def test_files_load_with_the_same_peak(self):
         self.each_sample(self.check, leave_out=("empty",))
 
     def check(self, name, trace):

@@ -52,7 +52,7 @@ def clean_threads():
 
 
 def thread_of(i):
-    """The part of a name that the kernel keeps."""
+    """The name of the thread of FUNCTIONS[i]: the kernel keeps 15 bytes."""
     return FUNCTIONS[i][:15]
 
 

@@ -87,7 +87,7 @@ class Speedscope(consumers.Case):
             self.assertRegex(text, rf"\t{shown}\t+{re.escape(wanted)}\t")
         return text
 
-    def test_viewer_of_nothing(self):
+    def test_viewer_of_an_empty_recording(self):
         """The export of a program without allocations opens, and all profiles are empty."""
         path = self.export("speedscope", self.folder / "empty.hprof")
         script = self.dir / "empty.js"

@@ -70,7 +70,7 @@ class Growth(harness.Case):
         for name in ("first", "last"):
             self.assertAlmostEqual(start + rows["steady"][f"{name}_ns"], self.truth[name], delta=20_000_000, msg=name)
 
-    def test_order(self):
+    def test_sort_orders(self):
         for order, key in (("bytes", "bytes"), ("blocks", "blocks"), ("age", "first_ns")):
             values = [row[key] for row in self.leaks("--sort", order)["top"]]
             self.assertEqual(values, sorted(values, reverse=order != "age"), order)
@@ -276,7 +276,7 @@ class Patterns(harness.Case):
         self.assertGreater(frees["unknown"]["blocks"], frees["known"]["blocks"])
         self.assertIn("--free-stacks", self.heapprof("frees", trace))
 
-    def test_text(self):
+    def test_text_output(self):
         """At most 100 columns, ASCII where the locale is ASCII, no colours in a pipe."""
         for command in ("report", "leaks", "histogram", "churn", "reallocs", "threads", "frees", "info", "timeline"):
             with self.subTest(command=command):
@@ -288,7 +288,7 @@ class Patterns(harness.Case):
                         self.assertTrue(text.isascii(), [line for line in text.splitlines() if not line.isascii()])
                     self.assertEqual(too_long(text, 100), [])
 
-    def test_terminal(self):
+    def test_terminal_output(self):
         """At most the terminal's columns; colours, unless NO_COLOR is set."""
         other = self.record(harness.program("ledger_growth")).trace
         for columns, no_colour in ((70, ""), (132, ""), (70, "1")):

@@ -206,7 +206,7 @@ class BadInput(harness.Case):
                 # If the lost frame contains the end of a realloc, its begin does not count as a free.
                 self.assertIn(report["events"] + events, (undamaged["events"], undamaged["events"] - 1))
 
-    def test_damage_anywhere(self):
+    def test_damage_at_any_offset(self):
         run = self.record(harness.program("ledger_threads"), 700, 1, 3, 1, BLOCK_BYTES=4096)
         data = run.trace.read_bytes()
         generator = harness.random_generator("lengths")

@@ -194,7 +194,7 @@ class Compact(harness.Case):
         self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
         self.assertIn(words, result.stderr)
 
-    def test_refuses(self):
+    def test_invalid_inputs_and_outputs_are_refused(self):
         trace = self.record(harness.program("ledger_single"), 300).trace
         compacted = self.compact(trace)
         self.refused(compacted, "-o", self.dir / "again.hprof", words="already compacted")

@@ -158,7 +158,7 @@ class PatchedFunctions(harness.Case):
             "recorded"})
 
     def test_inlined_allocations(self):
-        """mimalloc allocates in its strdup, and in some others, without calling any function of its own."""
+        """mimalloc's strdup and some other functions allocate without a call of another function of mimalloc."""
         program = harness.program("embedded_inlined")
         self.assertTrue("mimalloc" not in ALLOCATORS or os.path.exists(program))
         if not os.path.exists(program):

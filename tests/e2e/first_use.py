@@ -43,7 +43,7 @@ class FirstUse(harness.Case):
 
     # --- arguments in the place of a command ---------------------------------------------------------
 
-    def test_nothing_at_all(self):
+    def test_no_arguments(self):
         result = self.run_heapprof()
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         for words in ("heapprof record -- PROGRAM", "heapprof report", "heapprof leaks", "heapprof help",
@@ -221,7 +221,7 @@ class FirstUse(harness.Case):
         (self.dir / "run.hprof.1").unlink()
         self.assertEqual(self.run_heapprof("report", "run.hprof").stderr, "")
 
-    # --- where the output goes -------------------------------------------------------------------------
+    # --- the output -------------------------------------------------------------------------
 
     def test_the_name_of_the_output_decides_the_format(self):
         for command, endings in ((["timeline"], {"svg": "svg", "csv": "csv", "json": "json", "txt": "text",
@@ -260,7 +260,7 @@ class FirstUse(harness.Case):
                 self.assertEqual((status, output), (2, ""))
                 self.assertIn("standard output is a terminal", errors)
                 self.assertIn(f"-o {name}", errors)
-                # A pipe gets the output.
+                # The output is written to a pipe.
                 piped = subprocess.run([harness.HEAPPROF, *map(str, command), self.newer], capture_output=True,
                                        env=harness.clean_environment(XDG_CACHE_HOME=self.dir / "cache"), timeout=60)
                 self.assertEqual(piped.returncode, 0, piped.stderr)

@@ -47,7 +47,7 @@ class Installed(harness.Case):
     def traces(self):
         return sorted(self.spool.glob("*"))
 
-    def test_records(self):
+    def test_privileged_programs_are_recorded(self):
         for name, mode, capabilities, owner in (("setuid", 0o4755, None, 0),
                                                 ("setcap", 0o755, "cap_net_raw=ep", USER)):
             with self.subTest(name):

@@ -159,7 +159,7 @@ class Launcher(harness.Case):
         given = self.environment_given("-o", "t", cwd=odd)
         self.assertEqual(given["HEAPPROF_OUTPUT"], str(self.dir / "100%%p done" / "t"))
 
-    def test_other_preloaded_libraries_stay(self):
+    def test_other_preloaded_libraries_are_kept(self):
         other = self.dir / "other.so"
         shutil.copy2(self.library, other)
         given = self.environment_given(LD_PRELOAD=f"{other} {self.library}")
@@ -277,7 +277,7 @@ class Launcher(harness.Case):
             wanted = 1 if number == signal.SIGTERM else 3 if number == signal.SIGUSR1 else 2
             self.assertEqual(seen.count(f"got {int(number)}"), wanted, (number, seen))
 
-    def test_a_program_that_signals_its_parent_or_group_is_not_answered(self):
+    def test_signals_of_the_program_to_its_parent_or_group_are_not_forwarded(self):
         script = ("import os, signal, sys\nn = 0\ndef seen(*_):\n global n; n += 1\n"
                   "signal.signal(signal.SIGUSR1, seen)\n"
                   f"signal.signal({LAST_SIGNAL}, lambda *_: sys.exit(n))\n"
@@ -297,7 +297,7 @@ class Launcher(harness.Case):
         child = int(process.stdout.readline())
         os.kill(child, signal.SIGSTOP)
         harness.wait_until(lambda: state_of(child) == "T", "the program does not stop")
-        # The launcher takes SIGCHLD before this one, which waits for the child to continue.
+        # The launcher handles SIGCHLD before this signal, which stays pending until the child continues.
         process.send_signal(LAST_SIGNAL)
         harness.wait_until(lambda: LAST_SIGNAL in pending(child), "the launcher forwards nothing")
         self.assertNotEqual(state_of(process.pid), "T")
@@ -418,7 +418,7 @@ class Launcher(harness.Case):
             if built.returncode == 0:
                 self.refused(self.dir / name, status=126, words=["static"])
                 self.refused(self.script("of-" + name, f"#!{self.dir / name}\n"), status=126, words=["static"])
-        # Go's linker marks its programs by a note, which stripping keeps.
+        # Go's linker writes a note into its programs, which strip does not remove.
         (self.dir / "go.c").write_text(GO_NOTE)
         built = subprocess.run(["cc", "-static", "-s", "-o", self.dir / "like-go", self.dir / "go.c"],
                                capture_output=True, text=True)
@@ -463,7 +463,7 @@ class Launcher(harness.Case):
         self.assertEqual(self.run_record("-f", "-o", blocker, "true").returncode, 0)
         self.assertFalse(blocker.exists())
 
-    def test_the_recorder_must_be_there_and_preloadable(self):
+    def test_the_recorder_must_exist_and_be_preloadable(self):
         self.library.rename(self.dir / "away")
         self.refused("true", status=125, words=["libheapprof.so", "missing"])
         (self.prefix / "preload").mkdir()

@@ -32,7 +32,7 @@ class Loading(harness.Case):
             self.record(*command, how=how, status=status, OUTPUT=pattern, **variables)
         return self.traces()
 
-    def test_all_ways_agree(self):
+    def test_all_ways_of_loading_give_the_same_figures(self):
         heaps = []
         for how in harness.WAYS:
             run = self.record(harness.program("ledger_single"), 3_000, 1, how=how)

@@ -236,7 +236,7 @@ console.log(sum, process.pid);
 """
 
 
-class Generated(harness.Case):
+class GeneratedCode(harness.Case):
     """Code generated at run time is named by the perf map that just-in-time compilers write."""
 
     def setUp(self):

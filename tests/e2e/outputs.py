@@ -107,7 +107,7 @@ class Outputs(harness.Case):
         for word in ("ledger_single", str(self.report_json["pid"]), "6000"):
             self.assertIn(word, text)
 
-    def test_output_file_is_what_standard_output_gets(self):
+    def test_output_file_equals_standard_output(self):
         for command in (("report", "--json"), ("flamegraph", "--format", "folded"), ("timeline", "--format", "csv"),
                         ("leaks", "--json"), ("info", "--json")):
             printed = self.heapprof(command[0], self.trace, *command[1:])

@@ -105,7 +105,7 @@ class Privileged(harness.Case):
     def test_no_more_than_the_kernel_grants(self):
         """no_new_privs, the root user of another user namespace, a nosuid mount."""
         app = self.make_app("service", "cap_net_bind_service=ep")
-        # The first of the two drops what setpriv keeps.
+        # Executed by the setpriv of run_as_user(), which keeps capabilities until it executes a program.
         confined = ["setpriv", "--no-new-privs", "--"]
         plain, _ = self.run_as_user(*confined, app, PORT)
         self.assertIn("port Permission denied", plain)

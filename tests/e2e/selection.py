@@ -143,7 +143,7 @@ class Figures(harness.Case):
         self.assertGreater(self.report(self.trace)["peak_rss_bytes"], 0)
         self.assertIn("resident", self.rows())
 
-    def test_moments_that_the_recording_does_not_have(self):
+    def test_times_after_the_end_of_the_recording(self):
         duration = self.report(self.trace)["duration_ns"]
         out = self.dir / "out.csv"
         commands = [(command,) for command in ("report", "leaks", "timeline", "flamegraph", "churn", "threads",

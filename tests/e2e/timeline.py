@@ -38,7 +38,7 @@ class Timeline(harness.Case):
         marks = {mark["text"]: mark["time_ns"] for mark in timeline["marks"]}
         return [(marks[f"idle {i}"], marks[f"busy {i}"]) for i in range(len(self.truth["live"]))]
 
-    def test_idle_is_where_nothing_happens(self):
+    def test_idle_times_have_no_events(self):
         timeline = self.json("--function", "hold")
         samples = timeline["samples"]
         moments = list(zip(samples["time_ns"], samples["live_bytes"], samples["highest_bytes"]))

@@ -145,7 +145,7 @@ class Hosts(harness.Case):
         self.assertEqual(len(list(self.dir.glob("spawn.*"))), 21)
 
     def test_executed_program_inherits_a_filter(self):
-        """The program is not recorded, and its recorder makes no system call that the filter kills for."""
+        """The program is not recorded, and its recorder makes no system call for which the filter kills it."""
         for command in (["/bin/true"], [harness.program("hosts"), "filter_refused"],
                         [harness.program("jit_frames"), "before"]):
             with self.subTest(command=command):

@@ -72,7 +72,7 @@ void environment(fuzz::Input& input) {
   echo_of(settings);
 }
 
-void same_values_accepted(fuzz::Input& input) {
+void compare_accepted_values(fuzz::Input& input) {
   const char* const name = kVariables[input.take<std::uint8_t>() % std::size(kVariables)];
   std::string value = input.text(input.left()).c_str();
   for (char& c : value) c = c == '\n' ? ' ' : c;
@@ -93,7 +93,7 @@ void same_values_accepted(fuzz::Input& input) {
   if (launcher_accepts ? !recorder_reads : recorder_reads && !too_long) std::abort();
 }
 
-void trusted(fuzz::Input& input) {
+void read_configuration(fuzz::Input& input) {
   const std::unique_ptr<char[]> text = exact(input.text(input.left()).c_str());
   Settings settings;
   settings.read_trusted_text(text.get());
@@ -107,8 +107,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::Input input(data, size);
   switch (input.take<std::uint8_t>() % 3) {
     case 0: environment(input); break;
-    case 1: same_values_accepted(input); break;
-    default: trusted(input); break;
+    case 1: compare_accepted_values(input); break;
+    default: read_configuration(input); break;
   }
   return 0;
 }

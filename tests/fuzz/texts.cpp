@@ -28,7 +28,8 @@ void selection(const std::vector<std::string>& given) {
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (i < 5) *moments[i] = given[i];
     else lists[i % 4]->push_back(given[i].substr(0, 20));
-    // Nested repetitions take libc's regcomp exponential time (a+++ twice that of a++), so they are replaced.
+    // libc's regcomp takes exponential time for nested repetitions (twice as long for a+++ as for a++), so they are
+    // replaced.
     std::string& text = i < 5 ? *moments[i] : lists[i % 4]->back();
     for (std::size_t at = 0; at < text.size(); ++at)
       if (text[at] == '{' || (text[at] == '+' && at != 0 && text[at - 1] == '+')) text[at] = '(';

@@ -251,7 +251,7 @@ int fork_at_each_step(long first) {
 }
 
 volatile long allocated = 0;
-void* kept = nullptr;  // by one handler, for another one to free
+void* kept = nullptr;  // a block that one handler allocated and another one frees
 
 void allocate_at_step(int, siginfo_t*, void* context) {
   constexpr greg_t kTrapFlag = 0x100;

@@ -41,7 +41,7 @@ int main() {
   char text[512];
   int used = snprintf(text, sizeof text, "{\"live\": [");
   int burst = 0;
-  // Up to 70 MiB and immediately down again, so that the last sample of resident memory is taken at the top.
+  // Allocates up to 70 MiB and frees it at once, so that the last sample of resident memory is taken at the maximum.
   constexpr int kBursts[] = {kBlocks, 300, kBlocks};
   for (const int most : kBursts) {
     hold(most);

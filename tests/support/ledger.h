@@ -11,7 +11,7 @@
 //     return ledger::done(entry, block);
 //   }
 //
-// Each call site is a function of its own ("site") in the table of open(); a test finds it in the stacks and compares
+// Each call site is a separate function ("site") in the table of open(); a test finds it in the stacks and compares
 // sums by site. The store after the call prevents a tail call, which would remove the frame.
 //
 // Allocations that the program does not count are in the trace, too: libstdc++'s emergency pool, the buffers of

@@ -53,7 +53,7 @@ def threads(pid):
 
 
 def open_files(paths, home, environment, seconds=120):
-    """Opens each file in a viewer of its own, on one display. Returns problems; none: all files are displayed, and
+    """Opens each file in its own viewer, on one display. Returns problems; none: all files are displayed, and
     all viewers are still running."""
     home.chmod(0o700)
     logs = [path.with_name(path.name + ".log") for path in paths]

@@ -22,7 +22,7 @@ struct Request {
   friend bool operator==(const Request&, const Request&) = default;
 };
 
-/// Acknowledges requests as the recorder does, and keeps them.
+/// Acknowledges requests as the recorder does, and stores them.
 class Recorder {
  public:
   explicit Recorder(FileHeader& header) : box_(header.mailbox), thread_([this] { serve(); }) {}

@@ -1,4 +1,4 @@
-// heapprof export: every format holds the figures of the recording. tests/consumers reads them with the programs that
+// heapprof export: every format has the figures of the recording. tests/consumers reads them with the programs that
 // they are for.
 #include <catch2/catch.hpp>
 

@@ -39,7 +39,7 @@ inline constexpr std::uint64_t kPeakNs = 30 * kMs, kDurationNs = 100 * kMs;
 inline constexpr std::uint64_t kResidentBytes = 9 << 20;
 
 enum class Variant {
-  kWhole,
+  kUndamaged,
   kTwice,    ///< the blocks have twice the size
   kDamaged,  ///< one byte of the main thread's events is changed; the worker's events are undamaged
   kEmpty,    ///< nothing was allocated
@@ -48,7 +48,7 @@ enum class Variant {
 /// The recording in a temporary file.
 class KnownTrace {
  public:
-  explicit KnownTrace(Variant variant = Variant::kWhole);
+  explicit KnownTrace(Variant variant = Variant::kUndamaged);
   const std::string& path() const noexcept { return file_.path(); }
 
  private:

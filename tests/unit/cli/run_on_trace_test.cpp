@@ -216,7 +216,7 @@ TEST_CASE("the message about missing mappings of a damaged recording mentions th
 }
 
 TEST_CASE("--json prints JSON, also for an empty or a damaged trace") {
-  for (const Variant variant : {Variant::kWhole, Variant::kEmpty, Variant::kDamaged}) {
+  for (const Variant variant : {Variant::kUndamaged, Variant::kEmpty, Variant::kDamaged}) {
     const KnownTrace trace(variant);
     for (const Words& command : kCommands) {
       if (command.front() == "flamegraph") continue;

@@ -1,4 +1,4 @@
-// The parts that text output is made of.
+// The parts of text output.
 #include <catch2/catch.hpp>
 
 #include "analyzer/cli/text/text_page.h"

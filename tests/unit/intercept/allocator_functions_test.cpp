@@ -1,4 +1,4 @@
-// Symbol names, and where the functions with these names take their arguments.
+// Names of allocator functions, and the positions of their arguments.
 #include "preload/intercept/allocator_functions.h"
 
 #include <catch2/catch.hpp>

@@ -323,9 +323,9 @@ TEST_CASE("a pass over a circular list ends") {
   // Also when every l_prev is consistent.
   first->l_prev = third;
   third->l_next = first;
-  class FirstHasNone {
+  class FirstHasNoPredecessor {
    public:
-    explicit FirstHasNone(const link_map* first) : first_(first) {}
+    explicit FirstHasNoPredecessor(const link_map* first) : first_(first) {}
     bool read(const void* from, void* to, std::size_t bytes) { return reader_.read(from, to, bytes); }
     bool read(const link_map* from, link_map& to) {
       const bool done = reader_.read(from, to);

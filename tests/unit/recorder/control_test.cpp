@@ -76,7 +76,7 @@ TEST_CASE("A repeated pause completes a pause whose thread ended before it was c
 #ifdef HEAPPROF_SINGLE_STEP
 namespace {
 
-// Each thread has a stream of its own.
+// Each thread has its own stream.
 ThreadState* g_pausing;
 ThreadState* g_resuming;
 

@@ -17,7 +17,7 @@ TEST_CASE("hues: derived from the name, distinct while there are enough") {
   CHECK(hues[3] == kGrey);
   std::set<unsigned> different(hues.begin(), hues.end());
   CHECK(different.size() == names.size());
-  // The most important name always has the hue of its own.
+  // The first name always has the hue that its hash selects.
   for (const std::string& name : names)
     if (!name.empty()) CHECK(hues_of({&name, 1})[0] == stable_hash(name) % kHues);
   std::vector<std::string> many;

@@ -141,7 +141,7 @@ void extremes() {
   save_flames("counts", counts, {.title = "counts", .cost = "allocations", .unit = Unit::kCount});
 }
 
-/// Ten thousand frames, and a hundred thousand of which the file keeps a part.
+/// One tree of 10,000 frames, and one of 100,000, of which the file contains 5,000.
 void large() {
   for (const auto& [name, frames, kept] :
        {std::tuple("large", 10'000u, 50'000u), std::tuple("pruned", 100'000u, 5'000u)}) {

@@ -13,7 +13,7 @@ namespace {
 
 const int g_in_program = 1;
 
-/// Reads all lines through a buffer of `bytes` bytes until one holds `address`.
+/// Reads all lines through a buffer of `bytes` bytes until one contains `address`.
 bool find(std::uint64_t address, std::size_t bytes, sys::Mapping& mapping, std::string& path) {
   std::string buffer(bytes, '\0');
   char text[4096];

@@ -240,7 +240,7 @@ TEST_CASE("unwind information outside all segments, without a search table, is i
   ElfObject object{};
   object.eh_frame_hdr = reinterpret_cast<std::uint64_t>(header);
   object.hdr_segment = {object.eh_frame_hdr, object.eh_frame_hdr + sizeof header};
-  object.eh_frame_segment = {};  // as read_object() leaves it when no segment holds the address
+  object.eh_frame_segment = {};  // as after read_object(), if no segment contains the address
   CfiEntry entry;
   CHECK(find_cfi(object, 0x1000, entry) == CfiResult::kInvalid);
 }

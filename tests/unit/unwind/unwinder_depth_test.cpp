@@ -1,4 +1,4 @@
-// Very deep stacks, where they are truncated, and what nested captures find.
+// Very deep stacks: the frames at which they are truncated, and the results of nested captures.
 #include <catch2/catch.hpp>
 
 #include <sys/resource.h>
@@ -12,7 +12,7 @@ using namespace unwind_test;
 
 namespace {
 
-/// As the recorder's default.
+/// The recorder's default.
 constexpr std::uint32_t kMaxDepth = 1024;
 
 thread_local Recorder* t_recorder = nullptr;

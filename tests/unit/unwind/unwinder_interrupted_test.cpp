@@ -59,8 +59,8 @@ void define_module(void*, const heapprof::unwind::ModuleInfo& module) {
 }
 
 /// Returns whether the compiler's rules are wrong at `pc`. At the end of a function that aligned its stack, GCC 12's
-/// rules still look for the caller's rbp where rbp points, although it has been popped. The next frame then uses some
-/// number as an address; libunwind reads there and may crash.
+/// rules still look for the caller's rbp where rbp points, although it has been popped. In the next frame, an
+/// arbitrary number is then used as an address; libunwind reads there and may crash.
 bool rules_are_wrong(const std::uint8_t* pc) {
   static constexpr std::uint8_t kDropAlignedFrame[] = {0x49, 0x8d, 0x62, 0xf8};  // lea -8(%r10),%rsp
   constexpr std::uint8_t kReturn = 0xc3;
