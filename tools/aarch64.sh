@@ -116,8 +116,8 @@ attempt() {
 for name in common recorder unwind; do
   attempt "$name" meson test -C "$build" --no-rebuild --print-errorlogs "$name"
 done
-for name in single threads; do
-  attempt "ledger, $name" env HEAPPROF_TEST_BUILD="$native" HEAPPROF_TEST_TARGET="$build" \
+for name in figures_single_thread figures_threads; do
+  attempt "$name" env HEAPPROF_TEST_BUILD="$native" HEAPPROF_TEST_TARGET="$build" \
     HEAPPROF_TEST_EMULATOR="${emulator[*]}" PYTHONPATH=tests/support PYTHONDONTWRITEBYTECODE=1 \
     python3 "tests/e2e/$name.py"
 done

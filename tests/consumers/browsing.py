@@ -125,7 +125,8 @@ class Browsing(consumers.Case):
         """Each label has WCAG's contrast of 4.5 on its frame, in light and dark colours, highlighted or not."""
         contrast = """(() => {
           const luminance = color => { const [r, g, b] = color.match(/[\\d.]+/g).map(Number).map(
-            c => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+            c => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
           return Math.min(...[...document.querySelectorAll('.chart svg text')].map(text => {
             const [a, b] = [getComputedStyle(text).fill, getComputedStyle(text.previousSibling).fill].map(luminance);
             return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05); })); })()"""

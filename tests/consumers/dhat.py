@@ -25,7 +25,8 @@ gSelect = {childNodes: gSelectData.map(() => ({})), selectedIndex: 0};
 gData = JSON.parse(file);
 buildTree();
 const leaves = tree => tree._kids ? tree._kids.reduce((sum, kid) => sum + leaves(kid), 0) : 1;
-globalThis.result = JSON.stringify({root: gRoot, leaves: leaves(gRoot), command: gData.cmd, frames: gData.ftbl, lifetimes: gData.pps.map(p => p.tl)},
+globalThis.result = JSON.stringify({root: gRoot, leaves: leaves(gRoot), command: gData.cmd, frames: gData.ftbl,
+    lifetimes: gData.pps.map(p => p.tl)},
                         (key, value) => key === '_kids' || key === '_frames' ? undefined : value);
 `, context);
 console.log(context.result);
