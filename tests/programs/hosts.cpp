@@ -431,7 +431,7 @@ int take_host_lock(dl_phdr_info*, size_t, void*) {
   return 1;
 }
 
-/// Each depth is a new stack, for which the recorder looks up the objects of all frames.
+/// Each depth is a new stack, for which the recorder looks up loaded objects.
 [[gnu::noinline]] void allocate_deep(int depth) {
   if (depth == 0) work(2);
   else allocate_deep(depth - 1);
