@@ -137,10 +137,10 @@ def read_firefox(data):
     live, changes = {}, []
     for weight, address in zip(events["weight"], events["memoryAddress"]):
         # For a block of 0 bytes, the address distinguishes allocation and free.
-        released = live.pop(address, None) is not None
-        if not released:
+        was_live = live.pop(address, None) is not None
+        if not was_live:
             live[address] = weight
-        changes.append((weight, not released))
+        changes.append((weight, not was_live))
     return {**figures_of_changes(changes), "leaked_blocks": len(live)}
 
 

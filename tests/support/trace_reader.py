@@ -159,7 +159,7 @@ def varints(data):
             if shift > 63:
                 raise Malformed("varint of more than 64 bits")
     if shift:
-        raise Malformed("varint cut off at the end of its column")
+        raise Malformed("varint truncated at the end of its column")
     return values
 
 
@@ -264,7 +264,7 @@ class Trace:
         self.marks = []
         for stream in self.streams.values():
             for event in stream:
-                self._learn(event)
+                self._read_definition(event)
 
     def _header(self, data):
         if len(data) < UNIT or data[:8] != FILE_MAGIC:
@@ -315,7 +315,7 @@ class Trace:
             if file_id != self.file_id or frame_stream != stream or header_bytes != 80:
                 raise Malformed(f"frame at {at}: stream {frame_stream} in an extent of stream {stream}")
             if at + header_bytes + payload > extent + size:
-                raise Malformed(f"frame at {at} runs out of its extent")
+                raise Malformed(f"frame at {at} exceeds its extent")
             key = (stream, sequence)
             if key in frames:
                 raise Malformed(f"stream {stream} has two frames {sequence}")
@@ -376,7 +376,7 @@ class Trace:
         if (block[0].time, block[-1].time) != (first, last):
             raise Malformed(f"{where}: first and last time")
 
-    def _learn(self, event):
+    def _read_definition(self, event):
         if event.op == NODE:
             self.nodes[event.node] = (event.size & 0xFFFFFFFF, event.size >> 32, event.address, event.aux)
         elif event.op == TEXT:
@@ -458,7 +458,7 @@ def replay(events):
     """Figures from heap events in order, with the keys of `heap` in report --json.
 
     Temporary allocations need threads and are not counted here. A realloc that was begun and neither ended nor
-    failed leaves its block live, unless its address was given out again.
+    failed leaves its block live, unless its address was allocated again.
     """
     live = {}
     figures = dict(allocations=0, allocated_bytes=0, frees=0, failed=0, peak_bytes=0, peak_blocks=0,
@@ -467,7 +467,7 @@ def replay(events):
     current = 0
     begun = {}  # thread -> [(address, size)] of reallocs in progress: an end belongs to the latest begin
 
-    def release(address):
+    def free(address):
         nonlocal current
         size = live.pop(address, None)
         if size is None:
@@ -492,7 +492,7 @@ def replay(events):
             allocate(event.address, event.size)
         elif event.op in (FREE, FREE_STACK):
             figures["frees"] += 1
-            release(event.address)
+            free(event.address)
         elif event.op == REALLOC_BEGIN:
             begun.setdefault(thread, []).append((event.address, live.pop(event.address, None)))
         elif event.op in (REALLOC_END, REALLOC_FAILED):

@@ -77,7 +77,7 @@ std::string build_id_of(const std::string& path) {
   return at == std::string::npos ? "" : text.substr(at + 10, text.find('\n', at) - at - 10);
 }
 
-struct Answer {
+struct ResolvedFrames {
   std::vector<std::vector<SourceFrame>> frames;
   std::vector<std::string> warnings;
 
@@ -87,16 +87,18 @@ struct Answer {
   }
 };
 
-Answer ask(const Module& module, const std::vector<std::uint64_t>& addresses, const Options& options = {}) {
+ResolvedFrames resolve(const Module& module, const std::vector<std::uint64_t>& addresses,
+                       const Options& options = {}) {
   Symbolizer symbolizer({module}, options);
-  std::vector<CodeAddress> asked;
-  for (const std::uint64_t address : addresses) asked.push_back({0, address});
-  auto frames = symbolizer.resolve(asked);
+  std::vector<CodeAddress> requested;
+  for (const std::uint64_t address : addresses) requested.push_back({0, address});
+  auto frames = symbolizer.resolve(requested);
   return {std::move(frames), symbolizer.warnings()};
 }
 
-Answer ask(const std::string& path, const std::vector<std::uint64_t>& addresses, const Options& options = {}) {
-  return ask(Module{path, build_id_of(path)}, addresses, options);
+ResolvedFrames resolve(const std::string& path, const std::vector<std::uint64_t>& addresses,
+                       const Options& options = {}) {
+  return resolve(Module{path, build_id_of(path)}, addresses, options);
 }
 
 /// "function file:line" for each frame, with "+" before inlined ones and only the base names of files.
@@ -108,9 +110,9 @@ std::string text_of(const std::vector<SourceFrame>& frames) {
   return text;
 }
 
-std::string text_of(const Answer& answer) {
+std::string text_of(const ResolvedFrames& resolved) {
   std::string text;
-  for (const auto& frames : answer.frames) text += text_of(frames) + "--\n";
+  for (const auto& frames : resolved.frames) text += text_of(frames) + "--\n";
   return text;
 }
 
@@ -132,8 +134,8 @@ std::vector<std::uint64_t> text_section(const std::string& path) {
   return {};
 }
 
-bool unresolved(const Answer& answer) {
-  return std::all_of(answer.frames.begin(), answer.frames.end(), [](const std::vector<SourceFrame>& frames) {
+bool unresolved(const ResolvedFrames& resolved) {
+  return std::all_of(resolved.frames.begin(), resolved.frames.end(), [](const std::vector<SourceFrame>& frames) {
     return frames.size() == 1 && frames[0].function.empty() && frames[0].file.empty() && frames[0].line == 0 &&
            !frames[0].inlined;
   });
@@ -160,9 +162,9 @@ TEST_CASE("the frames of each probe are those of the source") {
     INFO(program);
     const auto probes = probes_of(program);
     const auto frames_at = [&](const std::string& probe) {
-      const Answer answer = ask(built(program), {probes.at(probe)});
-      CHECK(answer.warnings.empty());
-      return text_of(answer.frames.at(0));
+      const ResolvedFrames resolved = resolve(built(program), {probes.at(probe)});
+      CHECK(resolved.warnings.empty());
+      return text_of(resolved.frames.at(0));
     };
     const auto line = [](const char* file, const char* words) { return std::to_string(line_of(file, words)); };
 
@@ -194,8 +196,8 @@ TEST_CASE("the frames of each probe are those of the source") {
 TEST_CASE("files are absolute and normalized") {
   const auto probes = probes_of("dwarf4");
   for (const std::string program : {"dwarf4", "dwarf5"}) {
-    const Answer answer = ask(built(program), {probes.at("third")});
-    for (const SourceFrame& frame : answer.frames.at(0)) {
+    const ResolvedFrames resolved = resolve(built(program), {probes.at("third")});
+    for (const SourceFrame& frame : resolved.frames.at(0)) {
       CHECK(std::filesystem::equivalent(
           frame.file, environment("HEAPPROF_FIXTURE_SOURCE") + "/" + frame.file.substr(frame.file.rfind('/') + 1)));
       CHECK(frame.file.find("/./") == std::string::npos);
@@ -207,7 +209,7 @@ TEST_CASE("addr2line agrees on every address of the program") {
   for (const std::string program : {"dwarf4", "fixed"}) {
     const std::string path = built(program);
     const std::vector<std::uint64_t> addresses = text_section(path);
-    const Answer ours = ask(path, addresses);
+    const ResolvedFrames ours = resolve(path, addresses);
 
     Folder folder;
     std::ofstream list(folder / "addresses");
@@ -271,13 +273,13 @@ TEST_CASE("addr2line agrees on every address of the program") {
 TEST_CASE("all formats of the same debug information give the same frames") {
   const std::string whole = built("dwarf4");
   const std::vector<std::uint64_t> addresses = text_section(whole);
-  const std::string truth = text_of(ask(whole, addresses));
+  const std::string truth = text_of(resolve(whole, addresses));
   REQUIRE(truth.find("fixture::third(int)") != std::string::npos);
   const auto check = [&](const std::string& path, const Options& options = {}) {
     INFO(path);
-    const Answer answer = ask(path, addresses, options);
-    CHECK(text_of(answer) == truth);
-    CHECK(answer.warnings == std::vector<std::string>());
+    const ResolvedFrames resolved = resolve(path, addresses, options);
+    CHECK(text_of(resolved) == truth);
+    CHECK(resolved.warnings == std::vector<std::string>());
   };
   SECTION("DWARF 5") { check(built("dwarf5")); }
   SECTION("split DWARF") { check(built("split")); }
@@ -317,8 +319,9 @@ TEST_CASE("a debug file replaces a program that was deleted") {
   const std::vector<std::uint64_t> addresses = text_section(built("dwarf4"));
   Options options;
   options.debug_dirs = {built("debug")};
-  const Answer answer = ask(Module{"/nowhere/program (deleted)", build_id_of(built("dwarf4"))}, addresses, options);
-  CHECK(text_of(answer) == text_of(ask(built("dwarf4"), addresses)));
+  const ResolvedFrames resolved =
+      resolve(Module{"/nowhere/program (deleted)", build_id_of(built("dwarf4"))}, addresses, options);
+  CHECK(text_of(resolved) == text_of(resolve(built("dwarf4"), addresses)));
 }
 
 TEST_CASE("files are opened below the sysroot, including symbolic links") {
@@ -326,55 +329,57 @@ TEST_CASE("files are opened below the sysroot, including symbolic links") {
   Options options;
   options.sysroot = built("sysroot");
   const Module module{"/srv/program", build_id_of(built("dwarf4"))};
-  CHECK(text_of(ask(module, {probes.at("third")}, options).frames.at(0)).starts_with("+fixture::third(int) "));
-  CHECK(unresolved(ask(module, {probes.at("third")})));
+  CHECK(text_of(resolve(module, {probes.at("third")}, options).frames.at(0)).starts_with("+fixture::third(int) "));
+  CHECK(unresolved(resolve(module, {probes.at("third")})));
 }
 
 TEST_CASE("a file of another build is rejected with a warning") {
   const auto probes = probes_of("dwarf4");
   const std::vector<std::uint64_t> third = {probes.at("third")};
   SECTION("another build") {
-    const Answer answer = ask(Module{built("dwarf4"), "0123456789abcdef0123456789abcdef01234567"}, third);
-    CHECK(unresolved(answer));
-    CHECK(answer.warned("changed since the recording"));
+    const ResolvedFrames resolved =
+        resolve(Module{built("dwarf4"), "0123456789abcdef0123456789abcdef01234567"}, third);
+    CHECK(unresolved(resolved));
+    CHECK(resolved.warned("changed since the recording"));
   }
   SECTION("a build without build ID") {
-    const Answer answer = ask(Module{built("no_id_whole"), build_id_of(built("dwarf4"))}, third);
-    CHECK(unresolved(answer));
-    CHECK(answer.warned("no build ID"));
+    const ResolvedFrames resolved = resolve(Module{built("no_id_whole"), build_id_of(built("dwarf4"))}, third);
+    CHECK(unresolved(resolved));
+    CHECK(resolved.warned("no build ID"));
   }
   SECTION("a debug file of another build") {
-    const Answer answer = ask(built("wrong/wrong"), third);
-    CHECK(answer.frames.at(0).at(0).file.empty());
-    CHECK(answer.warned("another build"));
+    const ResolvedFrames resolved = resolve(built("wrong/wrong"), third);
+    CHECK(resolved.frames.at(0).at(0).file.empty());
+    CHECK(resolved.warned("another build"));
   }
   SECTION("a debug file with another checksum") {
-    const Answer answer = ask(built("damaged_link"), third);
-    CHECK(answer.frames.at(0).at(0).file.empty());
-    CHECK(answer.warned("another build"));
+    const ResolvedFrames resolved = resolve(built("damaged_link"), third);
+    CHECK(resolved.frames.at(0).at(0).file.empty());
+    CHECK(resolved.warned("another build"));
   }
   SECTION("no recorded build ID: accepted with a warning") {
-    const Answer answer = ask(Module{built("dwarf4"), ""}, third);
-    CHECK(text_of(answer.frames.at(0)).starts_with("+fixture::third(int) "));
-    CHECK(answer.warned("without build ID"));
+    const ResolvedFrames resolved = resolve(Module{built("dwarf4"), ""}, third);
+    CHECK(text_of(resolved.frames.at(0)).starts_with("+fixture::third(int) "));
+    CHECK(resolved.warned("without build ID"));
   }
 }
 
 TEST_CASE("without debug information ELF symbols are used; without symbols, addresses are unresolved") {
   const auto probes = probes_of("dwarf4");
-  const std::vector<std::uint64_t> asked = {probes.at("third"), probes.at("inlined_in_c"), probes.at("aliases"),
-                                            probes.at("assembly")};
-  CHECK(text_of(ask(built("symbols_only"), asked)) ==
+  const std::vector<std::uint64_t> requested = {probes.at("third"), probes.at("inlined_in_c"), probes.at("aliases"),
+                                                probes.at("assembly")};
+  CHECK(text_of(resolve(built("symbols_only"), requested)) ==
         "fixture::outermost(int) :0\n--\nstatic_in_c :0\n--\nfixture_public :0\n--\nunsized_assembly :0\n--\n");
-  const Answer stripped = ask(built("stripped"), asked);
+  const ResolvedFrames stripped = resolve(built("stripped"), requested);
   CHECK(unresolved(stripped));
   if (exists(built("mini")))
-    CHECK(text_of(ask(built("mini"), asked)).starts_with("fixture::outermost(int) :0\n--\nstatic_in_c :0\n--\n"));
+    CHECK(text_of(resolve(built("mini"), requested))
+              .starts_with("fixture::outermost(int) :0\n--\nstatic_in_c :0\n--\n"));
 }
 
 TEST_CASE("a function without a name has the address of its first instruction") {
   const std::string assembly = "unsized_assembly";  // it has no unwind information
-  std::vector<std::uint64_t> asked, expected;
+  std::vector<std::uint64_t> requested, expected;
   std::istringstream lines(output_of("nm -S --defined-only '" + built("dwarf4") + "'"));
   for (std::string line; std::getline(lines, line);) {
     std::istringstream fields(line);
@@ -382,36 +387,37 @@ TEST_CASE("a function without a name has the address of its first instruction") 
     std::string type, name;
     if (!(fields >> std::hex >> begin >> size >> type >> name) || (type != "t" && type != "T") || size < 2) continue;
     for (const std::uint64_t at : {begin, begin + size / 2, begin + size - 1}) {
-      asked.push_back(at);
+      requested.push_back(at);
       expected.push_back(begin);
     }
   }
-  REQUIRE(asked.size() > 20);
-  const std::size_t functions = asked.size();
-  asked.push_back(probes_of("dwarf4").at("assembly"));
+  REQUIRE(requested.size() > 20);
+  const std::size_t functions = requested.size();
+  requested.push_back(probes_of("dwarf4").at("assembly"));
   expected.push_back(0);
-  asked.push_back(text_section(built("dwarf4")).back() + 0x100000);
+  requested.push_back(text_section(built("dwarf4")).back() + 0x100000);
   expected.push_back(0);
-  const Answer answer = ask(built("stripped"), asked);
-  REQUIRE(unresolved(answer));
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    INFO(std::hex << asked[i]);
-    CHECK(answer.frames[i].back().function_begin == expected[i]);
+  const ResolvedFrames resolved = resolve(built("stripped"), requested);
+  REQUIRE(unresolved(resolved));
+  for (std::size_t i = 0; i < requested.size(); ++i) {
+    INFO(std::hex << requested[i]);
+    CHECK(resolved.frames[i].back().function_begin == expected[i]);
   }
-  const Answer named = ask(built("symbols_only"), {asked.begin(), asked.begin() + static_cast<long>(functions)});
+  const ResolvedFrames named =
+      resolve(built("symbols_only"), {requested.begin(), requested.begin() + static_cast<long>(functions)});
   for (const auto& frames : named.frames) CHECK(frames.back().function_begin == 0);
 }
 
 TEST_CASE("several files with the same problem share a warning") {
   std::vector<Module> modules;
-  std::vector<CodeAddress> asked;
+  std::vector<CodeAddress> requested;
   for (const char* name : {"stripped", "late_stripped", "no_such_file"}) {
     const std::string path = built(name);
-    asked.push_back({static_cast<std::uint32_t>(modules.size()), probes_of("dwarf4").at("third")});
+    requested.push_back({static_cast<std::uint32_t>(modules.size()), probes_of("dwarf4").at("third")});
     modules.push_back({path, exists(path) ? build_id_of(path) : ""});
   }
   Symbolizer symbolizer(modules, {});
-  symbolizer.resolve(asked);
+  symbolizer.resolve(requested);
   const std::vector<std::string> warnings = symbolizer.warnings();
   REQUIRE(warnings.size() == 2);
   CHECK(warnings.at(0).starts_with("stripped and late_stripped: stripped, and no debug file was found"));
@@ -420,11 +426,11 @@ TEST_CASE("several files with the same problem share a warning") {
   for (int i = 0; i < 7; ++i) {
     const std::string copy = built("stripped") + std::to_string(i);
     std::filesystem::copy_file(built("stripped"), copy, std::filesystem::copy_options::overwrite_existing);
-    asked.push_back({static_cast<std::uint32_t>(modules.size()), probes_of("dwarf4").at("third")});
+    requested.push_back({static_cast<std::uint32_t>(modules.size()), probes_of("dwarf4").at("third")});
     modules.push_back({copy, build_id_of(copy)});
   }
   Symbolizer many(modules, {});
-  many.resolve(asked);
+  many.resolve(requested);
   CHECK(many.warnings().at(0).starts_with(
       "stripped, late_stripped, stripped0, stripped1 and 5 other files: stripped, and no debug file was found"));
 }
@@ -433,10 +439,10 @@ TEST_CASE("a function without a symbol is named after the exported functions tha
   std::map<std::string, std::uint64_t> at;
   std::istringstream lines(output_of("cat '" + built("tails_addresses") + "'"));
   for (std::string name, address; lines >> name >> address;) at[name] = std::stoull(address, nullptr, 16);
-  const std::vector<std::uint64_t> asked = {at.at("jumped_to"), at.at("jumped_to") + 4, at.at("called")};
-  const Answer whole = ask(built("tails_whole"), asked);
+  const std::vector<std::uint64_t> requested = {at.at("jumped_to"), at.at("jumped_to") + 4, at.at("called")};
+  const ResolvedFrames whole = resolve(built("tails_whole"), requested);
   CHECK(whole.frames.at(0).at(0).function == "jumped_to");
-  const Answer stripped = ask(built("tails_stripped"), asked);
+  const ResolvedFrames stripped = resolve(built("tails_stripped"), requested);
   CHECK(stripped.frames.at(0).at(0).function == "[tail of answer, ask]");
   CHECK(stripped.frames.at(1).at(0).function == "[tail of answer, ask]");
   CHECK(stripped.frames.at(2).at(0).function.empty());
@@ -447,10 +453,10 @@ TEST_CASE("a symbol without a size ends where the next function with unwind info
   std::istringstream lines(output_of("cat '" + built("late_addresses") + "'"));
   for (std::string name, address; lines >> name >> address;) at[name] = std::stoull(address, nullptr, 16);
   REQUIRE(at.at("nameless") > at.at("stub"));
-  const Answer whole = ask(built("late_whole"), {at.at("stub"), at.at("nameless")});
+  const ResolvedFrames whole = resolve(built("late_whole"), {at.at("stub"), at.at("nameless")});
   CHECK(whole.frames.at(0).at(0).function == "stub");
   CHECK(whole.frames.at(1).at(0).function == "nameless");
-  const Answer stripped = ask(built("late_stripped"), {at.at("stub"), at.at("nameless")});
+  const ResolvedFrames stripped = resolve(built("late_stripped"), {at.at("stub"), at.at("nameless")});
   CHECK(stripped.frames.at(0).at(0).function == "stub");
   CHECK(stripped.frames.at(1).at(0).function.empty());
 }
@@ -472,19 +478,19 @@ TEST_CASE("addresses without a file are unresolved, with a warning") {
   addresses.push_back({static_cast<std::uint32_t>(modules.size()), 0x1234});  // no such module
   addresses.push_back({UINT32_MAX, 0});
   Symbolizer symbolizer(modules, {});
-  const Answer answer{symbolizer.resolve(addresses), symbolizer.warnings()};
-  CHECK(answer.frames.size() == addresses.size());
-  CHECK(unresolved(answer));
+  const ResolvedFrames resolved{symbolizer.resolve(addresses), symbolizer.warnings()};
+  CHECK(resolved.frames.size() == addresses.size());
+  CHECK(unresolved(resolved));
   for (const std::string& path : paths)
     if (!path.empty()) {
       INFO(path);
-      CHECK(answer.warned(path.ends_with('/') ? path
-                                              : path.substr(path.rfind('/') + 1)));  // files that share a warning
+      CHECK(resolved.warned(path.ends_with('/') ? path
+                                                : path.substr(path.rfind('/') + 1)));  // files that share a warning
     }
-  CHECK(answer.warned("deleted while the program ran"));
+  CHECK(resolved.warned("deleted while the program ran"));
   // A second call does not repeat a warning.
   symbolizer.resolve(addresses);
-  CHECK(symbolizer.warnings() == answer.warnings);
+  CHECK(symbolizer.warnings() == resolved.warnings);
 }
 
 TEST_CASE("options: no symbols, no inlined functions") {
@@ -492,11 +498,11 @@ TEST_CASE("options: no symbols, no inlined functions") {
   const std::vector<std::uint64_t> third = {probes.at("third")};
   Options none;
   none.symbols = false;
-  CHECK(unresolved(ask(built("dwarf4"), third, none)));
+  CHECK(unresolved(resolve(built("dwarf4"), third, none)));
   Options flat;
   flat.inlines = false;
   const std::string line = std::to_string(line_of("main.cpp", "outermost calls second"));
-  CHECK(text_of(ask(built("dwarf4"), third, flat)) == "fixture::outermost(int) main.cpp:" + line + "\n--\n");
+  CHECK(text_of(resolve(built("dwarf4"), third, flat)) == "fixture::outermost(int) main.cpp:" + line + "\n--\n");
 }
 
 TEST_CASE("addresses can be in any order, repeated, in many modules, and outside of code") {
@@ -530,15 +536,15 @@ TEST_CASE("debuginfod is used only when allowed") {
   setenv("DEBUGINFOD_URLS", ("file://" + built("server")).c_str(), 1);
   setenv("DEBUGINFOD_CACHE_PATH", (cache / "cache").c_str(), 1);
   const std::vector<std::uint64_t> addresses = text_section(built("dwarf4"));
-  CHECK(ask(built("stripped"), {probes_of("dwarf4").at("third")}).frames.at(0).at(0).file.empty());
+  CHECK(resolve(built("stripped"), {probes_of("dwarf4").at("third")}).frames.at(0).at(0).file.empty());
   CHECK(!exists(cache / "cache"));
   Options options;
   options.debuginfod = true;
-  const std::string truth = text_of(ask(built("dwarf4"), addresses));
-  CHECK(text_of(ask(built("stripped"), addresses, options)) == truth);
-  CHECK(text_of(ask(Module{"/nowhere", build_id_of(built("dwarf4"))}, addresses, options)) == truth);
+  const std::string truth = text_of(resolve(built("dwarf4"), addresses));
+  CHECK(text_of(resolve(built("stripped"), addresses, options)) == truth);
+  CHECK(text_of(resolve(Module{"/nowhere", build_id_of(built("dwarf4"))}, addresses, options)) == truth);
   setenv("DEBUGINFOD_URLS", "", 1);
-  CHECK(ask(Module{"/nowhere", "0011223344"}, {1}, options).warned("DEBUGINFOD_URLS"));
+  CHECK(resolve(Module{"/nowhere", "0011223344"}, {1}, options).warned("DEBUGINFOD_URLS"));
 }
 
 TEST_CASE("functions of a Rust program have the names in its source") {
@@ -558,11 +564,11 @@ TEST_CASE("functions of a Rust program have the names in its source") {
     }
   }
   REQUIRE(insert_address != 0);
-  const auto at_insert = ask(path, {insert_address}).frames.at(0);
+  const auto at_insert = resolve(path, {insert_address}).frames.at(0);
   CHECK(at_insert.back().function.find("insert") != std::string::npos);
   CHECK(at_insert.back().function.find("Wrapper") != std::string::npos);
   CHECK(at_insert.back().file.ends_with("/rust.rs"));
-  for (const auto& frames : ask(path, {insert_address, main_address}).frames)
+  for (const auto& frames : resolve(path, {insert_address, main_address}).frames)
     for (const SourceFrame& frame : frames) {
       CHECK(!frame.function.starts_with("_"));
       CHECK(frame.function.find("17h") == std::string::npos);
@@ -580,7 +586,7 @@ TEST_CASE("llvm-symbolizer agrees on every address of the program") {
   for (const std::string program : {"dwarf4", "dwarf5", "zlib", "linked"}) {
     const std::string path = built(program);
     const std::vector<std::uint64_t> addresses = text_section(built(program == "dwarf5" ? "dwarf5" : "dwarf4"));
-    const Answer ours = ask(path, addresses);
+    const ResolvedFrames ours = resolve(path, addresses);
     Folder folder;
     std::ofstream list(folder / "addresses");
     for (const std::uint64_t address : addresses) list << "0x" << std::hex << address << "\n";
@@ -641,9 +647,9 @@ TEST_CASE("functions of this kernel's vDSO are named") {
         address = std::stoull(line, nullptr, 16);
   }
   if (address == 0 || build_id.empty()) return;
-  const std::string function = ask(Module{"[vdso]", build_id}, {address}).frames.at(0).at(0).function;
+  const std::string function = resolve(Module{"[vdso]", build_id}, {address}).frames.at(0).at(0).function;
   CHECK(function.find("clock_gettime") != std::string::npos);
-  const Answer other = ask(Module{"[vdso]", "0123456789abcdef0123456789abcdef01234567"}, {address});
+  const ResolvedFrames other = resolve(Module{"[vdso]", "0123456789abcdef0123456789abcdef01234567"}, {address});
   CHECK(unresolved(other));
   CHECK(other.warned("another kernel"));
 }
@@ -688,43 +694,43 @@ TEST_CASE("deleted and replaced files are read from the process that still runs 
   const std::string id = build_id_of(program);
   const Running process(program);
   const std::vector<std::uint64_t> addresses = text_section(program);
-  const std::string truth = text_of(ask(program, addresses));
-  const auto ask_live = [&](const std::string& path, pid_t pid) {
+  const std::string truth = text_of(resolve(program, addresses));
+  const auto resolve_live = [&](const std::string& path, pid_t pid) {
     RecordedProcess recorded;
     recorded.live_pid = static_cast<std::uint32_t>(pid);
     Symbolizer symbolizer({{path, id}}, {}, recorded);
-    std::vector<CodeAddress> asked;
-    for (const std::uint64_t address : addresses) asked.push_back({0, address});
-    auto frames = symbolizer.resolve(asked);
-    return Answer{std::move(frames), symbolizer.warnings()};
+    std::vector<CodeAddress> requested;
+    for (const std::uint64_t address : addresses) requested.push_back({0, address});
+    auto frames = symbolizer.resolve(requested);
+    return ResolvedFrames{std::move(frames), symbolizer.warnings()};
   };
   std::filesystem::remove(program);
-  Answer live = ask_live(program + " (deleted)", process.pid);
+  ResolvedFrames live = resolve_live(program + " (deleted)", process.pid);
   CHECK(text_of(live) == truth);
   CHECK(!live.warned("deleted while the program ran"));
-  CHECK(ask_live(program + " (deleted)", 0).warned("deleted while the program ran"));
+  CHECK(resolve_live(program + " (deleted)", 0).warned("deleted while the program ran"));
   std::filesystem::copy_file(built("dwarf4"), program);
-  CHECK(text_of(ask_live(program, process.pid)) == truth);
-  CHECK(ask_live(program, 0).warned("changed since the recording"));
-  CHECK(unresolved(ask_live(program, 0)));
+  CHECK(text_of(resolve_live(program, process.pid)) == truth);
+  CHECK(resolve_live(program, 0).warned("changed since the recording"));
+  CHECK(unresolved(resolve_live(program, 0)));
 }
 
 TEST_CASE("a file without build ID is rejected when its time or size contradicts") {
   const auto probes = probes_of("dwarf4");
-  const auto ask_of = [&](std::uint64_t recorded_at_ns, std::uint64_t map_bytes) {
+  const auto resolve_with = [&](std::uint64_t recorded_at_ns, std::uint64_t map_bytes) {
     RecordedProcess recorded;
     recorded.recorded_at_ns = recorded_at_ns;
     Symbolizer symbolizer({{built("no_id_whole"), "", map_bytes}}, {}, recorded);
     auto frames = symbolizer.resolve({{0, probes.at("third")}});
-    return Answer{std::move(frames), symbolizer.warnings()};
+    return ResolvedFrames{std::move(frames), symbolizer.warnings()};
   };
   constexpr std::uint64_t kLong = std::uint64_t{1} << 61;  // after the file was built, and after now
-  CHECK(text_of(ask_of(kLong, 0)).starts_with("+fixture::third(int) "));
-  CHECK(text_of(ask_of(0, 0x5000)).starts_with("+fixture::third(int) "));
-  CHECK(unresolved(ask_of(1'000'000'000, 0)));
-  CHECK(ask_of(1'000'000'000, 0).warned("modified after the recording started"));
-  CHECK(unresolved(ask_of(kLong, 0x500000)));
-  CHECK(ask_of(kLong, 0x500000).warned("changed since the recording"));
+  CHECK(text_of(resolve_with(kLong, 0)).starts_with("+fixture::third(int) "));
+  CHECK(text_of(resolve_with(0, 0x5000)).starts_with("+fixture::third(int) "));
+  CHECK(unresolved(resolve_with(1'000'000'000, 0)));
+  CHECK(resolve_with(1'000'000'000, 0).warned("modified after the recording started"));
+  CHECK(unresolved(resolve_with(kLong, 0x500000)));
+  CHECK(resolve_with(kLong, 0x500000).warned("changed since the recording"));
 }
 
 TEST_CASE("cached frames equal resolved ones, until a file changes") {
@@ -736,28 +742,28 @@ TEST_CASE("cached frames equal resolved ones, until a file changes") {
   const std::vector<std::uint64_t> addresses = text_section(built("dwarf4"));
   const std::vector<std::uint64_t> half(addresses.begin(),
                                         addresses.begin() + static_cast<std::ptrdiff_t>(addresses.size() / 2));
-  const Answer bare = ask(program, addresses, options);
+  const ResolvedFrames bare = resolve(program, addresses, options);
   CHECK(exists(options.cache_folder));
-  CHECK(text_of(ask(program, addresses, options)) == text_of(bare));
-  CHECK(ask(program, addresses, options).warnings == bare.warnings);
+  CHECK(text_of(resolve(program, addresses, options)) == text_of(bare));
+  CHECK(resolve(program, addresses, options).warnings == bare.warnings);
   // A debug file is installed after the first call.
   Options with_debug = options;
   with_debug.debug_dirs = {built("debug")};
   Options uncached = with_debug;
   uncached.cache_folder.clear();
-  const std::string truth = text_of(ask(program, addresses, uncached));
+  const std::string truth = text_of(resolve(program, addresses, uncached));
   CHECK(truth != text_of(bare));
-  CHECK(text_of(ask(program, half, with_debug)) == text_of(ask(program, half, uncached)));
-  CHECK(text_of(ask(program, addresses, with_debug)) == truth);  // half of them cached
-  CHECK(text_of(ask(program, addresses, with_debug)) == truth);
+  CHECK(text_of(resolve(program, half, with_debug)) == text_of(resolve(program, half, uncached)));
+  CHECK(text_of(resolve(program, addresses, with_debug)) == truth);  // half of them cached
+  CHECK(text_of(resolve(program, addresses, with_debug)) == truth);
   // Without inlined functions, from the same cache entries.
   with_debug.inlines = uncached.inlines = false;
-  CHECK(text_of(ask(program, addresses, with_debug)) == text_of(ask(program, addresses, uncached)));
+  CHECK(text_of(resolve(program, addresses, with_debug)) == text_of(resolve(program, addresses, uncached)));
   // Damaged entries are replaced.
   for (const auto& entry : std::filesystem::directory_iterator(options.cache_folder))
     std::ofstream(entry.path(), std::ios::binary | std::ios::trunc) << "damaged";
   with_debug.inlines = true;
-  CHECK(text_of(ask(program, addresses, with_debug)) == truth);
+  CHECK(text_of(resolve(program, addresses, with_debug)) == truth);
 }
 
 TEST_CASE("resolving addresses of a damaged file does not crash") {
@@ -775,9 +781,9 @@ TEST_CASE("resolving addresses of a damaged file does not crash") {
       damaged[damaged.size() / 8 + random() % (damaged.size() - damaged.size() / 8)] = static_cast<char>(random());
     const std::string path = folder / "damaged";
     std::ofstream(path, std::ios::binary) << damaged;
-    const Answer answer = ask(Module{path, ""}, addresses);
-    REQUIRE(answer.frames.size() == addresses.size());
-    for (const auto& frames : answer.frames) REQUIRE(!frames.empty());
+    const ResolvedFrames resolved = resolve(Module{path, ""}, addresses);
+    REQUIRE(resolved.frames.size() == addresses.size());
+    for (const auto& frames : resolved.frames) REQUIRE(!frames.empty());
   }
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(120));
 }
