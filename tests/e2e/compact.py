@@ -1,5 +1,5 @@
 """Commands print the same for a compacted trace as for its original: byte for byte with --exact; otherwise times
-differ by less than a microsecond, and numbers replace addresses. Problems are reported, of the input and of a
+are rounded to about a microsecond, and numbers replace addresses. Problems are reported, of the input and of a
 compacted trace that was damaged later."""
 
 import gzip
