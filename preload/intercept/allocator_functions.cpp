@@ -19,7 +19,7 @@ struct Row {
 // The columns of a signature: kind, throws, pointer, size, count. One function per line.
 // clang-format off
 
-/// Functions of C and POSIX, which every family has with its prefix.
+/// Functions of C and POSIX. Every family has them, with its prefix.
 constexpr Row kCommon[] = {
     {"malloc", {Kind::kAllocate, false, kNone, 0, kNone}},
     {"calloc", {Kind::kAllocate, false, kNone, 0, 1}},
@@ -92,7 +92,8 @@ constexpr Row kTcmallocInternalRows[] = {
     {"Pvalloc", {Kind::kAllocate, false, kNone, 0, kNone}},
 };
 
-/// mimalloc.h: functions that also exist with a heap as first parameter, named heap_... (alloc_new only so).
+/// mimalloc.h: functions that also exist with the prefix heap_ and a heap as first parameter. alloc_new has only that
+/// form.
 constexpr Row kMimallocHeapRows[] = {
     {"malloc", {Kind::kAllocate, false, kNone, 0, kNone}},
     {"malloc_small", {Kind::kAllocate, false, kNone, 0, kNone}},
@@ -178,7 +179,8 @@ bool match_mimalloc(const char* name, AllocatorFunction& result) noexcept {
          set(result, find_row(kCommon, name), Family::kMimalloc);
 }
 
-/// Mangled names, Itanium C++ ABI 5.1.3: nw and na take a size, dl and da a pointer; then size, alignment, nothrow.
+/// Mangled names (Itanium C++ ABI 5.1.3): nw and na have a size as parameter, dl and da a pointer. A size (dl and da
+/// only), an alignment and nothrow may follow.
 bool match_operator(const char* name, AllocatorFunction& result) noexcept {
   const bool allocates = name[2] == 'n' && (name[3] == 'w' || name[3] == 'a') && name[4] == 'm';
   const bool frees = name[2] == 'd' && (name[3] == 'l' || name[3] == 'a') && name[4] == 'P' && name[5] == 'v';
@@ -196,7 +198,7 @@ bool match_operator(const char* name, AllocatorFunction& result) noexcept {
   return true;
 }
 
-/// Whether a name of an allocator's function begins with `character`. Names that begin with '_' are checked
+/// Whether the name of some allocator function begins with `character`. Names that begin with '_' are checked
 /// separately.
 bool is_first_character(char character) noexcept {
   constexpr const char* kLetters = "Tacdfjmprstvx";

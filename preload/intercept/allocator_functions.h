@@ -23,15 +23,15 @@ enum class Kind : std::uint8_t {
   kDuplicateString,         ///< returns a copy of the string `pointer`, of at most `size` characters, or null
   kReallocate,              ///< reallocates `pointer`; returns null when it failed and the block stays allocated
   kReallocateOrFree,        ///< reallocf: the same, but frees the block when it failed
-  kResizeInPlace,           ///< xallocx: resizes the block `pointer`, and returns its size now
+  kResizeInPlace,           ///< xallocx: resizes the block `pointer`, and returns its new size
   kFree,
 };
 
-/// What a function does, and the numbers, from 0, of the integer parameters with its arguments.
+/// What a function does, and which integer parameters, numbered from 0, have its arguments.
 struct Signature {
   Kind kind;
   bool throws;           ///< may throw: operator new
-  std::uint8_t pointer;  ///< see Kind; otherwise the block
+  std::uint8_t pointer;  ///< as Kind describes; for kFree, the block
   std::uint8_t size;     ///< kNoArgument, for kDuplicateString: no limit
   std::uint8_t count;    ///< multiplied with `size`; kNoArgument: 1
   bool operator==(const Signature&) const = default;
@@ -42,8 +42,8 @@ inline constexpr std::uint8_t kNoArgument = 255;
 struct AllocatorFunction {
   Signature signature;
   Family family;
-  /// For kPlain: a bit that is set for the functions of kCoreAll. An object that has all of them contains an
-  /// allocator. One that has only a function named free does not.
+  /// For kPlain: the function's bit of kCoreAll, or 0. An object contains an allocator if its functions have all of
+  /// these bits. A function named free alone is no allocator.
   std::uint8_t core;
 };
 
@@ -55,7 +55,7 @@ inline constexpr std::uint8_t kCoreAll = 7;
 /// Finds the function with the symbol name `symbol`. Returns false when it is not an allocator's.
 bool find_allocator_function(const char* symbol, AllocatorFunction& result) noexcept;
 
-/// The name of the allocator, for people.
+/// The name of the allocator, for messages.
 const char* family_name(Family family) noexcept;
 
 }  // namespace heapprof::intercept

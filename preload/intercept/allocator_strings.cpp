@@ -14,7 +14,7 @@ namespace {
 struct KnownString {
   const char* allocator;
   const char* text;
-  std::size_t malloc_at;  ///< offset of "malloc" in it
+  std::size_t malloc_at;  ///< offset of "mal" in `text`, in either case
 };
 
 // Prefixes of messages and names of environment variables, which every build contains.
@@ -23,8 +23,8 @@ constexpr KnownString kKnownStrings[] = {{"jemalloc", "<jemalloc>: ", 3},
                                          {"tcmalloc", "TCMALLOC_SAMPLE_PARAMETER", 2},
                                          {"tcmalloc", "tcmalloc: large alloc", 2}};
 
-/// The allocator that a known string among these bytes belongs to, or null. Compares sixteen bytes at a time with
-/// "mal", which all known strings contain and little else does: whole programs are searched.
+/// The allocator of the first known string in these bytes, or null. Whole programs are searched, so the bytes are
+/// first compared, sixteen at a time, with "mal", which all known strings contain and which is rare elsewhere.
 const char* find_known_string(const char* begin, std::size_t bytes) noexcept {
   using Vector [[gnu::vector_size(16)]] = unsigned char;
   const auto load = [](const char* at) {
@@ -53,7 +53,7 @@ const char* find_known_string(const char* begin, std::size_t bytes) noexcept {
 
 const char* find_allocator_by_strings(const char* path) noexcept {
   constexpr std::size_t kPieceBytes = 256u << 10;
-  constexpr std::size_t kOverlapBytes = 64;  // more than a known string and the rest behind the last vector
+  constexpr std::size_t kOverlapBytes = 64;  // more than the longest known string and the bytes after the last vector
   const Buffer memory(sizeof(ElfFile));
   const Buffer piece(kPieceBytes);
   if (!memory || !piece) return nullptr;

@@ -14,7 +14,8 @@ namespace heapprof::intercept {
 /// Limit for one read table, so that recording does not take much of the host's memory.
 inline constexpr std::uint64_t kMaxTableBytes = 512u << 20;
 
-/// Zeroed memory for the time of a call; false when there is none, or `bytes` is 0 or exceeds kMaxTableBytes.
+/// Zeroed memory, unmapped by the destructor. Converts to false when mapping failed, or `bytes` is 0 or exceeds
+/// kMaxTableBytes.
 class Buffer {
  public:
   explicit Buffer(std::uint64_t bytes) noexcept;
@@ -29,7 +30,7 @@ class Buffer {
   char* memory_ = nullptr;
 };
 
-/// The headers of an open file. Zeroed memory is a valid one, but for `fd`.
+/// The headers of an open file. Zeroed memory is a valid object, except that `fd` must be set.
 struct ElfFile {
   int fd;
   ElfW(Ehdr) header;
@@ -40,7 +41,7 @@ struct ElfFile {
 /// Reads exactly `bytes` bytes. Returns false when the file is shorter, or the read failed.
 bool read_at(int fd, void* to, std::uint64_t bytes, std::uint64_t offset) noexcept;
 
-/// Reads the headers of `file.fd`. Returns false when the file is no 64-bit ELF file.
+/// Reads the headers of `file.fd`. Returns false when it is not a 64-bit ELF file.
 bool read_headers(ElfFile& file) noexcept;
 
 }  // namespace heapprof::intercept

@@ -1,13 +1,13 @@
-// When objects are examined. Those that came with the program: in the library's constructor, before main, while there
-// is one thread. Those that are loaded later: at the loader's own allocations, after the object has been mapped and
-// before any of its code runs. The loading thread scans, and holds the loader's lock. An object that is found in any
-// other way while there are several threads is not patched, because one of them may be in its functions.
+// Objects that are loaded with the program are examined in the library's constructor, while there is one thread.
+// Objects that are loaded later are examined at the loader's own allocations, after the object has been mapped and
+// before any of its code runs; the loading thread scans, and holds the loader's lock. An object that is found at
+// another time while there are several threads is not patched, because a thread may be executing its functions.
 //
-// Which objects. All but the loader, the vDSO and this library. Real functions, which the hooks stand in front of,
-// are patched too, because some callers bypass the hooks: a library that defines malloc and is linked with
-// -Bsymbolic, and libraries that are loaded with RTLD_DEEPBIND, which find libc's malloc first. libc is patched at
-// the start, if an object loads others at all; later, threads may be in malloc. The libc of another namespace
-// (dlmopen) is an object like any other; other namespaces are visible from glibc 2.35 on (r_debug_extended).
+// All objects are examined except the loader, the vDSO and this library. Real functions are patched too, because some
+// callers bypass the hooks: a library that defines malloc and is linked with -Bsymbolic, and libraries that are
+// loaded with RTLD_DEEPBIND, for which libc's malloc is found first. libc is patched only if an object can load
+// others, and only at the start, because threads may be in malloc later. The libc of another namespace (dlmopen) is
+// examined as other objects are; other namespaces are visible from glibc 2.35 on (r_debug_extended).
 #include "preload/intercept/intercept.h"
 
 #include <elf.h>
@@ -40,7 +40,8 @@ struct Memory {
 };
 constinit Memory* g_memory = nullptr;
 
-/// The kernel counts a link of /proc/self/task for each thread. Not inlined, so that its stack is not its callers'.
+/// The directory /proc/self/task has two links, and one more for each thread. Not inlined, so that its buffer does
+/// not enlarge the callers' frames.
 [[gnu::noinline]] bool has_one_thread() noexcept {
   struct statx status;
   return !sys::failed(
@@ -60,7 +61,7 @@ bool is_main(const link_map& map) noexcept { return map.l_addr == _r_debug.r_map
 
 /// Examines the objects that are new on the lists of all namespaces. In the state RT_ADD, the loader is adding to a
 /// list: a new object is mapped, and none of its code has run. That does not hold if a scan was missed, because the
-/// object may then be new to this scan only.
+/// object may have been loaded before.
 void scan() noexcept {
   if (!begin_scan()) return note_missed_scan();
   Memory& memory = *g_memory;
@@ -86,7 +87,7 @@ void scan() noexcept {
       else libc = map;
     });
   }
-  // Last, because it depends on whether any other object calls dlopen.
+  // libc is examined last: whether it is patched depends on whether another object calls dlopen.
   if (libc.l_ld != nullptr && examiner.object_loads_others() && examiner.find_path(libc, reader))
     examiner.examine(libc, false, Role::kLibc, has_one_thread());
   reader.close();

@@ -1,5 +1,5 @@
-// Records embedded allocators: finds the functions of allocators that programs and libraries bring along, and patches
-// them, so that the allocator stays in charge and its calls are recorded (docs/embedded-allocators.md).
+// Records embedded allocators: finds their functions in programs and libraries, and patches them so that calls are
+// recorded and the allocator still serves them (docs/embedded-allocators.md).
 //
 //   intercept            which objects are examined, and when
 //   scan_lock            one scan at a time
@@ -7,15 +7,15 @@
 //   object_examiner      which functions of an object are patched
 //   allocator_functions, object_symbols, allocator_strings, elf_file   how they are found
 //   object_patcher, <architecture>/patch     how they are patched
-//   patched_call, <architecture>/trampoline  what is recorded of a call
-//   object_report        what people read about it
+//   patched_call, <architecture>/trampoline  how a call is recorded
+//   object_report        messages and notes about an object
 #pragma once
 
 namespace heapprof::intercept {
 
-/// Patches the objects that came with the program, and watches for others. Returns whether the free that the
-/// program's calls reach has been patched. Precondition: the library's constructor, one thread, recording has
-/// started.
+/// Patches the objects that were loaded with the program, and those that are loaded later. Returns whether the free
+/// that the program's calls reach has been patched. Precondition: the library's constructor, one thread, recording
+/// has started.
 bool start() noexcept;
 
 }  // namespace heapprof::intercept

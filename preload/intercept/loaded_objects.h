@@ -1,9 +1,9 @@
 // Remembers which objects on one namespace's list of the loader have been visited.
 //
 // The loader only appends objects to a list and unlinks them. So as long as the last visited object is on the list,
-// new objects come after it, and an update reads that object, the link of the one before it and the new objects,
-// however long the list is. When the last visited object was unloaded, the one before it takes its place. Entries of
-// other unloaded objects stay until there are as many of them as of the rest.
+// new objects come after it, and an update reads only that object, the link of its predecessor and the new
+// objects. When the last visited object was unloaded, its predecessor takes its place. Entries of other unloaded
+// objects stay until the number of entries has more than doubled since the whole list was last compared.
 //
 // Objects are read through a sys::GuardedReader, because another thread may be unlinking one: pthread_create and
 // thread-local storage make the loader allocate without its lock, and an update happens then too.
@@ -18,7 +18,7 @@
 
 namespace heapprof::intercept {
 
-/// Identifies an object, also after another one was loaded at its address.
+/// Identifies an object, and distinguishes it from one that is loaded at the same address later.
 struct LoadedObject {
   const link_map* map;
   std::uint64_t load_bias;
@@ -26,7 +26,7 @@ struct LoadedObject {
   bool operator==(const LoadedObject&) const = default;
 };
 
-/// Zeroed memory is a valid one.
+/// Zeroed memory is a valid object.
 class LoadedObjects {
  public:
   static constexpr std::size_t kMaxObjects = 4096;
@@ -60,7 +60,7 @@ class LoadedObjects {
  private:
   static constexpr std::size_t kMinUnlinked = 64;
 
-  /// To read one object while the loader unlinks others.
+  /// Attempts to read one object while the loader unlinks others.
   static constexpr unsigned kMaxTries = 8;
 
   static const link_map* first(const link_map* const* head) noexcept {
@@ -81,11 +81,11 @@ class LoadedObjects {
       if (map.l_prev == nullptr) linked = first(head);
       else if (!reader.read(&map.l_prev->l_next, &linked, sizeof linked)) linked = nullptr;
       if (linked == object.map) return OnList::kYes;
-      // Either this object has been unlinked, and keeps its l_prev; or the one before it, and l_prev changes.
+      // Either this object has been unlinked, and keeps its l_prev, or its predecessor has, and l_prev changes.
       link_map now;
       if (!read(now)) return reader.refused() ? OnList::kUnknown : OnList::kNo;
       if (now.l_prev != map.l_prev) continue;
-      // While the loader unlinks the one before, l_prev has changed already, and that one is still linked between.
+      // While the loader unlinks the predecessor, l_prev has changed, but the predecessor still links to this object.
       const link_map* after = nullptr;
       if (linked != nullptr && reader.read(&linked->l_next, &after, sizeof after) && after == object.map)
         return OnList::kUnknown;
@@ -95,7 +95,7 @@ class LoadedObjects {
   }
 
   /// Removes entries from the end until the last one is on the list, and copies that object to `map`. Returns false
-  /// when it is unknown whether it is.
+  /// when that cannot be determined.
   template <typename Reader>
   bool drop_unlinked_at_end(const link_map* const* head, Reader& reader, link_map& map) noexcept {
     for (; count_ != 0; --count_) {
@@ -110,7 +110,7 @@ class LoadedObjects {
   bool compare(const link_map* const* head, Reader& reader, Scratch& found, Visit& visit) noexcept {
     link_map map;
     std::size_t count = 0;  // of `found`
-    std::size_t next = 0;   // entry that can be met next: entries are in the list's order
+    std::size_t next = 0;   // first entry that can match: entries are in the list's order
     bool complete = true;
     const link_map* before = nullptr;
     for (const link_map* at = first(head); at != nullptr; before = at, at = map.l_next) {
@@ -130,7 +130,7 @@ class LoadedObjects {
       if (insert(object, next)) ++next;
       visit(map);
     }
-    // Objects behind the unreadable one may still be on the list.
+    // Objects after the unreadable one may still be on the list.
     if (!complete)
       while (next != count_ && count != kMaxObjects) found[count++] = visited_[next++];
     __builtin_memcpy(visited_, found, count * sizeof(LoadedObject));
@@ -147,7 +147,7 @@ class LoadedObjects {
   }
 
   /// Adds an entry before the object is visited: a signal handler may fork during the visit, and the child must not
-  /// visit it again. When this is interrupted, the entries of all other objects are still there. Returns false when
+  /// visit it again. If insert() is interrupted, the entries of all other objects exist. Returns false when
   /// there is no room.
   bool insert(const LoadedObject& object, std::size_t at) noexcept {
     if (count_ == kMaxObjects) return false;

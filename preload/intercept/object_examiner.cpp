@@ -6,7 +6,7 @@
 
 namespace heapprof::intercept {
 
-/// Takes the path of the mapping. Costs reading /proc/self/maps up to there.
+/// Stores the path of the mapping. Reads /proc/self/maps up to the mapping's line.
 bool ObjectExaminer::find_mapped_path(const link_map& map) noexcept {
   sys::Mapping mapping;
   path_is_mapped_ = true;
@@ -14,7 +14,8 @@ bool ObjectExaminer::find_mapped_path(const link_map& map) noexcept {
          path_[0] == '/';
 }
 
-/// Takes the loader's name if it is an absolute path: its cost does not grow with the number of mappings.
+/// Uses the loader's name if it is an absolute path, because the cost of reading /proc/self/maps grows with the
+/// number of mappings.
 bool ObjectExaminer::find_path(const link_map& map, sys::GuardedReader& reader) noexcept {
   path_is_mapped_ = false;
   return (reader.read_string(map.l_name, path_, sizeof path_) && path_[0] == '/') || find_mapped_path(map);
@@ -26,8 +27,8 @@ bool ObjectExaminer::is_libc() const noexcept {
          after_prefix(name, "ld-linux") != nullptr || after_prefix(name, "ld-2.") != nullptr;
 }
 
-/// When the file with the loader's name has functions to patch, the file that is mapped is read instead: the first
-/// may have been replaced since.
+/// When the file with the loader's name has functions to patch, the file that is mapped is read instead, because
+/// the file with that name may be a newer one.
 bool ObjectExaminer::read_symbols(const link_map& map) noexcept {
   const auto read = [&] {
     __builtin_memset(static_cast<void*>(&symbols_), 0, sizeof symbols_);
@@ -51,7 +52,8 @@ Family ObjectExaminer::select(std::size_t& count) noexcept {
     const FunctionSymbol& function = symbols_.functions[i];
     const Family family = function.allocator.family;
     if (family == Family::kPlain && !has_plain_allocator) continue;
-    // Without an allocator in the object, operator new calls malloc and is recorded there. With one, it may not.
+    // Without an allocator in the object, operator new calls malloc and is recorded there. With one, it may bypass
+    // malloc.
     if (family == Family::kOperator && !has_prefixed_allocator && !has_plain_allocator) continue;
     if (family < Family::kPlain) result = family;
     if (family == Family::kPlain && text_equal(function.name, "mallocx")) has_mallocx = true;

@@ -1,4 +1,5 @@
-// Finds the allocator of a loaded object, decides which of its functions to patch, and has them patched and reported.
+// Finds the allocator of a loaded object, decides which of its functions are patched, and calls ObjectPatcher and
+// ObjectReport.
 #pragma once
 
 #include <link.h>
@@ -13,7 +14,8 @@
 
 namespace heapprof::intercept {
 
-/// Zeroed memory is a valid one; it is too large for a stack. Not thread-safe: only the thread that scans uses it.
+/// Zeroed memory is a valid object. An object is too large for a stack. Not thread-safe: only the thread that scans
+/// uses it.
 class ObjectExaminer {
  public:
   /// Finds the path of the object's file. Returns false when it is not known.
@@ -22,7 +24,8 @@ class ObjectExaminer {
   /// Whether the path that was found last is that of a libc, or of its loader.
   bool is_libc() const noexcept;
 
-  /// Examines the object whose path was found last. `no_thread_inside`: no other thread can be in its functions.
+  /// Examines the object whose path was found last. `no_thread_inside`: no other thread can be executing its
+  /// functions.
   void examine(const link_map& map, bool is_main, Role role, bool no_thread_inside) noexcept;
 
   /// Whether an object other than libc, of those examined so far, calls dlopen.
@@ -38,7 +41,7 @@ class ObjectExaminer {
   Family select(std::size_t& count) noexcept;
 
   char path_[kPathBytes];
-  bool path_is_mapped_;  ///< `path_` is that of the mapping, else the loader's
+  bool path_is_mapped_;  ///< true: `path_` is the path of the mapping; false: the loader's name
   bool object_loads_others_;
   ObjectSymbols symbols_;
   const FunctionSymbol* selected_[kMaxFunctions];

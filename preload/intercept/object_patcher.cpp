@@ -9,27 +9,28 @@ namespace heapprof::intercept {
 namespace {
 
 using Free = void(void*) noexcept;
-constinit Free* g_free_behind_patch = nullptr;
+constinit Free* g_original_free = nullptr;
 
 /// Called by the hooks in place of the real free. The allocator's free may call other patched functions: these calls
 /// are part of this one, and are not recorded.
-void free_behind_patch(void* block) noexcept {
+void call_original_free(void* block) noexcept {
   const void* const outer = recorder::t_local.reallocating;
   ++recorder::t_local.allocator_depth;
   recorder::t_local.reallocating = block;
-  g_free_behind_patch(block);
+  g_original_free(block);
   recorder::t_local.reallocating = outer == block ? nullptr : outer;
   --recorder::t_local.allocator_depth;
 }
 
-/// Makes the hooks call the displaced instructions. libc's free calls no other function of the allocator.
+/// Makes the hooks call the displaced instructions. Another free than libc's may call patched functions, so the hooks
+/// call it through call_original_free().
 void redirect_hooks(const FunctionSymbol& symbol, const PatchedFunction& function, bool libc) noexcept {
   const auto* const entry = reinterpret_cast<const void*>(symbol.address);
   const bool is_free = entry == reinterpret_cast<const void*>(real::functions().free);
   real::redirect(entry, function.original);
   if (!is_free || libc) return;
-  g_free_behind_patch = real::functions().free;
-  real::redirect(function.original, reinterpret_cast<const void*>(free_behind_patch));
+  g_original_free = real::functions().free;
+  real::redirect(function.original, reinterpret_cast<const void*>(call_original_free));
 }
 
 bool is_real_function(const FunctionSymbol& symbol) noexcept {

@@ -14,11 +14,11 @@
 
 namespace heapprof::intercept {
 
-/// Zeroed memory is a valid one. Not thread-safe: only the thread that scans uses it.
+/// Zeroed memory is a valid object. Not thread-safe: only the thread that scans uses it.
 class ObjectPatcher {
  public:
-  /// Patches the `count` functions in `functions`, and moves those that were patched to its front. Returns how many
-  /// these are. Reports the others. Precondition: no other thread is in these functions.
+  /// Patches the `count` functions in `functions`, and moves those that were patched to its front. Returns their
+  /// number. Reports the others. Precondition: no other thread is in these functions.
   std::size_t patch(const ObjectSymbols& symbols, const FunctionSymbol** functions, std::size_t count, Role role,
                     ObjectReport& report) noexcept;
 
@@ -28,8 +28,8 @@ class ObjectPatcher {
  private:
   static constexpr std::size_t kMaxAreas = 512;
 
-  /// What was mapped for an object. When it has been unloaded and another object is loaded in its place, that one
-  /// uses the memory again: a thread that were still in the old functions would return to code that is gone.
+  /// Memory that was mapped for an object. After the object has been unloaded, another one that is loaded in its
+  /// place reuses the memory. No thread can be in the old stubs, because it would return to unmapped code.
   struct Area {
     std::uint64_t begin;  ///< of the object
     std::uint64_t end;
@@ -46,7 +46,7 @@ class ObjectPatcher {
   Area areas_[kMaxAreas];
   std::size_t area_count_;
   bool program_free_is_patched_;
-  // For the time of patch(), one for each function.
+  // Used during patch(), with one element for each function.
   Patch patches_[kMaxFunctions];
   PatchedFunction* patched_[kMaxFunctions];
   bool refused_[kMaxFunctions];

@@ -14,7 +14,7 @@ using recorder::LogLevel;
 constexpr std::size_t kMaxListedPatched = 6;
 constexpr std::size_t kMaxListedSkipped = 20;
 
-/// What the figures lack when functions are not patched: "Blocks allocated by " + "it" or "them" + " are missing".
+/// How functions that are not patched affect the figures: the text before and after "it" or "them".
 struct Effect {
   const char* before;
   const char* after;
@@ -44,7 +44,7 @@ void ObjectReport::begin(const char* path, Role role) noexcept {
   skipped_count_ = 0;
 }
 
-/// Functions of the program's libc matter only to code that bypasses the hooks, which few programs have.
+/// Whether functions of the program's libc are patched matters only to code that bypasses the hooks, which is rare.
 LogLevel ObjectReport::level() const noexcept { return role_ == Role::kLibc ? LogLevel::kInfo : LogLevel::kWarn; }
 
 void ObjectReport::skip(const FunctionSymbol& function, const char* reason) noexcept {

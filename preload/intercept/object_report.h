@@ -1,5 +1,5 @@
-// What people read about an object with an allocator: messages in the log and notes in the trace. They name the
-// functions that are patched, those that are not, with the reason, and what the figures lack by it.
+// Messages in the log and notes in the trace about an object with an allocator. They name the functions that are
+// patched, those that are not, the reason, and the effect on the figures.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace heapprof::intercept {
 
-/// What an object is to the program.
+/// How the program uses an object.
 enum class Role : std::uint8_t {
   kOther,
-  kLibc,                ///< the program's libc, which the hooks stand in front of
-  kOtherNamespaceLibc,  ///< the libc of a namespace that dlmopen made
+  kLibc,                ///< the program's libc, whose functions the hooks interpose
+  kOtherNamespaceLibc,  ///< the libc of a namespace that dlmopen created
 };
 
-/// Zeroed memory is a valid one. Not thread-safe: only the thread that scans uses it.
+/// Zeroed memory is a valid object. Not thread-safe: only the thread that scans uses it.
 class ObjectReport {
  public:
   /// Begins the report of another object. `path` is used until the next call.

@@ -21,7 +21,7 @@ ThreadState* thread_state() noexcept {
 }
 
 /// Removes calls that an exception or a longjmp abandoned: their frames are below this one. Calls on an alternate
-/// signal stack may be below it too; they restore what they changed when they return.
+/// signal stack may be below it too, and are then removed; they restore what they changed when they return.
 void remove_abandoned_calls(ThreadState& thread, const CallFrame& frame) noexcept {
   while (thread.intercepted != 0) {
     const InterceptedCall& call = thread.calls[thread.intercepted - 1];
@@ -32,7 +32,8 @@ void remove_abandoned_calls(ThreadState& thread, const CallFrame& frame) noexcep
   }
 }
 
-/// Whether `outer` itself made the call: its code called, or the trampoline did in its place after a jump.
+/// Whether the call is part of `outer`: its code called, or jumped; after a jump, the return address is in the
+/// trampoline.
 bool is_part_of(const PatchedFunction& outer, const CallFrame& frame) noexcept {
   return frame.return_address == reinterpret_cast<std::uint64_t>(heapprof_intercept_returned) ||
          frame.return_address - outer.begin - 1 < outer.end - outer.begin;
@@ -95,7 +96,7 @@ bool is_silent_caller(const PatchedFunction& function, std::uint64_t return_addr
   return return_address - function.silent_begin < function.silent_end - function.silent_begin;
 }
 
-/// Whether the call itself is to be recorded, and not an outer one instead.
+/// Whether the call is recorded. A call that is part of a recorded outer call is not.
 bool is_recorded(ThreadState& thread, CallFrame& frame) noexcept {
   remove_abandoned_calls(thread, frame);
   const PatchedFunction& function = *frame.function;
@@ -103,7 +104,7 @@ bool is_recorded(ThreadState& thread, CallFrame& frame) noexcept {
     return false;
   if (thread.intercepted == 0) return true;
   const auto& outer = *static_cast<const PatchedFunction*>(thread.calls[thread.intercepted - 1].target);
-  // When an outer function that may throw does so because an inner one failed, only the inner one returns.
+  // Calls inside a function that may throw are recorded: when it throws, it does not return to the trampoline.
   return !is_part_of(outer, frame) || (outer.signature.throws && function.signature.kind != Kind::kFree);
 }
 

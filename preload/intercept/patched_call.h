@@ -6,11 +6,12 @@
 //  - A call from the code of a patched function, or a jump from there, is part of that outer call. Only the outer one
 //    is recorded, with the program's stack and the size that the program asked for. Program code that runs inside the
 //    outer call (a new_handler, a signal handler) calls from its own code, and is recorded.
-//  - A call that comes through other functions of the allocator is recorded. The outer call then finds its block
-//    recorded already (recorder::AllocatorCall). The free of the block that an outer call gives up is not recorded.
+//  - A call that comes through functions that are not patched is recorded. The outer call then finds that its block
+//    has been recorded (recorder::AllocatorCall). An inner free of the block that the outer call frees or reallocates
+//    is not recorded.
 //
-// A call that an exception or a longjmp abandoned stays in the thread's list until the next call from higher up the
-// stack removes it.
+// A call that an exception or a longjmp abandoned stays in the thread's list until the next call from an outer frame
+// removes it.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +30,9 @@ struct PatchedFunction {
   /// One of the real functions, or a function of a libc. Calls that bypass the hooks are recorded, but not those that
   /// are made while the thread is in any allocator's function.
   bool is_real_function;
-  /// Calls from this code are not recorded. For functions of the program's libc: libc itself. What libc wants
-  /// recorded it calls through the hooks; at a thread's end, it calls free for blocks that the program has freed
-  /// already (malloc.c, tcache_thread_shutdown).
+  /// Calls from this code are not recorded. For functions of the program's libc, it is libc's own code. libc
+  /// allocates for the program through the hooks. At a thread's end, it calls free for blocks that the program has
+  /// freed already (malloc.c, tcache_thread_shutdown).
   std::uint64_t silent_begin;
   std::uint64_t silent_end;
 };
@@ -40,13 +41,13 @@ struct PatchedFunction {
 enum class Action : std::uint32_t {
   kJump = 0,         ///< jump to the function: the call is not recorded
   kCall = 1,         ///< call the function, and heapprof_intercept_end afterwards
-  kBeginRecord = 2,  ///< save the vector registers, and ask heapprof_intercept_begin_recorded
+  kBeginRecord = 2,  ///< save the vector registers, and call heapprof_intercept_begin_recorded
 };
 
 }  // namespace heapprof::intercept
 
-// heapprof_intercept_begin and _end use no vector register and call nothing that does: patched_call.cpp is compiled
-// so, and tests/abi checks it. The trampoline saves vector registers only around the other two, which record.
+// heapprof_intercept_begin and _end use no vector registers, and call no function that does (-mgeneral-regs-only;
+// tests/abi checks it). The trampoline saves vector registers only around the other two, which record the call.
 extern "C" {
 [[gnu::visibility("hidden")]] heapprof::intercept::Action heapprof_intercept_begin(
     heapprof::intercept::CallFrame* frame) noexcept;
@@ -55,6 +56,6 @@ extern "C" {
 /// Returns whether heapprof_intercept_end_recorded is to be called.
 [[gnu::visibility("hidden")]] bool heapprof_intercept_end(heapprof::intercept::CallFrame* frame) noexcept;
 [[gnu::visibility("hidden")]] void heapprof_intercept_end_recorded(heapprof::intercept::CallFrame* frame) noexcept;
-/// The address to which a function returns that the trampoline called.
+/// The return address of the trampoline's call of a function.
 [[gnu::visibility("hidden")]] extern const char heapprof_intercept_returned[];
 }

@@ -13,11 +13,11 @@ constexpr std::uint64_t kMaxWaitNs = 200'000'000;
 constexpr unsigned kGenerationShift = 48;  // above every user-space address
 
 constinit std::uint64_t g_scanner = 0;            ///< this_scanner() of the thread that scans; 0: none
-constinit std::uint64_t g_abandoned_scanner = 0;  ///< the one that another thread waited for in vain
+constinit std::uint64_t g_abandoned_scanner = 0;  ///< the scanner for which another thread's wait timed out
 constinit bool g_scan_was_missed = false;
 
 /// The address of the thread's thread-local storage and, above it, the process generation: the parent's threads do
-/// not exist in a forked child, and so their scans do not end there.
+/// not exist in a forked child, so their scans never end there.
 std::uint64_t this_scanner() noexcept {
   const std::uint64_t generation = recorder::g_process_generation;
   return reinterpret_cast<std::uint64_t>(&recorder::t_local) | generation << kGenerationShift;

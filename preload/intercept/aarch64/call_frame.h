@@ -1,5 +1,5 @@
-// The mirror of intercept/x86_64/call_frame.h. Functions are not patched on aarch64 (patch.cpp), so no trampoline
-// fills it yet.
+// The counterpart of intercept/x86_64/call_frame.h. Functions are not patched on aarch64 (patch.cpp), so no
+// trampoline fills this structure.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ struct PatchedFunction;
 
 struct CallFrame {
   std::uint64_t x[8];                     ///< the arguments; x0 also the result
-  const void* original;                   ///< set by heapprof_intercept_begin: the function itself, behind the patch
-  std::uint32_t index;                    ///< of this call among the thread's unfinished patched calls
+  const void* original;                   ///< PatchedFunction::original; set by heapprof_intercept_begin
+  std::uint32_t index;                    ///< position in the thread's list of unfinished patched calls
   std::uint32_t realloc_begun;            ///< result of realloc_begin
   std::uint32_t outer_depth;              ///< ThreadLocal::allocator_depth before this call
   const void* block;                      ///< the block that the call frees or reallocates
-  std::uint64_t size;                     ///< the size that it asks for
+  std::uint64_t size;                     ///< the requested size
   const void* outer_reallocating;         ///< ThreadLocal::reallocating before this call
   recorder::InterceptedCall interrupted;  ///< the entry of the thread's list that this call overwrote
   recorder::AllocatorCall call;           ///< set for calls that allocate

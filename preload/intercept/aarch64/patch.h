@@ -1,4 +1,4 @@
-// The mirror of intercept/x86_64/patch.h, which documents the functions. On aarch64 every function is refused.
+// The counterpart of intercept/x86_64/patch.h, which documents the functions. On aarch64, all of them refuse.
 #pragma once
 
 #include <cstddef>

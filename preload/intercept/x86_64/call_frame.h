@@ -1,5 +1,5 @@
-// The registers of a patched function's caller, as the trampoline (trampoline.S) saves them on the stack, and what
-// the recorder keeps for the time of the call.
+// The registers of a patched function's caller, as the trampoline (trampoline.S) saves them on the stack, and the
+// recorder's values for the duration of the call.
 #pragma once
 
 #include <cstddef>
@@ -14,19 +14,19 @@ struct PatchedFunction;
 
 struct CallFrame {
   std::uint64_t rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11;
-  const void* original;                   ///< set by heapprof_intercept_begin: the function itself, behind the patch
-  std::uint32_t action;                   ///< what heapprof_intercept_begin decided; written by the trampoline
-  std::uint32_t index;                    ///< of this call among the thread's unfinished patched calls
+  const void* original;                   ///< PatchedFunction::original; set by heapprof_intercept_begin
+  std::uint32_t action;                   ///< the Action; written by the trampoline
+  std::uint32_t index;                    ///< position in the thread's list of unfinished patched calls
   std::uint32_t realloc_begun;            ///< result of realloc_begin
   std::uint32_t outer_depth;              ///< ThreadLocal::allocator_depth before this call
   const void* block;                      ///< the block that the call frees or reallocates
-  std::uint64_t size;                     ///< the size that it asks for
+  std::uint64_t size;                     ///< the requested size
   const void* outer_reallocating;         ///< ThreadLocal::reallocating before this call
   recorder::InterceptedCall interrupted;  ///< the entry of the thread's list that this call overwrote
   /// Set for calls that allocate. Aligned so that the frame's size is a multiple of the stack's alignment.
   alignas(16) recorder::AllocatorCall call;
   const PatchedFunction* function;
-  // The frame that the stub made.
+  // The frame that the stub created.
   std::uint64_t host_fp;
   std::uint64_t return_address;
 

@@ -1,7 +1,7 @@
-// libc's memory functions, for this library alone. They use general registers only: a patched function's caller may
-// keep values in any vector register, and libc's versions use the widest ones that the processor has. Saving those
-// around every call would cost more than recording it. The recorder copies seldom: names, tables that grow, the last
-// literals of a compressed block.
+// Replacements of libc's memory functions, for this library only. They use general registers only: a patched
+// function's caller may keep values in any vector register, and libc's versions use the widest ones that the
+// processor has. Saving those around every call would cost more than recording it. The recorder rarely copies:
+// names, tables that grow, the last literals of a compressed block.
 #include <cstddef>
 #include <cstdint>
 

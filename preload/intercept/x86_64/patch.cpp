@@ -17,13 +17,13 @@ namespace heapprof::intercept {
 namespace {
 
 constexpr std::uint32_t kJumpBytes = 5;
-/// A stub with its two words, and the displaced instructions, each of which takes at most 14 bytes after rewriting.
+/// Enough for a stub with its two words, and the displaced instructions, each at most 14 bytes after rewriting.
 constexpr std::size_t kBytesPerFunction = 128;
 constexpr std::size_t kPageBytes = 4096;
 constexpr int kMapFixedNoReplace = 0x100000;  // MAP_FIXED_NOREPLACE, Linux 4.17
 constexpr Refusal kNoMemoryNear = "no address range near its code is free";
 
-/// Whether a 32-bit displacement leads from `from` to `to`.
+/// Whether a 32-bit displacement reaches `to` from `from`.
 bool reaches(std::uint64_t from, std::uint64_t to) noexcept {
   const auto distance = static_cast<std::int64_t>(to - from);
   return distance == static_cast<std::int32_t>(distance);
@@ -80,7 +80,7 @@ bool is_default(const ZydisDecodedInstruction& instruction, unsigned opcode) noe
   return instruction.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && instruction.opcode == opcode;
 }
 
-/// Whether execution never continues behind the instruction: an unconditional jump or a return.
+/// Whether execution never continues after the instruction: an unconditional jump or a return.
 bool ends_flow(const ZydisDecodedInstruction& instruction) noexcept {
   return is_default(instruction, 0xe9) || is_default(instruction, 0xeb) || is_default(instruction, 0xc3) ||
          is_default(instruction, 0xc2) || (is_default(instruction, 0xff) && instruction.raw.modrm.reg == 4);
@@ -92,7 +92,7 @@ bool is_padding(const ZydisDecodedInstruction& instruction) noexcept {
 }
 
 /// Copies the instruction at `at`, rewritten so that it has the same effect at its new address. `resume` is the
-/// address behind the displaced instructions.
+/// address after the displaced instructions.
 Refusal copy_instruction(CodeWriter& code, const ZydisDecodedInstruction& instruction, std::uint64_t at,
                          std::uint64_t resume) noexcept {
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(at);
@@ -144,7 +144,7 @@ Refusal copy_instruction(CodeWriter& code, const ZydisDecodedInstruction& instru
   return nullptr;
 }
 
-/// Whether `address` is behind the first byte of the displaced instructions and before their end.
+/// Whether `address` is after the first byte of the displaced instructions and before their end.
 bool is_inside(const Patch& patch, std::uint64_t address) noexcept {
   return address - patch.address - 1 < patch.length - 1;
 }
@@ -154,7 +154,7 @@ bool begins_with_endbr64(std::uint64_t address, std::uint64_t bytes_left) noexce
   return bytes_left > 4 && bytes[0] == 0xf3 && bytes[1] == 0x0f && bytes[2] == 0x1e && bytes[3] == 0xfa;
 }
 
-/// Finds the instructions that the jump overwrites, and stores how many bytes they take to `patch`.
+/// Finds the instructions that the jump overwrites, and stores their length in `patch`.
 Refusal find_displaced(const unwind::Span& text, Patch& patch) noexcept {
   ZydisDecoder decoder;
   ZydisDecodedInstruction instruction;
@@ -164,7 +164,7 @@ Refusal find_displaced(const unwind::Span& text, Patch& patch) noexcept {
   while (length < kJumpBytes) {
     if (!decode(decoder, patch.address + length, text.end - patch.address - length, instruction))
       return "its first instructions cannot be decoded";
-    // Padding behind the function's end, up to the next aligned address, may be overwritten too.
+    // Padding after the function's end, up to the next aligned address, may be overwritten too.
     const std::uint64_t next = (patch.function_end + 15) & ~std::uint64_t{15};
     if (ended ? !is_padding(instruction) || patch.address + length + instruction.length > next
               : patch.address + length + instruction.length > patch.function_end)
@@ -190,7 +190,8 @@ Refusal check_own_branches(const Patch& patch) noexcept {
   return nullptr;
 }
 
-/// push rbp; mov rbp, rsp; push [function]; jmp [trampoline]; and the two words. Returns the stub's address.
+/// Writes the stub: push rbp; mov rbp, rsp; push [function]; jmp [trampoline]; then the two words that the last two
+/// instructions read. Returns the stub's address.
 std::uint64_t write_stub(CodeWriter& code, const PatchedFunction* function) noexcept {
   const std::uint64_t stub = code.here();
   const std::uint64_t words = stub + 16;
@@ -218,7 +219,7 @@ Refusal copy_displaced(CodeWriter& code, const Patch& patch) noexcept {
   return nullptr;
 }
 
-/// The instructions of a function, decoded one after the other from its begin to its end.
+/// The instructions of a function, decoded from its first to its last.
 class DecodedFunction {
  public:
   explicit DecodedFunction(const unwind::Span& function) noexcept
@@ -233,8 +234,8 @@ class DecodedFunction {
   }
 
   /// Whether it is certain that the function does not branch into the displaced instructions. That requires that all
-  /// of its instructions are known: the last one ends where the function does, and no direct branch leads into the
-  /// middle of another one.
+  /// of its instructions are known: the last one ends where the function ends, and no direct branch leads into the
+  /// middle of an instruction.
   bool never_branches_into(const Patch& patch) noexcept {
     return begins_ != nullptr && for_each([&](const ZydisDecodedInstruction&, std::uint64_t at) noexcept {
              const std::uint64_t offset = at - function_.begin;
@@ -278,8 +279,8 @@ bool is_mapped(std::uint64_t at) noexcept {
   return sys::call(SYS_process_vm_readv, sys::process_id(), sys::word(&local), 1, sys::word(&remote), 1) == 1;
 }
 
-/// What the bytes at `at` are, which decode as a branch into the patch. kUnknown: no unwind information tells where
-/// the function around them begins.
+/// Whether the bytes at `at`, which decode as a branch into the patch, are an instruction. kUnknown: no unwind
+/// information describes the function that contains them.
 enum class BranchCheck : std::uint8_t { kBranch, kNoBranch, kUnknown };
 
 BranchCheck check_branch(const unwind::Span& text, const unwind::Span& image, std::uint64_t at,
@@ -320,7 +321,7 @@ Refusal map_code_area(CodeArea& area, std::uint64_t begin, std::uint64_t end, st
   constexpr std::uint64_t kReach = (std::uint64_t{1} << 31) - (16u << 20);
   begin &= ~(kPageBytes - 1);
   const std::uint64_t page_end = (end + kPageBytes - 1) & ~(kPageBytes - 1);
-  // Below the object first: the heap behind a program grows upwards.
+  // Addresses below the object are tried first, because the heap after a program grows upwards.
   std::uint64_t distance = kStep;
   for (unsigned i = 0; i < 400; ++i) {
     const bool below = i < 200;
@@ -433,7 +434,7 @@ Refusal reset(CodeArea& area) noexcept {
 
 Refusal apply_patch(const Patch& patch) noexcept {
   constexpr Refusal kUnwritable = "the system denied writing to its code";
-  // /proc/self/mem writes as a debugger does, and leaves the protection of the pages as it is.
+  // A write to /proc/self/mem needs no change of the pages' protection.
   const int fd = sys::open("/proc/self/mem", O_RDWR | O_CLOEXEC);
   bool written = false;
   if (!sys::failed(fd)) {

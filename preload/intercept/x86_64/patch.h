@@ -1,9 +1,9 @@
 // Patches functions at their entry, on x86-64.
 //
-// The first instructions of a function, five bytes or more, are displaced by a jump to its stub. The stub makes a
-// frame and jumps to the trampoline (trampoline.S). The displaced instructions are copied into the code area, behind
-// the stub, rewritten where they refer to their own address, and lead back into the function. An endbr64 stays where
-// it is. Nothing of the host changes before apply_patch().
+// A jump to the function's stub replaces the first instructions of a function, five bytes or more. The stub creates a
+// frame and jumps to the trampoline (trampoline.S). The displaced instructions are copied into the code area, after
+// the stub, followed by a jump back into the function; those that refer to their own address are rewritten. An
+// endbr64 is not displaced. Nothing in the host's memory changes before apply_patch().
 //
 // A function is refused, with the reason, where it is not certain that its instructions can be moved and that no
 // branch leads into the middle of them. docs/embedded-allocators.md describes how that is decided.
@@ -18,7 +18,7 @@ namespace heapprof::intercept {
 
 struct PatchedFunction;
 
-/// Why a step was refused, for people; null: it succeeded.
+/// Why a step was refused, as text for messages; null: it succeeded.
 using Refusal = const char*;
 
 /// Memory near an object, for stubs and displaced instructions. It is never unmapped.
@@ -30,7 +30,7 @@ struct CodeArea {
 
 struct Patch {
   std::uint64_t address;  ///< of the displaced instructions
-  std::uint32_t length;   ///< their bytes
+  std::uint32_t length;   ///< their length in bytes
   std::uint8_t jump[5];   ///< what replaces the first of them
   const void* original;   ///< their copy, which leads back into the function
   std::uint64_t function_begin;
@@ -41,21 +41,21 @@ struct Patch {
 /// executable.
 Refusal map_code_area(CodeArea& area, std::uint64_t begin, std::uint64_t end, std::size_t functions) noexcept;
 
-/// Writes stub and displaced instructions of the function at `address` into `area`, and fills `patch`. The stub hands
-/// `function` to the trampoline. `size` is that of the symbol; 0: unknown. Nothing outside of `text`, which is mapped
-/// code, is read: a symbol's size may be wrong.
+/// Writes stub and displaced instructions of the function at `address` into `area`, and fills `patch`. The stub
+/// passes `function` to the trampoline. `size` is that of the symbol; 0: unknown. Nothing outside of `text`, which
+/// is mapped code, is read: a symbol's size may be wrong.
 Refusal prepare_patch(CodeArea& area, const unwind::Span& text, std::uint64_t address, std::uint64_t size,
                       const PatchedFunction* function, Patch& patch) noexcept;
 
-/// Sets refused[i] if code in `text`, that of the object with the addresses `image`, branches or may branch into the
-/// middle of patches[i]'s displaced instructions.
+/// Sets refused[i] if code in `text` branches, or may branch, into the middle of the displaced instructions of
+/// patches[i]. `image` is the address range of the object that contains `text`.
 void find_branches_into(const Patch* patches, std::size_t count, const unwind::Span& text, const unwind::Span& image,
                         bool* refused) noexcept;
 
 /// Makes the area executable and read-only.
 Refusal make_executable(CodeArea& area) noexcept;
 
-/// Makes the area writable again, and empties it. Precondition: no thread runs code of it.
+/// Makes the area writable again, and empties it. Precondition: no thread executes its code.
 Refusal reset(CodeArea& area) noexcept;
 
 /// Writes the jump. Precondition: no thread is in the displaced instructions, or about to run them.

@@ -1,12 +1,13 @@
-/* The trampoline: takes a call of a patched function to the recorder and to the function (patched_call.h).
+/* The trampoline: passes a call of a patched function to the recorder and to the function (patched_call.h).
  *
- * The jump at the function's entry leads to its stub (patch.cpp), which makes a frame and jumps here:
+ * The jump at the function's entry leads to its stub (patch.cpp), which creates a frame and jumps here:
  *
  *     push rbp;  mov rbp, rsp;  push [PatchedFunction];  jmp heapprof_intercept_entry
  *
- * It preserves every register that a call may clobber, because compilers rely on what they know of a function (GCC's
- * -fipa-ra), except the upper halves of vector registers, which the library never touches. The sixteen vector
- * registers are saved only around the two functions that record. docs/embedded-allocators.md has reasons and costs.
+ * It preserves every register that a call may clobber, because callers may rely on registers that the function does
+ * not change (GCC's -fipa-ra). The library never changes the upper halves of vector registers. The sixteen vector
+ * registers are saved only around the two functions that record. docs/embedded-allocators.md describes reasons and
+ * costs.
  *
  * Frame, from rbp down: CallFrame (176 bytes and the PatchedFunction), sixteen vector registers; 448 bytes with the
  * return address. Frame-pointer walkers and, by the unwind information below, exceptions pass through it. */
