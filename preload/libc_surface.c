@@ -1,5 +1,5 @@
-/* Everything that the recorder uses of libc. The recorder is linked with this library, which has libc's name, instead
- * of libc. So
+/* Defines every symbol of libc that the recorder uses. The recorder is linked with this library, which has libc's
+ * soname, instead of libc. Therefore:
  *
  *  - the link fails for any other function of libc, such as one that allocates, locks or sets errno;
  *  - symbol versions are those of preload/arch/ARCHITECTURE/libc.map, whatever libc the build machine has;

@@ -1,5 +1,5 @@
-// Types of addresses. They are passed side by side, and swapping two of them does not compile. Each is a 64-bit
-// number and costs nothing.
+// Types of addresses. Functions have several of them as parameters; distinct types let the compiler reject swapped
+// arguments. Each is a 64-bit number and has no cost at run time.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace heapprof {
 /// An address of code: a return address, or where a signal interrupted the code.
 enum class ProgramCounter : std::uint64_t {};
 
-/// A position on a stack. Stacks grow down: of two positions on one stack, the lower one belongs to the later call.
+/// A position on a stack. Stacks grow down, so on one stack, a later call has a lower position.
 enum class StackPointer : std::uint64_t { kNone = 0 };
 
 constexpr std::uint64_t to_address(ProgramCounter pc) noexcept { return static_cast<std::uint64_t>(pc); }

@@ -1,5 +1,5 @@
-// A bounded buffer for messages, paths and settings. What exceeds it is dropped, and overflowed() is then true.
-// Never allocates; the buffer belongs to the caller. Safe in signal handlers.
+// A bounded buffer for messages, paths and settings. Text beyond the end of the buffer is dropped;
+// overflowed() then returns true. Never allocates; the buffer belongs to the caller. Safe in signal handlers.
 #pragma once
 
 #include <cstddef>

@@ -19,7 +19,7 @@ constexpr std::size_t kMaxChunks = 64;
 constinit const void* g_first_chunk[kChunkSlots] = {};
 constinit const void** g_chunks[kMaxChunks] = {g_first_chunk};
 constinit std::uint64_t g_count = 0;      ///< registrations dropped so far
-constinit std::uint64_t g_overflows = 0;  ///< of these, those for which there was no slot
+constinit std::uint64_t g_overflows = 0;  ///< dropped registrations for which there was no slot
 
 /// Replaces one slot that holds `old_table`. Returns false when there is none.
 bool replace_slot(const void* old_table, const void* new_table) noexcept {
@@ -36,7 +36,7 @@ bool replace_slot(const void* old_table, const void* new_table) noexcept {
   return false;
 }
 
-/// Returns false when there is no memory, or no room for another chunk.
+/// Returns false when memory cannot be mapped, or kMaxChunks is reached.
 bool add_chunk() noexcept {
   constexpr std::size_t kChunkBytes = kChunkSlots * sizeof(void*);
   auto** const chunk = static_cast<const void**>(sys::map_private(kChunkBytes));

@@ -2,7 +2,7 @@
 // (heapprof record of a file with capabilities, ld.so --preload).
 //
 // The kernel has executed the loader there, so /proc/self/exe names the loader. Node, Perl, Python and Rust's
-// current_exe find their files by that link. These hooks answer with the program's path. All other paths go to libc.
+// current_exe find their files by that link. These hooks return the program's path. Other paths are passed to libc.
 #include <cstddef>
 
 #include "preload/hooks/hook.h"
@@ -29,7 +29,7 @@ std::ptrdiff_t copy(const char* program, char* buffer, std::size_t bytes) noexce
 
 }  // namespace
 
-// readlink: the real call comes first, because it checks the buffer and reports its errors.
+// The readlink hooks make the real call first, because it checks the buffer and reports errors.
 
 HEAPPROF_HOOK(std::ptrdiff_t, readlink, (const char* path, char* buffer, std::size_t bytes)) {
   const std::ptrdiff_t result = real::functions().readlink(path, buffer, bytes);

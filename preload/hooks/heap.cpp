@@ -1,8 +1,8 @@
 // Hooks of the functions that allocate and free heap blocks.
 //
-// A hook records what the program asked for. The real allocator may implement one function by calling another one,
-// which is a hook too (a preloaded allocator whose memalign calls malloc). AllocatorCall makes such a block count
-// once.
+// A hook records the size that the program requested. The real allocator may implement one function by calling
+// another that is hooked too (memalign of a preloaded allocator may call malloc). AllocatorCall ensures that such a
+// block is recorded once.
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +17,8 @@ using recorder::AllocatorCall;
 
 namespace {
 
-/// Reports the result of an allocation. Inlined into the hook, because entry_registers() reads the hook's frame. It
-/// is called where the registers are used: a variable would be stored to memory.
+/// Reports the result of an allocation. Inlined into the hook, because entry_registers() reads the hook's frame.
+/// entry_registers() is called in each branch, because the compiler would store a variable to memory.
 [[gnu::always_inline]] inline void* report(void* block, std::size_t size, const AllocatorCall& call) noexcept {
   if (block != nullptr) [[likely]] {
     recorder::allocated(block, size, entry_registers(), call);
@@ -29,8 +29,8 @@ namespace {
 }
 
 /// Reports a reallocation; `call_real` calls the real function. libc's reallocarray ends in a jump to the realloc
-/// hook, which must not report the same call again: realloc_begin returns false there, or the caller is in this
-/// library.
+/// hook, which must not report the same call again. There, realloc_begin returns false; if the old block is null, the
+/// return address is in this library.
 template <typename Call>
 [[gnu::always_inline]] inline void* reallocate(void* old_block, std::size_t size, const EntryRegisters& entry,
                                                Call&& call_real) noexcept {
@@ -95,9 +95,9 @@ HEAPPROF_HOOK(void, free, (void* block)) {
   real::functions().free(block);
 }
 
-// Without a real cfree, free_sized or free_aligned_sized, the hook jumps to the free that the program would call: the
-// free hook, which records it, or that of an allocator before this library, which owns the block. A jump leaves the
-// program's return address, so the recorded stack is the program's.
+// Without a real cfree, free_sized or free_aligned_sized, the hook jumps to the free that the program would call:
+// the free hook, which records the call, or the free of an allocator before this library, which owns the block. A
+// jump keeps the program's return address, so the recorded stack is the program's.
 
 HEAPPROF_HOOK(void, cfree, (void* block)) {
   if (real::functions().cfree == nullptr) return real::functions().program_free(block);
@@ -130,7 +130,7 @@ HEAPPROF_HOOK(int, posix_memalign, (void** block, std::size_t alignment, std::si
   AllocatorCall call;
   const int result = real::functions().posix_memalign(block, alignment, size);
   call.done();
-  // EINVAL: the alignment is invalid, and the allocator was not asked for memory.
+  // EINVAL: the alignment is invalid, so no memory was requested.
   if (result != EINVAL) [[likely]]
     report(result == 0 ? *block : nullptr, size, call);
   return result;

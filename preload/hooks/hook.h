@@ -1,4 +1,4 @@
-// How a hook is written. HEAPPROF_HOOK(result, name, (parameters)) { body } defines hook_name, which the library
+// Defines hooks. HEAPPROF_HOOK(result, name, (parameters)) { body } defines hook_name, which the library
 // exports as `name`. The names differ so that code of the library that calls `name` never reaches the hook, and so
 // that libc's declarations (attributes, variadic functions) need not be matched.
 //
@@ -33,7 +33,7 @@ inline bool is_in_this_library(std::uint64_t address) noexcept {
   return address >= reinterpret_cast<std::uint64_t>(__ehdr_start) && address < reinterpret_cast<std::uint64_t>(_end);
 }
 
-/// Ends a hook whose last statement calls the recorder, and keeps the compiler from replacing that call by a jump.
+/// Ends a hook whose last statement calls the recorder, and keeps the compiler from replacing that call with a jump.
 /// The recorder recognises an unfinished event by the return address into a hook (recorder/thread/thread_state.h).
 [[gnu::always_inline]] inline void prevent_tail_call() noexcept { asm volatile("" ::: "memory"); }
 

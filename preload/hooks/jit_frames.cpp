@@ -5,9 +5,10 @@
 // search for it in the library's constructor, before the host forbids system calls, and at calls after the module
 // generation has changed. When none is found, the registration is dropped (dropped_registrations.h).
 //
-// There are three families (gcc, libgcc/unwind-dw2-fde.c). The argument is a sequence of .eh_frame entries; with
-// ..._info, the caller also passes memory for libgcc's record; with ..._table, the argument is a null-terminated
-// array of such sequences.
+// The functions' arguments (gcc, libgcc/unwind-dw2-fde.c):
+//   __register_frame       a sequence of .eh_frame entries
+//   names with _info       also memory for libgcc's record
+//   names with _table      a null-terminated array of such sequences instead of one
 #include "preload/hooks/jit_frames.h"
 
 #include <cstddef>
@@ -48,7 +49,7 @@ constinit std::uint64_t g_generation = 0;  ///< module generation at the last su
 /// Address range of the library that defines the functions; begin 0: unknown.
 constinit unwind::Span g_library{};
 
-/// The host's function of a hook; null when no library is found.
+/// The function of the host's unwinding library; null when no library is found.
 template <typename Function>
 Function* host_function(Index index) noexcept {
   find_unwinding_library();
@@ -95,7 +96,8 @@ void find_unwinding_library() noexcept {
   using Method = sys::GuardedReader::Method;
   sys::GuardedReader reader(recorder::state() == recorder::State::kOn ? Method::kSystemCall : Method::kFile);
   const real::LibrarySearch search = real::find_unwinding_functions(kNames, functions, kFunctions, reader);
-  // The loader's index of objects is more reliable than its list: the library is still loaded.
+  // The loader's index of objects (loaded_range) is more reliable than its list. If it contains the library, the
+  // library is still loaded.
   if (search == real::LibrarySearch::kNone && library_is_loaded()) return;
   for (unsigned i = 0; i < kFunctions; ++i) {
     void* function = functions[i];

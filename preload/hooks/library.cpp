@@ -29,11 +29,11 @@ const char* why_hooks_are_not_reached() noexcept {
 }
 
 [[gnu::constructor]] void library_loaded() noexcept {
-  real::functions();  // found at the latest now, while no object can have been unloaded
+  real::functions();  // finds them at the latest here, before an object can be unloaded
   recorder::undo_loader_effects();
   if (recorder::state() == recorder::State::kNew) recorder::start();
   recorder::prepare_environment();
-  // In a process that is not recorded, the first registration searches: most never register unwind tables.
+  // In a process that is not recorded, the first registration searches, because most processes register nothing.
   if (recorder::state() == recorder::State::kOn) find_unwinding_library();
   const bool free_is_patched = intercept::start();
   if (recorder::state() == recorder::State::kOn && !free_is_patched && !program_reaches_hooks())

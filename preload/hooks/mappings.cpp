@@ -1,8 +1,8 @@
 // Hooks of mmap, munmap, mremap, brk and sbrk. They call libc's functions, never the kernel: libc's record of the
 // program break, its error codes and its rounding stay as they are without the recorder.
 //
-// Mappings are not blocks, so there is no AllocatorCall. The recorder itself notices a mapping that an allocator
-// made.
+// Mappings are not blocks, so there is no AllocatorCall. The recorder itself detects mappings that an
+// allocator requests.
 #include "preload/hooks/mappings.h"
 
 #include "preload/hooks/hook.h"
@@ -40,8 +40,8 @@ HEAPPROF_HOOK(int, munmap, (void* address, std::size_t bytes)) {
   return record_munmap(address, bytes, entry, [=] { return real::functions().munmap(address, bytes); });
 }
 
-// Variadic in sys/mman.h. When the caller omits the fifth argument, its register holds any value; the real function
-// reads it only when the flags require it.
+// Variadic in sys/mman.h. When the caller omits the fifth argument, its register holds an arbitrary value; the real
+// function reads it only when the flags require it.
 HEAPPROF_HOOK(void*, mremap,
               (void* old_address, std::size_t old_bytes, std::size_t new_bytes, int flags, void* new_address)) {
   const EntryRegisters entry = entry_registers();
@@ -50,7 +50,8 @@ HEAPPROF_HOOK(void*, mremap,
   });
 }
 
-// sbrk(0) reads the new break: the kernel may leave it unchanged although libc reports success. It is no system call.
+// sbrk(0) reads the new break: the kernel may leave it unchanged although libc reports success. sbrk(0)
+// makes no system call.
 HEAPPROF_HOOK(int, brk, (void* address)) {
   const EntryRegisters entry = entry_registers();
   const void* old_break = real::functions().sbrk(0);

@@ -1,8 +1,9 @@
-// Hooks of prctl and syscall. They notice what will forbid the recorder its system calls or the cycle clock
-// (seccomp, PR_SET_TSC), and mappings that the program makes by system call number.
+// Hooks of prctl and syscall. They detect calls after which the recorder must not use system calls or the cycle clock
+// (seccomp, PR_SET_TSC), and record mappings that the program requests by system call number.
 //
-// Both hooks leave by a jump and have no frame of their own: syscall(SYS_clone, ...) returns twice, and the child may
-// overwrite the stack below the caller before the parent returns. tests/abi checks that they contain no call.
+// Both hooks end in a jump (a tail call) and have no frame of their own: syscall(SYS_clone, ...) returns twice, and
+// the child may overwrite the stack below the caller before the parent returns. tests/abi checks that they contain
+// no call.
 #include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -34,7 +35,8 @@ Loss loss_by_prctl(int option, unsigned long first, unsigned long second) noexce
   return Loss::kNothing;
 }
 
-/// Notifies the recorder before the call, because it prepares by system calls; and again when the kernel refused it.
+/// Notifies the recorder before the call, while it can still make system calls to prepare, and again if the kernel
+/// refuses the call.
 template <typename Call>
 [[gnu::always_inline]] inline auto call_with_loss(Loss loss, Call&& call) noexcept {
   if (loss == Loss::kNothing) return call();
@@ -56,7 +58,7 @@ void* pointer(Integer value) noexcept {
   return reinterpret_cast<void*>(value);
 }
 
-/// The hook jumps here, so this function's frame is where the hook's own would be.
+/// The hook jumps here, so this function's frame takes the place of the hook's.
 [[gnu::noinline]] long watched_call(long number, long a, long b, long c, long d, long e, long f) noexcept {
   const EntryRegisters entry = entry_registers();
   const auto call = [=] { return real::functions().syscall(number, a, b, c, d, e, f); };
@@ -88,7 +90,7 @@ void* pointer(Integer value) noexcept {
   }
 }
 
-/// The hook jumps here too.
+/// The prctl hook jumps here.
 [[gnu::noinline]] int watched_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
                                     unsigned long d) noexcept {
   return call_with_loss(loss_by_prctl(option, a, b), [=] { return real::functions().prctl(option, a, b, c, d); });
@@ -96,8 +98,8 @@ void* pointer(Integer value) noexcept {
 
 }  // namespace
 
-// Both are variadic in libc's headers. Arguments that the caller omitted hold any value; the real functions pass them
-// to the kernel, which ignores them.
+// Both are variadic in libc's headers. Arguments that the caller omitted have arbitrary values; the real functions
+// pass them to the kernel, which ignores them.
 HEAPPROF_HOOK(int, prctl, (int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)) {
   if (option == PR_SET_SECCOMP || option == PR_SET_TSC) [[unlikely]]
     return watched_prctl(option, a, b, c, d);

@@ -1,9 +1,9 @@
 // Looks a function up in the symbol hash tables of a loaded object.
 //
 // The loader's data structures are public ABI: link.h, gABI "Dynamic Linking", and for the GNU hash table
-// https://sourceware.org/legacy-ml/binutils/2006-10/msg00377.html. No lock, no memory, no system call except those of
-// the reader. `Reader` has `bool read(const T* from, T& to)`: sys::GuardedReader, or a plain copy where the object
-// cannot be unloaded.
+// https://sourceware.org/legacy-ml/binutils/2006-10/msg00377.html. Takes no lock, allocates nothing, and makes no
+// system calls except those of the reader. `Reader` has `bool read(const T* from, T& to)`: sys::GuardedReader, or a
+// plain copy where the object cannot be unloaded.
 #pragma once
 
 #include <elf.h>

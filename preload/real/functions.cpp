@@ -20,7 +20,8 @@ void find_functions() noexcept {
 #define HEAPPROF_FIND(result, name, parameters) set(g_functions.name, next_symbol(#name));
   HEAPPROF_REAL_FUNCTIONS(HEAPPROF_FIND)
 #undef HEAPPROF_FIND
-  // A function of the program is not taken for libc's where libc has none: the hooks do not stand in front of it.
+  // Objects before this library are not searched: if libc lacks the function, one that the program defines is not
+  // libc's, and the program does not call it through the hook.
 #define HEAPPROF_FIND(result, name, parameters) set(g_functions.name, following_symbol(#name));
   HEAPPROF_OPTIONAL_REAL_FUNCTIONS(HEAPPROF_FIND)
 #undef HEAPPROF_FIND

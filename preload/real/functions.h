@@ -1,9 +1,9 @@
 // The real functions: those that the host would call without the recorder. Hooks call them through this table.
 //
-// The first hook that runs finds all of them (next_symbol.h). That works as soon as the loader has relocated this
-// library, in any thread, without a lock, memory or a system call. Two threads may search at once: both find the
-// same. So the table needs no allocator of its own: what the loader and constructors allocate before libc has
-// started goes to the real allocator and is not recorded (recorder/lifecycle.h).
+// The first hook that runs finds all of them (next_symbol.h). The search works as soon as the loader has
+// relocated this library, in any thread, without a lock, an allocation or a system call. Two threads may search at
+// once, because both store the same addresses. No bootstrap allocator is needed: allocations by the loader and
+// constructors before libc has started are served by the real allocator and are not recorded (recorder/lifecycle.h).
 #pragma once
 
 #include <atomic>
@@ -52,7 +52,7 @@ struct Functions {
   HEAPPROF_REAL_FUNCTIONS(HEAPPROF_MEMBER)
   HEAPPROF_OPTIONAL_REAL_FUNCTIONS(HEAPPROF_MEMBER)
 #undef HEAPPROF_MEMBER
-  /// The free that the program's own calls reach: the hook, or that of a library before this one.
+  /// The free that the program's own calls reach: the hook, or the free of a library before this one.
   void (*program_free)(void*) noexcept;
 };
 

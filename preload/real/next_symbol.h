@@ -2,17 +2,17 @@
 //
 // next_symbol() returns what dlsym(RTLD_NEXT) would return in this library: the function that the host would call
 // without it. dlsym itself cannot be used: it takes the loader's lock and may allocate, its symbol version moved with
-// glibc 2.34 (before, it was libdl's), and hosts replace it. A test compares every answer with dlsym's.
+// glibc 2.34 (before, it was libdl's), and hosts replace it. A test compares every result with dlsym's.
 //
-// No lock, no memory, no system call. The loader only appends objects to its list, and dlclose unlinks them. The
-// search ends at objects that came with the program, which are never unloaded: libc is one of them and defines
-// everything that is asked for here.
+// The search takes no lock, allocates nothing and makes no system call. The loader only appends objects to its list,
+// and dlclose unlinks them. The search ends at objects that came with the program, which are never unloaded: libc is
+// one of them and defines every function that is looked up here.
 #pragma once
 
 namespace heapprof::real {
 
-/// The next definition of `name` after this library, else the first one before it (a program that is libc itself).
-/// Null when there is none.
+/// The next definition of `name` after this library, else the first one before it (when libc.so.6 itself is
+/// executed). Null when there is none.
 void* next_symbol(const char* name) noexcept;
 
 /// The next definition of `name` after this library. Objects before this library belong to the program, not to libc,

@@ -17,7 +17,7 @@ class GuardedReader {
   };
 
   /// `first`: the method to try first. Processes that are not recorded start with the file: a seccomp filter that
-  /// they inherited may kill them at process_vm_readv, but hardly at the calls that read a file.
+  /// they inherited may kill them at process_vm_readv, but rarely at the calls that read a file.
   constexpr explicit GuardedReader(Method first = Method::kSystemCall) noexcept
       : file_first_(first == Method::kFile) {}
 

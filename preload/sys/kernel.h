@@ -131,10 +131,10 @@ constexpr uint64_t kAllButFaults = ~(signal_bit(SIGSEGV) | signal_bit(SIGBUS) | 
 /// If the constructor blocked signals, restore() makes its system calls even if another thread has raised g_forbidden
 /// since. A thread whose signals stay blocked would hang the host (setuid() waits for a signal handler of each
 /// thread), and a signal that stays pending would kill it. This is safe in seccomp's strict mode: that mode applies
-/// to one thread, and this thread can enter it neither here nor in a handler, because users block kAllButFaults or
-/// nothing. One case remains: another thread installs a filter in all threads at this moment
-/// (SECCOMP_FILTER_FLAG_TSYNC). libc needs rt_sigprocmask itself, to start threads for example, and rt_sigtimedwait
-/// is called only if the signal was raised.
+/// to one thread, and this thread can enter it neither here nor in a handler, because callers block nearly all
+/// signals (kAllButFaults) or none. One case remains: another thread installs a filter in all threads at this moment
+/// (SECCOMP_FILTER_FLAG_TSYNC). Such a filter normally permits rt_sigprocmask, because libc itself needs it to start
+/// threads, for example; rt_sigtimedwait is called only if the signal was raised.
 class BlockedSignals {
  public:
   /// Blocks `signals`. 0 blocks none and costs nothing. Blocks none either when system calls are forbidden.
@@ -163,8 +163,8 @@ class BlockedSignals {
 inline int process_id() noexcept { return static_cast<int>(call(SYS_getpid)); }
 inline int parent_process_id() noexcept { return static_cast<int>(call(SYS_getppid)); }
 inline int thread_id() noexcept { return static_cast<int>(call(SYS_gettid)); }
-/// Returns whether any thread of any process has this id. It does not use tgkill: a child that shares this memory
-/// (vfork) is another process. An id that another process has reused does no harm.
+/// Returns whether any thread of any process has this id. tgkill would miss the threads of a child that shares
+/// this memory (vfork), which is another process. An id that another process has reused does no harm.
 inline bool thread_exists(int thread) noexcept {
   return call(SYS_tkill, thread, 0) != -3;  // ESRCH
 }

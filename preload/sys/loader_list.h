@@ -2,10 +2,10 @@
 //
 // The loader appends an object by setting its l_prev, then the link to it. It removes an object by setting the l_prev
 // of the next one, then the link to that, and frees the object. free() overwrites the first 32 bytes of a large
-// block, and l_ld and l_next with null (glibc, malloc/malloc.c, fd_nextsize). A freed object can therefore end the
-// list early or lead off it. So an object counts as read only if the link of the object before it still points to it
-// afterwards. That object may have been freed too, and be unchanged: then only the contents show that the object
-// itself is gone.
+// block, which sets l_ld and l_next to null (glibc, malloc/malloc.c, fd_nextsize). A freed object can therefore end
+// the list early or point to other memory. So an object counts as read only if the link of the object before it
+// still points to it afterwards. That object may have been freed too, and be unchanged: then only the contents show
+// that the object itself has been freed.
 #pragma once
 
 #include <link.h>

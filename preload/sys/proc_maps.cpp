@@ -21,7 +21,7 @@ int MapsReader::next_byte() noexcept {
   return static_cast<unsigned char>(buffer_[at_++]);
 }
 
-/// Reads a number of base 10 or 16. `after` receives the first byte behind it.
+/// Reads a number of base 10 or 16. `after` receives the first byte after it.
 std::uint64_t MapsReader::number(unsigned base, int& after) noexcept {
   std::uint64_t value = 0;
   for (;;) {

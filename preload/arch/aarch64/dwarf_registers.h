@@ -1,5 +1,5 @@
-// What the unwinder needs to know about AArch64: DWARF's register numbers (AADWARF64, section 4.1), the layout of a
-// signal frame (Linux, arch/arm64/kernel/signal.c, struct rt_sigframe), and how to capture registers.
+// AArch64 for the unwinder: DWARF register numbers (AADWARF64, section 4.1), the layout of a signal frame (Linux,
+// arch/arm64/kernel/signal.c, struct rt_sigframe), and the capture of registers.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace heapprof::arch {
 
-/// x0 to x30 and sp. The return address column is that of the link register.
+/// x0 to x30, sp, and the program counter (kPcColumn). The return address is in the link register's column.
 inline constexpr unsigned kDwarfRegisters = 33;
 inline constexpr unsigned kDwarfFp = 29;
 inline constexpr unsigned kDwarfSp = 31;
@@ -20,7 +20,7 @@ inline constexpr std::uint64_t kRedZoneBytes = 0;
 
 inline constexpr std::uint16_t kElfMachine = 183;  // EM_AARCH64
 
-/// Column 32, which is not a DWARF register, is used for the program counter.
+/// The program counter's column.
 inline constexpr unsigned kPcColumn = 32;
 
 struct Registers {
@@ -49,8 +49,10 @@ struct Registers {
   registers.known = std::uint64_t{0x3fff} << 19;  // x19...x30, sp, pc
 }
 
-/// Whether `code` is the signal trampoline, to which signal handlers return: mov x8, #139; svc #0 (in the vDSO).
+/// The number of bytes that is_signal_return() reads.
 inline constexpr std::uint64_t kSignalReturnBytes = 8;
+
+/// Whether `code` is the signal trampoline, to which signal handlers return: mov x8, #139; svc #0 (in the vDSO).
 inline bool is_signal_return(const std::uint8_t* code) noexcept {
   static constexpr std::uint32_t kCode[] = {0xd2801168, 0xd4000001};
   return std::memcmp(code, kCode, sizeof kCode) == 0;

@@ -22,8 +22,8 @@ struct EntryRegisters {
   return {ProgramCounter{record[1]}, StackPointer{reinterpret_cast<std::uint64_t>(__builtin_dwarf_cfa())}, record[0]};
 }
 
-/// The approximate stack pointer here. It distinguishes re-entry by a signal handler from a call that a longjmp
-/// abandoned.
+/// The frame address of the function into which this is inlined, as an approximation of its stack pointer. The
+/// recorder compares it to distinguish re-entry by a signal handler from a call that a longjmp abandoned.
 [[gnu::always_inline]] inline StackPointer stack_pointer() noexcept {
   return StackPointer{reinterpret_cast<std::uint64_t>(__builtin_frame_address(0))};
 }

@@ -1,6 +1,6 @@
 // The cycle clock: the virtual counter, which has the same constant rate on all cores. The isb keeps the processor
-// from reading it before earlier instructions (Arm ARM, D11.1.2). So the time of a free is before that of the
-// allocation of the same address on another core.
+// from reading the counter before earlier instructions have completed (Arm ARM, D11.1.2). So the time of a free is
+// before that of the allocation of the same address on another core.
 #pragma once
 
 #include <cstdint>

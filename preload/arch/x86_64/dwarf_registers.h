@@ -1,5 +1,5 @@
-// What the unwinder needs to know about x86-64: DWARF's register numbers (System V ABI, x86-64 supplement, figure
-// 3.36), the layout of a signal frame (Linux, arch/x86/include/uapi/asm/sigcontext.h), and how to capture registers.
+// x86-64 for the unwinder: DWARF register numbers (System V ABI, x86-64 supplement, figure 3.36), the layout of a
+// signal frame (Linux, arch/x86/include/uapi/asm/sigcontext.h), and the capture of registers.
 #pragma once
 
 #include <cstdint>
@@ -49,16 +49,19 @@ struct Registers {
   registers.known = 1u << 3 | 1u << 6 | 1u << 7 | 0xfu << 12 | 1u << 16;
 }
 
-/// Whether `code` is the signal trampoline, to which signal handlers return: mov $15, %rax (or %eax); syscall.
+/// The number of bytes that is_signal_return() reads.
 inline constexpr std::uint64_t kSignalReturnBytes = 9;
+
+/// Whether `code` is the signal trampoline, to which signal handlers return: mov $15, %rax (or %eax); syscall.
 inline bool is_signal_return(const std::uint8_t* code) noexcept {
   static constexpr std::uint8_t kLong[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
   static constexpr std::uint8_t kShort[] = {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05};
   return std::memcmp(code, kLong, sizeof kLong) == 0 || std::memcmp(code, kShort, sizeof kShort) == 0;
 }
 
-/// The offset of DWARF register n in the signal frame, from the stack pointer at the handler's return. That points at
-/// the ucontext, whose general registers begin at 40, in the order r8 to r15, rdi rsi rbp rbx rdx rax rcx rsp rip.
+/// The offset of DWARF register n in the signal frame, from the stack pointer at the handler's return. This stack
+/// pointer is the address of the ucontext, whose general registers begin at offset 40, in the order r8 to r15, rdi
+/// rsi rbp rbx rdx rax rcx rsp rip.
 inline constexpr std::uint16_t kSignalFrameOffset[kDwarfRegisters] = {144, 136, 152, 128, 112, 104, 120, 160, 40,
                                                                       48,  56,  64,  72,  80,  88,  96,  168};
 

@@ -1,5 +1,5 @@
 // Reads the host's registers at the call of a hook, where the recorded stack begins. A hook is compiled with a frame
-// pointer: the word at rbp is the host's rbp, the next one is the return address, and the host's frame begins behind
+// pointer: the word at rbp is the host's rbp, the next one is the return address, and the host's frame begins above
 // it.
 #pragma once
 
@@ -22,8 +22,8 @@ struct EntryRegisters {
   return {ProgramCounter{frame[1]}, StackPointer{reinterpret_cast<std::uint64_t>(frame + 2)}, frame[0]};
 }
 
-/// The approximate stack pointer here. It distinguishes re-entry by a signal handler from a call that a longjmp
-/// abandoned.
+/// The frame address of the function into which this is inlined, as an approximation of its stack pointer. The
+/// recorder compares it to distinguish re-entry by a signal handler from a call that a longjmp abandoned.
 [[gnu::always_inline]] inline StackPointer stack_pointer() noexcept {
   return StackPointer{reinterpret_cast<std::uint64_t>(__builtin_frame_address(0))};
 }

@@ -1,6 +1,6 @@
 // Raw system calls: no errno, no cancellation point, and no libc symbol that the host or another preloaded library
 // could have replaced. Returns the kernel's result; -4095 to -1 is a negated errno. System V ABI, x86-64 supplement,
-// A.2.1: arguments in rdi, rsi, rdx, r10, r8, r9; rcx and r11 are lost.
+// A.2.1: arguments in rdi, rsi, rdx, r10, r8, r9; rcx and r11 are clobbered.
 #pragma once
 
 namespace heapprof::sys {
