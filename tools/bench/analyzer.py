@@ -12,7 +12,8 @@ the largest length with --live additional blocks that are not freed. The measure
   leaks          the same for leaked blocks
   slice, first   a ten-thousandth of the time, in the middle, without an index; writes an index to the cache
   slice, again   the same with the index
-  compact        heapprof compact; then, of the compacted trace: report of it, slice of it
+  compact        heapprof compact
+  report, compacted; slice, compacted   report and slice of the compacted trace
 
 Figures: wall time and processor time in seconds, events per second of wall time, peak resident memory. Traces of up
 to --heaptrack million events are also recorded with heaptrack's library, and interpreted and printed by its programs.
@@ -78,7 +79,7 @@ class Bench:
         with open(self.script, "w") as file:
             file.write(LOAD)
         self.environment = dict(os.environ, XDG_CACHE_HOME=os.path.join(work, "cache"), PYTHONMALLOC="malloc")
-        self.events_a_round = None
+        self.events_per_round = None
         self.rows = []
 
     def record(self, rounds, live, **variables):
@@ -92,17 +93,17 @@ class Bench:
         return json.loads(answer.stdout)
 
     def trace(self, name, millions, live):
-        """A trace with this number of events: its path and length."""
+        """Records a trace with this number of events; returns its path."""
         path = os.path.join(self.work, f"{name}.hprof")
-        if self.events_a_round is None:
+        if self.events_per_round is None:
             counts = []
             for rounds in (20, 120):
                 small = os.path.join(self.work, "calibration.hprof")
                 self.record(rounds, 0, LD_PRELOAD=self.library, HEAPPROF_OUTPUT=small)
                 counts.append(self.events(small)["events"])
                 os.unlink(small)
-            self.events_a_round = (counts[1] - counts[0]) / 100
-        self.rounds = max(int(millions * 1e6 / self.events_a_round), 1)
+            self.events_per_round = (counts[1] - counts[0]) / 100
+        self.rounds = max(int(millions * 1e6 / self.events_per_round), 1)
         if not os.path.exists(path):
             self.record(self.rounds, live, LD_PRELOAD=self.library, HEAPPROF_OUTPUT=path)
         return path
@@ -113,7 +114,7 @@ class Bench:
                           f"{size / 1e6:.1f}" if size else ""])
         print(" | ".join(self.rows[-1]), file=sys.stderr, flush=True)
 
-    def ask(self, *arguments):
+    def analyze(self, *arguments):
         return Figures([self.analyzer, *arguments, "-o", "/dev/null"], self.environment)
 
     def measure(self, name, millions, live):
@@ -123,17 +124,17 @@ class Bench:
         label = f"{events / 1e6:.1f} M" + (f", {answer['heap']['peak_blocks'] / 1e6:.2f} M live" if live else "")
         begin = duration // 2
         slice_ = ("report", "--from", f"{begin}ns", "--to", f"{begin + duration // 10_000}ns")
-        self.ask("report", "--no-index", path)
-        self.add(label, "report", self.ask("report", "--no-index", path), events, os.path.getsize(path))
-        self.add(label, "leaks", self.ask("leaks", "--no-index", path), events)
+        self.analyze("report", "--no-index", path)
+        self.add(label, "report", self.analyze("report", "--no-index", path), events, os.path.getsize(path))
+        self.add(label, "leaks", self.analyze("leaks", "--no-index", path), events)
         shutil.rmtree(os.path.join(self.work, "cache", "heapprof", "index"), ignore_errors=True)
-        self.add(label, "slice, first", self.ask(*slice_, path), events)
-        self.add(label, "slice, again", self.ask(*slice_, path), 0)
+        self.add(label, "slice, first", self.analyze(*slice_, path), events)
+        self.add(label, "slice, again", self.analyze(*slice_, path), 0)
         compacted = os.path.join(self.work, "compacted.hprof")
         figures = Figures([self.analyzer, "compact", path, "-o", compacted], self.environment)
         self.add(label, "compact", figures, events, os.path.getsize(compacted))
-        self.add(label, "report of it", self.ask("report", compacted), events)
-        self.add(label, "slice of it", self.ask(*slice_, compacted), 0)
+        self.add(label, "report, compacted", self.analyze("report", compacted), events)
+        self.add(label, "slice, compacted", self.analyze(*slice_, compacted), 0)
         os.unlink(compacted)
         return label
 
@@ -155,12 +156,12 @@ def main():
     parser.add_argument("--live", type=int, default=900_000,
                         help="blocks that are not freed in the last trace; 0: no such trace")
     parser.add_argument("--heaptrack", type=float, default=10,
-                        help="million events up to which heaptrack is measured, too")
+                        help="million events up to which heaptrack is also measured")
     parser.add_argument("--work", help="folder for the traces (default: a temporary one)")
     parser.add_argument("--keep", action="store_true",
                         help="keep the traces in --work, and use existing ones")
     parser.add_argument("--build", default=os.path.join(run.HERE, "../../build"), help="build folder")
-    parser.add_argument("-o", "--output", help="write the table to this file, too")
+    parser.add_argument("-o", "--output", help="also write the table to this file")
     options = parser.parse_args()
     lengths = [float(length) for length in options.millions.split(",")]
     with tempfile.TemporaryDirectory(prefix="heapprof-bench-") as temporary:
@@ -177,7 +178,7 @@ def main():
                 bench.measure_heaptrack(label, length * 1e6)
             if not options.keep:
                 os.unlink(os.path.join(work, f"{name}.hprof"))
-    text = run.table(["trace", "question", "wall s", "cpu s", "M events/s", "peak MB", "file MB"], bench.rows)
+    text = run.table(["trace", "command", "wall s", "cpu s", "M events/s", "peak MB", "file MB"], bench.rows)
     print(text, end="")
     if options.output:
         with open(options.output, "w") as file:

@@ -65,14 +65,14 @@ def describe(results):
     rows.append(["median", "",
                  *(f"{statistics.median(f['sizes'][column] for f in results.values()):.2f}" for column in columns),
                  ""])
-    return "Bytes an event:\n\n" + run.table(["program", "million events", *columns, "s a million"], rows)
+    return "Bytes per event:\n\n" + run.table(["program", "million events", *columns, "s per million events"], rows)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="programs of programs.py, separated by commas")
     parser.add_argument("--build", default=os.path.join(run.HERE, "../../build"), help="build folder")
-    parser.add_argument("-o", "--output", help="write the table to this file, too")
+    parser.add_argument("-o", "--output", help="also write the table to this file")
     parser.add_argument("--json", help="write all figures to this file")
     options = parser.parse_args()
     options.runs, options.recorders = 1, "heapprof,ht-library"

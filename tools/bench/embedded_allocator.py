@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Measures what recording a patched function costs: a malloc/free pair of a jemalloc that is linked into the program,
-compared with one of libc.
+"""Measure the cost of recording a patched function: a malloc/free pair of a jemalloc that is linked into the program,
+compared with a pair of libc.
 
-  tools/bench/embedded_allocator.py [--runs N] [--build DIR]
+usage: tools/bench/embedded_allocator.py [--runs N] [--build DIR]
 
 Both programs are pair.cpp. They run in turn, unrecorded and recorded. Each figure is that of the fastest of N runs,
 because other work on the machine only adds time. The last line is the time that recording adds to a pair of patched
@@ -29,7 +29,7 @@ def main():
     options = parser.parse_args()
     library = os.path.abspath(os.path.join(options.build, "preload/libheapprof.so"))
     if not os.path.exists(library):
-        sys.exit(f"{library} is missing: run tools/test.sh first, or name the build folder with --build")
+        sys.exit(f"{library} does not exist: run tools/test.sh first, or set --build")
     with tempfile.TemporaryDirectory(prefix="heapprof-bench-") as folder:
         linked = {"libc": [], "jemalloc": ["-Wl,--whole-archive", "-l:libjemalloc.a", "-Wl,--no-whole-archive",
                                            "-lm"]}
@@ -52,7 +52,7 @@ def main():
     added = {}
     for name in linked:
         added[name] = best[name, True] - best[name, False]
-        print(f"{name:10} {best[name, False]:6.1f} ns a pair, recorded {best[name, True]:6.1f}: +{added[name]:.1f}")
+        print(f"{name:10} {best[name, False]:6.1f} ns per pair, recorded {best[name, True]:6.1f}: +{added[name]:.1f}")
     print(f"ratio      {added['jemalloc'] / added['libc']:6.2f}")
 
 

@@ -26,7 +26,7 @@ TOLERANCE = 0.1
 
 
 def self_costs(path, library):
-    """{function: instructions} of `library` in a callgrind file; None if the file is of another program."""
+    """{function: instructions} of `library` in a callgrind file; None: the file describes another program."""
     costs, names, objects = {}, {}, {}
     function = object_name = None
     skip = False
@@ -105,8 +105,8 @@ def main():
         with open(options.check) as file:
             expected = json.load(file)["total"]
         if abs(total - expected) > TOLERANCE * expected:
-            sys.exit(f"{total} instructions, {expected} are on record in {options.check}: find out why, "
-                     "or --write it anew")
+            sys.exit(f"{total} instructions; expected {expected} ({options.check}): find the cause, "
+                     "or replace the figures with --write")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 // An allocator stress test after Larson and Krishnan ("Memory Allocation for Long-Running Server Applications",
 // 1998): each thread replaces random blocks of its array, and passes the array to a new thread after each round, so
-// that blocks are freed by other threads than allocated them. Prints operations (an allocation or a free) per second.
+// that blocks are freed by other threads than those that allocated them. Prints operations (an allocation or a free)
+// per second.
 //
-//   larson THREADS ROUNDS [company]     a round: 200,000 pairs in each thread
+//   larson THREADS ROUNDS [background]     a round: 200,000 pairs in each thread
 //
-// With `company`, another thread executes a pair every 5 microseconds. This is little load, but a recorder cannot
+// With `background`, another thread executes a pair every 5 microseconds. This is little load, but a recorder cannot
 // treat THREADS = 1 as a program with a single thread (heapprof: the clock lease).
 #include <atomic>
 #include <chrono>
@@ -47,9 +48,9 @@ int main(int argc, char** argv) {
   std::vector<Worker> workers(static_cast<std::size_t>(threads));
   std::vector<std::thread> drivers;
   std::atomic<bool> done{false};
-  std::thread company;
+  std::thread background;
   if (argc > 3) {
-    company = std::thread([&] {
+    background = std::thread([&] {
       while (!done) {
         std::free(std::malloc(16));
         const auto next = std::chrono::steady_clock::now() + std::chrono::microseconds(5);
@@ -67,7 +68,7 @@ int main(int argc, char** argv) {
   done = true;
   const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::printf("%.0f\n", 2.0 * kRound * rounds * threads / elapsed);
-  if (company.joinable()) company.join();
+  if (background.joinable()) background.join();
   for (Worker& worker : workers)
     for (void* block : worker.blocks) std::free(block);
 }

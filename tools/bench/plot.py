@@ -1,5 +1,5 @@
-"""Draws the costs of the whole programs as a bar chart (SVG), with a logarithmic scale, since the costs of recorders
-differ by orders of magnitude."""
+"""Draws the costs of recording whole programs as a bar chart (SVG), with a logarithmic scale, since the costs of
+recorders differ by orders of magnitude."""
 
 import html
 import math

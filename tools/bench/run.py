@@ -15,12 +15,12 @@ of them, and the figures are medians:
 Three tables:
 
   a malloc/free pair at the bottom of stacks of three depths: nanoseconds added
-  an allocator stress test with 1, 2 and 4 threads, and with 1 thread and another one that makes each event need a
-    time: operations per second
+  an allocator stress test with 1, 2 and 4 threads, and with 1 thread beside a mostly idle one, so that each event
+    needs its own timestamp: operations per second
   whole programs: processor time added per event (an allocation or a free), wall time relative to native, MB added to
     the peak of resident memory (including pages of mapped files), bytes of trace per event
 
-Programs that are not installed are skipped and named. Needs a build (tools/test.sh), Debian's heaptrack, and g++.
+Programs that are not installed are skipped and listed. Needs a build (tools/test.sh), Debian's heaptrack, and g++.
 """
 
 import argparse
@@ -134,9 +134,10 @@ class Bench:
 
     def threads(self):
         result = {}
-        for name, count, *company in [("1", 1), ("1 in company", 1, "company"), ("2", 2), ("4", 4)]:
+        for name, count, *background in [("1", 1), ("1 + background", 1, "background"), ("2", 2), ("4", 4)]:
             larson = programs.Program(f"larson on {name} threads",
-                                      [os.path.join(self.folder, "larson"), str(count), str(40 // count), *company])
+                                      [os.path.join(self.folder, "larson"), str(count), str(40 // count),
+                                       *background])
             result[name] = self.printed(larson)
         return result
 
@@ -170,12 +171,12 @@ def describe(results, recorders):
     text = ""
     others = recorders[1:]
     if results["micro"]:
-        text += "Nanoseconds a malloc/free pair, and what a recorder adds:\n\n" + table(
+        text += "Nanoseconds per malloc/free pair, and added by each recorder:\n\n" + table(
             ["depth", *recorders],
             [[depth, f"{m['native']:.0f}"] + [f"+{m[r] - m['native']:.0f}" for r in others]
              for depth, m in results["micro"].items()])
     if results["threads"]:
-        text += "Allocator stress, million operations a second:\n\n" + table(
+        text += "Allocator stress, million operations per second:\n\n" + table(
             ["threads", *recorders],
             [[count] + [f"{m[r] / 1e6:.1f}" for r in recorders] for count, m in results["threads"].items()])
     whole = results["programs"]
@@ -208,7 +209,7 @@ def main():
     parser.add_argument("--recorders", default=",".join(RECORDERS[1:]),
                         help="which to run, besides native (default: all)")
     parser.add_argument("--build", default=os.path.join(HERE, "../../build"), help="build folder")
-    parser.add_argument("-o", "--output", help="write the tables to this file, too")
+    parser.add_argument("-o", "--output", help="also write the tables to this file")
     parser.add_argument("--json", help="write all figures to this file")
     parser.add_argument("--plot", help="draw the costs of the whole programs into this file (SVG)")
     options = parser.parse_args()

@@ -3,8 +3,8 @@
 //
 //   symbols_bench FILE COUNT [CACHE_FOLDER]
 //
-// Prints seconds, number of frames and peak memory: once without a cache, and with CACHE_FOLDER twice more, of which
-// the second is the time with a filled cache.
+// Prints seconds, number of frames and peak memory: without a cache, and with CACHE_FOLDER while filling the cache
+// and from the filled cache.
 #include <fcntl.h>
 #include <gelf.h>
 #include <sys/resource.h>
@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
-    std::printf("%-22s %7.2f s  %llu places, %llu named, %llu with a line, %llu frames  %ld MB\n", what,
+    std::printf("%-22s %7.2f s  %llu addresses, %llu named, %llu with a line, %llu frames  %ld MB\n", what,
                 seconds.count(), static_cast<unsigned long long>(count), static_cast<unsigned long long>(named),
                 static_cast<unsigned long long>(lines), static_cast<unsigned long long>(frames),
                 usage.ru_maxrss / 1024);

@@ -5,8 +5,8 @@ usage: tools/campaign/kill.py [--runs N] [--seed N] [--build FOLDER]
 
 A program with three threads and a ledger (tests/programs/ledger_kill.cpp) is killed by a kernel timer or after a
 number of calls, in each run. Staging blocks are so small that they are full after a hundred events. All calls that
-the ledger has as done must be in the trace, in order, and no calls that were not begun. heapprof's figures must be
-those of a replay of the events.
+the ledger marks as complete must be in the trace, in order, and no calls that had not begun. heapprof's figures must
+equal those of a replay of the events.
 """
 import argparse
 import os
@@ -47,7 +47,7 @@ def operations_in_progress(path):
     return found
 
 
-def strike(plan):
+def kill_one(plan):
     import harness
     import unfinished_calls
     case = harness.Case()
@@ -72,7 +72,7 @@ def strike(plan):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30))
     parser.add_argument("--build", default="build")
@@ -85,19 +85,19 @@ def main():
              for run in range(options.runs)]
     print(f"{options.runs} runs, seed {options.seed}")
     begin = time.monotonic()
-    events, failed, fell = 0, 0, Counter()
+    events, failed, interrupted = 0, 0, Counter()
     with ProcessPoolExecutor(2) as pool:
-        for run, (plan, (problem, count, where)) in enumerate(zip(plans, pool.map(strike, plans))):
+        for run, (plan, (problem, count, where)) in enumerate(zip(plans, pool.map(kill_one, plans))):
             if problem:
                 failed += 1
                 print(f"run {run}, {plan}: {problem}")
             events += count
-            fell.update(set(where))
+            interrupted.update(set(where))
             if (run + 1) % 100 == 0:
                 print(f"{run + 1} kills, {events} events compared, {failed} failed", flush=True)
     print(f"\n{options.runs} kills, {events} events compared, {time.monotonic() - begin:.0f} "
           f"s: {failed} failed")
-    for where, times in fell.most_common():
+    for where, times in interrupted.most_common():
         print(f"  {times:5} {where}")
     sys.exit(1 if failed else 0)
 

@@ -8,7 +8,7 @@ captures a stack at every allocation as the recorder does, compares each with a 
 by frame, with libunwind.
 
 Prints a table. Exit status 1: a stack differed, or a program died. A program that takes longer than S seconds
-(default 200) is ended; the stacks until then count. Needs a build with tests (tools/test.sh).
+(default 200) is terminated; the stacks until then are compared. Needs a build with tests (tools/test.sh).
 """
 
 import argparse
@@ -70,7 +70,7 @@ def run(program, oracle, folder, seconds):
     try:
         errors = process.communicate(timeout=seconds)[1]
     except subprocess.TimeoutExpired:
-        # SIGTERM first, because the oracle reports at exit.
+        # SIGTERM, not SIGKILL, because the oracle writes its report at exit.
         os.killpg(process.pid, signal.SIGTERM)
         errors = process.communicate(timeout=20)[1]
     died = process.returncode in (-signal.SIGILL, -signal.SIGTRAP, -signal.SIGSEGV, -signal.SIGABRT)
@@ -82,7 +82,7 @@ def main():
     parser.add_argument("--only", default="", help="names, separated by commas")
     parser.add_argument("--seconds", type=float, default=200, help="time limit of each program")
     parser.add_argument("--build", default=os.path.join(HERE, "../../build"), help="build folder")
-    parser.add_argument("-o", "--output", help="write the table to this file, too")
+    parser.add_argument("-o", "--output", help="also write the table to this file")
     options = parser.parse_args()
     oracle = os.path.abspath(os.path.join(options.build, "tests/unit/unwind/libunwind_oracle_preload.so"))
     if not os.path.exists(oracle):

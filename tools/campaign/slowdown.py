@@ -5,7 +5,7 @@ usage: tools/campaign/slowdown.py [--rounds N] [--build FOLDER]
 
 The program counts its malloc/free pairs per 100 ms: a third of the time alone, a third while heapprof reads its trace
 repeatedly, and a third while gzip runs instead of heapprof. The program has one processor, heapprof or gzip another.
-Processors share caches and memory, so that gzip slows the program, too; the difference between gzip and heapprof is
+Processors share caches and memory, so gzip also slows the program; the difference between gzip and heapprof is
 the cost of reading the trace. Skipped on machines with one processor.
 """
 import argparse
@@ -26,7 +26,7 @@ COMMANDS = (("report", "--json"), ("timeline", "--format", "json"), ("info", "--
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--build", default="build")
     options = parser.parse_args()
@@ -43,7 +43,7 @@ def main():
                                    env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace))
         counts = {"alone": [], "with gzip": [], "with heapprof": []}
         phase = ["alone"]
-        looked = 0
+        commands_run = 0
 
         def collect():
             for line in program.stdout:
@@ -67,15 +67,15 @@ def main():
                     if name != "with heapprof":
                         time.sleep(0.1)
                         continue
-                    command = COMMANDS[looked % len(COMMANDS)]
+                    command = COMMANDS[commands_run % len(COMMANDS)]
                     arguments = [command[0], str(trace), *command[1:]]
                     subprocess.run([harness.HEAPPROF, *arguments], stdout=subprocess.DEVNULL, check=True,
                                    preexec_fn=lambda: os.sched_setaffinity(0, {processors[1]}))
-                    looked += 1
+                    commands_run += 1
                 if other is not None:
                     other.kill()
                     other.wait()
-        phase[0] = "over"
+        phase[0] = "ended"
         program.send_signal(signal.SIGTERM)
         program.wait()
     for name, found in counts.items():
@@ -83,7 +83,7 @@ def main():
               f"{statistics.quantiles(found)[0]:.0f} to {statistics.quantiles(found)[2]:.0f}, {len(found)} readings")
     for name in ("alone", "with gzip"):
         ratio = statistics.median(counts["with heapprof"]) / statistics.median(counts[name])
-        print(f"while {looked} commands read the trace: {100 * (ratio - 1):+.1f} % compared to {name}")
+        print(f"while {commands_run} commands read the trace: {100 * (ratio - 1):+.1f} % compared to {name}")
 
 
 if __name__ == "__main__":

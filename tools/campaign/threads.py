@@ -4,8 +4,8 @@ in the trace.
 
 usage: tools/campaign/threads.py [--times N] [--build FOLDER]
 
---times N  number of short threads; default 100000. A tenth as many threads are cancelled. Both with small and with
-           large staging blocks.
+--times N  number of short threads; default 100000. A tenth of that number is cancelled. Both run with small and
+           with large staging blocks.
 """
 import argparse
 import os
@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=100_000)
     parser.add_argument("--build", default="build")
     options = parser.parse_args()
