@@ -13,9 +13,9 @@ from pathlib import Path
 
 # Stacks are read in the largest traces only, since a build runs the same compiler hundreds of times; and only the
 # stacks with most allocations, since a recursive program has hundreds of thousands.
-MOST_BY_STACK = 5
+MAX_DETAILED_TRACES = 5
 STACKS = "2000"
-MOST_WITNESSES = 2
+MAX_WITNESSES = 2
 
 
 def report(heapprof, trace, *options):
@@ -34,10 +34,10 @@ def of(program, traces, heapprof):
     row = {"name": program.name, "traces": len(files), "trace_bytes": sum(path.stat().st_size for path in files)}
     log = traces / "log"
     if log.exists():
-        said = Counter(line.split(": ", 2)[-1] for line in log.read_text(errors="replace").splitlines())
-        problems += [f"logged {count} times: {line}" for line, count in said.items() if line]
+        messages = Counter(line.split(": ", 2)[-1] for line in log.read_text(errors="replace").splitlines())
+        problems += [f"logged {count} times: {line}" for line, count in messages.items() if line]
     counted = [path for path in files if program.main is None or name_of(path) in program.main]
-    detailed = set(counted[:MOST_BY_STACK])
+    detailed = set(counted[:MAX_DETAILED_TRACES])
     with ThreadPoolExecutor(2) as pool:
         read = list(pool.map(lambda path: report(heapprof, path, "--cost", "allocations", *(
             ("--top", STACKS, "--no-inlines") if path in detailed else ("--top", "1", "--no-symbols"))), files))
@@ -57,12 +57,12 @@ def of(program, traces, heapprof):
                 problems.append(f"{path.name}: {heap[key]} {key} of {heap['frees']} frees")
         if not integrity["complete"]:
             problems.append(f"{path.name}: not complete: {integrity}")
-        # Processes that were killed, or replaced by a signal's default action, end as unknown.
+        # Processes that were killed, also by a signal's default action, have the end "unknown".
         ended = integrity["ended_by"]
         totals[f"ended by {ended}"] += 1
         if path in counted:
             main.append((path, result))
-    stacks, considered, cut, frames, unnamed, inexcusable, lost, guessed = 0, 0, 0, 0, 0, 0, 0, 0
+    stacks, considered, truncated, frames, unnamed, unnamed_with_symbols, lost, guessed = 0, 0, 0, 0, 0, 0, 0, 0
     reasons, missing = Counter(), Counter()
     for path, detail in main:
         if path not in detailed:
@@ -75,7 +75,7 @@ def of(program, traces, heapprof):
                 problems.append(f"{path.name}: a stack contains a frame of the recorder: "
                                 f"{[frame['function'] for frame in entry['stack'][:4]]}")
             if entry["truncated"]:
-                cut += blocks
+                truncated += blocks
                 outermost = entry["stack"][-1]["module"].rsplit("/", 1)[-1] if entry["stack"] else "nothing"
                 reasons[f"{entry['truncated']} above {outermost}"] += blocks
             for frame in entry["stack"]:
@@ -86,14 +86,14 @@ def of(program, traces, heapprof):
                     unnamed += blocks
                     missing[frame["module"].rsplit("/", 1)[-1]] += blocks
                     if has_symbols(frame["module"]):
-                        inexcusable += blocks
+                        unnamed_with_symbols += blocks
                 guessed += blocks if frame.get("guessed") else 0
     witness, checked = [], 0
     for path, result in main:
-        said = traces / "witness" / process_of(path)
-        if checked == MOST_WITNESSES or not said.exists() or forked(path) or last_of_process(path, files) != path:
+        witness_file = traces / "witness" / process_of(path)
+        if checked == MAX_WITNESSES or not witness_file.exists() or forked(path) or last_of_process(path, files) != path:
             continue
-        problem = witnessed(heapprof, path, said)
+        problem = witnessed(heapprof, path, witness_file)
         checked += 1
         if problem:
             witness.append(f"{path.name}: {problem}")
@@ -103,9 +103,10 @@ def of(program, traces, heapprof):
         ended={key[9:]: value for key, value in totals.items() if key.startswith("ended by ")},
         main=len(main), allocations=sum(result["heap"]["allocations"] for _, result in main),
         peak=max((result["heap"]["peak_bytes"] for _, result in main), default=0),
-        by_stack=stacks / considered if considered else None, truncated=cut / stacks if stacks else None,
+        by_stack=stacks / considered if considered else None, truncated=truncated / stacks if stacks else None,
         reasons=reasons.most_common(4),
-        unnamed=unnamed / frames if frames else None, unnamed_with_symbols=inexcusable / frames if frames else None,
+        unnamed=unnamed / frames if frames else None,
+        unnamed_with_symbols=unnamed_with_symbols / frames if frames else None,
         guessed=guessed / frames if frames else None, no_module=lost / frames if frames else None,
         unnamed_in=missing.most_common(4), witnesses=checked, agree=checked - len(witness), problems=problems)
     if not files:
@@ -143,9 +144,9 @@ def process_of(path):
     return path.name.split(".hprof")[0].rsplit(".", 1)[1]
 
 
-def witnessed(heapprof, trace, said):
+def witnessed(heapprof, trace, witness_file):
     """Compares mallinfo2 at exit with the blocks that are live then in the trace. None: they agree."""
-    used, mapped = map(int, said.read_text().split())
+    used, mapped = map(int, witness_file.read_text().split())
     seconds = witness_time(heapprof, trace)
     if seconds is None:
         return "the witness's mark is not in the trace"
@@ -158,7 +159,8 @@ def witnessed(heapprof, trace, said):
     low, high = live + 8 * blocks, live + 32 * blocks + 65536 + mapped // 16
     if low - 4096 <= used + mapped <= high:
         return None
-    return f"mallinfo2 has {used + mapped} bytes out at exit; the trace {live} in {blocks} blocks: {low} to {high}"
+    return (f"mallinfo2: {used + mapped} bytes in use at exit; expected {low} to {high}, as the trace has "
+            f"{live} bytes in {blocks} blocks")
 
 
 def witness_time(heapprof, trace):
@@ -178,15 +180,15 @@ def percent(share):
 
 def line(row):
     return (f"{row['name']}: {row['facts']} facts, {row['differences']} differ; {row['traces']} traces, "
-            f"{row['events']:,} events; truncated {percent(row['truncated'])}, without name "
+            f"{row['events']:,} events; truncated {percent(row['truncated'])}, unresolved "
             f"{percent(row['unnamed'])}, "
-            f"outside modules {percent(row['no_module'])}; mallinfo2 asked {row['witnesses']} times; "
-            f"{row['plain_seconds']} s plain, {row['recorded_seconds']} s recorded; cut: {row['reasons'][:2]}; no "
-            f"name: {row['unnamed_in'][:2]}")
+            f"outside modules {percent(row['no_module'])}; mallinfo2 compared {row['witnesses']} times; "
+            f"{row['plain_seconds']} s plain, {row['recorded_seconds']} s recorded; reasons of truncation: "
+            f"{row['reasons'][:2]}; unresolved in: {row['unnamed_in'][:2]}")
 
 
 def table(path):
-    """The newest row of each program in a --json file, as Markdown. ValueError names the line that is no such row."""
+    """The newest row of each program in a --json file, as Markdown. Raises ValueError at a malformed line."""
     lines = {}
     for number, text in enumerate(path.read_text().splitlines(), 1):
         try:
@@ -195,12 +197,12 @@ def table(path):
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path}: line {number} is not a row of --json") from None
     return "\n".join(["| program | facts | verdicts | differ | processes | events | peak | truncated | unresolved | "
-                      "though symbols are there | mallinfo2 agrees, of processes asked |",
+                      "unresolved, with symbols | mallinfo2 agrees |",
                       "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|", *lines.values()])
 
 
 def table_line(row):
-    asked = f"{row['agree']} of {row['witnesses']}" if row["witnesses"] else ""
+    agreed = f"{row['agree']} of {row['witnesses']}" if row["witnesses"] else ""
     return (f"| {row['name']} | {row['facts']} | {row['verdicts'] or ''} | {row['differences']} | {row['traces']} | "
             f"{row['events']:,} | {row['peak'] / 1048576:.1f} MiB | {percent(row['truncated'])} | "
-            f"{percent(row['unnamed'])} | {percent(row['unnamed_with_symbols'])} | {asked} |")
+            f"{percent(row['unnamed'])} | {percent(row['unnamed_with_symbols'])} | {agreed} |")

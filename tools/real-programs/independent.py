@@ -30,7 +30,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PATH = "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 TIMEOUT = 400
-ALLOWED = 0.01  # allowed difference as a share, or 300: the environments differ by one or two variables
+ALLOWED = 0.01  # allowed difference as a share, or 300 if that is more: environments differ by one or two variables
 HEAPTRACK_ITSELF = 72704  # bytes of one block: the emergency pool of the libstdc++ that heaptrack loads
 COMPARED = (("valgrind", "allocations"), ("valgrind", "frees"), ("valgrind", "allocated_bytes"),
             ("valgrind", "leaked_bytes"),
@@ -180,7 +180,7 @@ def peak_difference(row):
     if abs(theirs - ours) <= exact:
         return "same"
     if abs(theirs - HEAPTRACK_ITSELF - ours) <= exact:
-        return "same but for its own"
+        return "same but for heaptrack's block"
     return f"{theirs - ours:+,.0f} ({(theirs - ours) / ours * 100:+.2g} %)"
 
 
@@ -199,10 +199,10 @@ def table(rows):
 
 
 def mark_times(options, trace):
-    told = json.loads(subprocess.run([options.build / "analyzer" / "heapprof", "timeline", trace, "--format", "json"],
-                                     capture_output=True,
-                                     text=True, check=True).stdout)
-    return {item["text"]: item["time_ns"] for item in told["marks"]}
+    process = subprocess.run([options.build / "analyzer" / "heapprof", "timeline", trace, "--format", "json"],
+                             capture_output=True, text=True, check=True)
+    timeline = json.loads(process.stdout)
+    return {item["text"]: item["time_ns"] for item in timeline["marks"]}
 
 
 def jemalloc_class(size):
@@ -215,8 +215,8 @@ def jemalloc_class(size):
 
 
 def redis(options, folder):
-    """(redis' used_memory, the same from the trace). Redis adds up malloc_usable_size of what zmalloc and its kin
-    returned."""
+    """(redis' used_memory, the same from the trace). Redis adds up malloc_usable_size of the blocks that
+    zmalloc and related functions returned."""
     trace, socket = folder / "r.hprof", folder / "s"
     def ask(*command):
         return run(["redis-cli", "-s", socket, *command], folder).stdout
@@ -277,19 +277,19 @@ if sys.argv[1] == 'tracemalloc':
 
 
 def python_growth(options, folder):
-    """(tracemalloc's growth between two points, heapprof's between the same). Two runs: tracemalloc's bookkeeping is
-    malloc's too."""
+    """(tracemalloc's growth between two points, heapprof's between the same). Two runs, because
+    tracemalloc allocates its own data with malloc, too."""
     command = ["/usr/bin/python3", "-s", "-S", "-c", GROWTH]
-    told = int(run([*command, "tracemalloc"], folder).stdout)
+    growth = int(run([*command, "tracemalloc"], folder).stdout)
     trace = folder / "p.hprof"
     run([*command, "marks"], folder, LD_PRELOAD=recorder(options), HEAPPROF_OUTPUT=str(trace))
     times = mark_times(options, trace)
     one, two = (report(options, trace, "--to", f"{times[name]}ns")["heap"]["leaked_bytes"] for name in ("one", "two"))
-    return told, two - one
+    return growth, two - one
 
 
-def say(name, what, theirs, ours, allowed):
-    """Prints a statistic of the program itself; true: heapprof agrees."""
+def print_comparison(name, what, theirs, ours, allowed):
+    """Prints a statistic of the program itself; returns whether heapprof agrees."""
     away = (theirs - ours) / ours
     print(f"{name}: {what} {theirs:,}, from the trace {ours:,} ({away * 100:+.3f} %)")
     return abs(away) <= allowed
@@ -306,9 +306,9 @@ def main():
         with tempfile.TemporaryDirectory(prefix="heapprof-independent-") as folder:
             folder = Path(folder)
             if name == "redis":
-                good &= say(name, "used_memory", *redis(options, folder), 0.005)
+                good &= print_comparison(name, "used_memory", *redis(options, folder), 0.005)
             elif name == "tracemalloc":
-                good &= say(name, "python3 grew by", *python_growth(options, folder), 0.005)
+                good &= print_comparison(name, "python3 grew by", *python_growth(options, folder), 0.005)
             elif shutil.which(PROGRAMS[name][1][0], path=PATH) is None:
                 print(f"{name}: skipped, not installed", file=sys.stderr)
             else:

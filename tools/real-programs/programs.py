@@ -1,6 +1,6 @@
 """The programs: a function for each, which runs it and collects facts. Add one with @program.
 
-A fact must not depend on time, process ids or addresses; `normalise` takes such things out of outputs.
+A fact must not depend on time, process ids or addresses; `normalise` removes these from outputs.
 """
 
 import re
@@ -47,7 +47,7 @@ def without_times(text):
                   re.sub(r"0x[0-9a-f]{6,}", "0x...", text))
 
 
-@program("perl", "hashes, regular expressions, sort, threads of data through pipes", ["perl"], main=["perl"])
+@program("perl", "hashes, regular expressions, sort, pipes, fork", ["perl"], main=["perl"])
 def perl(run):
     run("perl", "-e", r"""
 my %h; $h{$_ % 9973} .= chr(65 + $_ % 26) x 30 for 1..100000;
@@ -189,13 +189,13 @@ def archives(run):
         "'file1*' | sort | xargs wc -l")
 
 
-# Waits for ever, also without the recorder, in a virtual machine whose host does not answer on vsock.
+# Hangs, even without the recorder, in a virtual machine whose host does not respond on vsock.
 WAITS = "test.test_socket.ThreadedVSOCKSocketStreamTest*"
 
 
 def python_verdicts(run, module, timeout, recorded=True, only=()):
-    """Runs one module of CPython's own tests, or only some of its tests: (exit status, [verdict of each test], what
-    it said)."""
+    """Runs one module of CPython's own tests, or only some of its tests: (exit status, [verdict of each test],
+    output)."""
     result = run.dir / f"{module}.xml"
     result.unlink(missing_ok=True)
     status, out, err = run.execute(["/usr/bin/python3", "-m", "test", "--junit-xml", result, "-q", "-i", WAITS,
@@ -213,12 +213,12 @@ def python_verdicts(run, module, timeout, recorded=True, only=()):
 def python_tests(run, *modules, timeout=1500):
     """Facts: the result of each test."""
     for module in modules:
-        status, verdicts, said = python_verdicts(run, module, timeout)
+        status, verdicts, output = python_verdicts(run, module, timeout)
         run.fact(f"{module}: status", status)
         run.fact(f"{module}: verdicts", "\n".join(verdicts))
         run.total = getattr(run, "total", 0) + len(verdicts)
         if not verdicts:
-            run.fact(f"{module}: said", said[-2000:])
+            run.fact(f"{module}: output", output[-2000:])
     run.fact("verdicts", run.total)
 
 
@@ -354,8 +354,8 @@ user root;
                                  "Accept-Encoding: gzip", f"{base}/{path}").replace(base, ""))
         run.fact(f"{path} bytes", (run.dir / "got").read_bytes()[12:40].hex())
     run.quiet("ab", "-q", "-n", "3000", "-c", "20", f"{base}/5000.txt")
-    # Workers that retire close their connections, with requests on them: what fails then is a matter of time, so that
-    # is counted after.
+    # Workers that end at the reload close their connections, even those with requests. How many requests fail then
+    # depends on timing, so failures are only counted after the reload.
     workers = children_of(server.pid)
     server.send_signal(signal.SIGHUP)
     run.quiet("ab", "-q", "-r", "-k", "-n", "2000", "-c", "20", "-H", "Accept-Encoding: gzip", f"{base}/5000.txt")
@@ -461,7 +461,7 @@ def gtk(run):
             LIBGL_ALWAYS_SOFTWARE="1")
 
 
-@program("qt", "heaptrack_gui shows a profile under Xvfb until it is told to end", ["heaptrack_gui", "xvfb-run"],
+@program("qt", "heaptrack_gui shows a profile under Xvfb until it is terminated", ["heaptrack_gui", "xvfb-run"],
          main=["heaptrack_gui"],
          witness=False)
 def qt(run):

@@ -42,11 +42,11 @@ LONG = 60  # seconds; in a module that takes longer, only tests that differ run 
 
 
 def verdicts_of(run, module, timeout, recorded, only):
-    status, verdicts, said = programs.python_verdicts(run, module, timeout, recorded, only)
+    status, verdicts, output = programs.python_verdicts(run, module, timeout, recorded, only)
     named = dict(line.split(": ", 1) for line in verdicts)
     # A module that is skipped or dies has only an exit status to compare.
     named[EXIT_STATUS] = str(status)
-    return named, "killed: timeout" in said, said
+    return named, "killed: timeout" in output, output
 
 
 def unequal(plain, recorded):
@@ -54,7 +54,7 @@ def unequal(plain, recorded):
 
 
 def trace_problem(heapprof, traces):
-    """The problem with the largest trace, which is that of the main process, or None."""
+    """(The problem with the largest trace, which is that of the main process, or None; its number of events)."""
     files = sorted(traces.glob("*.hprof*"), key=lambda path: -path.stat().st_size)
     if not files:
         return "no trace was written", 0
@@ -88,7 +88,7 @@ def examine(module, options, library):
         if cut:
             return row | {"cut": "plain"}
         began = time.monotonic()
-        recorded, cut, said = once(True)
+        recorded, cut, output = once(True)
         row["recorded_seconds"] = round(time.monotonic() - began, 1)
         row["problem"], row["events"] = trace_problem(options.build / "analyzer" / "heapprof", traces)
         row["traces"] = len(list(traces.glob("*.hprof*")))
@@ -109,7 +109,7 @@ def examine(module, options, library):
                 break
             plain, _, _ = once(False, only)
             recorded, _, more = once(True, only)
-            said += more
+            output += more
             for name, (before, after) in seen.items():
                 before.add(plain.get(name))
                 after.add(recorded.get(name))
@@ -117,7 +117,7 @@ def examine(module, options, library):
         row["unstable"] = sorted(first - differing)
         row["differ"] = {name: [sorted(map(str, values)) for values in seen[name]] for name in sorted(differing)}
         if differing:
-            row["said"] = said[-6000:]
+            row["said"] = output[-6000:]
         return row
 
 
@@ -125,15 +125,15 @@ def summary(path):
     rows = {row["module"]: row
             for row in map(json.loads, path.read_text().splitlines())}.values() if path.exists() else ()
     compared = [row for row in rows if "cut" not in row]
-    print(f"{len(rows)} modules, of which {len(rows) - len(compared)} were cut by the timeout; "
+    print(f"{len(rows)} modules, of which {len(rows) - len(compared)} exceeded the timeout; "
           f"{sum(row['tests'] for row in compared):,} tests compared, "
-          f"{sum(len(row['unstable']) for row in compared)} unstable by themselves, "
+          f"{sum(len(row['unstable']) for row in compared)} unstable, "
           f"{sum(len(row['differ']) for row in compared)} differ; {sum(row.get('traces', 0) for row in rows):,} "
           "processes recorded")
     bad = False
     for row in rows:
         if "cut" in row:
-            print(f"  cut ({row['cut']}): {row['module']}, {row['plain_seconds']} s plain")
+            print(f"  timeout ({row['cut']}): {row['module']}, {row['plain_seconds']} s plain")
         if row.get("unstable"):
             print(f"  unstable: {row['module']}: {', '.join(row['unstable'])}")
         for name, (before, after) in row.get("differ", {}).items():
@@ -142,9 +142,9 @@ def summary(path):
         if row.get("problem"):
             bad = True
             print(f"  trace: {row['module']}: {row['problem']}")
-    said = Counter(line for row in rows for line in row.get("log", []))
-    for line, count in said.most_common(10):
-        print(f"  the recorder said in {count} modules: {line}")
+    messages = Counter(line for row in rows for line in row.get("log", []))
+    for line, count in messages.most_common(10):
+        print(f"  the recorder logged in {count} modules: {line}")
     return 1 if bad else 0
 
 
@@ -173,7 +173,7 @@ def main():
         row = examine(module, options, library)
         with lock, options.results.open("a") as out:
             out.write(json.dumps(row) + "\n")
-        print(f"{module}: {row.get('tests', 'cut')} tests, {len(row.get('differ', {}))} differ", flush=True)
+        print(f"{module}: {row.get('tests', 'no')} tests, {len(row.get('differ', {}))} differ", flush=True)
 
     with ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(go, modules))

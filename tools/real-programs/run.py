@@ -8,7 +8,7 @@ NAME          programs; default: all of them
 --build DIR   build folder; default build/ of this tree
 --work DIR    folder for the programs and their traces; default a new folder in /tmp, which is removed
 --keep        keep the traces
---read        run nothing; read the traces in --work that --keep left
+--read        run nothing; read the traces that an earlier run with --keep left in --work
 --json FILE   append a line of JSON for each program
 --table FILE  run nothing; print a Markdown table of the lines in FILE, which --json wrote
 
@@ -160,8 +160,8 @@ def execute(program, work, recorded, library, witness, traces):
     began = time.monotonic()
     try:
         program.function(run)
-    except Exception as problem:  # also a fact that must not differ
-        run.fact("the program could not be driven", f"{type(problem).__name__}: {problem}")
+    except Exception as problem:  # is also a fact, which must not differ
+        run.fact("the program's function failed", f"{type(problem).__name__}: {problem}")
         run.failed = True
     finally:
         run.finish()
