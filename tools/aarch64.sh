@@ -3,7 +3,7 @@
 # programs whose recordings the native build's heapprof reads (run tools/build.sh --everything first). The last line
 # is the result.
 #
-# Not tested, because qemu-user does not support it: events with equal times, the kernel's memory figures,
+# Not tested, because qemu-user does not support them: events with equal times, the kernel's memory figures,
 # /proc/self/maps with the signal trampoline (modules on C libraries without _dl_find_object), kill and fault
 # campaigns, and speed.
 set -euo pipefail
@@ -46,7 +46,7 @@ done
 mkdir -p "$build"
 build=$(realpath "$build")
 
-# Debian's packages for aarch64, unpacked beside the build, so that the architectures of this machine do not change.
+# Debian's packages for aarch64 are unpacked in the build folder, so that dpkg needs no second architecture.
 root=$build/root
 if [ ! -f "$root/complete" ]; then
   echo "==> headers and LZ4 for aarch64"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds heapprof into build/ (or $BUILD_DIR), optimized and with debug symbols: installs packages, builds the
-# libraries of tools/deps.sh, runs meson and ninja. A second run does only what changed.
+# libraries of tools/deps.sh, runs meson and ninja. A second run builds only what changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +11,7 @@ usage: tools/build.sh [--no-install] [--everything] [--werror]
 Build heapprof and libheapprof.so into build/ (or $BUILD_DIR).
 
 --no-install   install no packages
---everything   build the tests, too
+--everything   also build the tests
 --werror       treat compiler warnings as errors
 END
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fetches consumers of exports into the build folder, where tests/consumers expects them: from npm, PyPI and crates.io
-# those that Debian lacks, and single files of two Debian packages, whose installation would add a daemon and a
-# profiler. The tests of those that are not available are skipped.
+# Fetches programs that read exports into the build folder, where tests/consumers expects them. Those that Debian
+# lacks come from npm, PyPI and crates.io. From two Debian packages, whose installation would add a daemon and a
+# profiler, one file each is extracted. Tests whose program is not available are skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +18,7 @@ if [ ! -d "$folder/node_modules/speedscope" ]; then
     echo "not available from npm: speedscope"
 fi
 if [ ! -d "$folder/node_modules/@firefox-devtools/profiler-cli" ]; then
-  # It needs a newer node than Debian's.
+  # profiler-cli needs a newer node than Debian's.
   timeout 200 npm install --silent --no-audit --no-fund --prefix "$folder" \
     @firefox-devtools/profiler-cli@0.10.0 node@24 >>"$folder/npm.log" 2>&1 ||
     echo "not available from npm: @firefox-devtools/profiler-cli"

@@ -10,13 +10,13 @@ usage: tools/damaged-objects.py [--build DIR] [--count N] [--first N] [--seed N]
 --keep DIR   folder for damaged files that caused a failure; default the current folder
 
 Copies of programs and of a library are damaged: unwind information, symbols, notes, debug information, section
-headers, and the program headers that refer to these; not the code, nor what the loader needs. Some programs have an
-embedded allocator, whose functions the recorder finds by their symbols and patches.
+headers, and the program headers that refer to these. The code and the loader's data are not damaged. Some programs
+have an embedded allocator, whose functions the recorder finds by their symbols and patches.
 
 Each copy runs without the recorder. If it works as the undamaged program does, it is recorded: exit status and output
 must be the same, the trace complete, and the number of allocations that of the undamaged program, unless it has an
-embedded allocator. Then heapprof prints a report with symbols from the damaged file, within 20 seconds of processor
-time and 1 GiB: a report, or an error message. The last line has the counts. Exit status 1: a failure.
+embedded allocator. Then heapprof must print a report with symbols from the damaged file, or an error message, within
+20 seconds of processor time and 1 GiB. The last line has the counts. Exit status 1: a failure.
 """
 
 import argparse
@@ -69,7 +69,7 @@ def subjects(build):
     return [subject for subject in found if Path(subject.command[0]).exists()]
 
 
-def places(data):
+def damageable_parts(data):
     """[(name, begin, end)]: parts of the file that may be damaged."""
     result = []
     phoff, shoff = struct.unpack_from("<QQ", data, 0x20)
@@ -97,27 +97,27 @@ def text_at(data, at):
     return data[at:data.index(b"\0", at)].decode(errors="replace")
 
 
-def damage(dice, data, where):
+def damage(rng, data, where):
     _, begin, end = where
-    for _ in range(dice.choice((1, 1, 2, 5, 20, 200))):
-        at = dice.randrange(begin, end)
-        kind = dice.randrange(6)
-        length = min(dice.choice((1, 4, 8, 64, 1024)), end - at)
+    for _ in range(rng.choice((1, 1, 2, 5, 20, 200))):
+        at = rng.randrange(begin, end)
+        kind = rng.randrange(6)
+        length = min(rng.choice((1, 4, 8, 64, 1024)), end - at)
         if kind <= 1:
-            data[at] ^= 1 << dice.randrange(8)
+            data[at] ^= 1 << rng.randrange(8)
         elif kind == 2:
-            data[at:at + length] = dice.randbytes(length)
+            data[at:at + length] = rng.randbytes(length)
         elif kind == 3:
-            data[at:at + length] = bytes((dice.choice((0, 0xff)),)) * length
+            data[at:at + length] = bytes((rng.choice((0, 0xff)),)) * length
         elif kind == 4:
-            width = dice.choice((4, 8))
+            width = rng.choice((4, 8))
             at = begin + (at - begin) // width * width
-            value = dice.choice((0, 1, 0x7fffffff, 0x80000000, 0xffffffff, 1 << 30, 1 << 63, (1 << 64) - 1, len(data),
-                                 dice.getrandbits(64)))
+            value = rng.choice((0, 1, 0x7fffffff, 0x80000000, 0xffffffff, 1 << 30, 1 << 63, (1 << 64) - 1, len(data),
+                                 rng.getrandbits(64)))
             if at + width <= end:
                 data[at:at + width] = (value & (1 << 8 * width) - 1).to_bytes(width, "little")
         else:
-            other = dice.randrange(begin, end)
+            other = rng.randrange(begin, end)
             data[at:at + length] = data[other:other + length].ljust(length, b"\0")[:length]
 
 
@@ -162,12 +162,12 @@ class Campaign:
         answer = self.report("--no-symbols")
         if answer.returncode != 0:
             return 0, f"exit status {answer.returncode}: {answer.stderr[-300:]}"
-        told = json.loads(answer.stdout)
-        if not told["integrity"]["complete"] or told["integrity"]["bytes_damaged"]:
-            return 0, f"the trace is not complete: {told['integrity']}"
-        return told["heap"]["allocations"], None
+        report = json.loads(answer.stdout)
+        if not report["integrity"]["complete"] or report["integrity"]["bytes_damaged"]:
+            return 0, f"the trace is not complete: {report['integrity']}"
+        return report["heap"]["allocations"], None
 
-    def learn(self, subject):
+    def run_undamaged(self, subject):
         """Stores the behaviour of the undamaged program; returns the problem or None."""
         copy = self.place(subject)
         shutil.copy(subject.file, copy)
@@ -183,10 +183,10 @@ class Campaign:
         name = "libsqlite3.so.0" if subject.library else subject.name
         return self.folder / name
 
-    def one(self, subject, data, dice, where):
+    def run_damaged(self, subject, data, rng, where):
         """The problem or None, and the outcome."""
         damaged = bytearray(data)
-        damage(dice, damaged, where)
+        damage(rng, damaged, where)
         copy = self.place(subject)
         copy.unlink(missing_ok=True)
         copy.write_bytes(damaged)
@@ -203,9 +203,9 @@ class Campaign:
         if not subject.has_allocator and counted != allocations:
             return f"{counted} allocations, not {allocations}", "broken"
         answer = self.report("--no-symbol-cache")
-        said = answer.stderr.decode(errors="replace")
-        if answer.returncode not in (0, 1) or answer.returncode == 1 and not said.strip() or "what()" in said:
-            return f"heapprof report: exit status {answer.returncode}: {said[-500:]}", "broken"
+        errors = answer.stderr.decode(errors="replace")
+        if answer.returncode not in (0, 1) or answer.returncode == 1 and not errors.strip() or "what()" in errors:
+            return f"heapprof report: exit status {answer.returncode}: {errors[-500:]}", "broken"
         if answer.stdout:
             json.loads(answer.stdout)
         return None, "as undamaged" if counted == allocations else "less recorded"
@@ -222,18 +222,18 @@ def main():
     folder = Path(tempfile.mkdtemp(prefix="heapprof-damaged-"))
     campaign = Campaign(options.build.resolve(), folder)
     chosen = subjects(options.build.resolve())
-    problems = [problem for problem in map(campaign.learn, chosen) if problem]
+    problems = [problem for problem in map(campaign.run_undamaged, chosen) if problem]
     outcomes, parts = Counter(), Counter()
     contents = {subject: subject.file.read_bytes() for subject in chosen}
     for number in range(options.first, options.first + options.count) if not problems else ():
-        dice = random.Random(f"{options.seed}:{number}")
-        subject = dice.choice(chosen)
+        rng = random.Random(f"{options.seed}:{number}")
+        subject = rng.choice(chosen)
         data = contents[subject]
-        candidates = places(data)
-        kind = dice.choice(sorted({name for name, _, _ in candidates}))
-        where = dice.choice([place for place in candidates if place[0] == kind])
+        candidates = damageable_parts(data)
+        kind = rng.choice(sorted({name for name, _, _ in candidates}))
+        where = rng.choice([place for place in candidates if place[0] == kind])
         try:
-            problem, outcome = campaign.one(subject, data, dice, where)
+            problem, outcome = campaign.run_damaged(subject, data, rng, where)
         except (subprocess.TimeoutExpired, ValueError) as failure:
             problem, outcome = str(failure), "broken"
         outcomes[outcome] += 1

@@ -13,9 +13,9 @@ usage: tools/damaged-traces.py [--build DIR] [--count N] [--first N] [--seed N] 
 TRACE        traces to damage; default: recordings of the tests' programs, one of them bundled, three compacted
 
 Damage: flipped bits; bytes overwritten with random values, zeros, ones, or a large number; a part removed,
-duplicated, exchanged with another, or truncated at the end; a part of another trace inserted; some of these several
-times. Half of the traces get correct checksums again, so that the code behind the checks is tested. One in eight has
-an index, which is damaged, too, or belongs to the undamaged trace.
+duplicated, exchanged with another, or truncated at the end; a part of another trace inserted; often several of
+these. Half of the traces get correct checksums again, so that the code after the checks is tested. One in eight has
+an index, which is damaged too, or is that of the undamaged trace.
 
 Half of the runs are `heapprof report`, the others one of all commands that read traces. heapprof must exit with 0, or
 with 1 and an error message (`check` may exit with 3), within 20 seconds of processor time and 512 MiB. Its output
@@ -132,28 +132,28 @@ def record(build, folder):
     return traces
 
 
-def number(dice, size):
+def random_position(rng, size):
     """A random position, more often near the front, where the headers are."""
-    return dice.randrange(min(size, dice.choice((4096, 8192, 70000, size)))) if size else 0
+    return rng.randrange(min(size, rng.choice((4096, 8192, 70000, size)))) if size else 0
 
 
-def damage(dice, data, others):
+def damage(rng, data, others):
     data = bytearray(data)
-    for _ in range(dice.choice((1, 1, 1, 2, 3, 8, 30))):
-        at = number(dice, len(data))
-        kind = dice.randrange(11)
-        length = dice.choice((1, 4, 8, 64, 512, 4096))
+    for _ in range(rng.choice((1, 1, 1, 2, 3, 8, 30))):
+        at = random_position(rng, len(data))
+        kind = rng.randrange(11)
+        length = rng.choice((1, 4, 8, 64, 512, 4096))
         if kind <= 2:
-            for _ in range(dice.choice((1, 2, 20))):
+            for _ in range(rng.choice((1, 2, 20))):
                 if data:
-                    data[number(dice, len(data))] ^= 1 << dice.randrange(8)
+                    data[random_position(rng, len(data))] ^= 1 << rng.randrange(8)
         elif kind == 3:
-            data[at:at + length] = dice.randbytes(length)
+            data[at:at + length] = rng.randbytes(length)
         elif kind == 4:
-            data[at:at + length] = bytes((dice.choice((0, 0xff)),)) * length
+            data[at:at + length] = bytes((rng.choice((0, 0xff)),)) * length
         elif kind == 5:
-            value = dice.choice((0, 1, 0x7fffffff, 0x80000000, 0xffffffff, 1 << 63, (1 << 64) - 1,
-                                 dice.getrandbits(64), len(data)))
+            value = rng.choice((0, 1, 0x7fffffff, 0x80000000, 0xffffffff, 1 << 63, (1 << 64) - 1,
+                                 rng.getrandbits(64), len(data)))
             at &= ~7
             data[at:at + 8] = struct.pack("<Q", value & (1 << 64) - 1)
         elif kind == 6:
@@ -163,12 +163,12 @@ def damage(dice, data, others):
         elif kind == 8:
             del data[at:]
         elif kind == 9:
-            one, other = sorted(number(dice, len(data)) & ~dice.choice((7, 4095)) for _ in range(2))
+            one, other = sorted(random_position(rng, len(data)) & ~rng.choice((7, 4095)) for _ in range(2))
             length = min(length, other - one)
             data[one:one + length], data[other:other + length] = data[other:other + length], data[one:one + length]
         else:
-            other = dice.choice(others)
-            start = number(dice, len(other)) & ~7
+            other = rng.choice(others)
+            start = random_position(rng, len(other)) & ~7
             data[at & ~7:(at & ~7) + length] = other[start:start + length]
     return data
 
@@ -204,7 +204,7 @@ def repair(data):
 
 
 def repair_index(data, trace):
-    """The same for an index, and sets the length of its trace to that of `trace`."""
+    """Corrects all checksums of an index, and sets the length of its trace to that of `trace`."""
     def put(at, value):
         data[at:at + 8] = struct.pack("<Q", value)
     if len(data) >= 48:
@@ -231,7 +231,7 @@ def limit():
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
 
 
-def unread(text, kind):
+def output_problem(text, kind):
     """The problem with an output; None: it is complete."""
     try:
         if kind == "json":
@@ -250,7 +250,7 @@ def unread(text, kind):
         return str(problem)
 
 
-def ask(heapprof, path, command, kind, cache):
+def run_heapprof(heapprof, path, command, kind, cache):
     """The problem or None, and the outcome."""
     output = path.with_suffix(".output")
     output.unlink(missing_ok=True)
@@ -260,12 +260,12 @@ def ask(heapprof, path, command, kind, cache):
                                stdin=subprocess.DEVNULL,
                                preexec_fn=limit, env=environment)
     try:
-        printed, said = process.communicate(timeout=TIMEOUT)
+        printed, errors = process.communicate(timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
         return f"took more than {TIMEOUT} s", "hung"
-    said = said.decode(errors="replace").strip()
+    errors = errors.decode(errors="replace").strip()
     status = process.returncode
     if status in (-signal.SIGXCPU, -signal.SIGKILL):
         return f"took more than {SECONDS} s of processor time", "hung"
@@ -274,16 +274,16 @@ def ask(heapprof, path, command, kind, cache):
         if status == 0 and not printed:
             return "exit status 0 without output file", "broken"
     if status not in (0, 1) and (command[0], status) != ("check", 3):
-        return f"exit status {status}: {said[-500:]}", "crashed"
-    if status == 1 and not said:
+        return f"exit status {status}: {errors[-500:]}", "crashed"
+    if status == 1 and not errors:
         return "exit status 1 without error message", "broken"
-    if "bad_alloc" in said or "what()" in said:
-        return f"not a proper error message: {said[-500:]}", "crashed"
+    if "bad_alloc" in errors or "what()" in errors:
+        return f"not a proper error message: {errors[-500:]}", "crashed"
     # Folded stacks and rows may be empty.
     if status != 1 and not printed and kind not in ("lines", "ndjson"):
         return f"exit status {status} without output", "broken"
     if printed and kind != "file":
-        problem = unread(printed, kind)
+        problem = output_problem(printed, kind)
         if problem:
             return f"malformed {kind}: {problem}", "broken"
     return None, "rejected" if status == 1 and not printed else "partial" if status == 1 else "complete"
@@ -302,49 +302,49 @@ class Campaign:
                                   stderr=subprocess.DEVNULL).returncode == 0
             self.indexes.append(index.read_bytes() if made else self.indexes[0])
 
-    def question(self, dice, number):
-        """With symbols in a few runs only, because resolving reads the system's files."""
-        command, kind = COMMANDS[0] if number % 4 < 2 else dice.choice(COMMANDS)
-        if command[0] not in ("index", "compact") and dice.randrange(16):
+    def choose_command(self, rng, number):
+        """Chooses a command; few runs resolve symbols, because that reads the system's files."""
+        command, kind = COMMANDS[0] if number % 4 < 2 else rng.choice(COMMANDS)
+        if command[0] not in ("index", "compact") and rng.randrange(16):
             command = (*command, "--no-symbols")
         return tuple(str(self.names[0]) if word == "OTHER" else word for word in command), kind
 
-    def one(self, number):
+    def run_one(self, number):
         """The problem or None, the name of the trace, the command, the outcome, seconds."""
-        dice = random.Random(f"{self.options.seed}:{number}")
-        which = dice.randrange(len(self.others))
+        rng = random.Random(f"{self.options.seed}:{number}")
+        which = rng.randrange(len(self.others))
         trace = self.others[which]
         index = None
-        command, kind = self.question(dice, number)
+        command, kind = self.choose_command(rng, number)
         if number % 8 == 5:  # a damaged index of an undamaged trace, or an index of the undamaged trace
             if command[0] not in ("index", "bundle", "compact", "info", "diff"):
                 command = (*command, *SLICE) if "--from" not in command and "--live-at" not in command else command
             index = bytearray(self.indexes[which])
-            if dice.randrange(4):
-                index = damage(dice, index, [*self.indexes, self.others[0]])
-                if dice.randrange(2):
+            if rng.randrange(4):
+                index = damage(rng, index, [*self.indexes, self.others[0]])
+                if rng.randrange(2):
                     repair_index(index, trace)
-            if not dice.randrange(4):
-                trace = damage(dice, trace, self.others)
+            if not rng.randrange(4):
+                trace = damage(rng, trace, self.others)
         else:
-            trace = damage(dice, trace, self.others)
+            trace = damage(rng, trace, self.others)
             if number % 2:
                 repair(trace)
         path = self.folder / f"{number}.hprof"
-        beside = Path(f"{path}.idx")
+        index_path = Path(f"{path}.idx")
         path.write_bytes(trace)
         if index is not None:
-            beside.write_bytes(index)
+            index_path.write_bytes(index)
         began = time.monotonic()
-        problem, outcome = ask(self.heapprof, path, command, kind, self.folder / "cache")
+        problem, outcome = run_heapprof(self.heapprof, path, command, kind, self.folder / "cache")
         seconds = time.monotonic() - began
         if problem:
             kept = self.options.keep / f"damaged-{self.options.seed}-{number}.hprof"
             shutil.copy(path, kept)
             if index is not None:
-                shutil.copy(beside, f"{kept}.idx")
+                shutil.copy(index_path, f"{kept}.idx")
             problem = f"{kept}: heapprof {' '.join(command)}: {problem}"
-        for left in (path, beside, path.with_suffix(".output")):
+        for left in (path, index_path, path.with_suffix(".output")):
             left.unlink(missing_ok=True)
         return problem, self.names[which].stem, command[0], outcome, seconds
 
@@ -365,12 +365,12 @@ def main():
     if not traces:
         print("no traces were recorded")
         return 1
-    # All commands must succeed on undamaged traces.
+    # All commands must succeed with undamaged traces.
     bad = 0
     for path in traces:
         for command, kind in COMMANDS if path == traces[0] else COMMANDS[:1]:
             words = [str(path) if word == "OTHER" else word for word in command]
-            problem, outcome = ask(heapprof, path, words, kind, folder / "cache")
+            problem, outcome = run_heapprof(heapprof, path, words, kind, folder / "cache")
             # `frees` needs stacks of frees (`record --free-stacks`), and reports that there are none.
             if problem or outcome == "rejected" and command[0] != "frees":
                 print(f"{path} undamaged: heapprof {' '.join(words)}: {problem or outcome}")
@@ -378,15 +378,15 @@ def main():
     campaign = Campaign(heapprof, folder, traces, options)
     outcomes = Counter()
     commands = Counter()
-    of = Counter()
+    by_trace = Counter()
     slowest = 0.0
     with ThreadPoolExecutor(options.jobs) as pool:
-        for problem, name, command, outcome, seconds in pool.map(campaign.one,
+        for problem, name, command, outcome, seconds in pool.map(campaign.run_one,
                                                                  range(options.first, options.first + options.count)):
             slowest = max(slowest, seconds)
             outcomes[outcome] += 1
             commands[command] += 1
-            of[name] += 1
+            by_trace[name] += 1
             if problem:
                 bad += 1
                 print(problem, flush=True)
@@ -394,7 +394,7 @@ def main():
                 print(f"{sum(outcomes.values())} done", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     print(f"seed {options.seed}")
-    print("traces: " + ", ".join(f"{name} {count}" for name, count in of.most_common()))
+    print("traces: " + ", ".join(f"{name} {count}" for name, count in by_trace.most_common()))
     print("commands: " + ", ".join(f"{name} {count}" for name, count in commands.most_common()))
     print(f"{options.count} damaged traces: " +
           ", ".join(f"{count} {name}" for name, count in outcomes.most_common()) +

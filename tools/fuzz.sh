@@ -69,7 +69,7 @@ sources=(
   preload/unwind/{cfi,elf_object,expression,invalidation,stack_bounds}.cpp
   preload/recorder/process/{settings,log}.cpp
 )
-# max_bytes TARGET: prints the maximum size of an input. Longer inputs cost more executions than they find.
+# max_bytes TARGET: prints the maximum size of an input. Longer inputs cost more time than their findings are worth.
 max_bytes() {
   case $1 in
     cfi | settings) echo 500 ;;
@@ -116,8 +116,8 @@ ninja -k 0 -f "$folder/build.ninja" "${names[@]/#/$folder/}" >"$folder/compile.l
   exit 1
 }
 
-# No stacks of allocations and a small quarantine of freed blocks, which would take most of the time. Run a finding
-# again with an empty ASAN_OPTIONS to get the stacks.
+# Stacks of allocations and a large quarantine of freed blocks would take most of the time. Run a finding again with
+# an empty ASAN_OPTIONS to get the stacks.
 export ASAN_OPTIONS=malloc_context_size=0:max_malloc_fill_size=0:quarantine_size_mb=1
 export ASAN_OPTIONS=$ASAN_OPTIONS:thread_local_quarantine_size_kb=64:detect_stack_use_after_return=0
 export ASAN_OPTIONS=$ASAN_OPTIONS:allocator_release_to_os_interval_ms=-1

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the commands that docs/guide.md shows and writes their output below them.
+"""Run the commands that docs/guide.md shows, and write their output below them.
 
 usage: tools/guide-samples.py [BUILD_FOLDER]
 
-A sample is a block ```console``` behind the comment `<!-- sample: N -->`: its lines that begin with `$ ` are run, and
+A sample is a block ```console``` after the comment `<!-- sample: N -->`: its lines that begin with `$ ` are run, and
 the first N lines of output follow (`all`: every line); `...` stands for the rest. The commands run in a temporary
 folder, shown as /home/ann, with docs/examples/gateway.cpp as the program `./gateway`. Each run has other times and
 process ids, so no test compares them; run it after a change of what commands print.

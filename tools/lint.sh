@@ -93,14 +93,14 @@ if [ "$tidy" = yes ]; then
     command=$(grep -B1 "\"file\": \".*/$file\"" "$build/compile_commands.json" | grep -m1 '"command"') || continue
     [[ $command == *-mgeneral-regs-only* ]] || compiled+=("$file")
   done
-  # Without two options of GCC: clang does not know one, and cannot parse libstdc++'s headers with the other.
+  # Two options of GCC are removed: clang does not support one, and cannot parse libstdc++'s headers with the other.
   mkdir -p "$build/lint"
   sed -E 's/ -(mgeneral-regs-only|fno-tree-loop-distribute-patterns)\b//g' "$build/compile_commands.json" \
     >"$build/lint/compile_commands.json"
   mode=(--quiet)
   if [ "$fix" = yes ]; then mode+=(--fix); fi
   if [ ${#compiled[@]} -gt 0 ]; then
-    # The options of GCC that clang does not support are not findings, nor is the number of suppressed warnings.
+    # Hides messages about options of GCC that clang does not support, and the number of suppressed warnings.
     printf '%s\0' "${compiled[@]}" |
       xargs -0 -n 1 -P "$(nproc)" clang-tidy-$version -p "$build/lint" "${mode[@]}" \
         --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-ignored-optimization-argument \

@@ -117,7 +117,7 @@ as_root() {
 apt_log=$(mktemp)
 trap 'rm -f "$apt_log"' EXIT
 
-# Its output is printed only when it fails.
+# Prints apt-get's output only when it fails (see below).
 apt_install() {
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
     -o Dpkg::Use-Pty=0 "${missing[@]}" >"$apt_log" 2>&1

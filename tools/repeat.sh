@@ -106,6 +106,8 @@ while done=$(count ''); [ "$done" -lt "$runs" ]; do
   echo "run $((done + 1)) of $runs, $load, $seconds s: $result${names:+; failed: $names}"
 done
 
-red=$(count '&& $5 > 0')
-echo "$done runs of $commit, $load: $((done - red)) without a failure, $red with failures; results in $results"
-[ "$red" = 0 ]
+with_failures=$(count '&& $5 > 0')
+without_failure=$((done - with_failures))
+echo "$done runs of $commit, $load: $without_failure without a failure, $with_failures with failures;" \
+  "results in $results"
+[ "$with_failures" = 0 ]

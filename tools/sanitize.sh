@@ -42,7 +42,7 @@ test_in() {
   shift
   mkdir -p "$folder"
   if [ ! -f "$folder/build.ninja" ]; then
-    # Debug information with lines only halves the compile time.
+    # -g1, debug information with line numbers only, halves the compile time.
     meson setup "$folder" -Ddebug=false -Dcpp_args=-g1 -Db_lundef=false "$@" >"$folder/setup.log" 2>&1 || {
       tail -n 30 "$folder/setup.log" >&2
       exit 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Eight threads allocate while libraries with embedded allocators are loaded, used and unloaded; compares the recording
-# with the program's counts. The test suite runs 15 rounds of this.
+# Records eight threads that allocate while libraries with embedded allocators are loaded, used and unloaded, and
+# compares the recording with the program's counts. The test suite runs 15 rounds of this.
 #
 #   tools/soak-embedded-allocators.sh [ROUNDS]      default 500; needs a build (tools/test.sh)
 set -euo pipefail

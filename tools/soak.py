@@ -7,7 +7,7 @@ usage: tools/soak.py [--build DIR] [--minutes N] [--json FILE] [--plot FILE.svg]
 Two redis servers, one recorded and one not, each with io-threads and a data set that is complete after the first
 rounds, get the same rounds of load in turn. Each is the first in every other round, so that other load on the machine
 affects both. After each round, the private memory, pages of files (which include the mapped trace), open descriptors,
-mappings, threads and operations per second of both are stored, and the size of the trace. In every tenth round the
+mappings, threads and operations per second of both, and the size of the trace are stored. In every tenth round the
 servers also write a snapshot, for which they fork.
 
 A round during which this program was stopped for more than half a second (a suspended machine, a frozen control
@@ -37,12 +37,12 @@ NAMES = ("plain", "recorded")
 REQUESTS = 4000
 COMMANDS = "set,get,lpush,lpop,sadd,spop,hset,zadd,zpopmin"
 ALLOWED_GROWTH = 4 << 20
-ALLOWED_PACE = 0.9
+MIN_THROUGHPUT_RATIO = 0.9
 MIB = 1048576
 
 
 class Clock:
-    """Detects that this program was stopped: a thread that wakes every 50 ms did not."""
+    """Detects that this program was stopped, by a thread that should wake every 50 ms."""
 
     def __init__(self):
         self.longest = 0.0
@@ -141,34 +141,34 @@ def soak(options):
     return measured
 
 
-def paces(rows):
+def throughput_ratios(rows):
     return [row["recorded"]["rate"] / row["plain"]["rate"] for row in rows if row["stood_still"] <= 0.5]
 
 
 def judge(measured):
     """Prints the quarters; returns a sentence for each problem."""
     rounds = measured["rounds"]
-    still = sum(row["stood_still"] > 0.5 for row in rounds)
+    stopped = sum(row["stood_still"] > 0.5 for row in rounds)
     print(f"{len(rounds)} rounds of {2 * 9 * REQUESTS:,} operations in {rounds[-1]['seconds'] / 60:.0f} "
           "minutes, "
-          f"{still} of them not counted for throughput; {measured['events']:,} events, "
+          f"{stopped} of them not counted for throughput; {measured['events']:,} events, "
           f"complete: {measured['complete']}, "
           f"trace {rounds[-1]['trace'] / MIB:.0f} MiB")
     wrong = [] if measured["complete"] else ["the trace is not complete"]
     quarters = [rounds[len(rounds) * n // 4:len(rounds) * (n + 1) // 4] for n in range(4)]
-    if not all(paces(part) for part in quarters):
+    if not all(throughput_ratios(part) for part in quarters):
         return wrong + ["too short: a quarter without throughput"]
     above, ratios = [], []
     for number, part in enumerate(quarters, 1):
         above.append(statistics.median(row["recorded"]["anonymous"] - row["plain"]["anonymous"] for row in part))
-        ratios.append(statistics.median(paces(part)))
+        ratios.append(statistics.median(throughput_ratios(part)))
         print(f"quarter {number}: {above[-1] / MIB:6.1f} MiB of private memory above the plain server, "
               f"{ratios[-1]:.2f} of its throughput; "
               f"pages of files {statistics.median(row['recorded']['files'] for row in part) / MIB:.1f} MiB")
     if above[3] - above[1] > ALLOWED_GROWTH:
         wrong.append(f"private memory grew by {(above[3] - above[1]) / MIB:.1f} MiB between the second "
                      "quarter and the last")
-    if ratios[3] < ALLOWED_PACE * ratios[1]:
+    if ratios[3] < MIN_THROUGHPUT_RATIO * ratios[1]:
         wrong.append(f"the throughput fell from {ratios[1]:.2f} to {ratios[3]:.2f} of the plain server's")
     for what in ("descriptors", "mappings", "threads"):
         before, after = (max(row["recorded"][what] for row in quarters[n]) for n in (1, 3))

@@ -53,7 +53,7 @@ if [ "$build_first" = yes ]; then
   else
     tools/build.sh --no-install "${build_options[@]}"
   fi
-  # Built here, and not by the tests that need it, whose time is limited. If a build fails, its test prints why.
+  # Built here, because the tests that need these builds have a time limit. If a build fails, its test prints why.
   if [ ${#tests[@]} -eq 0 ]; then
     echo "==> compiling for aarch64 and in Rust"
     export HEAPPROF_TEST_BUILD

@@ -33,7 +33,7 @@ DISPLAY = ":93"
 WIDTH, HEIGHT = 1300, 780
 
 
-class Studio:
+class Screenshots:
     def __init__(self, before, after, folder, work):
         self.folder, self.work = folder, work
         # The picture of the comparison contains these names.
@@ -57,10 +57,10 @@ class Studio:
                         f"PNG24:{self.folder / name}.png"], check=True)
 
     @staticmethod
-    def until(true, seconds=90):
-        """The value of true(), when it is true."""
+    def until(condition, seconds=90):
+        """Waits until condition() is true, and returns its value."""
         end = time.monotonic() + seconds
-        while not (value := true()):
+        while not (value := condition()):
             if time.monotonic() > end:
                 raise TimeoutError(f"nothing is displayed after {seconds} s")
             time.sleep(0.5)
@@ -114,7 +114,7 @@ class Studio:
         server = subprocess.Popen([go, "tool", "pprof", "-http=localhost:7787", "-no_browser",
                                    "-sample_index=peak_space",
                                    "-symbolize=none", self.export("pprof", "redis.pb.gz")],
-                                  # go has its downloads in HOME.
+                                  # go keeps its downloads in HOME.
                                   env={**self.environment, "HOME": os.environ.get("HOME", "/")},
                                   cwd=self.work, start_new_session=True, stderr=subprocess.DEVNULL)
         try:
@@ -216,9 +216,10 @@ def main():
     names = [word for word in words[2:] if word in PICTURES] or PICTURES
     folders = [word for word in words[2:] if word not in PICTURES] or [ROOT / "docs" / "images"]
     with tempfile.TemporaryDirectory() as work:
-        studio = Studio(Path(words[0]).resolve(), Path(words[1]).resolve(), Path(folders[0]).resolve(), Path(work))
+        paths = (Path(word).resolve() for word in (words[0], words[1], folders[0]))
+        screenshots = Screenshots(*paths, Path(work))
         for name in names:
-            getattr(studio, name)()
+            getattr(screenshots, name)()
             print(name, flush=True)
 
 
