@@ -91,7 +91,8 @@ def of(program, traces, heapprof):
     witness, checked = [], 0
     for path, result in main:
         witness_file = traces / "witness" / process_of(path)
-        if checked == MAX_WITNESSES or not witness_file.exists() or forked(path) or last_of_process(path, files) != path:
+        if (checked == MAX_WITNESSES or not witness_file.exists() or forked(path)
+                or last_of_process(path, files) != path):
             continue
         problem = witnessed(heapprof, path, witness_file)
         checked += 1
