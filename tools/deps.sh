@@ -1,21 +1,22 @@
 #!/bin/bash
-# Builds what Debian does not offer in a usable form:
+# Builds three libraries that Debian does not package as they are needed here:
 #
-#   Zydis      its instruction decoder, for the recorder (docs/design.md): static, position-independent, takes nothing
-#              from libc but functions of memory (x86-64 only; its headers of types come with Debian's libzycore-dev)
-#   libunwind  its local interface, static and position-independent: the oracle of the unwinder's tests (x86-64 only)
-#   mimalloc   static and in malloc's place, as a program carries it: for test programs
+#   Zydis      the instruction decoder, for the recorder: static, position-independent, without libc except memcpy and
+#              related functions (x86-64 only; its basic types are in Debian's libzycore-dev)
+#   libunwind  the local interface, static and position-independent: for comparisons in the unwinder's tests (x86-64
+#              only)
+#   mimalloc   static, as a replacement of malloc: for test programs with an embedded allocator
 #
-# What goes into the recorder is checked symbol by symbol: a version that needs more does not get in.
+# The undefined symbols of Zydis are checked: the build fails if a version needs other functions.
 #
-#   tools/deps.sh           builds unless it is there; prints one line
-#   tools/deps.sh --path    prints the folder that holds or would hold the result, nothing else
+#   tools/deps.sh           build the libraries unless they exist; print one line
+#   tools/deps.sh --path    print the folder of the libraries, which may not exist yet
 #
-# HEAPPROF_DEPS     where results are kept (default: $XDG_CACHE_HOME/heapprof-deps or ~/.cache/heapprof-deps)
-# HEAPPROF_SOURCES  a folder with the upstream sources, as trees mimalloc*/, libunwind*/ and *zydis*/ or as Debian's
-#                   original tarballs, for machines without package access. Without it the sources come from
-#                   apt: the machine's own Debian mirrors with deb-src entries in a private configuration, so
-#                   that neither root nor any change to the machine is needed.
+# HEAPPROF_DEPS     folder for the results (default: $XDG_CACHE_HOME/heapprof-deps or ~/.cache/heapprof-deps)
+# HEAPPROF_SOURCES  folder with the upstream sources, as trees mimalloc*/, libunwind*/ and *zydis*/ or as Debian's
+#                   original tarballs, for machines without package access. By default, apt fetches the sources from
+#                   the machine's Debian mirrors, with deb-src entries in a private configuration. That needs no
+#                   root and changes nothing on the machine.
 set -euo pipefail
 
 store=${HEAPPROF_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/heapprof-deps}
@@ -23,7 +24,7 @@ store=${HEAPPROF_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/heapprof-deps}
 flags=(-O2 -g -fPIC -fvisibility=hidden -fno-omit-frame-pointer -fno-stack-protector -U_FORTIFY_SOURCE
        -ffunction-sections -fdata-sections -fasynchronous-unwind-tables -D_GNU_SOURCE -DNDEBUG -w)
 
-# This script holds the flags, so its own text stands for them.
+# The key covers this script, because it contains the flags.
 key=$({ cat "${BASH_SOURCE[0]}"; cc --version; cc -dumpmachine; } | sha256sum | cut -c1-16)
 result=$store/$key
 
@@ -43,18 +44,18 @@ report() { echo "dependencies $1: $(tr '\n' ' ' < "$result/versions")in $result"
 if [ -f "$result/versions" ]; then report "ready"; exit 0; fi
 
 mkdir -p "$store"
-# One build at a time; the lock goes with the process, however it ends.
+# One build at a time. The kernel releases the lock when the process ends.
 exec 9> "$store/lock"
 flock 9
 if [ -f "$result/versions" ]; then report "ready"; exit 0; fi
 
 work=$(mktemp -d "$store/build.XXXXXX")
-# Folders of builds that died: nobody else is building now.
+# Removes the folders of interrupted builds. No other build is running, because this one has the lock.
 find "$store" -maxdepth 1 -name 'build.*' ! -path "$work" -exec rm -rf {} +
 trap 'rm -rf "$work"' EXIT
 log=$work/log
 
-# run COMMAND...: quietly; what it said is shown when it fails.
+# run COMMAND...: runs a command, and prints the end of its output only if it fails.
 run() {
   if ! "$@" >> "$log" 2>&1; then
     tail -n 30 "$log" >&2
@@ -64,8 +65,8 @@ run() {
 
 # ---- sources -----------------------------------------------------------------------------------------
 
-# Debian's own archives among the machine's configured ones, as deb-src: those whose suite is that of this
-# release. Both of apt's formats, sources.list(5).
+# private_apt FOLDER: writes an apt configuration to FOLDER with deb-src entries for the machine's configured archives
+# whose suite belongs to this Debian release. Reads both formats of sources.list(5).
 private_apt() {
   local apt=$1 codename file
   codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
@@ -108,13 +109,14 @@ CONF
 
 fetch() {
   command -v apt-get > /dev/null ||
-    fail "no apt-get here: set HEAPPROF_SOURCES to a folder with the sources of ${packages[*]}"
+    fail "apt-get is not installed: set HEAPPROF_SOURCES to a folder with the sources of ${packages[*]}"
   private_apt "$work/apt"
   run apt-get -q -c "$work/apt/apt.conf" update
   (cd "$work/fetched" && run apt-get -q -c "$work/apt/apt.conf" source --download-only "${packages[@]}")
 }
 
-# source_tree NAME MARKER: prints the tree of NAME, unpacked where it is a tarball. MARKER is a file of it.
+# source_tree NAME MARKER: prints the path of NAME's source tree, and unpacks its tarball first if necessary. MARKER
+# is a file that the tree contains.
 source_tree() {
   local name=$1 marker=$2 from=${HEAPPROF_SOURCES:-$work/fetched} found
   for found in "$from/"*"$name"*/"$marker"; do
@@ -130,22 +132,24 @@ source_tree() {
     done
   fi
   set -- "$work/source/"*"$name"*/"$marker"
-  [ $# -eq 1 ] && [ -f "$1" ] || fail "no single source tree of $name in $from"
+  [ $# -eq 1 ] && [ -f "$1" ] || fail "expected exactly one source tree of $name in $from"
   echo "${1%"/$marker"}"
 }
 
 # ---- checks ------------------------------------------------------------------------------------------
 
-# check_library ARCHIVE: what it takes from elsewhere are functions of memory, and it has no section that would run
-# code or need thread-local storage.
+# check_library ARCHIVE: fails unless its undefined symbols are memcpy and related functions only, and it has neither
+# constructors, destructors nor thread-local storage.
 check_library() {
   local archive=$1 undefined sections
   undefined=$(nm -A "$archive" 2> /dev/null | awk '$(NF-1) ~ /^[Uw]$/ { print $NF }' | sort -u |
     comm -23 - <(nm "$archive" 2> /dev/null | awk 'NF == 3 && $2 ~ /^[A-Z]$/ { print $3 }' | sort -u) |
     grep -vE "^(memcpy|memset|memmove|memcmp|_GLOBAL_OFFSET_TABLE_)$" || true)
-  [ -z "$undefined" ] || fail "$(basename "$archive") needs what it must not: $(echo $undefined)"
+  [ -z "$undefined" ] ||
+    fail "$(basename "$archive") needs symbols that the recorder must not use: $(echo $undefined)"
   sections=$(objdump -h "$archive" | awk '$2 ~ /^\.(init_array|fini_array|ctors|dtors|tdata|tbss)/ { print $2 }')
-  [ -z "$sections" ] || fail "$(basename "$archive") has sections it must not have: $(echo $sections)"
+  [ -z "$sections" ] ||
+    fail "$(basename "$archive") has sections that the recorder must not contain: $(echo $sections)"
 }
 
 # ---- builds ------------------------------------------------------------------------------------------
@@ -171,7 +175,7 @@ build_libunwind() {
     "$source/include/libunwind-x86_64.h" "$source/include/libunwind-dynamic.h" "$work/result/include/"
 }
 
-# The decoder alone, by the tables that instruction lengths and operands' places take.
+# Builds the decoder only, with the minimal tables for lengths of instructions and offsets of operands.
 build_zydis() {
   local source=$1 file
   [ -f /usr/include/Zycore/Types.h ] || fail "libzycore-dev is not installed"
