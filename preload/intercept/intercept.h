@@ -8,7 +8,7 @@
 //   allocator_functions, object_symbols, allocator_strings, elf_file   how they are found
 //   object_patcher, <architecture>/patch     how they are patched
 //   patched_call, <architecture>/trampoline  how a call is recorded
-//   object_report        messages and notes about an object
+//   object_report        messages and notes about an object's functions
 #pragma once
 
 namespace heapprof::intercept {

@@ -84,8 +84,8 @@ Refusal ObjectPatcher::prepare(const ObjectSymbols& symbols, const FunctionSymbo
     function.end = patch.function_end;
     function.signature = symbol.allocator.signature;
     function.is_real_function = role != Role::kOther || is_real_function(symbol);
-    function.silent_begin = role == Role::kLibc ? symbols.image.begin : 0;
-    function.silent_end = role == Role::kLibc ? symbols.image.end : 0;
+    function.unrecorded_callers_begin = role == Role::kLibc ? symbols.image.begin : 0;
+    function.unrecorded_callers_end = role == Role::kLibc ? symbols.image.end : 0;
     refused_[prepared] = false;
     patched_[prepared] = &function;
     functions[prepared++] = &symbol;

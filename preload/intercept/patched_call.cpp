@@ -91,16 +91,18 @@ std::uint64_t requested_size(const CallFrame& frame, const Signature& signature)
   return __builtin_mul_overflow(size, frame.argument(signature.count), &total) ? SIZE_MAX : total;
 }
 
-/// See PatchedFunction::silent_begin.
-bool is_silent_caller(const PatchedFunction& function, std::uint64_t return_address) noexcept {
-  return return_address - function.silent_begin < function.silent_end - function.silent_begin;
+/// See PatchedFunction::unrecorded_callers_begin.
+bool is_unrecorded_caller(const PatchedFunction& function, std::uint64_t return_address) noexcept {
+  return return_address - function.unrecorded_callers_begin <
+         function.unrecorded_callers_end - function.unrecorded_callers_begin;
 }
 
 /// Whether the call is recorded. A call that is part of a recorded outer call is not.
 bool is_recorded(ThreadState& thread, CallFrame& frame) noexcept {
   remove_abandoned_calls(thread, frame);
   const PatchedFunction& function = *frame.function;
-  if (function.is_real_function && (t_local.allocator_depth != 0 || is_silent_caller(function, frame.return_address)))
+  if (function.is_real_function &&
+      (t_local.allocator_depth != 0 || is_unrecorded_caller(function, frame.return_address)))
     return false;
   if (thread.intercepted == 0) return true;
   const auto& outer = *static_cast<const PatchedFunction*>(thread.calls[thread.intercepted - 1].target);

@@ -33,8 +33,8 @@ struct PatchedFunction {
   /// Calls from this code are not recorded. For functions of the program's libc, it is libc's own code. libc
   /// allocates for the program through the hooks. At a thread's end, it calls free for blocks that the program has
   /// freed already (malloc.c, tcache_thread_shutdown).
-  std::uint64_t silent_begin;
-  std::uint64_t silent_end;
+  std::uint64_t unrecorded_callers_begin;
+  std::uint64_t unrecorded_callers_end;
 };
 
 /// What the trampoline does with a call. The values are those in trampoline.S.

@@ -1,7 +1,7 @@
 // Finds the host's unwinding library, libgcc_s or LLVM's libunwind, and functions of it.
 //
 // A JIT compiler's registrations of unwind tables have to reach that library, which may be loaded late, privately
-// (RTLD_LOCAL), and may be unloaded. So the search goes through all objects of the loader's list, and reads them
+// (RTLD_LOCAL), and may be unloaded. So the search visits all objects of the loader's list, and reads them
 // through the kernel: another thread's dlclose may unload one meanwhile.
 #pragma once
 
