@@ -45,18 +45,18 @@ bool copy_library(const std::string& from, const std::string& to, std::string& e
 bool make_directory(const std::string& directory, std::string& done, std::string& error) {
   if (mkdir(directory.c_str(), 0700) == 0) {
     if (chmod(directory.c_str(), 01733) != 0) return error = failed(directory), false;
-    done += "made " + directory + ", mode 1733: programs add recordings to it, only root lists them\n";
+    done += "created " + directory + ", mode 1733: programs add recordings to it, only root can list them\n";
     return true;
   }
   struct stat status {};
   if (errno != EEXIST || lstat(directory.c_str(), &status) != 0)
-    return error = failed(directory + " cannot be made"), false;
+    return error = failed(directory + " cannot be created"), false;
   if (S_ISDIR(status.st_mode) && status.st_uid == 0 &&
       ((status.st_mode & 022) == 0 || (status.st_mode & S_ISVTX) != 0)) {
-    done += directory + " exists and stays as it is\n";
+    done += directory + " exists and was not changed\n";
     return true;
   }
-  error = directory + " must be a folder that root owns, and that others can write to only if it is sticky";
+  error = directory + " must be a directory that root owns, and that others can write to only if it is sticky";
   return false;
 }
 
@@ -89,7 +89,7 @@ std::string trusted_library() {
 bool install_trusted(const std::string& recorder, const std::string& directory, std::string& done,
                      std::string& error) {
   const std::string library = trusted_library();
-  if (library.empty()) return error = "the library folder of this system's loader is not known", false;
+  if (library.empty()) return error = "the library directory of this system's loader is not known", false;
   if (directory.empty() || directory[0] != '/' || directory.find('\n') != std::string::npos)
     return error = "invalid value '" + directory + "' for --directory; expected an absolute path", false;
   struct stat status {};
@@ -105,7 +105,7 @@ bool install_trusted(const std::string& recorder, const std::string& directory, 
 
   if (!make_directory(directory, done, error)) return false;
   if (configured) {
-    done += std::string(kConfiguration) + " exists and stays as it is\n";
+    done += std::string(kConfiguration) + " exists and was not changed\n";
   } else {
     const int fd = open(kConfiguration, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     const std::string text =

@@ -91,7 +91,7 @@ bool check_writable(const std::string& pattern, std::string& error) {
       [&](char) { complete = false; });
   struct stat status {};
   if (complete && (known.ends_with('/') || (stat(known.c_str(), &status) == 0 && S_ISDIR(status.st_mode)))) {
-    error = "the output " + known + " is a folder; name a file in it with -o";
+    error = "the output " + known + " is a directory; name a file in it with -o";
     return false;
   }
 

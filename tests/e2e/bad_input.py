@@ -53,7 +53,7 @@ class BadInput(harness.Case):
         self.refused(self.dir / "missing.hprof", "no such file")
         folder = self.dir / "folder.hprof"
         folder.mkdir()
-        self.refused(folder, "folder")
+        self.refused(folder, "directory")
         zeros = self.dir / "zeros.hprof"
         zeros.write_bytes(bytes(1 << 20))
         self.refused(zeros)

@@ -53,7 +53,7 @@ class FirstUse(harness.Case):
         self.assertEqual([line for line in result.stdout.splitlines() if len(line) > 100], [])
         for trace in (self.older, self.newer):
             trace.unlink()
-        self.assertIn("There is no recording in this folder yet", self.heapprof())
+        self.assertIn("There is no recording in this directory yet", self.heapprof())
 
     def test_a_file_is_reported(self):
         wanted = self.heapprof("report", self.newer, "--top", 1)
@@ -110,7 +110,7 @@ class FirstUse(harness.Case):
                 result = self.run_heapprof(*command)
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertEqual(result.stderr, f"heapprof: reading {self.newer.name}, the newest of 2 recordings in "
-                                                "this folder\n")
+                                                "this directory\n")
                 named = self.run_heapprof(*command, self.newer)
                 self.assertEqual((result.stdout, named.stderr), (named.stdout, ""))
         for command in ("bundle", "compact", "index"):
@@ -182,7 +182,7 @@ class FirstUse(harness.Case):
             result = self.run_heapprof(*command)
             self.assertEqual((result.returncode, result.stdout), (2, ""))
             first, second = result.stderr.splitlines()
-            self.assertRegex(first, "missing argument TRACE: .* in this folder; .*'heapprof record -- PROGRAM'")
+            self.assertRegex(first, "missing argument TRACE: .* in this directory; .*'heapprof record -- PROGRAM'")
         # An unknown option is reported first.
         self.assertIn("unknown option '--bogus'", self.run_heapprof("report", "--bogus").stderr)
 

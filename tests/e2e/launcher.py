@@ -446,9 +446,9 @@ class Launcher(harness.Case):
         marker = self.dir / "ran"
         blocker = self.dir / "blocker"
         blocker.write_text("precious")
-        for output, word in ((self.dir, "folder"), (blocker / "x.hprof", "x.hprof"),
+        for output, word in ((self.dir, "directory"), (blocker / "x.hprof", "x.hprof"),
                              (blocker / "%e" / "x", "blocker"), ("/proc/x.hprof", "/proc"),
-                             (f"{self.dir}/", "folder")):
+                             (f"{self.dir}/", "directory")):
             self.refused("-o", output, "touch", marker, status=2, words=[word])
         self.refused("-o", blocker, "touch", marker, status=2, words=["--force"])
         self.assertEqual(blocker.read_text(), "precious")
@@ -541,7 +541,7 @@ class Launcher(harness.Case):
     def program_of_summary(self, summary):
         """The program whose trace the summary is about."""
         first = re.match(r"heapprof: (.*)\n", summary).group(1)
-        self.assertEqual(summary.splitlines()[-1], f"  look    heapprof report {first}")
+        self.assertEqual(summary.splitlines()[-1], f"  next    heapprof report {first}")
         return os.path.basename(first).split(".")[0]
 
     def printed_peak(self, report):

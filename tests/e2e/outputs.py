@@ -220,7 +220,7 @@ class Outputs(harness.Case):
                              "invalid value 'many' for --max-peak; expected a size"),
                             (["nothing", self.trace], "unknown command 'nothing'"),
                             (["export", "nothing", self.trace], "unknown command 'export nothing'"),
-                            (["export"], "missing command behind 'heapprof export'"),
+                            (["export"], "missing command after 'heapprof export'"),
                             (["diff"], "missing argument TRACE"),
                             (["repotr", self.trace, "--bogus"],
                              "unknown command 'repotr'; did you mean 'report'?"),

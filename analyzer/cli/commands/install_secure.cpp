@@ -16,7 +16,7 @@ int run_install_secure(const InstallSecureOptions& options) {
     print_message("install-secure: " + what);
     return 1;
   };
-  if (geteuid() != 0) return fail("needs root: it writes to the folder of the system's libraries and to /etc");
+  if (geteuid() != 0) return fail("needs root: it writes to the directory of the system's libraries and to /etc");
   std::string recorder, done, error;
   if (!launch::find_recorder(recorder, error)) return fail(error);
   const bool good = options.remove ? launch::remove_trusted(recorder, done, error)

@@ -204,7 +204,7 @@ std::string record_summary(const std::string& pattern, const std::vector<Recorde
   } else if (is_shell(about.program)) {
     text += "  note    programs that " + about.program + " starts as children are recorded with --children only\n";
   }
-  return text + "  look    heapprof report " + shell_quoted(about.trace.path) + "\n";
+  return text + "  next    heapprof report " + shell_quoted(about.trace.path) + "\n";
 }
 
 std::vector<std::size_t> traces_of_processes(const std::vector<TraceFigures>& traces) {

@@ -14,9 +14,9 @@ int run_first_screen(const FirstScreenOptions&) {
                      "  heapprof flamegraph -o flamegraph.svg      Draw all stacks, for a browser\n"
                      "\n";
   const NewestTrace newest = find_newest_trace();
-  if (newest.path.empty()) text += "There is no recording in this folder yet: begin with 'heapprof record'.\n";
+  if (newest.path.empty()) text += "There is no recording in this directory yet: begin with 'heapprof record'.\n";
   else
-    text += "Without a file, these commands read the newest recording in this folder:\n  " +
+    text += "Without a file, these commands read the newest recording in this directory:\n  " +
             render::clean_utf8(newest.path) +
             (newest.count > 1 ? " (of " + std::to_string(newest.count) + " recordings)\n" : "\n");
   return print(text + "\n'heapprof help' lists all commands, 'heapprof help COMMAND' explains one.\n");

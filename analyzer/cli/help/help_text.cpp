@@ -95,7 +95,7 @@ std::string help_overview(const std::vector<CommandHelp>& commands) {
     group = command.group;
     text += row(command.name, command.summary);
   }
-  text += "\nOptions:\n" + row("-h, --help", "Print this help; behind a command, the help of that command") +
+  text += "\nOptions:\n" + row("-h, --help", "Print this help; after a command, the help of that command") +
           row("-V, --version", "Print the version");
   return text;
 }

@@ -59,11 +59,10 @@ std::string overview() {
       ".SH SYNOPSIS\n.B heapprof\n.I COMMAND\n[\\fIoptions\\fR] ...\n"
       ".SH DESCRIPTION\n"
       "heapprof records every allocation of an unmodified program with its call stack, in a trace, and analyzes the\n"
-      "trace. Every command reads a finished trace, one whose program was killed, and one that is still being\n"
-      "written.\n"
+      "trace. A trace can be analyzed while the program runs, and after it ended or was killed.\n"
       ".PP\nWithout a command, heapprof prints how to begin. \\fBheapprof\\fR \\fITRACE\\fR is\n"
       "\\fBheapprof report\\fR \\fITRACE\\fR. A command whose only argument is the trace reads the newest recording\n"
-      "in the current folder when none is given.\n"
+      "in the current directory when none is given.\n"
       "\\fB\\-V\\fR or \\fB\\-\\-version\\fR prints the version.\n"
       ".SH COMMANDS\n";
   for (const CommandHelp& command : describe_commands())
@@ -108,7 +107,7 @@ int write_pages(const std::string& folder) {
     print_message(path + ": cannot be written");
     return 1;
   }
-  // Build tools compare the time of the folder, which rewriting its files does not change.
+  // Build tools compare the modification time of the directory, which rewriting its files does not change.
   std::filesystem::last_write_time(folder, std::filesystem::file_time_type::clock::now(), ignored);
   return 0;
 }

@@ -116,7 +116,7 @@ std::string variables() {
          "\nVariables of the commands that analyze a trace:\n\n"
          "| variable | effect |\n|---|---|\n"
          "| `HEAPPROF_SYMBOL_CACHE` | `off`, `0` or `no`: neither read nor write the cache of names |\n"
-         "| `XDG_CACHE_HOME` | folder of the caches of names and indexes, default `~/.cache` |\n"
+         "| `XDG_CACHE_HOME` | directory of the caches of names and indexes, default `~/.cache` |\n"
          "| `DEBUGINFOD_URLS` | servers that `--debuginfod` downloads debug files from |\n"
          "| `NO_COLOR` | when set: no colors |\n\n";
 }
@@ -135,9 +135,9 @@ std::string reference_markdown(const std::vector<CommandHelp>& commands) {
       "* [Exit statuses](#exit-statuses)\n\n"
       "The keys of `--json` are on a page of their own: [JSON output](json.md).\n\n"
       "## Commands\n\n"
-      "TRACE is a recording: finished, of a killed program, or still being written. `heapprof TRACE` is\n"
+      "TRACE is a recording; its program may have ended, been killed, or still run. `heapprof TRACE` is\n"
       "`heapprof report TRACE`. A command whose only argument is TRACE reads the newest recording in the current\n"
-      "folder when none is given. `-h` and `--help` print the help of a command.\n\n"
+      "directory when none is given. `-h` and `--help` print the help of a command.\n\n"
       "| task | commands |\n|---|---|\n";
   std::string group;
   for (const CommandHelp& command : commands) {

@@ -16,8 +16,8 @@ struct OptionHelp {
   bool repeatable = false;
 
   bool needs_value() const { return !value.empty() && value.front() != '['; }
-  /// Whether the value is a file or a folder.
-  bool takes_path() const { return value == "FILE" || value == "FOLDER"; }
+  /// Whether the value is a file or a directory.
+  bool takes_path() const { return value == "FILE" || value == "DIRECTORY"; }
 };
 
 struct CommandHelp {

@@ -227,7 +227,7 @@ std::string misplaced_option_message(const CLI::App& app, const CLI::App& comman
   for (const CLI::App* group = command.get_parent(); group != nullptr; group = group->get_parent()) {
     const std::string option = unknown_option(group->remaining());
     if (!option.empty() && has(known, option))
-      return option + " is an option of '" + name + "'; write it behind the command: '" + name + " " + option + "'";
+      return option + " is an option of '" + name + "'; write it after the command: '" + name + " " + option + "'";
   }
   if (&command != &app) return {};
   const std::string option = unknown_option(app.remaining());
@@ -236,7 +236,7 @@ std::string misplaced_option_message(const CLI::App& app, const CLI::App& comman
     if (has(option_names(*one), option) && (example.empty() || one->get_name() == "report"))
       example = one->get_name();
   return example.empty() ? example
-                         : option + " is an option of commands; write it behind one, such as 'heapprof " + example +
+                         : option + " is an option of commands; write it after a command, such as 'heapprof " + example +
                                " " + option + "'";
 }
 
@@ -251,7 +251,7 @@ std::string message_for(const CLI::App& app, const CLI::Error& error) {
   if (command != &app || rest.empty() || is_option(rest.front()))
     if (const std::string text = misplaced_option_message(app, *command, name); !text.empty()) return text;
   if (command->get_require_subcommand_min() > 0) {
-    if (rest.empty()) return "missing command behind '" + name + "'";
+    if (rest.empty()) return "missing command after '" + name + "'";
     if (!is_option(rest.front()))
       return unknown_command_message(command == &app ? rest.front() : command->get_name() + " " + rest.front(),
                                      *command);

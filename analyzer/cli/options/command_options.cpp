@@ -20,7 +20,7 @@ using Chosen = std::optional<CommandOptions>;
 constexpr const char* kRecord = "Record";
 constexpr const char* kWhere = "See where memory went";
 constexpr const char* kLeaks = "Find leaks";
-constexpr const char* kTime = "Look over time";
+constexpr const char* kTime = "See memory over time";
 constexpr const char* kCompare = "Compare and check";
 constexpr const char* kExport = "Export";
 constexpr const char* kManage = "Manage recordings";
@@ -56,7 +56,7 @@ void declare_control(CLI::App& app, Chosen& chosen) {
   add_list(command, "ARGUMENTS", *words, "TRACE pause|resume|mark TEXT|status",
            "pause: record only the frees of recorded blocks from now on\n"
            "resume: record everything again\n"
-           "mark TEXT: put a named point into the timeline; TEXT has at most 256 bytes\n"
+           "mark TEXT: add a named point to the timeline; TEXT has at most 256 bytes\n"
            "status: print whether the recording runs, is paused, has stopped or has ended")
       ->expected(3)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -67,7 +67,7 @@ void declare_control(CLI::App& app, Chosen& chosen) {
               options->pid = static_cast<std::uint32_t>(pid);
             });
   add_value(command, "--wait", "SECONDS",
-            "Wait so long for the recorder, which answers when the program allocates or frees",
+            "Wait at most SECONDS for the recorder, which answers when the program allocates or frees",
             [options](const std::string& text) {
               if (!read_decimal(text, options->wait_seconds, 0, 3600))
                 refuse_value(text, "--wait", "seconds, from 0 to 3600");
@@ -102,14 +102,14 @@ void declare_control(CLI::App& app, Chosen& chosen) {
 void declare_install_secure(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<InstallSecureOptions>();
   CLI::App& command =
-      add_command(app, kRecord, "install-secure", "Let setuid, setgid and setcap programs be recorded; needs root");
-  add_text(command, "--directory", options->directory, "FOLDER", "Write the recordings to FOLDER")
+      add_command(app, kRecord, "install-secure", "Allow recording of setuid, setgid and setcap programs; needs root");
+  add_text(command, "--directory", options->directory, "DIRECTORY", "Write the recordings to DIRECTORY")
       ->default_str(options->directory);
   add_switch(command, "--remove", options->remove, "Undo the installation; recordings stay");
   command.footer(
       "Copies libheapprof.so beside libc with mode u+s, which the loader requires for programs with privileges. "
-      "Writes /etc/heapprof.conf, the only settings that the recorder reads in such programs. Makes FOLDER.\n"
-      "Until --remove, every user can record every such program into FOLDER.");
+      "Writes /etc/heapprof.conf, the only settings that the recorder reads in such programs. Creates DIRECTORY.\n"
+      "Until --remove, every user can record every such program into DIRECTORY.");
   choose(command, chosen, options);
 }
 
@@ -133,7 +133,7 @@ void declare_flamegraph(CLI::App& app, Chosen& chosen) {
   CLI::App& command =
       add_command(app, kWhere, "flamegraph", "Draw all stacks: an SVG for any browser, or folded text");
   add_trace_options(command, options->trace, {.json = false});
-  add_cost(command, options->cost, "Let the width of a frame be this cost");
+  add_cost(command, options->cost, "Draw the width of each frame by this cost");
   const WordsFor<Format> formats = {{"svg", Format::kSvg}, {"folded", Format::kFolded}};
   const CLI::Option* const format =
       add_format(command, options->format, formats, "Write a picture, or a line of text for each stack");
@@ -156,7 +156,7 @@ void declare_churn(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<ChurnOptions>();
   CLI::App& command = add_command(app, kWhere, "churn", "Print short-lived and temporary allocations by call site");
   add_trace_options(command, options->trace);
-  add_value(command, "--within", "TIME", "Count a block as short-lived when it is freed within TIME (20us, 5ms, 1)",
+  add_value(command, "--within", "TIME", "Count a block as short-lived when it is freed within TIME (20us, 5ms, 1s)",
             [options](const std::string& text) {
               const auto within = parse_duration_ns(text);
               if (!within) refuse_value(text, "--within", kDurationExamples);
@@ -170,7 +170,7 @@ void declare_churn(CLI::App& app, Chosen& chosen) {
 void declare_reallocs(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<ReallocsOptions>();
   CLI::App& command =
-      add_command(app, kWhere, "reallocs", "Print buffers that grow step by step, and the bytes copied for it");
+      add_command(app, kWhere, "reallocs", "Print buffers that grow by realloc, and the bytes that it copies");
   add_trace_options(command, options->trace);
   add_top(command, options->top, "call sites");
   choose(command, chosen, options, [](ReallocsOptions& read) { refuse_mappings(read.trace, "reallocs"); });
@@ -206,16 +206,16 @@ void declare_leaks(CLI::App& app, Chosen& chosen) {
   add_word<Order>(
       command, "--sort", options->order,
       {{"growth", Order::kGrowth}, {"bytes", Order::kBytes}, {"blocks", Order::kBlocks}, {"age", Order::kAge}},
-      "Rank stacks by this; growth is by bytes, multiplied by 64 for growing stacks and divided by 64 for "
+      "Rank stacks by this; growth ranks by bytes, multiplied by 64 for growing stacks and divided by 64 for "
       "stacks in use");
-  add_switch(command, "!--no-history", options->history, "Read the trace once only; print no growth and no times");
+  add_switch(command, "!--no-history", options->history, "Read the trace only once; print no trends and no times");
   add_top(command, options->top, "stacks");
   add_frames(command, options->frames);
   add_shared_frames(command, options->shared_frames);
   choose(command, chosen, options);
 }
 
-// --- Look over time --------------------------------------------------------------------------------------
+// --- See memory over time ----------------------------------------------------------------------------------
 
 void declare_timeline(CLI::App& app, Chosen& chosen) {
   using Format = TimelineOptions::Format;
@@ -302,8 +302,9 @@ void declare_check(CLI::App& app, Chosen& chosen) {
   add_text(command, "--junit", options->junit, "FILE", "Write the results to FILE too, as JUnit XML");
   command.footer(
       "Exit status 3: a limit is exceeded. Exit status 1: there is no verdict, because the trace is incomplete, or "
-      "because no stack or thread matches --function, --module or --thread (was something renamed?). A limit of 0 "
-      "for --max-peak, --max-allocated or --max-allocations accepts the latter: nothing may be allocated there.");
+      "because no stack or thread matches --function, --module or --thread (was it renamed?). With a limit of 0 for "
+      "--max-peak, --max-allocated or --max-allocations, names without a match are no error: nothing may be allocated "
+      "there.");
   const CLI::Option* const trace = command.get_option("TRACE");
   choose(command, chosen, options, [trace](CheckOptions& read) {
     bool any = !read.baseline.empty();
@@ -313,7 +314,7 @@ void declare_check(CLI::App& app, Chosen& chosen) {
     if (!read.baseline.empty() && !was_given(trace) &&
         std::filesystem::equivalent(read.trace.trace, read.baseline, ignored))
       refuse(
-          "the newest recording in this folder is the baseline itself; name the recording to check: heapprof "
+          "the newest recording in this directory is the baseline itself; name the recording to check: heapprof "
           "check TRACE --baseline " +
           read.baseline);
   });
@@ -390,11 +391,11 @@ void declare_bundle(CLI::App& app, Chosen& chosen) {
 
 void declare_compact(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<CompactOptions>();
-  CLI::App& command = add_command(app, kManage, "compact", "Rewrite a trace smaller and indexed");
+  CLI::App& command = add_command(app, kManage, "compact", "Write a smaller, indexed copy of a trace");
   add_optional_trace(command, options->trace,
-                     "Rewrite this trace; of a program that still runs, what is recorded so far");
-  add_output(command, options->output, "Write the new trace to FILE");
-  add_switch(command, "--exact", options->exact, "Keep addresses, and times to the tick");
+                     "Compact this trace; if its program still runs, what is recorded so far");
+  add_output(command, options->output, "Write the copy to FILE");
+  add_switch(command, "--exact", options->exact, "Keep addresses and exact times");
   add_value(command, "--level", "N", "Compress with zstd at level N, from 1 (fast) to 19 (small)",
             [options](const std::string& text) {
               std::uint64_t level = 0;
@@ -404,7 +405,7 @@ void declare_compact(CLI::App& app, Chosen& chosen) {
             })
       ->default_str(std::to_string(options->level));
   command.footer(
-      "Every command reads the new trace like the old one, and slices of time sooner. Times are rounded down to "
+      "Every command reads the copy like the original, and reads slices of time faster. Times are rounded down to "
       "microseconds, and blocks have numbers instead of addresses; all other figures stay the same.");
   choose(command, chosen, options, [](CompactOptions& read) {
     if (read.output == "-")
@@ -421,8 +422,8 @@ void declare_index(CLI::App& app, Chosen& chosen) {
   add_text(command, "-o,--output", options->output, "FILE",
            "Write the index to FILE; commands find only the default, TRACE.idx");
   command.footer(
-      "Without this command, the first slice of a large trace writes an index to the user's cache folder "
-      "($XDG_CACHE_HOME/heapprof/index or ~/.cache/heapprof/index). One beside the trace can be copied with it.");
+      "Without this command, the first slice of a large trace writes an index to the user's cache directory "
+      "($XDG_CACHE_HOME/heapprof/index or ~/.cache/heapprof/index). An index beside the trace can be copied with it.");
   choose(command, chosen, options, [](IndexOptions& read) {
     if (read.output == "-")
       refuse("invalid value '-' for --output; expected a file, since commands look for an index beside its trace");
@@ -452,7 +453,7 @@ void declare_manual(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<ManualOptions>();
   CLI::App& command = add_command(app, kHelp, "manual", "Print a manual page, for man -l");
   add_text(command, "PAGE", options->page, "PAGE", "Print the page of this command; by default, the overview");
-  add_text(command, "--directory", options->directory, "FOLDER", "Write all pages to FOLDER instead");
+  add_text(command, "--directory", options->directory, "DIRECTORY", "Write all pages to DIRECTORY instead");
   add_switch(command, "--list", options->list, "Print the names of all pages");
   // For whoever changes options: docs/reference.md is its output.
   add_switch(command, "--markdown", options->markdown, "Print the reference of all commands")->group("");
@@ -469,7 +470,7 @@ void declare_completions(CLI::App& app, Chosen& chosen) {
       ->required();
   command.footer(
       "heapprof completions bash >~/.local/share/bash-completion/completions/heapprof\n"
-      "heapprof completions zsh >FOLDER/_heapprof, where FOLDER is in fpath\n"
+      "heapprof completions zsh >DIRECTORY/_heapprof, where DIRECTORY is in fpath\n"
       "heapprof completions fish >~/.config/fish/completions/heapprof.fish");
   choose(command, chosen, options);
 }

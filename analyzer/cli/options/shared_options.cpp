@@ -164,7 +164,7 @@ CLI::Option* add_switch(CLI::App& command, const std::string& name, bool& value,
 void add_optional_trace(CLI::App& command, std::string& trace, const std::string& help) {
   const CLI::Option* const argument =
       add_text(command, "TRACE", trace, "TRACE",
-               help + "; by default, the newest recording (*.heapprof, *.hprof) in the current folder");
+               help + "; by default, the newest recording (*.heapprof, *.hprof) in the current directory");
   command.parse_complete_callback([&command, argument, &trace] {
     if (was_given(argument)) return;
     // An unknown word is the first thing to complain about.
@@ -174,12 +174,12 @@ void add_optional_trace(CLI::App& command, std::string& trace, const std::string
     const NewestTrace newest = find_newest_trace();
     if (newest.path.empty())
       refuse(
-          "missing argument TRACE: there is no recording (*.heapprof, *.hprof) in this folder; make one with "
-          "'heapprof record -- PROGRAM'");
+          "missing argument TRACE: there is no recording (*.heapprof, *.hprof) in this directory; record a program "
+          "with 'heapprof record -- PROGRAM'");
     trace = newest.path;
     const std::string which =
-        newest.count == 1 ? ", the only recording in this folder"
-                          : ", the newest of " + render::exact_number(newest.count) + " recordings in this folder";
+        newest.count == 1 ? ", the only recording in this directory"
+                          : ", the newest of " + render::exact_number(newest.count) + " recordings in this directory";
     print_message("reading " + trace + which);
   });
 }
@@ -189,7 +189,7 @@ void add_output(CLI::App& command, std::string& output, const std::string& help)
 }
 
 void add_trace_options(CLI::App& command, TraceOptions& options, const TraceCommand& has) {
-  const std::string help = "Read this trace: finished, killed or still being written";
+  const std::string help = "Read this trace, of a program that has ended, was killed or still runs";
   if (has.sole_argument) add_optional_trace(command, options.trace, help);
   else add_text(command, "TRACE", options.trace, "TRACE", help)->required();
   CLI::Option* const output =
@@ -210,10 +210,11 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
 
 void add_symbol_options(CLI::App& command, symbols::Options& options) {
   options.cache_folder = symbols::SymbolCache::default_folder();
-  add_text(command, "--sysroot", options.sysroot, "FOLDER",
-           "Read the files of the recorded program below FOLDER, the root directory of the recorded system")
+  add_text(command, "--sysroot", options.sysroot, "DIRECTORY",
+           "Read the files of the recorded program below DIRECTORY, the root directory of the recorded system")
       ->group(kSymbols);
-  add_list(command, "--debug-dir", options.debug_dirs, "FOLDER", "Search FOLDER for debug files too (repeatable)")
+  add_list(command, "--debug-dir", options.debug_dirs, "DIRECTORY",
+           "Search DIRECTORY for debug files too (repeatable)")
       ->group(kSymbols);
   add_switch(command, "!--no-inlines", options.inlines, "Omit inlined functions")->group(kSymbols);
   add_switch(command, "--short-names", options.short_names,
@@ -234,7 +235,7 @@ void add_symbol_options(CLI::App& command, symbols::Options& options) {
 void add_suppression_options(CLI::App& command, SuppressionOptions& options) {
   CLI::Option* const files =
       add_list(command, "--suppressions", options.files, "FILE",
-               "Accept the leaks that FILE lists, lines leak:PATTERN as of LeakSanitizer (repeatable)");
+               "Suppress the leaks that FILE lists, in lines leak:PATTERN as for LeakSanitizer (repeatable)");
   add_switch(command, "!--no-default-suppressions", options.built_in,
              "Include what libc, libstdc++ and the loader allocate for themselves and never free");
   add_switch(command, "!--no-suppressions", options.suppress, "Suppress nothing")->excludes(files);
@@ -250,8 +251,8 @@ void add_frames(CLI::App& command, std::size_t& frames) {
 
 void add_shared_frames(CLI::App& command, bool& shared) {
   add_switch(command, "--shared-frames", shared,
-             "Write each frame once to the JSON, in \"frames\", and stacks as positions in it; with --top 0 a "
-             "hundredth of the size");
+             "Write each frame once to the JSON, in \"frames\", and stacks as positions in that list; with --top 0 "
+             "the output is about a hundredth of the size");
 }
 
 void add_cost(CLI::App& command, Cost& cost, const std::string& help) {

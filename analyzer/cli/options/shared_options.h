@@ -25,7 +25,7 @@ namespace heapprof::cli {
 bool was_given(const CLI::Option* option);
 
 // Kinds of options. `names` is "-o,--output" for an option and "TRACE" for an argument; `type` names its value in the
-// help: "TIME", or "FILE" and "FOLDER" for paths. The target must live until the parsing ends.
+// help: "TIME", or "FILE" and "DIRECTORY" for paths. The target must live until the parsing ends.
 
 /// Calls `read` with the value that was given.
 CLI::Option* add_value(CLI::App& command, const std::string& names, const std::string& type, const std::string& help,
@@ -63,7 +63,7 @@ CLI::Option* add_word(CLI::App& command, const std::string& names, Value& value,
 
 // The shared options themselves.
 
-/// TRACE. When it is left out, it is the newest recording in the current folder, which standard error names; a
+/// TRACE. When it is left out, it is the newest recording in the current directory, which standard error names; a
 /// recording as the value of an option is refused then.
 void add_optional_trace(CLI::App& command, std::string& trace, const std::string& help);
 

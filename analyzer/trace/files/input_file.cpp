@@ -15,7 +15,7 @@ InputFile::InputFile(const std::string& path) : path_(path) {
   struct stat status {};
   const char* problem = nullptr;
   if (::fstat(descriptor_, &status) != 0) problem = std::strerror(errno);
-  else if (S_ISDIR(status.st_mode)) problem = "is a folder, not a trace";
+  else if (S_ISDIR(status.st_mode)) problem = "is a directory, not a trace";
   else if (!S_ISREG(status.st_mode)) problem = "is not a regular file; copy the trace to a file first";
   if (problem != nullptr) {
     ::close(descriptor_);

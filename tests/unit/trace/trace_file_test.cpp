@@ -58,7 +58,7 @@ void fill(TraceBuilder& trace) {
 TEST_CASE("A file that is not a trace is refused with the reason and what to do") {
   using Catch::Matchers::Contains;
   CHECK_THAT(refusal("/nonexistent/trace"), Contains("/nonexistent/trace") && Contains("No such file"));
-  CHECK_THAT(refusal("/tmp"), Contains("is a folder"));
+  CHECK_THAT(refusal("/tmp"), Contains("is a directory"));
   CHECK_THAT(refusal("/dev/null"), Contains("not a regular file"));
   CHECK_THAT(refusal_of({}), Contains("is empty"));
   CHECK_THAT(refusal_of(text("once upon a time\n")), Contains("is a text file"));
