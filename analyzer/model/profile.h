@@ -217,7 +217,7 @@ struct Profile {
   std::vector<Thread> threads;  ///< in order of their first event
   Timeline timeline;
   std::vector<SizeCount> sizes;
-  std::shared_ptr<const std::vector<symbols::ModuleSymbols>> bundle;  ///< embedded symbols of the trace; null: none
+  std::shared_ptr<const std::vector<symbols::ModuleSymbols>> embedded_symbols;  ///< of a bundled trace; null: none
 
   std::uint64_t runtime_address(const CodeAddress& at) const { return modules[at.module].load_bias + at.offset; }
   std::uint64_t events() const noexcept { return heap.events(); }

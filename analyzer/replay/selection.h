@@ -35,8 +35,8 @@ struct Selection {
   std::optional<std::uint64_t> max_lifetime_ns;  ///< a block that is never freed does not match
   /// Returns for each node of a profile whether its stack is selected (0 or 1). The profile has its call tree, but no
   /// costs yet.
-  std::function<std::vector<std::uint8_t>(const model::Profile&)> choose_stacks;
-  std::string words;  ///< the selection as the user gave it, without the slice: for reports
+  std::function<std::vector<std::uint8_t>(const model::Profile&)> select_stacks;
+  std::string description;  ///< the selecting options but --from, --to and --kind, for reports; empty: none
   std::uint64_t min_size = 0;
   std::uint64_t max_size = std::numeric_limits<std::uint64_t>::max();
   std::vector<std::uint32_t> thread_ids;  ///< tids; empty: all
@@ -48,9 +48,9 @@ struct Selection {
   bool is_slice() const noexcept { return from || to; }
   bool needs_lifetimes() const noexcept { return live_at || min_lifetime_ns || max_lifetime_ns; }
   /// Whether every block and mapping of the slice is selected.
-  bool all_blocks() const noexcept { return all_sizes() && all_threads() && !needs_lifetimes() && !choose_stacks; }
+  bool all_blocks() const noexcept { return all_sizes() && all_threads() && !needs_lifetimes() && !select_stacks; }
   /// Whether the trace summary is needed before the pass that counts.
-  bool needs_summary() const noexcept { return is_slice() || needs_lifetimes() || choose_stacks; }
+  bool needs_summary() const noexcept { return is_slice() || needs_lifetimes() || select_stacks; }
 };
 
 }  // namespace heapprof::replay

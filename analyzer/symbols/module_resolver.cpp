@@ -29,10 +29,10 @@ bool is_unnamed(const std::vector<SourceFrame>& frames) {
 /// The path of a module in ModuleSymbols. Empty: its definition was lost.
 std::string path_in_symbols(const Module& module) { return module.generated ? "[generated]" : module.path; }
 
-const ModuleSymbols* find_module(const std::vector<ModuleSymbols>* bundle, const Module& module) {
+const ModuleSymbols* find_module(const std::vector<ModuleSymbols>* embedded, const Module& module) {
   const std::string path = path_in_symbols(module);
-  if (bundle == nullptr || path.empty()) return nullptr;
-  for (const ModuleSymbols& symbols : *bundle)
+  if (embedded == nullptr || path.empty()) return nullptr;
+  for (const ModuleSymbols& symbols : *embedded)
     if (symbols.path == path && symbols.build_id_hex == module.build_id_hex && symbols.map_bytes == module.map_bytes)
       return &symbols;
   return nullptr;
@@ -52,8 +52,8 @@ bool ModuleResolver::begin() {
     add_known(*bundled, false);
     const bool all = std::none_of(frames_.begin(), frames_.end(), [](const auto& frames) { return frames.empty(); });
     if (all && !options_.adds_sources()) {
-      warn(bundled->warnings);
-      why_unnamed_ = bundled->why_unnamed;
+      warn(embedded->warnings);
+      why_unnamed_ = embedded->why_unnamed;
       return false;
     }
   }

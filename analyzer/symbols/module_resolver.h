@@ -1,5 +1,5 @@
-// Resolves addresses of one module from all sources: the bundle in the trace, the symbol cache, the module's files,
-// or a perf map.
+// Resolves addresses of one module from all sources: the symbols embedded in the trace, the symbol cache, the
+// module's files, or a perf map.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@ class ModuleResolver {
       : module_index_(module_index), module_(module), options_(options), process_(process),
         addresses_(std::move(addresses)) {}
 
-  /// Takes what the bundle, the cache and the perf map have, and opens the files. True: missing_count() addresses are
-  /// to be resolved from the files.
+  /// Takes what the embedded symbols, the cache and the perf map have, and opens the files. True: missing_count()
+  /// addresses are to be resolved from the files.
   bool begin();
 
   std::size_t missing_count() const { return missing_.size(); }

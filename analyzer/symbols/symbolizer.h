@@ -1,8 +1,8 @@
 // Resolves code addresses of a trace to functions and source lines.
 //
-// The sources of symbols, in this order: the bundle in the trace (`heapprof bundle`), the symbol cache, then the
-// files of each module: its ELF file, a separate debug file, .gnu_debugdata. A file is used only if its build ID is
-// the recorded one. The network is used only if Options::debuginfod is set.
+// The sources of symbols, in this order: the symbols embedded in the trace (`heapprof bundle`), the symbol cache,
+// then the files of each module: its ELF file, a separate debug file, .gnu_debugdata. A file is used only if its
+// build ID is the recorded one. The network is used only if Options::debuginfod is set.
 //
 // Resolve all addresses of a trace in one call: each module's files are opened once per call, and several modules, or
 // parts of a module with many addresses, are resolved in parallel.

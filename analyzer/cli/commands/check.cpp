@@ -167,7 +167,8 @@ int check(const CheckOptions& options) {
       verdicts.push_back(verdict);
     }
     if (!analysis.names_found() && !wants_nothing(options))
-      names_missing = "nothing in the recording matches " + analysis.profile().selected + " (renamed?); no verdict";
+      names_missing =
+          "nothing in the recording matches " + analysis.profile().selection_text + " (renamed?); no verdict";
     std::string text = names_missing.empty() ? "" : "FAILED  names: " + names_missing + "\n";
     Json json = json_document();
     json["integrity"] = integrity_json(analysis.profile().integrity);

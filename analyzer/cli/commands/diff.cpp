@@ -50,22 +50,22 @@ struct Pair {
 struct Side {
   std::string program;
   model::Costs totals;
-  bool is_moment;        ///< totals.peak_bytes are those at the moment of --live-at
-  std::string selected;  ///< "from 1.00 s to 2.00 s, --function parse"; empty: all
+  bool is_moment;              ///< totals.peak_bytes are those at the moment of --live-at
+  std::string selection_text;  ///< "from 1.00 s to 2.00 s, --function parse"; empty: all
 };
 
 Side side_of(const model::Profile& profile) {
-  std::string selected = profile.selected;
+  std::string selection_text = profile.selection_text;
   if (profile.slice)
-    selected = "from " + render::human_time(profile.begin_ns()) + " to " + render::human_time(profile.end_ns()) +
-               (selected.empty() ? "" : ", ") + selected;
-  return {profile.recording.program, profile.totals, profile.is_moment(), selected};
+    selection_text = "from " + render::human_time(profile.begin_ns()) + " to " +
+                     render::human_time(profile.end_ns()) + (selection_text.empty() ? "" : ", ") + selection_text;
+  return {profile.recording.program, profile.totals, profile.is_moment(), selection_text};
 }
 
 /// The selection in words. The two differ if a slice was given in percent or ends after the recording.
-std::string selected_of_both(const Side& before, const Side& after) {
-  if (before.selected == after.selected) return after.selected;
-  return before.selected + " before, " + after.selected + " after";
+std::string selection_of_both(const Side& before, const Side& after) {
+  if (before.selection_text == after.selection_text) return after.selection_text;
+  return before.selection_text + " before, " + after.selection_text + " after";
 }
 
 /// The cost as --cost names it; "live" for the peak at the moment of --live-at.
@@ -219,8 +219,8 @@ std::string text_of(const DiffOptions& options, const Side& before, const Side& 
   const std::string title = "From " + options.trace.trace + " to " + options.after;
   if (render::length_utf8(title) <= width) text.line(text.bold(title));
   else text.line(text.bold("From " + options.trace.trace)).line(text.bold("to   " + options.after));
-  if (const std::string selected = selected_of_both(before, after); !selected.empty())
-    text.line(clip_utf8("only " + clean_utf8(selected), width));
+  if (const std::string selection = selection_of_both(before, after); !selection.empty())
+    text.line(clip_utf8("only " + clean_utf8(selection), width));
   text.line();
   append_totals(text, before, after);
 
@@ -247,7 +247,7 @@ std::string text_of(const DiffOptions& options, const Side& before, const Side& 
 Json totals_json(const std::string& trace, const Side& side) {
   return {{"trace", clean_utf8(trace)},
           {"program", clean_utf8(side.program)},
-          {"selected", side.selected.empty() ? Json(nullptr) : Json(clean_utf8(side.selected))},
+          {"selected", side.selection_text.empty() ? Json(nullptr) : Json(clean_utf8(side.selection_text))},
           {"peak_bytes", side.totals.peak_bytes},
           {"leaked_bytes", side.totals.leaked_bytes},
           {"allocated_bytes", side.totals.allocated_bytes},
@@ -297,8 +297,8 @@ std::string picture_of(const DiffOptions& options, const Side& before, const Sid
   flame.unit = ranks_by_blocks(options.cost) ? render::Unit::kCount : render::Unit::kBytes;
   flame.context = {{"From", options.trace.trace}, {"to", options.after}};
   if (base_name(before.program) != program) flame.context.push_back({"Program before", before.program});
-  if (const std::string selected = selected_of_both(before, after); !selected.empty())
-    flame.context.push_back({"Only", selected});
+  if (const std::string selection = selection_of_both(before, after); !selection.empty())
+    flame.context.push_back({"Only", selection});
   flame.comparison = true;
   render::write_flamegraph_svg(tree, flame, sink);
   return text;

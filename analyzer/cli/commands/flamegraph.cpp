@@ -129,7 +129,7 @@ void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& 
     if (profile.slice)
       flame.context.push_back(
           {"From", render::human_time(profile.begin_ns()) + " to " + render::human_time(profile.end_ns())});
-    if (!profile.selected.empty()) flame.context.push_back({"Only", profile.selected});
+    if (!profile.selection_text.empty()) flame.context.push_back({"Only", profile.selection_text});
     if (options.cost == Cost::kPeak)
       flame.context.push_back(
           {profile.is_moment() ? "Live" : "Peak", "at " + render::human_time(profile.peak_time_ns)});

@@ -30,7 +30,7 @@ void name_later_trace(const std::string& trace, const replay::Analysis& analysis
 
 /// Prints why every figure is 0.
 void explain_empty_result(const std::string& trace, const replay::Selection& selection) {
-  if (selection.is_slice() || selection.needs_lifetimes() || selection.choose_stacks || !selection.all_sizes())
+  if (selection.is_slice() || selection.needs_lifetimes() || selection.select_stacks || !selection.all_sizes())
     print_message(trace + ": nothing matches the selection");
   else if (!selection.all_threads())
     print_message(trace + ": no allocation of that thread; 'heapprof info' lists the threads");

@@ -140,7 +140,7 @@ void print_timeline(const TimelineOptions& options, const replay::Analysis& anal
   timeline.context = {{"Program", command_of(profile)},
                       {profile.is_moment() ? "Live" : "Peak", render::human_bytes(profile.totals.peak_bytes) +
                                                                   " at " + render::human_time(profile.peak_time_ns)}};
-  if (!profile.selected.empty()) timeline.context.push_back({"Only", profile.selected});
+  if (!profile.selection_text.empty()) timeline.context.push_back({"Only", profile.selection_text});
   timeline.peak_is_moment = profile.is_moment();
   timeline.start_ns = profile.begin_ns();
   timeline.duration_ns = profile.end_ns();

@@ -236,8 +236,8 @@ std::string misplaced_option_message(const CLI::App& app, const CLI::App& comman
     if (has(option_names(*one), option) && (example.empty() || one->get_name() == "report"))
       example = one->get_name();
   return example.empty() ? example
-                         : option + " is an option of commands; write it after a command, such as 'heapprof " + example +
-                               " " + option + "'";
+                         : option + " is an option of commands; write it after a command, such as 'heapprof " +
+                               example + " " + option + "'";
 }
 
 /// What is wrong.

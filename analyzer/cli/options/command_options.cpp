@@ -101,8 +101,8 @@ void declare_control(CLI::App& app, Chosen& chosen) {
 
 void declare_install_secure(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<InstallSecureOptions>();
-  CLI::App& command =
-      add_command(app, kRecord, "install-secure", "Allow recording of setuid, setgid and setcap programs; needs root");
+  CLI::App& command = add_command(app, kRecord, "install-secure",
+                                  "Allow recording of setuid, setgid and setcap programs; needs root");
   add_text(command, "--directory", options->directory, "DIRECTORY", "Write the recordings to DIRECTORY")
       ->default_str(options->directory);
   add_switch(command, "--remove", options->remove, "Undo the installation; recordings stay");
@@ -303,7 +303,8 @@ void declare_check(CLI::App& app, Chosen& chosen) {
   command.footer(
       "Exit status 3: a limit is exceeded. Exit status 1: there is no verdict, because the trace is incomplete, or "
       "because no stack or thread matches --function, --module or --thread (was it renamed?). With a limit of 0 for "
-      "--max-peak, --max-allocated or --max-allocations, names without a match are no error: nothing may be allocated "
+      "--max-peak, --max-allocated or --max-allocations, names without a match are no error: nothing may be "
+      "allocated "
       "there.");
   const CLI::Option* const trace = command.get_option("TRACE");
   choose(command, chosen, options, [trace](CheckOptions& read) {
@@ -423,7 +424,8 @@ void declare_index(CLI::App& app, Chosen& chosen) {
            "Write the index to FILE; commands find only the default, TRACE.idx");
   command.footer(
       "Without this command, the first slice of a large trace writes an index to the user's cache directory "
-      "($XDG_CACHE_HOME/heapprof/index or ~/.cache/heapprof/index). An index beside the trace can be copied with it.");
+      "($XDG_CACHE_HOME/heapprof/index or ~/.cache/heapprof/index). An index beside the trace can be copied with "
+      "it.");
   choose(command, chosen, options, [](IndexOptions& read) {
     if (read.output == "-")
       refuse("invalid value '-' for --output; expected a file, since commands look for an index beside its trace");

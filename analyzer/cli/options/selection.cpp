@@ -142,7 +142,7 @@ std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const Sele
 namespace {
 
 /// The options that exclude blocks, except for --from and --to, with their values.
-std::string words_of(const SelectionTexts& texts, const replay::Selection& selection) {
+std::string description_of(const SelectionTexts& texts, const replay::Selection& selection) {
   std::string words;
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) words += (words.empty() ? "" : ", ") + std::string(option) + ' ' + value;
@@ -193,11 +193,11 @@ void resolve_selection(const SelectionTexts& texts, const symbols::Options& symb
   if (selection.min_lifetime_ns && selection.max_lifetime_ns &&
       *selection.min_lifetime_ns > *selection.max_lifetime_ns)
     throw std::invalid_argument("--min-lifetime exceeds --max-lifetime");
-  selection.words = words_of(texts, selection);
-  if (!texts.chooses_stacks()) return;
+  selection.description = description_of(texts, selection);
+  if (!texts.selects_stacks()) return;
   compile(texts.functions);  // reports an invalid one before the trace is read
   compile(texts.not_functions);
-  selection.choose_stacks = [texts, symbols](const model::Profile& profile) {
+  selection.select_stacks = [texts, symbols](const model::Profile& profile) {
     return match_stacks(profile, texts, symbols);
   };
 }

@@ -22,7 +22,7 @@ struct SelectionTexts {
   std::string from, to, live_at;           ///< moments
   std::string min_lifetime, max_lifetime;  ///< durations
 
-  bool chooses_stacks() const noexcept { return !modules.empty() || !functions.empty() || !not_functions.empty(); }
+  bool selects_stacks() const noexcept { return !modules.empty() || !functions.empty() || !not_functions.empty(); }
 };
 
 /// What refuse_value() calls the values that parse_moment() and parse_duration_ns() accept.

@@ -83,7 +83,7 @@ Json head_json(const model::Profile& profile) {
   json["slice"] =
       profile.slice ? Json{{"from_ns", profile.slice->from_ns}, {"to_ns", profile.slice->to_ns}} : Json(nullptr);
   json["live_at_ns"] = profile.live_at_ns ? Json(*profile.live_at_ns) : Json(nullptr);
-  json["selected"] = profile.selected.empty() ? Json(nullptr) : Json(profile.selected);
+  json["selected"] = profile.selection_text.empty() ? Json(nullptr) : Json(profile.selection_text);
   return json;
 }
 
@@ -135,9 +135,9 @@ Json report_json(const model::Profile& profile, Cost cost, const std::vector<Ran
   const Json at_moment =
       profile.is_moment() && profile.resident.bytes != 0 ? Json(profile.resident.bytes) : Json(nullptr);
   json["rss_bytes"] = at_moment;
-  json["peak_rss_bytes"] = profile.is_moment()        ? at_moment
-                           : profile.selected.empty() ? Json(profile.timeline.peak_rss_bytes)
-                                                      : Json(nullptr);
+  json["peak_rss_bytes"] = profile.is_moment()              ? at_moment
+                           : profile.selection_text.empty() ? Json(profile.timeline.peak_rss_bytes)
+                                                            : Json(nullptr);
   json["threads"] = threads_json(profile);
   json["kind"] = name_of(profile.kind);
   json["cost"] = name_of(cost);

@@ -59,7 +59,7 @@ ReportText& ReportText::title() {
                               human_time(profile_.recording.duration_ns) + ", " + ending_of(profile_);
   line(clip(clean_utf8(process), style().width));
   if (profile_.slice) line("only from " + human_time(profile_.begin_ns()) + " to " + human_time(profile_.end_ns()));
-  if (!profile_.selected.empty()) line(clip(clean_utf8("only " + profile_.selected), style().width));
+  if (!profile_.selection_text.empty()) line(clip(clean_utf8("only " + profile_.selection_text), style().width));
   return *this;
 }
 
@@ -131,7 +131,7 @@ void ReportText::process_rows() {
   if (profile_.is_moment() && profile_.resident.bytes != 0)
     row("resident", human_bytes(profile_.resident.bytes),
         "of the process, sampled at " + human_time(profile_.resident.time_ns));
-  else if (profile_.selected.empty() && profile_.timeline.peak_rss_bytes != 0)
+  else if (profile_.selection_text.empty() && profile_.timeline.peak_rss_bytes != 0)
     row("resident", human_bytes(profile_.timeline.peak_rss_bytes),
         "maximum of " + exact_number(profile_.timeline.samples) +
             (profile_.timeline.samples == 1 ? " sample" : " samples"));

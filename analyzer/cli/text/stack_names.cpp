@@ -16,8 +16,9 @@ symbols::Symbolizer symbolizer_of(const model::Profile& profile, const symbols::
   for (const model::Module& module : profile.modules)
     modules.push_back({module.path, module.build_id, module.map_bytes, modules.empty()});  // the first: of no object
   const model::Recording& recording = profile.recording;
-  return {
-      std::move(modules), options, {recording.start_realtime_ns, recording.pid, recording.live_pid, profile.bundle}};
+  return {std::move(modules),
+          options,
+          {recording.start_realtime_ns, recording.pid, recording.live_pid, profile.embedded_symbols}};
 }
 
 StackNames::StackNames(const model::Profile& profile, const symbols::Options& options)

@@ -19,7 +19,7 @@ namespace heapprof::replay {
 Analysis::Analysis(const std::string& path, const Selection& selection, const Progress& progress,
                    const IndexUse& index_use, const SymbolLoader& load_symbols)
     : selection_(selection), index_use_(index_use), file_(path) {
-  profile_.selected = selection_.words;
+  profile_.selection_text = selection_.description;
   const bool needs_summary = selection_.needs_summary() || file_.compacted() != nullptr;
   PassProgress passes(file_, progress, 1u + needs_summary + selection_.needs_lifetimes());
 
@@ -34,7 +34,7 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
     // From here on the clock, the call tree and the duration are final.
 
     if (selection_.is_slice()) resolve_slice();
-    if (selection_.choose_stacks) resolve_stacks();
+    if (selection_.select_stacks) resolve_stacks();
     if (selection_.needs_lifetimes()) resolve_lifetimes(passes);
     // From here on the filter is final.
 
@@ -56,8 +56,8 @@ void Analysis::load_embedded_symbols(const SymbolLoader& load_symbols) {
   const std::optional<trace::EmbeddedSymbols>& symbols = file_.symbols();
   if (!symbols || !load_symbols) return;
   const std::optional<std::string> packed = trace::read_symbols(file_.input(), file_.file_id(), *symbols);
-  if (packed) profile_.bundle = load_symbols(*packed);
-  symbols_damaged_ = profile_.bundle == nullptr;
+  if (packed) profile_.embedded_symbols = load_symbols(*packed);
+  symbols_damaged_ = profile_.embedded_symbols == nullptr;
 }
 
 /// Takes the trace summary from the compacted trace or from an index. False: there is none.
@@ -130,7 +130,7 @@ void Analysis::resolve_slice() {
 }
 
 void Analysis::resolve_stacks() {
-  const std::vector<std::uint8_t> selected = selection_.choose_stacks(profile_);
+  const std::vector<std::uint8_t> selected = selection_.select_stacks(profile_);
   selected_nodes_.reserve(node_of_index_.size());
   for (const std::uint32_t node : node_of_index_) selected_nodes_.push_back(selected[node]);
   filter_.nodes = &selected_nodes_;

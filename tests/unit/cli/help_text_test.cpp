@@ -46,8 +46,9 @@ TEST_CASE("--help lists every command once, under its task") {
   CHECK(help.status == 0);
   CHECK(help.out == run({"help"}).out);
   std::size_t at = 0;
-  for (const char* group : {"\nRecord:\n", "\nSee where memory went:\n", "\nFind leaks:\n", "\nSee memory over time:\n",
-                            "\nCompare and check:\n", "\nExport:\n", "\nManage recordings:\n", "\nHelp:\n"}) {
+  for (const char* group :
+       {"\nRecord:\n", "\nSee where memory went:\n", "\nFind leaks:\n", "\nSee memory over time:\n",
+        "\nCompare and check:\n", "\nExport:\n", "\nManage recordings:\n", "\nHelp:\n"}) {
     INFO(group);
     const std::size_t found = help.out.find(group, at);
     CHECK(found != std::string::npos);

@@ -67,7 +67,7 @@ TEST_CASE("Random slices are the same with and without an index") {
     if (i % 7 == 3) selection.thread_names = {"worker"};
     if (i % 7 == 5) selection.max_lifetime_ns = 30;
     if (i % 6 == 4)
-      selection.choose_stacks = [](const model::Profile& profile) {
+      selection.select_stacks = [](const model::Profile& profile) {
         std::vector<std::uint8_t> chosen(profile.nodes.size());
         for (std::size_t node = 0; node < chosen.size(); ++node) chosen[node] = node % 3 != 0;
         return chosen;

@@ -240,7 +240,7 @@ TEST_CASE("Failed calls, mappings and unmatched frees count where they can match
 TEST_CASE("Stacks selected by the caller, alone and with other selections") {
   const Recorded recorded;
   Selection selection;
-  selection.choose_stacks = [](const model::Profile& profile) {
+  selection.select_stacks = [](const model::Profile& profile) {
     std::vector<std::uint8_t> chosen(profile.nodes.size(), 0);
     for (std::size_t node = 1; node < profile.nodes.size(); ++node)
       chosen[node] = profile.addresses[profile.nodes[node].address].offset != 0xf;
