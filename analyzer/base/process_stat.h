@@ -15,7 +15,8 @@ struct ProcessStat {
   std::uint64_t start_time = 0;  ///< field 22: clock ticks since boot
 };
 
-/// Reads /proc/PROCESS/stat, where `process` is "self" or a pid. None: there is no such process.
+/// Reads /proc/PROCESS/stat, where `process` is "self" or a pid. None: there is no such process, or it cannot be
+/// read.
 inline std::optional<ProcessStat> read_process_stat(const std::string& process) {
   std::ifstream file("/proc/" + process + "/stat");
   const std::string text((std::istreambuf_iterator<char>(file)), {});

@@ -215,8 +215,8 @@ bool plan_privileges(const std::string& path, const std::string& loader, const s
 
 std::string run_as_user(const Privileges& privileges, const std::function<std::string()>& work) {
   if (!privileges.as_user) return work();
-  // An empty result means success, so it has an end mark: a child that was killed has none. (Its exit status is not
-  // known where SIGCHLD is ignored.)
+  // An empty result means success. The end mark distinguishes it from the result of a child that was killed, whose
+  // exit status is unknown if SIGCHLD is ignored.
   constexpr char kEndOfResult = '\0';
   const auto failed = [&](const std::string& why) {
     return "cannot run as user " + std::to_string(privileges.user) + ": " + why;

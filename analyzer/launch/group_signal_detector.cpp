@@ -25,7 +25,7 @@ constexpr int kTimeoutMs = 200;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(0);
   prctl(PR_SET_NAME, "heapprof-signal");
-  // An open pipe would keep its reader waiting.
+  // The reader of an inherited pipe would wait until this process closes it, too.
   const long limit = sysconf(_SC_OPEN_MAX);
   for (int fd = 0; fd < (limit > 0 && limit < 4096 ? limit : 4096); ++fd)
     if (fd != socket) close(fd);

@@ -275,7 +275,7 @@ bool check_program(const std::string& path, const Architecture& recorder, std::s
                         "with the script as its argument");
     }
     if (!start.starts_with("#!")) {
-      // execvp(3) and shells run a text without "#!" by sh.
+      // execvp(3) and shells run a text without "#!" with sh.
       if (start.substr(0, start.find('\n')).find('\0') != std::string::npos)
         return refuse(refusal, 126, current + " is not a program");
       current = "/bin/sh";

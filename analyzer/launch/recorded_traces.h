@@ -1,5 +1,6 @@
 // Finds the traces that a process and its children wrote, and writes into them how the process ended, which only its
-// parent knows. Nothing else but the recorder writes into the header of a trace, apart from the mailbox.
+// parent process can find out. Otherwise only the recorder writes into the header of a trace, and `heapprof control`
+// into its mailbox.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@ namespace heapprof::launch {
 
 namespace {
 
-/// Folders of the recorder, relative to that of this program unless absolute.
+/// Directories of the recorder, relative to the directory of this program unless absolute.
 constexpr const char* kFolders[] = {
     "../preload",
 #ifdef HEAPPROF_RECORDER_FOLDER

@@ -5,9 +5,10 @@
 
 namespace heapprof::launch {
 
-/// The absolute path of the recorder: in ../preload/ of a build folder, or in the folder of an installation (meson's
-/// libdir; otherwise ../lib, ../lib/<multiarch> and ../lib64). False, with `error`: there is none, or its path cannot
-/// be preloaded, because spaces and colons separate the names in LD_PRELOAD and cannot be quoted (ld.so(8)).
+/// The absolute path of the recorder: in ../preload/ of a build directory, or in the directory of an installation
+/// (meson's libdir; otherwise ../lib, ../lib/<multiarch> and ../lib64). False, with `error`: there is none, or its
+/// path cannot be preloaded, because spaces and colons separate the names in LD_PRELOAD and cannot be quoted
+/// (ld.so(8)).
 bool find_recorder(std::string& path, std::string& error);
 
 /// The path of this program, for messages; "heapprof" if it is not known.

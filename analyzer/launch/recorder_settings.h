@@ -14,7 +14,7 @@ struct RecorderSetting {
     kPath,
     kLevel,  ///< of the log
     kSwitch,
-    kFlag,  ///< a switch whose option means on when it stands alone
+    kFlag,  ///< a switch whose option without a value means on
     kDepth,
     kSize,
   };

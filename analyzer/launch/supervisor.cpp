@@ -68,7 +68,7 @@ class Supervisor {
   void handle(int signal, const siginfo_t& info) {
     if (signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU) stop_seen_ = true;
     // The terminal (SI_KERNEL) signals the group. This process signals itself when it writes to a closed pipe. The
-    // child signals its group, or its parent, which it takes for a shell.
+    // child signals its group, or its parent process as if that were a shell.
     const bool sent_by_process = info.si_code == SI_USER || info.si_code == SI_TKILL || info.si_code == SI_QUEUE;
     if (!sent_by_process || info.si_pid == getpid() || info.si_pid == pid_) return;
     // A shell that continues a job continues its group.
@@ -131,7 +131,7 @@ class Supervisor {
   }
   execv(path.c_str(), argv.data());
   if (errno == ENOEXEC) {
-    // execvp(3) and shells run a text without "#!" by sh.
+    // execvp(3) and shells run a text without "#!" with sh.
     argv[0] = const_cast<char*>(path.c_str());
     argv.insert(argv.begin(), const_cast<char*>("sh"));
     execv("/bin/sh", argv.data());

@@ -45,7 +45,8 @@ bool is_suffix(std::string_view text) {
   return text.size() > 1 && text.front() == '.' && text.find_first_not_of("0123456789", 1) == std::string_view::npos;
 }
 
-/// Makes a file in `folder` and removes it: one without a name where the file system supports it. 0 or errno.
+/// Creates a file in `folder` and removes it; it has no name (O_TMPFILE) where the file system supports that. Returns
+/// 0 or errno.
 int try_file(const std::string& folder) {
   int fd = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
   if (fd < 0 && errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT && errno != EINVAL) return errno;

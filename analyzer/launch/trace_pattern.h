@@ -13,8 +13,8 @@ std::string absolute_pattern(const std::string& pattern);
 /// The file that `pattern` names; empty: it has %e, %p, %t or %h, so the name is not known yet.
 std::string fixed_name(const std::string& pattern);
 
-/// Whether files can be made in the folder of `pattern` (absolute). If the folder does not exist, its nearest parent
-/// that exists must be writable. False: `error` is one line with the reason.
+/// Whether files can be created in the directory of `pattern` (absolute). If the directory does not exist, its
+/// nearest parent that exists must be writable. False: `error` is one line with the reason.
 bool check_writable(const std::string& pattern, std::string& error);
 
 /// Removes the file `name` (from fixed_name()) if it exists and `force` is set. False: it exists still; `error` is
@@ -25,7 +25,7 @@ bool remove_existing(const std::string& name, bool force, std::string& error);
 /// %h were replaced by, also with the suffixes .1, .2, ... of names that existed. Sorted, each once.
 std::vector<std::string> find_files(const std::string& pattern, int pid);
 
-/// `pattern` with * for %e, %p, %t and %h, or for the suffix if it has none of them: for people.
+/// `pattern` with * for %e, %p, %t and %h, or for the suffix if it has none of them: for messages.
 std::string files_of(const std::string& pattern);
 
 }  // namespace heapprof::launch

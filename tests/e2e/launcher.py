@@ -581,7 +581,7 @@ class Launcher(harness.Case):
         summary, reports = self.summary_of("./waits.sh", children=True)
         self.assertEqual(self.program_of_summary(summary), "worker")
         self.assertRegex(summary, r"\n  process worker, pid \d+, a child process: ")
-        self.assertRegex(summary, r"\n  started /.*/bash\.\d+\.hprof, peak [\d.]+ KiB, exited with status 0\n")
+        self.assertRegex(summary, r"\n  program /.*/bash\.\d+\.hprof, peak [\d.]+ KiB, exited with status 0\n")
         # Without --children only the shell is recorded, which the summary prints.
         summary, reports = self.summary_of("./waits.sh")
         self.assertEqual(self.program_of_summary(summary), "bash")

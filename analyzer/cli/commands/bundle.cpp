@@ -120,7 +120,7 @@ void bundle(const std::string& output, const symbols::Options& options, const re
 
 int run_bundle(const BundleOptions& options) {
   TraceOptions trace = options.trace;
-  // The reader of the copy decides what is shown.
+  // The copy gets all names; the commands that read it decide by their options which are printed.
   trace.symbols.inlines = trace.symbols.symbols = true;
   return run_on_trace(trace,
                       [&](const replay::Analysis& analysis) { bundle(trace.output, trace.symbols, analysis); });

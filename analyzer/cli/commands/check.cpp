@@ -4,9 +4,9 @@
 //               3   a limit was exceeded
 //               1   no verdict: the trace is incomplete, or nothing in it matches --function, --module or --thread
 //
-// A name that matches nothing may have been renamed, and a limit on it would never be exceeded again. A limit of 0 on
-// what is allocated accepts that: nothing shall be allocated there. Leaks are compared as `heapprof leaks` lists
-// them, without suppressed blocks.
+// A name that matches nothing may have been renamed, and a limit on it could then never be exceeded. A limit of 0 on
+// allocations states that nothing may be allocated there, so that names without a match are no error. Leaks are
+// compared as `heapprof leaks` lists them, without suppressed blocks.
 #include <iterator>
 #include <optional>
 
@@ -31,7 +31,7 @@ struct Limit {
   std::uint64_t Suppressed::*suppressed = nullptr;  ///< the suppressed part of the figure, or null
 };
 
-// By CheckedFigure. Figures of the selection and the kind of --kind; without a selection, the totals of `report`.
+// Indexed by CheckedFigure. The figures are those of the selection and of --kind, as `report` prints them.
 constexpr Limit kLimits[] = {
     {"peak", [](const model::Profile& p) { return p.totals.peak_bytes; }, true, true},
     {"leaked", [](const model::Profile& p) { return p.totals.leaked_bytes; }, true, false, &Suppressed::bytes},
@@ -56,7 +56,7 @@ struct Verdict {
   std::uint64_t figure = 0;
   std::uint64_t limit = 0;
   bool against_baseline = false;
-  std::uint64_t suppressed = 0;  ///< not in `figure`
+  std::uint64_t suppressed = 0;  ///< not included in `figure`
   bool exceeded() const noexcept { return figure > limit; }
 };
 
@@ -99,7 +99,7 @@ std::string junit_of(const std::string& trace, const std::vector<Verdict>& verdi
 }
 
 /// Whether a limit of 0 demands that nothing is allocated.
-bool wants_nothing(const CheckOptions& options) {
+bool forbids_allocation(const CheckOptions& options) {
   for (std::size_t i = 0; i < kLimitCount; ++i)
     if (kLimits[i].zero_means_none && options.limits[i] == 0) return true;
   return false;
@@ -166,7 +166,7 @@ int check(const CheckOptions& options) {
       verdict.against_baseline = true;
       verdicts.push_back(verdict);
     }
-    if (!analysis.names_found() && !wants_nothing(options))
+    if (!analysis.names_found() && !forbids_allocation(options))
       names_missing =
           "nothing in the recording matches " + analysis.profile().selection_text + " (renamed?); no verdict";
     std::string text = names_missing.empty() ? "" : "FAILED  names: " + names_missing + "\n";

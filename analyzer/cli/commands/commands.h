@@ -1,8 +1,8 @@
 // The commands of `heapprof`: each runs with its options and returns the exit status.
 //
 //   0  success
-//   1  the trace could not be read or is incomplete (what it has was printed), or the output could not be written
-//   2  the options contradict the trace: there is no such time, for example
+//   1  the trace could not be read, or is incomplete and was printed as far as possible; or writing the output failed
+//   2  the options contradict the trace: --from is after its end, for example
 //   3  `check` only: a limit was exceeded
 #pragma once
 

@@ -75,8 +75,8 @@ int control(const ControlOptions& options) {
     if (path.empty()) {
       path = trace::trace_of_process(options.pid);
       if (path.empty())
-        return fail("process " + std::to_string(options.pid) +
-                    " has no trace open that this user can see; it is not recorded, or it is another user's");
+        return fail("no trace of process " + std::to_string(options.pid) +
+                    " was found: it is not recorded, or it belongs to another user");
     }
     Mailbox mailbox(path);
     if (options.action == Action::kStatus) return print_status(mailbox, path, options.json);
@@ -90,8 +90,7 @@ int control(const ControlOptions& options) {
         write_output("-", result_of(options.action));
         return 0;
       case Mailbox::Answer::kNotYet:
-        return fail(
-            "the request is pending: the program has not allocated or freed since; it takes effect when it does");
+        return fail("the request is still pending; it takes effect when the program allocates or frees again");
       case Mailbox::Answer::kOccupied:
         return fail(
             "an earlier request is still pending, since the program neither allocates nor frees; this one was not "

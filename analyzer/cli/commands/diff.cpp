@@ -79,7 +79,7 @@ std::string words_for(Cost cost, const Side& side) {
 using Pairs = std::map<std::string, Pair>;
 
 /// Adds a recording's stacks to the flame graph of both. Frames match if function, module and file have the same
-/// names, whatever their folders.
+/// names, whatever their directories.
 void draw(const DiffOptions& options, const replay::Analysis& analysis, bool before, Side& totals,
           render::FlameTree& tree) {
   const model::Profile& profile = analysis.profile();

@@ -1,7 +1,7 @@
 // heapprof export: the trace in the format of another program.
 //
 // Formats of sums are written from the profile. Formats of single blocks or events (heaptrack, dhat, firefox, ndjson,
-// csv) replay the trace a second time and hold heap blocks only: mappings have no blocks.
+// csv) replay the trace a second time and contain heap blocks only, no mappings.
 #include <functional>
 #include <map>
 #include <unistd.h>
@@ -29,7 +29,7 @@ namespace {
 using exporter::Sink;
 using exporter::StackTable;
 
-/// Adds a location without code: it says why there are no frames.
+/// Adds a location without code, whose function name is the reason why frames are missing.
 std::uint32_t add_pseudo_location(StackTable& table, exporter::FunctionTable& functions, const std::string& text) {
   StackTable::Location location;
   location.lines.push_back({functions.number({text, "", 0}), 0, false});
@@ -101,7 +101,7 @@ void export_heaptrack(const ExportOptions& options, const replay::Analysis& anal
   if (page > 0) header.page_bytes = static_cast<std::uint64_t>(page);
   exporter::HeaptrackWriter writer(output, header);
 
-  // One instruction per address of the profile. The writer asks for each once, when it is first used.
+  // One instruction per address of the profile. The writer requests each once, at its first use.
   std::vector<exporter::HeaptrackStacks::Node> tree(profile.nodes.size());
   std::vector<std::uint32_t> node_of_address(profile.addresses.size(), 0);
   for (std::uint32_t node = 1; node < profile.nodes.size(); ++node) {
@@ -150,7 +150,7 @@ void export_heaptrack(const ExportOptions& options, const replay::Analysis& anal
 
 using Writer = std::function<void(const ExportOptions&, const StackTable&, const exporter::EventSource&, Sink&)>;
 
-/// How a format is written, other than heaptrack's.
+/// How a format other than heaptrack's is written.
 struct FormatWriter {
   Writer write;
   Sink::Compression compression = Sink::Compression::kByName;

@@ -67,8 +67,8 @@ void print_frees(const FreesOptions& options, const replay::Analysis& analysis) 
   text.row("with stack", percent(with_stack.blocks, frees), "of " + exact_number(frees) + " frees");
   if (!recorded)
     text.paragraph(
-        "The stacks of frees were not recorded; 'heapprof record --free-stacks' records them. The frees below were "
-        "made by realloc, whose stacks are always recorded.");
+        "The stacks of frees were not recorded; 'heapprof record --free-stacks' records them. The frees below are "
+        "those of realloc, whose stacks are always recorded.");
   std::string heading = "Frees by allocating and freeing stack";
   if (ranked.size() < all)
     heading += " (" + std::to_string(ranked.size()) + " of " + exact_number(all) + " pairs of stacks)";

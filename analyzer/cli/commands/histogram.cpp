@@ -63,7 +63,7 @@ std::string range_of(const SizeClass& sizes) {
   return sizes.from == sizes.to ? human_bytes(sizes.to) : human_bytes(sizes.from) + " to " + human_bytes(sizes.to);
 }
 
-/// A limit between classes: a power of ten, which needs no digits behind the point.
+/// Prints a limit between classes, which is a power of ten and so needs no decimals.
 std::string round_time(std::uint64_t ns) {
   if (ns >= 1'000'000'000) return std::to_string(ns / 1'000'000'000) + " s";
   if (ns >= 1'000'000) return std::to_string(ns / 1'000'000) + " ms";

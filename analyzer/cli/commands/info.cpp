@@ -1,4 +1,4 @@
-// heapprof info: what was recorded, and how far the trace can be believed.
+// heapprof info: what was recorded, and whether the trace is complete.
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/info_text.h"

@@ -1,4 +1,4 @@
-// heapprof install-secure: installs what recording programs with privileges (setuid, setgid, setcap) needs.
+// heapprof install-secure: installs the recorder for programs with privileges (setuid, setgid, setcap).
 #include <unistd.h>
 
 #include <cstdio>

@@ -112,27 +112,28 @@ SumsByGrowth sums_by_growth(const std::vector<RankedStack>& stacks, const model:
   return sums;
 }
 
-void add_story(Json& entry, const LeakTrend& story) {
-  entry["trend"] = words_for(story.growth).json;
-  entry["growth"] = words_for(story.growth).json_old;  // old name, for one release
-  entry["rises"] = story.rises;
-  entry["first_ns"] = story.first_ns;
-  entry["last_ns"] = story.last_ns;
-  entry["smallest_bytes"] = story.smallest;
-  entry["largest_bytes"] = story.largest;
-  set_renamed(entry, "freed_blocks", "released_blocks", story.freed_blocks);
-  entry["longest_lifetime_ns"] = story.longest_life_ns;
-  entry["low_bytes"] = story.low_bytes;
+void add_trend(Json& entry, const LeakTrend& stack_trend) {
+  entry["trend"] = words_for(stack_trend.growth).json;
+  entry["growth"] = words_for(stack_trend.growth).json_old;  // old name, for one release
+  entry["rises"] = stack_trend.rises;
+  entry["first_ns"] = stack_trend.first_ns;
+  entry["last_ns"] = stack_trend.last_ns;
+  entry["smallest_bytes"] = stack_trend.smallest;
+  entry["largest_bytes"] = stack_trend.largest;
+  set_renamed(entry, "freed_blocks", "released_blocks", stack_trend.freed_blocks);
+  entry["longest_lifetime_ns"] = stack_trend.longest_life_ns;
+  entry["low_bytes"] = stack_trend.low_bytes;
 }
 
-std::string sizes_of(const LeakTrend& story) {
-  return story.smallest == story.largest ? (story.left_blocks == 1 ? "" : "of " + human_bytes(story.smallest))
-                                         : "of " + human_bytes(story.smallest) + " to " + human_bytes(story.largest);
+std::string sizes_of(const LeakTrend& stack_trend) {
+  return stack_trend.smallest == stack_trend.largest
+             ? (stack_trend.left_blocks == 1 ? "" : "of " + human_bytes(stack_trend.smallest))
+             : "of " + human_bytes(stack_trend.smallest) + " to " + human_bytes(stack_trend.largest);
 }
 
-std::string times_of(const LeakTrend& story) {
-  const std::string first = human_time(story.first_ns);
-  const std::string last = human_time(story.last_ns);
+std::string times_of(const LeakTrend& stack_trend) {
+  const std::string first = human_time(stack_trend.first_ns);
+  const std::string last = human_time(stack_trend.last_ns);
   return first == last ? "allocated at " + first : "allocated from " + first + " to " + last;
 }
 
@@ -175,19 +176,20 @@ void write_text(const LeaksOptions& options, const model::Profile& profile, cons
   }
   std::size_t number = 0;
   for (const RankedStack& stack : stacks) {
-    const LeakTrend* const story = history == nullptr ? nullptr : &history->of(stack.node);
+    const LeakTrend* const stack_trend = history == nullptr ? nullptr : &history->of(stack.node);
     std::string headline = text.bold(render::pad_left(human_bytes(stack.bytes), 10)) + "  " +
                            render::pad_left(render::percent(stack.bytes, total.leaked_bytes), 6) + "  in " +
                            render::block_count(stack.blocks);
-    if (story != nullptr && !sizes_of(*story).empty()) headline += " " + sizes_of(*story);
-    if (story != nullptr) {
-      headline += "\n       " + text.sparkline(story->low_bytes.data(), story->low_bytes.size()) + "  ";
-      const std::string trend = words_for(story->growth).text;
-      headline += (story->growth == Growth::kGrowing ? text.bold(trend) : trend) + ", " + times_of(*story);
-      if (story->freed_blocks != 0) {
-        const std::string freed = render::block_count(story->freed_blocks) + " freed, longest lifetime " +
-                                  human_time(story->longest_life_ns);
-        const std::size_t used = 7 + story->low_bytes.size() + 4 + trend.size() + times_of(*story).size();
+    if (stack_trend != nullptr && !sizes_of(*stack_trend).empty()) headline += " " + sizes_of(*stack_trend);
+    if (stack_trend != nullptr) {
+      headline += "\n       " + text.sparkline(stack_trend->low_bytes.data(), stack_trend->low_bytes.size()) + "  ";
+      const std::string trend = words_for(stack_trend->growth).text;
+      headline +=
+          (stack_trend->growth == Growth::kGrowing ? text.bold(trend) : trend) + ", " + times_of(*stack_trend);
+      if (stack_trend->freed_blocks != 0) {
+        const std::string freed = render::block_count(stack_trend->freed_blocks) + " freed, longest lifetime " +
+                                  human_time(stack_trend->longest_life_ns);
+        const std::size_t used = 7 + stack_trend->low_bytes.size() + 4 + trend.size() + times_of(*stack_trend).size();
         headline += (used + 2 + freed.size() <= style.width ? "; " : "\n       ") + freed;
       }
     }
@@ -236,7 +238,7 @@ void print_leaks(const LeaksOptions& options, const replay::Analysis& analysis) 
     }
     json["trends"] = std::move(trends);
     json["growth"] = std::move(growth);  // old name, for one release
-    for (std::size_t i = 0; i < stacks.size(); ++i) add_story(json["top"][i], known->of(stacks[i].node));
+    for (std::size_t i = 0; i < stacks.size(); ++i) add_trend(json["top"][i], known->of(stacks[i].node));
   }
   write_report(options.trace.output, std::move(json), stacks, names, options.shared_frames);
 }

@@ -77,7 +77,8 @@ int run_record(const RecordOptions& options) {
     return reason;
   });
   if (!error.empty()) return fail(kWrongCommandLine, error);
-  // A name given by -o is that of one trace. A name in a variable may be for many runs: they get .1, .2, ...
+  // -o with a fixed name is for one trace, so an existing file is replaced only with --force. A variable may be for
+  // many runs, whose traces get the suffixes .1, .2, ...
   if (options.output)
     if (const std::string name = launch::fixed_name(pattern); !name.empty())
       if (!launch::remove_existing(name, options.force, error)) return fail(kWrongCommandLine, error);

@@ -61,8 +61,9 @@ TraceFigures read_figures(const RecordedTrace& trace, const replay::Progress& pr
   return figures;
 }
 
-/// Reads the figures of all traces, of children the largest files first, for at most 10 s: there may be thousands.
-/// Files are preallocated, so their sizes show how long reading takes, but not which process allocated most.
+/// Reads the figures of all traces. Traces of children, of which there may be thousands, are read for at most 10 s,
+/// the largest files first. Files are preallocated, so their sizes show how long reading takes, but not which process
+/// allocated most.
 Run read_run(const std::vector<RecordedTrace>& of_program, std::vector<RecordedTrace> of_children, bool children) {
   constexpr std::chrono::seconds kPatience{10};
   Run run;
@@ -88,7 +89,7 @@ Run read_run(const std::vector<RecordedTrace>& of_program, std::vector<RecordedT
     run.traces.push_back(read_figures(all[i], [&](double share, std::uint64_t records) {
       records_here = records;
       const double done = static_cast<double>(bytes_read) + share * static_cast<double>(all[i].header.file_bytes);
-      // 1 would end the line.
+      // A share of 1 would erase the line.
       progress.show(bytes == 0 ? 0 : std::min(done / static_cast<double>(bytes), 0.999), records_read + records);
     }));
     bytes_read += all[i].header.file_bytes;
@@ -98,7 +99,7 @@ Run read_run(const std::vector<RecordedTrace>& of_program, std::vector<RecordedT
   return run;
 }
 
-/// A line for each figure; of a trace that could not be read, why.
+/// One line for each figure, or the error if the trace could not be read.
 std::string figures_text(const TraceFigures& figures) {
   if (!figures.error.empty()) return "  " + figures.error + "\n";
   const auto blocks = [](std::uint64_t bytes, std::uint64_t count) {
@@ -118,12 +119,12 @@ std::string path_and_peak(const TraceFigures& figures) {
          (figures.error.empty() ? ", peak " + human_bytes(figures.peak_bytes) : ": cannot be read");
 }
 
-/// The other traces of the program's process: of what it was before, mostly wrapper scripts.
+/// The other traces of the program's process: those of programs that it executed before, mostly wrapper scripts.
 std::string other_traces(const Run& run, std::size_t leading) {
   std::string text;
   const bool of_program = leading < run.of_program;
   const std::size_t others = run.of_program - (of_program ? 1 : 0);
-  const char* const label = leading + 1 == run.of_program ? "  before  " : of_program ? "  also    " : "  started ";
+  const char* const label = leading + 1 == run.of_program ? "  before  " : of_program ? "  also    " : "  program ";
   if (others > kMaxNamed) {
     std::vector<std::string> programs;
     for (std::size_t i = 0; i < run.of_program; ++i)
@@ -167,8 +168,8 @@ bool is_shell(const std::string& program) {
   return false;
 }
 
-/// Commands without a TRACE read the newest one. Sets the time itself, since the kernel's is that of its last timer
-/// tick, which other traces may have too.
+/// Makes the trace the newest, which commands without a TRACE read. The time is passed explicitly: the kernel would
+/// set that of its last timer tick, which other traces may have as well.
 void make_newest(const std::string& path) {
   timespec now[2];
   ::clock_gettime(CLOCK_REALTIME, &now[0]);
@@ -195,7 +196,7 @@ std::string record_summary(const std::string& pattern, const std::vector<Recorde
             ", a child process: its peak is the highest of the " + exact_number(by_peak.size()) +
             (by_peak.size() == 1 ? " process\n" : " processes\n");
   text += figures_text(about);
-  if (run.of_program == 0) text += "  started the program itself has no trace\n";
+  if (run.of_program == 0) text += "  program has no trace\n";
   else text += other_traces(run, leading);
   if (run.children) {
     std::set<std::pair<std::uint32_t, std::uint64_t>> processes;

@@ -14,7 +14,7 @@ namespace heapprof::cli {
 /// The figures of a trace that the summary prints.
 struct TraceFigures {
   launch::RecordedTrace trace;
-  std::string error;    ///< why the trace could not be read; empty: it was
+  std::string error;    ///< why the trace could not be read; empty: it was read
   std::string program;  ///< the last part of the executable's path
   std::string end;      ///< "exited with status 0"
   std::uint64_t duration_ns = 0;
@@ -26,17 +26,17 @@ struct TraceFigures {
   bool complete = true;
 };
 
-/// Reads the traces of the program and of its children, oldest first, and returns the summary. Reading takes some 4 s
-/// of processor time for 100 million events; of many traces of children, small ones are left out after 10 s.
-/// `pattern` is that of their file names, `children`: whether children were recorded. Changes the modification time
-/// of the trace that the summary is about, so that it is the newest.
+/// Reads the traces of the program, oldest first, and of its children, and returns the summary. Reading takes some 4
+/// s of processor time for 100 million events; after 10 s the remaining traces of children are not read. `pattern` is
+/// the pattern of the file names; `children` is whether children were recorded. Changes the modification time of the
+/// trace that the summary is about, so that it is the newest.
 std::string record_summary(const std::string& pattern, const std::vector<launch::RecordedTrace>& of_program,
                            const std::vector<launch::RecordedTrace>& of_children, bool children);
 
-/// A process that executes other programs has a trace for each. Returns for each process the position, in `traces`,
-/// of the trace that represents it, in the order in which the processes come first: the trace of the last program,
-/// since those before are mostly wrapper scripts; or an earlier one whose peak is more than 1 MiB higher, which no
-/// wrapper reaches.
+/// A process that executes other programs has a trace for each. Returns, for each process, the position in `traces`
+/// of the trace that represents it. That is the trace of the last program, since earlier ones are mostly wrapper
+/// scripts; or an earlier trace whose peak is more than 1 MiB higher, which no wrapper reaches. The processes are in
+/// the order of their first traces.
 std::vector<std::size_t> traces_of_processes(const std::vector<TraceFigures>& traces);
 
 /// Sorts positions in `traces` by peak, highest first; equal peaks by events.

@@ -39,7 +39,7 @@ struct SiteCosts {
   std::uint32_t node = 0;  ///< its stack with the highest rank
 };
 
-/// Stacks with a lower rank than these are left out: looking up their names would take too long.
+/// At most so many stacks, those with the highest ranks, are grouped: looking up more names would take too long.
 inline constexpr std::size_t kMaxStacksBySite = 20'000;
 
 /// The call sites of the stacks with rank_of(costs) above 0, highest rank first.

@@ -23,7 +23,7 @@ Suppressions read_suppressions(const SuppressionOptions& options) {
 Suppressed suppress(Suppressions& suppressions, const StackNames& names, std::vector<RankedStack>& stacks) {
   Suppressed result;
   std::erase_if(stacks, [&](const RankedStack& stack) {
-    if (!suppressions.take(names.stack(stack.node), stack.bytes, stack.blocks)) return false;
+    if (!suppressions.match(names.stack(stack.node), stack.bytes, stack.blocks)) return false;
     result.bytes += stack.bytes;
     result.blocks += stack.blocks;
     return true;

@@ -24,7 +24,7 @@ Runtime runtime_of(const Frame& frame) {
   return is("libstdc++") ? Runtime::kCxx : Runtime::kNone;
 }
 
-/// What functions of libc never free, and a program cannot or need not free.
+/// Functions of libc that keep blocks which a program cannot or need not free.
 struct Kept {
   const char* function;
   const char* what;
@@ -38,7 +38,7 @@ constexpr Kept kKept[] = {
     {"__libc_setup_tls", "thread-local storage"},
     {"__cxa_thread_atexit_impl", "functions to call at exit"},
     {"__cxa_atexit", "functions to call at exit"},
-    {"__internal_atexit", "functions to call at exit"},  // where __cxa_atexit ends in a jump to it
+    {"__internal_atexit", "functions to call at exit"},  // __cxa_atexit ends in a jump to it
     {"__cxa_at_quick_exit", "functions to call at exit"},
     {"on_exit", "functions to call at exit"},
     {"setlocale", "locales and message catalogues"},
@@ -51,7 +51,7 @@ constexpr Kept kKept[] = {
     {"dngettext", "locales and message catalogues"},
     {"gettext", "locales and message catalogues"},
     {"ngettext", "locales and message catalogues"},
-    {"__dcigettext", "locales and message catalogues"},  // where dcgettext and others end in a jump to it
+    {"__dcigettext", "locales and message catalogues"},  // dcgettext and others end in a jump to it
     {"strerror", "locales and message catalogues"},
     {"strerror_l", "locales and message catalogues"},
     {"strsignal", "locales and message catalogues"},
@@ -83,13 +83,13 @@ constexpr Kept kKept[] = {
     {"gmtime_r", "time zones"},
     {"mktime", "time zones"},
     {"strftime", "time zones"},
-    {"__tz_convert", "time zones"},  // where localtime and gmtime end in a jump to it
+    {"__tz_convert", "time zones"},  // localtime and gmtime end in a jump to it
     {"register_printf_modifier", "conversions added to printf"},
     {"register_printf_specifier", "conversions added to printf"},
     {"register_printf_type", "conversions added to printf"},
     {"setenv", "the environment"},
     {"putenv", "the environment"},
-    {"__add_to_environ", "the environment"},  // where setenv and putenv end in a jump to it
+    {"__add_to_environ", "the environment"},  // setenv and putenv end in a jump to it
     {"__nss_database_get", "name services"},
     {"__nss_configure_lookup", "name services"},
     {"nss_database_check_reload_and_get", "name services"},
@@ -118,8 +118,8 @@ const char* kept_by(std::string_view function) {
   return nullptr;
 }
 
-/// The same for a function without a symbol, of which only the functions that jump to it are known
-/// (symbols::kTailCallPrefix): what all of those keep.
+/// The same for a function without a symbol that is named by the functions which jump to it
+/// (symbols::kTailCallPrefix). Null unless all of these keep the same.
 const char* kept_by_all(std::string_view function) {
   constexpr std::string_view kBetween = ", ";
   if (!function.starts_with(symbols::kTailCallPrefix) || !function.ends_with(']')) return nullptr;
@@ -166,7 +166,7 @@ const char* runtime_use(const std::vector<Frame>& stack) {
     if (runtime == Runtime::kLibc) {
       if (const char* const what = kept_by(frame.function)) return what;
       if (const char* const what = kept_by_all(frame.function)) return what;
-      // The program owns the locale, libc the files of the locale.
+      // The program owns the locale that newlocale allocated itself; libc owns the locale's files.
       if (frame.function == "newlocale" && &frame != &stack.front()) return kept_by("setlocale");
     }
     before = runtime;
@@ -217,7 +217,7 @@ std::string Suppressions::add(const std::string& text) {
 
 void Suppressions::add_built_in() { built_in_ = true; }
 
-bool Suppressions::take(const std::vector<Frame>& stack, std::uint64_t bytes, std::uint64_t blocks) {
+bool Suppressions::match(const std::vector<Frame>& stack, std::uint64_t bytes, std::uint64_t blocks) {
   Hits* const hits = find(stack, bytes, blocks);
   if (hits == nullptr) return false;
   hits->bytes += bytes;

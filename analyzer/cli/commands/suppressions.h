@@ -29,8 +29,8 @@ class Suppressions {
   void add_built_in();
 
   bool empty() const noexcept { return patterns_.empty() && !built_in_; }
-  /// Whether a suppression matches; the first that does counts these bytes and blocks.
-  bool take(const std::vector<Frame>& stack, std::uint64_t bytes, std::uint64_t blocks);
+  /// Returns whether a suppression matches. The first one that matches counts the bytes and blocks.
+  bool match(const std::vector<Frame>& stack, std::uint64_t bytes, std::uint64_t blocks);
   /// The suppressions that matched, most bytes first.
   std::vector<Hits> hits() const;
 

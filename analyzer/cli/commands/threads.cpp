@@ -1,4 +1,4 @@
-// heapprof threads: allocations by thread, and cross-thread frees: blocks that another thread freed than allocated.
+// heapprof threads: allocations by thread, and cross-thread frees (of blocks that another thread allocated).
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/second_pass.h"
 #include "analyzer/cli/text/frame_text.h"

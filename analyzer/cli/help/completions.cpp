@@ -78,7 +78,7 @@ std::string bash_completions(const std::vector<CommandHelp>& all) {
       "  if [[ $cur == = ]]; then cur=; prev=${COMP_WORDS[COMP_CWORD-1]}\n"
       "  elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
       "  if ((COMP_CWORD == 1)); then\n"
-      "    # A recording in the place of a command is reported.\n"
+      "    # A recording instead of a command is reported.\n"
       "    if [[ $cur == */* ]]; then\n"
       "      compopt -o filenames 2>/dev/null\n"
       "      COMPREPLY=($(compgen -f -- \"$cur\"))\n"
@@ -131,7 +131,7 @@ std::string bash_completions(const std::vector<CommandHelp>& all) {
     text += "    " + in_quotes(command.name) + ")\n";
     if (command.runs_program) {
       text +=
-          "      # Words behind the name of the program belong to the program.\n"
+          "      # Words after the name of the program belong to the program.\n"
           "      for ((i = 2; i < COMP_CWORD; i++)); do\n"
           "        if ((skip)); then [[ ${COMP_WORDS[i]} == = ]] || skip=0; continue; fi\n"
           "        case ${COMP_WORDS[i]} in\n"
@@ -210,7 +210,7 @@ std::string zsh_completions(const std::vector<CommandHelp>& all) {
       "    if [[ $words[2] == -* ]]; then compadd -- --help -V --version\n"
       "    else\n"
       "      _describe -t commands command commands\n"
-      "      # A recording in the place of a command is reported.\n"
+      "      # A recording instead of a command is reported.\n"
       "      local -a recordings\n"
       "      recordings=(*.(heapprof|hprof)(N))\n"
       "      if [[ $PREFIX == */* ]]; then _files; else compadd -f -- $recordings; fi\n"
@@ -274,13 +274,13 @@ std::string fish_completions(const std::vector<CommandHelp>& all) {
   std::string text =
       "# fish completion for heapprof, written by `heapprof completions fish`.\n"
       "function __heapprof_on\n"
-      "    # Whether the words so far begin with these: the command, and for some one word more.\n"
+      "    # Whether the words after heapprof begin with $argv: a command, or a command and its first argument.\n"
       "    set -l words (commandline -opc)\n"
       "    set -l last (math 1 + (count $argv))\n"
       "    test (count $words) -ge $last; and test \"$words[2..$last]\" = \"$argv\"\n"
       "end\n"
       "function __heapprof_operands\n"
-      "    # The number of operands behind the command. $argv: the options that take a value, first the one that\n"
+      "    # The number of operands after the command. $argv: the options that take a value; the first of these\n"
       "    # replaces an operand.\n"
       "    set -l words (commandline -opc)\n"
       "    set -e words[1..2]\n"

@@ -1,4 +1,5 @@
-// The commands that explain heapprof: what they print is made from the descriptions of the commands (command_help.h).
+// The commands that explain heapprof: what they print is generated from the descriptions of the commands
+// (command_help.h).
 #pragma once
 
 #include <string>

@@ -13,7 +13,7 @@ namespace {
 /// The date of the pages' contents. Not the day of the build, so that equal sources give equal files.
 constexpr char kEdited[] = "2026-11-22";
 
-/// What man leaves of 80 columns.
+/// Columns that man uses for text in a terminal of 80 columns.
 constexpr std::size_t kLineWidth = 72;
 
 /// Text between macros: nothing in it is a request, and hyphens stay hyphens when an option is copied.
@@ -82,7 +82,7 @@ std::string page_of(const CommandHelp& command) {
   text += "\n.SH DESCRIPTION\n" + roff(command.summary) + ".\n";
   for (const OptionHelp& argument : command.arguments) text += option_text(argument);
   if (!command.footer.empty()) {
-    // Lines are kept as they are; those longer than 80 columns hold become paragraphs.
+    // Lines of at most kLineWidth are kept as they are; longer ones become paragraphs.
     text += ".PP\n.nf\n";
     std::istringstream lines(command.footer);
     for (std::string line; std::getline(lines, line);) {

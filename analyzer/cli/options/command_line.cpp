@@ -31,8 +31,8 @@ std::vector<const CLI::App*> subcommands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
-/// Makes every option and argument refuse an empty value: where a variable is not set, the command would answer
-/// another question than was asked.
+/// Makes every option and argument refuse an empty value. It is mostly a shell variable that is not set, and the
+/// command would silently do something else.
 void refuse_empty_values(CLI::App& app) {
   for (CLI::Option* const option : app.get_options())
     if (option->get_items_expected_max() > 0)
@@ -69,8 +69,8 @@ std::vector<std::string> names_of(const CLI::Option& option) {
   return names;
 }
 
-/// The words of "heap|mmap|all" and "[on|off]"; of "TRACE pause|resume|mark TEXT" those behind the file, each without
-/// what follows it.
+/// The words of "heap|mmap|all" and "[on|off]". For "TRACE pause|resume|mark TEXT": the words after TRACE, each
+/// without its argument.
 std::vector<std::string> choices_of(std::string type) {
   const std::size_t bar = type.find('|');
   if (bar == std::string::npos) return {};
@@ -188,7 +188,7 @@ std::string unknown_command_message(const std::string& name, const CLI::App& gro
   return "unknown command '" + name + "'" + did_you_mean(name.substr(name.rfind(' ') + 1), command_names(group));
 }
 
-/// The parser's sentences in the words of our own.
+/// The parser's message, reworded.
 std::string reworded(const CLI::Error& error) {
   const std::string text = error.what();
   if (error.get_name() == "ParseError") return text;  // refuse() wrote it
@@ -221,7 +221,7 @@ std::pair<const CLI::App*, std::string> reached_command(const CLI::App& app) {
   return {command, name};
 }
 
-/// Where an option belongs that stands before its command; empty: no option does.
+/// The message about an option that was written before its command; empty: there is none.
 std::string misplaced_option_message(const CLI::App& app, const CLI::App& command, const std::string& name) {
   const std::vector<std::string> known = option_names(command);
   for (const CLI::App* group = command.get_parent(); group != nullptr; group = group->get_parent()) {
@@ -240,7 +240,7 @@ std::string misplaced_option_message(const CLI::App& app, const CLI::App& comman
                                example + " " + option + "'";
 }
 
-/// What is wrong.
+/// The message about a wrong command line.
 std::string message_for(const CLI::App& app, const CLI::Error& error) {
   const auto [command, name] = reached_command(app);
   const bool missing = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError);
@@ -263,10 +263,10 @@ std::string message_for(const CLI::App& app, const CLI::Error& error) {
   return reworded(error);
 }
 
-// --- What stands in the place of a command ---------------------------------------------------------------
+// --- Arguments instead of a command ----------------------------------------------------------------------
 
-/// Whether `word` is a file to report on, in the place of a command. A command's name comes first: a file of that
-/// name is ./report.
+/// Whether `word`, which is written instead of a command, is a file to report on. The name of a command has priority;
+/// a file with that name is written ./report.
 bool names_file(const CLI::App& app, const std::string& word) {
   if (word.empty() || word.front() == '-' || has(command_names(app), word)) return false;
   std::error_code ignored;
@@ -279,7 +279,7 @@ bool is_program(const std::string& path) {
   return std::filesystem::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0 && !is_trace(path);
 }
 
-/// The option that a word gives an empty value to (--thread=); the parser would take the next word as its value.
+/// The option that is given an empty value (--thread=), if any. The parser would take the next word as its value.
 std::string option_with_empty_value(const CLI::App& app, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (word == "--") break;
@@ -344,7 +344,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
     return wrong(option + ": " + kEmptyValue);
 
   try {
-    // The parser takes the words from the end.
+    // The parser expects the words in reverse order.
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::CallForHelp&) {
     const std::string name = reached_command(app).second;  // "heapprof export csv"
@@ -362,9 +362,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   return {std::move(parser.chosen), 0};
 }
 
-// Options end at PROGRAM, so the parser takes what it does not know as the first word of the program. A switch such
-// as --children takes the word behind it as its value only if that is one and a program follows; the parser cannot
-// know that, so such a word is joined to its switch and everything is parsed once more.
+// Options end at PROGRAM, so the parser treats the first unknown word as the beginning of the program's command line.
+// The word after a switch such as --children is its value only if it is a valid one (on, off, ...) and a program
+// follows. The parser does not support this, so such a word is joined to its switch, and all words are parsed again.
 bool parse_record_options(const std::vector<std::string>& arguments, RecordOptions& options, bool& wants_help,
                           std::string& error) {
   const auto fail = [&](std::string text) {

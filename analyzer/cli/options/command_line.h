@@ -1,4 +1,4 @@
-// From the words of the command line to the options of one command.
+// Parses the command line into the options of one command.
 #pragma once
 
 #include <optional>
@@ -11,14 +11,14 @@ namespace heapprof::cli {
 
 struct CommandLine {
   std::optional<CommandOptions> command;  ///< none: there is nothing to run
-  int exit_status = 0;                    ///< then
+  int exit_status = 0;                    ///< if there is nothing to run
 };
 
-/// Parses the words behind "heapprof". Prints the version, and what is wrong with a wrong command line.
+/// Parses the words after "heapprof". Prints the version, or an error message if the command line is wrong.
 CommandLine parse_command_line(const std::vector<std::string>& words);
 
-/// Parses the words behind "heapprof record". False: `error` is a sentence about what is wrong. `wants_help`: --help
-/// was given, `options` are not complete.
+/// Parses the words after "heapprof record". False: `error` is a sentence about what is wrong. `wants_help`: --help
+/// was given, and `options` are not complete.
 bool parse_record_options(const std::vector<std::string>& words, RecordOptions& options, bool& wants_help,
                           std::string& error);
 

@@ -16,7 +16,7 @@ namespace {
 
 using Chosen = std::optional<CommandOptions>;
 
-// Headings of --help. Commands stand below them in the order in which they are declared.
+// Headings of --help. Under each, commands are listed in the order of their declaration.
 constexpr const char* kRecord = "Record";
 constexpr const char* kWhere = "See where memory went";
 constexpr const char* kLeaks = "Find leaks";
@@ -32,7 +32,7 @@ CLI::App& add_command(CLI::App& app, const char* group, const char* name, const 
   return *command;
 }
 
-/// After parsing: `check` refuses what contradicts itself, then the command is chosen.
+/// Makes the parser call `check`, which refuses contradictory options, and then copy `options` to `chosen`.
 template <typename Options, typename Check>
 void choose(CLI::App& command, Chosen& chosen, const std::shared_ptr<Options>& options, Check&& check) {
   command.callback([options, &chosen, check = std::forward<Check>(check)] {
@@ -457,7 +457,7 @@ void declare_manual(CLI::App& app, Chosen& chosen) {
   add_text(command, "PAGE", options->page, "PAGE", "Print the page of this command; by default, the overview");
   add_text(command, "--directory", options->directory, "DIRECTORY", "Write all pages to DIRECTORY instead");
   add_switch(command, "--list", options->list, "Print the names of all pages");
-  // For whoever changes options: docs/reference.md is its output.
+  // Hidden, for developers: its output is docs/reference.md.
   add_switch(command, "--markdown", options->markdown, "Print the reference of all commands")->group("");
   choose(command, chosen, options);
 }
@@ -526,7 +526,7 @@ void declare_record(CLI::App& command, RecordOptions& options) {
 }
 
 void declare_commands(CLI::App& app, std::optional<CommandOptions>& chosen) {
-  // Only for --help: parse_record_options() parses the words behind "record".
+  // Only for --help: parse_record_options() parses the words after "record".
   static RecordOptions unused;
   declare_record(add_command(app, kRecord, "record", "Run a program and record its allocations"), unused);
   declare_control(app, chosen);

@@ -22,7 +22,7 @@ inline constexpr std::size_t kDefaultFrames = 12;  ///< lines of a stack
 struct RecordOptions {
   bool quiet = false;
   bool force = false;
-  /// -o: the pattern as given. Without it HEAPPROF_OUTPUT or the default holds.
+  /// -o: the pattern as given. Without it, HEAPPROF_OUTPUT or the default applies.
   std::optional<std::string> output;
   /// HEAPPROF_... variables that options set, checked and in the form that the recorder reads.
   std::vector<std::pair<std::string, std::string>> settings;

@@ -15,7 +15,7 @@ namespace heapprof::cli {
 /// outlive the parsing.
 void declare_commands(CLI::App& app, std::optional<CommandOptions>& chosen);
 
-/// Adds the options of `heapprof record` to `command`. Parsing puts them into `options`, but for PROGRAM.
+/// Adds the options of `heapprof record` to `command`. Parsing puts them into `options`, except PROGRAM.
 void declare_record(CLI::App& command, RecordOptions& options);
 
 }  // namespace heapprof::cli

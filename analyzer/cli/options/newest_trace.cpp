@@ -40,21 +40,21 @@ bool is_named_as_trace(const std::string& path) {
   return name.ends_with(".hprof") || name.ends_with(".heapprof");
 }
 
-NewestTrace find_newest_trace(const std::string& folder) {
+NewestTrace find_newest_trace(const std::string& directory) {
   NewestTrace newest;
   timespec newest_time{};
   std::error_code error;
-  std::filesystem::directory_iterator entry(folder, error);
+  std::filesystem::directory_iterator entry(directory, error);
   for (const std::filesystem::directory_iterator end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename();
-    const std::string path = folder == "." ? name : entry->path().string();
+    const std::string path = directory == "." ? name : entry->path().string();
     struct stat status {};
     if (!is_named_as_trace(name) || !is_trace(path) || ::stat(path.c_str(), &status) != 0) continue;
     ++newest.count;
     const timespec time = status.st_mtim;
     const bool later =
         time.tv_sec != newest_time.tv_sec ? time.tv_sec > newest_time.tv_sec : time.tv_nsec > newest_time.tv_nsec;
-    // Of two with the same time the one with the greater name wins, whatever the order in the folder.
+    // If two have the same time, the greater name is chosen, whatever the order in the directory.
     const bool equal = time.tv_sec == newest_time.tv_sec && time.tv_nsec == newest_time.tv_nsec;
     if (!newest.path.empty() && !later && !(equal && path > newest.path)) continue;
     newest.path = path;

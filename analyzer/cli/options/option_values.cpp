@@ -8,7 +8,7 @@
 namespace heapprof::cli {
 namespace {
 
-/// Removes the decimal digits at the start of `text`. False: there are none, or the number exceeds 64 bits.
+/// Reads and removes the decimal digits at the start of `text`. False: there are none, or the number exceeds 64 bits.
 bool take_digits(std::string_view& text, std::uint64_t& number) {
   if (text.empty() || text.front() < '0' || text.front() > '9') return false;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -53,7 +53,7 @@ bool module_matches(const std::vector<std::string>& patterns, const std::string&
   });
 }
 
-/// A number that is not negative, and the text behind it.
+/// A number that is not negative, and the text after it.
 std::optional<std::pair<double, std::string>> parse_number(const std::string& text) {
   if (text.empty() || (!(text[0] >= '0' && text[0] <= '9') && text[0] != '.')) return std::nullopt;
   char* end = nullptr;
@@ -141,7 +141,7 @@ std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const Sele
 
 namespace {
 
-/// The options that exclude blocks, except for --from and --to, with their values.
+/// The selecting options with their values, except --from, --to and --kind.
 std::string description_of(const SelectionTexts& texts, const replay::Selection& selection) {
   std::string words;
   const auto add = [&](const char* option, const std::string& value) {
@@ -166,7 +166,7 @@ std::string description_of(const SelectionTexts& texts, const replay::Selection&
 }  // namespace
 
 void resolve_selection(const SelectionTexts& texts, const symbols::Options& symbols, replay::Selection& selection) {
-  // A thread's name can be a number, so a number is a name and a tid.
+  // A thread's name can be a number, so a number is matched both as a name and as a tid.
   for (const std::string& text : texts.threads) {
     selection.thread_names.push_back(text);
     char* end = nullptr;

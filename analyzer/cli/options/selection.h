@@ -25,7 +25,7 @@ struct SelectionTexts {
   bool selects_stacks() const noexcept { return !modules.empty() || !functions.empty() || !not_functions.empty(); }
 };
 
-/// What refuse_value() calls the values that parse_moment() and parse_duration_ns() accept.
+/// What parse_moment() and parse_duration_ns() accept, for messages about invalid values.
 inline constexpr const char* kMomentExamples = "a time such as 2.5 (seconds), 300ms or 40%";
 inline constexpr const char* kDurationExamples = "a duration such as 2.5 (seconds), 300ms or 20us";
 

@@ -167,7 +167,7 @@ void add_optional_trace(CLI::App& command, std::string& trace, const std::string
                help + "; by default, the newest recording (*.heapprof, *.hprof) in the current directory");
   command.parse_complete_callback([&command, argument, &trace] {
     if (was_given(argument)) return;
-    // An unknown word is the first thing to complain about.
+    // An unknown word is reported first.
     for (const CLI::App* app = &command; app != nullptr; app = app->get_parent())
       if (app->remaining_size() != 0) return;
     refuse_recordings_as_values(command);

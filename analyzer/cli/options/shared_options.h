@@ -21,7 +21,7 @@ namespace heapprof::cli {
 /// "invalid value 'x' for --top; expected a whole number"
 [[noreturn]] void refuse_value(const std::string& value, const std::string& option, const std::string& expected);
 
-/// Whether the option stands on the command line.
+/// Whether the option was given on the command line.
 bool was_given(const CLI::Option* option);
 
 // Kinds of options. `names` is "-o,--output" for an option and "TRACE" for an argument; `type` names its value in the
@@ -64,7 +64,7 @@ CLI::Option* add_word(CLI::App& command, const std::string& names, Value& value,
 // The shared options themselves.
 
 /// TRACE. When it is left out, it is the newest recording in the current directory, which standard error names; a
-/// recording as the value of an option is refused then.
+/// recording as the value of an option is then refused.
 void add_optional_trace(CLI::App& command, std::string& trace, const std::string& help);
 
 /// Which options a command has besides TRACE, -o, the selection and the symbols.
@@ -99,8 +99,8 @@ CLI::Option* add_format(CLI::App& command, Format& format, const WordsFor<Format
 /// Whether `path` ends in `ending`, such as ".json", behind at least one character of a name.
 bool ends_in(const std::string& path, const std::string& ending);
 
-/// Without --format (`given`) the name of the output decides: a word of `formats` that it ends in, behind a dot.
-/// `more` are further endings, with their dots.
+/// Without --format (`given`), the extension of the output's name decides: a word of `formats` after a dot. `more`
+/// are further extensions, with their dots.
 template <typename Format>
 void take_format_from_name(const CLI::Option* given, const std::string& output, const WordsFor<Format>& formats,
                            Format& format, const WordsFor<Format>& more = {}) {
@@ -111,7 +111,7 @@ void take_format_from_name(const CLI::Option* given, const std::string& output, 
     if (ends_in(output, ending)) format = value;
 }
 
-/// Refuses to write `what` ("an SVG picture") to a terminal; `example` is a file that it could go to.
+/// Refuses to write `what` ("an SVG picture") to a terminal; `example` is a file name for the message.
 void refuse_terminal(const std::string& output, const std::string& what, const std::string& example);
 
 /// Refuses --kind mmap and all for a command that analyzes single blocks.

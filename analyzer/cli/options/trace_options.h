@@ -1,4 +1,4 @@
-// What the user asked of one trace: the options that all commands share which read a trace.
+// The options that all commands which read a trace have in common.
 #pragma once
 
 #include <string>

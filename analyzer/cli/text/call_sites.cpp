@@ -15,9 +15,9 @@ std::string key_of(const Frame& frame) {
   return (frame.function.empty() ? unresolved_name(frame) : frame.function) + '\n' + frame.module->path;
 }
 
-/// Whether `name` belongs to Rust's standard libraries: a path into one, or a trait method of a type that is theirs,
-/// a primitive type or a type parameter (`<T as alloc::slice::hack::ConvertVec>::to_vec`). A method of the program's
-/// type (`<mine::Type as core::clone::Clone>::clone`) does not.
+/// Whether `name` belongs to Rust's standard libraries: a path into one, or a trait method of one of their types, of
+/// a primitive type or of a type parameter (`<T as alloc::slice::hack::ConvertVec>::to_vec`). A method of the
+/// program's type (`<mine::Type as core::clone::Clone>::clone`) does not.
 bool is_of_rust_libraries(std::string_view name) {
   static constexpr std::string_view kPaths[] = {
       "alloc::",    "core::",    "hashbrown::", "std::alloc::", "std::collections::",
@@ -163,14 +163,14 @@ CallSites find_call_sites(const model::Profile& profile, const StackNames& names
     return result.sites[a].peak_bytes > result.sites[b].peak_bytes;
   });
   std::vector<CallSite> sorted;
-  std::vector<std::uint32_t> place(order.size(), model::kNoIndex);
+  std::vector<std::uint32_t> new_position(order.size(), model::kNoIndex);
   for (std::uint32_t i = 0; i < order.size() && i < max_sites; ++i) {
-    place[order[i]] = i;
+    new_position[order[i]] = i;
     sorted.push_back(std::move(result.sites[order[i]]));
   }
   result.sites = std::move(sorted);
   for (std::uint32_t& site : result.site_of_node)
-    if (site != model::kNoIndex) site = place[site];
+    if (site != model::kNoIndex) site = new_position[site];
   return result;
 }
 

@@ -2,7 +2,7 @@
 //
 // The call site of a stack is its innermost frame outside the allocation machinery: operator new, malloc wrappers,
 // container and allocator templates of the C++ standard library, Rust's standard libraries. It is the code that a
-// reader would change.
+// developer would change.
 #pragma once
 
 #include <cstdint>

@@ -7,23 +7,24 @@
 
 namespace heapprof::cli {
 
-/// A function's name without its return type, template arguments and parameters: "std::map<…>::operator[]()". Clean.
+/// A function's name without its return type, template arguments and parameters: "std::map<…>::operator[]()". Clean
+/// UTF-8.
 std::string short_function(const std::string& function);
 
-/// "parse() at parse.cpp:12", "parse() in libx.so", or "libx.so+0x12" of an unresolved address. Clean.
+/// "parse() at parse.cpp:12", "parse() in libx.so", or "libx.so+0x12" of an unresolved address. Clean UTF-8.
 std::string one_line(const Frame& frame);
 
 /// one_line() of a call site; "(no stack recorded)" of a frame without a module.
 std::string site_name(const Frame& frame);
 
 /// Source file and line ("parse.cpp:12"), else "in libx.so"; of an unresolved address its distance into the function
-/// ("+0x2a"), if that function's begin is known. Empty: nothing is known. Clean.
+/// ("+0x2a"), if that function's begin is known. Empty: nothing is known. Clean UTF-8.
 std::string location_of(const Frame& frame);
 
 /// Why a stack is truncated, in words. `reason` is model::CallNode::truncated.
 const char* words_for_truncation(const char* reason);
 
-/// The frame that flame graphs and exports show in the place of the missing frames: "[truncated stack: max_depth]".
+/// The frame that flame graphs and exports show instead of the missing frames: "[truncated stack: max_depth]".
 /// `reason` may be null: unknown.
 std::string truncation_frame(const char* reason);
 

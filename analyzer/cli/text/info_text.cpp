@@ -26,7 +26,7 @@ void append_recording(ReportText& text, const model::Profile& profile) {
     if (!value.empty()) text.line("  " + pad_right(label, kLabelWidth) + text.clip(clean_utf8(value), value_width));
   };
   field("program", recording.program);
-  // Wrapped, not clipped: apart from the JSON this is the only output that has all of it.
+  // Wrapped, not clipped: besides the JSON, this is the only output with the complete command line.
   std::string label = "command line";
   for (const std::string& piece : render::wrapped(command_of(profile), value_width)) {
     if (!piece.empty()) text.line("  " + pad_right(label, kLabelWidth) + piece);

@@ -26,7 +26,7 @@ Json json_document();
 void set_renamed(Json& json, const char* name, const char* old_name, const Json& value);
 Json integrity_json(const model::Integrity& integrity);
 Json threads_json(const model::Profile& profile);
-/// A document with what the figures of all commands begin with: program, integrity, slice, selection.
+/// A document with the keys that all commands write first: program, integrity, slice, selection.
 Json head_json(const model::Profile& profile);
 /// A stack's frames, innermost first.
 Json stack_json(const StackNames& names, std::uint32_t node);
@@ -35,8 +35,8 @@ Json frame_json(const Frame& frame);
 /// is that of the profile's total cost.
 Json report_json(const model::Profile& profile, Cost cost, const std::vector<RankedStack>& stacks,
                  const StackNames& names);
-/// Writes `report` with the frames of its stacks, one stack at a time: all stacks of an interpreter make some hundred
-/// megabytes of few frames that repeat. `shared`: each frame is written once, in "frames", and stacks are positions
+/// Writes `report` with the frames of its stacks, one stack at a time: all stacks of an interpreter are some hundred
+/// megabytes, in which few frames repeat. `shared`: each frame is written once, in "frames", and stacks are positions
 /// in it. Throws OutputError.
 void write_report(const std::string& output, Json report, const std::vector<RankedStack>& stacks,
                   const StackNames& names, bool shared);

@@ -105,7 +105,7 @@ void ReportText::peak_rows() {
           (profile_.kind == model::Kind::kAll ? count_of_kind(profile_, costs.allocations)
                                               : allocation_count(heap.allocations)) +
           rate_of(profile_));
-  // Only blocks are temporary.
+  // Mappings are never temporary.
   row("temporary", percent(heap.temporary_allocations, heap.allocations),
       exact_number(heap.temporary_allocations) + " freed before their thread's next allocation");
   if (heap.failed != 0) row("failed", exact_number(heap.failed), "allocations returned no memory");
@@ -180,7 +180,7 @@ ReportText& ReportText::stack(std::size_t number, const std::string& headline, s
   return frames(node, names);
 }
 
-/// A line in the place of frames that are not printed: "… 3 more frames, --frames 0 shows all …".
+/// A line instead of frames that are not printed: "… 3 more frames, --frames 0 shows all …".
 void ReportText::left_out(std::size_t frames, const std::string& adjective, const std::string& more) {
   const std::string count = std::to_string(frames) + adjective + (frames == 1 ? " frame" : " frames");
   line(std::string(kFrameIndent, ' ') + paint(TextColour::kDim, "… " + count + more + " …"));
@@ -189,8 +189,8 @@ void ReportText::left_out(std::size_t frames, const std::string& adjective, cons
 ReportText& ReportText::frames(std::uint32_t node, const StackNames& names) {
   std::vector<Frame> frames = names.stack(node);
   const std::size_t limit = style().frames;
-  // The frames that only pass memory on are summed up behind the function that was called: the lines are for the
-  // program's own frames.
+  // The frames of the allocation machinery are counted in one line after the innermost frame, to leave the lines for
+  // the program's own frames.
   constexpr std::size_t kMinLeftOut = 3;
   if (limit != 0 && frames.size() > 1) {
     const std::size_t machinery = frames_of_machinery(frames);

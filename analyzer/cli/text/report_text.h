@@ -1,4 +1,4 @@
-// Reports as text: the totals first, then the stacks behind them.
+// Reports as text: the totals first, then the stacks.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,8 @@ symbols::Symbolizer symbolizer_of(const model::Profile& profile, const symbols::
   std::vector<symbols::Module> modules;
   modules.reserve(profile.modules.size());
   for (const model::Module& module : profile.modules)
-    modules.push_back({module.path, module.build_id, module.map_bytes, modules.empty()});  // the first: of no object
+    modules.push_back(
+        {module.path, module.build_id, module.map_bytes, modules.empty()});  // the first is generated code
   const model::Recording& recording = profile.recording;
   return {std::move(modules),
           options,

@@ -33,7 +33,7 @@ std::string suppressed_as(const Stack& frames, std::uint64_t bytes = 24, std::ui
   }
   Suppressions suppressions;
   suppressions.add_built_in();
-  if (!suppressions.take(stack, bytes, blocks)) return {};
+  if (!suppressions.match(stack, bytes, blocks)) return {};
   const auto hits = suppressions.hits();
   REQUIRE(hits.size() == 1);
   CHECK(hits[0].bytes == bytes);
