@@ -230,13 +230,13 @@ bool find_program(const std::string& name, std::string& path, Refusal& refusal) 
                       (problem == EACCES ? "; is it executable (chmod +x)?" : ""));
   }
   const char* variable = std::getenv("PATH");
-  const std::string folders = variable != nullptr ? variable : "/bin:/usr/bin";
+  const std::string directories = variable != nullptr ? variable : "/bin:/usr/bin";
   std::string denied;
-  for (std::size_t at = 0; at <= folders.size();) {
-    const std::size_t end = std::min(folders.find(':', at), folders.size());
-    const std::string folder = folders.substr(at, end - at);
+  for (std::size_t at = 0; at <= directories.size();) {
+    const std::size_t end = std::min(directories.find(':', at), directories.size());
+    const std::string directory = directories.substr(at, end - at);
     at = end + 1;
-    const std::string candidate = folder.empty() ? "./" + name : folder + "/" + name;
+    const std::string candidate = directory.empty() ? "./" + name : directory + "/" + name;
     const int problem = problem_of(candidate);
     if (problem == 0) {
       path = candidate;

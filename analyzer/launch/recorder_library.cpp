@@ -11,7 +11,7 @@ namespace heapprof::launch {
 namespace {
 
 /// Directories of the recorder, relative to the directory of this program unless absolute.
-constexpr const char* kFolders[] = {
+constexpr const char* kDirectories[] = {
     "../preload",
 #ifdef HEAPPROF_RECORDER_FOLDER
     HEAPPROF_RECORDER_FOLDER,  // of `meson install`
@@ -40,14 +40,14 @@ std::string own_path() {
 }
 
 bool find_recorder(std::string& path, std::string& error) {
-  std::string folder = own_file();
-  if (folder.empty()) {
+  std::string directory = own_file();
+  if (directory.empty()) {
     error = "the path of heapprof is not known: /proc/self/exe cannot be read";
     return false;
   }
-  folder.resize(folder.rfind('/'));
-  for (const std::string place : kFolders) {
-    const std::string candidate = (place.starts_with('/') ? place : folder + "/" + place) + "/libheapprof.so";
+  directory.resize(directory.rfind('/'));
+  for (const std::string place : kDirectories) {
+    const std::string candidate = (place.starts_with('/') ? place : directory + "/" + place) + "/libheapprof.so";
     char* resolved = realpath(candidate.c_str(), nullptr);
     if (resolved == nullptr) continue;
     path = resolved;
@@ -57,7 +57,8 @@ bool find_recorder(std::string& path, std::string& error) {
             " cannot be preloaded: LD_PRELOAD cannot name a path with a space or a colon; move heapprof elsewhere";
     return false;
   }
-  error = "libheapprof.so is missing in " + folder + "/../preload and " + folder + "/../lib; install heapprof again";
+  error = "libheapprof.so is missing in " + directory + "/../preload and " + directory +
+          "/../lib; install heapprof again";
   return false;
 }
 

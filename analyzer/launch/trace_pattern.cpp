@@ -36,7 +36,7 @@ void read_pattern(std::string_view pattern, Literal&& literal, Escape&& escape) 
   }
 }
 
-std::string folder_of(const std::string& path) {
+std::string directory_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == 0 ? "/" : path.substr(0, slash);
 }
@@ -45,13 +45,13 @@ bool is_suffix(std::string_view text) {
   return text.size() > 1 && text.front() == '.' && text.find_first_not_of("0123456789", 1) == std::string_view::npos;
 }
 
-/// Creates a file in `folder` and removes it; it has no name (O_TMPFILE) where the file system supports that. Returns
-/// 0 or errno.
-int try_file(const std::string& folder) {
-  int fd = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+/// Creates a file in `directory` and removes it; it has no name (O_TMPFILE) where the file system supports that.
+/// Returns 0 or errno.
+int try_file(const std::string& directory) {
+  int fd = open(directory.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
   if (fd < 0 && errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT && errno != EINVAL) return errno;
   if (fd < 0) {
-    const std::string name = folder + "/.heapprof." + std::to_string(getpid());
+    const std::string name = directory + "/.heapprof." + std::to_string(getpid());
     fd = open(name.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
     if (fd < 0) return errno;
     unlink(name.c_str());
@@ -64,11 +64,11 @@ int try_file(const std::string& folder) {
 
 std::string absolute_pattern(const std::string& pattern) {
   if (pattern.starts_with('/')) return pattern;
-  char* folder = getcwd(nullptr, 0);
-  if (folder == nullptr) return pattern;
+  char* directory = getcwd(nullptr, 0);
+  if (directory == nullptr) return pattern;
   std::string result;
-  for (const char* at = folder; *at != '\0'; ++at) result += *at == '%' ? "%%" : std::string(1, *at);
-  std::free(folder);
+  for (const char* at = directory; *at != '\0'; ++at) result += *at == '%' ? "%%" : std::string(1, *at);
+  std::free(directory);
   return result + (result.ends_with('/') ? "" : "/") + pattern;
 }
 
@@ -96,27 +96,27 @@ bool check_writable(const std::string& pattern, std::string& error) {
     return false;
   }
 
-  std::string folder = folder_of(known);
+  std::string directory = directory_of(known);
   bool exists = true;
   int problem = 0;
-  while (stat(folder.c_str(), &status) != 0) {
+  while (stat(directory.c_str(), &status) != 0) {
     problem = errno;
-    if (problem != ENOENT || folder == "/") break;
+    if (problem != ENOENT || directory == "/") break;
     problem = 0;
     exists = false;
-    folder = folder_of(folder);
+    directory = directory_of(directory);
   }
   if (problem == 0) {
     if (!S_ISDIR(status.st_mode)) {
       problem = ENOTDIR;
     } else if (exists) {
-      problem = try_file(folder);
-    } else if (faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
+      problem = try_file(directory);
+    } else if (faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
       problem = errno;
     }
   }
   if (problem == 0) return true;
-  error = "the output " + pattern + " cannot be written: " + folder + ": " + std::strerror(problem) +
+  error = "the output " + pattern + " cannot be written: " + directory + ": " + std::strerror(problem) +
           "; name another file with -o";
   return false;
 }

@@ -85,7 +85,7 @@ class Control(harness.Case):
         process, trace = self.steady(threads=0)
         status, _, errors = self.control(trace, "pause", "--wait", "0.2")
         self.assertEqual(status, 1)
-        self.assertIn("the request is pending", errors)
+        self.assertIn("the request is still pending", errors)
         status, _, errors = self.control(trace, "resume", "--wait", "0.2")
         self.assertEqual(status, 1)
         self.assertIn("an earlier request is still pending", errors)

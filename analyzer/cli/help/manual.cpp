@@ -97,18 +97,18 @@ std::string page_of(const CommandHelp& command) {
   return text + ".SH SEE ALSO\n.BR heapprof (1)\n";
 }
 
-int write_pages(const std::string& folder) {
+int write_pages(const std::string& directory) {
   std::error_code ignored;
-  std::filesystem::create_directories(folder, ignored);
+  std::filesystem::create_directories(directory, ignored);
   for (const std::string& name : manual_pages()) {
-    const std::string path = folder + "/" + name + ".1";
+    const std::string path = directory + "/" + name + ".1";
     std::ofstream out(path, std::ios::binary);
     if (out << manual_page(name) && out.flush()) continue;
     print_message(path + ": cannot be written");
     return 1;
   }
   // Build tools compare the modification time of the directory, which rewriting its files does not change.
-  std::filesystem::last_write_time(folder, std::filesystem::file_time_type::clock::now(), ignored);
+  std::filesystem::last_write_time(directory, std::filesystem::file_time_type::clock::now(), ignored);
   return 0;
 }
 

@@ -192,7 +192,7 @@ std::string unknown_command_message(const std::string& name, const CLI::App& gro
 std::string reworded(const CLI::Error& error) {
   const std::string text = error.what();
   if (error.get_name() == "ParseError") return text;  // refuse() wrote it
-  const auto cut = [&](const std::string& behind) { return text.substr(0, text.find(behind)); };
+  const auto cut = [&](const std::string& end) { return text.substr(0, text.find(end)); };
   const std::string conversion = "Could not convert: ";
   if (const std::size_t equals = text.find(" = "); text.starts_with(conversion) && equals != std::string::npos)
     return "unexpected value '" + text.substr(equals + 3) + "' for " +

@@ -96,7 +96,7 @@ CLI::Option* add_format(CLI::App& command, Format& format, const WordsFor<Format
 
 // Checks across options, after all of them were read.
 
-/// Whether `path` ends in `ending`, such as ".json", behind at least one character of a name.
+/// Whether `path` ends in `ending`, such as ".json", after at least one character of a name.
 bool ends_in(const std::string& path, const std::string& ending);
 
 /// Without --format (`given`), the extension of the output's name decides: a word of `formats` after a dot. `more`
