@@ -304,8 +304,7 @@ void declare_check(CLI::App& app, Chosen& chosen) {
       "Exit status 3: a limit is exceeded. Exit status 1: there is no verdict, because the trace is incomplete, or "
       "because no stack or thread matches --function, --module or --thread (was it renamed?). With a limit of 0 for "
       "--max-peak, --max-allocated or --max-allocations, names without a match are no error: nothing may be "
-      "allocated "
-      "there.");
+      "allocated there.");
   const CLI::Option* const trace = command.get_option("TRACE");
   choose(command, chosen, options, [trace](CheckOptions& read) {
     bool any = !read.baseline.empty();
