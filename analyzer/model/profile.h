@@ -202,7 +202,7 @@ struct ResidentAt {
 struct Profile {
   Recording recording;
   std::optional<Slice> slice;  ///< nullopt: the whole recording. Figures of a slice: docs/concepts/analysis.md
-  std::string selected;        ///< the selection as the user gave it, without the slice; empty: all
+  std::string selection_text;  ///< the selecting options but --from, --to and --kind; empty: none
   std::optional<std::uint64_t> live_at_ns;  ///< only the blocks live at this moment are selected
   ResidentAt resident;                      ///< at live_at_ns
   Integrity integrity;

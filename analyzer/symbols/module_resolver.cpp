@@ -48,8 +48,8 @@ void ModuleResolver::add_known(const ModuleSymbols& symbols, bool also_replace_u
 
 bool ModuleResolver::begin() {
   frames_.resize(addresses_.size());
-  if (const ModuleSymbols* bundled = find_module(process_.bundle.get(), module_); bundled != nullptr) {
-    add_known(*bundled, false);
+  if (const ModuleSymbols* embedded = find_module(process_.embedded_symbols.get(), module_); embedded != nullptr) {
+    add_known(*embedded, false);
     const bool all = std::none_of(frames_.begin(), frames_.end(), [](const auto& frames) { return frames.empty(); });
     if (all && !options_.adds_sources()) {
       warn(embedded->warnings);
