@@ -1,7 +1,7 @@
 // Alternates between short bursts of allocations and idle times. Prints as JSON the live bytes of each idle time.
 //
 // A burst takes less time than the interval between two samples of resident memory. The marks "idle N" and "busy N"
-// are the start and the end of each idle time.
+// are the start and the end of each idle time; "freeing N" precedes the last events before it.
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -26,13 +26,19 @@ void* blocks[kBlocks];
   }
 }
 
-void be_idle(int number) {
-  char mark[32];
-  snprintf(mark, sizeof mark, "idle %d", number);
-  heapprof_mark(mark);
+void mark(const char* what, int number) {
+  char text[32];
+  snprintf(text, sizeof text, "%s %d", what, number);
+  heapprof_mark(text);
+}
+
+/// Frees all but `count` blocks, and does nothing afterwards.
+void free_and_be_idle(int count, int number) {
+  mark("freeing", number);
+  hold(count);
+  mark("idle", number);
   usleep(300'000);
-  snprintf(mark, sizeof mark, "busy %d", number);
-  heapprof_mark(mark);
+  mark("busy", number);
 }
 
 }  // namespace
@@ -45,14 +51,12 @@ int main() {
   constexpr int kBursts[] = {kBlocks, 300, kBlocks};
   for (const int most : kBursts) {
     hold(most);
-    hold(most - most / 3);
     used += snprintf(text + used, sizeof text - static_cast<unsigned>(used), "%s%lu", burst == 0 ? "" : ", ",
                      static_cast<unsigned long>(most - most / 3) * kBytes);
-    be_idle(burst++);
+    free_and_be_idle(most - most / 3, burst++);
   }
-  hold(0);
   used +=
       snprintf(text + used, sizeof text - static_cast<unsigned>(used), ", 0], \"peak\": %lu}\n", kBlocks * kBytes);
-  be_idle(burst);
+  free_and_be_idle(0, burst);
   return write(1, text, static_cast<unsigned>(used)) == used ? 0 : 1;
 }

@@ -16,9 +16,9 @@
 LEDGER_SITE void* site_mmap(void* where, std::size_t size, int protection, int flags) {
   ledger::Entry& entry = ledger::begin(ledger::Kind::kMap, ledger::k_site_mmap, nullptr, size, 0,
                                        protection == PROT_NONE ? ledger::kFlagReserve : 0);
-  errno = ledger::kMannerlyErrno;
+  errno = ledger::kErrnoBefore;
   void* address = mmap(where, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
-  LEDGER_CHECK(address == MAP_FAILED || errno == ledger::kMannerlyErrno);
+  LEDGER_CHECK(address == MAP_FAILED || errno == ledger::kErrnoBefore);
   return ledger::done(entry, address);
 }
 
