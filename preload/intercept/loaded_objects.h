@@ -85,7 +85,8 @@ class LoadedObjects {
       link_map now;
       if (!read(now)) return reader.refused() ? OnList::kUnknown : OnList::kNo;
       if (now.l_prev != map.l_prev) continue;
-      // While the loader unlinks the predecessor, l_prev has changed, but the predecessor still links to this object.
+      // If the loader is unlinking the predecessor and has changed l_prev first, the predecessor still links to this
+      // object.
       const link_map* after = nullptr;
       if (linked != nullptr && reader.read(&linked->l_next, &after, sizeof after) && after == object.map)
         return OnList::kUnknown;

@@ -1,11 +1,11 @@
 // Reads the dynamic loader's list of one namespace while another thread may change it, without the loader's lock.
 //
-// The loader appends an object by setting its l_prev, then the link to it. It removes an object by setting the l_prev
-// of the next one, then the link to that, and frees the object. free() overwrites the first 32 bytes of a large
-// block, which sets l_ld and l_next to null (glibc, malloc/malloc.c, fd_nextsize). A freed object can therefore end
-// the list early or point to other memory. So an object counts as read only if the link of the object before it
-// still points to it afterwards. That object may have been freed too, and be unchanged: then only the contents show
-// that the object itself has been freed.
+// The loader appends an object by setting its l_prev and the l_next of its predecessor. It removes an object by
+// setting the l_next of the predecessor and the l_prev of the successor, which other threads may see in either order,
+// and then frees it. free() overwrites the first 32 bytes of a large block, which sets l_ld and l_next to null
+// (glibc, malloc/malloc.c, fd_nextsize). A freed object can therefore end the list early or point to other memory. So
+// a copy of an object is accepted only if the predecessor still links to the object afterwards. If the predecessor
+// has been freed too but is unchanged, only the contents show that the object itself has been freed.
 #pragma once
 
 #include <link.h>
