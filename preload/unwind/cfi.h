@@ -60,7 +60,7 @@ enum class RegisterRule : std::uint8_t {
 /// length (ULEB128) from `expressions`; the bytes of the expression follow the length.
 struct CfiRow {
   std::uint64_t expressions;
-  Span bounds;  ///< expressions do not extend beyond
+  Span bounds;  ///< no expression extends beyond it
   bool cfa_is_expression;
   std::uint8_t cfa_register;
   std::int64_t cfa_offset;  ///< or the distance of the expression

@@ -1,9 +1,9 @@
 // ELF objects in memory: finds the object that holds an address, and reads what unwinding needs from its headers.
 //
 // Objects are found by _dl_find_object, which takes no lock (glibc 2.35 and later), or in /proc/self/maps with older
-// libcs. The memory of an object may be read only while nothing can unload it: find_object() and read_object() take
-// addresses on the calling thread's own stack. is_code(), is_unloaded() and loaded_range() read no memory of the
-// object and take any address.
+// libcs. The memory of an object may be read only while nothing can unload it. So find_object() and read_object() may
+// only be called for code that stays loaded, such as the code of frames on the calling thread's own stack. is_code(),
+// is_unloaded() and loaded_range() read no memory of the object and may be called for any address.
 #pragma once
 
 #include <cstddef>
