@@ -12,7 +12,8 @@ namespace heapprof::hooks {
 
 namespace {
 
-/// The program's path when `path` names its executable and the kernel would answer with the loader's; else null.
+/// The program's path if `path` names the executable of this process, for which the kernel would return the loader's
+/// path; else null.
 inline const char* program_path(const char* path) noexcept {
   const char* program = recorder::program_started_by_loader();
   if (program == nullptr || path == nullptr) [[likely]]
@@ -43,15 +44,15 @@ HEAPPROF_HOOK(std::ptrdiff_t, __readlink_chk, (const char* path, char* buffer, s
   return program != nullptr ? copy(program, buffer, bytes) : result;
 }
 
-HEAPPROF_HOOK(std::ptrdiff_t, readlinkat, (int folder, const char* path, char* buffer, std::size_t bytes)) {
-  const std::ptrdiff_t result = real::functions().readlinkat(folder, path, buffer, bytes);
+HEAPPROF_HOOK(std::ptrdiff_t, readlinkat, (int directory, const char* path, char* buffer, std::size_t bytes)) {
+  const std::ptrdiff_t result = real::functions().readlinkat(directory, path, buffer, bytes);
   const char* program = result > 0 ? program_path(path) : nullptr;
   return program != nullptr ? copy(program, buffer, bytes) : result;
 }
 
 HEAPPROF_HOOK(std::ptrdiff_t, __readlinkat_chk,
-              (int folder, const char* path, char* buffer, std::size_t bytes, std::size_t room)) {
-  const std::ptrdiff_t result = real::functions().__readlinkat_chk(folder, path, buffer, bytes, room);
+              (int directory, const char* path, char* buffer, std::size_t bytes, std::size_t room)) {
+  const std::ptrdiff_t result = real::functions().__readlinkat_chk(directory, path, buffer, bytes, room);
   const char* program = result > 0 ? program_path(path) : nullptr;
   return program != nullptr ? copy(program, buffer, bytes) : result;
 }

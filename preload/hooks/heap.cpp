@@ -29,8 +29,8 @@ namespace {
 }
 
 /// Reports a reallocation; `call_real` calls the real function. libc's reallocarray ends in a jump to the realloc
-/// hook, which must not report the same call again. There, realloc_begin returns false; if the old block is null, the
-/// return address is in this library.
+/// hook, which must not report the same call again. The realloc hook detects this: realloc_begin returns false or, if
+/// the old block is null, the return address is in this library.
 template <typename Call>
 [[gnu::always_inline]] inline void* reallocate(void* old_block, std::size_t size, const EntryRegisters& entry,
                                                Call&& call_real) noexcept {

@@ -1,4 +1,4 @@
-// The counterpart of intercept/x86_64/patch.h, which documents the functions. On aarch64, all of them refuse.
+// The counterpart of intercept/x86_64/patch.h, which documents the functions. On aarch64, no function is patched.
 #pragma once
 
 #include <cstddef>

@@ -4,10 +4,10 @@
  *
  *     push rbp;  mov rbp, rsp;  push [PatchedFunction];  jmp heapprof_intercept_entry
  *
- * It preserves every register that a call may clobber, because callers may rely on registers that the function does
- * not change (GCC's -fipa-ra). The library never changes the upper halves of vector registers. The sixteen vector
- * registers are saved only around the two functions that record. docs/embedded-allocators.md describes reasons and
- * costs.
+ * The trampoline preserves every register that a call may clobber, because callers may rely on registers that the
+ * function does not change (GCC's -fipa-ra). The library never changes the upper halves of vector registers. The
+ * sixteen vector registers are saved only around the two functions that record. docs/embedded-allocators.md describes
+ * reasons and costs.
  *
  * Frame, from rbp down: CallFrame (176 bytes and the PatchedFunction), sixteen vector registers; 448 bytes with the
  * return address. Frame-pointer walkers and, by the unwind information below, exceptions pass through it. */

@@ -38,8 +38,8 @@ void set_paused(ThreadState& thread, bool paused) noexcept {
     changed = __atomic_compare_exchange_n(&g_pause, &last, tick_count(time) * 2 + (paused ? 1 : 0), false,
                                           __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
   }
-  // Even without a change: the thread that changed g_pause before may have died, or left by longjmp, before this
-  // call.
+  // Called even without a change: the thread that changed g_pause may have died, or left by longjmp, before it
+  // published the change.
   publish_paused();
   if (changed) thread.stream.append(paused ? Op::kPause : Op::kResume, time, 0, 0, 0, 0);
 }

@@ -70,9 +70,9 @@ void take_sample(ThreadState& thread) noexcept {
   const Ticks now = g_clock.now();
   const std::uint64_t monotonic_ns = sys::clock_ns(CLOCK_MONOTONIC);
   if (monotonic_ns == 0) return;  // system calls were forbidden meanwhile
-  // If the sampler was stopped meanwhile, the clock may have been frozen, or the file could not be read. That also
-  // holds if the kernel has refused the restriction since, so that all of it was undone: the order is forbid, freeze,
-  // stop, and only then the kernel's refusal.
+  // If the sampler was stopped meanwhile, the clock may have been frozen, or the file could not be read. g_stops
+  // shows this even if the kernel has refused the restriction since, and everything was undone: the recorder first
+  // forbids system calls, freezes the clock and stops the sampler, and only then passes the call to the kernel.
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   if (__atomic_load_n(&g_stops, __ATOMIC_RELAXED) != stops) return;
   thread.stream.append(Op::kSample, now, monotonic_ns, resident, 0, 0);

@@ -1,5 +1,5 @@
-// HEAPPROF_SESSION: an environment variable that names the process of a recording session. From it a process
-// determines whether it was started to be recorded, executed by the recorded process, or forked from it.
+// HEAPPROF_SESSION: an environment variable that names the process of a recording session. A process determines by
+// this variable whether it was started to be recorded, executed by the recorded process, or forked from that process.
 //
 //   HEAPPROF_SESSION=PID.START[.FILE-ID:TRACE]
 //
