@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measure how the time and memory of heapprof's analysis grow with the trace, and compare with heaptrack.
 
-usage: tools/bench/analyzer.py [--millions 1,10,100] [--live 900000] [--heaptrack 10] [--work DIR] [--build DIR]
-       [-o FILE.md]
+usage: tools/bench/analyzer.py [--millions 1,10,100] [--live 900000] [--heaptrack 10] [--work DIR] [--keep]
+       [--build DIR] [-o FILE.md]
 
 The program is CPython with four threads: two parse and write JSON, two query SQLite, which releases the interpreter
 lock. With PYTHONMALLOC=malloc, each object is an allocation. It is recorded once for each length, and once more for
@@ -157,10 +157,10 @@ def main():
                         help="blocks that are not freed in the last trace; 0: no such trace")
     parser.add_argument("--heaptrack", type=float, default=10,
                         help="million events up to which heaptrack is also measured")
-    parser.add_argument("--work", help="folder for the traces (default: a temporary one)")
+    parser.add_argument("--work", help="directory for the traces (default: a temporary one)")
     parser.add_argument("--keep", action="store_true",
                         help="keep the traces in --work, and use existing ones")
-    parser.add_argument("--build", default=os.path.join(run.HERE, "../../build"), help="build folder")
+    parser.add_argument("--build", default=os.path.join(run.HERE, "../../build"), help="build directory")
     parser.add_argument("-o", "--output", help="also write the table to this file")
     options = parser.parse_args()
     lengths = [float(length) for length in options.millions.split(",")]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure the sizes of traces: as recorded, after `heapprof compact`, and heaptrack's file of the same program.
 
-usage: tools/bench/compact.py [--only NAME,...] [--build DIR] [-o FILE.md]
+usage: tools/bench/compact.py [--only NAME,...] [--build DIR] [-o FILE.md] [--json FILE]
 
 The programs are those of run.py. Sizes are bytes per event; an event is an allocation or a free. heaptrack's file is
 the output of its interpreter, compressed as its launcher does: with `zstd -c` if zstd is installed, else with
@@ -71,7 +71,7 @@ def describe(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="programs of programs.py, separated by commas")
-    parser.add_argument("--build", default=os.path.join(run.HERE, "../../build"), help="build folder")
+    parser.add_argument("--build", default=os.path.join(run.HERE, "../../build"), help="build directory")
     parser.add_argument("-o", "--output", help="also write the table to this file")
     parser.add_argument("--json", help="write all figures to this file")
     options = parser.parse_args()

@@ -25,7 +25,7 @@ DEPTH = "7"
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=25)
-    parser.add_argument("--build", default=os.path.join(HERE, "../../build"), help="build folder")
+    parser.add_argument("--build", default=os.path.join(HERE, "../../build"), help="build directory")
     options = parser.parse_args()
     library = os.path.abspath(os.path.join(options.build, "preload/libheapprof.so"))
     if not os.path.exists(library):

@@ -7,7 +7,7 @@ usage: tools/bench/instructions.py [--build DIR] [--depth N] [--check FILE | --w
 Prints instructions per pair by function of libheapprof.so, for the program `pair` (pair.cpp) at one depth. They are
 the difference between runs with N and with 2N pairs, so that start-up cancels out, and include encoding and
 compression of full blocks. --write stores the figures in FILE. --check compares with FILE, and exits with status 1 if
-the total differs by more than a tenth. instructions.json in this folder is for Debian 12.
+the total differs by more than a tenth. instructions.json in this directory is for Debian 12.
 """
 
 import argparse
@@ -87,7 +87,7 @@ def measure(build, depth):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(HERE, "../../build"), help="build folder")
+    parser.add_argument("--build", default=os.path.join(HERE, "../../build"), help="build directory")
     parser.add_argument("--depth", type=int, default=30, help="frames of the stack (default 30)")
     parser.add_argument("--write", help="write the figures to this file")
     parser.add_argument("--check", help="compare with the figures in this file")

@@ -5,8 +5,8 @@
 //
 //   larson THREADS ROUNDS [background]     a round: 200,000 pairs in each thread
 //
-// With `background`, another thread executes a pair every 5 microseconds. This is little load, but a recorder cannot
-// treat THREADS = 1 as a program with a single thread (heapprof: the clock lease).
+// With `background`, another thread executes a pair every 5 microseconds. These are few events, but because of them a
+// recorder cannot treat THREADS = 1 as a program with a single thread (heapprof: the clock lease).
 #include <atomic>
 #include <chrono>
 #include <cstdint>

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Benchmark the recorder against heaptrack and against no recorder.
 
-usage: tools/bench/run.py [--runs N] [--only NAME,...] [--build DIR] [-o FILE.md] [--json FILE] [--plot FILE.svg]
+usage: tools/bench/run.py [--runs N] [--only NAME,...] [--recorders NAME,...] [--build DIR] [-o FILE.md]
+       [--json FILE] [--plot FILE.svg]
 
 Each program runs N times with each recorder. The recorders take turns, so that other load on the machine affects all
 of them, and the figures are medians:
@@ -15,8 +16,8 @@ of them, and the figures are medians:
 Three tables:
 
   a malloc/free pair at the bottom of stacks of three depths: nanoseconds added
-  an allocator stress test with 1, 2 and 4 threads, and with 1 thread beside a mostly idle one, so that each event
-    needs its own timestamp: operations per second
+  an allocator stress test with 1, 2 and 4 threads, and with 1 thread beside one that has few events, so that the
+    program counts as multi-threaded: operations per second
   whole programs: processor time added per event (an allocation or a free), wall time relative to native, MB added to
     the peak of resident memory (including pages of mapped files), bytes of trace per event
 
@@ -208,7 +209,7 @@ def main():
                                                    "program of programs.py")
     parser.add_argument("--recorders", default=",".join(RECORDERS[1:]),
                         help="which to run, besides native (default: all)")
-    parser.add_argument("--build", default=os.path.join(HERE, "../../build"), help="build folder")
+    parser.add_argument("--build", default=os.path.join(HERE, "../../build"), help="build directory")
     parser.add_argument("-o", "--output", help="also write the tables to this file")
     parser.add_argument("--json", help="write all figures to this file")
     parser.add_argument("--plot", help="draw the costs of the whole programs into this file (SVG)")

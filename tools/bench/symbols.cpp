@@ -1,9 +1,9 @@
 // Measures how long it takes to resolve COUNT addresses, spread evenly over the code of an ELF file, to functions,
 // inlined functions, files and lines.
 //
-//   symbols_bench FILE COUNT [CACHE_FOLDER]
+//   symbols_bench FILE COUNT [CACHE_DIRECTORY]
 //
-// Prints seconds, number of frames and peak memory: without a cache, and with CACHE_FOLDER while filling the cache
+// Prints seconds, number of frames and peak memory: without a cache, and with CACHE_DIRECTORY while filling the cache
 // and from the filled cache.
 #include <fcntl.h>
 #include <gelf.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure how long heapprof takes to resolve 200,000 addresses in a library with 1 GB of debug information.
 
-usage: tools/bench/symbols.py [--megabytes 1000] [--addresses 200000] [--work FOLDER] [--build BUILD] [--library FILE]
+usage: tools/bench/symbols.py [--megabytes 1000] [--addresses 200000] [--work DIR] [--build DIR] [--library FILE]
 
 The library consists of a few C++ sources with many templates and inlined functions, compiled once with -O2 -g, whose
 objects are copied under other symbol names until the size is reached. It is never run. --library measures another

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Compare stacks of real programs with libunwind.
 
-usage: tools/campaign/oracle.py [--only NAME,...] [--seconds S] [-o FILE.md]
+usage: tools/campaign/oracle.py [--only NAME,...] [--seconds S] [--build DIR] [-o FILE.md]
 
 Each program of tools/bench/programs.py and some more run with the oracle (tests/unit/unwind/oracle_preload.cpp). It
-captures a stack at every allocation as the recorder does, compares each with a complete unwind, and every N-th, frame
-by frame, with libunwind.
+captures a stack at every allocation as the recorder does. It compares each stack with a full walk, and every N-th
+also with libunwind, frame by frame.
 
 Prints a table. Exit status 1: a stack differed, or a program died. A program that takes longer than S seconds
 (default 200) is terminated; the stacks until then are compared. Needs a build with tests (tools/test.sh).
@@ -81,13 +81,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="names, separated by commas")
     parser.add_argument("--seconds", type=float, default=200, help="time limit of each program")
-    parser.add_argument("--build", default=os.path.join(HERE, "../../build"), help="build folder")
+    parser.add_argument("--build", default=os.path.join(HERE, "../../build"), help="build directory")
     parser.add_argument("-o", "--output", help="also write the table to this file")
     options = parser.parse_args()
     oracle = os.path.abspath(os.path.join(options.build, "tests/unit/unwind/libunwind_oracle_preload.so"))
     if not os.path.exists(oracle):
         sys.exit(f"{oracle} does not exist: run tools/test.sh first, or set --build")
-    lines = ["| program | captures, each compared with a full unwind | compared | frames | different | truncated |",
+    lines = ["| program | captures, each compared with a full walk | compared | frames | different | truncated |",
              "|---|---:|---:|---:|---:|---:|"]
     print("\n".join(lines))
     bad = False

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure whether heapprof slows a program while it reads the program's trace.
 
-usage: tools/campaign/slowdown.py [--rounds N] [--build FOLDER]
+usage: tools/campaign/slowdown.py [--rounds N] [--build DIR]
 
 The program counts its malloc/free pairs per 100 ms: a third of the time alone, a third while heapprof reads its trace
 repeatedly, and a third while gzip runs instead of heapprof. The program has one processor, heapprof or gzip another.

@@ -2,7 +2,7 @@
 """Record many short threads, and threads that are cancelled at random moments, and check that all marked blocks are
 in the trace.
 
-usage: tools/campaign/threads.py [--times N] [--build FOLDER]
+usage: tools/campaign/threads.py [--times N] [--build DIR]
 
 --times N  number of short threads; default 100000. A tenth of that number is cancelled. Both run with small and
            with large staging blocks.
