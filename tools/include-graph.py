@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Print the graph of includes between folders, and fail when folders include each other in a cycle.
+"""Print the graph of includes between directories, and fail when directories include each other in a cycle.
 
-A folder and its subfolder are two folders: one may include the other, not both.
+A directory and its subdirectory are two directories: one may include the other, not both.
 
 An include is resolved relative to the including file, then relative to the root. Otherwise the build finds it through
 an include directory (such as preload/arch/<arch>): it then means every file whose path ends with it, one for each
@@ -15,20 +15,21 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-FOLDERS = ["common", "preload", "analyzer"]
+DIRECTORIES = ["common", "preload", "analyzer"]
 SUFFIXES = {".h", ".hpp", ".inc", ".c", ".cc", ".cpp", ".S"}
 MAX_LISTED = 10  # includes printed for one step of a cycle
 INCLUDE = re.compile(r'\s*#\s*include\s*"([^"]+)"')
 
 
 class Tree:
-    """The source files below some folders, and their includes as (file, line, included file), paths from the root."""
+    """The source files below some directories, and their includes as (file, line, included file). All paths are
+    relative to the root."""
 
-    def __init__(self, root, folders):
+    def __init__(self, root, directories):
         self.files = set()
-        for folder in folders:
-            for path, subfolders, names in os.walk(root / folder):
-                subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        for directory in directories:
+            for path, subdirectories, names in os.walk(root / directory):
+                subdirectories[:] = sorted(name for name in subdirectories if not name.startswith("."))
                 self.files.update(os.path.relpath(os.path.join(path, name), root) for name in names
                                   if os.path.splitext(name)[1] in SUFFIXES)
         self.by_name = defaultdict(list)
@@ -50,7 +51,7 @@ class Tree:
 
 
 def edges_of(tree):
-    """{folder: {included folder: [(file, line, included file)]}}; every folder with a file is a key."""
+    """{directory: {included directory: [(file, line, included file)]}}; every directory with a file is a key."""
     edges = {os.path.dirname(file): defaultdict(list) for file in sorted(tree.files)}
     for file, line, target in tree.includes:
         if os.path.dirname(file) != os.path.dirname(target):
@@ -59,18 +60,18 @@ def edges_of(tree):
 
 
 def shortest_cycle(edges, start):
-    """The shortest path from `start` back to itself as a list of folders, `start` first; None: there is none."""
+    """The shortest path from `start` back to itself as a list of directories, `start` first; None: there is none."""
     previous = {}
     queue = [start]
-    for folder in queue:
-        for target in sorted(edges[folder]):
+    for directory in queue:
+        for target in sorted(edges[directory]):
             if target == start:
-                cycle = [folder]
+                cycle = [directory]
                 while cycle[-1] != start:
                     cycle.append(previous[cycle[-1]])
                 return cycle[::-1]
             if target not in previous:
-                previous[target] = folder
+                previous[target] = directory
                 queue.append(target)
     return None
 
@@ -87,21 +88,21 @@ def reachable_from(edges, start):
 
 
 def cyclic_components(edges):
-    """The strongly connected components with a cycle, as sets of folders, the largest first."""
-    reachable = {folder: reachable_from(edges, folder) for folder in edges}
+    """The strongly connected components with a cycle, as sets of directories, the largest first."""
+    reachable = {directory: reachable_from(edges, directory) for directory in edges}
     components = []
-    for folder in sorted(edges):
-        if folder in reachable[folder] and not any(folder in component for component in components):
-            components.append({other for other in reachable[folder] if folder in reachable[other]})
+    for directory in sorted(edges):
+        if directory in reachable[directory] and not any(directory in component for component in components):
+            components.append({other for other in reachable[directory] if directory in reachable[other]})
     return sorted(components, key=lambda component: (-len(component), sorted(component)))
 
 
 def describe_cycle(edges, cycle):
     """Lines with the includes of each step of `cycle`."""
     lines = []
-    for folder, target in zip(cycle, cycle[1:] + cycle[:1]):
-        includes = edges[folder][target]
-        lines.append(f"  {folder} includes {target}:")
+    for directory, target in zip(cycle, cycle[1:] + cycle[:1]):
+        includes = edges[directory][target]
+        lines.append(f"  {directory} includes {target}:")
         lines += [f"    {file}:{line} includes {included}" for file, line, included in includes[:MAX_LISTED]]
         if len(includes) > MAX_LISTED:
             lines.append(f"    and {len(includes) - MAX_LISTED} more")
@@ -109,54 +110,55 @@ def describe_cycle(edges, cycle):
 
 
 def print_text(edges):
-    for folder in sorted(edges):
-        print(folder)
-        for target in sorted(edges[folder]):
-            print(f"  {target} ({len(edges[folder][target])})")
+    for directory in sorted(edges):
+        print(directory)
+        for target in sorted(edges[directory]):
+            print(f"  {target} ({len(edges[directory][target])})")
 
 
 def print_dot(edges, components):
-    """For Graphviz; folders and includes that are part of a cycle are red."""
+    """For Graphviz; directories and includes that are part of a cycle are red."""
     print("digraph includes {")
     print("  rankdir=LR; node [shape=box, fontname=sans]; edge [fontname=sans, fontsize=9];")
-    for folder in sorted(edges):
-        color = " [color=red]" if any(folder in component for component in components) else ""
-        print(f'  "{folder}"{color};')
-    for folder in sorted(edges):
-        for target in sorted(edges[folder]):
-            color = ", color=red" if any({folder, target} <= component for component in components) else ""
-            print(f'  "{folder}" -> "{target}" [label={len(edges[folder][target])}{color}];')
+    for directory in sorted(edges):
+        color = " [color=red]" if any(directory in component for component in components) else ""
+        print(f'  "{directory}"{color};')
+    for directory in sorted(edges):
+        for target in sorted(edges[directory]):
+            color = ", color=red" if any({directory, target} <= component for component in components) else ""
+            print(f'  "{directory}" -> "{target}" [label={len(edges[directory][target])}{color}];')
     print("}")
 
 
 def main():
     parser = argparse.ArgumentParser(
-        description="Print which folders include which, with the number of includes. Fail when folders include each "
-                    "other in a cycle, and print the shortest one.",
+        description="Print which directories include which, with the number of includes. Fail when directories "
+                    "include each other in a cycle, and print the shortest one.",
         epilog="Exit status: 0; 1 when there is a cycle; 2 for a wrong command line. "
                "A picture: tools/include-graph.py --dot | dot -Tsvg >includes.svg")
-    parser.add_argument("folders", nargs="*", metavar="FOLDER",
-                        help=f"folders to read (default: {' '.join(FOLDERS)})")
+    parser.add_argument("directories", nargs="*", metavar="DIR",
+                        help=f"directories to read (default: {' '.join(DIRECTORIES)})")
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[1],
-                        help="root folder, to which includes are relative (default: this repository)")
+                        help="root directory, to which includes are relative (default: this repository)")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--dot", action="store_true", help="print the graph for Graphviz")
     output.add_argument("--check", action="store_true", help="print cycles only")
     options = parser.parse_args()
-    folders = options.folders or FOLDERS
-    for folder in folders:
-        if not (options.root / folder).is_dir():
-            parser.error(f"no folder '{folder}' in {options.root}")
+    directories = options.directories or DIRECTORIES
+    for directory in directories:
+        if not (options.root / directory).is_dir():
+            parser.error(f"no directory '{directory}' in {options.root}")
 
-    edges = edges_of(Tree(options.root, folders))
+    edges = edges_of(Tree(options.root, directories))
     components = cyclic_components(edges)
     if options.dot:
         print_dot(edges, components)
     elif not options.check:
         print_text(edges)
     for component in components:
-        cycle = min((shortest_cycle(edges, folder) for folder in sorted(component)), key=len)
-        print(f"error: {len(component)} folders include each other: {', '.join(sorted(component))}", file=sys.stderr)
+        cycle = min((shortest_cycle(edges, directory) for directory in sorted(component)), key=len)
+        print(f"error: {len(component)} directories include each other: {', '.join(sorted(component))}",
+              file=sys.stderr)
         print(f"  shortest cycle: {' -> '.join(cycle + cycle[:1])}", file=sys.stderr)
         print("\n".join(describe_cycle(edges, cycle)), file=sys.stderr)
     return 1 if components else 0

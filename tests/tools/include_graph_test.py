@@ -39,7 +39,7 @@ class IncludeGraph(unittest.TestCase):
                    src_base_c_h="")
         result = self.run_script("--check")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("3 folders include each other: src/app, src/base, src/lib", result.stderr)
+        self.assertIn("3 directories include each other: src/app, src/base, src/lib", result.stderr)
         self.assertIn("shortest cycle: src/app -> src/lib -> src/base -> src/app", result.stderr)
         self.assertIn("src/base/c.cpp:1 includes src/app/a.h", result.stderr)
 
@@ -83,7 +83,7 @@ class IncludeGraph(unittest.TestCase):
     def test_an_unknown_folder_is_an_error(self):
         result = self.run_script(folders=("nowhere",))
         self.assertEqual(result.returncode, 2)
-        self.assertIn("no folder 'nowhere'", result.stderr)
+        self.assertIn("no directory 'nowhere'", result.stderr)
 
 
 if __name__ == "__main__":
