@@ -46,7 +46,7 @@ done
 mkdir -p "$build"
 build=$(realpath "$build")
 
-# Debian's packages for aarch64 are unpacked in the build folder, so that dpkg needs no second architecture.
+# Debian's packages for aarch64 are unpacked in the build directory, so that dpkg needs no second architecture.
 root=$build/root
 if [ ! -f "$root/complete" ]; then
   echo "==> headers and LZ4 for aarch64"

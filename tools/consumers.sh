@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fetches programs that read exports into the build folder, where tests/consumers expects them. Those that Debian
-# lacks come from npm, PyPI and crates.io. From two Debian packages, whose installation would add a daemon and a
-# profiler, one file each is extracted. Tests whose program is not available are skipped.
+# Fetches programs that read exports into the build directory, where tests/consumers expects them. Those that Debian
+# lacks come from npm, PyPI and crates.io. Two Debian packages would install a daemon and a profiler, so one file of
+# each is extracted instead. Tests whose program is not available are skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 

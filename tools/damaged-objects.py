@@ -3,11 +3,11 @@
 
 usage: tools/damaged-objects.py [--build DIR] [--count N] [--first N] [--seed N] [--keep DIR]
 
---build DIR  build folder with heapprof, the recorder and the tests' programs; default build/
+--build DIR  build directory with heapprof, the recorder and the tests' programs; default build/
 --count N    number of damaged programs; default 2000
---first N    number of the first one, to resume a campaign or to repeat one; default 0
+--first N    number of the first one, to resume a campaign or to repeat a single program; default 0
 --seed N     seed of the random damage; default HEAPPROF_TEST_SEED or 1
---keep DIR   folder for damaged files that caused a failure; default the current folder
+--keep DIR   directory for damaged files that caused a failure; default the current directory
 
 Copies of programs and of a library are damaged: unwind information, symbols, notes, debug information, section
 headers, and the program headers that refer to these. The code and the loader's data are not damaged. Some programs

@@ -4,12 +4,12 @@ memory and time.
 
 usage: tools/damaged-traces.py [--build DIR] [--count N] [--first N] [--seed N] [--jobs N] [--keep DIR] [TRACE...]
 
---build DIR  build folder with heapprof and the recorder; default build/
+--build DIR  build directory with heapprof and the recorder; default build/
 --count N    number of damaged traces; default 10000
---first N    number of the first one, to resume a campaign or to repeat one; default 0
+--first N    number of the first one, to resume a campaign or to repeat a single trace; default 0
 --seed N     seed of the random damage; default HEAPPROF_TEST_SEED or 1
 --jobs N     number of parallel jobs; default 1
---keep DIR   folder for damaged traces that caused a failure; default the current folder
+--keep DIR   directory for damaged traces that caused a failure; default the current directory
 TRACE        traces to damage; default: recordings of the tests' programs, one of them bundled, three compacted
 
 Damage: flipped bits; bytes overwritten with random values, zeros, ones, or a large number; a part removed,

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Run the commands that docs/guide.md shows, and write their output below them.
 
-usage: tools/guide-samples.py [BUILD_FOLDER]
+usage: tools/guide-samples.py [BUILD_DIR]
 
 A sample is a block ```console``` after the comment `<!-- sample: N -->`: its lines that begin with `$ ` are run, and
 the first N lines of output follow (`all`: every line); `...` stands for the rest. The commands run in a temporary
-folder, shown as /home/ann, with docs/examples/gateway.cpp as the program `./gateway`. Each run has other times and
-process ids, so no test compares them; run it after a change of what commands print.
+directory, shown as /home/ann, with docs/examples/gateway.cpp as the program `./gateway`. Each run has other times and
+process ids, so no test compares them; run this script after a change of what commands print.
 """
 import os
 import re

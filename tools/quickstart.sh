@@ -38,7 +38,7 @@ for program in redis-server redis-benchmark redis-cli; do
 done
 
 echo "==> recording redis-server under redis-benchmark"
-# A private folder and a Unix socket, so that the server uses no port and disturbs no other server.
+# A private directory and a Unix socket, so that the server uses no port and disturbs no other server.
 work=$(mktemp -d)
 server=
 cleanup() {

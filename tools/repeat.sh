@@ -14,7 +14,7 @@ Run all tests, or those named, repeatedly, and count the failures.
 --loaded        run two busy loops at the same time
 --no-install    install no packages
 --no-build      run the tests as they are built, and install nothing
---results FILE  add the results to FILE; default repeat.tsv in the build folder
+--results FILE  add the results to FILE; default repeat.tsv in the build directory
 TEST            names or suites, as for tools/test.sh; default: all
 
 FILE has tab-separated columns: date, commit (with "+" if files differ from it), load, passed, failed, skipped,

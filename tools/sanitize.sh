@@ -34,23 +34,23 @@ if [ ${#parts[@]} -eq 0 ]; then parts=(analyzer threads); fi
 tools/packages.sh "${install_option[@]}" build test
 tools/deps.sh >/dev/null
 
-# test_in FOLDER TEST... -- MESON-OPTION...: configures FOLDER, builds the tests and runs them.
+# test_in DIR TEST... -- MESON-OPTION...: configures DIR, builds the tests and runs them.
 test_in() {
-  local folder=$1 tests=()
+  local directory=$1 tests=()
   shift
   while [ "$1" != -- ]; do tests+=("$1"); shift; done
   shift
-  mkdir -p "$folder"
-  if [ ! -f "$folder/build.ninja" ]; then
+  mkdir -p "$directory"
+  if [ ! -f "$directory/build.ninja" ]; then
     # -g1, debug information with line numbers only, halves the compile time.
-    meson setup "$folder" -Ddebug=false -Dcpp_args=-g1 -Db_lundef=false "$@" >"$folder/setup.log" 2>&1 || {
-      tail -n 30 "$folder/setup.log" >&2
+    meson setup "$directory" -Ddebug=false -Dcpp_args=-g1 -Db_lundef=false "$@" >"$directory/setup.log" 2>&1 || {
+      tail -n 30 "$directory/setup.log" >&2
       exit 1
     }
   fi
   # `meson test` builds what these tests need. GCC 12's ThreadSanitizer does not support the address space layout
   # randomization of newer kernels, which setarch disables.
-  setarch -R meson test -C "$folder" --print-errorlogs --timeout-multiplier 10 "${tests[@]}"
+  setarch -R meson test -C "$directory" --print-errorlogs --timeout-multiplier 10 "${tests[@]}"
 }
 
 status=0

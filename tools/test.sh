@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: tools/test.sh [--no-install] [--werror] [--no-build | --only-build] [--logs FOLDER] [TEST...]
+usage: tools/test.sh [--no-install] [--werror] [--no-build | --only-build] [--logs DIR] [TEST...]
 
 Build everything and run all tests, or those named.
 
@@ -15,7 +15,7 @@ Build everything and run all tests, or those named.
 --werror        treat compiler warnings as errors
 --no-build      run the tests as they are built, and install nothing
 --only-build    build what the tests need, and run none
---logs FOLDER   write the output of each failed test to FOLDER
+--logs DIR      write the output of each failed test to DIR
 TEST            names or suites as for `meson test` (e2e-kill, --suite unit); default: all
 
 HEAPPROF_TEST_SEED=N sets the seed of all random choices in the tests; each test prints its seed.
@@ -35,7 +35,7 @@ while [ $# -gt 0 ]; do
     --no-build) build_first=no ;;
     --only-build) run=no ;;
     --logs)
-      [ $# -gt 1 ] || { echo "tools/test.sh: missing folder after --logs" >&2; exit 2; }
+      [ $# -gt 1 ] || { echo "tools/test.sh: missing value of --logs" >&2; exit 2; }
       result_options=(--logs "$2")
       shift
       ;;

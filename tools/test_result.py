@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Summarize meson's testlog.json: print the names of failed and skipped tests, then one line of counts.
 
-usage: tools/test_result.py TESTLOG [--expected FILE] [--logs FOLDER]
+usage: tools/test_result.py TESTLOG [--expected FILE] [--logs DIR]
 
 --expected FILE  count tests without a result as failed; FILE has one name per line, as from `meson test --list`
---logs FOLDER    write the output of each failed test to FOLDER/NAME.log
+--logs DIR       write the output of each failed test to DIR/NAME.log
 
 A test passed if its result is OK or EXPECTEDFAIL, and was skipped if it is SKIP. All others failed, including tests
 that were killed, timed out or have no result. Exit status 0: at least one test passed and none failed.

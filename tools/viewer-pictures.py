@@ -2,11 +2,11 @@
 """Create the pictures of docs/viewers.md and README.md: open exports of two traces in each viewer, on a virtual
 display, and take screenshots.
 
-usage: tools/viewer-pictures.py BEFORE AFTER [FOLDER] [NAME...]
+usage: tools/viewer-pictures.py BEFORE AFTER [DIR] [NAME...]
 
 BEFORE, AFTER  bundled traces (`heapprof bundle`). Only the comparison shows AFTER. In the guide they are two runs of
                redis-server, compiled with -g, under redis-benchmark
-FOLDER         output folder; default docs/images
+DIR            output directory; default docs/images
 NAME           only these pictures: flamegraph, diff, timeline, heaptrack, ...; default: all
 
 Needs the packages of `tools/packages.sh test`, tools/consumers.sh, and xdotool, imagemagick, curl and

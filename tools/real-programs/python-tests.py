@@ -9,7 +9,7 @@ MODULE        default: all modules of `python3 -m test --list-tests`
 --timeout S   time limit of one run of a module in seconds; default 600. A module that exceeds it is not compared
 --results F   write a line of JSON for each module to F; modules that are in F do not run again
 --summary     run nothing; print a summary of F
---build DIR   build folder; default build/ of this tree
+--build DIR   build directory; default build/ of this tree
 
 Each module, with all processes that it starts, runs without the recorder and then with it, and the results are
 compared test by test. If they differ, both run twice more. A test that had the same result in both ways at least once

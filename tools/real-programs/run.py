@@ -5,17 +5,18 @@ usage: tools/real-programs/run.py [options] [NAME...]
 
 NAME          programs; default: all of them
 --list        print names and descriptions
---build DIR   build folder; default build/ of this tree
---work DIR    folder for the programs and their traces; default a new folder in /tmp, which is removed
+--build DIR   build directory; default build/ of this tree
+--work DIR    directory for the programs and their traces; default a new one in /tmp, which is removed
 --keep        keep the traces
 --read        run nothing; read the traces that an earlier run with --keep left in --work
 --json FILE   append a line of JSON for each program
 --table FILE  run nothing; print a Markdown table of the lines in FILE, which --json wrote
 
 Each program has a function in programs.py, which runs it with its helpers, servers and children, and collects facts:
-exit statuses, outputs, files, results of its own tests. The function runs twice, in a new folder with the same name:
-without the recorder, then with libheapprof.so preloaded into all processes. Each fact that differs is printed. Then
-all traces are read: they must be complete, without unmatched frees; their figures are printed (figures.py).
+exit statuses, outputs, files, results of its own tests. The function runs twice, each time in a new directory with
+the same name: without the recorder, then with libheapprof.so preloaded into all processes. Each fact that differs is
+printed. Then all traces are read: they must be complete, without unmatched frees; their figures are printed
+(figures.py).
 
 Exit status: 0: no differences, and all traces are complete; 1: otherwise; 2: wrong command line, or FILE of --table
 is malformed. Programs that are not installed are skipped.
@@ -42,7 +43,7 @@ PATH = "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Run:
-    """One execution of a program: its folder, its environment, and its facts."""
+    """One execution of a program: its directory, its environment, and its facts."""
 
     def __init__(self, folder, recorded, variables, user=None):
         self.dir = folder
