@@ -55,7 +55,7 @@ class Subject:
 
 def subjects(build):
     programs = build / "tests" / "programs"
-    found = [Subject([programs / "ledger_single", "50"]), Subject([programs / "deep"]),
+    found = [Subject([programs / "ledger_single", "50"]), Subject([programs / "deep_recursion"]),
              Subject([programs / "ledger_names"])]
     for name in ("embedded_jemalloc", "embedded_mimalloc", "embedded_tcmalloc_plain"):
         found.append(Subject([programs / name, "20"], has_allocator=True))
