@@ -19,7 +19,7 @@ struct Row {
 // The columns of a signature: kind, throws, pointer, size, count. One function per line.
 // clang-format off
 
-/// Functions of C and POSIX. Every family has them, with its prefix.
+/// Functions of C and POSIX, which most allocators define with their prefix.
 constexpr Row kCommon[] = {
     {"malloc", {Kind::kAllocate, false, kNone, 0, kNone}},
     {"calloc", {Kind::kAllocate, false, kNone, 0, 1}},

@@ -10,8 +10,8 @@ namespace {
 /// Keeps capture_bounded below 1 KB of stack, and its deepest path below 4 KB (tests/abi).
 constexpr std::uint32_t kBoundedFrames = 112;
 
-/// A frame is stored as its program counter, which has at most 57 bits, with the flags in the bits above. Its module
-/// is found again by its rule.
+/// A frame is stored as its program counter, which has at most 57 bits, with the flags in the bits above. The two
+/// highest flags do not fit, but the node does not depend on them. The module is found again by the frame's rule.
 constexpr unsigned kFlagShift = 58;
 
 }  // namespace

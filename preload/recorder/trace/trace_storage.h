@@ -40,8 +40,8 @@ class TraceStorage {
   FileHeader* header() const noexcept { return header_; }
   std::uint64_t file_id() const noexcept { return file_id_; }
   const char* path() const noexcept { return path_; }
-  /// False where the file system does not promise that mapped pages can be rewritten at any time (NFS, FUSE, 9p, zfs,
-  /// bcachefs): staging blocks are then private memory.
+  /// False where the file system does not promise that mapped pages can be rewritten at any time (NFS, SMB, Ceph,
+  /// FUSE, 9p, zfs, bcachefs): staging blocks are then private memory.
   bool rewrites_in_place() const noexcept { return rewrites_in_place_; }
 
   /// In a forked child: closes the child's descriptor of the parent's file. The object then has no header and no
