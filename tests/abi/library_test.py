@@ -158,8 +158,8 @@ class Calls(unittest.TestCase):
                     self.assertTrue(function == target[1] and target[3], f"{function}: {instruction}")
 
     def test_hooks_call_the_recorder(self):
-        # The recorder recognises an unfinished event by the return address into a hook (recorder/thread_state.h). A
-        # jump would leave the host's return address there.
+        # The recorder recognises an unfinished event by the return address into a hook
+        # (recorder/thread/thread_state.h). A jump would leave the host's return address there.
         jump = re.compile(r"(?:j[a-z]+|b|b\.[a-z]+|cbn?z|tbn?z)\s.*<([^+>]+)(?:\+0x[0-9a-f]+)?>$")
         functions = 0
         for hook in HOOKS | PATCHED:

@@ -41,7 +41,7 @@ class Check(harness.Case):
         self.heapprof("check", self.trace, "--baseline", larger)
 
     def test_a_name_that_matches_nothing(self):
-        """A limit for a function must not hold for ever because the function was renamed."""
+        """After a function was renamed, a limit for its old name fails instead of being met for ever."""
         for selection in (["--function", "nosuch"], ["--module", "nosuch"], ["--thread", "nosuch"],
                           ["--function", "nosuch", "--from", "50%"]):
             with self.subTest(selection=selection):

@@ -21,7 +21,8 @@ COMMANDS = REPORTS + (
     ("threads", "--json"), ("frees", "--json"), ("timeline", "--json"), ("timeline", "--format", "csv"),
     ("timeline", "--format", "svg"), ("timeline", "--format", "openmetrics"), ("flamegraph", "--format", "folded"))
 EXPORTS = ("heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "ndjson", "csv")
-# Times are rounded to a microsecond by the nominal rate of the clock. By its samples, the same ticks may be longer.
+# Times are rounded to the ticks of a microsecond at the clock's nominal rate. The samples may give a lower rate, at
+# which these ticks take longer.
 MAX_DIFFERENCE_NS = 3_000
 
 PYTHON = """
@@ -124,7 +125,7 @@ class Compact(harness.Case):
         return [between[i * len(between) // count] for i in range(count)]
 
     def lifetime_of_no_block(self, trace):
-        """The time nearest to a millisecond from which every block's lifetime differs by some microseconds."""
+        """A time near a millisecond that no block's lifetime equals within some microseconds."""
         born, lives = {}, []
         for event in map(json.loads, self.output_of(trace, ("export", "ndjson")).splitlines()):
             if event.get("event") == "alloc":

@@ -19,8 +19,8 @@ VARIANTS = ("plain_jemalloc", "plain_mimalloc", "optimised_jemalloc", "optimised
 # Compiling jemalloc takes most of a minute, so cargo's output is kept where tools/deps.sh keeps its own.
 CACHE = Path(os.environ.get("HEAPPROF_DEPS") or
              Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "heapprof-deps") / "rust"
-# By default, jemalloc's makefile compiles every file three times: position-dependent, which is not linked; to list
-# the names that get a prefix; and the code that is linked.
+# By default, jemalloc's makefile compiles every file three times: for a position-dependent library, which is not
+# linked here; for the list of names that get a prefix; and for the library that is linked.
 JEMALLOC = {"MAKEFLAGS": "C_OBJS= C_SYMS=/dev/null", "CFLAGS": "-g0"}
 
 

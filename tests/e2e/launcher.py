@@ -582,7 +582,7 @@ class Launcher(harness.Case):
         self.assertEqual(self.program_of_summary(summary), "worker")
         self.assertRegex(summary, r"\n  process worker, pid \d+, a child process: ")
         self.assertRegex(summary, r"\n  program /.*/bash\.\d+\.hprof, peak [\d.]+ KiB, exited with status 0\n")
-        # Without --children only the shell is recorded, which the summary prints.
+        # Without --children only the shell is recorded, and the summary has a note about that.
         summary, reports = self.summary_of("./waits.sh")
         self.assertEqual(self.program_of_summary(summary), "bash")
         self.assertIn("bash starts as children are recorded with --children only", summary)

@@ -129,7 +129,7 @@ class Outputs(harness.Case):
         self.assertRegex(self.heapprof("--version"), r"\d+\.\d+")
 
     def test_help_is_for_users(self):
-        """Lines are not longer than a terminal, and have none of the parser's own words."""
+        """Lines have at most 100 columns and contain no placeholder of the option parser (UINT, REQUIRED)."""
         pages = self.heapprof("manual", "--list").split()[1:]
         names = [page.removeprefix("heapprof-").replace("export-", "export ") for page in pages]
         commands = [[], ["export"]] + [name.split() for name in names]

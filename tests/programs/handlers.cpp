@@ -26,8 +26,8 @@
 //   deep TIMES        handlers that interrupt handlers, eight deep, each of which allocates
 //
 // The modes with "step" and jumpfirst need x86-64's trap flag. A handler may call siglongjmp only where it
-// interrupted the recorder: inside malloc itself this would corrupt the allocator. Without a recorder no handler
-// does.
+// interrupted the recorder: inside malloc itself this would corrupt the allocator. Without a recorder, no handler
+// calls it.
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -64,7 +64,8 @@ class Docs(unittest.TestCase):
     def test_documents_that_sources_name(self):
         for folder in ("analyzer", "preload", "common", "tests", "tools"):
             for file in (ROOT / folder).rglob("*"):
-                # The text of deps.sh is the key of its cached results, so a comment there changes with the libraries.
+                # deps.sh is left out: any change of its text builds its libraries again, so its comments are corrected
+                # only when a library changes.
                 if file.suffix not in (".h", ".cpp", ".c", ".S", ".py", ".sh", ".build") or file.name == "deps.sh":
                     continue
                 for name in re.findall(r"\bdocs/[\w/-]+\.md", file.read_text(errors="replace")):
@@ -72,7 +73,7 @@ class Docs(unittest.TestCase):
                         self.assertTrue((ROOT / name).exists(), "no such page")
 
     def test_named_tests(self):
-        """Of `e2e-x` and `fault-x`: the test exists, and what follows in italics in the same cell are its cases."""
+        """Every `e2e-x` and `fault-x` is a test; the words in italics after it, in the same cell, are its cases."""
         for page in (ROOT / "docs").rglob("*.md"):
             for kind, name, cases in TESTS.findall(page.read_text()):
                 file = ROOT / "tests" / kind / (name.replace("-", "_") + ".py")

@@ -1,4 +1,4 @@
-// heapprof threads: what each thread allocates, and who frees blocks of others.
+// heapprof threads: what each thread allocates, and cross-thread frees.
 #include <catch2/catch.hpp>
 
 #include "tests/unit/cli/command_run.h"

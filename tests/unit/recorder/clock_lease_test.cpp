@@ -109,7 +109,8 @@ TEST_CASE("An event that found no lease is no later than a lease that another th
   const State state_before = g_state;
   g_state = State::kOn;
   const bool first_of_run = GENERATE(true, false);
-  // Events differ slightly in length: when ten events have ended before their step, no later step is within an event.
+  // The number of instructions differs slightly between events. When ten events have ended before their step was
+  // reached, later steps are beyond the end of every event.
   unsigned revoked = 0, too_short = 0;
   for (unsigned step = 1; too_short < 10; step += 2) {
     reset_lease();

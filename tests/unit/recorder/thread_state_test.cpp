@@ -246,7 +246,7 @@ TEST_CASE("Streams of dead threads are reused, and each event keeps its thread")
           if (!state->stream.append(Op::kAlloc, Ticks{event}, number, event, raw(node), 0)) ++failures;
         }
         // The next owner sees all stores of this thread, because the kernel's barriers in do_exit come between them.
-        // ThreadSanitizer does not know that, so this is a release of the word that attach_thread() acquires first.
+        // ThreadSanitizer does not see them, so this is a release of the word that attach_thread() acquires first.
         // It changes nothing: the value stays the same, and this thread is alive.
         __atomic_fetch_add(&state->claim, 0, __ATOMIC_RELEASE);
       });
@@ -287,7 +287,7 @@ TEST_CASE("A reused state of a thread that died inside the recorder is not busy"
   run_to_death([&] {
     dead = attach_thread();
     if (dead == nullptr) return;
-    // The traces of a death in a patched function, in an event, and in a signal handler's event.
+    // The state as a thread leaves it that dies in a patched function, in an event, or in a signal handler's event.
     dead->calls[0] = {&dead, nullptr, &dead, 1};
     dead->intercepted = 1;
     dead->busy = arch::stack_pointer();

@@ -245,7 +245,7 @@ TEST_CASE("A small hostile frame does not make the analysis use much memory or t
 }
 
 TEST_CASE("The end time of a recording is used up to a year, by the clock of its samples") {
-  // A processor of 3 GHz whose rate the header does not know.
+  // A processor of 3 GHz; the header does not contain this rate.
   constexpr std::uint64_t kRate = 3'000'000'000;
   constexpr std::uint64_t kHour = 3600;
   constexpr std::uint64_t kYear = 365 * 24 * kHour;

@@ -154,12 +154,12 @@ void report_totals();
   while (at < count && at < expected && thread.frames[at] == thread.expected[at]) ++at;
   same = same && at == count;
   if (same) return;
-  // libunwind failed at a frame from which we continued.
+  // libunwind failed at a frame from which heapprof continued.
   if (truncation == 0 && at == expected && count > expected && step < 0) {
     ++g_totals.libunwind_short;
     return;
   }
-  // Both end at this frame; only we mark the stack as truncated.
+  // Both end at this frame; only heapprof marks the stack as truncated.
   if (truncation != 0 && at == count && count == expected) {
     ++g_totals.both_short;
     return;

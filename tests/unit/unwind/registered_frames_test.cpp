@@ -73,7 +73,7 @@ TEST_CASE("registered code is unwound by its tables, and not by them after they 
   REQUIRE(g_started);
   Recorder recorder;
   Hook here(recorder);
-  here.compare_with_oracle = false;  // libunwind does not know __register_frame
+  here.compare_with_oracle = false;  // libunwind does not support __register_frame
   t_hook = &here;
   hook();
   const Stack direct = here.last;

@@ -78,7 +78,8 @@ TEST_CASE("deep stacks lose a multiple of 512 outermost frames") {
         CHECK((full - stack.addresses.size()) % 512 == 0);
       }
     }
-    // A deepening recursion does not create a tree at each depth: it needs a node per frame, twice.
+    // A deepening recursion does not create a tree at each depth. The number of omitted frames changes at most once
+    // here, so there are at most two trees.
     const std::size_t before = recorder.tree.size();
     for (int depth = 3000; depth < 3512; ++depth) recurse(depth, hook);
     CHECK(recorder.tree.size() - before < 3 * kMaxDepth);
