@@ -16,8 +16,8 @@ namespace {
 constexpr int kMarks = 200;
 constexpr int kBusy = 20'000;  // blocks of 100 bytes before all marks, so that events share times
 
-std::atomic<int> asked{0};
-std::atomic<int> answered{0};
+std::atomic<int> marks_set{0};
+std::atomic<int> ready_for{0};
 void* volatile kept;
 
 void be_busy() {
@@ -32,11 +32,11 @@ void allocate(int number) { kept = malloc(1000 + number); }
 
 void* other(void*) {
   be_busy();
-  answered = 1;
+  ready_for = 1;
   for (int number = 1; number <= kMarks; ++number) {
-    while (asked < number) sched_yield();
+    while (marks_set < number) sched_yield();
     allocate(number);
-    answered = number + 1;
+    ready_for = number + 1;
   }
   return nullptr;
 }
@@ -49,11 +49,11 @@ int main(int argc, char**) {
   if (with_other && pthread_create(&thread, nullptr, other, nullptr) != 0) return 2;
   if (!with_other) be_busy();
   for (int number = 1; number <= kMarks; ++number) {
-    while (with_other && answered < number) sched_yield();
+    while (with_other && ready_for < number) sched_yield();
     char text[16];
     snprintf(text, sizeof text, "%d", number);
     heapprof_mark(text);
-    if (with_other) asked = number;
+    if (with_other) marks_set = number;
     else allocate(number);
   }
   if (with_other) pthread_join(thread, nullptr);

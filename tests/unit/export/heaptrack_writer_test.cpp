@@ -208,10 +208,10 @@ TEST_CASE("stacks: only what is used is written, parents first, each instruction
                                   {3, 1},
                                   {0, 9},
                                   {0, 3}};
-  int asked = 0;
+  int calls = 0;
   const std::string text = written([&](HeaptrackWriter& writer) {
     HeaptrackStacks stacks(writer, tree, [&](std::uint32_t ip) {
-      ++asked;
+      ++calls;
       return HeaptrackStacks::Instruction{0x100 + ip, "m", {}};
     });
     CHECK(stacks.trace(HeaptrackStacks::kNoParent) == HeaptrackTrace::kNone);
@@ -221,6 +221,6 @@ TEST_CASE("stacks: only what is used is written, parents first, each instruction
     stacks.trace(4);
     stacks.trace(1);
   });
-  CHECK(asked == 4);
+  CHECK(calls == 4);
   CHECK(text == kHead + "s 1 m\ni 100 1\nt 1 0\ni 103 1\nt 2 1\ni 101 1\nt 3 2\ni 102 1\nt 4 3\nt 3 0\n");
 }

@@ -91,9 +91,9 @@ volatile std::uint64_t g_time_under_lease;
 
 /// What another thread may do at any moment: acquires the lease, and reads the time of its run.
 void acquire_for_second() {
-  std::uint64_t nobody = 0;
+  std::uint64_t no_holder = 0;
   const auto holder = static_cast<std::uint64_t>(lease_holder(g_second));
-  if (!__atomic_compare_exchange_n(&g_clock_lease[0], &nobody, holder, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+  if (!__atomic_compare_exchange_n(&g_clock_lease[0], &no_holder, holder, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
     return;
   g_acquired = true;
   g_time_under_lease = tick_count(g_clock.now());

@@ -81,7 +81,7 @@ TEST_CASE("An invalid value is one warning, and the default is used") {
         std::string::npos);
 }
 
-TEST_CASE("The old name of a variable is still read, and the new one wins") {
+TEST_CASE("The old name of a variable is still read, and the new one has precedence") {
   CHECK(read({}).embedded_allocators);
   CHECK_FALSE(read({"HEAPPROF_OWN_ALLOCATORS=0"}).embedded_allocators);
   CHECK_FALSE(read({"HEAPPROF_EMBEDDED_ALLOCATORS=off"}).embedded_allocators);

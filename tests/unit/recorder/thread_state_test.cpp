@@ -287,7 +287,7 @@ TEST_CASE("A reused state of a thread that died inside the recorder is not busy"
   run_to_death([&] {
     dead = attach_thread();
     if (dead == nullptr) return;
-    // The state as a thread leaves it that dies in a patched function, in an event, or in a signal handler's event.
+    // The state after a death in a patched function, in an event, and in a signal handler's event.
     dead->calls[0] = {&dead, nullptr, &dead, 1};
     dead->intercepted = 1;
     dead->busy = arch::stack_pointer();
