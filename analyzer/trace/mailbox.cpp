@@ -18,7 +18,9 @@ namespace heapprof::trace {
 
 Mailbox::Mailbox(const std::string& path) : input_(path) {
   if (!input_.read_all(0, &header_, sizeof header_) || !is_recorder_header(header_)) {
-    const TraceFile explain(path);  // throws with the reason, unless only the header is damaged
+    const TraceFile file(path);  // throws with the reason if the file is not a trace
+    if (file.compacted() != nullptr)
+      throw TraceError(path + ": is a compacted trace, which has no running recorder to control; name the original");
     throw TraceError(path + ": the header is damaged, so no request can be sent to its program");
   }
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);

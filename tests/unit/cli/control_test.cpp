@@ -115,6 +115,19 @@ TEST_CASE("control of a recording that has ended or stopped is an error; reading
   CHECK(run({"control", kNoFile, "status"}).status == 1);
 }
 
+TEST_CASE("control of a compacted trace is an error, and the message has the reason") {
+  const KnownTrace trace;
+  const TemporaryFile compacted;
+  REQUIRE(run({"compact", trace.path(), "-o", compacted.path()}).status == 0);
+  for (const char* action : {"pause", "status"}) {
+    INFO(action);
+    const Outcome outcome = run({"control", compacted.path(), action});
+    CHECK(outcome.status == 1);
+    CHECK(outcome.err.find("compacted trace") != std::string::npos);
+    CHECK(outcome.err.find("damaged") == std::string::npos);
+  }
+}
+
 TEST_CASE("control without an action, with an unknown one or too many arguments is a wrong command line") {
   RunningTrace trace;
   for (const std::vector<std::string>& arguments :
