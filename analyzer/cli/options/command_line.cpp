@@ -316,6 +316,13 @@ CommandLine wrong(const std::string& message, const std::string& help_of = {}) {
   return {std::nullopt, kWrongCommandLine};
 }
 
+/// The help of the command that the parser had reached.
+CommandLine help_of(const CLI::App& app) {
+  const std::string name = reached_command(app).second;  // "heapprof export csv"
+  const std::size_t space = name.find(' ');
+  return {HelpOptions{space == std::string::npos ? std::string() : name.substr(space + 1)}, 0};
+}
+
 CommandLine parse_record(const std::vector<std::string>& words) {
   RecordOptions options;
   bool wants_help = false;
@@ -347,13 +354,13 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
     // The parser expects the words in reverse order.
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::CallForHelp&) {
-    const std::string name = reached_command(app).second;  // "heapprof export csv"
-    const std::size_t space = name.find(' ');
-    return {HelpOptions{space == std::string::npos ? std::string() : name.substr(space + 1)}, 0};
+    return help_of(app);
   } catch (const CLI::CallForVersion& version) {
     std::printf("%s\n", version.what());
     return {std::nullopt, std::fflush(stdout) == 0 ? 0 : 1};
   } catch (const CLI::ParseError& error) {
+    // The parser checks the options of a command before it handles --help before the command.
+    if (app.get_help_ptr()->count() != 0) return help_of(app);
     return wrong(message_for(app, error), reached_command(app).second);
   }
   if (!parser.chosen) return wrong("missing command", "heapprof");

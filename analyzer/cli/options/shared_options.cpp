@@ -167,9 +167,13 @@ void add_optional_trace(CLI::App& command, std::string& trace, const std::string
                help + "; by default, the newest recording (*.heapprof, *.hprof) in the current directory");
   command.parse_complete_callback([&command, argument, &trace] {
     if (was_given(argument)) return;
-    // An unknown word is reported first.
-    for (const CLI::App* app = &command; app != nullptr; app = app->get_parent())
+    for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
+      // --help or --version before the command's name: the parser handles it later, and no trace is read.
+      for (const CLI::Option* const option : {app->get_help_ptr(), app->get_version_ptr()})
+        if (option != nullptr && was_given(option)) return;
+      // An unknown word is reported first.
       if (app->remaining_size() != 0) return;
+    }
     refuse_recordings_as_values(command);
     const NewestTrace newest = find_newest_trace();
     if (newest.path.empty())

@@ -63,8 +63,8 @@ CLI::Option* add_word(CLI::App& command, const std::string& names, Value& value,
 
 // The shared options themselves.
 
-/// TRACE. When it is left out, it is the newest recording in the current directory, which standard error names; a
-/// recording as the value of an option is then refused.
+/// TRACE. When it is left out, the newest recording in the current directory is read, and a message on standard error
+/// names it. An option whose value is a recording is then refused: that value was probably meant as TRACE.
 void add_optional_trace(CLI::App& command, std::string& trace, const std::string& help);
 
 /// Which options a command has besides TRACE, -o, the selection and the symbols.

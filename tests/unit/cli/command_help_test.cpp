@@ -1,7 +1,10 @@
 // Help, manual pages and completions are generated from one description of the commands and options.
 #include <catch2/catch.hpp>
 
+#include <filesystem>
+
 #include "tests/unit/cli/command_run.h"
+#include "tests/unit/cli/known_trace.h"
 
 using namespace heapprof::test;
 
@@ -32,4 +35,24 @@ TEST_CASE("completions offer files for options that expect a file, and the value
   CHECK(bash.has_line({"'report --top') return"}));                          // a number: no completions
   CHECK(bash.has_line({"'record -o' | 'record --output')", "compgen -f"}));  // record has its own option parser
   CHECK(bash.has_line({"'record --log')", "off error warn info debug"}));
+}
+
+TEST_CASE("the help of a command reads no trace, on either side of the command, and is printed without an error") {
+  const KnownTrace trace;
+  const std::filesystem::path before = std::filesystem::current_path();
+  const std::filesystem::path directory = trace.path() + ".directory";
+  std::filesystem::create_directory(directory);
+  std::filesystem::copy_file(trace.path(), directory / "known.hprof");
+  std::filesystem::current_path(directory);
+  // bundle has a required option.
+  for (const char* command : {"report", "bundle"}) {
+    INFO(command);
+    const Outcome after_command = run({command, "--help"});
+    const Outcome before_command = run({"--help", command});
+    CHECK(before_command.status == 0);
+    CHECK(before_command.err == "");
+    CHECK(before_command.out == after_command.out);
+  }
+  std::filesystem::current_path(before);
+  std::filesystem::remove_all(directory);
 }
