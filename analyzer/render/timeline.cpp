@@ -33,11 +33,14 @@ Timeline::Peak peak_of(const Timeline& timeline) noexcept {
 
 std::string peak_label(const Timeline& timeline) {
   const Timeline::Peak peak = peak_of(timeline);
+  if (peak.bytes == 0 && !timeline.peak_is_moment) return "no byte was live";
   return (timeline.peak_is_moment ? "live " : "peak ") + human_bytes(peak.bytes) + " at " + human_time(peak.time_ns);
 }
 
 std::string peak_moment(const Timeline& timeline) {
-  return (timeline.peak_is_moment ? "At " : "At the peak, ") + human_time(peak_of(timeline).time_ns);
+  const Timeline::Peak peak = peak_of(timeline);
+  if (peak.bytes == 0 && !timeline.peak_is_moment) return "No byte was live";
+  return (timeline.peak_is_moment ? "At " : "At the peak, ") + human_time(peak.time_ns);
 }
 
 void write_timeline_csv(const Timeline& timeline, const TextSink& out) {

@@ -81,10 +81,10 @@ std::vector<Timeline::Span> spans_without_samples(const std::vector<std::uint64_
 /// The given peak, else the first of the highest samples; {0, 0} without samples.
 Timeline::Peak peak_of(const Timeline& timeline) noexcept;
 
-/// "peak 7.00 KiB at 30.0 ms"; for a moment "live 7.00 KiB at 30.0 ms".
+/// "peak 7.00 KiB at 30.0 ms"; for a moment "live 7.00 KiB at 30.0 ms"; for a peak of 0 bytes "no byte was live".
 std::string peak_label(const Timeline& timeline);
 
-/// "At the peak, 30.0 ms"; for a moment "At 30.0 ms".
+/// "At the peak, 30.0 ms"; for a moment "At 30.0 ms"; for a peak of 0 bytes "No byte was live".
 std::string peak_moment(const Timeline& timeline);
 
 struct PlotOptions {

@@ -130,9 +130,11 @@ void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& 
       flame.context.push_back(
           {"From", render::human_time(profile.begin_ns()) + " to " + render::human_time(profile.end_ns())});
     if (!profile.selection_text.empty()) flame.context.push_back({"Only", profile.selection_text});
-    if (options.cost == Cost::kPeak)
-      flame.context.push_back(
-          {profile.is_moment() ? "Live" : "Peak", "at " + render::human_time(profile.peak_time_ns)});
+    if (options.cost == Cost::kPeak) {
+      const bool has_time = profile.is_moment() || profile.totals.peak_bytes != 0;
+      flame.context.push_back({profile.is_moment() ? "Live" : "Peak",
+                               has_time ? "at " + render::human_time(profile.peak_time_ns) : "no byte was live"});
+    }
     render::write_flamegraph_svg(tree, flame, sink);
   }
   write_output(options.trace.output, text);

@@ -137,9 +137,12 @@ void print_timeline(const TimelineOptions& options, const replay::Analysis& anal
                                                        : "live heap and mappings";
   timeline.title =
       "L" + timeline.live.substr(1) + " of " + (program.empty() ? std::string("an unknown program") : program);
-  timeline.context = {{"Program", command_of(profile)},
-                      {profile.is_moment() ? "Live" : "Peak", render::human_bytes(profile.totals.peak_bytes) +
-                                                                  " at " + render::human_time(profile.peak_time_ns)}};
+  const bool has_time = profile.is_moment() || profile.totals.peak_bytes != 0;
+  timeline.context = {
+      {"Program", command_of(profile)},
+      {profile.is_moment() ? "Live" : "Peak",
+       has_time ? render::human_bytes(profile.totals.peak_bytes) + " at " + render::human_time(profile.peak_time_ns)
+                : "no byte was live"}};
   if (!profile.selection_text.empty()) timeline.context.push_back({"Only", profile.selection_text});
   timeline.peak_is_moment = profile.is_moment();
   timeline.start_ns = profile.begin_ns();

@@ -86,7 +86,9 @@ void ReportText::peak_rows() {
   const bool of_mappings = profile_.kind == model::Kind::kMmap;
   const bool running = profile_.integrity.ended_by == "running";
   row("peak", human_bytes(costs.peak_bytes),
-      "in " + count_of_kind(profile_, costs.peak_blocks) + ", at " + human_time(profile_.peak_time_ns));
+      costs.peak_bytes == 0
+          ? "no byte was live"
+          : "in " + count_of_kind(profile_, costs.peak_blocks) + ", at " + human_time(profile_.peak_time_ns));
   row(running       ? "live now"
       : of_mappings ? "live"
                     : "leaked",

@@ -70,6 +70,18 @@ TEST_CASE("report prints the same figures as text") {
   CHECK(report.has_line({kLoadName}));
 }
 
+TEST_CASE("a selection without blocks has a peak of 0 bytes and no time of the peak") {
+  const KnownTrace trace;
+  const Outcome report = run({"report", trace.path(), "--min-size", "1G"});
+  CHECK(report.status == 0);
+  CHECK(report.has_line({"peak", "0 B", "no byte was live"}));
+  CHECK_FALSE(report.has_line({"peak", "0 blocks"}));
+  const Outcome picture = run({"flamegraph", trace.path(), "--min-size", "1G", "-o", "-"});
+  CHECK(picture.status == 0);
+  CHECK(picture.out.find("no byte was live") != std::string::npos);
+  CHECK(picture.out.find("at 0 s") == std::string::npos);
+}
+
 TEST_CASE("report --top and --frames limit what is shown, and 0 shows all") {
   const KnownTrace trace;
   CHECK(run({"report", trace.path(), "--json", "--top", "1"}).count("/top") == 1);
