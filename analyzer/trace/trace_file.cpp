@@ -121,11 +121,12 @@ void TraceFile::open_recording() {
     cut_ticks_ = ticks_now(header_).value_or(kNoCut);
 
   size_ = size_now();
-  if (size_ < header_.file_bytes && recorder_ != RecorderState::kRecording) {
-    damage_.lost_unknown();
+  const bool header_truncated = size_ < sizeof header_;  // read_header() has added a note
+  const bool truncated = size_ < header_.file_bytes && recorder_ != RecorderState::kRecording;
+  if (truncated) damage_.lost_unknown();
+  if (truncated && !header_truncated)
     damage_.note("the file is truncated at byte " + std::to_string(size_) + " of " +
                  std::to_string(header_.file_bytes));
-  }
   add_to_fingerprint(&header_, offsetof(FileHeader, mailbox));
   visit_extents(true);
   size_ = size_now();
@@ -147,7 +148,9 @@ void TraceFile::open_recording() {
   by_id_.clear();
   if (streams_.empty() && recorder_ != RecorderState::kRecording) {
     damage_.lost_unknown();
-    damage_.note("the file has no events: it is truncated, or its program ended when recording began");
+    damage_.note(damage_.notes.empty()
+                     ? "the file has no events: it is truncated, or its program ended when recording began"
+                     : "the file has no events");
   }
 }
 
@@ -293,8 +296,10 @@ void TraceFile::visit_extents(bool staging_pass) {
                    ", within its embedded symbols, which are not used");
     } else if (end > size_ && !staging_pass && recorder_ != RecorderState::kRecording) {
       damage_.lost_unknown();
-      damage_.note("the file is truncated at byte " + std::to_string(size_) +
-                   ", within an extent that ends at byte " + std::to_string(end));
+      // Otherwise open_recording() has added a note.
+      if (size_ >= header_.file_bytes)
+        damage_.note("the file is truncated at byte " + std::to_string(size_) +
+                     ", within an extent that ends at byte " + std::to_string(end));
     }
     if (header.kind == ExtentKind::kStaging && staging_pass) copy_staging(header);
     if (header.kind == ExtentKind::kFrames && !staging_pass)
@@ -312,12 +317,14 @@ void TraceFile::copy_staging(const ExtentHeader& extent) {
   StreamIndex& into = stream(extent.stream);
   if (into.has_staging) damage_.note("stream " + std::to_string(raw(extent.stream)) + " has two staging blocks");
 
+  // If the recorder is gone, visit_extents() or open_recording() adds the note about the truncation.
+  const bool adds_note = recorder_ == RecorderState::kRecording;
   // Slots of one sequence are written once, so a copy is consistent when the sequence did not change meanwhile.
   for (int attempt = 0; attempt < 100; ++attempt) {
     std::uint64_t before = 0;
     if (!input_.read_all(commit_at, &before, sizeof before)) {
       damage_.lost_unknown();
-      damage_.note(at_byte(extent.offset) + ": the file is truncated within a staging block");
+      if (adds_note) damage_.note(at_byte(extent.offset) + ": the file is truncated within a staging block");
       return;
     }
     std::uint32_t count = commit_slots(before);
@@ -331,7 +338,7 @@ void TraceFile::copy_staging(const ExtentHeader& extent) {
     if (got != count * sizeof(Slot)) {
       damage_.lost_events(count - got / sizeof(Slot));
       damage_.lost_unknown();
-      damage_.note(at_byte(slots_at + got) + ": the file is truncated within a staging block");
+      if (adds_note) damage_.note(at_byte(slots_at + got) + ": the file is truncated within a staging block");
       slots.resize(got / sizeof(Slot));
     }
     std::uint64_t after = 0;

@@ -28,9 +28,10 @@ trace::Damage all_damage(const IntegrityInput& input, const model::Recording& re
   damage.add(input.stream_damage);
   if (damage.events_lost.value_or(0) != 0 && damage.bytes == 0) {
     // Blocks are missing, but no bytes are damaged: the file was truncated between two extents. Streams after that
-    // offset are unknown.
+    // offset are unknown. If the blocks are missing in a compacted trace, TraceFile has added a note.
     damage.lost_unknown();
-    damage.note("the file is truncated at byte " + std::to_string(input.file.original_bytes()));
+    if (input.stream_damage.events_lost.value_or(0) != 0)
+      damage.note("the file is truncated at byte " + std::to_string(input.file.original_bytes()));
   }
   const bool running = input.file.recorder() == trace::RecorderState::kRecording;
   if (recording.tail_not_kill_safe && !running &&

@@ -1,6 +1,7 @@
 // From a file to a profile: the call tree, and traces that are truncated or damaged anywhere.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -179,6 +180,23 @@ TEST_CASE("A trace that is truncated at any byte is read up to that byte, and mi
     }
   }
   CHECK(refused > 0);
+}
+
+TEST_CASE("A truncated trace has one note about its truncation") {
+  TraceBuilder trace = small_trace();
+  const std::size_t frame = trace.frame_offsets(0).front();
+  const std::size_t slots = trace.staging_offset(0) + sizeof(StagingHeader);
+  for (const bool size_in_header : {false, true}) {
+    if (size_in_header) trace.header.file_bytes = trace.bytes().size();
+    const std::vector<std::uint8_t> whole = trace.bytes();
+    for (const std::size_t size : {frame + 8, slots + 1, slots - 1, sizeof(FileHeader) - 1}) {
+      CAPTURE(size_in_header, size);
+      const std::vector<std::uint8_t> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+      const std::vector<std::string> notes = profile_of(cut).integrity.notes;
+      CHECK(std::ranges::count_if(
+                notes, [](const std::string& note) { return note.find("truncated") != std::string::npos; }) == 1);
+    }
+  }
 }
 
 TEST_CASE("A trace that is damaged anywhere is read, and is not complete when events are missing") {
