@@ -78,7 +78,7 @@ void print_reallocs(const ReallocsOptions& options, const replay::Analysis& anal
                     site_name(site.frame)});
   }
   if (rows.empty()) text.line("  none");
-  else text.table({"copied", "calls", "moved", "buffers", "max calls", "its sizes", "call site"}, rows);
+  else text.table({"copied", "calls", "moved", "buffers", "max/buffer", "first-last size", "call site"}, rows);
   text.notes(names.warnings());
   write_output(options.trace.output, text.text());
 }

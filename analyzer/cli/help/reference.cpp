@@ -161,7 +161,7 @@ std::string reference_markdown(const std::vector<CommandHelp>& commands) {
           shared_options(commands, "Symbols");
   text +=
       "## Environment variables\n\nSettings of the recorder, read when the program starts. An option of "
-      "`heapprof record` sets its variable.\n\n" +
+      "`heapprof record` sets its variable. In the effects, FILE, SIZE and N stand for the value.\n\n" +
       variables();
   text += "## Exit statuses\n\n" + exit_status_table(common_exit_statuses());
   for (const CommandHelp& command : commands)

@@ -133,7 +133,7 @@ void declare_flamegraph(CLI::App& app, Chosen& chosen) {
   CLI::App& command =
       add_command(app, kWhere, "flamegraph", "Draw all stacks: an SVG for any browser, or folded text");
   add_trace_options(command, options->trace, {.json = false});
-  add_cost(command, options->cost, "Draw the width of each frame by this cost");
+  add_cost(command, options->cost, "Draw each frame as wide as its share of this cost");
   const WordsFor<Format> formats = {{"svg", Format::kSvg}, {"folded", Format::kFolded}};
   const CLI::Option* const format =
       add_format(command, options->format, formats, "Write a picture, or a line of text for each stack");
@@ -173,6 +173,9 @@ void declare_reallocs(CLI::App& app, Chosen& chosen) {
       add_command(app, kWhere, "reallocs", "Print buffers that grow by realloc, and the bytes that it copies");
   add_trace_options(command, options->trace);
   add_top(command, options->top, "call sites");
+  command.footer(
+      "In the table, max/buffer is the highest number of realloc calls for one buffer, and first-last size is the "
+      "size of that buffer before the first and after the last of these calls.");
   choose(command, chosen, options, [](ReallocsOptions& read) { refuse_mappings(read.trace, "reallocs"); });
 }
 
@@ -302,9 +305,9 @@ void declare_check(CLI::App& app, Chosen& chosen) {
   add_text(command, "--junit", options->junit, "FILE", "Write the results to FILE too, as JUnit XML");
   command.footer(
       "Exit status 3: a limit is exceeded. Exit status 1: there is no verdict, because the trace is incomplete, or "
-      "because no stack or thread matches --function, --module or --thread (was it renamed?). With a limit of 0 for "
-      "--max-peak, --max-allocated or --max-allocations, names without a match are no error: nothing may be "
-      "allocated there.");
+      "because no stack or thread matches --function, --module or --thread, for example after a function was "
+      "renamed. With a limit of 0 for --max-peak, --max-allocated or --max-allocations, a name that matches nothing "
+      "is no error, because such a limit requires that nothing is allocated.");
   const CLI::Option* const trace = command.get_option("TRACE");
   choose(command, chosen, options, [trace](CheckOptions& read) {
     bool any = !read.baseline.empty();

@@ -70,8 +70,8 @@ void add_selection(CLI::App& command, replay::Selection& selection, SelectionTex
        "Select stacks with a frame in a program or library whose name or path matches PATTERN; * and ? are wildcards "
        "(repeatable)");
   list("--function", texts.functions, "REGEX",
-       "Select stacks with a function whose name matches REGEX, an extended regular expression, or contains its text "
-       "(repeatable)");
+       "Select stacks with a function whose name matches REGEX, an extended regular expression, or contains REGEX "
+       "literally (repeatable)");
   list("--not-function", texts.not_functions, "REGEX",
        "Exclude stacks with a function whose name matches REGEX (repeatable)");
   add_word<model::Kind>(command, "--kind", selection.kind,

@@ -62,6 +62,7 @@ TEST_CASE("reallocs prints the same figures as text") {
   const Outcome reallocs = run({"reallocs", trace.path()});
   CHECK(reallocs.has_line({"copied", "144 B"}));
   CHECK(reallocs.has_line({"reallocs", "4", "2 buffers", "50.0%"}));
+  CHECK(reallocs.has_line({"buffers", "max/buffer", "first-last size", "call site"}));
   CHECK(reallocs.has_line({"144 B", "3", "66.7%", "1", "3", "16 B to 1.00 KiB", "demo+0x100"}));
   const Outcome one = run({"reallocs", trace.path(), "--top", "1"});
   CHECK(one.has_line({"1 of 2 sites"}));
