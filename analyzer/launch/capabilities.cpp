@@ -199,7 +199,8 @@ bool plan_privileges(const std::string& path, const std::string& loader, const s
                         "      for programs that others start; see heapprof install-secure --help"};
     return false;
   }
-  // The loader reads the program, which the kernel would only have executed.
+  // The kernel only needs permission to execute the program. A loader that is executed instead also needs permission
+  // to read it.
   const std::string problem = run_as_user(privileges, [&] {
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     return fd < 0 ? std::string(std::strerror(errno)) : (close(fd), std::string());

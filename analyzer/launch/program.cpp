@@ -134,7 +134,7 @@ bool same_file(const std::string& a, const std::string& b) {
          status_a.st_ino == status_b.st_ino;
 }
 
-/// A loader executed as a program loads another one, and heeds LD_PRELOAD in doing so.
+/// A dynamic loader is itself static, but executed as a program, it loads another program, with LD_PRELOAD.
 bool is_loader(const std::string& path) {
   const File self("/proc/self/exe");
   if (!self.is_open()) return false;
@@ -259,8 +259,8 @@ bool check_program(const std::string& path, const Architecture& recorder, std::s
       if (errno == EACCES)
         return refuse(refusal, 126,
                       current +
-                          " can be executed, but not read, which its loader and heapprof must; record a copy "
-                          "that you can read, or as a user who can read it");
+                          " can be executed but not read, and its loader and heapprof need to read it; record a "
+                          "copy that you can read, or record it as a user who can read it");
       if (current == path || errno != ENOENT) return true;
       return refuse(refusal, 127, path + " names an interpreter that does not exist: " + current);
     }

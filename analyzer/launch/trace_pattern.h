@@ -17,7 +17,7 @@ std::string fixed_name(const std::string& pattern);
 /// nearest parent that exists must be writable. False: `error` is one line with the reason.
 bool check_writable(const std::string& pattern, std::string& error);
 
-/// Removes the file `name` (from fixed_name()) if it exists and `force` is set. False: it exists still; `error` is
+/// Removes the file `name` (from fixed_name()) if it exists and `force` is set. False: it still exists; `error` is
 /// one line with what to do.
 bool remove_existing(const std::string& name, bool force, std::string& error);
 

@@ -82,7 +82,7 @@ void Replay::begin_slice() {
 }
 
 template <bool kResolve>
-void Replay::run_part(std::size_t from, std::size_t count) {
+void Replay::run_part(std::size_t from, std::size_t to) {
   // A call tree that fits the cache needs no prefetch.
   const bool prefetch_nodes = heap_costs_.node_count() > kManyNodes;
   std::array<std::uint64_t, kHashes> hashes;  // of the events ahead, by index
@@ -90,10 +90,10 @@ void Replay::run_part(std::size_t from, std::size_t count) {
     hashes[i % kHashes] = BlockTable::hash_of(events_[i].address);
     blocks_.prefetch_group(hashes[i % kHashes]);
   };
-  for (std::size_t i = from; i < std::min(from + kGroupAhead, count); ++i) prefetch_group(i);
-  for (std::size_t i = from; i < count; ++i) {
-    if (i + kGroupAhead < count) [[likely]] {
-      if (i + kEventAhead < count) __builtin_prefetch(&events_[i + kEventAhead]);
+  for (std::size_t i = from; i < std::min(from + kGroupAhead, to); ++i) prefetch_group(i);
+  for (std::size_t i = from; i < to; ++i) {
+    if (i + kGroupAhead < to) [[likely]] {
+      if (i + kEventAhead < to) __builtin_prefetch(&events_[i + kEventAhead]);
       prefetch_group(i + kGroupAhead);
       blocks_.prefetch_entry(hashes[(i + kEntryAhead) % kHashes]);
       if (prefetch_nodes) {

@@ -101,7 +101,7 @@ std::vector<std::string> DebugFiles::linked_paths(const std::string& link) const
   std::error_code error;
   const std::string real = folder_of(std::filesystem::canonical(main_path_, error).string());
   if (!error && real != folders.front()) folders.push_back(real);
-  // A deleted program that still runs is opened in /proc; its debug file may still exist at the recorded place.
+  // A deleted program that still runs is opened in /proc; its debug file may still exist at the recorded path.
   const std::string recorded = folder_of(recorded_path_);
   if (options_.sysroot.empty() && recorded != folders.front()) folders.push_back(recorded);
   std::vector<std::string> paths;

@@ -15,8 +15,8 @@ namespace {
 /// Address ranges of all entries of a module: more than the largest programs have, and at most 1.5 GB of memory.
 constexpr std::size_t kMaxRanges = 64u << 20;
 
-/// `file` of a unit compiled in `folder`, without "." and "..", which every path of a build outside of the source
-/// tree has. Where a symbolic link precedes "..", the result is another file, which is rare.
+/// The path of `file`, which a unit compiled in `folder` names, without "." and "..": the paths of a build outside of
+/// the source tree contain them. After a symbolic link, removing ".." gives the path of another file, which is rare.
 std::string absolute_path(const char* file, const char* folder) {
   if (file == nullptr || *file == '\0') return {};
   const std::filesystem::path path(file);

@@ -36,7 +36,7 @@ struct TrendWords {
 constexpr TrendWords kTrends[] = {
     {Growth::kGrowing, "growing", "growing", "growing", "live bytes rose until the end"},
     {Growth::kStable, "stable", "stable", "kept", "live bytes stopped rising"},
-    {Growth::kInUse, "in use", "in_use", "in_use", "stacks that free most of their blocks"}};
+    {Growth::kInUse, "in use", "in_use", "in_use", "most of their blocks were freed"}};
 
 const TrendWords& words_for(Growth growth) {
   return *std::find_if(std::begin(kTrends), std::end(kTrends),

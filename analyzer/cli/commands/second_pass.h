@@ -26,7 +26,7 @@ void replay_events(const TraceOptions& options, const replay::Analysis& analysis
       [&](double share, std::uint64_t events) { progress.show(share, events); }, {.visit_leaked = survivors});
 }
 
-/// The lifetime of the block that `event`, a free, frees.
+/// The lifetime of the freed block. Precondition: `event` is a free.
 inline std::uint64_t lifetime_of(const replay::ProfileEvent& event) noexcept {
   return event.time_ns - std::min(event.allocated_ns, event.time_ns);
 }

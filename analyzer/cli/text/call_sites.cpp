@@ -62,8 +62,8 @@ bool is_of_cxx_library(std::string_view name) {
   constexpr std::string_view kStd = "std::";
   if (!name.starts_with(kStd)) return false;
   name.remove_prefix(kStd.size());
-  for (const std::string_view inlined : {"__cxx11::", "__1::", "__debug::", "__cxx1998::"})
-    if (name.starts_with(inlined)) name.remove_prefix(inlined.size());
+  for (const std::string_view inner : {"__cxx11::", "__1::", "__debug::", "__cxx1998::"})
+    if (name.starts_with(inner)) name.remove_prefix(inner.size());
   static constexpr std::string_view kNames[] = {
       // Allocators, and helpers that construct objects.
       "allocator<", "allocator_traits<", "__new_allocator<", "__allocate_guarded<", "_Construct<", "construct_at<",
