@@ -20,6 +20,7 @@
 #include "harness.h"
 #include "library_copies.h"
 #include "preload/unwind/modules.h"
+#include "tests/support/skip_case.h"
 
 using namespace unwind_test;
 
@@ -148,7 +149,7 @@ TEST_CASE("two libraries are loaded in turn, at one address if possible") {
   INFO(here.result.first_difference);
   CHECK(here.result.different == 0);
   CHECK(here.result.stacks == loads * 8);
-  if (addresses.size() == loads) WARN("no address was used twice, so this test proves little");
+  if (addresses.size() == loads) heapprof::test::skip_case("no address was used twice");
   // Each library is defined once for each address at which it was loaded, not for each load.
   std::size_t defined = 0;
   for (const auto& [id, known] : Tree::modules()) defined += ids_before.contains(id) ? 0 : 1;
