@@ -288,5 +288,15 @@ class Soak(harness.Case):
                                          "site_program": int(truth["program"])})
 
 
+class Unaligned(harness.Case):
+    def test_calls_with_a_stack_that_is_not_aligned(self):
+        run = self.record(harness.program("embedded_unaligned"))
+        self.assertEqual(run.stdout, "done\n")
+        report = self.report(run.trace)
+        self.assert_sound(report)
+        own = [row for row in self.all_stacks(run.trace, "allocations") if row["stack"][0]["module"].endswith("unaligned")]
+        self.assertEqual(sum(row["blocks"] for row in own), 101)
+
+
 if __name__ == "__main__":
     harness.main()

@@ -23,8 +23,8 @@ struct CallFrame {
   std::uint64_t size;                     ///< the requested size
   const void* outer_reallocating;         ///< ThreadLocal::reallocating before this call
   recorder::InterceptedCall interrupted;  ///< the entry of the thread's list that this call overwrote
-  /// Set for calls that allocate. Aligned so that the frame's size is a multiple of the stack's alignment.
-  alignas(16) recorder::AllocatorCall call;
+  std::uint64_t padding;  ///< the frame's address is a multiple of 8 only, so nothing here may be aligned to 16
+  recorder::AllocatorCall call;  ///< set for calls that allocate
   const PatchedFunction* function;
   // The frame that the stub created.
   std::uint64_t host_fp;
@@ -47,6 +47,6 @@ struct CallFrame {
 };
 // trampoline.S uses these offsets as numbers.
 static_assert(offsetof(CallFrame, original) == 72 && offsetof(CallFrame, action) == 80 &&
-              offsetof(CallFrame, host_fp) == 176);
+              offsetof(CallFrame, host_fp) == 176 && alignof(CallFrame) == 8);
 
 }  // namespace heapprof::intercept

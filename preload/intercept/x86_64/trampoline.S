@@ -9,8 +9,8 @@
  * sixteen vector registers are saved only around the two functions that record. docs/embedded-allocators.md describes
  * reasons and costs.
  *
- * Frame, from rbp down: CallFrame (176 bytes and the PatchedFunction), sixteen vector registers; 448 bytes with the
- * return address. Frame-pointer walkers and, by the unwind information below, exceptions pass through it. */
+ * Frame, from rbp down: CallFrame (176 bytes and the PatchedFunction), sixteen vector registers; up to 456 bytes with
+ * the return address. Frame-pointer walkers and, by the unwind information below, exceptions pass through it. */
 
 #define FRAME -176
 
@@ -91,6 +91,7 @@ heapprof_intercept_entry:
         .cfi_def_cfa %rbp, 16
         .cfi_offset %rbp, -16
         subq    $424, %rsp
+        andq    $-16, %rsp      /* GCC's -fipa-stack-alignment: callers that know the function may not align it */
         save_registers
         leaq    FRAME(%rbp), %rdi
         call    heapprof_intercept_begin
