@@ -3,6 +3,7 @@
 #include "preload/hooks/dropped_registrations.h"
 #include "preload/hooks/hook.h"
 #include "preload/hooks/jit_frames.h"
+#include "preload/hooks/musl.h"
 #include "preload/intercept/intercept.h"
 #include "preload/real/functions.h"
 #include "preload/real/next_symbol.h"
@@ -34,7 +35,10 @@ const char* why_hooks_are_not_reached() noexcept {
   if (recorder::state() == recorder::State::kNew) recorder::start();
   recorder::prepare_environment();
   // In a process that is not recorded, the first registration searches, because most processes register nothing.
-  if (recorder::state() == recorder::State::kOn) find_unwinding_library();
+  if (recorder::state() == recorder::State::kOn) {
+    find_unwinding_library();
+    prepare_for_musl();
+  }
   const bool free_is_patched = intercept::start();
   if (recorder::state() == recorder::State::kOn && !free_is_patched && !program_reaches_hooks())
     recorder::log(recorder::LogLevel::kWarn, why_hooks_are_not_reached());

@@ -23,9 +23,8 @@
 #include "preload/recorder/recorder.h"
 #include "preload/sys/guarded_read.h"
 #include "preload/sys/kernel.h"
+#include "preload/sys/loader.h"
 #include "preload/unwind/unwinder.h"
-
-#pragma weak _r_debug
 
 namespace heapprof::intercept {
 
@@ -52,12 +51,12 @@ constinit Memory* g_memory = nullptr;
 /// The loader's list of the next namespace; null: there is none, or glibc is older than 2.35. Lists are never
 /// removed.
 const r_debug* next_namespace(const r_debug* list) noexcept {
-  if (_r_debug.r_version < 2) return nullptr;
+  if (sys::loader()->r_version < 2) return nullptr;
   return reinterpret_cast<const r_debug*>(
       __atomic_load_n(&reinterpret_cast<const r_debug_extended*>(list)->r_next, __ATOMIC_ACQUIRE));
 }
 
-bool is_main(const link_map& map) noexcept { return map.l_addr == _r_debug.r_map->l_addr; }
+bool is_main(const link_map& map) noexcept { return map.l_addr == sys::loader()->r_map->l_addr; }
 
 /// Examines the objects that are new on the lists of all namespaces. In the state RT_ADD, the loader is adding to a
 /// list: a new object is mapped, and none of its code has run. That does not hold if a scan was missed, because the
@@ -67,13 +66,14 @@ void scan() noexcept {
   Memory& memory = *g_memory;
   ObjectExaminer& examiner = memory.examiner;
   const bool missed = take_missed_scan();
-  const std::uint64_t loader = getauxval(AT_BASE);
+  const r_debug* const first_list = sys::loader();
+  const std::uint64_t loader = sys::is_musl() ? first_list->r_ldbase : getauxval(AT_BASE);
   const std::uint64_t vdso = getauxval(AT_SYSINFO_EHDR);
   sys::GuardedReader reader;
   link_map libc{};
   bool complete = true;
   LoadedObjects* objects = memory.objects;
-  for (const r_debug* list = &_r_debug; list != nullptr && objects != memory.objects + kMaxNamespaces;
+  for (const r_debug* list = first_list; list != nullptr && objects != memory.objects + kMaxNamespaces;
        list = next_namespace(list), ++objects) {
     complete &= objects->update(&list->r_map, reader, memory.scratch, missed, [&](const link_map& map) {
       if (map.l_ld == _DYNAMIC || map.l_addr == loader || (vdso != 0 && map.l_addr == vdso) || map.l_ld == nullptr)
@@ -83,7 +83,7 @@ void scan() noexcept {
           (list->r_state == r_debug::RT_ADD && !missed && !objects->overflowed() && !a_scan_was_missed()) ||
           has_one_thread();
       if (!examiner.is_libc()) examiner.examine(map, is_main(map), Role::kOther, no_thread_inside);
-      else if (list != &_r_debug) examiner.examine(map, false, Role::kOtherNamespaceLibc, no_thread_inside);
+      else if (list != first_list) examiner.examine(map, false, Role::kOtherNamespaceLibc, no_thread_inside);
       else libc = map;
     });
   }
@@ -105,7 +105,8 @@ void loader_event() noexcept {
 }  // namespace
 
 bool start() noexcept {
-  if (recorder::state() != recorder::State::kOn || !recorder::g_settings.embedded_allocators || &_r_debug == nullptr)
+  if (recorder::state() != recorder::State::kOn || !recorder::g_settings.embedded_allocators ||
+      sys::loader() == nullptr)
     return false;
   g_memory = static_cast<Memory*>(sys::map_private(sizeof(Memory)));
   if (g_memory == nullptr) return false;

@@ -1,6 +1,7 @@
 #include "preload/real/functions.h"
 
 #include "preload/real/next_symbol.h"
+#include "preload/real/substitutes.h"
 
 namespace heapprof::real {
 
@@ -26,6 +27,7 @@ void find_functions() noexcept {
   HEAPPROF_OPTIONAL_REAL_FUNCTIONS(HEAPPROF_FIND)
 #undef HEAPPROF_FIND
   set(g_functions.program_free, first_symbol("free"));
+  substitute_missing_functions();
   g_functions.found.store(true, std::memory_order_release);
 }
 

@@ -12,7 +12,8 @@
 
 namespace heapprof::real {
 
-/// Result, name and parameters of every function that each supported libc has.
+/// Result, name and parameters of every function that each supported glibc has; substitutes.h has those that musl
+/// lacks.
 #define HEAPPROF_REAL_FUNCTIONS(X)                                                         \
   X(void*, malloc, (std::size_t))                                                          \
   X(void*, calloc, (std::size_t, std::size_t))                                             \

@@ -7,9 +7,7 @@
 #include <cstdint>
 
 #include "preload/real/dynamic_symbols.h"
-
-// Defined by ld.so (GLIBC_2.2.5). Weak, so that the library is linked without ld.so.
-#pragma weak _r_debug
+#include "preload/sys/loader.h"
 
 namespace heapprof::real {
 
@@ -24,11 +22,16 @@ struct DirectReader {
   }
 };
 
-void* find_in(const link_map& map, const char* name) noexcept {
+/// The first object of the loader's list: the program. Null without a loader.
+const link_map* first_object() noexcept { return sys::loader() == nullptr ? nullptr : sys::loader()->r_map; }
+
+/// `bytes` receives the function's size, of an IFUNC that of its resolver.
+void* find_in(const link_map& map, const char* name, std::uint64_t* bytes = nullptr) noexcept {
   DynamicSymbols object;
   DirectReader reader;
   ElfW(Sym) symbol;
   if (!read_dynamic_symbols(map, reader, object) || !find_symbol(object, name, reader, symbol)) return nullptr;
+  if (bytes != nullptr) *bytes = symbol.st_size;
   const std::uintptr_t address = object.load_bias + symbol.st_value;
   if ((symbol.st_info & 0xf) != STT_GNU_IFUNC) return reinterpret_cast<void*>(address);
   // AArch64 resolvers take these arguments (sys/ifunc.h). Those of other architectures ignore them.
@@ -39,39 +42,36 @@ void* find_in(const link_map& map, const char* name) noexcept {
 }
 
 const link_map* this_library() noexcept {
-  const link_map* map = _r_debug.r_map;
+  const link_map* map = first_object();
   while (map != nullptr && map->l_ld != _DYNAMIC) map = map->l_next;
   return map;
 }
 
 }  // namespace
 
-void* following_symbol(const char* name) noexcept {
-  if (&_r_debug == nullptr) return nullptr;
+void* following_symbol(const char* name, std::uint64_t* bytes) noexcept {
   const link_map* map = this_library();
   while (map != nullptr && (map = map->l_next) != nullptr)
-    if (void* found = find_in(*map, name)) return found;
+    if (void* found = find_in(*map, name, bytes)) return found;
   return nullptr;
 }
 
 void* next_symbol(const char* name) noexcept {
   if (void* found = following_symbol(name)) return found;
-  if (&_r_debug == nullptr) return nullptr;
   const link_map* const self = this_library();
-  for (const link_map* map = _r_debug.r_map; map != self; map = map->l_next)
+  for (const link_map* map = first_object(); map != self; map = map->l_next)
     if (void* found = find_in(*map, name)) return found;
   return nullptr;
 }
 
 void* first_symbol(const char* name) noexcept {
-  if (&_r_debug == nullptr) return nullptr;
-  for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next)
+  for (const link_map* map = first_object(); map != nullptr; map = map->l_next)
     if (void* found = find_in(*map, name)) return found;
   return nullptr;
 }
 
 bool program_defines(const char* name) noexcept {
-  return &_r_debug != nullptr && _r_debug.r_map != nullptr && find_in(*_r_debug.r_map, name) != nullptr;
+  return first_object() != nullptr && find_in(*first_object(), name) != nullptr;
 }
 
 }  // namespace heapprof::real

@@ -9,6 +9,8 @@
 // one of them and defines every function that is looked up here.
 #pragma once
 
+#include <cstdint>
+
 namespace heapprof::real {
 
 /// The next definition of `name` after this library, else the first one before it (when libc.so.6 itself is
@@ -16,8 +18,8 @@ namespace heapprof::real {
 void* next_symbol(const char* name) noexcept;
 
 /// The next definition of `name` after this library. Objects before this library belong to the program, not to libc,
-/// and are not searched.
-void* following_symbol(const char* name) noexcept;
+/// and are not searched. `bytes`, unless null, receives the size of the function's code.
+void* following_symbol(const char* name, std::uint64_t* bytes = nullptr) noexcept;
 
 /// The definition that the program's own references to `name` reach: the first one, as dlsym(RTLD_DEFAULT).
 void* first_symbol(const char* name) noexcept;

@@ -7,10 +7,8 @@
 
 #include "common/c_string.h"
 #include "preload/real/dynamic_symbols.h"
+#include "preload/sys/loader.h"
 #include "preload/sys/loader_list.h"
-
-// Defined by ld.so (GLIBC_2.2.5). Weak, so that the library is linked without ld.so.
-#pragma weak _r_debug
 
 namespace heapprof::real {
 
@@ -27,7 +25,7 @@ bool is_unwinding_library(const char* path) noexcept {
 
 LibrarySearch find_unwinding_functions(const char* const* names, void** functions, std::size_t count,
                                        sys::GuardedReader& reader) noexcept {
-  if (&_r_debug == nullptr) return LibrarySearch::kUnreadable;
+  if (sys::loader() == nullptr) return LibrarySearch::kUnreadable;
   bool found = false;
   const auto find_in_object = [&](const link_map& map) {
     char path[1024];
@@ -48,7 +46,7 @@ LibrarySearch find_unwinding_functions(const char* const* names, void** function
   constexpr unsigned kMaxTries = 4;
   bool complete = false;
   for (unsigned tries = 0; !complete && !found && !reader.refused() && tries != kMaxTries; ++tries)
-    complete = sys::visit_loader_list(&_r_debug.r_map, reader, find_in_object);
+    complete = sys::visit_loader_list(&sys::loader()->r_map, reader, find_in_object);
   reader.close();
   return found ? LibrarySearch::kFound : complete ? LibrarySearch::kNone : LibrarySearch::kUnreadable;
 }

@@ -24,6 +24,19 @@ inline void record_allocation(ThreadState& thread, const void* block, std::size_
   if (t_local.reallocating == block) t_local.reallocating = nullptr;
 }
 
+struct CodeRange {
+  std::uint64_t begin;
+  std::uint64_t end;
+};
+/// Of record_outer_call_of(); unused ranges are empty.
+constinit CodeRange g_allocator_code[4] = {};
+
+bool is_part_of_outer_call(ProgramCounter pc) noexcept {
+  for (const CodeRange& code : g_allocator_code)
+    if (to_address(pc) - code.begin < code.end - code.begin) return true;
+  return false;
+}
+
 /// A signal handler may allocate a block and free it during the real malloc, which then returns the same address:
 /// that is another allocation, which must not count as recorded (AllocatorCall::recorded).
 inline void forget_inner_block(const void* block) noexcept { t_local.inner_blocks.remove(block); }
@@ -131,7 +144,15 @@ void detail::allocated(const void* block, std::size_t size, ProgramCounter pc, S
 
 void detail::allocated_inside(const void* block, std::size_t size, ProgramCounter pc, StackPointer sp,
                               std::uint64_t fp) noexcept {
-  allocated_slow(block, size, pc, sp, fp);
+  if (!is_part_of_outer_call(pc)) allocated_slow(block, size, pc, sp, fp);
+}
+
+void record_outer_call_of(std::uint64_t begin, std::uint64_t end) noexcept {
+  for (CodeRange& code : g_allocator_code) {
+    if (code.end != 0) continue;
+    code = {begin, end};
+    return;
+  }
 }
 
 void detail::freed(const void* block, ProgramCounter pc, StackPointer sp, std::uint64_t fp) noexcept {

@@ -55,6 +55,11 @@ class AllocatorCall {
   std::uint32_t blocks_before_;  ///< inner_blocks.count() when this inner call began; not set in the outermost call
 };
 
+/// Calls of hooks by the code in [begin, end), while a hook is inside the real allocator, are parts of the outer call
+/// and are not recorded; the outer hook records the block. For real functions that are made of hooks and whose own
+/// frame must not be in the stack. At most 4 ranges, while there is one thread.
+void record_outer_call_of(std::uint64_t begin, std::uint64_t end) noexcept;
+
 namespace detail {
 // Called for every event, so everything is passed in registers.
 void allocated(const void* block, std::size_t size, ProgramCounter pc, StackPointer sp, std::uint64_t fp) noexcept;

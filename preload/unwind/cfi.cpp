@@ -144,7 +144,8 @@ std::uint64_t CfiReader::pointer(std::uint8_t encoding, std::uint64_t data_base)
 }
 
 CfiResult find_cfi(const ElfObject& object, std::uint64_t pc, CfiEntry& entry) noexcept {
-  if (object.eh_frame_hdr == 0) return CfiResult::kNone;
+  if (object.eh_frame_hdr == 0)
+    return object.eh_frame.begin == 0 ? CfiResult::kNone : find_cfi_linear(object.eh_frame, pc, entry);
   CfiReader reader({object.eh_frame_hdr, object.hdr_segment.end});
   if (reader.take<std::uint8_t>() != 1) return CfiResult::kInvalid;
   const auto frames_encoding = reader.take<std::uint8_t>();

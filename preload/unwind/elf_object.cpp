@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "preload/sys/kernel.h"
+#include "preload/sys/loader.h"
 #include "preload/sys/proc_maps.h"
 #include "preload/unwind/dwarf.h"
 #include "preload/unwind/unwinder.h"
@@ -29,7 +30,6 @@ struct FindObjectResult {
 extern "C" {
 [[gnu::weak]] int heapprof_dl_find_object(void* address, FindObjectResult* result) __asm__(HEAPPROF_FIND_OBJECT);
 }
-extern r_debug _r_debug [[gnu::weak]];  // ld.so, GLIBC_2.2.5: the addresses of the loader and the main program
 
 namespace heapprof::unwind {
 
@@ -218,7 +218,7 @@ void read_object(const ObjectLocation& location, ElfObject& object) noexcept {
   object.load_bias = location.load_bias;
   object.eh_frame_hdr = location.eh_frame_hdr;
   object.hdr_segment = object.eh_frame_segment = object.text = location.map;
-  object.build_id = {};
+  object.build_id = object.eh_frame = {};
   ProgramHeaders headers;
   if (read_headers(location.map, headers)) {
     if (location.load_bias_known) headers.load_bias = location.load_bias;
@@ -265,6 +265,57 @@ void read_object(const ObjectLocation& location, ElfObject& object) noexcept {
   object.identity = hash;
 }
 
+namespace {
+
+/// Whether the section of the file `fd` is .eh_frame. `names`: the section of names.
+bool is_eh_frame(int fd, const ElfW(Shdr) & section, const ElfW(Shdr) & names) noexcept {
+  static constexpr char kName[] = ".eh_frame";
+  char name[sizeof kName];
+  return (section.sh_flags & SHF_ALLOC) != 0 && section.sh_type != SHT_NOBITS &&
+         sys::pread(fd, name, sizeof name, names.sh_offset + section.sh_name) == sizeof name &&
+         std::memcmp(name, kName, sizeof kName) == 0;
+}
+
+Span eh_frame_of_file(int fd, const ElfObject& object) noexcept {
+  ElfW(Ehdr) header;
+  ElfW(Shdr) names, section;
+  const auto read_section = [&](std::uint32_t index, ElfW(Shdr) & to) noexcept {
+    return sys::pread(fd, &to, sizeof to, header.e_shoff + index * sizeof to) == sizeof to;
+  };
+  // The file may have been replaced since it was loaded.
+  if (sys::pread(fd, &header, sizeof header, 0) != sizeof header ||
+      std::memcmp(&header, reinterpret_cast<const void*>(object.map.begin), sizeof header) != 0 ||
+      header.e_shentsize != sizeof section || !read_section(header.e_shstrndx, names))
+    return {};
+  for (std::uint32_t i = 0; i < header.e_shnum; ++i) {
+    if (!read_section(i, section)) return {};
+    if (!is_eh_frame(fd, section, names)) continue;
+    const std::uint64_t begin = object.load_bias + section.sh_addr;
+    ProgramHeaders headers;
+    if (!read_headers(object.map, headers)) return {};
+    const Span segment = segment_of(headers, object.map, begin);
+    if (segment.end == 0 || section.sh_size > segment.end - begin) return {};
+    return {begin, begin + section.sh_size};
+  }
+  return {};
+}
+
+}  // namespace
+
+void find_eh_frame(ElfObject& object) noexcept {
+  if (object.map.begin == g_vdso.begin || object.map.end - object.map.begin < sizeof(ElfW(Ehdr))) return;
+  auto* const memory = static_cast<char*>(sys::map_private(kPathMemoryBytes));
+  if (memory == nullptr) return;
+  if (read_mapped_path(object.map.begin, memory)) {
+    const int fd = sys::open(memory, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (!sys::failed(fd)) {
+      object.eh_frame = eh_frame_of_file(fd, object);
+      sys::close(fd);
+    }
+  }
+  sys::unmap(memory, kPathMemoryBytes);
+}
+
 void start_elf_objects() noexcept {
   g_executed = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   ProgramHeaders headers;
@@ -273,10 +324,13 @@ void start_elf_objects() noexcept {
     for (std::uint32_t i = 0; i < headers.count; ++i)
       if (headers.begin[i].p_type == PT_LOAD) g_vdso = {vdso, vdso + page_end(headers.begin[i].p_memsz)};
   }
-  if (&_r_debug == nullptr || _r_debug.r_ldbase == 0) return;
-  g_main = _r_debug.r_map;  // the first entry of the list is always the program, and is never removed
+  const r_debug* const loader = sys::loader();
+  if (loader == nullptr || loader->r_ldbase == 0) return;
+  g_main = loader->r_map;  // the first entry of the list is always the program, and is never removed
   find_main_map();
-  const std::uint64_t base = _r_debug.r_ldbase;
+  // musl never unloads an object, and its code is not only the loader's: its events mean nothing.
+  if (sys::is_musl()) return;
+  const std::uint64_t base = loader->r_ldbase;
   if (!read_headers({base, base + kPage}, headers)) return;
   for (std::uint32_t i = 0; i < headers.count; ++i) {
     const auto& segment = headers.begin[i];

@@ -37,6 +37,7 @@ struct ElfObject {
   std::uint64_t eh_frame_hdr;  ///< 0: none
   Span hdr_segment;            ///< the segment that holds .eh_frame_hdr
   Span eh_frame_segment;       ///< the segment that holds .eh_frame
+  Span eh_frame;               ///< .eh_frame, where there is no .eh_frame_hdr: see find_eh_frame()
   Span text;                   ///< the largest executable segment
   Span build_id;
 };
@@ -49,6 +50,10 @@ bool find_object(std::uint64_t pc, ObjectLocation& location) noexcept;
 
 /// Reads the headers of the object at `location`.
 void read_object(const ObjectLocation& location, ElfObject& object) noexcept;
+
+/// Finds .eh_frame of an object without .eh_frame_hdr by the section headers of its file. Debian's musl-gcc links
+/// programs so. Costs some ten system calls.
+void find_eh_frame(ElfObject& object) noexcept;
 
 /// Returns the object's path: absolute, "[vdso]" for the vdso, else `name`, the loader's. The path may be in
 /// `memory`, which is set to null or to kPathMemoryBytes of mapped memory that the caller unmaps after use.

@@ -1,6 +1,7 @@
 #include "preload/unwind/modules.h"
 
 #include "preload/sys/kernel.h"
+#include "preload/sys/loader.h"
 
 namespace heapprof::unwind {
 
@@ -77,6 +78,7 @@ Module* find_or_add(const ElfObject& found) noexcept {
   Module* const module = allocate(index);
   if (module == nullptr) return nullptr;
   static_cast<ElfObject&>(*module) = found;
+  if (module->eh_frame_hdr == 0) find_eh_frame(*module);
   module->id = ModuleId{index};
   detail::module_states[index].load_bias = found.load_bias;
   module->next = first;
@@ -90,6 +92,18 @@ Module* find_or_add(const ElfObject& found) noexcept {
   return module;
 }
 
+/// Returns the known module that holds `pc`, or null.
+Module* find_known(std::uint64_t pc) noexcept {
+  for (const auto& head : g_heads) {
+    for (std::uint32_t index = head.load(std::memory_order_acquire); index != 0;) {
+      Module* const module = module_at(index);
+      if (module->map.contains(pc)) return module;
+      index = module->next;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 void start_modules() noexcept {
@@ -100,6 +114,13 @@ void start_modules() noexcept {
 }
 
 Module* find_module(std::uint64_t pc, std::uint64_t generation) noexcept {
+  // musl never unloads an object, so a known module is still there.
+  if (sys::is_musl()) {
+    if (Module* const known = find_known(pc)) {
+      state_of(known->id).confirmed.store(generation, std::memory_order_release);
+      return known;
+    }
+  }
   ObjectLocation location;
   if (!find_object(pc, location)) return nullptr;
   ElfObject found{};

@@ -1,5 +1,6 @@
 #include "preload/unwind/stack_bounds.h"
 
+#include <sys/auxv.h>
 #include <sys/uio.h>
 
 #include "preload/sys/kernel.h"
@@ -51,8 +52,9 @@ std::uint64_t own_stack_top() noexcept {
   // The main thread's thread pointer points to memory between libraries, not to its stack. If it were used as the
   // top, a capture on an alternate stack below it would probe thousands of pages that are no stack.
   const bool main_thread = sys::thread_id() == sys::process_id();
+  // musl lacks __libc_stack_end. The kernel puts AT_RANDOM's bytes above everything else on the stack at the start.
   return !main_thread                   ? arch::thread_pointer()
-         : &__libc_stack_end == nullptr ? 0
+         : &__libc_stack_end == nullptr ? getauxval(AT_RANDOM)
                                         : reinterpret_cast<std::uint64_t>(__libc_stack_end);
 }
 

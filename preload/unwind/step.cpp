@@ -1,10 +1,33 @@
 #include "preload/unwind/step.h"
 
+#include "preload/unwind/return_path.h"
+
 namespace heapprof::unwind {
 
 namespace detail {
 constinit RuleCache rules;
+constinit FollowedCode followed_code{};
+constinit ReturnPathFinder* return_path_finder = nullptr;
 }  // namespace detail
+
+namespace {
+
+/// The rule of code without unwind information, by its return path where code may be followed.
+Rule rule_by_return_path(ModuleId module, std::uint64_t pc) noexcept {
+  const Rule none{RuleKind::kNoUnwindInfo, module};
+  if (detail::return_path_finder == nullptr || !detail::followed_code.text.contains(pc)) return none;
+  const ReturnPath path = detail::return_path_finder(detail::followed_code, pc);
+  if (path.end == ReturnPath::End::kUnknown) return none;
+  if (path.end == ReturnPath::End::kNeverReturns) return {RuleKind::kOutermost, module};
+  const std::int64_t cfa = path.cfa_offset / 8;
+  const std::int64_t fp = path.fp_saved ? path.fp_offset / 8 : Rule::kFpUnchanged;
+  if (path.cfa_offset % 8 != 0 || path.fp_offset % 8 != 0 || cfa > Rule::kMaxCfaWords || fp < Rule::kFpUnchanged ||
+      (path.fp_saved && -fp > Rule::kMaxSlotWords))
+    return none;
+  return {path.from_fp ? RuleKind::kFp : RuleKind::kSp, module, cfa, fp};
+}
+
+}  // namespace
 
 Rule find_rule_slow(const Walk& walk, FrameAddress address) noexcept {
   ModuleState& anonymous = state_of(ModuleId::kAnonymous);
@@ -26,7 +49,7 @@ Rule find_rule_slow(const Walk& walk, FrameAddress address) noexcept {
     case RowKind::kRow: rule = make_rule(row, id, address.lookup()); break;
     case RowKind::kSignal: rule = {RuleKind::kSignal, id}; break;
     case RowKind::kOutermost: rule = {RuleKind::kOutermost, id}; break;
-    case RowKind::kNone: rule = {RuleKind::kNoUnwindInfo, id}; break;
+    case RowKind::kNone: rule = rule_by_return_path(id, to_address(address.pc)); break;
     case RowKind::kInvalid: rule = {RuleKind::kInvalid, id}; break;
   }
   // The rule of code without a module and without registered unwind information is not cached, because such code can

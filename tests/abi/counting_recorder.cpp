@@ -19,6 +19,7 @@
 #include "preload/recorder/recorder.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/modules.h"
+#include "preload/unwind/return_path.h"
 #include "preload/unwind/unwinder.h"
 
 namespace heapprof {
@@ -97,6 +98,7 @@ void detail::allocated_inside(const void* block, std::size_t size, ProgramCounte
                               std::uint64_t fp) noexcept {
   allocated(block, size, pc, sp, fp);
 }
+void record_outer_call_of(std::uint64_t, std::uint64_t) noexcept {}
 void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept { report("failed", size, &entry); }
 void detail::freed(const void*, ProgramCounter pc, StackPointer sp, std::uint64_t fp) noexcept {
   const EntryRegisters entry{pc, sp, fp};
@@ -153,6 +155,8 @@ bool start() noexcept { return false; }
 namespace unwind {
 namespace detail {
 constinit std::atomic<std::uint64_t> generation{1};
+constinit FollowedCode followed_code{};
+constinit ReturnPathFinder* return_path_finder = nullptr;
 }  // namespace detail
 bool is_unloaded(const void*) noexcept { return false; }
 Span loaded_range(const void*) noexcept { return {}; }

@@ -34,6 +34,8 @@ if os.uname().machine != "x86_64":
     FROM_LIBC |= set("memcmp memcpy memmove memset strlen".split())
 # Weak references without a version, which are null where libc or the loader does not define them.
 WEAK = set("__libc_single_threaded __register_atfork __libc_stack_end _dl_find_object _r_debug".split())
+# The same of musl.
+WEAK |= set("_dl_debug_addr pthread_atfork".split())
 
 OLDEST_GLIBC = (2, 31)  # Debian 11
 

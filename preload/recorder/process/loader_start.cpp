@@ -8,6 +8,7 @@
 #include "preload/base/text.h"
 #include "preload/recorder/process/log.h"
 #include "preload/sys/kernel.h"
+#include "preload/sys/loader.h"
 #include "preload/sys/proc_maps.h"
 
 namespace heapprof::recorder {
@@ -22,7 +23,7 @@ constinit char g_program[4096] = "";
 bool may_be_loader(const char* path) noexcept {
   const char* name = base_name(path);
   return after_prefix(name, "ld-") != nullptr || after_prefix(name, "ld.so") != nullptr ||
-         after_prefix(name, "ld64") != nullptr;
+         after_prefix(name, "ld64") != nullptr || after_prefix(name, "libc.so") != nullptr;  // musl's is libc
 }
 
 /// The loader's options that take a value (ld.so(8)).
@@ -84,7 +85,7 @@ void drop_ambient_capabilities(std::uint64_t inheritable, bool effective) noexce
 
 }  // namespace
 
-// AT_PHDR is the address of the program's headers even if the loader was executed (glibc, elf/rtld.c).
+// With glibc, AT_PHDR is the address of the program's headers even if the loader was executed (elf/rtld.c).
 void detect_loader_start() noexcept {
   static constinit bool done = false;
   if (done) return;
@@ -95,8 +96,10 @@ void detect_loader_start() noexcept {
   executed[length] = '\0';
   if (!may_be_loader(executed)) return;
   sys::Mapping mapping;
-  if (!sys::find_mapping(getauxval(AT_PHDR), mapping, g_program, sizeof g_program) || g_program[0] != '/' ||
-      text_equal(g_program, executed))
+  const std::uint64_t musl_address = sys::musl_program_address();
+  if (!sys::find_mapping(musl_address != 0 ? musl_address : getauxval(AT_PHDR), mapping, g_program,
+                         sizeof g_program) ||
+      g_program[0] != '/' || text_equal(g_program, executed))
     g_program[0] = '\0';
 }
 

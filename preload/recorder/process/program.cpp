@@ -6,6 +6,7 @@
 
 #include "preload/base/text.h"
 #include "preload/sys/kernel.h"
+#include "preload/sys/loader.h"
 #include "preload/sys/proc_maps.h"
 
 namespace heapprof::recorder {
@@ -38,14 +39,17 @@ const char* executed_path() noexcept {
 
 const char* program_path() noexcept { return g_program; }
 
-/// AT_PHDR is the address of the program's headers even if the loader was executed; /proc/self/exe is then the loader
-/// (glibc, elf/rtld.c). If the program was executed by a link to the same file (redis-server), the path of the link
-/// is used, because the user knows the program by that name; but not under AT_SECURE, where the caller chooses the
-/// link.
+/// With glibc, AT_PHDR is the address of the program's headers even if the loader was executed; /proc/self/exe is
+/// then the loader (elf/rtld.c). If the program was executed by a link to the same file (redis-server), the path of
+/// the link is used, because the user knows the program by that name; but not under AT_SECURE, where the caller
+/// chooses the link.
 void find_program() noexcept {
   if (g_program[0] == '/') return;  // a forked child: the same program, perhaps in another directory
   sys::Mapping mapping;
-  if (!sys::find_mapping(getauxval(AT_PHDR), mapping, g_program, sizeof g_program) || g_program[0] != '/') {
+  const std::uint64_t musl_address = sys::musl_program_address();
+  if (!sys::find_mapping(musl_address != 0 ? musl_address : getauxval(AT_PHDR), mapping, g_program,
+                         sizeof g_program) ||
+      g_program[0] != '/') {
     const long length = sys::readlink("/proc/self/exe", g_program, sizeof g_program - 1);
     g_program[length > 0 ? length : 0] = '\0';
   }

@@ -15,6 +15,8 @@ extern "C" {
 [[gnu::weak]] extern char __libc_single_threaded;
 // The function that pthread_atfork calls in glibc since 2.3.2. With a null library, handlers are never unregistered.
 [[gnu::weak]] int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* library);
+// musl's function of that purpose. It allocates by functions of its own (since 1.2.2).
+[[gnu::weak]] int pthread_atfork(void (*prepare)(), void (*parent)(), void (*child)());
 // The linker's names for the library's own first and last byte.
 [[gnu::visibility("hidden")]] extern const char __ehdr_start[];
 [[gnu::visibility("hidden")]] extern const char _end[];
@@ -255,6 +257,7 @@ void detach_unfinished_events() noexcept {
 
 void detach_at_fork() noexcept {
   if (&__register_atfork != nullptr) __register_atfork(nullptr, nullptr, detach_unfinished_events, nullptr);
+  else if (&pthread_atfork != nullptr) pthread_atfork(nullptr, nullptr, detach_unfinished_events);
 }
 
 void forget_threads() noexcept {
