@@ -134,8 +134,12 @@ bool same_file(const std::string& a, const std::string& b) {
          status_a.st_ino == status_b.st_ino;
 }
 
+/// By its name, which is the same on every system (musl, Makefile, LDSO_PATHNAME).
+bool is_musl_loader(const std::string& path) { return path.substr(path.rfind('/') + 1).starts_with("ld-musl-"); }
+
 /// A dynamic loader is itself static, but executed as a program, it loads another program, with LD_PRELOAD.
 bool is_loader(const std::string& path) {
+  if (is_musl_loader(path)) return true;
   const File self("/proc/self/exe");
   if (!self.is_open()) return false;
   const std::optional<std::string> loader = loader_of(self);
@@ -179,18 +183,15 @@ bool check_elf(const std::string& path, const File& file, const Architecture& ow
                       " is statically linked: no library can be preloaded into it; link it "
                       "dynamically (without -static) to record it");
   }
-  if (loader->substr(loader->rfind('/') + 1).starts_with("ld-musl"))
-    return refuse(refusal, 126,
-                  path +
-                      " is linked with musl, and the recorder with glibc; build it with glibc to "
-                      "record it");
   if (const std::string sanitizer = sanitizer_of(path); !sanitizer.empty())
     return refuse(refusal, 126,
                   path + " is built with " + sanitizer +
                       ", which replaces malloc and excludes any other "
                       "replacement; build it without -fsanitize to record it");
   if (access(loader->c_str(), F_OK) != 0)
-    return refuse(refusal, 127, path + " needs the loader " + *loader + ", which does not exist");
+    return refuse(refusal, 127,
+                  path + " needs the loader " + *loader + ", which does not exist" +
+                      (is_musl_loader(*loader) ? "; install musl" : ""));
   if (getxattr(path.c_str(), "security.capability", nullptr, 0) > 0) loader_to_use = *loader;
   return true;
 }

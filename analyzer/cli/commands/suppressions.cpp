@@ -18,6 +18,7 @@ Runtime runtime_of(const Frame& frame) {
   const auto is = [&](std::string_view stem) {
     return name.compare(0, stem.size(), stem) == 0 && (name[stem.size()] == '.' || name[stem.size()] == '-');
   };
+  if (name.starts_with("ld-musl-")) return Runtime::kLibc;  // musl's loader is libc
   if (is("ld-linux") || is("ld") || is("ld64")) return Runtime::kLoader;
   for (const std::string_view stem : {"libc", "libpthread", "libdl", "libresolv", "libnss_files", "libnss_dns"})
     if (is(stem)) return Runtime::kLibc;
