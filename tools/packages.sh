@@ -29,7 +29,7 @@ build=(
   autoconf automake libtool xz-utils ca-certificates libzycore-dev
 )
 test=(
-  catch2 libunwind-dev binutils
+  catch2 libunwind-dev binutils musl-tools
   heaptrack heaptrack-gui kcachegrind massif-visualizer dbus-daemon xvfb xauth x11-utils librsvg2-bin
   libjemalloc-dev libgoogle-perftools-dev
   redis-server redis-tools libcap2-bin git sqlite3 dwz chromium strace valgrind

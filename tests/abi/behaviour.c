@@ -80,6 +80,7 @@ static int aligned(const void* p, size_t alignment) { return (uintptr_t)p % alig
 
 /* ---- before libc is ready ---- */
 
+#ifdef __GLIBC__
 /* Resolved while the loader relocates this program, before any constructor, also libc's, has run. */
 static char* g_from_resolver;
 static int answer(void) { return 42; }
@@ -94,6 +95,15 @@ static int (*resolve_answer(void))(void) {
   return answer;
 }
 int early_answer(void) __attribute__((ifunc("resolve_answer")));
+#else /* musl has no such functions, and no pvalloc */
+static char* g_from_resolver;
+static int early_answer(void) { return 42; }
+__attribute__((constructor(101))) static void resolve_answer(void) {
+  g_from_resolver = realloc(malloc(100), 5000);
+  g_from_resolver[0] = 'r';
+}
+#define pvalloc(size) valloc(((size) + 4095) & ~(size_t)4095)
+#endif
 
 static void* g_from_constructor;
 __attribute__((constructor(101))) static void first_constructor(void) { g_from_constructor = malloc(300); }

@@ -427,7 +427,7 @@ class Launcher(harness.Case):
         musl = subprocess.run(["cc", f"-Wl,--dynamic-linker={self.dir}/ld-musl-x86_64.so.1", "-o", self.dir / "musl",
                                self.dir / "static.c"], capture_output=True)
         if musl.returncode == 0:
-            self.refused(self.dir / "musl", status=126, words=["musl"])
+            self.refused(self.dir / "musl", status=127, words=["ld-musl-x86_64.so.1", "does not exist", "install musl"])
         self.assertFalse(marker.exists())
         self.assertFalse([path.name for path in self.dir.iterdir() if ".hprof" in path.name])
 

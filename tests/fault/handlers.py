@@ -105,6 +105,7 @@ class Handlers(harness.Case):
                 self.assertEqual((heap["allocations"], heap["leaked_blocks"]), (allocated, 0))
 
     @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
+    @harness.not_with_musl("musl has no swapcontext")
     def test_a_preempted_fiber_at_every_instruction(self):
         """The other fiber's stack has higher addresses. Its events go to another stream until the interrupted event
         is complete; no event of either fiber is lost or overwritten."""

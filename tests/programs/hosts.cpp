@@ -127,7 +127,13 @@ int change_namespaces() {
 /// Installs a filter that kills the process at system calls that work() and the exit do not need.
 int enter_filter(bool by_number) {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return 3;
-  constexpr unsigned allowed[] = {SYS_write, SYS_exit_group, SYS_brk};
+  constexpr unsigned allowed[] = {SYS_write,  SYS_exit_group,
+                                  SYS_brk,
+#ifndef __GLIBC__  // musl's malloc maps and unmaps small groups of blocks
+                                  SYS_mmap,   SYS_munmap,
+                                  SYS_madvise
+#endif
+  };
   sock_filter program[2 * sizeof allowed / sizeof *allowed + 2];
   unsigned short count = 0;
   program[count++] = BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));

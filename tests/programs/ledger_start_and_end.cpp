@@ -60,9 +60,14 @@ void preinit(int argc, char** argv, char** environment) {
   ledger::set_phase(ledger::Phase::kWorking);
   if (working) from_preinit = site_preinit(101);
 }
+#ifdef __GLIBC__
 [[gnu::section(".preinit_array"), gnu::used]] void (*const preinit_entry)(int, char**, char**) = preinit;
+#endif
 
 [[gnu::constructor(101)]] void first_constructor() {
+#ifndef __GLIBC__  // musl ignores that section, and passes no arguments to constructors
+  preinit(1, nullptr, environ);
+#endif
   if (!working) return;
   from_first_constructor = site_constructor(102);
   site_constructor(103);  // leaked

@@ -7,6 +7,7 @@ HEAPPROF_TEST_BUILD to the build folder; by hand:
 """
 
 import contextlib
+import functools
 import json
 import os
 import random
@@ -31,8 +32,10 @@ TARGET = Path(os.environ.get("HEAPPROF_TEST_TARGET", BUILD)).resolve()
 EMULATOR = os.environ.get("HEAPPROF_TEST_EMULATOR", "").split()
 HEAPPROF = BUILD / "analyzer" / "heapprof"
 LIBRARY = TARGET / "preload" / "libheapprof.so"
-PROGRAMS = TARGET / "tests" / "programs"
-LOADER = "/lib64/ld-linux-x86-64.so.2"
+# The programs can be those that are linked with musl (tests/programs/musl).
+MUSL = os.environ.get("HEAPPROF_TEST_LIBC") == "musl"
+PROGRAMS = TARGET / "tests" / "programs" / ("musl" if MUSL else "")
+LOADER = "/lib/ld-musl-x86_64.so.1" if MUSL else "/lib64/ld-linux-x86-64.so.2"
 SKIPPED = 77  # meson: the test cannot run here
 
 # Seed of all random choices in the tests and in the programs that they record. 0: the default choices.
@@ -46,6 +49,9 @@ for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
 signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 WAYS = ("preload", "loader", "record")
+
+
+not_with_musl = functools.partial(unittest.skipIf, MUSL)  # (reason)
 
 
 def program(name):

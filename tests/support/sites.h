@@ -185,7 +185,9 @@ LEDGER_SITE void* site_pvalloc(std::size_t size) {
   errno = ledger::kErrnoBefore;
   void* block = pvalloc(size);
   LEDGER_CHECK(ledger::aligned(block, 4096));
+#ifdef __GLIBC__  // the substitute on musl does not round
   LEDGER_CHECK(block == nullptr || malloc_usable_size(block) >= ((size + 4095) & ~std::size_t{4095}));
+#endif
   return ledger::stamped(entry, block, size);
 }
 
