@@ -78,7 +78,7 @@ Module* find_or_add(const ElfObject& found) noexcept {
   Module* const module = allocate(index);
   if (module == nullptr) return nullptr;
   static_cast<ElfObject&>(*module) = found;
-  if (module->eh_frame_hdr == 0) find_eh_frame(*module);
+  if (module->eh_frame_hdr == 0 && sys::is_musl()) find_eh_frame(*module);
   module->id = ModuleId{index};
   detail::module_states[index].load_bias = found.load_bias;
   module->next = first;
