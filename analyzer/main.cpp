@@ -7,6 +7,8 @@
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/help/help.h"
 #include "analyzer/cli/options/command_line.h"
+#include "analyzer/cli/options/version.h"
+#include "analyzer/commit.h"
 
 namespace {
 
@@ -45,6 +47,7 @@ struct Run {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (HEAPPROF_COMMIT[0] != '\0') cli::printed_version = HEAPPROF_VERSION " (commit " HEAPPROF_COMMIT ")";
   std::vector<std::string> words;
   if (argc > 1) words.assign(argv + 1, argv + argc);
   const cli::CommandLine line = cli::parse_command_line(words);

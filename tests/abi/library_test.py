@@ -37,7 +37,7 @@ WEAK = set("__libc_single_threaded __register_atfork __libc_stack_end _dl_find_o
 # The same of musl.
 WEAK |= set("_dl_debug_addr pthread_atfork".split())
 
-OLDEST_GLIBC = (2, 31)  # Debian 11
+OLDEST_GLIBC = (2, 17)  # RHEL 7
 
 MAX_STACK = 4096
 

@@ -14,6 +14,7 @@
 #include "analyzer/cli/options/declare_commands.h"
 #include "analyzer/cli/options/newest_trace.h"
 #include "analyzer/cli/options/spelling_suggestion.h"
+#include "analyzer/cli/options/version.h"
 #include "analyzer/cli/text/message.h"
 #include "analyzer/launch/recorder_settings.h"
 
@@ -45,7 +46,7 @@ class Parser {
  public:
   Parser() : app_("", "heapprof") {
     app_.require_subcommand(1);
-    app_.set_version_flag("-V,--version", HEAPPROF_VERSION);
+    app_.set_version_flag("-V,--version", printed_version);
     declare_commands(app_, chosen);
     refuse_empty_values(app_);
   }

@@ -1,8 +1,7 @@
 #include "analyzer/cli/text/recording_text.h"
 
-#include <cstring>
-
 #include "analyzer/base/shell_quote.h"
+#include "analyzer/cli/text/signal_name.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
 
@@ -18,7 +17,7 @@ std::string ending_of(const model::Profile& profile) {
   if (how == "exec") return "executed another program";
   if (how == "signal") {
     const int number = integrity.end_status.value_or(0);
-    const char* const name = number > 0 && number < 65 ? ::sigabbrev_np(number) : nullptr;
+    const char* const name = signal_name(number);
     return "ended by signal " + std::to_string(number) + (name == nullptr ? "" : std::string(" (SIG") + name + ")");
   }
   if (how == "stopped") return "recording stopped: " + integrity.stop_reason.value_or("no reason given");

@@ -1,6 +1,7 @@
 // --help of every command, and the messages about wrong command lines.
 #include <catch2/catch.hpp>
 
+#include <regex>
 #include <sstream>
 
 #include "tests/unit/cli/command_run.h"
@@ -86,9 +87,10 @@ TEST_CASE("the message about an invalid value names the value and the option") {
   CHECK(outcome.err.find("heapprof: invalid value 'ten' for --top; expected a whole number") == 0);
 }
 
-TEST_CASE("--version is a number") {
+TEST_CASE("--version is a number, and the commit if git knows it") {
   const Outcome version = run({"--version"});
   CHECK(version.status == 0);
-  CHECK(version.out.find_first_of("0123456789") != std::string::npos);
+  INFO(version.out);
+  CHECK(std::regex_match(version.out, std::regex(R"(\d+\.\d+\.\d+( \(commit [0-9a-f]{12}(-dirty)?\))?\n)")));
   CHECK(version.out.find('\n') == version.out.size() - 1);
 }
