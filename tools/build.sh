@@ -31,7 +31,7 @@ done
 build=${BUILD_DIR:-build}
 
 groups=(build)
-if [ "$everything" = yes ]; then groups+=(test cross); fi
+if [ "$everything" = yes ]; then groups+=(test cross package roots); fi
 echo "==> packages"
 tools/packages.sh "${install_option[@]}" "${groups[@]}"
 

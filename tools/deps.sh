@@ -11,6 +11,8 @@
 #
 #   tools/deps.sh           build the libraries unless they exist; print one line
 #   tools/deps.sh --path    print the folder of the libraries, which may not exist yet
+#   tools/deps.sh --sources FOLDER PACKAGE...
+#                           only download the original tarballs of Debian's source packages into FOLDER
 #
 # HEAPPROF_DEPS     folder for the results (default: $XDG_CACHE_HOME/heapprof-deps or ~/.cache/heapprof-deps)
 # HEAPPROF_SOURCES  folder with the upstream sources, as trees mimalloc*/, libunwind*/ and *zydis*/ or as Debian's
@@ -28,10 +30,16 @@ flags=(-O2 -g -fPIC -fvisibility=hidden -fno-omit-frame-pointer -fno-stack-prote
 key=$({ cat "${BASH_SOURCE[0]}"; cc --version; cc -dumpmachine; } | sha256sum | cut -c1-16)
 result=$store/$key
 
+download_to=
 case "${1:-}" in
   --path) echo "$result"; exit 0 ;;
+  --sources)
+    [ $# -ge 3 ] || { echo "usage: tools/deps.sh --sources FOLDER PACKAGE..." >&2; exit 2; }
+    download_to=$(realpath "$2")
+    packages=("${@:3}")
+    ;;
   '') ;;
-  *) echo "usage: tools/deps.sh [--path]" >&2; exit 2 ;;
+  *) echo "usage: tools/deps.sh [--path | --sources FOLDER PACKAGE...]" >&2; exit 2 ;;
 esac
 
 fail() {
@@ -39,15 +47,16 @@ fail() {
   exit 1
 }
 
+ready() { [ -z "$download_to" ] && [ -f "$result/versions" ]; }
 report() { echo "dependencies $1: $(tr '\n' ' ' < "$result/versions")in $result"; }
 
-if [ -f "$result/versions" ]; then report "ready"; exit 0; fi
+if ready; then report "ready"; exit 0; fi
 
 mkdir -p "$store"
 # One build at a time. The kernel releases the lock when the process ends.
 exec 9> "$store/lock"
 flock 9
-if [ -f "$result/versions" ]; then report "ready"; exit 0; fi
+if ready; then report "ready"; exit 0; fi
 
 work=$(mktemp -d "$store/build.XXXXXX")
 # Removes the folders of interrupted builds. No other build is running, because this one has the lock.
@@ -114,6 +123,15 @@ fetch() {
   run apt-get -q -c "$work/apt/apt.conf" update
   (cd "$work/fetched" && run apt-get -q -c "$work/apt/apt.conf" source --download-only "${packages[@]}")
 }
+
+if [ -n "$download_to" ]; then
+  mkdir -p "$work/fetched"
+  fetch
+  for tarball in "$work/fetched"/*.tar.*; do
+    case "$tarball" in *.debian.tar.* | *.asc) ;; *) mv "$tarball" "$download_to/" ;; esac
+  done
+  exit 0
+fi
 
 # source_tree NAME MARKER: prints the path of NAME's source tree, and unpacks its tarball first if necessary. MARKER
 # is a file that the tree contains.

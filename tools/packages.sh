@@ -16,6 +16,8 @@ Install the Debian packages of each GROUP that are missing:
   fuzz    for tools/fuzz.sh
   lint    for tools/lint.sh
   real    programs that tools/real-programs/run.py runs
+  package for tools/package.sh
+  roots   for tools/try-packages.py
 
 --no-install   print missing packages instead; fail if one of `build` is missing
 END
@@ -46,6 +48,8 @@ demo=(redis-server redis-tools)
 cross=(g++-aarch64-linux-gnu qemu-user pkg-config apt dpkg)
 fuzz=(clang-16 libclang-rt-16-dev)
 lint=(clang-format-16 clang-tidy-16)
+package=(python3-pip m4 binutils musl-tools)
+roots=(mmdebstrap lintian skopeo)
 real=(
   libpython3.11-testsuite perl perl-doc ruby sqlite3 redis-server redis-tools postgresql nginx apache2-utils git clang
   make nodejs openjdk-17-jdk-headless chromium imagemagick ffmpeg gstreamer1.0-tools gstreamer1.0-plugins-base
@@ -61,7 +65,7 @@ for argument in "$@"; do
   case $argument in
     --no-install) install=no ;;
     -h | --help) usage; exit 0 ;;
-    build | test | demo | cross | fuzz | lint | real) groups+=("$argument") ;;
+    build | test | demo | cross | fuzz | lint | real | package | roots) groups+=("$argument") ;;
     *) usage >&2; exit 2 ;;
   esac
 done

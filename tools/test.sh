@@ -61,6 +61,8 @@ if [ "$build_first" = yes ]; then
     tools/aarch64.sh --no-install --only-build >"$build/aarch64.log" 2>&1 || true
     PYTHONPATH=tests/support PYTHONDONTWRITEBYTECODE=1 \
       python3 tests/e2e/embedded_allocators_rust.py --only-build >"$build/rust.log" 2>&1 || true
+    echo "==> compiling for packages"
+    PACKAGE_BUILD_DIR=$build/package tools/package.sh --no-install --only-build >"$build/package.log" 2>&1 || true
   fi
 fi
 [ "$run" = yes ] || exit 0

@@ -1,0 +1,139 @@
+#!/usr/bin/env bash
+# Builds the packages for x86-64 into dist/: a tarball, a .deb, a wheel and an image. docs/releasing.md has the steps
+# of a release.
+#
+#   heapprof         compiled by zig's clang for glibc 2.28, with libc++ and its libraries linked in
+#                    (tools/package/libraries.sh)
+#   libheapprof.so   compiled by gcc, as everywhere; it needs glibc 2.17
+#
+# Two builds of a commit on one Debian release have the same bytes, in whatever folders they are made.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() {
+  cat <<'END'
+usage: tools/package.sh [--no-install] [--only-build] [--relink] [--output DIR]
+
+Build the packages into dist/. The build is in build-package/ (or $PACKAGE_BUILD_DIR).
+
+--no-install   install no Debian packages
+--only-build   build, check the symbol versions, and write no packages
+--relink       write what is needed to relink heapprof with another elfutils, too
+--output DIR   write the packages there instead of into dist/
+
+Exit status 77: what is needed cannot be downloaded.
+SOURCE_DATE_EPOCH sets the time of all files (default: that of the commit), HEAPPROF_MAINTAINER='NAME <ADDRESS>' the
+maintainer of the .deb.
+END
+}
+
+install_option=()
+packages=yes
+relink=no
+output=dist
+while [ $# -gt 0 ]; do
+  case $1 in
+    --no-install) install_option=(--no-install) ;;
+    --only-build) packages=no ;;
+    --relink) relink=yes ;;
+    --output)
+      [ $# -gt 1 ] || { echo "tools/package.sh: missing folder after --output" >&2; exit 2; }
+      output=$2
+      shift
+      ;;
+    -h | --help) usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+  shift
+done
+
+fail() {
+  echo "tools/package.sh: $*" >&2
+  exit 1
+}
+
+# quietly LOG COMMAND...: the output goes to LOG; its end is printed when the command fails.
+quietly() {
+  local log=$1
+  shift
+  "$@" >"$log" 2>&1 || {
+    grep -v '^\[' "$log" | tail -n 40 >&2
+    fail "failed: $*"
+  }
+}
+
+build=${PACKAGE_BUILD_DIR:-build-package}
+commit=$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || true)
+if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
+  SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null) ||
+    fail "the time of the commit is not known, because this is no git repository; set SOURCE_DATE_EPOCH"
+fi
+export SOURCE_DATE_EPOCH
+
+echo "==> packages"
+tools/packages.sh "${install_option[@]}" build package
+for tool in python3 meson ninja musl-gcc; do
+  command -v "$tool" >/dev/null || { echo "tools/package.sh: $tool is not installed" >&2; exit 77; }
+done
+echo "==> libraries"
+tools/deps.sh
+tools/package/libraries.sh
+libraries=$(tools/package/libraries.sh --path)
+mkdir -p "$build"
+build=$(realpath "$build")
+
+# The paths and the debug information of the build must not get into the files: they would change the build ID.
+echo "==> recorder"
+if [ ! -f "$build/recorder/build.ninja" ]; then
+  quietly "$build/recorder.log" meson setup "$build/recorder" --prefix /usr/local -Danalyzer=false -Dtests=false \
+    -Doptimization=2 -Ddebug=false -Db_ndebug=true -Dpkgconfig.relocatable=true \
+    "-Dc_args=-ffile-prefix-map=$PWD=." "-Dcpp_args=-ffile-prefix-map=$PWD=." -Dcpp_link_args=-Wl,--strip-debug
+fi
+quietly "$build/recorder.log" ninja -C "$build/recorder"
+
+echo "==> analyzer"
+if [ ! -f "$build/analyzer/build.ninja" ] || [ "$(cat "$build/libraries" 2>/dev/null)" != "$libraries" ]; then
+  rm -rf "$build/analyzer"
+  # libiberty.h declares basename unless it is told not to.
+  cat >"$build/zig.ini" <<END
+[binaries]
+c = '$libraries/bin/cc'
+cpp = '$libraries/bin/c++'
+ar = '$libraries/bin/ar'
+pkgconfig = '$libraries/bin/pkg-config'
+[built-in options]
+c_args = ['-isystem', '$libraries/include', '-ffile-prefix-map=$PWD=.']
+cpp_args = ['-isystem', '$libraries/include', '-ffile-prefix-map=$PWD=.', '-ffunction-sections', '-fdata-sections',
+            '-DHAVE_DECL_BASENAME=1']
+cpp_link_args = ['-L$libraries/lib', '-Wl,--gc-sections', '-Wl,--build-id=sha1', '-Wl,-z,now', '-s']
+END
+  quietly "$build/analyzer.log" meson setup "$build/analyzer" --native-file "$build/zig.ini" --prefix /usr/local \
+    -Drecorder=false -Dtests=false -Doptimization=2 -Ddebug=false -Db_ndebug=true -Db_pie=true
+  echo "$libraries" >"$build/libraries"
+fi
+quietly "$build/analyzer.log" ninja -C "$build/analyzer"
+
+echo "==> files"
+rm -rf "$build/tree" "$build/installed"
+for part in recorder analyzer; do
+  quietly "$build/install.log" env DESTDIR="$build/installed" meson install -C "$build/$part" --no-rebuild
+done
+mv "$build/installed/usr/local" "$build/tree"
+strip --strip-unneeded "$build/tree/lib/libheapprof.so"
+quietly "$build/image.log" musl-gcc -static -Os -s -ffile-prefix-map="$PWD=." tools/package/install_into.c \
+  -o "$build/install-into"
+cp -r "$libraries/licenses" "$build/tree/share/doc/heapprof/"
+cp /usr/share/doc/musl/copyright "$build/tree/share/doc/heapprof/licenses/musl"
+python3 tools/package/symbol_versions.py --program "$build/tree/bin/heapprof" \
+  --recorder "$build/tree/lib/libheapprof.so"
+[ "$packages" = yes ] || exit 0
+
+echo "==> packages"
+version=$(sed -n "s/^  version: '\(.*\)',$/\1/p" meson.build)
+options=()
+if [ "$relink" = yes ]; then
+  python3 tools/package/relink_kit.py --build "$build/analyzer" --libraries "$libraries" --output "$build/relink"
+  options=(--relink "$build/relink")
+fi
+python3 tools/package/make_packages.py --tree "$build/tree" --install-into "$build/install-into" \
+  --version "$version" --commit "$commit" --output "$output" "${options[@]}"
