@@ -232,6 +232,11 @@ struct Numbers {
   }
 };
 
+/// Wraps, as DWARF's arithmetic does: the numbers in an expression may be any.
+std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) noexcept {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+
 /// Values are formulas of the registers: simplifies the expression.
 struct Formulas {
   using Value = Formula;
@@ -244,7 +249,8 @@ struct Formulas {
   bool from_register(unsigned number, std::int64_t offset, Value& value) noexcept {
     if (number == arch::kDwarfSp) value = {Formula::kSp, offset};
     else if (number == arch::kDwarfFp) value = {Formula::kFp, offset};
-    else if (number == arch::kPcColumn) value = {Formula::kConstant, static_cast<std::int64_t>(pc) + offset};
+    else if (number == arch::kPcColumn)
+      value = {Formula::kConstant, wrapping_sum(static_cast<std::int64_t>(pc), offset)};
     else return false;
     return true;
   }
@@ -264,13 +270,13 @@ struct Formulas {
     }
     const std::int64_t b = right.offset;
     if (op == DW_OP_plus && (left.kind == Formula::kSp || left.kind == Formula::kFp)) {
-      left.offset += b;
+      left.offset = wrapping_sum(left.offset, b);
       return true;
     }
     if (left.kind != Formula::kConstant) return false;
     switch (op) {
       case DW_OP_and: left.offset &= b; return true;
-      case DW_OP_plus: left.offset += b; return true;
+      case DW_OP_plus: left.offset = wrapping_sum(left.offset, b); return true;
       case DW_OP_shl: left.offset = b >= 0 && b < 32 ? left.offset << b : 0; return true;
       case DW_OP_ge: left.offset = left.offset >= b; return true;
       default: return false;
