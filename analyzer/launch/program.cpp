@@ -27,7 +27,6 @@ namespace {
 constexpr int kMaxInterpreters = 5;
 /// The kernel reads no more of a first line (BINPRM_BUF_SIZE).
 constexpr std::size_t kMaxFirstLine = 256;
-constexpr std::uint64_t kMaxProgramHeaders = 65536;
 
 class File {
  public:
@@ -80,7 +79,7 @@ std::optional<std::string> loader_of(const File& file) {
   const std::string start = file.read(0, sizeof header);
   if (start.size() != sizeof header) return std::nullopt;
   std::memcpy(&header, start.data(), sizeof header);
-  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMaxProgramHeaders) return std::nullopt;
+  if (header.e_phentsize != sizeof(Elf64_Phdr)) return std::nullopt;
   for (unsigned i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment;
     const std::string bytes = file.read(header.e_phoff + i * sizeof segment, sizeof segment);
@@ -104,7 +103,7 @@ bool is_go_program(const File& file) {
   const std::string start = file.read(0, sizeof header);
   if (start.size() != sizeof header) return false;
   std::memcpy(&header, start.data(), sizeof header);
-  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMaxProgramHeaders) return false;
+  if (header.e_phentsize != sizeof(Elf64_Phdr)) return false;
   for (unsigned i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment;
     const std::string bytes = file.read(header.e_phoff + i * sizeof segment, sizeof segment);

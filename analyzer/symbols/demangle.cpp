@@ -48,7 +48,7 @@ std::string_view without_llvm_suffix(std::string_view name) {
 }  // namespace
 
 std::string demangle(std::string_view name) {
-  const std::string mangled(without_llvm_suffix(name));
+  std::string mangled(without_llvm_suffix(name));
   const bool may_be_mangled = mangled.starts_with("_Z") || mangled.starts_with("_R") || mangled.starts_with("__R") ||
                               mangled.starts_with("_GLOBAL_");
   if (!may_be_mangled || mangled.size() > kMaxMangledBytes) return mangled;

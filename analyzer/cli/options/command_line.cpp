@@ -191,7 +191,7 @@ std::string unknown_command_message(const std::string& name, const CLI::App& gro
 
 /// The parser's message, reworded.
 std::string reworded(const CLI::Error& error) {
-  const std::string text = error.what();
+  std::string text = error.what();
   if (error.get_name() == "ParseError") return text;  // refuse() wrote it
   const auto cut = [&](const std::string& end) { return text.substr(0, text.find(end)); };
   const std::string conversion = "Could not convert: ";
@@ -250,7 +250,7 @@ std::string message_for(const CLI::App& app, const CLI::Error& error) {
   // An unknown word comes first: it may be why something else is missing.
   const std::vector<std::string> rest = app.remaining(true);
   if (command != &app || rest.empty() || is_option(rest.front()))
-    if (const std::string text = misplaced_option_message(app, *command, name); !text.empty()) return text;
+    if (std::string text = misplaced_option_message(app, *command, name); !text.empty()) return text;
   if (command->get_require_subcommand_min() > 0) {
     if (rest.empty()) return "missing command after '" + name + "'";
     if (!is_option(rest.front()))
@@ -285,7 +285,7 @@ std::string option_with_empty_value(const CLI::App& app, const std::vector<std::
   for (const std::string& word : words) {
     if (word == "--") break;
     if (!word.starts_with("--") || word.find('=') != word.size() - 1) continue;
-    const std::string name = word.substr(0, word.size() - 1);
+    std::string name = word.substr(0, word.size() - 1);
     for (const CLI::App* command : subcommands_of(app)) {
       if (has(option_names(*command), name)) return name;
       for (const CLI::App* member : subcommands_of(*command))

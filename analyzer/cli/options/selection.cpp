@@ -92,7 +92,7 @@ std::optional<replay::Moment> parse_moment(const std::string& text) {
 std::optional<std::uint64_t> parse_duration_ns(const std::string& text) {
   const auto moment = parse_moment(text);
   if (!moment || moment->percent || moment->value > 9e9) return std::nullopt;
-  return static_cast<std::uint64_t>(moment->value * 1e9 + 0.5);
+  return static_cast<std::uint64_t>(std::llround(moment->value * 1e9));
 }
 
 std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const SelectionTexts& texts,

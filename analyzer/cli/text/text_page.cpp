@@ -1,6 +1,7 @@
 #include "analyzer/cli/text/text_page.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "analyzer/render/utf8.h"
@@ -66,7 +67,7 @@ std::string TextPage::sparkline(const std::uint64_t* values, std::size_t count) 
 std::string TextPage::bar(std::uint64_t value, std::uint64_t of, std::size_t columns) const {
   if (of == 0 || value == 0) return {};
   const double length = static_cast<double>(value) / static_cast<double>(of) * static_cast<double>(columns);
-  const auto rounded = std::max<std::size_t>(1, std::min(columns, static_cast<std::size_t>(length + 0.5)));
+  const auto rounded = std::max<std::size_t>(1, std::min(columns, static_cast<std::size_t>(std::llround(length))));
   std::string bar;
   for (std::size_t i = 0; i < rounded; ++i) bar += style_.unicode ? "█" : "#";
   return bar;

@@ -1,6 +1,7 @@
 #include "analyzer/replay/analysis/moments.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <tuple>
 
@@ -19,7 +20,7 @@ std::uint64_t ticks_at(const trace::TickClock& clock, std::uint64_t ns) {
 
 std::uint64_t ns_of(const Moment& moment, std::uint64_t duration_ns) {
   const double ns = moment.percent ? moment.value / 100 * static_cast<double>(duration_ns) : moment.value * 1e9;
-  return ns <= 0 ? 0 : ns >= 9e18 ? 9'000'000'000'000'000'000 : static_cast<std::uint64_t>(ns + 0.5);
+  return ns <= 0 ? 0 : ns >= 9e18 ? 9'000'000'000'000'000'000 : static_cast<std::uint64_t>(std::llround(ns));
 }
 
 std::string exact_time(std::uint64_t ns) {
