@@ -19,7 +19,8 @@ clang-tidy does not check tests, whose programs do on purpose what it reports.
 FILE            check only these files
 
 clang-tidy needs the compile commands in build/ (or $BUILD_DIR): run tools/build.sh --everything first.
-Exit status: 0; 1 when something was found; 2 for a wrong command line; 77 when a tool is not installed.
+Exit status: 0; 1 when something was found; 2 for a wrong command line; 77 when a tool is not installed, or COMMIT
+is unknown.
 USAGE
 }
 
@@ -82,6 +83,10 @@ if [ "$tidy" = yes ]; then
   fi
   if [ ${#files[@]} -eq 0 ]; then
     checked=('analyzer/*.cpp' 'common/*.cpp' 'preload/*.cpp' 'tools/*.cpp')
+    if [ "$files_to_tidy" = changed ] && ! git rev-parse --verify --quiet "$since^{commit}" >/dev/null; then
+      echo "no commit '$since' in this repository: the changed files are unknown" >&2
+      exit 77
+    fi
     if [ "$files_to_tidy" = all ]; then
       mapfile -d '' files < <(git ls-files -z "${checked[@]}")
     else

@@ -94,7 +94,7 @@ quietly "$build/recorder.log" ninja -C "$build/recorder"
 echo "==> analyzer"
 if [ ! -f "$build/analyzer/build.ninja" ] || [ "$(cat "$build/libraries" 2>/dev/null)" != "$libraries" ]; then
   rm -rf "$build/analyzer"
-  # libiberty.h declares basename unless it is told not to.
+  # libiberty.h declares basename unless this macro is set.
   cat >"$build/zig.ini" <<END
 [binaries]
 c = '$libraries/bin/cc'

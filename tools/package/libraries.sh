@@ -59,7 +59,7 @@ fail() {
 }
 
 store=${HEAPPROF_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/heapprof-deps}
-# This script holds the flags, so its own text without comments stands for them.
+# The key of the result: this script without comments, because it contains the flags.
 result=$store/package-$architecture-$(sed '/^ *#/d' tools/package/libraries.sh | sha256sum | cut -c1-16)
 if [ "$only_path" = yes ]; then
   echo "$result"
