@@ -59,8 +59,10 @@ zpty session zsh -f -i
 zpty -w session 'PS1=; PS2=; fpath=({self.dir} $fpath); autoload -Uz compinit; compinit -u -D'
 zpty -w session 'compadd() {{ if [[ ${{@[1,(i)(-|--)]}} == *-(O|A|D)\\ * ]]; then builtin compadd "$@"; return; fi
   typeset -a __hits; builtin compadd -A __hits "$@"; print -rl -- START-${{^__hits}}-HIT; builtin compadd "$@" }}'
-zpty -w session 'zstyle ":completion:*" list-prompt ""; LISTMAX=0; bindkey "^I" complete-word; echo READY'
-zpty -r session discard '*READY*READY*' || zpty -r session discard '*READY*'
+zpty -w session 'zstyle ":completion:*" list-prompt ""; LISTMAX=0; bindkey "^I" complete-word'
+# Printed when the line editor has the terminal. Before that, the terminal itself would take ^U and delete the line.
+zpty -w session 'zle-line-init() {{ print REA""DY }}; zle -N zle-line-init'
+zpty -r session discard '*READY*'
 zpty -n -w session '{line}'$'\\t'$'\\x15''echo DO""NE'$'\\n'
 # The keys after the tab are read when the completion is done: they clear the line and print a word.
 zpty -r session out '*DONE*'
