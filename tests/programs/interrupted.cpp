@@ -21,9 +21,9 @@ void handler(int) {
 
 int main(int argc, char** argv) {
   const long times = argc > 1 ? atol(argv[1]) : 1000;
-  // Fill the thread's cache, so that no call below reaches an arena. With more than one block of each size: glibc takes
-  // a block off its list before it counts it off, so a handler between the two would take a second one from an empty
-  // list.
+  // Fill the thread's cache, so that no call below reaches an arena. With more than one block of each size: glibc
+  // takes a block off its list before it counts it off, so a handler between the two would take a second one from an
+  // empty list.
   constexpr int kBlocks = 4;
   for (int size = 1; size < 600; size += 8) {
     void* volatile blocks[kBlocks];
