@@ -69,7 +69,7 @@ for tool in gcc:cc gcc:gcc g++:g++ objcopy:objcopy objdump:objdump ar:ar nm:nm r
   ln -sf "$(command -v "$triplet-${tool%%:*}")" "$build/tools/${tool##*:}"
 done
 echo "==> libraries built from Debian's source packages"
-PATH=$build/tools:$PATH tools/deps.sh
+PATH=$build/tools:$PATH tools/deps.sh --tests
 deps=$(PATH=$build/tools:$PATH tools/deps.sh --path)
 
 if [ ! -f "$build/build.ninja" ]; then

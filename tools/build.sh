@@ -36,7 +36,7 @@ echo "==> packages"
 tools/packages.sh "${install_option[@]}" "${groups[@]}"
 
 echo "==> libraries built from Debian's source packages"
-tools/deps.sh
+if [ "$everything" = yes ]; then tools/deps.sh --tests; else tools/deps.sh; fi
 
 tests=false
 if [ "$everything" = yes ]; then tests=true; fi

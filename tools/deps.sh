@@ -1,21 +1,25 @@
 #!/bin/bash
-# Builds three libraries that Debian does not package as they are needed here:
+# Builds the libraries that Debian does not package as they are needed here. For the recorder:
 #
-#   Zydis      the instruction decoder, for the recorder: static, position-independent, without libc except memcpy and
-#              related functions (x86-64 only; its basic types are in Debian's libzycore-dev)
+#   Zydis      the instruction decoder: static, position-independent, without libc except memcpy and related functions
+#              (x86-64 only; its basic types are in Debian's libzycore-dev)
+#
+# and with --tests also for the tests:
+#
 #   libunwind  the local interface, static and position-independent: for comparisons in the unwinder's tests (x86-64
 #              only)
 #   mimalloc   static, as a replacement of malloc: for test programs with an embedded allocator
 #
 # The undefined symbols of Zydis are checked: the build fails if a version needs other functions.
 #
-#   tools/deps.sh           build the libraries unless they exist; print one line
-#   tools/deps.sh --path    print the folder of the libraries, which may not exist yet
-#   tools/deps.sh --sources FOLDER PACKAGE...
-#                           only download the original tarballs of Debian's source packages into FOLDER
+#   tools/deps.sh [--tests]
+#                           build the libraries unless they exist; print one line
+#   tools/deps.sh --path    print the directory of the libraries, which may not exist yet
+#   tools/deps.sh --sources DIRECTORY PACKAGE...
+#                           only download the original tarballs of Debian's source packages into DIRECTORY
 #
-# HEAPPROF_DEPS     folder for the results (default: $XDG_CACHE_HOME/heapprof-deps or ~/.cache/heapprof-deps)
-# HEAPPROF_SOURCES  folder with the upstream sources, as trees mimalloc*/, libunwind*/ and *zydis*/ or as Debian's
+# HEAPPROF_DEPS     directory for the results (default: $XDG_CACHE_HOME/heapprof-deps or ~/.cache/heapprof-deps)
+# HEAPPROF_SOURCES  directory with the upstream sources, as trees mimalloc*/, libunwind*/ and *zydis*/ or as Debian's
 #                   original tarballs, for machines without package access. By default, apt fetches the sources from
 #                   the machine's Debian mirrors, with deb-src entries in a private configuration. That needs no
 #                   root and changes nothing on the machine.
@@ -30,16 +34,23 @@ flags=(-O2 -g -fPIC -fvisibility=hidden -fno-omit-frame-pointer -fno-stack-prote
 key=$({ cat "${BASH_SOURCE[0]}"; cc --version; cc -dumpmachine; } | sha256sum | cut -c1-16)
 result=$store/$key
 
+usage() {
+  echo "usage: tools/deps.sh [--tests | --path | --sources DIRECTORY PACKAGE...]" >&2
+  exit 2
+}
+
 download_to=
+with_tests=no
 case "${1:-}" in
   --path) echo "$result"; exit 0 ;;
   --sources)
-    [ $# -ge 3 ] || { echo "usage: tools/deps.sh --sources FOLDER PACKAGE..." >&2; exit 2; }
+    [ $# -ge 3 ] || usage
     download_to=$(realpath "$2")
     packages=("${@:3}")
     ;;
+  --tests) with_tests=yes ;;
   '') ;;
-  *) echo "usage: tools/deps.sh [--path | --sources FOLDER PACKAGE...]" >&2; exit 2 ;;
+  *) usage ;;
 esac
 
 fail() {
@@ -47,8 +58,17 @@ fail() {
   exit 1
 }
 
-ready() { [ -z "$download_to" ] && [ -f "$result/versions" ]; }
-report() { echo "dependencies $1: $(tr '\n' ' ' < "$result/versions")in $result"; }
+# The files $result/versions and $result/versions-of-tests list what was built; each is written last.
+missing_sets() {
+  [ -f "$result/versions" ] || echo recorder
+  [ "$with_tests" = no ] || [ -f "$result/versions-of-tests" ] || echo tests
+}
+ready() { [ -z "$download_to" ] && [ -z "$(missing_sets)" ]; }
+report() {
+  local versions=("$result/versions")
+  if [ "$with_tests" = yes ]; then versions+=("$result/versions-of-tests"); fi
+  echo "dependencies $1: $(cat "${versions[@]}" | tr '\n' ' ')in $result"
+}
 
 if ready; then report "ready"; exit 0; fi
 
@@ -59,7 +79,7 @@ flock 9
 if ready; then report "ready"; exit 0; fi
 
 work=$(mktemp -d "$store/build.XXXXXX")
-# Removes the folders of interrupted builds. No other build is running, because this one has the lock.
+# Removes the directories of interrupted builds. No other build is running, because this one has the lock.
 find "$store" -maxdepth 1 -name 'build.*' ! -path "$work" -exec rm -rf {} +
 trap 'rm -rf "$work"' EXIT
 log=$work/log
@@ -74,8 +94,8 @@ run() {
 
 # ---- sources -----------------------------------------------------------------------------------------
 
-# private_apt FOLDER: writes an apt configuration to FOLDER with deb-src entries for the machine's configured archives
-# whose suite belongs to this Debian release. Reads both formats of sources.list(5).
+# private_apt DIRECTORY: writes an apt configuration to DIRECTORY with deb-src entries for the machine's configured
+# archives whose suite belongs to this Debian release. Reads both formats of sources.list(5).
 private_apt() {
   local apt=$1 codename file
   codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
@@ -118,7 +138,7 @@ CONF
 
 fetch() {
   command -v apt-get > /dev/null ||
-    fail "apt-get is not installed: set HEAPPROF_SOURCES to a folder with the sources of ${packages[*]}"
+    fail "apt-get is not installed: set HEAPPROF_SOURCES to a directory with the sources of ${packages[*]}"
   private_apt "$work/apt"
   run apt-get -q -c "$work/apt/apt.conf" update
   (cd "$work/fetched" && run apt-get -q -c "$work/apt/apt.conf" source --download-only "${packages[@]}")
@@ -207,27 +227,33 @@ build_zydis() {
   check_library "$work/result/lib/libzydis.a"
 }
 
-machine=$(cc -dumpmachine)
-packages=(mimalloc)
-case $machine in x86_64*) packages+=(libunwind zydis) ;; esac
-
-mkdir -p "$work/fetched" "$work/result/include" "$work/result/lib"
-[ -n "${HEAPPROF_SOURCES:-}" ] || fetch
-sources=()
-mimalloc=$(source_tree mimalloc src/static.c)
-build_mimalloc "$mimalloc"
-sources+=("$(basename "$mimalloc")")
-case $machine in
+# What is missing, by machine.
+sets=$(missing_sets)
+libraries=()
+case $(cc -dumpmachine) in
   x86_64*)
-    libunwind=$(source_tree libunwind include/libunwind-common.h.in)
-    build_libunwind "$libunwind"
-    zydis=$(source_tree zydis src/Decoder.c)
-    build_zydis "$zydis"
-    sources+=("$(basename "$libunwind")" "$(basename "$zydis")")
+    [[ $sets != *recorder* ]] || libraries+=(zydis)
+    [[ $sets != *tests* ]] || libraries+=(mimalloc libunwind)
     ;;
+  *) [[ $sets != *tests* ]] || libraries+=(mimalloc) ;;
 esac
+declare -A marker=([zydis]=src/Decoder.c [mimalloc]=src/static.c [libunwind]=include/libunwind-common.h.in)
 
-printf '%s\n' "${sources[@]}" > "$work/result/versions"
-rm -rf "$result"
-mv "$work/result" "$result"
+mkdir -p "$work/fetched" "$work/result/include" "$work/result/lib" "$result/include" "$result/lib"
+packages=("${libraries[@]}")
+if [ ${#libraries[@]} -ne 0 ] && [ -z "${HEAPPROF_SOURCES:-}" ]; then fetch; fi
+if [[ $sets == *recorder* ]]; then : > "$work/result/versions"; fi
+if [[ $sets == *tests* ]]; then : > "$work/result/versions-of-tests"; fi
+for library in "${libraries[@]}"; do
+  source=$(source_tree "$library" "${marker[$library]}")
+  "build_$library" "$source"
+  case $library in
+    zydis) basename "$source" >> "$work/result/versions" ;;
+    *) basename "$source" >> "$work/result/versions-of-tests" ;;
+  esac
+done
+
+# The lists of versions come last: an interrupted copy is not taken for complete.
+cp -r "$work/result/include" "$work/result/lib" "$result/"
+for set in "$work/result/versions"*; do mv "$set" "$result/"; done
 report "built"

@@ -28,9 +28,10 @@ build=(
   libcli11-dev nlohmann-json3-dev libxxhash-dev liblz4-dev libzstd-dev zlib1g-dev
   libdw-dev libelf-dev libiberty-dev
   # tools/deps.sh builds libraries from Debian's source packages
-  autoconf automake libtool xz-utils ca-certificates libzycore-dev
+  xz-utils ca-certificates libzycore-dev
 )
 test=(
+  autoconf automake libtool
   catch2 libunwind-dev binutils musl-tools
   heaptrack heaptrack-gui kcachegrind massif-visualizer dbus-daemon xvfb xauth x11-utils librsvg2-bin
   libjemalloc-dev libgoogle-perftools-dev

@@ -32,7 +32,7 @@ done
 if [ ${#parts[@]} -eq 0 ]; then parts=(analyzer threads); fi
 
 tools/packages.sh "${install_option[@]}" build test
-tools/deps.sh >/dev/null
+tools/deps.sh --tests >/dev/null
 
 # test_in DIR TEST... -- MESON-OPTION...: configures DIR, builds the tests and runs them.
 test_in() {
