@@ -13,8 +13,8 @@ namespace {
 /// Directories of the recorder, relative to the directory of this program unless absolute.
 constexpr const char* kDirectories[] = {
     "../preload",
-#ifdef HEAPPROF_RECORDER_FOLDER
-    HEAPPROF_RECORDER_FOLDER,  // of `meson install`
+#ifdef HEAPPROF_RECORDER_DIRECTORY
+    HEAPPROF_RECORDER_DIRECTORY,  // of `meson install`
 #endif
     "../lib",
 #if defined(__x86_64__)

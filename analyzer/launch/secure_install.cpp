@@ -11,6 +11,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/base/atomic_file.h"
 
 namespace heapprof::launch {
 
@@ -26,20 +30,22 @@ bool is_installed(const std::string& library) {
   return lstat(library.c_str(), &status) == 0 && S_ISREG(status.st_mode) && (status.st_mode & S_ISUID) != 0;
 }
 
-/// Copies under another name first: a program that starts meanwhile finds the complete library or none.
-bool copy_library(const std::string& from, const std::string& to, std::string& error) {
-  const std::string fresh = to + ".new";
-  unlink(fresh.c_str());
+/// Atomically: a program that starts meanwhile finds the complete library or none.
+bool copy_library(const std::string& from, const std::string& to, std::string& error) try {
   std::ifstream in(from, std::ios::binary);
-  std::ofstream out(fresh, std::ios::binary);
-  out << in.rdbuf();
-  out.close();
-  if (in && out && chown(fresh.c_str(), 0, 0) == 0 && chmod(fresh.c_str(), 04755) == 0 &&
-      rename(fresh.c_str(), to.c_str()) == 0)
-    return true;
-  error = failed(to + " cannot be written");
-  unlink(fresh.c_str());
-  return false;
+  if (!in) return error = failed(from + " cannot be read"), false;
+  AtomicFile out(to);
+  std::vector<char> buffer(1 << 20);
+  while (in.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || in.gcount() > 0)
+    out.append(std::string_view(buffer.data(), static_cast<std::size_t>(in.gcount())));
+  if (in.bad()) return error = failed(from + " cannot be read"), false;
+  // The mode last: a change of the owner removes u+s.
+  const char* const copy = out.temporary_path().c_str();
+  if (chown(copy, 0, 0) != 0 || chmod(copy, 04755) != 0) return error = failed(to + " cannot be written"), false;
+  out.finish();
+  return true;
+} catch (const FileError& failure) {
+  return error = failure.what(), false;
 }
 
 bool make_directory(const std::string& directory, std::string& done, std::string& error) {

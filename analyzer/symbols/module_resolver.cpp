@@ -71,9 +71,9 @@ bool ModuleResolver::begin() {
     missing_.clear();
     return false;
   }
-  if (!options_.cache_folder.empty()) {
+  if (!options_.cache_directory.empty()) {
     fingerprint_ = files_->fingerprint();
-    cached_ = SymbolCache(options_.cache_folder).load(files_->build_id(), fingerprint_);
+    cached_ = SymbolCache(options_.cache_directory).load(files_->build_id(), fingerprint_);
     if (cached_) {
       std::erase_if(missing_, [&](std::uint64_t address) { return cached_->find(address) != nullptr; });
       add_known(*cached_, true);
@@ -152,7 +152,7 @@ void ModuleResolver::store_results() {
     if (addresses_[i] == missing_[m]) frames_[i] = std::move(missing_frames_[m++]);
   warn(files_->warnings());
   if (!missing_.empty() && !fingerprint_.empty() && files_->is_cacheable())
-    SymbolCache(options_.cache_folder).store(files_->build_id(), fingerprint_, cache_entry());
+    SymbolCache(options_.cache_directory).store(files_->build_id(), fingerprint_, cache_entry());
   if (!files_->has_all_symbols())
     why_unnamed_ = module_.path +
                    ": stripped, and no debug file was found; install debug symbols (Debian: -dbgsym "

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <vector>
 
+#include "analyzer/base/atomic_file.h"
 #include "common/checksum.h"
 
 namespace heapprof::symbols {
@@ -23,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSuffix = ".names";
-constexpr std::string_view kTemporaryPrefix = ".new-";
 
 std::optional<std::string> read_file(const std::string& path, std::uint64_t max_bytes) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -42,18 +42,6 @@ std::optional<std::string> read_file(const std::string& path, std::uint64_t max_
   return text;
 }
 
-/// Writes the file atomically. Errors are ignored: the entry is then missing.
-void write_file(const std::string& folder, const std::string& path, const std::string& bytes) {
-  std::string name = folder + "/" + std::string(kTemporaryPrefix) + "XXXXXX";
-  const int fd = mkostemp(name.data(), O_CLOEXEC);
-  if (fd < 0) return;
-  std::size_t done = 0;
-  for (ssize_t size; done < bytes.size() && (size = write(fd, bytes.data() + done, bytes.size() - done)) > 0;)
-    done += static_cast<std::size_t>(size);
-  const bool closed = close(fd) == 0;
-  if (done != bytes.size() || !closed || rename(name.c_str(), path.c_str()) != 0) unlink(name.c_str());
-}
-
 std::string environment(const char* name) {
   const char* value = secure_getenv(name);
   return value == nullptr ? std::string() : std::string(value);
@@ -61,7 +49,7 @@ std::string environment(const char* name) {
 
 }  // namespace
 
-std::string SymbolCache::default_folder() {
+std::string SymbolCache::default_directory() {
   const std::string setting = environment("HEAPPROF_SYMBOL_CACHE");
   if (setting == "0" || setting == "off" || setting == "no") return {};
   if (const std::string cache = environment("XDG_CACHE_HOME"); cache.starts_with('/'))
@@ -70,9 +58,9 @@ std::string SymbolCache::default_folder() {
   return {};
 }
 
-bool SymbolCache::folder_is_private() const {
+bool SymbolCache::directory_is_private() const {
   struct stat status {};
-  return lstat(folder_.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
+  return lstat(directory_.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
          (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
@@ -80,17 +68,17 @@ bool SymbolCache::folder_is_private() const {
 std::string SymbolCache::path_of(const std::string& build_id_hex, const std::string& fingerprint) const {
   const bool valid = build_id_hex.size() >= 8 && build_id_hex.size() <= 128 &&
                      build_id_hex.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (folder_.empty() || fingerprint.empty() || !valid) return {};
+  if (directory_.empty() || fingerprint.empty() || !valid) return {};
   char state[17];
   std::snprintf(state, sizeof state, "%016llx",
                 static_cast<unsigned long long>(checksum(fingerprint.data(), fingerprint.size())));
-  return folder_ + "/" + build_id_hex + "-" + state + std::string(kSuffix);
+  return directory_ + "/" + build_id_hex + "-" + state + std::string(kSuffix);
 }
 
 std::optional<ModuleSymbols> SymbolCache::load(const std::string& build_id_hex,
                                                const std::string& fingerprint) const {
   const std::string path = path_of(build_id_hex, fingerprint);
-  if (path.empty() || !folder_is_private()) return std::nullopt;
+  if (path.empty() || !directory_is_private()) return std::nullopt;
   const std::optional<std::string> bytes = read_file(path, max_bytes_);
   if (!bytes) return std::nullopt;
   std::optional<std::vector<ModuleSymbols>> modules = decode_symbols(*bytes);
@@ -108,17 +96,19 @@ void SymbolCache::store(const std::string& build_id_hex, const std::string& fing
   const std::string path = path_of(build_id_hex, fingerprint);
   if (path.empty()) return;
   std::error_code error;
-  if (!fs::exists(folder_, error)) {
-    fs::create_directories(fs::path(folder_).parent_path(), error);
-    mkdir(folder_.c_str(), 0700);
+  if (!fs::exists(directory_, error)) {
+    fs::create_directories(fs::path(directory_).parent_path(), error);
+    mkdir(directory_.c_str(), 0700);
   }
-  if (!folder_is_private()) return;
+  if (!directory_is_private()) return;
   symbols.path = fingerprint;
   symbols.build_id_hex = build_id_hex;
   try {
-    write_file(folder_, path, encode_symbols({std::move(symbols)}));
+    AtomicFile file(path);
+    file.append(encode_symbols({std::move(symbols)}));
+    file.finish();
     remove_least_recently_used();
-  } catch (const std::exception&) {  // out of memory, or too large for an entry: not cached
+  } catch (const std::exception&) {  // cannot be written, out of memory, or too large for an entry: not cached
   }
 }
 
@@ -132,9 +122,9 @@ void SymbolCache::remove_least_recently_used() const {
   std::uint64_t sum = 0;
   std::error_code error;
   const auto an_hour_ago = fs::file_time_type::clock::now() - std::chrono::hours(1);
-  for (const fs::directory_entry& file : fs::directory_iterator(folder_, error)) {
+  for (const fs::directory_entry& file : fs::directory_iterator(directory_, error)) {
     const std::string name = file.path().filename().string();
-    const bool is_temporary = name.starts_with(kTemporaryPrefix);
+    const bool is_temporary = AtomicFile::is_temporary(name);
     if (!is_temporary && !name.ends_with(kSuffix)) continue;
     std::error_code gone;
     Entry entry{file.path(), file.last_write_time(gone), file.file_size(gone)};

@@ -19,10 +19,10 @@ inline constexpr std::uint64_t kMaxCacheBytes = 256u << 20;
 
 class SymbolCache {
  public:
-  /// `folder` is created by store(); empty: nothing is cached. A folder that another user owns, or may write to, is
-  /// not used.
-  explicit SymbolCache(std::string folder, std::uint64_t max_bytes = kMaxCacheBytes)
-      : folder_(std::move(folder)), max_bytes_(max_bytes) {}
+  /// `directory` is created by store(); empty: nothing is cached. A directory that another user owns, or may write
+  /// to, is not used.
+  explicit SymbolCache(std::string directory, std::uint64_t max_bytes = kMaxCacheBytes)
+      : directory_(std::move(directory)), max_bytes_(max_bytes) {}
 
   /// The cached symbols of the module in this state.
   std::optional<ModuleSymbols> load(const std::string& build_id_hex, const std::string& fingerprint) const;
@@ -30,15 +30,15 @@ class SymbolCache {
   void store(const std::string& build_id_hex, const std::string& fingerprint, ModuleSymbols symbols) const;
 
   /// $XDG_CACHE_HOME/heapprof/symbols, else ~/.cache/heapprof/symbols; empty if HEAPPROF_SYMBOL_CACHE is 0, off or
-  /// no, or if there is no home folder.
-  static std::string default_folder();
+  /// no, or if there is no home directory.
+  static std::string default_directory();
 
  private:
   std::string path_of(const std::string& build_id_hex, const std::string& fingerprint) const;
-  bool folder_is_private() const;
+  bool directory_is_private() const;
   void remove_least_recently_used() const;
 
-  std::string folder_;
+  std::string directory_;
   std::uint64_t max_bytes_;
 };
 

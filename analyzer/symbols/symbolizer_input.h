@@ -30,7 +30,7 @@ struct Options {
   bool short_names = false;             ///< --short-names: shorten() long function names (shorten.h)
   bool symbols = true;                  ///< false: open no file, resolve nothing
   bool debuginfod = false;              ///< request missing debug files from the servers in DEBUGINFOD_URLS
-  std::string cache_folder;             ///< of SymbolCache; empty: no cache
+  std::string cache_directory;          ///< of SymbolCache; empty: no cache
 
   /// Whether the user named sources of symbols that the machine which bundled a trace may not have had.
   bool adds_sources() const { return !sysroot.empty() || !debug_dirs.empty() || debuginfod; }

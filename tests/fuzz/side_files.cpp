@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "analyzer/base/atomic_file.h"
 #include "analyzer/replay/index/index.h"
 #include "analyzer/symbols/module_symbols.h"
 #include "analyzer/symbols/perf_map.h"
@@ -60,7 +61,7 @@ class Folder {
 
 /// The header of an index of `file`.
 std::vector<std::uint8_t> index_header(const trace::TraceFile& file, const std::string& scratch) {
-  trace::AtomicFile out(scratch);
+  AtomicFile out(scratch);
   replay::write_index_header(out, file);
   out.finish();
   std::vector<std::uint8_t> bytes(std::filesystem::file_size(scratch));

@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   for (std::uint64_t i = 0; i < count; ++i) addresses.push_back({0, code.begin + i * code.bytes / count});
   const auto run = [&](const char* what, const std::string& cache) {
     Options options;
-    options.cache_folder = cache;
+    options.cache_directory = cache;
     const auto start = std::chrono::steady_clock::now();
     Symbolizer symbolizer({{argv[1], code.build_id}}, options);
     std::uint64_t frames = 0, named = 0, lines = 0;

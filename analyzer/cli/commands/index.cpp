@@ -1,6 +1,7 @@
 // heapprof index: snapshots in a file beside a trace. Commands with a slice of time start reading at a snapshot.
 #include <cstdio>
 
+#include "analyzer/base/atomic_file.h"
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/render/units.h"
@@ -15,7 +16,7 @@ int make_index(const IndexOptions& options) {
     throw trace::TraceError(options.trace + ": the program is still running; index the trace when it has ended");
   const std::string path = options.output.empty() ? replay::index_beside(file) : options.output;
   refuse_recording_as_output(path, options.trace);
-  trace::AtomicFile out(path);
+  AtomicFile out(path);
   replay::write_index_header(out, file);
   ProgressLine progress("Indexing " + options.trace);
   replay::add_index(out, file, replay::kSnapshotInterval, [&](const trace::Batch& batch) {

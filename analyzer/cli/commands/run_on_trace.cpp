@@ -55,7 +55,7 @@ int guarded(const std::string& trace, const std::function<int()>& work) {
   } catch (const replay::SelectionError& error) {
     print_message(error.what());
     return 2;
-  } catch (const std::runtime_error& error) {  // TraceError, OutputError
+  } catch (const std::runtime_error& error) {  // TraceError, OutputError, FileError
     print_message(error.what());
   }
   return 1;

@@ -213,7 +213,7 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
 }
 
 void add_symbol_options(CLI::App& command, symbols::Options& options) {
-  options.cache_folder = symbols::SymbolCache::default_folder();
+  options.cache_directory = symbols::SymbolCache::default_directory();
   add_text(command, "--sysroot", options.sysroot, "DIRECTORY",
            "Read the files of the recorded program below DIRECTORY, the root directory of the recorded system")
       ->group(kSymbols);
@@ -231,7 +231,7 @@ void add_symbol_options(CLI::App& command, symbols::Options& options) {
       ->group(kSymbols);
   command
       .add_flag_callback(
-          "--no-symbol-cache", [&options] { options.cache_folder.clear(); },
+          "--no-symbol-cache", [&options] { options.cache_directory.clear(); },
           "Neither read nor write the cache of names (HEAPPROF_SYMBOL_CACHE=off does the same)")
       ->group(kSymbols);
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "analyzer/base/atomic_file.h"
 #include "analyzer/replay/batch_pump.h"
 #include "analyzer/replay/compact/block_numbers.h"
 #include "analyzer/replay/index/index.h"
@@ -33,7 +34,7 @@ class Compactor {
 
   CompactResult run() {
     summarize();
-    trace::AtomicFile out(to_);
+    AtomicFile out(to_);
     write_header(out);
     write_summary(out, file_.file_id(), summary_);
     write_origin(out);
@@ -74,7 +75,7 @@ class Compactor {
     for (std::uint32_t index = 0; index < summary_.node_ids.size(); ++index) summary_.node_ids[index] = index;
   }
 
-  void write_header(trace::AtomicFile& out) const {
+  void write_header(AtomicFile& out) const {
     FileHeader header = file_.header();
     header.version_major = kCompactedVersionMajor;
     header.version_minor = 0;
@@ -88,7 +89,7 @@ class Compactor {
     out.append(page);
   }
 
-  void write_origin(trace::AtomicFile& out) const {
+  void write_origin(AtomicFile& out) const {
     trace::Origin origin;
     origin.damage = file_.damage();
     origin.recorder = file_.recorder();
@@ -104,7 +105,7 @@ class Compactor {
     out.append(trace::make_section(section, bytes.bytes(), options_.level));
   }
 
-  void write_chunks(trace::AtomicFile& out) {
+  void write_chunks(AtomicFile& out) {
     trace::MergedReader reader(file_);
     Replay replay(file_, Selection{});
     std::vector<MergedEvent> ordered;
@@ -149,14 +150,14 @@ class Compactor {
   }
 
   /// The number of threads that readers accept depends on the file size, which compaction may have made too small.
-  void write_padding(trace::AtomicFile& out) const {
+  void write_padding(AtomicFile& out) const {
     const std::uint64_t wanted = trace::min_bytes_for_threads(threads_);
     trace::SectionHeader section{};
     section.file_id = file_.file_id();
     while (out.bytes() < wanted) out.append(trace::make_padding(section, wanted - out.bytes()));
   }
 
-  void verify_and_write_snapshots(trace::AtomicFile& out) const {
+  void verify_and_write_snapshots(AtomicFile& out) const {
     const trace::TraceFile file(out.temporary_path());
     trace::MergedReader reader(file);
     Replay replay(file, Selection{});
@@ -185,7 +186,7 @@ class Compactor {
   }
 
   /// Copies the embedded symbols of the original.
-  void write_symbols(trace::AtomicFile& out) const {
+  void write_symbols(AtomicFile& out) const {
     const std::optional<trace::EmbeddedSymbols>& embedded = file_.symbols();
     if (!embedded) return;
     const std::optional<std::string> symbols = trace::read_symbols(file_.input(), file_.file_id(), *embedded);
@@ -194,7 +195,7 @@ class Compactor {
     const std::vector<std::uint8_t> padding((unit - out.bytes() % unit) % unit, 0);
     out.append(padding);
     const std::string extents = trace::symbol_extents(*symbols, file_.file_id(), out.bytes(), unit);
-    out.append({reinterpret_cast<const std::uint8_t*>(extents.data()), extents.size()});
+    out.append(extents);
   }
 
   const CompactOptions options_;

@@ -29,8 +29,8 @@ struct CompactResult {
   bool running = false;  ///< the program was still running
 };
 
-/// Writes the trace `from` to the file `to`, which appears only when it is complete. Throws trace::TraceError; then
-/// no file was written.
+/// Writes the trace `from` to the file `to`, which appears only when it is complete. Throws trace::TraceError or
+/// FileError; then no file was written.
 CompactResult compact(const std::string& from, const std::string& to, const CompactOptions& options,
                       const Progress& progress = {});
 

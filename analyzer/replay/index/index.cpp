@@ -30,7 +30,7 @@ constexpr int kSummaryLevel = 9;
 
 }  // namespace
 
-void write_index_header(trace::AtomicFile& out, const trace::TraceFile& file) {
+void write_index_header(AtomicFile& out, const trace::TraceFile& file) {
   IndexHeader header{};
   std::memcpy(header.magic, kIndexMagic, sizeof header.magic);
   header.version = kIndexVersion;
@@ -41,7 +41,7 @@ void write_index_header(trace::AtomicFile& out, const trace::TraceFile& file) {
   out.append({reinterpret_cast<const std::uint8_t*>(&header), sizeof header});
 }
 
-void write_summary(trace::AtomicFile& out, std::uint64_t file_id, const trace::TraceSummary& summary) {
+void write_summary(AtomicFile& out, std::uint64_t file_id, const trace::TraceSummary& summary) {
   trace::ByteWriter bytes;
   trace::save(summary, bytes);
   trace::SectionHeader header{};
@@ -52,7 +52,7 @@ void write_summary(trace::AtomicFile& out, std::uint64_t file_id, const trace::T
   out.append(trace::make_section(header, bytes.bytes(), kSummaryLevel));
 }
 
-void add_index(trace::AtomicFile& out, const trace::TraceFile& file, std::uint64_t interval,
+void add_index(AtomicFile& out, const trace::TraceFile& file, std::uint64_t interval,
                const std::function<void(const trace::Batch&)>& each) {
   trace::MergedReader reader(file);
   Replay replay(file, Selection{});

@@ -2,8 +2,8 @@
 // starts at the last snapshot before the slice instead of the beginning, with the same result.
 //
 // A compacted trace contains its index. Other traces have one in a file beside them (TRACE.idx, by `heapprof index`)
-// or in the user's cache folder (index_cache.h). An index file belongs to one trace by file id, size and fingerprint,
-// and is not used for another.
+// or in the user's cache directory (index_cache.h). An index file belongs to one trace by file id, size and
+// fingerprint, and is not used for another.
 //
 //   index file = header snapshot* summary      header: index.cpp; sections: analyzer/trace/compact/section.h
 #pragma once
@@ -15,23 +15,23 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/base/atomic_file.h"
 #include "analyzer/replay/index/snapshot_writer.h"
 #include "analyzer/trace/compact/section.h"
 #include "analyzer/trace/compact/trace_summary.h"
-#include "analyzer/trace/files/atomic_file.h"
 #include "analyzer/trace/files/input_file.h"
 #include "analyzer/trace/trace_file.h"
 
 namespace heapprof::replay {
 
-/// Writes the header of an index file for the trace `file`. Throws trace::TraceError.
-void write_index_header(trace::AtomicFile& out, const trace::TraceFile& file);
-/// Writes the section with the trace summary. Throws trace::TraceError.
-void write_summary(trace::AtomicFile& out, std::uint64_t file_id, const trace::TraceSummary& summary);
+/// Writes the header of an index file for the trace `file`. Throws FileError.
+void write_index_header(AtomicFile& out, const trace::TraceFile& file);
+/// Writes the section with the trace summary. Throws FileError.
+void write_summary(AtomicFile& out, std::uint64_t file_id, const trace::TraceSummary& summary);
 
 /// Replays the trace once and writes snapshots, about `interval` records apart, and the summary. `each`, if given, is
-/// called after each batch was replayed. Throws trace::TraceError.
-void add_index(trace::AtomicFile& out, const trace::TraceFile& file, std::uint64_t interval,
+/// called after each batch was replayed. Throws trace::TraceError or FileError.
+void add_index(AtomicFile& out, const trace::TraceFile& file, std::uint64_t interval,
                const std::function<void(const trace::Batch&)>& each = {});
 
 class Index {

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMaxCacheBytes = std::uint64_t{4} << 30;
 constexpr std::time_t kMaxUnusedSeconds = 30 * 86400;
 
-std::string cache_folder() {
+std::string cache_directory() {
   const char* const home = std::getenv("HOME");
   const char* const cache = std::getenv("XDG_CACHE_HOME");
   if (cache != nullptr && cache[0] == '/') return std::string(cache) + "/heapprof/index";
@@ -36,7 +36,7 @@ void remove_old_indexes() {
   };
   std::vector<Entry> entries;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(cache_folder(), error)) {
+  for (const auto& entry : fs::directory_iterator(cache_directory(), error)) {
     struct stat status {};
     if (::lstat(entry.path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
     entries.push_back(
@@ -54,11 +54,11 @@ void remove_old_indexes() {
 }  // namespace
 
 std::string index_in_cache(const trace::TraceFile& file) {
-  const std::string folder = cache_folder();
-  if (folder.empty()) return {};
+  const std::string directory = cache_directory();
+  if (directory.empty()) return {};
   char name[32];
   std::snprintf(name, sizeof name, "/%016llx.idx", static_cast<unsigned long long>(file.file_id()));
-  return folder + name;
+  return directory + name;
 }
 
 CachedIndexWriter::CachedIndexWriter(const trace::TraceFile& file) noexcept : file_(file) {

@@ -1,4 +1,4 @@
-// Indexes in the user's cache folder: $XDG_CACHE_HOME/heapprof/index, or ~/.cache/heapprof/index.
+// Indexes in the user's cache directory: $XDG_CACHE_HOME/heapprof/index, or ~/.cache/heapprof/index.
 //
 // The first analysis that reads a large trace twice leaves its index there. An index that was not used for a month is
 // removed, and so are the least recently used ones beyond 4 GB.
@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
+#include "analyzer/base/atomic_file.h"
 #include "analyzer/replay/index/snapshot_writer.h"
 #include "analyzer/trace/compact/trace_summary.h"
-#include "analyzer/trace/files/atomic_file.h"
 #include "analyzer/trace/trace_file.h"
 
 namespace heapprof::replay {
@@ -18,7 +18,7 @@ namespace heapprof::replay {
 /// Traces with fewer bytes of frames get no index in the cache: reading them again is fast enough.
 inline constexpr std::uint64_t kMinBytesForIndex = 16 << 20;
 
-/// The path of the index of `file` in the cache; empty: there is no cache folder.
+/// The path of the index of `file` in the cache; empty: there is no cache directory.
 std::string index_in_cache(const trace::TraceFile& file);
 
 /// Writes an index to the cache while a trace is replayed. Errors are ignored: then there is no index.
@@ -33,7 +33,7 @@ class CachedIndexWriter {
 
  private:
   const trace::TraceFile& file_;
-  std::optional<trace::AtomicFile> out_;
+  std::optional<AtomicFile> out_;
   std::optional<SnapshotWriter> snapshots_;
 };
 

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <span>
 
+#include "analyzer/base/atomic_file.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/trace/events/merged_event.h"
-#include "analyzer/trace/files/atomic_file.h"
 #include "analyzer/trace/files/byte_stream.h"
 
 namespace heapprof::replay {
@@ -21,13 +21,13 @@ inline constexpr std::uint64_t kSnapshotInterval = 1 << 21;
 class SnapshotWriter {
  public:
   /// Sections get `file_id`, the id of the trace. `file` must outlive this.
-  SnapshotWriter(trace::AtomicFile& file, std::uint64_t file_id) : file_(file), file_id_(file_id) {}
+  SnapshotWriter(AtomicFile& file, std::uint64_t file_id) : file_(file), file_id_(file_id) {}
   /// Call it after each batch was replayed. Writes a snapshot when the batch has a position and enough records
-  /// were read. Throws trace::TraceError.
+  /// were read. Throws FileError.
   void after(const trace::Batch& batch, const Replay& replay);
 
  private:
-  trace::AtomicFile& file_;
+  AtomicFile& file_;
   const std::uint64_t file_id_;
   std::uint64_t last_records_ = 0;
   trace::ByteWriter contents_;

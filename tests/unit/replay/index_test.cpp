@@ -5,6 +5,7 @@
 #include <fstream>
 #include <random>
 
+#include "analyzer/base/atomic_file.h"
 #include "analyzer/replay/analysis/analysis.h"
 #include "analyzer/replay/index/index.h"
 #include "analyzer/trace/merged_reader.h"
@@ -27,7 +28,7 @@ constexpr IndexUse kIndex{.use = true, .keep = false};
 /// Writes the index of `path` beside it, with snapshots `interval` records apart; returns its path.
 std::string index_trace(const std::string& path, std::uint64_t interval) {
   const trace::TraceFile file(path);
-  trace::AtomicFile out(index_beside(file));
+  AtomicFile out(index_beside(file));
   write_index_header(out, file);
   add_index(out, file, interval);
   out.finish();

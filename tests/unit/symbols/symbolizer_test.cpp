@@ -2,7 +2,7 @@
 // result is compared with what the program prints about itself, with addr2line and llvm-symbolizer, and among the
 // formats.
 //
-// HEAPPROF_FIXTURE is the output folder of fixture/make.sh, HEAPPROF_FIXTURE_SOURCE the folder of its sources.
+// HEAPPROF_FIXTURE is the output directory of fixture/make.sh, HEAPPROF_FIXTURE_SOURCE the directory of its sources.
 #include "analyzer/symbols/symbolizer.h"
 #include "tests/support/seed.h"
 
@@ -141,14 +141,14 @@ bool unresolved(const ResolvedFrames& resolved) {
   });
 }
 
-class Folder {
+class Directory {
  public:
-  Folder() {
+  Directory() {
     char name[] = "/tmp/heapprof_symbols_XXXXXX";
     REQUIRE(mkdtemp(name) != nullptr);
     path_ = name;
   }
-  ~Folder() { std::filesystem::remove_all(path_); }
+  ~Directory() { std::filesystem::remove_all(path_); }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
 
  private:
@@ -211,11 +211,12 @@ TEST_CASE("addr2line agrees on every address of the program") {
     const std::vector<std::uint64_t> addresses = text_section(path);
     const ResolvedFrames ours = resolve(path, addresses);
 
-    Folder folder;
-    std::ofstream list(folder / "addresses");
+    Directory directory;
+    std::ofstream list(directory / "addresses");
     for (const std::uint64_t address : addresses) list << std::hex << address << "\n";
     list.close();
-    std::istringstream lines(output_of("addr2line -a -i -f -C -e '" + path + "' <'" + (folder / "addresses") + "'"));
+    std::istringstream lines(
+        output_of("addr2line -a -i -f -C -e '" + path + "' <'" + (directory / "addresses") + "'"));
     std::vector<std::vector<std::pair<std::string, std::string>>> theirs;
     for (std::string line, name; std::getline(lines, line);) {
       if (line.starts_with("0x")) {
@@ -297,21 +298,21 @@ TEST_CASE("all formats of the same debug information give the same frames") {
   }
   SECTION("a debug file beside the program, by debug link") { check(built("linked")); }
   SECTION("a debug file beside the program, whose recorded path is a symbolic link") {
-    const Folder folder;
-    std::filesystem::create_symlink(built("linked"), folder / "link");
-    check(folder / "link");
+    const Directory directory;
+    std::filesystem::create_symlink(built("linked"), directory / "link");
+    check(directory / "link");
   }
   SECTION("a debug file identified by its checksum") {
     REQUIRE(build_id_of(built("no_id")).empty());
     check(built("no_id"));
   }
-  SECTION("a debug folder") {
+  SECTION("a debug directory") {
     Options options;
     options.debug_dirs = {"/nowhere", built("debug")};
     check(built("stripped"), options);
   }
   SECTION("a supplementary file of dwz") {
-    if (exists(built("dwz_folder"))) check(built("dwz_folder/first"));
+    if (exists(built("dwz_directory"))) check(built("dwz_directory/first"));
   }
 }
 
@@ -462,13 +463,14 @@ TEST_CASE("a symbol without a size ends where the next function with unwind info
 }
 
 TEST_CASE("addresses without a file are unresolved, with a warning") {
-  Folder folder;
-  std::ofstream(folder / "text") << "not an ELF file, but longer than the header of one, so that it is really read";
-  std::ofstream(folder / "empty").close();
-  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  Directory directory;
+  std::ofstream(directory / "text")
+      << "not an ELF file, but longer than the header of one, so that it is really read";
+  std::ofstream(directory / "empty").close();
+  REQUIRE(mkfifo((directory / "pipe").c_str(), 0600) == 0);
   const std::vector<std::string> paths = {
-      "[vdso]",        "/nowhere/at/all", "/usr/bin/true (deleted)", "[heap]",    "",
-      folder / "text", folder / "empty",  folder / "pipe",           folder / "", "/memfd:x (deleted)"};
+      "[vdso]",           "/nowhere/at/all",   "/usr/bin/true (deleted)", "[heap]",       "",
+      directory / "text", directory / "empty", directory / "pipe",        directory / "", "/memfd:x (deleted)"};
   std::vector<Module> modules;
   std::vector<CodeAddress> addresses;
   for (const std::string& path : paths) {
@@ -532,7 +534,7 @@ TEST_CASE("addresses can be in any order, repeated, in many modules, and outside
 
 TEST_CASE("debuginfod is used only when allowed") {
   if (void* library = dlopen("libdebuginfod.so.1", RTLD_NOW); library == nullptr) return;
-  Folder cache;
+  Directory cache;
   setenv("DEBUGINFOD_URLS", ("file://" + built("server")).c_str(), 1);
   setenv("DEBUGINFOD_CACHE_PATH", (cache / "cache").c_str(), 1);
   const std::vector<std::uint64_t> addresses = text_section(built("dwarf4"));
@@ -587,12 +589,12 @@ TEST_CASE("llvm-symbolizer agrees on every address of the program") {
     const std::string path = built(program);
     const std::vector<std::uint64_t> addresses = text_section(built(program == "dwarf5" ? "dwarf5" : "dwarf4"));
     const ResolvedFrames ours = resolve(path, addresses);
-    Folder folder;
-    std::ofstream list(folder / "addresses");
+    Directory directory;
+    std::ofstream list(directory / "addresses");
     for (const std::uint64_t address : addresses) list << "0x" << std::hex << address << "\n";
     list.close();
     std::istringstream lines(output_of("llvm-symbolizer --obj='" + path +
-                                       "' --functions=linkage --demangle --inlines <'" + (folder / "addresses") +
+                                       "' --functions=linkage --demangle --inlines <'" + (directory / "addresses") +
                                        "' 2>/dev/null"));
     // A name and a source line for each frame, an empty line after each address.
     std::vector<std::vector<std::pair<std::string, std::string>>> theirs(1);
@@ -637,10 +639,10 @@ TEST_CASE("functions of this kernel's vDSO are named") {
   std::uint64_t address = 0;
   std::string build_id;
   {
-    Folder folder;
-    std::ofstream(folder / "vdso", std::ios::binary).write(reinterpret_cast<const char*>(base), 2 * 4096);
-    build_id = build_id_of(folder / "vdso");
-    std::istringstream symbols(output_of("nm -D '" + (folder / "vdso") + "'"));
+    Directory directory;
+    std::ofstream(directory / "vdso", std::ios::binary).write(reinterpret_cast<const char*>(base), 2 * 4096);
+    build_id = build_id_of(directory / "vdso");
+    std::istringstream symbols(output_of("nm -D '" + (directory / "vdso") + "'"));
     for (std::string line; std::getline(symbols, line);)
       if (line.find("__vdso_clock_gettime") != std::string::npos ||
           line.find("__kernel_clock_gettime") != std::string::npos)
@@ -688,8 +690,8 @@ class Running {
 }  // namespace
 
 TEST_CASE("deleted and replaced files are read from the process that still runs them") {
-  Folder folder;
-  const std::string program = folder / "waits";
+  Directory directory;
+  const std::string program = directory / "waits";
   std::filesystem::copy_file("/bin/cat", program);
   const std::string id = build_id_of(program);
   const Running process(program);
@@ -734,23 +736,23 @@ TEST_CASE("a file without build ID is rejected when its time or size contradicts
 }
 
 TEST_CASE("cached frames equal resolved ones, until a file changes") {
-  Folder folder;
+  Directory directory;
   Options options;
-  options.cache_folder = folder / "cache";
-  const std::string program = folder / "program";
+  options.cache_directory = directory / "cache";
+  const std::string program = directory / "program";
   std::filesystem::copy_file(built("stripped"), program);
   const std::vector<std::uint64_t> addresses = text_section(built("dwarf4"));
   const std::vector<std::uint64_t> half(addresses.begin(),
                                         addresses.begin() + static_cast<std::ptrdiff_t>(addresses.size() / 2));
   const ResolvedFrames bare = resolve(program, addresses, options);
-  CHECK(exists(options.cache_folder));
+  CHECK(exists(options.cache_directory));
   CHECK(text_of(resolve(program, addresses, options)) == text_of(bare));
   CHECK(resolve(program, addresses, options).warnings == bare.warnings);
   // A debug file is installed after the first call.
   Options with_debug = options;
   with_debug.debug_dirs = {built("debug")};
   Options uncached = with_debug;
-  uncached.cache_folder.clear();
+  uncached.cache_directory.clear();
   const std::string truth = text_of(resolve(program, addresses, uncached));
   CHECK(truth != text_of(bare));
   CHECK(text_of(resolve(program, half, with_debug)) == text_of(resolve(program, half, uncached)));
@@ -760,7 +762,7 @@ TEST_CASE("cached frames equal resolved ones, until a file changes") {
   with_debug.inlines = uncached.inlines = false;
   CHECK(text_of(resolve(program, addresses, with_debug)) == text_of(resolve(program, addresses, uncached)));
   // Damaged entries are replaced.
-  for (const auto& entry : std::filesystem::directory_iterator(options.cache_folder))
+  for (const auto& entry : std::filesystem::directory_iterator(options.cache_directory))
     std::ofstream(entry.path(), std::ios::binary | std::ios::trunc) << "damaged";
   with_debug.inlines = true;
   CHECK(text_of(resolve(program, addresses, with_debug)) == truth);
@@ -770,7 +772,7 @@ TEST_CASE("resolving addresses of a damaged file does not crash") {
   std::ifstream file(built("dwarf5"), std::ios::binary);
   const std::string whole((std::istreambuf_iterator<char>(file)), {});
   const std::vector<std::uint64_t> addresses = text_section(built("dwarf5"));
-  Folder folder;
+  Directory directory;
   std::mt19937 random(heapprof::test::seed(11));
   const auto start = std::chrono::steady_clock::now();
   for (int round = 0; round < 300; ++round) {
@@ -779,7 +781,7 @@ TEST_CASE("resolving addresses of a damaged file does not crash") {
     if (round % 5 == 0 && damaged.size() >= 64) damaged[16 + random() % 48] = static_cast<char>(random());
     for (unsigned i = 0, n = 1 + random() % 60; i < n && !damaged.empty(); ++i)
       damaged[damaged.size() / 8 + random() % (damaged.size() - damaged.size() / 8)] = static_cast<char>(random());
-    const std::string path = folder / "damaged";
+    const std::string path = directory / "damaged";
     std::ofstream(path, std::ios::binary) << damaged;
     const ResolvedFrames resolved = resolve(Module{path, ""}, addresses);
     REQUIRE(resolved.frames.size() == addresses.size());

@@ -6,11 +6,10 @@
 #include <iterator>
 #include <string>
 
-#include "analyzer/trace/files/atomic_file.h"
-#include "analyzer/trace/files/input_file.h"
+#include "analyzer/base/atomic_file.h"
 #include "tests/support/temporary_file.h"
 
-using heapprof::trace::AtomicFile;
+using heapprof::AtomicFile;
 
 namespace {
 
@@ -19,19 +18,15 @@ std::string contents_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-void append(AtomicFile& file, const std::string& text) {
-  file.append({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
-}
-
 }  // namespace
 
 TEST_CASE("The old file stays until the new one is complete") {
   const heapprof::test::TemporaryFile path;
   std::ofstream(path.path()) << "old";
   AtomicFile file(path.path());
-  append(file, "new ");
+  file.append("new ");
   CHECK(contents_of(path.path()) == "old");
-  append(file, "file");
+  file.append("file");
   CHECK(file.bytes() == 8);
   const std::string temporary = file.temporary_path();
   CHECK(contents_of(temporary) == "new file");
@@ -45,15 +40,35 @@ TEST_CASE("Without finish() nothing is left behind") {
   std::string temporary;
   {
     AtomicFile file(path.path());
-    append(file, "partial");
+    file.append("partial");
     temporary = file.temporary_path();
     CHECK(std::filesystem::exists(temporary));
   }
   CHECK_FALSE(std::filesystem::exists(temporary));
 }
 
+TEST_CASE("Two writers of one path do not disturb each other") {
+  const heapprof::test::TemporaryFile path;
+  AtomicFile first(path.path()), second(path.path());
+  first.append("first");
+  second.append("second");
+  second.finish();
+  CHECK(contents_of(path.path()) == "second");
+  first.finish();
+  CHECK(contents_of(path.path()) == "first");
+}
+
+TEST_CASE("Temporary files are recognized by their names") {
+  const heapprof::test::TemporaryFile path;
+  const AtomicFile file(path.path());
+  CHECK(AtomicFile::is_temporary(file.temporary_path()));
+  CHECK_FALSE(AtomicFile::is_temporary(path.path()));
+  for (const char* name : {"", "x", "new-ABCDEF", "file.new-ABCDE", "file.new-ABCDEFG", "file.new"})
+    CHECK_FALSE(AtomicFile::is_temporary(name));
+}
+
 TEST_CASE("A file that cannot be created is an error with its path") {
-  CHECK_THROWS_AS(AtomicFile("/nonexistent-directory/file"), heapprof::trace::TraceError);
+  CHECK_THROWS_AS(AtomicFile("/nonexistent-directory/file"), heapprof::FileError);
   CHECK_THROWS_WITH(AtomicFile("/nonexistent-directory/file"),
                     Catch::Contains("/nonexistent-directory/file: cannot be written"));
 }
