@@ -83,20 +83,23 @@ struct Sink::Zstd final : Compressor {
   ZSTD_CCtx* context_;
 };
 
-Sink::Sink(std::string path, Compression compression) : path_(std::move(path)), buffer_(new char[kBufferBytes]) {
+Sink::Sink(std::string path, Compression compression, mode_t mode)
+    : path_(std::move(path)), buffer_(new char[kBufferBytes]) {
   if (path_ == "-") {
     is_stdout_ = true;
     fd_ = STDOUT_FILENO;
     if (compression == Compression::kGzip) compressor_ = std::make_unique<Gzip>(*this);
     return;
   }
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, mode);
   if (fd_ < 0) {
     fail_errno("cannot be written");
     return;
   }
-  if (compression == Compression::kGzip || path_.ends_with(".gz")) compressor_ = std::make_unique<Gzip>(*this);
-  else if (path_.ends_with(".zst")) compressor_ = std::make_unique<Zstd>(*this);
+  const bool by_name = compression == Compression::kByName;
+  if (compression == Compression::kGzip || (by_name && path_.ends_with(".gz")))
+    compressor_ = std::make_unique<Gzip>(*this);
+  else if (by_name && path_.ends_with(".zst")) compressor_ = std::make_unique<Zstd>(*this);
 }
 
 Sink::~Sink() {

@@ -1,4 +1,4 @@
-// Where an export is written: a file, compressed according to its name, or standard output.
+// Where an output is written: a file, compressed according to its name, or standard output.
 //
 //   name          content
 //   ends in .gz   one gzip member
@@ -7,24 +7,30 @@
 //   other         not compressed
 //
 // Writes never fail visibly: after the first error they do nothing, and close() returns false. A file is written in
-// place, since it may be a device or a pipe; for a file that must appear only when complete see
-// trace/files/atomic_file.h.
+// place, since it may be a device or a pipe; for a file that must appear only when complete see base/atomic_file.h.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 
 namespace heapprof::exporter {
 
 class Sink {
  public:
-  enum class Compression { kByName, kGzip };
+  enum class Compression {
+    kByName,
+    kGzip,  ///< whatever the name, on standard output too; for formats that are always compressed
+    kNone,  ///< whatever the name
+  };
 
-  /// Opens `path` for writing and truncates it. After a failure ok() is false. kGzip: compress with gzip whatever the
-  /// name, on standard output too; for formats that are always compressed.
-  explicit Sink(std::string path, Compression compression = Compression::kByName);
+  static constexpr mode_t kEverybody = 0666;  ///< without the bits of the umask, like the files of most programs
+  static constexpr mode_t kUserOnly = 0600;   ///< like a trace
+
+  /// Opens `path` for writing and truncates it; a new file gets `mode`. After a failure ok() is false.
+  explicit Sink(std::string path, Compression compression = Compression::kByName, mode_t mode = kEverybody);
   /// Removes the file if writing failed or close() was not called.
   ~Sink();
   Sink(const Sink&) = delete;

@@ -2,19 +2,15 @@
 // and their debug information.
 
 #include <algorithm>
-#include <cerrno>
+#include <cstdint>
 #include <cstdio>
-#include <cstring>
-#include <fcntl.h>
-#include <stdexcept>
 #include <string>
-#include <unistd.h>
-#include <utility>
 #include <vector>
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/stack_names.h"
+#include "analyzer/export/sink.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
 #include "analyzer/render/wrap.h"
@@ -26,57 +22,22 @@ namespace {
 
 constexpr std::size_t kLineWidth = 100;  ///< of printed warnings
 
-/// The copy while it is written. The file is removed unless close() was called.
-class Copy {
- public:
-  explicit Copy(const std::string& path) : path_(path), standard_(path == "-") {
-    // Readable by the user only, like a trace.
-    const int fd =
-        standard_ ? STDOUT_FILENO : ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
-    if (fd < 0) throw OutputError(path + ": cannot be written: " + std::strerror(errno));
-    file_ = standard_ ? stdout : ::fdopen(fd, "wb");
-  }
-  ~Copy() {
-    if (standard_ || file_ == nullptr) return;
-    std::fclose(file_);
-    ::unlink(path_.c_str());
-  }
-  Copy(const Copy&) = delete;
-  Copy& operator=(const Copy&) = delete;
-
-  void write(const void* bytes, std::size_t size) {
-    if (std::fwrite(bytes, 1, size, file_) != size) fail();
-    written_ += size;
-  }
-  void close() {
-    if (std::fflush(file_) != 0 || (!standard_ && std::fclose(std::exchange(file_, nullptr)) != 0)) fail();
-  }
-  std::uint64_t written() const noexcept { return written_; }
-
- private:
-  [[noreturn]] void fail() {
-    throw OutputError((standard_ ? std::string("standard output") : path_) +
-                      ": cannot be written: " + std::strerror(errno));
-  }
-
-  std::string path_;
-  bool standard_;
-  std::FILE* file_ = nullptr;
-  std::uint64_t written_ = 0;
-};
-
-void copy_recording(const trace::TraceFile& trace, Copy& copy) {
+/// Copies the recording and pads it to a whole number of units; returns the size of the result. Throws OutputError
+/// when the trace cannot be read.
+std::uint64_t copy_recording(const trace::TraceFile& trace, exporter::Sink& copy) {
   std::vector<char> buffer(1 << 20);
-  while (copy.written() < trace.bytes()) {
-    const std::size_t wanted = std::min<std::uint64_t>(buffer.size(), trace.bytes() - copy.written());
-    const std::size_t got = trace.input().read(copy.written(), buffer.data(), wanted);
-    if (got == 0)
-      throw OutputError(trace.input().path() + ": cannot be read at byte " + std::to_string(copy.written()));
-    copy.write(buffer.data(), got);
+  std::uint64_t done = 0;
+  while (done < trace.bytes() && copy.ok()) {
+    const std::size_t wanted = std::min<std::uint64_t>(buffer.size(), trace.bytes() - done);
+    const std::size_t got = trace.input().read(done, buffer.data(), wanted);
+    if (got == 0) throw OutputError(trace.input().path() + ": cannot be read at byte " + std::to_string(done));
+    copy.write({buffer.data(), got});
+    done += got;
   }
   const std::uint32_t unit = trace.header().unit_bytes;
-  const std::vector<char> padding((unit - copy.written() % unit) % unit, 0);
-  copy.write(padding.data(), padding.size());
+  const std::string padding((unit - done % unit) % unit, '\0');
+  copy.write(padding);
+  return done + padding.size();
 }
 
 void bundle(const std::string& output, const symbols::Options& options, const replay::Analysis& analysis) {
@@ -98,11 +59,11 @@ void bundle(const std::string& output, const symbols::Options& options, const re
   }
   const std::string packed = symbols::encode_symbols(names);
 
-  Copy copy(output);
-  copy_recording(trace, copy);
-  const std::string run = trace::symbol_extents(packed, trace.file_id(), copy.written(), trace.header().unit_bytes);
-  copy.write(run.data(), run.size());
-  copy.close();
+  exporter::Sink copy(output, exporter::Sink::Compression::kNone, exporter::Sink::kUserOnly);
+  const std::uint64_t end = copy_recording(trace, copy);
+  const std::string run = trace::symbol_extents(packed, trace.file_id(), end, trace.header().unit_bytes);
+  copy.write(run);
+  if (!copy.close()) throw OutputError(copy.error());
   // On standard error, since standard output may be the copy.
   std::fprintf(stderr, "%s: names of %s of %s code addresses, %s\n", output.c_str(),
                render::exact_number(named).c_str(), render::exact_number(all).c_str(),

@@ -1,11 +1,11 @@
 // Manual pages in roff. The build writes and installs them; by hand: heapprof manual report | man -l -
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "analyzer/cli/help/help.h"
 #include "analyzer/cli/text/message.h"
+#include "analyzer/cli/text/write_output.h"
 
 namespace heapprof::cli {
 namespace {
@@ -100,11 +100,10 @@ std::string page_of(const CommandHelp& command) {
 int write_pages(const std::string& directory) {
   std::error_code ignored;
   std::filesystem::create_directories(directory, ignored);
-  for (const std::string& name : manual_pages()) {
-    const std::string path = directory + "/" + name + ".1";
-    std::ofstream out(path, std::ios::binary);
-    if (out << manual_page(name) && out.flush()) continue;
-    print_message(path + ": cannot be written");
+  try {
+    for (const std::string& name : manual_pages()) write_output(directory + "/" + name + ".1", manual_page(name));
+  } catch (const OutputError& error) {
+    print_message(error.what());
     return 1;
   }
   // Build tools compare the modification time of the directory, which rewriting its files does not change.

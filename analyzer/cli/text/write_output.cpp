@@ -1,21 +1,16 @@
 #include "analyzer/cli/text/write_output.h"
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
+
+#include "analyzer/export/sink.h"
 
 namespace heapprof::cli {
 
 void write_output(const std::string& path, const std::string& text) {
-  const bool standard = path == "-";
-  std::FILE* const file = standard ? stdout : std::fopen(path.c_str(), "wb");
-  if (file == nullptr) throw OutputError(path + ": cannot be written: " + std::strerror(errno));
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0;
-  const int error = errno;
-  const bool closed = standard || std::fclose(file) == 0;
-  if (!written || !closed)
-    throw OutputError((standard ? std::string("standard output") : path) +
-                      ": cannot be written: " + std::strerror(written ? errno : error));
+  std::fflush(stdout);  // what was printed before comes first
+  exporter::Sink out(path, exporter::Sink::Compression::kNone);
+  out.write(text);
+  if (!out.close()) throw OutputError(out.error());
 }
 
 }  // namespace heapprof::cli

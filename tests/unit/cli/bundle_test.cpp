@@ -1,6 +1,8 @@
 // heapprof bundle: a copy of the trace that contains its function names.
 #include <catch2/catch.hpp>
 
+#include <filesystem>
+
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 #include "tests/unit/cli/libc_frame.h"
@@ -40,6 +42,29 @@ TEST_CASE("bundle -o - writes the copy to standard output") {
   const TemporaryFile bundle;
   REQUIRE(run({"bundle", trace.path(), "-o", bundle.path()}).status == 0);
   CHECK(run({"bundle", trace.path(), "-o", "-"}).out == read_file(bundle.path()));
+}
+
+TEST_CASE("a bundle is readable by the user only, and is not compressed whatever its name") {
+  const KnownTrace trace;
+  const TemporaryFile plain, packed(".gz");
+  for (const TemporaryFile* const file : {&plain, &packed}) {
+    std::filesystem::remove(file->path());
+    REQUIRE(run({"bundle", trace.path(), "-o", file->path()}).status == 0);
+    const auto permissions = std::filesystem::status(file->path()).permissions();
+    CHECK(permissions == (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+  }
+  CHECK(read_file(packed.path()) == read_file(plain.path()));
+}
+
+TEST_CASE("bundle to a full device is an error, and the device is not removed") {
+  const KnownTrace trace;
+  const TemporaryFile link;
+  std::filesystem::remove(link.path());
+  std::filesystem::create_symlink("/dev/full", link.path());
+  const Outcome outcome = run({"bundle", trace.path(), "-o", link.path()});
+  CHECK(outcome.status == 1);
+  CHECK(outcome.err.find(link.path() + ": cannot be written: No space left on device") != std::string::npos);
+  CHECK(std::filesystem::is_symlink(link.path()));
 }
 
 TEST_CASE("bundle refuses a running program's trace, a missing one, and the trace as output") {
