@@ -30,8 +30,8 @@ store=${HEAPPROF_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/heapprof-deps}
 flags=(-O2 -g -fPIC -fvisibility=hidden -fno-omit-frame-pointer -fno-stack-protector -U_FORTIFY_SOURCE
        -ffunction-sections -fdata-sections -fasynchronous-unwind-tables -D_GNU_SOURCE -DNDEBUG -w)
 
-# The key covers this script, because it contains the flags.
-key=$({ cat "${BASH_SOURCE[0]}"; cc --version; cc -dumpmachine; } | sha256sum | cut -c1-16)
+# The key covers this script without its comments, because it contains the flags.
+key=$({ sed '/^ *#/d' "${BASH_SOURCE[0]}"; cc --version; cc -dumpmachine; } | sha256sum | cut -c1-16)
 result=$store/$key
 
 usage() {

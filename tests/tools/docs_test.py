@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
-# A path in backquotes, or the beginning of a command, that begins with a folder of the tree.
+# A path in backquotes, or the beginning of a command, that begins with a directory of the tree.
 NAMED = re.compile(r"(?<![\w./-])((?:analyzer|common|docs|preload|tests|tools)/[\w./*-]*[\w*])")
 # `fault-hosts`: *chroot*, *setuid*
 TESTS = re.compile(r"`(e2e|fault)-([a-z0-9-]+)`((?::[^|;`\n]*)?)")
@@ -62,8 +62,8 @@ class Docs(unittest.TestCase):
                     self.assertTrue(any(ROOT.glob(name)) or any(ROOT.glob(name + ".*")), "no such file")
 
     def test_documents_that_sources_name(self):
-        for folder in ("analyzer", "preload", "common", "tests", "tools"):
-            for file in (ROOT / folder).rglob("*"):
+        for directory in ("analyzer", "preload", "common", "tests", "tools"):
+            for file in (ROOT / directory).rglob("*"):
                 if file.suffix not in (".h", ".cpp", ".c", ".S", ".py", ".sh", ".build"):
                     continue
                 for name in re.findall(r"\bdocs/[\w/-]+\.md", file.read_text(errors="replace")):
