@@ -1,9 +1,9 @@
 #include "preload/recorder/lifecycle.h"
 
-#include <elf.h>
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "preload/arch/arch.h"
 #include "preload/base/text.h"
 #include "preload/recorder/call_tree/call_tree.h"
 #include "preload/recorder/clock/clock.h"
@@ -56,12 +56,7 @@ void read_boot_id(unsigned char (&boot_id)[16]) noexcept {
 }
 
 void fill_header(FileHeader& header) noexcept {
-  header.machine =
-#if defined(__x86_64__)
-      EM_X86_64;
-#else
-      EM_AARCH64;
-#endif
+  header.machine = arch::kElfMachine;
   header.clock = g_clock.kind();
   header.start_ticks = g_clock.origin();
   header.start_monotonic_ns = g_clock.origin_monotonic_ns();
