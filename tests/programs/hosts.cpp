@@ -1,7 +1,7 @@
 // Hosts that change their own process, with or without a recorder.
 //
 // usage:
-//   hosts chroot FOLDER       hosts setuid UID        hosts capabilities      hosts namespaces
+//   hosts chroot DIRECTORY    hosts setuid UID        hosts capabilities      hosts namespaces
 //   hosts strict              hosts filter [TIMES]    hosts filter_refused    hosts no_clock
 //   hosts daemon              hosts broken_stderr     hosts full_stderr       hosts coroutines
 //   hosts clone               hosts shared_clone      hosts vfork             hosts vfork_first
@@ -69,8 +69,8 @@ void print(long number) {
   (void)!write(1, at, static_cast<size_t>(text + sizeof text - at));
 }
 
-int change_root(const char* folder) {
-  if (chroot(folder) != 0 || chdir("/") != 0) return 3;
+int change_root(const char* directory) {
+  if (chroot(directory) != 0 || chdir("/") != 0) return 3;
   work(20'000);
   return 0;
 }
@@ -127,17 +127,17 @@ int change_namespaces() {
 /// Installs a filter that kills the process at system calls that work() and the exit do not need.
 int enter_filter(bool by_number) {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return 3;
-  constexpr unsigned allowed[] = {SYS_write,  SYS_exit_group,
-                                  SYS_brk,
+  constexpr unsigned kAllowed[] = {SYS_write,  SYS_exit_group,
+                                   SYS_brk,
 #ifndef __GLIBC__  // musl's malloc maps and unmaps small groups of blocks
-                                  SYS_mmap,   SYS_munmap,
-                                  SYS_madvise
+                                   SYS_mmap,   SYS_munmap,
+                                   SYS_madvise
 #endif
   };
-  sock_filter program[2 * sizeof allowed / sizeof *allowed + 2];
+  sock_filter program[2 * sizeof kAllowed / sizeof *kAllowed + 2];
   unsigned short count = 0;
   program[count++] = BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
-  for (const unsigned number : allowed) {
+  for (const unsigned number : kAllowed) {
     program[count++] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1);
     program[count++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   }

@@ -5,6 +5,7 @@
 // Three phases, separated by marks, each have a peak from two call sites; that of the second phase is the highest. A
 // second, idle thread makes the program multi-threaded.
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,9 +32,11 @@ void* ring[kRing];
 
 char text[16384];
 std::size_t used = 0;
-template <typename... Values>
-void append(const char* format, Values... values) {
-  used += static_cast<std::size_t>(snprintf(text + used, sizeof text - used, format, values...));
+[[gnu::format(printf, 1, 2)]] void append(const char* format, ...) {
+  va_list values;
+  va_start(values, format);
+  used += static_cast<std::size_t>(vsnprintf(text + used, sizeof text - used, format, values));
+  va_end(values);
 }
 
 std::uint64_t now() {

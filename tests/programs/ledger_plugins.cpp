@@ -29,8 +29,8 @@ int main(int argc, char** argv) {
   const std::uint64_t work = ledger::argument(argc, argv, 1, 60);
   ledger::open(ledger::kSiteNames, 1, static_cast<std::uint32_t>(32 * work + 16));
   ledger::set_phase(ledger::Phase::kWorking);
-  static const char* const kCharsets[] = {"UTF-16", "ISO-8859-2", "KOI8-R",    "EUC-JP",
-                                          "BIG5",   "CP1252",     "SHIFT_JIS", "ISO-2022-KR"};
+  static constexpr const char* kCharsets[] = {"UTF-16", "ISO-8859-2", "KOI8-R",    "EUC-JP",
+                                              "BIG5",   "CP1252",     "SHIFT_JIS", "ISO-2022-KR"};
   constexpr std::size_t kCharsetCount = sizeof kCharsets / sizeof kCharsets[0];
   for (std::uint64_t round = 0; round < work; ++round) {
     const bool a = (round / 2) % 2 == 0;
