@@ -2,26 +2,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
 #include <iterator>
+
+#include "analyzer/render/unit_text.h"
 
 namespace heapprof::render {
 namespace {
-
-constexpr const char* kByteUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-constexpr std::uint64_t kMicrosecond = 1'000;
-constexpr std::uint64_t kMillisecond = 1'000'000;
-constexpr std::uint64_t kSecond = 1'000'000'000;
-constexpr std::uint64_t kMinute = 60 * kSecond;
-constexpr std::uint64_t kHour = 60 * kMinute;
-constexpr std::uint64_t kDay = 24 * kHour;
-
-template <typename... Args>
-std::string format(const char* pattern, Args... args) {
-  char text[64];
-  std::snprintf(text, sizeof text, pattern, args...);
-  return text;
-}
 
 std::string without_trailing_zeros(std::string digits) {
   if (digits.find('.') == std::string::npos) return digits;

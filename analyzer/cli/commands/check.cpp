@@ -119,10 +119,8 @@ Figures figures_of(const CheckOptions& options, const replay::Analysis& analysis
   Suppressions suppressions = read_suppressions(options.suppressions);
   if (compares_leaks(options) && !suppressions.empty()) {
     std::vector<RankedStack> stacks = rank_stacks(profile, Cost::kLeaked);
-    std::vector<std::uint32_t> nodes;
-    for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
     StackNames names(profile, options.trace.symbols);
-    names.resolve(nodes);
+    names.resolve(nodes_of(stacks));
     figures.suppressed = suppress(suppressions, names, stacks);
   }
   for (std::size_t i = 0; i < kLimitCount; ++i) {

@@ -78,22 +78,25 @@ std::string words_for(Cost cost, const Side& side) {
 
 using Pairs = std::map<std::string, Pair>;
 
+/// Calls visit(stack, frames) for the stacks that have the cost, largest first.
+template <typename Visit>
+void for_each_stack(const DiffOptions& options, const model::Profile& profile, Visit&& visit) {
+  const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
+  StackNames names(profile, options.trace.symbols);
+  names.resolve(nodes_of(stacks));
+  for (const RankedStack& stack : stacks) visit(stack, names.stack(stack.node));
+}
+
 /// Adds a recording's stacks to the flame graph of both. Frames match if function, module and file have the same
 /// names, whatever their directories.
 void draw(const DiffOptions& options, const replay::Analysis& analysis, bool before, Side& totals,
           render::FlameTree& tree) {
   const model::Profile& profile = analysis.profile();
   totals = side_of(profile);
-  const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
-  std::vector<std::uint32_t> nodes;
-  for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
-  StackNames names(profile, options.trace.symbols);
-  names.resolve(nodes);
-  for (const RankedStack& stack : stacks) {
+  for_each_stack(options, profile, [&](const RankedStack& stack, const std::vector<Frame>& frames) {
     render::FlameTree::Node at = render::FlameTree::kRoot;
     if (const char* const reason = profile.nodes[stack.node].truncated; reason != nullptr)
       at = tree.child(at, tree.frame({.function = truncation_frame(reason)}));
-    const std::vector<Frame> frames = names.stack(stack.node);
     for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame)
       at = tree.child(at,
                       tree.frame({.function = frame->function.empty() ? unresolved_name(*frame) : frame->function,
@@ -103,7 +106,7 @@ void draw(const DiffOptions& options, const replay::Analysis& analysis, bool bef
     const std::uint64_t value = ranks_by_blocks(options.cost) ? stack.blocks : stack.bytes;
     if (before) tree.add_before(at, value);
     else tree.add(at, value);
-  }
+  });
 }
 
 /// Adds a recording's stacks to `pairs`.
@@ -111,15 +114,10 @@ void add_stacks(const DiffOptions& options, const replay::Analysis& analysis, Fi
                 Pairs& pairs) {
   const model::Profile& profile = analysis.profile();
   totals = side_of(profile);
-  const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
-  std::vector<std::uint32_t> nodes;
-  for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
-  StackNames names(profile, options.trace.symbols);
-  names.resolve(nodes);
-  for (const RankedStack& stack : stacks) {
+  for_each_stack(options, profile, [&](const RankedStack& stack, const std::vector<Frame>& frames) {
     std::string key;
     std::vector<Line> lines;
-    for (const Frame& frame : names.stack(stack.node)) {
+    for (const Frame& frame : frames) {
       const std::string module = frame.module == nullptr ? std::string() : base_name(frame.module->path);
       Line line{frame.function.empty() ? unresolved_name(frame) : frame.function, module,
                 frame.function.empty() || module.empty() ? "" : "in " + module};
@@ -137,7 +135,7 @@ void add_stacks(const DiffOptions& options, const replay::Analysis& analysis, Fi
     (pair.*side).bytes += stack.bytes;
     (pair.*side).blocks += stack.blocks;
     pair.lines = std::move(lines);
-  }
+  });
 }
 
 std::int64_t change(std::uint64_t before, std::uint64_t after) noexcept {

@@ -106,10 +106,8 @@ render::FlameTree build_tree(const model::Profile& profile, const StackNames& na
 void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
   const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
-  std::vector<std::uint32_t> nodes;
-  for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
   StackNames names(profile, options.trace.symbols);
-  names.resolve(nodes);
+  names.resolve(nodes_of(stacks));
   const render::FlameTree tree = options.bottom_up ? build_bottom_up(profile, names, stacks, options.cost)
                                                    : build_tree(profile, names, stacks, options.cost);
 

@@ -35,6 +35,9 @@ std::vector<std::string> subcommand_words(const CommandHelp& group) {
   return words;
 }
 
+/// Whether a word of `command.words` follows a file.
+bool word_follows_file(const CommandHelp& command) { return command.takes_file && !command.words.empty(); }
+
 /// `text` in single quotes of a POSIX shell, or of fish.
 std::string in_quotes(const std::string& text, bool fish = false) {
   std::string result = "'";
@@ -62,6 +65,29 @@ std::string zsh_text(const std::string& text) {
   return result;
 }
 
+/// Offers files in bash. `separator`: between the two commands.
+std::string bash_files(const std::string& separator) {
+  return "compopt -o filenames 2>/dev/null" + separator + "COMPREPLY=($(compgen -f -- \"$cur\"))";
+}
+
+/// Offers `words` in bash.
+std::string bash_words(const std::vector<std::string>& words) {
+  return "COMPREPLY=($(compgen -W '" + join(words, " ") + "' -- \"$cur\"))";
+}
+
+/// A loop in bash over the words between the command and the cursor, with the cases of a word. A case that sets
+/// skip=1 skips the next word, the value of an option.
+std::string bash_word_loop(const std::vector<std::string>& cases) {
+  std::string text =
+      "      for ((i = 2; i < COMP_CWORD; i++)); do\n"
+      "        if ((skip)); then [[ ${COMP_WORDS[i]} == = ]] || skip=0; continue; fi\n"
+      "        case ${COMP_WORDS[i]} in\n";
+  for (const std::string& one : cases) text += "          " + one + " ;;\n";
+  return text +
+         "        esac\n"
+         "      done\n";
+}
+
 }  // namespace
 
 std::string bash_completions(const std::vector<CommandHelp>& all) {
@@ -80,8 +106,9 @@ std::string bash_completions(const std::vector<CommandHelp>& all) {
       "  if ((COMP_CWORD == 1)); then\n"
       "    # A recording instead of a command is reported.\n"
       "    if [[ $cur == */* ]]; then\n"
-      "      compopt -o filenames 2>/dev/null\n"
-      "      COMPREPLY=($(compgen -f -- \"$cur\"))\n"
+      "      " +
+      bash_files("\n      ") +
+      "\n"
       "    else\n"
       "      COMPREPLY=($(compgen -W '" +
       join(words, " ") +
@@ -92,13 +119,15 @@ std::string bash_completions(const std::vector<CommandHelp>& all) {
       "  fi\n";
   for (const CommandHelp& group : all) {
     if (group.subcommands.empty()) continue;
-    const std::string names = join(subcommand_words(group), " ");
+    const std::vector<std::string> names = subcommand_words(group);
+    std::vector<std::string> names_and_help = names;
+    names_and_help.push_back("--help");
     text += "  if [[ $command == " + group.name +
             " ]]; then\n"
             "    if ((COMP_CWORD == 2)); then\n"
-            "      COMPREPLY=($(compgen -W '" +
-            names +
-            " --help' -- \"$cur\"))\n"
+            "      " +
+            bash_words(names_and_help) +
+            "\n"
             "      return\n"
             "    fi\n"
             "    command+=\" ${COMP_WORDS[2]}\"\n"
@@ -106,9 +135,9 @@ std::string bash_completions(const std::vector<CommandHelp>& all) {
             "  if [[ $command == help && COMP_CWORD -gt 2 && ${COMP_WORDS[2]} == " +
             group.name +
             " ]]; then\n"
-            "    COMPREPLY=($(compgen -W '" +
-            names +
-            "' -- \"$cur\"))\n"
+            "    " +
+            bash_words(names) +
+            "\n"
             "    return\n"
             "  fi\n";
   }
@@ -119,9 +148,8 @@ std::string bash_completions(const std::vector<CommandHelp>& all) {
       std::vector<std::string> patterns;
       for (const std::string& name : option.names) patterns.push_back("'" + command.name + " " + name + "'");
       text += "    " + join(patterns, " | ") + ") ";
-      if (option.takes_path()) text += "compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\")); ";
-      else if (!option.choices.empty())
-        text += "COMPREPLY=($(compgen -W '" + join(option.choices, " ") + "' -- \"$cur\")); ";
+      if (option.takes_path()) text += bash_files("; ") + "; ";
+      else if (!option.choices.empty()) text += bash_words(option.choices) + "; ";
       text += "return ;;\n";
     }
   text +=
@@ -129,64 +157,40 @@ std::string bash_completions(const std::vector<CommandHelp>& all) {
       "  case $command in\n";
   for (const CommandHelp& command : commands) {
     text += "    " + in_quotes(command.name) + ")\n";
+    const std::string skip_values = join(options_with_value(command), " | ") + ") skip=1";
     if (command.runs_program) {
-      text +=
-          "      # Words after the name of the program belong to the program.\n"
-          "      for ((i = 2; i < COMP_CWORD; i++)); do\n"
-          "        if ((skip)); then [[ ${COMP_WORDS[i]} == = ]] || skip=0; continue; fi\n"
-          "        case ${COMP_WORDS[i]} in\n"
-          "          " +
-          join(options_with_value(command), " | ") +
-          ") skip=1 ;;\n"
-          "          --) ((i++)); break ;;\n"
-          "          -*) ;;\n"
-          "          *) break ;;\n"
-          "        esac\n"
-          "      done\n"
-          "      if ((i < COMP_CWORD)) && declare -F _command_offset >/dev/null; then\n"
-          "        _command_offset \"$i\"\n"
-          "        return\n"
-          "      fi\n"
-          "      if ((i < COMP_CWORD)); then\n"
-          "        compopt -o filenames 2>/dev/null\n"
-          "        COMPREPLY=($(compgen -f -- \"$cur\"))\n"
-          "        return\n"
-          "      fi\n"
-          "      if [[ $cur != -* ]]; then\n"
-          "        compopt -o filenames 2>/dev/null\n"
-          "        COMPREPLY=($(compgen -c -- \"$cur\") $(compgen -f -- \"$cur\"))\n"
-          "        return\n"
-          "      fi\n";
+      text += "      # Words after the name of the program belong to the program.\n" +
+              bash_word_loop({skip_values, "--) ((i++)); break", "-*)", "*) break"}) +
+              "      if ((i < COMP_CWORD)) && declare -F _command_offset >/dev/null; then\n"
+              "        _command_offset \"$i\"\n"
+              "        return\n"
+              "      fi\n"
+              "      if ((i < COMP_CWORD)); then\n"
+              "        " +
+              bash_files("\n        ") +
+              "\n"
+              "        return\n"
+              "      fi\n"
+              "      if [[ $cur != -* ]]; then\n"
+              "        compopt -o filenames 2>/dev/null\n"
+              "        COMPREPLY=($(compgen -c -- \"$cur\") $(compgen -f -- \"$cur\"))\n"
+              "        return\n"
+              "      fi\n";
     }
-    const bool word_follows_file = command.takes_file && !command.words.empty();
-    if (word_follows_file)
-      text +=
-          "      for ((i = 2; i < COMP_CWORD; i++)); do\n"
-          "        if ((skip)); then [[ ${COMP_WORDS[i]} == = ]] || skip=0; continue; fi\n"
-          "        case ${COMP_WORDS[i]} in\n"
-          "          " +
-          command.instead_of_file +
-          ") skip=1; ((operands++)) ;;\n"
-          "          " +
-          join(options_with_value(command), " | ") +
-          ") skip=1 ;;\n"
-          "          -*) ;;\n"
-          "          *) ((operands++)) ;;\n"
-          "        esac\n"
-          "      done\n";
-    text += "      if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W '" + join(option_names(command), " ") +
-            "' -- \"$cur\"))\n";
-    if (word_follows_file)
+    if (word_follows_file(command))
+      text += bash_word_loop(
+          {command.instead_of_file + ") skip=1; ((operands++))", skip_values, "-*)", "*) ((operands++))"});
+    text += "      if [[ $cur == -* ]]; then " + bash_words(option_names(command)) + "\n";
+    if (word_follows_file(command))
       text +=
           "      elif ((operands == 0)); then\n"
-          "        compopt -o filenames 2>/dev/null\n"
-          "        COMPREPLY=($(compgen -f -- \"$cur\"))\n"
-          "      elif ((operands == 1)); then COMPREPLY=($(compgen -W '" +
-          join(command.words, " ") + "' -- \"$cur\"))\n";
-    else if (!command.words.empty())
-      text += "      else COMPREPLY=($(compgen -W '" + join(command.words, " ") + "' -- \"$cur\"))\n";
-    else if (command.takes_file)
-      text += "      else compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\"))\n";
+          "        " +
+          bash_files("\n        ") +
+          "\n"
+          "      elif ((operands == 1)); then " +
+          bash_words(command.words) + "\n";
+    else if (!command.words.empty()) text += "      else " + bash_words(command.words) + "\n";
+    else if (command.takes_file) text += "      else " + bash_files("; ") + "\n";
     text += "      fi ;;\n";
   }
   return text +
@@ -238,8 +242,7 @@ std::string zsh_completions(const std::vector<CommandHelp>& all) {
   text += "  case $command in\n";
   for (const CommandHelp& command : runnable(all)) {
     text += "    " + in_quotes(command.name) + ")\n";
-    const bool word_follows_file = command.takes_file && !command.words.empty();
-    if (word_follows_file)
+    if (word_follows_file(command))
       text +=
           "      local -a operands\n"
           "      operands=('1:file:_files' '2:word:(" +
@@ -259,7 +262,7 @@ std::string zsh_completions(const std::vector<CommandHelp>& all) {
         text += " \\\n        " + in_quotes(spec);
       }
     if (command.runs_program) text += " \\\n        '*::program:_normal'";
-    else if (word_follows_file) text += " \\\n        $operands";
+    else if (word_follows_file(command)) text += " \\\n        $operands";
     else if (!command.words.empty()) text += " \\\n        " + in_quotes("*:word:(" + join(command.words, " ") + ")");
     else if (command.takes_file) text += " \\\n        '*:file:_files'";
     text += " ;;\n";
@@ -328,7 +331,7 @@ std::string fish_completions(const std::vector<CommandHelp>& all) {
       }
       line(rest + "-d " + in_quotes(brief(option.help), true));
     }
-    if (command.takes_file && !command.words.empty()) {
+    if (word_follows_file(command)) {
       const std::string operands = "-f -n '__heapprof_on " + command.name + "; and test (__heapprof_operands " +
                                    command.instead_of_file + " " + join(options_with_value(command), " ") + ") ";
       line(operands + "-eq 1' -a " + in_quotes(join(command.words, " "), true));

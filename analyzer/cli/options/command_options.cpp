@@ -45,6 +45,12 @@ void choose(CLI::App& command, Chosen& chosen, const std::shared_ptr<Options>& o
   choose(command, chosen, options, [](Options&) {});
 }
 
+/// choose() for a command that analyzes single blocks, and therefore no mappings.
+template <typename Options>
+void choose_without_mappings(CLI::App& command, Chosen& chosen, const std::shared_ptr<Options>& options) {
+  choose(command, chosen, options, [name = command.get_name()](Options& read) { refuse_mappings(read.trace, name); });
+}
+
 // --- Record ----------------------------------------------------------------------------------------------
 
 void declare_control(CLI::App& app, Chosen& chosen) {
@@ -149,7 +155,7 @@ void declare_histogram(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<HistogramOptions>();
   CLI::App& command = add_command(app, kWhere, "histogram", "Print the distribution of block sizes and lifetimes");
   add_trace_options(command, options->trace);
-  choose(command, chosen, options, [](HistogramOptions& read) { refuse_mappings(read.trace, "histogram"); });
+  choose_without_mappings(command, chosen, options);
 }
 
 void declare_churn(CLI::App& app, Chosen& chosen) {
@@ -164,7 +170,7 @@ void declare_churn(CLI::App& app, Chosen& chosen) {
             })
       ->default_str("1ms");
   add_top(command, options->top, "call sites");
-  choose(command, chosen, options, [](ChurnOptions& read) { refuse_mappings(read.trace, "churn"); });
+  choose_without_mappings(command, chosen, options);
 }
 
 void declare_reallocs(CLI::App& app, Chosen& chosen) {
@@ -176,7 +182,7 @@ void declare_reallocs(CLI::App& app, Chosen& chosen) {
   command.footer(
       "In the table, max/buffer is the highest number of realloc calls for one buffer, and first-last size is the "
       "size of that buffer before the first and after the last of these calls.");
-  choose(command, chosen, options, [](ReallocsOptions& read) { refuse_mappings(read.trace, "reallocs"); });
+  choose_without_mappings(command, chosen, options);
 }
 
 void declare_threads(CLI::App& app, Chosen& chosen) {
@@ -184,7 +190,7 @@ void declare_threads(CLI::App& app, Chosen& chosen) {
   CLI::App& command = add_command(app, kWhere, "threads", "Print what each thread allocates, and cross-thread frees");
   add_trace_options(command, options->trace);
   add_top(command, options->top, "pairs of threads and call sites");
-  choose(command, chosen, options, [](ThreadsOptions& read) { refuse_mappings(read.trace, "threads"); });
+  choose_without_mappings(command, chosen, options);
 }
 
 void declare_frees(CLI::App& app, Chosen& chosen) {
@@ -194,7 +200,7 @@ void declare_frees(CLI::App& app, Chosen& chosen) {
   add_trace_options(command, options->trace);
   add_top(command, options->top, "pairs of stacks");
   add_frames(command, options->frames);
-  choose(command, chosen, options, [](FreesOptions& read) { refuse_mappings(read.trace, "frees"); });
+  choose_without_mappings(command, chosen, options);
 }
 
 // --- Find leaks ------------------------------------------------------------------------------------------

@@ -43,4 +43,10 @@ std::vector<RankedStack> rank_stacks(const model::Profile& profile, Cost cost) {
   return ranked;
 }
 
+std::vector<std::uint32_t> nodes_of(const std::vector<RankedStack>& stacks) {
+  std::vector<std::uint32_t> nodes;
+  for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
+  return nodes;
+}
+
 }  // namespace heapprof::cli

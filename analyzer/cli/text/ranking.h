@@ -30,4 +30,7 @@ constexpr bool ranks_by_blocks(Cost cost) noexcept { return cost == Cost::kAlloc
 /// The stacks that have this cost, largest first. Equal ones are in the order of their nodes, which is deterministic.
 std::vector<RankedStack> rank_stacks(const model::Profile& profile, Cost cost);
 
+/// Their nodes, in the same order; for StackNames::resolve().
+std::vector<std::uint32_t> nodes_of(const std::vector<RankedStack>& stacks);
+
 }  // namespace heapprof::cli
