@@ -5,38 +5,38 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-folder=${BUILD_DIR:-build}/consumers
-mkdir -p "$folder"
+directory=${BUILD_DIR:-build}/consumers
+mkdir -p "$directory"
 
-if [ ! -d "$folder/python/duckdb" ]; then
+if [ ! -d "$directory/python/duckdb" ]; then
   timeout 100 python3 -m pip install -q --disable-pip-version-check --no-warn-script-location \
-    --target "$folder/python" duckdb prometheus_client >"$folder/pip.log" 2>&1 ||
+    --target "$directory/python" duckdb prometheus_client >"$directory/pip.log" 2>&1 ||
     echo "not available from PyPI: duckdb, prometheus_client"
 fi
-if [ ! -d "$folder/node_modules/speedscope" ]; then
-  timeout 100 npm install --silent --no-audit --no-fund --prefix "$folder" speedscope >"$folder/npm.log" 2>&1 ||
+if [ ! -d "$directory/node_modules/speedscope" ]; then
+  timeout 100 npm install --silent --no-audit --no-fund --prefix "$directory" speedscope >"$directory/npm.log" 2>&1 ||
     echo "not available from npm: speedscope"
 fi
-if [ ! -d "$folder/node_modules/@firefox-devtools/profiler-cli" ]; then
+if [ ! -d "$directory/node_modules/@firefox-devtools/profiler-cli" ]; then
   # profiler-cli needs a newer node than Debian's.
-  timeout 200 npm install --silent --no-audit --no-fund --prefix "$folder" \
-    @firefox-devtools/profiler-cli@0.10.0 node@24 >>"$folder/npm.log" 2>&1 ||
+  timeout 200 npm install --silent --no-audit --no-fund --prefix "$directory" \
+    @firefox-devtools/profiler-cli@0.10.0 node@24 >>"$directory/npm.log" 2>&1 ||
     echo "not available from npm: @firefox-devtools/profiler-cli"
 fi
 # one_file PACKAGE PATH: extracts the file from a Debian package without installing it.
 one_file() {
-  [ -e "$folder/debian/$2" ] && return
-  mkdir -p "$folder/debian"
-  (cd "$folder/debian" && rm -f "$1"_*.deb && timeout 60 apt-get download "$1" && dpkg-deb --fsys-tarfile "$1"_*.deb |
-    tar x "./$2") >"$folder/apt.log" 2>&1 || echo "not available from Debian: $1"
-  rm -f "$folder/debian/$1"_*.deb
+  [ -e "$directory/debian/$2" ] && return
+  mkdir -p "$directory/debian"
+  (cd "$directory/debian" && rm -f "$1"_*.deb && timeout 60 apt-get download "$1" &&
+    dpkg-deb --fsys-tarfile "$1"_*.deb | tar x "./$2") >"$directory/apt.log" 2>&1 || echo "not available from Debian: $1"
+  rm -f "$directory/debian/$1"_*.deb
 }
 one_file prometheus usr/bin/promtool
 one_file libdevel-nytprof-perl usr/share/perl5/Devel/NYTProf/flamegraph.pl
-if [ ! -x "$folder/cargo/bin/inferno-flamegraph" ]; then
+if [ ! -x "$directory/cargo/bin/inferno-flamegraph" ]; then
   # Not optimized: compiling takes a minute less, running a second more.
-  timeout 200 cargo install --quiet --debug --locked --version 0.12.8 --root "$folder/cargo" \
-    --no-default-features --features cli --bin inferno-flamegraph inferno >"$folder/cargo.log" 2>&1 ||
+  timeout 200 cargo install --quiet --debug --locked --version 0.12.8 --root "$directory/cargo" \
+    --no-default-features --features cli --bin inferno-flamegraph inferno >"$directory/cargo.log" 2>&1 ||
     echo "not available from crates.io: inferno"
 fi
 exit 0

@@ -55,8 +55,8 @@ tools/deps.sh >/dev/null
 deps=$(tools/deps.sh --path)
 zydis=
 if [ -f "$deps/lib/libzydis.a" ]; then zydis=$deps/lib/libzydis.a; fi
-folder=build-fuzz
-mkdir -p "$folder/findings"
+directory=build-fuzz
+mkdir -p "$directory/findings"
 # The sources are compiled here, since the recorder's own build disables sanitizers, into one archive, from which the
 # linker takes what each target needs. Not included: the commands, sources that include generated files, and parts of
 # the recorder that need a live process.
@@ -95,7 +95,7 @@ max_bytes() {
   echo "rule archive"
   echo "  command = rm -f \$out && ar rcs \$out \$in"
   for source in "${sources[@]}"; do
-    echo "build $folder/objects/${source%.cpp}.o: compile $source"
+    echo "build $directory/objects/${source%.cpp}.o: compile $source"
     # Comparisons of decoded events do not help the fuzzer, and tracing them takes a third of the time.
     case $source in
       analyzer/trace/* | analyzer/symbols/* | analyzer/launch/* | preload/*) ;;
@@ -103,16 +103,16 @@ max_bytes() {
     esac
   done
   for name in "${all[@]}" whole_report; do
-    echo "build $folder/objects/tests/fuzz/$name.o: compile tests/fuzz/$name.cpp"
+    echo "build $directory/objects/tests/fuzz/$name.o: compile tests/fuzz/$name.cpp"
   done
-  objects=("${sources[@]/#/$folder/objects/}")
-  echo "build $folder/objects/all.a: archive ${objects[*]/%.cpp/.o} $folder/objects/tests/fuzz/whole_report.o"
+  objects=("${sources[@]/#/$directory/objects/}")
+  echo "build $directory/objects/all.a: archive ${objects[*]/%.cpp/.o} $directory/objects/tests/fuzz/whole_report.o"
   for name in "${all[@]}"; do
-    echo "build $folder/$name: link $folder/objects/tests/fuzz/$name.o $folder/objects/all.a"
+    echo "build $directory/$name: link $directory/objects/tests/fuzz/$name.o $directory/objects/all.a"
   done
-} >"$folder/build.ninja"
-ninja -k 0 -f "$folder/build.ninja" "${names[@]/#/$folder/}" >"$folder/compile.log" 2>&1 || {
-  grep -v "^\[" "$folder/compile.log" | tail -n 60 >&2
+} >"$directory/build.ninja"
+ninja -k 0 -f "$directory/build.ninja" "${names[@]/#/$directory/}" >"$directory/compile.log" 2>&1 || {
+  grep -v "^\[" "$directory/compile.log" | tail -n 60 >&2
   exit 1
 }
 
@@ -125,24 +125,24 @@ export UBSAN_OPTIONS=print_stacktrace=1
 status=0
 total=0
 for name in "${names[@]}"; do
-  mkdir -p "$folder/corpus/$name"
-  log=$folder/$name.log
+  mkdir -p "$directory/corpus/$name"
+  log=$directory/$name.log
   found=none
   # libelf leaks memory when it rejects a file.
   ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=$([ "$name" = symbols ] && echo 0 || echo 1) \
-    "$folder/$name" -runs="$runs" -max_len="$(max_bytes "$name")" -entropic=0 -max_total_time="$seconds" \
-    -rss_limit_mb=2048 -timeout=20 -print_final_stats=1 -artifact_prefix="$folder/findings/$name-" \
-    "$folder/corpus/$name" "tests/fuzz/corpus/$name" >"$log" 2>&1 || found=$log
+    "$directory/$name" -runs="$runs" -max_len="$(max_bytes "$name")" -entropic=0 -max_total_time="$seconds" \
+    -rss_limit_mb=2048 -timeout=20 -print_final_stats=1 -artifact_prefix="$directory/findings/$name-" \
+    "$directory/corpus/$name" "tests/fuzz/corpus/$name" >"$log" 2>&1 || found=$log
   reached=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
   total=$((total + ${reached:-0}))
-  echo "$name ${reached:-0}" >>"$folder/tally"
+  echo "$name ${reached:-0}" >>"$directory/tally"
   echo "$name: ${reached:-?} executions, finding: $found"
   if [ "$found" != none ]; then
     status=1
     grep -m 3 -E 'SUMMARY|ERROR|runtime error' "$log" || true
   fi
 done
-echo "$total executions in total; since $folder/ was created:"
+echo "$total executions in total; since $directory/ was created:"
 awk '{ sum[$1] += $2; all += $2 }
-  END { for (name in sum) print "  " name, sum[name]; print "  total", all }' "$folder/tally"
+  END { for (name in sum) print "  " name, sum[name]; print "  total", all }' "$directory/tally"
 exit $status

@@ -20,11 +20,11 @@ ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = re.compile(r"(<!-- sample: (\w+) -->\n```console\n)(.*?)(```)", re.S)
 
 
-def output_of(command, folder, build):
+def output_of(command, directory, build):
     environment = dict(os.environ, PATH=f"{build / 'analyzer'}:{os.environ['PATH']}", LC_ALL="C.UTF-8", COLUMNS="100")
-    done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, stdout=subprocess.PIPE,
+    done = subprocess.run(["bash", "-c", command], cwd=directory, env=environment, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
-    text = done.stdout.replace(str(folder), "/home/ann")
+    text = done.stdout.replace(str(directory), "/home/ann")
     return re.sub(r"^(  host +).*", r"\1laptop", text, flags=re.M).splitlines()
 
 
@@ -32,16 +32,16 @@ def main():
     build = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build").resolve()
     guide = ROOT / "docs" / "guide.md"
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        shutil.copy(ROOT / "docs" / "examples" / "gateway.cpp", folder)
+        directory = Path(name)
+        shutil.copy(ROOT / "docs" / "examples" / "gateway.cpp", directory)
         subprocess.run(["g++", "-g", "-O1", "-I", ROOT / "preload", "gateway.cpp", "-o", "gateway", "-pthread"],
-                       cwd=folder, check=True)
+                       cwd=directory, check=True)
 
         def renew(sample):
             begin, lines, body, end = sample.groups()
             text = ""
             for command in [line[2:] for line in body.splitlines() if line.startswith("$ ")]:
-                found = output_of(command, folder, build)
+                found = output_of(command, directory, build)
                 shown = found if lines == "all" else found[:int(lines)]
                 text += f"$ {command}\n" + "".join(line.rstrip() + "\n" for line in shown)
                 if len(shown) < len(found):

@@ -56,9 +56,9 @@ def read(path):
     return tests
 
 
-def save_log(test, folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / (re.sub(r"[^\w.-]", "_", short_name(test)) + ".log")
+def save_log(test, directory):
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / (re.sub(r"[^\w.-]", "_", short_name(test)) + ".log")
     path.write_text(f"{test['name']}: {test['result']}, exit status {test.get('returncode')}, "
                     f"{test.get('duration', 0):.1f} s\n"
                     f"--- stdout\n{test.get('stdout') or ''}\n--- stderr\n{test.get('stderr') or ''}\n")

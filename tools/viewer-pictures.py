@@ -34,8 +34,8 @@ WIDTH, HEIGHT = 1300, 780
 
 
 class Screenshots:
-    def __init__(self, before, after, folder, work):
-        self.folder, self.work = folder, work
+    def __init__(self, before, after, directory, work):
+        self.directory, self.work = directory, work
         # The picture of the comparison contains these names.
         self.before, self.after = Path("before.hprof"), Path("after.hprof")
         shutil.copy(before, work / self.before)
@@ -54,7 +54,7 @@ class Screenshots:
 
     def save(self, name):
         subprocess.run(["convert", self.work / "picture.png", "-strip", "-define", "png:compression-level=9",
-                        f"PNG24:{self.folder / name}.png"], check=True)
+                        f"PNG24:{self.directory / name}.png"], check=True)
 
     @staticmethod
     def until(condition, seconds=90):
@@ -214,9 +214,9 @@ def main():
     if len(words) < 2 or words[0].startswith("-"):
         sys.exit(__doc__)
     names = [word for word in words[2:] if word in PICTURES] or PICTURES
-    folders = [word for word in words[2:] if word not in PICTURES] or [ROOT / "docs" / "images"]
+    directories = [word for word in words[2:] if word not in PICTURES] or [ROOT / "docs" / "images"]
     with tempfile.TemporaryDirectory() as work:
-        paths = (Path(word).resolve() for word in (words[0], words[1], folders[0]))
+        paths = (Path(word).resolve() for word in (words[0], words[1], directories[0]))
         screenshots = Screenshots(*paths, Path(work))
         for name in names:
             getattr(screenshots, name)()

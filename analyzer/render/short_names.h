@@ -16,7 +16,7 @@ std::string without_arguments(std::string_view name);
 /// since the end of a name identifies it best; then the end is clipped.
 std::string fit_name(std::string_view name, std::size_t code_points);
 
-/// A path, perhaps with a line number, in at most `code_points`. Outer folders are removed first
+/// A path, perhaps with a line number, in at most `code_points`. Outer directories are removed first
 /// (`/usr/src/redis/listpack.c:855` becomes `…/listpack.c:855`); then the end is clipped.
 std::string fit_path(std::string_view path, std::size_t code_points);
 

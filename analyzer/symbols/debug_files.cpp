@@ -15,7 +15,7 @@ namespace heapprof::symbols {
 
 namespace {
 
-std::string folder_of(const std::string& path) {
+std::string directory_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
@@ -96,17 +96,17 @@ FileDescriptor DebugFiles::open_debug_file(const std::string& path, std::optiona
 
 /// Where the file that .gnu_debuglink names may be.
 std::vector<std::string> DebugFiles::linked_paths(const std::string& link) const {
-  std::vector<std::string> folders = {folder_of(main_path_)};
+  std::vector<std::string> directories = {directory_of(main_path_)};
   // The recorded path of a program may be a symbolic link, with the debug file beside its target.
   std::error_code error;
-  const std::string real = folder_of(std::filesystem::canonical(main_path_, error).string());
-  if (!error && real != folders.front()) folders.push_back(real);
+  const std::string real = directory_of(std::filesystem::canonical(main_path_, error).string());
+  if (!error && real != directories.front()) directories.push_back(real);
   // A deleted program that still runs is opened in /proc; its debug file may still exist at the recorded path.
-  const std::string recorded = folder_of(recorded_path_);
-  if (options_.sysroot.empty() && recorded != folders.front()) folders.push_back(recorded);
+  const std::string recorded = directory_of(recorded_path_);
+  if (options_.sysroot.empty() && recorded != directories.front()) directories.push_back(recorded);
   std::vector<std::string> paths;
-  for (const std::string& folder : folders)
-    paths.insert(paths.end(), {folder + "/" + link, folder + "/.debug/" + link});
+  for (const std::string& directory : directories)
+    paths.insert(paths.end(), {directory + "/" + link, directory + "/.debug/" + link});
   for (const std::string& root : debug_roots(options_)) {
     paths.push_back(root + recorded + "/" + link);
     if (options_.sysroot.empty() && !error) paths.push_back(root + real + "/" + link);
@@ -123,7 +123,7 @@ int DebugFiles::duplicate_debug_file(std::string& path) const {
 FileDescriptor DebugFiles::open_alt_file(const std::string& referring_file, std::string& path) const {
   const std::string& name = alt_link_->file_name;
   std::vector<std::string> candidates = {name.starts_with('/') ? path_in_sysroot(options_.sysroot, name)
-                                                               : folder_of(referring_file) + "/" + name};
+                                                               : directory_of(referring_file) + "/" + name};
   for (const std::string& root : debug_roots(options_)) {
     candidates.push_back(build_id_path(root, alt_link_->build_id, ".debug"));
     candidates.push_back(root + "/.dwz/" + base_name(name));

@@ -1,8 +1,8 @@
 // Finds the files with debug information of one ELF file:
 //
-//   separate debug file   by build ID in the debug folders, then by debug link, then from debuginfod
+//   separate debug file   by build ID in the debug directories, then by debug link, then from debuginfod
 //   supplementary file    (dwz) by its recorded path, then by build ID
-//   packages (.dwp)       of split DWARF, beside the files and in the debug folders
+//   packages (.dwp)       of split DWARF, beside the files and in the debug directories
 //
 // libdwfl's own search is not used: it sends requests to debuginfod whenever DEBUGINFOD_URLS is set, and it does not
 // support a sysroot.
@@ -23,7 +23,7 @@ namespace heapprof::symbols {
 /// <root>/.build-id/ab/cdef...<suffix>; empty for a build ID that is too short.
 std::string build_id_path(const std::string& root, const std::string& build_id, const char* suffix);
 
-/// The folders of debug files, in the order of the search.
+/// The directories of debug files, in the order of the search.
 std::vector<std::string> debug_roots(const Options& options);
 
 class DebugFiles {

@@ -15,13 +15,14 @@ namespace {
 /// Address ranges of all entries of a module: more than the largest programs have, and at most 1.5 GB of memory.
 constexpr std::size_t kMaxRanges = 64u << 20;
 
-/// The path of `file`, which a unit compiled in `folder` names, without "." and "..": the paths of a build outside of
-/// the source tree contain them. After a symbolic link, removing ".." gives the path of another file, which is rare.
-std::string absolute_path(const char* file, const char* folder) {
+/// The path of `file`, which a unit compiled in `directory` names, without "." and "..": the paths of a build outside
+/// of the source tree contain them. After a symbolic link, removing ".." gives the path of another file, which is
+/// rare.
+std::string absolute_path(const char* file, const char* directory) {
   if (file == nullptr || *file == '\0') return {};
   const std::filesystem::path path(file);
-  if (path.is_absolute() || folder == nullptr || *folder != '/') return path.lexically_normal();
-  return (std::filesystem::path(folder) / path).lexically_normal();
+  if (path.is_absolute() || directory == nullptr || *directory != '/') return path.lexically_normal();
+  return (std::filesystem::path(directory) / path).lexically_normal();
 }
 
 }  // namespace
@@ -201,13 +202,13 @@ void DwarfFrames::resolve_in_unit(std::uint32_t unit_index, const std::vector<st
   std::size_t file_count = 0;
   if (dwarf_getsrcfiles(&unit.split, &files, &file_count) != 0) file_count = 0;
 
-  Dwarf_Attribute folder_attribute;
-  const char* folder = dwarf_formstring(dwarf_attr(&unit.die, DW_AT_comp_dir, &folder_attribute));
+  Dwarf_Attribute directory_attribute;
+  const char* directory = dwarf_formstring(dwarf_attr(&unit.die, DW_AT_comp_dir, &directory_attribute));
   // Most addresses of a unit share a few files.
   std::unordered_map<const char*, std::string> paths;
   const auto path_of = [&](const char* file) -> const std::string& {
     const auto [known, is_new] = paths.try_emplace(file);
-    if (is_new) known->second = absolute_path(file, folder);
+    if (is_new) known->second = absolute_path(file, directory);
     return known->second;
   };
 

@@ -4,7 +4,7 @@
 //   1. the recorded path in the root of the running process, if that has another root (a container)
 //   2. the recorded path, below the sysroot
 //   3. what the running process has mapped, for files that were deleted or replaced
-//   4. by build ID in the debug folders
+//   4. by build ID in the debug directories
 //   5. by build ID from debuginfod, if allowed
 // The vDSO is that of the current process.
 #pragma once

@@ -35,9 +35,9 @@ std::ptrdiff_t readlink_unchecked(const char* path, char* buffer, std::size_t by
   return g_functions.readlink(path, buffer, bytes);
 }
 
-std::ptrdiff_t readlinkat_unchecked(int folder, const char* path, char* buffer, std::size_t bytes,
+std::ptrdiff_t readlinkat_unchecked(int directory, const char* path, char* buffer, std::size_t bytes,
                                     std::size_t) noexcept {
-  return g_functions.readlinkat(folder, path, buffer, bytes);
+  return g_functions.readlinkat(directory, path, buffer, bytes);
 }
 
 char* realpath_unchecked(const char* path, char* resolved, std::size_t) noexcept {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""`meson install`: recorder, program, header and pkg-config file are in the configured folders and work from there.
+"""`meson install`: recorder, program, header and pkg-config file are in the configured directories and work there.
 
-usage: install_test.py BUILD_FOLDER
+usage: install_test.py BUILD_DIRECTORY
 """
 import json
 import os
@@ -30,12 +30,12 @@ def option(build, name):
 
 class Install(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.dir = Path(folder.name)
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.dir = Path(directory.name)
 
     def install(self, build):
-        """The folder that is the prefix, with everything installed below it, and the libdir relative to it."""
+        """The directory that is the prefix, with everything installed below it, and the libdir relative to it."""
         run("meson", "install", "-C", build, "--no-rebuild", "--destdir", self.dir / "root")
         return self.dir / "root" / option(build, "prefix").lstrip("/"), option(build, "libdir")
 
@@ -65,7 +65,7 @@ class Install(unittest.TestCase):
         self.assertTrue(trace.exists())
         trace.unlink()
 
-    def test_configured_folders(self):
+    def test_configured_directories(self):
         prefix, libdir = self.install(BUILD)
         for path in ("bin/heapprof", f"{libdir}/libheapprof.so", "include/heapprof.h",
                      f"{libdir}/pkgconfig/heapprof.pc"):
@@ -74,7 +74,7 @@ class Install(unittest.TestCase):
         self.check_launcher(prefix)
 
     def test_another_libdir(self):
-        """A second build folder with the library of the first, which is not compiled again."""
+        """A second build directory with the library of the first, which is not compiled again."""
         build = self.dir / "build"
         run("meson", "setup", build, ROOT, "--libdir", "lib/x86_64-linux-gnu", "-Dtests=false", "-Danalyzer=false",
             f"-Ddeps={option(BUILD, 'deps')}")
@@ -90,10 +90,10 @@ class Install(unittest.TestCase):
     def test_an_installation_that_was_moved(self):
         (self.dir / "bin").mkdir()
         shutil.copy(Path(BUILD) / "analyzer" / "heapprof", self.dir / "bin")
-        for folder in ("lib", f"lib/{platform.machine()}-linux-gnu", "lib64"):
-            with self.subTest(folder=folder):
-                (self.dir / folder).mkdir(parents=True, exist_ok=True)
-                library = self.dir / folder / "libheapprof.so"
+        for directory in ("lib", f"lib/{platform.machine()}-linux-gnu", "lib64"):
+            with self.subTest(directory=directory):
+                (self.dir / directory).mkdir(parents=True, exist_ok=True)
+                library = self.dir / directory / "libheapprof.so"
                 shutil.copy(Path(BUILD) / "preload" / "libheapprof.so", library)
                 self.check_launcher(self.dir)
                 library.unlink()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The rules for the built recorder (docs/concepts/recorder.md), checked on the file.
 
-usage: library_test.py LIBRARY EXPORTS_MAP STACK_USAGE_FOLDER...
+usage: library_test.py LIBRARY EXPORTS_MAP STACK_USAGE_DIRECTORY...
 """
 import functools
 import glob
@@ -219,7 +219,7 @@ class Stack(unittest.TestCase):
 
     def test_frames_are_bounded(self):
         frames = 0
-        for path in (path for folder in STACK_USAGE for path in glob.glob(folder + "/**/*.su", recursive=True)):
+        for path in (path for directory in STACK_USAGE for path in glob.glob(directory + "/**/*.su", recursive=True)):
             with open(path) as file:
                 for line in file:
                     where, size, kind = line.rstrip("\n").rsplit("\t", 2)

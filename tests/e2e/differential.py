@@ -12,12 +12,12 @@ import heaptrack_file
 class Differential(harness.Case):
     def heaptrack(self, *arguments):
         """Records ledger_single with heaptrack."""
-        folder = self.dir / f"heaptrack-{self.count}"
-        folder.mkdir()
+        directory = self.dir / f"heaptrack-{self.count}"
+        directory.mkdir()
         self.count += 1
-        subprocess.run(["heaptrack", harness.program("ledger_single"), *map(str, arguments)], cwd=folder, check=True,
-                       env=harness.clean_environment(), capture_output=True, timeout=120)
-        (path,) = folder.glob("heaptrack.ledger_single.*")
+        subprocess.run(["heaptrack", harness.program("ledger_single"), *map(str, arguments)], cwd=directory,
+                       check=True, env=harness.clean_environment(), capture_output=True, timeout=120)
+        (path,) = directory.glob("heaptrack.ledger_single.*")
         return path
 
     def histogram(self, path):

@@ -99,11 +99,11 @@ class Preloaded(figures_threads.Threads):
         return super().record(*command, how="plain", _LD_PRELOAD=self.preload, **options)
 
     def test_blocks_freed_by_other_threads(self):
-        folder = Path("/usr/lib/x86_64-linux-gnu")
+        directory = Path("/usr/lib/x86_64-linux-gnu")
         for name in ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2.0"):
-            if not (folder / name).exists():
+            if not (directory / name).exists():
                 self.skipTest(f"{name} is not installed")
-            for self.preload in (f"{harness.LIBRARY}:{folder / name}", f"{folder / name}:{harness.LIBRARY}"):
+            for self.preload in (f"{harness.LIBRARY}:{directory / name}", f"{directory / name}:{harness.LIBRARY}"):
                 with self.subTest(self.preload):
                     run, ledger, report = self.check("ledger_threads", 3_000, 1, 4, 3)
                     self.assertEqual(run.stderr, "")

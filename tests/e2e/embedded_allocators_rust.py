@@ -25,10 +25,10 @@ JEMALLOC = {"MAKEFLAGS": "C_OBJS= C_SYMS=/dev/null", "CFLAGS": "-g0"}
 
 
 @contextlib.contextmanager
-def locked(folder):
-    """Locks the folder against other builds."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as lock:
+def locked(directory):
+    """Locks the directory against other builds."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with open(directory / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -114,11 +114,11 @@ class Service(harness.Case):
         super().setUp()
         if os.geteuid() != 0 or shutil.which("setcap") is None:
             self.skipTest("needs root and setcap")
-        # The user must be able to reach it, whatever the path of the build folder.
+        # The user must be able to reach it, whatever the path of the build directory.
         self.dir.chmod(0o755)
-        for folder, file in (("bin", harness.HEAPPROF), ("lib", harness.LIBRARY), ("", PROGRAMS / "service")):
-            (self.dir / folder).mkdir(exist_ok=True)
-            shutil.copy(file, self.dir / folder)
+        for directory, file in (("bin", harness.HEAPPROF), ("lib", harness.LIBRARY), ("", PROGRAMS / "service")):
+            (self.dir / directory).mkdir(exist_ok=True)
+            shutil.copy(file, self.dir / directory)
         self.service = self.dir / "service"
         subprocess.run(["setcap", "cap_net_bind_service=ep", self.service], check=True)
         self.out = self.dir / "out"

@@ -65,20 +65,20 @@ class Installed(harness.Case):
                 self.assertIn(4321, [row["bytes"] for row in report["top"]])
 
     def test_the_caller_controls_nothing(self):
-        open_folder = self.dir / "open"
-        open_folder.mkdir()
-        open_folder.chmod(0o777)
+        open_directory = self.dir / "open"
+        open_directory.mkdir()
+        open_directory.chmod(0o777)
         app = self.make_app("setuid", 0o4755)
-        link = open_folder / "..another"
+        link = open_directory / "..another"
         link.symlink_to(app)
         plain, _ = self.run_as_user(link)
         recorded, messages = self.run_as_user(
-            link, LD_PRELOAD="libheapprof.so", HEAPPROF_OUTPUT=open_folder / "%e", HEAPPROF_LOG="debug",
-            HEAPPROF_LOG_FILE=open_folder / "log", HEAPPROF_PAUSED="1", HEAPPROF_CHILDREN="1", HEAPPROF_MAX_DEPTH="1",
-            HEAPPROF_SESSION="1.1", HEAPPROF_CAPABILITIES="1:0:0", HEAPPROF_DIRECTORY=open_folder,
+            link, LD_PRELOAD="libheapprof.so", HEAPPROF_OUTPUT=open_directory / "%e", HEAPPROF_LOG="debug",
+            HEAPPROF_LOG_FILE=open_directory / "log", HEAPPROF_PAUSED="1", HEAPPROF_CHILDREN="1", HEAPPROF_MAX_DEPTH="1",
+            HEAPPROF_SESSION="1.1", HEAPPROF_CAPABILITIES="1:0:0", HEAPPROF_DIRECTORY=open_directory,
             HEAPPROF_MAX_FILE_SIZE="1")
         self.assertEqual((recorded, messages), (plain, ""))
-        self.assertEqual([path.name for path in open_folder.iterdir()], ["..another"])
+        self.assertEqual([path.name for path in open_directory.iterdir()], ["..another"])
         (trace,) = self.traces()
         self.assertTrue(trace.name.startswith("heapprof.setuid."), trace.name)
         settings = "\n".join("=".join(line.split()) for line in self.heapprof("info", trace).splitlines())

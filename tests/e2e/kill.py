@@ -53,7 +53,7 @@ class Kill(harness.Case):
         return problem, figures, report
 
     def __getstate__(self):
-        # Workers need the folder for files, but no unittest state.
+        # Workers need the directory for files, but no unittest state.
         return {"dir": self.dir, "count": 0, "_testMethodName": self._testMethodName}
 
     def __setstate__(self, state):

@@ -10,14 +10,14 @@ import harness
 
 class Loading(harness.Case):
     def traces(self):
-        """(path, report) of every trace below the test's folder, sorted by program and pid."""
+        """(path, report) of every trace below the test's directory, sorted by program and pid."""
         found = []
         for path in sorted(self.dir.rglob("*")):
             if path.is_file() and ".hprof" in path.name:
                 found.append((path, self.report(path)))
         return found
 
-    def run_into_folder(self, *command, how="preload", status=0, **variables):
+    def run_and_collect(self, *command, how="preload", status=0, **variables):
         """Like record(), with a pattern that gives each process its own trace."""
         pattern = self.dir / "out" / "%e.%p.hprof"
         if how == "record":
@@ -48,7 +48,7 @@ class Loading(harness.Case):
     def test_exec(self):
         for how in harness.WAYS:
             with self.subTest(how=how):
-                found = self.run_into_folder(harness.program("exec_chain"), "exec", harness.program("ledger_names"),
+                found = self.run_and_collect(harness.program("exec_chain"), "exec", harness.program("ledger_names"),
                                              how=how)
                 by_program = {os.path.basename(report["program"]): report for _, report in found}
                 self.assertEqual(set(by_program), {"exec_chain", "ledger_names"})
@@ -74,7 +74,7 @@ class Loading(harness.Case):
                  f"{link.parent}/../called/server"),
                 ("descriptor", ["/usr/bin/python3", "-c", by_descriptor], program)):
             with self.subTest(name):
-                found = self.run_into_folder(*command)
+                found = self.run_and_collect(*command)
                 path, report = max(found, key=lambda pair: pair[0].stat().st_mtime_ns)
                 self.assertEqual(report["program"], wanted)
                 frames = [frame for row in self.all_stacks(path, "allocated") for frame in row["stack"]]
@@ -89,7 +89,7 @@ class Loading(harness.Case):
             for mode in ("child", "fork", "vfork"):
                 with self.subTest(how=how, mode=mode):
                     status = 5 if mode == "child" else 0
-                    found = self.run_into_folder(harness.program("exec_chain"), mode,
+                    found = self.run_and_collect(harness.program("exec_chain"), mode,
                                                  harness.program("ledger_names"), how=how, status=status)
                     self.assertEqual(len(found), 1, [path for path, _ in found])
                     path, report = found[0]
@@ -101,7 +101,7 @@ class Loading(harness.Case):
     def test_children_option(self):
         for how in harness.WAYS:
             with self.subTest(how=how, mode="child"):
-                found = self.run_into_folder(harness.program("exec_chain"), "child", how=how, status=5, CHILDREN=1)
+                found = self.run_and_collect(harness.program("exec_chain"), "child", how=how, status=5, CHILDREN=1)
                 self.assertEqual(len(found), 2)
                 self.assertEqual(len({report["pid"] for _, report in found}), 2)
                 in_child = [path for path, _ in found
@@ -112,7 +112,7 @@ class Loading(harness.Case):
                     self.assertTrue(report["integrity"]["complete"])
                     path.unlink()
             with self.subTest(how=how, mode="fork"):
-                found = self.run_into_folder(harness.program("exec_chain"), "fork", harness.program("ledger_names"),
+                found = self.run_and_collect(harness.program("exec_chain"), "fork", harness.program("ledger_names"),
                                              how=how, CHILDREN=1)
                 self.assertEqual(sorted(os.path.basename(report["program"]) for _, report in found),
                                  ["exec_chain", "exec_chain", "ledger_names"])

@@ -16,7 +16,7 @@ OUTPUT_STATUS = 7  # of the program
 class Privileged(harness.Case):
     def setUp(self):
         super().setUp()
-        # An installation that the user can access, wherever the build folder is.
+        # An installation that the user can access, wherever the build directory is.
         self.dir.chmod(0o755)
         self.heapprof_path = self.dir / "bin" / "heapprof"
         self.heapprof_path.parent.mkdir()
@@ -28,8 +28,8 @@ class Privileged(harness.Case):
         self.out.chmod(0o777)
         self.app = self.make_app("app")
 
-    def make_app(self, name, capabilities=None, folder=None):
-        app = (folder or self.dir) / name
+    def make_app(self, name, capabilities=None, directory=None):
+        app = (directory or self.dir) / name
         shutil.copy(harness.program("privileged"), app)
         app.chmod(0o755)
         if capabilities:
@@ -128,7 +128,7 @@ class Privileged(harness.Case):
                           check=False).returncode != 0:
             self.skipTest("mounting is not permitted here")
         self.addCleanup(subprocess.run, ["umount", "-l", str(mount)], check=True)
-        app = self.make_app("nosuid", "cap_net_bind_service=ep", folder=mount)
+        app = self.make_app("nosuid", "cap_net_bind_service=ep", directory=mount)
         plain, _ = self.run_as_user(app, PORT)
         self.assertIn("port Permission denied", plain)
         trace = self.out / "nosuid.hprof"
@@ -150,7 +150,7 @@ class Privileged(harness.Case):
         self.assertIn("record the interpreter", messages)
 
     def test_refused_under_sudo(self):
-        """What root may do, but not the user of the program: write to the folder, read the program."""
+        """What root may do, but not the user of the program: write to the directory, read the program."""
         app = self.make_app("service", "cap_net_bind_service=ep")
         closed = self.dir / "closed"
         closed.mkdir(mode=0o755)

@@ -44,7 +44,7 @@ class Hosts(harness.Case):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_setuid_where_the_new_user_may_not_write(self):
-        """The recorder keeps its descriptor, so the folder's new mode has no effect."""
+        """The recorder keeps its descriptor, so the directory's new mode has no effect."""
         self.dir.chmod(0o700)
         run = self.check("setuid", 65534, BLOCK_BYTES=4096)
         self.assertEqual(run.trace.stat().st_uid, 0)

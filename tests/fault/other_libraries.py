@@ -7,13 +7,13 @@ from pathlib import Path
 
 import harness
 
-FOLDER = Path("/usr/lib/x86_64-linux-gnu")
+DIRECTORY = Path("/usr/lib/x86_64-linux-gnu")
 ALLOCATORS = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4",
               "mimalloc": "libmimalloc.so.2.0"}
 
 
 def installed(name):
-    path = FOLDER / name
+    path = DIRECTORY / name
     return path if path.exists() else None
 
 

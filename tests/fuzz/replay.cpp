@@ -1,5 +1,5 @@
-// Runs a fuzz target on the files of folders, without a fuzzer: the corpus as a test. The test fails if the target
-// crashes or exceeds the time limit.
+// Runs a fuzz target on the files of directories, without a fuzzer: the corpus as a test. The test fails if the
+// target crashes or exceeds the time limit.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>

@@ -3,7 +3,7 @@
 It is controlled with the DevTools protocol (https://chromedevtools.github.io/devtools-protocol/) through a pair of
 pipes, in real time, so that the time from a click to the next drawn frame can be measured.
 
-    with Browser(folder) as browser:
+    with Browser(directory) as browser:
         browser.open("file:///tmp/flamegraph.svg", dark=True)
         browser.press("/", "m", "a", "i", "n", "Enter")
         browser.evaluate("document.title")
@@ -26,8 +26,8 @@ KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), "Home": (36, ""
 
 
 class Browser:
-    def __init__(self, folder, width=1400, height=900):
-        """`folder`: for the browser's files."""
+    def __init__(self, directory, width=1400, height=900):
+        """`directory`: for the browser's files."""
         to_browser, self.input = os.pipe()
         self.output, from_browser = os.pipe()
 
@@ -39,8 +39,8 @@ class Browser:
 
         self.process = subprocess.Popen(
             [PROGRAM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe",
-             "--allow-file-access-from-files", f"--user-data-dir={folder}/browser", f"--window-size={width},{height}",
-             "about:blank"],
+             "--allow-file-access-from-files", f"--user-data-dir={directory}/browser",
+             f"--window-size={width},{height}", "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=False,
             preexec_fn=take_descriptors)
         os.close(to_browser)

@@ -11,9 +11,9 @@ SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "include-graph.py"
 
 class IncludeGraph(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name)
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = Path(directory.name)
 
     def write(self, **files):
         """`a_b_h="c/d.h"` writes a/b.h with an include of c/d.h; several includes are separated by blanks."""
@@ -22,8 +22,8 @@ class IncludeGraph(unittest.TestCase):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("".join(f'#include "{include}"\n' for include in includes.split()))
 
-    def run_script(self, *arguments, folders=("src",)):
-        return subprocess.run([sys.executable, str(SCRIPT), "--root", str(self.root), *arguments, *folders],
+    def run_script(self, *arguments, directories=("src",)):
+        return subprocess.run([sys.executable, str(SCRIPT), "--root", str(self.root), *arguments, *directories],
                               capture_output=True, text=True)
 
     def test_a_tree_without_cycle_passes(self):
@@ -50,13 +50,13 @@ class IncludeGraph(unittest.TestCase):
         self.assertIn("shortest cycle: src/b -> src/d -> src/b", result.stderr)
         self.assertNotIn("src/a/x.h:1", result.stderr)
 
-    def test_each_group_of_folders_has_its_own_cycle(self):
+    def test_each_group_of_directories_has_its_own_cycle(self):
         self.write(src_a_x_h="src/b/x.h", src_b_x_h="src/a/x.h", src_c_x_h="src/d/x.h", src_d_x_h="src/c/x.h")
         result = self.run_script("--check")
         self.assertIn("shortest cycle: src/a -> src/b -> src/a", result.stderr)
         self.assertIn("shortest cycle: src/c -> src/d -> src/c", result.stderr)
 
-    def test_a_folder_and_its_subfolder_include_one_way_only(self):
+    def test_a_directory_and_its_subdirectory_include_one_way_only(self):
         self.write(src_lib_a_h="src/lib/inner/b.h", src_lib_inner_b_h="")
         self.assertEqual(self.run_script().returncode, 0)
         self.write(src_lib_inner_b_cpp="src/lib/c.h", src_lib_c_h="")
@@ -64,7 +64,7 @@ class IncludeGraph(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("shortest cycle: src/lib -> src/lib/inner -> src/lib", result.stderr)
 
-    def test_includes_of_include_directories_and_of_the_own_folder_are_resolved(self):
+    def test_includes_of_include_directories_and_of_the_own_directory_are_resolved(self):
         self.write(src_core_a_cpp="entry.h own.h generated.h", src_core_own_h="", src_arch_arm_entry_h="",
                    src_arch_x86_entry_h="src/core/own.h", src_other_own_h="")
         result = self.run_script("--check")
@@ -80,8 +80,8 @@ class IncludeGraph(unittest.TestCase):
         self.assertIn('"src/a" -> "src/b" [label=1, color=red];', result.stdout)
         self.assertIn('"src/b" -> "src/c" [label=1];', result.stdout)
 
-    def test_an_unknown_folder_is_an_error(self):
-        result = self.run_script(folders=("nowhere",))
+    def test_an_unknown_directory_is_an_error(self):
+        result = self.run_script(directories=("nowhere",))
         self.assertEqual(result.returncode, 2)
         self.assertIn("no directory 'nowhere'", result.stderr)
 

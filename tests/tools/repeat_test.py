@@ -14,16 +14,16 @@ SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "repeat.sh"
 # does not end.
 MESON = """#!/usr/bin/env python3
 import json, os, pathlib, sys, time
-folder = pathlib.Path(__file__).parent
-runs = (folder / "plan").read_text().splitlines()
-number = int((folder / "number").read_text())
+directory = pathlib.Path(__file__).parent
+runs = (directory / "plan").read_text().splitlines()
+number = int((directory / "number").read_text())
 if "--list" in sys.argv:
     print("\\n".join(word.split(":")[0] for word in runs[number].split() if ":" in word))
     sys.exit()
-(folder / "number").write_text(str(number + 1))
+(directory / "number").write_text(str(number + 1))
 if runs[number] == "wait":
     print("waiting", flush=True)
-    os.kill(int((folder / "tester").read_text()), 10)
+    os.kill(int((directory / "tester").read_text()), 10)
     time.sleep(600)
 with open(pathlib.Path(sys.argv[sys.argv.index("-C") + 1]) / "meson-logs" / "testlog.json", "w") as log:
     for word in runs[number].split():
@@ -35,9 +35,9 @@ with open(pathlib.Path(sys.argv[sys.argv.index("-C") + 1]) / "meson-logs" / "tes
 
 class Repeat(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.dir = Path(folder.name)
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.dir = Path(directory.name)
         (self.dir / "meson").write_text(MESON)
         (self.dir / "meson").chmod(0o755)
         (self.dir / "number").write_text("0")

@@ -17,9 +17,9 @@ def entry(name, result, stdout="", stderr=""):
 
 class TestResult(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.dir = Path(folder.name)
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.dir = Path(directory.name)
 
     def sum_up(self, log, *options):
         """Exit status and printed lines for a log with this text; None: the log does not exist."""

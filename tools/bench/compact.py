@@ -43,7 +43,7 @@ def heaptrack_sizes(raw):
 def measure(bench, program):
     sizes = {"recorded": bench.run("heapprof", program).trace_bytes}
     figures = {"events": bench.events()}
-    result = os.path.join(bench.folder, "compacted")
+    result = os.path.join(bench.directory, "compacted")
     figures["seconds"] = processor_time(bench.analyzer, "compact", bench.trace, "-o", result)
     sizes["compact"] = os.path.getsize(result)
     processor_time(bench.analyzer, "compact", "--exact", bench.trace, "-o", result)
@@ -77,10 +77,10 @@ def main():
     options = parser.parse_args()
     options.runs, options.recorders = 1, "heapprof,ht-library"
     only = set(filter(None, options.only.split(",")))
-    with tempfile.TemporaryDirectory(prefix="heapprof-bench-") as folder:
-        bench = run.Bench(options, folder)
-        run.build(folder)
-        results = {p.name: measure(bench, p) for p in programs.programs(folder) if not only or p.name in only}
+    with tempfile.TemporaryDirectory(prefix="heapprof-bench-") as directory:
+        bench = run.Bench(options, directory)
+        run.build(directory)
+        results = {p.name: measure(bench, p) for p in programs.programs(directory) if not only or p.name in only}
     text = describe(results)
     print(text, end="")
     for path, contents in ((options.output, text), (options.json, json.dumps(results, indent=1))):

@@ -30,20 +30,20 @@ def main():
     library = os.path.abspath(os.path.join(options.build, "preload/libheapprof.so"))
     if not os.path.exists(library):
         sys.exit(f"{library} does not exist: run tools/test.sh first, or set --build")
-    with tempfile.TemporaryDirectory(prefix="heapprof-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="heapprof-bench-") as directory:
         linked = {"libc": [], "jemalloc": ["-Wl,--whole-archive", "-l:libjemalloc.a", "-Wl,--no-whole-archive",
                                            "-lm"]}
         for name, flags in linked.items():
             subprocess.run(["g++", "-O2", "-g", "-std=c++20", "-fno-builtin-malloc", "-pthread",
                             os.path.join(HERE, "pair.cpp"),
-                            "-o", os.path.join(folder, name), *flags], check=True)
+                            "-o", os.path.join(directory, name), *flags], check=True)
         best = {}
         for _ in range(options.runs):
             for name in linked:
                 for recorded in (False, True):
-                    trace = os.path.join(folder, "trace")
+                    trace = os.path.join(directory, "trace")
                     more = {"LD_PRELOAD": library, "HEAPPROF_OUTPUT": trace} if recorded else {}
-                    took = subprocess.run([os.path.join(folder, name), DEPTH, PAIRS], env={**os.environ, **more},
+                    took = subprocess.run([os.path.join(directory, name), DEPTH, PAIRS], env={**os.environ, **more},
                                           check=True,
                                           capture_output=True, text=True).stdout
                     best[name, recorded] = min(float(took), best.get((name, recorded), float("inf")))

@@ -55,17 +55,17 @@ def self_costs(path, library):
     return costs
 
 
-def count(build, pair, depth, pairs, folder):
+def count(build, pair, depth, pairs, directory):
     library = os.path.abspath(os.path.join(build, "preload/libheapprof.so"))
-    for old in glob.glob(os.path.join(folder, "*")):
+    for old in glob.glob(os.path.join(directory, "*")):
         os.remove(old)
     subprocess.run(["valgrind", "-q", "--tool=callgrind", "--trace-children=yes",
-                    "--callgrind-out-file=" + os.path.join(folder, "cg.%p"), "env", "LD_PRELOAD=" + library,
-                    "HEAPPROF_OUTPUT=" + os.path.join(folder, "trace"), pair, str(depth), str(pairs)],
+                    "--callgrind-out-file=" + os.path.join(directory, "cg.%p"), "env", "LD_PRELOAD=" + library,
+                    "HEAPPROF_OUTPUT=" + os.path.join(directory, "trace"), pair, str(depth), str(pairs)],
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-    if not os.path.exists(os.path.join(folder, "trace")):
+    if not os.path.exists(os.path.join(directory, "trace")):
         sys.exit("nothing was recorded under valgrind")
-    for path in glob.glob(os.path.join(folder, "cg.*")):
+    for path in glob.glob(os.path.join(directory, "cg.*")):
         costs = self_costs(path, "libheapprof.so")
         if costs is not None:
             return costs
@@ -74,12 +74,12 @@ def count(build, pair, depth, pairs, folder):
 
 def measure(build, depth):
     with tempfile.TemporaryDirectory(prefix="heapprof-instructions-") as top:
-        pair, folder = os.path.join(top, "pair"), os.path.join(top, "run")
-        os.mkdir(folder)
+        pair, directory = os.path.join(top, "pair"), os.path.join(top, "run")
+        os.mkdir(directory)
         subprocess.run(["g++", "-O2", "-g", "-std=c++20", "-fno-builtin-malloc", os.path.join(HERE, "pair.cpp"), "-o",
                         pair],
                        check=True)
-        once, twice = (count(build, pair, depth, n, folder) for n in (PAIRS, 2 * PAIRS))
+        once, twice = (count(build, pair, depth, n, directory) for n in (PAIRS, 2 * PAIRS))
     added = PAIRS * ROUNDS
     figures = {name: round((twice[name] - once.get(name, 0)) / added, 1) for name in twice}
     return {name: value for name, value in sorted(figures.items(), key=lambda item: -item[1]) if value >= 0.5}

@@ -59,8 +59,8 @@ class Program:
 
 
 class Redis(Program):
-    def __init__(self, folder):
-        super().__init__("redis-server", ["redis-server", "--port", str(REDIS_PORT), "--save", "", "--dir", folder,
+    def __init__(self, directory):
+        super().__init__("redis-server", ["redis-server", "--port", str(REDIS_PORT), "--save", "", "--dir", directory,
                                           "--daemonize", "no"], threads=True)
 
     def drive(self, process):
@@ -77,29 +77,30 @@ class Redis(Program):
         subprocess.run(cli + ["shutdown", "nosave"], capture_output=True, check=False)
 
 
-def cc1plus(folder):
+def cc1plus(directory):
     """cc1plus, with the arguments of g++."""
-    source = os.path.join(folder, "large.cpp")
+    source = os.path.join(directory, "large.cpp")
     with open(source, "w") as file:
         file.write("#include <regex>\n#include <map>\n#include <iostream>\n#include <functional>\n")
         for i in range(20):
             file.write(f"std::map<std::string, std::function<int({'int' if i % 2 else 'long'})>> m{i}() "
                        f"{{ std::regex r(\"a{i}+b\"); return {{{{\"x\", [](auto v) {{ return int(v) + "
                        f"{i}; }}}}}}; }}\n")
-    lines = subprocess.run(["g++", "-###", "-O1", "-std=c++17", "-S", source, "-o", os.path.join(folder, "large.s")],
+    output = os.path.join(directory, "large.s")
+    lines = subprocess.run(["g++", "-###", "-O1", "-std=c++17", "-S", source, "-o", output],
                            stderr=subprocess.PIPE, text=True, check=True).stderr.split("\n")
     return shlex.split(next(line for line in lines if "cc1plus" in line and line.startswith(" ")))
 
 
-def script(folder, name, text):
-    path = os.path.join(folder, name)
+def script(directory, name, text):
+    path = os.path.join(directory, name)
     with open(path, "w") as file:
         file.write(text)
     return path
 
 
-def json_text(folder):
-    path = os.path.join(folder, "in.json")
+def json_text(directory):
+    path = os.path.join(directory, "in.json")
     with open(path, "w") as file:
         file.write("[" + ",".join(f'{{"id": {i}, "name": "n{i * 7919 % 1000}", "tags": ["a{i % 7}", "b{i % 3}"], '
                                   f'"x": {{"y": {i}}}}}'
@@ -107,8 +108,8 @@ def json_text(folder):
     return path
 
 
-def repository(folder):
-    path = os.path.join(folder, "repository")
+def repository(directory):
+    path = os.path.join(directory, "repository")
     subprocess.run(["git", "init", "-q", "-b", "main", path], check=True)
     stream = []
     for i in range(1500):
@@ -119,8 +120,8 @@ def repository(folder):
     return path
 
 
-def svg(folder):
-    path = os.path.join(folder, "in.svg")
+def svg(directory):
+    path = os.path.join(directory, "in.svg")
     with open(path, "w") as file:
         file.write('<svg xmlns="http://www.w3.org/2000/svg" width="1000" height="1000">' + "".join(
             f'<g transform="translate({i % 100 * 10},{i // 100 * 10})"><rect width="9" height="9" rx="2" '
@@ -129,25 +130,26 @@ def svg(folder):
     return path
 
 
-def programs(folder):
+def programs(directory):
     """The programs that are installed."""
     everything = [
-        lambda: Program("cc1plus", cc1plus(folder)),
+        lambda: Program("cc1plus", cc1plus(directory)),
         # Python's own pools would hide most allocations.
-        lambda: Program("python3", [sys.executable, script(folder, "in.py", PYTHON)],
+        lambda: Program("python3", [sys.executable, script(directory, "in.py", PYTHON)],
                         environment={"PYTHONMALLOC": "malloc"}),
-        lambda: Program("perl", ["perl", script(folder, "in.pl", PERL)]),
-        lambda: Program("sqlite3", ["sqlite3", ":memory:"], stdin=script(folder, "in.sql", SQL)),
+        lambda: Program("perl", ["perl", script(directory, "in.pl", PERL)]),
+        lambda: Program("sqlite3", ["sqlite3", ":memory:"], stdin=script(directory, "in.sql", SQL)),
         lambda: Program("jq", ["jq", "-c", "group_by(.name) | map({n: .[0].name, s: map(.id) | add, t: "
                                            "map(.tags[]) | unique})",
-                               json_text(folder)]),
-        lambda: Program("git", ["git", "--no-pager", "-C", repository(folder), "log", "-p", "--stat", "--no-color"]),
-        lambda: Program("rsvg-convert", ["rsvg-convert", svg(folder), "-o", os.path.join(folder, "out.png")]),
-        lambda: Redis(folder),
-        lambda: Program("python3-threads", [sys.executable, script(folder, "threads.py", PYTHON_THREADS)],
+                               json_text(directory)]),
+        lambda: Program("git", ["git", "--no-pager", "-C", repository(directory), "log", "-p", "--stat",
+                                "--no-color"]),
+        lambda: Program("rsvg-convert", ["rsvg-convert", svg(directory), "-o", os.path.join(directory, "out.png")]),
+        lambda: Redis(directory),
+        lambda: Program("python3-threads", [sys.executable, script(directory, "threads.py", PYTHON_THREADS)],
                         threads=True,
                         environment={"PYTHONMALLOC": "malloc"}),
-        lambda: Program("larson", [os.path.join(folder, "larson"), "2", "10"], threads=True),
+        lambda: Program("larson", [os.path.join(directory, "larson"), "2", "10"], threads=True),
     ]
     needs = {"cc1plus": "g++", "python3-threads": "python3"}
     names = ["cc1plus", "python3", "perl", "sqlite3", "jq", "git", "rsvg-convert", "redis-server", "python3-threads",

@@ -55,10 +55,10 @@ class Run:
 
 
 class Bench:
-    def __init__(self, options, folder):
-        self.folder = folder
-        self.trace_folder = os.path.join(folder, "traces")
-        self.trace = os.path.join(self.trace_folder, "trace")
+    def __init__(self, options, directory):
+        self.directory = directory
+        self.trace_directory = os.path.join(directory, "traces")
+        self.trace = os.path.join(self.trace_directory, "trace")
         self.library = os.path.join(options.build, "preload/libheapprof.so")
         self.analyzer = os.path.join(options.build, "analyzer/heapprof")
         self.runs = options.runs
@@ -72,8 +72,8 @@ class Bench:
             print("heaptrack is not installed: no comparison")
 
     def run(self, recorder, program):
-        shutil.rmtree(self.trace_folder, ignore_errors=True)
-        os.mkdir(self.trace_folder)
+        shutil.rmtree(self.trace_directory, ignore_errors=True)
+        os.mkdir(self.trace_directory)
         environment = dict(os.environ, **program.environment)
         command = program.command
         if recorder in ("heapprof", "no-shadow"):
@@ -83,7 +83,7 @@ class Bench:
             environment.update(LD_PRELOAD=HEAPTRACK_LIBRARY, DUMP_HEAPTRACK_OUTPUT=self.trace)
         elif recorder == "ht-full":
             command = ["heaptrack", "-o", self.trace] + command
-        with open(program.stdin or os.devnull) as stdin, open(os.path.join(self.folder, "output"), "w+") as output:
+        with open(program.stdin or os.devnull) as stdin, open(os.path.join(self.directory, "output"), "w+") as output:
             begin = time.monotonic()
             process = subprocess.Popen(command, env=environment, stdin=stdin, stdout=output,
                                        stderr=subprocess.DEVNULL)
@@ -96,7 +96,8 @@ class Bench:
         # Debian's heaptrack script exits with the status of SIGPIPE if its output is not a terminal.
         if process.returncode != 0 and recorder != "ht-full":
             sys.exit(f"{program.name} under {recorder} ended with status {process.returncode}")
-        size = sum(os.stat(os.path.join(self.trace_folder, n)).st_blocks * 512 for n in os.listdir(self.trace_folder))
+        size = sum(os.stat(os.path.join(self.trace_directory, name)).st_blocks * 512
+                   for name in os.listdir(self.trace_directory))
         return Run(text, wall, usage, size)
 
     def events(self):
@@ -129,7 +130,7 @@ class Bench:
         result = {}
         for depth in DEPTHS:
             pair = programs.Program(f"pair at depth {depth}",
-                                    [os.path.join(self.folder, "pair"), str(depth), "400000"])
+                                    [os.path.join(self.directory, "pair"), str(depth), "400000"])
             result[str(depth)] = self.printed(pair)
         return result
 
@@ -137,7 +138,7 @@ class Bench:
         result = {}
         for name, count, *background in [("1", 1), ("1 + background", 1, "background"), ("2", 2), ("4", 4)]:
             larson = programs.Program(f"larson on {name} threads",
-                                      [os.path.join(self.folder, "larson"), str(count), str(40 // count),
+                                      [os.path.join(self.directory, "larson"), str(count), str(40 // count),
                                        *background])
             result[name] = self.printed(larson)
         return result
@@ -155,11 +156,11 @@ class Bench:
                 "native_wall_s": native["wall"], "recorders": figures}
 
 
-def build(folder):
+def build(directory):
     for name in ("pair", "larson"):
         subprocess.run(["g++", "-O2", "-g", "-std=c++20", "-fno-builtin-malloc", "-pthread",
                         os.path.join(HERE, name + ".cpp"),
-                        "-o", os.path.join(folder, name)], check=True)
+                        "-o", os.path.join(directory, name)], check=True)
 
 
 def table(header, rows):
@@ -215,13 +216,14 @@ def main():
     parser.add_argument("--plot", help="draw the costs of the whole programs into this file (SVG)")
     options = parser.parse_args()
     only = set(filter(None, options.only.split(",")))
-    with tempfile.TemporaryDirectory(prefix="heapprof-bench-") as folder:
-        bench = Bench(options, folder)
-        build(folder)
+    with tempfile.TemporaryDirectory(prefix="heapprof-bench-") as directory:
+        bench = Bench(options, directory)
+        build(directory)
         results = {
             "micro": bench.micro() if not only or "micro" in only else {},
             "threads": bench.threads() if not only or "threads" in only else {},
-            "programs": {p.name: bench.program(p) for p in programs.programs(folder) if not only or p.name in only},
+            "programs": {p.name: bench.program(p) for p in programs.programs(directory)
+                         if not only or p.name in only},
         }
     text = describe(results, bench.recorders)
     print(text, end="")

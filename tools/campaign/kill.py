@@ -52,8 +52,8 @@ def kill_one(plan):
     import unfinished_calls
     case = harness.Case()
     case.count = 0
-    with tempfile.TemporaryDirectory(prefix="heapprof-campaign-") as folder:
-        case.dir = Path(folder)
+    with tempfile.TemporaryDirectory(prefix="heapprof-campaign-") as directory:
+        case.dir = Path(directory)
         run = case.record(harness.program("ledger_kill"), plan["moment"], plan["seed"], 3, plan["by"],
                           how=plan["how"],
                           status=None, timeout=600,

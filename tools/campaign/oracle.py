@@ -58,8 +58,8 @@ def totals_of(report):
     return [sum(column) for column in zip([0] * 5, *last.values())]
 
 
-def run(program, oracle, folder, seconds):
-    report = os.path.join(folder, "report." + re.sub(r"\W", "_", program.name))
+def run(program, oracle, directory, seconds):
+    report = os.path.join(directory, "report." + re.sub(r"\W", "_", program.name))
     environment = dict(os.environ, **program.environment, LD_PRELOAD=oracle, ORACLE_REPORT=report,
                        ORACLE_EVERY=str(EVERY.get(program.name, 10)))
     stdin = open(program.stdin) if program.stdin else subprocess.DEVNULL
@@ -91,13 +91,13 @@ def main():
              "|---|---:|---:|---:|---:|---:|"]
     print("\n".join(lines))
     bad = False
-    with tempfile.TemporaryDirectory(prefix="heapprof-oracle-") as folder:
+    with tempfile.TemporaryDirectory(prefix="heapprof-oracle-") as directory:
         subprocess.run(["g++", "-O2", "-g", "-std=c++20", "-pthread", os.path.join(HERE, "../bench/larson.cpp"), "-o",
-                        os.path.join(folder, "larson")], check=True)
-        for program in [*programs.programs(folder), *more()]:
+                        os.path.join(directory, "larson")], check=True)
+        for program in [*programs.programs(directory), *more()]:
             if options.only and program.name not in options.only.split(","):
                 continue
-            (captures, compared, frames, different, truncated), died, errors, report = run(program, oracle, folder,
+            (captures, compared, frames, different, truncated), died, errors, report = run(program, oracle, directory,
                                                                                            options.seconds)
             lines.append(f"| {program.name} | {captures:,} | {compared:,} | {frames:,} | {different:,} "
                          f"| {truncated:,} |")

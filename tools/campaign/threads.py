@@ -31,8 +31,8 @@ def main():
             begin = time.monotonic()
             case = harness.Case()
             case.count = 0
-            with tempfile.TemporaryDirectory(prefix="heapprof-campaign-") as folder:
-                case.dir = Path(folder)
+            with tempfile.TemporaryDirectory(prefix="heapprof-campaign-") as directory:
+                case.dir = Path(directory)
                 try:
                     run = case.record(harness.program("stress"), what, times, BLOCK_BYTES=block_bytes, timeout=3600)
                     case.assert_sound(case.report(run.trace))

@@ -244,9 +244,9 @@ def redis(run):
     port = free_port()
     servers = []
     for number, more in enumerate((["--port", port], ["--port", "0", "--replicaof", "127.0.0.1", port])):
-        folder = run.dir / f"data{number}"
-        folder.mkdir()
-        servers.append(run.start("redis-server", "--unixsocket", sockets[number], "--dir", folder, "--save", "",
+        directory = run.dir / f"data{number}"
+        directory.mkdir()
+        servers.append(run.start("redis-server", "--unixsocket", sockets[number], "--dir", directory, "--save", "",
                                  "--appendonly",
                                  "yes" if number == 0 else "no", *more))
         run.wait_for(lambda: ask(number, "ping") == "PONG", what="a redis that answers")

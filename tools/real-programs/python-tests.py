@@ -67,16 +67,16 @@ def trace_problem(heapprof, traces):
 
 
 def examine(module, options, library):
-    with tempfile.TemporaryDirectory(prefix=f"heapprof-{module}-", ignore_cleanup_errors=True) as folder:
-        folder = Path(folder)
-        traces = folder / "traces"
+    with tempfile.TemporaryDirectory(prefix=f"heapprof-{module}-", ignore_cleanup_errors=True) as directory:
+        directory = Path(directory)
+        traces = directory / "traces"
         traces.mkdir()
         variables = {"LD_PRELOAD": str(library), "HEAPPROF_CHILDREN": "on",
                      "HEAPPROF_OUTPUT": str(traces / "%e.%p.hprof"),
                      "HEAPPROF_LOG_FILE": str(traces / "log")}
 
         def once(recorded, only=()):
-            home = folder / "here"
+            home = directory / "here"
             shutil.rmtree(home, ignore_errors=True)
             (home / "tmp").mkdir(parents=True)
             return verdicts_of(Run(home, True, variables), module, options.timeout, recorded, only)

@@ -45,8 +45,8 @@ PATH = "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 class Run:
     """One execution of a program: its directory, its environment, and its facts."""
 
-    def __init__(self, folder, recorded, variables, user=None):
-        self.dir = folder
+    def __init__(self, directory, recorded, variables, user=None):
+        self.dir = directory
         self.recorded = recorded
         self.variables = variables
         self.facts = []
@@ -144,11 +144,11 @@ class Run:
 
 
 def execute(program, work, recorded, library, witness, traces):
-    folder = work / "here"
-    shutil.rmtree(folder, ignore_errors=True)
-    (folder / "tmp").mkdir(parents=True)
+    directory = work / "here"
+    shutil.rmtree(directory, ignore_errors=True)
+    (directory / "tmp").mkdir(parents=True)
     if program.user:
-        for path in (folder, folder / "tmp"):
+        for path in (directory, directory / "tmp"):
             shutil.chown(path, program.user, program.user)
     variables = {"LD_PRELOAD": str(library), "HEAPPROF_CHILDREN": "on",
                  "HEAPPROF_OUTPUT": str(traces / "%e.%p.hprof"),
@@ -157,7 +157,7 @@ def execute(program, work, recorded, library, witness, traces):
         variables["LD_PRELOAD"] += f":{witness}"
         variables["HEAPPROF_WITNESS"] = str(traces / "witness")
         variables["GLIBC_TUNABLES"] = "glibc.malloc.tcache_count=0"
-    run = Run(folder, recorded, variables, program.user)
+    run = Run(directory, recorded, variables, program.user)
     began = time.monotonic()
     try:
         program.function(run)

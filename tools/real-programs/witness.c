@@ -17,12 +17,12 @@
 
 __attribute__((destructor)) static void write_mallinfo(void) {
   const int saved = errno;
-  const char* folder = getenv("HEAPPROF_WITNESS");
-  if (folder == NULL || !heapprof_is_recording()) return;
+  const char* directory = getenv("HEAPPROF_WITNESS");
+  if (directory == NULL || !heapprof_is_recording()) return;
   heapprof_mark("witness");
   const struct mallinfo2 info = mallinfo2();
   char path[512];
-  snprintf(path, sizeof path, "%s/%d", folder, (int)getpid());
+  snprintf(path, sizeof path, "%s/%d", directory, (int)getpid());
   char line[128];
   const int bytes = snprintf(line, sizeof line, "%zu %zu\n", info.uordblks, info.hblkhd);
   const int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

@@ -13,7 +13,7 @@ version=$(g++ -dumpversion)
 machine=$(g++ -dumpmachine)
 musl=/usr/include/${machine%-gnu}-musl
 
-# Headers of Linux itself are in the folders of glibc's headers, which therefore come last.
+# Headers of Linux itself are in the directories of glibc's headers, which therefore come last.
 g++ -c -o "$output.o" -MD -MF "$dependencies" -MT "$output" \
   -nostdinc -nostdinc++ -isystem "$here/include" \
   -isystem "/usr/include/c++/$version" -isystem "/usr/include/$machine/c++/$version" \

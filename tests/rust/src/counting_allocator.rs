@@ -1,4 +1,4 @@
-//! Shared by the programs of this folder: an allocator that counts the calls that it forwards, and a workload.
+//! Shared by the programs of this directory: an allocator that counts the calls that it forwards, and a workload.
 //!
 //! A recording is compared with the counts. Each program prints them last, and allocates nothing afterwards.
 use std::alloc::{GlobalAlloc, Layout};

@@ -46,12 +46,13 @@ TEST_CASE("the overview refers to every other page") {
   }
 }
 
-TEST_CASE("manual --directory creates the folder and writes every page into it") {
+TEST_CASE("manual --directory creates the directory and writes every page into it") {
   const TemporaryFile base("");
-  const std::string folder = base.path() + ".d";
-  CHECK(run({"manual", "--directory", folder}).status == 0);
-  for (const std::string& name : pages()) CHECK(read_file(folder + "/" + name + ".1") == run({"manual", name}).out);
-  std::filesystem::remove_all(folder);
+  const std::string directory = base.path() + ".d";
+  CHECK(run({"manual", "--directory", directory}).status == 0);
+  for (const std::string& name : pages())
+    CHECK(read_file(directory + "/" + name + ".1") == run({"manual", name}).out);
+  std::filesystem::remove_all(directory);
   CHECK(run({"manual", "--directory", kNoFile}).status == 1);
 }
 

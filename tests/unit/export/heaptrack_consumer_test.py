@@ -44,9 +44,9 @@ def run_print(file, *options):
     return done.stdout.decode(errors="replace"), problems
 
 
-def check_print(folder, expected):
-    file = folder / expected["file"]
-    output, problems = run_print(file, "-H", str(folder / "sizes"))
+def check_print(directory, expected):
+    file = directory / expected["file"]
+    output, problems = run_print(file, "-H", str(directory / "sizes"))
 
     def printed(pattern):
         found = re.search(pattern, output)
@@ -64,17 +64,17 @@ def check_print(folder, expected):
     same("run time", printed(r"total runtime: ([\d.]+)\.?s")[:4], f"{expected['run_ms'] / 1000:.6f}"[:4])
 
     sizes = {}
-    for line in (folder / "sizes").read_text().splitlines():
+    for line in (directory / "sizes").read_text().splitlines():
         size, count = line.split("\t")
         sizes[size] = int(count)
     same("calls per size", sorted(sizes.items()), sorted(expected["histogram"].items()))
 
     for cost in ("allocations", "temporary", "leaked", "peak"):
-        _, more = run_print(file, "-F", str(folder / "stacks"), "--flamegraph-cost-type", cost)
+        _, more = run_print(file, "-F", str(directory / "stacks"), "--flamegraph-cost-type", cost)
         problems += more
         # One byte, one code point: names need not be UTF-8.
         sums = Counter()
-        for line in (folder / "stacks").read_bytes().decode("latin-1").split("\n"):
+        for line in (directory / "stacks").read_bytes().decode("latin-1").split("\n"):
             if line:
                 stack, _, value = line.rpartition(" ")
                 sums[stack.removesuffix(" ")] += int(value)
@@ -93,15 +93,16 @@ def main():
         print(f"skipped: {missing} is not installed")
         return SKIPPED
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        directory = Path(name)
         subprocess.run([samples, name], check=True)
-        expected = json.loads((folder / "expected.json").read_text())
+        expected = json.loads((directory / "expected.json").read_text())
         problems = []
         if what == "gui":
-            problems = viewer.open_files([folder / sample["file"] for sample in expected], folder, dict(os.environ))
+            files = [directory / sample["file"] for sample in expected]
+            problems = viewer.open_files(files, directory, dict(os.environ))
         else:
             for sample in expected:
-                found = check_print(folder, sample)
+                found = check_print(directory, sample)
                 problems += [f"{sample['file']}: {problem}" for problem in found[:8]]
                 print(f"{sample['file']}: {sample['calls']} calls, {len(sample['stacks'])} stacks, "
                       + ("as expected" if not found else f"{len(found)} differences"))

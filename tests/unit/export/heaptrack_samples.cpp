@@ -2,7 +2,7 @@
 // heaptrack_consumer_test.py. The expectations are computed from a list of the events by heaptrack's definitions, not
 // by the code of the writer.
 //
-//   heaptrack_samples FOLDER      writes FOLDER/*.heaptrack[.gz|.zst] and FOLDER/expected.json
+//   heaptrack_samples DIRECTORY      writes DIRECTORY/*.heaptrack[.gz|.zst] and DIRECTORY/expected.json
 //
 // Strings in expected.json represent bytes: each byte is the code point with the same number.
 #include <cstdint>
@@ -261,7 +261,7 @@ void random_events(Sample& sample, std::mt19937& random, std::uint32_t count) {
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
-  const std::string folder = argv[1];
+  const std::string directory = argv[1];
   std::vector<std::pair<Sample, std::string>> samples;
   const auto plain_name = [](std::uint32_t i) { return "function_" + std::to_string(i) + "(int)"; };
 
@@ -316,8 +316,8 @@ int main(int argc, char** argv) {
   for (const auto& [sample, suffix] : samples) {
     const std::string file = sample.name + ".heaptrack" + suffix;
     expected.push_back(expect(sample, file));
-    good &= write(sample, folder + "/" + file, expected.back());
+    good &= write(sample, directory + "/" + file, expected.back());
   }
-  std::ofstream(folder + "/expected.json") << expected.dump();
+  std::ofstream(directory + "/expected.json") << expected.dump();
   return good ? 0 : 1;
 }

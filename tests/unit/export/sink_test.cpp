@@ -21,13 +21,13 @@ using heapprof::exporter::Sink;
 
 namespace {
 
-struct TemporaryFolder {
-  TemporaryFolder() {
+struct TemporaryDirectory {
+  TemporaryDirectory() {
     char name[] = "/tmp/heapprof-output-XXXXXX";
     REQUIRE(::mkdtemp(name) != nullptr);
     path = name;
   }
-  ~TemporaryFolder() { std::system(("rm -rf " + path).c_str()); }
+  ~TemporaryDirectory() { std::system(("rm -rf " + path).c_str()); }
   std::string path;
 };
 
@@ -94,11 +94,11 @@ std::string write_pieces(Sink& output, std::size_t bytes) {
 }  // namespace
 
 TEST_CASE("the name selects the compression, and the content is unchanged") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   for (const std::size_t bytes : {0, 1, 5'000'000}) {
     for (const std::string name : {"plain.txt", "packed.gz", "packed.zst", "gz", "a.zst.txt"}) {
       INFO(name << " of " << bytes);
-      const std::string path = folder.path + "/" + name;
+      const std::string path = directory.path + "/" + name;
       Sink output(path);
       const std::string written = write_pieces(output, bytes);
       REQUIRE(output.close());
@@ -112,21 +112,21 @@ TEST_CASE("the name selects the compression, and the content is unchanged") {
 }
 
 TEST_CASE("equal content gives equal files") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   for (const std::string suffix : {".gz", ".zst"}) {
     for (const std::string name : {"a", "b"}) {
-      Sink output(folder.path + "/" + name + suffix);
+      Sink output(directory.path + "/" + name + suffix);
       write_pieces(output, 300'000);
       REQUIRE(output.close());
     }
-    CHECK((read_file(folder.path + "/a" + suffix) == read_file(folder.path + "/b" + suffix)));
+    CHECK((read_file(directory.path + "/a" + suffix) == read_file(directory.path + "/b" + suffix)));
   }
 }
 
 TEST_CASE("the error for a path that cannot be opened has its name and the reason") {
-  Sink output("/nonexistent-folder/out.gz");
+  Sink output("/nonexistent-directory/out.gz");
   CHECK_FALSE(output.ok());
-  CHECK(output.error() == "/nonexistent-folder/out.gz: cannot be written: No such file or directory");
+  CHECK(output.error() == "/nonexistent-directory/out.gz: cannot be written: No such file or directory");
   output.write("ignored");
   CHECK_FALSE(output.close());
 }
@@ -143,8 +143,8 @@ TEST_CASE("a full disk is reported, whatever the compression") {
 }
 
 TEST_CASE("a failed or unfinished file is removed") {
-  const TemporaryFolder folder;
-  const std::string path = folder.path + "/half.gz";
+  const TemporaryDirectory directory;
+  const std::string path = directory.path + "/half.gz";
   {
     Sink output(path);
     output.write("something");
@@ -161,7 +161,7 @@ TEST_CASE("a failed or unfinished file is removed") {
 }
 
 TEST_CASE("a file size limit in the middle of compressed output is reported") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   struct rlimit before;
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   std::signal(SIGXFSZ, SIG_IGN);
@@ -171,7 +171,7 @@ TEST_CASE("a file size limit in the middle of compressed output is reported") {
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
   std::string error;
   {
-    Sink output(folder.path + "/big.zst");
+    Sink output(directory.path + "/big.zst");
     std::mt19937_64 random(heapprof::test::seed(1));
     for (int i = 0; i < 100'000; ++i) output.write(std::to_string(random()));
     CHECK_FALSE(output.close());
@@ -179,5 +179,5 @@ TEST_CASE("a file size limit in the middle of compressed output is reported") {
   }
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, SIG_DFL);
-  CHECK(error == folder.path + "/big.zst: cannot be written: File too large");
+  CHECK(error == directory.path + "/big.zst: cannot be written: File too large");
 }

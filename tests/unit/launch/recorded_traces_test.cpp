@@ -20,9 +20,9 @@ class Traces {
   Traces() {
     char name[] = "/tmp/heapprof_trace_end_XXXXXX";
     REQUIRE(mkdtemp(name) != nullptr);
-    folder_ = name;
+    directory_ = name;
   }
-  ~Traces() { std::filesystem::remove_all(folder_); }
+  ~Traces() { std::filesystem::remove_all(directory_); }
 
   /// A trace of process 12, started at 34, that began at `start`.
   std::string make(const std::string& name, std::uint64_t start, EndKind end = EndKind::kNone,
@@ -38,7 +38,7 @@ class Traces {
     header.end_kind = end;
     std::strcpy(header.stop_reason, "kept");
     if (change != nullptr) change(header);
-    const std::string path = folder_ + "/" + name;
+    const std::string path = directory_ + "/" + name;
     std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(&header), sizeof header) << "tail";
     paths_.push_back(path);
     return path;
@@ -47,7 +47,7 @@ class Traces {
   std::vector<RecordedTrace> find() { return traces_of(paths_, 12, 34); }
 
  private:
-  std::string folder_;
+  std::string directory_;
   std::vector<std::string> paths_;
 };
 

@@ -174,10 +174,10 @@ play(async () => {
 """
 
 
-def show(browser, folder, picture, scene, address=""):
-    text = (folder / picture).read_text(encoding="utf-8")
+def show(browser, directory, picture, scene, address=""):
+    text = (directory / picture).read_text(encoding="utf-8")
     end = text.rindex("</svg>")
-    page = folder / "page.svg"
+    page = directory / "page.svg"
     page.write_text(text[:end] + "<script><![CDATA[" + PLAYER + scene + "]]></script>" + text[end:], encoding="utf-8")
     browser.open(page.as_uri() + address)
     deadline = time.monotonic() + 60
@@ -204,12 +204,12 @@ def main():
         print("skipped: chromium is not installed")
         return SKIPPED
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, browsers.Browser(name) as browser:
-        folder = Path(name)
+        directory = Path(name)
         subprocess.run([sys.argv[1], name], check=True)
 
         everything = ["all: 1000 B", "main", "alpha()", "beta", "leaf", "Alpha::operator()()", "alpha()"]
         zoomed = ["all: 1000 B", "main", "beta", "Alpha::operator()()", "alpha()"]
-        same("small.svg", show(browser, folder, "small.svg", SMALL), {
+        same("small.svg", show(browser, directory, "small.svg", SMALL), {
             "drawing": True, "start": everything, "sum": "1000 B", "reset": True,
             # A match inside another match is counted once: 800 + 150 + 50.
             "found": "100% 1000 B in 3 frames", "lit": 3,
@@ -229,23 +229,23 @@ def main():
             "keyZoom": ["all", "main", "beta"], "keyOut": ["all", "main"], "keyHome": ["all"],
             "searchFocused": True, "next": "leaf, 600 B, 60.0% of total", "cleared": "",
             "flipped": True, "flipOrder": True})
-        same("small.svg#...", show(browser, folder, "small.svg", ADDRESS, "#search=be(t%7Cl)a&regex=1&zoom=4"), {
+        same("small.svg#...", show(browser, directory, "small.svg", ADDRESS, "#search=be(t%7Cl)a&regex=1&zoom=4"), {
             "crumbs": ["all", "main", "beta"], "found": "20.0% 200 B in 1 frame", "query": "be(t|l)a"})
-        same("hostile.svg", show(browser, folder, "hostile.svg", HOSTILE), {
+        same("hostile.svg", show(browser, directory, "hostile.svg", HOSTILE), {
             # Name i has 1000 + i bytes and, as a callee, those of the one before; all 15 have 15105.
             "found": "13.3% 1.96 KiB in 2 frames", "foundProto": "13.4% 1.98 KiB in 2 frames",
             "foundBytes": "13.3% 1.96 KiB in 2 frames"})
-        same("huge.svg", show(browser, folder, "huge.svg", HUGE), {
+        same("huge.svg", show(browser, directory, "huge.svg", HUGE), {
             "tip": "maindemobytes64.0 PiB72,057,594,037,927,936of total100%"})
-        same("empty.svg", show(browser, folder, "empty.svg", EMPTY), {"words": "Nothing to show: no leaked."})
-        large = show(browser, folder, "large.svg", LARGE)
+        same("empty.svg", show(browser, directory, "empty.svg", EMPTY), {"words": "Nothing to show: no leaked."})
+        large = show(browser, directory, "large.svg", LARGE)
         if large:
             # tests/consumers/browsing.py measures the time of each step.
             if large["elements"] > 2000:
                 problems.append(f"large.svg: {large['elements']} elements drawn")
             if not re.match(r"[\d,]+ frames too narrow to draw: ", large["note"]):
                 problems.append(f"large.svg: does not show how many frames are hidden: {large['note']!r}")
-        same("timeline.svg", show(browser, folder, "timeline.svg", TIMELINE), {
+        same("timeline.svg", show(browser, directory, "timeline.svg", TIMELINE), {
             "when": "At the peak, 33 min 20 s", "moved": True, "value": "586 KiB",
             "bubble": "1.04 MiB live at some time 61.0 MiB resident",
             "left": "At the peak, 33 min 20 s", "end": "At 59 min 59 s"})

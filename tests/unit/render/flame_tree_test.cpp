@@ -94,7 +94,7 @@ TEST_CASE("calls from several lines of one function are one node, marked several
   CHECK(tree.nodes()[1].self == 7);
 }
 
-TEST_CASE("frames differ by module, file and inlining; modules lose their folders") {
+TEST_CASE("frames differ by module, file and inlining; modules lose their directories") {
   FlameFrame frame{.function = "f", .module = "/usr/lib/libx.so", .file = "f.c"};
   FlameTree tree;
   const auto first = tree.frame(frame);

@@ -1,6 +1,6 @@
 // Writes pictures of inputs that are hard to draw. svg_test.py and browser_test.py have the expected contents.
 //
-//   render_samples FOLDER
+//   render_samples DIRECTORY
 #include <array>
 #include <cstdint>
 #include <fstream>
@@ -16,17 +16,17 @@ using namespace heapprof::render;
 
 namespace {
 
-std::string folder;
+std::string directory;
 
 void save_flames(const std::string& name, const FlameTree& tree, const FlameOptions& options) {
-  std::ofstream svg(folder + "/" + name + ".svg", std::ios::binary);
+  std::ofstream svg(directory + "/" + name + ".svg", std::ios::binary);
   write_flamegraph_svg(tree, options, [&](std::string_view text) { svg << text; });
-  std::ofstream folded(folder + "/" + name + ".folded", std::ios::binary);
+  std::ofstream folded(directory + "/" + name + ".folded", std::ios::binary);
   write_folded(tree, [&](std::string_view text) { folded << text; });
 }
 
 void save_timeline(const std::string& name, const Timeline& timeline) {
-  std::ofstream svg(folder + "/" + name + ".svg", std::ios::binary);
+  std::ofstream svg(directory + "/" + name + ".svg", std::ios::binary);
   write_timeline_svg(timeline, [&](std::string_view text) { svg << text; });
 }
 
@@ -188,7 +188,7 @@ void time() {
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
-  folder = argv[1];
+  directory = argv[1];
   small();
   hostile();
   extremes();

@@ -36,7 +36,7 @@ TEST_CASE("a name that is too long loses its outer scopes, then its end") {
   CHECK(fit_name("a::", 1) == "\xe2\x80\xa6");
 }
 
-TEST_CASE("a path that is too long loses its outer folders") {
+TEST_CASE("a path that is too long loses its outer directories") {
   CHECK(fit_path("/usr/src/redis/listpack.c:855", 29) == "/usr/src/redis/listpack.c:855");
   CHECK(fit_path("/usr/src/redis/listpack.c:855", 28) == "\xe2\x80\xa6/src/redis/listpack.c:855");
   CHECK(fit_path("/usr/src/redis/listpack.c:855", 16) == "\xe2\x80\xa6/listpack.c:855");

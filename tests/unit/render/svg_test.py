@@ -64,10 +64,10 @@ def check_tree(name, data, folded):
 
 def main():
     node = shutil.which("node")
-    with tempfile.TemporaryDirectory() as folder_name:
-        folder = Path(folder_name)
-        subprocess.run([sys.argv[1], folder_name], check=True)
-        pictures = sorted(folder.glob("*.svg"))
+    with tempfile.TemporaryDirectory() as directory_name:
+        directory = Path(directory_name)
+        subprocess.run([sys.argv[1], directory_name], check=True)
+        pictures = sorted(directory.glob("*.svg"))
         check(len(pictures) >= 14, f"only {len(pictures)} pictures")
         syntax_checked = set()
         for picture in pictures:
@@ -99,24 +99,24 @@ def main():
                 check(parsed["time"] == sorted(parsed["time"]), f"{picture.name}: time goes back")
             if node and code[0].text not in syntax_checked:
                 syntax_checked.add(code[0].text)
-                script = folder / "script.js"
+                script = directory / "script.js"
                 script.write_text(code[0].text)
                 done = subprocess.run([node, "--check", str(script)], capture_output=True, text=True, check=False)
                 check(done.returncode == 0, f"{picture.name}: {done.stderr[:400]}")
-        large = json.loads(scripts_of(xml.parse(folder / "large.svg").getroot())[0][0].text)
+        large = json.loads(scripts_of(xml.parse(directory / "large.svg").getroot())[0][0].text)
         check(large["merged"] == [0, 0] and len(large["depth"]) > 10_000,
               "large.svg has fewer than ten thousand frames")
-        pruned = json.loads(scripts_of(xml.parse(folder / "pruned.svg").getroot())[0][0].text)
+        pruned = json.loads(scripts_of(xml.parse(directory / "pruned.svg").getroot())[0][0].text)
         left_out = sum(line for line, function in zip(pruned["line"], pruned["function"]) if function == -1)
         check(pruned["merged"][0] == left_out and pruned["merged"][0] > 90_000,
               "pruned.svg does not have the number of merged frames")
         named = sum(1 for function in pruned["function"] if function >= 0)
         check(4_000 < named <= 5_000, f"pruned.svg keeps {named} frames")
-        timeline = json.loads(scripts_of(xml.parse(folder / "timeline.svg").getroot())[0][0].text)
+        timeline = json.loads(scripts_of(xml.parse(directory / "timeline.svg").getroot())[0][0].text)
         check(max(timeline["live"]) == 9_000_000, "timeline.svg does not have the peak")
-        check(f"{pruned['merged'][0]:,} small frames are merged" in (folder / "pruned.svg").read_text(),
+        check(f"{pruned['merged'][0]:,} small frames are merged" in (directory / "pruned.svg").read_text(),
               "the drawing does not show that frames were merged")
-        check("&lt;0.01%" in (folder / "tiny.svg").read_text(), "tiny.svg has no share that needs escaping")
+        check("&lt;0.01%" in (directory / "tiny.svg").read_text(), "tiny.svg has no share that needs escaping")
         print(f"{len(pictures)} pictures"
               + ("" if node else "; node is not installed: scripts not checked for syntax"))
     for problem in problems:

@@ -101,7 +101,7 @@ TEST_CASE("a map of another user in /tmp is ignored, with the owner in the reaso
   CHECK(!find_perf_map(options, process, map, reason));
   CHECK(function_at(map, 0x1000).empty());
   CHECK_THAT(reason, Catch::Contains(path) && Catch::Contains("owned by user 54321"));
-  // The same folder under another name.
+  // The same directory under another name.
   for (const char* const root : {"/", "/tmp/.."}) {
     INFO(root);
     options.sysroot = root;

@@ -10,9 +10,9 @@
 using heapprof::symbols::path_in_sysroot;
 
 TEST_CASE("a path does not leave the sysroot, whatever its symbolic links are") {
-  char folder[] = "/tmp/heapprof_sysroot_XXXXXX";
-  REQUIRE(mkdtemp(folder) != nullptr);
-  const std::string root = folder;
+  char directory[] = "/tmp/heapprof_sysroot_XXXXXX";
+  REQUIRE(mkdtemp(directory) != nullptr);
+  const std::string root = directory;
   std::filesystem::create_directories(root + "/usr/lib/x");
   std::ofstream(root + "/usr/lib/x/real.so") << "x";
   REQUIRE(symlink("usr/lib", (root + "/lib").c_str()) == 0);

@@ -42,8 +42,8 @@ class RealPrograms(unittest.TestCase):
         program = shutil.which(name, path="/usr/local/bin:/usr/bin:/bin")
         if program is None:
             self.skipTest(f"no {name} here")
-        with tempfile.TemporaryDirectory() as folder:
-            report = os.path.join(folder, "report")
+        with tempfile.TemporaryDirectory() as directory:
+            report = os.path.join(directory, "report")
             environment = dict(os.environ, LD_PRELOAD=ORACLE, ORACLE_REPORT=report, ORACLE_EVERY="10")
             subprocess.run([program, *PROGRAMS[name]], env=environment, check=True, stdout=subprocess.DEVNULL,
                            input=b"int main() {}", timeout=200)
