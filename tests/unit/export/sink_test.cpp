@@ -111,6 +111,21 @@ TEST_CASE("the name selects the compression, and the content is unchanged") {
   }
 }
 
+TEST_CASE("without compression, the name has no effect, and a new file has the given mode") {
+  const TemporaryDirectory directory;
+  for (const std::string name : {"plain.txt", "name.gz", "name.zst"}) {
+    INFO(name);
+    const std::string path = directory.path + "/" + name;
+    Sink output(path, Sink::Compression::kNone, Sink::kUserOnly);
+    const std::string written = write_pieces(output, 300'000);
+    REQUIRE(output.close());
+    CHECK((read_file(path) == written));
+    struct stat status;
+    REQUIRE(::stat(path.c_str(), &status) == 0);
+    CHECK((status.st_mode & 07777) == 0600);
+  }
+}
+
 TEST_CASE("equal content gives equal files") {
   const TemporaryDirectory directory;
   for (const std::string suffix : {".gz", ".zst"}) {
