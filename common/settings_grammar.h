@@ -13,6 +13,9 @@ namespace heapprof {
 enum class LogLevel : std::uint8_t { kOff, kError, kWarn, kInfo, kDebug };
 inline constexpr const char* kLogLevelNames[] = {"off", "error", "warn", "info", "debug"};
 
+/// HEAPPROF_OUTPUT, if it is not set.
+inline constexpr const char* kDefaultOutput = "heapprof.%e.%p.heapprof";
+
 /// Limits of HEAPPROF_MAX_DEPTH, in frames.
 inline constexpr std::uint64_t kMinSettingDepth = 1, kMaxSettingDepth = 65536;
 

@@ -135,7 +135,7 @@ class Campaign:
         self.heapprof = build / "analyzer" / "heapprof"
         self.recorder = build / "preload" / "libheapprof.so"
         self.folder = folder
-        self.trace = folder / "trace.hprof"
+        self.trace = folder / "trace.heapprof"
         self.known = {}
 
     def run(self, subject, damaged, recorded):

@@ -100,7 +100,7 @@ def record(build, folder):
     traces = []
     for name, arguments in (("ledger_single", ("200",)), ("ledger_threads", ()), ("ledger_mmap", ()),
                             ("ledger_realloc", ())):
-        trace = folder / f"{name}.hprof"
+        trace = folder / f"{name}.heapprof"
         environment = {"PATH": os.environ["PATH"], "LD_PRELOAD": str(build / "preload" / "libheapprof.so"),
                        "HEAPPROF_OUTPUT": str(trace),
                        "LEDGER_FILE": str(folder / "ledger"), "HEAPPROF_BLOCK_BYTES": "4096"}
@@ -116,7 +116,7 @@ def record(build, folder):
         if trace.exists() and trace.stat().st_size <= 4 << 20:
             traces.append(trace)
     if traces:
-        bundled = folder / "bundled.hprof"
+        bundled = folder / "bundled.heapprof"
         subprocess.run([build / "analyzer" / "heapprof", "bundle", traces[0], "-o", bundled], check=True,
                        stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL)
@@ -124,7 +124,7 @@ def record(build, folder):
         for name, options, of in (("compacted", (), traces[1 % len(traces)]),
                                   ("exact", ("--exact",), traces[2 % len(traces)]),
                                   ("compacted_bundled", (), bundled)):
-            compacted.append(folder / f"{name}.hprof")
+            compacted.append(folder / f"{name}.heapprof")
             subprocess.run([build / "analyzer" / "heapprof", "compact", *options, of, "-o", compacted[-1]],
                            check=True,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -330,7 +330,7 @@ class Campaign:
             trace = damage(rng, trace, self.others)
             if number % 2:
                 repair(trace)
-        path = self.folder / f"{number}.hprof"
+        path = self.folder / f"{number}.heapprof"
         index_path = Path(f"{path}.idx")
         path.write_bytes(trace)
         if index is not None:
@@ -339,7 +339,7 @@ class Campaign:
         problem, outcome = run_heapprof(self.heapprof, path, command, kind, self.folder / "cache")
         seconds = time.monotonic() - began
         if problem:
-            kept = self.options.keep / f"damaged-{self.options.seed}-{number}.hprof"
+            kept = self.options.keep / f"damaged-{self.options.seed}-{number}.heapprof"
             shutil.copy(path, kept)
             if index is not None:
                 shutil.copy(index_path, f"{kept}.idx")

@@ -47,7 +47,7 @@ cleanup() {
 }
 trap cleanup EXIT
 mkdir -p "$results"
-trace=$results/redis.hprof
+trace=$results/redis.heapprof
 socket=$work/redis.sock
 
 "$heapprof" record -o "$trace" --force -- redis-server --port 0 --unixsocket "$socket" --dir "$work" \

@@ -91,7 +91,7 @@ def soak(options):
     clock = Clock()
     with tempfile.TemporaryDirectory(prefix="heapprof-soak-") as folder:
         folder = Path(folder)
-        trace = folder / "soak.hprof"
+        trace = folder / "soak.heapprof"
         servers = {}
         for name in NAMES:
             (folder / name).mkdir()

@@ -37,7 +37,7 @@ class Screenshots:
     def __init__(self, before, after, directory, work):
         self.directory, self.work = directory, work
         # The picture of the comparison contains these names.
-        self.before, self.after = Path("before.hprof"), Path("after.hprof")
+        self.before, self.after = Path("before.heapprof"), Path("after.heapprof")
         shutil.copy(before, work / self.before)
         shutil.copy(after, work / self.after)
         self.environment = {**os.environ, "HOME": str(work), "XDG_RUNTIME_DIR": str(work),

@@ -17,7 +17,7 @@ constexpr std::size_t kMaxPathBytes = 1000;
 constexpr RecorderSetting kSettings[] = {
     {"--output", "HEAPPROF_OUTPUT", Kind::kOutput, "FILE",
      "Write the trace to FILE: %e is the program, %p its pid, %t the start time, %h the host, %% a percent sign",
-     "heapprof.%e.%p.hprof"},
+     kDefaultOutput},
     {"--max-file-size", "HEAPPROF_MAX_FILE_SIZE", Kind::kSize, "SIZE",
      "Stop recording when the trace has SIZE bytes, such as 500M or 2G", "none"},
     {"--max-depth", "HEAPPROF_MAX_DEPTH", Kind::kDepth, "N", "Record at most N frames of each stack", "1024"},

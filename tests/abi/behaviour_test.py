@@ -22,7 +22,7 @@ class Behaviour(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        self.variables = {"HEAPPROF_OUTPUT": os.path.join(self.folder.name, "trace.hprof")}
+        self.variables = {"HEAPPROF_OUTPUT": os.path.join(self.folder.name, "trace.heapprof")}
 
     def run_program(self, *preload):
         done = run([PROGRAM], preload, **self.variables)
@@ -45,7 +45,7 @@ class Behaviour(unittest.TestCase):
         self.assert_recorded()
 
     def test_recorder_that_is_off(self):
-        self.variables["HEAPPROF_OUTPUT"] = "/proc/no/such/folder/trace.hprof"
+        self.variables["HEAPPROF_OUTPUT"] = "/proc/no/such/folder/trace.heapprof"
         self.variables["HEAPPROF_LOG"] = "off"
         self.assertEqual(self.run_program(RECORDER), self.run_program())
 
@@ -92,9 +92,9 @@ class StackUse(unittest.TestCase):
 
     def test_measured(self):
         with tempfile.TemporaryDirectory() as folder:
-            done = run([STACK_USE], [RECORDER], HEAPPROF_OUTPUT=os.path.join(folder, "trace.hprof"))
+            done = run([STACK_USE], [RECORDER], HEAPPROF_OUTPUT=os.path.join(folder, "trace.heapprof"))
             self.assertEqual(done.status, 0)
-            self.assertGreater(os.path.getsize(os.path.join(folder, "trace.hprof")), 500000)
+            self.assertGreater(os.path.getsize(os.path.join(folder, "trace.heapprof")), 500000)
         for kind in ("context", "thread"):
             figures = re.search(kind + r" first (\d+) common (\d+) all (\d+)", done.output).groups()
             first, common, every = map(int, figures)

@@ -53,14 +53,14 @@ class Install(unittest.TestCase):
         source.write_text(PROGRAM)
         run(shutil.which("cc"), *flags, source, "-o", binary)
         self.assertEqual(subprocess.run([binary]).returncode, 6)
-        trace = self.dir / "trace.hprof"
+        trace = self.dir / "trace.heapprof"
         environment = dict(os.environ, LD_PRELOAD=str(prefix / libdir / "libheapprof.so"), HEAPPROF_OUTPUT=str(trace))
         self.assertEqual(subprocess.run([binary], env=environment).returncode, 5)
         self.assertTrue(trace.exists())
 
     def check_launcher(self, prefix):
         """heapprof finds the recorder."""
-        trace = self.dir / "launched.hprof"
+        trace = self.dir / "launched.heapprof"
         run(prefix / "bin" / "heapprof", "record", "-q", "-o", trace, "--", "true")
         self.assertTrue(trace.exists())
         trace.unlink()

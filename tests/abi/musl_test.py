@@ -73,7 +73,7 @@ class Behaviour(unittest.TestCase):
             self.skipTest("musl-gcc is not installed")
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.trace = os.path.join(folder.name, "trace.hprof")
+        self.trace = os.path.join(folder.name, "trace.heapprof")
 
     def output(self, *preload, **variables):
         done = run([PROGRAM], preload, HEAPPROF_OUTPUT=self.trace, **variables)
@@ -92,7 +92,7 @@ class Behaviour(unittest.TestCase):
         self.assertEqual(self.output(LIBRARY, HEAPPROF_PAUSED="1"), self.output())
 
     def test_recorder_that_is_off(self):
-        self.trace = "/proc/no/such/folder/trace.hprof"
+        self.trace = "/proc/no/such/folder/trace.heapprof"
         self.assertEqual(self.output(LIBRARY, HEAPPROF_LOG="off"), self.output())
 
 

@@ -51,7 +51,7 @@ class Browsing(consumers.Case):
         self.browser.evaluate("new Promise(done => setTimeout(done, 200))")
 
     def test_keyboard_only(self):
-        trace = self.folder / "plain.hprof"
+        trace = self.folder / "plain.heapprof"
         self.show("flamegraph", trace, "--cost", "allocated")
         total = self.totals(trace)["allocated_bytes"]
         stacks = self.all_stacks(trace, "allocated")
@@ -84,7 +84,7 @@ class Browsing(consumers.Case):
         self.assertGreater(self.center_of(zoomed)[1], top)
 
     def test_mouse(self):
-        trace = self.folder / "plain.hprof"
+        trace = self.folder / "plain.heapprof"
         self.show("flamegraph", trace, "--cost", "allocated")
         everything = self.labels()
         self.browser.move(*self.center_of("demo+0x200"))
@@ -112,7 +112,7 @@ class Browsing(consumers.Case):
 
     def test_comparison(self):
         """Growth is red, shrinkage is blue, no change is grey."""
-        large, small = sorted((self.folder / "plain.hprof", self.nasty()), reverse=True,
+        large, small = sorted((self.folder / "plain.heapprof", self.nasty()), reverse=True,
                               key=lambda trace: self.totals(trace)["allocated_bytes"])
         for before, after, hue in ((large, small, "blue"), (small, large, "red"), (large, large, "grey")):
             self.show("diff", before, after, "--cost", "allocated", "--format", "svg")
@@ -145,7 +145,7 @@ class Browsing(consumers.Case):
         """10,000 frames, most of them drawn; and 111,000, of which the file contains 50,000."""
         subprocess.run([harness.BUILD / "tests" / "unit" / "render" / "render_samples", self.dir], check=True,
                        timeout=60)
-        self.heapprof("flamegraph", self.folder / "many.hprof", "--cost", "allocated", "-o", self.dir / "many.svg")
+        self.heapprof("flamegraph", self.folder / "many.heapprof", "--cost", "allocated", "-o", self.dir / "many.svg")
         for name in ("large", "many"):
             with self.subTest(picture=name):
                 self.browser.open((self.dir / f"{name}.svg").as_uri())
@@ -164,7 +164,7 @@ class Browsing(consumers.Case):
         self.assertLess(max(taken.values()), LONGEST_STEP_MS, taken)
 
     def test_timeline(self):
-        trace = self.folder / "plain.hprof"
+        trace = self.folder / "plain.heapprof"
         data = json.loads(self.heapprof("timeline", trace, "--format", "json"))
         for dark in (False, True):
             self.show("timeline", trace, "--format", "svg", dark=dark)
@@ -196,7 +196,7 @@ class Browsing(consumers.Case):
     def check_sample(self, name, trace):
         total = self.totals(trace)["peak_bytes"]
         for command in (("flamegraph", trace), ("flamegraph", trace, "--bottom-up"),
-                        ("diff", self.folder / "plain.hprof", trace, "--format", "svg"),
+                        ("diff", self.folder / "plain.heapprof", trace, "--format", "svg"),
                         ("timeline", trace, "--format", "svg")):
             self.show(*command)
             self.assertEqual(self.browser.errors, [], command)
@@ -213,7 +213,7 @@ class Browsing(consumers.Case):
                                  1 if total else 0)
 
     def test_nothing_found(self):
-        self.show("flamegraph", self.folder / "plain.hprof")
+        self.show("flamegraph", self.folder / "plain.heapprof")
         self.browser.press("/")
         self.type("no such function")
         self.assertEqual(self.text(".found"), "no match")
@@ -240,7 +240,7 @@ class Browsing(consumers.Case):
 
     def test_without_script(self):
         """Without scripts (in an <img>, on a code host), the picture contains figures and names as text."""
-        trace = self.folder / "plain.hprof"
+        trace = self.folder / "plain.heapprof"
         self.browser.call("Emulation.setScriptExecutionDisabled", value=True)
         try:
             self.show("flamegraph", trace, "--cost", "allocated")

@@ -1,6 +1,6 @@
 // Writes traces whose exports are difficult to read.
 //
-// usage: consumer_samples FOLDER      writes FOLDER/*.hprof
+// usage: consumer_samples FOLDER      writes FOLDER/*.heapprof
 //
 //   plain     ordinary allocations: leaks, temporary allocations, recursion, reallocations, mappings
 //   names     names of modules with ; # quotes line feeds, invalid UTF-8, or 10 KB
@@ -170,10 +170,10 @@ void many(const std::string& path) {
 
 int main(int, char** argv) {
   const std::string folder = std::string(argv[1]) + "/";
-  plain(folder + "plain.hprof");
-  names(folder + "names.hprof");
-  empty(folder + "empty.hprof");
-  truncated(folder + "truncated.hprof");
-  huge(folder + "huge.hprof");
-  many(folder + "many.hprof");
+  plain(folder + "plain.heapprof");
+  names(folder + "names.heapprof");
+  empty(folder + "empty.heapprof");
+  truncated(folder + "truncated.heapprof");
+  huge(folder + "huge.heapprof");
+  many(folder + "many.heapprof");
 }

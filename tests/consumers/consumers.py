@@ -52,7 +52,7 @@ class Case(harness.Case):
         for name in SAMPLES:
             if name not in leave_out:
                 with self.subTest(trace=name):
-                    check(name, self.folder / f"{name}.hprof")
+                    check(name, self.folder / f"{name}.heapprof")
         with self.subTest(trace="real"):
             check("real", self.real())
         with self.subTest(trace="nasty"):
@@ -66,7 +66,7 @@ class Case(harness.Case):
     def each_selection(self, check, of_mappings):
         """Calls check("plain", its path) with each selection. `of_mappings`: the format supports mappings; otherwise
         they must be rejected."""
-        trace = self.folder / "plain.hprof"
+        trace = self.folder / "plain.heapprof"
         for self.options in SELECTIONS + (OF_MAPPINGS if of_mappings else ()):
             with self.subTest(options=self.options):
                 check("plain", trace)
@@ -82,19 +82,19 @@ class Case(harness.Case):
 
     def refuses_mappings(self, format_name):
         for options in OF_MAPPINGS:
-            self.heapprof("export", format_name, self.folder / "plain.hprof", "-o", self.dir / "none", *options,
+            self.heapprof("export", format_name, self.folder / "plain.heapprof", "-o", self.dir / "none", *options,
                           status=2)
 
     def real(self):
         if "real" not in self.known:
-            trace = self.folder / "real.hprof"
+            trace = self.folder / "real.heapprof"
             shutil.copy(self.record(harness.program("ledger_names")).trace, trace)
             self.known["real"] = trace
         return self.known["real"]
 
     def nasty(self):
         if "nasty" not in self.known:
-            trace = self.folder / "nasty.hprof"
+            trace = self.folder / "nasty.heapprof"
             shutil.copy(self.record(*nasty.build(self.folder)).trace, trace)
             self.known["nasty"] = trace
         return self.known["nasty"]

@@ -93,7 +93,7 @@ class Database(consumers.Case):
         counts once."""
         guide = (Path(__file__).parents[2] / "docs" / "viewers.md").read_text()
         query = re.search(r'^duckdb -c "([^"]+)"', guide, re.M).group(1)
-        for trace in (self.folder / "plain.hprof", self.real()):
+        for trace in (self.folder / "plain.heapprof", self.real()):
             file = self.export("ndjson", trace, "--rows", "stacks")
             own = Counter()
             for stack in self.all_stacks(trace, "leaked"):
@@ -107,7 +107,7 @@ class Database(consumers.Case):
 
     def test_kind(self):
         for form in ("ndjson", "csv", "dhat"):
-            result = self.run_heapprof("export", form, self.folder / "plain.hprof", "-o", self.dir / "x", "--kind",
+            result = self.run_heapprof("export", form, self.folder / "plain.heapprof", "-o", self.dir / "x", "--kind",
                                        "mmap")
             self.assertEqual(result.returncode, 2)
             self.assertIn("invalid value 'mmap' for --kind; expected heap", result.stderr)

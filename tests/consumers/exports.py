@@ -273,7 +273,7 @@ class Exports(consumers.Case):
         read_heaptrack.folder = self.dir
 
     def arguments(self, output, trace):
-        traces = (self.folder / "empty.hprof", trace) if output.compared else (trace,)
+        traces = (self.folder / "empty.heapprof", trace) if output.compared else (trace,)
         # `export FORMAT` comes first, then the traces.
         words = 2 if output.command[0] == "export" else 1
         return (*output.command[:words], *traces, *output.command[words:], *self.options)
@@ -320,7 +320,7 @@ class Exports(consumers.Case):
 
     def test_selections_by_name(self):
         for name, trace, options, allocations in (("real", self.real(), MIXED, 1),
-                                                  ("plain", self.folder / "plain.hprof",
+                                                  ("plain", self.folder / "plain.heapprof",
                                                    ("--thread", 'worker "2", busy'), 2)):
             self.options = options
             self.assertEqual(self.totals(trace)["allocations"], allocations)
@@ -331,7 +331,7 @@ class Exports(consumers.Case):
         for suffix in (".gz", ".zst"):
             files = [self.dir / f"{name}{suffix}" for name in ("one", "other")]
             for file in files:
-                self.heapprof("export", "ndjson", self.folder / "plain.hprof", "-o", file)
+                self.heapprof("export", "ndjson", self.folder / "plain.heapprof", "-o", file)
             self.assertEqual(files[0].read_bytes(), files[1].read_bytes())
 
     def test_every_format_is_tested(self):

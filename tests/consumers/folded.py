@@ -65,7 +65,7 @@ class FoldedTests:
 
     def test_comparison(self):
         """Frames are as wide as the second trace's values; growth is red, shrinkage is blue."""
-        before, after = self.folder / "plain.hprof", self.real()
+        before, after = self.folder / "plain.heapprof", self.real()
         picture = self.picture(self.folded("diff", before, after, "--cost", "allocated"))
         self.assertEqual(self.total_of(picture), self.totals(after)["allocated_bytes"])
         self.assertRegex(picture, r"\+\d")

@@ -86,7 +86,7 @@ class Pictures(consumers.Case):
                          ("called from known", "nameless", 1000))
         # Without such a caller, only the label is shown.
         for trace, options, details in ((trace, options, ["called from known"]),
-                                        (self.folder / "plain.hprof", (), [])):
+                                        (self.folder / "plain.heapprof", (), [])):
             picture = xml.fromstring(self.heapprof("timeline", trace, "--format", "svg", *options))
             texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")
                      if text.get("class") in ("name", "detail")]
@@ -95,7 +95,7 @@ class Pictures(consumers.Case):
                               if text.get("class") == "detail"], details)
 
     def test_a_slice_fills_the_picture(self):
-        trace = self.folder / "plain.hprof"
+        trace = self.folder / "plain.heapprof"
         self.options = ("--from", "0.02", "--to", "0.05")
         for form in ("json", "svg"):
             data = self.twice("timeline", trace, "--format", form)

@@ -57,7 +57,7 @@ class Speedscope(consumers.Case):
     def test_viewer(self):
         for name in ("plain", "names", "truncated", "huge", "many"):
             with self.subTest(trace=name):
-                self.check_viewer(name, self.folder / f"{name}.hprof")
+                self.check_viewer(name, self.folder / f"{name}.heapprof")
         with self.subTest(trace="real"):
             self.check_viewer("real", self.real())
         with self.subTest(trace="nasty"):
@@ -89,7 +89,7 @@ class Speedscope(consumers.Case):
 
     def test_viewer_of_an_empty_recording(self):
         """The export of a program without allocations opens, and all profiles are empty."""
-        path = self.export("speedscope", self.folder / "empty.hprof")
+        path = self.export("speedscope", self.folder / "empty.heapprof")
         script = self.dir / "empty.js"
         script.write_text(f"speedscope.loadFileFromBase64('empty', '{base64.b64encode(path.read_bytes()).decode()}')")
         self.page_of(script, "bytes live at the peak \t(1/8)")
@@ -97,7 +97,7 @@ class Speedscope(consumers.Case):
     def test_folded(self):
         """speedscope imports folded text; bottom-up has the same totals."""
         for name in ("plain", "names", "truncated", "huge", "many", "nasty"):
-            trace = self.nasty() if name == "nasty" else self.folder / f"{name}.hprof"
+            trace = self.nasty() if name == "nasty" else self.folder / f"{name}.heapprof"
             for options in ((),) if name == "many" else ((), ("--bottom-up",)):
                 with self.subTest(trace=name, options=options):
                     path = self.dir / "folded.txt"

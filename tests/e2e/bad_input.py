@@ -41,20 +41,20 @@ class BadInput(harness.Case):
             self.assertEqual(result.stdout, "")
 
     def test_not_a_trace(self):
-        empty = self.dir / "empty.hprof"
+        empty = self.dir / "empty.heapprof"
         empty.write_bytes(b"")
         self.refused(empty, "empty")
         text = self.dir / "notes.txt"
         text.write_text("these are notes\n" * 1000)
         self.refused(text, "not a")
-        binary = self.dir / "noise.hprof"
+        binary = self.dir / "noise.heapprof"
         binary.write_bytes(harness.random_generator("noise").randbytes(100_000))
         self.refused(binary)
-        self.refused(self.dir / "missing.hprof", "no such file")
-        folder = self.dir / "folder.hprof"
+        self.refused(self.dir / "missing.heapprof", "no such file")
+        folder = self.dir / "folder.heapprof"
         folder.mkdir()
         self.refused(folder, "directory")
-        zeros = self.dir / "zeros.hprof"
+        zeros = self.dir / "zeros.heapprof"
         zeros.write_bytes(bytes(1 << 20))
         self.refused(zeros)
         self.refused("/dev/null")
@@ -66,12 +66,12 @@ class BadInput(harness.Case):
         undamaged = self.report(run.trace)
         data = bytearray(run.trace.read_bytes())
         struct.pack_into("<H", data, 8, 99)
-        damaged = self.dir / "damaged.hprof"
+        damaged = self.dir / "damaged.heapprof"
         damaged.write_bytes(data)
         report = self.report(damaged, status=1)
         self.assertEqual(report["heap"], undamaged["heap"])
         self.assertEqual(report["integrity"]["bytes_damaged"], 128)
-        newer = self.dir / "newer.hprof"
+        newer = self.dir / "newer.heapprof"
         newer.write_bytes(data[:4096])
         self.refused(newer, "version", "99", "newer heapprof")
 
@@ -98,7 +98,7 @@ class BadInput(harness.Case):
             self.assertEqual(result.returncode, 1, "the full disk was not reported")
 
     def test_record_refuses(self):
-        trace = self.dir / "out.hprof"
+        trace = self.dir / "out.heapprof"
 
         def refuse(*arguments, words=()):
             result = self.run_heapprof("record", *arguments)
@@ -108,7 +108,7 @@ class BadInput(harness.Case):
             self.assertEqual(len(lines), 1, result.stderr)
             for word in words:
                 self.assertIn(word, lines[0])
-            self.assertFalse([path.name for path in self.dir.iterdir() if path.name.startswith("out.hprof")])
+            self.assertFalse([path.name for path in self.dir.iterdir() if path.name.startswith("out.heapprof")])
 
         refuse("-o", trace, "--", "no-such-program-anywhere", words=["no-such-program-anywhere"])
         refuse("-o", trace, "--", self.dir / "no-such-file", words=["no-such-file"])
@@ -119,7 +119,7 @@ class BadInput(harness.Case):
         refuse("-o", trace, "--", harness.program("static_hello"), words=["static"])
         blocker = self.dir / "blocker"
         blocker.write_text("")
-        refuse("-o", blocker / "x.hprof", "--", "true", words=["x.hprof"])
+        refuse("-o", blocker / "x.heapprof", "--", "true", words=["x.heapprof"])
         setuid = self.dir / "setuid"
         setuid.write_bytes(open("/bin/true", "rb").read())
         setuid.chmod(0o4755)
@@ -143,7 +143,7 @@ class BadInput(harness.Case):
         generator = harness.random_generator("damage")
         cuts = [0, 1, 7, 8, 100, 511, 512, 4095, 4096, 4097, 4096 + 48, 4096 + 64, 8192] + \
             [generator.randrange(len(data)) for _ in range(40)] + [len(data) - 1]
-        path = self.dir / "cut.hprof"
+        path = self.dir / "cut.heapprof"
         for number, cut in enumerate(cuts):
             with self.subTest(cut=cut):
                 path.write_bytes(data[:cut])
@@ -188,7 +188,7 @@ class BadInput(harness.Case):
         frames = self.frames(data)
         self.assertGreater(len(frames), 30)
         generator = harness.random_generator("damaged events")
-        path = self.dir / "damaged.hprof"
+        path = self.dir / "damaged.heapprof"
         for number in range(40):
             frame, header, payload, events = generator.choice(frames)
             at = frame + generator.randrange(header + payload)
@@ -210,7 +210,7 @@ class BadInput(harness.Case):
         run = self.record(harness.program("ledger_threads"), 700, 1, 3, 1, BLOCK_BYTES=4096)
         data = run.trace.read_bytes()
         generator = harness.random_generator("lengths")
-        path = self.dir / "damaged.hprof"
+        path = self.dir / "damaged.heapprof"
         for number in range(60):
             damaged = bytearray(data)
             # Flipped bits, zeros, random bytes, or a part of the file copied to another offset.

@@ -42,7 +42,7 @@ create index i on t(b); select count(*) from t where b like '%9%';"""
 
 class Compact(harness.Case):
     def compact(self, trace, *options):
-        result = self.dir / f"{trace.stem}{''.join(options)}.compact.hprof"
+        result = self.dir / f"{trace.stem}{''.join(options)}.compact.heapprof"
         self.heapprof("compact", trace, "-o", result, *options)
         return result
 
@@ -168,7 +168,7 @@ class Compact(harness.Case):
         program = self.dir / "ledger_single"
         shutil.copy(harness.program("ledger_single"), program)
         trace = self.record(program, 500).trace
-        bundled = self.dir / "bundled.hprof"
+        bundled = self.dir / "bundled.heapprof"
         self.heapprof("bundle", trace, "-o", bundled)
         compacted = self.compact(bundled)
         answers = [json.loads(self.output_of(one, REPORTS[0])) for one in (trace, bundled)]
@@ -184,7 +184,7 @@ class Compact(harness.Case):
         shutil.copy(harness.program("ledger_single"), program)
         compacted = self.compact(self.record(program, 500).trace)
         answer = json.loads(self.output_of(compacted, REPORTS[0]))
-        bundled = self.dir / "bundled.hprof"
+        bundled = self.dir / "bundled.heapprof"
         self.heapprof("bundle", compacted, "-o", bundled)
         program.unlink()
         self.same(answer["top"], json.loads(self.output_of(bundled, REPORTS[0] + ("--no-symbol-cache",)))["top"])
@@ -198,28 +198,28 @@ class Compact(harness.Case):
     def test_invalid_inputs_and_outputs_are_refused(self):
         trace = self.record(harness.program("ledger_single"), 300).trace
         compacted = self.compact(trace)
-        self.refused(compacted, "-o", self.dir / "again.hprof", words="already compacted")
+        self.refused(compacted, "-o", self.dir / "again.heapprof", words="already compacted")
         self.refused(trace, "-o", trace, words="is the trace itself")
-        self.refused(trace, "-o", self.dir / "no" / "folder.hprof", words="No such file")
+        self.refused(trace, "-o", self.dir / "no" / "folder.heapprof", words="No such file")
         (self.dir / "notes.txt").write_text("these are notes\n" * 1000)
-        self.refused(self.dir / "notes.txt", "-o", self.dir / "again.hprof", words="not a")
+        self.refused(self.dir / "notes.txt", "-o", self.dir / "again.heapprof", words="not a")
         self.assertEqual(self.run_heapprof("compact", trace).returncode, 2)
         self.assertEqual(self.run_heapprof("compact", trace, "-o", "-").returncode, 2)
-        self.assertFalse((self.dir / "again.hprof").exists())
+        self.assertFalse((self.dir / "again.heapprof").exists())
         self.assertFalse((self.dir / "-").exists())
 
     def test_running_program(self):
-        trace = self.dir / "running.hprof"
+        trace = self.dir / "running.heapprof"
         process = self.start_steady(trace, 0)
         try:
             snapshot = self.compact(trace)
             report = self.report(snapshot)
             self.assert_sound(report, ended_by=("running",))
-            result = self.run_heapprof("bundle", trace, "-o", self.dir / "bundled.hprof")
+            result = self.run_heapprof("bundle", trace, "-o", self.dir / "bundled.heapprof")
             self.assertEqual(result.returncode, 1)
             self.assertIn("heapprof compact", result.stderr)
             # A compacted copy of a running program's trace can be bundled, and does not change when the program ends.
-            self.heapprof("bundle", snapshot, "-o", self.dir / "bundled.hprof")
+            self.heapprof("bundle", snapshot, "-o", self.dir / "bundled.heapprof")
         finally:
             process.kill()
             process.wait()
@@ -235,7 +235,7 @@ class Compact(harness.Case):
     def test_full_disk(self):
         """A failed write leaves no file, and an older result is kept."""
         trace = self.record(harness.program("ledger_single"), 6_000, 1).trace
-        target = self.dir / "result.hprof"
+        target = self.dir / "result.heapprof"
         target.write_text("older")
 
         def limit():
@@ -247,9 +247,9 @@ class Compact(harness.Case):
                                 capture_output=True, text=True, env=harness.clean_environment(), timeout=60,
                                 check=False)
         self.assertEqual(result.returncode, 1, result.stderr)
-        self.assertIn("result.hprof: cannot be written: File too large", result.stderr)
+        self.assertIn("result.heapprof: cannot be written: File too large", result.stderr)
         self.assertEqual(target.read_text(), "older")
-        self.assertEqual([path.name for path in self.dir.glob("result*")], ["result.hprof"])
+        self.assertEqual([path.name for path in self.dir.glob("result*")], ["result.heapprof"])
 
     def test_damaged_original(self):
         """Events that the original lost are lost in the compacted trace too, and both report it."""
@@ -257,7 +257,7 @@ class Compact(harness.Case):
         data = trace.read_bytes()
         generator = harness.random_generator("damaged")
         for number in range(6):
-            path = self.dir / f"damaged{number}.hprof"
+            path = self.dir / f"damaged{number}.heapprof"
             if number % 2:
                 path.write_bytes(data[:generator.randrange(len(data) // 3, len(data))])
             else:
@@ -274,7 +274,7 @@ class Compact(harness.Case):
         compacted = self.compact(trace)
         data = compacted.read_bytes()
         undamaged = self.report(compacted)
-        path = self.dir / "damaged.hprof"
+        path = self.dir / "damaged.heapprof"
         generator = harness.random_generator("cut")
         incomplete = refused = 0
         for number in range(40):
@@ -299,7 +299,7 @@ class Compact(harness.Case):
                 else:
                     refused += 1
                     self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
-                    self.assertIn("damaged.hprof", result.stderr)
+                    self.assertIn("damaged.heapprof", result.stderr)
         self.assertGreater(incomplete, 3)
         self.assertGreater(refused, 0)
 

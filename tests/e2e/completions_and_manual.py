@@ -15,6 +15,7 @@ HEAPPROF = str(harness.HEAPPROF)
 
 class CompletionsAndManual(harness.Case):
     ACTIONS = {"pause", "resume", "mark", "status"}
+    RECORDINGS = ["some.heapprof", "some.hprof"]  # the second is from an older version
 
     def pages(self):
         return set(self.heapprof("manual", "--list").split())
@@ -31,6 +32,10 @@ class CompletionsAndManual(harness.Case):
         path = self.dir / {"bash": "heapprof", "zsh": "_heapprof", "fish": "heapprof.fish"}[shell]
         path.write_text(self.heapprof("completions", shell))
         return path
+
+    def touch_recordings(self):
+        for name in self.RECORDINGS:
+            (self.dir / name).touch()
 
     def run_shell(self, *command):
         result = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=self.dir,
@@ -85,21 +90,21 @@ zpty -d session
         self.assertIn("pprof", self.in_bash("heapprof", "export", ""))
         self.assertIn("--rows", self.in_bash("heapprof", "export", "csv", "--r"))
         self.assertEqual(self.in_bash("heapprof", "completions", "z"), ["zsh"])
-        (self.dir / "some.hprof").touch()
-        self.assertIn("some.hprof", self.in_bash("heapprof", "report", "some"))
-        self.assertIn("some.hprof", self.in_bash("heapprof", "report", "-o", "some"))
+        self.touch_recordings()
+        self.assertIn("some.heapprof", self.in_bash("heapprof", "report", "some"))
+        self.assertIn("some.heapprof", self.in_bash("heapprof", "report", "-o", "some"))
         self.assertIn("true", self.in_bash("heapprof", "record", "-o", "x", "tru"))
         self.assertIn("true", self.in_bash("heapprof", "record", "--max-depth", "=", "5", "tru"))
-        self.assertEqual(set(self.in_bash("heapprof", "control", "s")), {"some.hprof"})
-        for where in (["some.hprof"], ["--pid", "12"], ["--pid", "=", "12"], ["--wait", "1", "some.hprof"]):
+        self.assertEqual(set(self.in_bash("heapprof", "control", "s")), set(self.RECORDINGS))
+        for where in (["some.heapprof"], ["--pid", "12"], ["--pid", "=", "12"], ["--wait", "1", "some.heapprof"]):
             self.assertEqual(set(self.in_bash("heapprof", "control", *where, "")), self.ACTIONS, where)
             self.assertEqual(self.in_bash("heapprof", "control", *where, "pause", ""), [], where)
         self.assertEqual(self.pages() - set(self.in_bash("heapprof", "manual", "")), set())
         self.assertEqual(self.in_bash("heapprof", "manual", "rep"), ["report"])
         self.assertEqual(set(self.in_bash("heapprof", "help", "")), self.commands())
         self.assertEqual(self.in_bash("heapprof", "help", "export", "sp"), ["speedscope"])
-        self.assertEqual(self.in_bash("heapprof", "some"), ["some.hprof"])
-        self.assertIn("some.hprof", self.in_bash("heapprof", ""))
+        self.assertEqual(self.in_bash("heapprof", "some"), self.RECORDINGS)
+        self.assertIn("some.heapprof", self.in_bash("heapprof", ""))
 
     @unittest.skipUnless(shutil.which("fish"), "fish is not installed")
     def test_fish(self):
@@ -110,16 +115,16 @@ zpty -d session
         self.assertIn("pprof", self.in_fish("heapprof export p"))
         self.assertIn("--rows", self.in_fish("heapprof export csv --r"))
         self.assertEqual(self.in_fish("heapprof completions z"), ["zsh"])
-        (self.dir / "some.hprof").touch()
-        self.assertEqual(self.in_fish("heapprof control s"), ["some.hprof"])
-        for where in ("some.hprof", "--pid 12", "--pid=12", "--wait 1 some.hprof"):
+        self.touch_recordings()
+        self.assertEqual(self.in_fish("heapprof control s"), self.RECORDINGS)
+        for where in ("some.heapprof", "--pid 12", "--pid=12", "--wait 1 some.heapprof"):
             self.assertEqual(set(self.in_fish(f"heapprof control {where} ")), self.ACTIONS, where)
             self.assertEqual(self.in_fish(f"heapprof control {where} pause "), [], where)
         self.assertEqual(self.pages() - set(self.in_fish("heapprof manual ")), set())
         self.assertEqual(self.in_fish("heapprof manual rep"), ["report"])
         self.assertEqual(self.in_fish("heapprof help rep"), ["report"])
         self.assertEqual(self.in_fish("heapprof help export spe"), ["speedscope"])
-        self.assertEqual(self.in_fish("heapprof some"), ["some.hprof"])
+        self.assertEqual(self.in_fish("heapprof some"), self.RECORDINGS)
 
     @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
     def test_zsh(self):
@@ -127,12 +132,12 @@ zpty -d session
         self.run_shell("zsh", "-f", "-n", str(script))
         self.assertEqual(set(self.in_zsh("heapprof co")), {"compact", "control", "completions"})
         self.assertEqual(set(self.in_zsh("heapprof report --cost al")), {"allocated", "allocations"})
-        (self.dir / "some.hprof").touch()
-        self.assertEqual(set(self.in_zsh("heapprof control some.hprof ")), self.ACTIONS)
+        self.touch_recordings()
+        self.assertEqual(set(self.in_zsh("heapprof control some.heapprof ")), self.ACTIONS)
         self.assertEqual(set(self.in_zsh("heapprof control --pid 12 ")), self.ACTIONS)
         self.assertEqual(self.pages() - set(self.in_zsh("heapprof manual heapprof")), set())
         self.assertEqual(set(self.in_zsh("heapprof help export spe")), {"speedscope"})
-        self.assertEqual(set(self.in_zsh("heapprof some")), {"some.hprof"})
+        self.assertEqual(set(self.in_zsh("heapprof some")), set(self.RECORDINGS))
 
     def test_manual(self):
         pages = self.heapprof("manual", "--list").split()

@@ -9,14 +9,14 @@ import harness
 
 class Control(harness.Case):
     def start(self, *command):
-        trace = self.dir / "trace.hprof"
+        trace = self.dir / "trace.heapprof"
         environment = harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace)
         process = self.popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              text=True)
         return process, trace
 
     def steady(self, threads=2):
-        trace = self.dir / "trace.hprof"
+        trace = self.dir / "trace.heapprof"
         return self.start_steady(trace, threads), trace
 
     def control(self, *words):

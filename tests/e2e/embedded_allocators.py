@@ -228,7 +228,7 @@ class Forks(harness.Case):
         for itself."""
         traces = self.dir / "traces"
         run = self.record(harness.program("embedded_forks"), self.CHILDREN, harness.program("embedded_plugin.so"),
-                          CHILDREN=1, OUTPUT=traces / "%p.hprof")
+                          CHILDREN=1, OUTPUT=traces / "%p.heapprof")
         self.assertEqual(run.stdout, "0\n")
         reports = [self.report(path) for path in traces.iterdir()]
         blocks = [report["heap"]["allocations"] for report in reports if notes_of(report)]

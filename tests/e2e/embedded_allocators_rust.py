@@ -150,7 +150,7 @@ class Service(harness.Case):
         expected = (f"{self.service} listens on 127.0.0.1:{self.PORT}\n"
                     f"10 open, 150 in the index with {150 * 4000} bytes\n")
         self.assertEqual(self.run_service(*as_user), expected)
-        trace = self.out / "service.hprof"
+        trace = self.out / "service.heapprof"
         output = self.run_service(self.dir / "bin" / "heapprof", "record", "-o", trace, "--", SUDO_UID=self.USER,
                                 SUDO_GID=self.USER)
         self.assertEqual(output, expected)
@@ -170,7 +170,7 @@ class Service(harness.Case):
     def test_current_exe(self):
         """With the loader's --preload option. Without the recorder, /proc/self/exe is the loader."""
         for how in (["--preload", self.dir / "lib" / "libheapprof.so"], []):
-            trace = self.out / f"loader{len(how)}.hprof"
+            trace = self.out / f"loader{len(how)}.heapprof"
             output = self.run_service(harness.LOADER, *how, HEAPPROF_OUTPUT=trace)
             self.assertEqual(output.startswith(f"{self.service} listens"), bool(how), output)
 

@@ -8,8 +8,11 @@ import pty
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import harness
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "1.0.hprof"
 
 
 class FirstUse(harness.Case):
@@ -65,9 +68,9 @@ class FirstUse(harness.Case):
         self.assertEqual(self.heapprof("plain", "--top", 1), wanted)
         self.assertEqual(self.heapprof("./info", "--top", 1), wanted)
         self.assertEqual(self.heapprof("info"), self.heapprof("info", self.newer))
-        result = self.run_heapprof("missing.hprof")
+        result = self.run_heapprof("missing.heapprof")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("missing.hprof", result.stderr)
+        self.assertIn("missing.heapprof", result.stderr)
         self.assertIn("unknown command 'repotr'; did you mean 'report'?", self.run_heapprof("repotr").stderr)
 
     def test_a_program_in_the_place_of_a_command(self):
@@ -122,19 +125,32 @@ class FirstUse(harness.Case):
         def read():
             return re.search(r"reading (\S+), ", self.run_heapprof("info").stderr).group(1)
 
-        # Other programs use the ending too; files with other names are ignored.
+        # Java's heap dumps are *.hprof too; files with other names are ignored.
         (self.dir / "java.hprof").write_bytes(b"JAVA PROFILE 1.0.2\0" + bytes(100))
-        os.mkfifo(self.dir / "fifo.hprof")
-        (self.dir / "folder.hprof").mkdir()
+        os.mkfifo(self.dir / "fifo.heapprof")
+        (self.dir / "folder.heapprof").mkdir()
         shutil.copy(self.older, self.dir / "copy.bin")
         self.assertEqual(read(), self.newer.name)
-        for number, name in enumerate(("later.heapprof", "later.hprof.1", "latest.hprof")):
+        for number, name in enumerate(("later.heapprof", "later.heapprof.1", "old.hprof", "old.hprof.1")):
             shutil.copy(self.older, self.dir / name)
             os.utime(self.dir / name, (4e9 + number, 4e9 + number))
             self.assertEqual(read(), name)
 
+    def test_a_recording_of_an_older_version(self):
+        """Its name ends in .hprof."""
+        for trace in (self.older, self.newer):
+            trace.unlink()
+        trace = self.dir / "heapprof.server.12.hprof"
+        shutil.copy(GOLDEN, trace)
+        result = self.run_heapprof("report", "--no-symbols")
+        self.assertEqual((result.returncode, result.stderr),
+                         (0, f"heapprof: reading {trace.name}, the only recording in this directory\n"))
+        self.assertIn("peak", result.stdout)
+        self.assertEqual(result.stdout, self.heapprof("report", trace, "--no-symbols"))
+        self.assertEqual(result.stdout, self.heapprof(trace, "--no-symbols"))
+
     def test_an_output_does_not_replace_another_recording(self):
-        """'heapprof flamegraph -o old.hprof' may mean old.hprof as TRACE."""
+        """'heapprof flamegraph -o old.heapprof' may mean old.heapprof as TRACE."""
         bytes_before = self.older.read_bytes()
         for command in (["flamegraph", "-o"], ["report", "-o"], ["export", "csv", "-o"], ["compact", "-o"],
                         ["index", "-o"], ["bundle", "-o"], ["check", "--max-peak", "1G", "--junit"],
@@ -206,7 +222,7 @@ class FirstUse(harness.Case):
         script = self.dir / "wrapper"
         script.write_text(f"#!/bin/bash\nlist=$(ls /)\nexec {harness.program('hello')} 3000000\n")
         script.chmod(0o755)
-        for name in ("run.hprof", "plain"):
+        for name in ("run.heapprof", "plain"):
             result = subprocess.run([harness.HEAPPROF, "record", "-o", name, "--", script], cwd=self.dir,
                                     env=harness.clean_environment(), capture_output=True, text=True, timeout=60)
             self.assertEqual(result.returncode, 0, result.stderr)
@@ -218,8 +234,8 @@ class FirstUse(harness.Case):
                                      f"process continues in {given}.1\n"))
             self.assertEqual(self.run_heapprof("report", f"{name}.1").stderr, "")
         # Without a later trace there is no message.
-        (self.dir / "run.hprof.1").unlink()
-        self.assertEqual(self.run_heapprof("report", "run.hprof").stderr, "")
+        (self.dir / "run.heapprof.1").unlink()
+        self.assertEqual(self.run_heapprof("report", "run.heapprof").stderr, "")
 
     # --- the output -------------------------------------------------------------------------
 
@@ -254,7 +270,7 @@ class FirstUse(harness.Case):
         for command, name in ((["flamegraph"], "flamegraph.svg"), (["timeline", "--format", "svg"], "timeline.svg"),
                               (["diff", self.older, "--format", "svg"], "diff.svg"),
                               (["export", "pprof", "-o", "-"], "profile.pb.gz"),
-                              (["bundle", "-o", "-"], "bundled.hprof")):
+                              (["bundle", "-o", "-"], "bundled.heapprof")):
             with self.subTest(command=command):
                 status, output, errors = self.on_terminal(*command, self.newer)
                 self.assertEqual((status, output), (2, ""))

@@ -19,11 +19,11 @@ class FullDisk(harness.Case):
     def check(self, size):
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", disk], check=True)
         try:
-            run = self.record(harness.program("ledger_threads"), 60_000, 1, 4, 1, OUTPUT=disk / "full.hprof")
+            run = self.record(harness.program("ledger_threads"), 60_000, 1, 4, 1, OUTPUT=disk / "full.heapprof")
             self.assert_ledger_clean(run.ledger())
             messages = [line for line in run.stderr.splitlines() if line.startswith("heapprof")]
             self.assertEqual(len(messages), 1, run.stderr)
-            trace = disk / "full.hprof"
+            trace = disk / "full.heapprof"
             if not trace.exists() or trace.stat().st_size == 0:
                 return None
             report = self.report(trace, status=(0, 1))

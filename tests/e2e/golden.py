@@ -1,9 +1,9 @@
 """Traces of every version of the format stay readable, with the same figures.
 
-tests/golden/VERSION.hprof is a small recording, and tests/golden/VERSION.json has its figures. A new version adds a
-pair:
+tests/golden/VERSION.heapprof (1.0.hprof: the ending was another then) is a small recording, and
+tests/golden/VERSION.json has its figures. A new version adds a pair:
 
-    HEAPPROF_TEST_BUILD=build PYTHONPATH=tests/support python3 tests/e2e/golden.py make tests/golden/1.0
+    HEAPPROF_TEST_BUILD=build PYTHONPATH=tests/support python3 tests/e2e/golden.py make tests/golden/VERSION
 
 records one on a host named "golden" in a new folder, so that it contains nothing about the machine. An existing pair
 is never replaced: a change that would require it is a new version.
@@ -43,21 +43,21 @@ def make(prefix):
     try:
         shutil.copy(harness.program("ledger_threads"), work)
         environment = {"PATH": "/usr/bin:/bin", "LD_PRELOAD": str(work / "libheapprof.so"),
-                       "HEAPPROF_OUTPUT": str(work / "golden.hprof"), "HEAPPROF_BLOCK_BYTES": "4096"}
+                       "HEAPPROF_OUTPUT": str(work / "golden.heapprof"), "HEAPPROF_BLOCK_BYTES": "4096"}
         shutil.copy(harness.LIBRARY, work)
         assignments = " ".join(f"{key}={value}" for key, value in environment.items())
         subprocess.run(["unshare", "--uts", "sh", "-c",
                         f"hostname golden && cd {work} && exec env -i {assignments} ./ledger_threads 120 1 2 2"],
                        check=True)
-        shutil.copy(work / "golden.hprof", f"{prefix}.hprof")
-        Path(f"{prefix}.json").write_text(json.dumps(summary(f"{prefix}.hprof"), indent=1) + "\n")
+        shutil.copy(work / "golden.heapprof", f"{prefix}.heapprof")
+        Path(f"{prefix}.json").write_text(json.dumps(summary(f"{prefix}.heapprof"), indent=1) + "\n")
     finally:
         shutil.rmtree(work)
 
 
 class Golden(harness.Case):
     def test_every_version(self):
-        traces = sorted(FOLDER.glob("*.hprof"))
+        traces = sorted(path for path in FOLDER.iterdir() if path.suffix in (".heapprof", ".hprof"))
         self.assertTrue(traces)
         for path in traces:
             with self.subTest(path.name):

@@ -206,14 +206,14 @@ void write_compacted_streams(const std::string& path) {
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const std::string folder = std::string(argv[1]) + "/";
-  write_large_frames(folder + "large_frames.hprof");
-  write_many_streams(folder + "many_streams.hprof");
-  write_texts(folder + "threads.hprof", TextKind::kThread, "t");
-  write_texts(folder + "long_names.hprof", TextKind::kThread, std::string(kMaxTextBytes, 'n'));
-  write_texts(folder + "marks.hprof", TextKind::kMark, std::string(kMaxTextBytes, 'm'));
-  write_texts(folder + "modules.hprof", TextKind::kModule, module_text());
-  write_compacted_nodes(folder + "compacted_nodes.hprof");
-  write_compacted_streams(folder + "compacted_streams.hprof");
+  write_large_frames(folder + "large_frames.heapprof");
+  write_many_streams(folder + "many_streams.heapprof");
+  write_texts(folder + "threads.heapprof", TextKind::kThread, "t");
+  write_texts(folder + "long_names.heapprof", TextKind::kThread, std::string(kMaxTextBytes, 'n'));
+  write_texts(folder + "marks.heapprof", TextKind::kMark, std::string(kMaxTextBytes, 'm'));
+  write_texts(folder + "modules.heapprof", TextKind::kModule, module_text());
+  write_compacted_nodes(folder + "compacted_nodes.heapprof");
+  write_compacted_streams(folder + "compacted_streams.heapprof");
   std::printf("%u\n", kValidAllocations);
   return 0;
 }

@@ -137,7 +137,7 @@ class Launcher(harness.Case):
     def test_environment(self):
         given = self.environment_given()
         self.assertEqual(given["LD_PRELOAD"], str(self.library))
-        self.assertEqual(given["HEAPPROF_OUTPUT"], f"{self.dir}/heapprof.%e.%p.hprof")
+        self.assertEqual(given["HEAPPROF_OUTPUT"], f"{self.dir}/heapprof.%e.%p.heapprof")
         self.assertRegex(given["HEAPPROF_SESSION"], r"^[0-9]+\.[0-9]+$")
         changed = {name for name in given if name.startswith("HEAPPROF_")}
         self.assertEqual(changed, {"HEAPPROF_OUTPUT", "HEAPPROF_SESSION"})
@@ -429,7 +429,7 @@ class Launcher(harness.Case):
         if musl.returncode == 0:
             self.refused(self.dir / "musl", status=127, words=["ld-musl-x86_64.so.1", "does not exist", "install musl"])
         self.assertFalse(marker.exists())
-        self.assertFalse([path.name for path in self.dir.iterdir() if ".hprof" in path.name])
+        self.assertFalse([path.name for path in self.dir.iterdir() if ".heapprof" in path.name])
 
     def test_invalid_arguments(self):
         marker = self.dir / "ran"
@@ -446,8 +446,8 @@ class Launcher(harness.Case):
         marker = self.dir / "ran"
         blocker = self.dir / "blocker"
         blocker.write_text("precious")
-        for output, word in ((self.dir, "directory"), (blocker / "x.hprof", "x.hprof"),
-                             (blocker / "%e" / "x", "blocker"), ("/proc/x.hprof", "/proc"),
+        for output, word in ((self.dir, "directory"), (blocker / "x.heapprof", "x.heapprof"),
+                             (blocker / "%e" / "x", "blocker"), ("/proc/x.heapprof", "/proc"),
                              (f"{self.dir}/", "directory")):
             self.refused("-o", output, "touch", marker, status=2, words=[word])
         self.refused("-o", blocker, "touch", marker, status=2, words=["--force"])
@@ -510,30 +510,30 @@ class Launcher(harness.Case):
             return result.stderr
 
         # Earlier traces are not counted.
-        summary_for("%e.%p.hprof", "ls /; ls /; true")
+        summary_for("%e.%p.heapprof", "ls /; ls /; true")
         before = set(folder.iterdir())
-        text = summary_for("%e.%p.hprof", "ls /; (ls /; ls /); true")
+        text = summary_for("%e.%p.heapprof", "ls /; (ls /; ls /); true")
         traces = set(folder.iterdir()) - before
         pids = {json.loads(subprocess.run([harness.HEAPPROF, "info", trace, "--json"], capture_output=True,
                                           timeout=60,
                                           check=True).stdout)["pid"] for trace in traces}
         # The shell itself is not a child; it has one trace.
         self.assertGreaterEqual(len(pids), 4)
-        self.assertIn(f"  with    {len(pids) - 1} child processes in {len(traces) - 1} traces: {folder}/*.*.hprof\n",
-                      text)
-        largest = re.findall(r"(?m)^(?:  largest |          )(/.*\.hprof), peak [\d.]+ ?[KM]?i?B$", text)
+        files = f"{folder}/*.*.heapprof"
+        self.assertIn(f"  with    {len(pids) - 1} child processes in {len(traces) - 1} traces: {files}\n", text)
+        largest = re.findall(r"(?m)^(?:  largest |          )(/.*\.heapprof), peak [\d.]+ ?[KM]?i?B$", text)
         self.assertEqual(len(largest), 3)
         self.assertEqual({str(trace) for trace in traces} & set(largest), set(largest))
         # A shell may allocate in the child before the child executes the other program.
-        self.assertRegex(summary_for("one.hprof", "ls / >/dev/null; true"),
-                         rf"\n  with    1 child process in (1 trace|2 traces): {folder}/one\.hprof\.\*\n")
-        self.assertIn("with    no child process that allocated\n", summary_for("alone.hprof", "true"))
+        self.assertRegex(summary_for("one.heapprof", "ls / >/dev/null; true"),
+                         rf"\n  with    1 child process in (1 trace|2 traces): {folder}/one\.heapprof\.\*\n")
+        self.assertIn("with    no child process that allocated\n", summary_for("alone.heapprof", "true"))
 
     def summary_of(self, *command, children=False):
         """Records with the real recorder. Returns the summary, and {path: figures} of the traces."""
         folder = self.dir / f"traces-{len(list(self.dir.iterdir()))}"
         result = subprocess.run([str(harness.HEAPPROF), "record", *(["--children"] if children else []), "-o",
-                                 folder / "%e.%p.hprof", *map(str, command)], env=harness.clean_environment(),
+                                 folder / "%e.%p.heapprof", *map(str, command)], env=harness.clean_environment(),
                                 capture_output=True, text=True, timeout=60, cwd=self.dir)
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stderr, {str(path): self.report(path) for path in folder.iterdir()}
@@ -581,7 +581,7 @@ class Launcher(harness.Case):
         summary, reports = self.summary_of("./waits.sh", children=True)
         self.assertEqual(self.program_of_summary(summary), "worker")
         self.assertRegex(summary, r"\n  process worker, pid \d+, a child process: ")
-        self.assertRegex(summary, r"\n  program /.*/bash\.\d+\.hprof, peak [\d.]+ KiB, exited with status 0\n")
+        self.assertRegex(summary, r"\n  program /.*/bash\.\d+\.heapprof, peak [\d.]+ KiB, exited with status 0\n")
         # Without --children only the shell is recorded, and the summary has a note about that.
         summary, reports = self.summary_of("./waits.sh")
         self.assertEqual(self.program_of_summary(summary), "bash")
@@ -610,7 +610,7 @@ class Launcher(harness.Case):
                              ("exec sh -c 'exit 4'", ("exit", 4))):
             with self.subTest(command=command):
                 folder = self.dir / "traces"
-                result = subprocess.run([str(harness.HEAPPROF), "record", "-o", folder / "%e.%p.hprof",
+                result = subprocess.run([str(harness.HEAPPROF), "record", "-o", folder / "%e.%p.heapprof",
                                          "sh", "-c", command], env=harness.clean_environment(), capture_output=True,
                                         text=True, timeout=60)
                 traces = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
@@ -633,7 +633,7 @@ class Launcher(harness.Case):
                   "os.dup2(0, 1); os.dup2(0, 2); time.sleep(600)")
         for option, what in (([], "they are recorded with --children only"),
                              (["--children"], "their recordings continue")):
-            left = subprocess.run([str(harness.HEAPPROF), "record", *option, "-o", self.dir / "%p.hprof",
+            left = subprocess.run([str(harness.HEAPPROF), "record", *option, "-o", self.dir / "%p.heapprof",
                                    "/usr/bin/python3", "-c", daemon], stdin=subprocess.DEVNULL,
                                   env=harness.clean_environment(), capture_output=True, text=True, timeout=60)
             pid = int((self.dir / "pid").read_text())
@@ -647,7 +647,7 @@ class Launcher(harness.Case):
         if not shutil.which("unshare") or \
                 subprocess.run([*enter, "true"], capture_output=True, check=False).returncode != 0:
             self.skipTest("creating a pid namespace is not permitted here")
-        trace = self.dir / "inside.hprof"
+        trace = self.dir / "inside.heapprof"
         result = subprocess.run([*enter, str(harness.HEAPPROF), "record", "-o", trace, "sh", "-c",
                                  "ls -d / && exit 3"], env=harness.clean_environment(), capture_output=True,
                                 text=True, timeout=60)

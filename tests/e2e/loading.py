@@ -13,13 +13,13 @@ class Loading(harness.Case):
         """(path, report) of every trace below the test's directory, sorted by program and pid."""
         found = []
         for path in sorted(self.dir.rglob("*")):
-            if path.is_file() and ".hprof" in path.name:
+            if path.is_file() and ".heapprof" in path.name:
                 found.append((path, self.report(path)))
         return found
 
     def run_and_collect(self, *command, how="preload", status=0, **variables):
         """Like record(), with a pattern that gives each process its own trace."""
-        pattern = self.dir / "out" / "%e.%p.hprof"
+        pattern = self.dir / "out" / "%e.%p.heapprof"
         if how == "record":
             environment = harness.clean_environment()
             options = ["-o", str(pattern)]
@@ -155,14 +155,14 @@ class Loading(harness.Case):
                 self.assertEqual((integrity["ended_by"], integrity["end_status"]), ("exit", status))
 
     def test_record_forwards_signals(self):
-        process = self.popen([str(harness.HEAPPROF), "record", "-o", str(self.dir / "s.hprof"), "--",
+        process = self.popen([str(harness.HEAPPROF), "record", "-o", str(self.dir / "s.heapprof"), "--",
                               harness.program("steady"), "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              text=True, env=harness.clean_environment())
         self.assertEqual(process.stdout.readline(), "up\n")
         process.send_signal(signal.SIGTERM)  # steady catches it and exits with 0
         _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, errors)
-        self.assert_sound(self.report(self.dir / "s.hprof"))
+        self.assert_sound(self.report(self.dir / "s.heapprof"))
 
 
 if __name__ == "__main__":

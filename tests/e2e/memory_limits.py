@@ -53,26 +53,26 @@ class MemoryLimits(harness.Case):
         return " ".join(report["integrity"]["notes"])
 
     def test_frames_of_more_records_than_a_block(self):
-        self.check("large_frames.hprof")
+        self.check("large_frames.heapprof")
 
     def test_many_streams_in_the_middle_of_a_block(self):
-        self.assertIn("exceed what a file of this size can hold", self.check("many_streams.hprof"))
+        self.assertIn("exceed what a file of this size can hold", self.check("many_streams.heapprof"))
 
     def test_texts(self):
-        self.assertIn("exceed what a file of this size can hold", self.check("modules.hprof"))
+        self.assertIn("exceed what a file of this size can hold", self.check("modules.heapprof"))
         # Only the first marks are kept, so their number needs no limit.
-        self.assertNotIn("exceed", self.check("marks.hprof"))
+        self.assertNotIn("exceed", self.check("marks.heapprof"))
 
     def test_threads(self):
         # No event is lost: threads above the limit are merged, and names above theirs are left empty.
-        self.assertIn("that a file of this size can hold", self.check("threads.hprof"))
-        self.assertIn("the names of threads exceed", self.check("long_names.hprof"))
+        self.assertIn("that a file of this size can hold", self.check("threads.heapprof"))
+        self.assertIn("the names of threads exceed", self.check("long_names.heapprof"))
 
     def test_compacted(self):
         self.assertIn("decompressed bytes, more than the limit",
-                      self.check("compacted_nodes.hprof", keeps_valid_part=False))
+                      self.check("compacted_nodes.heapprof", keeps_valid_part=False))
         # Its only chunk is damaged: a second message says that no event is left.
-        self.check("compacted_streams.hprof", keeps_valid_part=False, lines=2)
+        self.check("compacted_streams.heapprof", keeps_valid_part=False, lines=2)
 
 
 if __name__ == "__main__":

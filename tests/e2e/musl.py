@@ -74,7 +74,7 @@ class Musl(harness.Case):
                 if loader is None:
                     run = self.record(MUSL / "callers", how=how)
                 else:
-                    trace = self.dir / "loader.hprof"
+                    trace = self.dir / "loader.heapprof"
                     environment = harness.clean_environment(HEAPPROF_OUTPUT=trace)
                     subprocess.run([loader, "--preload", harness.LIBRARY, MUSL / "callers"], env=environment,
                                    check=True, timeout=60)
@@ -88,7 +88,7 @@ class Musl(harness.Case):
     def test_executable_path_when_the_loader_is_started(self):
         """/proc/self/exe is the loader; the recorder's hooks answer with the program, as without the loader."""
         result = subprocess.run([LOADER, "--preload", harness.LIBRARY, MUSL / "missing"], capture_output=True,
-                                text=True, env=harness.clean_environment(HEAPPROF_OUTPUT=self.dir / "t.hprof"))
+                                text=True, env=harness.clean_environment(HEAPPROF_OUTPUT=self.dir / "t.heapprof"))
         self.assertEqual((result.returncode, result.stdout), (0, "all found\n"), result.stderr)
 
     def test_functions_that_musl_lacks(self):
@@ -105,7 +105,7 @@ class Musl(harness.Case):
         shell = shutil.which("sh")  # of glibc
         folder = self.dir / "traces"
         environment = harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_CHILDREN=1,
-                                                HEAPPROF_OUTPUT=folder / "%e.%p.hprof")
+                                                HEAPPROF_OUTPUT=folder / "%e.%p.heapprof")
         result = subprocess.run([shell, "-c", f"{MUSL / 'callers'}; exec {MUSL / 'missing'}"], env=environment,
                                 capture_output=True, text=True, timeout=60)
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "all found\n", ""))
@@ -119,7 +119,7 @@ class Musl(harness.Case):
         self.assertEqual((report["heap"]["allocations"], report["heap"]["frees"]), (101, 100))
 
     def test_refused(self):
-        result = subprocess.run([harness.HEAPPROF, "record", "-o", self.dir / "t.hprof", MUSL / "callers_static"],
+        result = subprocess.run([harness.HEAPPROF, "record", "-o", self.dir / "t.heapprof", MUSL / "callers_static"],
                                 capture_output=True, text=True, env=harness.clean_environment())
         self.assertEqual(result.returncode, 126)
         self.assertIn("statically linked", result.stderr)

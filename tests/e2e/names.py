@@ -75,7 +75,7 @@ class Names(harness.Case):
         begin = {line.split()[2]: int(line.split()[0], 16) for line in symbols.splitlines() if len(line.split()) == 3}
         subprocess.run(["strip", program], check=True)
         run = self.record(program)
-        bundled = self.dir / "bundled.hprof"
+        bundled = self.dir / "bundled.heapprof"
         self.heapprof("bundle", run.trace, "-o", bundled)
         program.unlink()
         for trace, known in ((run.trace, False), (bundled, True)):
@@ -143,7 +143,7 @@ class Bundle(harness.Case):
             self.skipTest("chroot needs root")
         program = own_copy(harness.program("ledger_names"), self.dir)
         trace = self.record(program).trace
-        bundled = self.dir / "bundled.hprof"
+        bundled = self.dir / "bundled.heapprof"
         self.heapprof("bundle", trace, "-o", bundled)
         def read(command, environment):
             result = subprocess.run(command, capture_output=True, env=environment, stdin=subprocess.DEVNULL,
@@ -158,14 +158,14 @@ class Bundle(harness.Case):
         # A trace that is not bundled has no names in the other root, so these come from the bundle.
         root = self.dir / "root"
         self.make_root(root)
-        shutil.copy(bundled, root / "trace.hprof")
-        shutil.copy(trace, root / "bare.hprof")
+        shutil.copy(bundled, root / "trace.heapprof")
+        shutil.copy(trace, root / "bare.heapprof")
 
-        def there(*options, name="trace.hprof"):
+        def there(*options, name="trace.heapprof"):
             return read([shutil.which("chroot") or "/usr/sbin/chroot", root, "/bin/heapprof", *options, "/" + name,
                          "-o", "-"], language)
 
-        self.assertNotIn(b"outer_function", there("report", name="bare.hprof"))
+        self.assertNotIn(b"outer_function", there("report", name="bare.heapprof"))
         for options, text in self.outputs(there).items():
             with self.subTest(options):
                 self.assertTrue(text == here[options], "differs in the other root")
@@ -182,7 +182,7 @@ class Bundle(harness.Case):
         """The same without chroot: another program has replaced the recorded one."""
         program = own_copy(harness.program("ledger_names"), self.dir)
         trace = self.record(program).trace
-        bundled = self.dir / "bundled.hprof"
+        bundled = self.dir / "bundled.heapprof"
         self.heapprof("bundle", trace, "-o", bundled)
         here = self.heapprof("report", trace, "--json")
         os.rename(program, self.dir / "elsewhere")
@@ -191,14 +191,14 @@ class Bundle(harness.Case):
         changed = json.loads(self.heapprof("report", trace, "--json"))
         self.assertIn("changed since the recording", " ".join(changed["symbol_warnings"]))
         # Bundling a bundle loses nothing.
-        again = self.dir / "again.hprof"
+        again = self.dir / "again.heapprof"
         self.heapprof("bundle", bundled, "-o", again)
         self.assertEqual(again.read_bytes(), bundled.read_bytes())
 
     def test_damaged(self):
         """Damaged names are not used, and every event is read."""
         trace = self.record(harness.program("ledger_names")).trace
-        bundled = self.dir / "bundled.hprof"
+        bundled = self.dir / "bundled.heapprof"
         self.heapprof("bundle", trace, "-o", bundled)
         contents = bundled.read_bytes()
         begin = trace.stat().st_size
@@ -263,7 +263,7 @@ class GeneratedCode(harness.Case):
             self.assertTrue(functions[name]["file"].endswith("program.js"), functions[name])
         self.assertEqual(functions["allocate_in_script"]["line"], 3)
         # The bundle keeps the names after the map is deleted.
-        bundled = self.dir / "bundled.hprof"
+        bundled = self.dir / "bundled.heapprof"
         self.heapprof("bundle", run.trace, "-o", bundled)
         os.rename(perf_map, self.dir / "moved.map")
         self.assertEqual(self.functions(bundled)[1], report)
@@ -283,7 +283,7 @@ class GeneratedCode(harness.Case):
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
         script = folder / "waits.js"
         script.write_text(NODE_PROGRAM + "setTimeout(() => {}, 60000);")
-        trace = folder / "inside.hprof"
+        trace = folder / "inside.heapprof"
         library = shutil.copy(harness.LIBRARY, folder)  # it may be in /tmp, over which a file system is mounted
         environment = harness.clean_environment(HEAPPROF_OUTPUT=trace)
         command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--mount", "sh", "-c",

@@ -153,9 +153,9 @@ class Outputs(harness.Case):
     def test_the_trace_is_never_replaced(self):
         """An output with the path of the trace is rejected, however the path is written."""
         bytes_before = self.trace.read_bytes()
-        link = self.dir / "link.hprof"
+        link = self.dir / "link.heapprof"
         link.symlink_to(self.trace)
-        other = self.dir / "other.hprof"
+        other = self.dir / "other.heapprof"
         shutil.copy(self.trace, other)
         for name in (self.trace, f"{self.trace.parent}/./{self.trace.name}", link):
             for command in (["report"], ["flamegraph"], ["export", "csv"], ["compact"], ["bundle"], ["index"],

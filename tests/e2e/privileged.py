@@ -51,7 +51,7 @@ class Privileged(harness.Case):
 
     def record_by_sudo(self, app, *arguments, **options):
         self.count += 1
-        trace = self.out / f"{self.count}.hprof"
+        trace = self.out / f"{self.count}.heapprof"
         # The variables that sudo sets.
         output, messages = self.run_as_root(self.heapprof_path, "record", "-o", trace, app, *arguments, SUDO_UID=USER,
                                         SUDO_GID=USER,
@@ -86,7 +86,7 @@ class Privileged(harness.Case):
         app = self.make_app("service", "cap_net_bind_service=ep")
         plain, _ = self.run_as_user(app, PORT)
         subprocess.run(["setcap", "cap_net_bind_service+p", str(self.heapprof_path)], check=True)
-        trace = self.out / "launcher.hprof"
+        trace = self.out / "launcher.heapprof"
         recorded, _ = self.run_as_user(self.heapprof_path, "record", "-o", trace, app, PORT)
         self.assertEqual(recorded, plain)
         self.assert_recorded(trace, app)
@@ -109,7 +109,7 @@ class Privileged(harness.Case):
         confined = ["setpriv", "--no-new-privs", "--"]
         plain, _ = self.run_as_user(*confined, app, PORT)
         self.assertIn("port Permission denied", plain)
-        trace = self.out / "nnp.hprof"
+        trace = self.out / "nnp.heapprof"
         recorded, _ = self.run_as_user(*confined, self.heapprof_path, "record", "-o", trace, app, PORT)
         self.assertEqual(recorded, plain)
         self.assert_recorded(trace, app)
@@ -117,7 +117,7 @@ class Privileged(harness.Case):
         app = self.make_app("foreign", "-n 100000 cap_net_bind_service=ep")
         plain, _ = self.run_as_user(app, PORT)
         self.assertIn("port Permission denied", plain)
-        trace = self.out / "foreign.hprof"
+        trace = self.out / "foreign.heapprof"
         recorded, _ = self.run_as_user(self.heapprof_path, "record", "-o", trace, app, PORT)
         self.assertEqual(recorded, plain)
         self.assert_recorded(trace, app)
@@ -131,7 +131,7 @@ class Privileged(harness.Case):
         app = self.make_app("nosuid", "cap_net_bind_service=ep", directory=mount)
         plain, _ = self.run_as_user(app, PORT)
         self.assertIn("port Permission denied", plain)
-        trace = self.out / "nosuid.hprof"
+        trace = self.out / "nosuid.heapprof"
         recorded, _ = self.run_as_user(self.heapprof_path, "record", "-o", trace, app, PORT)
         self.assertEqual(recorded, plain)
         self.assert_recorded(trace, app)

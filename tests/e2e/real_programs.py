@@ -102,10 +102,10 @@ class Real(harness.Case):
         for how in ("plain", "preload"):
             target = self.dir / f"unit.{how}.s"
             run = self.record("g++", "-O1", "-S", source, "-o", target, how=how, CHILDREN=1,
-                              OUTPUT=self.dir / "%e.%p.hprof")
+                              OUTPUT=self.dir / "%e.%p.heapprof")
             outputs.append(target.read_text())
         self.assertEqual(outputs[0], outputs[1])
-        (trace,) = self.dir.glob("cc1plus.*.hprof")
+        (trace,) = self.dir.glob("cc1plus.*.heapprof")
         report = self.check_report(trace)
         self.assertGreater(report["heap"]["allocations"], 10_000)
 
@@ -118,7 +118,7 @@ class Real(harness.Case):
     def test_redis(self):
         with tempfile.TemporaryDirectory(prefix="hp-redis-") as folder:
             socket = Path(folder) / "s"
-            trace = self.dir / "redis.hprof"
+            trace = self.dir / "redis.heapprof"
             server = self.popen(
                 [harness.HEAPPROF, "record", "-q", "-o", trace, "--", "redis-server", "--port", "0", "--unixsocket",
                  socket, "--dir", folder, "--save", "", "--appendonly", "no"],

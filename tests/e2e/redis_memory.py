@@ -54,7 +54,7 @@ class Redis(harness.Case):
         folder = tempfile.TemporaryDirectory(prefix="hp-redis-")
         self.addCleanup(folder.cleanup)
         path = Path(folder.name) / "s"
-        trace = self.dir / "redis.hprof"
+        trace = self.dir / "redis.heapprof"
         server = self.popen(
             ["redis-server", "--port", "0", "--unixsocket", path, "--dir", folder.name, "--save", "", "--appendonly",
              "no", "--hz", "100"],

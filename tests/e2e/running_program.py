@@ -10,7 +10,7 @@ import heaptrack_file
 
 class RunningProgram(harness.Case):
     def start(self, threads):
-        trace = self.dir / "steady.hprof"
+        trace = self.dir / "steady.heapprof"
         return self.start_steady(trace, threads), trace
 
     def test_report_while_it_runs(self):

@@ -19,10 +19,10 @@ class Variables(harness.Case):
 
     def test_output_pattern(self):
         run = self.record(harness.program("ledger_single"), 10,
-                          OUTPUT=self.dir / "new" / "folder" / "%e-%p-%t-%h-%%.hprof")
+                          OUTPUT=self.dir / "new" / "folder" / "%e-%p-%t-%h-%%.heapprof")
         (path,) = (self.dir / "new" / "folder").iterdir()
         pid = run.ledger().pid
-        match = re.fullmatch(rf"ledger_single-{pid}-(.+)-(.+)-%\.hprof", path.name)
+        match = re.fullmatch(rf"ledger_single-{pid}-(.+)-(.+)-%\.heapprof", path.name)
         self.assertIsNotNone(match, path.name)
         self.assertIn(os.uname().nodename.lstrip("."), path.name)
         self.assert_sound(self.report(path))
@@ -30,9 +30,9 @@ class Variables(harness.Case):
 
     def test_output_is_never_overwritten(self):
         for _ in range(3):
-            self.record(harness.program("ledger_single"), 10, OUTPUT=self.dir / "same.hprof")
+            self.record(harness.program("ledger_single"), 10, OUTPUT=self.dir / "same.heapprof")
         self.assertEqual(sorted(path.name for path in self.dir.glob("same*")),
-                         ["same.hprof", "same.hprof.1", "same.hprof.2"])
+                         ["same.heapprof", "same.heapprof.1", "same.heapprof.2"])
         for path in self.dir.glob("same*"):
             self.assert_sound(self.report(path))
 
@@ -41,16 +41,16 @@ class Variables(harness.Case):
         folder.mkdir()
         run = self.record(harness.program("ledger_single"), 10, cwd=folder, OUTPUT=None)
         names = [path.name for path in folder.iterdir()]
-        self.assertEqual(names, [f"heapprof.ledger_single.{run.ledger().pid}.hprof"])
+        self.assertEqual(names, [f"heapprof.ledger_single.{run.ledger().pid}.heapprof"])
 
     def test_unwritable_output(self):
         """The program runs anyway; one message gives the reason why there is no trace."""
         blocker = self.dir / "file"
         blocker.write_text("not a folder")
-        run = self.single(OUTPUT=blocker / "x.hprof")
+        run = self.single(OUTPUT=blocker / "x.heapprof")
         self.assert_ledger_clean(run.ledger())
         self.assertEqual(len(self.warnings(run)), 1, run.stderr)
-        self.assertIn("x.hprof", run.stderr)
+        self.assertIn("x.heapprof", run.stderr)
         self.assertEqual(blocker.read_text(), "not a folder")
 
     def test_log(self):
@@ -61,7 +61,7 @@ class Variables(harness.Case):
         run = self.single(LOG="debug", LOG_FILE=log)
         self.assertEqual(run.stderr, "")
         self.assertTrue(log.read_text().startswith("heapprof"))
-        run = self.record(harness.program("ledger_single"), 10, OUTPUT="/proc/no/such.hprof", LOG="off")
+        run = self.record(harness.program("ledger_single"), 10, OUTPUT="/proc/no/such.heapprof", LOG="off")
         self.assertEqual(run.stderr, "")
 
     def test_invalid_values(self):
@@ -152,7 +152,7 @@ class Variables(harness.Case):
         marker = self.dir / "ran"
         for options in (("--max-depth", "many"), ("--shadow-stack", "perhaps"), ("--no-such-option",)):
             with self.subTest(options=options):
-                result = self.run_heapprof("record", "-o", self.dir / "x.hprof", *options, "--", "touch", marker)
+                result = self.run_heapprof("record", "-o", self.dir / "x.heapprof", *options, "--", "touch", marker)
                 self.assertEqual(result.returncode, 2)
                 self.assertTrue(result.stderr)
                 self.assertFalse(marker.exists())

@@ -17,7 +17,7 @@ class Children(harness.Case):
     def family(self, *command, how="preload", at_least=2, status=0, timeout=240, **variables):
         """Records `command` and its children. Checks that every trace is complete. Returns {program: reports}."""
         out = self.dir / f"out{self.count}"
-        pattern = out / "%e.%p.hprof"
+        pattern = out / "%e.%p.heapprof"
         if how == "record":
             self.count += 1
             done = subprocess.run([harness.HEAPPROF, "record", "-q", "--children", "-o", pattern, "--",
@@ -95,7 +95,7 @@ class Children(harness.Case):
                 if len(os.listdir({str(out)!r})) > {wanted}:  # one of them is the parent's
                     break
         """))
-        self.record(sys.executable, script, OUTPUT=out / "%p.hprof", CHILDREN=1, timeout=400)
+        self.record(sys.executable, script, OUTPUT=out / "%p.heapprof", CHILDREN=1, timeout=400)
         traces = sorted(out.iterdir())
         self.assertGreater(len(traces), wanted)
         without_header = [path.name for path in traces if path.read_bytes()[:8] == bytes(8)]
@@ -133,7 +133,7 @@ class Children(harness.Case):
         for how in harness.WAYS:
             with self.subTest(how=how):
                 out = self.dir / f"single-{how}"
-                pattern = out / "%e.%p.hprof"
+                pattern = out / "%e.%p.heapprof"
                 command = ["bash", "-c", "sort /etc/passwd | head -n 1 >/dev/null; /bin/true; exec sort /etc/passwd"]
                 if how == "record":
                     subprocess.run([harness.HEAPPROF, "record", "-q", "-o", pattern, "--", *command], check=True,

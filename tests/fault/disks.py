@@ -76,12 +76,12 @@ class Disks(harness.Case):
         folder = self.mounted(kind)
         self.fill(folder, 0)
         # No space, and different small amounts of space: the recording stops at a different point each time.
-        self.check_recording(folder / "none.hprof")
+        self.check_recording(folder / "none.heapprof")
         events = 0
         for number, bytes_ in enumerate(room):
             os.unlink(folder / "filler")
             self.fill(folder, bytes_)
-            report = self.check_recording(folder / f"{number}.hprof", reason="space")
+            report = self.check_recording(folder / f"{number}.heapprof", reason="space")
             events = max(events, report["events"] if report else 0)
         self.assertGreater(events, 100)
 
@@ -104,24 +104,24 @@ class Disks(harness.Case):
             if done.returncode != 0:
                 self.skipTest(f"quotas are not available: {done.stderr.strip()}")
         # With a quota, writing a reserved page can still fail, which would end the program with SIGBUS.
-        run = self.record(harness.program("ledger_threads"), 100_000, 1, 4, 1, OUTPUT=folder / "quota.hprof")
+        run = self.record(harness.program("ledger_threads"), 100_000, 1, 4, 1, OUTPUT=folder / "quota.heapprof")
         self.assert_ledger_clean(run.ledger())
         self.assertRegex(run.stderr, "not recording: .*quota")
         # A quota without a limit does not prevent recording.
         subprocess.run(["btrfs", "qgroup", "limit", "none", folder], check=True, capture_output=True)
-        self.check_recording(folder / "counted.hprof", stopped=False, times=1000)
+        self.check_recording(folder / "counted.heapprof", stopped=False, times=1000)
 
     def test_read_only_file_system(self):
         folder = self.mounted("ext4")
         subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
-        run = self.record(harness.program("ledger_threads"), 100, 1, 2, 1, OUTPUT=folder / "x.hprof")
+        run = self.record(harness.program("ledger_threads"), 100, 1, 2, 1, OUTPUT=folder / "x.heapprof")
         self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
         self.assertIn("read-only", run.stderr)
 
     def test_read_only_while_it_is_written(self):
         """Remounted with force, as after a disk error."""
         folder = self.mounted("ext4")
-        trace = folder / "x.hprof"
+        trace = folder / "x.heapprof"
         process = self.start_steady(trace, 3, HEAPPROF_BLOCK_BYTES=4096)
         subprocess.run(["mount", "-o", "remount,ro,force", folder], capture_output=True, check=False)
         self.steady_rounds(process, 100)
@@ -150,7 +150,7 @@ class Disks(harness.Case):
             self.assertLessEqual(trace.stat().st_size, limit)
 
     def while_it_runs(self, change):
-        trace = self.dir / "here.hprof"
+        trace = self.dir / "here.heapprof"
         process = self.start_steady(trace, 3, HEAPPROF_BLOCK_BYTES=4096)
         self.steady_rounds(process, 50)
         kept = change(trace)
@@ -161,7 +161,7 @@ class Disks(harness.Case):
         return kept
 
     def test_deleted_while_it_is_written(self):
-        kept = self.dir / "kept.hprof"
+        kept = self.dir / "kept.heapprof"
 
         def delete(trace):
             held = open(trace, "rb")
@@ -173,21 +173,21 @@ class Disks(harness.Case):
         self.assert_sound(self.report(kept))
 
     def test_renamed_while_it_is_written(self):
-        other = self.dir / "other.hprof"
+        other = self.dir / "other.heapprof"
         self.while_it_runs(lambda trace: trace.rename(other))
         self.assert_sound(self.report(other))
 
     def test_another_file_in_its_place(self):
         """The recorder does not reopen its file by a path that names another file by now."""
-        trace = self.dir / "swap.hprof"
+        trace = self.dir / "swap.heapprof"
 
         def swap(trace):
-            trace.rename(self.dir / "moved.hprof")
+            trace.rename(self.dir / "moved.heapprof")
             trace.write_text("precious")
 
         self.while_it_runs(swap)
-        self.assertEqual((self.dir / "here.hprof").read_text(), "precious")
-        self.assert_sound(self.report(self.dir / "moved.hprof"))
+        self.assertEqual((self.dir / "here.heapprof").read_text(), "precious")
+        self.assert_sound(self.report(self.dir / "moved.heapprof"))
         self.assertFalse(trace.exists())
 
     def test_fuse(self):
@@ -200,11 +200,11 @@ class Disks(harness.Case):
         if subprocess.run(["bindfs", below, folder], capture_output=True).returncode != 0:
             self.skipTest("FUSE cannot be mounted here")
         self.addCleanup(subprocess.run, ["umount", "-l", folder], check=False, capture_output=True)
-        run = self.record(harness.program("hosts"), "work", OUTPUT=folder / "f.hprof", status=0)
+        run = self.record(harness.program("hosts"), "work", OUTPUT=folder / "f.heapprof", status=0)
         self.assertEqual(run.stdout, "201000\n")
-        self.assertGreater(self.report(below / "f.hprof", status=(0, 1))["events"], 300_000)
-        self.record(harness.program("ledger_kill"), 20_000_000, 1, 3, OUTPUT=folder / "k.hprof", status=-9)
-        report = self.report(below / "k.hprof", status=(0, 1))
+        self.assertGreater(self.report(below / "f.heapprof", status=(0, 1))["events"], 300_000)
+        self.record(harness.program("ledger_kill"), 20_000_000, 1, 3, OUTPUT=folder / "k.heapprof", status=-9)
+        report = self.report(below / "k.heapprof", status=(0, 1))
         self.assertTrue(any("last" in note for note in report["integrity"]["notes"]), report["integrity"]["notes"])
 
 

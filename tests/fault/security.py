@@ -84,7 +84,7 @@ class Security(harness.Case):
         shutil.copy(harness.program("ledger_single"), program)
         os.chown(program, NOBODY, NOBODY)
         program.chmod(0o4755)
-        environment = harness.clean_environment(LD_PRELOAD=library.name, HEAPPROF_OUTPUT=folder / "stolen.hprof",
+        environment = harness.clean_environment(LD_PRELOAD=library.name, HEAPPROF_OUTPUT=folder / "stolen.heapprof",
                                                 HEAPPROF_LOG="debug", HEAPPROF_LOG_FILE=folder / "stolen.log",
                                                 HEAPPROF_SESSION=f"1.1.0:{folder / 'stolen.session'}")
         run = subprocess.run([program, "100"], env=environment, capture_output=True, text=True, cwd=folder, user=1,
@@ -96,7 +96,7 @@ class Security(harness.Case):
     @as_root
     def test_control_needs_write_access_to_the_trace(self):
         folder = self.public_folder()
-        trace = folder / "t.hprof"
+        trace = folder / "t.heapprof"
         process = self.steady(trace)
         heapprof = folder / "heapprof"
         shutil.copy(harness.HEAPPROF, heapprof)
@@ -125,7 +125,7 @@ class Security(harness.Case):
             self.assertIn(done.returncode, (0, 1), done.stderr)
 
     def test_the_file_is_overwritten_by_another_process(self):
-        trace = self.dir / "s.hprof"
+        trace = self.dir / "s.heapprof"
         process = self.steady(trace)
         random = harness.random_generator("scribbles")
         with open(trace, "r+b", buffering=0) as file:
@@ -141,7 +141,7 @@ class Security(harness.Case):
 
     def test_descriptors_are_not_inherited(self):
         run = self.record("sh", "-c", "ls -l /proc/self/fd; true")
-        self.assertNotIn("hprof", run.stdout.replace(str(self.dir), ""))
+        self.assertNotIn(".heapprof", run.stdout.replace(str(self.dir), ""))
         self.assertNotIn("statm", run.stdout)
 
 

@@ -32,9 +32,9 @@ class Stress(harness.Case):
         self.check("descriptors")
 
     def test_recorded_children_of_a_threaded_program(self):
-        pattern = self.dir / "child.%p.hprof"
+        pattern = self.dir / "child.%p.heapprof"
         self.record(harness.program("stress"), "fork", OUTPUT=pattern, CHILDREN=1)
-        traces = list(self.dir.glob("child.*.hprof"))
+        traces = list(self.dir.glob("child.*.heapprof"))
         self.assertEqual(len(traces), 301)
         for trace in traces[:20]:
             self.assertTrue(self.report(trace)["integrity"]["complete"])

@@ -53,7 +53,7 @@ class Terminations(harness.Case):
 
     def test_interrupt_of_the_process_group(self):
         """Ctrl-C: the launcher and the program get SIGINT at the same time, after a given number of calls."""
-        trace, ledger = self.dir / "group.hprof", self.dir / "group.ledger"
+        trace, ledger = self.dir / "group.heapprof", self.dir / "group.ledger"
         for calls in (100, 5_000):
             process = self.popen([harness.HEAPPROF, "record", "-o", trace, harness.program("ledger_kill"), "0",
                                   "5", "3"],
@@ -74,7 +74,7 @@ class Terminations(harness.Case):
             (GROUP / "memory.limit_in_bytes").write_text(str(96 << 20))
         except OSError as error:
             self.skipTest(f"no memory cgroup is available: {error}")
-        trace, ledger = self.dir / "oom.hprof", self.dir / "oom.ledger"
+        trace, ledger = self.dir / "oom.heapprof", self.dir / "oom.ledger"
         environment = harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace, LEDGER_FILE=ledger,
                                                 HEAPPROF_BLOCK_BYTES=4096)
 
@@ -91,7 +91,7 @@ class Terminations(harness.Case):
     def test_address_space_used_up(self):
         """ulimit -v: the program gets a null pointer, as without the recorder. The recorder continues in its memory
         and, when it needs more, stops with a reason. All events of all threads before that are recorded."""
-        trace, ledger = self.dir / "limit.hprof", self.dir / "limit.ledger"
+        trace, ledger = self.dir / "limit.heapprof", self.dir / "limit.ledger"
         environment = harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace, LEDGER_FILE=ledger,
                                                 HEAPPROF_BLOCK_BYTES=4096)
 

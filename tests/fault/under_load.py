@@ -35,7 +35,7 @@ int main(void) {
 
 class UnderLoad(harness.Case):
     def load(self):
-        trace = self.dir / "load.hprof"
+        trace = self.dir / "load.heapprof"
         process = self.popen([harness.program("hosts"), "load", "2"], stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE,
                              text=True, env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY,

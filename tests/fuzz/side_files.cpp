@@ -47,7 +47,7 @@ class Folder {
   }
   ~Folder() { std::filesystem::remove_all(folder_); }
 
-  std::string path() const { return folder_ + "/trace.hprof"; }
+  std::string path() const { return folder_ + "/trace.heapprof"; }
   fuzz::MemoryFile& index() { return index_; }
   /// Not a link, because heapprof does not follow links to perf maps.
   fuzz::MemoryFile& perf_map() { return perf_map_; }

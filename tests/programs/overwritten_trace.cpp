@@ -30,7 +30,7 @@ void find_trace() {
   char line[1024];
   while (maps != nullptr && fgets(line, sizeof line, maps) != nullptr && range_count < 64) {
     unsigned long begin, end;
-    if (strstr(line, ".hprof") == nullptr || strstr(line, "rw-s") == nullptr) continue;
+    if (strstr(line, ".heapprof") == nullptr || strstr(line, "rw-s") == nullptr) continue;
     if (sscanf(line, "%lx-%lx", &begin, &end) != 2) continue;
     ranges[range_count++] = {reinterpret_cast<char*>(begin), reinterpret_cast<char*>(end)};
   }

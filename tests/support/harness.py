@@ -129,7 +129,7 @@ class Case(unittest.TestCase):
         """Records `command`. `variables`: HEAPPROF_ variables without the prefix, others with an underscore before
         the name (_PATH=...); None: not set. `status`: the expected exit status; None: any."""
         self.count += 1
-        trace = self.dir / f"{self.count}.hprof"
+        trace = self.dir / f"{self.count}.heapprof"
         ledger_path = self.dir / f"{self.count}.ledger"
         environment = clean_environment(LEDGER_FILE=ledger_path, HEAPPROF_OUTPUT=trace)
         for key, value in variables.items():

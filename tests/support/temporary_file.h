@@ -8,7 +8,7 @@ namespace heapprof::test {
 
 class TemporaryFile {
  public:
-  explicit TemporaryFile(const std::string& suffix = ".hprof") {
+  explicit TemporaryFile(const std::string& suffix = ".heapprof") {
     std::string pattern = "/tmp/heapprof-test-XXXXXX" + suffix;
     const int descriptor = ::mkstemps(pattern.data(), static_cast<int>(suffix.size()));
     if (descriptor >= 0) ::close(descriptor);

@@ -4,7 +4,7 @@ Tests compare it with the first one (analyzer/trace): what both read the same wa
 of programs that ended or were killed, and raises Malformed for each violation of the format, except wrong checksums.
 Damaged traces are not supported.
 
-    trace = Trace("x.hprof")
+    trace = Trace("x.heapprof")
     for thread in trace.threads():        # one per thread; a stream that several threads used is split
         for event in thread.events: ...   # Event, in the thread's order
     trace.merged()                        # all heap events of all threads, by time

@@ -94,11 +94,11 @@ class Bench:
 
     def trace(self, name, millions, live):
         """Records a trace with this number of events; returns its path."""
-        path = os.path.join(self.work, f"{name}.hprof")
+        path = os.path.join(self.work, f"{name}.heapprof")
         if self.events_per_round is None:
             counts = []
             for rounds in (20, 120):
-                small = os.path.join(self.work, "calibration.hprof")
+                small = os.path.join(self.work, "calibration.heapprof")
                 self.record(rounds, 0, LD_PRELOAD=self.library, HEAPPROF_OUTPUT=small)
                 counts.append(self.events(small)["events"])
                 os.unlink(small)
@@ -130,7 +130,7 @@ class Bench:
         shutil.rmtree(os.path.join(self.work, "cache", "heapprof", "index"), ignore_errors=True)
         self.add(label, "slice, first", self.analyze(*slice_, path), events)
         self.add(label, "slice, again", self.analyze(*slice_, path), 0)
-        compacted = os.path.join(self.work, "compacted.hprof")
+        compacted = os.path.join(self.work, "compacted.heapprof")
         figures = Figures([self.analyzer, "compact", path, "-o", compacted], self.environment)
         self.add(label, "compact", figures, events, os.path.getsize(compacted))
         self.add(label, "report, compacted", self.analyze("report", compacted), events)
@@ -177,7 +177,7 @@ def main():
                     and os.path.exists(INTERPRETER)):
                 bench.measure_heaptrack(label, length * 1e6)
             if not options.keep:
-                os.unlink(os.path.join(work, f"{name}.hprof"))
+                os.unlink(os.path.join(work, f"{name}.heapprof"))
     text = run.table(["trace", "command", "wall s", "cpu s", "M events/s", "peak MB", "file MB"], bench.rows)
     print(text, end="")
     if options.output:

@@ -37,7 +37,7 @@ def main():
         print("skipped: needs two processors")
         sys.exit(harness.SKIPPED)
     with tempfile.TemporaryDirectory(prefix="heapprof-campaign-") as folder:
-        trace = Path(folder) / "load.hprof"
+        trace = Path(folder) / "load.heapprof"
         program = subprocess.Popen([harness.program("hosts"), "load", "1"], stdout=subprocess.PIPE, text=True,
                                    preexec_fn=lambda: os.sched_setaffinity(0, {processors[0]}),
                                    env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace))

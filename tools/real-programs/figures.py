@@ -30,7 +30,7 @@ def report(heapprof, trace, *options):
 def of(program, traces, heapprof):
     """The row of `program`; row["problems"] has a sentence for each problem."""
     problems = []
-    files = sorted(traces.glob("*.hprof*"), key=lambda path: -path.stat().st_size)
+    files = sorted(traces.glob("*.heapprof*"), key=lambda path: -path.stat().st_size)
     row = {"name": program.name, "traces": len(files), "trace_bytes": sum(path.stat().st_size for path in files)}
     log = traces / "log"
     if log.exists():
@@ -132,7 +132,7 @@ def forked(trace):
 
 
 def name_of(path):
-    return path.name.split(".hprof")[0].rsplit(".", 1)[0]
+    return path.name.split(".heapprof")[0].rsplit(".", 1)[0]
 
 
 def last_of_process(trace, files):
@@ -142,7 +142,7 @@ def last_of_process(trace, files):
 
 
 def process_of(path):
-    return path.name.split(".hprof")[0].rsplit(".", 1)[1]
+    return path.name.split(".heapprof")[0].rsplit(".", 1)[1]
 
 
 def witnessed(heapprof, trace, witness_file):

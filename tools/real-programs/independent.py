@@ -129,7 +129,7 @@ def compare(name, options, folder):
     command = PROGRAMS[name][1]
     prepare(name, folder)
     alone = run(command, folder)
-    trace = folder / "t.hprof"
+    trace = folder / "t.heapprof"
     recorded = run(command, folder, LD_PRELOAD=recorder(options), HEAPPROF_OUTPUT=str(trace), HEAPPROF_LOG="off")
     row = {"name": name, "same": alone is not None and recorded is not None and
            (alone.returncode, alone.stdout) == (recorded.returncode, recorded.stdout)}
@@ -217,7 +217,7 @@ def jemalloc_class(size):
 def redis(options, folder):
     """(redis' used_memory, the same from the trace). Redis adds up malloc_usable_size of the blocks that
     zmalloc and related functions returned."""
-    trace, socket = folder / "r.hprof", folder / "s"
+    trace, socket = folder / "r.heapprof", folder / "s"
     def ask(*command):
         return run(["redis-cli", "-s", socket, *command], folder).stdout
     server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--hz", "1"],
@@ -281,7 +281,7 @@ def python_growth(options, folder):
     tracemalloc allocates its own data with malloc, too."""
     command = ["/usr/bin/python3", "-s", "-S", "-c", GROWTH]
     growth = int(run([*command, "tracemalloc"], folder).stdout)
-    trace = folder / "p.hprof"
+    trace = folder / "p.heapprof"
     run([*command, "marks"], folder, LD_PRELOAD=recorder(options), HEAPPROF_OUTPUT=str(trace))
     times = mark_times(options, trace)
     one, two = (report(options, trace, "--to", f"{times[name]}ns")["heap"]["leaked_bytes"] for name in ("one", "two"))

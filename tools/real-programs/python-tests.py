@@ -55,7 +55,7 @@ def unequal(plain, recorded):
 
 def trace_problem(heapprof, traces):
     """(The problem with the largest trace, which is that of the main process, or None; its number of events)."""
-    files = sorted(traces.glob("*.hprof*"), key=lambda path: -path.stat().st_size)
+    files = sorted(traces.glob("*.heapprof*"), key=lambda path: -path.stat().st_size)
     if not files:
         return "no trace was written", 0
     status, result, errors = figures.report(heapprof, files[0], "--no-symbols", "--top", "1")
@@ -72,7 +72,7 @@ def examine(module, options, library):
         traces = directory / "traces"
         traces.mkdir()
         variables = {"LD_PRELOAD": str(library), "HEAPPROF_CHILDREN": "on",
-                     "HEAPPROF_OUTPUT": str(traces / "%e.%p.hprof"),
+                     "HEAPPROF_OUTPUT": str(traces / "%e.%p.heapprof"),
                      "HEAPPROF_LOG_FILE": str(traces / "log")}
 
         def once(recorded, only=()):
@@ -91,7 +91,7 @@ def examine(module, options, library):
         recorded, cut, output = once(True)
         row["recorded_seconds"] = round(time.monotonic() - began, 1)
         row["problem"], row["events"] = trace_problem(options.build / "analyzer" / "heapprof", traces)
-        row["traces"] = len(list(traces.glob("*.hprof*")))
+        row["traces"] = len(list(traces.glob("*.heapprof*")))
         log = traces / "log"
         row["log"] = sorted({line.split(": ", 2)[-1]
                              for line in log.read_text(errors="replace").splitlines()}) if log.exists() else []

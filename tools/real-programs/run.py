@@ -151,7 +151,7 @@ def execute(program, work, recorded, library, witness, traces):
         for path in (directory, directory / "tmp"):
             shutil.chown(path, program.user, program.user)
     variables = {"LD_PRELOAD": str(library), "HEAPPROF_CHILDREN": "on",
-                 "HEAPPROF_OUTPUT": str(traces / "%e.%p.hprof"),
+                 "HEAPPROF_OUTPUT": str(traces / "%e.%p.heapprof"),
                  "HEAPPROF_LOG_FILE": str(traces / "log")}
     if program.witness and witness:
         variables["LD_PRELOAD"] += f":{witness}"

@@ -20,6 +20,7 @@
 #include "analyzer/launch/supervisor.h"
 #include "analyzer/launch/surviving_processes.h"
 #include "analyzer/launch/trace_pattern.h"
+#include "common/settings_grammar.h"
 
 namespace heapprof::cli {
 
@@ -29,7 +30,6 @@ constexpr int kWrongCommandLine = 2;
 constexpr int kOwnFailure = 125;
 constexpr int kCannotExecute = 126;
 constexpr int kNoSuchProgram = 127;
-constexpr const char* kDefaultPattern = "heapprof.%e.%p.hprof";
 
 int fail(int status, const std::string& text) {
   // Not print_message(): the advice about capabilities has several lines.
@@ -70,7 +70,7 @@ int run_record(const RecordOptions& options) {
   const char* const variable = std::getenv("HEAPPROF_OUTPUT");
   const std::string pattern = launch::absolute_pattern(options.output        ? *options.output
                                                        : variable != nullptr ? variable
-                                                                             : kDefaultPattern);
+                                                                             : kDefaultOutput);
   error = launch::run_as_user(privileges, [&] {
     std::string reason;
     launch::check_writable(pattern, reason);

@@ -113,7 +113,7 @@ std::string figures_text(const TraceFigures& figures) {
   return text;
 }
 
-/// "/tmp/heapprof.cc1.12.hprof, peak 81.0 MiB"
+/// "/tmp/heapprof.cc1.12.heapprof, peak 81.0 MiB"
 std::string path_and_peak(const TraceFigures& figures) {
   return figures.trace.path +
          (figures.error.empty() ? ", peak " + human_bytes(figures.peak_bytes) : ": cannot be read");

@@ -393,7 +393,7 @@ void declare_bundle(CLI::App& app, Chosen& chosen) {
   add_output(command, options->trace.output, "Write the copy to FILE; - is standard output");
   add_symbol_options(command, options->trace.symbols);
   choose(command, chosen, options, [](BundleOptions& read) {
-    refuse_terminal(read.trace.output, "a trace", "bundled.hprof");
+    refuse_terminal(read.trace.output, "a trace", "bundled.heapprof");
     read.trace.output_is_recording = true;
   });
 }

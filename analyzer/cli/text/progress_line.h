@@ -11,7 +11,7 @@ namespace heapprof::cli {
 /// erased by show(1, ...) and by the destructor.
 class ProgressLine {
  public:
-  /// `what` is what is being done: "Reading trace.hprof".
+  /// `what` is what is being done: "Reading trace.heapprof".
   explicit ProgressLine(const std::string& what);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;

@@ -136,7 +136,7 @@ const char* Settings::read_trusted_text(char* text) noexcept {
     if (*at == '%') path.add('%');
     path.add(*at);
   }
-  path.add("/heapprof.%e.%p.hprof");
+  path.add('/').add(kDefaultOutput);
   return path.overflowed() ? "whose HEAPPROF_DIRECTORY is too long" : nullptr;
 }
 

@@ -13,7 +13,7 @@ namespace heapprof::recorder {
 using heapprof::LogLevel;
 
 struct Settings {
-  char output[4096] = "heapprof.%e.%p.hprof";  ///< pattern of the trace's path
+  char output[4096] = "heapprof.%e.%p.heapprof";  ///< pattern of the trace's path
   LogLevel log = LogLevel::kWarn;
   char log_file[1024] = "";  ///< empty: standard error
   bool shadow_stack = true;

@@ -42,7 +42,7 @@ TEST_CASE("the help of a command reads no trace, on either side of the command, 
   const std::filesystem::path before = std::filesystem::current_path();
   const std::filesystem::path directory = trace.path() + ".directory";
   std::filesystem::create_directory(directory);
-  std::filesystem::copy_file(trace.path(), directory / "known.hprof");
+  std::filesystem::copy_file(trace.path(), directory / "known.heapprof");
   std::filesystem::current_path(directory);
   // bundle has a required option.
   for (const char* command : {"report", "bundle"}) {

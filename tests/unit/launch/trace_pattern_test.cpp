@@ -60,13 +60,13 @@ TEST_CASE("a name is fixed when nothing in it depends on the process") {
 TEST_CASE("an output that cannot be written is rejected before the program starts") {
   Folder folder;
   std::string error;
-  CHECK(check_writable(folder / "x.hprof", error));
+  CHECK(check_writable(folder / "x.heapprof", error));
   CHECK(check_writable(folder / "not/yet/there/%e.%p", error));
   CHECK(check_writable(folder / "%h/x", error));
   CHECK(std::filesystem::is_empty(folder / ""));
   folder.make("file");
-  for (const std::string& pattern : {folder / "file/x.hprof", folder / "file/%e/x", std::string("/proc/x.hprof"),
-                                     folder / "", folder / ".", std::string("/")}) {
+  for (const std::string& pattern : {folder / "file/x.heapprof", folder / "file/%e/x",
+                                     std::string("/proc/x.heapprof"), folder / "", folder / ".", std::string("/")}) {
     INFO(pattern);
     error.clear();
     CHECK(!check_writable(pattern, error));
@@ -107,12 +107,12 @@ TEST_CASE("the files that a process may have created by a pattern are found") {
     return paths;
   };
   using Paths = std::vector<std::string>;
-  const std::string one = folder.make("t.ls.12.hprof"), again = folder.make("t.ls.12.hprof.1"),
-                    other = folder.make("t.cat.12.hprof.22");
-  folder.make("t.ls.13.hprof");
-  folder.make("t.ls.12.hprof.old");
-  folder.make("t.ls.12.hprof.1.gz");
-  CHECK(found(folder / "t.%e.%p.hprof", 12) == Paths{other, one, again});
+  const std::string one = folder.make("t.ls.12.heapprof"), again = folder.make("t.ls.12.heapprof.1"),
+                    other = folder.make("t.cat.12.heapprof.22");
+  folder.make("t.ls.13.heapprof");
+  folder.make("t.ls.12.heapprof.old");
+  folder.make("t.ls.12.heapprof.1.gz");
+  CHECK(found(folder / "t.%e.%p.heapprof", 12) == Paths{other, one, again});
   const std::string in_folder = folder.make("host/12.1700000000");
   CHECK(found(folder / "%h/%p.%t", 12) == Paths{in_folder});
   const std::string plain = folder.make("a[b]*?\\"), plain_again = folder.make("a[b]*?\\.3");

@@ -48,7 +48,7 @@ TEST_CASE("A block is never larger than readers allow") {
 
 TEST_CASE("Without variables the documented defaults are used") {
   const Settings settings = read({});
-  CHECK(std::string(settings.output) == "heapprof.%e.%p.hprof");
+  CHECK(std::string(settings.output) == heapprof::kDefaultOutput);
   CHECK(settings.log == LogLevel::kWarn);
   CHECK(settings.shadow_stack);
   CHECK(settings.max_depth == 1024);
@@ -96,5 +96,5 @@ TEST_CASE("The echo contains every setting") {
   settings.max_depth = 77;
   const std::string echo(text, settings.echo(text, sizeof text));
   CHECK(echo.find("HEAPPROF_MAX_DEPTH=77\n") != std::string::npos);
-  CHECK(echo.find("HEAPPROF_OUTPUT=heapprof.%e.%p.hprof\n") != std::string::npos);
+  CHECK(echo.find("HEAPPROF_OUTPUT=heapprof.%e.%p.heapprof\n") != std::string::npos);
 }

@@ -31,7 +31,7 @@ TEST_CASE("The escapes of a pattern are expanded, and names cannot leave the dir
 
 TEST_CASE("The trace is private, its directories are created, and no file is overwritten") {
   Folder folder;
-  const std::string wanted = folder / "new/deep/t.hprof";
+  const std::string wanted = folder / "new/deep/t.heapprof";
   TraceStorage first, second;
   REQUIRE(first.create(wanted.c_str(), "p", 0, 0) == nullptr);
   first.publish_header();
@@ -41,10 +41,10 @@ TEST_CASE("The trace is private, its directories are created, and no file is ove
   REQUIRE(second.create(wanted.c_str(), "p", 0, 0) == nullptr);
   CHECK(second.path() == wanted + ".1");
 
-  std::filesystem::create_symlink(folder / "victim", folder / "link.hprof");
+  std::filesystem::create_symlink(folder / "victim", folder / "link.heapprof");
   TraceStorage third;
-  REQUIRE(third.create((folder / "link.hprof").c_str(), "p", 0, 0) == nullptr);
-  CHECK(third.path() == folder / "link.hprof.1");
+  REQUIRE(third.create((folder / "link.heapprof").c_str(), "p", 0, 0) == nullptr);
+  CHECK(third.path() == folder / "link.heapprof.1");
   CHECK_FALSE(std::filesystem::exists(folder / "victim"));
 
   FileHeader header;
