@@ -1,12 +1,12 @@
 #include "analyzer/model/call_tree.h"
 
-#include <bit>
 #include <map>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
 
+#include "analyzer/model/index_table.h"
 #include "common/trace_format.h"
 
 namespace heapprof::model {
@@ -39,27 +39,6 @@ std::string to_hex(const std::string& bytes) {
   }
   return result;
 }
-
-/// Finds entries of a vector by their contents: an open-addressing hash table of indices, 4 bytes each, at most half
-/// full. It does not grow: at most `max_entries` can be added.
-class IndexTable {
- public:
-  explicit IndexTable(std::size_t max_entries) : slots_(std::bit_ceil(2 * max_entries + 2), kFree) {}
-
-  /// The index with this hash for which `matches(index)` is true; else the one that `add()` returns, which is stored.
-  template <typename Matches, typename Add>
-  std::uint32_t find_or_add(std::uint64_t hash, Matches&& matches, Add&& add) {
-    const std::size_t mask = slots_.size() - 1;
-    for (std::size_t i = (hash * 0x9e3779b97f4a7c15u >> 20) & mask;; i = (i + 1) & mask) {
-      if (slots_[i] == kFree) return slots_[i] = add();
-      if (matches(slots_[i])) return slots_[i];
-    }
-  }
-
- private:
-  static constexpr std::uint32_t kFree = 0xffffffff;
-  std::vector<std::uint32_t> slots_;
-};
 
 class Linker {
  public:
@@ -115,7 +94,7 @@ class Linker {
   std::uint32_t address_of(std::uint32_t module, std::uint64_t offset) {
     const CodeAddress wanted{module, offset};
     return address_table_.find_or_add(
-        offset * 31 + module, [&](std::uint32_t at) { return tree_.addresses[at] == wanted; },
+        module, offset, [&](std::uint32_t at) { return tree_.addresses[at] == wanted; },
         [&] {
           tree_.addresses.push_back(wanted);
           return static_cast<std::uint32_t>(tree_.addresses.size() - 1);
@@ -124,7 +103,7 @@ class Linker {
 
   std::uint32_t child_of(std::uint32_t parent, std::uint32_t address) {
     return node_table_.find_or_add(
-        std::uint64_t{parent} << 32 | address,
+        parent, address,
         [&](std::uint32_t at) { return tree_.nodes[at].parent == parent && tree_.nodes[at].address == address; },
         [&] { return add_node(parent, address, tree_.nodes[parent].truncated); });
   }
