@@ -19,6 +19,8 @@
 #include <new>
 #include <sys/mman.h>
 
+#include "analyzer/base/mix_bits.h"
+
 namespace heapprof::replay {
 
 /// A live block.
@@ -43,10 +45,7 @@ class BlockTable {
   /// The hash that the other functions take; a caller that prefetches computes it once. Eight consecutive numbers
   /// share a group: in compacted traces, where blocks are numbered consecutively, an allocation finds its group in
   /// the cache. Addresses are multiples of eight, so each has its own hash.
-  static std::uint64_t hash_of(std::uint64_t address) noexcept {
-    const std::uint64_t product = (address >> 3) * 0x9e3779b97f4a7c15u;
-    return product ^ product >> 32 ^ (address & 7);
-  }
+  static std::uint64_t hash_of(std::uint64_t address) noexcept { return mix_bits(address >> 3) ^ (address & 7); }
 
   /// Prefetches the control bytes. Call it first, some events ahead.
   void prefetch_group(std::uint64_t hash) const noexcept { __builtin_prefetch(&control_[group_of(hash)], 1); }
@@ -120,6 +119,12 @@ class BlockTable {
     *control_byte(entry) = was_never_full ? kNeverUsed : kUsed;
     unused_left_ += was_never_full;
     --size_;
+  }
+
+  /// How many groups find(address) loads, for tests. Precondition: there is a block at `address`.
+  std::size_t groups_probed(std::uint64_t address) noexcept {
+    const auto group = static_cast<std::size_t>(find(address) - entries_) / kGroup;
+    return ((group - group_of(hash_of(address))) & mask_) + 1;
   }
 
   template <typename Visit>

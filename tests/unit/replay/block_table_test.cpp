@@ -44,3 +44,27 @@ TEST_CASE("The table has the contents of a map") {
   });
   CHECK(seen == expected.size());
 }
+
+TEST_CASE("A lookup loads few groups of the table, at whatever distance blocks are") {
+  // Blocks of equal size that were allocated one after the other are at equal distances. A multiplication by the
+  // golden ratio alone puts those at the first three distances side by side.
+  for (const std::uint64_t distance : {87'568, 370'944, 123'648, 5'712, 16, 32, 48, 4'096, 1 << 20}) {
+    BlockTable table;
+    constexpr std::uint64_t kBlocks = 20'000;
+    for (std::uint64_t i = 0; i < kBlocks; ++i) {
+      bool fresh;
+      table.insert(0x7f1234560010 + i * distance, fresh);
+    }
+    std::uint64_t probed = 0;
+    for (std::uint64_t i = 0; i < kBlocks; ++i) probed += table.groups_probed(0x7f1234560010 + i * distance);
+    INFO(distance);
+    CHECK(static_cast<double>(probed) / kBlocks < 1.2);
+  }
+}
+
+TEST_CASE("Blocks that a compacted trace numbers consecutively share groups") {
+  BlockTable table;
+  bool fresh;
+  for (std::uint64_t number = 64; number < 72; ++number) table.insert(number, fresh);
+  for (std::uint64_t number = 64; number < 72; ++number) CHECK(table.groups_probed(number) == 1);
+}
