@@ -39,8 +39,10 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
   ChurnCosts total;
   for (const ChurnCosts& costs : churn.costs()) total += costs;
   StackNames names(profile, options.trace.symbols);
-  auto sites = costs_by_site(profile, names, churn.costs(),
-                             [](const ChurnCosts& costs) { return costs.short_lived + costs.temporary; });
+  // The stacks of a site that have no short-lived block count, too: the share of a site is that of all its blocks.
+  auto sites = costs_by_site(
+      profile, names, churn.costs(), [](const ChurnCosts& costs) { return costs.short_lived + costs.temporary; },
+      [](const ChurnCosts& costs) { return costs.allocations != 0; });
   const std::size_t all = sites.size();
   if (options.top != 0 && sites.size() > options.top) sites.resize(options.top);
   if (options.trace.json) {

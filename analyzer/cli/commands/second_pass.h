@@ -39,29 +39,32 @@ struct SiteCosts {
   std::uint32_t node = 0;  ///< its stack with the highest rank
 };
 
-/// At most so many stacks, those with the highest ranks, are grouped: looking up more names would take too long.
-inline constexpr std::size_t kMaxStacksBySite = 20'000;
-
-/// The call sites of the stacks with rank_of(costs) above 0, highest rank first.
-template <typename Costs, typename RankOf>
+/// The call sites of the stacks for which `counts(costs)` is true, each with the sum over all these stacks, highest
+/// rank first. Sites whose rank is 0 are left out.
+template <typename Costs, typename RankOf, typename Counts>
 std::vector<SiteCosts<Costs>> costs_by_site(const model::Profile& profile, StackNames& names,
-                                            const std::vector<Costs>& costs, RankOf&& rank_of) {
+                                            const std::vector<Costs>& costs, RankOf&& rank_of, Counts&& counts) {
   std::vector<std::uint32_t> nodes;
   for (std::uint32_t node = 0; node < profile.nodes.size(); ++node)
-    if (rank_of(costs[node]) != 0) nodes.push_back(node);
+    if (counts(costs[node])) nodes.push_back(node);
   std::stable_sort(nodes.begin(), nodes.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return rank_of(costs[a]) > rank_of(costs[b]); });
-  if (nodes.size() > kMaxStacksBySite) nodes.resize(kMaxStacksBySite);
   names.resolve(nodes);
+  const CallSites grouped = group_by_site(profile, names, nodes);
   std::vector<SiteCosts<Costs>> sites;
-  for (const SiteGroup& group : group_by_site(names, nodes)) {
-    SiteCosts<Costs> site{group.frame, {}, group.nodes.front()};
-    for (const std::uint32_t node : group.nodes) site.costs += costs[node];
-    sites.push_back(std::move(site));
-  }
+  for (const CallSite& site : grouped.sites) sites.push_back({site.frame, {}, site.node});
+  for (const std::uint32_t node : nodes) sites[grouped.site_of_node[node]].costs += costs[node];
+  std::erase_if(sites, [&](const auto& site) { return rank_of(site.costs) == 0; });
   std::stable_sort(sites.begin(), sites.end(),
                    [&](const auto& a, const auto& b) { return rank_of(a.costs) > rank_of(b.costs); });
   return sites;
+}
+
+/// The same for costs that are all 0 in the stacks whose rank is 0.
+template <typename Costs, typename RankOf>
+std::vector<SiteCosts<Costs>> costs_by_site(const model::Profile& profile, StackNames& names,
+                                            const std::vector<Costs>& costs, RankOf&& rank_of) {
+  return costs_by_site(profile, names, costs, rank_of, [&](const Costs& of_stack) { return rank_of(of_stack) != 0; });
 }
 
 }  // namespace heapprof::cli

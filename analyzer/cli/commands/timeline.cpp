@@ -11,7 +11,6 @@
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/call_sites.h"
 #include "analyzer/cli/text/frame_text.h"
-#include "analyzer/cli/text/ranking.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/text_style.h"
@@ -25,18 +24,16 @@ namespace {
 
 using Format = TimelineOptions::Format;
 
-/// Stacks that are looked up for the sites: the largest at the peak, which have nearly all of its bytes.
-constexpr std::size_t kMaxStacks = 2'000;
-
 /// Shorter idle times are not shown. While a program allocates, resident memory is sampled every 10 ms.
 constexpr std::uint64_t kMinIdleNs = 100'000'000;
 
 /// What is known of a call site besides its label.
-std::string detail_of(const CallSite& site) {
+std::string detail_of(const CallSite& site, const StackNames& names) {
   const Frame& frame = site.frame;
   if (!frame.file.empty()) return frame.file + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
   if (!frame.function.empty()) return unresolved_name(frame);
-  return site.called_from.empty() ? std::string() : "called from " + short_function(site.called_from);
+  const std::string caller = named_caller(names, site.node);
+  return caller.empty() ? std::string() : "called from " + short_function(caller);
 }
 
 void add_samples(const model::Profile& profile, render::Timeline& timeline) {
@@ -93,27 +90,52 @@ void add_samples(const model::Profile& profile, render::Timeline& timeline) {
   if (paused) add_pause(paused_at, end);
 }
 
+/// The stacks whose blocks are counted, the largest at the peak first. A block that was freed in a slice before its
+/// peak leaves no cost at its stack, so in a slice every node may be a stack.
+std::vector<std::uint32_t> stacks_of(const model::Profile& profile) {
+  std::vector<std::uint32_t> nodes;
+  for (std::uint32_t node = 0; node < profile.nodes.size(); ++node)
+    if (profile.slice || !profile.nodes[node].costs.empty()) nodes.push_back(node);
+  std::stable_sort(nodes.begin(), nodes.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return profile.nodes[a].costs.peak_bytes > profile.nodes[b].costs.peak_bytes;
+  });
+  return nodes;
+}
+
+/// The call sites that have most bytes at the peak, each with the live bytes of all its stacks.
 void add_sites(const TimelineOptions& options, const replay::Analysis& analysis, render::Timeline& timeline) {
   const model::Profile& profile = analysis.profile();
-  std::vector<RankedStack> stacks = rank_stacks(profile, Cost::kPeak);
-  if (stacks.size() > kMaxStacks) stacks.resize(kMaxStacks);
-  if (stacks.empty() || options.sites == 0) return;
-  std::vector<std::uint32_t> nodes;
-  for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
+  if (options.sites == 0) return;
+  const std::vector<std::uint32_t> nodes = stacks_of(profile);
   StackNames names(profile, options.trace.symbols);
   names.resolve(nodes);
-  const CallSites sites = find_call_sites(profile, names, nodes, options.sites);
+  const CallSites all = group_by_site(profile, names, nodes);
+  std::vector<model::Costs> costs(all.sites.size());
+  for (const std::uint32_t node : nodes) costs[all.site_of_node[node]] += profile.nodes[node].costs;
+  std::vector<std::uint32_t> shown;
+  for (std::uint32_t site = 0; site < all.sites.size(); ++site)
+    if (costs[site].peak_blocks != 0 && all.sites[site].frame.module != nullptr) shown.push_back(site);
+  std::stable_sort(shown.begin(), shown.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return costs[a].peak_bytes > costs[b].peak_bytes; });
+  if (shown.size() > options.sites) shown.resize(options.sites);
+  if (shown.empty()) return;
+
+  std::vector<std::uint32_t> position(all.sites.size(), model::kNoIndex);
+  for (std::uint32_t i = 0; i < shown.size(); ++i) position[shown[i]] = i;
+  std::vector<std::uint32_t> position_of_node = all.site_of_node;
+  for (std::uint32_t& site : position_of_node)
+    if (site != model::kNoIndex) site = position[site];
   ProgressLine progress("Reading " + options.trace.trace + " again");
-  auto series = analysis.live_by_group(sites.site_of_node, static_cast<std::uint32_t>(sites.sites.size()),
+  auto series = analysis.live_by_group(position_of_node, static_cast<std::uint32_t>(shown.size()),
                                        [&](double share, std::uint64_t events) { progress.show(share, events); });
-  for (std::size_t i = 0; i < sites.sites.size(); ++i) {
-    const CallSite& from = sites.sites[i];
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    const CallSite& from = all.sites[shown[i]];
     render::Timeline::Site site;
     site.label = from.frame.function.empty() ? unresolved_name(from.frame) : short_function(from.frame.function);
-    site.detail = detail_of(from);
+    site.detail = detail_of(from, names);
     site.module = base_name(from.frame.module->path);
     site.bytes = std::move(series[i]);
-    site.peak_bytes = from.peak_bytes;
+    site.peak_bytes = costs[shown[i]].peak_bytes;
     timeline.sites.push_back(std::move(site));
   }
 }

@@ -110,17 +110,6 @@ bool is_allocation_machinery(const std::string& function) {
   return is_of_cxx_library(name) || starts_with_any(name, kAllocators);
 }
 
-namespace {
-
-/// The name of the first caller of `frame`, a frame of `stack`, that has one.
-std::string named_caller(const std::vector<Frame>& stack, const Frame& frame) {
-  const auto at = std::find_if(stack.begin() + (&frame - stack.data()), stack.end(),
-                               [](const Frame& caller) { return !caller.function.empty(); });
-  return at == stack.end() ? std::string() : at->function;
-}
-
-}  // namespace
-
 std::size_t frames_of_machinery(const std::vector<Frame>& stack) {
   const auto at = std::find_if(stack.begin(), stack.end(),
                                [](const Frame& frame) { return !is_allocation_machinery(frame.function); });
@@ -129,49 +118,91 @@ std::size_t frames_of_machinery(const std::vector<Frame>& stack) {
 
 const Frame& call_site_of(const std::vector<Frame>& stack) { return stack[frames_of_machinery(stack)]; }
 
-std::vector<SiteGroup> group_by_site(const StackNames& names, const std::vector<std::uint32_t>& nodes) {
-  std::vector<SiteGroup> groups;
-  std::unordered_map<std::string, std::size_t> known;
-  for (const std::uint32_t node : nodes) {
-    const std::vector<Frame> stack = names.stack(node);
-    const Frame frame = stack.empty() ? Frame{} : call_site_of(stack);
-    const auto [position, fresh] = known.try_emplace(stack.empty() ? std::string() : key_of(frame), groups.size());
-    if (fresh) groups.push_back({frame, {}});
-    groups[position->second].nodes.push_back(node);
-  }
-  return groups;
-}
+namespace {
 
-CallSites find_call_sites(const model::Profile& profile, const StackNames& names,
-                          const std::vector<std::uint32_t>& nodes, std::size_t max_sites) {
+/// Finds the frame of a stack's call site from that of its caller's stack. The frames of a code address are named and
+/// examined once, in however many nodes it is.
+class SiteFrames {
+ public:
+  SiteFrames(const model::Profile& profile, const StackNames& names)
+      : profile_(profile), names_(names), of_address_(profile.addresses.size()) {}
+
+  /// The number of the call site's frame of the stack `node`; kNoIndex: the stack has no frames. `of_caller`: the
+  /// same of the node's parent.
+  std::uint32_t of(std::uint32_t node, std::uint32_t of_caller) {
+    const std::uint32_t address = profile_.nodes[node].address;
+    if (address == model::kNoIndex) return of_caller;
+    Frames& frames = of_address_[address];
+    if (frames.outermost == model::kNoIndex) examine(node, frames);
+    if (frames.site != model::kNoIndex) return frames.site;
+    return of_caller != model::kNoIndex ? of_caller : frames.outermost;
+  }
+
+  const Frame& frame(std::uint32_t number) const { return frames_[number]; }
+  std::size_t size() const noexcept { return frames_.size(); }
+
+ private:
+  /// Numbers of frames of an address.
+  struct Frames {
+    std::uint32_t site = model::kNoIndex;  ///< the innermost outside the machinery; kNoIndex: there is none
+    std::uint32_t outermost = model::kNoIndex;
+  };
+
+  std::uint32_t add(const Frame& frame) {
+    frames_.push_back(frame);
+    return static_cast<std::uint32_t>(frames_.size() - 1);
+  }
+  void examine(std::uint32_t node, Frames& frames) {
+    const std::vector<Frame> all = names_.frames_of_node(node);
+    const auto site = std::find_if(all.begin(), all.end(),
+                                   [](const Frame& frame) { return !is_allocation_machinery(frame.function); });
+    frames.outermost = add(all.back());
+    if (site != all.end()) frames.site = add(*site);
+  }
+
+  const model::Profile& profile_;
+  const StackNames& names_;
+  std::vector<Frames> of_address_;
+  std::vector<Frame> frames_;
+};
+
+}  // namespace
+
+CallSites group_by_site(const model::Profile& profile, const StackNames& names,
+                        const std::vector<std::uint32_t>& nodes) {
+  std::vector<bool> wanted(profile.nodes.size(), false);
+  for (std::uint32_t node : nodes)
+    for (; node != 0 && !wanted[node]; node = profile.nodes[node].parent) wanted[node] = true;
+  SiteFrames frames(profile, names);
+  std::vector<std::uint32_t> frame_of_node(profile.nodes.size(), model::kNoIndex);
+  for (std::uint32_t node = 1; node < profile.nodes.size(); ++node)
+    if (wanted[node]) frame_of_node[node] = frames.of(node, frame_of_node[profile.nodes[node].parent]);
+
   CallSites result;
   result.site_of_node.assign(profile.nodes.size(), model::kNoIndex);
   std::unordered_map<std::string, std::uint32_t> known;
+  std::vector<std::uint32_t> site_of_frame(frames.size() + 1, model::kNoIndex);  // the last: stacks without frames
   for (const std::uint32_t node : nodes) {
-    const std::vector<Frame> stack = names.stack(node);
-    if (stack.empty()) continue;
-    const Frame& frame = call_site_of(stack);
-    const auto [position, fresh] = known.try_emplace(key_of(frame), static_cast<std::uint32_t>(result.sites.size()));
-    if (fresh)
-      result.sites.push_back({frame, 0, frame.function.empty() ? named_caller(stack, frame) : std::string()});
-    result.sites[position->second].peak_bytes += profile.nodes[node].costs.peak_bytes;
-    result.site_of_node[node] = position->second;
+    const bool has_frames = frame_of_node[node] != model::kNoIndex;
+    std::uint32_t& site = has_frames ? site_of_frame[frame_of_node[node]] : site_of_frame.back();
+    if (site == model::kNoIndex) {
+      const Frame frame = has_frames ? frames.frame(frame_of_node[node]) : Frame{};
+      const auto [at, fresh] = known.try_emplace(has_frames ? key_of(frame) : std::string(),
+                                                 static_cast<std::uint32_t>(result.sites.size()));
+      if (fresh) result.sites.push_back({frame, node});
+      site = at->second;
+    }
+    result.site_of_node[node] = site;
   }
-  std::vector<std::uint32_t> order(result.sites.size());
-  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return result.sites[a].peak_bytes > result.sites[b].peak_bytes;
-  });
-  std::vector<CallSite> sorted;
-  std::vector<std::uint32_t> new_position(order.size(), model::kNoIndex);
-  for (std::uint32_t i = 0; i < order.size() && i < max_sites; ++i) {
-    new_position[order[i]] = i;
-    sorted.push_back(std::move(result.sites[order[i]]));
-  }
-  result.sites = std::move(sorted);
-  for (std::uint32_t& site : result.site_of_node)
-    if (site != model::kNoIndex) site = new_position[site];
   return result;
+}
+
+std::string named_caller(const StackNames& names, std::uint32_t node) {
+  const std::vector<Frame> stack = names.stack(node);
+  if (stack.empty()) return {};
+  const auto at = std::find_if(stack.begin() + static_cast<std::ptrdiff_t>(frames_of_machinery(stack)), stack.end(),
+                               [](const Frame& caller) { return !caller.function.empty(); });
+  return at == stack.end() ? std::string() : at->function;
 }
 
 }  // namespace heapprof::cli

@@ -14,36 +14,31 @@
 
 namespace heapprof::cli {
 
+/// Stacks with the same call site.
 struct CallSite {
-  Frame frame;                   ///< of the largest stack in it
-  std::uint64_t peak_bytes = 0;  ///< live at the profile's peak
-  std::string called_from;       ///< for an unresolved frame the nearest caller with a name, in that stack; or empty
+  Frame frame;             ///< of the first stack; without a module: stacks without frames
+  std::uint32_t node = 0;  ///< the first stack
 };
 
 struct CallSites {
-  std::vector<CallSite> sites;              ///< largest at the peak first
-  std::vector<std::uint32_t> site_of_node;  ///< by node of the profile: position in sites, or model::kNoIndex
+  std::vector<CallSite> sites;  ///< in the order of their first stacks
+  /// By node of the profile: position in sites; kNoIndex: the node is none of the stacks.
+  std::vector<std::uint32_t> site_of_node;
 };
 
-/// The largest call sites, at most `max_sites`, of the stacks `nodes`, which `names` has resolved.
-CallSites find_call_sites(const model::Profile& profile, const StackNames& names,
-                          const std::vector<std::uint32_t>& nodes, std::size_t max_sites);
+/// The stacks `nodes`, which `names` has resolved, by call site. Takes time for nodes and code addresses of the call
+/// tree, not for the frames of all stacks.
+CallSites group_by_site(const model::Profile& profile, const StackNames& names,
+                        const std::vector<std::uint32_t>& nodes);
+
+/// For a stack whose call site is unresolved: the nearest caller with a name; or empty.
+std::string named_caller(const StackNames& names, std::uint32_t node);
 
 /// Number of innermost frames of `stack` (not empty) that belong to the allocation machinery; less than its size.
 std::size_t frames_of_machinery(const std::vector<Frame>& stack);
 
 /// The call site of `stack` (not empty).
 const Frame& call_site_of(const std::vector<Frame>& stack);
-
-/// Stacks with the same call site.
-struct SiteGroup {
-  Frame frame;                       ///< of the first stack in it
-  std::vector<std::uint32_t> nodes;  ///< in the order given
-};
-
-/// The stacks `nodes`, resolved by `names`, grouped by call site, in the order of each group's first stack. Stacks
-/// without frames form one group whose frame has no module.
-std::vector<SiteGroup> group_by_site(const StackNames& names, const std::vector<std::uint32_t>& nodes);
 
 /// Whether `function` belongs to the allocation machinery.
 bool is_allocation_machinery(const std::string& function);

@@ -62,6 +62,38 @@ TEST_CASE("timeline has the call sites by live bytes at the peak, and --sites li
   CHECK(one.number("/sites/0/peak_bytes") == kC);
 }
 
+TEST_CASE("timeline sums all stacks of a call site") {
+  // Each stack is a function of its own that calls the site. At the peak one block of each is live; another was
+  // freed.
+  constexpr std::uint32_t kStacks = 5'000;
+  constexpr std::uint32_t kOnlyFreed = 10;  // stacks of the site whose blocks are all freed before the peak
+  TraceBuilder builder;
+  auto& main = builder.stream();
+  main.thread(1, "main");
+  main.module(2, "/opt/many", "\x01", 0x400000, 0x400000, 0x1000000, true);
+  std::uint64_t time = 1 * kMs;
+  for (std::uint32_t i = 0; i < kStacks; ++i) {
+    main.node(2 * i + 1, 0, 2, 0x10000 + 16 * i);
+    main.node(2 * i + 2, 2 * i + 1, 2, 0x100);
+  }
+  for (std::uint32_t i = 0; i < kStacks; ++i) main.alloc(time += 1000, 0x1000000 + 4096 * i, 1000, 2 * i + 2);
+  const std::uint64_t all_live = time + 2 * kMs;
+  time += 4 * kMs;
+  for (std::uint32_t i = 0; i < kOnlyFreed; ++i) main.free(time += 1000, 0x1000000 + 4096 * i);
+  main.node(2 * kStacks + 1, 0, 2, 0x200);
+  main.alloc(time += 10 * kMs, 0x100, 100'000'000, 2 * kStacks + 1);
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  const Outcome timeline = run({"timeline", trace.path(), "--json"});
+  REQUIRE(timeline.count("/sites") == 2);
+  const std::string bytes = "/sites/1/bytes/";
+  CHECK(timeline.number("/sites/1/peak_bytes") == (kStacks - kOnlyFreed) * 1000);
+  CHECK(timeline.number(bytes + std::to_string(timeline.count("/sites/1/bytes") - 1)) ==
+        (kStacks - kOnlyFreed) * 1000);
+  const std::uint64_t width = timeline.number("/samples/time_ns/0");
+  CHECK(timeline.number(bytes + std::to_string(all_live / width)) == kStacks * 1000);
+}
+
 TEST_CASE("timeline --format csv has the same samples as JSON") {
   const KnownTrace trace;
   const Outcome json = run({"timeline", trace.path(), "--json"});
