@@ -109,8 +109,10 @@ void ElfSymbolTable::add_sized(std::vector<Symbol>& sized) {
     return is_better_name(b, a);
   });
   for (const Symbol& symbol : sized) {
+    const bool is_alias =
+        &symbol != sized.data() && (&symbol)[-1].begin == symbol.begin && (&symbol)[-1].end == symbol.end;
     sized_.add(symbol.begin, symbol.end, static_cast<std::uint32_t>(names_.size()));
-    names_.push_back(symbol.name);
+    names_.push_back({symbol.name, symbol.local, is_alias});
   }
   sized_.build();
 }
@@ -125,7 +127,7 @@ void ElfSymbolTable::add_unsized(std::vector<Symbol>& unsized, const std::vector
     std::uint64_t end = symbol.section_end;
     if (next != all_begins.end() && (end == 0 || *next < end)) end = *next;
     unsized_.add(symbol.begin, end, static_cast<std::uint32_t>(names_.size()));
-    names_.push_back(symbol.name);
+    names_.push_back({symbol.name, symbol.local, false});
   }
   unsized_.build();
 }
@@ -178,10 +180,20 @@ std::string ElfSymbolTable::tail_call_name_at(std::uint64_t address) const {
   return index == IntervalMap::kNone ? std::string() : tail_call_names_[index];
 }
 
+bool ElfSymbolTable::has_only_other_exported_names(std::uint64_t address, std::string_view name) const {
+  std::uint32_t index = sized_.find(address);
+  // The best of several aliases is the last one; local ones come first.
+  if (index == IntervalMap::kNone || names_[index].local) return false;
+  for (;; --index) {
+    if (!names_[index].local && without_version(names_[index].text) == name) return false;
+    if (!names_[index].is_alias) return true;
+  }
+}
+
 std::string ElfSymbolTable::name_at(std::uint64_t address) const {
   std::uint32_t index = sized_.find(address);
   if (index == IntervalMap::kNone) index = unsized_.find(address);
-  return index == IntervalMap::kNone ? std::string() : std::string(without_version(names_[index]));
+  return index == IntervalMap::kNone ? std::string() : std::string(without_version(names_[index].text));
 }
 
 }  // namespace heapprof::symbols

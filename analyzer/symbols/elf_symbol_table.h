@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analyzer/symbols/eh_frame_functions.h"
@@ -27,6 +28,10 @@ class ElfSymbolTable {
 
   /// The mangled name of the function at `address`, without a symbol version; empty: there is no symbol.
   std::string name_at(std::uint64_t address) const;
+
+  /// Whether the function at `address` has exported names (global or weak), but `name` is none of them: the name that
+  /// its source gives it is private, and name_at() is exported.
+  bool has_only_other_exported_names(std::uint64_t address, std::string_view name) const;
 
   /// A name for the function at `address`, which has no symbol, from exported functions with a tail call to it:
   /// kTailCallPrefix, their names, and "]". Empty: there are none, or too many.
@@ -47,13 +52,19 @@ class ElfSymbolTable {
     bool local;
   };
 
+  struct Name {
+    const char* text;
+    bool local;
+    bool is_alias;  ///< it has the same range as the name before
+  };
+
   static bool is_better_name(const Symbol& a, const Symbol& b);
   void add_sized(std::vector<Symbol>& sized);
   void add_unsized(std::vector<Symbol>& unsized, const std::vector<std::uint64_t>& all_begins);
   void add_tail_calls(Dwfl_Module* module, const std::vector<Symbol>& sized);
 
   EhFrameFunctions eh_frame_;
-  std::vector<const char*> names_;
+  std::vector<Name> names_;
   std::vector<std::string> tail_call_names_;
   IntervalMap sized_;       ///< index into names_
   IntervalMap unsized_;     ///< index into names_

@@ -31,6 +31,12 @@ bool is_public_name(const std::string& symbol, const std::string& name) {
   return !symbol.empty() && symbol.find('.') == std::string::npos && underscores(symbol) < underscores(name);
 }
 
+/// Whether `symbol` can be another name for the C function that its source calls `name`. It is the same name, with
+/// what the compiler of another language added, if it begins with `name` (Fortran: `name_`), or if `name` has scopes.
+bool is_c_alias(const std::string& symbol, const std::string& name) {
+  return symbol.find('.') == std::string::npos && name.find("::") == std::string::npos && !symbol.starts_with(name);
+}
+
 }  // namespace
 
 FileResolver::FileResolver(const Module& module, const Options& options, const RecordedProcess& process)
@@ -90,7 +96,9 @@ void FileResolver::name_by_symbol(std::uint64_t address, SourceFrame& outermost,
   } else if (name != symbol && is_same_function(name, outermost.function)) {
     // A suffix such as " [clone .isra.0]" is not a part of the function's name.
     outermost.function = name.substr(0, name.find(" [clone "));
-  } else if (name == symbol && is_public_name(symbol, outermost.function)) {
+  } else if (name == symbol && (is_public_name(symbol, outermost.function) ||
+                                (is_c_alias(symbol, outermost.function) &&
+                                 symbol_table_->has_only_other_exported_names(address, outermost.function)))) {
     outermost.function = std::move(name);
   }
 }

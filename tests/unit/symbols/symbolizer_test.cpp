@@ -449,6 +449,21 @@ TEST_CASE("a function without a symbol is named after the exported functions tha
   CHECK(stripped.frames.at(2).at(0).function.empty());
 }
 
+TEST_CASE("an exported name of a C function is preferred to a private one") {
+  std::map<std::string, std::uint64_t> at;
+  std::istringstream lines(output_of("cat '" + built("aliases_addresses") + "'"));
+  for (std::string name, address; lines >> name >> address;) at[name] = std::stoull(address, nullptr, 16);
+  for (const char* const file : {"aliases", "aliases_exported"}) {
+    INFO(file);
+    const ResolvedFrames resolved =
+        resolve(built(file), {at.at("read_it"), at.at("known_to_all"), at.at("decorated_")});
+    CHECK(resolved.frames.at(0).at(0).function == "read_it");
+    CHECK(resolved.frames.at(0).at(0).line == 2);
+    CHECK(resolved.frames.at(1).at(0).function == "known_to_all");
+    CHECK(resolved.frames.at(2).at(0).function == "decorated");
+  }
+}
+
 TEST_CASE("a symbol without a size ends where the next function with unwind information begins") {
   std::map<std::string, std::uint64_t> at;
   std::istringstream lines(output_of("cat '" + built("late_addresses") + "'"));
