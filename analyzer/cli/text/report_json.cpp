@@ -4,8 +4,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "analyzer/cli/text/message.h"
 #include "analyzer/cli/text/write_output.h"
 #include "analyzer/export/sink.h"
+#include "analyzer/render/units.h"
 
 namespace heapprof::cli {
 namespace {
@@ -184,10 +186,55 @@ class FrameTexts {
   std::vector<const std::string*> order_;
 };
 
+/// Between two frames of a stack.
+constexpr const char* kGap = ",\n        ";
+constexpr const char* kSharedGap = ",";
+
+/// The frames of a node, innermost first, as the text of a stack.
+std::string text_of_node(const StackNames& names, std::uint32_t node, FrameTexts& texts, const char* gap) {
+  std::string text;
+  for (const Frame& frame : names.frames_of_node(node)) {
+    if (!text.empty()) text += gap;
+    texts.append(text, frame);
+  }
+  return text;
+}
+
 }  // namespace
+
+FramesSize frames_size(const std::vector<RankedStack>& stacks, const StackNames& names) {
+  constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
+  std::vector<FramesSize> by_key(names.key_count(), {kUnknown, 0});
+  FrameTexts texts(false);
+  FramesSize sum;
+  for (const RankedStack& stack : stacks)
+    names.for_each_node(stack.node, [&](std::uint32_t node, std::uint32_t key) {
+      FramesSize& size = by_key[key];
+      if (size.frames == kUnknown) {
+        size.frames = names.frames_of_node(node).size();
+        size.bytes = text_of_node(names, node, texts, kGap).size() + (size.frames == 0 ? 0 : std::strlen(kGap));
+      }
+      sum.frames += size.frames;
+      sum.bytes += size.bytes;
+    });
+  return sum;
+}
+
+std::string size_warning(const FramesSize& size) {
+  // Python's json module needs 700 bytes for a frame of 285 bytes, text included.
+  constexpr std::uint64_t kMaxFrames = 1'000'000;
+  if (size.frames <= kMaxFrames) return {};
+  return "the stacks have " + render::exact_number(size.frames) + " frames, which are " +
+         render::human_bytes(size.bytes) +
+         " of JSON; a program that loads it whole needs more than twice that memory. " +
+         "--shared-frames writes each frame once; --top limits the stacks";
+}
 
 void write_report(const std::string& output, Json report, const std::vector<RankedStack>& stacks,
                   const StackNames& names, bool shared) {
+  if (!shared)
+    if (const std::string warning = size_warning(frames_size(stacks, names)); !warning.empty())
+      print_message(warning);
   const Json top = std::move(report["top"]);
   report.erase("top");
   std::string head = dump(report);
@@ -195,8 +242,8 @@ void write_report(const std::string& output, Json report, const std::vector<Rank
   exporter::Sink out(output);
   out.write(head);
   FrameTexts texts(shared);
-  std::unordered_map<std::uint32_t, std::string> text_of_address;
-  const char* const gap = shared ? "," : ",\n        ";
+  std::vector<std::string> text_of_key(names.key_count());
+  const char* const gap = shared ? kSharedGap : kGap;
   out.write(",\n  \"top\": [");
   for (std::size_t i = 0; i < stacks.size() && out.ok(); ++i) {
     std::string entry = line_of(top[i]);
@@ -206,12 +253,8 @@ void write_report(const std::string& output, Json report, const std::vector<Rank
     out.write(shared ? ",\"stack\":[" : ",\"stack\":[\n        ");
     bool first = true;
     names.for_each_node(stacks[i].node, [&](std::uint32_t node, std::uint32_t key) {
-      std::string& text = text_of_address[key];
-      if (text.empty())
-        for (const Frame& frame : names.frames_of_node(node)) {
-          if (!text.empty()) text += gap;
-          texts.append(text, frame);
-        }
+      std::string& text = text_of_key[key];
+      if (text.empty()) text = text_of_node(names, node, texts, gap);
       if (text.empty()) return;
       if (!std::exchange(first, false)) out.write(gap);
       out.write(text);

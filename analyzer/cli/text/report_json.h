@@ -35,9 +35,18 @@ Json frame_json(const Frame& frame);
 /// is that of the profile's total cost.
 Json report_json(const model::Profile& profile, Cost cost, const std::vector<RankedStack>& stacks,
                  const StackNames& names);
+/// What stacks take in a document in which every stack has its frames (not `shared`).
+struct FramesSize {
+  std::uint64_t frames = 0;
+  std::uint64_t bytes = 0;
+};
+FramesSize frames_size(const std::vector<RankedStack>& stacks, const StackNames& names);
+/// A sentence for the user if a reader that loads the whole document will need gigabytes of memory; else empty.
+std::string size_warning(const FramesSize& size);
+
 /// Writes `report` with the frames of its stacks, one stack at a time: all stacks of an interpreter are some hundred
 /// megabytes, in which few frames repeat. `shared`: each frame is written once, in "frames", and stacks are positions
-/// in it. Throws OutputError.
+/// in it; else the user is warned of a large document before it is written. Throws OutputError.
 void write_report(const std::string& output, Json report, const std::vector<RankedStack>& stacks,
                   const StackNames& names, bool shared);
 Json info_json(const model::Profile& profile);

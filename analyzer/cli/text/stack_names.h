@@ -38,11 +38,15 @@ class StackNames {
   /// The frames of one node: inlined functions, then the function itself. Empty for a node without code.
   std::vector<Frame> frames_of_node(std::uint32_t node) const;
   /// Calls visit(node, key) for the nodes of a stack, innermost first. Nodes with equal keys have the same frames.
+  /// Keys are below key_count().
   template <typename Visit>
   void for_each_node(std::uint32_t node, Visit&& visit) const {
-    for (; node != 0; node = profile_.nodes[node].parent)
-      visit(node, profile_.nodes[node].address * 2 + (profile_.nodes[node].guessed ? 1 : 0));
+    for (; node != 0; node = profile_.nodes[node].parent) {
+      const model::CallNode& call = profile_.nodes[node];
+      visit(node, call.address == model::kNoIndex ? 0 : call.address * 2 + (call.guessed ? 2 : 1));
+    }
   }
+  std::size_t key_count() const noexcept { return 2 * profile_.addresses.size() + 1; }
 
   /// The warnings of the lookup, one sentence each: first the share of unresolved addresses, then reasons and
   /// remedies.

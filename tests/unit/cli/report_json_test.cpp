@@ -1,9 +1,13 @@
 // What the JSON outputs have in common: threads, frames, integrity, and stacks with shared frames.
 #include <catch2/catch.hpp>
 
+#include "analyzer/cli/text/report_json.h"
+#include "analyzer/replay/analysis/analysis.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 
+using namespace heapprof;
+using namespace heapprof::cli;
 using namespace heapprof::test;
 
 TEST_CASE("JSON has every thread with its allocations") {
@@ -37,6 +41,34 @@ TEST_CASE("JSON has a frame's module, build id and addresses, and null for what 
   CHECK(report.at("/top/0/truncated") == "null");
   CHECK(report.at("/top/0/share").substr(0, 6) == "0.5714");  // 4 of 7 KiB
   CHECK(report.at("/symbol_warnings") != "[]");
+}
+
+TEST_CASE("the size of the frames in JSON is known before they are written") {
+  const KnownTrace trace;
+  const replay::Analysis analysis(trace.path(), {});
+  const std::vector<RankedStack> stacks = rank_stacks(analysis.profile(), Cost::kAllocated);
+  std::vector<std::uint32_t> nodes;
+  for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
+  StackNames names(analysis.profile(), {});
+  names.resolve(nodes);
+  const FramesSize size = frames_size(stacks, names);
+  const Outcome report = run({"report", trace.path(), "--json", "--cost", "allocated"});
+  std::size_t frames = 0;
+  for (std::size_t i = 0; i < report.count("/top"); ++i)
+    frames += report.count("/top/" + std::to_string(i) + "/stack");
+  CHECK(size.frames == frames);
+  // The stacks are all of the document behind "top" but figures and brackets.
+  const std::size_t top = report.out.size() - report.out.find("\"top\"");
+  CHECK(size.bytes < top);
+  CHECK(size.bytes > top - 150 * stacks.size() - 20);
+}
+
+TEST_CASE("a reader of many frames is warned, and told of --shared-frames") {
+  CHECK(size_warning({1'000'000, 300'000'000}).empty());
+  const std::string warning = size_warning({20'000'000, std::uint64_t{6} << 30});
+  CHECK(warning.find("20,000,000 frames") != std::string::npos);
+  CHECK(warning.find("6.00 GiB") != std::string::npos);
+  CHECK(warning.find("--shared-frames") != std::string::npos);
 }
 
 TEST_CASE("with --shared-frames a stack is a list of positions, and each frame is written once") {
