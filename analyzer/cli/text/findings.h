@@ -1,0 +1,46 @@
+// The call sites, helpers and keepers of a profile (analyzer/findings/), with names.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/cli/text/stack_names.h"
+#include "analyzer/findings/call_sites.h"
+#include "analyzer/findings/code_frames.h"
+#include "analyzer/findings/helpers.h"
+#include "analyzer/findings/origin.h"
+#include "analyzer/model/profile.h"
+
+namespace heapprof::cli {
+
+/// How call sites are found, as given on the command line.
+struct CallSiteOptions {
+  std::vector<std::string> helpers;  ///< --helper: extended regular expressions (POSIX), or parts of names
+  bool find_helpers = true;          ///< false: --no-helpers
+  std::vector<std::string> own;      ///< --own
+};
+
+/// Finds the helpers of a profile. `names` must have resolved all nodes with costs, and outlive this, as `profile`.
+class Findings {
+ public:
+  /// Throws std::invalid_argument with a sentence when a regular expression is invalid.
+  Findings(const model::Profile& profile, const StackNames& names, const CallSiteOptions& options);
+
+  const findings::CodeFrames& frames() const noexcept { return frames_; }
+  const findings::Helpers& helpers() const noexcept { return helpers_; }
+
+  /// A frame with its texts. Precondition: `frame` exists.
+  Frame frame(findings::FrameRef frame) const;
+
+ private:
+  const model::Profile& profile_;
+  const StackNames& names_;
+  findings::CodeFrames frames_;
+  findings::Helpers helpers_;
+};
+
+/// All nodes of `profile` with costs: the stacks whose frames Findings needs.
+std::vector<std::uint32_t> nodes_with_costs(const model::Profile& profile);
+
+}  // namespace heapprof::cli

@@ -1,0 +1,35 @@
+// Who keeps what it allocates: functions by the memory that was allocated in them and in everything they call, and
+// that is still held.
+//
+//   weight = bytes held * share of the bytes that are held * share of the blocks that are held
+//
+// A function that frees most of what it allocates weighs little, however much it holds at the moment. Where several
+// functions contain the same memory, only the innermost counts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/findings/code_frames.h"
+#include "analyzer/findings/held.h"
+#include "analyzer/findings/helpers.h"
+
+namespace heapprof::findings {
+
+struct Keeper {
+  std::uint32_t function = 0;  ///< in CodeFrames::functions()
+  FrameRef frame;              ///< in the stack that holds most
+  Held held;                   ///< inclusive: allocated in the function and below it, recursion counted once
+  Held allocated;              ///< inclusive: everything that was ever allocated there
+  double bytes_share = 0;      ///< held / allocated, 0 to 1
+  double blocks_share = 0;     ///< held / allocated, 0 to 1
+  double weight = 0;
+};
+
+/// The `max` functions with the highest weight. Helpers, standard libraries, the runtime, main functions and start-up
+/// code are left out.
+std::vector<Keeper> find_keepers(const CodeFrames& frames, const Helpers& helpers, const HeldByNode& held,
+                                 std::size_t max = 5);
+
+}  // namespace heapprof::findings

@@ -1,0 +1,70 @@
+// Where a function comes from: the program's own code, a third party, a standard library, or the runtime.
+//
+// Decided by what is known of one frame, in this order: a pattern of the user (--own), the module's path, the
+// function's name without its return type, the source path. Names decide before source paths, because without
+// information about inlined functions a line of a library's header may stand for a function of the program.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace heapprof::findings {
+
+enum class Origin : std::uint8_t {
+  kOwn,         ///< the program, and libraries beside it
+  kThirdParty,  ///< other libraries, and vendored sources
+  kStandard,    ///< standard libraries of C++ and Rust
+  kRuntime,     ///< libc, the loader, start-up code, allocators (malloc, operator new)
+  kUnresolved,  ///< no function name, in a module that is none of the runtime's
+};
+
+/// "own", "third_party", "standard", "runtime", "unknown": the values of "origin" in JSON.
+const char* name_of(Origin origin) noexcept;
+
+/// Whether a name or path matches a pattern of the user.
+using NamePattern = std::function<bool(const std::string& name)>;
+
+/// What is known of a frame.
+struct FrameFacts {
+  std::string_view function;     ///< demangled; empty: unresolved
+  std::string_view file;         ///< source path; empty: unknown
+  std::string_view module_path;  ///< empty: code outside every file
+};
+
+class OriginRules {
+ public:
+  /// `program`: path of the executable. Functions, source paths or module paths that one of `own` matches (anywhere)
+  /// are the program's own code.
+  explicit OriginRules(std::string program = {}, std::vector<NamePattern> own = {});
+
+  Origin of(const FrameFacts& frame) const;
+
+ private:
+  std::optional<Origin> of_module(std::string_view path) const;
+
+  std::string program_;
+  std::string program_folder_;  ///< with a slash at its end; empty: a folder of the system
+  std::vector<NamePattern> own_;
+};
+
+/// Whether `function` allocates for every program: malloc and its family, operator new, Rust's allocation functions.
+bool is_allocation_function(std::string_view function);
+
+/// Whether `function` is of a standard library: containers, allocators and smart pointers of libstdc++ and libc++,
+/// std, core and alloc of Rust. A return type is ignored.
+bool is_of_standard_library(std::string_view function);
+
+/// Whether `function` has the name of an allocation wrapper: xmalloc, g_realloc_n, zcalloc_usable, xstrdup.
+bool is_named_like_allocator(std::string_view function);
+
+/// Whether `function` starts a program or a thread: _start, __libc_start_main, start_thread, std::rt::lang_start.
+bool is_start_up(std::string_view function);
+
+/// Whether `function` is the program's main function: main, or main of a Rust crate.
+bool is_main(std::string_view function);
+
+}  // namespace heapprof::findings
