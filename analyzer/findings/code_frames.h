@@ -58,6 +58,9 @@ class CodeFrames {
   /// File and line; null: unresolved.
   const symbols::SourceFrame* source_of(FrameRef frame) const;
 
+  /// The name of a function; of an unresolved one, its module and its begin: "libfoo.so+0x12".
+  std::string name_of(std::uint32_t function) const;
+
   /// The frames of a stack, innermost first.
   std::vector<FrameRef> stack(std::uint32_t node) const;
 

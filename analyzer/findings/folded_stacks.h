@@ -39,6 +39,7 @@ struct FoldedStack {
 };
 
 /// Groups the stacks `nodes`; those that hold most first.
-std::vector<FoldedStack> fold(const CodeFrames& frames, const HeldByNode& held, std::span<const std::uint32_t> nodes);
+std::vector<FoldedStack> fold(const CodeFrames& frames, const Helpers& helpers, const HeldByNode& held,
+                              std::span<const std::uint32_t> nodes);
 
 }  // namespace heapprof::findings

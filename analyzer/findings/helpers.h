@@ -6,12 +6,15 @@
 //
 //   * at least 9/10 of the bytes that are allocated in it and below it are allocated by itself or through other
 //     helpers;
-//   * at most kMaxPositions of its call sites allocate: a parser's main rule or an interpreter's loop has more;
-//   * at least kMinCallers functions call it. A caller that allocates only through it counts with its own callers, if
-//     these are more: `String::append` above `String::grow`;
+//   * at most kMaxPositions of its lines allocate: a parser's main rule or an interpreter's loop has more;
+//   * at least kMinCallers functions call it. If its callers do nothing but call it, twice as many of their callers
+//     will do: those of `String::append` and `String::insert`, which call `String::grow`;
 //   * no caller has more than half of its blocks, or it has kManyCallers callers;
 //   * whether its blocks are freed depends on the caller: if nine tenths of the blocks of nearly every caller are
 //     never freed although the program frees most blocks, it keeps the memory itself (Cache::put).
+//
+// Functions that are recognised by name must allocate at least half of these bytes themselves: handle_malloc_stats()
+// allocates no memory for others.
 //
 // Standard libraries and the runtime are not helpers but always skipped, by their origin.
 #pragma once
@@ -38,12 +41,14 @@ struct Helper {
   std::uint64_t bytes = 0;        ///< allocated by it, or through other helpers that it calls
   std::uint64_t below_bytes = 0;  ///< allocated in it and in all functions below it; at least `bytes`
   std::uint64_t blocks = 0;       ///< allocated by it or through other helpers
-  std::uint32_t callers = 0;      ///< functions that call it, or call functions that do nothing but call it
-  std::uint64_t largest_caller_blocks = 0;
+  // By structure only:
+  std::uint32_t callers = 0;        ///< functions that call it
+  std::uint32_t caller_level = 1;   ///< 2: they call functions that do nothing but call it; 3: likewise
+  double largest_caller_share = 0;  ///< of its blocks, 0 to 1
 };
 
-/// Why a function is a helper, without its name: "called by 41 functions, the largest of which has 12 % of its
-/// blocks; 100 % of the bytes in and below it are its own".
+/// Why a function is a helper, without its name: "called by 41 functions, none of which has more than 12 % of its
+/// blocks; 100 % of the bytes allocated in and below it are allocated by itself or by helpers".
 std::string explain(const Helper& helper);
 
 class Helpers {
@@ -51,6 +56,7 @@ class Helpers {
   static constexpr std::uint32_t kMinCallers = 4;
   static constexpr std::uint32_t kManyCallers = 12;
   static constexpr std::uint32_t kMaxPositions = 8;
+  static constexpr double kMinDirectShare = 0.9;
 
   /// Finds the helpers among all functions of the profile. `frames` must have the frames of all stacks that
   /// allocated.

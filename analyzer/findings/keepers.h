@@ -3,8 +3,9 @@
 //
 //   weight = bytes held * share of the bytes that are held * share of the blocks that are held
 //
-// A function that frees most of what it allocates weighs little, however much it holds at the moment. Where several
-// functions contain the same memory, only the innermost counts.
+// A function that frees most of what it allocates weighs little, however much it holds at the moment. A block that a
+// realloc moves is one block that goes on: what it was before counts neither as allocated nor as freed. Where several
+// functions contain the same memory (at least kSameShare of it), only the innermost counts.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +18,14 @@
 
 namespace heapprof::findings {
 
+/// Functions that have at least this share of their memory in common hold the same memory.
+inline constexpr double kSameShare = 0.95;
+
 struct Keeper {
   std::uint32_t function = 0;  ///< in CodeFrames::functions()
-  FrameRef frame;              ///< in the stack that holds most
+  FrameRef frame;              ///< one of its frames
   Held held;                   ///< inclusive: allocated in the function and below it, recursion counted once
-  Held allocated;              ///< inclusive: everything that was ever allocated there
+  Held allocated;              ///< inclusive: everything that was allocated there, without what a realloc moved
   double bytes_share = 0;      ///< held / allocated, 0 to 1
   double blocks_share = 0;     ///< held / allocated, 0 to 1
   double weight = 0;

@@ -54,8 +54,8 @@ class OriginRules {
 /// Whether `function` allocates for every program: malloc and its family, operator new, Rust's allocation functions.
 bool is_allocation_function(std::string_view function);
 
-/// Whether `function` is of a standard library: containers, allocators and smart pointers of libstdc++ and libc++,
-/// std, core and alloc of Rust. A return type is ignored.
+/// Whether `function` is of the standard library of C++ (std, __gnu_cxx) or Rust (std, core, alloc, hashbrown). The
+/// methods of the program's types that implement a trait of these are not. A return type is ignored.
 bool is_of_standard_library(std::string_view function);
 
 /// Whether `function` has the name of an allocation wrapper: xmalloc, g_realloc_n, zcalloc_usable, xstrdup.
@@ -63,6 +63,10 @@ bool is_named_like_allocator(std::string_view function);
 
 /// Whether `function` starts a program or a thread: _start, __libc_start_main, start_thread, std::rt::lang_start.
 bool is_start_up(std::string_view function);
+
+/// Whether `function` of a standard library calls back: std::function, std::invoke, a thread's _M_run. Without
+/// information about inlined functions, the function that it calls may be a part of it.
+bool is_callback_caller(std::string_view function);
 
 /// Whether `function` is the program's main function: main, or main of a Rust crate.
 bool is_main(std::string_view function);

@@ -12,6 +12,8 @@
 // event, one cache line for each node.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -29,6 +31,12 @@ struct alignas(64) NodeCosts {
   std::uint64_t temporary_bytes = 0;
 };
 static_assert(sizeof(NodeCosts) == 64);
+
+/// Blocks of a node that a realloc replaced. Apart from NodeCosts, whose cache line is full: few events are reallocs.
+struct MovedBlocks {
+  std::uint64_t bytes = 0;
+  std::uint64_t blocks = 0;
+};
 
 class CostTracker {
  public:
@@ -68,6 +76,14 @@ class CostTracker {
     costs.temporary_bytes += temporary ? size : 0;
   }
 
+  /// The block that was freed last was replaced by a realloc.
+  void moved(std::uint32_t node, std::uint64_t size) {
+    if (node >= moved_.size()) [[unlikely]]
+      moved_.resize(std::max<std::size_t>(nodes_.size(), std::size_t{node} + 1));
+    moved_[node].bytes += size;
+    ++moved_[node].blocks;
+  }
+
   /// Changes live sums without an allocation, which never makes a peak: a part of a mapping was removed (and left
   /// two, one or no part of it), or was put back because munmap failed.
   void adjust(std::uint32_t node, std::int64_t bytes, std::int64_t blocks) {
@@ -85,6 +101,7 @@ class CostTracker {
       costs.allocations = costs.allocated_bytes = 0;
       costs.temporary = costs.temporary_bytes = 0;
     }
+    moved_.clear();
     peak_bytes_ = live_bytes_;
     peak_blocks_ = live_blocks_;
     peak_time_ = time;
@@ -98,6 +115,9 @@ class CostTracker {
   std::uint64_t peak_time() const noexcept { return peak_time_; }
 
   std::size_t node_count() const noexcept { return nodes_.size(); }
+  MovedBlocks moved_of(std::uint32_t node) const noexcept {
+    return node < moved_.size() ? moved_[node] : MovedBlocks{};
+  }
   /// The costs of `node` with valid peak_bytes and peak_blocks.
   NodeCosts settled(std::uint32_t node) const noexcept {
     NodeCosts costs = node < nodes_.size() ? nodes_[node] : NodeCosts{};
@@ -127,6 +147,7 @@ class CostTracker {
   }
 
   std::vector<NodeCosts> nodes_;
+  std::vector<MovedBlocks> moved_;  ///< by node; may be shorter than nodes_
   std::uint64_t live_bytes_ = 0;
   std::uint64_t live_blocks_ = 0;
   std::uint64_t peak_bytes_ = 0;

@@ -227,6 +227,14 @@ inline void Replay::free(std::size_t i, std::uint64_t hash) {
   blocks_.erase(block);
 }
 
+/// The block was freed by a realloc that allocated another one. Like an allocation, a block from before the slice does
+/// not count.
+void Replay::count_move(const Block& block) {
+  if ((block.thread & kNotSelected) != 0 || block.time < filter_.from_ticks) return;
+  heap_costs_.moved(block.node, block.size);
+  if (count_all_) all_costs_.moved(block.node, block.size);
+}
+
 /// Counts only when everything is selected: whether the unknown block matches the selection cannot be known.
 [[gnu::noinline]] void Replay::count_unmatched_free() noexcept {
   if (!selection_.all_blocks()) return;
@@ -267,6 +275,7 @@ void Replay::realloc_end(std::size_t i) {
     if (pending.block.address != 0) {
       heap_.frees += (pending.block.thread & kNotSelected) == 0;
       count_free<kResolve>(pending.block, pending.temporary, {stream.thread, events_[i].node, true});
+      if (events_[i].address != 0) count_move(pending.block);
       old_address = pending.block.address;
     } else {
       count_unmatched_free();

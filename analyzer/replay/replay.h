@@ -187,6 +187,7 @@ class Replay {
   void realloc_failed(const trace::MergedEvent& event);
   template <bool kResolve>
   void count_free(const Block& block, bool temporary, const FreedBy& by);
+  void count_move(const Block& block);
   void count_rare_free(const Block& block);
   template <bool kResolve>
   bool settle_tie(std::size_t i, std::uint64_t address, bool needs_free);

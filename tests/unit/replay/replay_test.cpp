@@ -110,6 +110,8 @@ TEST_CASE("A realloc is a free and an allocation, a failed realloc is a failure"
   CHECK(profile.events() == trace.events());
   CHECK(profile.heap.peak_bytes == 310);
   CHECK(profile.heap.leaked_bytes == 301);
+  CHECK(profile.totals.moved_bytes == 100);  // realloc(p, 0) frees, and the moved block of the unknown one is unknown
+  CHECK(profile.totals.moved_blocks == 1);
   check_equations(profile);
 }
 

@@ -1,0 +1,178 @@
+// Two walks over the call tree: the first sums what each function holds, the second finds out which of the functions
+// that weigh most hold the same memory, and which of these is the inner one. Most programs have few distinct sets of
+// such functions on their stacks, so the second walk sums by set (a bit for each function).
+#include "analyzer/findings/keepers.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+#include <utility>
+
+#include "analyzer/findings/tree_walk.h"
+
+namespace heapprof::findings {
+namespace {
+
+/// Compared with each other at a time: one bit each.
+constexpr std::size_t kMaxCompared = 64;
+
+double share(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0 : std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
+}
+
+/// What was allocated by a stack. Blocks of before a slice may be held without having been allocated in it.
+Held allocated_by(const model::Costs& costs, const Held& held) {
+  return {std::max(costs.allocated_bytes - std::min(costs.moved_bytes, costs.allocated_bytes), held.bytes),
+          std::max(costs.allocations - std::min(costs.moved_blocks, costs.allocations), held.blocks)};
+}
+
+bool can_keep(const Function& function) {
+  return function.origin != Origin::kStandard && function.origin != Origin::kRuntime && !function.is_main &&
+         !function.is_start_up;
+}
+
+std::vector<Keeper> weigh_functions(const CodeFrames& frames, const Helpers& helpers, const HeldByNode& held) {
+  struct Open {
+    Held held_before;
+    Held allocated_before;
+    std::uint32_t depth = 0;
+  };
+  const std::vector<model::CallNode>& nodes = frames.profile().nodes;
+  std::vector<Keeper> keepers(frames.functions().size());
+  std::vector<Open> open(keepers.size());
+  Held held_sum;
+  Held allocated_sum;
+  const auto difference = [](const Held& a, const Held& b) { return Held{a.bytes - b.bytes, a.blocks - b.blocks}; };
+  walk_tree(
+      nodes,
+      [&](std::uint32_t node) {
+        if (const std::uint32_t address = nodes[node].address; address != model::kNoIndex)
+          for (const std::uint32_t function : frames.functions_at(address))
+            if (Open& one = open[function]; one.depth++ == 0) {
+              one.held_before = held_sum;
+              one.allocated_before = allocated_sum;
+            }
+        held_sum += held[node];
+        allocated_sum += allocated_by(nodes[node].costs, held[node]);
+      },
+      [&](std::uint32_t node) {
+        if (const std::uint32_t address = nodes[node].address; address != model::kNoIndex)
+          for (const std::uint32_t function : frames.functions_at(address))
+            if (Open& one = open[function]; --one.depth == 0) {
+              keepers[function].held += difference(held_sum, one.held_before);
+              keepers[function].allocated += difference(allocated_sum, one.allocated_before);
+            }
+      });
+  for (std::uint32_t function = 0; function < keepers.size(); ++function) {
+    Keeper& keeper = keepers[function];
+    keeper.function = function;
+    keeper.frame = frames.functions()[function].frame;
+    keeper.bytes_share = share(keeper.held.bytes, keeper.allocated.bytes);
+    keeper.blocks_share = share(keeper.held.blocks, keeper.allocated.blocks);
+    keeper.weight = static_cast<double>(keeper.held.bytes) * keeper.bytes_share * keeper.blocks_share;
+  }
+  std::erase_if(keepers, [&](const Keeper& keeper) {
+    return keeper.held.bytes == 0 || helpers.skips(keeper.function) || !can_keep(frames.functions()[keeper.function]);
+  });
+  std::stable_sort(keepers.begin(), keepers.end(),
+                   [](const Keeper& a, const Keeper& b) { return a.weight > b.weight; });
+  return keepers;
+}
+
+/// What up to kMaxCompared functions hold in common, and how far inside the stacks they are.
+class Overlaps {
+ public:
+  Overlaps(const CodeFrames& frames, const HeldByNode& held, const std::vector<Keeper>& compared) {
+    const std::vector<model::CallNode>& nodes = frames.profile().nodes;
+    std::vector<std::uint8_t> number(frames.functions().size(), kMaxCompared);
+    for (std::size_t i = 0; i < compared.size(); ++i) number[compared[i].function] = static_cast<std::uint8_t>(i);
+    std::unordered_map<std::uint64_t, std::uint64_t> bytes_of_set;
+    std::array<std::vector<std::uint32_t>, kMaxCompared> depths;  // of the open frames, outermost first
+    std::uint64_t set = 0;
+    std::uint32_t depth = 0;
+    const auto for_frames = [&](std::uint32_t node, auto&& visit) {
+      if (const std::uint32_t address = nodes[node].address; address != model::kNoIndex) {
+        const std::span<const std::uint32_t> functions = frames.functions_at(address);
+        for (std::size_t i = functions.size(); i-- > 0;)
+          if (const std::uint8_t one = number[functions[i]]; one != kMaxCompared) visit(one);
+      }
+    };
+    walk_tree(
+        nodes,
+        [&](std::uint32_t node) {
+          for_frames(node, [&](std::uint8_t one) {
+            set |= std::uint64_t{1} << one;
+            depths[one].push_back(++depth);
+          });
+          if (held[node].bytes == 0 || set == 0) return;
+          bytes_of_set[set] += held[node].bytes;
+          for (std::uint64_t rest = set; rest != 0; rest &= rest - 1) {
+            const auto one = static_cast<std::size_t>(__builtin_ctzll(rest));
+            depth_sum_[one] += static_cast<double>(depths[one].back()) * static_cast<double>(held[node].bytes);
+          }
+        },
+        [&](std::uint32_t node) {
+          for_frames(node, [&](std::uint8_t one) {
+            depths[one].pop_back();
+            --depth;
+            if (depths[one].empty()) set &= ~(std::uint64_t{1} << one);
+          });
+        });
+    for (const auto& [members, bytes] : bytes_of_set)
+      for (std::uint64_t a = members; a != 0; a &= a - 1)
+        for (std::uint64_t b = members; b != 0; b &= b - 1)
+          common_[static_cast<std::size_t>(__builtin_ctzll(a))][static_cast<std::size_t>(__builtin_ctzll(b))] +=
+              bytes;
+  }
+
+  /// Whether two functions hold the same memory.
+  bool same(std::size_t a, std::size_t b) const {
+    const std::uint64_t larger = std::max(common_[a][a], common_[b][b]);
+    return static_cast<double>(common_[a][b]) >= kSameShare * static_cast<double>(larger);
+  }
+  /// Whether `a`, which holds the same memory as `b`, is further inside.
+  bool is_inner(std::size_t a, std::size_t b) const {
+    return depth_sum_[a] * static_cast<double>(common_[b][b]) > depth_sum_[b] * static_cast<double>(common_[a][a]);
+  }
+
+ private:
+  std::array<std::array<std::uint64_t, kMaxCompared>, kMaxCompared> common_{};  ///< bytes
+  std::array<double, kMaxCompared> depth_sum_{};                                ///< weighted by bytes
+};
+
+/// The first `max` of `compared`, of several that hold the same memory the innermost one.
+std::vector<Keeper> without_same(const std::vector<Keeper>& compared, const Overlaps& overlaps, std::size_t max) {
+  std::vector<std::size_t> chosen;
+  for (std::size_t i = 0; i < compared.size(); ++i) {
+    const auto same =
+        std::find_if(chosen.begin(), chosen.end(), [&](std::size_t one) { return overlaps.same(one, i); });
+    if (same == chosen.end()) {
+      if (chosen.size() < max) chosen.push_back(i);
+    } else if (overlaps.is_inner(i, *same) && compared[i].weight >= kSameShare * compared[*same].weight) {
+      *same = i;
+    }
+  }
+  std::vector<Keeper> result;
+  for (const std::size_t i : chosen) result.push_back(compared[i]);
+  std::stable_sort(result.begin(), result.end(),
+                   [](const Keeper& a, const Keeper& b) { return a.weight > b.weight; });
+  return result;
+}
+
+}  // namespace
+
+std::vector<Keeper> find_keepers(const CodeFrames& frames, const Helpers& helpers, const HeldByNode& held,
+                                 std::size_t max) {
+  const std::vector<Keeper> all = weigh_functions(frames, helpers, held);
+  max = std::min(max, kMaxCompared / 2);
+  // Functions that hold the same memory leave room for further ones.
+  std::vector<Keeper> chosen;
+  std::size_t next = 0;
+  do {
+    while (chosen.size() < kMaxCompared && next < all.size()) chosen.push_back(all[next++]);
+    chosen = without_same(chosen, Overlaps(frames, held, chosen), max);
+  } while (chosen.size() < max && next < all.size());
+  return chosen;
+}
+
+}  // namespace heapprof::findings

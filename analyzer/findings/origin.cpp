@@ -1,0 +1,257 @@
+#include "analyzer/findings/origin.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <span>
+
+#include "analyzer/symbols/identifier.h"
+#include "analyzer/symbols/return_type.h"
+
+namespace heapprof::findings {
+namespace {
+
+bool starts_with_any(std::string_view text, std::span<const std::string_view> prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](std::string_view prefix) { return text.starts_with(prefix); });
+}
+
+bool is_any(std::string_view text, std::span<const std::string_view> words) {
+  return std::find(words.begin(), words.end(), text) != words.end();
+}
+
+bool contains_any(std::string_view text, std::span<const std::string_view> parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](std::string_view part) { return text.find(part) != std::string_view::npos; });
+}
+
+std::string_view base_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+/// Whether `file` is a shared library named `stem`: stem.so, stem.so.6, stem-2.36.so.
+bool is_library(std::string_view file, std::string_view stem) {
+  if (!file.starts_with(stem)) return false;
+  file.remove_prefix(stem.size());
+  if (file.starts_with('-')) file.remove_prefix(std::min(file.find(".so"), file.size()));
+  return file.starts_with(".so");
+}
+
+bool is_library_of(std::string_view file, std::span<const std::string_view> stems) {
+  return std::any_of(stems.begin(), stems.end(), [&](std::string_view stem) { return is_library(file, stem); });
+}
+
+constexpr std::array<std::string_view, 18> kRuntimeLibraries = {
+    "libc",         "libpthread", "libm",        "libdl",       "librt",        "libresolv",
+    "libutil",      "libanl",     "libnsl",      "libnss_dns",  "libnss_files", "libnss_compat",
+    "libthread_db", "libmvec",    "libjemalloc", "libmimalloc", "libheapprof",  "ld"};
+constexpr std::array<std::string_view, 6> kRuntimePrefixes = {"ld-linux",      "ld-musl-", "libtcmalloc",
+                                                              "linux-vdso.so", "[vdso]",   "linux-gate.so"};
+constexpr std::array<std::string_view, 9> kStandardLibraries = {
+    "libstdc++", "libc++", "libc++abi", "libgcc_s", "libunwind", "libgfortran", "libgomp", "libobjc", "libstd"};
+
+/// Folders of the system's libraries and programs. What is in one of them need not belong to what is beside it.
+constexpr std::array<std::string_view, 14> kSystemFolders = {
+    "/bin/",      "/sbin/",    "/lib/",       "/lib32/",     "/lib64/",         "/libx32/",        "/usr/bin/",
+    "/usr/sbin/", "/usr/lib/", "/usr/lib32/", "/usr/lib64/", "/usr/local/bin/", "/usr/local/lib/", "/usr/libexec/"};
+/// Folders that package managers fill, each package in a folder of its own.
+constexpr std::array<std::string_view, 12> kPackageFolders = {
+    "/site-packages/", "/dist-packages/", "/node_modules/", "/third_party/", "/third-party/",     "/3rdparty/",
+    "/thirdparty/",    "/vendor/",        "/external/",     "/_deps/",       "/.cargo/registry/", "/.cargo/git/"};
+constexpr std::array<std::string_view, 5> kPackageRoots = {"/nix/store/", "/gnu/store/", "/snap/", "/usr/include/",
+                                                           "/usr/local/include/"};
+constexpr std::array<std::string_view, 2> kStandardSources = {"/include/c++/", "/rustc/"};
+
+/// Removes what precedes the type in the name of a Rust trait's method: `<&mut [T] as ...`.
+std::string_view type_of_trait_method(std::string_view name) {
+  name.remove_prefix(1);
+  while (!name.empty() && (name.front() == '&' || name.front() == '[' || name.front() == '(' || name.front() == '<'))
+    name.remove_prefix(1);
+  for (const std::string_view word : {"mut ", "dyn ", "*const ", "*mut "})
+    if (name.starts_with(word)) name.remove_prefix(word.size());
+  return name;
+}
+
+/// Whether `name` belongs to Rust's standard libraries: a path into one, or a trait method of one of their types, of
+/// a primitive type or of a type parameter (`<T as alloc::slice::hack::ConvertVec>::to_vec`). A method of the
+/// program's type (`<mine::Type as core::clone::Clone>::clone`) does not.
+bool is_of_rust_libraries(std::string_view name) {
+  static constexpr std::array<std::string_view, 4> kPaths = {"alloc::", "core::", "hashbrown::", "std::"};
+  if (starts_with_any(name, kPaths)) return true;
+  if (!name.starts_with('<')) return false;
+  name = type_of_trait_method(name);
+  if (starts_with_any(name, kPaths)) return true;
+  const auto end = std::find_if_not(name.begin(), name.end(), symbols::is_identifier);
+  const std::string_view word = name.substr(0, static_cast<std::size_t>(end - name.begin()));
+  if (name.substr(word.size()).starts_with("::")) return false;
+  static constexpr std::array<std::string_view, 17> kPrimitive = {"str", "bool", "char",  "u8",  "u16", "u32",
+                                                                  "u64", "u128", "usize", "i8",  "i16", "i32",
+                                                                  "i64", "i128", "isize", "f32", "f64"};
+  return (word.size() == 1 && std::isupper(static_cast<unsigned char>(word.front())) != 0) ||
+         is_any(word, kPrimitive);
+}
+
+bool is_plain_c_name(std::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(),
+                                      [](char c) { return symbols::is_identifier(c) || c == '.' || c == '@'; });
+}
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
+}
+
+/// Names that C reserves, as libc uses them. In a static program libc is no module of its own.
+bool is_of_libc(std::string_view name) {
+  static constexpr std::array<std::string_view, 7> kPrefixes = {"_dl_",    "__libc_",    "_IO_",  "__nss_",
+                                                                "__gconv", "__pthread_", "__cxa_"};
+  return starts_with_any(name, kPrefixes);
+}
+
+/// The folder of `path` with a slash at its end; empty if it is one of the system's.
+std::string own_folder_of(const std::string& path) {
+  std::string folder = path.substr(0, path.rfind('/') + 1);
+  // Libraries are often in a folder beside that of the program: PREFIX/bin, PREFIX/lib.
+  for (const std::string_view last : {"/bin/", "/sbin/", "/libexec/"})
+    if (folder.ends_with(last)) folder.resize(folder.size() - last.size() + 1);
+  static constexpr std::array<std::string_view, 6> kShared = {"", "/", "/usr/", "/usr/local/", "/opt/", "/tmp/"};
+  if (is_any(folder, kShared) || is_any(folder, kSystemFolders)) return {};
+  return folder;
+}
+
+}  // namespace
+
+const char* name_of(Origin origin) noexcept {
+  switch (origin) {
+    case Origin::kOwn: return "own";
+    case Origin::kThirdParty: return "third_party";
+    case Origin::kStandard: return "standard";
+    case Origin::kRuntime: return "runtime";
+    case Origin::kUnresolved: break;
+  }
+  return "unknown";
+}
+
+bool is_allocation_function(std::string_view function) {
+  static constexpr std::array<std::string_view, 22> kExact = {"malloc",
+                                                              "calloc",
+                                                              "realloc",
+                                                              "reallocarray",
+                                                              "memalign",
+                                                              "posix_memalign",
+                                                              "aligned_alloc",
+                                                              "valloc",
+                                                              "pvalloc",
+                                                              "strdup",
+                                                              "__strdup",
+                                                              "strndup",
+                                                              "__strndup",
+                                                              "__libc_malloc",
+                                                              "__libc_calloc",
+                                                              "wcsdup",
+                                                              "__libc_realloc",
+                                                              "__rust_alloc",
+                                                              "__rust_alloc_zeroed",
+                                                              "__rust_realloc",
+                                                              "asprintf",
+                                                              "vasprintf"};
+  static constexpr std::array<std::string_view, 4> kPrefixes = {"operator new", "__rdl_", "__rg_", "__rustc["};
+  return is_any(function, kExact) || starts_with_any(function, kPrefixes);
+}
+
+bool is_of_standard_library(std::string_view function) {
+  if (is_of_rust_libraries(function)) return true;
+  static constexpr std::array<std::string_view, 3> kNamespaces = {"std::", "__gnu_cxx::", "__cxxabiv1::"};
+  return starts_with_any(symbols::without_return_type(function), kNamespaces);
+}
+
+bool is_named_like_allocator(std::string_view function) {
+  if (is_plain_c_name(function)) {
+    static constexpr std::array<std::string_view, 6> kParts = {"malloc", "calloc",  "realloc",
+                                                               "strdup", "strndup", "memdup"};
+    return contains_any(lower_case(function), kParts);
+  }
+  // Methods with exactly these names (os::malloc), and wrappers of the Java and JavaScript engines.
+  const std::string_view plain = function.substr(0, function.find('('));
+  if (plain.find('<') != std::string_view::npos) return false;
+  const std::size_t scope = plain.rfind("::");
+  const std::string_view last = scope == std::string_view::npos ? plain : plain.substr(scope + 2);
+  static constexpr std::array<std::string_view, 6> kNames = {
+      "malloc", "calloc", "realloc", "AllocateHeap", "ReallocateHeap", "AlignedAllocWithRetry"};
+  return is_any(last, kNames);
+}
+
+bool is_start_up(std::string_view function) {
+  static constexpr std::array<std::string_view, 17> kExact = {"_start",
+                                                              "__libc_start_main",
+                                                              "__libc_start_main_impl",
+                                                              "__libc_start_call_main",
+                                                              "__libc_csu_init",
+                                                              "call_init",
+                                                              "_dl_init",
+                                                              "_dl_start",
+                                                              "_dl_start_user",
+                                                              "_dl_sysdep_start",
+                                                              "dl_main",
+                                                              "start_thread",
+                                                              "clone",
+                                                              "clone3",
+                                                              "__clone",
+                                                              "__clone_internal",
+                                                              "execute_native_thread_routine"};
+  if (is_any(function, kExact) || function.starts_with("std::rt::lang_start")) return true;
+  static constexpr std::array<std::string_view, 2> kOfRust = {"__rust_begin_short_backtrace", "thread_start"};
+  return function.starts_with("std::sys") && contains_any(function, kOfRust);
+}
+
+bool is_callback_caller(std::string_view function) {
+  function = symbols::without_return_type(function);
+  if (!function.starts_with("std::")) return false;
+  static constexpr std::array<std::string_view, 7> kParts = {
+      "::_M_invoke(", "::_M_run(", "_Invoker<", "__invoke", "std::invoke", "_Function_handler<", "std::function<"};
+  return contains_any(function, kParts);
+}
+
+bool is_main(std::string_view function) {
+  if (function == "main" || function.starts_with("main(")) return true;
+  // Of a Rust crate: one path segment before it.
+  const std::size_t scope = function.find("::");
+  if (scope == std::string_view::npos || function.substr(scope) != "::main") return false;
+  return std::all_of(function.begin(), function.begin() + static_cast<std::ptrdiff_t>(scope), symbols::is_identifier);
+}
+
+OriginRules::OriginRules(std::string program, std::vector<NamePattern> own)
+    : program_(std::move(program)), program_folder_(own_folder_of(program_)), own_(std::move(own)) {}
+
+/// nullopt: the program itself, a library beside it, or code without a file; names and sources decide.
+std::optional<Origin> OriginRules::of_module(std::string_view path) const {
+  if (path.empty() || path == program_) return std::nullopt;
+  const std::string_view file = base_of(path);
+  if (is_library_of(file, kRuntimeLibraries) || starts_with_any(file, kRuntimePrefixes)) return Origin::kRuntime;
+  if (is_library_of(file, kStandardLibraries)) return Origin::kStandard;
+  if (contains_any(path, kPackageFolders)) return Origin::kThirdParty;
+  if (!program_folder_.empty() && path.starts_with(program_folder_)) return std::nullopt;
+  if (starts_with_any(path, kSystemFolders) || starts_with_any(path, kPackageRoots)) return Origin::kThirdParty;
+  return std::nullopt;
+}
+
+Origin OriginRules::of(const FrameFacts& frame) const {
+  for (const NamePattern& matches : own_)
+    for (const std::string_view text : {frame.function, frame.file, frame.module_path})
+      if (!text.empty() && matches(std::string(text))) return Origin::kOwn;
+  const std::optional<Origin> module = of_module(frame.module_path);
+  if (module == Origin::kRuntime || module == Origin::kStandard) return *module;
+  if (frame.function.empty()) return module.value_or(Origin::kUnresolved);
+  // A program may well have its own `clone`.
+  if (is_allocation_function(frame.function) || is_of_libc(frame.function) ||
+      (is_start_up(frame.function) && frame.function != "clone"))
+    return Origin::kRuntime;
+  if (is_of_standard_library(frame.function)) return Origin::kStandard;
+  if (module) return *module;
+  // Its name is not of a standard library: the line is that of an inlined function.
+  if (contains_any(frame.file, kStandardSources)) return Origin::kOwn;
+  if (contains_any(frame.file, kPackageFolders) || starts_with_any(frame.file, kPackageRoots))
+    return Origin::kThirdParty;
+  return Origin::kOwn;
+}
+
+}  // namespace heapprof::findings
