@@ -1,27 +1,45 @@
-// The rank of what is left at the end: bytes, survival and trend.
+// The rank of what is left at the end.
+//
+//   weight = bytes left * max(survival^2, 1/8) * growth
+//
+// survival: the share of what was allocated that was never freed. A cache that turns over frees more than it keeps.
+// growth: kGrowthFactor for growing memory, kLoadGrowthFactor for memory that grew as long as there was load; else 1.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
+#include "analyzer/findings/call_sites.h"
 #include "analyzer/model/leak_history.h"
+#include "analyzer/model/profile.h"
 
 namespace heapprof::findings {
 
-/// The share of what was allocated that was never freed, 0 to 1. A reallocation counts as one block that goes on.
-constexpr double survival(std::uint64_t left_bytes, std::uint64_t freed_bytes) noexcept {
-  const double all = static_cast<double>(left_bytes) + static_cast<double>(freed_bytes);
-  return all == 0 ? 0 : static_cast<double>(left_bytes) / all;
-}
-
-/// bytes * max(survival^2, 1/8), times kGrowthFactor for growing memory. A cache that turns over frees more than it
-/// keeps; a slow leak grows.
 inline constexpr double kMinSurvivalFactor = 1.0 / 8;
 inline constexpr double kGrowthFactor = 8;
+inline constexpr double kLoadGrowthFactor = 3;
 
-constexpr double leak_weight(std::uint64_t left_bytes, double survival, model::Growth growth) noexcept {
+/// The share of bytes that were never freed, 0 to 1. A block that a realloc moves goes on: what it was before counts
+/// neither as left nor as freed.
+constexpr double survival(const model::Costs& costs) noexcept {
+  const std::uint64_t all =
+      std::max(costs.allocated_bytes - std::min(costs.moved_bytes, costs.allocated_bytes), costs.leaked_bytes);
+  return all == 0 ? 0 : static_cast<double>(costs.leaked_bytes) / static_cast<double>(all);
+}
+
+constexpr double growth_factor(const model::LeakTrend& trend) noexcept {
+  return trend.growth == model::Growth::kGrowing ? kGrowthFactor : trend.grew_with_load ? kLoadGrowthFactor : 1;
+}
+
+/// `trend` may be null: unknown.
+constexpr double leak_weight(std::uint64_t left_bytes, double survival, const model::LeakTrend* trend) noexcept {
   return static_cast<double>(left_bytes) * std::max(survival * survival, kMinSurvivalFactor) *
-         (growth == model::Growth::kGrowing ? kGrowthFactor : 1);
+         (trend == nullptr ? 1 : growth_factor(*trend));
+}
+
+/// Of a call site that holds what is left.
+inline double leak_weight(const CallSite& site, const model::LeakTrend* trend) noexcept {
+  return leak_weight(site.held.bytes, survival(site.costs), trend);
 }
 
 }  // namespace heapprof::findings

@@ -159,9 +159,10 @@ bool is_allocation_function(std::string_view function) {
 }
 
 bool is_of_standard_library(std::string_view function) {
-  if (is_of_rust_libraries(function)) return true;
+  const std::string_view name = symbols::without_return_type(function);
+  if (is_of_rust_libraries(name)) return true;
   static constexpr std::array<std::string_view, 3> kNamespaces = {"std::", "__gnu_cxx::", "__cxxabiv1::"};
-  return starts_with_any(symbols::without_return_type(function), kNamespaces);
+  return starts_with_any(name, kNamespaces);
 }
 
 bool is_named_like_allocator(std::string_view function) {
@@ -204,11 +205,10 @@ bool is_start_up(std::string_view function) {
 }
 
 bool is_callback_caller(std::string_view function) {
-  function = symbols::without_return_type(function);
-  if (!function.starts_with("std::")) return false;
-  static constexpr std::array<std::string_view, 7> kParts = {
-      "::_M_invoke(", "::_M_run(", "_Invoker<", "__invoke", "std::invoke", "_Function_handler<", "std::function<"};
-  return contains_any(function, kParts);
+  static constexpr std::array<std::string_view, 7> kPrefixes = {
+      "std::function<",         "std::_Function_handler<",   "std::__invoke",       "std::invoke",
+      "std::thread::_Invoker<", "std::thread::_State_impl<", "std::__future_base::"};
+  return starts_with_any(symbols::without_return_type(function), kPrefixes);
 }
 
 bool is_main(std::string_view function) {

@@ -1,20 +1,23 @@
-// The trend of each stack that leaks: whether its live bytes are growing, stable or in use.
+// The trend of each stack that leaks, or of each call site: whether its live bytes are growing, stable or in use.
 //
-// Time is divided into kParts equal parts. For each part only the lowest live sum of the stack counts: memory that
-// comes and goes does not raise it, a leak raises it part by part.
+// Time is divided into kParts equal parts. For each part only the lowest live sum counts: memory that comes and goes
+// does not raise it, a leak raises it part by part.
 //
 //   growing   the lowest sum rose in at least kMinRises parts, the last time in the last quarter; there are at least
 //             kMinBlocks blocks, and most of the sum is still live at the end
 //   in use    not growing; more blocks were freed than are left, and none left is older than the longest lifetime
 //   stable    everything else: singletons, tables, caches that filled
 //
-// Leaks are ranked by bytes times rank_weight(). Memory: one LeakTrend for each stack that leaks.
+// A leak that only grows while there is load looks stable when the load has ended. So the program's allocations are
+// divided into kParts parts, too (set_load): what rises in these is stable, but grew with the load.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "analyzer/model/profile.h"
@@ -35,14 +38,29 @@ struct LeakTrend {
   std::uint64_t longest_life_ns = 0;  ///< longest lifetime of the freed blocks
   unsigned rises = 0;                 ///< parts in which the lowest sum rose
   Growth growth = Growth::kStable;
+  bool grew_with_load = false;  ///< rose as growing memory does, but in parts of equal numbers of allocations
+  /// When the live sum exceeded its previous maximum by 1/64 the last time: it has not grown since.
+  std::uint64_t grew_until_ns = 0;
 };
 
-/// The weight of `bytes` in a ranking: a leak comes before stable memory of its size, but a few growing bytes do not
-/// come before everything else.
-constexpr double rank_weight(Growth growth, std::uint64_t bytes) noexcept {
-  constexpr double kGrowthWeight = 64;
-  const double weight = growth == Growth::kGrowing ? kGrowthWeight : growth == Growth::kInUse ? 1 / kGrowthWeight : 1;
-  return static_cast<double>(bytes) * weight;
+/// The moments that divide the program's allocations into parts of equal number; for LeakHistory::set_load().
+using LoadTimes = std::array<std::uint64_t, LeakTrend::kParts - 1>;
+
+inline LoadTimes load_times(const Timeline& timeline) {
+  std::uint64_t all = 0;
+  for (const Timeline::Bucket& bucket : timeline.buckets) all += bucket.allocations;
+  LoadTimes times{};
+  times.fill(std::numeric_limits<std::uint64_t>::max());
+  std::uint64_t before = 0;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < timeline.buckets.size(); ++i) {
+    before += timeline.buckets[i].allocations;
+    // The allocations of a bucket are complete when the next one begins.
+    while (i + 1 < timeline.buckets.size() && next < times.size() && all != 0 &&
+           before * LeakTrend::kParts >= all * (next + 1))
+      times[next++] = timeline.buckets[i + 1].start_ns;
+  }
+  return times;
 }
 
 class LeakHistory {
@@ -57,22 +75,39 @@ class LeakHistory {
     }
   }
 
-  // Calls in order of time: allocated() and freed() for each event, left() for each block that is not freed,
-  // finish().
+  /// For `groups` of stacks, from 0: the number of a group then takes the place of a node.
+  LeakHistory(std::size_t groups, std::uint64_t from_ns, std::uint64_t to_ns)
+      : from_ns_(from_ns), to_ns_(std::max(to_ns, from_ns + 1)), followed_of_node_(groups), followed_(groups) {
+    std::iota(followed_of_node_.begin(), followed_of_node_.end(), 0U);
+  }
+
+  // Calls in order of time: set_load(), allocated() and freed() for each event, left() for each block that is not
+  // freed, finish().
+
+  /// Without it, nothing grew with the load.
+  void set_load(const LoadTimes& times) { load_times_ = times; }
 
   void allocated(std::uint32_t node, std::uint64_t size, std::uint64_t time_ns) {
-    if (Followed* const stack = find(node)) {
-      move_to(*stack, time_ns);
-      stack->live += size;
+    Followed* const stack = find(node);
+    if (stack == nullptr) return;
+    move_to(*stack, time_ns);
+    stack->live += size;
+    settle_move(*stack);
+    if (stack->live > stack->high + stack->high / kMinShare) {
+      stack->high = stack->live;
+      stack->trend.grew_until_ns = time_ns;
     }
   }
-  void freed(std::uint32_t node, std::uint64_t size, std::uint64_t time_ns, std::uint64_t allocated_ns) {
+  /// `moved`: a realloc freed the block; the allocation that replaces it follows. Otherwise a table that a realloc
+  /// enlarges would be gone for a moment.
+  void freed(std::uint32_t node, std::uint64_t size, std::uint64_t time_ns, std::uint64_t allocated_ns,
+             bool moved = false) {
     Followed* const stack = find(node);
     if (stack == nullptr) return;
     move_to(*stack, time_ns);
     stack->live -= size;
-    std::uint64_t& low = stack->trend.low_bytes[stack->part];
-    low = std::min(low, stack->live);
+    stack->moved = moved;
+    if (!moved) lower(*stack);
     ++stack->trend.freed_blocks;
     stack->trend.longest_life_ns = std::max(stack->trend.longest_life_ns, time_ns - std::min(allocated_ns, time_ns));
   }
@@ -89,8 +124,9 @@ class LeakHistory {
   void finish() {
     for (Followed& stack : followed_) {
       move_to(stack, to_ns_);
+      settle_move(stack);
       stack.trend.low_bytes[LeakTrend::kParts] = stack.live;
-      classify(stack.trend);
+      classify(stack);
     }
   }
 
@@ -102,15 +138,35 @@ class LeakHistory {
   static constexpr std::uint64_t kMinBlocks = 8;
   static constexpr std::uint64_t kMinShare = 64;  // a rise is at least this part of what is live at the end
 
+  using Lows = std::array<std::uint64_t, LeakTrend::kParts + 1>;
+
   struct Followed {
     LeakTrend trend;
+    Lows low_by_load{};  // as LeakTrend::low_bytes
     std::uint64_t live = 0;
+    std::uint64_t high = 0;
     unsigned part = 0;
+    unsigned load_part = 0;
+    bool moved = false;  // the last event was the free of a block that a realloc moves
   };
 
   Followed* find(std::uint32_t node) noexcept {
     const std::uint32_t at = followed_of_node_[node];
     return at == kNoIndex ? nullptr : &followed_[at];
+  }
+
+  static void lower(Followed& stack) noexcept {
+    std::uint64_t& low = stack.trend.low_bytes[stack.part];
+    low = std::min(low, stack.live);
+    std::uint64_t& low_by_load = stack.low_by_load[stack.load_part];
+    low_by_load = std::min(low_by_load, stack.live);
+  }
+
+  /// What was moved is live again, here or at another stack.
+  static void settle_move(Followed& stack) noexcept {
+    if (!stack.moved) return;
+    stack.moved = false;
+    lower(stack);
   }
 
   void move_to(Followed& stack, std::uint64_t time_ns) const noexcept {
@@ -119,32 +175,58 @@ class LeakHistory {
     const auto part = static_cast<unsigned>(
         std::min<Wide>(static_cast<Wide>(at) * LeakTrend::kParts / (to_ns_ - from_ns_), LeakTrend::kParts - 1));
     while (stack.part < part) stack.trend.low_bytes[++stack.part] = stack.live;
+    while (stack.load_part < load_times_.size() && time_ns >= load_times_[stack.load_part])
+      stack.low_by_load[++stack.load_part] = stack.live;
   }
 
-  void classify(LeakTrend& trend) const noexcept {
-    const std::uint64_t end = trend.low_bytes[LeakTrend::kParts];
-    const std::uint64_t min_rise = std::max<std::uint64_t>(end / kMinShare, 1);
-    std::uint64_t high = trend.low_bytes[0];
-    unsigned latest = 0;
+  struct Rises {
+    unsigned count = 0;
+    unsigned latest = 0;  // the part of the last one
+    std::uint64_t high = 0;
+  };
+  static Rises rises_of(const Lows& low) noexcept {
+    const std::uint64_t min_rise = std::max<std::uint64_t>(low.back() / kMinShare, 1);
+    Rises rises;
+    rises.high = low[0];
     for (unsigned part = 1; part <= LeakTrend::kParts; ++part) {
-      if (trend.low_bytes[part] < high + min_rise) continue;
-      high = trend.low_bytes[part];
-      ++trend.rises;
-      latest = part;
+      if (low[part] < rises.high + min_rise) continue;
+      rises.high = low[part];
+      ++rises.count;
+      rises.latest = part;
     }
-    if (trend.rises >= kMinRises && latest > LeakTrend::kParts * 3 / 4 &&
-        trend.left_blocks + trend.freed_blocks >= kMinBlocks && end >= high - high / 4) {
+    return rises;
+  }
+  static bool is_growing(const Rises& rises, const LeakTrend& trend) noexcept {
+    return rises.count >= kMinRises && rises.latest > LeakTrend::kParts * 3 / 4 &&
+           trend.left_blocks + trend.freed_blocks >= kMinBlocks &&
+           trend.low_bytes.back() >= rises.high - rises.high / 4;
+  }
+
+  void classify(Followed& stack) const noexcept {
+    LeakTrend& trend = stack.trend;
+    const Rises rises = rises_of(trend.low_bytes);
+    trend.rises = rises.count;
+    if (is_growing(rises, trend)) {
       trend.growth = Growth::kGrowing;
       return;
     }
+    stack.low_by_load.back() = stack.live;
+    trend.grew_with_load = is_growing(rises_of(stack.low_by_load), trend);
     const std::uint64_t oldest = to_ns_ - std::min(trend.first_ns, to_ns_);
     if (trend.freed_blocks > trend.left_blocks && oldest <= trend.longest_life_ns) trend.growth = Growth::kInUse;
   }
 
   std::uint64_t from_ns_;
   std::uint64_t to_ns_;
+  LoadTimes load_times_ = no_load();
   std::vector<std::uint32_t> followed_of_node_;
   std::vector<Followed> followed_;
+
+  static LoadTimes no_load() noexcept {
+    LoadTimes times{};
+    times.fill(std::numeric_limits<std::uint64_t>::max());
+    return times;
+  }
 };
 
 }  // namespace heapprof::model

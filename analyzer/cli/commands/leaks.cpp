@@ -12,6 +12,7 @@
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
+#include "analyzer/findings/leak_weight.h"
 #include "analyzer/model/leak_history.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
@@ -57,6 +58,7 @@ model::LeakHistory read_history(const LeaksOptions& options, const replay::Analy
   if (first != buckets.end()) from_ns = std::max(from_ns, first->start_ns);
   if (last != buckets.rend() && last != buckets.rbegin()) to_ns = std::min(to_ns, std::prev(last)->start_ns);
   model::LeakHistory history(profile, from_ns, to_ns);
+  history.set_load(model::load_times(profile.timeline));
   std::vector<std::uint8_t> leaking;
   leaking.reserve(profile.nodes.size());
   for (const auto& node : profile.nodes) leaking.push_back(node.costs.leaked_blocks != 0);
@@ -67,7 +69,7 @@ model::LeakHistory read_history(const LeaksOptions& options, const replay::Analy
           if (event.kind == replay::ResolvedKind::kAllocation)
             history.allocated(event.node, event.size, event.time_ns);
           else if (event.kind == replay::ResolvedKind::kFree)
-            history.freed(event.node, event.size, event.time_ns, event.allocated_ns);
+            history.freed(event.node, event.size, event.time_ns, event.allocated_ns, event.in_realloc);
         }
       },
       [&](double share, std::uint64_t events) { progress.show(share, events); },
@@ -77,14 +79,17 @@ model::LeakHistory read_history(const LeaksOptions& options, const replay::Analy
   return history;
 }
 
-void sort_stacks(std::vector<RankedStack>& stacks, Order order, const model::LeakHistory* history) {
+void sort_stacks(const model::Profile& profile, std::vector<RankedStack>& stacks, Order order,
+                 const model::LeakHistory* history) {
   const auto key = [&](const RankedStack& stack) -> double {
     switch (order) {
       case Order::kBytes: break;
       case Order::kBlocks: return static_cast<double>(stack.blocks);
       case Order::kAge: return history == nullptr ? 0 : -static_cast<double>(history->of(stack.node).first_ns);
       case Order::kGrowth:
-        if (history != nullptr) return model::rank_weight(history->of(stack.node).growth, stack.bytes);
+        if (history != nullptr)
+          return findings::leak_weight(stack.bytes, findings::survival(profile.nodes[stack.node].costs),
+                                       &history->of(stack.node));
         break;
     }
     return static_cast<double>(stack.bytes);
@@ -221,7 +226,7 @@ void print_leaks(const LeaksOptions& options, const replay::Analysis& analysis) 
     sums = sums_by_growth(stacks, *history);
   }
   const model::LeakHistory* const known = history ? &*history : nullptr;
-  sort_stacks(stacks, options.order, known);
+  sort_stacks(profile, stacks, options.order, known);
   const std::size_t all = stacks.size();
   if (options.top != 0 && stacks.size() > options.top) stacks.resize(options.top);
   if (!options.trace.json) return write_text(options, profile, stacks, all, suppressed, known, sums, names);

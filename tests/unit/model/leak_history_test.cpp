@@ -75,3 +75,83 @@ TEST_CASE("A stack that rose late and freed most of it is not growing") {
     CHECK((history.of(1).growth == Growth::kGrowing) == !freed);
   }
 }
+
+TEST_CASE("A table that a realloc enlarges is growing") {
+  for (const bool moved : {false, true}) {
+    LeakHistory history(1, 0, 1600);
+    history.allocated(0, 10, 0);
+    for (std::uint64_t step = 1; step < 16; ++step) {
+      history.freed(0, step * 10, step * 100, step * 100 - 100, moved);
+      history.allocated(0, step * 10 + 10, step * 100);
+    }
+    history.left(0, 160, 1500);
+    history.finish();
+    CHECK((history.of(0).growth == Growth::kGrowing) == moved);
+  }
+}
+
+TEST_CASE("A block that a realloc moves to another stack is gone") {
+  LeakHistory history(1, 0, 1600);
+  history.allocated(0, 10, 0);
+  history.freed(0, 10, 550, 0, true);
+  history.allocated(0, 3, 1300);
+  history.left(0, 3, 1300);
+  history.finish();
+  CHECK(history.of(0).low_bytes[4] == 10);
+  CHECK(history.of(0).low_bytes[5] == 0);
+  CHECK(history.of(0).low_bytes[6] == 0);
+}
+
+TEST_CASE("A leak that grew as long as there was load is told apart from what was there at the start") {
+  Timeline timeline;
+  for (std::uint64_t start = 0; start < 1600; start += 10) {
+    Timeline::Bucket bucket;
+    bucket.start_ns = start;
+    bucket.allocations = start < 320 ? 100 : start % 100 == 0 ? 1 : 0;  // load, then hardly any
+    timeline.buckets.push_back(bucket);
+  }
+  LeakHistory history(2, 0, 1600);
+  history.set_load(load_times(timeline));
+  for (std::uint64_t time = 0; time < 320; time += 5) {
+    history.allocated(0, 10, time);
+    history.left(0, 10, time);
+    if (time >= 20) continue;
+    history.allocated(1, 200, time);
+    history.left(1, 200, time);
+  }
+  history.finish();
+  CHECK(history.of(0).growth == Growth::kStable);
+  CHECK(history.of(0).grew_with_load);
+  CHECK(history.of(0).grew_until_ns > 300);
+  CHECK(history.of(0).grew_until_ns < 320);
+  CHECK(history.of(1).growth == Growth::kStable);
+  CHECK_FALSE(history.of(1).grew_with_load);
+  CHECK(history.of(1).grew_until_ns == 15);
+}
+
+TEST_CASE("Load divides the allocations, not the time") {
+  Timeline timeline;
+  CHECK(load_times(timeline).front() == ~std::uint64_t{0});
+  for (std::uint64_t start = 0; start < 32; ++start) {
+    Timeline::Bucket bucket;
+    bucket.start_ns = start;
+    bucket.allocations = start < 16 ? 10 : 0;
+    timeline.buckets.push_back(bucket);
+  }
+  const LoadTimes times = load_times(timeline);
+  CHECK(times.front() == 1);
+  CHECK(times.back() == 15);
+}
+
+TEST_CASE("A cache that has filled stopped growing when it was full") {
+  LeakHistory history(1, 0, 1600);
+  for (std::uint64_t time = 0; time < 1600; ++time) {
+    history.allocated(0, 10, time);
+    if (time >= 400) history.freed(0, 10, time, time - 400);
+  }
+  for (std::uint64_t time = 1200; time < 1600; ++time) history.left(0, 10, time);
+  history.finish();
+  CHECK(history.of(0).growth == Growth::kInUse);
+  CHECK(history.of(0).grew_until_ns < 402);
+  CHECK(history.of(0).grew_until_ns > 380);
+}

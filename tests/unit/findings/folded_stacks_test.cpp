@@ -1,0 +1,69 @@
+// Recursion is folded, and each line knows its part.
+#include <catch2/catch.hpp>
+
+#include <string>
+#include <vector>
+
+#include "analyzer/findings/folded_stacks.h"
+#include "tests/unit/findings/known_stacks.h"
+
+using namespace heapprof;
+using namespace heapprof::findings;
+using heapprof::test::KnownStacks;
+
+namespace {
+
+using Part = StackLine::Part;
+
+/// "site load", "caller parse +4": the parts, functions and folded frames.
+std::vector<std::string> lines(const std::vector<std::string>& stack) {
+  KnownStacks stacks;
+  const std::uint32_t node = stacks.add(stack, 1, 1, 1);
+  const CodeFrames frames = stacks.frames();
+  std::vector<std::string> result;
+  for (const StackLine& line : lines_of(frames, Helpers(frames, {}), node)) {
+    static const char* const kParts[] = {"allocation", "site", "caller", "main", "start-up"};
+    result.push_back(std::string(kParts[static_cast<int>(line.part)]) + " " + frames.at(line.frame).name +
+                     (line.folded != 0 ? " +" + std::to_string(line.folded) : "") +
+                     (line.is_helper ? " helper" : ""));
+  }
+  return result;
+}
+
+using Lines = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("each line of a stack knows its part") {
+  CHECK(lines({"operator new(unsigned long)", "xmalloc", "load", "run", "main",
+               "/usr/lib/libc.so.6!__libc_start_call_main", "/usr/lib/libc.so.6!__libc_start_main", "_start"}) ==
+        Lines{"allocation operator new(unsigned long)", "allocation xmalloc helper", "site load", "caller run",
+              "main main", "start-up __libc_start_call_main", "start-up __libc_start_main", "start-up _start"});
+}
+
+TEST_CASE("recursion counts as one") {
+  CHECK(lines({"load", "sort:1", "sort:2", "sort:2", "sort:2", "main"}) ==
+        Lines{"site load", "caller sort +3", "main main"});
+  // a cycle of two functions
+  CHECK(lines({"load", "term:1", "expression:1", "term:2", "expression:2", "term:2", "expression:3", "main"}) ==
+        Lines{"site load", "caller term", "caller expression +4", "main main"});
+  CHECK(lines({"sort:1", "sort:2", "main"}) == Lines{"site sort +1", "main main"});
+  // Cycles do not cross the call site.
+  CHECK(lines({"xmalloc", "collect_malloc", "xmalloc", "load", "collect_malloc", "main"}) ==
+        Lines{"allocation xmalloc +2 helper", "site load", "caller collect_malloc helper", "main main"});
+}
+
+TEST_CASE("stacks that differ in recursion or allocators only are one") {
+  KnownStacks stacks;
+  const std::vector<std::uint32_t> nodes = {
+      stacks.add({"load", "sort:2", "main"}, 1, 10, 1), stacks.add({"load", "sort:2", "sort:2", "main"}, 2, 10, 2),
+      stacks.add({"load", "sort:2", "sort:2", "sort:2", "main"}, 1, 10, 1), stacks.add({"load", "main"}, 1, 20, 1)};
+  const CodeFrames frames = stacks.frames();
+  const std::vector<FoldedStack> folded = fold(frames, Helpers(frames, {}), stacks.left(), nodes);
+  REQUIRE(folded.size() == 2);
+  CHECK(folded[0].held == Held{40, 4});
+  CHECK(folded[0].stacks == 3);
+  CHECK(folded[0].node == nodes[1]);
+  CHECK(folded[1].held == Held{20, 1});
+  CHECK(folded[1].stacks == 1);
+}
