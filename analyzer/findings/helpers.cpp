@@ -315,7 +315,7 @@ std::string explain(const Helper& helper) {
   const auto percent = [](double part) { return std::to_string(std::lround(part * 100)) + " %"; };
   std::string callers = std::to_string(helper.callers) + " functions";
   if (helper.caller_level > 1) callers += " through others that do little else";
-  return "called by " + callers + ", none of which has more than " + percent(helper.largest_caller_share) +
+  return "called by " + callers + ", the largest of which has " + percent(helper.largest_caller_share) +
          " of its blocks; " + percent(share(helper.bytes, helper.below_bytes)) +
          " of the bytes allocated in and below it are allocated by itself or by helpers";
 }

@@ -47,13 +47,13 @@ struct Helper {
   double largest_caller_share = 0;  ///< of its blocks, 0 to 1
 };
 
-/// Why a function is a helper, without its name: "called by 41 functions, none of which has more than 12 % of its
+/// Why a function is a helper, without its name: "called by 41 functions, the largest of which has 12 % of its
 /// blocks; 100 % of the bytes allocated in and below it are allocated by itself or by helpers".
 std::string explain(const Helper& helper);
 
 class Helpers {
  public:
-  static constexpr std::uint32_t kMinCallers = 4;
+  static constexpr std::uint32_t kMinCallers = 6;
   static constexpr std::uint32_t kManyCallers = 12;
   static constexpr std::uint32_t kMaxPositions = 8;
   static constexpr double kMinDirectShare = 0.9;

@@ -154,7 +154,11 @@ bool is_allocation_function(std::string_view function) {
                                                               "__rust_realloc",
                                                               "asprintf",
                                                               "vasprintf"};
-  static constexpr std::array<std::string_view, 4> kPrefixes = {"operator new", "__rdl_", "__rg_", "__rustc["};
+  static constexpr std::array<std::string_view, 3> kPrefixes = {"operator new", "__rdl_", "__rg_"};
+  // Since Rust 1.86 these are in a namespace: __rustc::__rdl_alloc, or __rustc[hash]::__rdl_alloc.
+  if (function.starts_with("__rustc"))
+    if (const std::size_t scope = function.find("::"); scope != std::string_view::npos)
+      function.remove_prefix(scope + 2);
   return is_any(function, kExact) || starts_with_any(function, kPrefixes);
 }
 
@@ -166,19 +170,21 @@ bool is_of_standard_library(std::string_view function) {
 }
 
 bool is_named_like_allocator(std::string_view function) {
-  if (is_plain_c_name(function)) {
+  const std::string_view plain = function.substr(0, function.find('('));
+  if (is_plain_c_name(plain)) {
     static constexpr std::array<std::string_view, 6> kParts = {"malloc", "calloc",  "realloc",
                                                                "strdup", "strndup", "memdup"};
-    return contains_any(lower_case(function), kParts);
+    static constexpr std::array<std::string_view, 3> kEnds = {"alloc", "alloc0", "allocate"};
+    const std::string lower = lower_case(plain);
+    return contains_any(lower, kParts) || lower == "allocateheap" || lower == "reallocateheap" ||
+           std::any_of(kEnds.begin(), kEnds.end(), [&](std::string_view end) { return lower.ends_with(end); });
   }
-  // Methods with exactly these names (os::malloc), and wrappers of the Java and JavaScript engines.
-  const std::string_view plain = function.substr(0, function.find('('));
+  // Methods with exactly these names (os::malloc), and wrappers of the JavaScript engine.
   if (plain.find('<') != std::string_view::npos) return false;
   const std::size_t scope = plain.rfind("::");
-  const std::string_view last = scope == std::string_view::npos ? plain : plain.substr(scope + 2);
-  static constexpr std::array<std::string_view, 6> kNames = {
-      "malloc", "calloc", "realloc", "AllocateHeap", "ReallocateHeap", "AlignedAllocWithRetry"};
-  return is_any(last, kNames);
+  if (scope == std::string_view::npos) return false;
+  static constexpr std::array<std::string_view, 4> kNames = {"malloc", "calloc", "realloc", "AlignedAllocWithRetry"};
+  return is_any(plain.substr(scope + 2), kNames);
 }
 
 bool is_start_up(std::string_view function) {

@@ -58,7 +58,7 @@ bool is_allocation_function(std::string_view function);
 /// methods of the program's types that implement a trait of these are not. A return type is ignored.
 bool is_of_standard_library(std::string_view function);
 
-/// Whether `function` has the name of an allocation wrapper: xmalloc, g_realloc_n, zcalloc_usable, xstrdup.
+/// Whether `function` has the name of an allocation wrapper: xmalloc, g_realloc_n, xstrdup, pool_alloc.
 bool is_named_like_allocator(std::string_view function);
 
 /// Whether `function` starts a program or a thread: _start, __libc_start_main, start_thread, std::rt::lang_start.

@@ -88,7 +88,8 @@ TEST_CASE("functions of the program are its own, whatever they return") {
 
 TEST_CASE("allocation functions and start-up code belong to the runtime") {
   for (const std::string name : {"malloc", "calloc", "posix_memalign", "strdup", "operator new(unsigned long)",
-                                 "operator new[](unsigned long)", "__rust_alloc", "__rdl_realloc", "__rg_alloc"}) {
+                                 "operator new[](unsigned long)", "__rust_alloc", "__rdl_realloc", "__rg_alloc",
+                                 "__rustc::__rdl_alloc", "__rustc[5224e6b81cd82a8f]::__rust_alloc"}) {
     INFO(name);
     CHECK(is_allocation_function(name));
     CHECK(origin_of(name) == Origin::kRuntime);
@@ -105,10 +106,12 @@ TEST_CASE("allocation functions and start-up code belong to the runtime") {
 }
 
 TEST_CASE("wrappers of malloc are known by name") {
-  for (const char* name : {"xmalloc", "g_realloc_n", "_PyObject_Malloc", "xstrdup", "zcalloc_usable", "g_memdup2",
-                           "os::malloc(unsigned long, MEMFLAGS)", "os::malloc()",
-                           "AllocateHeap(unsigned long, MEMFLAGS, AllocFailStrategy::AllocFailEnum)",
-                           "v8::internal::AlignedAllocWithRetry()"}) {
+  for (const char* name :
+       {"xmalloc", "g_realloc_n", "_PyObject_Malloc", "xstrdup",
+        "ggc_internal_cleared_alloc(unsigned long, void (*)(void*))", "zcalloc_usable", "g_memdup2", "do_cache_alloc",
+        "g_slice_alloc0", "memory_allocate", "os::malloc(unsigned long, MEMFLAGS)", "os::malloc()",
+        "AllocateHeap(unsigned long, MEMFLAGS, AllocFailStrategy::AllocFailEnum)",
+        "v8::internal::AlignedAllocWithRetry()"}) {
     INFO(name);
     CHECK(is_named_like_allocator(name));
   }
