@@ -17,40 +17,55 @@ FrameRef innermost_telling_frame(const CodeFrames& frames, std::uint32_t node) {
   return stack.empty() ? FrameRef{} : stack.front();
 }
 
-/// The first frame of `address` for which `matches(function)` is true.
-template <typename Matches>
-FrameRef first_frame(const CodeFrames& frames, std::uint32_t address, Matches&& matches) {
+/// What is known of the call site of a stack from its inner frames.
+struct Site {
+  FrameRef first;    ///< the innermost frame that is not skipped
+  FrameRef outside;  ///< the innermost such frame that is not a third party's code built into the program, nor main
+  FrameRef own;      ///< the innermost such frame of own code
+
+  FrameRef frame() const noexcept { return outside.exists() ? outside : first; }
+  bool is_complete() const noexcept { return outside.exists() && own.exists(); }
+};
+
+/// Completes `site` with the frames of a caller.
+void add_frames(const CodeFrames& frames, const Helpers& helpers, std::uint32_t address, Site& site) {
   const std::span<const std::uint32_t> functions = frames.functions_at(address);
-  const auto at = std::find_if(functions.begin(), functions.end(), matches);
-  return at == functions.end() ? FrameRef{} : FrameRef{address, static_cast<std::uint32_t>(at - functions.begin())};
+  for (std::uint32_t index = 0; index < functions.size() && !site.is_complete(); ++index) {
+    if (helpers.skips(functions[index])) continue;
+    const Function& function = frames.functions()[functions[index]];
+    const FrameRef frame{address, index};
+    if (!site.first.exists()) site.first = frame;
+    if (!site.outside.exists() && !function.is_built_in && !function.is_main) site.outside = frame;
+    if (!site.own.exists() && function.origin == Origin::kOwn) site.own = frame;
+  }
+}
+
+/// The site of a stack, if that of its caller's stack is known.
+Site site_below(const CodeFrames& frames, const Helpers& helpers, std::uint32_t address, const Site& caller) {
+  Site site;
+  if (address != model::kNoIndex) add_frames(frames, helpers, address, site);
+  if (!site.first.exists()) site.first = caller.first;
+  if (!site.outside.exists()) site.outside = caller.outside;
+  if (!site.own.exists()) site.own = caller.own;
+  return site;
 }
 
 }  // namespace
 
 CallSites::CallSites(const CodeFrames& frames, const Helpers& helpers, const HeldByNode& held) {
   const std::vector<model::CallNode>& nodes = frames.profile().nodes;
-  // Parents come before their children: a node whose frames are all skipped has the site of its parent.
-  std::vector<FrameRef> site_of(nodes.size());
-  std::vector<FrameRef> own_of(nodes.size());
-  for (std::uint32_t node = 1; node < nodes.size(); ++node) {
-    const std::uint32_t address = nodes[node].address;
-    if (address != model::kNoIndex) {
-      site_of[node] = first_frame(frames, address, [&](std::uint32_t function) { return !helpers.skips(function); });
-      own_of[node] = first_frame(frames, address, [&](std::uint32_t function) {
-        return frames.functions()[function].origin == Origin::kOwn && !helpers.skips(function);
-      });
-    }
-    if (!site_of[node].exists()) site_of[node] = site_of[nodes[node].parent];
-    if (!own_of[node].exists()) own_of[node] = own_of[nodes[node].parent];
-  }
+  // Parents come before their children.
+  std::vector<Site> site_of(nodes.size());
+  for (std::uint32_t node = 1; node < nodes.size(); ++node)
+    site_of[node] = site_below(frames, helpers, nodes[node].address, site_of[nodes[node].parent]);
 
   std::unordered_map<std::uint32_t, std::uint32_t> known;  // by number of function and line
   site_of_node_.assign(nodes.size(), model::kNoIndex);
   std::vector<CallSite> all;
   for (std::uint32_t node = 0; node < nodes.size(); ++node) {
     if (nodes[node].costs.empty()) continue;
-    if (!site_of[node].exists()) site_of[node] = innermost_telling_frame(frames, node);
-    const FrameRef site = site_of[node];
+    FrameRef site = site_of[node].frame();
+    if (!site.exists()) site = site_of[node].first = innermost_telling_frame(frames, node);
     const std::uint32_t key = site.exists() ? frames.lines_at(site.address)[site.index] : model::kNoIndex;
     const auto [at, fresh] = known.try_emplace(key, static_cast<std::uint32_t>(all.size()));
     if (fresh) all.emplace_back().frame = site;
@@ -73,8 +88,8 @@ CallSites::CallSites(const CodeFrames& frames, const Helpers& helpers, const Hel
     std::stable_sort(site.nodes.begin(), site.nodes.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return held[a].bytes > held[b].bytes; });
     const std::uint32_t largest = site.nodes.front();
-    site.frame = site_of[largest];
-    if (site.frame.exists() && frames.at(site.frame).origin != Origin::kOwn) site.own_caller = own_of[largest];
+    site.frame = site_of[largest].frame();
+    if (site.frame.exists() && frames.at(site.frame).origin != Origin::kOwn) site.own_caller = site_of[largest].own;
   }
   for (std::uint32_t& site : site_of_node_)
     if (site != model::kNoIndex) site = position[site];
@@ -82,13 +97,10 @@ CallSites::CallSites(const CodeFrames& frames, const Helpers& helpers, const Hel
 
 FrameRef call_site_of(const CodeFrames& frames, const Helpers& helpers, std::uint32_t node) {
   const std::vector<model::CallNode>& nodes = frames.profile().nodes;
-  for (std::uint32_t at = node; at != 0; at = nodes[at].parent) {
-    if (nodes[at].address == model::kNoIndex) continue;
-    const FrameRef frame =
-        first_frame(frames, nodes[at].address, [&](std::uint32_t function) { return !helpers.skips(function); });
-    if (frame.exists()) return frame;
-  }
-  return innermost_telling_frame(frames, node);
+  Site site;
+  for (std::uint32_t at = node; at != 0 && !site.is_complete(); at = nodes[at].parent)
+    if (nodes[at].address != model::kNoIndex) add_frames(frames, helpers, nodes[at].address, site);
+  return site.frame().exists() ? site.frame() : innermost_telling_frame(frames, node);
 }
 
 }  // namespace heapprof::findings

@@ -1,7 +1,8 @@
 // Call sites: all stacks of a profile grouped by the function and source line that allocated.
 //
 // The call site of a stack is its innermost frame that is neither of a helper nor of a standard library nor of the
-// runtime. If there is none, it is the innermost frame that is no allocation function.
+// runtime. Third parties' sources that are built into the program (headers, crates) are skipped as well, unless only
+// main is outside of them. If there is no such frame, it is the innermost one that is no allocation function.
 #pragma once
 
 #include <cstdint>

@@ -44,9 +44,10 @@ class FunctionNumbers {
       facts.file = source->file;
     }
     function.origin = rules_.of(facts);
-    function.is_start_up = function.origin == Origin::kRuntime && is_start_up(function.name);
-    if (function.origin == Origin::kStandard) function.is_start_up = is_start_up(function.name);
-    function.is_main = function.origin == Origin::kOwn && is_main(function.name);
+    function.is_built_in = function.origin == Origin::kThirdParty && rules_.is_own_module(facts.module_path);
+    function.is_start_up =
+        (function.origin == Origin::kRuntime || function.origin == Origin::kStandard) && is_start_up(function.name);
+    function.is_main = (function.origin == Origin::kOwn || function.is_built_in) && is_main(function.name);
   }
 
   const model::Profile& profile_;

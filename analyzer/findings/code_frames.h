@@ -29,6 +29,8 @@ struct Function {
   std::uint64_t begin = 0;
   FrameRef frame;  ///< one of its frames
   Origin origin = Origin::kUnresolved;
+  /// A third party's source that is compiled into the program or one of its own libraries: a header, a crate.
+  bool is_built_in = false;
   bool is_start_up = false;
   bool is_main = false;
 };

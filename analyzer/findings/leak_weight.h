@@ -1,9 +1,11 @@
 // The rank of what is left at the end.
 //
-//   weight = bytes left * max(survival^2, 1/8) * growth
+//   weight = bytes left * max(survival^2, 1/8)              in general
+//            bytes left * max(survival^2, 1/8) * 4          that grew as long as there was load
+//            bytes left * max(survival, 1/4) * 16           growing
 //
-// survival: the share of what was allocated that was never freed. A cache that turns over frees more than it keeps.
-// growth: kGrowthFactor for growing memory, kLoadGrowthFactor for memory that grew as long as there was load; else 1.
+// Survival is the share of what was allocated that was never freed: a cache that turns over frees more than it keeps.
+// It counts less for growing memory, since a slow leak may be a small part of what its call site allocates.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +18,9 @@
 namespace heapprof::findings {
 
 inline constexpr double kMinSurvivalFactor = 1.0 / 8;
-inline constexpr double kGrowthFactor = 8;
-inline constexpr double kLoadGrowthFactor = 3;
+inline constexpr double kMinGrowingSurvivalFactor = 1.0 / 4;
+inline constexpr double kGrowthFactor = 16;
+inline constexpr double kLoadGrowthFactor = 4;
 
 /// The share of bytes that were never freed, 0 to 1. A block that a realloc moves goes on: what it was before counts
 /// neither as left nor as freed.
@@ -27,14 +30,13 @@ constexpr double survival(const model::Costs& costs) noexcept {
   return all == 0 ? 0 : static_cast<double>(costs.leaked_bytes) / static_cast<double>(all);
 }
 
-constexpr double growth_factor(const model::LeakTrend& trend) noexcept {
-  return trend.growth == model::Growth::kGrowing ? kGrowthFactor : trend.grew_with_load ? kLoadGrowthFactor : 1;
-}
-
 /// `trend` may be null: unknown.
 constexpr double leak_weight(std::uint64_t left_bytes, double survival, const model::LeakTrend* trend) noexcept {
-  return static_cast<double>(left_bytes) * std::max(survival * survival, kMinSurvivalFactor) *
-         (trend == nullptr ? 1 : growth_factor(*trend));
+  const auto bytes = static_cast<double>(left_bytes);
+  if (trend != nullptr && trend->growth == model::Growth::kGrowing)
+    return bytes * std::max(survival, kMinGrowingSurvivalFactor) * kGrowthFactor;
+  const double weight = bytes * std::max(survival * survival, kMinSurvivalFactor);
+  return trend != nullptr && trend->grew_with_load ? weight * kLoadGrowthFactor : weight;
 }
 
 /// Of a call site that holds what is left.

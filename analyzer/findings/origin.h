@@ -42,6 +42,8 @@ class OriginRules {
   explicit OriginRules(std::string program = {}, std::vector<NamePattern> own = {});
 
   Origin of(const FrameFacts& frame) const;
+  /// Whether the module is the program, a library beside it, or another one that is not the system's.
+  bool is_own_module(std::string_view path) const { return !of_module(path); }
 
  private:
   std::optional<Origin> of_module(std::string_view path) const;

@@ -39,6 +39,15 @@ TEST_CASE("the call site is the first frame above libraries and helpers") {
   CHECK(site_of({"std::vector<int>::push_back(int)/Table::add(int):3/load():9", "main"}) == "Table::add(int)");
 }
 
+TEST_CASE("a third party's code that is built into the program is skipped, if there is code of the program") {
+  CHECK(site_of({"__rust_alloc", "crate::queue::push", "serve", "main"}) == "serve");
+  CHECK(site_of({"__rust_alloc/crate::queue::push:3/record:9", "serve", "main"}) == "record");
+  CHECK(site_of({"__rust_alloc", "crate::queue::push", "main"}) == "crate::queue::push");
+  CHECK(site_of({"__rust_alloc", "crate::parse", "crate::run", "crate::main"}) == "crate::parse");
+  // Other libraries are not: with the interpreter of a script, there would be nothing else to name.
+  CHECK(site_of({"/usr/lib/python3/dist-packages/x.so!decode", "call_function", "main"}) == "decode");
+}
+
 TEST_CASE("a block that the runtime allocated for itself has a site in the runtime") {
   CHECK(site_of({"/lib64/ld-linux-x86-64.so.2!malloc", "/lib64/ld-linux-x86-64.so.2!_dl_new_object",
                  "/lib64/ld-linux-x86-64.so.2!_dl_start"}) == "_dl_new_object");

@@ -27,7 +27,7 @@ class KnownStacks {
   }
 
   /// The node of a stack. Frames are innermost first: "f" or "f:12" with a line; "f/g:3" are a function that is
-  /// inlined into the next one; "libx.so!f" is in another module.
+  /// inlined into the next one; "libx.so!f" is in another module. The source of "crate::f" is a third party's.
   std::uint32_t node(const std::vector<std::string>& frames) {
     std::uint32_t node = 0;
     for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
@@ -95,6 +95,7 @@ class KnownStacks {
         source.file = "/home/user/program.c";
         source.function.resize(colon);
       }
+      if (source.function.starts_with("crate::")) source.file = "/home/user/.cargo/registry/src/crate/lib.rs";
       source.inlined = end < names.size();
       sources.push_back(source);
       begin = end + 1;
