@@ -1,8 +1,10 @@
 // The rank of what is left at the end.
 //
-//   weight = bytes left * max(survival^2, 1/8)              in general
-//            bytes left * max(survival^2, 1/8) * 4          that grew as long as there was load
-//            bytes left * max(survival, 1/4) * 16           growing
+//   weight = bytes left * max(survival^2, 1/8)         in general
+//            bytes left * max(survival^2, 1/8) * 4     that grew with the load, but in a small part of the time
+//            bytes left * max(survival, 1/4) * 16      growing, or grew until the load ended
+//
+// What grew with the load in a small part of the time may be data that the program loads when it starts.
 //
 // Survival is the share of what was allocated that was never freed: a cache that turns over frees more than it keeps.
 // It counts less for growing memory, since a slow leak may be a small part of what its call site allocates.
@@ -33,7 +35,8 @@ constexpr double survival(const model::Costs& costs) noexcept {
 /// `trend` may be null: unknown.
 constexpr double leak_weight(std::uint64_t left_bytes, double survival, const model::LeakTrend* trend) noexcept {
   const auto bytes = static_cast<double>(left_bytes);
-  if (trend != nullptr && trend->growth == model::Growth::kGrowing)
+  if (trend != nullptr && (trend->growth == model::Growth::kGrowing ||
+                           (trend->grew_with_load && trend->rises >= model::LeakTrend::kMinRises)))
     return bytes * std::max(survival, kMinGrowingSurvivalFactor) * kGrowthFactor;
   const double weight = bytes * std::max(survival * survival, kMinSurvivalFactor);
   return trend != nullptr && trend->grew_with_load ? weight * kLoadGrowthFactor : weight;

@@ -28,6 +28,7 @@ enum class Growth { kGrowing, kStable, kInUse };
 
 struct LeakTrend {
   static constexpr unsigned kParts = 16;
+  static constexpr unsigned kMinRises = 4;            ///< of growing memory
   std::array<std::uint64_t, kParts + 1> low_bytes{};  ///< lowest live sum of each part; last: at the end
   std::uint64_t first_ns = std::numeric_limits<std::uint64_t>::max();  ///< allocation time of the oldest block left
   std::uint64_t last_ns = 0;                                           ///< allocation time of the newest
@@ -134,7 +135,6 @@ class LeakHistory {
   const LeakTrend& of(std::uint32_t node) const { return followed_[followed_of_node_[node]].trend; }
 
  private:
-  static constexpr unsigned kMinRises = 4;
   static constexpr std::uint64_t kMinBlocks = 8;
   static constexpr std::uint64_t kMinShare = 64;  // a rise is at least this part of what is live at the end
 
@@ -174,6 +174,7 @@ class LeakHistory {
     __extension__ using Wide = unsigned __int128;
     const auto part = static_cast<unsigned>(
         std::min<Wide>(static_cast<Wide>(at) * LeakTrend::kParts / (to_ns_ - from_ns_), LeakTrend::kParts - 1));
+    if (stack.part < part) settle_move(stack);
     while (stack.part < part) stack.trend.low_bytes[++stack.part] = stack.live;
     while (stack.load_part < load_times_.size() && time_ns >= load_times_[stack.load_part])
       stack.low_by_load[++stack.load_part] = stack.live;
@@ -197,7 +198,7 @@ class LeakHistory {
     return rises;
   }
   static bool is_growing(const Rises& rises, const LeakTrend& trend) noexcept {
-    return rises.count >= kMinRises && rises.latest > LeakTrend::kParts * 3 / 4 &&
+    return rises.count >= LeakTrend::kMinRises && rises.latest > LeakTrend::kParts * 3 / 4 &&
            trend.left_blocks + trend.freed_blocks >= kMinBlocks &&
            trend.low_bytes.back() >= rises.high - rises.high / 4;
   }

@@ -10,10 +10,11 @@ using model::LeakTrend;
 
 namespace {
 
-LeakTrend trend(Growth growth, bool grew_with_load = false) {
+LeakTrend trend(Growth growth, bool grew_with_load = false, unsigned rises = 1) {
   LeakTrend result;
   result.growth = growth;
   result.grew_with_load = grew_with_load;
+  result.rises = rises;
   return result;
 }
 
@@ -21,6 +22,7 @@ const LeakTrend kGrowing = trend(Growth::kGrowing);
 const LeakTrend kStable = trend(Growth::kStable);
 const LeakTrend kInUse = trend(Growth::kInUse);
 const LeakTrend kWithLoad = trend(Growth::kStable, true);
+const LeakTrend kUntilLoadEnded = trend(Growth::kStable, true, 6);
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
@@ -31,7 +33,9 @@ TEST_CASE("a slow leak comes before a cache that is many times as large") {
   CHECK(leak_weight(kMiB, 1, &kGrowing) > leak_weight(100 * kMiB, 0.2, &kInUse));    // a cache that turns over
   CHECK(leak_weight(kMiB, 0.1, &kGrowing) > leak_weight(10 * kMiB, 0.5, &kStable));  // a tenth is never freed
   CHECK(leak_weight(kMiB, 1, &kStable) > leak_weight(6 * kMiB, 0.2, &kStable));      // it leaked at the start
-  CHECK(leak_weight(kMiB, 1, &kWithLoad) > leak_weight(3 * kMiB, 1, &kStable));      // the load has ended
+  CHECK(leak_weight(kMiB, 1, &kUntilLoadEnded) > leak_weight(12 * kMiB, 1, &kStable));
+  CHECK(leak_weight(kMiB, 1, &kWithLoad) > leak_weight(3 * kMiB, 1, &kStable));  // or data loaded at the start
+  CHECK(leak_weight(kMiB, 1, &kGrowing) > leak_weight(3 * kMiB, 1, &kWithLoad));
   CHECK(leak_weight(kMiB, 1, &kGrowing) > leak_weight(3 * kMiB, 0.1, &kGrowing));
   CHECK(leak_weight(kMiB, 1, nullptr) > leak_weight(6 * kMiB, 0.2, nullptr));
 }
