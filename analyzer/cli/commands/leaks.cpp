@@ -5,13 +5,18 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <unordered_map>
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/commands/suppressed_leaks.h"
+#include "analyzer/cli/text/findings.h"
+#include "analyzer/cli/text/findings_json.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
+#include "analyzer/findings/call_sites.h"
+#include "analyzer/findings/keepers.h"
 #include "analyzer/findings/leak_weight.h"
 #include "analyzer/model/leak_history.h"
 #include "analyzer/render/units.h"
@@ -44,8 +49,15 @@ const TrendWords& words_for(Growth growth) {
                        [growth](const TrendWords& words) { return words.growth == growth; });
 }
 
+/// What the second replay finds.
+struct Histories {
+  model::LeakHistory by_stack;
+  model::LeakHistory by_site;
+};
+
 /// The second replay. Idle time before the first allocation and after the last one is left out: it would hide growth.
-model::LeakHistory read_history(const LeaksOptions& options, const replay::Analysis& analysis) {
+Histories read_histories(const LeaksOptions& options, const replay::Analysis& analysis,
+                         const findings::CallSites& sites) {
   const model::Profile& profile = analysis.profile();
   const std::uint64_t begin_ns = profile.begin_ns();
   const std::uint64_t end_ns = profile.end_ns();
@@ -57,26 +69,40 @@ model::LeakHistory read_history(const LeaksOptions& options, const replay::Analy
   const auto last = std::find_if(buckets.rbegin(), buckets.rend(), busy);
   if (first != buckets.end()) from_ns = std::max(from_ns, first->start_ns);
   if (last != buckets.rend() && last != buckets.rbegin()) to_ns = std::min(to_ns, std::prev(last)->start_ns);
-  model::LeakHistory history(profile, from_ns, to_ns);
-  history.set_load(model::load_times(profile.timeline));
-  std::vector<std::uint8_t> leaking;
-  leaking.reserve(profile.nodes.size());
-  for (const auto& node : profile.nodes) leaking.push_back(node.costs.leaked_blocks != 0);
+  Histories histories{{profile, from_ns, to_ns}, {sites.sites().size(), from_ns, to_ns}};
+  const model::LoadTimes load = model::load_times(profile.timeline);
+  histories.by_stack.set_load(load);
+  histories.by_site.set_load(load);
+  // A call site's live bytes are those of all its stacks, also of the ones that leak nothing.
+  const std::vector<std::uint32_t>& site_of = sites.site_of_node();
+  std::vector<std::uint8_t> followed;
+  followed.reserve(profile.nodes.size());
+  for (std::uint32_t node = 0; node < profile.nodes.size(); ++node)
+    followed.push_back(profile.nodes[node].costs.leaked_blocks != 0 || site_of[node] != model::kNoIndex);
   ProgressLine progress("Reading " + options.trace.trace + " again");
   analysis.for_each_event(
       [&](std::span<const replay::ProfileEvent> events) {
         for (const replay::ProfileEvent& event : events) {
-          if (event.kind == replay::ResolvedKind::kAllocation)
-            history.allocated(event.node, event.size, event.time_ns);
-          else if (event.kind == replay::ResolvedKind::kFree)
-            history.freed(event.node, event.size, event.time_ns, event.allocated_ns, event.in_realloc);
+          const std::uint32_t site = site_of[event.node];
+          if (event.kind == replay::ResolvedKind::kAllocation) {
+            histories.by_stack.allocated(event.node, event.size, event.time_ns);
+            if (site != model::kNoIndex) histories.by_site.allocated(site, event.size, event.time_ns);
+          } else if (event.kind == replay::ResolvedKind::kFree) {
+            histories.by_stack.freed(event.node, event.size, event.time_ns, event.allocated_ns, event.in_realloc);
+            if (site != model::kNoIndex)
+              histories.by_site.freed(site, event.size, event.time_ns, event.allocated_ns, event.in_realloc);
+          }
         }
       },
       [&](double share, std::uint64_t events) { progress.show(share, events); },
-      {.nodes = &leaking,
-       .visit_leaked = [&](const replay::LiveBlock& block) { history.left(block.node, block.size, block.time_ns); }});
-  history.finish();
-  return history;
+      {.nodes = &followed, .visit_leaked = [&](const replay::LiveBlock& block) {
+         histories.by_stack.left(block.node, block.size, block.time_ns);
+         if (site_of[block.node] != model::kNoIndex)
+           histories.by_site.left(site_of[block.node], block.size, block.time_ns);
+       }});
+  histories.by_stack.finish();
+  histories.by_site.finish();
+  return histories;
 }
 
 void sort_stacks(const model::Profile& profile, std::vector<RankedStack>& stacks, Order order,
@@ -117,17 +143,11 @@ SumsByGrowth sums_by_growth(const std::vector<RankedStack>& stacks, const model:
   return sums;
 }
 
-void add_trend(Json& entry, const LeakTrend& stack_trend) {
-  entry["trend"] = words_for(stack_trend.growth).json;
-  entry["growth"] = words_for(stack_trend.growth).json_old;  // old name, for one release
-  entry["rises"] = stack_trend.rises;
-  entry["first_ns"] = stack_trend.first_ns;
-  entry["last_ns"] = stack_trend.last_ns;
-  entry["smallest_bytes"] = stack_trend.smallest;
-  entry["largest_bytes"] = stack_trend.largest;
-  set_renamed(entry, "freed_blocks", "released_blocks", stack_trend.freed_blocks);
-  entry["longest_lifetime_ns"] = stack_trend.longest_life_ns;
-  entry["low_bytes"] = stack_trend.low_bytes;
+void add_trend(Json& entry, const LeakTrend& trend) {
+  entry["trend"] = words_for(trend.growth).json;
+  entry["growth"] = words_for(trend.growth).json_old;  // old names, for one release
+  entry["released_blocks"] = trend.freed_blocks;
+  add_trend_figures(entry, trend);
 }
 
 std::string sizes_of(const LeakTrend& stack_trend) {
@@ -204,29 +224,102 @@ void write_text(const LeaksOptions& options, const model::Profile& profile, cons
   write_output(options.trace.output, text.text());
 }
 
+struct LeakingSite {
+  const findings::CallSite* site = nullptr;
+  const model::LeakTrend* trend = nullptr;  ///< of the sum of its stacks; null: the trace was read only once
+};
+
+/// The call sites in the order of their rank.
+std::vector<LeakingSite> rank_sites(const findings::CallSites& sites, Order order,
+                                    const model::LeakHistory* history) {
+  std::vector<LeakingSite> ranked;
+  for (std::uint32_t i = 0; i < sites.sites().size(); ++i)
+    ranked.push_back({&sites.sites()[i], history == nullptr ? nullptr : &history->of(i)});
+  const auto key = [order](const LeakingSite& leaking) -> double {
+    const findings::CallSite& site = *leaking.site;
+    const auto bytes = static_cast<double>(site.held.bytes);
+    switch (order) {
+      case Order::kBytes: return bytes;
+      case Order::kBlocks: return static_cast<double>(site.held.blocks);
+      case Order::kAge: return leaking.trend == nullptr ? bytes : -static_cast<double>(leaking.trend->first_ns);
+      case Order::kGrowth: break;
+    }
+    return findings::leak_weight(site, leaking.trend);
+  };
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [&](const LeakingSite& a, const LeakingSite& b) { return key(a) > key(b); });
+  return ranked;
+}
+
+/// The largest stack of each site in the order of the sites, then the others as they are.
+void put_sites_first(std::vector<RankedStack>& stacks, const std::vector<LeakingSite>& sites) {
+  std::unordered_map<std::uint32_t, std::size_t> rank;  // by node
+  for (std::size_t i = 0; i < sites.size(); ++i) rank[sites[i].site->nodes.front()] = i;
+  const auto key = [&](const RankedStack& stack) {
+    const auto at = rank.find(stack.node);
+    return at == rank.end() ? sites.size() : at->second;
+  };
+  std::stable_sort(stacks.begin(), stacks.end(),
+                   [&](const RankedStack& a, const RankedStack& b) { return key(a) < key(b); });
+}
+
+void add_trends(Json& json, SumsByGrowth& sums) {
+  Json trends = Json::object();
+  Json growth = Json::object();
+  for (const TrendWords& words : kTrends) {
+    const Sums& sum = sums[words.growth];
+    trends[words.json] = {{"bytes", sum.bytes}, {"blocks", sum.blocks}, {"stacks", sum.stacks}};
+    growth[words.json_old] = trends[words.json];
+  }
+  json["trends"] = std::move(trends);
+  json["growth"] = std::move(growth);  // old name, for one release
+}
+
+void add_findings(Json& json, const LeaksOptions& options, const Findings& findings,
+                  const std::vector<LeakingSite>& sites, const findings::HeldByNode& held) {
+  findings::Held total;
+  for (const findings::Held& one : held) total += one;
+  Json& list = json["sites"] = Json::array();
+  for (const LeakingSite& one : sites) {
+    if (options.top != 0 && list.size() == options.top) break;
+    Json entry = site_json(findings, *one.site, total, false);
+    if (one.trend != nullptr) {
+      entry["trend"] = words_for(one.trend->growth).json;
+      add_trend_figures(entry, *one.trend);
+    }
+    list.push_back(std::move(entry));
+  }
+  json["all_sites"] = sites.size();
+  json["keepers"] =
+      keepers_json(findings, findings::find_keepers(findings.frames(), findings.helpers(), held), total);
+  json["helpers"] = helpers_json(findings);
+}
+
 void print_leaks(const LeaksOptions& options, const replay::Analysis& analysis) {
   Suppressions suppressions = read_suppressions(options.suppressions);
   const model::Profile& profile = analysis.profile();
   std::vector<RankedStack> stacks = rank_stacks(profile, Cost::kLeaked);
-  // Suppressions match names, so with suppressions all stacks are looked up.
-  if (suppressions.empty() && !options.history && options.top != 0 && stacks.size() > options.top)
-    stacks.resize(options.top);
-  const std::size_t before = stacks.size();
-  std::vector<std::uint32_t> nodes;
-  for (const RankedStack& stack : stacks) nodes.push_back(stack.node);
+  // Suppressions match names, and helpers are found among all stacks: all are looked up.
   StackNames names(profile, options.trace.symbols);
-  names.resolve(nodes);
+  names.resolve(nodes_with_costs(profile));
+  const bool any = !stacks.empty();
   const Suppressed suppressed = suppress(suppressions, names, stacks);
+  findings::HeldByNode held(profile.nodes.size());
+  for (const RankedStack& stack : stacks) held[stack.node] = {stack.bytes, stack.blocks};
+  const Findings findings(profile, names, options.call_sites);
+  const findings::CallSites sites(findings.frames(), findings.helpers(), held);
 
   // Mappings have no history: they are split and merged while they live.
-  std::optional<model::LeakHistory> history;
+  std::optional<Histories> histories;
   SumsByGrowth sums;
-  if (options.history && profile.kind == model::Kind::kHeap && before != 0) {
-    history = read_history(options, analysis);
-    sums = sums_by_growth(stacks, *history);
+  if (options.history && profile.kind == model::Kind::kHeap && any) {
+    histories = read_histories(options, analysis, sites);
+    sums = sums_by_growth(stacks, histories->by_stack);
   }
-  const model::LeakHistory* const known = history ? &*history : nullptr;
+  const model::LeakHistory* const known = histories ? &histories->by_stack : nullptr;
+  const std::vector<LeakingSite> ranked = rank_sites(sites, options.order, histories ? &histories->by_site : nullptr);
   sort_stacks(profile, stacks, options.order, known);
+  if (options.order == Order::kGrowth) put_sites_first(stacks, ranked);
   const std::size_t all = stacks.size();
   if (options.top != 0 && stacks.size() > options.top) stacks.resize(options.top);
   if (!options.trace.json) return write_text(options, profile, stacks, all, suppressed, known, sums, names);
@@ -234,17 +327,10 @@ void print_leaks(const LeaksOptions& options, const replay::Analysis& analysis) 
   Json json = report_json(profile, Cost::kLeaked, stacks, names);
   add_suppressed(json, suppressed);
   if (known != nullptr) {
-    Json trends = Json::object();
-    Json growth = Json::object();
-    for (const TrendWords& words : kTrends) {
-      const Sums& sum = sums[words.growth];
-      trends[words.json] = {{"bytes", sum.bytes}, {"blocks", sum.blocks}, {"stacks", sum.stacks}};
-      growth[words.json_old] = trends[words.json];
-    }
-    json["trends"] = std::move(trends);
-    json["growth"] = std::move(growth);  // old name, for one release
+    add_trends(json, sums);
     for (std::size_t i = 0; i < stacks.size(); ++i) add_trend(json["top"][i], known->of(stacks[i].node));
   }
+  add_findings(json, options, findings, ranked, held);
   write_report(options.trace.output, std::move(json), stacks, names, options.shared_frames);
 }
 

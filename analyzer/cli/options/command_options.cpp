@@ -127,6 +127,7 @@ void declare_report(CLI::App& app, Chosen& chosen) {
       add_command(app, kWhere, "report", "Print totals, and the call stacks that use the most memory");
   add_trace_options(command, options->trace);
   add_cost(command, options->cost, "Rank stacks by this cost");
+  add_call_site_options(command, options->call_sites);
   add_top(command, options->top, "stacks");
   add_frames(command, options->frames);
   add_shared_frames(command, options->shared_frames);
@@ -212,11 +213,12 @@ void declare_leaks(CLI::App& app, Chosen& chosen) {
       add_command(app, kLeaks, "leaks", "Print what was never freed, by the stack that allocated it; growing first");
   add_trace_options(command, options->trace);
   add_suppression_options(command, options->suppressions);
+  add_call_site_options(command, options->call_sites);
   add_word<Order>(
       command, "--sort", options->order,
       {{"growth", Order::kGrowth}, {"bytes", Order::kBytes}, {"blocks", Order::kBlocks}, {"age", Order::kAge}},
-      "Rank stacks by this; growth ranks by bytes, multiplied by 64 for growing stacks and divided by 64 for "
-      "stacks in use");
+      "Rank by this; growth ranks by bytes, by whether they grow, and by the share of what was allocated that was "
+      "never freed");
   add_switch(command, "!--no-history", options->history, "Read the trace only once; print no trends and no times");
   add_top(command, options->top, "stacks");
   add_frames(command, options->frames);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analyzer/cli/options/trace_options.h"
+#include "analyzer/cli/text/findings.h"
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/export/rows.h"
 
@@ -51,6 +52,7 @@ struct InfoOptions {
 
 struct ReportOptions {
   TraceOptions trace;
+  CallSiteOptions call_sites;
   Cost cost = Cost::kPeak;
   std::size_t top = 10;  ///< 0: all
   std::size_t frames = kDefaultFrames;
@@ -69,6 +71,7 @@ struct LeaksOptions {
   enum class Order { kGrowth, kBytes, kBlocks, kAge };
   TraceOptions trace;
   SuppressionOptions suppressions;
+  CallSiteOptions call_sites;
   Order order = Order::kGrowth;
   bool history = true;
   std::size_t top = 20;

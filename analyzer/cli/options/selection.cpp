@@ -4,47 +4,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <fnmatch.h>
-#include <regex.h>
 #include <stdexcept>
 #include <utility>
 
+#include "analyzer/cli/text/name_pattern.h"
+
 namespace heapprof::cli {
 namespace {
-
-/// Matches by libc's regular expressions: those of the standard library recurse, and a long template name could
-/// overflow the stack. A name that contains the text itself matches too, since users paste names from reports, and
-/// `git+0x2896c0` or `parse(char*)` mean something else as expressions.
-class Expression {
- public:
-  explicit Expression(const std::string& text) : text_(text) {
-    const int error = ::regcomp(&expression_, text.c_str(), REG_EXTENDED | REG_NOSUB);
-    if (error == 0) return;
-    char reason[128] = "";
-    ::regerror(error, &expression_, reason, sizeof reason);
-    throw std::invalid_argument("invalid regular expression '" + text + "': " + reason);
-  }
-  ~Expression() { ::regfree(&expression_); }
-  Expression(const Expression&) = delete;
-  Expression& operator=(const Expression&) = delete;
-
-  bool matches(const std::string& name) const {
-    return ::regexec(&expression_, name.c_str(), 0, nullptr, 0) == 0 || name.find(text_) != std::string::npos;
-  }
-
- private:
-  const std::string text_;
-  regex_t expression_;
-};
-
-std::vector<std::unique_ptr<Expression>> compile(const std::vector<std::string>& texts) {
-  std::vector<std::unique_ptr<Expression>> expressions;
-  for (const std::string& text : texts) expressions.push_back(std::make_unique<Expression>(text));
-  return expressions;
-}
-
-bool any_matches(const std::vector<std::unique_ptr<Expression>>& expressions, const std::string& text) {
-  return std::any_of(expressions.begin(), expressions.end(), [&](const auto& one) { return one->matches(text); });
-}
 
 bool module_matches(const std::vector<std::string>& patterns, const std::string& path) {
   return !path.empty() && std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
@@ -97,8 +63,8 @@ std::optional<std::uint64_t> parse_duration_ns(const std::string& text) {
 
 std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const SelectionTexts& texts,
                                        const symbols::Options& symbols) {
-  const auto wanted = compile(texts.functions);
-  const auto unwanted = compile(texts.not_functions);
+  const std::vector<NamePattern> wanted = name_patterns(texts.functions);
+  const std::vector<NamePattern> unwanted = name_patterns(texts.not_functions);
   // Expressions match the full name, also where names are printed short.
   symbols::Options in_full = symbols;
   in_full.short_names = false;
@@ -195,8 +161,8 @@ void resolve_selection(const SelectionTexts& texts, const symbols::Options& symb
     throw std::invalid_argument("--min-lifetime exceeds --max-lifetime");
   selection.description = description_of(texts, selection);
   if (!texts.selects_stacks()) return;
-  compile(texts.functions);  // reports an invalid one before the trace is read
-  compile(texts.not_functions);
+  name_patterns(texts.functions);  // reports an invalid one before the trace is read
+  name_patterns(texts.not_functions);
   selection.select_stacks = [texts, symbols](const model::Profile& profile) {
     return match_stacks(profile, texts, symbols);
   };

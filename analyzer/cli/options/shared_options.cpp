@@ -2,10 +2,12 @@
 
 #include <unistd.h>
 
+#include <stdexcept>
 #include <utility>
 
 #include "analyzer/cli/options/newest_trace.h"
 #include "analyzer/cli/text/message.h"
+#include "analyzer/cli/text/name_pattern.h"
 #include "analyzer/render/units.h"
 #include "analyzer/symbols/symbol_cache.h"
 
@@ -14,6 +16,7 @@ namespace {
 
 constexpr const char* kSelection = "Selection";
 constexpr const char* kSymbols = "Symbols";
+constexpr const char* kCallSites = "Call sites";
 
 /// "-o,--output": "--output".
 std::string long_name(const std::string& names) { return names.substr(names.rfind(',') + 1); }
@@ -243,6 +246,29 @@ void add_suppression_options(CLI::App& command, SuppressionOptions& options) {
   add_switch(command, "!--no-default-suppressions", options.built_in,
              "Include what libc, libstdc++ and the loader allocate for themselves and never free");
   add_switch(command, "!--no-suppressions", options.suppress, "Suppress nothing")->excludes(files);
+}
+
+void add_call_site_options(CLI::App& command, CallSiteOptions& options) {
+  const auto add_patterns = [&](const std::string& name, std::vector<std::string>& values, const std::string& help) {
+    add_list(command, name, values, "REGEX", help)
+        ->each([name](const std::string& text) {
+          try {
+            const NamePattern valid(text);
+          } catch (const std::invalid_argument& error) {
+            refuse(name + ": " + error.what());
+          }
+        })
+        ->group(kCallSites);
+  };
+  add_patterns("--helper", options.helpers,
+               "Skip functions whose names match REGEX when call sites are named, since they allocate for their "
+               "callers (repeatable)");
+  add_switch(command, "!--no-helpers", options.find_helpers,
+             "Skip no functions besides those of --helper, libc and standard libraries: neither functions that are "
+             "named like malloc nor those that many functions allocate through")
+      ->group(kCallSites);
+  add_patterns("--own", options.own,
+               "Count functions, source files and modules that match REGEX as the program's own code (repeatable)");
 }
 
 void add_top(CLI::App& command, std::size_t& top, const std::string& things) {

@@ -11,6 +11,7 @@
 
 #include "analyzer/cli/options/option_values.h"
 #include "analyzer/cli/options/trace_options.h"
+#include "analyzer/cli/text/findings.h"
 #include "analyzer/cli/text/ranking.h"
 
 namespace heapprof::cli {
@@ -80,6 +81,8 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
 void add_output(CLI::App& command, std::string& output, const std::string& help);
 void add_symbol_options(CLI::App& command, symbols::Options& options);
 void add_suppression_options(CLI::App& command, SuppressionOptions& options);
+/// --helper, --no-helpers and --own.
+void add_call_site_options(CLI::App& command, CallSiteOptions& options);
 /// --top: how many of `things` ("stacks") are printed.
 void add_top(CLI::App& command, std::size_t& top, const std::string& things);
 /// --frames: how many frames of each stack are printed.

@@ -34,7 +34,6 @@ class Findings {
   Frame frame(findings::FrameRef frame) const;
 
  private:
-  const model::Profile& profile_;
   const StackNames& names_;
   findings::CodeFrames frames_;
   findings::Helpers helpers_;

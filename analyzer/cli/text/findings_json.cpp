@@ -33,12 +33,12 @@ const char* name_of(findings::Helper::Reason reason) {
 
 }  // namespace
 
-Json site_json(const Findings& findings, const findings::CallSite& site, const findings::Held& total, bool by_blocks) {
+Json site_json(const Findings& findings, const findings::CallSite& site, const findings::Held& total,
+               bool by_blocks) {
   Json json;
   json["bytes"] = site.held.bytes;
   json["blocks"] = site.held.blocks;
-  json["share"] =
-      by_blocks ? share_of(site.held.blocks, total.blocks) : share_of(site.held.bytes, total.bytes);
+  json["share"] = by_blocks ? share_of(site.held.blocks, total.blocks) : share_of(site.held.bytes, total.bytes);
   json["stacks"] = site.nodes.size();
   json["site"] = frame_or_null(findings, site.frame);
   json["origin"] = site.frame.exists() ? findings::name_of(findings.frames().at(site.frame).origin) : "unknown";

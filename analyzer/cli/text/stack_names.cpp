@@ -67,16 +67,21 @@ void StackNames::warn_of_unresolved(const std::vector<symbols::CodeAddress>& wan
 }
 
 std::vector<Frame> StackNames::frames_of_node(std::uint32_t node) const {
-  std::vector<Frame> frames;
   const model::CallNode& call = profile_.nodes[node];
-  if (call.address == model::kNoIndex) return frames;
-  const model::CodeAddress& address = profile_.addresses[call.address];
+  if (call.address == model::kNoIndex) return {};
+  std::vector<Frame> frames = frames_of_address(call.address);
+  for (Frame& frame : frames) frame.guessed = call.guessed;
+  return frames;
+}
+
+std::vector<Frame> StackNames::frames_of_address(std::uint32_t at) const {
+  std::vector<Frame> frames;
+  const model::CodeAddress& address = profile_.addresses[at];
   Frame frame;
   frame.module = &profile_.modules[address.module];
   frame.offset = address.offset;
   frame.address = profile_.runtime_address(address);
-  frame.guessed = call.guessed;
-  const std::uint32_t resolved = resolved_of_address_[call.address];
+  const std::uint32_t resolved = resolved_of_address_[at];
   if (resolved == model::kNoIndex || resolved_[resolved].empty()) {
     frames.push_back(frame);
     return frames;

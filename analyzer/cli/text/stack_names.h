@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -37,6 +38,15 @@ class StackNames {
   std::vector<Frame> stack(std::uint32_t node) const;
   /// The frames of one node: inlined functions, then the function itself. Empty for a node without code.
   std::vector<Frame> frames_of_node(std::uint32_t node) const;
+  /// The same of an address in Profile::addresses, with `guessed` false.
+  std::vector<Frame> frames_of_address(std::uint32_t address) const;
+  /// The frames of an address (in Profile::addresses), innermost first; empty if resolve() was not called with a stack
+  /// that has it.
+  std::span<const symbols::SourceFrame> sources_of(std::uint32_t address) const {
+    const std::uint32_t resolved = resolved_of_address_[address];
+    if (resolved == model::kNoIndex) return {};
+    return resolved_[resolved];
+  }
   /// Calls visit(node, key) for the nodes of a stack, innermost first. Nodes with equal keys have the same frames.
   /// Keys are below key_count().
   template <typename Visit>

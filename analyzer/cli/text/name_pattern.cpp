@@ -1,0 +1,45 @@
+#include "analyzer/cli/text/name_pattern.h"
+
+#include <regex.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace heapprof::cli {
+
+/// Of libc: the regular expressions of the standard library recurse, and a long template name could overflow the
+/// stack.
+struct NamePattern::Expression {
+  explicit Expression(const std::string& text) {
+    const int error = ::regcomp(&compiled, text.c_str(), REG_EXTENDED | REG_NOSUB);
+    if (error == 0) return;
+    char reason[128] = "";
+    ::regerror(error, &compiled, reason, sizeof reason);
+    throw std::invalid_argument("invalid regular expression '" + text + "': " + reason);
+  }
+  ~Expression() { ::regfree(&compiled); }
+  Expression(const Expression&) = delete;
+  Expression& operator=(const Expression&) = delete;
+
+  regex_t compiled;
+};
+
+NamePattern::NamePattern(const std::string& text) : text_(text), expression_(std::make_unique<Expression>(text)) {}
+NamePattern::~NamePattern() = default;
+NamePattern::NamePattern(NamePattern&&) noexcept = default;
+
+bool NamePattern::matches(const std::string& name) const {
+  return ::regexec(&expression_->compiled, name.c_str(), 0, nullptr, 0) == 0 || name.find(text_) != std::string::npos;
+}
+
+std::vector<NamePattern> name_patterns(const std::vector<std::string>& texts) {
+  std::vector<NamePattern> patterns;
+  for (const std::string& text : texts) patterns.emplace_back(text);
+  return patterns;
+}
+
+bool any_matches(const std::vector<NamePattern>& patterns, const std::string& name) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const NamePattern& one) { return one.matches(name); });
+}
+
+}  // namespace heapprof::cli
