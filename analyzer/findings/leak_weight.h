@@ -2,7 +2,7 @@
 //
 //   weight = bytes left * max(survival^2, 1/8)         in general
 //            bytes left * max(survival^2, 1/8) * 4     that grew with the load, but in a small part of the time
-//            bytes left * max(survival, 1/4) * 16      growing, or grew until the load ended
+//            bytes left * max(survival, 1/4) * 20      growing, or grew until the load ended
 //
 // What grew with the load in a small part of the time may be data that the program loads when it starts.
 //
@@ -21,7 +21,7 @@ namespace heapprof::findings {
 
 inline constexpr double kMinSurvivalFactor = 1.0 / 8;
 inline constexpr double kMinGrowingSurvivalFactor = 1.0 / 4;
-inline constexpr double kGrowthFactor = 16;
+inline constexpr double kGrowthFactor = 20;
 inline constexpr double kLoadGrowthFactor = 4;
 
 /// The share of bytes that were never freed, 0 to 1. A block that a realloc moves goes on: what it was before counts
