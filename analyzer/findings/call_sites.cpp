@@ -50,14 +50,30 @@ Site site_below(const CodeFrames& frames, const Helpers& helpers, std::uint32_t 
   return site;
 }
 
+/// By node. A stack all of whose frames are skipped has no site yet.
+std::vector<Site> sites_by_node(const CodeFrames& frames, const Helpers& helpers) {
+  const std::vector<model::CallNode>& nodes = frames.profile().nodes;
+  // Parents come before their children.
+  std::vector<Site> sites(nodes.size());
+  for (std::uint32_t node = 1; node < nodes.size(); ++node)
+    sites[node] = site_below(frames, helpers, nodes[node].address, sites[nodes[node].parent]);
+  return sites;
+}
+
 }  // namespace
+
+std::vector<FrameRef> find_site_frames(const CodeFrames& frames, const Helpers& helpers) {
+  const std::vector<Site> sites = sites_by_node(frames, helpers);
+  std::vector<FrameRef> result;
+  result.reserve(sites.size());
+  for (std::uint32_t node = 0; node < sites.size(); ++node)
+    result.push_back(sites[node].frame().exists() ? sites[node].frame() : innermost_telling_frame(frames, node));
+  return result;
+}
 
 CallSites::CallSites(const CodeFrames& frames, const Helpers& helpers, const HeldByNode& held) {
   const std::vector<model::CallNode>& nodes = frames.profile().nodes;
-  // Parents come before their children.
-  std::vector<Site> site_of(nodes.size());
-  for (std::uint32_t node = 1; node < nodes.size(); ++node)
-    site_of[node] = site_below(frames, helpers, nodes[node].address, site_of[nodes[node].parent]);
+  std::vector<Site> site_of = sites_by_node(frames, helpers);
 
   std::unordered_map<std::uint32_t, std::uint32_t> known;  // by number of function and line
   site_of_node_.assign(nodes.size(), model::kNoIndex);

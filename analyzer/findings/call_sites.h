@@ -43,6 +43,9 @@ class CallSites {
   std::vector<std::uint32_t> site_of_node_;
 };
 
+/// By node of the profile, the frame of its call site; exists() is false: it has no frames.
+std::vector<FrameRef> find_site_frames(const CodeFrames& frames, const Helpers& helpers);
+
 /// The frame of the call site of one stack; exists() is false: it has no frames.
 FrameRef call_site_of(const CodeFrames& frames, const Helpers& helpers, std::uint32_t node);
 

@@ -66,7 +66,6 @@ std::vector<Keeper> weigh_functions(const CodeFrames& frames, const Helpers& hel
   for (std::uint32_t function = 0; function < keepers.size(); ++function) {
     Keeper& keeper = keepers[function];
     keeper.function = function;
-    keeper.frame = frames.functions()[function].frame;
     keeper.bytes_share = share(keeper.held.bytes, keeper.allocated.bytes);
     keeper.blocks_share = share(keeper.held.blocks, keeper.allocated.blocks);
     keeper.weight = static_cast<double>(keeper.held.bytes) * keeper.bytes_share * keeper.blocks_share;
@@ -84,6 +83,7 @@ class Overlaps {
  public:
   Overlaps(const CodeFrames& frames, const HeldByNode& held, const std::vector<Keeper>& compared) {
     const std::vector<model::CallNode>& nodes = frames.profile().nodes;
+    largest_.fill(model::kNoIndex);
     std::vector<std::uint8_t> number(frames.functions().size(), kMaxCompared);
     for (std::size_t i = 0; i < compared.size(); ++i) number[compared[i].function] = static_cast<std::uint8_t>(i);
     std::unordered_map<std::uint64_t, std::uint64_t> bytes_of_set;
@@ -109,6 +109,8 @@ class Overlaps {
           for (std::uint64_t rest = set; rest != 0; rest &= rest - 1) {
             const auto one = static_cast<std::size_t>(__builtin_ctzll(rest));
             depth_sum_[one] += static_cast<double>(depths[one].back()) * static_cast<double>(held[node].bytes);
+            if (largest_[one] == model::kNoIndex || held[node].bytes > held[largest_[one]].bytes)
+              largest_[one] = node;
           }
         },
         [&](std::uint32_t node) {
@@ -130,6 +132,8 @@ class Overlaps {
     const std::uint64_t larger = std::max(common_[a][a], common_[b][b]);
     return static_cast<double>(common_[a][b]) >= kSameShare * static_cast<double>(larger);
   }
+  /// The stack in which the function holds most.
+  std::uint32_t largest(std::size_t function) const { return largest_[function]; }
   /// Whether `a`, which holds the same memory as `b`, is further inside.
   bool is_inner(std::size_t a, std::size_t b) const {
     return depth_sum_[a] * static_cast<double>(common_[b][b]) > depth_sum_[b] * static_cast<double>(common_[a][a]);
@@ -137,23 +141,43 @@ class Overlaps {
 
  private:
   std::array<std::array<std::uint64_t, kMaxCompared>, kMaxCompared> common_{};  ///< bytes
+  std::array<std::uint32_t, kMaxCompared> largest_{};                           ///< node
   std::array<double, kMaxCompared> depth_sum_{};                                ///< weighted by bytes
 };
 
-/// The first `max` of `compared`, of several that hold the same memory the innermost one.
-std::vector<Keeper> without_same(const std::vector<Keeper>& compared, const Overlaps& overlaps, std::size_t max) {
+/// Sets the frames of `keeper`, whose function is in the stack `node`.
+void find_frames(const CodeFrames& frames, std::uint32_t node, Keeper& keeper) {
+  keeper.frame = keeper.own_caller = FrameRef{};
+  const bool is_own = frames.functions()[keeper.function].origin == Origin::kOwn;
+  for (const FrameRef frame : frames.stack(node)) {
+    if (!keeper.frame.exists()) {
+      if (frames.function_of(frame) == keeper.function) keeper.frame = frame;
+    } else if (!is_own && frames.at(frame).origin == Origin::kOwn) {
+      keeper.own_caller = frame;
+      return;
+    }
+  }
+}
+
+/// The first `max` of `compared`; of several that hold the same memory the innermost one.
+std::vector<Keeper> without_same(const CodeFrames& frames, const std::vector<Keeper>& compared,
+                                 const Overlaps& overlaps, std::size_t max) {
+  const auto is_built_in = [&](std::size_t one) { return frames.functions()[compared[one].function].is_built_in; };
   std::vector<std::size_t> chosen;
   for (std::size_t i = 0; i < compared.size(); ++i) {
     const auto same =
         std::find_if(chosen.begin(), chosen.end(), [&](std::size_t one) { return overlaps.same(one, i); });
     if (same == chosen.end()) {
       if (chosen.size() < max) chosen.push_back(i);
-    } else if (overlaps.is_inner(i, *same) && compared[i].weight >= kSameShare * compared[*same].weight) {
-      *same = i;
+    } else if (compared[i].weight >= kSameShare * compared[*same].weight) {
+      if (is_built_in(i) == is_built_in(*same) ? overlaps.is_inner(i, *same) : is_built_in(*same)) *same = i;
     }
   }
   std::vector<Keeper> result;
-  for (const std::size_t i : chosen) result.push_back(compared[i]);
+  for (const std::size_t i : chosen) {
+    result.push_back(compared[i]);
+    find_frames(frames, overlaps.largest(i), result.back());
+  }
   std::stable_sort(result.begin(), result.end(),
                    [](const Keeper& a, const Keeper& b) { return a.weight > b.weight; });
   return result;
@@ -170,7 +194,7 @@ std::vector<Keeper> find_keepers(const CodeFrames& frames, const Helpers& helper
   std::size_t next = 0;
   do {
     while (chosen.size() < kMaxCompared && next < all.size()) chosen.push_back(all[next++]);
-    chosen = without_same(chosen, Overlaps(frames, held, chosen), max);
+    chosen = without_same(frames, chosen, Overlaps(frames, held, chosen), max);
   } while (chosen.size() < max && next < all.size());
   return chosen;
 }

@@ -5,7 +5,8 @@
 //
 // A function that frees most of what it allocates weighs little, however much it holds at the moment. A block that a
 // realloc moves is one block that goes on: what it was before counts neither as allocated nor as freed. Where several
-// functions contain the same memory (at least kSameShare of it), only the innermost counts.
+// functions contain the same memory (at least kSameShare of it), only the innermost counts, own code before third
+// parties' code that is built into the program.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +24,14 @@ inline constexpr double kSameShare = 0.95;
 
 struct Keeper {
   std::uint32_t function = 0;  ///< in CodeFrames::functions()
-  FrameRef frame;              ///< one of its frames
-  Held held;                   ///< inclusive: allocated in the function and below it, recursion counted once
-  Held allocated;              ///< inclusive: everything that was allocated there, without what a realloc moved
-  double bytes_share = 0;      ///< held / allocated, 0 to 1
-  double blocks_share = 0;     ///< held / allocated, 0 to 1
+  FrameRef frame;              ///< its innermost frame in the stack that holds most
+  /// If the function is not own code: the innermost frame of own code that calls it in that stack. exists() is false:
+  /// it is own code, or there is none.
+  FrameRef own_caller;
+  Held held;                ///< inclusive: allocated in the function and below it, recursion counted once
+  Held allocated;           ///< inclusive: everything that was allocated there, without what a realloc moved
+  double bytes_share = 0;   ///< held / allocated, 0 to 1
+  double blocks_share = 0;  ///< held / allocated, 0 to 1
   double weight = 0;
 };
 

@@ -41,7 +41,8 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
   StackNames names(profile, options.trace.symbols);
   // The stacks of a site that have no short-lived block count, too: the share of a site is that of all its blocks.
   auto sites = costs_by_site(
-      profile, names, churn.costs(), [](const ChurnCosts& costs) { return costs.short_lived + costs.temporary; },
+      profile, names, options.call_sites, churn.costs(),
+      [](const ChurnCosts& costs) { return costs.short_lived + costs.temporary; },
       [](const ChurnCosts& costs) { return costs.allocations != 0; });
   const std::size_t all = sites.size();
   if (options.top != 0 && sites.size() > options.top) sites.resize(options.top);

@@ -41,7 +41,7 @@ void print_reallocs(const ReallocsOptions& options, const replay::Analysis& anal
   ChainCosts total;
   for (const ChainCosts& costs : chains.costs()) total += costs;
   StackNames names(profile, options.trace.symbols);
-  auto sites = costs_by_site(profile, names, chains.costs(),
+  auto sites = costs_by_site(profile, names, options.call_sites, chains.costs(),
                              [](const ChainCosts& costs) { return std::max(costs.copied_bytes, costs.steps); });
   const std::size_t all = sites.size();
   if (options.top != 0 && sites.size() > options.top) sites.resize(options.top);

@@ -43,14 +43,17 @@ struct SiteCosts {
 /// rank first. Sites whose rank is 0 are left out.
 template <typename Costs, typename RankOf, typename Counts>
 std::vector<SiteCosts<Costs>> costs_by_site(const model::Profile& profile, StackNames& names,
-                                            const std::vector<Costs>& costs, RankOf&& rank_of, Counts&& counts) {
+                                            const CallSiteOptions& options, const std::vector<Costs>& costs,
+                                            RankOf&& rank_of, Counts&& counts) {
   std::vector<std::uint32_t> nodes;
   for (std::uint32_t node = 0; node < profile.nodes.size(); ++node)
     if (counts(costs[node])) nodes.push_back(node);
   std::stable_sort(nodes.begin(), nodes.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return rank_of(costs[a]) > rank_of(costs[b]); });
-  names.resolve(nodes);
-  const CallSites grouped = group_by_site(profile, names, nodes);
+  std::vector<std::uint32_t> named = nodes_with_costs(profile);
+  named.insert(named.end(), nodes.begin(), nodes.end());
+  names.resolve(named);
+  const CallSites grouped = group_by_site(Findings(profile, names, options), nodes);
   std::vector<SiteCosts<Costs>> sites;
   for (const CallSite& site : grouped.sites) sites.push_back({site.frame, {}, site.node});
   for (const std::uint32_t node : nodes) sites[grouped.site_of_node[node]].costs += costs[node];
@@ -63,8 +66,10 @@ std::vector<SiteCosts<Costs>> costs_by_site(const model::Profile& profile, Stack
 /// The same for costs that are all 0 in the stacks whose rank is 0.
 template <typename Costs, typename RankOf>
 std::vector<SiteCosts<Costs>> costs_by_site(const model::Profile& profile, StackNames& names,
-                                            const std::vector<Costs>& costs, RankOf&& rank_of) {
-  return costs_by_site(profile, names, costs, rank_of, [&](const Costs& of_stack) { return rank_of(of_stack) != 0; });
+                                            const CallSiteOptions& options, const std::vector<Costs>& costs,
+                                            RankOf&& rank_of) {
+  return costs_by_site(profile, names, options, costs, rank_of,
+                       [&](const Costs& of_stack) { return rank_of(of_stack) != 0; });
 }
 
 }  // namespace heapprof::cli

@@ -69,7 +69,8 @@ void print_threads(const ThreadsOptions& options, const replay::Analysis& analys
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.sum.blocks > b.sum.blocks; });
   StackNames names(profile, options.trace.symbols);
-  auto sites = costs_by_site(profile, names, by_node, [](const CrossThreadFrees& costs) { return costs.sum.blocks; });
+  auto sites = costs_by_site(profile, names, options.call_sites, by_node,
+                             [](const CrossThreadFrees& costs) { return costs.sum.blocks; });
   const std::size_t all_sites = sites.size();
   const std::size_t all_pairs = ranked.size();
   if (options.top != 0 && sites.size() > options.top) sites.resize(options.top);

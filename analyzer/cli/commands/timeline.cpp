@@ -28,11 +28,11 @@ using Format = TimelineOptions::Format;
 constexpr std::uint64_t kMinIdleNs = 100'000'000;
 
 /// What is known of a call site besides its label.
-std::string detail_of(const CallSite& site, const StackNames& names) {
+std::string detail_of(const CallSite& site, const Findings& findings) {
   const Frame& frame = site.frame;
   if (!frame.file.empty()) return frame.file + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
   if (!frame.function.empty()) return unresolved_name(frame);
-  const std::string caller = named_caller(names, site.node);
+  const std::string caller = named_caller(findings, site.node);
   return caller.empty() ? std::string() : "called from " + short_function(caller);
 }
 
@@ -109,7 +109,8 @@ void add_sites(const TimelineOptions& options, const replay::Analysis& analysis,
   const std::vector<std::uint32_t> nodes = stacks_of(profile);
   StackNames names(profile, options.trace.symbols);
   names.resolve(nodes);
-  const CallSites all = group_by_site(profile, names, nodes);
+  const Findings findings(profile, names, options.call_sites);
+  const CallSites all = group_by_site(findings, nodes);
   std::vector<model::Costs> costs(all.sites.size());
   for (const std::uint32_t node : nodes) costs[all.site_of_node[node]] += profile.nodes[node].costs;
   std::vector<std::uint32_t> shown;
@@ -132,7 +133,7 @@ void add_sites(const TimelineOptions& options, const replay::Analysis& analysis,
     const CallSite& from = all.sites[shown[i]];
     render::Timeline::Site site;
     site.label = from.frame.function.empty() ? unresolved_name(from.frame) : short_function(from.frame.function);
-    site.detail = detail_of(from, names);
+    site.detail = detail_of(from, findings);
     site.module = base_name(from.frame.module->path);
     site.bytes = std::move(series[i]);
     site.peak_bytes = costs[shown[i]].peak_bytes;

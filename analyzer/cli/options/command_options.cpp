@@ -163,6 +163,7 @@ void declare_churn(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<ChurnOptions>();
   CLI::App& command = add_command(app, kWhere, "churn", "Print short-lived and temporary allocations by call site");
   add_trace_options(command, options->trace);
+  add_call_site_options(command, options->call_sites);
   add_value(command, "--within", "TIME", "Count a block as short-lived when it is freed within TIME (20us, 5ms, 1s)",
             [options](const std::string& text) {
               const auto within = parse_duration_ns(text);
@@ -179,6 +180,7 @@ void declare_reallocs(CLI::App& app, Chosen& chosen) {
   CLI::App& command =
       add_command(app, kWhere, "reallocs", "Print buffers that grow by realloc, and the bytes that it copies");
   add_trace_options(command, options->trace);
+  add_call_site_options(command, options->call_sites);
   add_top(command, options->top, "call sites");
   command.footer(
       "In the table, max/buffer is the highest number of realloc calls for one buffer, and first-last size is the "
@@ -190,6 +192,7 @@ void declare_threads(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<ThreadsOptions>();
   CLI::App& command = add_command(app, kWhere, "threads", "Print what each thread allocates, and cross-thread frees");
   add_trace_options(command, options->trace);
+  add_call_site_options(command, options->call_sites);
   add_top(command, options->top, "pairs of threads and call sites");
   choose_without_mappings(command, chosen, options);
 }
@@ -233,6 +236,7 @@ void declare_timeline(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<TimelineOptions>();
   CLI::App& command = add_command(app, kTime, "timeline", "Print or draw live memory over time, by call site");
   add_trace_options(command, options->trace, {.json_by_name = false});
+  add_call_site_options(command, options->call_sites);
   const WordsFor<Format> formats = {{"text", Format::kText},
                                     {"csv", Format::kCsv},
                                     {"json", Format::kJson},

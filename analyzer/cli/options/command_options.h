@@ -85,17 +85,20 @@ struct HistogramOptions {
 
 struct ChurnOptions {
   TraceOptions trace;
+  CallSiteOptions call_sites;
   std::uint64_t within_ns = 1'000'000;
   std::size_t top = 15;
 };
 
 struct ReallocsOptions {
   TraceOptions trace;
+  CallSiteOptions call_sites;
   std::size_t top = 15;
 };
 
 struct ThreadsOptions {
   TraceOptions trace;
+  CallSiteOptions call_sites;
   std::size_t top = 15;
 };
 
@@ -108,6 +111,7 @@ struct FreesOptions {
 struct TimelineOptions {
   enum class Format { kText, kCsv, kJson, kSvg, kOpenMetrics };
   TraceOptions trace;
+  CallSiteOptions call_sites;
   Format format = Format::kText;
   std::size_t sites = 10;
 };

@@ -73,6 +73,8 @@ Json keepers_json(const Findings& findings, std::span<const findings::Keeper> ke
     json["allocations"] = keeper.allocated.blocks;
     json["bytes_share"] = keeper.bytes_share;
     json["blocks_share"] = keeper.blocks_share;
+    json["frame"] = frame_or_null(findings, keeper.frame);
+    json["own_caller"] = frame_or_null(findings, keeper.own_caller);
     list.push_back(std::move(json));
   }
   return list;

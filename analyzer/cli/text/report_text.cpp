@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "analyzer/cli/text/call_sites.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/recording_text.h"
+#include "analyzer/findings/origin.h"
 #include "analyzer/render/short_names.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
@@ -45,6 +45,15 @@ std::string rate_of(const model::Profile& profile) {
   const double seconds = static_cast<double>(duration_ns) / 1e9;
   const double rate = static_cast<double>(profile.totals.allocations) / seconds;
   return ", " + exact_number(static_cast<std::uint64_t>(rate)) + " per second";
+}
+
+/// Number of innermost frames of `stack` (not empty) that only pass memory on; less than its size.
+std::size_t frames_of_machinery(const std::vector<Frame>& stack) {
+  const auto at = std::find_if(stack.begin(), stack.end(), [](const Frame& frame) {
+    return !findings::is_allocation_function(frame.function) && !findings::is_named_like_allocator(frame.function) &&
+           !findings::is_of_standard_library(frame.function);
+  });
+  return at == stack.end() ? stack.size() - 1 : static_cast<std::size_t>(at - stack.begin());
 }
 
 std::string allocation_count(std::uint64_t count) {

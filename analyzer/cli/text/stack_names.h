@@ -40,8 +40,8 @@ class StackNames {
   std::vector<Frame> frames_of_node(std::uint32_t node) const;
   /// The same of an address in Profile::addresses, with `guessed` false.
   std::vector<Frame> frames_of_address(std::uint32_t address) const;
-  /// The frames of an address (in Profile::addresses), innermost first; empty if resolve() was not called with a stack
-  /// that has it.
+  /// The frames of an address (in Profile::addresses), innermost first; empty if resolve() was not called with a
+  /// stack that has it.
   std::span<const symbols::SourceFrame> sources_of(std::uint32_t address) const {
     const std::uint32_t resolved = resolved_of_address_[address];
     if (resolved == model::kNoIndex) return {};

@@ -49,7 +49,7 @@ TEST_CASE("figures of stacks add up by call site, the largest site first") {
   for (std::uint32_t node = 0; node < profile.nodes.size(); ++node)
     all += costs[node].blocks = profile.nodes[node].costs.allocations;
   StackNames names(profile, {});
-  const auto sites = costs_by_site(profile, names, costs, [](const Sum& sum) { return sum.blocks; });
+  const auto sites = costs_by_site(profile, names, {}, costs, [](const Sum& sum) { return sum.blocks; });
   REQUIRE(sites.size() == 3);
   CHECK(all == kAllocations);
   CHECK(sites[0].costs.blocks + sites[1].costs.blocks + sites[2].costs.blocks == all);

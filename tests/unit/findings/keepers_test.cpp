@@ -87,6 +87,23 @@ TEST_CASE("helpers, libraries, main and start-up code keep nothing") {
   CHECK(keepers == Names{"user5", "user4", "user3", "user2", "user1"});
 }
 
+TEST_CASE("own code is named before a third party's code that is built in, and beside another library") {
+  KnownStacks stacks;
+  stacks.add({"malloc", "crate::Bucket::push", "crate::record", "sample:3", "serve", "main"}, 10, 100, 10);
+  stacks.add({"malloc", "work", "serve", "main"}, 90, 100, 0);
+  CHECK(keepers_of(stacks) == Names{"sample"});
+  stacks.add({"/usr/lib/libx.so!x_new", "/usr/lib/libx.so!x_load", "read_settings:8", "serve", "main"}, 10, 500, 10);
+  const CodeFrames frames = stacks.frames();
+  const std::vector<Keeper> keepers = find_keepers(frames, Helpers(frames, {}), stacks.left());
+  REQUIRE(keepers.size() >= 2);
+  CHECK(frames.name_of(keepers[0].function) == "x_new");
+  CHECK(frames.at(keepers[0].frame).name == "x_new");
+  REQUIRE(keepers[0].own_caller.exists());
+  CHECK(frames.at(keepers[0].own_caller).name == "read_settings");
+  CHECK(frames.name_of(keepers[1].function) == "sample");
+  CHECK_FALSE(keepers[1].own_caller.exists());
+}
+
 TEST_CASE("functions beyond the first that are compared are found, too") {
   KnownStacks stacks;
   std::vector<std::string> chain = {"malloc", "leak"};
