@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -183,6 +184,29 @@ std::vector<Keeper> without_same(const CodeFrames& frames, const std::vector<Kee
   return result;
 }
 
+/// Of the functions of own code that hold kMostShare of everything, the innermost one, with its frames; or none.
+std::optional<Keeper> keeper_of_most(const CodeFrames& frames, const HeldByNode& held,
+                                     const std::vector<Keeper>& all) {
+  std::uint64_t total = 0;
+  for (const Held& one : held) total += one.bytes;
+  std::vector<Keeper> candidates;
+  for (const Keeper& keeper : all)
+    if (frames.functions()[keeper.function].origin == Origin::kOwn &&
+        static_cast<double>(keeper.held.bytes) >= kMostShare * static_cast<double>(total))
+      candidates.push_back(keeper);
+  if (candidates.empty()) return std::nullopt;
+  // An inner function allocates less than its callers, or as much.
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Keeper& a, const Keeper& b) { return a.allocated.bytes < b.allocated.bytes; });
+  candidates.resize(std::min(candidates.size(), kMaxCompared));
+  const Overlaps overlaps(frames, held, candidates);
+  std::size_t innermost = 0;
+  for (std::size_t i = 1; i < candidates.size(); ++i)
+    if (candidates[i].allocated == candidates[innermost].allocated && overlaps.is_inner(i, innermost)) innermost = i;
+  find_frames(frames, overlaps.largest(innermost), candidates[innermost]);
+  return candidates[innermost];
+}
+
 }  // namespace
 
 std::vector<Keeper> find_keepers(const CodeFrames& frames, const Helpers& helpers, const HeldByNode& held,
@@ -196,6 +220,16 @@ std::vector<Keeper> find_keepers(const CodeFrames& frames, const Helpers& helper
     while (chosen.size() < kMaxCompared && next < all.size()) chosen.push_back(all[next++]);
     chosen = without_same(frames, chosen, Overlaps(frames, held, chosen), max);
   } while (chosen.size() < max && next < all.size());
+
+  // Memory that a library allocates in many places is only held together by the program's own function.
+  const std::optional<Keeper> most = keeper_of_most(frames, held, all);
+  const auto holds_as_much = [&](const Keeper& keeper) {
+    return frames.functions()[keeper.function].origin == Origin::kOwn &&
+           static_cast<double>(keeper.held.bytes) >= kSameShare * static_cast<double>(most->held.bytes);
+  };
+  if (!most || max == 0 || std::any_of(chosen.begin(), chosen.end(), holds_as_much)) return chosen;
+  if (chosen.size() == max) chosen.pop_back();
+  chosen.push_back(*most);
   return chosen;
 }
 

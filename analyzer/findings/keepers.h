@@ -7,6 +7,9 @@
 // realloc moves is one block that goes on: what it was before counts neither as allocated nor as freed. Where several
 // functions contain the same memory (at least kSameShare of it), only the innermost counts, own code before third
 // parties' code that is built into the program.
+//
+// If own code holds kMostShare of everything below one function, and no function of own code among the first holds as
+// much, that function is the last one: what a library allocates is often held by many of its functions.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +24,8 @@ namespace heapprof::findings {
 
 /// Functions that have at least this share of their memory in common hold the same memory.
 inline constexpr double kSameShare = 0.95;
+
+inline constexpr double kMostShare = 0.8;
 
 struct Keeper {
   std::uint32_t function = 0;  ///< in CodeFrames::functions()

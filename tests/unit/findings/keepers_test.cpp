@@ -104,6 +104,20 @@ TEST_CASE("own code is named before a third party's code that is built in, and b
   CHECK_FALSE(keepers[1].own_caller.exists());
 }
 
+TEST_CASE("the own function that holds what a library allocates in many places is the last") {
+  KnownStacks stacks;
+  for (int i = 0; i < 20; ++i) {
+    const std::string part = "/usr/lib/libx.so!" + numbered("x_part", i);
+    stacks.add({part, "/usr/lib/libx.so!x_load", "load", "serve", "main"}, 10, 100, 5);
+    stacks.add({"malloc", "load", "serve", "main"}, 100, 100, 0);
+  }
+  const Names keepers = keepers_of(stacks);
+  REQUIRE(keepers.size() == 5);
+  CHECK(keepers.front() == "x_load");
+  CHECK(keepers.back() == "load");
+  CHECK(keepers_of(stacks, 1) == Names{"load"});
+}
+
 TEST_CASE("functions beyond the first that are compared are found, too") {
   KnownStacks stacks;
   std::vector<std::string> chain = {"malloc", "leak"};
