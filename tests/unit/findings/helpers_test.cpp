@@ -85,6 +85,15 @@ TEST_CASE("the growth function of a string type is a helper, though few function
   CHECK(helpers_of(stacks) == Names{"String::append(char)", "String::grow(int)", "String::insert(char)"});
 }
 
+TEST_CASE("a function with one caller is a helper only if that caller has very many") {
+  KnownStacks stacks;
+  for (int i = 0; i < 11; ++i)
+    stacks.add({"open_session:3", "accept_client:8", numbered("user", i), "main"}, 10, 24, i % 2 == 0 ? 10 : 0);
+  CHECK(helpers_of(stacks).empty());
+  stacks.add({"open_session:3", "accept_client:8", "user11", "main"}, 10, 24, 10);
+  CHECK(helpers_of(stacks) == Names{"accept_client", "open_session"});
+}
+
 TEST_CASE("an interpreter's loop and a parser's main rule are no helpers") {
   KnownStacks stacks;
   for (int caller = 0; caller < 8; ++caller)
@@ -96,9 +105,11 @@ TEST_CASE("an interpreter's loop and a parser's main rule are no helpers") {
 
 TEST_CASE("a function that allocates through many others is no helper") {
   KnownStacks stacks;
-  for (int caller = 0; caller < 8; ++caller)
+  for (int caller = 0; caller < 8; ++caller) {
+    stacks.add({"load:8", numbered("call", caller), "main"}, 10, 24, 0);
     for (int part = 0; part < 6; ++part)
       stacks.add({numbered("make", part), "load:7", numbered("call", caller), "main"}, 10, 24, 0);
+  }
   CHECK(helpers_of(stacks).empty());
 }
 
