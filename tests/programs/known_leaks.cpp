@@ -23,7 +23,7 @@
 namespace {
 
 constexpr int kRounds = 600;
-constexpr int kCycleRounds = 60;  // of kRounds
+constexpr int kCycleRounds = 300;  // of kRounds
 constexpr std::size_t kSession = 200;
 constexpr std::size_t kCached = 20'000;
 constexpr std::size_t kTurned = 4'000;
