@@ -29,11 +29,11 @@ constexpr std::uint64_t kMiB = 1 << 20;
 }  // namespace
 
 TEST_CASE("a slow leak comes before a cache that is many times as large") {
-  CHECK(leak_weight(kMiB, 1, &kGrowing) > leak_weight(12 * kMiB, 1, &kStable));      // a cache that is full
+  CHECK(leak_weight(kMiB, 1, &kGrowing) > leak_weight(18 * kMiB, 1, &kStable));      // a cache that is full
   CHECK(leak_weight(kMiB, 1, &kGrowing) > leak_weight(100 * kMiB, 0.2, &kInUse));    // a cache that turns over
   CHECK(leak_weight(kMiB, 0.1, &kGrowing) > leak_weight(10 * kMiB, 0.5, &kStable));  // a tenth is never freed
   CHECK(leak_weight(kMiB, 1, &kStable) > leak_weight(6 * kMiB, 0.2, &kStable));      // it leaked at the start
-  CHECK(leak_weight(kMiB, 1, &kUntilLoadEnded) > leak_weight(12 * kMiB, 1, &kStable));
+  CHECK(leak_weight(kMiB, 1, &kUntilLoadEnded) > leak_weight(18 * kMiB, 1, &kStable));
   CHECK(leak_weight(kMiB, 1, &kWithLoad) > leak_weight(3 * kMiB, 1, &kStable));  // or data loaded at the start
   CHECK(leak_weight(kMiB, 1, &kGrowing) > leak_weight(3 * kMiB, 1, &kWithLoad));
   CHECK(leak_weight(kMiB, 1, &kGrowing) > leak_weight(3 * kMiB, 0.1, &kGrowing));
@@ -42,7 +42,7 @@ TEST_CASE("a slow leak comes before a cache that is many times as large") {
 
 TEST_CASE("a little that grows does not come before everything else") {
   CHECK(leak_weight(940, 1, &kGrowing) < leak_weight(586 << 10, 1, &kStable));
-  CHECK(leak_weight(kMiB, 1, &kGrowing) < leak_weight(20 * kMiB, 1, &kStable));
+  CHECK(leak_weight(kMiB, 1, &kGrowing) < leak_weight(24 * kMiB, 1, &kStable));
   CHECK(leak_weight(100, 1, &kStable) < leak_weight(kMiB, 0, &kInUse));
   CHECK(leak_weight(100, 1, &kGrowing) > leak_weight(99, 1, &kGrowing));
 }
