@@ -87,7 +87,8 @@ struct Costs {
   std::uint64_t leaked_blocks = 0;
   std::uint64_t peak_bytes = 0;  ///< live at the time of the program's peak
   std::uint64_t peak_blocks = 0;
-  std::uint64_t moved_bytes = 0;  ///< of heap blocks that a realloc replaced by another block: freed, but still in use
+  std::uint64_t moved_bytes =
+      0;  ///< of heap blocks that a realloc replaced by another block: freed, but still in use
   std::uint64_t moved_blocks = 0;
 
   Costs& operator+=(const Costs& other) noexcept {

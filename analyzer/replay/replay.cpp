@@ -227,8 +227,8 @@ inline void Replay::free(std::size_t i, std::uint64_t hash) {
   blocks_.erase(block);
 }
 
-/// The block was freed by a realloc that allocated another one. Like an allocation, a block from before the slice does
-/// not count.
+/// The block was freed by a realloc that allocated another one. Like an allocation, a block from before the slice
+/// does not count.
 void Replay::count_move(const Block& block) {
   if ((block.thread & kNotSelected) != 0 || block.time < filter_.from_ticks) return;
   heap_costs_.moved(block.node, block.size);
