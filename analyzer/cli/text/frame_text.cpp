@@ -3,6 +3,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "analyzer/render/short_names.h"
@@ -15,6 +16,46 @@ using render::clean_utf8;
 
 std::string short_function(const std::string& function) {
   return render::without_arguments(clean_utf8(symbols::without_return_type(function)));
+}
+
+namespace {
+
+/// `<Type as Trait>::method` of Rust as `Type::method`; other names unchanged.
+std::string_view method_of_type(std::string_view name, std::string& storage) {
+  if (!name.starts_with('<')) return name;
+  std::size_t depth = 0;
+  std::size_t end_of_type = std::string_view::npos;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (name[i] == '<') ++depth;
+    else if (depth == 1 && end_of_type == std::string_view::npos && name.substr(i).starts_with(" as "))
+      end_of_type = i;
+    else if (name[i] == '>' && name[i - 1] != '-' && --depth == 0) {
+      if (end_of_type == std::string_view::npos) return name;
+      storage.assign(name.substr(1, end_of_type - 1)).append(name.substr(i + 1));
+      return storage;
+    }
+  }
+  return name;
+}
+
+}  // namespace
+
+std::string function_name(const std::string& function) {
+  std::string storage;
+  std::string name = short_function(std::string(method_of_type(function, storage)));
+  for (const std::string_view end : {" const", "()"})
+    if (name.ends_with(end) && name.size() > end.size()) name.resize(name.size() - end.size());
+  return name;
+}
+
+std::string searched_name(const std::string& function) {
+  const std::string name = clean_utf8(symbols::without_return_type(function));
+  if (name.starts_with('<')) return name;  // Rust: what distinguishes it is in the brackets
+  constexpr std::string_view kAnonymous = "(anonymous namespace)";
+  const std::size_t anonymous = name.rfind(kAnonymous);
+  const std::size_t end =
+      name.find_first_of("<(", anonymous == std::string::npos ? 0 : anonymous + kAnonymous.size());
+  return name.substr(0, end);
 }
 
 std::string one_line(const Frame& frame) {

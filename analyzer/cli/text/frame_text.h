@@ -11,6 +11,13 @@ namespace heapprof::cli {
 /// UTF-8.
 std::string short_function(const std::string& function);
 
+/// short_function() without "()" at its end and without Rust's traits, for tables: "SessionStore::open_session",
+/// "std::vector<…>::push_back", "Table<…>::clone" of "<Table<T> as Clone>::clone".
+std::string function_name(const std::string& function);
+
+/// A text for --function that finds `function`: its name up to the first template argument or parameter.
+std::string searched_name(const std::string& function);
+
 /// "parse() at parse.cpp:12", "parse() in libx.so", or "libx.so+0x12" of an unresolved address. Clean UTF-8.
 std::string one_line(const Frame& frame);
 

@@ -13,6 +13,12 @@ namespace {
 constexpr std::size_t kMinWidth = 60;
 constexpr std::size_t kMaxWidth = 160;
 
+/// COLUMNS of the environment, for output that is no terminal. 0: not set.
+std::size_t requested_columns() {
+  const char* const text = std::getenv("COLUMNS");
+  return text == nullptr ? 0 : std::strtoul(text, nullptr, 10);
+}
+
 }  // namespace
 
 TextStyle style_for(const std::string& output, std::size_t frames) {
@@ -20,8 +26,9 @@ TextStyle style_for(const std::string& output, std::size_t frames) {
   style.colour = wants_colour(output);
   style.frames = frames;
   style.unicode = locale_is_utf8();
-  if (const std::size_t columns = terminal_columns(output); columns != 0)
-    style.width = std::clamp(columns, kMinWidth, kMaxWidth);
+  std::size_t columns = terminal_columns(output);
+  if (columns == 0) columns = requested_columns();
+  if (columns != 0) style.width = std::clamp(columns, kMinWidth, kMaxWidth);
   return style;
 }
 

@@ -14,7 +14,7 @@ struct TextStyle {
 };
 
 /// The style for text written to `output` ("-" is standard output): the colours and columns of the terminal, if it is
-/// one, and the characters of the locale.
+/// one, else the columns that COLUMNS asks for; and the characters of the locale.
 TextStyle style_for(const std::string& output, std::size_t frames = 12);
 
 /// `text` with each non-ASCII character that heapprof itself prints replaced by ASCII, unless `unicode`. Names of

@@ -21,6 +21,24 @@ TEST_CASE("a frame is printed as function and line, else as module and offset") 
   CHECK(line.find("parse.cpp:12") != std::string::npos);
 }
 
+TEST_CASE("names in tables have neither parameters nor traits") {
+  CHECK(function_name("SessionStore::open_session(int)") == "SessionStore::open_session");
+  CHECK(function_name("std::vector<int>::at(unsigned long) const") == "std::vector<…>::at");
+  CHECK(function_name("main::{lambda()#1}::operator()() const") == "main::{lambda()#1}::operator()");
+  CHECK(function_name("xmalloc") == "xmalloc");
+  CHECK(function_name("<app::Table<T> as core::clone::Clone>::clone") == "app::Table<…>::clone");
+  CHECK(function_name("<alloc::vec::Vec<T>>::push") == "<alloc::vec::Vec<T>>::push");
+}
+
+TEST_CASE("a name without parameters and template arguments finds a function") {
+  CHECK(searched_name("SessionStore::open_session(int)") == "SessionStore::open_session");
+  CHECK(searched_name("int* mine::pick<int>(int)") == "mine::pick");
+  CHECK(searched_name("(anonymous namespace)::load(int)") == "(anonymous namespace)::load");
+  CHECK(searched_name("<app::Table<T> as core::clone::Clone>::clone") ==
+        "<app::Table<T> as core::clone::Clone>::clone");
+  CHECK(searched_name("xmalloc") == "xmalloc");
+}
+
 TEST_CASE("a call site without a stack has a fixed name") { CHECK(site_name(Frame{}) == "(no stack recorded)"); }
 
 TEST_CASE("a location is a source line, else a module, else an offset in the function") {

@@ -1,4 +1,5 @@
 #include "analyzer/render/units.h"
+#include "analyzer/render/byte_column.h"
 
 #include <cstdint>
 
@@ -39,4 +40,16 @@ TEST_CASE("times") {
   CHECK(human_time(1'250'000'000) == "1.25 s");
   CHECK(human_time(125'000'000'000) == "2 min 05 s");
   CHECK(human_time(2ull * 3600 * 1'000'000'000 + 120'000'000'000) == "2 h 02 min");
+}
+
+TEST_CASE("the sizes of a column have one unit and equal decimal places") {
+  const ByteColumn mebibytes(10 * 1024 * 1024);
+  CHECK(mebibytes.text(10 * 1024 * 1024) == "10.0 MiB");
+  CHECK(mebibytes.text(512 * 1024) == "0.5 MiB");
+  CHECK(mebibytes.text(1000) == "<0.1 MiB");
+  CHECK(mebibytes.text(0) == "0.0 MiB");
+  CHECK(ByteColumn(8 * 1024).text(1024) == "1.00 KiB");
+  CHECK(ByteColumn(8 * 1024).text(1) == "<0.01 KiB");
+  CHECK(ByteColumn(1023).text(7) == "7 B");
+  CHECK(ByteColumn(1024 * 1024 - 1).text(1024 * 1024 - 1) == "1.00 MiB");
 }

@@ -1,0 +1,150 @@
+#include "analyzer/cli/text/text_columns.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+#include "analyzer/render/short_names.h"
+#include "analyzer/render/utf8.h"
+
+namespace heapprof::cli {
+namespace {
+
+using Kind = Column::Kind;
+
+constexpr std::size_t kGap = 2;
+
+/// Begins a location that is the name of a caller.
+constexpr std::string_view kCaller = "from ";
+
+/// Names get at least so many columns, if they need them, before figures are left out.
+constexpr std::size_t kMinNameWidth = 24;
+constexpr std::size_t kMinLocationWidth = 16;
+constexpr std::size_t kMinTextWidth = 32;  // of the last column
+
+class Layout {
+ public:
+  Layout(const TextPage& page, const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows)
+      : page_(page), columns_(columns), widths_(columns.size(), 0), shown_(columns.size(), false) {
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      for (const std::vector<Cell>& cells : rows) {
+        widths_[i] = std::max(widths_[i], width_of(cells[i].text));
+        shown_[i] = shown_[i] || !cells[i].text.empty();
+      }
+      widths_[i] = std::max(widths_[i], width_of(columns[i].header));
+      if (columns[i].kind == Kind::kLocation) widths_[i] = std::min(widths_[i], page.style().width * 2 / 5);
+    }
+    drop_columns();
+    const std::size_t all = used();
+    const std::size_t width = page.style().width;
+    if (all <= width) return;
+    // The locations give way before the names.
+    shrink(Kind::kLocation, all - width, kMinLocationWidth);
+    if (used() > width) shrink(Kind::kFunction, used() - width, kMinNameWidth);
+    if (used() > width) shrink(Kind::kLocation, used() - width, 8);
+    if (used() > width) shrink(Kind::kFunction, used() - width, 8);
+    // What is left gives way at the end of the line.
+    if (used() > width && columns.back().kind == Kind::kText)
+      widths_.back() -= std::min(widths_.back(), used() - width);
+  }
+
+  std::string line(const std::vector<Cell>& cells) const {
+    std::string text;
+    std::size_t missing = 0;  // blanks after a left-aligned column, which are not printed at the end of a line
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (!shown_[i]) continue;
+      const std::string fitted = fit(cells[i].text, i);
+      const std::size_t blanks = widths_[i] - std::min(widths_[i], width_of(fitted));
+      const bool figure = columns_[i].kind == Kind::kFigure;
+      text.append(missing + kGap + (figure ? blanks : 0), ' ');
+      text += cells[i].colour ? page_.paint(*cells[i].colour, fitted) : fitted;
+      missing = figure ? 0 : blanks;
+    }
+    return text;
+  }
+
+ private:
+  std::size_t width_of(const std::string& text) const {
+    return render::length_utf8(plain_text(text, page_.style().unicode));
+  }
+
+  std::size_t used() const {
+    std::size_t used = 0;
+    for (std::size_t i = 0; i < columns_.size(); ++i)
+      if (shown_[i]) used += widths_[i] + kGap;
+    return used;
+  }
+
+  /// What a column needs before figures are left out for it.
+  std::size_t min_width(std::size_t column) const {
+    switch (columns_[column].kind) {
+      case Kind::kFunction: return std::min(widths_[column], kMinNameWidth);
+      case Kind::kLocation: return std::min(widths_[column], kMinLocationWidth);
+      case Kind::kText:
+        if (column + 1 == columns_.size()) return std::min(widths_[column], kMinTextWidth);
+        break;
+      case Kind::kFigure: break;
+    }
+    return widths_[column];
+  }
+
+  void drop_columns() {
+    for (;;) {
+      std::size_t needed = 0;
+      std::size_t first = columns_.size();
+      for (std::size_t i = 0; i < columns_.size(); ++i) {
+        if (!shown_[i]) continue;
+        needed += kGap + min_width(i);
+        if (columns_[i].drop != 0 && (first == columns_.size() || columns_[i].drop > columns_[first].drop)) first = i;
+      }
+      if (needed <= page_.style().width || first == columns_.size()) return;
+      shown_[first] = false;
+    }
+  }
+
+  void shrink(Kind kind, std::size_t by, std::size_t min_width) {
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (!shown_[i] || columns_[i].kind != kind) continue;
+      const std::size_t given = std::min(by, widths_[i] - std::min(widths_[i], min_width));
+      widths_[i] -= given;
+      by -= given;
+    }
+  }
+
+  std::string fit(const std::string& text, std::size_t column) const {
+    const std::size_t width = widths_[column];
+    if (width_of(text) <= width) return text;
+    switch (columns_[column].kind) {
+      case Kind::kFunction:
+        // In ASCII an ellipsis has three characters.
+        return page_.clip(render::fit_name(text, page_.style().unicode ? width : width - 2), width);
+      case Kind::kLocation:
+        return text.starts_with(kCaller) ? page_.clip(text, width) : page_.clip_front(text, width);
+      case Kind::kFigure:
+      case Kind::kText: return page_.clip(text, width);
+    }
+    return text;
+  }
+
+  const TextPage& page_;
+  const std::vector<Column>& columns_;
+  std::vector<std::size_t> widths_;
+  std::vector<bool> shown_;
+};
+
+}  // namespace
+
+void write_columns(TextPage& page, const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows) {
+  const Layout layout(page, columns, rows);
+  std::vector<Cell> headers;
+  for (const Column& column : columns) headers.push_back({column.header, TextColour::kDim});
+  page.line(layout.line(headers));
+  for (const std::vector<Cell>& cells : rows) page.line(layout.line(cells));
+}
+
+void write_rows(TextPage& page, const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows) {
+  const Layout layout(page, columns, rows);
+  for (const std::vector<Cell>& cells : rows) page.line(layout.line(cells));
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,36 @@
+// Tables with a name that gets the columns that the figures leave: right-aligned figures, then left-aligned names.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/cli/text/text_page.h"
+
+namespace heapprof::cli {
+
+struct Column {
+  enum class Kind {
+    kFigure,    ///< aligned right
+    kText,      ///< aligned left
+    kFunction,  ///< aligned left; a name that is too long loses its outer scopes, then its end
+    kLocation,  ///< aligned left, at most 2/5 of the line. What is too long loses its beginning, a path's folders;
+                ///< "from CALLER" loses its end
+  };
+  std::string header;
+  Kind kind = Kind::kFigure;
+  int drop = 0;  ///< left out when the line is too narrow, the highest number first; 0: never
+};
+
+struct Cell {
+  std::string text;
+  std::optional<TextColour> colour{};
+};
+
+/// Prints the headers and the rows. Each row has a cell for each column; columns whose cells are all empty are left
+/// out.
+void write_columns(TextPage& page, const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows);
+/// The same without the headers. The last text column is clipped.
+void write_rows(TextPage& page, const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows);
+
+}  // namespace heapprof::cli

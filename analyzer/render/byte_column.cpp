@@ -1,0 +1,33 @@
+#include "analyzer/render/byte_column.h"
+
+#include <cstdio>
+#include <iterator>
+
+namespace heapprof::render {
+namespace {
+
+constexpr const char* kByteUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+
+}  // namespace
+
+ByteColumn::ByteColumn(std::uint64_t largest) noexcept {
+  const auto value = static_cast<double>(largest);
+  while (value / bytes_per_unit_ >= 1023.5 && unit_ + 1 < std::size(kByteUnits)) {
+    bytes_per_unit_ *= 1024;
+    ++unit_;
+  }
+  decimals_ = unit_ == 0 ? 0 : value / bytes_per_unit_ < 9.995 ? 2 : 1;
+}
+
+std::string ByteColumn::text(std::uint64_t bytes) const {
+  constexpr double kSmallest[] = {1, 0.1, 0.01};
+  const double smallest = kSmallest[decimals_];
+  const double value = static_cast<double>(bytes) / bytes_per_unit_;
+  const bool too_small = bytes != 0 && value < smallest / 2;
+  char text[64];
+  std::snprintf(text, sizeof text, "%s%.*f %s", too_small ? "<" : "", decimals_, too_small ? smallest : value,
+                kByteUnits[unit_]);
+  return text;
+}
+
+}  // namespace heapprof::render

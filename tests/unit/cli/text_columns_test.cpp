@@ -1,0 +1,57 @@
+// Tables of figures and names.
+#include <catch2/catch.hpp>
+
+#include "analyzer/cli/text/text_columns.h"
+
+using namespace heapprof;
+using namespace heapprof::cli;
+
+namespace {
+
+const std::vector<Column> kColumns = {{"live"},
+                                      {"freed", Column::Kind::kFigure, 1},
+                                      {"over time", Column::Kind::kText, 2},
+                                      {"function", Column::Kind::kFunction},
+                                      {"line", Column::Kind::kLocation}};
+
+std::string table(std::size_t width, const std::vector<std::vector<Cell>>& rows, bool unicode = false) {
+  TextPage page({.width = width, .unicode = unicode});
+  write_columns(page, kColumns, rows);
+  return page.text();
+}
+
+}  // namespace
+
+TEST_CASE("figures are aligned right, names left, and lines end without blanks") {
+  CHECK(table(100, {{{"8.07 MiB"}, {"90%"}, {"__#"}, {"Store::open"}, {"store.cpp:13"}},
+                    {{"0.93 MiB"}, {"5%"}, {"_#"}, {"f"}, {""}}}) ==
+        "      live  freed  over time  function     line\n"
+        "  8.07 MiB    90%  __#        Store::open  store.cpp:13\n"
+        "  0.93 MiB     5%  _#         f\n");
+}
+
+TEST_CASE("columns without any text are left out") {
+  CHECK(table(100, {{{"1 B"}, {""}, {""}, {"f"}, {"f.c:1"}}}) ==
+        "  live  function  line\n"
+        "   1 B  f         f.c:1\n");
+}
+
+TEST_CASE("in a narrow line figures are left out, then names are shortened") {
+  const std::vector<std::vector<Cell>> rows = {{{"8.07 MiB"},
+                                                {"90%"},
+                                                {"_____#"},
+                                                {"company::storage::SessionStore::open_session"},
+                                                {"session_store.cpp:13"}}};
+  CHECK(table(60, rows) ==
+        "      live  function                        line\n"
+        "  8.07 MiB  SessionStore::open_session      ..._store.cpp:13\n");
+  CHECK(table(50, rows, true) ==
+        "      live  function                  line\n"
+        "  8.07 MiB  open_session              …tore.cpp:13\n");
+}
+
+TEST_CASE("cells are coloured where the text is") {
+  TextPage page({.colour = true, .width = 60, .unicode = false});
+  write_rows(page, {{"", Column::Kind::kText}, {""}}, {{{"growing", TextColour::kWarning}, {"7"}}});
+  CHECK(page.text() == "  \x1b[33mgrowing\x1b[0m  7\n");
+}
