@@ -82,7 +82,7 @@ class Growth(harness.Case):
         leaks = self.leaks(*options)
         self.assertEqual([leaks["top"][0]["bytes"], leaks["top"][0]["blocks"]], self.truth["half"])
         text = self.heapprof("leaks", self.trace, *options)
-        self.assertIn("allocated in the slice and live at its end", text)
+        self.assertIn("Allocated in the slice and live at its end: ", text)
         self.assertNotIn("Leaked (live at the end)", text)
         self.assertIn("Allocated in the slice and live at its end",
                       self.heapprof("report", self.trace, "--cost", "leaked", *options))

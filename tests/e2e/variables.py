@@ -95,9 +95,11 @@ class Variables(harness.Case):
         self.assertEqual(len(rows), 1)
         self.assertIsNone(rows[0]["truncated"])
         self.assertEqual(sum("recurse" in frame["function"] for frame in rows[0]["stack"]), 901)
-        # A report for people omits most frames, and names once the option that prints them.
-        self.assertEqual(self.heapprof("report", run.trace).count("more frames, --frames 0 shows all"), 1)
-        self.assertNotIn("more frames", self.heapprof("report", run.trace, "--frames", "0"))
+        # A report for people folds the frames between the innermost and the outermost of the recursion.
+        self.assertEqual(self.heapprof("report", run.trace).count("899 frames of recursion of "), 1)
+        all_frames = self.heapprof("report", run.trace, "--frames", "0")
+        self.assertNotIn("frames of recursion", all_frames)
+        self.assertEqual(all_frames.count("recurse(unsigned long)"), 901)
 
     def test_mmap(self):
         run = self.record(harness.program("ledger_mmap"), 300, MMAP=0)

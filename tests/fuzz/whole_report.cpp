@@ -2,16 +2,42 @@
 
 #include <vector>
 
+#include "analyzer/cli/text/answer_text.h"
+#include "analyzer/cli/text/findings.h"
 #include "analyzer/cli/text/info_text.h"
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
 #include "analyzer/cli/text/stack_names.h"
+#include "analyzer/findings/call_sites.h"
+#include "analyzer/findings/keepers.h"
 #include "analyzer/trace/merged_reader.h"
 
 namespace heapprof::fuzz {
 
 namespace {
+
+/// The first screen of a report, and its stacks.
+std::size_t print_answers(const model::Profile& profile, cli::Cost cost, const cli::StackNames& names,
+                          const std::vector<cli::RankedStack>& stacks) {
+  const cli::Findings findings(profile, names, {});
+  findings::HeldByNode held(profile.nodes.size());
+  cli::SiteRanking ranking{.cost = cost};
+  for (const cli::RankedStack& stack : stacks) {
+    held[stack.node] = {stack.bytes, stack.blocks};
+    ranking.total += held[stack.node];
+  }
+  const findings::CallSites sites(findings.frames(), findings.helpers(), held);
+  for (const findings::CallSite& site : sites.sites()) ranking.rows.push_back({&site});
+  ranking.all_sites = sites.sites().size();
+  ranking.all_stacks = stacks.size();
+  cli::AnswerText text(profile, {}, names, findings);
+  text.head();
+  text.call_sites(ranking);
+  text.keepers(findings::find_keepers(findings.frames(), findings.helpers(), held), ranking.total);
+  text.stacks(ranking, held, 0).helpers(ranking);
+  return text.notes({}).text().size();
+}
 
 std::size_t print_all(const model::Profile& profile) {
   std::size_t bytes = 0;
@@ -19,11 +45,9 @@ std::size_t print_all(const model::Profile& profile) {
     const auto stacks = cli::rank_stacks(profile, cost);
     symbols::Options options;
     options.symbols = false;
-    std::vector<std::uint32_t> nodes;
-    for (const auto& stack : stacks) nodes.push_back(stack.node);
     cli::StackNames names(profile, options);
-    names.resolve(nodes);
-    bytes += cli::ReportText(profile, {}).head().stacks(cost, stacks, stacks.size(), names).notes({}).text().size();
+    names.resolve(cli::nodes_with_costs(profile));
+    bytes += print_answers(profile, cost, names, stacks);
     bytes += cli::dump(cli::report_json(profile, cost, stacks, names)).size();
   }
   cli::ReportText info(profile, {});

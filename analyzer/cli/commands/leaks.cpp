@@ -1,4 +1,4 @@
-// heapprof leaks: blocks that were live at the end, by allocating stack, growing stacks first.
+// heapprof leaks: blocks that were live at the end, by the call sites and stacks that allocated them.
 //
 // Which stacks leak is known only after the trace was replayed. A second replay follows the live bytes of those
 // stacks over time, with a few counters per stack (model/leak_history.h).
@@ -8,41 +8,33 @@
 #include <unordered_map>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/leaks_text.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/commands/suppressed_leaks.h"
 #include "analyzer/cli/text/findings.h"
 #include "analyzer/cli/text/findings_json.h"
-#include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/report_json.h"
-#include "analyzer/cli/text/report_text.h"
 #include "analyzer/findings/call_sites.h"
 #include "analyzer/findings/keepers.h"
 #include "analyzer/findings/leak_weight.h"
 #include "analyzer/model/leak_history.h"
-#include "analyzer/render/units.h"
-#include "analyzer/render/utf8.h"
 
 namespace heapprof::cli {
 namespace {
 
 using model::Growth;
 using model::LeakTrend;
-using render::human_bytes;
-using render::human_time;
 
 using Order = LeaksOptions::Order;
 
 struct TrendWords {
   Growth growth;
-  const char* text;
   const char* json;      ///< value of "trend", and key in "trends"
   const char* json_old;  ///< the same in "growth", the old name, for one release
-  const char* meaning;
 };
-constexpr TrendWords kTrends[] = {
-    {Growth::kGrowing, "growing", "growing", "growing", "live bytes rose until the end"},
-    {Growth::kStable, "stable", "stable", "kept", "live bytes stopped rising"},
-    {Growth::kInUse, "in use", "in_use", "in_use", "most of their blocks were freed"}};
+constexpr TrendWords kTrends[] = {{Growth::kGrowing, "growing", "growing"},
+                                  {Growth::kStable, "stable", "kept"},
+                                  {Growth::kInUse, "in_use", "in_use"}};
 
 const TrendWords& words_for(Growth growth) {
   return *std::find_if(std::begin(kTrends), std::end(kTrends),
@@ -150,85 +142,6 @@ void add_trend(Json& entry, const LeakTrend& trend) {
   add_trend_figures(entry, trend);
 }
 
-std::string sizes_of(const LeakTrend& stack_trend) {
-  return stack_trend.smallest == stack_trend.largest
-             ? (stack_trend.left_blocks == 1 ? "" : "of " + human_bytes(stack_trend.smallest))
-             : "of " + human_bytes(stack_trend.smallest) + " to " + human_bytes(stack_trend.largest);
-}
-
-std::string times_of(const LeakTrend& stack_trend) {
-  const std::string first = human_time(stack_trend.first_ns);
-  const std::string last = human_time(stack_trend.last_ns);
-  return first == last ? "allocated at " + first : "allocated from " + first + " to " + last;
-}
-
-void write_text(const LeaksOptions& options, const model::Profile& profile, const std::vector<RankedStack>& stacks,
-                std::size_t all, const Suppressed& suppressed, const model::LeakHistory* history,
-                const SumsByGrowth& sums, const StackNames& names) {
-  const TextStyle style = style_for(options.trace.output, options.frames);
-  ReportText text(profile, style);
-  text.title().line();
-  const bool running = profile.integrity.ended_by == "running";
-  const model::Costs& total = profile.totals;
-  if (total.leaked_blocks == 0) {
-    text.line(profile.slice ? "  No block allocated in the slice was live at its end."
-              : running     ? "  No block is live."
-                            : "  No block was live at the end: no leaks.");
-  } else {
-    text.row(running && !profile.slice ? "live now" : "leaked", human_bytes(total.leaked_bytes),
-             "in " + render::block_count(total.leaked_blocks) +
-                 (profile.slice ? ", allocated in the slice and live at its end"
-                  : running     ? ""
-                                : ", live at the end (reachable or not)"));
-  }
-  for (const auto& [growth, sum] : sums)
-    text.row(words_for(growth).text, human_bytes(sum.bytes),
-             "in " + render::block_count(sum.blocks) + " of " + render::exact_number(sum.stacks) +
-                 (sum.stacks == 1 ? " stack: " : " stacks: ") + words_for(growth).meaning);
-  for (const Suppressions::Hits& hit : suppressed.by)
-    text.row("suppressed", human_bytes(hit.bytes),
-             "in " + render::block_count(hit.blocks) + ": " + hit.name + (hit.built_in ? " (built in)" : ""));
-  if (all == 0 && suppressed.blocks != 0)
-    text.line(running ? "  All live blocks are suppressed (--no-suppressions shows them)."
-                      : "  All live blocks are suppressed: no leaks (--no-suppressions shows them).");
-  if (all != 0) {
-    std::string heading = live_words(profile) + ", by stack";
-    if (stacks.size() < all)
-      heading += " (" + std::to_string(stacks.size()) + " of " + render::exact_number(all) + " stacks)";
-    text.heading(heading);
-    if (history != nullptr)
-      text.paragraph("Bars: minimum live bytes in each 16th of the time; last bar: live bytes at the end.");
-  }
-  std::size_t number = 0;
-  for (const RankedStack& stack : stacks) {
-    const LeakTrend* const stack_trend = history == nullptr ? nullptr : &history->of(stack.node);
-    std::string headline = text.bold(render::pad_left(human_bytes(stack.bytes), 10)) + "  " +
-                           render::pad_left(render::percent(stack.bytes, total.leaked_bytes), 6) + "  in " +
-                           render::block_count(stack.blocks);
-    if (stack_trend != nullptr && !sizes_of(*stack_trend).empty()) headline += " " + sizes_of(*stack_trend);
-    if (stack_trend != nullptr) {
-      headline += "\n       " + text.sparkline(stack_trend->low_bytes.data(), stack_trend->low_bytes.size()) + "  ";
-      const std::string trend = words_for(stack_trend->growth).text;
-      headline +=
-          (stack_trend->growth == Growth::kGrowing ? text.bold(trend) : trend) + ", " + times_of(*stack_trend);
-      if (stack_trend->freed_blocks != 0) {
-        const std::string freed = render::block_count(stack_trend->freed_blocks) + " freed, longest lifetime " +
-                                  human_time(stack_trend->longest_life_ns);
-        const std::size_t used = 7 + stack_trend->low_bytes.size() + 4 + trend.size() + times_of(*stack_trend).size();
-        headline += (used + 2 + freed.size() <= style.width ? "; " : "\n       ") + freed;
-      }
-    }
-    text.stack(++number, headline, stack.node, names);
-  }
-  text.notes(names.warnings());
-  write_output(options.trace.output, text.text());
-}
-
-struct LeakingSite {
-  const findings::CallSite* site = nullptr;
-  const model::LeakTrend* trend = nullptr;  ///< of the sum of its stacks; null: the trace was read only once
-};
-
 /// The call sites in the order of their rank.
 std::vector<LeakingSite> rank_sites(const findings::CallSites& sites, Order order,
                                     const model::LeakHistory* history) {
@@ -275,10 +188,9 @@ void add_trends(Json& json, SumsByGrowth& sums) {
   json["growth"] = std::move(growth);  // old name, for one release
 }
 
-void add_findings(Json& json, const LeaksOptions& options, const Findings& findings,
+void add_findings(Json& json, const LeaksOptions& options, const model::Profile& profile, const Findings& findings,
                   const std::vector<LeakingSite>& sites, const findings::HeldByNode& held) {
-  findings::Held total;
-  for (const findings::Held& one : held) total += one;
+  const findings::Held total{profile.totals.leaked_bytes, profile.totals.leaked_blocks};
   Json& list = json["sites"] = Json::array();
   for (const LeakingSite& one : sites) {
     if (options.top != 0 && list.size() == options.top) break;
@@ -318,11 +230,15 @@ void print_leaks(const LeaksOptions& options, const replay::Analysis& analysis) 
   }
   const model::LeakHistory* const known = histories ? &histories->by_stack : nullptr;
   const std::vector<LeakingSite> ranked = rank_sites(sites, options.order, histories ? &histories->by_site : nullptr);
+  if (!options.trace.json) {
+    const LeaksAnswer answer{profile,    names,  findings,
+                             held,       ranked, findings::find_keepers(findings.frames(), findings.helpers(), held),
+                             suppressed, known};
+    return write_output(options.trace.output, leaks_text(options, answer));
+  }
   sort_stacks(profile, stacks, options.order, known);
   if (options.order == Order::kGrowth) put_sites_first(stacks, ranked);
-  const std::size_t all = stacks.size();
   if (options.top != 0 && stacks.size() > options.top) stacks.resize(options.top);
-  if (!options.trace.json) return write_text(options, profile, stacks, all, suppressed, known, sums, names);
 
   Json json = report_json(profile, Cost::kLeaked, stacks, names);
   add_suppressed(json, suppressed);
@@ -330,7 +246,7 @@ void print_leaks(const LeaksOptions& options, const replay::Analysis& analysis) 
     add_trends(json, sums);
     for (std::size_t i = 0; i < stacks.size(); ++i) add_trend(json["top"][i], known->of(stacks[i].node));
   }
-  add_findings(json, options, findings, ranked, held);
+  add_findings(json, options, profile, findings, ranked, held);
   write_report(options.trace.output, std::move(json), stacks, names, options.shared_frames);
 }
 

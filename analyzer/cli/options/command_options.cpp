@@ -10,6 +10,7 @@
 #include "analyzer/cli/options/selection.h"
 #include "analyzer/cli/options/shared_options.h"
 #include "analyzer/launch/recorder_settings.h"
+#include "analyzer/render/units.h"
 
 namespace heapprof::cli {
 namespace {
@@ -121,15 +122,27 @@ void declare_install_secure(CLI::App& app, Chosen& chosen) {
 
 // --- See where memory went -------------------------------------------------------------------------------
 
+/// --history and --no-history of `report`.
+void add_history(CLI::App& command, std::optional<bool>& history) {
+  command.add_flag_callback(
+      "--history", [&history] { history = true; },
+      "Read traces of more than " + render::exact_number(kMaxEventsWithHistory / 1'000'000) +
+          " million events twice, too, to print live bytes over time");
+  command.add_flag_callback(
+      "--no-history", [&history] { history = false; }, "Read the trace only once; print no live bytes over time");
+}
+
 void declare_report(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<ReportOptions>();
   CLI::App& command =
-      add_command(app, kWhere, "report", "Print totals, and the call stacks that use the most memory");
+      add_command(app, kWhere, "report", "Print totals, and the call sites and stacks that use the most memory");
   add_trace_options(command, options->trace);
-  add_cost(command, options->cost, "Rank stacks by this cost");
+  add_cost(command, options->cost, "Rank call sites and stacks by this cost");
   add_call_site_options(command, options->call_sites);
-  add_top(command, options->top, "stacks");
+  add_top(command, options->top, "call sites, or stacks with --json");
+  add_stacks(command, options->stacks);
   add_frames(command, options->frames);
+  add_history(command, options->history);
   add_shared_frames(command, options->shared_frames);
   choose(command, chosen, options);
 }
@@ -213,7 +226,7 @@ void declare_leaks(CLI::App& app, Chosen& chosen) {
   using Order = LeaksOptions::Order;
   const auto options = std::make_shared<LeaksOptions>();
   CLI::App& command =
-      add_command(app, kLeaks, "leaks", "Print what was never freed, by the stack that allocated it; growing first");
+      add_command(app, kLeaks, "leaks", "Print what was never freed, by the call site and stack that allocated it");
   add_trace_options(command, options->trace);
   add_suppression_options(command, options->suppressions);
   add_call_site_options(command, options->call_sites);
@@ -223,7 +236,8 @@ void declare_leaks(CLI::App& app, Chosen& chosen) {
       "Rank by this; growth ranks by bytes, by whether they grow, and by the share of what was allocated that was "
       "never freed");
   add_switch(command, "!--no-history", options->history, "Read the trace only once; print no trends and no times");
-  add_top(command, options->top, "stacks");
+  add_top(command, options->top, "call sites, or stacks with --json");
+  add_stacks(command, options->stacks);
   add_frames(command, options->frames);
   add_shared_frames(command, options->shared_frames);
   choose(command, chosen, options);

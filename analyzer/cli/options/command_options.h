@@ -19,6 +19,7 @@
 namespace heapprof::cli {
 
 inline constexpr std::size_t kDefaultFrames = 12;  ///< lines of a stack
+inline constexpr std::size_t kDefaultStacks = 3;   ///< stacks below the table of call sites
 
 struct RecordOptions {
   bool quiet = false;
@@ -50,12 +51,17 @@ struct InfoOptions {
   TraceOptions trace;
 };
 
+/// `report` reads longer traces only once, unless --history is given, so that it takes about two seconds at most.
+inline constexpr std::uint64_t kMaxEventsWithHistory = 20'000'000;
+
 struct ReportOptions {
   TraceOptions trace;
   CallSiteOptions call_sites;
   Cost cost = Cost::kPeak;
   std::size_t top = 10;  ///< 0: all
+  std::size_t stacks = kDefaultStacks;
   std::size_t frames = kDefaultFrames;
+  std::optional<bool> history;  ///< whether live bytes over time are printed; nullopt: if the trace is not too long
   bool shared_frames = false;
 };
 
@@ -74,7 +80,8 @@ struct LeaksOptions {
   CallSiteOptions call_sites;
   Order order = Order::kGrowth;
   bool history = true;
-  std::size_t top = 20;
+  std::size_t top = 10;
+  std::size_t stacks = kDefaultStacks;
   std::size_t frames = kDefaultFrames;
   bool shared_frames = false;
 };

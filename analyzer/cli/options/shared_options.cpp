@@ -275,6 +275,10 @@ void add_top(CLI::App& command, std::size_t& top, const std::string& things) {
   add_number(command, "--top", top, "Print at most N " + things + "; 0: all");
 }
 
+void add_stacks(CLI::App& command, std::size_t& stacks) {
+  add_number(command, "--stacks", stacks, "Print at most N stacks, the largest of each call site first; 0: all");
+}
+
 void add_frames(CLI::App& command, std::size_t& frames) {
   add_number(command, "--frames", frames, "Print at most N frames of each stack; 0: all");
 }

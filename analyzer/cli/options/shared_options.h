@@ -85,6 +85,8 @@ void add_suppression_options(CLI::App& command, SuppressionOptions& options);
 void add_call_site_options(CLI::App& command, CallSiteOptions& options);
 /// --top: how many of `things` ("stacks") are printed.
 void add_top(CLI::App& command, std::size_t& top, const std::string& things);
+/// --stacks: how many stacks are printed below a table of call sites.
+void add_stacks(CLI::App& command, std::size_t& stacks);
 /// --frames: how many frames of each stack are printed.
 void add_frames(CLI::App& command, std::size_t& frames);
 /// --shared-frames, of commands whose JSON can have thousands of stacks.

@@ -49,7 +49,7 @@ std::string function_name(const std::string& function) {
 }
 
 std::string searched_name(const std::string& function) {
-  const std::string name = clean_utf8(symbols::without_return_type(function));
+  std::string name = clean_utf8(symbols::without_return_type(function));
   if (name.starts_with('<')) return name;  // Rust: what distinguishes it is in the brackets
   constexpr std::string_view kAnonymous = "(anonymous namespace)";
   const std::size_t anonymous = name.rfind(kAnonymous);

@@ -39,10 +39,32 @@ std::string command_of(const model::Profile& profile) {
   return render::clean_utf8(command);
 }
 
+std::string recorded_sentences(const model::Profile& profile) {
+  const model::Integrity& integrity = profile.integrity;
+  const std::string time = " after " + render::human_time(profile.recording.duration_ns);
+  std::string text = "pid " + std::to_string(profile.recording.pid) + ": ";
+  if (integrity.ended_by == "stopped")
+    text += "recording stopped" + time + ", " + integrity.stop_reason.value_or("no reason given");
+  else text += ending_of(profile) + time;
+  text += integrity.complete ? ". Recording complete, " : ". Recording incomplete (see the end), ";
+  return render::clean_utf8(text + exact_number(profile.events()) + (profile.events() == 1 ? " event." : " events."));
+}
+
 std::string live_words(const model::Profile& profile) {
   if (profile.slice) return "Allocated in the slice and live at its end";
-  if (profile.integrity.ended_by == "running") return "Live now";
-  return "Leaked (live at the end)";
+  const std::string& how = profile.integrity.ended_by;
+  if (how == "running") return profile.recording.compacted ? "Live when this copy was written" : "Live now";
+  if (how == "exec") return "Live when it executed another program";
+  if (how == "stopped") return "Live when the recording stopped";
+  if (how == "signal") {
+    constexpr int kSigkill = 9;
+    const int number = profile.integrity.end_status.value_or(0);
+    if (number == kSigkill) return "Live when it was killed";
+    const char* const name = signal_name(number);
+    return "Live when " + (name == nullptr ? "signal " + std::to_string(number) : std::string("SIG") + name) +
+           " ended it";
+  }
+  return how == "exit" ? "Live at the end" : "Live at its last event";
 }
 
 std::string losses_of(const model::Integrity& integrity) {

@@ -13,7 +13,11 @@ std::string ending_of(const model::Profile& profile);
 /// The command line, quoted for a shell; the program if the command line is unknown. Clean UTF-8.
 std::string command_of(const model::Profile& profile);
 
-/// What the blocks that were not freed are called: "Leaked (live at the end)", "Live now", ...
+/// What was recorded and whether it is whole: "pid 804: exited with status 0 after 1.80 s. Recording complete,
+/// 433,688 events."
+std::string recorded_sentences(const model::Profile& profile);
+
+/// What the blocks that were not freed are called: "Live at the end", "Live when it was killed", "Live now", ...
 std::string live_words(const model::Profile& profile);
 
 /// "recorded data is missing: 6 events lost, 4,096 bytes damaged". Only for an incomplete recording.

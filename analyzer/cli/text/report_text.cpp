@@ -1,13 +1,16 @@
 #include "analyzer/cli/text/report_text.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/recording_text.h"
+#include "analyzer/findings/call_sites.h"
 #include "analyzer/findings/origin.h"
 #include "analyzer/render/short_names.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
+#include "analyzer/render/wrap.h"
 
 namespace heapprof::cli {
 namespace {
@@ -21,22 +24,6 @@ using render::percent;
 
 constexpr std::size_t kFrameIndent = 6;
 
-std::string heading_of(Cost cost, const model::Profile& profile) {
-  switch (cost) {
-    case Cost::kPeak:
-      if (profile.is_moment()) return "Live at " + human_time(*profile.live_at_ns) + ", by stack";
-      return profile.slice ? "Live at the slice's peak, by stack" : "Live at the peak, by stack";
-    case Cost::kLeaked: return live_words(profile) + ", by stack";
-    case Cost::kAllocated: return "Allocated in total, by stack";
-    case Cost::kAllocations:
-      return profile.kind == model::Kind::kHeap   ? "Number of allocations, by stack"
-             : profile.kind == model::Kind::kMmap ? "Number of mappings, by stack"
-                                                  : "Number of allocations and mappings, by stack";
-    case Cost::kTemporary: return "Temporary allocations, by stack";
-  }
-  return "";
-}
-
 /// ", 42,385 per second" over the slice or the recording; empty for a recording of less than a millisecond.
 std::string rate_of(const model::Profile& profile) {
   if (profile.recording.duration_ns < 1'000'000) return {};
@@ -47,13 +34,14 @@ std::string rate_of(const model::Profile& profile) {
   return ", " + exact_number(static_cast<std::uint64_t>(rate)) + " per second";
 }
 
-/// Number of innermost frames of `stack` (not empty) that only pass memory on; less than its size.
-std::size_t frames_of_machinery(const std::vector<Frame>& stack) {
-  const auto at = std::find_if(stack.begin(), stack.end(), [](const Frame& frame) {
-    return !findings::is_allocation_function(frame.function) && !findings::is_named_like_allocator(frame.function) &&
-           !findings::is_of_standard_library(frame.function);
-  });
-  return at == stack.end() ? stack.size() - 1 : static_cast<std::size_t>(at - stack.begin());
+/// "live at the end" of "Live at the end".
+std::string lower_case(std::string sentence) {
+  sentence.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(sentence.front())));
+  return sentence;
+}
+
+bool is_library(findings::Origin origin) {
+  return origin == findings::Origin::kStandard || origin == findings::Origin::kRuntime;
 }
 
 std::string allocation_count(std::uint64_t count) {
@@ -64,9 +52,7 @@ std::string allocation_count(std::uint64_t count) {
 
 ReportText& ReportText::title() {
   line(bold(clip(command_of(profile_), style().width)));
-  const std::string process = "pid " + std::to_string(profile_.recording.pid) + ", " +
-                              human_time(profile_.recording.duration_ns) + ", " + ending_of(profile_);
-  line(clip(clean_utf8(process), style().width));
+  for (const std::string& piece : render::wrapped(recorded_sentences(profile_), style().width)) line(piece);
   if (profile_.slice) line("only from " + human_time(profile_.begin_ns()) + " to " + human_time(profile_.end_ns()));
   if (!profile_.selection_text.empty()) line(clip(clean_utf8("only " + profile_.selection_text), style().width));
   return *this;
@@ -93,19 +79,20 @@ void ReportText::peak_rows() {
   const model::HeapTotals& heap = profile_.heap;
   const model::Costs& costs = profile_.totals;  // of the kind that was asked for
   const bool of_mappings = profile_.kind == model::Kind::kMmap;
-  const bool running = profile_.integrity.ended_by == "running";
+  const std::string& ended_by = profile_.integrity.ended_by;
+  const bool running = ended_by == "running";
+  // Only a program that exits leaks what it has not freed.
+  const bool leaked = profile_.slice || ended_by == "exit";
   row("peak", human_bytes(costs.peak_bytes),
       costs.peak_bytes == 0
           ? "no byte was live"
           : "in " + count_of_kind(profile_, costs.peak_blocks) + ", at " + human_time(profile_.peak_time_ns));
-  row(running       ? "live now"
-      : of_mappings ? "live"
-                    : "leaked",
+  row(running                  ? "live now"
+      : of_mappings || !leaked ? "live"
+                               : "leaked",
       human_bytes(costs.leaked_bytes),
       "in " + count_of_kind(profile_, costs.leaked_blocks) +
-          (profile_.slice ? ", allocated in the slice and live at its end"
-           : running      ? ""
-                          : ", live at the end"));
+          (running ? "" : ", " + lower_case(live_words(profile_))));
   if (of_mappings) {
     row("mapped", human_bytes(costs.allocated_bytes),
         "in " + count_of_kind(profile_, costs.allocations) + rate_of(profile_));
@@ -148,7 +135,34 @@ void ReportText::process_rows() {
             (profile_.timeline.samples == 1 ? " sample" : " samples"));
 }
 
-void ReportText::frame(const Frame& frame) {
+findings::Origin ReportText::origin_of(const Frame& frame) const {
+  return origins_.of({frame.function, frame.file,
+                      frame.module == nullptr ? std::string_view() : std::string_view(frame.module->path)});
+}
+
+std::vector<FrameRole> ReportText::roles_of(std::uint32_t node, const std::vector<Frame>& frames) const {
+  std::vector<FrameRole> roles;
+  roles.reserve(frames.size());
+  if (findings_ != nullptr) {
+    const std::vector<findings::FrameRef> stack = findings_->frames().stack(node);
+    const findings::FrameRef site = findings::call_site_of(findings_->frames(), findings_->helpers(), node);
+    const auto site_at = std::find(stack.begin(), stack.end(), site);
+    for (auto frame = stack.begin(); frame != stack.end(); ++frame) {
+      const bool library = is_library(findings_->frames().at(*frame).origin) ||
+                           findings_->helpers().contains(findings_->frames().function_of(*frame));
+      roles.push_back(frame < site_at || (library && frame != site_at) ? FrameRole::kLibrary : FrameRole::kProgram);
+    }
+    return roles;
+  }
+  for (const Frame& frame : frames) {
+    const findings::Origin origin = origin_of(frame);
+    const bool library = is_library(origin) || findings::is_named_like_allocator(frame.function);
+    roles.push_back(library ? FrameRole::kLibrary : FrameRole::kProgram);
+  }
+  return roles;
+}
+
+void ReportText::frame(const Frame& frame, FrameRole role) {
   std::string function = clean_utf8(frame.function.empty() ? unresolved_name(frame) : frame.function);
   const std::string location = location_of(frame);
   const std::string mark = frame.inlined ? " (inlined)" : frame.guessed ? " (guessed)" : "";
@@ -157,8 +171,10 @@ void ReportText::frame(const Frame& frame) {
   // A name that is too long is printed without template arguments and parameters.
   if (render::length_utf8(function) > function_width) function = render::without_arguments(function);
   const std::string clipped = clip(function, function_width);
-  std::string text = std::string(kFrameIndent, ' ') +
-                     paint(frame.function.empty() ? TextColour::kDim : TextColour::kFunction, clipped);
+  std::string text(kFrameIndent, ' ');
+  if (role == FrameRole::kLibrary) text += paint(TextColour::kDim, clipped);
+  else if (origin_of(frame) == findings::Origin::kOwn) text += bold(clipped);
+  else text += clipped;
   if (!location.empty() || !mark.empty()) {
     text += std::string(function_width - render::length_utf8(clipped) + 2, ' ');
     text += paint(TextColour::kDim, clip_front(location, room - function_width - 2 - mark.size()) + mark);
@@ -166,22 +182,12 @@ void ReportText::frame(const Frame& frame) {
   line(text);
 }
 
-ReportText& ReportText::stacks(Cost cost, const std::vector<RankedStack>& stacks, std::size_t all,
-                               const StackNames& names) {
-  const RankedStack total = figures_of(profile_.totals, cost);
+std::string ReportText::figures_of_stack(Cost cost, const RankedStack& stack, const RankedStack& total) const {
   const bool by_blocks = ranks_by_blocks(cost);
-  std::string text = heading_of(cost, profile_);
-  if (stacks.size() < all) text += " (" + std::to_string(stacks.size()) + " of " + exact_number(all) + " stacks)";
-  heading(text);
-  if (stacks.empty()) line("  none");
-  std::size_t number = 0;
-  for (const RankedStack& ranked : stacks) {
-    const std::string figure = by_blocks ? exact_number(ranked.blocks) : human_bytes(ranked.bytes);
-    const std::string share = by_blocks ? percent(ranked.blocks, total.blocks) : percent(ranked.bytes, total.bytes);
-    const std::string more = by_blocks ? human_bytes(ranked.bytes) : "in " + count_of_kind(profile_, ranked.blocks);
-    stack(++number, bold(pad_left(figure, 10)) + "  " + pad_left(share, 6) + "  " + more, ranked.node, names);
-  }
-  return *this;
+  const std::string figure = by_blocks ? exact_number(stack.blocks) : human_bytes(stack.bytes);
+  const std::string share = by_blocks ? percent(stack.blocks, total.blocks) : percent(stack.bytes, total.bytes);
+  const std::string more = by_blocks ? human_bytes(stack.bytes) : "in " + count_of_kind(profile_, stack.blocks);
+  return bold(pad_left(figure, 10)) + "  " + pad_left(share, 6) + "  " + more;
 }
 
 ReportText& ReportText::stack(std::size_t number, const std::string& headline, std::uint32_t node,
@@ -191,45 +197,27 @@ ReportText& ReportText::stack(std::size_t number, const std::string& headline, s
   return frames(node, names);
 }
 
-/// A line instead of frames that are not printed: "… 3 more frames, --frames 0 shows all …".
-void ReportText::left_out(std::size_t frames, const std::string& adjective, const std::string& more) {
-  const std::string count = std::to_string(frames) + adjective + (frames == 1 ? " frame" : " frames");
-  line(std::string(kFrameIndent, ' ') + paint(TextColour::kDim, "… " + count + more + " …"));
-}
-
 ReportText& ReportText::frames(std::uint32_t node, const StackNames& names) {
-  std::vector<Frame> frames = names.stack(node);
-  const std::size_t limit = style().frames;
-  // The frames of the allocation machinery are counted in one line after the innermost frame, to leave the lines for
-  // the program's own frames.
-  constexpr std::size_t kMinLeftOut = 3;
-  if (limit != 0 && frames.size() > 1) {
-    const std::size_t machinery = frames_of_machinery(frames);
-    if (machinery >= kMinLeftOut + 1) {
-      frame(frames.front());
-      left_out(machinery - 1, "", " of the allocator and containers");
-      frames.erase(frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(machinery));
+  const std::vector<Frame> frames = names.stack(node);
+  const std::vector<FrameRole> roles = roles_of(node, frames);
+  const auto dim_line = [this](const std::string& text) {
+    line(std::string(kFrameIndent, ' ') + paint(TextColour::kDim, clip(text, style().width - kFrameIndent)));
+  };
+  for (const StackLine& stack_line : lines_of_stack(frames, roles, style().frames)) {
+    if (stack_line.kind == StackLine::Kind::kFrame) {
+      frame(frames[stack_line.first], roles[stack_line.first]);
+      continue;
     }
-  }
-  std::size_t shown = frames.size();
-  std::size_t tail = 0;
-  if (limit != 0 && frames.size() > limit) {
-    tail = std::min<std::size_t>(2, limit / 3);
-    shown = limit - tail - 1;
-  }
-  for (std::size_t i = 0; i < shown; ++i) frame(frames[i]);
-  if (shown < frames.size()) {
     // The hint is printed once. Frames that matter may be among those left out, such as the script below an
     // interpreter.
-    const std::string hint = ", --frames 0 shows all";
-    left_out(frames.size() - shown - tail, " more", contains(hint) ? "" : hint);
-    for (std::size_t i = frames.size() - tail; i < frames.size(); ++i) frame(frames[i]);
+    const std::string hint = "--frames 0 shows all";
+    std::string text = folded_text(stack_line, frames);
+    if (stack_line.kind == StackLine::Kind::kMore && !contains(hint)) text.insert(text.rfind(" …"), ", " + hint);
+    dim_line(text);
   }
   const char* const truncated = profile_.nodes[node].truncated;
-  if (truncated != nullptr)
-    line(std::string(kFrameIndent, ' ') +
-         paint(TextColour::kDim, std::string("(truncated stack: ") + words_for_truncation(truncated) + ")"));
-  else if (frames.empty()) line(std::string(kFrameIndent, ' ') + paint(TextColour::kDim, "(no stack recorded)"));
+  if (truncated != nullptr) dim_line(std::string("(truncated stack: ") + words_for_truncation(truncated) + ")");
+  else if (frames.empty()) dim_line("(no stack recorded)");
   return *this;
 }
 

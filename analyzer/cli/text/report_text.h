@@ -1,43 +1,53 @@
-// Reports as text: the totals first, then the stacks.
+// Reports as text: the recording and the totals, stacks, notes.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <vector>
 
+#include "analyzer/cli/text/findings.h"
 #include "analyzer/cli/text/ranking.h"
+#include "analyzer/cli/text/stack_lines.h"
 #include "analyzer/cli/text/stack_names.h"
 #include "analyzer/cli/text/text_page.h"
+#include "analyzer/findings/origin.h"
 #include "analyzer/model/profile.h"
 
 namespace heapprof::cli {
 
 class ReportText : public TextPage {
  public:
-  /// `profile` must outlive this.
-  ReportText(const model::Profile& profile, const TextStyle& style) : TextPage(style), profile_(profile) {}
+  /// The arguments must outlive this. Without `findings`, helpers are recognised by their names only.
+  ReportText(const model::Profile& profile, const TextStyle& style, const Findings* findings = nullptr)
+      : TextPage(style), profile_(profile), findings_(findings), origins_(profile.recording.program) {}
 
-  /// Program, how it ended, the slice and the selection.
+  /// Program, how it ended, whether the recording is complete, the slice and the selection.
   ReportText& title();
   /// The title and the totals.
   ReportText& head();
-  /// A heading and the numbered stacks under it. `all`: how many stacks have this cost.
-  ReportText& stacks(Cost cost, const std::vector<RankedStack>& stacks, std::size_t all, const StackNames& names);
   /// A number and `headline`, then the frames of a stack.
   ReportText& stack(std::size_t number, const std::string& headline, std::uint32_t node, const StackNames& names);
-  /// The frames of a stack, at most style().frames lines.
+  /// The frames of a stack, at most style().frames lines (stack_lines.h).
   ReportText& frames(std::uint32_t node, const StackNames& names);
   /// What is missing in the recording, its notes, and the warnings of symbol lookup.
   ReportText& notes(const std::vector<std::string>& symbol_warnings);
+
+ protected:
+  const model::Profile& profile() const noexcept { return profile_; }
+  /// "  1.79 MiB   80.5%  in 2,090 blocks": the beginning of a stack's headline. The share is that of `total`.
+  std::string figures_of_stack(Cost cost, const RankedStack& stack, const RankedStack& total) const;
 
  private:
   void peak_rows();
   void moment_rows();
   void process_rows();
-  void frame(const Frame& frame);
-  void left_out(std::size_t frames, const std::string& adjective, const std::string& more = {});
+  findings::Origin origin_of(const Frame& frame) const;
+  std::vector<FrameRole> roles_of(std::uint32_t node, const std::vector<Frame>& frames) const;
+  void frame(const Frame& frame, FrameRole role);
 
   const model::Profile& profile_;
+  const Findings* findings_;  ///< may be null
+  findings::OriginRules origins_;
 };
 
 }  // namespace heapprof::cli

@@ -51,10 +51,41 @@ TEST_CASE("leaks --json has the blocks live at the end, with times and sizes") {
 TEST_CASE("leaks prints the same figures as text") {
   const KnownTrace trace;
   const Outcome leaks = run({"leaks", trace.path()});
-  CHECK(leaks.has_line({"leaked", "4.50 KiB", "2 blocks"}));
-  CHECK(leaks.has_line({"1", "4.00 KiB", "88.9%", "1 block"}));
-  CHECK(leaks.has_line({"2", "512 B", "11.1%", "1 block"}));
-  CHECK(leaks.has_line({"1 block freed", "40.0 ms"}));
+  CHECK(leaks.has_line({"pid ", " after 100 ms. Recording complete, 8 events."}));
+  CHECK(leaks.has_line({": 4.50 KiB in 2 blocks, 64.3% of the peak."}));
+  // The table: one unit in the column of bytes. Half of what load allocated was freed, twice as much as is left.
+  CHECK(leaks.has_line({"1  4.00 KiB", "89%", "1", "0%", kWorkName}));
+  CHECK(leaks.has_line({"2  0.50 KiB", "11%", "1", "67%", kLoadName}));
+  // Who keeps what it allocates: main and load keep one of their blocks, work its only one.
+  CHECK(leaks.has_line({"4.00 KiB", "89%", "1", "100%", "100%", kWorkName}));
+  // The stacks.
+  CHECK(leaks.has_line({"1", "4.00 KiB", "88.9%", "in 1 block"}));
+  CHECK(leaks.has_line({"2", "512 B", "11.1%", "in 1 block"}));
+  CHECK(leaks.has_line({"1 block freed, longest lifetime 40.0 ms"}));
+}
+
+TEST_CASE("the text of leaks limits call sites and stacks apart, and counts what it leaves out") {
+  const KnownTrace trace;
+  const Outcome one = run({"leaks", trace.path(), "--top", "1"});
+  CHECK(one.has_line({"by call site (1 of 2; 88.9% of the bytes)"}));
+  CHECK(one.has_line({"(1 of 2; 88.9% of the bytes)"}));
+  CHECK_FALSE(one.has_line({"2  0.50 KiB"}));
+  CHECK(one.has_line({"All 2 call sites: --top 0"}));
+  const Outcome stack = run({"leaks", trace.path(), "--stacks", "1"});
+  CHECK(stack.has_line({"2  0.50 KiB", kLoadName}));
+  CHECK(stack.has_line({"Stacks (1 of 2; 88.9% of the bytes)"}));
+  CHECK_FALSE(run({"leaks", trace.path(), "--stacks", "0"}).has_line({"Stacks ("}));
+}
+
+TEST_CASE("the call sites of each trend are a line, growing ones first") {
+  const TemporaryFile trace;
+  write_growing(trace.path());
+  const Outcome leaks = run({"leaks", trace.path()});
+  CHECK(leaks.has_line(
+      {"growing", "1.56 KiB", "160 blocks", "1 call site grew until the end; none of their bytes freed"}));
+  CHECK(leaks.has_line({"stable", "9.77 KiB", "1 block", "1 call site that did not grow after 1.00 ms"}));
+  CHECK_FALSE(leaks.has_line({"in use"}));
+  CHECK_FALSE(run({"leaks", trace.path(), "--no-history"}).has_line({"growing"}));
 }
 
 TEST_CASE("a growing stack is ranked before a larger stable one") {

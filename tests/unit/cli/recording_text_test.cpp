@@ -28,3 +28,39 @@ TEST_CASE("missing data is counted") {
   integrity.bytes_damaged = 0;
   CHECK(losses_of(integrity) == "recorded data is missing: unknown number of events lost");
 }
+
+TEST_CASE("the first sentences say what was recorded and whether it is whole") {
+  model::Profile profile;
+  profile.recording.pid = 804;
+  profile.recording.duration_ns = 1'800'000'000;
+  profile.heap.allocations = 1'000;
+  profile.integrity.ended_by = "signal";
+  profile.integrity.end_status = 9;
+  CHECK(recorded_sentences(profile) ==
+        "pid 804: ended by signal 9 (SIGKILL) after 1.80 s. Recording complete, 1,000 events.");
+  profile.integrity.ended_by = "stopped";
+  profile.integrity.stop_reason = "the disk is full";
+  profile.integrity.complete = false;
+  CHECK(
+      recorded_sentences(profile) ==
+      "pid 804: recording stopped after 1.80 s, the disk is full. Recording incomplete (see the end), 1,000 events.");
+}
+
+TEST_CASE("live blocks are named by the way in which the recording ended") {
+  model::Profile profile;
+  const auto words = [&](const char* ended_by, int status) {
+    profile.integrity.ended_by = ended_by;
+    profile.integrity.end_status = status;
+    return live_words(profile);
+  };
+  CHECK(words("exit", 0) == "Live at the end");
+  CHECK(words("signal", 9) == "Live when it was killed");
+  CHECK(words("signal", 11) == "Live when SIGSEGV ended it");
+  CHECK(words("signal", 40) == "Live when signal 40 ended it");
+  CHECK(words("running", 0) == "Live now");
+  CHECK(words("stopped", 0) == "Live when the recording stopped");
+  CHECK(words("exec", 0) == "Live when it executed another program");
+  CHECK(words("unknown", 0) == "Live at its last event");
+  profile.slice = model::Slice{};
+  CHECK(words("signal", 9) == "Allocated in the slice and live at its end");
+}

@@ -61,11 +61,13 @@ TEST_CASE("report prints the same figures as text") {
   const Outcome report = run({"report", trace.path()});
   CHECK(report.status == 0);
   CHECK(report.has_line({"peak", "7.00 KiB", "3 blocks", "30.0 ms"}));
-  CHECK(report.has_line({"leaked", "4.50 KiB", "2 blocks"}));
+  CHECK(report.has_line({"live", "4.50 KiB", "2 blocks, live at its last event"}));
   CHECK(report.has_line({"allocated", "7.75 KiB", "5 allocations"}));
   CHECK(report.has_line({"temporary", "40.0%", "2"}));
   CHECK(report.has_line({"resident", "9.00 MiB"}));
-  CHECK(report.has_line({"1", "4.00 KiB", "57.1%", "1 block"}));
+  CHECK(report.has_line({"1  4.00 KiB", "57%", "1", kWorkName}));
+  CHECK(report.has_line({"2  2.00 KiB", "29%", "1", "100%", kParseName}));
+  CHECK(report.has_line({"1", "4.00 KiB", "57.1%", "in 1 block"}));
   CHECK(report.has_line({kWorkName}));
   CHECK(report.has_line({kLoadName}));
 }
@@ -87,8 +89,24 @@ TEST_CASE("report --top and --frames limit what is shown, and 0 shows all") {
   CHECK(run({"report", trace.path(), "--json", "--top", "1"}).count("/top") == 1);
   CHECK(run({"report", trace.path(), "--json", "--top", "0"}).count("/top") == 3);
   const Outcome one = run({"report", trace.path(), "--top", "1"});
-  CHECK(one.has_line({"1 of 3 stacks"}));
-  CHECK_FALSE(one.has_line({kParseName}));
+  CHECK(one.has_line({"Live at the peak, by call site (1 of 3; 57.1% of the bytes)"}));
+  CHECK_FALSE(one.has_line({"2  2.00 KiB"}));
   CHECK(run({"report", trace.path(), "--frames", "0"}).has_line({kMainName}));
-  CHECK_FALSE(run({"report", trace.path(), "--frames", "1"}).has_line({kMainName}));
+  const std::string in_stack = std::string("\n      ") + kMainName;
+  CHECK(run({"report", trace.path()}).out.find(in_stack) != std::string::npos);
+  CHECK(run({"report", trace.path(), "--frames", "1"}).out.find(in_stack) == std::string::npos);
+}
+
+TEST_CASE("report ranks call sites by blocks where the cost counts blocks") {
+  const KnownTrace trace;
+  const Outcome report = run({"report", trace.path(), "--cost", "temporary"});
+  CHECK(report.has_line({"Temporary allocations, by call site"}));
+  CHECK(report.has_line({"1", "2", "100%", "2.25 KiB", kParseName}));
+  CHECK_FALSE(report.has_line({"Who keeps"}));
+}
+
+TEST_CASE("report shows live bytes over time, unless the trace is to be read once") {
+  const KnownTrace trace;
+  CHECK(run({"report", trace.path()}).has_line({"over time"}));
+  CHECK_FALSE(run({"report", trace.path(), "--no-history"}).has_line({"over time"}));
 }

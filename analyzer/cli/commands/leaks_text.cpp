@@ -1,0 +1,233 @@
+#include "analyzer/cli/commands/leaks_text.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "analyzer/cli/text/answer_text.h"
+#include "analyzer/cli/text/recording_text.h"
+#include "analyzer/cli/text/text_columns.h"
+#include "analyzer/render/byte_column.h"
+#include "analyzer/render/units.h"
+#include "analyzer/render/wrap.h"
+
+namespace heapprof::cli {
+namespace {
+
+using findings::Held;
+using model::Growth;
+using model::LeakTrend;
+using render::exact_number;
+using render::human_bytes;
+using render::human_time;
+
+/// The live bytes over time of a table's row: those of LeakTrend with half the resolution.
+std::vector<std::uint64_t> over_time(const LeakTrend& trend) {
+  std::vector<std::uint64_t> values;
+  for (unsigned part = 0; part < LeakTrend::kParts; part += 2)
+    values.push_back(std::min(trend.low_bytes[part], trend.low_bytes[part + 1]));
+  values.push_back(trend.low_bytes[LeakTrend::kParts]);
+  return values;
+}
+
+/// The sums of the call sites of one class.
+struct ClassSums {
+  Held held;
+  std::uint64_t allocated_bytes = 0;  ///< without what reallocs moved
+  std::uint64_t left_bytes = 0;
+  std::uint64_t sites = 0;
+  std::uint64_t grew_until_ns = 0;
+};
+
+std::string site_count(const ClassSums& sums) {
+  return exact_number(sums.sites) + (sums.sites == 1 ? " call site" : " call sites");
+}
+
+std::string words_for_growing(const ClassSums& sums) {
+  const std::uint64_t freed = sums.allocated_bytes - std::min(sums.allocated_bytes, sums.left_bytes);
+  return site_count(sums) + " grew until the end; " +
+         (freed == 0 ? "none" : render::percent(freed, sums.allocated_bytes)) + " of their bytes freed";
+}
+std::string words_for_load(const ClassSums& sums) {
+  return site_count(sums) + " grew while the program allocated, until " + human_time(sums.grew_until_ns);
+}
+std::string words_for_stable(const ClassSums& sums) {
+  return site_count(sums) + (sums.sites == 1 ? " that did not grow after " : ", none of which grew after ") +
+         human_time(sums.grew_until_ns);
+}
+std::string words_for_in_use(const ClassSums& sums) { return site_count(sums) + " allocated and freed throughout"; }
+
+/// The trends as a reader sees them: stable memory is divided into what grew with the load and what did not.
+struct TrendClass {
+  const char* label;
+  bool (*contains)(const LeakTrend&);
+  std::string (*words)(const ClassSums&);
+};
+constexpr TrendClass kClasses[] = {
+    {"growing", [](const LeakTrend& trend) { return trend.growth == Growth::kGrowing; }, words_for_growing},
+    {"with load", [](const LeakTrend& trend) { return trend.growth == Growth::kStable && trend.grew_with_load; },
+     words_for_load},
+    {"stable", [](const LeakTrend& trend) { return trend.growth == Growth::kStable && !trend.grew_with_load; },
+     words_for_stable},
+    {"in use", [](const LeakTrend& trend) { return trend.growth == Growth::kInUse; }, words_for_in_use}};
+
+const TrendClass& class_of(const LeakTrend& trend) {
+  return *std::find_if(std::begin(kClasses), std::end(kClasses),
+                       [&](const TrendClass& one) { return one.contains(trend); });
+}
+
+ClassSums sums_of(const std::vector<LeakingSite>& sites, const TrendClass& of) {
+  ClassSums sums;
+  for (const LeakingSite& leaking : sites) {
+    if (!of.contains(*leaking.trend)) continue;
+    const model::Costs& costs = leaking.site->costs;
+    sums.held += leaking.site->held;
+    sums.allocated_bytes += costs.allocated_bytes - std::min(costs.allocated_bytes, costs.moved_bytes);
+    sums.left_bytes += costs.leaked_bytes;
+    ++sums.sites;
+    sums.grew_until_ns = std::max(sums.grew_until_ns, leaking.trend->grew_until_ns);
+  }
+  return sums;
+}
+
+std::string sizes_of(const LeakTrend& trend) {
+  if (trend.smallest != trend.largest)
+    return human_bytes(trend.smallest) + " to " + human_bytes(trend.largest) + " each, ";
+  return trend.left_blocks == 1 ? std::string() : human_bytes(trend.smallest) + " each, ";
+}
+
+std::string times_of(const LeakTrend& trend) {
+  const std::string first = human_time(trend.first_ns);
+  const std::string last = human_time(trend.last_ns);
+  return first == last ? "allocated at " + first : "allocated from " + first + " to " + last;
+}
+
+class LeaksText : public AnswerText {
+ public:
+  LeaksText(const LeaksOptions& options, const LeaksAnswer& answer, const TextStyle& style)
+      : AnswerText(answer.profile, style, answer.names, answer.findings), options_(options), answer_(answer) {}
+
+  void write() {
+    title();
+    summary();
+    classes();
+    if (answer_.sites.empty()) {
+      if (answer_.suppressed.blocks != 0)
+        line().paragraph(answer_.profile.integrity.ended_by == "running"
+                             ? "All live blocks are suppressed (--no-suppressions shows them)."
+                             : "All live blocks are suppressed: no leaks (--no-suppressions shows them).");
+    } else {
+      const SiteRanking ranking = this->ranking();
+      call_sites(ranking);
+      keepers(answer_.keepers, ranking.total);
+      stacks(ranking, answer_.held, options_.stacks, [this](std::uint32_t node) { return details_of(node); });
+      helpers(ranking);
+      next_commands(ranking, options_.stacks);
+    }
+    notes(answer_.names.warnings());
+  }
+
+ private:
+  void summary() {
+    const model::Costs& total = profile().totals;
+    const bool running = profile().integrity.ended_by == "running";
+    if (total.leaked_blocks == 0) {
+      line(profile().slice ? "No block allocated in the slice was live at its end."
+           : running       ? "No block is live."
+                           : "No block was live at the end: no leaks.");
+      return;
+    }
+    std::string text = live_words(profile()) + ": " + human_bytes(total.leaked_bytes) + " in " +
+                       count_of_kind(profile(), total.leaked_blocks);
+    if (!profile().slice && !profile().is_moment() && total.peak_bytes != 0)
+      text += ", " + render::percent(total.leaked_bytes, total.peak_bytes) + " of the peak";
+    for (const std::string& piece : render::wrapped(text + ".", style().width)) line(piece);
+  }
+
+  /// A line for each trend, and for what is suppressed.
+  void classes() {
+    std::vector<std::pair<std::string, Held>> labels;
+    std::vector<std::string> words;
+    if (answer_.history != nullptr) {
+      for (const TrendClass& one : kClasses) {
+        const ClassSums sums = sums_of(answer_.sites, one);
+        if (sums.sites == 0) continue;
+        labels.emplace_back(one.label, sums.held);
+        words.push_back(one.words(sums));
+      }
+    }
+    // Built-in suppressions are one line: there are many of them, and none is the program's.
+    Held built_in;
+    std::string names;
+    for (const Suppressions::Hits& hit : answer_.suppressed.by) {
+      if (!hit.built_in) {
+        labels.emplace_back("suppressed", Held{hit.bytes, hit.blocks});
+        words.push_back(hit.name);
+        continue;
+      }
+      built_in += {hit.bytes, hit.blocks};
+      names += (names.empty() ? "" : ", ") + hit.name;
+    }
+    if (built_in.blocks != 0) {
+      labels.emplace_back("suppressed", built_in);
+      words.push_back("(built in) " + names);
+    }
+    if (labels.empty()) return;
+    line();
+    std::uint64_t largest = 0;
+    for (const auto& [label, held] : labels) largest = std::max(largest, held.bytes);
+    const render::ByteColumn sizes(largest);
+    std::vector<std::vector<Cell>> rows;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      const auto& [label, held] = labels[i];
+      const bool growing = label == "growing";
+      rows.push_back({{label, growing ? std::optional(TextColour::kWarning) : std::nullopt},
+                      {sizes.text(held.bytes), TextColour::kBold},
+                      {count_of_kind(profile(), held.blocks)},
+                      {words[i]}});
+    }
+    write_rows(*this, {{"", Column::Kind::kText}, {""}, {"", {}, 1}, {"", Column::Kind::kText}}, rows);
+  }
+
+  SiteRanking ranking() const {
+    SiteRanking ranking;
+    ranking.cost = Cost::kLeaked;
+    ranking.heading = live_words(profile());
+    ranking.all_sites = answer_.sites.size();
+    ranking.total = {profile().totals.leaked_bytes, profile().totals.leaked_blocks};
+    for (const LeakingSite& leaking : answer_.sites) {
+      ranking.all_stacks += leaking.site->nodes.size();
+      if (options_.top != 0 && ranking.rows.size() == options_.top) continue;
+      SiteRow row{leaking.site};
+      if (leaking.trend != nullptr) {
+        row.trend = class_of(*leaking.trend).label;
+        row.over_time = over_time(*leaking.trend);
+      }
+      ranking.rows.push_back(std::move(row));
+    }
+    return ranking;
+  }
+
+  std::vector<std::string> details_of(std::uint32_t node) const {
+    if (answer_.history == nullptr) return {};
+    const LeakTrend& trend = answer_.history->of(node);
+    std::string text = sizes_of(trend) + times_of(trend);
+    if (trend.freed_blocks != 0)
+      text += "; " + render::block_count(trend.freed_blocks) + " freed, longest lifetime " +
+              human_time(trend.longest_life_ns);
+    return {text};
+  }
+
+  const LeaksOptions& options_;
+  const LeaksAnswer& answer_;
+};
+
+}  // namespace
+
+std::string leaks_text(const LeaksOptions& options, const LeaksAnswer& answer) {
+  LeaksText text(options, answer, answer_style(options.trace.output, options.frames));
+  text.write();
+  return text.text();
+}
+
+}  // namespace heapprof::cli

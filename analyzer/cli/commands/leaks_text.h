@@ -1,0 +1,38 @@
+// The text of `heapprof leaks`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/cli/commands/suppressed_leaks.h"
+#include "analyzer/cli/options/command_options.h"
+#include "analyzer/cli/text/findings.h"
+#include "analyzer/cli/text/stack_names.h"
+#include "analyzer/findings/call_sites.h"
+#include "analyzer/findings/held.h"
+#include "analyzer/findings/keepers.h"
+#include "analyzer/model/leak_history.h"
+#include "analyzer/model/profile.h"
+
+namespace heapprof::cli {
+
+struct LeakingSite {
+  const findings::CallSite* site = nullptr;
+  const model::LeakTrend* trend = nullptr;  ///< of the sum of its stacks; null: the trace was read only once
+};
+
+struct LeaksAnswer {
+  const model::Profile& profile;
+  const StackNames& names;
+  const Findings& findings;
+  const findings::HeldByNode& held;  ///< what is live at the end and not suppressed
+  std::vector<LeakingSite> sites;    ///< in the order of their rank
+  std::vector<findings::Keeper> keepers;
+  const Suppressed& suppressed;
+  const model::LeakHistory* history = nullptr;  ///< by stack; null: the trace was read only once
+};
+
+std::string leaks_text(const LeaksOptions& options, const LeaksAnswer& answer);
+
+}  // namespace heapprof::cli
