@@ -1,106 +1,82 @@
 #!/usr/bin/env bash
 # Cross-builds the recorder for aarch64 into build-aarch64/ and tests it with qemu-user: unit tests, and ledger
-# programs whose recordings the native build's heapprof reads (run tools/build.sh --everything first). The last line
-# is the result.
+# programs whose recordings the native build's heapprof reads (run tools/build.sh --everything first). With --packages,
+# also the packages, whose heapprof runs with qemu-user, too. The last line is the result.
 #
 # Not tested, because qemu-user does not support them: events with equal times, the kernel's memory figures,
-# /proc/self/maps with the signal trampoline (modules on C libraries without _dl_find_object), kill and fault
-# campaigns, and speed.
+# /proc/self/maps with the signal trampoline (modules on C libraries without _dl_find_object), heapprof record, kill
+# and fault campaigns, and speed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: tools/aarch64.sh [--no-install] [--only-build]
+usage: tools/aarch64.sh [--no-install] [--packages] [--only-build]
 
 Build the recorder for aarch64 and run its tests with qemu-user.
 
 --no-install   install no packages; exit with status 77 when some are missing
+--packages     also build the packages for aarch64 and the unit tests of heapprof, and test them, which takes minutes
 --only-build   build, run nothing
 END
 }
 
-install=yes
+install_option=()
+packages=no
 run=yes
 for argument in "$@"; do
   case $argument in
-    --no-install) install=no ;;
+    --no-install) install_option=(--no-install) ;;
+    --packages) packages=yes ;;
     --only-build) run=no ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
   esac
 done
 
-triplet=aarch64-linux-gnu
+# quietly LOG COMMAND...: the output goes to LOG; its end is printed when the command fails.
+quietly() {
+  local log=$1
+  shift
+  "$@" >"$log" 2>&1 || { grep -v '^\[' "$log" | tail -n 60 >&2; exit 1; }
+}
+
 build=${AARCH64_BUILD_DIR:-build-aarch64}
 native=$(realpath "${HEAPPROF_TEST_BUILD:-build}")
-emulator=(qemu-aarch64 -L "/usr/$triplet")
+emulator=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
 
-[ "$install" = no ] || tools/packages.sh cross
-for tool in "$triplet-g++" qemu-aarch64 apt-get dpkg-deb; do
-  if ! command -v "$tool" >/dev/null; then
-    echo "tools/aarch64.sh: $tool is not installed; run tools/packages.sh cross" >&2
-    exit 77
-  fi
-done
-mkdir -p "$build"
+tools/aarch64-setup.sh "${install_option[@]}" "$build"
 build=$(realpath "$build")
-
-# Debian's packages for aarch64 are unpacked in the build directory, so that dpkg needs no second architecture.
-root=$build/root
-if [ ! -f "$root/complete" ]; then
-  echo "==> headers and LZ4 for aarch64"
-  apt=$(mktemp -d)
-  trap 'rm -rf "$apt"' EXIT
-  mkdir -p "$apt"/{lists/partial,cache/archives/partial,packages}
-  options=(-q -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o "Dir::State::lists=$apt/lists"
-           -o Dir::State::status=/dev/null -o "Dir::Cache=$apt/cache" -o APT::Sandbox::User=root
-           -o Acquire::Languages=none)
-  (apt-get "${options[@]}" update && cd "$apt/packages" &&
-    apt-get "${options[@]}" download liblz4-dev libxxhash-dev catch2) \
-    >"$build/apt.log" 2>&1 || { tail -n 20 "$build/apt.log" >&2; exit 1; }
-  for package in "$apt"/packages/*.deb; do dpkg-deb -x "$package" "$root"; done
-  touch "$root/complete"
-fi
-
-# tools/deps.sh builds with the `cc` and the binutils in PATH.
-mkdir -p "$build/tools"
-for tool in gcc:cc gcc:gcc g++:g++ objcopy:objcopy objdump:objdump ar:ar nm:nm ranlib:ranlib strip:strip; do
-  ln -sf "$(command -v "$triplet-${tool%%:*}")" "$build/tools/${tool##*:}"
-done
-echo "==> libraries built from Debian's source packages"
-PATH=$build/tools:$PATH tools/deps.sh --tests
-deps=$(PATH=$build/tools:$PATH tools/deps.sh --path)
 
 if [ ! -f "$build/build.ninja" ]; then
   echo "==> configuring $(basename "$build")/"
-  cat >"$build/cross.ini" <<END
-[binaries]
-c = '$triplet-gcc'
-cpp = '$triplet-g++'
-ar = '$triplet-ar'
-strip = '$triplet-strip'
-pkgconfig = 'pkg-config'
-exe_wrapper = ['${emulator[0]}', '${emulator[1]}', '${emulator[2]}']
-[properties]
-pkg_config_libdir = '$root/usr/lib/$triplet/pkgconfig:$root/usr/share/pkgconfig'
-sys_root = '$root'
-[host_machine]
-system = 'linux'
-cpu_family = 'aarch64'
-cpu = 'aarch64'
-endian = 'little'
-END
-  meson setup "$build" --cross-file "$build/cross.ini" -Ddeps="$deps" -Danalyzer=false -Doptimization=2 -Ddebug=true \
-    -Db_ndebug=true "-Dcpp_args=-isystem$root/usr/include" >"$build/setup.log" 2>&1 ||
-    { tail -n 40 "$build/setup.log" >&2; exit 1; }
+  quietly "$build/setup.log" meson setup "$build" --cross-file "$build/cross.ini" -Ddeps="$(realpath "$build/deps")" \
+    -Danalyzer=false -Doptimization=2 -Ddebug=true -Db_ndebug=true "-Dcpp_args=-isystem$build/root/usr/include"
 fi
 echo "==> compiling"
-ninja -C "$build" >"$build/compile.log" 2>&1 || { grep -v '^\[' "$build/compile.log" | tail -n 60 >&2; exit 1; }
+quietly "$build/compile.log" ninja -C "$build"
+
+# The packages' heapprof, and its unit tests, which are linked with the same objects.
+packaged=$build/packaged
+export PACKAGE_BUILD_DIR=$build/package PACKAGE_ARCHITECTURE=aarch64
+if [ "$packages" = yes ]; then
+  tools/package.sh "${install_option[@]}" --arch aarch64 --only-build
+  echo "==> compiling unit tests of heapprof"
+  quietly "$build/package/tests.log" meson configure "$build/package/analyzer" -Dtests=true
+  quietly "$build/package/tests.log" ninja -C "$build/package/analyzer"
+  # A build folder, as the tests expect it, of what the packages contain.
+  mkdir -p "$packaged"/{analyzer,preload,tests}
+  printf '%s\n' '#!/bin/sh' "exec ${emulator[*]} '$build/package/tree/bin/heapprof' \"\$@\"" \
+    >"$packaged/analyzer/heapprof"
+  chmod +x "$packaged/analyzer/heapprof"
+  ln -sf "$build/package/tree/lib/libheapprof.so" "$packaged/preload/libheapprof.so"
+  ln -sfn "$build/tests/programs" "$packaged/tests/programs"
+fi
 [ "$run" = yes ] || exit 0
 
 passed=0
 failed=0
+# attempt NAME COMMAND...
 attempt() {
   local name=$1 log=$build/test.log
   shift
@@ -113,13 +89,25 @@ attempt() {
     echo "$name on aarch64: FAILED"
   fi
 }
+
+export PYTHONPATH=tests/support PYTHONDONTWRITEBYTECODE=1
 for name in common recorder unwind; do
   attempt "$name" meson test -C "$build" --no-rebuild --print-errorlogs "$name"
 done
 for name in figures_single_thread figures_threads; do
   attempt "$name" env HEAPPROF_TEST_BUILD="$native" HEAPPROF_TEST_TARGET="$build" \
-    HEAPPROF_TEST_EMULATOR="${emulator[*]}" PYTHONPATH=tests/support PYTHONDONTWRITEBYTECODE=1 \
-    python3 "tests/e2e/$name.py"
+    HEAPPROF_TEST_EMULATOR="${emulator[*]}" python3 "tests/e2e/$name.py"
 done
+if [ "$packages" = yes ]; then
+  for name in trace replay model symbols launch cli render export; do
+    attempt "$name" meson test -C "$build/package/analyzer" --no-rebuild --print-errorlogs --timeout-multiplier 5 \
+      "$name"
+  done
+  attempt packages python3 tests/package/package_test.py
+  for name in golden figures_single_thread figures_threads; do
+    attempt "$name with the packages" env HEAPPROF_TEST_BUILD="$packaged" HEAPPROF_TEST_EMULATOR="${emulator[*]}" \
+      python3 "tests/e2e/$name.py"
+  done
+fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

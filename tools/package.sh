@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Builds the packages for x86-64 into dist/: a tarball, a .deb, a wheel and an image. docs/releasing.md has the steps
-# of a release.
+# Builds the packages into dist/: a tarball, a .deb, a wheel and an image. docs/releasing.md has the steps of a
+# release.
 #
 #   heapprof         compiled by zig's clang for glibc 2.28, with libc++ and its libraries linked in
 #                    (tools/package/libraries.sh)
 #   libheapprof.so   compiled by gcc, as everywhere; it needs glibc 2.17
+#
+# The packages for aarch64 are built on x86-64, too. heapprof prints its manual pages with qemu-user there.
 #
 # Two builds of a commit on one Debian release have the same bytes, in whatever folders they are made.
 set -euo pipefail
@@ -12,11 +14,13 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'END'
-usage: tools/package.sh [--no-install] [--only-build] [--relink] [--output DIR]
+usage: tools/package.sh [--no-install] [--arch ARCHITECTURE] [--only-build] [--relink] [--output DIR]
 
-Build the packages into dist/. The build is in build-package/ (or $PACKAGE_BUILD_DIR).
+Build the packages into dist/. The build is in build-package/ (or $PACKAGE_BUILD_DIR), for aarch64 in
+build-package-aarch64/.
 
 --no-install   install no Debian packages
+--arch NAME    build for x86_64 (default) or aarch64
 --only-build   build, check the symbol versions, and write no packages
 --relink       write what is needed to relink heapprof with another elfutils, too
 --output DIR   write the packages there instead of into dist/
@@ -28,12 +32,20 @@ END
 }
 
 install_option=()
+architecture=x86_64
 packages=yes
 relink=no
 output=dist
 while [ $# -gt 0 ]; do
   case $1 in
     --no-install) install_option=(--no-install) ;;
+    --arch)
+      case ${2:-} in
+        x86_64 | aarch64) architecture=$2 ;;
+        *) echo "tools/package.sh: invalid value '${2:-}' for --arch; expected x86_64 or aarch64" >&2; exit 2 ;;
+      esac
+      shift
+      ;;
     --only-build) packages=no ;;
     --relink) relink=yes ;;
     --output)
@@ -62,7 +74,9 @@ quietly() {
   }
 }
 
-build=${PACKAGE_BUILD_DIR:-build-package}
+build=build-package
+if [ "$architecture" != x86_64 ]; then build+=-$architecture; fi
+build=${PACKAGE_BUILD_DIR:-$build}
 commit=$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || true)
 if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
   SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null) ||
@@ -72,43 +86,44 @@ export SOURCE_DATE_EPOCH
 
 echo "==> packages"
 tools/packages.sh "${install_option[@]}" build package
-for tool in python3 meson ninja musl-gcc; do
+for tool in python3 meson ninja; do
   command -v "$tool" >/dev/null || { echo "tools/package.sh: $tool is not installed" >&2; exit 77; }
 done
 echo "==> libraries"
-tools/deps.sh
-tools/package/libraries.sh
-libraries=$(tools/package/libraries.sh --path)
+tools/package/libraries.sh "$architecture"
+libraries=$(tools/package/libraries.sh --path "$architecture")
 mkdir -p "$build"
 build=$(realpath "$build")
-
 # The paths and the debug information of the build must not get into the files: they would change the build ID.
+source_map=-ffile-prefix-map=$PWD=.
+printf '%s\n' '[constants]' "source_map = ['$source_map']" >"$build/source_map.ini"
+recorder_options=("-Dc_args=$source_map" "-Dcpp_args=$source_map")
+machine_option=--native-file
+strip=strip
+if [ "$architecture" = x86_64 ]; then
+  tools/deps.sh
+else
+  tools/aarch64-setup.sh "${install_option[@]}" "$build/cross"
+  machine_option=--cross-file
+  strip=$build/cross/tools/strip
+  recorder_options=(--cross-file "$build/cross/cross.ini" -Ddeps="$(realpath "$build/cross/deps")"
+    "-Dc_args=$source_map" "-Dcpp_args=$source_map -isystem$build/cross/root/usr/include")
+fi
+
 echo "==> recorder"
 if [ ! -f "$build/recorder/build.ninja" ]; then
   quietly "$build/recorder.log" meson setup "$build/recorder" --prefix /usr/local -Danalyzer=false -Dtests=false \
-    -Doptimization=2 -Ddebug=false -Db_ndebug=true -Dpkgconfig.relocatable=true \
-    "-Dc_args=-ffile-prefix-map=$PWD=." "-Dcpp_args=-ffile-prefix-map=$PWD=." -Dcpp_link_args=-Wl,--strip-debug
+    -Doptimization=2 -Ddebug=false -Db_ndebug=true -Dpkgconfig.relocatable=true -Dcpp_link_args=-Wl,--strip-debug \
+    "${recorder_options[@]}"
 fi
 quietly "$build/recorder.log" ninja -C "$build/recorder"
 
 echo "==> analyzer"
 if [ ! -f "$build/analyzer/build.ninja" ] || [ "$(cat "$build/libraries" 2>/dev/null)" != "$libraries" ]; then
   rm -rf "$build/analyzer"
-  # libiberty.h declares basename unless this macro is set.
-  cat >"$build/zig.ini" <<END
-[binaries]
-c = '$libraries/bin/cc'
-cpp = '$libraries/bin/c++'
-ar = '$libraries/bin/ar'
-pkgconfig = '$libraries/bin/pkg-config'
-[built-in options]
-c_args = ['-isystem', '$libraries/include', '-ffile-prefix-map=$PWD=.']
-cpp_args = ['-isystem', '$libraries/include', '-ffile-prefix-map=$PWD=.', '-ffunction-sections', '-fdata-sections',
-            '-DHAVE_DECL_BASENAME=1']
-cpp_link_args = ['-L$libraries/lib', '-Wl,--gc-sections', '-Wl,--build-id=sha1', '-Wl,-z,now', '-s']
-END
-  quietly "$build/analyzer.log" meson setup "$build/analyzer" --native-file "$build/zig.ini" --prefix /usr/local \
-    -Drecorder=false -Dtests=false -Doptimization=2 -Ddebug=false -Db_ndebug=true -Db_pie=true
+  quietly "$build/analyzer.log" meson setup "$build/analyzer" "$machine_option" "$build/source_map.ini" \
+    "$machine_option" "$libraries/meson.ini" --prefix /usr/local -Drecorder=false -Dtests=false -Doptimization=2 \
+    -Ddebug=false -Db_ndebug=true -Db_pie=true
   echo "$libraries" >"$build/libraries"
 fi
 quietly "$build/analyzer.log" ninja -C "$build/analyzer"
@@ -119,11 +134,10 @@ for part in recorder analyzer; do
   quietly "$build/install.log" env DESTDIR="$build/installed" meson install -C "$build/$part" --no-rebuild
 done
 mv "$build/installed/usr/local" "$build/tree"
-strip --strip-unneeded "$build/tree/lib/libheapprof.so"
-quietly "$build/image.log" musl-gcc -static -Os -s -ffile-prefix-map="$PWD=." tools/package/install_into.c \
+"$strip" --strip-unneeded "$build/tree/lib/libheapprof.so"
+quietly "$build/image.log" "$libraries/bin/static-cc" -Os -s "$source_map" tools/package/install_into.c \
   -o "$build/install-into"
 cp -r "$libraries/licenses" "$build/tree/share/doc/heapprof/"
-cp /usr/share/doc/musl/copyright "$build/tree/share/doc/heapprof/licenses/musl"
 python3 tools/package/symbol_versions.py --program "$build/tree/bin/heapprof" \
   --recorder "$build/tree/lib/libheapprof.so"
 [ "$packages" = yes ] || exit 0
@@ -136,4 +150,4 @@ if [ "$relink" = yes ]; then
   options=(--relink "$build/relink")
 fi
 python3 tools/package/make_packages.py --tree "$build/tree" --install-into "$build/install-into" \
-  --version "$version" --commit "$commit" --output "$output" "${options[@]}"
+  --architecture "$architecture" --version "$version" --commit "$commit" --output "$output" "${options[@]}"

@@ -12,7 +12,7 @@ Install the Debian packages of each GROUP that are missing:
   build   to compile heapprof
   test    to run its tests
   demo    programs that tools/quickstart.sh records
-  cross   for tools/aarch64.sh
+  cross   for aarch64: tools/aarch64.sh, tools/package.sh --arch aarch64
   fuzz    for tools/fuzz.sh
   lint    for tools/lint.sh
   real    programs that tools/real-programs/run.py runs
@@ -49,7 +49,7 @@ demo=(redis-server redis-tools)
 cross=(g++-aarch64-linux-gnu qemu-user pkg-config apt dpkg)
 fuzz=(clang-16 libclang-rt-16-dev)
 lint=(clang-format-16 clang-tidy-16)
-package=(python3-pip m4 binutils musl-tools)
+package=(python3-pip m4 binutils)
 roots=(mmdebstrap lintian skopeo)
 real=(
   libpython3.11-testsuite perl perl-doc ruby sqlite3 redis-server redis-tools postgresql nginx apache2-utils git clang

@@ -3,6 +3,7 @@
 a recording in a minimal Debian 12.
 
 PACKAGE_BUILD_DIR is the folder in which they are built; tools/test.sh does that before the tests run.
+PACKAGE_ARCHITECTURE=aarch64 tests the packages for aarch64, whose programs run with qemu-user.
 """
 
 import base64
@@ -23,8 +24,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ["PACKAGE_BUILD_DIR"]).resolve()
-LIBRARIES = Path(subprocess.run([ROOT / "tools/package/libraries.sh", "--path"], check=True, capture_output=True,
-                                text=True).stdout.strip())
+ARCHITECTURE = os.environ.get("PACKAGE_ARCHITECTURE", "x86_64")
+DEBIAN_NAME = {"x86_64": "amd64", "aarch64": "arm64"}[ARCHITECTURE]
+EMULATOR = [] if ARCHITECTURE == "x86_64" else [f"qemu-{ARCHITECTURE}", "-L", f"/usr/{ARCHITECTURE}-linux-gnu"]
+PACKAGE = ["tools/package.sh", "--no-install", "--arch", ARCHITECTURE]
+LIBRARIES = Path(subprocess.run([ROOT / "tools/package/libraries.sh", "--path", ARCHITECTURE], check=True,
+                                capture_output=True, text=True).stdout.strip())
 SKIPPED = 77
 # Every package has these, in one folder or another.
 FILES = ("heapprof", "libheapprof.so", "heapprof.h", "heapprof.pc", "heapprof-report.1", "heapprof.fish")
@@ -80,7 +85,7 @@ class Packages(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.dist = Path(folder.name) / "dist"
-        run("tools/package.sh", "--no-install", "--output", cls.dist)
+        run(*PACKAGE, "--output", cls.dist)
 
     def package(self, pattern):
         (path,) = self.dist.glob(pattern)
@@ -106,7 +111,7 @@ class Packages(unittest.TestCase):
         self.check_names(names)
 
     def test_tarball(self):
-        path = self.package("heapprof-*-x86_64.tar.gz")
+        path = self.package(f"heapprof-*-{ARCHITECTURE}.tar.gz")
         with tarfile.open(path) as archive:
             self.check_tar(archive)
             top = path.name.removesuffix(".tar.gz")
@@ -115,14 +120,14 @@ class Packages(unittest.TestCase):
                 self.assertIn(f"{top}/share/doc/heapprof/{name}", archive.getnames())
             with tempfile.TemporaryDirectory() as folder:
                 archive.extractall(folder)
-                version = run(f"{folder}/{top}/bin/heapprof", "--version").stdout
+                version = run(*EMULATOR, f"{folder}/{top}/bin/heapprof", "--version").stdout
         commit = run("git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*", status=None)
         if commit.returncode == 0:
             self.assertEqual(version, f"{top.split('-')[1]} (commit {commit.stdout.strip()})\n")
 
     @unittest.skipUnless(shutil.which("dpkg-deb"), "dpkg is not installed")
     def test_deb(self):
-        path = self.package("heapprof_*_amd64.deb")
+        path = self.package(f"heapprof_*_{DEBIAN_NAME}.deb")
         data = subprocess.run(["dpkg-deb", "--fsys-tarfile", path], check=True, stdout=subprocess.PIPE).stdout
         with tarfile.open(fileobj=io.BytesIO(data)) as archive:
             self.check_tar(archive)
@@ -135,10 +140,10 @@ class Packages(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("lintian"), "lintian is not installed")
     def test_lintian_finds_no_error(self):
-        run("lintian", "--allow-root", "--fail-on", "error", self.package("heapprof_*_amd64.deb"))
+        run("lintian", "--allow-root", "--fail-on", "error", self.package(f"heapprof_*_{DEBIAN_NAME}.deb"))
 
     def test_wheel(self):
-        path = self.package("heapprof-*-py3-none-manylinux_2_28_x86_64.whl")
+        path = self.package(f"heapprof-*-py3-none-manylinux_2_28_{ARCHITECTURE}.whl")
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
             self.check_names(names)
@@ -152,7 +157,7 @@ class Packages(unittest.TestCase):
                     self.assertEqual((digest, int(size)), (f"sha256={wanted}", len(contents)), name)
 
     def test_image(self):
-        path = self.package("heapprof-*-x86_64.oci.tar")
+        path = self.package(f"heapprof-*-{ARCHITECTURE}.oci.tar")
         with tarfile.open(path) as archive:
             def blob(descriptor):
                 contents = archive.extractfile("blobs/" + descriptor["digest"].replace(":", "/")).read()
@@ -172,11 +177,11 @@ class Packages(unittest.TestCase):
             program.write_bytes(entry)
             program.chmod(0o755)
             self.assertNotIn("INTERP", run("readelf", "-lW", program).stdout)
-            usage = run(program, "relative", status=2)
+            usage = run(*EMULATOR, program, "relative", status=2)
             self.assertIn("absolute path", usage.stderr)
         if shutil.which("skopeo"):
             inspected = json.loads(run("skopeo", "inspect", f"oci-archive:{path}").stdout)
-            self.assertEqual(inspected["Architecture"], "amd64")
+            self.assertEqual(inspected["Architecture"], DEBIAN_NAME)
 
     def test_relink(self):
         """The object files and archives that are published (LGPL) give the program again."""
@@ -193,13 +198,14 @@ class Packages(unittest.TestCase):
 
     def test_the_same_bytes_again(self):
         again = self.dist.with_name("again")
-        run("tools/package.sh", "--no-install", "--output", again)
+        run(*PACKAGE, "--output", again)
         files = sorted(path.name for path in self.dist.iterdir())
         self.assertEqual(files, sorted(path.name for path in again.iterdir()))
         self.assertEqual(len(files), 5)
         for name in files:
             self.assertEqual((again / name).read_bytes(), (self.dist / name).read_bytes(), name)
 
+    @unittest.skipIf(EMULATOR, "needs a system of another architecture")
     def test_debian_12(self):
         """A recording by the tarball in a minimal system."""
         result = run("tools/try-packages.py", "--no-install", "--systems", "bookworm", "--packages", "tarball",
@@ -214,7 +220,7 @@ class Packages(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    first = run("tools/package.sh", "--no-install", "--only-build", status=None)
+    first = run(*PACKAGE, "--only-build", status=None)
     if first.returncode:
         print(first.stdout + first.stderr)
         sys.exit(SKIPPED if first.returncode == SKIPPED else 1)

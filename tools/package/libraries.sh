@@ -7,7 +7,8 @@
 #
 # The result is a folder:
 #
-#   bin/       cc, c++, ar, ranlib, pkg-config, with which meson builds
+#   bin/       cc, c++, ar, ranlib, pkg-config, with which meson builds; static-cc, for static programs with musl
+#   meson.ini  the machine file for meson: --native-file for x86_64, --cross-file for others
 #   include/   headers of these libraries, and links to the headers of those that consist of headers. /usr/include
 #              is never searched: it has another glibc
 #   lib/       archives; pkgconfig/ describes them
@@ -134,6 +135,7 @@ wrapper() {
 mkdir -p "$tools" "$work"/result/{include,lib/pkgconfig,licenses,sources}
 wrapper cc "'$zig' cc -target $target"
 wrapper c++ "'$zig' c++ -target $target"
+wrapper static-cc "'$zig' cc -target $architecture-linux-musl -static"
 wrapper ar "'$zig' ar"
 wrapper ranlib "'$zig' ranlib"
 cat >"$tools/pkg-config" <<END
@@ -141,6 +143,33 @@ cat >"$tools/pkg-config" <<END
 PKG_CONFIG_LIBDIR='$result/lib/pkgconfig' exec pkg-config "\$@"
 END
 chmod +x "$tools/pkg-config"
+
+# Programs for another architecture run with qemu-user.
+wrapper_line= machine_lines=
+if [ "$architecture" != x86_64 ]; then
+  wrapper_line="exe_wrapper = ['qemu-$architecture', '-L', '/usr/$architecture-linux-gnu']"
+  machine_lines="[host_machine]
+system = 'linux'
+cpu_family = '$architecture'
+cpu = '$architecture'
+endian = 'little'"
+fi
+# The constant source_map, a list of options, depends on the folder of the sources, and comes from another file.
+# libiberty.h declares basename unless this macro is set.
+cat >"$work/result/meson.ini" <<END
+[binaries]
+c = '$result/bin/cc'
+cpp = '$result/bin/c++'
+ar = '$result/bin/ar'
+pkgconfig = '$result/bin/pkg-config'
+$wrapper_line
+[built-in options]
+c_args = ['-isystem', '$result/include'] + source_map
+cpp_args = ['-isystem', '$result/include', '-ffunction-sections', '-fdata-sections',
+            '-DHAVE_DECL_BASENAME=1'] + source_map
+cpp_link_args = ['-L$result/lib', '-Wl,--gc-sections', '-Wl,--build-id=sha1', '-Wl,-z,now', '-s']
+$machine_lines
+END
 
 # ---- sources -----------------------------------------------------------------------------------------
 
@@ -299,11 +328,14 @@ build_zlib
 build_xz
 build_elfutils
 build_demanglers
-for header in CLI nlohmann xxhash.h; do ln -s "/usr/include/$header" "$work/result/include/$header"; done
+# Catch is for unit tests (tools/aarch64.sh), and need not be installed.
+for header in CLI nlohmann xxhash.h catch2; do ln -s "/usr/include/$header" "$work/result/include/$header"; done
 package CLI11 2.1 ''
 package nlohmann_json 3.11 ''
 package libxxhash 0.8 ''
+package catch2 2.13 ''
 run cp "$store/zig-$zig_version/ziglang/LICENSE" "$work/result/licenses/zig"
+run cp "$store/zig-$zig_version/ziglang/lib/libc/musl/COPYRIGHT" "$work/result/licenses/musl"
 
 printf '%s\n' "zig $zig_version" "${versions[@]}" >"$work/result/versions"
 rm -rf "$result"
