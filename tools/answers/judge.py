@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+"""Judges how soon a heap profiler names the culprit, on the cases of the corpus (see corpus.py; build.py builds them).
+
+usage: tools/answers/judge.py [--heapprof PROGRAM] [--tools TOOL,...] [--ends END,...] [--json FILE] [CASE...]
+       tools/answers/judge.py --prove [CASE...]
+
+Each program is recorded to its end, and killed by SIGKILL when it has used 50 % and 90 % of the processor time of a
+whole run. Then the tools print what they print by default:
+
+  leaks       heapprof leaks TRACE
+  report      heapprof report TRACE
+  heaptrack   heaptrack_print -f DATA -a 0 -T 0, with -p 0 -l 1 (leaks) and with -p 1 -l 0 (peak); the better counts
+
+and the first line that names a right function of the case is looked for. `line` is its number, from 1, of the lines
+that are not empty. `rank` is the number of rows and stacks, from 1, that a reader has seen by then. `seconds` is how
+long the tool took. `leaks` is not judged at the end of programs that free the memory before they end.
+
+--prove runs the program before and after the fix, without a profiler, and compares the memory that it holds at its
+end and at most: the difference is what the case is about.
+"""
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import build
+import corpus
+
+ENDS = {"end": None, "90": 0.9, "50": 0.5}
+TOOLS = ["leaks", "report", "heaptrack"]
+RUN_LIMIT_SECONDS = 900
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclasses.dataclass
+class Run:
+    """What was observed of a program while it ran."""
+    cpu_seconds: float = 0.0
+    resident_bytes: int = 0
+    max_resident_bytes: int = 0
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+
+def anonymous_bytes(pid: int) -> int:
+    """Resident memory without files; 0 when the process is about to end."""
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def find_process(parent: int, executable: pathlib.Path) -> int | None:
+    """The descendant of `parent`, or the parent itself, that executes this file."""
+    waiting = [parent]
+    while waiting:
+        pid = waiting.pop(0)
+        try:
+            if os.path.samefile(f"/proc/{pid}/exe", executable):
+                return pid
+            waiting += map(int, pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+        except OSError:
+            pass
+    return None
+
+
+class Program:
+    """A case's program, which runs by itself, or under a command such as `heaptrack`."""
+
+    def __init__(self, case: corpus.Case, out: pathlib.Path, inputs: pathlib.Path, run: pathlib.Path):
+        self.case = case
+        self.places = {"OUT": str(out), "INPUT": str(inputs), "RUN": str(run), "CASE": str(case.directory)}
+        self.arguments = [self.replace(argument) for argument in case.program]
+        found = shutil.which(self.arguments[0])
+        if found is None:
+            raise corpus.CorpusError(f"{case.name}: {self.arguments[0]} does not exist; build the case again")
+        self.executable = pathlib.Path(found).resolve()
+        self.run_directory = run
+
+    def replace(self, text: str) -> str:
+        return re.sub(r"\$(OUT|INPUT|RUN|CASE)\b", lambda match: self.places[match[1]], text)
+
+    def run(self, prefix: list[str], variables: dict[str, str], kill_at_seconds: float | None) -> Run:
+        """Run the program; kill it when it has used so much processor time."""
+        environment = dict(os.environ, **{name: self.replace(value) for name, value in self.case.environment.items()})
+        environment.update(variables)
+        log_path = self.run_directory / "program.log"
+        observed = Run()
+        loader = None
+        with log_path.open("w") as log:
+            process = subprocess.Popen(prefix + self.arguments, env=environment, stdin=subprocess.DEVNULL,
+                                       stdout=log, stderr=log, cwd=self.run_directory, start_new_session=True)
+            if self.case.load:
+                load_environment = dict(os.environ, **self.places,
+                                        PYTHONPATH=str(pathlib.Path(__file__).resolve().parent))
+                loader = subprocess.Popen([sys.executable, self.case.directory / "load.py"], env=load_environment,
+                                          stdout=log, stderr=log, cwd=self.run_directory, start_new_session=True)
+            try:
+                killed = self.watch(process, loader, kill_at_seconds, observed)
+                status = process.wait(timeout=RUN_LIMIT_SECONDS)
+            finally:
+                for other in (process, loader):
+                    if other is not None and other.poll() is None:
+                        os.killpg(other.pid, signal.SIGKILL)
+                        other.wait()
+        if not killed:
+            # SIGTERM ends a server whose load is complete.
+            failed = status != 0 if not self.case.load else status not in (0, -signal.SIGTERM, 128 + signal.SIGTERM)
+            if failed or (loader is not None and loader.returncode != 0):
+                raise corpus.CorpusError(f"{self.case.name}: the program ended with status {status}, the load with "
+                                         f"{loader and loader.returncode}: {log_path.read_text()[-500:]}")
+        return observed
+
+    def watch(self, process, loader, kill_at_seconds: float | None, observed: Run) -> bool:
+        """Follow the program until it ends, and return whether it was killed."""
+        deadline = time.monotonic() + RUN_LIMIT_SECONDS
+        pid = None
+        stopped_at = None
+        while process.poll() is None:
+            if time.monotonic() > deadline:
+                raise corpus.CorpusError(f"{self.case.name}: the program ran for more than {RUN_LIMIT_SECONDS} s")
+            pid = pid or find_process(process.pid, self.executable)
+            if pid is not None:
+                try:
+                    observed.cpu_seconds = cpu_seconds(pid) or observed.cpu_seconds
+                    resident = anonymous_bytes(pid)
+                except (OSError, IndexError):
+                    resident = 0
+                observed.resident_bytes = resident or observed.resident_bytes
+                observed.max_resident_bytes = max(observed.max_resident_bytes, resident)
+                if kill_at_seconds is not None and observed.cpu_seconds >= kill_at_seconds:
+                    os.kill(pid, signal.SIGKILL)
+                    return True
+                if loader is not None and loader.poll() is not None and stopped_at is None:
+                    stopped_at = time.monotonic()
+                if stopped_at is not None and time.monotonic() > stopped_at + 0.5:
+                    os.kill(pid, signal.SIGTERM)  # for servers that their load cannot stop
+                    stopped_at = float("inf")
+            elif loader is not None and loader.poll() not in (None, 0):
+                raise corpus.CorpusError(f"{self.case.name}: load.py failed; see {self.run_directory}/program.log")
+            time.sleep(0.002)
+        return False
+
+
+# A row of a table, or the first line of a stack: an optional number, then a size; and the groups of heaptrack_print.
+ITEM = re.compile(r"\s*(#?\d+\.?\s+)?\d[\d.,]*\s?(B|KiB|MiB|GiB|TiB)\s")
+HEAPTRACK_ITEM = re.compile(r"[\d.]+[BKMGT]? (leaked|peak memory consumed) over \d+ calls from$")
+
+
+def find_answer(case: corpus.Case, text: str, item: re.Pattern) -> dict:
+    line_number = rank = 0
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        line_number += 1
+        rank += bool(item.match(line))
+        if case.answers(line):
+            return {"rank": max(rank, 1), "line": line_number, "text": line.strip()}
+    return {"rank": None, "line": None, "text": None}
+
+
+def timed(command: list) -> tuple[str, float, float]:
+    """Output, elapsed seconds and processor seconds of a command."""
+    before, start = os.times(), time.monotonic()
+    result = subprocess.run([str(part) for part in command], capture_output=True, text=True, errors="replace")
+    elapsed, after = time.monotonic() - start, os.times()
+    if result.returncode != 0:
+        raise corpus.CorpusError(f"'{command[0]} {command[1]}' failed with status {result.returncode}: "
+                                 f"{result.stderr[-500:]}")
+    used = after.children_user - before.children_user + after.children_system - before.children_system
+    return result.stdout, elapsed, used
+
+
+class Judge:
+    def __init__(self, options):
+        self.heapprof = options.heapprof
+        self.tools = options.tools
+        self.ends = options.ends
+        self.record_again = options.record
+        self.keep_outputs = options.outputs
+
+    def judge(self, case: corpus.Case) -> list[dict]:
+        results = []
+        recorders = (["heapprof"] if {"leaks", "report"} & set(self.tools) else []) + \
+                    (["heaptrack"] if "heaptrack" in self.tools else [])
+        for recorder in recorders:
+            for end in self.ends:
+                trace = self.record(case, recorder, end)
+                for tool in self.tools:
+                    nothing_left = tool == "leaks" and end == "end" and case.freed_at_end
+                    if (tool == "heaptrack") == (recorder == "heaptrack") and not nothing_left:
+                        results.append(self.ask(case, tool, end, trace))
+        return results
+
+    def trace_path(self, case: corpus.Case, recorder: str, end: str) -> pathlib.Path:
+        suffix = "zst" if recorder == "heaptrack" else "hprof"
+        return corpus.cache_directory() / "traces" / f"{case.name}.{end}.{suffix}"
+
+    def seconds_path(self, case: corpus.Case, recorder: str) -> pathlib.Path:
+        """The file with the processor time of a whole run under this recorder."""
+        return corpus.cache_directory() / "traces" / f"{case.name}.{recorder}.seconds"
+
+    def record(self, case: corpus.Case, recorder: str, end: str) -> pathlib.Path:
+        trace = self.trace_path(case, recorder, end)
+        if trace.exists() and not self.record_again:
+            return trace
+        share = ENDS[end]
+        limit = None
+        if share is not None:
+            # The times are those under the same recorder, whose own work is included.
+            times = self.seconds_path(case, recorder)
+            if not times.exists():
+                self.record(case, recorder, "end")
+            limit = share * float(times.read_text())
+        trace.parent.mkdir(parents=True, exist_ok=True)
+        trace.unlink(missing_ok=True)
+        out = build.build(case, case.built_commit, os.cpu_count())
+        inputs = build.prepare(case)
+        with tempfile.TemporaryDirectory(prefix="answers.") as run_directory:
+            program = Program(case, out, inputs, pathlib.Path(run_directory))
+            if recorder == "heapprof":
+                command = [self.heapprof, "record", "--quiet", "-o", str(trace), "--force", "--"]
+            else:
+                command = ["heaptrack", "-o", str(trace.with_suffix(""))]
+            observed = program.run(command, {}, limit)
+        if not trace.exists():
+            raise corpus.CorpusError(f"{case.name}: {command[0]} wrote no {trace}")
+        if share is None:
+            self.seconds_path(case, recorder).write_text(str(observed.cpu_seconds))
+        return trace
+
+    def ask(self, case: corpus.Case, tool: str, end: str, trace: pathlib.Path) -> dict:
+        if tool != "heaptrack":
+            text, elapsed, used = timed([self.heapprof, tool, trace])
+            found = find_answer(case, text, ITEM)
+        else:
+            options = [["-p", "0", "-l", "1"], ["-p", "1", "-l", "0"]]
+            answers = []
+            for kind in options:
+                text, elapsed, used = timed(["heaptrack_print", "-f", trace, "-a", "0", "-T", "0", *kind])
+                answers.append((find_answer(case, text, HEAPTRACK_ITEM), text, elapsed, used))
+            found, text, elapsed, used = min(answers, key=lambda answer: answer[0]["line"] or float("inf"))
+        if self.keep_outputs:
+            self.keep_outputs.mkdir(parents=True, exist_ok=True)
+            (self.keep_outputs / f"{case.name}.{end}.{tool}.txt").write_text(text)
+        return {"case": case.name, "tool": tool, "end": end, **found, "seconds": round(elapsed, 2),
+                "processor_seconds": round(used, 2)}
+
+
+def prove(case: corpus.Case) -> dict:
+    """Memory of the program before and after the fix."""
+    result = {"case": case.name}
+    for name, revision in (("built", case.built_commit), ("fixed", case.fix)):
+        out = build.build(case, revision, os.cpu_count())
+        inputs = build.prepare(case)
+        with tempfile.TemporaryDirectory(prefix="answers.") as run_directory:
+            observed = Program(case, out, inputs, pathlib.Path(run_directory)).run([], {}, None)
+        result[f"{name}_end_mib"] = round(observed.resident_bytes / 2**20, 1)
+        result[f"{name}_max_mib"] = round(observed.max_resident_bytes / 2**20, 1)
+        result[f"{name}_seconds"] = round(observed.cpu_seconds, 2)
+    return result
+
+
+def print_results(results: list[dict]) -> None:
+    def cell(result: dict | None) -> str:
+        if result is None:
+            return "-"
+        found = f"{result['rank']}, line {result['line']}" if result["line"] else "not named"
+        return f"{found} ({result['seconds']:.1f} s)"
+
+    tools = [tool for tool in TOOLS if any(result["tool"] == tool for result in results)]
+    ends = [end for end in ENDS if any(result["end"] == end for result in results)]
+    by_key = {(result["case"], result["tool"], result["end"]): result for result in results}
+    print("| case | " + " | ".join(f"{tool}, {end}" for tool in tools for end in ends) + " |")
+    print("|" + "---|" * (1 + len(tools) * len(ends)))
+    for name in dict.fromkeys(result["case"] for result in results):
+        cells = [cell(by_key.get((name, tool, end))) for tool in tools for end in ends]
+        print(f"| {name} | " + " | ".join(cells) + " |")
+    for tool in tools:
+        for end in ends:
+            found = [result for result in results if result["tool"] == tool and result["end"] == end]
+            first = sum(result["rank"] == 1 for result in found)
+            named = sum(result["rank"] is not None for result in found)
+            soon = sum(result["rank"] == 1 and result["seconds"] <= 2 for result in found)
+            print(f"{tool}, {end}: first in {first} of {len(found)}, named in {named}, first and within 2 s in {soon}")
+
+
+def main() -> int:
+    default = pathlib.Path(__file__).resolve().parents[2] / "build" / "analyzer" / "heapprof"
+    parser = argparse.ArgumentParser(description="Judge how soon a heap profiler names the culprit.")
+    parser.add_argument("--heapprof", default=str(default), help="record and ask with this program")
+    parser.add_argument("--tools", type=lambda text: text.split(","), default=TOOLS, help=",".join(TOOLS))
+    parser.add_argument("--ends", type=lambda text: text.split(","), default=list(ENDS), help=",".join(ENDS))
+    parser.add_argument("--record", action="store_true", help="record again, and do not use the traces of earlier runs")
+    parser.add_argument("--outputs", type=pathlib.Path, help="write the outputs of the tools into this directory")
+    parser.add_argument("--json", type=pathlib.Path, help="write the results to this file, too")
+    parser.add_argument("--prove", action="store_true", help="compare the memory before and after the fix instead")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="judge only these cases")
+    options = parser.parse_args()
+    for name, values, known in (("--tools", options.tools, TOOLS), ("--ends", options.ends, ENDS)):
+        for value in values:
+            if value not in known:
+                parser.error(f"{name}: invalid value '{value}'; expected {', '.join(known)}")
+    judge = Judge(options)
+    results = []
+    failed = 0
+    for case in corpus.read_cases(options.cases):
+        try:
+            found = [prove(case)] if options.prove else judge.judge(case)
+            results += found
+            for result in found:
+                print(json.dumps(result), file=sys.stderr, flush=True)
+        except corpus.CorpusError as error:
+            failed += 1
+            print(f"{case.name}: error: {error}", file=sys.stderr, flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+    if options.prove:
+        print("| case | held at the end | held after the fix | most | most after the fix |\n|---|---|---|---|---|")
+        for result in results:
+            print(f"| {result['case']} | {result['built_end_mib']} MiB | {result['fixed_end_mib']} MiB | "
+                  f"{result['built_max_mib']} MiB | {result['fixed_max_mib']} MiB |")
+    else:
+        print_results(results)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except corpus.CorpusError as error:
+        sys.exit(f"error: {error}")
