@@ -70,6 +70,10 @@ class FindAnswer(unittest.TestCase):
     def test_not_named(self):
         self.assertEqual(self.find(HEAPPROF, judge.ITEM, r"\bserve\b"), (None, None))
 
+    def test_paths_do_not_count(self):
+        text = f"{corpus.cache_directory()}/builds/server-fill/fill --port 0\n" + HEAPPROF
+        self.assertEqual(self.find(text, judge.ITEM, r"\bfill\b"), (None, None))
+
     def test_heaptrack(self):
         self.assertEqual(self.find(HEAPTRACK, judge.HEAPTRACK_ITEM, r"\bfill_cache\b"), (1, 7))
         self.assertEqual(self.find(HEAPTRACK, judge.HEAPTRACK_ITEM, r"\bparse_request\b"), (2, 13))

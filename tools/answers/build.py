@@ -50,6 +50,21 @@ def run_logged(command: list, log, **keywords) -> None:
         raise corpus.CorpusError(f"'{command[0]}' failed with status {result.returncode}; see {log.name}")
 
 
+def check_out(repository: pathlib.Path, commit: str, paths: list[str], directory: pathlib.Path) -> None:
+    """Write the files of the commit. `git archive` would leave out what .gitattributes excludes from releases."""
+    environment = dict(os.environ, GIT_DIR=str(repository), GIT_WORK_TREE=str(directory),
+                       GIT_INDEX_FILE=str(directory.with_suffix(".index")))
+    names = subprocess.run(["git", "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit, "--", *paths],
+                           env=environment, capture_output=True, check=True).stdout
+    subprocess.run(["git", "read-tree", commit], env=environment, check=True)
+    result = subprocess.run(["git", "checkout-index", "-z", "--stdin", "--quiet"], env=environment, input=names,
+                            cwd=directory, capture_output=True, text=False)
+    directory.with_suffix(".index").unlink()
+    if result.returncode != 0:
+        raise corpus.CorpusError(f"{repository}: commit {commit} cannot be checked out; is the clone complete? "
+                                 f"{result.stderr.decode(errors='replace')[-300:]}")
+
+
 def build(case: corpus.Case, revision: str, jobs: int) -> pathlib.Path:
     """Build the revision of the case, unless that was done before with the same build.sh. Return what is $OUT."""
     repository = clone(case.repository)
@@ -67,11 +82,7 @@ def build(case: corpus.Case, revision: str, jobs: int) -> pathlib.Path:
     source = corpus.cache_directory() / "sources" / case.name / commit[:12]
     shutil.rmtree(source, ignore_errors=True)
     source.mkdir(parents=True)
-    archive = subprocess.Popen(["git", f"--git-dir={repository}", "archive", commit, "--", *case.paths],
-                               stdout=subprocess.PIPE)
-    extracted = subprocess.run(["tar", "-x", "-C", source], stdin=archive.stdout)
-    if archive.wait() != 0 or extracted.returncode != 0:
-        raise corpus.CorpusError(f"{repository}: 'git archive {commit}' failed; is the clone complete?")
+    check_out(repository, commit, case.paths, source)
     environment = dict(os.environ, OUT=str(out), CASE=str(case.directory), CFLAGS=case.flags, CXXFLAGS=case.flags,
                        JOBS=str(jobs))
     with (out / "build.log").open("w") as log:
@@ -104,7 +115,7 @@ def main() -> int:
     options = parser.parse_args()
     failed = 0
     for case in corpus.read_cases(options.cases):
-        for revision in [case.built_commit] + ([case.fix] if options.fixed else []):
+        for revision in [case.built_commit] + ([case.fixed_commit] if options.fixed else []):
             try:
                 out = build(case, revision, options.jobs)
                 prepare(case)

@@ -5,6 +5,7 @@ Each directory of `cases/` is one case. Its `case.toml` has these keys:
 project, repository   name and URL of the project
 fix                   commit that mends the leak
 built                 commit that is built and recorded (default: the first parent of `fix`)
+fixed                 commit with the fix, for the proof (default: `fix`)
 kind                  "leak": memory that nothing frees; "bloat": memory that is held for longer than it is used
 language              of the code that leaks
 traits                what makes the case hard, as a list of short phrases
@@ -49,6 +50,7 @@ class Case:
     program: list[str]
     traits: list[str] = dataclasses.field(default_factory=list)
     built: str = ""
+    fixed: str = ""
     paths: list[str] = dataclasses.field(default_factory=list)
     flags: str = "-O2 -g"
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -62,6 +64,10 @@ class Case:
     @property
     def built_commit(self) -> str:
         return self.built or f"{self.fix}^"
+
+    @property
+    def fixed_commit(self) -> str:
+        return self.fixed or self.fix
 
     def answers(self, line: str) -> bool:
         return any(re.search(pattern, line) for pattern in self.answer)

@@ -12,8 +12,8 @@ whole run. Then the tools print what they print by default:
   heaptrack   heaptrack_print -f DATA -a 0 -T 0, with -p 0 -l 1 (leaks) and with -p 1 -l 0 (peak); the better counts
 
 and the first line that names a right function of the case is looked for. `line` is its number, from 1, of the lines
-that are not empty. `rank` is the number of rows and stacks, from 1, that a reader has seen by then. `seconds` is how
-long the tool took. `leaks` is not judged at the end of programs that free the memory before they end.
+that are not empty. `rank` is the number of rows and stacks, from 1, that a reader has seen by then. `in_row` is true if
+the line is the row, or the heading of the stack, itself. `seconds` is how long the tool took. `leaks` is not judged at the end of programs that free the memory before they end.
 
 --prove runs the program before and after the fix, without a profiler, and compares the memory that it holds at its
 end and at most: the difference is what the case is about.
@@ -37,6 +37,7 @@ import corpus
 ENDS = {"end": None, "90": 0.9, "50": 0.5}
 TOOLS = ["leaks", "report", "heaptrack"]
 RUN_LIMIT_SECONDS = 900
+MAX_TRIES = 5
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -47,6 +48,7 @@ class Run:
     cpu_seconds: float = 0.0
     resident_bytes: int = 0
     max_resident_bytes: int = 0
+    killed: bool = False
 
 
 def cpu_seconds(pid: int) -> float:
@@ -92,10 +94,9 @@ class Program:
     def replace(self, text: str) -> str:
         return re.sub(r"\$(OUT|INPUT|RUN|CASE)\b", lambda match: self.places[match[1]], text)
 
-    def run(self, prefix: list[str], variables: dict[str, str], kill_at_seconds: float | None) -> Run:
+    def run(self, prefix: list[str], kill_at_seconds: float | None) -> Run:
         """Run the program; kill it when it has used so much processor time."""
         environment = dict(os.environ, **{name: self.replace(value) for name, value in self.case.environment.items()})
-        environment.update(variables)
         log_path = self.run_directory / "program.log"
         observed = Run()
         loader = None
@@ -108,14 +109,16 @@ class Program:
                 loader = subprocess.Popen([sys.executable, self.case.directory / "load.py"], env=load_environment,
                                           stdout=log, stderr=log, cwd=self.run_directory, start_new_session=True)
             try:
-                killed = self.watch(process, loader, kill_at_seconds, observed)
+                observed.killed = self.watch(process, loader, kill_at_seconds, observed)
                 status = process.wait(timeout=RUN_LIMIT_SECONDS)
+                if loader is not None and not observed.killed:
+                    loader.wait(timeout=RUN_LIMIT_SECONDS)
             finally:
                 for other in (process, loader):
                     if other is not None and other.poll() is None:
                         os.killpg(other.pid, signal.SIGKILL)
                         other.wait()
-        if not killed:
+        if not observed.killed:
             # SIGTERM ends a server whose load is complete.
             failed = status != 0 if not self.case.load else status not in (0, -signal.SIGTERM, 128 + signal.SIGTERM)
             if failed or (loader is not None and loader.returncode != 0):
@@ -159,16 +162,20 @@ ITEM = re.compile(r"\s*(#?\d+\.?\s+)?\d[\d.,]*\s?(B|KiB|MiB|GiB|TiB)\s")
 HEAPTRACK_ITEM = re.compile(r"[\d.]+[BKMGT]? (leaked|peak memory consumed) over \d+ calls from$")
 
 
+# Directories of builds and runs, which contain the names of cases.
+PATHS = re.compile(rf"({re.escape(str(corpus.cache_directory()))}|{re.escape(tempfile.gettempdir())}/answers\.)\S*")
+
+
 def find_answer(case: corpus.Case, text: str, item: re.Pattern) -> dict:
     line_number = rank = 0
-    for line in text.splitlines():
+    for line in PATHS.sub("...", text).splitlines():
         if not line.strip():
             continue
         line_number += 1
         rank += bool(item.match(line))
         if case.answers(line):
-            return {"rank": max(rank, 1), "line": line_number, "text": line.strip()}
-    return {"rank": None, "line": None, "text": None}
+            return {"rank": max(rank, 1), "line": line_number, "in_row": bool(item.match(line)), "text": line.strip()}
+    return {"rank": None, "line": None, "in_row": False, "text": None}
 
 
 def timed(command: list) -> tuple[str, float, float]:
@@ -213,33 +220,46 @@ class Judge:
         return corpus.cache_directory() / "traces" / f"{case.name}.{recorder}.seconds"
 
     def record(self, case: corpus.Case, recorder: str, end: str) -> pathlib.Path:
+        """The trace of the case that ends so: one of an earlier run, or a new one."""
         trace = self.trace_path(case, recorder, end)
         if trace.exists() and not self.record_again:
             return trace
-        share = ENDS[end]
-        limit = None
-        if share is not None:
-            # The times are those under the same recorder, whose own work is included.
-            times = self.seconds_path(case, recorder)
-            if not times.exists():
-                self.record(case, recorder, "end")
-            limit = share * float(times.read_text())
         trace.parent.mkdir(parents=True, exist_ok=True)
+        times = self.seconds_path(case, recorder)
+        if ENDS[end] is None:
+            times.write_text(str(self.record_once(case, recorder, trace, None).cpu_seconds))
+            return trace
+        # The times are those under the same recorder, whose own work is included.
+        if not times.exists():
+            times.write_text(str(self.record_once(case, recorder, trace, None).cpu_seconds))
+        for _ in range(MAX_TRIES):
+            observed = self.record_once(case, recorder, trace, ENDS[end] * float(times.read_text()))
+            if observed.killed:
+                return trace
+            # This run was faster than the one that was measured.
+            times.write_text(str(observed.cpu_seconds))
+        trace.unlink()
+        raise corpus.CorpusError(f"{case.name}: the program ended {MAX_TRIES} times before it could be killed at "
+                                 f"{end} %; is the machine busy?")
+
+    def record_once(self, case: corpus.Case, recorder: str, trace: pathlib.Path, kill_at_seconds: float | None) -> Run:
         trace.unlink(missing_ok=True)
         out = build.build(case, case.built_commit, os.cpu_count())
         inputs = build.prepare(case)
+        if recorder == "heapprof":
+            command = [self.heapprof, "record", "--quiet", "-o", str(trace), "--force", "--"]
+        else:
+            command = ["heaptrack", "-o", str(trace.with_suffix(""))]
         with tempfile.TemporaryDirectory(prefix="answers.") as run_directory:
             program = Program(case, out, inputs, pathlib.Path(run_directory))
-            if recorder == "heapprof":
-                command = [self.heapprof, "record", "--quiet", "-o", str(trace), "--force", "--"]
-            else:
-                command = ["heaptrack", "-o", str(trace.with_suffix(""))]
-            observed = program.run(command, {}, limit)
+            try:
+                observed = program.run(command, kill_at_seconds)
+            except corpus.CorpusError:
+                trace.unlink(missing_ok=True)
+                raise
         if not trace.exists():
             raise corpus.CorpusError(f"{case.name}: {command[0]} wrote no {trace}")
-        if share is None:
-            self.seconds_path(case, recorder).write_text(str(observed.cpu_seconds))
-        return trace
+        return observed
 
     def ask(self, case: corpus.Case, tool: str, end: str, trace: pathlib.Path) -> dict:
         if tool != "heaptrack":
@@ -262,11 +282,11 @@ class Judge:
 def prove(case: corpus.Case) -> dict:
     """Memory of the program before and after the fix."""
     result = {"case": case.name}
-    for name, revision in (("built", case.built_commit), ("fixed", case.fix)):
+    for name, revision in (("built", case.built_commit), ("fixed", case.fixed_commit)):
         out = build.build(case, revision, os.cpu_count())
         inputs = build.prepare(case)
         with tempfile.TemporaryDirectory(prefix="answers.") as run_directory:
-            observed = Program(case, out, inputs, pathlib.Path(run_directory)).run([], {}, None)
+            observed = Program(case, out, inputs, pathlib.Path(run_directory)).run([], None)
         result[f"{name}_end_mib"] = round(observed.resident_bytes / 2**20, 1)
         result[f"{name}_max_mib"] = round(observed.max_resident_bytes / 2**20, 1)
         result[f"{name}_seconds"] = round(observed.cpu_seconds, 2)
@@ -293,8 +313,10 @@ def print_results(results: list[dict]) -> None:
             found = [result for result in results if result["tool"] == tool and result["end"] == end]
             first = sum(result["rank"] == 1 for result in found)
             named = sum(result["rank"] is not None for result in found)
+            row = sum(result["rank"] == 1 and result["in_row"] for result in found)
             soon = sum(result["rank"] == 1 and result["seconds"] <= 2 for result in found)
-            print(f"{tool}, {end}: first in {first} of {len(found)}, named in {named}, first and within 2 s in {soon}")
+            print(f"{tool}, {end}: first in {first} of {len(found)}, in the first row itself in {row}, named in {named}, "
+                  f"first and within 2 s in {soon}")
 
 
 def main() -> int:

@@ -35,12 +35,15 @@ int main(int count, char **arguments) {
     checkout.checkout_strategy = GIT_CHECKOUT_FORCE;
     const git_annotated_commit *heads[] = {theirs};
     check(git_merge(repository, heads, 1, &options, &checkout), "merge");
+    git_annotated_commit_free(theirs);
+    git_reference_free(branch);
+    git_repository_free(repository);
+
+    check(git_repository_open(&repository, arguments[1]), "open");
     check(git_repository_state_cleanup(repository), "clean up");
     check(git_revparse_single(&head, repository, "HEAD"), "look up HEAD");
     check(git_reset(repository, head, GIT_RESET_HARD, &checkout), "reset");
     git_object_free(head);
-    git_annotated_commit_free(theirs);
-    git_reference_free(branch);
     git_repository_free(repository);
   }
   git_libgit2_shutdown();

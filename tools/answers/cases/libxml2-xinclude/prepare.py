@@ -1,7 +1,7 @@
 """Fallbacks within fallbacks; none of the included files exists."""
 import pathlib
 
-DEPTH = 16
+DEPTH = 18
 opening = '<xi:include href="missing.xml"><xi:fallback><part><title>a part</title></part>'
 text = "<part/>"
 for _ in range(DEPTH):

@@ -1,6 +1,17 @@
+rm -f rust-toolchain*
+# Newer compilers than that of the time reject the cast to a pointer without a lifetime.
+sed -i 's/NonNull::new_unchecked(recorder as \*const _ as \*mut _)/std::mem::transmute::<\&dyn Recorder, NonNull<dyn Recorder>>(recorder)/' \
+  metrics/src/recorder/mod.rs
 mkdir driver
-cp -r "$CASE/Cargo.toml" "$CASE/service.rs" driver/
-rm Cargo.toml
-grep -q run_upkeep metrics-exporter-prometheus/src/recorder.rs && features=upkeep || features=
-CARGO_TARGET_DIR="$PWD/target" cargo build --release --manifest-path driver/Cargo.toml --jobs "$JOBS" --features "$features"
+cp "$CASE/Cargo.toml" "$CASE/service.rs" driver/
+cat >Cargo.toml <<'END'
+[workspace]
+resolver = "2"
+members = ["metrics", "metrics-util", "metrics-exporter-prometheus", "driver"]
+
+[profile.release]
+debug = true
+END
+if grep -q run_upkeep metrics-exporter-prometheus/src/recorder.rs; then features=upkeep; else features=; fi
+CARGO_TARGET_DIR="$PWD/target" cargo build --release --package service --jobs "$JOBS" --features "$features"
 cp target/release/service "$OUT/"
