@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Judges how soon a heap profiler names the culprit, on the cases of the corpus (see corpus.py; build.py builds them).
+"""Judges how soon a heap profiler names the culprit, on the cases of the corpus (corpus.py), which build.py builds.
 
 usage: tools/answers/judge.py [--heapprof PROGRAM] [--tools TOOL,...] [--ends END,...] [--json FILE] [CASE...]
        tools/answers/judge.py --prove [CASE...]
@@ -12,8 +12,9 @@ whole run. Then the tools print what they print by default:
   heaptrack   heaptrack_print -f DATA -a 0 -T 0, with -p 0 -l 1 (leaks) and with -p 1 -l 0 (peak); the better counts
 
 and the first line that names a right function of the case is looked for. `line` is its number, from 1, of the lines
-that are not empty. `rank` is the number of rows and stacks, from 1, that a reader has seen by then. `in_row` is true if
-the line is the row, or the heading of the stack, itself. `seconds` is how long the tool took. `leaks` is not judged at the end of programs that free the memory before they end.
+that are not empty. `rank` is the number of rows and stacks, from 1, that a reader has seen by then. `in_row` is true
+if the line is the row, or the heading of the stack, itself. `seconds` is how long the tool took. `leaks` is not
+judged at the end of programs that free the memory before they end.
 
 --prove runs the program before and after the fix, without a profiler, and compares the memory that it holds at its
 end and at most: the difference is what the case is about.
@@ -222,7 +223,8 @@ class Judge:
     def record(self, case: corpus.Case, recorder: str, end: str) -> pathlib.Path:
         """The trace of the case that ends so: one of an earlier run, or a new one."""
         trace = self.trace_path(case, recorder, end)
-        if trace.exists() and not self.record_again:
+        newest = max(path.stat().st_mtime for path in case.directory.iterdir())
+        if trace.exists() and trace.stat().st_mtime > newest and not self.record_again:
             return trace
         trace.parent.mkdir(parents=True, exist_ok=True)
         times = self.seconds_path(case, recorder)
@@ -242,7 +244,8 @@ class Judge:
         raise corpus.CorpusError(f"{case.name}: the program ended {MAX_TRIES} times before it could be killed at "
                                  f"{end} %; is the machine busy?")
 
-    def record_once(self, case: corpus.Case, recorder: str, trace: pathlib.Path, kill_at_seconds: float | None) -> Run:
+    def record_once(self, case: corpus.Case, recorder: str, trace: pathlib.Path,
+                    kill_at_seconds: float | None) -> Run:
         trace.unlink(missing_ok=True)
         out = build.build(case, case.built_commit, os.cpu_count())
         inputs = build.prepare(case)
@@ -315,8 +318,9 @@ def print_results(results: list[dict]) -> None:
             named = sum(result["rank"] is not None for result in found)
             row = sum(result["rank"] == 1 and result["in_row"] for result in found)
             soon = sum(result["rank"] == 1 and result["seconds"] <= 2 for result in found)
-            print(f"{tool}, {end}: first in {first} of {len(found)}, in the first row itself in {row}, named in {named}, "
-                  f"first and within 2 s in {soon}")
+            lines = sorted(result["line"] or float("inf") for result in found)
+            print(f"{tool}, {end}: first in {first} of {len(found)}, in the first row itself in {row}, "
+                  f"named in {named}, first and within 2 s in {soon}; median line {lines[len(lines) // 2]}")
 
 
 def main() -> int:
@@ -325,7 +329,7 @@ def main() -> int:
     parser.add_argument("--heapprof", default=str(default), help="record and ask with this program")
     parser.add_argument("--tools", type=lambda text: text.split(","), default=TOOLS, help=",".join(TOOLS))
     parser.add_argument("--ends", type=lambda text: text.split(","), default=list(ENDS), help=",".join(ENDS))
-    parser.add_argument("--record", action="store_true", help="record again, and do not use the traces of earlier runs")
+    parser.add_argument("--record", action="store_true", help="record again; do not use traces of earlier runs")
     parser.add_argument("--outputs", type=pathlib.Path, help="write the outputs of the tools into this directory")
     parser.add_argument("--json", type=pathlib.Path, help="write the results to this file, too")
     parser.add_argument("--prove", action="store_true", help="compare the memory before and after the fix instead")

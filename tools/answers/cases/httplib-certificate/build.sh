@@ -1,1 +1,2 @@
-c++ -std=c++14 -w $CXXFLAGS -DCPPHTTPLIB_OPENSSL_SUPPORT -I. "$CASE/clients.cpp" -lssl -lcrypto -lpthread -o "$OUT/clients"
+c++ -std=c++14 -w $CXXFLAGS -DCPPHTTPLIB_OPENSSL_SUPPORT -I. "$CASE/clients.cpp" \
+  -lssl -lcrypto -lpthread -o "$OUT/clients"

@@ -1,7 +1,7 @@
 // A server with TLS, and a client that fetches pages from it with a new connection each time.
-#include <httplib.h>
 #include <chrono>
 #include <cstdio>
+#include <httplib.h>
 #include <map>
 #include <string>
 #include <thread>
@@ -24,12 +24,9 @@ int main(int, char** arguments) {
     client.set_ca_cert_path(certificate);
     client.enable_server_certificate_verification(true);
     const auto response = client.Get(("/page/" + std::to_string(number)).c_str());
-    if (response && response->status == 200)
-      pages[number] = response->body;
-    else
-      ++failures;
-    if (pages.size() > 300)
-      pages.erase(pages.begin());
+    if (response && response->status == 200) pages[number] = response->body;
+    else ++failures;
+    if (pages.size() > 300) pages.erase(pages.begin());
   }
   server.stop();
   server_thread.join();

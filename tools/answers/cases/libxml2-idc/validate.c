@@ -5,9 +5,8 @@
 
 enum { kDocuments = 150 };
 
-int main(int count, char **arguments) {
-  if (count != 3)
-    return 2;
+int main(int count, char** arguments) {
+  if (count != 3) return 2;
   xmlSchemaParserCtxtPtr parser = xmlSchemaNewParserCtxt(arguments[1]);
   xmlSchemaPtr schema = xmlSchemaParse(parser);
   xmlSchemaFreeParserCtxt(parser);

@@ -1,7 +1,8 @@
 rm -f rust-toolchain*
 # Newer compilers than that of the time reject the cast to a pointer without a lifetime.
-sed -i 's/NonNull::new_unchecked(recorder as \*const _ as \*mut _)/std::mem::transmute::<\&dyn Recorder, NonNull<dyn Recorder>>(recorder)/' \
-  metrics/src/recorder/mod.rs
+old='NonNull::new_unchecked(recorder as \*const _ as \*mut _)'
+new='std::mem::transmute::<\&dyn Recorder, NonNull<dyn Recorder>>(recorder)'
+sed -i "s/$old/$new/" metrics/src/recorder/mod.rs
 mkdir driver
 cp "$CASE/Cargo.toml" "$CASE/service.rs" driver/
 cat >Cargo.toml <<'END'

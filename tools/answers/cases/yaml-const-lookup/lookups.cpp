@@ -28,8 +28,7 @@ int main(int, char** arguments) {
     const YAML::Node tenant = tenants[request % tenants.size()];
     sum += timeout_of(tenant) + may_upload(tenant);
     sessions[request] = tenant["name"].as<std::string>() + std::string(100, 's');
-    if (sessions.size() > 1000)
-      sessions.erase(sessions.begin());
+    if (sessions.size() > 1000) sessions.erase(sessions.begin());
   }
   std::cout << sum << '\n';
 }

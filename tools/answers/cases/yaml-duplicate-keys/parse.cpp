@@ -1,7 +1,7 @@
 // Reads a stream of documents one after the other, and counts their entries.
+#include "yaml.h"
 #include <fstream>
 #include <iostream>
-#include "yaml.h"
 
 int main(int, char** arguments) {
   std::ifstream file(arguments[1]);
@@ -9,8 +9,7 @@ int main(int, char** arguments) {
   std::size_t entries = 0;
   while (true) {
     YAML::Node document;
-    if (!parser.GetNextDocument(document))
-      break;
+    if (!parser.GetNextDocument(document)) break;
     entries += document.size();
   }
   std::cout << entries << '\n';
