@@ -70,6 +70,11 @@ class FindAnswer(unittest.TestCase):
     def test_not_named(self):
         self.assertEqual(self.find(HEAPPROF, judge.ITEM, r"\bserve\b"), (None, None))
 
+    def test_name_cut_short(self):
+        self.assertTrue(case(r"\bparse_request\b").answers("  1.0 MiB  parse_reques…  request.c:6"))
+        self.assertFalse(case(r"\bparse_request\b").answers("  1.0 MiB  parse_reply_…  request.c:6"))
+        self.assertFalse(case(r"\bparse_request\b").answers("  1.0 MiB  parse_re…  request.c:6"))
+
     def test_paths_do_not_count(self):
         text = f"{corpus.cache_directory()}/builds/server-fill/fill --port 0\n" + HEAPPROF
         self.assertEqual(self.find(text, judge.ITEM, r"\bfill\b"), (None, None))

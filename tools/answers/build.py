@@ -7,7 +7,8 @@ Sources come from the repositories of the projects, by `git clone`. $HEAPPROF_AN
 bare clones, called OWNER+NAME/repo, which is used instead where it has the repository. Everything goes to the cache
 directory ($HEAPPROF_ANSWERS_CACHE). --fixed also builds the commit that mends each case, for judge.py --prove.
 Needs on Debian 12: build-essential git cmake autoconf automake libtool pkg-config bison flex libevent-dev
-libboost-dev libncurses-dev libssl-dev python3-dev, and cargo 1.75 or later for the cases in Rust.
+libboost-dev libncurses-dev libssl-dev openssl python3-dev, and for the cases in Rust a cargo that is newer than
+Debian's (1.95 was used).
 """
 import argparse
 import os

@@ -12,12 +12,13 @@ whole run. Then the tools print what they print by default:
   heaptrack   heaptrack_print -f DATA -a 0 -T 0, with -p 0 -l 1 (leaks) and with -p 1 -l 0 (peak); the better counts
 
 and the first line that names a right function of the case is looked for. `line` is its number, from 1, of the lines
-that are not empty. `rank` is the number of rows and stacks, from 1, that a reader has seen by then. `in_row` is true
-if the line is the row, or the heading of the stack, itself. `seconds` is how long the tool took. `leaks` is not
-judged at the end of programs that free the memory before they end.
+that are not empty. A name that is cut short counts if at least ten letters of it are left. `rank` is the number of
+rows and stacks, from 1, that a reader has seen by then. `in_row` is true if the line is the row, or the heading of
+the stack, itself. `seconds` is how long the tool took. `leaks` is not judged at the end of programs that free the
+memory before they end.
 
---prove runs the program before and after the fix, without a profiler, and compares the memory that it holds at its
-end and at most: the difference is what the case is about.
+--prove runs the program before and after the fix, without a profiler, and compares the highest resident
+memory without files, of samples every two milliseconds: the difference is what the case is about.
 """
 import argparse
 import dataclasses
@@ -27,6 +28,7 @@ import pathlib
 import re
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -40,15 +42,13 @@ TOOLS = ["leaks", "report", "heaptrack"]
 RUN_LIMIT_SECONDS = 900
 MAX_TRIES = 5
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclasses.dataclass
 class Run:
     """What was observed of a program while it ran."""
     cpu_seconds: float = 0.0
-    resident_bytes: int = 0
-    max_resident_bytes: int = 0
+    max_resident_bytes: int = 0  # of samples every two milliseconds
     killed: bool = False
 
 
@@ -58,7 +58,8 @@ def cpu_seconds(pid: int) -> float:
 
 
 def anonymous_bytes(pid: int) -> int:
-    """Resident memory without files; 0 when the process is about to end."""
+    """Resident memory without files; 0 when the process is about to end. (ru_maxrss would include the memory of this
+    process, from which the program was forked.)"""
     for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
@@ -142,7 +143,6 @@ class Program:
                     resident = anonymous_bytes(pid)
                 except (OSError, IndexError):
                     resident = 0
-                observed.resident_bytes = resident or observed.resident_bytes
                 observed.max_resident_bytes = max(observed.max_resident_bytes, resident)
                 if kill_at_seconds is not None and observed.cpu_seconds >= kill_at_seconds:
                     os.kill(pid, signal.SIGKILL)
@@ -159,7 +159,7 @@ class Program:
 
 
 # A row of a table, or the first line of a stack: an optional number, then a size; and the groups of heaptrack_print.
-ITEM = re.compile(r"\s*(#?\d+\.?\s+)?\d[\d.,]*\s?(B|KiB|MiB|GiB|TiB)\s")
+ITEM = re.compile(r"\s*(#?\d+\.?\s+)?<?\d[\d.,]*\s?(B|KiB|MiB|GiB|TiB)\s")
 HEAPTRACK_ITEM = re.compile(r"[\d.]+[BKMGT]? (leaked|peak memory consumed) over \d+ calls from$")
 
 
@@ -290,37 +290,42 @@ def prove(case: corpus.Case) -> dict:
         inputs = build.prepare(case)
         with tempfile.TemporaryDirectory(prefix="answers.") as run_directory:
             observed = Program(case, out, inputs, pathlib.Path(run_directory)).run([], None)
-        result[f"{name}_end_mib"] = round(observed.resident_bytes / 2**20, 1)
         result[f"{name}_max_mib"] = round(observed.max_resident_bytes / 2**20, 1)
         result[f"{name}_seconds"] = round(observed.cpu_seconds, 2)
     return result
 
 
 def print_results(results: list[dict]) -> None:
+    """Print the tables of docs/answers.md."""
+    ends = {"end": "at the end", "90": "killed at 90 %", "50": "killed at 50 %"}
+    tools = [tool for tool in TOOLS if any(result["tool"] == tool for result in results)]
+    shown = [end for end in ENDS if any(result["end"] == end for result in results)]
+    print("| tool | program | first | in the first row | named | median line | first and within 2 s |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    for tool in tools:
+        for end in shown:
+            found = [result for result in results if result["tool"] == tool and result["end"] == end]
+            if not found:
+                continue
+            first = [result for result in found if result["rank"] == 1]
+            row = sum(result["in_row"] for result in first)
+            soon = sum(result["seconds"] <= 2 for result in first)
+            named = [result for result in found if result["line"]]
+            line = statistics.median_low([result["line"] or sys.maxsize for result in found])
+            print(f"| {tool} | {ends[end]} | {len(first)} of {len(found)} | {row} | {len(named)} | "
+                  f"{line if line < sys.maxsize else 'none'} | {soon} |")
+
     def cell(result: dict | None) -> str:
         if result is None:
-            return "-"
-        found = f"{result['rank']}, line {result['line']}" if result["line"] else "not named"
-        return f"{found} ({result['seconds']:.1f} s)"
+            return "–"
+        return f"{result['rank'] or 'no'}, {result['line'] or 'no'}, {result['seconds']:.1f}"
 
-    tools = [tool for tool in TOOLS if any(result["tool"] == tool for result in results)]
-    ends = [end for end in ENDS if any(result["end"] == end for result in results)]
     by_key = {(result["case"], result["tool"], result["end"]): result for result in results}
-    print("| case | " + " | ".join(f"{tool}, {end}" for tool in tools for end in ends) + " |")
-    print("|" + "---|" * (1 + len(tools) * len(ends)))
+    print("\n| case | " + " | ".join(f"{tool}, {end}" for tool in tools for end in shown) + " |")
+    print("|" + " --- |" * (1 + len(tools) * len(shown)))
     for name in dict.fromkeys(result["case"] for result in results):
-        cells = [cell(by_key.get((name, tool, end))) for tool in tools for end in ends]
-        print(f"| {name} | " + " | ".join(cells) + " |")
-    for tool in tools:
-        for end in ends:
-            found = [result for result in results if result["tool"] == tool and result["end"] == end]
-            first = sum(result["rank"] == 1 for result in found)
-            named = sum(result["rank"] is not None for result in found)
-            row = sum(result["rank"] == 1 and result["in_row"] for result in found)
-            soon = sum(result["rank"] == 1 and result["seconds"] <= 2 for result in found)
-            lines = sorted(result["line"] or float("inf") for result in found)
-            print(f"{tool}, {end}: first in {first} of {len(found)}, in the first row itself in {row}, "
-                  f"named in {named}, first and within 2 s in {soon}; median line {lines[len(lines) // 2]}")
+        cells = [cell(by_key.get((name, tool, end))) for tool in tools for end in shown]
+        print(f"| `{name}` | " + " | ".join(cells) + " |")
 
 
 def main() -> int:
@@ -354,10 +359,9 @@ def main() -> int:
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")
     if options.prove:
-        print("| case | held at the end | held after the fix | most | most after the fix |\n|---|---|---|---|---|")
+        print("| case | before | after |\n|---|---|---|")
         for result in results:
-            print(f"| {result['case']} | {result['built_end_mib']} MiB | {result['fixed_end_mib']} MiB | "
-                  f"{result['built_max_mib']} MiB | {result['fixed_max_mib']} MiB |")
+            print(f"| {result['case']} | {result['built_max_mib']} MiB | {result['fixed_max_mib']} MiB |")
     else:
         print_results(results)
     return 1 if failed else 0

@@ -1,4 +1,4 @@
-"""Ask for a title with limited length through a client in control mode; then list keys, which does not leak."""
+"""Ask for a title with limited length through a client in control mode; then list commands, which does not leak."""
 import os
 import subprocess
 import sys
@@ -34,9 +34,9 @@ command(f"select-pane -T '{title}'")
 for number in range(12_000):
     command("display-message -p '#{=/9/...:pane_title} #{=/-9/...:pane_title} #{window_name}'")
     if number % 100 == 0:
-        command("list-keys")
+        command("list-commands")
 for number in range(80):
-    command("list-keys")
+    command("list-commands")
 client.stdin.write(b"kill-server\n")
 client.stdin.flush()
 client.wait(timeout=60)
