@@ -22,7 +22,8 @@ std::size_t print_answers(const model::Profile& profile, cli::Cost cost, const c
                           const std::vector<cli::RankedStack>& stacks) {
   const cli::Findings findings(profile, names, {});
   findings::HeldByNode held(profile.nodes.size());
-  cli::SiteRanking ranking{.cost = cost};
+  cli::SiteRanking ranking;
+  ranking.cost = cost;
   for (const cli::RankedStack& stack : stacks) {
     held[stack.node] = {stack.bytes, stack.blocks};
     ranking.total += held[stack.node];
