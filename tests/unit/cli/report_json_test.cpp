@@ -63,7 +63,7 @@ TEST_CASE("the size of the frames in JSON is known before they are written") {
   CHECK(size.bytes > top - 150 * stacks.size() - 20);
 }
 
-TEST_CASE("a reader of many frames is warned, and told of --shared-frames") {
+TEST_CASE("JSON of many frames prints a warning that names --shared-frames") {
   CHECK(size_warning({1'000'000, 300'000'000}).empty());
   const std::string warning = size_warning({20'000'000, std::uint64_t{6} << 30});
   CHECK(warning.find("20,000,000 frames") != std::string::npos);

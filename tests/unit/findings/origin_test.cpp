@@ -143,7 +143,7 @@ TEST_CASE("modules of the system are of the runtime, a standard library or a thi
   CHECK(origin_of_module("/opt/app/lib/libapp.so", "/opt/app/bin/app") == Origin::kOwn);
 }
 
-TEST_CASE("source paths tell vendored sources apart") {
+TEST_CASE("vendored sources are recognised by their paths") {
   CHECK(origin_of("parse", "/home/user/src/parse.c") == Origin::kOwn);
   CHECK(origin_of("inflate", "/home/user/src/third_party/zlib/inflate.c") == Origin::kThirdParty);
   CHECK(origin_of("serde_json::de::from_str", "/home/user/.cargo/registry/src/serde_json/src/de.rs") ==

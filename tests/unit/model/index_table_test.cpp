@@ -79,7 +79,7 @@ TEST_CASE("a table of indices compares few entries, wherever code is loaded") {
   }
 }
 
-TEST_CASE("a table of indices tells entries with equal hashes apart") {
+TEST_CASE("a table of indices distinguishes entries with equal hashes") {
   IndexTable table(2);
   const auto find = [&](std::uint32_t wanted, std::uint32_t fresh) {
     return table.find_or_add(

@@ -102,7 +102,7 @@ TEST_CASE("A block that a realloc moves to another stack is gone") {
   CHECK(history.of(0).low_bytes[6] == 0);
 }
 
-TEST_CASE("A leak that grew as long as there was load is told apart from what was there at the start") {
+TEST_CASE("a leak that grew as long as there was load differs from memory allocated at the start") {
   Timeline timeline;
   for (std::uint64_t start = 0; start < 1600; start += 10) {
     Timeline::Bucket bucket;
