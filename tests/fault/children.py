@@ -65,7 +65,10 @@ class Children(harness.Case):
             def square(x): return sum(range(x)) * 0 + x * x
             if __name__ == "__main__":
                 multiprocessing.set_start_method(sys.argv[1])
-                with multiprocessing.Pool(3) as pool:
+                # The end of the pool terminates its workers. One that did not run before then has no trace.
+                workers_run = multiprocessing.Barrier(4)
+                with multiprocessing.Pool(3, initializer=workers_run.wait) as pool:
+                    workers_run.wait()
                     assert pool.map(square, range(200)) == [x * x for x in range(200)]
         """))
         for method in ("fork", "spawn"):
