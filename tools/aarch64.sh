@@ -50,7 +50,7 @@ build=$(realpath "$build")
 
 if [ ! -f "$build/build.ninja" ]; then
   echo "==> configuring $(basename "$build")/"
-  quietly "$build/setup.log" meson setup "$build" --cross-file "$build/cross.ini" -Ddeps="$(realpath "$build/deps")" \
+  quietly "$build/setup.log" meson setup "$build" --cross-file "$build/cross.ini" -Ddeps="$build/deps" \
     -Danalyzer=false -Doptimization=2 -Ddebug=true -Db_ndebug=true "-Dcpp_args=-isystem$build/root/usr/include"
 fi
 echo "==> compiling"
