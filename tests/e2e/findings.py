@@ -51,6 +51,23 @@ class KnownLeaks(harness.Case):
         self.assertIn("take", first)
         self.assertEqual(sum(row["bytes"] for row in leaks["sites"]) + leaks["suppressed_bytes"],
                          leaks["heap"]["leaked_bytes"])
+        path = leaks["common_path"]
+        self.assertEqual(harness.plain_name(path["functions"][-1]["function"]), "open_session")
+        self.assertEqual([path["bytes"], path["blocks"]], self.truth["open_session"])
+
+    def test_common_paths_on_the_first_screen(self):
+        self.record_program()
+        blocks = self.truth["open_session"][1]
+        def path_below(heading, text):
+            lines = text.splitlines()
+            at = next((i for i, line in enumerate(lines) if line.startswith(heading)), None)
+            self.assertIsNotNone(at, text[:2000])
+            self.assertIn(f"in {blocks:,} blocks, allocated by", lines[at])
+            return lines[at + 1]
+        self.assertRegex(path_below("Look first at", self.heapprof("leaks", self.trace)), r"\bopen_session \(")
+        # At the peak the caches hold most, but they do not grow.
+        self.assertRegex(path_below("Rose until the peak:", self.heapprof("report", self.trace)),
+                         r"\bopen_session \(")
 
     def test_helpers(self):
         self.record_program()

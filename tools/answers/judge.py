@@ -160,6 +160,8 @@ class Program:
 
 # A row of a table, or the first line of a stack: an optional number, then a size; and the groups of heaptrack_print.
 ITEM = re.compile(r"\s*(#?\d+\.?\s+)?<?\d[\d.,]*\s?(B|KiB|MiB|GiB|TiB)\s")
+# The line before a common path.
+PATH_HEADING = re.compile(r"(Look first at|Rose until the peak:) ")
 HEAPTRACK_ITEM = re.compile(r"[\d.]+[BKMGT]? (leaked|peak memory consumed) over \d+ calls from$")
 
 
@@ -169,13 +171,17 @@ PATHS = re.compile(rf"({re.escape(str(corpus.cache_directory()))}|{re.escape(tem
 
 def find_answer(case: corpus.Case, text: str, item: re.Pattern) -> dict:
     line_number = rank = 0
+    of_path = False  # the line continues a common path
     for line in PATHS.sub("...", text).splitlines():
         if not line.strip():
             continue
         line_number += 1
+        if not line.startswith("  "):
+            of_path = bool(PATH_HEADING.match(line))
         rank += bool(item.match(line))
         if case.answers(line):
-            return {"rank": max(rank, 1), "line": line_number, "in_row": bool(item.match(line)), "text": line.strip()}
+            in_row = of_path or bool(item.match(line))
+            return {"rank": max(rank, 1), "line": line_number, "in_row": in_row, "text": line.strip()}
     return {"rank": None, "line": None, "in_row": False, "text": None}
 
 
@@ -300,7 +306,7 @@ def print_results(results: list[dict]) -> None:
     ends = {"end": "at the end", "90": "killed at 90 %", "50": "killed at 50 %"}
     tools = [tool for tool in TOOLS if any(result["tool"] == tool for result in results)]
     shown = [end for end in ENDS if any(result["end"] == end for result in results)]
-    print("| tool | program | first | in the first row | named | median line | first and within 2 s |")
+    print("| tool | program | first | on the path or in the first row | named | median line | first and within 2 s |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
     for tool in tools:
         for end in shown:

@@ -164,6 +164,18 @@ std::vector<LeakingSite> rank_sites(const findings::CallSites& sites, Order orde
   return ranked;
 }
 
+/// By node: its part of the weight that its call site has in the ranking.
+std::vector<double> weights_of_nodes(const model::Profile& profile, const findings::HeldByNode& held,
+                                     const std::vector<LeakingSite>& sites) {
+  std::vector<double> weights(profile.nodes.size());
+  for (const LeakingSite& leaking : sites) {
+    const findings::CallSite& site = *leaking.site;
+    const double factor = findings::leak_weight(site, leaking.trend) / static_cast<double>(site.held.bytes);
+    for (const std::uint32_t node : site.nodes) weights[node] = static_cast<double>(held[node].bytes) * factor;
+  }
+  return weights;
+}
+
 /// The largest stack of each site in the order of the sites, then the others as they are.
 void put_sites_first(std::vector<RankedStack>& stacks, const std::vector<LeakingSite>& sites) {
   std::unordered_map<std::uint32_t, std::size_t> rank;  // by node
@@ -189,7 +201,8 @@ void add_trends(Json& json, SumsByGrowth& sums) {
 }
 
 void add_findings(Json& json, const LeaksOptions& options, const model::Profile& profile, const Findings& findings,
-                  const std::vector<LeakingSite>& sites, const findings::HeldByNode& held) {
+                  const std::vector<LeakingSite>& sites, const findings::HeldByNode& held,
+                  const std::optional<findings::CommonPath>& path) {
   const findings::Held total{profile.totals.leaked_bytes, profile.totals.leaked_blocks};
   Json& list = json["sites"] = Json::array();
   for (const LeakingSite& one : sites) {
@@ -204,6 +217,7 @@ void add_findings(Json& json, const LeaksOptions& options, const model::Profile&
   json["all_sites"] = sites.size();
   json["keepers"] =
       keepers_json(findings, findings::find_keepers(findings.frames(), findings.helpers(), held), total);
+  json["common_path"] = common_path_json(findings, path, total);
   json["helpers"] = helpers_json(findings);
 }
 
@@ -230,10 +244,14 @@ void print_leaks(const LeaksOptions& options, const replay::Analysis& analysis) 
   }
   const model::LeakHistory* const known = histories ? &histories->by_stack : nullptr;
   const std::vector<LeakingSite> ranked = rank_sites(sites, options.order, histories ? &histories->by_site : nullptr);
+  std::optional<findings::CommonPath> path;
+  if (!ranked.empty())
+    path = findings::find_common_path(findings.frames(), findings.helpers(), held,
+                                      weights_of_nodes(profile, held, ranked), ranked.front().site->frame);
   if (!options.trace.json) {
-    const LeaksAnswer answer{profile,    names,  findings,
-                             held,       ranked, findings::find_keepers(findings.frames(), findings.helpers(), held),
-                             suppressed, known};
+    const LeaksAnswer answer{profile, names,      findings,
+                             held,    ranked,     findings::find_keepers(findings.frames(), findings.helpers(), held),
+                             path,    suppressed, known};
     return write_output(options.trace.output, leaks_text(options, answer));
   }
   sort_stacks(profile, stacks, options.order, known);
@@ -246,7 +264,7 @@ void print_leaks(const LeaksOptions& options, const replay::Analysis& analysis) 
     add_trends(json, sums);
     for (std::size_t i = 0; i < stacks.size(); ++i) add_trend(json["top"][i], known->of(stacks[i].node));
   }
-  add_findings(json, options, profile, findings, ranked, held);
+  add_findings(json, options, profile, findings, ranked, held, path);
   write_report(options.trace.output, std::move(json), stacks, names, options.shared_frames);
 }
 

@@ -110,6 +110,9 @@ class LeaksText : public AnswerText {
   void write() {
     title();
     summary();
+    if (answer_.path)
+      common_path("Look first at", Cost::kLeaked, *answer_.path,
+                  {profile().totals.leaked_bytes, profile().totals.leaked_blocks});
     classes();
     if (answer_.sites.empty()) {
       if (answer_.suppressed.blocks != 0)

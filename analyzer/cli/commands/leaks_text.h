@@ -10,6 +10,7 @@
 #include "analyzer/cli/text/findings.h"
 #include "analyzer/cli/text/stack_names.h"
 #include "analyzer/findings/call_sites.h"
+#include "analyzer/findings/common_path.h"
 #include "analyzer/findings/held.h"
 #include "analyzer/findings/keepers.h"
 #include "analyzer/model/leak_history.h"
@@ -29,6 +30,7 @@ struct LeaksAnswer {
   const findings::HeldByNode& held;  ///< what is live at the end and not suppressed
   std::vector<LeakingSite> sites;    ///< in the order of their rank
   std::vector<findings::Keeper> keepers;
+  std::optional<findings::CommonPath> path;
   const Suppressed& suppressed;
   const model::LeakHistory* history = nullptr;  ///< by stack; null: the trace was read only once
 };

@@ -1,5 +1,8 @@
 // heapprof report: totals, and the call sites and stacks that cost most.
 #include <algorithm>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
@@ -9,7 +12,9 @@
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/findings/call_sites.h"
+#include "analyzer/findings/common_path.h"
 #include "analyzer/findings/keepers.h"
+#include "analyzer/findings/rising.h"
 #include "analyzer/render/units.h"
 
 namespace heapprof::cli {
@@ -31,29 +36,77 @@ std::string heading_of(Cost cost, const model::Profile& profile) {
   return "";
 }
 
-/// The highest live bytes of each row's call site in each of kParts parts of the time, from a second replay.
-void add_history(const ReportOptions& options, const replay::Analysis& analysis, const findings::CallSites& sites,
-                 std::vector<SiteRow>& rows) {
-  constexpr std::size_t kParts = 9;
-  std::vector<std::uint32_t> row_of_site(sites.sites().size(), model::kNoIndex);
-  for (std::uint32_t row = 0; row < rows.size(); ++row)
-    row_of_site[static_cast<std::size_t>(rows[row].site - sites.sites().data())] = row;
-  std::vector<std::uint32_t> row_of_node;
-  for (const std::uint32_t site : sites.site_of_node())
-    row_of_node.push_back(site == model::kNoIndex ? model::kNoIndex : row_of_site[site]);
-  ProgressLine progress("Reading " + options.trace.trace + " again");
-  const auto series =
-      analysis.live_by_group(row_of_node, static_cast<std::uint32_t>(rows.size()),
-                             [&](double share, std::uint64_t events) { progress.show(share, events); });
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    rows[row].over_time.assign(kParts, 0);
-    const std::vector<std::uint64_t>& live = series[row];
-    for (std::size_t i = 0; i < live.size(); ++i) {
-      std::uint64_t& highest = rows[row].over_time[i * kParts / live.size()];
-      highest = std::max(highest, live[i]);
-    }
+/// Live bytes of call sites at the end of each bucket of the timeline, from a second replay.
+class SiteHistory {
+ public:
+  /// Follows the sites in `rows`, and those that hold at least kMinShare of `total`.
+  SiteHistory(const ReportOptions& options, const replay::Analysis& analysis, const findings::CallSites& sites,
+              const std::vector<SiteRow>& rows, const findings::Held& total)
+      : sites_(sites), timeline_(analysis.profile().timeline), group_of_site_(sites.sites().size(), model::kNoIndex) {
+    std::uint32_t groups = 0;
+    const auto follow = [&](const findings::CallSite& site) {
+      std::uint32_t& group = group_of_site_[number_of(site)];
+      if (group == model::kNoIndex) group = groups++;
+    };
+    for (const SiteRow& row : rows) follow(*row.site);
+    for (const findings::CallSite& site : sites.sites())
+      if (static_cast<double>(site.held.bytes) >= kMinShare * static_cast<double>(total.bytes)) follow(site);
+    std::vector<std::uint32_t> group_of_node;
+    for (const std::uint32_t site : sites.site_of_node())
+      group_of_node.push_back(site == model::kNoIndex ? model::kNoIndex : group_of_site_[site]);
+    ProgressLine progress("Reading " + options.trace.trace + " again");
+    live_ = analysis.live_by_group(group_of_node, groups,
+                                   [&](double share, std::uint64_t events) { progress.show(share, events); });
   }
-}
+
+  /// The highest live bytes in each of kParts parts of the time. Precondition: the site is followed.
+  std::vector<std::uint64_t> over_time(const findings::CallSite& site) const {
+    constexpr std::size_t kParts = 9;
+    const std::vector<std::uint64_t>& live = live_[group_of_site_[number_of(site)]];
+    std::vector<std::uint64_t> highest(kParts, 0);
+    for (std::size_t i = 0; i < live.size(); ++i) {
+      std::uint64_t& one = highest[i * kParts / live.size()];
+      one = std::max(one, live[i]);
+    }
+    return highest;
+  }
+
+  struct Rising {
+    std::vector<double> bytes;      ///< by node: held by stacks of the followed sites that rose; else 0
+    findings::FrameRef first_site;  ///< the site of these that holds most
+  };
+  /// The followed sites whose live bytes rose until `time_ns`.
+  Rising rising_until(std::uint64_t time_ns, const findings::HeldByNode& held) const {
+    constexpr std::uint64_t kMinAllocations = 8;
+    std::size_t begin = 0;
+    while (begin < timeline_.buckets.size() && timeline_.buckets[begin].allocations == 0) ++begin;
+    std::size_t end = begin;
+    while (end < timeline_.buckets.size() && timeline_.buckets[end].start_ns <= time_ns) ++end;
+    Rising rising;
+    rising.bytes.resize(held.size());
+    for (const findings::CallSite& site : sites_.sites()) {
+      const std::uint32_t group = group_of_site_[number_of(site)];
+      if (group == model::kNoIndex || site.costs.allocations < kMinAllocations ||
+          !findings::is_rising(std::span(live_[group]).subspan(begin, end - begin)))
+        continue;
+      if (!rising.first_site.exists()) rising.first_site = site.frame;
+      for (const std::uint32_t node : site.nodes) rising.bytes[node] = static_cast<double>(held[node].bytes);
+    }
+    return rising;
+  }
+
+ private:
+  static constexpr double kMinShare = 0.005;
+
+  std::size_t number_of(const findings::CallSite& site) const {
+    return static_cast<std::size_t>(&site - sites_.sites().data());
+  }
+
+  const findings::CallSites& sites_;
+  const model::Timeline& timeline_;
+  std::vector<std::uint32_t> group_of_site_;
+  std::vector<std::vector<std::uint64_t>> live_;
+};
 
 /// The call sites, those that cost most first.
 std::vector<SiteRow> rank_sites(const findings::CallSites& sites, Cost cost) {
@@ -63,6 +116,29 @@ std::vector<SiteRow> rank_sites(const findings::CallSites& sites, Cost cost) {
     std::stable_sort(ranked.begin(), ranked.end(),
                      [](const SiteRow& a, const SiteRow& b) { return a.site->held.blocks > b.site->held.blocks; });
   return ranked;
+}
+
+/// The path that most of the cost has in common.
+std::optional<findings::CommonPath> path_of(const Findings& findings, const findings::HeldByNode& held,
+                                            const SiteRanking& ranking) {
+  if (ranking.rows.empty()) return std::nullopt;
+  std::vector<double> weights;
+  weights.reserve(held.size());
+  for (const findings::Held& one : held)
+    weights.push_back(static_cast<double>(ranks_by_blocks(ranking.cost) ? one.blocks : one.bytes));
+  return findings::find_common_path(findings.frames(), findings.helpers(), held, weights,
+                                    ranking.rows.front().site->frame);
+}
+
+/// The path that most of the memory has in common whose call sites rose until the peak.
+std::optional<findings::CommonPath> rising_path(const Findings& findings, const findings::HeldByNode& held,
+                                                const SiteHistory& history, const model::Profile& profile) {
+  const SiteHistory::Rising rising = history.rising_until(profile.peak_time_ns, held);
+  findings::HeldByNode held_by_rising(held.size());
+  for (std::size_t node = 0; node < held.size(); ++node)
+    if (rising.bytes[node] > 0) held_by_rising[node] = held[node];
+  return findings::find_common_path(findings.frames(), findings.helpers(), held_by_rising, rising.bytes,
+                                    rising.first_site);
 }
 
 void print_json(const ReportOptions& options, const model::Profile& profile, const StackNames& names,
@@ -77,14 +153,24 @@ void print_json(const ReportOptions& options, const model::Profile& profile, con
   if (is_of_live_blocks(options.cost))
     json["keepers"] =
         keepers_json(findings, findings::find_keepers(findings.frames(), findings.helpers(), held), ranking.total);
+  json["common_path"] = common_path_json(findings, path_of(findings, held, ranking), ranking.total);
   json["helpers"] = helpers_json(findings);
   write_report(options.trace.output, std::move(json), stacks, names, options.shared_frames);
 }
 
 void print_text(const ReportOptions& options, const model::Profile& profile, const StackNames& names,
-                const Findings& findings, const findings::HeldByNode& held, const SiteRanking& ranking) {
+                const Findings& findings, const findings::HeldByNode& held, const SiteRanking& ranking,
+                const SiteHistory* history) {
   AnswerText text(profile, answer_style(options.trace.output, options.frames), names, findings);
   text.head();
+  if (const auto path = path_of(findings, held, ranking)) {
+    text.line();
+    text.common_path("Look first at", options.cost, *path, ranking.total);
+    if (options.cost == Cost::kPeak && history != nullptr)
+      if (const auto rising = rising_path(findings, held, *history, profile);
+          rising && rising->functions.back().frame != path->functions.back().frame)
+        text.common_path("Rose until the peak:", options.cost, *rising, ranking.total);
+  }
   text.call_sites(ranking);
   if (is_of_live_blocks(options.cost))
     text.keepers(findings::find_keepers(findings.frames(), findings.helpers(), held), ranking.total);
@@ -118,13 +204,17 @@ void print_report(const ReportOptions& options, const replay::Analysis& analysis
   if (options.top != 0 && ranking.rows.size() > options.top) ranking.rows.resize(options.top);
   if (options.trace.json) return print_json(options, profile, names, findings, held, ranking);
 
+  std::optional<SiteHistory> history;
   // Mappings have no history: they are split and merged while they live.
   if (is_of_live_blocks(options.cost) && profile.kind == model::Kind::kHeap && !ranking.rows.empty()) {
-    if (options.history.value_or(profile.events() <= kMaxEventsWithHistory))
-      add_history(options, analysis, sites, ranking.rows);
-    else ranking.lacks_history = !options.history.has_value();
+    if (options.history.value_or(profile.events() <= kMaxEventsWithHistory)) {
+      history.emplace(options, analysis, sites, ranking.rows, ranking.total);
+      for (SiteRow& row : ranking.rows) row.over_time = history->over_time(*row.site);
+    } else {
+      ranking.lacks_history = !options.history.has_value();
+    }
   }
-  print_text(options, profile, names, findings, held, ranking);
+  print_text(options, profile, names, findings, held, ranking, history ? &*history : nullptr);
 }
 
 }  // namespace

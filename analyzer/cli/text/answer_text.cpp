@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/text_columns.h"
 #include "analyzer/render/byte_column.h"
+#include "analyzer/render/short_names.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
 #include "analyzer/render/wrap.h"
@@ -98,6 +100,82 @@ std::string AnswerText::location_or_caller(findings::FrameRef ref, findings::Fra
   return short_location(frame);
 }
 
+namespace {
+
+constexpr std::size_t kPathIndent = 2;
+constexpr std::size_t kMaxPathLines = 2;
+constexpr std::size_t kMaxPathName = 40;
+
+/// Leaves out one of the functions `shown` of a path, but not the last: one of those that have least to do with the
+/// memory, third parties' code before the program's own; of several the one in the middle, since the first and the
+/// last say most.
+void leave_one_out(const findings::CommonPath& path, const findings::CodeFrames& frames,
+                   std::vector<std::size_t>& shown) {
+  constexpr double kOwnCode = 0.5;  // counts as much as this share
+  constexpr double kAlike = 0.05;
+  const auto value = [&](std::size_t position) {
+    const findings::PathFunction& one = path.functions[shown[position]];
+    const findings::Function& function = frames.at(one.frame);
+    return one.share + (function.origin == Origin::kOwn && !function.is_built_in ? kOwnCode : 0);
+  };
+  double least = value(0);
+  for (std::size_t i = 1; i + 1 < shown.size(); ++i) least = std::min(least, value(i));
+  std::vector<std::size_t> alike;
+  for (std::size_t i = 0; i + 1 < shown.size(); ++i)
+    if (value(i) <= least + kAlike) alike.push_back(i);
+  shown.erase(shown.begin() + static_cast<std::ptrdiff_t>(alike[alike.size() / 2]));
+}
+
+}  // namespace
+
+/// The functions `shown`, an ellipsis for those that are left out between them, and the place of the last one.
+std::vector<std::string> AnswerText::path_lines(const findings::CommonPath& path,
+                                                std::vector<std::size_t> shown) const {
+  const std::string indent(kPathIndent, ' ');
+  std::vector<std::string> lines(1, indent);
+  std::size_t columns = kPathIndent;
+  const auto add = [&](const std::string& text, std::optional<TextColour> colour, const std::string& after) {
+    const std::size_t length = render::length_utf8(text + after);
+    if (columns != kPathIndent && columns + length > style().width) {
+      lines.push_back(indent);
+      columns = kPathIndent;
+    }
+    lines.back() += (colour ? paint(*colour, text) : text) + after;
+    columns += length;
+  };
+  std::size_t next = 0;
+  for (const std::size_t i : shown) {
+    const findings::FrameRef frame = path.functions[i].frame;
+    const bool last = i + 1 == path.functions.size();
+    if (i != next) add("…", TextColour::kDim, " → ");
+    next = i + 1;
+    add(render::fit_name(clean_name(answers_.frame(frame)), kMaxPathName),
+        colour_of(answers_.frames().at(frame).origin), last ? " " : " → ");
+  }
+  if (const std::string place = short_location(answers_.frame(path.functions.back().frame)); !place.empty())
+    add("(" + place + ")", TextColour::kDim, "");
+  return lines;
+}
+
+AnswerText& AnswerText::common_path(const std::string& words, Cost cost, const findings::CommonPath& path,
+                                    const Held& total) {
+  const std::string bytes = render::human_bytes(path.held.bytes);
+  const std::string blocks = count_of_kind(profile(), path.held.blocks);
+  line(words + " " +
+       (ranks_by_blocks(cost) ? bold(blocks) + " (" + whole_percent(path.held.blocks, total.blocks) + ") of " + bytes
+                              : bold(bytes) + " (" + whole_percent(path.held.bytes, total.bytes) + ") in " + blocks) +
+       ", allocated by");
+  std::vector<std::size_t> shown(path.functions.size());
+  std::iota(shown.begin(), shown.end(), std::size_t{0});
+  std::vector<std::string> lines = path_lines(path, shown);
+  while (lines.size() > kMaxPathLines && shown.size() > 1) {
+    leave_one_out(path, answers_.frames(), shown);
+    lines = path_lines(path, shown);
+  }
+  for (const std::string& one : lines) line(one);
+  return *this;
+}
+
 AnswerText& AnswerText::call_sites(const SiteRanking& ranking) {
   const bool by_blocks = ranks_by_blocks(ranking.cost);
   std::string text = ranking.heading + ", by call site";
@@ -155,7 +233,7 @@ AnswerText& AnswerText::keepers(std::vector<findings::Keeper> keepers, const Hel
     return static_cast<double>(keeper.held.bytes) < 0.005 * static_cast<double>(total.bytes);
   });
   if (keepers.empty()) return *this;
-  heading("Who keeps what it allocates (with all that it calls)");
+  heading("Who keeps what it allocates (with all that it calls; at most 5)");
   std::uint64_t largest = 0;
   for (const findings::Keeper& keeper : keepers) largest = std::max(largest, keeper.held.bytes);
   const render::ByteColumn sizes(largest);

@@ -1,5 +1,6 @@
-// The first screen of `leaks` and `report`, after the sentences on what was recorded: the call sites, one line each;
-// the functions that keep what they allocate; stacks of these call sites; helpers; the commands to go on with.
+// The first screen of `leaks` and `report`, after the sentences on what was recorded: the call path that most of the
+// memory has in common; the call sites, one line each; the functions that keep what they allocate; stacks of these
+// call sites; helpers; the commands to go on with.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,7 @@
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/cli/text/report_text.h"
 #include "analyzer/findings/call_sites.h"
+#include "analyzer/findings/common_path.h"
 #include "analyzer/findings/folded_stacks.h"
 #include "analyzer/findings/held.h"
 #include "analyzer/findings/keepers.h"
@@ -49,6 +51,9 @@ class AnswerText : public ReportText {
   AnswerText(const model::Profile& profile, const TextStyle& style, const StackNames& names, const Findings& findings)
       : ReportText(profile, style, &findings), names_(names), answers_(findings) {}
 
+  /// `words` ("Look first at"), the figures of the path, and its functions in at most two lines.
+  AnswerText& common_path(const std::string& words, Cost cost, const findings::CommonPath& path,
+                          const findings::Held& total);
   /// The table of call sites.
   AnswerText& call_sites(const SiteRanking& ranking);
   /// "Who keeps what it allocates": those with at least half a percent of `total`, which is what all stacks hold.
@@ -74,6 +79,7 @@ class AnswerText : public ReportText {
   void further_stacks(const SiteRanking& ranking, const SiteStacks& site);
   std::vector<findings::Helper> helpers_of(const SiteRanking& ranking) const;
 
+  std::vector<std::string> path_lines(const findings::CommonPath& path, std::vector<std::size_t> shown) const;
   std::string share_of(const SiteRanking& ranking, const findings::Held& held) const;
   std::string part_of(const SiteRanking& ranking, std::size_t shown, std::size_t all,
                       const findings::Held& held) const;

@@ -80,6 +80,21 @@ Json keepers_json(const Findings& findings, std::span<const findings::Keeper> ke
   return list;
 }
 
+Json common_path_json(const Findings& findings, const std::optional<findings::CommonPath>& path,
+                      const findings::Held& total) {
+  if (!path) return nullptr;
+  Json functions = Json::array();
+  for (const findings::PathFunction& one : path->functions) {
+    Json json = frame_or_null(findings, one.frame);
+    json["share_of_function"] = one.share;
+    functions.push_back(std::move(json));
+  }
+  return {{"bytes", path->held.bytes},
+          {"blocks", path->held.blocks},
+          {"share", share_of(path->held.bytes, total.bytes)},
+          {"functions", std::move(functions)}};
+}
+
 Json helpers_json(const Findings& findings) {
   Json list = Json::array();
   for (const findings::Helper& helper : findings.helpers().all()) {

@@ -1,11 +1,13 @@
 // Call sites, keepers and helpers as JSON, for `leaks` and `report` (docs/json.md).
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "analyzer/cli/text/findings.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/findings/call_sites.h"
+#include "analyzer/findings/common_path.h"
 #include "analyzer/findings/held.h"
 #include "analyzer/findings/helpers.h"
 #include "analyzer/findings/keepers.h"
@@ -22,6 +24,10 @@ void add_trend_figures(Json& entry, const model::LeakTrend& trend);
 
 /// "keepers".
 Json keepers_json(const Findings& findings, std::span<const findings::Keeper> keepers, const findings::Held& total);
+
+/// "common_path"; null: there is none.
+Json common_path_json(const Findings& findings, const std::optional<findings::CommonPath>& path,
+                      const findings::Held& total);
 
 /// "helpers", all of them.
 Json helpers_json(const Findings& findings);

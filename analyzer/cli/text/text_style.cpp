@@ -34,7 +34,7 @@ TextStyle style_for(const std::string& output, std::size_t frames) {
 
 std::string plain_text(const std::string& text, bool unicode) {
   if (unicode) return text;
-  static constexpr std::pair<const char*, const char*> kPlain[] = {{"…", "..."}, {"µ", "u"}, {"–", "-"}};
+  static constexpr std::pair<const char*, const char*> kPlain[] = {{"…", "..."}, {"µ", "u"}, {"–", "-"}, {"→", "->"}};
   std::string result = text;
   for (const auto& [fine, ascii] : kPlain)
     for (std::size_t at = 0; (at = result.find(fine, at)) != std::string::npos; at += std::strlen(ascii))
