@@ -137,9 +137,8 @@ std::optional<CommonPath> find_common_path(const CodeFrames& frames, const Helpe
     if (family == last || (common[family].weight >= kSameMemory * common[last].weight && common[family].weight > 0 &&
                            common[family].mean_depth() < common[last].mean_depth()))
       path.push_back(family);
-  std::stable_sort(path.begin(), path.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return common[a].mean_depth() < common[b].mean_depth();
-  });
+  std::stable_sort(path.begin(), path.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return common[a].mean_depth() < common[b].mean_depth(); });
 
   CommonPath result;
   std::uint32_t heaviest = 0;

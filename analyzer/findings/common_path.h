@@ -1,8 +1,8 @@
 // The call path that most of the memory has in common: the functions through which it was allocated, outermost first.
 //
-// The path ends at the innermost function below which at least kMostWeight of all weight was allocated. One below which
-// the program allocated nearly everything (kNearlyAll) says no more than main. If no function is left, the path ends at
-// one that the caller names: that of the first call site. On the path are the callers that at least
+// The path ends at the innermost function below which at least kMostWeight of all weight was allocated. One below
+// which the program allocated nearly everything (kNearlyAll) says no more than main. If no function is left, the path
+// ends at one that the caller names: that of the first call site. On the path are the callers that at least
 // kSameMemory of that function's weight have in common. Instances of one template count as one function.
 //
 // Helpers, standard libraries, the runtime, main functions, start-up code and functions without a name are never on
@@ -37,7 +37,8 @@ struct CommonPath {
 };
 
 /// `weight` is by node of the profile, and says how much a stack counts, 0 or more; `held` is what it holds.
-/// `otherwise` is the function at which the path ends if none has most of the weight; exists() is false: no path then.
+/// `otherwise` is the function at which the path ends if none has most of the weight; exists() is false: no path
+/// then.
 std::optional<CommonPath> find_common_path(const CodeFrames& frames, const Helpers& helpers, const HeldByNode& held,
                                            std::span<const double> weight, FrameRef otherwise);
 

@@ -179,6 +179,10 @@ bool is_named_like_allocator(std::string_view function) {
     return contains_any(lower, kParts) || lower == "allocateheap" || lower == "reallocateheap" ||
            std::any_of(kEnds.begin(), kEnds.end(), [&](std::string_view end) { return lower.ends_with(end); });
   }
+  // A Rust program's own allocator: "<app::Counting as core::alloc::global::GlobalAlloc>::alloc_zeroed".
+  if (function.find("::GlobalAlloc>::") != std::string_view::npos ||
+      function.find("::Allocator>::") != std::string_view::npos)
+    return true;
   // Methods with exactly these names (os::malloc), and wrappers of the JavaScript engine.
   if (plain.find('<') != std::string_view::npos) return false;
   const std::size_t scope = plain.rfind("::");

@@ -48,7 +48,8 @@ std::string numbered(const std::string& name, int number) { return name + std::t
 
 TEST_CASE("the path of one stack goes from main's callee to its call site") {
   KnownStacks stacks;
-  stacks.add({"malloc", "std::string::append(char const*)", "leak:7", "handle", "serve", "main", "_start"}, 10, 100, 10);
+  stacks.add({"malloc", "std::string::append(char const*)", "leak:7", "handle", "serve", "main", "_start"}, 10, 100,
+             10);
   const Found found = path_of(stacks);
   CHECK(found.names == Names{"serve", "handle", "leak"});
   CHECK(found.held == Held{1000, 10});
