@@ -130,7 +130,7 @@ void leave_one_out(const findings::CommonPath& path, const findings::CodeFrames&
 
 /// The functions `shown`, an ellipsis for those that are left out between them, and the place of the last one.
 std::vector<std::string> AnswerText::path_lines(const findings::CommonPath& path,
-                                                std::vector<std::size_t> shown) const {
+                                                const std::vector<std::size_t>& shown) const {
   const std::string indent(kPathIndent, ' ');
   std::vector<std::string> lines(1, indent);
   std::size_t columns = kPathIndent;

@@ -79,7 +79,7 @@ class AnswerText : public ReportText {
   void further_stacks(const SiteRanking& ranking, const SiteStacks& site);
   std::vector<findings::Helper> helpers_of(const SiteRanking& ranking) const;
 
-  std::vector<std::string> path_lines(const findings::CommonPath& path, std::vector<std::size_t> shown) const;
+  std::vector<std::string> path_lines(const findings::CommonPath& path, const std::vector<std::size_t>& shown) const;
   std::string share_of(const SiteRanking& ranking, const findings::Held& held) const;
   std::string part_of(const SiteRanking& ranking, std::size_t shown, std::size_t all,
                       const findings::Held& held) const;
