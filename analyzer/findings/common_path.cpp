@@ -156,7 +156,7 @@ std::optional<CommonPath> find_common_path(const CodeFrames& frames, const Helpe
     if (families[function] != model::kNoIndex)
       frame_of.try_emplace(families[function], frames.functions()[function].frame);
   for (const std::uint32_t family : path)
-    result.functions.push_back({frame_of.at(family), common[family].weight / all[family].weight});
+    result.functions.push_back({frame_of.at(family), std::min(1.0, common[family].weight / all[family].weight)});
   return result;
 }
 

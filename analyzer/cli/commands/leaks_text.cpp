@@ -37,6 +37,7 @@ struct ClassSums {
   std::uint64_t left_bytes = 0;
   std::uint64_t sites = 0;
   std::uint64_t grew_until_ns = 0;
+  std::uint64_t end_ns = 0;  ///< of the recording or slice
 };
 
 std::string site_count(const ClassSums& sums) {
@@ -46,12 +47,14 @@ std::string site_count(const ClassSums& sums) {
 std::string words_for_growing(const ClassSums& sums) {
   const std::uint64_t freed = sums.allocated_bytes - std::min(sums.allocated_bytes, sums.left_bytes);
   return site_count(sums) + " grew until the end; " +
-         (freed == 0 ? "none" : render::percent(freed, sums.allocated_bytes)) + " of their bytes freed";
+         (freed == 0 ? "none" : render::percent(freed, sums.allocated_bytes)) + " freed";
 }
 std::string words_for_load(const ClassSums& sums) {
   return site_count(sums) + " grew while the program allocated, until " + human_time(sums.grew_until_ns);
 }
 std::string words_for_stable(const ClassSums& sums) {
+  // Memory that rose once, near the end, did not grow steadily either.
+  if (sums.grew_until_ns > sums.end_ns / 4 * 3) return site_count(sums) + " without steady growth";
   return site_count(sums) + (sums.sites == 1 ? " that did not grow after " : ", none of which grew after ") +
          human_time(sums.grew_until_ns);
 }
@@ -76,8 +79,9 @@ const TrendClass& class_of(const LeakTrend& trend) {
                        [&](const TrendClass& one) { return one.contains(trend); });
 }
 
-ClassSums sums_of(const std::vector<LeakingSite>& sites, const TrendClass& of) {
+ClassSums sums_of(const std::vector<LeakingSite>& sites, const TrendClass& of, std::uint64_t end_ns) {
   ClassSums sums;
+  sums.end_ns = end_ns;
   for (const LeakingSite& leaking : sites) {
     if (!of.contains(*leaking.trend)) continue;
     const model::Costs& costs = leaking.site->costs;
@@ -153,7 +157,7 @@ class LeaksText : public AnswerText {
     std::vector<std::string> words;
     if (answer_.history != nullptr) {
       for (const TrendClass& one : kClasses) {
-        const ClassSums sums = sums_of(answer_.sites, one);
+        const ClassSums sums = sums_of(answer_.sites, one, profile().end_ns());
         if (sums.sites == 0) continue;
         labels.emplace_back(one.label, sums.held);
         words.push_back(one.words(sums));

@@ -106,24 +106,42 @@ constexpr std::size_t kPathIndent = 2;
 constexpr std::size_t kMaxPathLines = 2;
 constexpr std::size_t kMaxPathName = 40;
 
+/// A function's name with at most kMaxPathName letters, or with one scope where the name alone says little ("new").
+std::string path_name(const std::string& name) {
+  std::string fitted = render::fit_name(name, kMaxPathName);
+  const bool has_scope = name.find("::") != std::string::npos;
+  return has_scope && fitted.find("::") == std::string::npos ? render::fit_name(name, kMaxPathName * 3 / 2) : fitted;
+}
+
 /// Leaves out one of the functions `shown` of a path, but not the last: one of those that have least to do with the
 /// memory, third parties' code before the program's own; of several the one in the middle, since the first and the
-/// last say most.
-void leave_one_out(const findings::CommonPath& path, const findings::CodeFrames& frames,
-                   std::vector<std::size_t>& shown) {
-  constexpr double kOwnCode = 0.5;  // counts as much as this share
+/// last say most. Returns which.
+std::size_t leave_one_out(const findings::CommonPath& path, const findings::CodeFrames& frames,
+                          std::vector<std::size_t>& shown) {
+  // These count as much as such a share.
+  constexpr double kOwnCode = 0.5;
+  constexpr double kOutermostOwnCode = 1;
   constexpr double kAlike = 0.05;
+  const auto is_own = [&](std::size_t position) {
+    const findings::Function& function = frames.at(path.functions[shown[position]].frame);
+    return function.origin == Origin::kOwn && !function.is_built_in;
+  };
+  std::size_t outermost = 0;
+  while (outermost < shown.size() && !is_own(outermost)) ++outermost;
   const auto value = [&](std::size_t position) {
-    const findings::PathFunction& one = path.functions[shown[position]];
-    const findings::Function& function = frames.at(one.frame);
-    return one.share + (function.origin == Origin::kOwn && !function.is_built_in ? kOwnCode : 0);
+    return path.functions[shown[position]].share + (position == outermost ? kOutermostOwnCode
+                                                    : is_own(position)    ? kOwnCode
+                                                                          : 0);
   };
   double least = value(0);
   for (std::size_t i = 1; i + 1 < shown.size(); ++i) least = std::min(least, value(i));
   std::vector<std::size_t> alike;
   for (std::size_t i = 0; i + 1 < shown.size(); ++i)
     if (value(i) <= least + kAlike) alike.push_back(i);
-  shown.erase(shown.begin() + static_cast<std::ptrdiff_t>(alike[alike.size() / 2]));
+  const auto one = shown.begin() + static_cast<std::ptrdiff_t>(alike[alike.size() / 2]);
+  const std::size_t function = *one;
+  shown.erase(one);
+  return function;
 }
 
 }  // namespace
@@ -149,8 +167,8 @@ std::vector<std::string> AnswerText::path_lines(const findings::CommonPath& path
     const bool last = i + 1 == path.functions.size();
     if (i != next) add("…", TextColour::kDim, " → ");
     next = i + 1;
-    add(render::fit_name(clean_name(answers_.frame(frame)), kMaxPathName),
-        colour_of(answers_.frames().at(frame).origin), last ? " " : " → ");
+    add(path_name(clean_name(answers_.frame(frame))), colour_of(answers_.frames().at(frame).origin),
+        last ? " " : " → ");
   }
   if (const std::string place = short_location(answers_.frame(path.functions.back().frame)); !place.empty())
     add("(" + place + ")", TextColour::kDim, "");
@@ -161,18 +179,23 @@ AnswerText& AnswerText::common_path(const std::string& words, Cost cost, const f
                                     const Held& total) {
   const std::string bytes = render::human_bytes(path.held.bytes);
   const std::string blocks = count_of_kind(profile(), path.held.blocks);
-  line(words + " " +
-       (ranks_by_blocks(cost) ? bold(blocks) + " (" + whole_percent(path.held.blocks, total.blocks) + ") of " + bytes
-                              : bold(bytes) + " (" + whole_percent(path.held.bytes, total.bytes) + ") in " + blocks) +
-       ", allocated by");
+  const std::string figures =
+      ranks_by_blocks(cost) ? blocks + " (" + whole_percent(path.held.blocks, total.blocks) + "), " + bytes
+                            : bold(bytes) + " (" + whole_percent(path.held.bytes, total.bytes) + ") in " + blocks;
+  for (const std::string& piece : render::wrapped(words + " " + figures + ", allocated by", style().width))
+    line(piece);
   std::vector<std::size_t> shown(path.functions.size());
   std::iota(shown.begin(), shown.end(), std::size_t{0});
-  std::vector<std::string> lines = path_lines(path, shown);
-  while (lines.size() > kMaxPathLines && shown.size() > 1) {
-    leave_one_out(path, answers_.frames(), shown);
-    lines = path_lines(path, shown);
+  std::vector<std::size_t> left_out;
+  while (shown.size() > 1 && path_lines(path, shown).size() > kMaxPathLines)
+    left_out.push_back(leave_one_out(path, answers_.frames(), shown));
+  // A long name may have left room for shorter ones.
+  for (auto one = left_out.rbegin(); one != left_out.rend(); ++one) {
+    std::vector<std::size_t> more = shown;
+    more.insert(std::lower_bound(more.begin(), more.end(), *one), *one);
+    if (path_lines(path, more).size() <= kMaxPathLines) shown = std::move(more);
   }
-  for (const std::string& one : lines) line(one);
+  for (const std::string& one : path_lines(path, shown)) line(one);
   return *this;
 }
 
@@ -233,7 +256,7 @@ AnswerText& AnswerText::keepers(std::vector<findings::Keeper> keepers, const Hel
     return static_cast<double>(keeper.held.bytes) < 0.005 * static_cast<double>(total.bytes);
   });
   if (keepers.empty()) return *this;
-  heading("Who keeps what it allocates (with all that it calls; at most 5)");
+  heading("Who keeps what it allocates (at most 5; callees included)");
   std::uint64_t largest = 0;
   for (const findings::Keeper& keeper : keepers) largest = std::max(largest, keeper.held.bytes);
   const render::ByteColumn sizes(largest);
@@ -383,7 +406,10 @@ AnswerText& AnswerText::next_commands(const SiteRanking& ranking, std::size_t st
     options.push_back("more stacks: --stacks " + std::to_string(std::max<std::size_t>(10, stacks * 4)));
   if (!ranking.rows.empty() && ranking.rows.front().site->frame.exists()) {
     const Frame frame = answers_.frame(ranking.rows.front().site->frame);
-    const std::string option = "only the first: --function " + shell_quoted(searched_name(frame.function));
+    // The option takes a regular expression: "[tail of f]" would be a set of letters.
+    std::string name = searched_name(frame.function);
+    if (name.starts_with('[')) name.insert(0, 1, '\\');
+    const std::string option = "only the first: --function " + shell_quoted(name);
     if (!frame.function.empty() && render::length_utf8(option) <= style().width) options.push_back(option);
   }
   if (ranking.lacks_history) options.emplace_back("live bytes over time: --history");
