@@ -1,0 +1,40 @@
+// The allocators of a recorded process, as far as the trace tells: libraries by their file names, embedded allocators
+// by the recorder's notes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "analyzer/allocators/allocator_model.h"
+#include "analyzer/model/profile.h"
+
+namespace heapprof::allocators {
+
+class ProcessAllocators {
+ public:
+  explicit ProcessAllocators(const model::Profile& profile);
+
+  /// The allocator of the process: that of libc unless another one was found.
+  Allocator main() const noexcept { return main_->allocator(); }
+  /// The model of the allocator that a block at `address` is of. jemalloc and mimalloc take no memory from brk, so
+  /// what is in that range was allocated by libc, for example by libraries beside a Rust program's own allocator.
+  const AllocatorModel& of(std::uint64_t address) const noexcept {
+    return libc_ != nullptr && in_brk_heap(address) ? *libc_ : *main_;
+  }
+  /// Whether `address` is in the range that brk extends: behind the program, far below all mappings. False if the
+  /// program's module is not in the trace.
+  bool in_brk_heap(std::uint64_t address) const noexcept { return address - brk_begin_ < brk_bytes_; }
+
+  /// A sentence for the user; empty: nothing to note.
+  const std::string& note() const noexcept { return note_; }
+
+ private:
+  std::unique_ptr<const AllocatorModel> main_;
+  std::unique_ptr<const AllocatorModel> libc_;  // null: all blocks are main_'s
+  std::uint64_t brk_begin_ = 0;
+  std::uint64_t brk_bytes_ = 0;
+  std::string note_;
+};
+
+}  // namespace heapprof::allocators
